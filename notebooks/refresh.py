@@ -1,0 +1,92 @@
+"""Re-execute the notebooks in place and normalise what is stored.
+
+    python notebooks/refresh.py                          # all of them
+    python notebooks/refresh.py notebooks/01_patchify.ipynb
+    python notebooks/refresh.py --address                # run nothing: write the repository's address only
+
+The address of [project.urls] in pyproject.toml goes into every setup cell and badge on the way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+HERE = Path(__file__).resolve().parent
+PYPROJECT = HERE.parent / "pyproject.toml"
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+# Any address in the two places where one stands: what pip installs, and what a Colab badge opens.
+INSTALL = re.compile(r"git\+https://[^\s\"']+")
+COLAB = re.compile(r"https://colab\.research\.google\.com/github/[^/\s]+/[^/\s]+/")
+
+
+def address() -> str:
+    """The repository's address, from the one place where it is written."""
+    return tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
+
+
+def write_address(text: str) -> str:
+    """The text with the repository's address wherever an address of it stands."""
+    text = INSTALL.sub(f"git+{address()}", text)
+    return COLAB.sub(f"https://colab.research.google.com/github/{'/'.join(address().split('/')[-2:])}/", text)
+
+
+def execute(notebook: nbformat.NotebookNode) -> None:
+    """Run every cell from the top in a fresh kernel."""
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(HERE)}}).execute()
+
+
+def normalise(notebook: nbformat.NotebookNode) -> None:
+    """Keep only what a reader needs, so that a second run changes nothing: the same cells give the same file."""
+    notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number:03d}"
+        cell.source = write_address(cell.source.rstrip())
+        cell.metadata = {"tags": cell.metadata["tags"]} if cell.metadata.get("tags") else {}
+        if cell.cell_type == "code":
+            cell.outputs = [merged for merged in merge_streams(cell.outputs)]
+            for output in cell.outputs:
+                if "metadata" in output:
+                    output.metadata = {}
+
+
+def merge_streams(outputs: list) -> list:
+    """A kernel sends what one cell prints in pieces whose number depends on timing: join them."""
+    merged = []
+    for output in outputs:
+        if merged and output.output_type == "stream" == merged[-1].output_type and output.name == merged[-1].name:
+            merged[-1].text += output.text
+        else:
+            merged.append(output)
+    return merged
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("notebooks", nargs="*", type=Path, default=sorted(HERE.glob("[0-9]*.ipynb")))
+    parser.add_argument("--address", action="store_true", help="write the address only, run nothing")
+    arguments = parser.parse_args()
+    for path in arguments.notebooks:
+        notebook, start = nbformat.read(path, as_version=4), time.perf_counter()
+        if not arguments.address:
+            execute(notebook)
+        normalise(notebook)
+        nbformat.write(notebook, path)
+        print(f"{path.name}: {time.perf_counter() - start:.0f} s")
+    readme = HERE.parent / "README.md"
+    readme.write_text(write_address(readme.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""The Vision Transformer, one equation to a file. Start with `config.py` and read down to `model.py`."""
+
+from .attention import SelfAttention, attend
+from .config import VARIANTS, ViTConfig
+from .data import load_photo
+from .embeddings import Embeddings, PatchEmbedding, sincos_position_embedding
+from .encoder import Encoder, EncoderBlock, Mlp
+from .model import VisionTransformer
+from .patchify import patchify, unpatchify
+
+__all__ = [
+    "VARIANTS",
+    "Embeddings",
+    "Encoder",
+    "EncoderBlock",
+    "Mlp",
+    "PatchEmbedding",
+    "SelfAttention",
+    "ViTConfig",
+    "VisionTransformer",
+    "attend",
+    "load_photo",
+    "patchify",
+    "sincos_position_embedding",
+    "unpatchify",
+]

@@ -1,0 +1,162 @@
+"""Table 1 of the paper: what a variant of the Vision Transformer is."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+
+Size = int | tuple[int, int]
+
+POSITIONS = ("learned", "none", "sincos", "factorized")
+POOLS = ("cls", "mean")
+
+
+@dataclass(frozen=True)
+class ViTConfig:
+    """Everything that decides the shapes of a Vision Transformer. The defaults are ViT-B/16.
+
+    Sizes are in pixels, `image_size` and `patch_size` an int or `(height, width)`; rates are
+    probabilities in [0, 1). `drop_path` is the rate of the last block; it rises linearly from 0.
+
+    Raises ValueError for a configuration that cannot be built, with the numbers that do not fit.
+
+    Source: Dosovitskiy et al. 2020 (arXiv 2010.11929), Table 1 and appendix B.1.
+    """
+
+    image_size: Size = 224
+    patch_size: Size = 16
+    in_channels: int = 3
+    num_classes: int = 1000
+    embed_dim: int = 768
+    depth: int = 12
+    num_heads: int = 12
+    mlp_dim: int = 3072
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    drop_path: float = 0.0
+    position: str = "learned"
+    pool: str = "cls"
+    representation_size: int | None = None
+    norm_eps: float = 1e-6
+
+    def __post_init__(self):
+        for name in ("image_size", "patch_size"):
+            check_size(name, getattr(self, name))
+        for name in ("in_channels", "num_classes", "embed_dim", "depth", "num_heads", "mlp_dim"):
+            check_positive(name, getattr(self, name))
+        if self.representation_size is not None:
+            check_positive("representation_size", self.representation_size)
+        for name in ("dropout", "attention_dropout", "drop_path"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is a probability in [0, 1), got {getattr(self, name)!r}")
+        if not self.norm_eps > 0:
+            raise ValueError(f"norm_eps must be above 0, got {self.norm_eps!r}")
+        check_choice("position", self.position, POSITIONS)
+        check_choice("pool", self.pool, POOLS)
+        check_heads(self.embed_dim, self.num_heads)
+        if self.position == "sincos":
+            check_sincos(self.embed_dim)
+        check_whole_patches(to_pair(self.image_size), to_pair(self.patch_size))
+
+    @classmethod
+    def named(cls, name: str, **overrides) -> ViTConfig:
+        """The variant `name` of Table 1 ("B/16"), with any field replaced: `named("B/16", image_size=384)`.
+
+        Raises ValueError for a name or a field that does not exist, with the nearest ones that do.
+        """
+        check_choice("variant", name, VARIANTS)
+        for option in overrides:
+            check_choice("option", option, [field.name for field in fields(cls)])
+        return replace(VARIANTS[name], **overrides)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """(h, w): how many patches stand above one another and side by side."""
+        (height, width), (patch_height, patch_width) = to_pair(self.image_size), to_pair(self.patch_size)
+        return height // patch_height, width // patch_width
+
+    @property
+    def num_patches(self) -> int:
+        """N = h·w."""
+        return self.grid[0] * self.grid[1]
+
+    @property
+    def num_tokens(self) -> int:
+        """T = 1 + N: the class token and the patches."""
+        return 1 + self.num_patches
+
+    @property
+    def head_dim(self) -> int:
+        """d = D / num_heads."""
+        return self.embed_dim // self.num_heads
+
+    @property
+    def patch_dim(self) -> int:
+        """C·P·P: how many numbers are in one patch."""
+        patch_height, patch_width = to_pair(self.patch_size)
+        return self.in_channels * patch_height * patch_width
+
+
+def to_pair(size: Size) -> tuple[int, int]:
+    """An int n becomes (n, n); a pair (height, width) stays as it is."""
+    return (size, size) if isinstance(size, int) else tuple(size)
+
+
+def check_positive(name: str, value: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+
+
+def check_size(name: str, value: Size) -> None:
+    sides = value if isinstance(value, (tuple, list)) else (value,)
+    if len(sides) > 2 or not all(isinstance(s, int) and not isinstance(s, bool) and s > 0 for s in sides) or not sides:
+        raise ValueError(f"{name} must be a positive whole number or a pair (height, width) of them, got {value!r}")
+
+
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    if value not in (choices := list(choices)):
+        near = difflib.get_close_matches(str(value), choices)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(map(repr, choices))}"
+        raise ValueError(f"unknown {name} {value!r}: {hint}")
+
+
+def check_heads(embed_dim: int, num_heads: int) -> None:
+    check_positive("embed_dim", embed_dim)
+    check_positive("num_heads", num_heads)
+    if embed_dim % num_heads:
+        raise ValueError(
+            f"embed_dim {embed_dim} cannot be split over {num_heads} heads: "
+            f"{embed_dim} = {embed_dim // num_heads}·{num_heads} + {embed_dim % num_heads}"
+        )
+
+
+def check_sincos(dim: int) -> None:
+    if dim % 4:
+        raise ValueError(
+            f"sin-cos positions need a dimension divisible by 4 (sine and cosine of row and column), got {dim}"
+        )
+
+
+def check_whole_patches(image: tuple[int, int], patch: tuple[int, int]) -> None:
+    remainders = [
+        f"{side} = {side // step}·{step} + {side % step}"
+        for side, step in zip(image, patch, strict=True)
+        if side % step
+    ]
+    if remainders or 0 in image:
+        raise ValueError(
+            f"image {image[0]}×{image[1]} is not a whole number of {patch[0]}×{patch[1]} patches: "
+            + (", ".join(remainders) or "it is empty")
+        )
+
+
+VARIANTS = {
+    "Ti/16": ViTConfig(embed_dim=192, depth=12, num_heads=3, mlp_dim=768),
+    "S/16": ViTConfig(embed_dim=384, depth=12, num_heads=6, mlp_dim=1536),
+    "B/16": ViTConfig(),
+    "B/32": ViTConfig(patch_size=32),
+    "L/16": ViTConfig(embed_dim=1024, depth=24, num_heads=16, mlp_dim=4096),
+    "L/32": ViTConfig(patch_size=32, embed_dim=1024, depth=24, num_heads=16, mlp_dim=4096),
+    "H/14": ViTConfig(patch_size=14, embed_dim=1280, depth=32, num_heads=16, mlp_dim=5120),
+}

@@ -1,0 +1,44 @@
+"""Where images come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jaxtyping import Float
+from PIL import Image, ImageOps
+from torch import Tensor
+from torchvision.transforms.functional import pil_to_tensor
+
+from .config import Size, check_size, to_pair
+
+PHOTOS = {"grace_hopper": "grace_hopper.jpg"}
+
+
+def load_photo(name_or_path: str | Path = "grace_hopper", size: Size = 224) -> Float[Tensor, "3 H W"]:
+    """A photo as a tensor of floats in [0, 1]: (3, H, W), filled to `size` by resizing and cropping the middle.
+
+    `"grace_hopper"` is the photo that matplotlib ships (1984, US Navy, public domain); anything else is
+    the path of a picture file of your own.
+
+    Raises FileNotFoundError if there is no such photo, ValueError for a size that is not positive.
+    """
+    check_size("size", size)
+    height, width = to_pair(size)
+    with Image.open(find_photo(name_or_path)) as picture:
+        upright = ImageOps.exif_transpose(picture).convert("RGB")
+    fitted = ImageOps.fit(upright, (width, height), Image.Resampling.BICUBIC)
+    return pil_to_tensor(fitted).float() / 255
+
+
+def find_photo(name_or_path: str | Path) -> Path:
+    if str(name_or_path) in PHOTOS:
+        # Imported here so that a reader's own picture needs no matplotlib.
+        from matplotlib import get_data_path
+
+        return Path(get_data_path(), "sample_data", PHOTOS[str(name_or_path)])
+    if not (path := Path(name_or_path).expanduser()).is_file():
+        raise FileNotFoundError(
+            f"no photo {str(name_or_path)!r}: give {' or '.join(map(repr, PHOTOS))}, or the path of a picture file "
+            f"(relative paths start at {Path.cwd()})"
+        )
+    return path

@@ -1,0 +1,82 @@
+"""Equations 2 and 3: the encoder block, and a stack of them."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torchvision.ops import StochasticDepth
+
+from .attention import SelfAttention
+from .config import ViTConfig, check_positive
+
+
+class Mlp(nn.Module):
+    """Two linear layers with a GELU between them, for each token on its own: (B, T, D) → (B, T, D). Section 3.1."""
+
+    def __init__(self, embed_dim: int, mlp_dim: int, dropout: float = 0.0):
+        super().__init__()
+        check_positive("embed_dim", embed_dim)
+        check_positive("mlp_dim", mlp_dim)
+        self.expand = nn.Linear(embed_dim, mlp_dim)
+        self.activation = nn.GELU()
+        self.dropout1 = nn.Dropout(dropout)
+        self.contract = nn.Linear(mlp_dim, embed_dim)
+        self.dropout2 = nn.Dropout(dropout)
+        for layer in (self.expand, self.contract):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, tokens: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        hidden = self.dropout1(self.activation(self.expand(tokens)))  # (B, T, mlp_dim)
+        return self.dropout2(self.contract(hidden))
+
+
+class EncoderBlock(nn.Module):
+    """Attention between the tokens, then an MLP on each, both added to what came in: (B, T, D) → (B, T, D).
+
+    Pre-norm: the sum itself is never normalised. In training, `drop_path` is the probability that an
+    image skips a branch (Huang et al. 2016, arXiv 1603.09382). Source: Eqs. 2 and 3.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        mlp_dim: int,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        drop_path: float = 0.0,
+        norm_eps: float = 1e-6,
+    ):
+        super().__init__()
+        self.norm1 = nn.LayerNorm(embed_dim, eps=norm_eps)
+        self.attention = SelfAttention(embed_dim, num_heads, dropout, attention_dropout)
+        self.drop_path1 = StochasticDepth(drop_path, mode="row")
+        self.norm2 = nn.LayerNorm(embed_dim, eps=norm_eps)
+        self.mlp = Mlp(embed_dim, mlp_dim, dropout)
+        self.drop_path2 = StochasticDepth(drop_path, mode="row")
+
+    def forward(self, z: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        z = z + self.drop_path1(self.attention(self.norm1(z)))  # Eq. 2
+        return z + self.drop_path2(self.mlp(self.norm2(z)))  # Eq. 3
+
+
+class Encoder(nn.Sequential):
+    """`depth` blocks, one after the other: (B, T, D) → (B, T, D). Drop path rises linearly with depth."""
+
+    def __init__(self, config: ViTConfig):
+        last = max(config.depth - 1, 1)
+        super().__init__(
+            *(
+                EncoderBlock(
+                    config.embed_dim,
+                    config.num_heads,
+                    config.mlp_dim,
+                    config.dropout,
+                    config.attention_dropout,
+                    config.drop_path * layer / last,
+                    config.norm_eps,
+                )
+                for layer in range(config.depth)
+            )
+        )

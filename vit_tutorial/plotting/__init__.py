@@ -1,0 +1,1 @@
+"""One figure a function: arrays in, a matplotlib `Figure` out. Nothing is measured here."""

@@ -1,0 +1,143 @@
+"""What every notebook keeps to, so that a strict comparison of its outputs means something."""
+
+import re
+import statistics
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+# Cells that nbval runs but does not compare, or does not run at all.
+NOT_COMPARED = re.compile(r"nbval[-_](ignore[-_]output|skip|raises[-_]exception)", re.IGNORECASE)
+
+sys.path.insert(0, str(ROOT / "notebooks"))
+import refresh  # noqa: E402
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def path(request):
+    return request.param
+
+
+@pytest.fixture
+def notebook(path):
+    return nbformat.read(path, as_version=4)
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def is_compared(cell):
+    return not NOT_COMPARED.search(cell.source + " ".join(cell.metadata.get("tags", [])))
+
+
+def test_the_series_is_complete():
+    assert [path.stem for path in NOTEBOOKS][:5] == [
+        "01_patchify",
+        "02_embeddings",
+        "03_attention",
+        "04_encoder_block",
+        "05_vision_transformer",
+    ]
+
+
+def test_every_cell_was_executed_from_the_top_in_one_go(notebook):
+    counts = [cell.execution_count for cell in code_cells(notebook)]
+    assert counts == list(range(1, len(counts) + 1)), "nbval does not compare a cell without a count"
+
+
+def test_nine_cells_in_ten_are_compared(notebook):
+    cells = code_cells(notebook)
+    assert sum(map(is_compared, cells)) >= 0.9 * len(cells)
+
+
+def test_a_cell_that_is_not_compared_is_followed_by_one_that_is(notebook):
+    cells = code_cells(notebook)
+    for cell, following in zip(cells, cells[1:] + [None], strict=True):
+        assert is_compared(cell) or (following and is_compared(following) and "assert" in following.source)
+
+
+def test_nothing_goes_to_stderr_and_nothing_fails(notebook):
+    for cell in code_cells(notebook):
+        for output in cell.outputs:
+            assert output.get("name") != "stderr", cell.source
+            assert output.output_type != "error", cell.source
+
+
+def test_no_outputs_that_differ_by_machine(notebook):
+    for cell in filter(is_compared, code_cells(notebook)):
+        for output in cell.outputs:
+            text = output.get("text", "") + str(output.get("data", {}).get("text/plain", ""))
+            assert not re.search(r"0x[0-9a-f]{6,}|ipykernel_\d|/tmp/|/home/|/Users/|/root/", text), cell.source
+
+
+def test_no_widgets(notebook):
+    assert "widgets" not in notebook.metadata
+    for cell in code_cells(notebook):
+        assert not any("widget" in kind for output in cell.outputs for kind in output.get("data", {}))
+
+
+def test_no_magic(notebook):
+    for cell in code_cells(notebook):
+        assert not re.search(r"^\s*[%!]", cell.source, re.MULTILINE), "a mistyped %magic passes the comparison"
+
+
+def test_every_picture_in_the_text_says_what_it_shows(notebook):
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            assert not re.search(r"!\[\s*\]\(", cell.source), cell.source
+            assert all("alt=" in tag for tag in re.findall(r"<img[^>]*>", cell.source)), cell.source
+
+
+def test_every_figure_has_a_caption_under_it(notebook):
+    for cell, following in zip(notebook.cells, notebook.cells[1:] + [None], strict=True):
+        if cell.cell_type == "code" and any("image/png" in output.get("data", {}) for output in cell.outputs):
+            assert following is not None
+            assert following.cell_type == "markdown" or is_compared(following), cell.source
+
+
+def test_links_to_other_notebooks_lead_somewhere(path, notebook):
+    for cell in notebook.cells:
+        for target in re.findall(r"\]\(([\w./-]+\.ipynb)", cell.source):
+            assert (path.parent / target).is_file(), target
+
+
+def test_code_cells_are_small(notebook):
+    lines = [len([line for line in cell.source.splitlines() if line.strip()]) for cell in code_cells(notebook)]
+    assert statistics.median(lines) <= 6
+
+
+def test_the_file_is_small(path):
+    assert path.stat().st_size <= 1_000_000
+
+
+def test_the_setup_cell_is_the_same_in_all_and_holds_the_address(notebook):
+    first = code_cells(nbformat.read(NOTEBOOKS[0], as_version=4))[0].source
+    assert code_cells(notebook)[0].source == first
+    assert f"git+{refresh.address()}" in first
+    assert sum("git+http" in cell.source for cell in notebook.cells) == 1
+
+
+def test_the_badge_opens_this_notebook_at_the_address(path, notebook):
+    owner_and_name = "/".join(refresh.address().split("/")[-2:])
+    badge = f"https://colab.research.google.com/github/{owner_and_name}/blob/main/notebooks/{path.name}"
+    assert badge in notebook.cells[0].source
+
+
+def test_the_stored_file_is_normalised(path, notebook, tmp_path):
+    refresh.normalise(notebook)
+    nbformat.write(notebook, again := tmp_path / path.name)
+    assert again.read_text(encoding="utf-8") == path.read_text(encoding="utf-8"), "run python notebooks/refresh.py"
+
+
+def test_one_command_writes_the_address_everywhere(monkeypatch):
+    monkeypatch.setattr(refresh, "address", lambda: "https://example.org/me/mine")
+    text = "pip install git+https://old.org/a/b\n[x](https://colab.research.google.com/github/a/b/blob/main/n.ipynb)"
+    assert refresh.write_address(text) == (
+        "pip install git+https://example.org/me/mine\n"
+        "[x](https://colab.research.google.com/github/me/mine/blob/main/n.ipynb)"
+    )

@@ -55,7 +55,7 @@ def normalise(notebook: nbformat.NotebookNode) -> None:
         cell.source = write_address(cell.source.rstrip())
         cell.metadata = {"tags": cell.metadata["tags"]} if cell.metadata.get("tags") else {}
         if cell.cell_type == "code":
-            cell.outputs = [merged for merged in merge_streams(cell.outputs)]
+            cell.outputs = merge_streams(cell.outputs)
             for output in cell.outputs:
                 if "metadata" in output:
                     output.metadata = {}

@@ -57,7 +57,7 @@ def test_nine_cells_in_ten_are_compared(notebook):
 
 def test_a_cell_that_is_not_compared_is_followed_by_one_that_is(notebook):
     cells = code_cells(notebook)
-    for cell, following in zip(cells, cells[1:] + [None], strict=True):
+    for cell, following in zip(cells, [*cells[1:], None], strict=True):
         assert is_compared(cell) or (following and is_compared(following) and "assert" in following.source)
 
 
@@ -94,7 +94,7 @@ def test_every_picture_in_the_text_says_what_it_shows(notebook):
 
 
 def test_every_figure_has_a_caption_under_it(notebook):
-    for cell, following in zip(notebook.cells, notebook.cells[1:] + [None], strict=True):
+    for cell, following in zip(notebook.cells, [*notebook.cells[1:], None], strict=True):
         if cell.cell_type == "code" and any("image/png" in output.get("data", {}) for output in cell.outputs):
             assert following is not None
             assert following.cell_type == "markdown" or is_compared(following), cell.source

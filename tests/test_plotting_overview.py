@@ -24,7 +24,7 @@ def test_every_stage_has_its_caption(arrays):
 
 
 def test_photo_first_then_patches_then_tokens(arrays):
-    images = [len(show_overview(*arrays, moment=moment).axes[0].images) for moment in (0, 2.9, 3.9, END)]
+    images = [len(show_overview(*arrays, moment=moment).axes[0].images) for moment in (0.0, 2.9, 3.9, END)]
     photo, patches, tokens = 1, 9, 10
     assert images == [photo, photo + patches, photo + patches + tokens, photo + patches + tokens]
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from torch import Tensor
 
-from .style import BLUE, GREY, MAGNITUDE, ORANGE, WIDTH, styled
+from .style import BLUE, GREY, MAGNITUDE, ORANGE, WIDTH, styled, to_numpy
 
 CAPTIONS = (
     "An image …",
@@ -67,7 +67,7 @@ def slot(position: int) -> float:
 
 def draw_photo(axes, photo: Tensor, side: int, grid: float) -> None:
     right, top = PHOTO_LEFT + PHOTO_SIDE, PHOTO_BOTTOM + PHOTO_SIDE
-    axes.imshow(photo.permute(1, 2, 0), extent=(PHOTO_LEFT, right, PHOTO_BOTTOM, top), zorder=1)
+    axes.imshow(to_numpy(photo.permute(1, 2, 0)), extent=(PHOTO_LEFT, right, PHOTO_BOTTOM, top), zorder=1)
     for line in range(1, side):
         reached = PHOTO_SIDE * min(max(grid * 2 - line / side, 0), 1)
         at = line * PHOTO_SIDE / side
@@ -90,7 +90,7 @@ def draw_patches(axes, photo: Tensor, side: int, flight: float) -> None:
         start = PHOTO_BOTTOM + PHOTO_SIDE - (row + 1) * cell
         y, size = start + way * (PATCH_ROW - start), cell + way * (PATCH - cell)
         pixels = photo[:, row * step : (row + 1) * step, column * step : (column + 1) * step].permute(1, 2, 0)
-        axes.imshow(pixels, extent=(x, x + size, y, y + size), zorder=3)
+        axes.imshow(to_numpy(pixels), extent=(x, x + size, y, y + size), zorder=3)
         if way:
             home = (PHOTO_LEFT + column * cell, start)
             axes.add_patch(Rectangle(home, cell, cell, facecolor="white", alpha=0.55 * way, zorder=2))
@@ -99,12 +99,14 @@ def draw_patches(axes, photo: Tensor, side: int, flight: float) -> None:
 
 def draw_tokens(axes, tokens: Tensor, grown: float) -> None:
     """Each token as a column of its numbers, rising from its patch; the class token has none below it."""
-    low, high = tokens.min(), tokens.max()
+    low, high = tokens.min().item(), tokens.max().item()
     height = TOKEN_HEIGHT * grown
     for i, token in enumerate(tokens):
         left, colour = slot(i) + 0.55, ORANGE if i == 0 else GREY
         extent = (left, left + 1.8, TOKEN_ROW, TOKEN_ROW + height)
-        axes.imshow(token[:, None], extent=extent, cmap=MAGNITUDE, vmin=low, vmax=high, aspect="auto", zorder=3)
+        axes.imshow(
+            to_numpy(token[:, None]), extent=extent, cmap=MAGNITUDE, vmin=low, vmax=high, aspect="auto", zorder=3
+        )
         axes.add_patch(
             Rectangle((left, TOKEN_ROW), 1.8, height, fill=False, edgecolor=colour, lw=2 if i == 0 else 1, zorder=4)
         )

@@ -6,7 +6,9 @@ import functools
 from collections.abc import Callable
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.figure import Figure
+from torch import Tensor
 
 # Okabe and Ito's palette: categories. For magnitudes, MAGNITUDE; around zero, DIVERGING.
 BLUE, ORANGE, GREEN, PINK, SKY, RED, YELLOW, BLACK = (
@@ -54,3 +56,8 @@ def styled(show: Callable[..., Figure]) -> Callable[..., Figure]:
         return figure
 
     return wrapper
+
+
+def to_numpy(tensor: Tensor) -> np.ndarray:
+    """A tensor from any device, with or without gradients, as what matplotlib draws."""
+    return tensor.detach().cpu().numpy()

@@ -1,0 +1,106 @@
+"""The figures of notebook 01 hold the arrays that they were given."""
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from vit_tutorial import patchify
+from vit_tutorial.plotting.patches import show_apart, show_cost, show_cut, show_grid, show_pictures, show_sequence
+
+
+@pytest.fixture
+def image():
+    return torch.rand(3, 8, 12, generator=torch.Generator().manual_seed(0))  # a grid of 2×3 patches of 4×4
+
+
+@pytest.fixture
+def patches(image):
+    return patchify(image[None], 4)[0]
+
+
+@pytest.fixture
+def ids():
+    return torch.arange(96).reshape(8, 12)
+
+
+def drawn(axes, index=0):
+    return np.asarray(axes.images[index].get_array())
+
+
+def numbers(axes):
+    return [int(text.get_text()) for text in axes.texts]
+
+
+def test_grid_draws_the_image_and_a_line_between_patches(image):
+    figure = show_grid(image, (4, 6))
+    assert isinstance(figure, Figure)
+    (axes,) = figure.axes
+    np.testing.assert_array_equal(drawn(axes), image.permute(1, 2, 0))
+    horizontal, vertical = (lines.get_segments() for lines in axes.collections)
+    assert [segment[0, 1] for segment in horizontal] == [4]
+    assert [segment[0, 0] for segment in vertical] == [6]
+    assert axes.get_title(loc="left") == "2×2 = 4 patches of 4×6 pixels"
+
+
+def test_apart_draws_each_patch_in_its_place_with_gaps_between(image, patches):
+    (axes,) = show_apart(patches, 4, (2, 3)).axes
+    canvas = drawn(axes)
+    np.testing.assert_allclose(canvas[6:10, 12:16], image[:, 4:8, 8:12].permute(1, 2, 0))  # row 1, column 2
+    assert (canvas[4:6] == 1).all()
+    assert (canvas[:, 4:6] == 1).all()
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["0–2", "3–5"]
+
+
+def test_sequence_draws_some_patches_as_pictures_and_all_as_a_table(image, patches):
+    strip, table, _ = show_sequence(patches, 4, first=4, count=2).axes
+    np.testing.assert_allclose(drawn(strip)[:, :4], image[:, 4:8, 4:8].permute(1, 2, 0))  # patch 4: row 1, column 1
+    np.testing.assert_allclose(drawn(strip)[:, 6:10], image[:, 4:8, 8:12].permute(1, 2, 0))
+    np.testing.assert_array_equal(drawn(table), patches)
+
+
+def test_cut_draws_every_number_in_the_tint_of_the_patch_it_comes_from(ids):
+    sequence = patchify(ids[None, None], 4)[0]
+    left, right = show_cut(ids, sequence, 4).axes
+    assert numbers(left) == ids.flatten().tolist()
+    assert numbers(right) == sequence.flatten().tolist()
+    assert (drawn(right) == drawn(right)[:, :1]).all()  # each row one tint
+    assert len(np.unique(drawn(right)[:, 0], axis=0)) == 6
+
+
+def test_cut_shows_a_wrong_cut(ids):
+    _, right = show_cut(ids, ids.reshape(6, 16), 4).axes  # a bare reshape
+    assert not (drawn(right) == drawn(right)[:, :1]).all()
+
+
+def test_cost_draws_both_counts():
+    (axes,) = show_cost([8, 16], [784, 196], [614656, 38416], "a title").axes
+    pairs, tokens = (line.get_ydata() for line in axes.lines[:2])
+    assert list(tokens) == [784, 196]
+    assert list(pairs) == [614656, 38416]
+    assert axes.get_title(loc="left") == "a title"
+
+
+def test_pictures_draws_each_under_its_title(image):
+    axes = show_pictures([image, image[:1]], ["colour", "grey"]).axes
+    assert [a.get_title(loc="left") for a in axes] == ["colour", "grey"]
+    np.testing.assert_array_equal(drawn(axes[0]), image.permute(1, 2, 0))
+    np.testing.assert_array_equal(drawn(axes[1]), image[:1].expand(3, -1, -1).permute(1, 2, 0))
+
+
+def test_what_cannot_be_drawn_is_refused_with_the_facts(image, patches, ids):
+    refused = {
+        "8×12 is not a whole number of 5×5 patches": lambda: show_grid(image, 5),
+        "a picture has 1 or 3 channels, got 2": lambda: show_grid(image[:2], 4),
+        r"6 patches do not fill a grid of 2×2 = 4": lambda: show_apart(patches, 4, (2, 2)),
+        "a patch of 48 numbers is no 5×5 picture": lambda: show_apart(patches, 5, (2, 3)),
+        "no patches 4 to 6 in a sequence of patches 0 to 5": lambda: show_sequence(patches, 4, first=4, count=3),
+        "the sequence holds 96, which is not in the image": lambda: show_cut(ids, ids.reshape(6, 16) + 1, 4),
+        "the image repeats numbers: 48 different ones for 96": lambda: show_cut(ids // 2, ids.reshape(6, 16), 4),
+        "24 patches are more than the 8 tints": lambda: show_cut(ids, ids.reshape(24, 4), 2),
+        "2 sizes, 1 tokens, 2 pairs": lambda: show_cost([8, 16], [196], [1, 2], "a title"),
+        "1 images, 0 titles": lambda: show_pictures([image], []),
+    }
+    for message, show in refused.items():
+        with pytest.raises(ValueError, match=message):
+            show()

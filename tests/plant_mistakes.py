@@ -186,9 +186,11 @@ ATTENTION = [
         "heads see only their slice of the input",
         "03",
         "attention.py",
-        "qkv = self.qkv(tokens)",
+        "qkv = self.qkv(tokens).unflatten(2, (3, self.num_heads, self.head_dim))",
         "mask = torch.block_diag(*[torch.ones(self.head_dim, self.head_dim)] * self.num_heads).repeat(3, 1)\n"
-        "        qkv = F.linear(tokens, self.qkv.weight * mask.to(tokens), self.qkv.bias)",
+        "        qkv = F.linear(tokens, self.qkv.weight * mask.to(tokens), self.qkv.bias)\n"
+        "        qkv = qkv.unflatten(2, (3, self.num_heads, self.head_dim))",
+        (("import torch.nn.functional as F", "import torch\nimport torch.nn.functional as F"),),
     ),
     Mistake(
         "attention across the batch",

@@ -1,0 +1,200 @@
+"""Our Vision Transformer's speed and memory beside those of the published ones, in one run.
+
+    python tests/benchmarks/model_speed.py --variants Ti/16 S/16 --rounds 20
+
+In a round every implementation runs once, in random order, so that whatever else the machine does meets all of them.
+A ratio compares two runs of the same round; above 1 ours is faster. Shown are its median over the rounds, the 95 %
+interval of that median (bootstrap), and the ratio of the two shortest times, which other work disturbs least.
+"products alone" are the matrix products of the model in their own shapes and nothing else: the time that no
+implementation built on the same matrix product can beat. The share is their time over that of the implementation.
+Peak memory is what PyTorch's allocator reports to the profiler, above the weights: exact, and the same in every run,
+which the resident size of a process is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler looks for a GPU, and is loud where there is none
+
+import torch
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
+
+from vit_tutorial import ViTConfig, VisionTransformer
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from published import BUILD, logits_of, randomize, twin
+
+OURS = "vit_tutorial"
+PRODUCTS = "products alone"
+
+
+def build_vit_pytorch(config: ViTConfig) -> nn.Module:
+    """No twin of ours: it has two norms more at the patches, and no biases at queries, keys and values."""
+    from vit_pytorch import ViT
+
+    return ViT(
+        image_size=config.image_size,
+        patch_size=config.patch_size,
+        num_classes=config.num_classes,
+        dim=config.embed_dim,
+        depth=config.depth,
+        heads=config.num_heads,
+        dim_head=config.head_dim,
+        mlp_dim=config.mlp_dim,
+    )
+
+
+def build_all(config: ViTConfig) -> dict[str, nn.Module]:
+    """Ours, its twins with the same weights (checked: the same logits), and vit-pytorch where it is installed."""
+    models = {OURS: randomize(VisionTransformer(config), scale=0.02)}
+    models |= {library: twin(models[OURS], library) for library in BUILD}
+    images = torch.randn(1, config.in_channels, config.image_size, config.image_size)
+    with torch.inference_mode():
+        for library in BUILD:
+            torch.testing.assert_close(logits_of(models[library](images)), models[OURS](images), atol=1e-4, rtol=1e-4)
+    if importlib.util.find_spec("vit_pytorch"):
+        models["vit-pytorch"] = build_vit_pytorch(config)
+    return models
+
+
+def forward(model: nn.Module, images: Tensor) -> None:
+    with torch.inference_mode():
+        logits_of(model(images))
+
+
+def forward_backward(model: nn.Module, images: Tensor) -> None:
+    model.zero_grad(set_to_none=True)
+    logits_of(model(images)).sum().backward()
+
+
+def product_shapes(config: ViTConfig, batch: int) -> list[tuple[int, int, int, int, int]]:
+    """(how many at once, rows, inner, columns, how often) of every matrix product in a forward pass."""
+    rows, dim, tokens = batch * config.num_tokens, config.embed_dim, config.num_tokens
+    heads = batch * config.num_heads
+    return [
+        (1, batch * config.num_patches, config.patch_dim, dim, 1),
+        (1, rows, dim, 3 * dim, config.depth),
+        (heads, tokens, config.head_dim, tokens, config.depth),
+        (heads, tokens, tokens, config.head_dim, config.depth),
+        (1, rows, dim, dim, config.depth),
+        (1, rows, dim, config.mlp_dim, config.depth),
+        (1, rows, config.mlp_dim, dim, config.depth),
+        (1, batch, dim, config.num_classes, 1),
+    ]
+
+
+def make_products(config: ViTConfig, batch: int, backward: bool) -> tuple[Callable[[], None], float]:
+    """A function that does the model's matrix products, and how many floating-point operations those are."""
+    operands = []
+    for count, rows, inner, columns, times in product_shapes(config, batch):
+        shape = (count,) if count > 1 else ()
+        a, b = torch.randn(*shape, rows, inner), torch.randn(*shape, columns, inner).mT
+        operands.append((a, b, a @ b, times))
+
+    def products() -> None:
+        for layer, (a, b, gradient, times) in enumerate(operands):
+            for _ in range(times):
+                a @ b
+                if backward:
+                    a.mT @ gradient
+                if backward and layer:  # images need no gradient
+                    gradient @ b.mT
+
+    flops = [2 * n * r * i * c * t for n, r, i, c, t in product_shapes(config, batch)]
+    return torch.inference_mode()(products), sum(flops) + backward * (2 * sum(flops) - flops[0])
+
+
+def peak_memory(call: Callable[[], None]) -> int:
+    """Bytes allocated at the worst moment of `call`, above what was there before."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder, "trace.json")
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+            call()
+        profiler.export_chrome_trace(str(trace))
+        events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+    now = peak = 0
+    for event in sorted((e for e in events if e.get("name") == "[memory]"), key=lambda e: e["ts"]):
+        now += event["args"]["Bytes"]
+        peak = max(peak, now)
+    return peak
+
+
+def measure(calls: dict[str, Callable[[], None]], rounds: int, seconds: float) -> dict[str, list[float]]:
+    """Seconds of each call in each round: at least `rounds` of them, and more until `seconds` have passed."""
+    order, times = random.Random(0), {name: [] for name in calls}
+    for call in calls.values():
+        call()
+    begin = time.perf_counter()
+    while len(times[OURS]) < rounds or time.perf_counter() - begin < seconds:
+        for name in order.sample(list(calls), len(calls)):
+            start = time.perf_counter()
+            calls[name]()
+            times[name].append(time.perf_counter() - start)
+    return times
+
+
+def median_interval(values: list[float], resamples: int = 2000) -> tuple[float, float, float]:
+    """The median and its 95 % bootstrap interval."""
+    generator = random.Random(0)
+    medians = sorted(statistics.median(generator.choices(values, k=len(values))) for _ in range(resamples))
+    return statistics.median(values), medians[int(0.025 * resamples)], medians[int(0.975 * resamples)]
+
+
+def report(title: str, times: dict[str, list[float]], memory: dict[str, int], flops: float) -> None:
+    """One table: a row for each implementation."""
+    print(f"\n{title}   {len(times[OURS])} rounds, {flops / 1e9:.1f} GFLOP of matrix products")
+    print(f"{'':16}{'median':>10}{'shortest':>11}   theirs/ours  95 % interval   shortest/shortest  share    peak")
+    for name, spent in times.items():
+        ratio, low, high = median_interval([t / ours for t, ours in zip(spent, times[OURS], strict=True)])
+        share = median_interval([p / t for t, p in zip(spent, times[PRODUCTS], strict=True)])[0]
+        compared = f"{ratio:11.3f}   {low:.3f} – {high:.3f} {min(spent) / min(times[OURS]):16.3f}"
+        print(
+            f"{name:16}{statistics.median(spent) * 1e3:7.1f} ms{min(spent) * 1e3:8.1f} ms   {compared:46}"
+            f"{share:9.1%}{memory[name] / 2**20:8.1f} MiB"
+            if name != PRODUCTS
+            else f"{name:16}{statistics.median(spent) * 1e3:7.1f} ms{min(spent) * 1e3:8.1f} ms   "
+            f"{compared:46}{flops / min(spent) / 1e9:9.0f} GFLOP/s at best"
+        )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--variants", nargs="+", default=["Ti/16", "S/16", "B/16"], help="names from Table 1")
+    parser.add_argument("--batch", type=int, default=8, help="images at once (a batch of 1 is measured too)")
+    parser.add_argument("--rounds", type=int, default=5, help="at least so many rounds for each table")
+    parser.add_argument("--seconds", type=float, default=10, help="go on for so long if the rounds are done sooner")
+    options = parser.parse_args(arguments)
+
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    if not importlib.util.find_spec("vit_pytorch"):
+        print("vit-pytorch is not installed, so it is not measured")
+    for variant in options.variants:
+        config = ViTConfig.named(variant)
+        models = build_all(config)
+        cases = {(1, False): "forward", (options.batch, False): "forward", (options.batch, True): "forward+backward"}
+        for (batch, backward), what in cases.items():
+            images = torch.randn(batch, config.in_channels, config.image_size, config.image_size)
+            step = forward_backward if backward else forward
+            calls = {name: (lambda m=m, x=images, s=step: s(m, x)) for name, m in models.items()}
+            for model in models.values():
+                model.train(backward)
+            memory = {name: peak_memory(call) for name, call in calls.items()}
+            calls[PRODUCTS], flops = make_products(config, batch, backward)
+            times = measure(calls, options.rounds, options.seconds)
+            report(f"{variant} {what}, batch {batch}", times, memory, flops)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Where the parameters and the FLOPs of a model are, counted on the meta device."""
+
+import pytest
+import torch
+import torchvision.models
+
+from vit_tutorial import VARIANTS, ViTConfig, VisionTransformer
+from vit_tutorial.analysis import cost_by_part
+
+
+def count(config, batch=1, device="meta"):
+    with torch.device(device):
+        model, images = VisionTransformer(config), torch.empty(batch, config.in_channels, *[config.image_size] * 2)
+    return model, cost_by_part(model, images)
+
+
+def total(costs):
+    return sum(cost.parameters for cost in costs.values()), sum(cost.flops for cost in costs.values())
+
+
+@pytest.mark.parametrize(
+    ("variant", "published"),
+    [
+        ("B/16", torchvision.models.ViT_B_16_Weights.IMAGENET1K_V1),
+        ("B/32", torchvision.models.ViT_B_32_Weights.IMAGENET1K_V1),
+        ("L/16", torchvision.models.ViT_L_16_Weights.IMAGENET1K_V1),
+        ("L/32", torchvision.models.ViT_L_32_Weights.IMAGENET1K_V1),
+        ("H/14", torchvision.models.ViT_H_14_Weights.IMAGENET1K_SWAG_LINEAR_V1),
+        ("B/16", torchvision.models.ViT_B_16_Weights.IMAGENET1K_SWAG_E2E_V1),
+        ("L/16", torchvision.models.ViT_L_16_Weights.IMAGENET1K_SWAG_E2E_V1),
+        ("H/14", torchvision.models.ViT_H_14_Weights.IMAGENET1K_SWAG_E2E_V1),
+    ],
+)
+def test_the_counts_are_those_that_torchvision_publishes(variant, published):
+    size = published.meta["min_size"][0]
+    parameters, flops = total(count(ViTConfig.named(variant, image_size=size))[1])
+    assert parameters == published.meta["num_params"]
+    assert round(flops / 2e9, 3) == published.meta["_ops"]  # billions of multiply-adds
+
+
+def test_every_part_by_hand():
+    """D = 8, two heads, T = 1 + 2·2 tokens, mlp_dim 12, two blocks, K = 5."""
+    _, costs = count(ViTConfig(8, 4, 3, 5, embed_dim=8, depth=2, num_heads=2, mlp_dim=12))
+    T, D, blocks = 5, 8, 2
+    assert costs["embeddings"] == (48 * D + D + D + T * D, 2 * 4 * 48 * D)
+    assert costs["q, k, v, out"] == (blocks * 4 * (D * D + D), blocks * 2 * T * 4 * D * D)
+    assert costs["pairs"] == (0, blocks * 2 * 2 * T * T * D)
+    assert costs["MLP"] == (blocks * (2 * D * 12 + 12 + D), blocks * 2 * T * 2 * D * 12)
+    assert costs["norms"] == ((2 * blocks + 1) * 2 * D, 0)
+    assert costs["head"] == (D * 5 + 5, 2 * D * 5)
+
+
+@pytest.mark.parametrize("options", [{}, {"pool": "mean"}, {"position": "factorized"}, {"representation_size": 6}])
+def test_no_parameter_is_left_out_or_counted_twice(options):
+    config = ViTConfig(8, 4, 1, 5, embed_dim=8, depth=3, num_heads=2, mlp_dim=12, **options)
+    model, costs = count(config)
+    assert total(costs)[0] == sum(p.numel() for p in model.parameters())
+
+
+def test_a_real_device_counts_the_same_as_the_meta_device_and_a_batch_costs_its_size():
+    config = ViTConfig(8, 4, 1, 5, embed_dim=8, depth=1, num_heads=2, mlp_dim=12)
+    (model, real), (_, meta), (_, batch) = count(config, device="cpu"), count(config), count(config, batch=3)
+    assert real == meta
+    assert total(batch) == (total(meta)[0], 3 * total(meta)[1])
+    assert type(model.encoder[0].attention.strategy).__name__ == "FusedAttention", "the model is left as it was"
+
+
+def test_table_1_needs_no_memory():
+    assert all(p.is_meta for name in VARIANTS for p in count(VARIANTS[name])[0].parameters())

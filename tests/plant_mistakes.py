@@ -172,33 +172,32 @@ ATTENTION = [
         "heads split by view without a transpose",
         "03",
         "attention.py",
-        "q, k, v = qkv.permute(2, 0, 3, 1, 4)",
-        "q, k, v = (part.reshape(len(tokens), self.num_heads, -1, self.head_dim) for part in qkv.unbind(2))",
+        "return tokens.unflatten(2, (num_heads, -1)).transpose(1, 2)",
+        "return tokens.reshape(len(tokens), num_heads, tokens.shape[1], -1)",
     ),
     Mistake(
         "heads merged by view without a transpose",
         "03",
         "attention.py",
-        "merged = mixed.transpose(1, 2).flatten(2)",
-        "merged = mixed.reshape(tokens.shape)",
+        "return heads.transpose(1, 2).flatten(2)",
+        "return heads.reshape(len(heads), heads.shape[2], -1)",
     ),
     Mistake(
         "heads see only their slice of the input",
         "03",
         "attention.py",
-        "qkv = self.qkv(tokens).unflatten(2, (3, self.num_heads, self.head_dim))",
-        "mask = torch.block_diag(*[torch.ones(self.head_dim, self.head_dim)] * self.num_heads).repeat(3, 1)\n"
+        "        q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(tokens).chunk(3, dim=2))",
+        "        mask = torch.block_diag(*[torch.ones(self.head_dim, self.head_dim)] * self.num_heads).repeat(3, 1)\n"
         "        qkv = F.linear(tokens, self.qkv.weight * mask.to(tokens), self.qkv.bias)\n"
-        "        qkv = qkv.unflatten(2, (3, self.num_heads, self.head_dim))",
+        "        q, k, v = (split_heads(part, self.num_heads) for part in qkv.chunk(3, dim=2))",
         (("import torch.nn.functional as F", "import torch\nimport torch.nn.functional as F"),),
     ),
     Mistake(
         "attention across the batch",
         "03",
         "attention.py",
-        "q, k, v = qkv.permute(2, 0, 3, 1, 4)",
-        "q, k, v = qkv.permute(2, 1, 3, 0, 4)",
-        (("mixed, _ = self.strategy(q, k, v)", "mixed = self.strategy(q, k, v)[0].transpose(0, 2)"),),
+        "mixed, _ = self.strategy(q, k, v)",
+        "mixed = self.strategy(*(part.transpose(0, 2) for part in (q, k, v)))[0].transpose(0, 2)",
     ),
     Mistake(
         "q and k from the un-normalised input",

@@ -24,6 +24,16 @@ def attend(
     return F.dropout(weights, dropout) @ v, weights
 
 
+def split_heads(tokens: Float[Tensor, "B T D"], num_heads: int) -> Float[Tensor, "B h T d"]:
+    """Give every head its own d = D/h of the D numbers: (B, T, D) → (B, h, T, d)."""
+    return tokens.unflatten(2, (num_heads, -1)).transpose(1, 2)  # (B, T, h, d) → (B, h, T, d)
+
+
+def merge_heads(heads: Float[Tensor, "B h T d"]) -> Float[Tensor, "B T D"]:
+    """Put the heads' numbers side by side again, the inverse of `split_heads`: (B, h, T, d) → (B, T, D)."""
+    return heads.transpose(1, 2).flatten(2)  # (B, T, h, d) → (B, T, D)
+
+
 class FusedAttention(nn.Module):
     """`attend` in one kernel that never writes the weights to memory, so it has none to give."""
 
@@ -76,8 +86,6 @@ class SelfAttention(nn.Module):
         nn.init.zeros_(self.projection.bias)
 
     def forward(self, tokens: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        qkv = self.qkv(tokens).unflatten(2, (3, self.num_heads, self.head_dim))  # (B, T, 3, h, d)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)  # each (B, h, T, d)
+        q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(tokens).chunk(3, dim=2))  # each (B, h, T, d)
         mixed, _ = self.strategy(q, k, v)  # (B, h, T, d)
-        merged = mixed.transpose(1, 2).flatten(2)  # (B, T, h, d) → (B, T, D)
-        return self.dropout(self.projection(merged))
+        return self.dropout(self.projection(merge_heads(mixed)))

@@ -1,6 +1,7 @@
 """The Vision Transformer, one equation to a file. Start with `config.py` and read down to `model.py`."""
 
 from .attention import SelfAttention, attend
+from .checks import check
 from .config import VARIANTS, ViTConfig
 from .data import load_photo
 from .embeddings import Embeddings, PatchEmbedding, sincos_position_embedding
@@ -19,6 +20,7 @@ __all__ = [
     "ViTConfig",
     "VisionTransformer",
     "attend",
+    "check",
     "load_photo",
     "patchify",
     "sincos_position_embedding",

@@ -1,1 +1,42 @@
-"""The reader's own code, judged: `from vit_tutorial import check`, one function for each exercise."""
+"""The reader's own code, judged: `from vit_tutorial import check`, one function for each exercise.
+
+check.patchify(my_patchify)   →  passed; not attempted; or what is wrong, by its symptom
+check.patchify.hint()         →  where to look next
+check.patchify.solution()     →  one right answer, as code
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from . import patchify
+from .exercise import Exercise
+
+# The exercises of a notebook, in its order. A new file of exercises is added here.
+NOTEBOOKS = {
+    "01 Patchify": (patchify.num_patches,),
+}
+
+
+class Check:
+    """Every exercise by its name: `check.patchify(my_patchify)`. `check` alone lists them."""
+
+    def __init__(self, notebooks: dict[str, tuple[Exercise, ...]]):
+        self._notebooks = notebooks
+        for exercises in notebooks.values():
+            vars(self).update({exercise.name: exercise for exercise in exercises})
+
+    def __getattr__(self, name: str):
+        names = [name for name in vars(self) if not name.startswith("_")]
+        near = difflib.get_close_matches(name, names)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
+        raise AttributeError(f"there is no exercise {name!r}: {hint}")
+
+    def __repr__(self) -> str:
+        lines = []
+        for title, exercises in self._notebooks.items():
+            lines += [title, *(f"    {exercise!r}" for exercise in exercises)]
+        return "\n".join(lines)
+
+
+check = Check(NOTEBOOKS)

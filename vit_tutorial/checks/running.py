@@ -1,0 +1,169 @@
+"""Running the reader's code: what it returns, or a finding that says what happened, with their own line."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import os
+import random
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .stopping import TookTooLong, readers_frame, time_limit
+from .verdict import NotAttempted, ReaderError, Wrong
+
+SECONDS = 5.0
+
+
+def call(function: Callable, *args, seconds: float | None = None):
+    """What the reader's `function(*args)` returns. A class is built; a module is called.
+
+    Raises NotAttempted for a stub, ReaderError with the reader's own line if their code raises an error
+    or is still running after `seconds`, Wrong if it returns nothing or changes a tensor it was given.
+    """
+    check_arguments(function, args)
+    seconds = SECONDS if seconds is None else seconds
+    before = [arg.detach().clone() if isinstance(arg, Tensor) else None for arg in args]
+    grad = torch.is_grad_enabled()
+    try:
+        with time_limit(seconds):
+            result = function(*args)
+    except TookTooLong as stopped:
+        place, code = readers_line(stopped)
+        message = f"Your code was stopped: it was still running after {seconds:g} seconds{place}."
+        raise ReaderError(message, code, "Which of your loops has no end? A `while` must come to be false.") from None
+    except (Exception, SystemExit) as error:
+        if isinstance(error, NotImplementedError) and raised_by_reader(error):
+            raise NotAttempted from None
+        place, code = readers_line(error)
+        text = f"Your code stops with an error{place}.\n{type(error).__name__}: {shorten(str(error))}"
+        raise ReaderError(f"{text}\nIt was called as `{show_call(function, args)}`.", code) from None
+    finally:
+        torch.set_grad_enabled(grad)
+    if result is None or result is Ellipsis:
+        if result is Ellipsis or is_stub(function):
+            raise NotAttempted
+        raise Wrong("Your function returns nothing (None): is the `return` missing?")
+    for name, arg, copy in zip(parameter_names(function), args, before, strict=False):
+        if copy is not None and (arg.shape != copy.shape or not torch.equal(arg, copy)):
+            raise Wrong(
+                f"Your function changes its input: after the call `{name}` holds other numbers.",
+                "Methods that end in an underscore and `x[...] = ` write into the tensor itself. Work on a new one.",
+            )
+    return result
+
+
+@contextmanager
+def undisturbed(seed: int = 0) -> Iterator[None]:
+    """Inside the block gradients are on and the random numbers start at `seed`; after it all is as it was."""
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
+    dtype = torch.get_default_dtype()
+    try:
+        with torch.inference_mode(False), torch.enable_grad():
+            torch.default_generator.manual_seed(seed)
+            random.seed(seed)
+            np.random.seed(seed)  # noqa: NPY002
+            torch.set_default_dtype(torch.float32)
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_rng_state(states[0])
+        random.setstate(states[1])
+        np.random.set_state(states[2])  # noqa: NPY002
+
+
+def is_stub(function: Callable) -> bool:
+    """True if there is nothing in the body but a docstring, `pass`, `...`, or a return of nothing."""
+    try:
+        source = textwrap.dedent(inspect.getsource(inspect.unwrap(readers_part(function))))
+        body = ast.parse(source).body[0].body
+    except (OSError, TypeError, SyntaxError, AttributeError):
+        return False
+    return all(is_empty(statement) for statement in body)
+
+
+def is_empty(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Raise):
+        return "NotImplementedError" in ast.dump(statement)
+    value = getattr(statement, "value", None)
+    nothing = value is None or isinstance(value, ast.Constant)
+    return isinstance(statement, ast.Pass) or (isinstance(statement, (ast.Expr, ast.Return)) and nothing)
+
+
+def readers_part(function: Callable) -> Callable:
+    """The code behind what the reader passed: a module's `forward`, a class's `__init__`, or the function."""
+    if isinstance(function, nn.Module):
+        return type(function).forward
+    return function.__init__ if inspect.isclass(function) else function
+
+
+def check_arguments(function: Callable, args: tuple) -> None:
+    """Raise Wrong if the reader's function cannot take these arguments."""
+    try:
+        signature = inspect.signature(function.forward if isinstance(function, nn.Module) else function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*args)
+    except TypeError as error:
+        raise Wrong(
+            f"The check gives {name_of(function)} {len(args)} argument{'s'[: len(args) != 1]}, "
+            f"and yours takes `{signature}`: {error}.",
+            "Keep the first line of the stub as it was.",
+        ) from None
+
+
+def raised_by_reader(error: BaseException) -> bool:
+    traceback = error.__traceback__
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    found = readers_frame(error.__traceback__)
+    return found is not None and found[0] is traceback.tb_frame
+
+
+def readers_line(error: BaseException) -> tuple[str, str]:
+    """Where in the reader's code an error came from: (" in line 3 of your cell", the line itself)."""
+    found = readers_frame(error.__traceback__)
+    if found is None:
+        return "", ""
+    frame, number = found
+    path, function = frame.f_code.co_filename, frame.f_code.co_name
+    in_cell = re.search(r"ipykernel|ipython-input|^<", path)
+    line = linecache.getline(path, number, frame.f_globals).strip()
+    inside = "" if function.startswith("<") else f", in {function}"
+    return f" in line {number} of {'your cell' if in_cell else os.path.basename(path)}{inside}", line
+
+
+def parameter_names(function: Callable) -> list[str]:
+    try:
+        return list(inspect.signature(function.forward if isinstance(function, nn.Module) else function).parameters)
+    except (TypeError, ValueError):
+        return [f"argument {number}" for number in range(1, 10)]
+
+
+def name_of(function: Callable) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def show_call(function: Callable, args: tuple) -> str:
+    """The call as text, tensors by their shapes: `my_patchify(images: (2, 3, 4, 6), patch_size: 2)`."""
+    shown = (f"{name}: {show(arg)}" for name, arg in zip(parameter_names(function), args, strict=False))
+    return f"{name_of(function)}({', '.join(shown)})"
+
+
+def show(value) -> str:
+    if isinstance(value, Tensor):
+        return f"{tuple(value.shape)}"
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def shorten(text: str) -> str:
+    """The first lines of an error's text, without the addresses that change from run to run."""
+    return textwrap.shorten(re.sub(r" at 0x[0-9a-fA-F]+", "", text), 400, placeholder=" …")

@@ -60,12 +60,12 @@ def test_sequence_draws_some_patches_as_pictures_and_all_as_a_table(image, patch
 
 
 def test_cut_draws_every_number_in_the_tint_of_the_patch_it_comes_from(ids):
-    sequence = patchify(ids[None, None], 4)[0]
-    left, right = show_cut(ids, sequence, 4).axes
+    sequence = patchify(ids[None, None], (4, 6))[0]
+    left, right = show_cut(ids, sequence, (4, 6)).axes
     assert numbers(left) == ids.flatten().tolist()
     assert numbers(right) == sequence.flatten().tolist()
     assert (drawn(right) == drawn(right)[:, :1]).all()  # each row one tint
-    assert len(np.unique(drawn(right)[:, 0], axis=0)) == 6
+    assert len(np.unique(drawn(right)[:, 0], axis=0)) == 4
 
 
 def test_cut_shows_a_wrong_cut(ids):

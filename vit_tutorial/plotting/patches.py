@@ -26,7 +26,7 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str | None
     (P, Q), (H, W) = to_pair(patch_size), image.shape[1:]
     check_whole_patches((H, W), (P, Q))
     h, w = H // P, W // Q
-    figure, axes = plt.subplots(figsize=figure_size(H, W, height=4.6))
+    figure, axes = plt.subplots(figsize=figure_size(H, W, height=4.1))
     axes.imshow(to_picture(image), extent=(0, W, H, 0))
     axes.hlines(np.arange(P, H, P), 0, W, color="white", linewidth=1)
     axes.vlines(np.arange(Q, W, Q), 0, H, color="white", linewidth=1)
@@ -53,7 +53,7 @@ def show_apart(
     for n, tile in enumerate(tiles):
         top, left = (n // w) * (P + gap), (n % w) * (Q + gap)
         canvas[top : top + P, left : left + Q] = tile
-    figure, axes = plt.subplots(figsize=figure_size(*canvas.shape[:2], height=5.0))
+    figure, axes = plt.subplots(figsize=figure_size(*canvas.shape[:2], height=4.5))
     axes.imshow(canvas)
     rows, columns = np.arange(h) * (P + gap) + (P - 1) / 2, np.arange(w) * (Q + gap) + (Q - 1) / 2
     label_grid(axes, rows, columns, [f"{row * w}–{row * w + w - 1}" for row in range(h)], range(w))
@@ -77,12 +77,12 @@ def show_sequence(patches: Float[Tensor, "N patch_dim"], patch_size: Size, first
     strip = np.ones((P, count * (Q + gap) - gap, 3))
     for n, tile in enumerate(tiles):
         strip[:, n * (Q + gap) : n * (Q + gap) + Q] = tile
-    figure, (above, below) = plt.subplots(2, 1, figsize=(WIDTH, 4.4), height_ratios=(1, 4))
+    figure, (above, below) = plt.subplots(2, 1, figsize=(WIDTH, 4.2), height_ratios=(1, 4))
     above.imshow(strip)
     label_grid(above, [], np.arange(count) * (Q + gap) + (Q - 1) / 2, [], range(first, first + count))
     above.set_title(f"Patches {first} to {first + count - 1} as pictures: the rows between the two lines below")
-    # Sixteen shades: noise in 256 of them makes a picture file three times the size.
-    shades = plt.get_cmap(MAGNITUDE, 16)
+    # Ten shades: noise in 256 of them makes a picture file three times the size.
+    shades = plt.get_cmap(MAGNITUDE, 10)
     table = below.imshow(to_numpy(patches), cmap=shades, vmin=0, vmax=1, aspect="auto", interpolation="none")
     below.set_title(f"The whole sequence: {N} patches of {patch_dim} numbers each")
     channels = patch_dim // (P * Q)

@@ -1,4 +1,4 @@
-"""The published Vision Transformers that ours is held to: each built from our configuration, with our weights copied in."""
+"""The published Vision Transformers that ours is held to: built from our configuration, with our weights copied in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torchvision
 import transformers
 from torch import Tensor, nn
 
-from vit_tutorial import ViTConfig, VisionTransformer
+from vit_tutorial import VisionTransformer, ViTConfig
 from vit_tutorial.config import to_pair
 
 

@@ -85,6 +85,7 @@ def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
 
     `maps[layer]` is (B, h, T, T), of the latest forward pass, and None before the first. The rows sum
     to 1. The weights carry gradients where the forward pass does. Outside the block the model is as it was.
+    Raises ValueError for a model without this package's attention.
     """
     layers = self_attentions(model)
     maps: list[Tensor | None] = [None] * len(layers)
@@ -116,8 +117,11 @@ def mask_heads(model: nn.Module, heads: Mapping[int, int | Iterable[int]]) -> It
 
 
 def self_attentions(model: nn.Module) -> list[SelfAttention]:
-    """The model's attention layers, first to last."""
-    return [module for module in model.modules() if isinstance(module, SelfAttention)]
+    """The model's attention layers, first to last; a ValueError where there is none to measure."""
+    layers = [module for module in model.modules() if isinstance(module, SelfAttention)]
+    if not layers:
+        raise ValueError(f"{type(model).__name__} has no SelfAttention of this package to measure")
+    return layers
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .config import check_heads
+from .validation import check_heads
 
 
 def attend(

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+
+from .validation import (
+    check_choice,
+    check_heads,
+    check_positive,
+    check_rate,
+    check_sincos,
+    check_size,
+    check_whole_patches,
+)
 
 Size = int | tuple[int, int]
 
@@ -48,9 +56,8 @@ class ViTConfig:
         if self.representation_size is not None:
             check_positive("representation_size", self.representation_size)
         for name in ("dropout", "attention_dropout", "drop_path"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is a probability in [0, 1), got {getattr(self, name)!r}")
-        if not self.norm_eps > 0:
+            check_rate(name, getattr(self, name))
+        if not isinstance(self.norm_eps, (int, float)) or not self.norm_eps > 0:
             raise ValueError(f"norm_eps must be above 0, got {self.norm_eps!r}")
         check_choice("position", self.position, POSITIONS)
         check_choice("pool", self.pool, POOLS)
@@ -101,54 +108,6 @@ class ViTConfig:
 def to_pair(size: Size) -> tuple[int, int]:
     """An int n becomes (n, n); a pair (height, width) stays as it is."""
     return (size, size) if isinstance(size, int) else tuple(size)
-
-
-def check_positive(name: str, value: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
-
-
-def check_size(name: str, value: Size) -> None:
-    sides = value if isinstance(value, (tuple, list)) else (value,)
-    if len(sides) > 2 or not all(isinstance(s, int) and not isinstance(s, bool) and s > 0 for s in sides) or not sides:
-        raise ValueError(f"{name} must be a positive whole number or a pair (height, width) of them, got {value!r}")
-
-
-def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
-    if value not in (choices := list(choices)):
-        near = difflib.get_close_matches(str(value), choices)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(map(repr, choices))}"
-        raise ValueError(f"unknown {name} {value!r}: {hint}")
-
-
-def check_heads(embed_dim: int, num_heads: int) -> None:
-    check_positive("embed_dim", embed_dim)
-    check_positive("num_heads", num_heads)
-    if embed_dim % num_heads:
-        raise ValueError(
-            f"embed_dim {embed_dim} cannot be split over {num_heads} heads: "
-            f"{embed_dim} = {embed_dim // num_heads}·{num_heads} + {embed_dim % num_heads}"
-        )
-
-
-def check_sincos(dim: int) -> None:
-    if dim % 4:
-        raise ValueError(
-            f"sin-cos positions need a dimension divisible by 4 (sine and cosine of row and column), got {dim}"
-        )
-
-
-def check_whole_patches(image: tuple[int, int], patch: tuple[int, int]) -> None:
-    remainders = [
-        f"{side} = {side // step}·{step} + {side % step}"
-        for side, step in zip(image, patch, strict=True)
-        if side % step
-    ]
-    if remainders or 0 in image:
-        raise ValueError(
-            f"image {image[0]}×{image[1]} is not a whole number of {patch[0]}×{patch[1]} patches: "
-            + (", ".join(remainders) or "it is empty")
-        )
 
 
 VARIANTS = {

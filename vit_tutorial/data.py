@@ -9,7 +9,8 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torchvision.transforms.functional import pil_to_tensor
 
-from .config import Size, check_size, to_pair
+from .config import Size, to_pair
+from .validation import check_size
 
 PHOTOS = {"grace_hopper": "grace_hopper.jpg"}
 

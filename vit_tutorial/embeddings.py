@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .config import Size, ViTConfig, check_positive, check_sincos, check_size, to_pair
+from .config import Size, ViTConfig, to_pair
 from .patchify import validate_images
+from .validation import check_positive, check_sincos, check_size
 
 
 class PatchEmbedding(nn.Module):

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from torchvision.ops import StochasticDepth
 
 from .attention import SelfAttention
-from .config import ViTConfig, check_positive
+from .config import ViTConfig
+from .validation import check_positive
 
 
 class Mlp(nn.Module):

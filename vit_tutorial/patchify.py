@@ -5,7 +5,8 @@ from __future__ import annotations
 from jaxtyping import Shaped
 from torch import Tensor
 
-from .config import Size, check_size, check_whole_patches, to_pair
+from .config import Size, to_pair
+from .validation import check_size, check_whole_patches
 
 
 def patchify(images: Shaped[Tensor, "B C H W"], patch_size: Size) -> Shaped[Tensor, "B N patch_dim"]:
@@ -30,9 +31,9 @@ def unpatchify(
 
     Raises ValueError if that many patches of that length do not make such an image.
     """
-    (P, Q), (H, W) = to_pair(patch_size), to_pair(image_size)
     check_size("patch_size", patch_size)
     check_size("image_size", image_size)
+    (P, Q), (H, W) = to_pair(patch_size), to_pair(image_size)
     check_whole_patches((H, W), (P, Q))
     h, w = H // P, W // Q
     if patches.ndim != 3 or patches.shape[1] != h * w or patches.shape[2] % (P * Q):
@@ -41,7 +42,7 @@ def unpatchify(
             f"(B, {h}·{w} = {h * w}, C·{P}·{Q}) would fit"
         )
     blocks = patches.unflatten(2, (-1, P, Q)).unflatten(1, (h, w))  # (B, h, w, C, P, P)
-    return blocks.permute(0, 3, 1, 4, 2, 5).reshape(len(patches), -1, H, W)  # (B, C, h, P, w, P) → (B, C, H, W)
+    return blocks.permute(0, 3, 1, 4, 2, 5).flatten(4).flatten(2, 3)  # (B, C, h, P, w, P) → (B, C, H, W)
 
 
 def validate_images(

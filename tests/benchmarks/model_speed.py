@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from vit_tutorial import ViTConfig, VisionTransformer
+from vit_tutorial import VisionTransformer, ViTConfig
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from published import BUILD, logits_of, randomize, twin

@@ -1,0 +1,63 @@
+"""What numbers cannot be. Each check raises one ValueError that shows what was given and what would fit.
+
+Nothing here is about the Vision Transformer's ideas: read it when an error brings you here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def check_positive(name: str, value: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+
+
+def check_size(name: str, value: Size) -> None:
+    sides = value if isinstance(value, (tuple, list)) and len(value) == 2 else (value,)
+    if not all(isinstance(side, int) and not isinstance(side, bool) and side > 0 for side in sides):
+        raise ValueError(f"{name} must be a positive whole number or a pair (height, width) of them, got {value!r}")
+
+
+def check_rate(name: str, value: float) -> None:
+    if not isinstance(value, (int, float)) or not 0 <= value < 1:
+        raise ValueError(f"{name} is a probability in [0, 1), got {value!r}")
+
+
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    if value not in (choices := list(choices)):
+        lower = {choice.lower(): choice for choice in choices}
+        near = [lower[match] for match in difflib.get_close_matches(str(value).lower(), lower)]
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(map(repr, choices))}"
+        raise ValueError(f"unknown {name} {value!r}: {hint}")
+
+
+def check_heads(embed_dim: int, num_heads: int) -> None:
+    check_positive("embed_dim", embed_dim)
+    check_positive("num_heads", num_heads)
+    if embed_dim % num_heads:
+        raise ValueError(
+            f"embed_dim {embed_dim} cannot be split over {num_heads} heads: "
+            f"{embed_dim} = {embed_dim // num_heads}·{num_heads} + {embed_dim % num_heads}"
+        )
+
+
+def check_sincos(dim: int) -> None:
+    if dim % 4:
+        raise ValueError(
+            f"sin-cos positions need a dimension divisible by 4 (sine and cosine of row and column), got {dim}"
+        )
+
+
+def check_whole_patches(image: tuple[int, int], patch: tuple[int, int]) -> None:
+    remainders = [
+        f"{side} = {side // step}·{step} + {side % step}"
+        for side, step in zip(image, patch, strict=True)
+        if side % step
+    ]
+    if remainders or 0 in image:
+        raise ValueError(
+            f"image {image[0]}×{image[1]} is not a whole number of {patch[0]}×{patch[1]} patches: "
+            + (", ".join(remainders) or "it is empty")
+        )

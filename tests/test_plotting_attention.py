@@ -1,0 +1,137 @@
+"""The figures of notebook 03 draw what they are given."""
+
+import pytest
+import torch
+from jaxtyping import TypeCheckError
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from vit_tutorial.plotting.attention import (
+    HEADS,
+    show_attention_cost,
+    show_attention_maps,
+    show_change,
+    show_entropy,
+    show_heads,
+    show_influence,
+    show_one_query,
+    show_patch_alone,
+    show_weights,
+)
+
+NAMES = ["a", "b", "c"]
+
+
+@pytest.fixture
+def photo():
+    return torch.rand(3, 24, 16, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def weights():
+    return torch.randn(3, 3, generator=torch.Generator().manual_seed(1)).softmax(-1)
+
+
+def drawn(axes, image=0):
+    return torch.tensor(axes.images[image].get_array().data)
+
+
+def words(axes):
+    return [text.get_text() for text in axes.texts]
+
+
+def test_the_patch_is_the_one_asked_for(photo):
+    figure = show_patch_alone(photo, patch_size=8, row=2, column=1)
+    alone, whole = figure.axes
+    torch.testing.assert_close(drawn(alone), photo[:, 16:24, 8:16].permute(1, 2, 0))
+    assert {box.get_xy() for box in whole.patches} == {(8, 16)}
+
+
+def test_a_patch_that_is_not_there(photo):
+    with pytest.raises(ValueError, match="no patch in row 3, column 0: the photo has 3 rows and 2 columns"):
+        show_patch_alone(photo, patch_size=8, row=3, column=0)
+
+
+def test_one_query_shows_scores_weights_and_what_they_add():
+    scores, weights = torch.tensor([2.0, 1.0, 0.0]), torch.tensor([0.5, 0.25, 0.25])
+    first, second, third = show_one_query(NAMES, scores, weights, 4 * torch.eye(3)).axes
+    assert [bar.get_width() for bar in first.patches] == scores.tolist()
+    assert [bar.get_width() for bar in second.patches] == weights.tolist()
+    torch.testing.assert_close(drawn(third), torch.diag(torch.tensor([2.0, 1.0, 1.0])))
+    assert third.get_xlabel().endswith("2   1   1")
+
+
+def test_weights_are_written_into_their_places(weights):
+    (axes,) = show_weights(weights, NAMES).axes
+    torch.testing.assert_close(drawn(axes), weights)
+    assert words(axes) == [f"{number:.3g}" for number in weights.flatten().tolist()]
+
+
+def test_entropy_draws_the_mean_of_the_draws():
+    unscaled, scaled = torch.tensor([[3.0, 1.0], [1.0, 0.0]]), torch.tensor([[3.0, 3.0], [1.0, 2.0]])
+    (axes,) = show_entropy([1, 4], unscaled, scaled, limit=4.0).axes
+    lines = {line.get_label(): line.get_ydata().tolist() for line in axes.lines if line.get_marker() != "None"}
+    assert list(lines.values()) == [[2.0, 2.5], [2.0, 0.5]]
+    assert axes.get_title(loc="left") == "d = 4: 0.5 bits without the scale, 2.5 with it"
+
+
+def test_cost_draws_milliseconds_and_megabytes_and_compares_the_last():
+    figure = show_attention_cost([10, 20], {"a": [0.1, 0.6], "b": [0.1, 0.2]}, {"a": [1.0, 8.0], "b": [2.0, 4.0]})
+    time, memory = figure.axes
+    torch.testing.assert_close([list(line.get_ydata()) for line in time.lines], [[100.0, 600.0], [100.0, 200.0]])
+    assert [list(line.get_ydata()) for line in memory.lines] == [[1.0, 8.0], [2.0, 4.0]]
+    assert time.get_title(loc="left") == "20 tokens: 3.0 times the time"
+
+
+def test_a_number_keeps_the_colour_of_its_head_wherever_it_lands():
+    tokens = torch.arange(6).reshape(3, 2)
+    figure = show_heads(tokens, tokens.view(2, 3, 1))  # wrong on purpose: no transpose
+    assert len(figure.axes) == 3
+    colours = [[to_hex(box.get_facecolor()).upper() for box in axes.patches] for axes in figure.axes]
+    first, second = HEADS[0][0].upper(), HEADS[1][0].upper()
+    assert colours == [[first, second] * 3, [first, second, first], [second, first, second]]
+    assert words(figure.axes[2]) == ["3", "4", "5"]
+
+
+def test_heads_that_do_not_hold_the_tokens():
+    with pytest.raises(ValueError, match="each once"):
+        show_heads(torch.arange(6).reshape(3, 2), torch.zeros(2, 3, 1))
+
+
+def test_influence_marks_the_zeros_and_counts_who_sees_others(weights):
+    figure = show_influence({"alone": torch.eye(3), "all": weights})
+    alone, everyone = figure.axes[:2]
+    assert words(alone) == ["0"] * 6
+    assert words(everyone) == []
+    assert alone.get_title(loc="left").endswith("0 of 3 tokens see others")
+    torch.testing.assert_close(drawn(everyone), weights / weights.max())
+
+
+def test_attention_maps_are_multiples_of_an_equal_share(photo):
+    maps = torch.full((2, 3, 3, 2), 1 / 7)
+    figure = show_attention_maps(photo, maps, ["x", "y"])
+    whole, *panels, _bar = figure.axes
+    assert len(panels) == 6
+    torch.testing.assert_close(drawn(whole), photo.permute(1, 2, 0))
+    torch.testing.assert_close(drawn(panels[-1]), torch.ones(3, 2))
+
+
+def test_attention_maps_need_a_name_for_each_row(photo):
+    with pytest.raises(ValueError, match="2 rows of maps need as many names, got 1"):
+        show_attention_maps(photo, torch.full((2, 3, 3, 2), 1 / 7), ["x"])
+
+
+def test_change_says_from_where_on_the_tokens_move():
+    change = torch.tensor([[0.0, 0.0, 0.0], [1.0, 2.0, 0.0]])
+    figure = show_change(change, layer=1)
+    torch.testing.assert_close(drawn(figure.axes[0]), change)
+    assert figure.axes[0].get_title(loc="left") == "Before block 1, 0 of 3 tokens move; from there on, 2 of 3"
+
+
+def test_every_figure_is_a_figure_also_for_tensors_with_gradients(weights):
+    assert isinstance(show_weights(weights.requires_grad_(), NAMES), Figure)
+
+
+def test_a_tensor_of_the_wrong_shape_is_refused(weights):
+    with pytest.raises(TypeCheckError):
+        show_weights(weights[:2], NAMES)

@@ -14,7 +14,7 @@ from .exercise import Exercise
 
 # The exercises of a notebook, in its order. A new file of exercises is added here.
 NOTEBOOKS = {
-    "01 Patchify": (patchify.num_patches,),
+    "01 Patchify": (patchify.num_patches, patchify.patchify, patchify.unpatchify),
 }
 
 

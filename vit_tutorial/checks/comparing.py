@@ -8,10 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .running import call, name_of, show_call
+from .differences import Letters, difference, same
+from .running import call, name_of, parameter_names, show_call
 from .verdict import ReaderError, Wrong
-
-Letters = str | tuple[tuple[str, str], ...]
 
 
 class Mistake(NamedTuple):
@@ -60,84 +59,33 @@ def compare(
         compare_gradients(function, reference, trials[-1], mistakes, tolerance)
 
 
-def difference(
-    result, expected, letters: Letters = "", tolerance: float = 1e-5, name: str = "The result"
-) -> str | None:
-    """What is wrong with a result, the first thing first, with the numbers; None if nothing is."""
-    if isinstance(expected, (tuple, list)):
-        names = letters or tuple((f"result {i + 1}", "") for i in range(len(expected)))
-        if not isinstance(result, (tuple, list)) or len(result) != len(expected):
-            got = f"{len(result)} values" if isinstance(result, (tuple, list)) else kind(result)
-            return f"The result must be {len(expected)} values, {', '.join(n for n, _ in names)}; got {got}."
-        parts = zip(result, expected, names, strict=True)
-        found = (difference(r, e, text, tolerance, f"`{part}`") for r, e, (part, text) in parts)
-        return next((sentence for sentence in found if sentence), None)
-    if not isinstance(expected, Tensor):
-        return number_difference(result, expected)
-    if not isinstance(result, Tensor):
-        return f"{name} must be a tensor, got {kind(result)}."
-    if result.shape != expected.shape:
-        return shape_difference(name, tuple(result.shape), tuple(expected.shape), letters)
-    if result.dtype != expected.dtype:
-        return f"{name} must be {expected.dtype}, as what goes in; got {result.dtype}."
-    if result.device != expected.device:
-        return f"{name} must stay on the device of what goes in, {expected.device}; got one on {result.device}."
-    return value_difference(name, result.detach(), expected.detach(), tolerance)
-
-
-def shape_difference(name: str, got: tuple, expected: tuple, letters: str) -> str:
-    asked = f"{letters} = {expected}" if letters else f"{expected}"
-    more = ""
-    if sorted(got) == sorted(expected):
-        more = " The sizes are right and their order is not."
-    elif torch.Size(got).numel() == torch.Size(expected).numel():
-        more = " The count of numbers is right: they are grouped into other axes."
-    return f"{name} has the wrong shape: {asked} expected, got {got}.{more}"
-
-
-def value_difference(name: str, result: Tensor, expected: Tensor, tolerance: float) -> str | None:
-    agree = torch.isclose(result, expected, rtol=10 * tolerance, atol=tolerance)
-    if agree.all():
-        return None
-    if result.is_floating_point() and not result.isfinite().all():
-        return f"{name} has the right shape, but holds {int((~result.isfinite()).sum())} values that are inf or nan."
-    first = tuple((~agree).nonzero()[0].tolist())
-    return (
-        f"{name} has the right shape and wrong values: {int(agree.sum())} of {agree.numel()} agree. The first that differs "
-        f"is at {list(first)}: {expected[first].item():.4g} expected, got {result[first].item():.4g}."
-    )
-
-
-def number_difference(result, expected) -> str | None:
-    if isinstance(result, Tensor) or type(result) is not type(expected):
-        right = not isinstance(result, Tensor) and isinstance(result, (int, float)) and result == expected
-        return f"{'The number is right, its kind is not: ' * right}{kind(expected)} expected, got {kind(result)}."
-    return None if result == expected else f"{expected:,} expected, got {result:,}."
-
-
 def compare_gradients(
     function: Callable, reference: Callable, args: tuple, mistakes: Sequence[Mistake] = (), tolerance: float = 1e-5
 ) -> None:
     """Raise Wrong unless the same gradients flow back to the tensors among `args`."""
-    got, expected = gradients_of(call, function, args), gradients_of(lambda f, *a: f(*a), reference, args)
-    names = show_call(function, args)
+    got, expected = gradients_of(call, function, args), gradients_of(plain_call, reference, args)
     if got is None:
         raise Wrong(
             "The values are right, but no gradient flows back through them: a model with this part could not learn.",
             "Look for `.detach()`, `.data`, `.item()`, `.numpy()`, `torch.tensor(...)` and `no_grad`.",
         )
-    for number, (mine, theirs) in enumerate(zip(got, expected, strict=True), 1):
+    names = [name for name, arg in zip(parameter_names(function), args, strict=False) if is_float(arg)]
+    for name, mine, theirs in zip(names, got, expected, strict=True):
         if difference(mine, theirs, tolerance=tolerance) is not None:
             recognise(got, args, [m._replace(function=gradient_function(m.function)) for m in mistakes], tolerance)
             raise Wrong(
-                f"The values are right, but the gradient of tensor {number} in `{names}` is not: part of the "
-                "computation is cut off from it.",
-                "Look for `.detach()`, `.data` and `no_grad` on the way from this tensor to the result.",
+                f"The values are right, but the gradient that flows back to `{name}` is not"
+                + (": it is zero." if not mine.any() else "."),
+                f"Look for `.detach()`, `.data`, `no_grad` and `nn.Parameter(...)` between `{name}` and the result.",
             )
 
 
+def plain_call(function: Callable, *args):
+    return function(*args)
+
+
 def gradient_function(function: Callable) -> Callable:
-    return lambda *args: gradients_of(lambda f, *a: f(*a), function, args)
+    return lambda *args: gradients_of(plain_call, function, args)
 
 
 def gradients_of(run: Callable, function: Callable, args: tuple) -> list[Tensor] | None:
@@ -162,17 +110,6 @@ def recognise(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float
             continue
         if known is not None and same(result, known, tolerance):
             raise Wrong(mistake.message, mistake.hint)
-
-
-def same(result, known, tolerance: float = 1e-5) -> bool:
-    """True if two results agree, dtypes aside."""
-    if isinstance(known, (tuple, list)):
-        fits = isinstance(result, (tuple, list)) and len(result) == len(known)
-        return fits and all(same(r, k, tolerance) for r, k in zip(result, known, strict=True))
-    if isinstance(known, Tensor):
-        fits = isinstance(result, Tensor) and result.shape == known.shape
-        return fits and torch.allclose(result.detach().double(), known.detach().double(), 10 * tolerance, tolerance)
-    return not isinstance(result, (Tensor, tuple, list)) and result == known
 
 
 def next_step(result, expected) -> str | None:
@@ -208,11 +145,3 @@ def weights_like(tensor: Tensor) -> Tensor:
 def renewed(arg):
     """Other numbers in the same shape; anything else as it is."""
     return 1 - 2 * arg.detach().flip(0) if is_float(arg) else arg
-
-
-def kind(value) -> str:
-    if isinstance(value, Tensor):
-        return f"a tensor of shape {tuple(value.shape)}"
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return f"{value!r} ({type(value).__name__})"
-    return f"a value of type {type(value).__name__}"

@@ -14,7 +14,7 @@ UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the 
 
 
 def exercise(hint: str, solution: str, takes: str = "function") -> Callable[[Callable], Exercise]:
-    """Make an exercise of a judge: `judge(answer)` returns None for a right answer and raises Wrong otherwise.
+    """Make an exercise of a judge: `judge(answer)` raises Wrong unless the answer is right; it may return a remark.
 
     The judge's name is the exercise's, its docstring the exercise's. `takes` is "function" or "class".
     """
@@ -32,14 +32,14 @@ class Exercise:
         try:
             self.check_answer(answer)
             with undisturbed():
-                self.judge(answer)
+                remark = self.judge(answer)
         except NotAttempted:
             return Verdict(self.name, NOT_ATTEMPTED, UNTOUCHED, self._hint.text)
         except ReaderError as error:
             return Verdict(self.name, WRONG, error.message, error.hint or self._hint.text, error.code)
         except Wrong as wrong:
             return Verdict(self.name, WRONG, wrong.message, wrong.hint or self._hint.text)
-        return Verdict(self.name, PASSED)
+        return Verdict(self.name, PASSED, remark or "")
 
     def hint(self) -> Hint:
         """Where to look next."""
@@ -78,11 +78,13 @@ class Exercise:
             raise Wrong(f"The check needs your class, and got the function `{name_of(answer)}`.")
         if not issubclass(answer, nn.Module):
             raise Wrong(f"Your class is no module of PyTorch: begin with `class {answer.__name__}(nn.Module):`.")
+        if answer.forward is nn.Module.forward:
+            raise Wrong(f"`{answer.__name__}` has no method `forward`: it says what comes out for what goes in.")
         if is_stub(answer.__init__) or is_stub(answer.forward):
             raise NotAttempted
 
 
 def describe(answer) -> str:
     if isinstance(answer, Tensor):
-        return f"a tensor of shape {show(answer)}: a result, not what makes it"
+        return f"a {show(answer)}: a result, not what makes it"
     return f"{show(answer)[:60]} (of type {type(answer).__name__})"

@@ -153,14 +153,14 @@ def name_of(function: Callable) -> str:
 
 
 def show_call(function: Callable, args: tuple) -> str:
-    """The call as text, tensors by their shapes: `my_patchify(images: (2, 3, 4, 6), patch_size: 2)`."""
-    shown = (f"{name}: {show(arg)}" for name, arg in zip(parameter_names(function), args, strict=False))
+    """The call as text, tensors by their shapes: `my_patchify(images=tensor of (2, 3, 4, 6), patch_size=2)`."""
+    shown = (f"{name}={show(arg)}" for name, arg in zip(parameter_names(function), args, strict=False))
     return f"{name_of(function)}({', '.join(shown)})"
 
 
 def show(value) -> str:
     if isinstance(value, Tensor):
-        return f"{tuple(value.shape)}"
+        return f"tensor of {tuple(value.shape)}"
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 

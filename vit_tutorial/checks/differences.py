@@ -1,0 +1,85 @@
+"""Two results side by side: what differs first (kind, shape, dtype, device, values), as a sentence with numbers."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import torch
+from torch import Tensor
+
+Letters = str | tuple[tuple[str, str], ...]
+
+
+def difference(
+    result, expected, letters: Letters = "", tolerance: float = 1e-5, name: str = "The result"
+) -> str | None:
+    """What is wrong with a result, the first thing first, with the numbers; None if nothing is."""
+    if isinstance(expected, (tuple, list)):
+        names = letters or tuple((f"result {i + 1}", "") for i in range(len(expected)))
+        if not isinstance(result, (tuple, list)) or len(result) != len(expected):
+            got = f"{len(result)} values" if isinstance(result, (tuple, list)) else kind(result)
+            return f"The result must be {len(expected)} values, {', '.join(n for n, _ in names)}; got {got}."
+        parts = zip(result, expected, names, strict=True)
+        found = (difference(r, e, text, tolerance, f"`{part}`") for r, e, (part, text) in parts)
+        return next((sentence for sentence in found if sentence), None)
+    if not isinstance(expected, Tensor):
+        return number_difference(result, expected)
+    if not isinstance(result, Tensor):
+        return f"{name} must be a tensor, got {kind(result)}."
+    if result.shape != expected.shape:
+        return shape_difference(name, tuple(result.shape), tuple(expected.shape), letters)
+    if result.dtype != expected.dtype:
+        return f"{name} must be of dtype {expected.dtype}, got {result.dtype}."
+    if result.device != expected.device:
+        return f"{name} must be on the device {expected.device}, where its input is; it is on {result.device}."
+    return value_difference(name, result.detach(), expected.detach(), tolerance)
+
+
+def shape_difference(name: str, got: tuple, expected: tuple, letters: str) -> str:
+    asked = f"{letters} = {expected}" if letters else f"{expected}"
+    more = ""
+    if sorted(got) == sorted(expected):
+        more = " The sizes are right and their order is not."
+    elif torch.Size(got).numel() == torch.Size(expected).numel():
+        more = " The count of numbers is right: they are grouped into other axes."
+    return f"{name} has the wrong shape: {asked} expected, got {got}.{more}"
+
+
+def value_difference(name: str, result: Tensor, expected: Tensor, tolerance: float) -> str | None:
+    agree = torch.isclose(result, expected, rtol=10 * tolerance, atol=tolerance)
+    if agree.all():
+        return None
+    if result.is_floating_point() and not result.isfinite().all():
+        return f"{name} has the right shape, but holds {int((~result.isfinite()).sum())} values that are inf or nan."
+    first = (~agree).nonzero()[0].tolist()
+    wanted, got = expected[tuple(first)].item(), result[tuple(first)].item()
+    return (
+        f"{name} has the right shape and wrong values: {int(agree.sum())} of {agree.numel()} agree. "
+        f"The first that differs is at {first}: {wanted:.4g} expected, got {got:.4g}."
+    )
+
+
+def number_difference(result, expected: int) -> str | None:
+    if isinstance(result, Integral) and not isinstance(result, bool):
+        return None if result == expected else f"{expected:,} expected, got {int(result):,}."
+    right = "The number is right, its kind is not: " if isinstance(result, float) and result == expected else ""
+    return f"{right}a whole number, {kind(expected)}, is expected; got {kind(result)}."
+
+
+def same(result, known, tolerance: float = 1e-5) -> bool:
+    """True if two results agree, dtypes aside."""
+    if isinstance(known, (tuple, list)):
+        fits = isinstance(result, (tuple, list)) and len(result) == len(known)
+        return fits and all(same(r, k, tolerance) for r, k in zip(result, known, strict=True))
+    if isinstance(known, Tensor):
+        fits = isinstance(result, Tensor) and result.shape == known.shape
+        return fits and torch.allclose(result.detach().double(), known.detach().double(), 10 * tolerance, tolerance)
+    return not isinstance(result, (Tensor, tuple, list)) and result == known
+
+
+def kind(value) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f"{value!r} ({type(value).__name__})"
+    return f"a value of type {type(value).__name__}"

@@ -62,17 +62,22 @@ def call(function: Callable, *args, seconds: float | None = None):
 
 @contextmanager
 def undisturbed(seed: int = 0) -> Iterator[None]:
-    """Inside the block gradients are on and the random numbers start at `seed`; after it all is as it was."""
+    """Inside the block gradients are on and the random numbers start at `seed`; after it all is as it was.
+
+    One thread does the work: the tensors of a check are so small that waiting for a second one takes longer.
+    """
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
-    dtype = torch.get_default_dtype()
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
     try:
         with torch.inference_mode(False), torch.enable_grad():
             torch.default_generator.manual_seed(seed)
             random.seed(seed)
             np.random.seed(seed)  # noqa: NPY002
             torch.set_default_dtype(torch.float32)
+            torch.set_num_threads(1)
             yield
     finally:
+        torch.set_num_threads(threads)
         torch.set_default_dtype(dtype)
         torch.set_rng_state(states[0])
         random.setstate(states[1])

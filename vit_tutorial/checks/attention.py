@@ -1,0 +1,124 @@
+"""Exercises of notebook 03: one attention head, heads split and merged, the whole self-attention module."""
+
+from __future__ import annotations
+
+from .attention_mistakes import (
+    HEAD_MISTAKES,
+    MERGE_MISTAKES,
+    MISTAKES,
+    SPLIT_MISTAKES,
+    attention,
+    by_head,
+    head,
+    joined,
+)
+from .comparing import compare, random_tensor
+from .exercise import exercise
+from .layouts import attention_layers, complain, layouts, plain, read
+from .modules import Trial, at_second_size, facts, find, recognise, same_count, same_gradients, second_trial
+from .verdict import Wrong
+
+
+@exercise(
+    hint="Three steps: scores `q @ k.T`, divided by √d; a softmax along each row; the rows mix the values. "
+    "The weights are (T, T), and each row sums to 1.",
+    solution="""
+def attention_head(q, k, v):
+    scores = q @ k.T / q.shape[-1] ** 0.5  # (T, d) @ (d, T) → (T, T)
+    weights = scores.softmax(dim=-1)  # each row sums to 1
+    return weights @ v, weights  # (T, T) @ (T, d) → (T, d)
+""",
+)
+def attention_head(function):
+    """`fn(q, k, v) -> (out, weights)`: one head, q, k, v and out (T, d), weights (T, T)."""
+    trials = [tuple(random_tensor(T, d, seed=i) for i in range(3)) for T, d in [(5, 3), (4, 7)]]
+    compare(function, head, trials, (("out", "(T, d)"), ("weights", "(T, T)")), HEAD_MISTAKES)
+
+
+@exercise(
+    hint="Two steps. `unflatten(-1, (h, d))` cuts the D numbers of a token into h pieces; then T and h change places.",
+    solution="""
+def split_heads(tokens, num_heads):
+    B, T, D = tokens.shape
+    pieces = tokens.reshape(B, T, num_heads, D // num_heads)  # (B, T, h, d)
+    return pieces.transpose(1, 2)  # (B, h, T, d)
+""",
+)
+def split_heads(function):
+    """`fn(tokens, num_heads)`: (B, T, D) → (B, h, T, d), head 0 the first d numbers of a token."""
+    trials = [(random_tensor(2, 5, 12), 3), (random_tensor(3, 7, 10), 2)]
+    compare(function, by_head, trials, "(B, h, T, d)", SPLIT_MISTAKES)
+
+
+@exercise(
+    hint="The way back from `split_heads`, in the opposite order: first T and h change places, then (h, d) become D.",
+    solution="""
+def merge_heads(heads):
+    B, h, T, d = heads.shape
+    return heads.transpose(1, 2).reshape(B, T, h * d)  # (B, h, T, d) → (B, T, h, d) → (B, T, D)
+""",
+)
+def merge_heads(function):
+    """`fn(heads)`: (B, h, T, d) → (B, T, D), the heads of a token side by side."""
+    trials = [(random_tensor(2, 3, 5, 4),), (random_tensor(3, 2, 7, 5),)]
+    compare(function, joined, trials, "(B, T, D)", MERGE_MISTAKES)
+
+
+@exercise(
+    hint="Five steps: one linear layer for q, k and v (or three); split each into heads; softmax(q kᵀ / √d) v; merge "
+    "the heads; one more linear layer. `split_heads`, `merge_heads` and `attention_head` are three of them.",
+    solution="""
+class MySelfAttention(nn.Module):
+    def __init__(self, embed_dim, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.qkv = nn.Linear(embed_dim, 3 * embed_dim)
+        self.projection = nn.Linear(embed_dim, embed_dim)
+
+    def forward(self, tokens):
+        B, T, D = tokens.shape
+        q, k, v = (
+            part.reshape(B, T, self.num_heads, -1).transpose(1, 2)  # (B, h, T, d)
+            for part in self.qkv(tokens).chunk(3, dim=-1)  # each (B, T, D)
+        )
+        scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5  # (B, h, T, T)
+        mixed = scores.softmax(dim=-1) @ v  # (B, h, T, d)
+        return self.projection(mixed.transpose(1, 2).reshape(B, T, D))
+""",
+    takes="class",
+)
+def self_attention(cls):
+    """`cls(embed_dim, num_heads)`, an nn.Module: multi-head self-attention, (B, T, D) → (B, T, D)."""
+    D, heads, count = 20, 5, 4 * (20 * 20 + 20)
+    first = trial(Trial, cls, 2, 7, D, heads)
+    layers = attention_layers(first.parts, D)
+    ways = list(layouts(layers, D, heads))
+    layout = find(first, attention, ways, read_attention)
+    if layout is None:
+        recognise(first, MISTAKES, plain(ways), read_attention)
+        raise Wrong(
+            "The shape is right, the values are not those of multi-head self-attention, and none of the usual mistakes "
+            f"explains them.\n{facts(first, count)}",
+            "Take it apart: `check.split_heads`, `check.attention_head` and `check.merge_heads` judge one step each. "
+            "q, k, v and the output each need D·D weights and D biases.",
+        )
+    complain(read_attention(first, layout))
+    if count - sum(p.numel() for p in first.module.parameters()) == 3 * D:
+        raise Wrong(
+            "The values are right, but q, k and v have no bias: 3·D parameters fewer than the paper's.",
+            "The Vision Transformer keeps these biases: leave `bias=False` out.",
+        )
+    same_count(first, count, f"embed_dim {D}")
+    second = trial(second_trial, cls, 3, 5, 12, 2)
+    if not second.agrees(attention(read_attention(second, layout), second.x)):
+        raise at_second_size(f"(B, T, D) = (2, 7, {D}) with {heads} heads", "(3, 5, 12) with 2")
+    same_gradients(first, lambda parts, x: attention(read(attention_layers(parts, D), layout, D, heads), x))
+
+
+def trial(make, cls: type, B: int, T: int, D: int, heads: int) -> Trial:
+    return make(cls, (D, heads), random_tensor(B, T, D), (B, T, D), "(B, T, D)")
+
+
+def read_attention(trial: Trial, layout):
+    D, heads = trial.args
+    return read(attention_layers(trial.parts, D), layout, D, heads)

@@ -1,0 +1,247 @@
+"""A reader's module at a small size: its weights, found by what they are, and what it makes of one input.
+
+Every parameter gets random numbers. Then the search tries one reading of the weights after another (which
+matrix is the output projection, where in a fused matrix the keys are) until the reference, given the weights
+so read, makes of the input what the reader's module makes of it. Names are never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .comparing import Mistake, random_tensor, weights_like
+from .differences import kind, same, shape_difference
+from .running import call
+from .verdict import ReaderError, Wrong
+
+
+class Layer(NamedTuple):
+    """A matrix and its bias. `raw` ones are bare parameters: which axis goes in and which comes out is not known."""
+
+    name: str
+    weight: Tensor
+    bias: Tensor | None
+    raw: bool = False
+
+    def rows(self, in_size: int, last: bool = False) -> Tensor | None:
+        """The matrix with a row for each output, (out, in); None if it takes no input of that size."""
+        axes = [axis for axis, size in enumerate(self.weight.shape) if size == in_size]
+        if not self.raw:
+            return self.weight if self.weight.shape[1] == in_size else None
+        return self.weight.movedim(axes[-last], -1).reshape(-1, in_size) if axes else None
+
+
+class Norm(NamedTuple):
+    """What a LayerNorm learns, and its eps where it has one."""
+
+    weight: Tensor | None
+    bias: Tensor | None
+    eps: float | None
+
+
+class Inventory(NamedTuple):
+    """The parameters of a module in the order in which they were registered: `loose` ones belong to no known layer."""
+
+    layers: list[Layer]
+    norms: list[Norm]
+    loose: list[tuple[str, Tensor]]
+
+
+def inventory(module: nn.Module) -> Inventory:
+    found = Inventory([], [], [])
+    for name, part in module.named_modules():
+        own = dict(part.named_parameters(name, recurse=False))
+        if isinstance(part, nn.MultiheadAttention) and part.in_proj_weight is not None:
+            found.layers.append(Layer(f"{name}.in_proj_weight".lstrip("."), part.in_proj_weight, part.in_proj_bias))
+        elif isinstance(part, (nn.Linear, nn.Conv1d, nn.Conv2d)):
+            found.layers.append(Layer(f"{name}.weight", part.weight.flatten(1), part.bias))
+        elif isinstance(part, nn.LayerNorm) or is_norm(own):
+            # Written by hand, the weight is the one whose numbers lie around 1, see `randomise`.
+            weight, bias = (*sorted(own.values(), key=lambda p: -p.mean().item()), None, None)[:2]
+            found.norms.append(Norm(weight, bias, getattr(part, "eps", None)))
+        else:
+            found.loose.extend(own.items())
+    return found
+
+
+def is_norm(own: dict[str, Tensor]) -> bool:
+    return len(own) == 2 and all(p.ndim == 1 for p in own.values()) and len({p.shape for p in own.values()}) == 1
+
+
+def paired(loose: Sequence[tuple[str, Tensor]], largest_bias: int) -> list[Layer]:
+    """Bare parameters as layers: first matrix, first bias, and so on. Too few biases go to the last matrices."""
+    matrices = [(name, p) for name, p in loose if p.numel() > largest_bias]
+    biases = [p.flatten() for _, p in loose if p.numel() <= largest_bias]
+    biases = [None] * (len(matrices) - len(biases)) + biases
+    return [Layer(name, p, bias, raw=True) for (name, p), bias in zip(matrices, biases, strict=False)]
+
+
+@torch.no_grad()
+def randomise(module: nn.Module) -> None:
+    """Random numbers in every parameter; the ones that start at one, as a norm's weight does, stay around one."""
+    for seed, p in enumerate(module.parameters()):
+        p.copy_(float((p == 1).all()) + 0.3 * random_tensor(*p.shape, dtype=p.dtype, seed=seed))
+
+
+class Trial:
+    """The reader's class built with `args`, with random weights, in eval mode, and its `out` for `x`.
+
+    Raises Wrong if that already shows a mistake: no tensor of `shape` (named by `letters`), or another one
+    the second time.
+    """
+
+    def __init__(self, cls: type, args: tuple, x: Tensor, shape: tuple[int, ...], letters: str):
+        self.args, self.x = args, x
+        self.module = call(cls, *args).to("cpu").eval()
+        self.run()  # a lazy layer has its weights only after its first call
+        self.initial = {name: p.detach().clone() for name, p in self.module.named_parameters()}
+        randomise(self.module)
+        self.parts = inventory(self.module)
+        self.out = self.run()
+        if isinstance(self.out, (tuple, list)):
+            raise Wrong(
+                f"Your module returns {len(self.out)} values, and one tensor is asked.",
+                "`nn.MultiheadAttention` returns the tokens and the weights: `out, _ = self.attention(x, x, x)`.",
+            )
+        if not isinstance(self.out, Tensor):
+            raise Wrong(f"Your module must return a tensor, got {kind(self.out)}.")
+        if self.out.shape != shape:
+            found = shape_difference("The result", tuple(self.out.shape), shape, letters)
+            raise Wrong(f"{found}\nThe input was {tuple(x.shape)}.")
+        self.out = self.out.detach()
+        if not same(self.run(), self.out):
+            raise Wrong(
+                "In eval mode your module gives another result each time it is called with the same input.",
+                "`F.dropout` drops in eval mode too, unless told `training=self.training`; `nn.Dropout` knows by "
+                "itself. And parameters belong in `__init__`: made in `forward`, they are new each time.",
+            )
+
+    def run(self, x: Tensor | None = None):
+        """What the module makes of `x`, or of the trial's own input."""
+        return call(self.module, self.x if x is None else x)
+
+    def agrees(self, expected: Tensor | None) -> bool:
+        return expected is not None and same(self.out, expected)
+
+    @contextmanager
+    def silenced(self, parameters: Iterable[Tensor]) -> Iterator[None]:
+        """Inside the block these parameters are zero, and `out` is what the module makes of `x` then."""
+        kept, out = [(p, p.detach().clone()) for p in parameters], self.out
+        try:
+            with torch.no_grad():
+                for p, _ in kept:
+                    p.zero_()
+            self.out = self.run().detach()
+            yield
+        finally:
+            with torch.no_grad():
+                for p, value in kept:
+                    p.copy_(value)
+            self.out = out
+
+
+@torch.no_grad()
+def find(trial: Trial, function: Callable, readings: Iterable, read: Callable):
+    """The first reading of the weights with which `function(weights, x)` is the reader's result; None if none is."""
+    weights = ((reading, found) for reading in readings if (found := read(trial, reading)) is not None)
+    return next((reading for reading, found in weights if trial.agrees(attempt(function, found, trial.x))), None)
+
+
+def recognise(trial: Trial, mistakes: Iterable[Mistake], readings: Iterable, read: Callable) -> None:
+    """Raise Wrong with the message of the mistake that, under one of the readings, gives the reader's result."""
+    readings = list(readings)
+    for mistake in mistakes:
+        if find(trial, mistake.function, readings, read) is not None:
+            raise Wrong(mistake.message, mistake.hint)
+
+
+def attempt(function: Callable, weights, x: Tensor) -> Tensor | None:
+    try:
+        return function(weights, x)
+    except RuntimeError:  # a mistake may not fit every size
+        return None
+
+
+def same_gradients(trial: Trial, reference: Callable[[Inventory, Tensor], Tensor]) -> None:
+    """Raise Wrong unless input and parameters get the gradients that the reference gives them."""
+    x = trial.x.clone().requires_grad_(trial.x.is_floating_point())
+    names, parameters = zip(*trial.module.named_parameters(), strict=True)
+    if frozen := [name for name, p in zip(names, parameters, strict=True) if not p.requires_grad]:
+        raise Wrong(f"The parameter `{frozen[0]}` has `requires_grad=False`: it can never learn.")
+    out, expected = trial.run(x), reference(inventory(trial.module), x)
+    if not out.requires_grad:
+        raise Wrong("The values are right, but no gradient flows back through them.", DETACHED)
+    mine = torch.autograd.grad((out * weights_like(out)).sum(), [x, *parameters], allow_unused=True)
+    theirs = torch.autograd.grad((expected * weights_like(out)).sum(), [x, *parameters], allow_unused=True)
+    for name, p, got, wanted in zip(["input", *names], [x, *parameters], mine, theirs, strict=True):
+        got, wanted = (torch.zeros_like(p) if grad is None else grad for grad in (got, wanted))
+        if not same(got, wanted):
+            raise Wrong(f"The values are right, but the gradient of `{name}` is not.", DETACHED)
+
+
+DETACHED = (
+    "Something cuts the computation: look for `.detach()`, `.data`, `no_grad`, `.item()` and `torch.tensor(...)`."
+)
+
+
+def count_parameters(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+def same_count(trial: Trial, expected: int, what: str) -> None:
+    """Raise Wrong unless the module has as many parameters as the paper's, and says which of its own go unused."""
+    count = count_parameters(trial.module)
+    if count == expected:
+        return
+    out = trial.run()
+    used = torch.autograd.grad(out.sum(), list(trial.module.parameters()), allow_unused=True)
+    idle = [name for (name, _), grad in zip(trial.module.named_parameters(), used, strict=True) if grad is None]
+    unused = f" Never used: {', '.join(f'`{name}`' for name in idle)}." if idle else ""
+    raise Wrong(
+        f"The values are right, but your module has {count} parameters at {what}, the paper's {expected}.{unused}",
+        "Every linear layer and every LayerNorm of the paper has a bias. Delete what `forward` does not use.",
+    )
+
+
+@torch.no_grad()
+def facts(trial: Trial, expected_count: int, tokens: bool = True) -> str:
+    """What is true of a module that no reading explains, in sentences: parameters, images and tokens."""
+    count = count_parameters(trial.module)
+    sentences = [
+        f"It has the {expected_count} parameters of the paper's."
+        if count == expected_count
+        else f"It has {count} parameters, the paper's has {expected_count}."
+    ]
+    alone = torch.cat([trial.run(image[None]) for image in trial.x])
+    if same(alone, trial.out):
+        sentences.append("An image gets the same result alone and in a batch, as it must.")
+    else:
+        sentences.append("An image gets another result alone than in a batch: somewhere images mix.")
+    if tokens:
+        turned = same(trial.run(trial.x.flip(1)), trial.out.flip(1))
+        sentences.append(
+            "Tokens in another order give the same results in that order, as they must."
+            if turned
+            else "Tokens in another order give other results: somewhere numbers of different tokens get mixed up."
+        )
+    return " ".join(sentences)
+
+
+def at_second_size(first: str, second: str) -> Wrong:
+    return Wrong(
+        f"Right at {first}, wrong at {second}: a size is written into your code.",
+        "Look for numbers in `__init__` and `forward` that should come from the arguments or from the input's shape.",
+    )
+
+
+def second_trial(*args) -> Trial:
+    """A Trial of a class that is right at a first size: an error now is about the size."""
+    try:
+        return Trial(*args)
+    except ReaderError as error:
+        raise ReaderError(f"Right at the first size, but not at another.\n{error.message}", error.code) from None

@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import difflib
 
-from . import patchify
+from . import embedding_module, embeddings, patchify
 from .exercise import Exercise
 
 # The exercises of a notebook, in its order. A new file of exercises is added here.
 NOTEBOOKS = {
     "01 Patchify": (patchify.num_patches, patchify.patchify, patchify.unpatchify),
+    "02 Embeddings": (
+        embeddings.linear_is_conv,
+        embeddings.class_token,
+        embedding_module.embeddings,
+        embeddings.sincos,
+    ),
 }
 
 

@@ -1,0 +1,120 @@
+"""Eq. 1: the projection of the patches, the class token, and four kinds of positions."""
+
+import pytest
+import torch
+from timm.layers.pos_embed_sincos import build_sincos2d_pos_embed
+from torch.nn import functional as F
+
+from vit_tutorial import Embeddings, PatchEmbedding, ViTConfig, patchify, sincos_position_embedding
+
+
+def small_config(**options) -> ViTConfig:
+    """Images of 6×20, patches of 3×5: a grid of 2×4, where a swap of height and width shows."""
+    sizes = {"image_size": (6, 20), "patch_size": (3, 5), "in_channels": 2, "embed_dim": 12, "num_heads": 3}
+    return ViTConfig(**{**sizes, **options})
+
+
+def test_the_projection_is_a_linear_layer_on_the_patches():
+    """A strided convolution is one linear map of every patch: the same values and the same gradients."""
+    layer = PatchEmbedding(patch_size=(3, 5), in_channels=2, embed_dim=7).double()
+    images = torch.randn(2, 2, 6, 20, dtype=torch.float64, requires_grad=True)
+    convolved = layer(images)
+    linear = F.linear(patchify(images, (3, 5)), layer.projection.weight.flatten(1), layer.projection.bias)
+    torch.testing.assert_close(convolved, linear, atol=1e-12, rtol=0)
+
+    direction = torch.randn_like(linear)
+    wanted = (images, layer.projection.weight, layer.projection.bias)
+    by_convolution = torch.autograd.grad((convolved * direction).sum(), wanted)
+    by_linear = torch.autograd.grad((linear * direction).sum(), wanted)
+    for one, other in zip(by_convolution, by_linear, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-12, rtol=0)
+
+
+def test_equation_1_term_by_term():
+    embeddings = Embeddings(small_config())
+    torch.nn.init.normal_(embeddings.class_token)
+    images = torch.randn(3, 2, 6, 20)
+    tokens = embeddings(images)
+    positions = embeddings.position()
+    assert tokens.shape == (3, 1 + 8, 12)
+    for image in range(3):
+        torch.testing.assert_close(tokens[image, 0], embeddings.class_token[0, 0] + positions[0])
+        torch.testing.assert_close(tokens[image, 1:], embeddings.patches(images)[image] + positions[1:])
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_class_token_and_positions_do_not_know_the_batch(batch):
+    embeddings = Embeddings(small_config())
+    shapes = {name: tuple(parameter.shape) for name, parameter in embeddings.named_parameters()}
+    assert shapes == {
+        "class_token": (1, 1, 12),
+        "patches.projection.weight": (12, 2, 3, 5),
+        "patches.projection.bias": (12,),
+        "position.table": (9, 12),
+    }
+    assert embeddings(torch.randn(batch, 2, 6, 20)).shape == (batch, 9, 12)
+
+
+@pytest.mark.parametrize(
+    ("position", "learned"),
+    [
+        ("none", {}),
+        ("sincos", {}),
+        ("learned", {"table": 9 * 12}),
+        ("factorized", {"class_token": 12, "rows": 2 * 12, "columns": 4 * 12}),
+    ],
+)
+def test_what_each_kind_of_position_learns(position, learned):
+    embeddings = Embeddings(small_config(position=position))
+    assert {name: p.numel() for name, p in embeddings.position.named_parameters()} == learned
+    assert embeddings.position().shape == (9, 12)
+
+
+def test_no_position_is_zero():
+    assert Embeddings(small_config(position="none")).position().count_nonzero() == 0
+
+
+def test_sincos_is_zero_for_the_class_token_and_the_function_for_the_patches():
+    table = Embeddings(small_config(position="sincos")).position()
+    assert table[0].count_nonzero() == 0
+    assert torch.equal(table[1:], sincos_position_embedding((2, 4), 12))
+
+
+def test_factorized_is_a_row_plus_a_column():
+    position = Embeddings(small_config(position="factorized")).position
+    table = position()
+    assert torch.equal(table[0], position.class_token[0])
+    for patch in range(8):
+        row, column = divmod(patch, 4)
+        assert torch.equal(table[1 + patch], position.rows[row, 0] + position.columns[0, column])
+
+
+def test_fixed_positions_move_with_the_model_and_stay_out_of_its_weights():
+    for kind in ("none", "sincos"):
+        embeddings = Embeddings(small_config(position=kind)).double()
+        assert embeddings.position().dtype == torch.float64
+        assert not [name for name in embeddings.state_dict() if "position" in name]
+
+
+def test_sincos_by_hand():
+    """Dimension 4 has one frequency, 1: sine and cosine of the row, then of the column."""
+    row, column = torch.tensor(1.0), torch.tensor(2.0)
+    expected = torch.stack([row.sin(), row.cos(), column.sin(), column.cos()])
+    torch.testing.assert_close(sincos_position_embedding((2, 3), 4)[1 * 3 + 2], expected)
+
+
+@pytest.mark.parametrize(("grid", "dim"), [((5, 5), 16), ((2, 7), 12), ((14, 14), 192)])
+def test_sincos_holds_the_numbers_of_timm_in_another_order(grid, dim):
+    """timm: sines of row and column, then cosines of both. Ours: sines and cosines of the row, then of the column."""
+    theirs = build_sincos2d_pos_embed(list(grid), dim).unflatten(1, (2, 2, dim // 4))  # (N, sine or cosine, axis, D/4)
+    halves = theirs.transpose(1, 2).flatten(1)
+    torch.testing.assert_close(sincos_position_embedding(grid, dim), halves, atol=1e-5, rtol=0)
+
+
+def test_dropout_follows_the_positions_in_training_only():
+    embeddings = Embeddings(small_config(dropout=0.5))
+    images = torch.randn(8, 2, 6, 20)
+    dropped = embeddings(images) == 0
+    assert 0.4 < dropped.float().mean() < 0.6
+    assert dropped[:, 0].any(), "the class token is dropped too"
+    assert not (embeddings.eval()(images) == 0)[:, 1:].any()

@@ -1,0 +1,153 @@
+"""Eqs. 2 and 3: the MLP, the block, and the stack of blocks."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torchvision.ops import StochasticDepth
+
+from vit_tutorial import Encoder, EncoderBlock, Mlp, SelfAttention, ViTConfig
+
+
+def random_weights(module: nn.Module) -> nn.Module:
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return module.double()
+
+
+def test_mlp_by_hand():
+    """z W₁ + b₁, exact GELU (x times the share of a normal distribution below x), W₂ + b₂."""
+    mlp = random_weights(Mlp(5, 7))
+    z = torch.randn(2, 3, 5, dtype=torch.float64)
+    hidden = z @ mlp.expand.weight.T + mlp.expand.bias
+    hidden = hidden * (1 + torch.erf(hidden / math.sqrt(2))) / 2
+    torch.testing.assert_close(mlp(z), hidden @ mlp.contract.weight.T + mlp.contract.bias, atol=1e-12, rtol=0)
+
+
+def test_mlp_works_on_each_token_alone():
+    mlp = random_weights(Mlp(5, 7))
+    z = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(mlp(z)[0, 1].sum(), z)
+    assert gradient[0, 1].abs().min() > 0
+    gradient[0, 1] = 0
+    assert gradient.count_nonzero() == 0
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    ("embed_dim", "num_heads", "mlp_dim", "tokens"), [(12, 3, 20, 5), (35, 5, 16, 9), (8, 1, 32, 17)]
+)
+def test_a_block_is_a_transformer_encoder_layer(embed_dim, num_heads, mlp_dim, tokens, training):
+    """PyTorch's own, with norm first, exact GELU, eps 1e-6 and no dropout: values and all gradients agree."""
+    ours = random_weights(EncoderBlock(embed_dim, num_heads, mlp_dim))
+    as_ours = {"norm_first": True, "activation": "gelu", "layer_norm_eps": 1e-6, "dropout": 0.0, "batch_first": True}
+    theirs = nn.TransformerEncoderLayer(embed_dim, num_heads, mlp_dim, **as_ours).double()
+    pairs = {
+        "norm1": "norm1",
+        "norm2": "norm2",
+        "attention.projection": "self_attn.out_proj",
+        "mlp.expand": "linear1",
+        "mlp.contract": "linear2",
+    }
+    names = {f"{mine}.{kind}": f"{other}.{kind}" for mine, other in pairs.items() for kind in ("weight", "bias")}
+    names |= {f"attention.qkv.{kind}": f"self_attn.in_proj_{kind}" for kind in ("weight", "bias")}
+    theirs.load_state_dict({names[name]: tensor for name, tensor in ours.state_dict().items()})
+    ours.train(training)
+    theirs.train(training)
+    z = torch.randn(3, tokens, embed_dim, dtype=torch.float64)
+    direction = torch.randn_like(z)
+    torch.testing.assert_close(ours(z), theirs(z), atol=1e-11, rtol=0)
+    (ours(z) * direction).sum().backward()
+    (theirs(z) * direction).sum().backward()
+    for name, parameter in ours.named_parameters():
+        difference = (parameter.grad - theirs.get_parameter(names[name]).grad).abs().max()
+        assert difference < 1e-10, name
+
+
+def test_a_block_is_its_two_equations():
+    block = random_weights(EncoderBlock(12, 3, 20))
+    z = torch.randn(2, 5, 12, dtype=torch.float64)
+    middle = block.attention(block.norm1(z)) + z
+    torch.testing.assert_close(block(z), block.mlp(block.norm2(middle)) + middle, atol=1e-12, rtol=0)
+
+
+def test_a_block_with_silent_branches_is_the_identity():
+    """What is added to is the token itself, not its norm."""
+    block = random_weights(EncoderBlock(12, 3, 20))
+    for layer in (block.attention.projection, block.mlp.contract):
+        nn.init.zeros_(layer.weight)
+        nn.init.zeros_(layer.bias)
+    z = torch.randn(2, 5, 12, dtype=torch.float64)
+    assert torch.equal(block(z), z)
+
+
+def test_a_block_has_two_norms_of_its_own_with_the_eps_asked_for():
+    block = EncoderBlock(12, 3, 20, norm_eps=1e-3)
+    norms = [module for module in block.modules() if isinstance(module, nn.LayerNorm)]
+    assert [norm.eps for norm in norms] == [1e-3, 1e-3]
+    assert len(set(map(id, norms))) == 2
+    assert EncoderBlock(12, 3, 20).norm1.eps == 1e-6
+
+
+def test_dropout_stands_where_the_paper_puts_it():
+    """After each linear layer but those of q, k and v (appendix B.1), and nowhere twice."""
+    block = EncoderBlock(12, 3, 20, dropout=0.1, attention_dropout=0.2, drop_path=0.3)
+    dropouts = {name: module.p for name, module in block.named_modules() if isinstance(module, nn.Dropout)}
+    assert dropouts == {"attention.dropout": 0.1, "mlp.dropout1": 0.1, "mlp.dropout2": 0.1}
+    assert block.attention.strategy.rate == 0.2
+    paths = {name: module.p for name, module in block.named_modules() if isinstance(module, StochasticDepth)}
+    assert paths == {"drop_path1": 0.3, "drop_path2": 0.3}
+
+
+def test_drop_path_skips_a_branch_for_whole_images_and_keeps_the_mean():
+    """A branch is left out with probability 0.25, for all tokens of an image at once; what stays grows by 4/3."""
+    block = random_weights(EncoderBlock(4, 2, 8, drop_path=0.25))
+    nn.init.zeros_(block.mlp.contract.weight)
+    nn.init.zeros_(block.mlp.contract.bias)  # only the attention branch is left
+    z = torch.randn(1, 3, 4, dtype=torch.float64).expand(20_000, -1, -1)
+    branch = block.eval()(z[:1]) - z[:1]
+    added = block.train()(z) - z
+    skipped = added.flatten(1).abs().amax(1) < 1e-12
+    assert abs(skipped.double().mean() - 0.25) < 0.01  # three standard deviations
+    torch.testing.assert_close(added[~skipped], (branch / 0.75).expand_as(added[~skipped]), atol=1e-12, rtol=0)
+
+
+def test_the_two_branches_are_dropped_independently():
+    block = random_weights(EncoderBlock(4, 2, 8, drop_path=0.5))
+    z = torch.randn(1, 3, 4, dtype=torch.float64).expand(4000, -1, -1)
+    outcomes = block(z).flatten(1).round(decimals=9).unique(dim=0)
+    assert len(outcomes) == 4, "neither, one, the other, both"
+
+
+def test_drop_path_rises_linearly_to_the_last_block():
+    encoder = Encoder(ViTConfig(embed_dim=12, num_heads=3, mlp_dim=8, depth=4, drop_path=0.3))
+    assert [block.drop_path1.p for block in encoder] == pytest.approx([0, 0.1, 0.2, 0.3])
+    assert [block.drop_path2.p for block in encoder] == pytest.approx([0, 0.1, 0.2, 0.3])
+    assert Encoder(ViTConfig(embed_dim=12, num_heads=3, mlp_dim=8, depth=1, drop_path=0.3))[0].drop_path1.p == 0
+
+
+def test_the_encoder_is_its_blocks_one_after_the_other():
+    encoder = random_weights(Encoder(ViTConfig(embed_dim=12, num_heads=3, mlp_dim=8, depth=3)))
+    z = torch.randn(2, 5, 12, dtype=torch.float64)
+    assert torch.equal(encoder(z), encoder[2](encoder[1](encoder[0](z))))
+
+
+def test_every_block_has_weights_of_its_own():
+    encoder = Encoder(ViTConfig(embed_dim=12, num_heads=3, mlp_dim=8, depth=3))
+    assert [type(block) for block in encoder] == [EncoderBlock] * 3
+    one_block = sum(parameter.numel() for parameter in encoder[0].parameters())
+    assert sum(parameter.numel() for parameter in encoder.parameters()) == 3 * one_block
+    assert not torch.equal(encoder[0].mlp.expand.weight, encoder[1].mlp.expand.weight)
+
+
+def test_the_config_reaches_every_part():
+    config = ViTConfig(
+        embed_dim=12, num_heads=3, mlp_dim=8, depth=2, dropout=0.1, attention_dropout=0.2, drop_path=0.3, norm_eps=1e-4
+    )
+    block = Encoder(config)[1]
+    assert isinstance(block.attention, SelfAttention)
+    assert (block.attention.num_heads, block.mlp.expand.out_features) == (3, 8)
+    assert (block.attention.dropout.p, block.attention.strategy.rate) == (0.1, 0.2)
+    assert (block.mlp.dropout1.p, block.mlp.dropout2.p, block.drop_path2.p) == (0.1, 0.1, 0.3)
+    assert (block.norm1.eps, block.norm2.eps) == (1e-4, 1e-4)

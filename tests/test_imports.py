@@ -1,0 +1,107 @@
+"""How the package is built: imports point up the reading order, model files stay small, forwards have no branch."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import vit_tutorial
+
+PACKAGE = Path(vit_tutorial.__file__).parent
+
+# In reading order, which is the order of the paper's equations.
+MODEL = ["validation", "config", "patchify", "embeddings", "attention", "encoder", "model"]
+ORDER = [*MODEL, "data", "analysis", "plotting", "checks"]
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+MODEL_FILES = [PACKAGE / f"{name}.py" for name in MODEL]
+
+
+def room(path: Path) -> str:
+    """The file's name; for a folder of files, the folder's."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported(path: Path) -> set[str]:
+    """Full names of the modules that a file imports: `from ..config import Size` is `vit_tutorial.config`."""
+    here = ["vit_tutorial", *path.relative_to(PACKAGE).with_suffix("").parts]
+    names = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = [*here[: -node.level], *(node.module or "").split(".")] if node.level else node.module.split(".")
+            base = [part for part in base if part]
+            # `from . import config` names a module, `from .config import Size` does not.
+            names |= {".".join([*base, alias.name] if base == ["vit_tutorial"] else base) for alias in node.names}
+    return names
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_file_imports_only_from_files_above_it(path):
+    if path == PACKAGE / "__init__.py":
+        return  # the front door opens every room
+    assert room(path) in ORDER, f"{room(path)} has no place in the reading order yet"
+    above = ORDER[: ORDER.index(room(path))]
+    for name in imported(path):
+        top, *rest = name.split(".")
+        if top == "vit_tutorial":
+            assert rest, f"{path.name} imports the whole package"
+            assert rest[0] in above or rest[0] == room(path) in ("plotting", "checks"), f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize("path", MODEL_FILES, ids=lambda path: path.stem)
+def test_the_model_knows_no_optimizer_no_file_no_plot(path):
+    allowed = {"__future__", "collections", "collections.abc", "dataclasses", "difflib", "math"}
+    allowed |= {"jaxtyping", "torch", "torch.nn.functional", "torchvision.ops"}
+    assert {name for name in imported(path) if not name.startswith("vit_tutorial")} <= allowed
+    calls = {ast.unparse(node.func) for node in ast.walk(tree(path)) if isinstance(node, ast.Call)}
+    assert not calls & {"open", "print", "torch.load", "torch.save"}
+
+
+@pytest.mark.parametrize("path", MODEL_FILES, ids=lambda path: path.stem)
+def test_a_model_file_has_one_idea_and_fits_it_in_150_lines(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def forwards() -> list[tuple[str, ast.FunctionDef]]:
+    return [
+        (f"{path.stem}.{cls.name}", method)
+        for path in FILES
+        for cls in ast.walk(tree(path))
+        if isinstance(cls, ast.ClassDef)
+        for method in cls.body
+        if isinstance(method, ast.FunctionDef) and method.name == "forward"
+    ]
+
+
+def test_there_are_forwards_to_look_at():
+    assert {"model.VisionTransformer", "attention.SelfAttention", "encoder.EncoderBlock"} <= {n for n, _ in forwards()}
+
+
+@pytest.mark.parametrize(("name", "method"), forwards(), ids=lambda value: value if isinstance(value, str) else "")
+def test_no_forward_has_a_branch(name, method):
+    branches = (ast.If, ast.IfExp, ast.Match, ast.While, ast.Try, ast.Assert, ast.BoolOp)
+    found = [ast.unparse(node) for node in ast.walk(method) if isinstance(node, branches)]
+    found += [ast.unparse(node) for node in ast.walk(method) if isinstance(node, ast.comprehension) and node.ifs]
+    assert not found, f"{name} decides on the data's way: {found}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_what_is_public_says_what_it_is(path):
+    module = tree(path)
+    assert ast.get_docstring(module), f"{path.name} does not say its idea"
+    if room(path) in MODEL:
+        named = [node for node in module.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+        silent = [node.name for node in named if not ast.get_docstring(node)]
+        assert [name for name in silent if not name.startswith(("check_", "_"))] == []
+
+
+def test_every_public_name_is_there():
+    assert sorted(vit_tutorial.__all__, key=str.lower) == sorted(set(vit_tutorial.__all__), key=str.lower)
+    for name in vit_tutorial.__all__:
+        assert getattr(vit_tutorial, name).__doc__

@@ -1,0 +1,234 @@
+"""Eq. 4 and the whole: what the model promises whatever its options are."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from published import randomize
+from torch import nn
+
+from vit_tutorial import VARIANTS, VisionTransformer, ViTConfig
+
+POSITIONS = ["learned", "none", "sincos", "factorized"]
+
+# Each option of the configuration, alone and together.
+OPTIONS = [
+    {},
+    {"position": "none"},
+    {"position": "sincos"},
+    {"position": "factorized"},
+    {"pool": "mean"},
+    {"representation_size": 9},
+    {"position": "factorized", "pool": "mean", "representation_size": 9},
+    {"image_size": (6, 20), "patch_size": (3, 5), "in_channels": 2},
+    {"dropout": 0.1, "attention_dropout": 0.1},
+]
+
+
+def small_config(**options) -> ViTConfig:
+    small = ViTConfig(image_size=8, patch_size=4, num_classes=5, embed_dim=12, depth=2, num_heads=3, mlp_dim=20)
+    return replace(small, **options)
+
+
+def small_model(**options) -> VisionTransformer:
+    """Float64, and every weight random, so that nothing is hidden by a zero."""
+    return randomize(VisionTransformer(small_config(**options)).double())
+
+
+def images_for(model: VisionTransformer, batch: int = 3) -> torch.Tensor:
+    size = model.config.image_size
+    height, width = size if isinstance(size, tuple) else (size, size)
+    return torch.randn(batch, model.config.in_channels, height, width, dtype=next(model.parameters()).dtype)
+
+
+def test_the_four_equations():
+    model = small_model()
+    images = images_for(model)
+    z = model.embeddings(images)  # Eq. 1
+    for block in model.encoder:
+        z = block.attention(block.norm1(z)) + z  # Eq. 2
+        z = block.mlp(block.norm2(z)) + z  # Eq. 3
+    y = model.norm(z)[:, 0]  # Eq. 4
+    torch.testing.assert_close(model.features(images), y, atol=1e-11, rtol=0)
+    torch.testing.assert_close(model(images), y @ model.head.weight.T + model.head.bias, atol=1e-11, rtol=0)
+
+
+def test_mean_pooling_is_the_mean_of_the_normalised_patch_tokens():
+    model = small_model(pool="mean")
+    images = images_for(model)
+    tokens = model.norm(model.encoder(model.embeddings(images)))
+    torch.testing.assert_close(model.features(images), tokens[:, 1:].sum(1) / 4, atol=1e-11, rtol=0)
+
+
+def test_the_pool_decides_which_tokens_the_head_reads():
+    for pool, read in (("cls", [True, False, False, False, False]), ("mean", [False, True, True, True, True])):
+        model = small_model(pool=pool)
+        tokens = torch.randn(1, 5, 12, dtype=torch.float64, requires_grad=True)
+        (gradient,) = torch.autograd.grad(model.head(model.pool(tokens)).sum(), tokens)
+        assert (gradient[0].abs().sum(1) > 0).tolist() == read
+
+
+def test_a_representation_is_a_linear_layer_and_a_tanh_before_the_classifier():
+    model = small_model(representation_size=9)
+    images = images_for(model)
+    layer, classifier = model.head.representation, model.head.classifier
+    representation = torch.tanh(model.features(images) @ layer.weight.T + layer.bias)
+    logits = representation @ classifier.weight.T + classifier.bias
+    assert representation.shape == (3, 9)
+    torch.testing.assert_close(model(images), logits, atol=1e-11, rtol=0)
+
+
+def test_an_untrained_model_finds_every_class_equally_likely():
+    """The head starts at zero, so the loss starts at ln K."""
+    for options in OPTIONS:
+        model = VisionTransformer(small_config(**options))
+        assert model(images_for(model)).count_nonzero() == 0
+
+
+def test_logits_are_not_probabilities():
+    logits = small_model()(images_for(small_model()))
+    assert (logits < 0).any()
+    assert (logits.sum(1) - 1).abs().min() > 1e-3
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variant_runs(name):
+    """On the meta device, which knows shapes only."""
+    with torch.device("meta"):
+        model = VisionTransformer(ViTConfig.named(name))
+        assert model(torch.empty(2, 3, 224, 224)).shape == (2, 1000)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_every_parameter_gets_a_gradient(options):
+    """Finite and not zero, but for the key bias: softmax ignores what it adds to a row, so its gradient is zero."""
+    model = small_model(**options)
+    model(images_for(model)).square().sum().backward()
+    for name, parameter in model.named_parameters():
+        gradient = parameter.grad
+        assert gradient.isfinite().all(), name
+        if name.endswith("attention.qkv.bias"):
+            query, key, value = gradient.chunk(3)
+            assert key.abs().max() < 1e-9, name
+            assert min(query.abs().max(), value.abs().max()) > 1e-6, name
+        else:
+            assert gradient.abs().max() > 1e-6, name
+
+
+@pytest.mark.parametrize("pool", ["cls", "mean"])
+@pytest.mark.parametrize("position", POSITIONS)
+def test_every_token_of_the_first_layer_gets_a_gradient(position, pool):
+    model = small_model(position=position, pool=pool)
+    tokens = model.embeddings(images_for(model)).detach().requires_grad_()
+    logits = model.head(model.pool(model.norm(model.encoder(tokens))))
+    (gradient,) = torch.autograd.grad(logits.square().sum(), tokens)
+    assert gradient.abs().amax(2).min() > 1e-6
+
+
+def test_what_is_learned_is_registered():
+    """The same tensors before and after a pass: nothing is made inside a forward."""
+    model = small_model()
+    before = {name: id(parameter) for name, parameter in model.named_parameters()}
+    first, second = model(images := images_for(model)), model(images)
+    assert {name: id(parameter) for name, parameter in model.named_parameters()} == before
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_an_image_does_not_know_its_batch(options):
+    model = small_model(**options).eval()
+    images = images_for(model, batch=4)
+    together = model(images)
+    for index in range(4):
+        torch.testing.assert_close(model(images[index : index + 1])[0], together[index], atol=1e-11, rtol=0)
+    shuffled = torch.tensor([2, 0, 3, 1])
+    torch.testing.assert_close(model(images[shuffled]), together[shuffled], atol=1e-11, rtol=0)
+    assert together.std(0).min() > 1e-3, "the images differ, and so do their logits"
+
+
+def test_an_empty_batch_has_no_logits():
+    model = small_model()
+    assert model(images_for(model, batch=0)).shape == (0, 5)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_only_positions_tell_the_order_of_the_patches(position):
+    """Without them the class token of a shuffled image is the same; with any kind of them it is not."""
+    model = small_model(image_size=(8, 12), position=position)
+    images = images_for(model)
+    patches = [images[:, :, top : top + 4, left : left + 4] for top in (0, 4) for left in (0, 4, 8)]
+    a, b, c, d, e, f = (patches[index] for index in (4, 0, 5, 2, 1, 3))
+    shuffled = torch.cat([torch.cat([a, b, c], dim=3), torch.cat([d, e, f], dim=3)], dim=2)
+    difference = (model.features(images) - model.features(shuffled)).abs().max()
+    if position == "none":
+        assert difference < 1e-11
+    else:
+        assert difference > 1e-3
+
+
+def test_training_differs_from_evaluation_only_by_dropout():
+    model = small_model(dropout=0.2, attention_dropout=0.2, drop_path=0.2)
+    images = images_for(model)
+    assert (model(images) - model(images)).abs().max() > 1e-3
+    model.eval()
+    assert torch.equal(model(images), model(images))
+    assert torch.equal(model(images), small_model()(images))
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_weights_make_the_round_trip(options, tmp_path):
+    model = small_model(**options).eval()
+    images = images_for(model)
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    other = VisionTransformer(model.config).double().eval()
+    assert not torch.equal(other(images), model(images))
+    other.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
+    assert torch.equal(other(images), model(images))
+
+
+def test_a_deep_copy_is_equal_and_independent():
+    model = small_model()
+    images = images_for(model)
+    before, twin = model(images), copy.deepcopy(model)
+    assert torch.equal(twin(images), before)
+    nn.init.zeros_(twin.head.weight)
+    assert torch.equal(model(images), before)
+
+
+@pytest.mark.parametrize("options", [{}, OPTIONS[6], {"position": "sincos", "image_size": (8, 12)}])
+def test_compiled_it_is_one_graph_with_the_same_logits(options, unchecked):
+    model = small_model(**options).eval()
+    images = images_for(model)
+    torch.compiler.reset()
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(images), model(images), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_half_precision(options):
+    """bfloat16 weights, or bfloat16 where autocast chooses it: about three digits, and gradients all the same."""
+    model = randomize(VisionTransformer(small_config(**options)), scale=0.1).eval()
+    images = images_for(model)
+    exact = model(images)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mixed = model(images)
+    half = copy.deepcopy(model).bfloat16()(images.bfloat16())
+    assert mixed.dtype == half.dtype == torch.bfloat16
+    torch.testing.assert_close(mixed.float(), exact, atol=0.05, rtol=0)
+    torch.testing.assert_close(half.float(), exact, atol=0.05, rtol=0)
+    mixed.float().square().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+def test_a_few_steps_learn_one_batch():
+    """From the untrained start: eight random images with random labels, all right at the end."""
+    model = VisionTransformer(small_config(embed_dim=24, mlp_dim=48))
+    images, labels = images_for(model, batch=8), torch.randint(5, (8,))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(30):
+        loss = nn.functional.cross_entropy(model(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert torch.equal(model(images).argmax(1), labels)

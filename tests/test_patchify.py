@@ -1,0 +1,63 @@
+"""An image becomes a sequence of patches and back, with every pixel in its place."""
+
+import pytest
+import torch
+
+from vit_tutorial import patchify, unpatchify
+
+
+def numbered(*shape: int) -> torch.Tensor:
+    """Every number its own, so that a pixel in the wrong place shows."""
+    return torch.arange(torch.Size(shape).numel()).reshape(shape)
+
+
+def test_four_patches_by_hand():
+    image = torch.tensor(
+        [
+            [0, 1, 2, 3],
+            [4, 5, 6, 7],
+            [8, 9, 10, 11],
+            [12, 13, 14, 15],
+        ]
+    )[None, None]
+    assert patchify(image, 2)[0].tolist() == [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
+
+
+def test_each_patch_is_the_slice_of_the_image_where_it_lies():
+    images = numbered(2, 3, 8, 15)
+    patches = patchify(images, (4, 5))  # a grid of 2×3
+    assert patches.shape == (2, 6, 3 * 4 * 5)
+    for index in range(6):
+        top, left = 4 * (index // 3), 5 * (index % 3)
+        assert torch.equal(patches[:, index], images[:, :, top : top + 4, left : left + 5].flatten(1))
+
+
+def test_a_patch_is_flattened_as_channel_row_column():
+    patch = patchify(numbered(1, 2, 2, 2), 2)[0, 0]
+    assert patch.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]  # the first channel's four pixels, then the second's
+
+
+@pytest.mark.parametrize(
+    ("shape", "patch_size"), [((2, 3, 8, 12), 4), ((1, 1, 6, 4), (3, 1)), ((3, 2, 5, 7), (5, 7)), ((0, 3, 4, 4), 2)]
+)
+def test_unpatchify_undoes_patchify(shape, patch_size):
+    images = numbered(*shape)
+    assert torch.equal(unpatchify(patchify(images, patch_size), patch_size, shape[2:]), images)
+
+
+@pytest.mark.parametrize(("image_size", "patch_size"), [((6, 20), (3, 5)), (8, 4)])
+def test_patchify_undoes_unpatchify(image_size, patch_size):
+    count, length = (8, 2 * 15) if patch_size == (3, 5) else (4, 2 * 16)
+    patches = numbered(2, count, length)
+    assert torch.equal(patchify(unpatchify(patches, patch_size, image_size), patch_size), patches)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.float16, torch.float64])
+def test_patchify_keeps_the_type(dtype):
+    images = torch.ones(1, 3, 4, 4, dtype=dtype)
+    assert patchify(images, 2).dtype == unpatchify(patchify(images, 2), 2, 4).dtype == dtype
+
+
+def test_images_in_any_memory_layout_give_the_same_patches():
+    images = numbered(2, 3, 4, 6)
+    assert torch.equal(patchify(images.to(memory_format=torch.channels_last), 2), patchify(images, 2))

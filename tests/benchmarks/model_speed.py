@@ -3,10 +3,10 @@
     python tests/benchmarks/model_speed.py --variants Ti/16 S/16 --rounds 20
 
 In a round every implementation runs once, in random order, so that whatever else the machine does meets all of them.
-A ratio compares two runs of the same round; above 1 ours is faster. Shown are its median over the rounds, the 95 %
-interval of that median (bootstrap), and the ratio of the two shortest times, which other work disturbs least.
-"products alone" are the matrix products of the model in their own shapes and nothing else: the time that no
-implementation built on the same matrix product can beat. The share is their time over that of the implementation.
+A ratio is theirs over ours, of two runs in the same round: above 1, ours is faster. Shown are its median over the
+rounds, the 95 % interval of that median (bootstrap), and the ratio of the shortest times, which other work disturbs
+least. "products alone" are the model's matrix products in their own shapes and nothing else, the rate that this
+machine reaches on them; the share is their time over the implementation's.
 Peak memory is what PyTorch's allocator reports to the profiler, above the weights: exact, and the same in every run,
 which the resident size of a process is not.
 """
@@ -153,19 +153,17 @@ def median_interval(values: list[float], resamples: int = 2000) -> tuple[float, 
 
 
 def report(title: str, times: dict[str, list[float]], memory: dict[str, int], flops: float) -> None:
-    """One table: a row for each implementation."""
+    """One table: a row for each implementation, then one for the products alone."""
+    heads = ("median", 11), ("shortest", 12), ("ratio", 8), ("95 % interval", 15), ("of shortest", 13), ("share", 8)
     print(f"\n{title}   {len(times[OURS])} rounds, {flops / 1e9:.1f} GFLOP of matrix products")
-    print(f"{'':16}{'median':>10}{'shortest':>11}   theirs/ours  95 % interval   shortest/shortest  share    peak")
+    print(" " * 14 + "".join(f"{head:>{width}}" for head, width in (*heads, ("peak", 14))))
     for name, spent in times.items():
         ratio, low, high = median_interval([t / ours for t, ours in zip(spent, times[OURS], strict=True)])
-        share = median_interval([p / t for t, p in zip(spent, times[PRODUCTS], strict=True)])[0]
-        compared = f"{ratio:11.3f}   {low:.3f} – {high:.3f} {min(spent) / min(times[OURS]):16.3f}"
+        share, _, _ = median_interval([bare / t for t, bare in zip(spent, times[PRODUCTS], strict=True)])
+        last = f"{memory[name] / 2**20:.1f} MiB" if name in memory else f"{flops / min(spent) / 1e9:.0f} GFLOP/s"
         print(
-            f"{name:16}{statistics.median(spent) * 1e3:7.1f} ms{min(spent) * 1e3:8.1f} ms   {compared:46}"
-            f"{share:9.1%}{memory[name] / 2**20:8.1f} MiB"
-            if name != PRODUCTS
-            else f"{name:16}{statistics.median(spent) * 1e3:7.1f} ms{min(spent) * 1e3:8.1f} ms   "
-            f"{compared:46}{flops / min(spent) / 1e9:9.0f} GFLOP/s at best"
+            f"{name:14}{statistics.median(spent) * 1e3:8.1f} ms{min(spent) * 1e3:9.1f} ms{ratio:8.3f}"
+            f"  {low:.3f} – {high:.3f}  {min(spent) / min(times[OURS]):11.3f}{share:8.1%}{last:>14}"
         )
 
 
@@ -173,15 +171,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--variants", nargs="+", default=["Ti/16", "S/16", "B/16"], help="names from Table 1")
     parser.add_argument("--batch", type=int, default=8, help="images at once (a batch of 1 is measured too)")
+    parser.add_argument("--image-size", type=int, default=224, help="pixels, a multiple of the variants' patch size")
     parser.add_argument("--rounds", type=int, default=5, help="at least so many rounds for each table")
     parser.add_argument("--seconds", type=float, default=10, help="go on for so long if the rounds are done sooner")
     options = parser.parse_args(arguments)
 
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, images of {options.image_size} pixels")
     if not importlib.util.find_spec("vit_pytorch"):
         print("vit-pytorch is not installed, so it is not measured")
     for variant in options.variants:
-        config = ViTConfig.named(variant)
+        config = ViTConfig.named(variant, image_size=options.image_size)
         models = build_all(config)
         cases = {(1, False): "forward", (options.batch, False): "forward", (options.batch, True): "forward+backward"}
         for (batch, backward), what in cases.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 
-from . import embedding_module, embeddings, patchify
+from . import attention, embedding_module, embeddings, encoder, patchify
 from .exercise import Exercise
 
 # The exercises of a notebook, in its order. A new file of exercises is added here.
@@ -21,6 +21,13 @@ NOTEBOOKS = {
         embedding_module.embeddings,
         embeddings.sincos,
     ),
+    "03 Attention": (
+        attention.attention_head,
+        attention.split_heads,
+        attention.merge_heads,
+        attention.self_attention,
+    ),
+    "04 Encoder block": (encoder.layer_norm, encoder.mlp, encoder.encoder_block),
 }
 
 

@@ -42,7 +42,7 @@ def embeddings(cls):
     first = new_trial(cls, FIRST, batch=2)
     reading = judge(first, FIRST)
     check_batches(first, FIRST, reading)
-    same_gradients(first, lambda parts, images: eq1(read(parts, FIRST, reading), images))
+    same_gradients(first, eq1, read(first.parts, FIRST, reading))
     try:
         second = new_trial(cls, SECOND, batch=3)
         judge(second, SECOND)

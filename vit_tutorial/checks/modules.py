@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from .comparing import Mistake, random_tensor, weights_like
 from .differences import kind, same, shape_difference
 from .running import call
-from .verdict import ReaderError, Wrong
+from .verdict import Wrong
 
 
 class Layer(NamedTuple):
@@ -27,6 +27,14 @@ class Layer(NamedTuple):
     weight: Tensor
     bias: Tensor | None
     raw: bool = False
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many numbers come out and go in; a bare matrix without a bias is taken for the W of x @ W."""
+        if not self.raw:
+            return tuple(self.weight.shape)
+        out = self.weight.shape[-1] if self.bias is None else self.bias.numel()
+        return out, self.weight.numel() // out
 
     def rows(self, in_size: int, last: bool = False) -> Tensor | None:
         """The matrix with a row for each output, (out, in); None if it takes no input of that size."""
@@ -91,12 +99,12 @@ def randomise(module: nn.Module) -> None:
 class Trial:
     """The reader's class built with `args`, with random weights, in eval mode, and its `out` for `x`.
 
-    Raises Wrong if that already shows a mistake: no tensor of `shape` (named by `letters`), or another one
-    the second time.
+    Raises Wrong if that already shows a mistake: no tensor of `shape` (its axes named by `letters`), or another
+    one the second time. `sizes` says in words what was tried.
     """
 
-    def __init__(self, cls: type, args: tuple, x: Tensor, shape: tuple[int, ...], letters: str):
-        self.args, self.x = args, x
+    def __init__(self, cls: type, args: tuple, x: Tensor, shape: tuple, letters: str, sizes: str = ""):
+        self.args, self.x, self.sizes = args, x, sizes
         self.module = call(cls, *args).to("cpu").eval()
         self.run()  # a lazy layer has its weights only after its first call
         self.initial = {name: p.detach().clone() for name, p in self.module.named_parameters()}
@@ -167,17 +175,39 @@ def attempt(function: Callable, weights, x: Tensor) -> Tensor | None:
         return None
 
 
-def same_gradients(trial: Trial, reference: Callable[[Inventory, Tensor], Tensor]) -> None:
-    """Raise Wrong unless input and parameters get the gradients that the reference gives them."""
-    x = trial.x.clone().requires_grad_(trial.x.is_floating_point())
+def confirm(trial: Trial, other: Callable[[], Trial], function: Callable, reading, read: Callable, count: int) -> None:
+    """Raise Wrong unless a module that is right in `trial` is right through and through.
+
+    It must have `count` parameters, be right under the same reading at the size of `other()` too, and send
+    the right gradients to its input and parameters.
+    """
+    same_count(trial, count)
+    right_so_far = f"Right with {trial.sizes}, but not at another size.\n"
+    try:
+        again = other()
+    except Wrong as wrong:
+        wrong.message = right_so_far + wrong.message
+        raise
+    if not again.agrees(function(read(again, reading), again.x)):
+        raise Wrong(
+            f"{right_so_far}The values are wrong with {again.sizes}.",
+            "Look for numbers in `__init__` and `forward` that should come from the arguments or the input's shape.",
+        )
+    same_gradients(trial, function, read(trial, reading))
+
+
+def same_gradients(trial: Trial, function: Callable, weights) -> None:
+    """Raise Wrong unless input and parameters get the gradients that they get through `function(weights, x)`."""
     names, parameters = zip(*trial.module.named_parameters(), strict=True)
     if frozen := [name for name, p in zip(names, parameters, strict=True) if not p.requires_grad]:
         raise Wrong(f"The parameter `{frozen[0]}` has `requires_grad=False`: it can never learn.")
-    out, expected = trial.run(x), reference(inventory(trial.module), x)
+    x = trial.x.clone().requires_grad_()
+    out, expected = trial.run(x), function(weights, x)
     if not out.requires_grad:
         raise Wrong("The values are right, but no gradient flows back through them.", DETACHED)
-    mine = torch.autograd.grad((out * weights_like(out)).sum(), [x, *parameters], allow_unused=True)
-    theirs = torch.autograd.grad((expected * weights_like(out)).sum(), [x, *parameters], allow_unused=True)
+    mine, theirs = (
+        torch.autograd.grad((y * weights_like(y)).sum(), [x, *parameters], allow_unused=True) for y in (out, expected)
+    )
     for name, p, got, wanted in zip(["input", *names], [x, *parameters], mine, theirs, strict=True):
         got, wanted = (torch.zeros_like(p) if grad is None else grad for grad in (got, wanted))
         if not same(got, wanted):
@@ -189,34 +219,27 @@ DETACHED = (
 )
 
 
-def count_parameters(module: nn.Module) -> int:
-    return sum(p.numel() for p in module.parameters())
-
-
-def same_count(trial: Trial, expected: int, what: str) -> None:
-    """Raise Wrong unless the module has as many parameters as the paper's, and says which of its own go unused."""
-    count = count_parameters(trial.module)
-    if count == expected:
-        return
-    out = trial.run()
-    used = torch.autograd.grad(out.sum(), list(trial.module.parameters()), allow_unused=True)
-    idle = [name for (name, _), grad in zip(trial.module.named_parameters(), used, strict=True) if grad is None]
-    unused = f" Never used: {', '.join(f'`{name}`' for name in idle)}." if idle else ""
-    raise Wrong(
-        f"The values are right, but your module has {count} parameters at {what}, the paper's {expected}.{unused}",
-        "Every linear layer and every LayerNorm of the paper has a bias. Delete what `forward` does not use.",
-    )
+def same_count(trial: Trial, count: int) -> None:
+    """Raise Wrong unless the module has `count` parameters; says which of its own go unused."""
+    own = dict(trial.module.named_parameters())
+    total = sum(p.numel() for p in own.values())
+    if total != count:
+        out = trial.run().sum()
+        grads = torch.autograd.grad(out, own.values(), allow_unused=True) if out.requires_grad else ()
+        idle = [f"`{name}`" for name, grad in zip(own, grads, strict=False) if grad is None]
+        unused = f" Never used: {', '.join(idle)}." if idle else ""
+        raise Wrong(
+            f"The values are right, but your module has {total} parameters with {trial.sizes}, and the paper's has "
+            f"{count}.{unused}",
+            "Every linear layer and every LayerNorm of the paper has a bias. Delete what `forward` does not use.",
+        )
 
 
 @torch.no_grad()
-def facts(trial: Trial, expected_count: int, tokens: bool = True) -> str:
+def facts(trial: Trial, count: int, tokens: bool = True) -> str:
     """What is true of a module that no reading explains, in sentences: parameters, images and tokens."""
-    count = count_parameters(trial.module)
-    sentences = [
-        f"It has the {expected_count} parameters of the paper's."
-        if count == expected_count
-        else f"It has {count} parameters, the paper's has {expected_count}."
-    ]
+    total = sum(p.numel() for p in trial.module.parameters())
+    sentences = [f"It has {total} parameters, {'as the paper says' if total == count else f'the paper has {count}'}."]
     alone = torch.cat([trial.run(image[None]) for image in trial.x])
     if same(alone, trial.out):
         sentences.append("An image gets the same result alone and in a batch, as it must.")
@@ -230,18 +253,3 @@ def facts(trial: Trial, expected_count: int, tokens: bool = True) -> str:
             else "Tokens in another order give other results: somewhere numbers of different tokens get mixed up."
         )
     return " ".join(sentences)
-
-
-def at_second_size(first: str, second: str) -> Wrong:
-    return Wrong(
-        f"Right at {first}, wrong at {second}: a size is written into your code.",
-        "Look for numbers in `__init__` and `forward` that should come from the arguments or from the input's shape.",
-    )
-
-
-def second_trial(*args) -> Trial:
-    """A Trial of a class that is right at a first size: an error now is about the size."""
-    try:
-        return Trial(*args)
-    except ReaderError as error:
-        raise ReaderError(f"Right at the first size, but not at another.\n{error.message}", error.code) from None

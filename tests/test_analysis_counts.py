@@ -4,7 +4,7 @@ import pytest
 import torch
 import torchvision.models
 
-from vit_tutorial import VARIANTS, ViTConfig, VisionTransformer
+from vit_tutorial import VisionTransformer, ViTConfig
 from vit_tutorial.analysis import cost_by_part
 
 
@@ -63,7 +63,3 @@ def test_a_real_device_counts_the_same_as_the_meta_device_and_a_batch_costs_its_
     assert real == meta
     assert total(batch) == (total(meta)[0], 3 * total(meta)[1])
     assert type(model.encoder[0].attention.strategy).__name__ == "FusedAttention", "the model is left as it was"
-
-
-def test_table_1_needs_no_memory():
-    assert all(p.is_meta for name in VARIANTS for p in count(VARIANTS[name])[0].parameters())

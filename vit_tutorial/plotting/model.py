@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Float
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
@@ -16,35 +17,37 @@ from .style import BLUE, GREEN, GREY, MAGNITUDE, ORANGE, PINK, RED, SKY, WIDTH, 
 
 
 @styled
-def show_trace(image: Float[Tensor, "C H W"], shapes: Sequence[tuple[str, tuple[int, ...]]], title: str) -> Figure:
-    """The image and what becomes of it, all at one scale: an area of one unit is one number.
+def show_trace(
+    image: Float[Tensor, "C H W"], shapes: Sequence[tuple[str, tuple[int, ...]]], num_patches: int, title: str
+) -> Figure:
+    """The image and what becomes of it, all at one scale, so that equal areas hold equally many numbers.
 
     The channels of the image stand one above the other. `shapes` are names and shapes without the batch:
-    (T, D) is drawn as T columns of D numbers, (D,) as one column. Raises ValueError for any other shape.
+    (T, D) is drawn as T columns of D numbers, those beyond `num_patches` in the class token's colour;
+    (D,) is drawn as one column. Raises ValueError for any other shape.
     """
-    gap, x = 175, 0
-    channels = to_numpy(image)
+    channels, gap, x = to_numpy(image), 190, 0
     C, H, W = channels.shape
-    figure, axes = plt.subplots(figsize=(WIDTH, 4.6))
+    figure, axes = plt.subplots(figsize=(WIDTH, 4.9))
     for channel, pixels in enumerate(channels):
         bottom = (C - 1 - channel) * H
         axes.imshow(pixels, extent=(x, x + W, bottom, bottom + H), cmap="gray", vmin=0, vmax=1)
     label_column(axes, x + W / 2, "image", (C, H, W))
-    x += W
+    x, middle, tallest = W, C * H / 2, C * H
     for name, shape in shapes:
         if len(shape) not in (1, 2):
             raise ValueError(f"{name!r} of shape {shape} is neither a sequence (T, D) nor a vector (D,)")
         columns, height = shape if len(shape) == 2 else (1, *shape)
         arrow = {"arrowstyle": "-|>", "color": GREY}
-        axes.annotate("", xy=(x + gap - 25, 384), xytext=(x + 25, 384), arrowprops=arrow)
+        axes.annotate("", xy=(x + gap - 25, middle), xytext=(x + 25, middle), arrowprops=arrow)
         x += gap
-        axes.add_patch(Rectangle((x, 0), columns, height, facecolor=SKY if columns > 1 else ORANGE, edgecolor="none"))
-        # One column is thinner than a pixel of the screen: its edge makes it visible.
-        first = ORANGE if columns == 1 or columns % 2 else BLUE
-        axes.plot([x, x], [0, height], color=first, linewidth=2.5)
+        axes.add_patch(Rectangle((x, 0), columns, height, facecolor=SKY, edgecolor="none"))
+        if columns == 1 or columns > num_patches:
+            # One column is thinner than a pixel of the screen: drawn as a line, it stays visible.
+            axes.plot([x, x], [0, height], color=ORANGE, linewidth=3, solid_capstyle="butt")
         label_column(axes, x + columns / 2, name, shape)
-        x += columns
-    axes.set(xlim=(-40, x + 90), ylim=(-260, 1080), aspect="auto")
+        x, tallest = x + columns, max(tallest, height)
+    axes.set(xlim=(-40, x + 90), ylim=(-150, tallest + 20), aspect="equal")
     axes.axis("off")
     axes.set_title(title)
     return figure
@@ -89,11 +92,12 @@ FILLS = ((SKY, ""), (BLUE, ""), (RED, "//"), (ORANGE, ""), (GREY, ""), (GREEN, "
 
 @styled
 def show_shares(
-    rows: Sequence[str], parts: Mapping[str, Sequence[float]], totals: Sequence[str], title: str, unit: str
+    rows: Sequence[str], parts: Mapping[str, Sequence[int | float]], totals: Sequence[str], title: str, unit: str
 ) -> Figure:
     """Stacked bars, one for each row: what share each part has of the row's sum, and the total beside it.
 
-    `parts[name][i]` is the part's amount in row i. Shares of 4 % and more are written into the bar.
+    `parts[name][i]` is the part's amount in row i. Shares of 4 % and more are written into the bar; a part
+    that is zero everywhere is left out.
     Raises ValueError if a part or the totals do not have one entry for each row.
     """
     for name, entries in (*parts.items(), ("totals", totals)):
@@ -104,6 +108,8 @@ def show_shares(
     figure, axes = plt.subplots(figsize=(WIDTH, 1.5 + 0.36 * len(rows)))
     left, places = np.zeros(len(rows)), range(len(rows))
     for name, widths, (colour, hatch) in zip(parts, percent, FILLS, strict=False):
+        if not widths.any():
+            continue
         axes.barh(places, widths, left=left, height=0.74, color=colour, hatch=hatch, edgecolor="white", label=name)
         for i, width in enumerate(widths):
             if width >= 4:
@@ -118,7 +124,6 @@ def show_shares(
     axes.set(xlim=(0, 114), ylim=(len(rows) - 0.5, -0.5), xlabel=unit)
     axes.set_xticks(range(0, 101, 20))
     axes.set_title(title)
-    # Above the bars and in their order.
     figure.legend(loc="outside lower center", ncols=len(parts), handlelength=1.4, columnspacing=1.4)
     return figure
 
@@ -128,12 +133,12 @@ def show_token_gradients(gradients: Mapping[str, Float[Tensor, "M T"]], title: s
     """How strongly the logits depend on each token, before each block and after the last: one table a model.
 
     Row m is the tokens after m blocks, column t the token (0 is the class token). Each row is drawn as a
-    share of its own largest value; an exact zero is drawn as an empty, crossed cell.
+    share of its own largest value, on a logarithmic scale; an exact zero is an empty cell with a cross.
     """
     figure, tables = plt.subplots(1, len(gradients), figsize=(WIDTH, 3.6), squeeze=False, sharey=True)
     for axes, (name, gradient) in zip(tables[0], gradients.items(), strict=True):
         shares = to_numpy(gradient / gradient.amax(dim=1, keepdim=True))
-        drawn = axes.imshow(np.ma.masked_equal(shares, 0), cmap=MAGNITUDE, vmin=0, vmax=1, aspect="auto")
+        drawn = axes.imshow(np.ma.masked_equal(shares, 0), cmap=MAGNITUDE, norm=LogNorm(1e-3, 1), aspect="auto")
         zeros = np.argwhere(shares == 0)
         axes.plot(zeros[:, 1], zeros[:, 0], "x", color=GREY, markersize=6)
         axes.set_xticks([0, *range(4, shares.shape[1], 4)], ["class", *range(4, shares.shape[1], 4)])

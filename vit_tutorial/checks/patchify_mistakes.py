@@ -166,17 +166,17 @@ UNPATCHIFY_MISTAKES = [
     ),
     *(
         Mistake(
-            join_as(f"B w h {OURS}", order),
-            "The patches are split into (w, h), and then not brought back into their places. Split N into (h, w).",
+            join_as(f"B h w {OURS}", order),
+            f"The pixels are in wrong places: before you flatten, your axes run {named(order)}. They must run "
+            f"{named('C h P w Q')}, so that h meets its P and w meets its P.",
+            PERMUTE,
         )
         for order in other_orders(AXES)
     ),
     *(
         Mistake(
-            join_as(f"B h w {OURS}", order),
-            f"The pixels are in wrong places: before you flatten, your axes run {named(order)}. They must run "
-            f"{named('C h P w Q')}, so that h meets its P and w meets its P.",
-            PERMUTE,
+            join_as(f"B w h {OURS}", order),
+            "The patches are split into (w, h), and then not brought back into their places. Split N into (h, w).",
         )
         for order in other_orders(AXES)
     ),

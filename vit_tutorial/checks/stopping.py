@@ -7,7 +7,6 @@ import os
 import sys
 import sysconfig
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import CodeType, FrameType, TracebackType
@@ -44,41 +43,28 @@ def readers_frame(traceback: TracebackType | None) -> tuple[FrameType, int] | No
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Inside the block, a line of the reader's code that begins after `seconds` raises TookTooLong.
+    """Inside the block, the reader's code gets a TookTooLong after `seconds`, and again if it swallows that.
 
-    Python calls a trace function at every line, so the limit is looked at there, and only in the
-    reader's own frames: nothing is torn in the middle of torch. The trace function that was there
-    before (a debugger's, say) is put back.
+    A second thread watches, so that the reader's code runs at full speed, under a debugger too. It strikes
+    only while one of the reader's own frames is on top: nothing is torn in the middle of torch, and whoever
+    stands at a breakpoint has all the time they need.
     """
-    deadline, over, thread, helpers = time.monotonic() + seconds, threading.Event(), threading.get_ident(), []
+    thread, over = threading.get_ident(), threading.Event()
 
-    def insist() -> None:
-        # Raising ends the tracing. If a bare `except:` swallows the first, raise it again from outside.
+    def watch() -> None:
+        over.wait(seconds)
         while not over.wait(0.05):
-            raise_in(thread, TookTooLong)
+            frame = sys._current_frames().get(thread)
+            if frame is not None and is_readers(frame.f_code):
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TookTooLong))
 
-    def at_line(frame, event, argument):
-        if time.monotonic() > deadline and not over.is_set():
-            helpers.append(threading.Thread(target=insist, daemon=True))
-            helpers[0].start()
-            raise TookTooLong
-        return at_line
-
-    def at_call(frame, event, argument):
-        return at_line if is_readers(frame.f_code) else None
-
-    before = sys.gettrace()
-    sys.settrace(at_call)
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     try:
         yield
     finally:
-        sys.settrace(before)
-        while helpers and (not over.is_set() or helpers[0].is_alive()):
-            with suppress(TookTooLong):  # one may still be on its way
+        while watcher.is_alive():
+            with suppress(TookTooLong):  # one may still be on its way: it arrives within these lines
                 over.set()
-                helpers[0].join()
+                watcher.join()
                 sum(1 for _ in range(1000))
-
-
-def raise_in(thread: int, exception: type[BaseException]) -> None:
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(exception))

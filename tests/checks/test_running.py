@@ -1,0 +1,327 @@
+"""Running a reader's code: their line, their loop, their stub, and nothing of ours or of theirs left behind."""
+
+import random
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from vit_tutorial import check
+from vit_tutorial.checks import running
+from vit_tutorial.checks.exercise import exercise
+from vit_tutorial.checks.running import call
+from vit_tutorial.checks.verdict import NotAttempted, ReaderError, Wrong
+
+from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, stubs
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(running, "SECONDS", 0.3)
+
+
+def finding(kind, source, *args):
+    """What `call` raises for the function `mine` of a cell."""
+    with pytest.raises(kind) as raised:
+        call(cell(source)["mine"], *args)
+    return raised.value
+
+
+def test_the_result_comes_back():
+    assert call(lambda a, b: a + b, 2, 3) == 5
+
+
+# The reader's own line ------------------------------------------------------------------------------------------------
+
+
+def test_an_error_shows_the_line_of_the_cell():
+    error = finding(
+        ReaderError,
+        """
+        def mine(x):
+            y = x.reshape(2, 3)
+            return y + z
+        """,
+        torch.zeros(6),
+    )
+    assert error.code == "return y + z"
+    assert "in line 3 of your cell, in mine" in error.message
+    assert "NameError: name 'z' is not defined" in error.message
+    assert "mine(x=tensor of (6,))" in error.message
+
+
+def test_an_error_inside_torch_shows_the_readers_line_not_torchs():
+    error = finding(
+        ReaderError,
+        """
+        def mine(x):
+            layer = nn.Linear(3, 2)
+            return layer(x)
+        """,
+        torch.zeros(1, 4),
+    )
+    assert error.code == "return layer(x)"
+    assert "site-packages" not in error.message
+
+
+def test_the_deepest_of_the_readers_functions_is_shown_across_cells():
+    helper = cell("def helper(x):\n    return x / 0\n", name="/tmp/ipykernel_4711/helper.py")["helper"]
+    mine = cell("def mine(x):\n    return helper(x)\n", helper=helper)["mine"]
+    with pytest.raises(ReaderError) as raised:
+        call(mine, 1)
+    assert raised.value.code == "return x / 0"
+    assert "in line 2 of your cell, in helper" in raised.value.message
+
+
+def test_a_function_from_a_file_is_shown_with_the_files_name(tmp_path):
+    file = tmp_path / "my_vit.py"
+    file.write_text("def mine(x):\n    return x.nothing\n")
+    mine = {}
+    exec(compile(file.read_text(), str(file), "exec"), mine)
+    with pytest.raises(ReaderError) as raised:
+        call(mine["mine"], 1)
+    assert "in line 2 of my_vit.py, in mine" in raised.value.message
+    assert str(tmp_path) not in raised.value.message
+
+
+def test_an_error_of_the_package_shows_the_readers_call_of_it(unchecked):
+    source = """
+        from vit_tutorial import patchify
+        def mine(images, P):
+            return patchify(images, P + 1)
+    """
+    error = finding(ReaderError, source, torch.zeros(1, 1, 4, 4), 2)
+    assert error.code == "return patchify(images, P + 1)"
+    assert "4 = 1·3 + 1" in error.message
+
+
+def test_an_error_text_holds_no_addresses():
+    error = finding(ReaderError, "def mine(x):\n    raise ValueError(f'{object()} at 0x7f00')", 1)
+    assert "0x" not in error.message
+
+
+def test_recursion_without_end_is_an_error_with_a_line():
+    error = finding(ReaderError, "def mine(x):\n    return mine(x)", 1)
+    assert "RecursionError" in error.message
+    assert "mine(x)" in error.code
+
+
+def test_exit_does_not_end_the_kernel():
+    assert "SystemExit" in finding(ReaderError, "def mine(x):\n    raise SystemExit", 1).message
+
+
+def test_the_stop_button_still_stops():
+    def interrupted(x):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        call(interrupted, 1)
+
+
+# Loops ----------------------------------------------------------------------------------------------------------------
+
+LOOPS = {
+    "while": "def mine(x):\n    while True:\n        x = x + 1",
+    "pass": "def mine(x):\n    while True: pass",
+    "except Exception": """
+        def mine(x):
+            while True:
+                try:
+                    x = x + 1
+                except Exception:
+                    pass
+        """,
+    "bare except": """
+        def mine(x):
+            while True:
+                try:
+                    x = x + 1
+                except:
+                    pass
+        """,
+    "generator": """
+        import itertools
+        def mine(x):
+            return sum(i for i in itertools.count())
+        """,
+    "torch": "def mine(x):\n    while x.sum() < 1:\n        x = torch.relu(x)",
+    "function": """
+        def step(x):
+            return x * 1
+        def mine(x):
+            while True:
+                x = step(x)
+        """,
+}
+
+
+@pytest.mark.parametrize("source", LOOPS.values(), ids=LOOPS)
+def test_a_loop_without_end_is_stopped(source, impatient):
+    error = finding(ReaderError, source, torch.zeros(2))
+    assert "still running after 0.3 seconds in line" in error.message
+    assert error.code
+
+
+def test_a_loop_in_another_thread_is_stopped_too(impatient):
+    found = []
+    mine = cell(LOOPS["while"])["mine"]
+    thread = threading.Thread(target=lambda: found.append(check.num_patches(lambda h, w, p: mine(h))))
+    thread.start()
+    thread.join(20)
+    assert "still running" in found[0].message
+
+
+def test_after_a_stop_the_next_call_runs(impatient):
+    for _ in range(3):
+        finding(ReaderError, LOOPS["bare except"], 1)
+        assert call(lambda x: sum(range(x)), 100_000) == 4_999_950_000
+
+
+def test_a_debugger_goes_on_tracing(impatient):
+    seen = []
+
+    def debugger(frame, event, argument):
+        seen.append(frame.f_code.co_name)
+
+    before = sys.gettrace()
+    sys.settrace(debugger)
+    try:
+        call(cell("def mine(x):\n    return x")["mine"], 1)
+        finding(ReaderError, LOOPS["while"], 1)
+        assert sys.gettrace() is debugger
+    finally:
+        sys.settrace(before)
+    assert "mine" in seen
+
+
+def test_who_stands_at_a_breakpoint_is_not_timed_out(impatient):
+    # A debugger's prompt waits inside Python's own library, as `Event.wait` does here.
+    assert call(lambda event: event.wait(1.0), threading.Event()) is False
+
+
+# Stubs ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", stubs("x"))
+def test_a_stub_is_not_attempted(kind):
+    with pytest.raises(NotAttempted):
+        call(stubs("x")[kind], torch.zeros(2))
+
+
+def test_code_without_a_return_is_told_so():
+    assert "is the `return` missing?" in finding(Wrong, "def mine(x):\n    y = x + 1", torch.zeros(2)).message
+
+
+def test_not_implemented_in_torch_is_an_error_not_a_stub():
+    class Silent(nn.Module):
+        pass
+
+    with pytest.raises(ReaderError, match="forward"):
+        call(lambda x: Silent()(x), torch.zeros(2))
+
+
+def test_a_lambda_that_returns_nothing_is_no_stub():
+    with pytest.raises(Wrong, match="return"):
+        call(lambda x: None, 1)
+
+
+def test_class_stubs_are_not_attempted():
+    stub = """
+        class Mine(nn.Module):
+            def __init__(self, image_size, patch_size, in_channels, embed_dim):
+                {}
+            def forward(self, images):
+                {}
+    """
+    for build, run in [
+        ("super().__init__()", "raise NotImplementedError"),
+        ("super().__init__()", "return ..."),
+        ("...", "..."),
+        ("pass", "pass"),
+        ("raise NotImplementedError", "return images"),
+        ("super().__init__(); self.size = image_size", "size = self.size; raise NotImplementedError"),
+    ]:
+        assert_not_attempted(check.embeddings, cell(stub.format(build, run))["Mine"])
+
+
+# Arguments ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_function_with_other_arguments_is_told_so():
+    assert "yours takes `(x)`" in finding(Wrong, "def mine(x):\n    return x", 1, 2).message
+
+
+@pytest.mark.parametrize("change", ["x += 1", "x[0] = 5", "x.zero_()", "x.t_()", "x.resize_(6)"])
+def test_a_changed_input_is_noticed(change):
+    error = finding(Wrong, f"def mine(x):\n    {change}\n    return x * 1", torch.ones(2, 3))
+    assert "changes its input: after the call `x`" in error.message
+
+
+def test_the_wrong_thing_handed_over_is_named():
+    class Mine(nn.Module):
+        def forward(self, x):
+            return x
+
+    assert_wrong(check.patchify, torch.zeros(2, 3), "needs your function itself, and got a tensor of (2, 3)")
+    assert_wrong(check.patchify, "patchify", "got 'patchify' (of type str)")
+    assert_wrong(check.patchify, Mine, "needs a function, and got the class `Mine`")
+    assert_wrong(check.embeddings, Mine(), "needs your class, not an object of it")
+    assert_wrong(check.embeddings, lambda x: x, "needs your class, and got the function")
+    assert_wrong(check.embeddings, dict, "class dict(nn.Module)")
+    assert_wrong(check.embeddings, Mine, "Mine.__init__() takes 1 positional argument but 5 were given")
+    assert_not_attempted(check.patchify, None)
+    assert_not_attempted(check.patchify, ...)
+
+
+def test_a_class_without_forward_is_told_so():
+    class Mine(nn.Module):
+        def foward(self, x):
+            return x
+
+    assert_wrong(check.embeddings, Mine, "has no method `forward`")
+
+
+# Nothing left behind --------------------------------------------------------------------------------------------------
+
+
+def test_random_numbers_and_modes_are_left_as_found():
+    def messy(height, width, patch_size):
+        torch.manual_seed(1)
+        random.seed(1)
+        np.random.seed(1)  # noqa: NPY002
+        torch.set_grad_enabled(False)
+        torch.set_default_dtype(torch.float64)
+        return height * width // patch_size**2
+
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    assert_passes(check.num_patches, messy)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert random.getstate() == before[1]
+    assert np.random.get_state()[1].tolist() == before[2]  # noqa: NPY002
+    assert torch.is_grad_enabled()
+    assert torch.get_default_dtype() == torch.float32
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_check_works_where_gradients_are_off(mode):
+    with mode():
+        assert_passes(check.patchify, lambda x, P: torch.nn.functional.unfold(x, P, stride=P).mT)
+        assert not torch.is_grad_enabled()
+
+
+def test_what_the_reader_prints_is_printed(capsys):
+    call(cell("def mine(x):\n    print('here', x)\n    return x")["mine"], 3)
+    assert capsys.readouterr().out == "here 3\n"
+
+
+def test_an_error_in_a_judge_is_ours_and_not_hidden():
+    @exercise(hint="", solution="")
+    def broken(function):
+        """An exercise with a mistake in it."""
+        raise KeyError("ours")
+
+    with pytest.raises(KeyError):
+        broken(lambda: 1)

@@ -1,0 +1,97 @@
+"""What a notebook shows for a verdict, and stores."""
+
+import html.parser
+import re
+import subprocess
+import sys
+
+import pytest
+
+from vit_tutorial import check
+from vit_tutorial.checks.exercise import Exercise
+from vit_tutorial.checks.verdict import Verdict
+
+EXERCISES = [value for value in vars(check).values() if isinstance(value, Exercise)]
+
+PASSED = Verdict("patchify", "passed")
+REMARKED = Verdict("patchify", "passed", "Another order.")
+UNTOUCHED = Verdict("patchify", "not attempted", "The stub is still as it was.", "Start with `reshape`.")
+WRONG = Verdict("patchify", "wrong", "Your <rows> are `x < y`.\nThis was it.", "Use `permute`.", "return x[<0>]")
+
+
+def test_only_a_passed_verdict_is_true():
+    assert PASSED
+    assert REMARKED
+    assert not UNTOUCHED
+    assert not WRONG
+
+
+def test_as_text():
+    assert repr(PASSED) == "patchify: passed"
+    assert repr(REMARKED) == "patchify: passed\n  Another order."
+    assert repr(WRONG) == (
+        "patchify: wrong\n"
+        "  Your <rows> are `x < y`.\n"
+        "      return x[<0>]\n"
+        "  This was it.\n"
+        "  Help: `check.patchify.hint()`, then `check.patchify.solution()`"
+    )
+
+
+@pytest.mark.parametrize("verdict", [PASSED, REMARKED, UNTOUCHED, WRONG], ids=lambda v: v.status)
+def test_as_html(verdict):
+    text = verdict._repr_html_()
+    assert verdict.status in text  # the word, not only sign and colour
+    assert not re.search(r"background|[^-]color: (black|white|#000|#fff)", text)  # readable on both pages
+    stack = []
+
+    class Balanced(html.parser.HTMLParser):
+        def handle_starttag(self, tag, attributes):
+            stack.append(tag)
+
+        def handle_endtag(self, tag):
+            assert stack.pop() == tag
+
+    Balanced().feed(text)
+    assert not stack
+
+
+def test_html_is_escaped_and_backticks_are_code():
+    text = WRONG._repr_html_()
+    assert "Your &lt;rows&gt; are <code>x &lt; y</code>." in text
+    assert "return x[&lt;0&gt;]</pre>" in text
+    assert "<details><summary>Hint</summary>Use <code>permute</code>.</details>" in text
+
+
+def test_a_verdict_is_the_same_every_time():
+    def broken(images, patch_size):
+        return images.reshape(len(images), -1, images.nothing)
+
+    assert repr(check.patchify(broken)) == repr(check.patchify(broken))
+    assert check.patchify(broken)._repr_html_() == check.patchify(broken)._repr_html_()
+    assert "0x" not in repr(check.patchify(broken))
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
+def test_every_exercise_says_what_it_takes_and_helps(exercise):
+    assert getattr(check, exercise.name) is exercise
+    assert exercise.__doc__.startswith(("`fn(", "`cls("))
+    assert repr(exercise).startswith(f"check.{exercise.name}({exercise.takes}): ")
+    assert len(exercise.hint().text) > 30
+    assert repr(exercise.solution()) == exercise.solution().source
+    assert exercise.solution()._repr_markdown_() == f"```python\n{exercise.solution().source}\n```"
+    compile(exercise.solution().source, "solution", "exec")
+
+
+def test_a_mistyped_exercise_gets_the_near_ones():
+    with pytest.raises(AttributeError, match="no exercise 'pachify': did you mean patchify"):
+        check.pachify  # noqa: B018
+
+
+def test_check_lists_the_exercises():
+    assert "01 Patchify\n    check.num_patches(function)" in repr(check)
+
+
+def test_checks_need_no_matplotlib():
+    code = "import sys; from vit_tutorial import check; print('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

@@ -1,0 +1,63 @@
+"""What the tests of the checks share: a notebook's cell, and what a verdict must say."""
+
+import linecache
+import textwrap
+
+import torch
+from torch import nn
+
+from vit_tutorial.checks.verdict import Verdict
+
+
+def cell(source: str, name: str = "/tmp/ipykernel_4711/1234567890.py", **names) -> dict:
+    """Run source code as a notebook runs a cell: its file exists only for `linecache`. Returns what it defines."""
+    source = textwrap.dedent(source).strip("\n") + "\n"
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    defined = {"torch": torch, "nn": nn, "F": nn.functional, **names}
+    exec(compile(source, name, "exec"), defined)
+    return defined
+
+
+def solved(exercise):
+    """The exercise's own solution, run as a reader would run it."""
+    return list(cell(exercise.solution().source, name="/tmp/ipykernel_4711/solution.py").values())[-1]
+
+
+def assert_passes(exercise, answer) -> Verdict:
+    verdict = exercise(answer)
+    assert verdict.status == "passed", f"a right answer was refused\n{verdict}"
+    return verdict
+
+
+def assert_wrong(exercise, answer, phrase: str) -> Verdict:
+    """The verdict is "wrong", and says this."""
+    verdict = exercise(answer)
+    assert verdict.status == "wrong", f"a wrong answer got: {verdict}"
+    assert phrase.lower() in " ".join(repr(verdict).split()).lower(), f"{phrase!r} is not said:\n{verdict}"
+    return verdict
+
+
+def assert_not_attempted(exercise, answer) -> Verdict:
+    verdict = exercise(answer)
+    assert verdict.status == "not attempted", verdict
+    return verdict
+
+
+FUNCTION_STUBS = {
+    "raise": "def mine({0}):\n    # fill in\n    raise NotImplementedError",
+    "raise with text": "def mine({0}):\n    '''What to do.'''\n    raise NotImplementedError('your turn')",
+    "pass": "def mine({0}):\n    '''What to do.'''\n    pass",
+    "dots": "def mine({0}):\n    ...",
+    "return": "def mine({0}):\n    # fill in\n    return",
+    "return dots": "def mine({0}):\n    '''What to do.'''\n    return ...",
+    "return dots at the end": "def mine({0}):\n    first = [{0}][0]\n    return ...",
+    "raise at the end": "def mine({0}):\n    first = [{0}][0]\n    raise NotImplementedError",
+}
+
+
+def stubs(parameters: str) -> dict:
+    """Untouched stubs of every kind, by their kind."""
+    return {
+        kind: cell(source.format(parameters), name=f"/tmp/ipykernel_4711/{kind}.py")["mine"]
+        for kind, source in FUNCTION_STUBS.items()
+    }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 
-from . import attention, embedding_module, embeddings, encoder, patchify
+from . import attention, embedding_module, embeddings, encoder, model, patchify
 from .exercise import Exercise
 
 # The exercises of a notebook, in its order. A new file of exercises is added here.
@@ -28,6 +28,7 @@ NOTEBOOKS = {
         attention.self_attention,
     ),
     "04 Encoder block": (encoder.layer_norm, encoder.mlp, encoder.encoder_block),
+    "05 The Vision Transformer": (model.vision_transformer, model.parameter_count),
 }
 
 

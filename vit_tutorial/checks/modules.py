@@ -239,7 +239,8 @@ def same_count(trial: Trial, count: int) -> None:
 def facts(trial: Trial, count: int, tokens: bool = True) -> str:
     """What is true of a module that no reading explains, in sentences: parameters, images and tokens."""
     total = sum(p.numel() for p in trial.module.parameters())
-    sentences = [f"It has {total} parameters, {'as the paper says' if total == count else f'the paper has {count}'}."]
+    number = "as many as it should" if total == count else f"and should have {count}"
+    sentences = [f"It has {total} parameters, {number}."]
     alone = torch.cat([trial.run(image[None]) for image in trial.x])
     if same(alone, trial.out):
         sentences.append("An image gets the same result alone and in a batch, as it must.")

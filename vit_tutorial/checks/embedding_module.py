@@ -76,7 +76,7 @@ def check_parameters(module: nn.Module, images: Tensor, sizes: Sizes) -> None:
     after = dict(module.named_parameters())
     if new := [name for name in after if after[name] is not before.get(name)]:
         raise Wrong(
-            f"`{new[0]}` is made in `forward`: a new parameter in every call, which no optimizer ever trains.",
+            f"`{new[0]}` is made in `forward`: an optimizer, which is made before the first call, never sees it.",
             "Make parameters in `__init__`; `forward` only uses them.",
         )
     if isinstance(first, Tensor) and not same(first, second):
@@ -102,15 +102,16 @@ def judge(trial: Trial, sizes: Sizes) -> Reading:
     found = find(trial, eq1, choices, weights)
     if found is None:
         recognise(trial, MISTAKES, choices, weights)
-        explain(trial, sizes, weights(trial, choices[0]))
+        explain(trial, sizes, [w for reading in choices if (w := weights(trial, reading)) is not None])
     return found
 
 
-def explain(trial: Trial, sizes: Sizes, w: Weights | None) -> None:
+def explain(trial: Trial, sizes: Sizes, choices: list[Weights]) -> None:
     """Raise Wrong with what holds of a result that no known mistake explains: which tokens are right."""
-    if w is None:
+    if not choices:
         complain(trial.module, trial.parts, sizes)
-    right = torch.isclose(trial.out, eq1(w, trial.x), rtol=1e-4, atol=1e-5).all(dim=2)  # (B, T)
+    rights = [torch.isclose(trial.out, eq1(w, trial.x), rtol=1e-4, atol=1e-5).all(dim=2) for w in choices]  # (B, T)
+    right = max(rights, key=lambda right: int(right.sum()))
     class_token, patches = right[:, 0].all(), right[:, 1:]
     raise Wrong(
         f"The shape is right and the values are not: the class token is {'right' if class_token else 'wrong'}, and "
@@ -121,10 +122,15 @@ def explain(trial: Trial, sizes: Sizes, w: Weights | None) -> None:
 
 
 def check_batches(trial: Trial, sizes: Sizes, reading: Reading) -> None:
-    """Raise Wrong unless other batch sizes give the same tokens for the same image."""
+    """Raise Wrong unless every call gives the same image the same tokens, whatever the batch."""
     w = read(trial.parts, sizes, reading)
+    if not same(trial.run(), trial.out):
+        raise Wrong(
+            "Right at the first calls, wrong at a later one: your module keeps something from call to call.",
+            "`forward` reads `self`, and writes nothing into it.",
+        )
     for batch in (1, 5):
-        images = trial.x[:1].expand(batch, -1, -1, -1).contiguous()
+        images = random_tensor(batch, *trial.x.shape[1:])
         out = trial.run(images)
         if not isinstance(out, Tensor) or not same(out, eq1(w, images)):
             raise Wrong(

@@ -82,6 +82,8 @@ def readings(parts: Inventory, sizes: Sizes) -> Iterator[Reading]:
         vectors.append("bias")
     others = sorted(kind for kind in kinds if kind != "vector")
     tables = sum("table" in kind for kind in others)
+    if any(norm.eps is not None for norm in parts.norms):
+        return
     if kinds.count("vector") != len(vectors) or tables != 1 or len(others) - 1 + len(parts.layers) != 1:
         return
     for roles in dict.fromkeys(permutations(vectors)):
@@ -141,7 +143,7 @@ def complain(module: nn.Module, parts: Inventory, sizes: Sizes) -> None:
                 f"A vector for every token: a parameter of (1, 1+N, D) = (1, {T}, {D}).",
             )
         raise Wrong(
-            missing("position", "one vector for every token", f"(1, 1+N, D) = (1, {T}, {D})", module, T * D) + have
+            missing("positions", "one vector for every token", f"(1, 1+N, D) = (1, {T}, {D})", module, T * D) + have
         )
     if vectors == 0:
         raise Wrong(missing("class token", "one vector", f"(1, 1, D) = (1, 1, {D})", module, D) + have)

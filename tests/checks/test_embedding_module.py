@@ -1,0 +1,363 @@
+"""The check of notebook 02's class, Eq. 1 as a module, on right and wrong answers."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from einops import rearrange, repeat
+from einops.layers.torch import Rearrange
+from torch import nn
+
+import vit_tutorial
+from vit_tutorial import check
+
+from .variants import assert_passes, assert_wrong, cell, solved
+
+
+class Right(nn.Module):
+    """Eq. 1 in the usual way. The variants change one method."""
+
+    def __init__(self, image_size, patch_size, in_channels, embed_dim):
+        super().__init__()
+        self.P, self.C, self.D, self.N = patch_size, in_channels, embed_dim, (image_size // patch_size) ** 2
+        self.projection = self.make_projection()
+        self.class_token = self.make_class_token()
+        self.position = self.make_position()
+
+    def make_projection(self):
+        return nn.Conv2d(self.C, self.D, self.P, stride=self.P)
+
+    def make_class_token(self):
+        return nn.Parameter(torch.zeros(1, 1, self.D))
+
+    def make_position(self):
+        return nn.Parameter(torch.randn(1, 1 + self.N, self.D))
+
+    def project(self, x):
+        return self.projection(x).flatten(2).transpose(1, 2)
+
+    def prepend(self, x):
+        return torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
+
+    def place(self, x):
+        return x + self.position
+
+    def forward(self, x):
+        return self.place(self.prepend(self.project(x)))
+
+
+def variant(**methods) -> type:
+    """`Right` with other methods."""
+    return type("Mine", (Right,), methods)
+
+
+def linear(order):
+    """A linear layer on patches flattened in this order."""
+    pattern = f"b c (h p) (w q) -> b (h w) ({order})"
+    return variant(
+        make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D),
+        project=lambda self, x: self.projection(rearrange(x, pattern, p=self.P, q=self.P)),
+    )
+
+
+class Separate(Right):
+    """The class token and the patches have position parameters of their own."""
+
+    def make_position(self):
+        self.class_position = nn.Parameter(torch.randn(1, self.D))
+        return nn.Parameter(torch.randn(self.N, self.D))
+
+    def forward(self, x):
+        first = (self.class_token + self.class_position).expand(len(x), 1, -1)
+        return torch.cat([first, self.project(x) + self.position], dim=1)
+
+
+class FromFunctions(nn.Module):
+    """No layer at all: bare parameters."""
+
+    def __init__(self, image_size, patch_size, in_channels, embed_dim):
+        super().__init__()
+        self.P, self.D = patch_size, embed_dim
+        self.E = nn.Parameter(torch.randn(in_channels * patch_size**2, embed_dim))
+        self.b = nn.Parameter(torch.zeros(embed_dim))
+        self.x_class = nn.Parameter(torch.randn(embed_dim))
+        self.E_pos = nn.Parameter(torch.randn(1 + (image_size // patch_size) ** 2, embed_dim))
+
+    def forward(self, x):
+        z = vit_tutorial.patchify(x, self.P) @ self.E + self.b
+        return torch.cat([self.x_class.expand(len(x), 1, self.D), z], 1) + self.E_pos
+
+
+class Nested(nn.Module):
+    """The package's projection, and einops for the class token."""
+
+    def __init__(self, image_size, patch_size, in_channels, embed_dim):
+        super().__init__()
+        self.to_patches = vit_tutorial.PatchEmbedding(patch_size, in_channels, embed_dim)
+        self.cls = nn.Parameter(torch.randn(1, 1, embed_dim))
+        self.pos = nn.Parameter(torch.randn(1, 1 + (image_size // patch_size) ** 2, embed_dim))
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, img):
+        x = self.to_patches(img)
+        x = torch.cat((repeat(self.cls, "1 1 d -> b 1 d", b=x.shape[0]), x), dim=1)
+        x += self.pos[:, : x.shape[1]]
+        return self.dropout(x)
+
+
+class PositionIndices(Right):
+    """Positions from nn.Embedding."""
+
+    def make_position(self):
+        self.register_buffer("indices", torch.arange(1 + self.N))
+        return nn.Embedding(1 + self.N, self.D)
+
+    def place(self, x):
+        return x + self.position(self.indices)
+
+
+RIGHT = {
+    "usual": Right,
+    "solution": solved(check.embeddings),
+    "linear, ours": linear("c p q"),
+    "linear, channels last": linear("p q c"),
+    "linear, columns first": linear("c q p"),
+    "linear in a Sequential": variant(
+        make_projection=lambda self: nn.Sequential(
+            Rearrange("b c (h p) (w q) -> b (h w) (p q c)", p=self.P, q=self.P), nn.Linear(self.C * self.P**2, self.D)
+        ),
+        project=lambda self, x: self.projection(x),
+    ),
+    "unfold": variant(
+        make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D),
+        project=lambda self, x: self.projection(F.unfold(x, self.P, stride=self.P).mT),
+    ),
+    "lazy": variant(make_projection=lambda self: nn.LazyConv2d(self.D, self.P, stride=self.P)),
+    "no bias": variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, self.P, stride=self.P, bias=False)),
+    "no bias, linear": variant(
+        make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D, bias=False),
+        project=lambda self, x: self.projection(vit_tutorial.patchify(x, self.P)),
+    ),
+    "class token (D,)": variant(
+        make_class_token=lambda self: nn.Parameter(torch.ones(self.D)),
+        prepend=lambda self, x: torch.cat([self.class_token.expand(len(x), 1, -1), x], 1),
+    ),
+    "class token (1, D)": variant(
+        make_class_token=lambda self: nn.Parameter(torch.ones(1, self.D)),
+        prepend=lambda self, x: torch.cat([self.class_token.repeat(len(x), 1)[:, None], x], 1),
+    ),
+    "positions (T, D)": variant(make_position=lambda self: nn.Parameter(torch.randn(1 + self.N, self.D))),
+    "positions (D, T)": variant(
+        make_position=lambda self: nn.Parameter(torch.randn(self.D, 1 + self.N)),
+        place=lambda self, x: x + self.position.T,
+    ),
+    "positions first, then the class token": Separate,
+    "bare parameters": FromFunctions,
+    "nested": Nested,
+    "nn.Embedding": PositionIndices,
+}
+
+
+@pytest.mark.parametrize("answer", RIGHT.values(), ids=RIGHT)
+def test_right_embeddings_pass(answer):
+    assert_passes(check.embeddings, answer)
+
+
+class MadeInForward(Right):
+    def forward(self, x):
+        self.class_token = nn.Parameter(torch.zeros(1, 1, self.D))
+        return super().forward(x)
+
+
+class LocalInForward(Right):
+    make_class_token = lambda self: None  # noqa: E731
+
+    def prepend(self, x):
+        return torch.cat([nn.Parameter(torch.zeros(len(x), 1, self.D)), x], dim=1)
+
+
+class RandomInForward(Right):
+    def prepend(self, x):
+        return torch.cat([torch.randn(len(x), 1, self.D), x], dim=1)
+
+
+class SameForAll(Right):
+    make_position = lambda self: nn.Parameter(torch.randn(1, 1, self.D))  # noqa: E731
+
+
+class PatchesOnly(Right):
+    make_position = lambda self: nn.Parameter(torch.randn(1, self.N, self.D))  # noqa: E731
+
+    def forward(self, x):
+        return self.prepend(self.place(self.project(x)))
+
+
+class TwoLinear(Right):
+    def make_projection(self):
+        self.linear = nn.Linear(self.D, self.D)
+        return nn.Conv2d(self.C, self.D, self.P, stride=self.P)
+
+    def project(self, x):
+        return self.linear(super().project(x))
+
+
+class FirstCall(Right):
+    """Right the first three times it is called."""
+
+    calls = 0
+
+    def place(self, x):
+        self.calls += 1
+        return super().place(x) if self.calls < 4 else x
+
+
+def bare_view(self, x):
+    return self.projection(x).reshape(len(x), -1, self.D)
+
+
+def image_rows(self, x):
+    return self.projection(x.reshape(len(x), -1, self.C * self.P**2))
+
+
+def by_columns(self, x):
+    return self.projection(x).transpose(2, 3).flatten(2).mT
+
+
+def parameter(*axes):
+    sizes = {"B": lambda self: 4, "1": lambda self: 1, "T": lambda self: 1 + self.N, "D": lambda self: self.D}
+    return lambda self: nn.Parameter(torch.randn(*(sizes[axis](self) for axis in axes)))
+
+
+def at_end(self, x):
+    return torch.cat([x, self.class_token.expand(len(x), -1, -1)], dim=1)
+
+
+WRONG = {
+    "class token sized by the batch": (
+        variant(make_class_token=parameter("B", "1", "D")),
+        "`class_token` is sized by the batch",
+    ),
+    "positions sized by the batch": (
+        variant(make_position=parameter("B", "T", "D")),
+        "`position` is sized by the batch",
+    ),
+    "parameter made in forward": (MadeInForward, "`class_token` is made in `forward`"),
+    "local parameter in forward": (LocalInForward, "no parameter for the class token"),
+    "random token in forward": (RandomInForward, "Two calls with the same images give two results"),
+    "plain tensor": (
+        variant(make_position=lambda self: torch.randn(1, 1 + self.N, self.D)),
+        "`position` is a plain tensor: no optimizer finds it",
+    ),
+    "moved parameter": (
+        variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, self.D)) * 1),
+        "`class_token` is a plain tensor: no optimizer finds it",
+    ),
+    "frozen": (
+        variant(make_position=lambda self: nn.Parameter(torch.randn(1, 1 + self.N, self.D), requires_grad=False)),
+        "requires_grad=False",
+    ),
+    "one position for all": (SameForAll, "one position vector for all tokens"),
+    "first position for all": (
+        variant(place=lambda self, x: x + self.position[:, :1]),
+        "All tokens get the same position",
+    ),
+    "positions never added": (variant(place=lambda self, x: x), "The positions are never added"),
+    "patches only": (PatchesOnly, "there are 9 position vectors, for the patches only"),
+    "class token without a position": (
+        variant(forward=lambda self, x: self.prepend(self.project(x) + self.position[:, 1:])),
+        "The class token gets no position",
+    ),
+    "no positions": (
+        variant(make_position=lambda self: None, place=lambda self, x: x),
+        "no parameter for the positions",
+    ),
+    "no class token": (
+        variant(
+            make_class_token=lambda self: None,
+            prepend=lambda self, x: x,
+            make_position=parameter("1", "T", "D"),
+            place=lambda self, x: x + self.position[:, 1:],
+        ),
+        "The class token is missing",
+    ),
+    "last": (variant(prepend=at_end), "Your class token comes last"),
+    "last, with the first position": (
+        variant(forward=lambda self, x: Right.forward(self, x).roll(-1, 1)),
+        "Your class token comes last",
+    ),
+    "unused class token": (
+        variant(prepend=lambda self, x: torch.cat([torch.zeros(len(x), 1, self.D), x], 1)),
+        "The class token is not used",
+    ),
+    "class token everywhere": (
+        variant(project=lambda self, x: Right.project(self, x) + self.class_token),
+        "added to every patch as well",
+    ),
+    "multiplied": (variant(place=lambda self, x: x * self.position), "The positions are multiplied"),
+    "two linear layers": (TwoLinear, "There are 2 layers, `linear`, `projection`"),
+    "norm": (
+        variant(make_position=lambda self: (setattr(self, "norm", nn.LayerNorm(self.D)), Right.make_position(self))[1]),
+        "a normalisation in your embeddings",
+    ),
+    "view in place of transpose": (variant(project=bare_view), "mix numbers of different patches"),
+    "image rows": (
+        variant(make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D), project=image_rows),
+        "Your patches are image rows",
+    ),
+    "grid by columns": (variant(project=by_columns), "run down the columns of the grid"),
+    "gelu": (variant(project=lambda self, x: F.gelu(Right.project(self, x))), "There is a GELU after the projection"),
+    "positions detached": (variant(place=lambda self, x: x + self.position.data), "the gradient of `position` is not"),
+    "class token detached": (
+        variant(prepend=lambda self, x: torch.cat([self.class_token.detach().expand(len(x), -1, -1), x], 1)),
+        "the gradient of `class_token` is not",
+    ),
+    "no_grad": (variant(forward=torch.no_grad()(Right.forward)), "no gradient flows back"),
+    "batch norm": (variant(place=lambda self, x: x - x.mean(0) + self.position), "0 of 18 patch tokens are right"),
+    "D written in": (
+        variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, 5))),
+        "Right at image_size=6",
+    ),
+    "P written in": (variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, 2, 2)), "Right at image_size=6"),
+    "exact D": (
+        variant(make_projection=lambda self: nn.Conv2d(self.C, self.C * self.P**2, self.P, self.P)),
+        "Sizes of tensors",
+    ),
+    "depends on the call": (FirstCall, "from call to call"),
+    "batch of two": (variant(prepend=lambda self, x: torch.cat([torch.cat([self.class_token] * 2), x], 1)), "a batch"),
+    "returns a pair": (variant(forward=lambda self, x: (Right.forward(self, x), None)), "returns 2 values"),
+    "extra parameters": (
+        variant(
+            make_position=lambda self: (setattr(self, "scale", nn.Parameter(torch.ones(3))), Right.make_position(self))[
+                1
+            ]
+        ),
+        "other parameters than Eq. 1",
+    ),
+    "no projection": (
+        variant(
+            make_projection=lambda self: None, project=lambda self, x: vit_tutorial.patchify(x, self.P)[..., : self.D]
+        ),
+        "The projection E is missing",
+    ),
+    "changes the images": (variant(project=lambda self, x: Right.project(self, x.sub_(1))), "changes its input"),
+}
+
+
+@pytest.mark.parametrize(("answer", "phrase"), WRONG.values(), ids=WRONG)
+def test_wrong_embeddings_are_named(answer, phrase):
+    assert_wrong(check.embeddings, answer, phrase)
+
+
+def test_an_error_shows_the_readers_line():
+    mine = cell("""
+        class Mine(nn.Module):
+            def __init__(self, image_size, patch_size, in_channels, embed_dim):
+                super().__init__()
+                self.projection = nn.Conv2d(in_channels, embed_dim, patch_size, stride=patch_size)
+                self.class_token = nn.Parameter(torch.zeros(1, 1, embed_dim))
+
+            def forward(self, images):
+                x = self.projection(images)
+                return torch.cat([self.class_token, x], dim=1)
+    """)["Mine"]
+    verdict = assert_wrong(check.embeddings, mine, "in line 9 of your cell, in forward")
+    assert verdict.code == "return torch.cat([self.class_token, x], dim=1)"

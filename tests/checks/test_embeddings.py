@@ -1,0 +1,256 @@
+"""The checks of notebook 02 that take a function, on right and wrong answers."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from einops import repeat
+from torch import nn
+
+from vit_tutorial import check, sincos_position_embedding
+
+from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, solved, stubs
+
+
+def linear_with(weight, bias):
+    """A linear layer with these numbers in it."""
+    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+    with torch.no_grad():
+        linear.weight.copy_(weight)
+        if bias is not None:
+            linear.bias.copy_(bias)
+    return linear
+
+
+def by_parameters(conv):
+    linear = nn.Linear(math.prod(conv.weight.shape[1:]), conv.out_channels)
+    linear.weight = nn.Parameter(conv.weight.detach().reshape(conv.out_channels, -1))
+    linear.bias = conv.bias
+    return linear
+
+
+def by_data(conv):
+    linear = nn.Linear(conv.in_channels * conv.kernel_size[0] * conv.kernel_size[1], conv.out_channels)
+    linear.weight.data = conv.weight.data.flatten(1).clone()
+    linear.bias.data = conv.bias.data.clone()
+    return linear
+
+
+def by_state(conv):
+    linear = nn.Linear(conv.weight[0].numel(), conv.out_channels)
+    linear.load_state_dict({"weight": conv.weight.flatten(1), "bias": conv.bias})
+    return linear
+
+
+RIGHT_LINEAR = {
+    "solution": solved(check.linear_is_conv),
+    "copy_": lambda conv: linear_with(conv.weight.flatten(1), conv.bias),
+    "nn.Parameter": by_parameters,
+    ".data": by_data,
+    "state dict": by_state,
+}
+
+
+@pytest.mark.parametrize("answer", RIGHT_LINEAR.values(), ids=RIGHT_LINEAR)
+def test_right_linear_passes(answer):
+    assert_passes(check.linear_is_conv, answer)
+
+
+def out_of_place(conv):
+    D = conv.out_channels
+    return linear_with(conv.weight.reshape(-1, D).T, conv.bias)
+
+
+def clears_the_convolution(conv):
+    linear = by_data(conv)
+    nn.init.zeros_(conv.weight)
+    return linear
+
+
+def written_in(conv):
+    linear = nn.Linear(12, 5)
+    linear.load_state_dict(by_data(conv).state_dict())
+    return linear
+
+
+def permuted(*axes):
+    return lambda conv: linear_with(conv.weight.permute(axes).flatten(1), conv.bias)
+
+
+WRONG_LINEAR = {
+    "own weights": (lambda conv: nn.Linear(conv.weight[0].numel(), conv.out_channels), "its own random ones"),
+    "bias forgotten": (lambda conv: linear_with(conv.weight.flatten(1), None), "the bias is missing"),
+    "bias zero": (lambda conv: linear_with(conv.weight.flatten(1), 0 * conv.bias), "the bias is missing"),
+    "own bias": (lambda conv: linear_with(conv.weight.flatten(1), torch.rand_like(conv.bias)), "is it still the"),
+    "channels last": (permuted(0, 2, 3, 1), "flattened as (row, column, channel)"),
+    "columns before rows": (permuted(0, 1, 3, 2), "flattened as (channel, column, row)"),
+    "in and out exchanged": (lambda conv: linear_with(conv.weight.flatten(1).T, None), "In and out are exchanged"),
+    "mixed up": (out_of_place, "`reshape` and `.T` mix up the kernels"),
+    "kernels flipped": (lambda conv: linear_with(conv.weight.flip(2, 3).flatten(1), conv.bias), "in other places"),
+    "the convolution": (lambda conv: conv, "An `nn.Linear` is asked, got Conv2d"),
+    "one channel": (lambda conv: linear_with(conv.weight[:, 0].flatten(1), conv.bias), "your layer goes from 4 to 5"),
+    "sizes written in": (written_in, "size mismatch for weight"),
+    "changes the convolution": (clears_the_convolution, "changes the convolution's own weights"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "phrase"), WRONG_LINEAR.values(), ids=WRONG_LINEAR)
+def test_wrong_linear_is_named(answer, phrase):
+    assert_wrong(check.linear_is_conv, answer, phrase)
+
+
+def filled(patches, token):
+    out = patches.new_empty(len(patches), 1 + patches.shape[1], patches.shape[2])
+    out[:, 0], out[:, 1:] = token[0, 0], patches
+    return out
+
+
+RIGHT_CLASS_TOKEN = {
+    "solution": solved(check.class_token),
+    "expand": lambda x, token: torch.cat((token.expand(x.shape[0], -1, -1), x), 1),
+    "repeat": lambda x, token: torch.cat([token.repeat(len(x), 1, 1), x], dim=1),
+    "expand to the shape": lambda x, token: torch.cat([token.expand(len(x), 1, x.size(-1)), x], dim=-2),
+    "einops": lambda x, token: torch.cat([repeat(token, "1 1 d -> b 1 d", b=len(x)), x], dim=1),
+    "filled": filled,
+    "hstack": lambda x, token: torch.hstack([token.tile(len(x), 1, 1), x]),
+    "ones": lambda x, token: torch.cat([token * torch.ones(len(x), 1, 1), x], dim=1),
+}
+
+
+@pytest.mark.parametrize("answer", RIGHT_CLASS_TOKEN.values(), ids=RIGHT_CLASS_TOKEN)
+def test_right_class_token_passes(answer):
+    assert_passes(check.class_token, answer)
+
+
+def expanded(x, token):
+    return token.expand(len(x), -1, -1)
+
+
+WRONG_CLASS_TOKEN = {
+    "last": (lambda x, t: torch.cat([x, expanded(x, t)], dim=1), "Your class token comes last"),
+    "added": (lambda x, t: x + t, "You add the class token to every patch"),
+    "first patch lost": (lambda x, t: torch.cat([expanded(x, t), x[:, 1:]], 1), "takes the place of the first patch"),
+    "last patch lost": (lambda x, t: torch.cat([expanded(x, t), x[:, :-1]], 1), "The last patch is lost"),
+    "zeros": (lambda x, t: torch.cat([torch.zeros(len(x), 1, x.shape[2], dtype=x.dtype), x], 1), "first token is zero"),
+    "mean": (lambda x, t: torch.cat([x.mean(1, keepdim=True), x], 1), "the mean of the patches"),
+    "both ends": (lambda x, t: torch.cat([expanded(x, t), x, expanded(x, t)], 1), "at both ends"),
+    "along the batch": (lambda x, t: torch.cat([t.expand(1, x.shape[1], -1), x], 0), "`dim=0` counts images"),
+    "wider": (lambda x, t: torch.cat([t.expand_as(x), x], 2), "`dim=2` counts the numbers in a token"),
+    "one for each patch": (lambda x, t: torch.cat([t.expand_as(x), x], 1), "There are N class tokens"),
+    "first image only": (lambda x, t: torch.cat([t, x[:1]], 1), "Only the first image is left"),
+    "token detached": (lambda x, t: torch.cat([expanded(x, t.detach()), x], 1), "no gradient reaches the class token"),
+    "token made a parameter": (lambda x, t: torch.cat([expanded(x, nn.Parameter(t)), x], 1), "reaches the class token"),
+    "patches detached": (lambda x, t: torch.cat([expanded(x, t), x.data], 1), "no gradient reaches the patches"),
+    "float32": (lambda x, t: torch.cat([expanded(x, t), x], 1).float(), "of dtype torch.float64"),
+    "batch written in": (lambda x, t: torch.cat([t.expand(3, -1, -1), x], 1), "wrong at another"),
+    "random": (lambda x, t: torch.cat([torch.randn(len(x), 1, x.shape[2]), x], 1), "differs is at [0, 0, 0]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "phrase"), WRONG_CLASS_TOKEN.values(), ids=WRONG_CLASS_TOKEN)
+def test_wrong_class_token_is_named(answer, phrase):
+    assert_wrong(check.class_token, answer, phrase)
+
+
+def test_a_class_token_not_expanded_shows_the_line():
+    mine = cell("def mine(patches, class_token):\n    return torch.cat([class_token, patches], dim=1)")["mine"]
+    verdict = assert_wrong(check.class_token, mine, "Sizes of tensors must match")
+    assert verdict.code == "return torch.cat([class_token, patches], dim=1)"
+
+
+def by_numpy(grid, dim):
+    out = np.zeros((grid[0] * grid[1], dim), dtype=np.float32)
+    quarter = dim // 4
+    for n in range(len(out)):
+        for i in range(quarter):
+            for half, index in enumerate(divmod(n, grid[1])):
+                angle = index / 10000 ** (i / quarter)
+                out[n, half * 2 * quarter + i] = math.sin(angle)
+                out[n, half * 2 * quarter + quarter + i] = math.cos(angle)
+    return torch.from_numpy(out)
+
+
+def by_meshgrid(grid, dim):
+    y, x = torch.meshgrid(torch.arange(grid[0]), torch.arange(grid[1]), indexing="ij")
+    omega = torch.exp(-math.log(10000) * torch.arange(0, dim // 2, 2) / (dim // 2))
+    y, x = y.flatten()[:, None] * omega, x.flatten()[:, None] * omega
+    return torch.cat((y.sin(), y.cos(), x.sin(), x.cos()), 1)
+
+
+RIGHT_SINCOS = {
+    "the package's": sincos_position_embedding,
+    "solution": solved(check.sincos),
+    "numpy": by_numpy,
+    "meshgrid": by_meshgrid,
+}
+
+
+@pytest.mark.parametrize("answer", RIGHT_SINCOS.values(), ids=RIGHT_SINCOS)
+def test_right_sincos_passes(answer):
+    assert_passes(check.sincos, answer)
+
+
+def sincos(layout="row.sin row.cos column.sin column.cos", indexing="ij", start=0, frequencies=None):
+    """Sin-cos positions as people write them, with one thing wrong."""
+
+    def mine(grid, dim):
+        row, column = torch.meshgrid(*(torch.arange(side) + start for side in grid), indexing=indexing)
+        q = dim // 4
+        omega = 10000 ** -(torch.arange(q) / q) if frequencies is None else frequencies(q)
+        angles = {"row": row.reshape(-1, 1) * omega, "column": column.reshape(-1, 1) * omega}
+        return torch.cat([getattr(angles[p.split(".")[0]], p.split(".")[1])() for p in layout.split()], dim=1)
+
+    return mine
+
+
+def alternating(grid, dim):
+    right = sincos_position_embedding(grid, dim).unflatten(1, (2, 2, dim // 4))
+    return right.transpose(2, 3).flatten(1)
+
+
+def as_for_text(grid, dim):
+    out, n = torch.zeros(math.prod(grid), dim), torch.arange(math.prod(grid))[:, None]
+    omega = 10000 ** -(torch.arange(0, dim, 2) / dim)
+    out[:, 0::2], out[:, 1::2] = (n * omega).sin(), (n * omega).cos()
+    return out
+
+
+WRONG_SINCOS = {
+    "column first": (sincos("column.sin column.cos row.sin row.cos"), "The halves are exchanged"),
+    "cosine first": (sincos("row.cos row.sin column.cos column.sin"), "The cosines come before the sines"),
+    "sines first": (sincos("row.sin column.sin row.cos column.cos"), "All sines come first"),
+    "row twice": (sincos("row.sin row.cos row.sin row.cos"), "Both halves hold the row"),
+    "column twice": (sincos("column.sin column.cos column.sin column.cos"), "Both halves hold the column"),
+    "grid by columns": (sincos(indexing="xy"), "run down the columns of the grid"),
+    "counted from 1": (sincos(start=1), "counted from 1"),
+    "to the end": (sincos(frequencies=lambda q: 10000 ** -(torch.arange(q) / (q - 1))), "divide the exponent by D/4"),
+    "rising": (sincos(frequencies=lambda q: 10000 ** (torch.arange(q) / q)), "Your frequencies rise"),
+    "twice as fast": (sincos(frequencies=lambda q: 10000 ** -(2 * torch.arange(q) / q)), "fall twice as fast"),
+    "half as fast": (sincos(frequencies=lambda q: 10000 ** -(torch.arange(q) / (2 * q))), "fall half as fast"),
+    "no frequencies": (sincos(frequencies=lambda q: torch.ones(q)), "All your frequencies are 1"),
+    "alternating": (alternating, "Sines and cosines alternate"),
+    "as for text": (as_for_text, "positions along one line"),
+    "class row": (lambda grid, dim: torch.cat([torch.zeros(1, dim), sincos()(grid, dim)]), "One row too many"),
+    "grid kept": (lambda grid, dim: sincos()(grid, dim).reshape(*grid, dim), "The grid is still there"),
+    "batch axis": (lambda grid, dim: sincos_position_embedding(grid, dim)[None], "a batch axis in front"),
+    "double": (lambda grid, dim: sincos_position_embedding(grid, dim).double(), "of dtype torch.float32"),
+    "base 100": (sincos(frequencies=lambda q: 100 ** -(torch.arange(q) / q)), "fall half as fast"),
+    "base 1000": (sincos(frequencies=lambda q: 1000 ** -(torch.arange(q) / q)), "right shape and wrong values"),
+    "square": (lambda grid, dim: sincos_position_embedding(grid[0], dim), "(h·w, D) = (15, 12) expected, got (9, 12)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "phrase"), WRONG_SINCOS.values(), ids=WRONG_SINCOS)
+def test_wrong_sincos_is_named(answer, phrase):
+    assert_wrong(check.sincos, answer, phrase)
+
+
+@pytest.mark.parametrize(
+    ("exercise", "parameters"),
+    [(check.linear_is_conv, "conv"), (check.class_token, "patches, class_token"), (check.sincos, "grid, dim")],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_untouched_stubs_are_not_attempted(exercise, parameters):
+    for stub in stubs(parameters).values():
+        assert_not_attempted(exercise, stub)

@@ -155,15 +155,13 @@ def logits_of(output) -> Tensor:
     return getattr(output, "logits", output)
 
 
-def run(model: nn.Module, library: str, images: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Logits, and the tokens after Eq. 1, after each block and after the last norm."""
+def run(model: nn.Module, library: str, images: Tensor, depth: int) -> tuple[Tensor, list[Tensor]]:
+    """Logits, and the tokens after Eq. 1, after each of `depth` blocks and after the last norm."""
     first, block, last = TOKENS[library]
-    modules = dict(model.named_modules())
-    blocks = [modules[name] for i in range(99) if (name := block.format(i)) in modules]
     tokens = []
     handles = [
-        module.register_forward_hook(lambda module, inputs, output: tokens.append(output))
-        for module in (modules[first], *blocks, modules[last])
+        model.get_submodule(name).register_forward_hook(lambda module, inputs, output: tokens.append(output))
+        for name in (first, *map(block.format, range(depth)), last)
     ]
     logits = logits_of(model(images))
     for handle in handles:

@@ -80,6 +80,7 @@ def test_fused_and_explicit_drop_the_same_weights(rate):
     torch.manual_seed(1)
     explicit, weights = ExplicitAttention(rate)(q, k, v)
     assert none is None
+    assert FusedAttention(rate).explicit().rate == rate
     torch.testing.assert_close(fused, explicit, atol=1e-12, rtol=0)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, 5, dtype=torch.float64))
 

@@ -146,7 +146,7 @@ def is_float(value) -> bool:
 def random_tensor(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
     """Normal random numbers, the same on every call, on the CPU."""
     generator = torch.Generator().manual_seed(seed + sum(shape))
-    return torch.randn(*shape, generator=generator, dtype=torch.float64, device="cpu").to(dtype)
+    return torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu").to(dtype)
 
 
 def weights_like(tensor: Tensor) -> Tensor:

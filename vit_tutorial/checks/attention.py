@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch import nn
+
 from .attention_mistakes import (
     HEAD_MISTAKES,
     MERGE_MISTAKES,
@@ -94,6 +96,7 @@ def self_attention(cls):
     ways = list(layouts(attention_layers(first.parts, 20), 20, 5))
     layout = find(first, attention, ways, read_trial)
     if layout is None:
+        check_projected_once(first)
         recognise(first, MISTAKES, plain(ways), read_trial)
         raise Wrong(
             "The shape is right, the values are not those of multi-head self-attention, and none of the usual mistakes "
@@ -108,6 +111,15 @@ def self_attention(cls):
             "The Vision Transformer keeps these biases: leave `bias=False` out.",
         )
     confirm(first, lambda: attention_trial(cls, 3, 5, 12, 2), attention, layout, read_trial, count)
+
+
+def check_projected_once(trial: Trial) -> None:
+    """Raise Wrong for layers beside an `nn.MultiheadAttention`, which has all that it needs."""
+    if any(isinstance(part, nn.MultiheadAttention) for part in trial.module.modules()) and len(trial.parts.layers) > 2:
+        raise Wrong(
+            "There are more linear layers beside `nn.MultiheadAttention`. It projects q, k, v and the output itself.",
+            "Give it the tokens as they come: `self.attention(tokens, tokens, tokens)`.",
+        )
 
 
 def attention_trial(cls: type, B: int, T: int, D: int, heads: int) -> Trial:

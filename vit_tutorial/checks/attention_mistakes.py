@@ -46,8 +46,8 @@ def across_batch(w: Weights, x: Tensor) -> Tensor:
     return attention(w, x.transpose(0, 1)).transpose(0, 1)
 
 
-def one_head(w: Weights, x: Tensor) -> Tensor:
-    return attention(w._replace(heads=1), x)
+def in_heads(w: Weights, x: Tensor, *, heads: int) -> Tensor:
+    return attention(w._replace(heads=heads), x)
 
 
 def causal(scores: Tensor) -> Tensor:
@@ -105,8 +105,9 @@ MISTAKES = [
     Mistake(across_batch, "Attention runs across the batch: tokens in the same place of different images see each "
             "other, and tokens of one image do not.", "`nn.MultiheadAttention` needs `batch_first=True`. Otherwise "
             "look for a `transpose(0, 1)` or a softmax over the wrong axes."),
-    Mistake(one_head, "There is one head of width D, whatever `num_heads` says.",
-            "Split q, k and v into `num_heads` heads of `embed_dim // num_heads` before the scores."),
+    *(Mistake(partial(in_heads, heads=n), f"There {'are' if n > 1 else 'is'} {n} head{'s'[: n > 1]} here, whatever "
+              "`num_heads` says.", "Split q, k and v into `num_heads` heads of `embed_dim // num_heads` numbers each.")
+      for n in (1, 2, 4, 10, 20)),
     Mistake(lambda w, x: x + attention(w, x), "The input is added to the result: a residual connection.",
             "The residual is the encoder block's work (Eq. 2). Attention alone returns what the block adds."),
     Mistake(lambda w, x: attention(w._replace(out=None), x), "The output projection is there, and `forward` does not "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch import nn
+
 from .block_weights import (
     LISTS,
     NORM_ORDERS,
@@ -148,6 +150,7 @@ def encoder_block(cls):
             first, count, "With zeros in all weights of attention the block is right; with attention"
         )
     complain_about_block(read_block_trial(first, reading))
+    check_dropout(first)
     confirm(first, lambda: block_trial(cls, 3, 5, 12, 2, 17), block, reading, read_block_trial, count)
 
 
@@ -165,6 +168,28 @@ def block_parts(trial: Trial) -> BlockParts:
 def read_block_trial(trial: Trial, reading: BlockReading) -> BlockWeights | None:
     D, heads, _ = trial.args
     return read_block(block_parts(trial), reading, D, heads)
+
+
+def check_dropout(trial: Trial) -> None:
+    """Raise Wrong if what one dropout returns goes straight into another."""
+    dropped, twice = [], []
+
+    def note(module, inputs, output):
+        twice.extend(x for x in inputs if any(x is y for y in dropped))
+        dropped.append(output)
+
+    active = [m for m in trial.module.modules() if isinstance(m, nn.Dropout) and m.p > 0]
+    handles = [m.register_forward_hook(note) for m in active]
+    trial.module.train()
+    trial.run()
+    trial.module.eval()
+    for handle in handles:
+        handle.remove()
+    if twice:
+        raise Wrong(
+            "In training the same numbers are dropped twice: one dropout stands right behind another.",
+            "One dropout after each linear layer is enough: in the block, or inside attention and MLP, not both.",
+        )
 
 
 def unrecognised_block(trial: Trial, count: int, when: str) -> Wrong:

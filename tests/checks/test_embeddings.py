@@ -88,7 +88,7 @@ WRONG_LINEAR = {
     "in and out exchanged": (lambda conv: linear_with(conv.weight.flatten(1).T, None), "In and out are exchanged"),
     "mixed up": (out_of_place, "`reshape` and `.T` mix up the kernels"),
     "kernels flipped": (lambda conv: linear_with(conv.weight.flip(2, 3).flatten(1), conv.bias), "in other places"),
-    "the convolution": (lambda conv: conv, "An `nn.Linear` is asked, got Conv2d"),
+    "the convolution": (lambda conv: conv, "what came back is of type Conv2d"),
     "one channel": (lambda conv: linear_with(conv.weight[:, 0].flatten(1), conv.bias), "your layer goes from 4 to 5"),
     "sizes written in": (written_in, "size mismatch for weight"),
     "changes the convolution": (clears_the_convolution, "changes the convolution's own weights"),
@@ -178,11 +178,30 @@ def by_meshgrid(grid, dim):
     return torch.cat((y.sin(), y.cos(), x.sin(), x.cos()), 1)
 
 
+def put_together(rows, columns):
+    """Right codes, D/2 numbers each, spread over the patches by these two functions."""
+
+    def mine(grid, dim):
+        (h, w), code = grid, sincos_position_embedding(grid, dim)
+        return torch.cat([rows(code[::w, : dim // 2], w), columns(code[:w, dim // 2 :], h)], dim=1)
+
+    return mine
+
+
+def whole_list(codes, times):
+    return codes.repeat(times, 1)
+
+
+def each_entry(codes, times):
+    return codes.repeat_interleave(times, dim=0)
+
+
 RIGHT_SINCOS = {
     "the package's": sincos_position_embedding,
     "solution": solved(check.sincos),
     "numpy": by_numpy,
     "meshgrid": by_meshgrid,
+    "waves": put_together(each_entry, whole_list),
 }
 
 
@@ -216,6 +235,11 @@ def as_for_text(grid, dim):
     return out
 
 
+def added(grid, dim):
+    code = [sincos_position_embedding((side, 1), 2 * dim)[:, :dim] for side in grid]
+    return (code[0][:, None] + code[1]).flatten(0, 1)
+
+
 WRONG_SINCOS = {
     "column first": (sincos("column.sin column.cos row.sin row.cos"), "The halves are exchanged"),
     "cosine first": (sincos("row.cos row.sin column.cos column.sin"), "The cosines come before the sines"),
@@ -223,6 +247,10 @@ WRONG_SINCOS = {
     "row twice": (sincos("row.sin row.cos row.sin row.cos"), "Both halves hold the row"),
     "column twice": (sincos("column.sin column.cos column.sin column.cos"), "Both halves hold the column"),
     "grid by columns": (sincos(indexing="xy"), "run down the columns of the grid"),
+    "both repeated": (put_together(whole_list, whole_list), "Your rows run 0, 1, 2, 0, 1, 2"),
+    "both interleaved": (put_together(each_entry, each_entry), "Your columns stay the same for h patches"),
+    "repeats exchanged": (put_together(whole_list, each_entry), "run down the columns of the grid"),
+    "added": (added, "You add the row's code and the column's"),
     "counted from 1": (sincos(start=1), "counted from 1"),
     "to the end": (sincos(frequencies=lambda q: 10000 ** -(torch.arange(q) / (q - 1))), "divide the exponent by D/4"),
     "rising": (sincos(frequencies=lambda q: 10000 ** (torch.arange(q) / q)), "Your frequencies rise"),

@@ -49,7 +49,7 @@ def linear_is_conv(function):
 def check_linear(linear, conv: nn.Conv2d) -> None:
     """Raise Wrong unless `linear` computes what `conv` computes."""
     if not isinstance(linear, nn.Linear):
-        raise Wrong(f"An `nn.Linear` is asked, got {type(linear).__name__}.")
+        raise Wrong(f"Return the `nn.Linear` itself; what came back is of type {type(linear).__name__}.")
     rows = conv.weight.detach().flatten(1)
     (D, patch_dim), got = rows.shape, (linear.out_features, linear.in_features)
     if got == (patch_dim, D):
@@ -57,7 +57,9 @@ def check_linear(linear, conv: nn.Conv2d) -> None:
             f"In and out are exchanged: `nn.Linear(in_features, out_features)`, from C·P·P = {patch_dim} to D = {D}."
         )
     if tuple(linear.weight.shape) != (D, patch_dim):
-        raise Wrong(f"From C·P·P = {patch_dim} to D = {D} numbers is asked; your layer goes from {got[1]} to {got[0]}.")
+        raise Wrong(
+            f"The layer goes from C·P·P = {patch_dim} to D = {D} numbers; your layer goes from {got[1]} to {got[0]}."
+        )
     weight, bias = linear.weight.detach(), linear.bias
     for order, name in KERNEL_ORDERS.items():
         if not same(weight, rows) and same(weight, conv.weight.detach().permute(order).flatten(1)):
@@ -176,8 +178,8 @@ CLASS_TOKEN_MISTAKES = [
 
 
 @exercise(
-    hint="Make the D/4 frequencies first, 10000 ** -(i / (D/4)). A row's code is the sines, then the cosines, of its "
-    "index times them: D/2 numbers. A patch has its row's code, then its column's.",
+    hint="`waves(h, dim // 2)` has a code for each row, `waves(w, dim // 2)` one for each column. Patch n is in row "
+    "n // w and column n % w: give it its row's code, then its column's (`torch.cat` along dim=1).",
     solution="""
 def sincos(grid, dim):
     h, w = grid

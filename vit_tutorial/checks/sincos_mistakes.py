@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -53,6 +55,24 @@ def in_one_line(grid: tuple[int, int], dim: int, interleaved: bool = False) -> T
     angles = torch.arange(grid[0] * grid[1])[:, None] * frequencies
     parts = [angles.sin(), angles.cos()]
     return torch.stack(parts, dim=2).flatten(1) if interleaved else torch.cat(parts, dim=1)
+
+
+def gathered(row: Callable, column: Callable) -> Callable:
+    """Right codes, put together in the order in which `row(n, h, w)` and `column(n, h, w)` count them."""
+
+    def wrong(grid: tuple[int, int], dim: int) -> Tensor:
+        (h, w), n = grid, torch.arange(grid[0] * grid[1])
+        code = positions(grid, dim).unflatten(0, grid)
+        return torch.cat([code[row(n, h, w), 0, : dim // 2], code[0, column(n, h, w), dim // 2 :]], dim=1)
+
+    return wrong
+
+
+def summed(grid: tuple[int, int], dim: int) -> Tensor:
+    """The row's code and the column's, each as long as the whole vector, added."""
+    h, w = grid
+    rows, columns = in_one_line((h, 1), dim), in_one_line((w, 1), dim)
+    return (rows[:, None] + columns).flatten(0, 1)
 
 
 def with_class_row(grid: tuple[int, int], dim: int) -> Tensor:
@@ -110,6 +130,24 @@ SINCOS_MISTAKES = [
     changed(
         "Both halves hold the column: the first must hold the row.",
         layout=(COLUMN_SIN, COLUMN_COS, COLUMN_SIN, COLUMN_COS),
+    ),
+    Mistake(
+        gathered(lambda n, h, w: n % h, lambda n, h, w: n % w),
+        "Your rows run 0, 1, 2, 0, 1, 2, …, as the columns do. In reading order each row stays for w patches: "
+        "0, 0, 0, 1, 1, 1, …",
+        "`repeat` puts the whole list again, `repeat_interleave` each of its entries: one is for the columns, the "
+        "other for the rows.",
+    ),
+    Mistake(
+        gathered(lambda n, h, w: n // w, lambda n, h, w: n // h),
+        "Your columns stay the same for h patches, as if they were rows. In reading order they run 0, 1, 2, 0, 1, 2, …",
+        "`repeat` puts the whole list again, `repeat_interleave` each of its entries: one is for the columns, the "
+        "other for the rows.",
+    ),
+    Mistake(
+        summed,
+        "You add the row's code and the column's. They stand side by side, D/2 numbers each.",
+        "`torch.cat([rows, columns], dim=1)`, each made with `dim // 2`.",
     ),
     Mistake(in_one_line, ONE_LINE),
     Mistake(lambda grid, dim: in_one_line(grid, dim, interleaved=True), ONE_LINE),

@@ -144,7 +144,7 @@ def encoder_block(cls):
     readings = [BlockReading(norms, layout) for norms in seconds for layout in ways]
     reading = find(first, block, readings, read_block_trial)
     if reading is None:
-        usual = [BlockReading(norms, layout) for norms in seconds for layout in plain(ways)]
+        usual = [BlockReading(order.norms, layout) for layout in plain(ways)]
         recognise(first, MIXING_MISTAKES, usual, read_block_trial)
         raise unrecognised_block(
             first, count, "With zeros in all weights of attention the block is right; with attention"

@@ -152,9 +152,13 @@ def residual_from_normed(w, z, first=True, second=True):
     return (y if second else z) + mlp(w.mlp, y)
 
 
-def without_residual(w, z, first=True, second=True):
-    z = z * (not first) + mixed(w, normed(w.norm1, z))
-    return z * (not second) + mlp(w.mlp, normed(w.norm2, z))
+def without_first_residual(w, z):
+    z = mixed(w, normed(w.norm1, z))
+    return z + mlp(w.mlp, normed(w.norm2, z))
+
+
+def without_second_residual(w, z):
+    return mlp(w.mlp, normed(w.norm2, z + mixed(w, normed(w.norm1, z))))
 
 
 def unnormed_mlp(w, z):
@@ -201,6 +205,7 @@ RESIDUAL = "Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z)
 EPS = "The paper's code has eps = 1e-6: `nn.LayerNorm(embed_dim, eps=1e-6)`."
 
 # What can be told with attention silenced.
+# (Without the first residual, the second one adds zero: a block that has neither is told of the first.)
 STRUCTURE_MISTAKES = [
     Mistake(post_norm, f"The norm comes after the sum: post-norm, as in the first transformers. {IDENTITY}", RESIDUAL),
     Mistake(norm_after_branch, "The norm comes after each branch, not before it.", RESIDUAL),
@@ -209,9 +214,8 @@ STRUCTURE_MISTAKES = [
             "input. " + IDENTITY, RESIDUAL),
     Mistake(partial(residual_from_normed, first=False), "The residual around the MLP is taken from the normed "
             "input. " + IDENTITY, RESIDUAL),
-    Mistake(without_residual, f"There is no residual connection. {IDENTITY}", RESIDUAL),
-    Mistake(partial(without_residual, second=False), f"The residual around attention is missing. {IDENTITY}", RESIDUAL),
-    Mistake(partial(without_residual, first=False), f"The residual around the MLP is missing. {IDENTITY}", RESIDUAL),
+    Mistake(without_first_residual, f"The residual around attention is missing. {IDENTITY}", RESIDUAL),
+    Mistake(without_second_residual, f"The residual around the MLP is missing. {IDENTITY}", RESIDUAL),
     Mistake(unnormed_mlp, "The MLP gets its input without a norm.", RESIDUAL),
     Mistake(inner_residual, "Your attention adds its input to its result, and the block adds it again.", RESIDUAL),
     Mistake(lambda w, z: z + mixed(w, normed(w.norm1, z)), "The MLP is there, and `forward` does not use it.",

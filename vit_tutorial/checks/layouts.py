@@ -53,7 +53,7 @@ def layouts(layers: Sequence[Layer], D: int, heads: int) -> Iterator[Layout]:
 
 def plain(ways: Sequence[Layout]) -> list[Layout]:
     """The usual ways: the mistakes are looked for in these only."""
-    return [way for way in ways if way.columns == "h d"]
+    return [way for way in ways if way.columns == "h d" and way.order in ORDERS[:3]]
 
 
 def attention_layers(parts: Inventory, embed_dim: int) -> list[Layer]:

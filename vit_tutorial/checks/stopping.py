@@ -7,6 +7,7 @@ import os
 import sys
 import sysconfig
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import CodeType, FrameType, TracebackType
@@ -45,24 +46,35 @@ def readers_frame(traceback: TracebackType | None) -> tuple[FrameType, int] | No
 def time_limit(seconds: float) -> Iterator[None]:
     """Inside the block, the reader's code gets a TookTooLong after `seconds`, and again if it swallows that.
 
-    A second thread watches, so that the reader's code runs at full speed, under a debugger too. It strikes
-    only while one of the reader's own frames is on top: nothing is torn in the middle of torch, and whoever
-    stands at a breakpoint has all the time they need.
+    It strikes in the reader's own frames only: nothing is torn in the middle of torch, and whoever stands
+    at a breakpoint has the time they need. A debugger's trace function stays in place.
     """
-    thread, over = threading.get_ident(), threading.Event()
+    thread, over, deadline = threading.get_ident(), threading.Event(), time.monotonic() + seconds
 
+    # Python calls a trace function at every line. It reaches every loop but one on a single line, and strikes once.
+    def at_line(frame, event, argument):
+        if event == "line" and time.monotonic() > deadline:
+            raise TookTooLong
+        return at_line
+
+    def at_call(frame, event, argument):
+        return at_line if is_readers(frame.f_code) else None
+
+    # A second thread reaches the others, and strikes until the block is left.
     def watch() -> None:
-        over.wait(seconds)
+        over.wait(seconds + 0.2)
         while not over.wait(0.05):
             frame = sys._current_frames().get(thread)
             if frame is not None and is_readers(frame.f_code):
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TookTooLong))
 
-    watcher = threading.Thread(target=watch, daemon=True)
+    before, watcher = sys.gettrace(), threading.Thread(target=watch, daemon=True)
     watcher.start()
+    sys.settrace(before or at_call)
     try:
         yield
     finally:
+        sys.settrace(before)
         while watcher.is_alive():
             with suppress(TookTooLong):  # one may still be on its way: it arrives within these lines
                 over.set()

@@ -96,6 +96,11 @@ def dilated(x, P):
     return rows_of(x.reshape(B, C, P, H // P, P, W // P).permute(0, 3, 5, 1, 2, 4), x, P)
 
 
+def torn(x, P):
+    B, C, H, W = x.shape
+    return x.reshape(B, C, H // P, W // P, P, P)
+
+
 def kept(x, P, store={}):  # noqa: B006
     """Right the first time at a size; then it returns what it had."""
     return store.setdefault(x.shape, vit_tutorial.patchify(x, P).detach())
@@ -114,6 +119,7 @@ WRONG_PATCHIFY = {
     "grid by columns": (lambda x, P: split(x, P, 0, 4, 2, 1, 3, 5), "run down the columns of the grid"),
     "h and w exchanged": (exchanged, "Height and width are exchanged"),
     "dilated": (dilated, "every h-th row"),
+    "split as h, w, P, P": (lambda x, P: rows_of(torn(x, P).permute(0, 2, 3, 1, 4, 5), x, P), "tears the rows"),
     "no permute of the channels": (lambda x, P: split(x, P, 0, 1, 2, 4, 3, 5), "your axes run (B, C, h, w, P, P)"),
     "P and w not exchanged": (lambda x, P: split(x, P, 0, 2, 3, 4, 5, 1), "image rows, not patches"),
     "P before w": (lambda x, P: split(x, P, 0, 2, 1, 3, 4, 5), "your axes run (B, h, C, P, w, P)"),
@@ -154,6 +160,12 @@ def test_wrong_patchify_is_named(answer, phrase):
 def test_numbers_in_the_wrong_place_get_that_hint():
     verdict = check.patchify(lambda x, P: vit_tutorial.patchify(x, P).flip(1))
     assert "Every number is there, in the wrong place" in verdict.hint
+
+
+def test_only_the_dtype_wrong_is_not_called_a_wrong_place_or_a_written_size():
+    verdict = check.patchify(lambda x, P: vit_tutorial.patchify(x.float(), P))
+    assert verdict.message.startswith("The values are right. The result must be of dtype torch.float64")
+    assert "dtype=x.dtype" in verdict.hint
 
 
 def test_square_images_assumed_shows_the_readers_line():

@@ -12,6 +12,11 @@ from .differences import Letters, difference, same
 from .running import call, name_of, parameter_names, show_call
 from .verdict import ReaderError, Wrong
 
+NEW_TENSORS = (
+    "A tensor that you make yourself has a dtype and a device of its own. Give it the input's: "
+    "`torch.zeros(..., dtype=x.dtype, device=x.device)`."
+)
+
 
 class Mistake(NamedTuple):
     """A wrong implementation that people write, and the sentence that names its symptom."""
@@ -46,9 +51,11 @@ def compare(
         found = difference(result, expected, letters, tolerance)
         if found is not None:
             explaining = [m for m in mistakes if all(right(m, reference, earlier) for earlier in trials[:number])]
-            if not same(result, expected, tolerance):  # else only the dtype or the device is wrong
-                recognise(result, args, explaining, tolerance)
             call_text = f"\nThis was `{show_call(function, args)}`."
+            if same(result, expected, tolerance):  # only the kind, the dtype or the device is wrong
+                start, hint = ("", None) if isinstance(expected, int) else ("The values are right. ", NEW_TENSORS)
+                raise Wrong(start + found + call_text, hint)
+            recognise(result, args, explaining, tolerance)
             raise Wrong(at_another_size(found, number, trials) + call_text, next_step(result, expected))
     again = [renewed(arg) for arg in trials[0]]
     if difference(call(function, *again), reference(*again), letters, tolerance) is not None:

@@ -62,8 +62,9 @@ def value_difference(name: str, result: Tensor, expected: Tensor, tolerance: flo
 def number_difference(result, expected: int) -> str | None:
     if isinstance(result, Integral) and not isinstance(result, bool):
         return None if result == expected else f"{expected:,} expected, got {int(result):,}."
-    right = "The number is right, its kind is not: " if isinstance(result, float) and result == expected else ""
-    return f"{right}a whole number, {kind(expected)}, is expected; got {kind(result)}."
+    right = isinstance(result, float) and result == expected
+    start = "The number is right, its kind is not: a" if right else "A"
+    return f"{start} whole number, {kind(expected)}, is expected; got {kind(result)}."
 
 
 def same(result, known, tolerance: float = 1e-5) -> bool:

@@ -99,6 +99,15 @@ PATCHIFY_MISTAKES = [
         )
         for order in other_orders(AXES)
     ),
+    *(
+        Mistake(
+            cut_as("B C h w P Q", order),
+            "Your first `reshape` splits into (B, C, h, w, P, P), and so tears the rows of the image apart. Split each "
+            "axis where it stands: H into (h, P), W into (w, P), that is (B, C, h, P, w, P).",
+            PERMUTE,
+        )
+        for order in other_orders(AXES)
+    ),
     Mistake(
         lambda images, P: cut(images, P).transpose(1, 2),
         "The last two axes are exchanged, (B, C·P·P, N): each patch is a column. `F.unfold` gives them so.",

@@ -11,7 +11,8 @@ from vit_tutorial.plotting.patches import show_apart, show_cost, show_cut, show_
 
 @pytest.fixture
 def image():
-    return torch.rand(3, 8, 12, generator=torch.Generator().manual_seed(0))  # a grid of 2×3 patches of 4×4
+    shades = torch.randint(0, 52, (3, 8, 12), generator=torch.Generator().manual_seed(0))
+    return shades / 51  # a grid of 2×3 patches of 4×4
 
 
 @pytest.fixture
@@ -41,6 +42,13 @@ def test_grid_draws_the_image_and_a_line_between_patches(image):
     assert [segment[0, 1] for segment in horizontal] == [4]
     assert [segment[0, 0] for segment in vertical] == [6]
     assert axes.get_title(loc="left") == "2×2 = 4 patches of 4×6 pixels"
+
+
+def test_any_picture_is_drawn_within_half_a_shade():
+    image = torch.rand(3, 8, 12, generator=torch.Generator().manual_seed(0))
+    (axes,) = show_grid(image, 4).axes
+    np.testing.assert_allclose(drawn(axes), image.permute(1, 2, 0), atol=0.5 / 51 + 1e-6)
+    assert len(np.unique(drawn(axes))) <= 52
 
 
 def test_apart_draws_each_patch_in_its_place_with_gaps_between(image, patches):

@@ -16,7 +16,7 @@ from .model_mistakes import HEAD_MISTAKES, LOUD_MISTAKES, SILENT_MISTAKES, model
 from .model_weights import ModelReading, check_model_parts, check_starts, read_model
 from .modules import Trial, confirm, facts, find, recognise
 from .parameters import count, judge_count
-from .rearranging import ORDERS
+from .rearranging import ORDERS, OURS
 from .verdict import Wrong
 
 FIRST = ViTConfig(9, 3, 2, num_classes=7, embed_dim=20, depth=2, num_heads=5, mlp_dim=33)
@@ -52,8 +52,11 @@ def vision_transformer(cls):
     first = model_trial(cls, FIRST, 3)
     check_logits(first)
     parts = check_model_parts(first)
+    convolution = first.module.get_parameter(parts.patch[0].name).ndim == 4
+    orders = (OURS,) if convolution else tuple(ORDERS)  # of the numbers in a patch
     # First with zeros in attention: the order of the norms is open, and everything around attention shows.
-    readings = [ModelReading(norms, final) for final, norms in product((-1, 0), ((0, 1), (1, 0)))]
+    starts = product(((0, 1), (1, 0)), (-1, 0), orders[:2])
+    readings = [ModelReading(norms, final, order=order) for norms, final, order in starts]
     with first.silenced(silent_parameters(parts.blocks)):
         found = find(first, model, readings, read_model)
         if found is None:
@@ -61,11 +64,12 @@ def vision_transformer(cls):
             raise unrecognised(first, "Already with zeros in all weights of attention")
     # Then with attention at work: the layout of its weights is open, and the order of the numbers in a patch.
     ways = list(layouts(parts.blocks.one(0, FIRST.depth).attention, FIRST.embed_dim, FIRST.num_heads))
-    readings = [found._replace(layout=layout, order=order) for layout, order in product(ways, ORDERS)]
+    readings = [found._replace(layout=layout, order=order) for layout, order in product(ways, orders)]
     reading = find(first, model, readings, read_model)
     if reading is None:
         check_patches_seen(first)
-        usual = [found._replace(layout=layout) for layout in plain(ways) if layout.order == "n h d"]
+        ways = [layout for layout in plain(ways) if layout.order == "n h d"]
+        usual = [found._replace(layout=layout, order=order) for layout, order in product(ways, orders[:2])]
         recognise(first, LOUD_MISTAKES, usual, read_model)
         raise unrecognised(first, "With zeros in all weights of attention the model is right; with attention")
     check_numbers(first, parts, reading)

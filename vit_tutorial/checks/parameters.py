@@ -94,8 +94,9 @@ def judge_count(function: Callable) -> None:
         return
     worst = next(i for i, difference in enumerate(extra) if difference)
     c, more = CONFIGS[worst], extra[worst]
+    shown = ("image_size", "patch_size", "embed_dim", "depth", "num_classes", "pool")
     first = (
-        f"For embed_dim {c.embed_dim}, depth {c.depth}, {c.num_classes} classes and pool={c.pool!r} your count is "
+        f"For {', '.join(f'{name} {getattr(c, name)}' for name in shown)} your count is "
         f"{abs(more):,} too {'high' if more > 0 else 'low'}: {count(c):,} expected, got {count(c) + more:,}."
     )
     raise Wrong(f"{first}\n{explanation(extra)}".strip())

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from .stopping import TookTooLong, readers_frame, time_limit
 from .verdict import NotAttempted, ReaderError, Wrong
 
-SECONDS = 5.0
+SECONDS = 10.0
 
 
 def call(function: Callable, *args, seconds: float | None = None):

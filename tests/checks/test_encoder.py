@@ -163,9 +163,11 @@ WRONG_MLP = {
     ),
     "no biases": (
         sequential(lambda D, M: nn.Linear(D, M, bias=False), gelu, lambda D, M: nn.Linear(M, D, bias=False)),
-        "924 parameters",
+        "924 parameters with embed_dim 14 and mlp_dim 33, for 2 images of 5 tokens, and the paper's has 971. "
+        "Without a bias: `0`, `2`",
     ),
     "dropout in eval mode": (activation(lambda x: F.dropout(F.gelu(x), 0.1)), "another result each time"),
+    "a tuple": (forward(lambda self, x: (Backwards.forward(self, x),)), "a tuple of 1, and one tensor is asked"),
     "back to mlp_dim": (sequential(up, gelu), "wrong shape"),
     "detached": (activation(lambda x: F.gelu(x.detach())), "gradient"),
     "without gradients": (

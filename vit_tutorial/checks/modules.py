@@ -113,7 +113,7 @@ class Trial:
         self.out = self.run()
         if isinstance(self.out, (tuple, list)):
             raise Wrong(
-                f"Your module returns {len(self.out)} values, and one tensor is asked.",
+                f"Your module returns a {type(self.out).__name__} of {len(self.out)}, and one tensor is asked.",
                 "`nn.MultiheadAttention` returns the tokens and the weights: `out, _ = self.attention(x, x, x)`.",
             )
         if not isinstance(self.out, Tensor):
@@ -230,9 +230,12 @@ def same_count(trial: Trial, count: int) -> None:
         grads = torch.autograd.grad(out, own.values(), allow_unused=True) if out.requires_grad else ()
         idle = [f"`{name}`" for name, grad in zip(own, grads, strict=False) if grad is None]
         unused = f" Never used: {', '.join(idle)}." if idle else ""
+        layers = [(name, m) for name, m in trial.module.named_modules() if isinstance(m, (nn.Linear, nn.LayerNorm))]
+        bare = [f"`{name}`" for name, layer in layers if layer.bias is None]
+        unbiased = f" Without a bias: {', '.join(bare)}." if bare else ""
         raise Wrong(
             f"The values are right, but your module has {total} parameters with {trial.sizes}, and the paper's has "
-            f"{count}.{unused}",
+            f"{count}.{unused}{unbiased}",
             "Every linear layer and every LayerNorm of the paper has a bias. Delete what `forward` does not use.",
         )
 

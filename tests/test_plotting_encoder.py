@@ -30,12 +30,18 @@ def test_a_block_with_another_norm_is_refused(norms):
 
 def test_layer_norm_figure_shows_every_number_and_the_biased_spread():
     before = torch.tensor([[1.0, 7.0, 9.0, 15.0], [0.0, 0.0, 2.0, 2.0]])
-    left, _right = show_layer_norm(before, before / 2).axes
+    left, _right = show_layer_norm(before, before / 2, [0, 50]).axes
     dots = [line.get_ydata() for line in left.lines if line.get_marker() == "."]
     np.testing.assert_array_equal(dots[:2], before)
     mean, _caps, (bars,) = left.containers[0]
     np.testing.assert_allclose(mean.get_ydata(), [8, 1])
     np.testing.assert_allclose([segment[:, 1] for segment in bars.get_segments()], [[3, 13], [0, 2]])
+    assert [label.get_text() for label in left.get_xticklabels()] == ["0", "50"]
+
+
+def test_layer_norm_figure_needs_a_name_for_each_token():
+    with pytest.raises(ValueError, match="3 names for 2 tokens"):
+        show_layer_norm(torch.ones(2, 4), torch.ones(2, 4), [0, 1, 2])
 
 
 def test_activations_stand_left_and_their_slopes_right():
@@ -57,6 +63,15 @@ def test_the_line_is_the_mean_and_the_band_goes_from_the_lowest_to_the_highest(l
     assert {(1, 1), (1, 3), (2, 2), (2, 6), (3, 4), (3, 5)} <= {tuple(corner) for corner in corners}
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("block", "size")
     assert axes.get_xscale() == ("log" if log else "linear")
+
+
+def test_a_name_looks_the_same_in_every_panel():
+    runs = torch.ones(2, 3)
+    left, right = show_spread([1, 2, 3], {"size": {"all": runs, "part": runs}, "share": {"part": runs}}, "block").axes
+    whole, part = left.lines
+    (again,) = right.lines
+    looks = [(line.get_color(), line.get_linestyle(), line.get_marker()) for line in (whole, part, again)]
+    assert looks[0] != looks[1] == looks[2]
 
 
 def test_a_curve_of_another_length_is_refused():

@@ -88,8 +88,15 @@ def arrow(axes, start: tuple[float, float], end: tuple[float, float], head: bool
 
 
 @styled
-def show_layer_norm(before: Float[Tensor, "T D"], after: Float[Tensor, "T D"], title: str = "") -> Figure:
-    """Every number of each token as a point, with the token's mean and one standard deviation around it."""
+def show_layer_norm(
+    before: Float[Tensor, "T D"], after: Float[Tensor, "T D"], names: Sequence[int], title: str = ""
+) -> Figure:
+    """Every number of each token as a point, with the token's mean and one standard deviation around it.
+
+    `names` are the tokens' places in their image, written under them. Raises ValueError unless there is one for each.
+    """
+    if len(names) != len(before):
+        raise ValueError(f"{len(names)} names for {len(before)} tokens")
     figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 4.0))
     for axes, tokens, name in zip(panels, (before, after), ("before", "after"), strict=True):
         places = range(len(tokens))
@@ -101,7 +108,7 @@ def show_layer_norm(before: Float[Tensor, "T D"], after: Float[Tensor, "T D"], t
         )
         axes.axhline(0, color=GREY, lw=0.8, zorder=0)
         axes.set(xlabel="token", ylabel="its numbers", title=f"{name} LayerNorm")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xticks(places, labels=[str(name) for name in names])
     dot = panels[0].plot([], [], ".", color=BLUE)[0]
     bar = panels[0].errorbar([], [], yerr=[], fmt="o", color=BLACK, lw=2, capsize=5)
     figure.legend((dot, bar), ("one number", "mean ± standard deviation"), loc="outside lower right", ncols=2)
@@ -143,9 +150,11 @@ def show_spread(
     Raises ValueError if a curve has another length than `x`.
     """
     figure, row = plt.subplots(1, len(panels), figsize=(WIDTH, 3.6), squeeze=False)
+    names = dict.fromkeys(name for curves in panels.values() for name in curves)  # a name looks the same in each panel
+    looks = dict(zip(names, zip((BLUE, ORANGE, GREEN, PINK), STROKES, strict=True), strict=False))
     for axes, (ylabel, curves) in zip(row[0], panels.items(), strict=True):
-        looks = zip((BLUE, ORANGE, GREEN, PINK), STROKES, strict=True)
-        for (name, runs), (colour, (stroke, marker)) in zip(curves.items(), looks, strict=False):
+        for name, runs in curves.items():
+            colour, (stroke, marker) = looks[name]
             if runs.shape[-1] != len(x):
                 raise ValueError(f"{name!r} has {runs.shape[-1]} values for {len(x)} places on the x axis")
             every = max(len(x) // 12, 1)

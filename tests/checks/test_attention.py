@@ -381,6 +381,15 @@ class ProjectedTwice(Torch):
         return self.attention(self.q(x), self.k(x), self.v(x))[0]
 
 
+class Normed(Separate):
+    def __init__(self, embed_dim, num_heads):
+        super().__init__(embed_dim, num_heads)
+        self.norm = nn.LayerNorm(embed_dim)
+
+    def forward(self, x):
+        return super().forward(self.norm(x))
+
+
 class Unused(Separate):
     def __init__(self, embed_dim, num_heads):
         super().__init__(embed_dim, num_heads)
@@ -463,12 +472,13 @@ WRONG_ATTENTION = {
         "another result each time",
     ),
     "layers made in forward": (NewEachTime, "another result each time"),
+    "a norm inside": (Normed, "a LayerNorm inside your attention"),
     "projected twice": (ProjectedTwice, "more linear layers beside"),
     "values cut off from the gradient": (
         changed(attend=lambda self, q, k, v: attend(q, k, v.detach())[0]),
         "gradient",
     ),
-    "a tuple": (type("T", (Torch,), {"forward": lambda s, x: s.attention(x, x, x)}), "returns 2 values"),
+    "a tuple": (type("T", (Torch,), {"forward": lambda s, x: s.attention(x, x, x)}), "one tensor is asked"),
     "one parameter too many": (Unused, "Never used: `scale`"),
     "a size written into the code": (
         changed(split=lambda self, x: x.unflatten(-1, (5, 4)).transpose(1, 2)),

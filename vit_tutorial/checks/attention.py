@@ -96,7 +96,7 @@ def self_attention(cls):
     ways = list(layouts(attention_layers(first.parts, 20), 20, 5))
     layout = find(first, attention, ways, read_trial)
     if layout is None:
-        check_projected_once(first)
+        check_nothing_besides(first)
         recognise(first, MISTAKES, plain(ways), read_trial)
         raise Wrong(
             "The shape is right, the values are not those of multi-head self-attention, and none of the usual mistakes "
@@ -113,8 +113,10 @@ def self_attention(cls):
     confirm(first, lambda: attention_trial(cls, 3, 5, 12, 2), attention, layout, read_trial, count)
 
 
-def check_projected_once(trial: Trial) -> None:
-    """Raise Wrong for layers beside an `nn.MultiheadAttention`, which has all that it needs."""
+def check_nothing_besides(trial: Trial) -> None:
+    """Raise Wrong for layers that have no place in attention."""
+    if trial.parts.norms:
+        raise Wrong("There is a LayerNorm inside your attention.", "The norm is the encoder block's work (Eq. 2).")
     if any(isinstance(part, nn.MultiheadAttention) for part in trial.module.modules()) and len(trial.parts.layers) > 2:
         raise Wrong(
             "There are more linear layers beside `nn.MultiheadAttention`. It projects q, k, v and the output itself.",

@@ -323,7 +323,10 @@ WRONG = {
     ),
     "depends on the call": (FirstCall, "from call to call"),
     "batch of two": (variant(prepend=lambda self, x: torch.cat([torch.cat([self.class_token] * 2), x], 1)), "a batch"),
-    "returns a pair": (variant(forward=lambda self, x: (Right.forward(self, x), None)), "of 2, and one tensor is asked"),
+    "returns a pair": (
+        variant(forward=lambda self, x: (Right.forward(self, x), None)),
+        "one tensor is asked",
+    ),
     "extra parameters": (
         variant(
             make_position=lambda self: (setattr(self, "scale", nn.Parameter(torch.ones(3))), Right.make_position(self))[

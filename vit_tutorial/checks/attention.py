@@ -15,9 +15,10 @@ from .attention_mistakes import (
     joined,
 )
 from .comparing import compare, random_tensor
+from .confirming import confirm, facts
 from .exercise import exercise
 from .layouts import Layout, Weights, attention_layers, complain, layouts, plain, read
-from .modules import Trial, confirm, facts, find, recognise
+from .modules import Trial, find, recognise
 from .verdict import Wrong
 
 

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from .comparing import random_tensor
+from .confirming import same_gradients
 from .differences import same
 from .embedding_mistakes import MISTAKES, eq1
 from .embedding_weights import Reading, Sizes, Weights, complain, read, readings
 from .exercise import exercise
-from .modules import Trial, find, recognise, same_gradients
+from .modules import Trial, find, recognise
 from .running import call
 from .verdict import ReaderError, Wrong
 

@@ -18,21 +18,22 @@ from .block_weights import (
     sort_layers,
 )
 from .comparing import compare, random_tensor
+from .confirming import confirm, facts
 from .encoder_mistakes import (
     MIXING_MISTAKES,
     MLP_MISTAKES,
-    NORM_MISTAKES,
     RESIDUAL,
     STRUCTURE_MISTAKES,
     BlockWeights,
     MlpWeights,
     block,
 )
-from .encoder_mistakes import layer_norm as reference_norm
 from .encoder_mistakes import mlp as reference_mlp
 from .exercise import exercise
 from .layouts import layouts, plain
-from .modules import Layer, Trial, confirm, facts, find, paired, recognise
+from .modules import Layer, Trial, find, paired, recognise
+from .norm_mistakes import NORM_MISTAKES
+from .norm_mistakes import layer_norm as reference_norm
 from .verdict import Wrong
 
 

@@ -9,12 +9,13 @@ import torch
 from ..config import ViTConfig
 from .block_weights import check_eps, complain_about_block, silent_parameters
 from .comparing import random_tensor
+from .confirming import confirm, facts
 from .differences import same
 from .exercise import exercise
 from .layouts import layouts, plain
 from .model_mistakes import HEAD_MISTAKES, LOUD_MISTAKES, SILENT_MISTAKES, model
 from .model_weights import ModelReading, check_model_parts, check_starts, read_model
-from .modules import Trial, confirm, facts, find, recognise
+from .modules import Trial, find, recognise
 from .parameters import count, judge_count
 from .rearranging import ORDERS, OURS
 from .verdict import Wrong

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .comparing import Mistake, random_tensor, weights_like
+from .comparing import Mistake, random_tensor
 from .differences import kind, same, shape_difference
 from .running import call
 from .verdict import Wrong
@@ -173,89 +173,3 @@ def attempt(function: Callable, weights, x: Tensor) -> Tensor | None:
         return function(weights, x)
     except RuntimeError:  # a mistake may not fit every size
         return None
-
-
-def confirm(trial: Trial, other: Callable[[], Trial], function: Callable, reading, read: Callable, count: int) -> None:
-    """Raise Wrong unless a module that is right in `trial` is right through and through.
-
-    It must have `count` parameters, be right under the same reading at the size of `other()` too, and send
-    the right gradients to its input and parameters.
-    """
-    same_count(trial, count)
-    right_so_far = f"Right with {trial.sizes}, but not at another size.\n"
-    try:
-        again = other()
-    except Wrong as wrong:
-        wrong.message = right_so_far + wrong.message
-        raise
-    if not again.agrees(function(read(again, reading), again.x)):
-        raise Wrong(
-            f"{right_so_far}The values are wrong with {again.sizes}.",
-            "Look for numbers in `__init__` and `forward` that should come from the arguments or the input's shape.",
-        )
-    same_gradients(trial, function, read(trial, reading))
-
-
-def same_gradients(trial: Trial, function: Callable, weights) -> None:
-    """Raise Wrong unless input and parameters get the gradients that they get through `function(weights, x)`."""
-    names, parameters = zip(*trial.module.named_parameters(), strict=True)
-    if frozen := [name for name, p in zip(names, parameters, strict=True) if not p.requires_grad]:
-        raise Wrong(f"The parameter `{frozen[0]}` has `requires_grad=False`: it can never learn.")
-    x = trial.x.clone().requires_grad_()
-    out, expected = trial.run(x), function(weights, x)
-    if not out.requires_grad:
-        raise Wrong("The values are right, but no gradient flows back through them.", DETACHED)
-    mine, theirs = (
-        torch.autograd.grad((y * weights_like(y)).sum(), [x, *parameters], allow_unused=True) for y in (out, expected)
-    )
-    # Rounding grows with the largest gradient, and the key bias has none at all but rounding.
-    size = max(grad.abs().max().item() for grad in theirs if grad is not None)
-    for name, p, got, wanted in zip(["input", *names], [x, *parameters], mine, theirs, strict=True):
-        got, wanted = (torch.zeros_like(p) if grad is None else grad for grad in (got, wanted))
-        if not same(got / size, wanted / size):
-            raise Wrong(f"The values are right, but the gradient of `{name}` is not.", DETACHED)
-
-
-DETACHED = (
-    "Something cuts the computation: look for `.detach()`, `.data`, `no_grad`, `.item()` and `torch.tensor(...)`."
-)
-
-
-def same_count(trial: Trial, count: int) -> None:
-    """Raise Wrong unless the module has `count` parameters; says which of its own go unused."""
-    own = dict(trial.module.named_parameters())
-    total = sum(p.numel() for p in own.values())
-    if total != count:
-        out = trial.run().sum()
-        grads = torch.autograd.grad(out, own.values(), allow_unused=True) if out.requires_grad else ()
-        idle = [f"`{name}`" for name, grad in zip(own, grads, strict=False) if grad is None]
-        unused = f" Never used: {', '.join(idle)}." if idle else ""
-        layers = [(name, m) for name, m in trial.module.named_modules() if isinstance(m, (nn.Linear, nn.LayerNorm))]
-        bare = [f"`{name}`" for name, layer in layers if layer.bias is None]
-        unbiased = f" Without a bias: {', '.join(bare)}." if bare else ""
-        raise Wrong(
-            f"The values are right, but your module has {total} parameters with {trial.sizes}, and the paper's has "
-            f"{count}.{unused}{unbiased}",
-            "Every linear layer and every LayerNorm of the paper has a bias. Delete what `forward` does not use.",
-        )
-
-
-@torch.no_grad()
-def facts(trial: Trial, count: int, tokens: bool = True) -> str:
-    """What is true of a module that no reading explains, in sentences: parameters, images and tokens."""
-    total = sum(p.numel() for p in trial.module.parameters())
-    number = "as many as it should" if total == count else f"and should have {count}"
-    sentences = [f"It has {total} parameters, {number}."]
-    alone = torch.cat([trial.run(image[None]) for image in trial.x])
-    if same(alone, trial.out):
-        sentences.append("An image gets the same result alone and in a batch, as it must.")
-    else:
-        sentences.append("An image gets another result alone than in a batch: somewhere images mix.")
-    if tokens:
-        turned = same(trial.run(trial.x.flip(1)), trial.out.flip(1))
-        sentences.append(
-            "Tokens in another order give the same results in that order, as they must."
-            if turned
-            else "Tokens in another order give other results: somewhere numbers of different tokens get mixed up."
-        )
-    return " ".join(sentences)

@@ -390,6 +390,14 @@ class Normed(Separate):
         return super().forward(self.norm(x))
 
 
+class KeepsLength(Separate):
+    """Divides by the T of its first call, multiplies by the T of this one."""
+
+    def forward(self, x):
+        self.__dict__.setdefault("T", x.shape[1])
+        return super().forward(x) * x.shape[1] / self.T
+
+
 class Unused(Separate):
     def __init__(self, embed_dim, num_heads):
         super().__init__(embed_dim, num_heads)
@@ -438,6 +446,12 @@ WRONG_ATTENTION = {
     "causal": (
         changed(attend=lambda self, q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
         "only those before it",
+    ),
+    "queries for keys": (changed(attend=lambda self, q, k, v: attend(q, q, v)[0]), "The queries stand in for the keys"),
+    "something kept from the first call": (KeepsLength, "wrong when the same object then gets (1, 6, 20)"),
+    "an unused layer": (
+        changed(attend=lambda self, q, k, v: attend(q, q.exp(), v)[0]),
+        "Never used: `d.weight`, `d.bias`",
     ),
     "keys mixed": (changed(attend=lambda self, q, k, v: F.scaled_dot_product_attention(q, k, k)), "mix the keys"),
     "batch_first forgotten": (TorchAcross, "Attention runs across the batch"),

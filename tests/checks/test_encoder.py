@@ -448,6 +448,7 @@ def test_wrong_block_is_told_what_is_wrong(answer, phrase):
     ("function", "phrase"),
     [
         (lambda self, z: Block.forward(self, z.sin()), "Already with zeros in all weights of attention"),
+        (lambda self, z: Block.forward(self, z) / 2, "the block must give back its input"),
         (
             lambda self, z: (y := z + self.mix(self.norm1(z)).tanh()) + self.mlp(self.norm2(y)),
             "With zeros in all weights of attention the block is right; with attention",

@@ -31,12 +31,13 @@ def attention(
     scale: Callable = lambda d, D: d**-0.5,
     weigh: Callable = lambda scores: scores.softmax(-1),
     merge: Callable = joined,
+    key: int = 1,
     value: int = 2,
 ) -> Tensor:
     """Multi-head self-attention (Eqs. 5–8) with its steps replaceable; `other`: what q and k come from, if not `x`."""
     sources = (x, x, x) if other is None else (other, other, x)
     qkv = [split(F.linear(z, *p), w.heads) for z, *p in zip(sources, w.qkv, w.bias, strict=True)]
-    q, k, v = qkv[0], qkv[1], qkv[value]
+    q, k, v = qkv[0], qkv[key], qkv[value]
     D = x.shape[-1]
     merged = merge(weigh(q @ k.transpose(-2, -1) * scale(D // w.heads, D)) @ v)
     return merged if w.out is None else F.linear(merged, w.out, w.out_bias)
@@ -102,6 +103,7 @@ MISTAKES = [
           "In a Vision Transformer every patch sees every patch. No mask.", weigh=causal),
     wrong("The weights mix the keys, not the values.", "The last step is `weights @ v`.", value=1),
     wrong("The weights mix the queries, not the values.", "The last step is `weights @ v`.", value=0),
+    wrong("The queries stand in for the keys too: `q @ q`, not `q @ k`.", SCALE, key=0),
     Mistake(across_batch, "Attention runs across the batch: tokens in the same place of different images see each "
             "other, and tokens of one image do not.", "`nn.MultiheadAttention` needs `batch_first=True`. Otherwise "
             "look for a `transpose(0, 1)` or a softmax over the wrong axes."),

@@ -68,7 +68,15 @@ def read_block(parts: BlockParts, reading: BlockReading, D: int, heads: int) -> 
 
 def silent_parameters(parts: BlockParts) -> list[Tensor]:
     """Attention's parameters: with zeros in all of them, attention adds zero, whatever it does."""
-    return [p for layer in parts.attention for p in (layer.weight, layer.bias) if p is not None]
+    return parameters(parts.attention)
+
+
+def mlp_parameters(parts: BlockParts) -> list[Tensor]:
+    return parameters([*parts.expand, *parts.contract])
+
+
+def parameters(layers: Sequence[Layer]) -> list[Tensor]:
+    return [p for layer in layers for p in (layer.weight, layer.bias) if p is not None]
 
 
 def check_hidden(hidden: int, asked: int, D: int) -> None:

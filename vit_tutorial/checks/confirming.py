@@ -16,10 +16,11 @@ from .verdict import Wrong
 def confirm(trial: Trial, other: Callable[[], Trial], function: Callable, reading, read: Callable, count: int) -> None:
     """Raise Wrong unless a module that is right in `trial` is right through and through.
 
-    It must have `count` parameters, be right under the same reading at the size of `other()` too, and send
-    the right gradients to its input and parameters.
+    It must have `count` parameters, be right for a smaller input too, and under the same reading at the
+    size of `other()`, and send the right gradients to its input and parameters.
     """
     same_count(trial, count)
+    same_for_fewer(trial, function, read(trial, reading))
     right_so_far = f"Right with {trial.sizes}, but not at another size.\n"
     try:
         again = other()
@@ -32,6 +33,16 @@ def confirm(trial: Trial, other: Callable[[], Trial], function: Callable, readin
             "Look for numbers in `__init__` and `forward` that should come from the arguments or the input's shape.",
         )
     same_gradients(trial, function, read(trial, reading))
+
+
+def same_for_fewer(trial: Trial, function: Callable, weights) -> None:
+    """Raise Wrong unless the same object is right for one image alone, and without its last token."""
+    fewer = trial.x[:1, :-1] if trial.x.ndim == 3 else trial.x[:1]
+    if not same(trial.run(fewer), function(weights, fewer)):
+        raise Wrong(
+            f"Right for an input of {tuple(trial.x.shape)}, wrong when the same object then gets {tuple(fewer.shape)}.",
+            "The result may depend on the weights and this input only: what does `forward` keep from call to call?",
+        )
 
 
 def same_gradients(trial: Trial, function: Callable, weights) -> None:
@@ -61,29 +72,32 @@ DETACHED = (
 
 def same_count(trial: Trial, count: int) -> None:
     """Raise Wrong unless the module has `count` parameters; says which of its own go unused."""
-    own = dict(trial.module.named_parameters())
-    total = sum(p.numel() for p in own.values())
+    total = sum(p.numel() for p in trial.module.parameters())
     if total != count:
-        out = trial.run().sum()
-        grads = torch.autograd.grad(out, own.values(), allow_unused=True) if out.requires_grad else ()
-        idle = [f"`{name}`" for name, grad in zip(own, grads, strict=False) if grad is None]
-        unused = f" Never used: {', '.join(idle)}." if idle else ""
         layers = [(name, m) for name, m in trial.module.named_modules() if isinstance(m, (nn.Linear, nn.LayerNorm))]
         bare = [f"`{name}`" for name, layer in layers if layer.bias is None]
         unbiased = f" Without a bias: {', '.join(bare)}." if bare else ""
         raise Wrong(
             f"The values are right, but your module has {total} parameters with {trial.sizes}, and the paper's has "
-            f"{count}.{unused}{unbiased}",
+            f"{count}.{unused(trial)}{unbiased}",
             "Every linear layer and every LayerNorm of the paper has a bias. Delete what `forward` does not use.",
         )
 
 
-@torch.no_grad()
+def unused(trial: Trial) -> str:
+    """A sentence on the parameters that the result does not depend on; empty if there are none."""
+    names, own = zip(*((name, p) for name, p in trial.module.named_parameters() if p.requires_grad), strict=True)
+    out = trial.run()
+    grads = torch.autograd.grad(out.sum(), own, allow_unused=True) if out.requires_grad else ()
+    idle = [f"`{name}`" for name, grad in zip(names, grads, strict=False) if grad is None]
+    return f" Never used: {', '.join(idle)}." if idle else ""
+
+
 def facts(trial: Trial, count: int, tokens: bool = True) -> str:
     """What is true of a module that no reading explains, in sentences: parameters, images and tokens."""
     total = sum(p.numel() for p in trial.module.parameters())
     number = "as many as it should" if total == count else f"and should have {count}"
-    sentences = [f"It has {total} parameters, {number}."]
+    sentences = [f"It has {total} parameters, {number}.{unused(trial) if total else ''}"]
     alone = torch.cat([trial.run(image[None]) for image in trial.x])
     if same(alone, trial.out):
         sentences.append("An image gets the same result alone and in a batch, as it must.")

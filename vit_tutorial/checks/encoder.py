@@ -12,6 +12,7 @@ from .block_weights import (
     check_block_parts,
     check_hidden,
     complain_about_block,
+    mlp_parameters,
     read_block,
     read_mlp,
     silent_parameters,
@@ -20,6 +21,7 @@ from .block_weights import (
 from .comparing import compare, random_tensor
 from .confirming import confirm, facts
 from .encoder_mistakes import (
+    IDENTITY,
     MIXING_MISTAKES,
     MLP_MISTAKES,
     RESIDUAL,
@@ -138,7 +140,10 @@ def encoder_block(cls):
         order = find(first, block, orders, read_block_trial)
         if order is None:
             recognise(first, STRUCTURE_MISTAKES, orders, read_block_trial)
-            raise unrecognised_block(first, count, "Already with zeros in all weights of attention")
+    if order is None:
+        with first.silenced([*silent_parameters(parts), *mlp_parameters(parts)]):
+            identity = "" if first.agrees(first.x) else f" {IDENTITY}"
+        raise unrecognised_block(first, count, "Already with zeros in all weights of attention", identity)
     # Then with attention at work: only the layout of its weights is open.
     seconds = [other.norms for other in orders if other.norms[1] == order.norms[1]]
     ways = list(layouts(parts.attention, D, heads))
@@ -193,9 +198,9 @@ def check_dropout(trial: Trial) -> None:
         )
 
 
-def unrecognised_block(trial: Trial, count: int, when: str) -> Wrong:
+def unrecognised_block(trial: Trial, count: int, when: str, identity: str = "") -> Wrong:
     return Wrong(
         f"The shape is right. {when} the values are not those of Eqs. 2 and 3, and none of the usual mistakes explains "
-        f"them.\n{facts(trial, count)} It has {len(trial.parts.norms)} LayerNorms; two are needed.",
+        f"them.{identity}\n{facts(trial, count)} It has {len(trial.parts.norms)} LayerNorms; two are needed.",
         f"{RESIDUAL} Put the package's `SelfAttention` or `Mlp` in place of your own: does it pass then?",
     )

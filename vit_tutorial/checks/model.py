@@ -62,7 +62,8 @@ def vision_transformer(cls):
         found = find(first, model, readings, read_model)
         if found is None:
             recognise(first, SILENT_MISTAKES, readings, read_model)
-            raise unrecognised(first, "Already with zeros in all weights of attention")
+    if found is None:
+        raise unrecognised(first, "Already with zeros in all weights of attention")
     # Then with attention at work: the layout of its weights is open, and the order of the numbers in a patch.
     ways = list(layouts(parts.blocks.one(0, FIRST.depth).attention, FIRST.embed_dim, FIRST.num_heads))
     readings = [found._replace(layout=layout, order=order) for layout, order in product(ways, orders)]

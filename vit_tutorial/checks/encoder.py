@@ -199,8 +199,10 @@ def check_dropout(trial: Trial) -> None:
 
 
 def unrecognised_block(trial: Trial, count: int, when: str, identity: str = "") -> Wrong:
+    found = len(trial.parts.norms)
+    norms = "" if found == 2 else f" It has {found} LayerNorm{'s'[: found != 1]}; two are needed."
     return Wrong(
         f"The shape is right. {when} the values are not those of Eqs. 2 and 3, and none of the usual mistakes explains "
-        f"them.{identity}\n{facts(trial, count)} It has {len(trial.parts.norms)} LayerNorms; two are needed.",
+        f"them.{identity}\n{facts(trial, count)}{norms}",
         f"{RESIDUAL} Put the package's `SelfAttention` or `Mlp` in place of your own: does it pass then?",
     )

@@ -43,8 +43,10 @@ def write_address(text: str) -> str:
 
 
 def execute(notebook: nbformat.NotebookNode) -> None:
-    """Run every cell from the top in a fresh kernel."""
-    NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(HERE)}}).execute()
+    """Run every cell from the top in a fresh kernel. Its warning of a plain TCP port, which is a local one, is not shown."""
+    client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(HERE)}})
+    client.extra_arguments = ["--log-level=ERROR"]
+    client.execute()
 
 
 def normalise(notebook: nbformat.NotebookNode) -> None:

@@ -28,7 +28,7 @@ class PatchEmbedding(nn.Module):
         check_positive("embed_dim", embed_dim)
         self.patch_size, self.in_channels, self.image_size = to_pair(patch_size), in_channels, image_size
         self.projection = nn.Conv2d(in_channels, embed_dim, kernel_size=self.patch_size, stride=self.patch_size)
-        nn.init.trunc_normal_(self.projection.weight, std=self.projection.weight[0].numel() ** -0.5)
+        nn.init.normal_(self.projection.weight, std=self.projection.weight[0].numel() ** -0.5)
         nn.init.zeros_(self.projection.bias)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
@@ -73,7 +73,7 @@ class LearnedPosition(nn.Module):
 
     def __init__(self, grid: tuple[int, int], dim: int):
         super().__init__()
-        self.table = nn.Parameter(nn.init.trunc_normal_(torch.empty(1 + grid[0] * grid[1], dim), std=0.02))
+        self.table = nn.Parameter(nn.init.normal_(torch.empty(1 + grid[0] * grid[1], dim), std=0.02))
 
     def forward(self) -> Float[Tensor, "T D"]:
         return self.table
@@ -97,9 +97,9 @@ class FactorizedPosition(nn.Module):
     def __init__(self, grid: tuple[int, int], dim: int):
         super().__init__()
         h, w = grid
-        self.class_token = nn.Parameter(nn.init.trunc_normal_(torch.empty(1, dim), std=0.02))
-        self.rows = nn.Parameter(nn.init.trunc_normal_(torch.empty(h, 1, dim), std=0.02))
-        self.columns = nn.Parameter(nn.init.trunc_normal_(torch.empty(1, w, dim), std=0.02))
+        self.class_token = nn.Parameter(nn.init.normal_(torch.empty(1, dim), std=0.02))
+        self.rows = nn.Parameter(nn.init.normal_(torch.empty(h, 1, dim), std=0.02))
+        self.columns = nn.Parameter(nn.init.normal_(torch.empty(1, w, dim), std=0.02))
 
     def forward(self) -> Float[Tensor, "T D"]:
         patches = (self.rows + self.columns).flatten(0, 1)  # (h, 1, D) + (1, w, D) → (N, D)

@@ -2,7 +2,7 @@
 
     python notebooks/refresh.py                          # all of them
     python notebooks/refresh.py notebooks/01_patchify.ipynb
-    python notebooks/refresh.py --address                # run nothing: write the repository's address only
+    python notebooks/refresh.py --address                # run nothing, write the address
 
 The address of [project.urls] in pyproject.toml goes into every setup cell and badge on the way.
 """
@@ -39,18 +39,25 @@ def address() -> str:
 def write_address(text: str) -> str:
     """The text with the repository's address wherever an address of it stands."""
     text = INSTALL.sub(f"git+{address()}", text)
-    return COLAB.sub(f"https://colab.research.google.com/github/{'/'.join(address().split('/')[-2:])}/", text)
+    return COLAB.sub(
+        f"https://colab.research.google.com/github/{'/'.join(address().split('/')[-2:])}/", text
+    )
 
 
 def execute(notebook: nbformat.NotebookNode) -> None:
-    """Run every cell from the top in a fresh kernel. Its warning of a plain TCP port, which is a local one, is not shown."""
-    client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(HERE)}})
+    """Run every cell from the top in a fresh kernel, which is not to warn of its local TCP port."""
+    client = NotebookClient(
+        notebook,
+        timeout=300,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(HERE)}},
+    )
     client.extra_arguments = ["--log-level=ERROR"]
     client.execute()
 
 
 def normalise(notebook: nbformat.NotebookNode) -> None:
-    """Keep only what a reader needs, so that a second run changes nothing: the same cells give the same file."""
+    """Keep only what a reader needs, so that the same cells give the same file."""
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number:03d}"
@@ -67,7 +74,11 @@ def merge_streams(outputs: list) -> list:
     """A kernel sends what one cell prints in pieces whose number depends on timing: join them."""
     merged = []
     for output in outputs:
-        if merged and output.output_type == "stream" == merged[-1].output_type and output.name == merged[-1].name:
+        if (
+            merged
+            and output.output_type == "stream" == merged[-1].output_type
+            and output.name == merged[-1].name
+        ):
             merged[-1].text += output.text
         else:
             merged.append(output)
@@ -75,9 +86,15 @@ def merge_streams(outputs: list) -> list:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("notebooks", nargs="*", type=Path, default=sorted(HERE.glob("[0-9]*.ipynb")))
-    parser.add_argument("--address", action="store_true", help="write the address only, run nothing")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "notebooks", nargs="*", type=Path, default=sorted(HERE.glob("[0-9]*.ipynb"))
+    )
+    parser.add_argument(
+        "--address", action="store_true", help="write the address only, run nothing"
+    )
     arguments = parser.parse_args()
     for path in arguments.notebooks:
         notebook, start = nbformat.read(path, as_version=4), time.perf_counter()

@@ -72,7 +72,9 @@ def test_entropy_draws_the_mean_of_the_draws():
     (axes,) = show_entropy([1, 4], unscaled, scaled, limit=4.0).axes
     lines = {line.get_label(): line.get_ydata().tolist() for line in axes.lines if line.get_marker() != "None"}
     assert list(lines.values()) == [[2.0, 2.5], [2.0, 0.5]]
-    assert axes.get_title(loc="left") == "d = 4: 0.5 bits without the scale, 2.5 with it"
+    assert axes.get_title(loc="left") == "d = 4: a query looks at 1.4 tokens without the scale, 6 with it"
+    (right,) = axes.child_axes
+    assert [label.get_text() for label in right.get_yticklabels()] == ["1", "2", "4", "8", "16"]
 
 
 def test_cost_draws_milliseconds_and_megabytes_and_compares_the_last():
@@ -80,7 +82,8 @@ def test_cost_draws_milliseconds_and_megabytes_and_compares_the_last():
     time, memory = figure.axes
     torch.testing.assert_close([list(line.get_ydata()) for line in time.lines], [[100.0, 600.0], [100.0, 200.0]])
     assert [list(line.get_ydata()) for line in memory.lines] == [[1.0, 8.0], [2.0, 4.0]]
-    assert time.get_title(loc="left") == "20 tokens: 3.0 times the time"
+    assert time.get_title(loc="left") == "a at 20 tokens: 3.0× the time"
+    assert memory.get_title(loc="left") == "a at 20 tokens: 2.0× the memory"
 
 
 def test_a_number_keeps_the_colour_of_its_head_wherever_it_lands():
@@ -125,7 +128,7 @@ def test_change_says_from_where_on_the_tokens_move():
     change = torch.tensor([[0.0, 0.0, 0.0], [1.0, 2.0, 0.0]])
     figure = show_change(change, layer=1)
     torch.testing.assert_close(drawn(figure.axes[0]), change)
-    assert figure.axes[0].get_title(loc="left") == "Before block 1, 0 of 3 tokens move; from there on, 2 of 3"
+    assert figure.axes[0].get_title(loc="left") == "Tokens that change: 0 of 3 before block 1, 2 of 3 from there on"
 
 
 def test_every_figure_is_a_figure_also_for_tensors_with_gradients(weights):

@@ -67,6 +67,11 @@ def test_the_shares_of_a_row_fill_it():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["body", "head"]
 
 
+def test_the_legend_says_what_is_too_thin_to_see():
+    figure = show_shares(["a", "b"], {"body": [998, 996], "norms": [2, 1], "head": [0, 3]}, ["", ""], "Shares", "%")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["body", "norms (below 0.3 %)", "head"]
+
+
 def test_a_share_for_every_row():
     with pytest.raises(ValueError, match="'body' has 1 entries for 2 rows"):
         show_shares(["a", "b"], {"body": [3]}, ["4", "2"], "", "")

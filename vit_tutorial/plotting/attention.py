@@ -83,7 +83,10 @@ def show_weights(weights: Float[Tensor, "T T"], names: Sequence[str]) -> Figure:
 def show_entropy(
     dims: Sequence[int], unscaled: Float[Tensor, "S n"], scaled: Float[Tensor, "S n"], limit: float
 ) -> Figure:
-    """Entropy of the attention weights in bits, by head dimension: the mean over S draws, in a band of all of them."""
+    """Entropy of the attention weights by head dimension: the mean over S draws, in a band of all of them.
+
+    In bits H on the left, and on the right as the number of tokens 2^H over which even weights have as much.
+    """
     figure, axes = plt.subplots(figsize=(WIDTH * 0.8, 3.7))
     for entropy, colour, marker, label in (
         (scaled, BLUE, "o", "softmax of $q·k/\\sqrt{d}$"),
@@ -96,9 +99,12 @@ def show_entropy(
     axes.text(dims[-1], limit, "all tokens equally", color=GREY, ha="right", va="bottom", fontsize=10)
     axes.set_xscale("log", base=2)
     axes.set_xticks(dims, [str(dim) for dim in dims])
-    axes.set(xlabel="head dimension d", ylabel="entropy of the weights (bits)", ylim=(0, limit * 1.15))
-    ends = unscaled[:, -1].mean(), scaled[:, -1].mean()
-    axes.set_title(f"d = {dims[-1]}: {ends[0]:.1f} bits without the scale, {ends[1]:.1f} with it")
+    axes.set(xlabel="head dimension d", ylabel="entropy $H$ of the weights (bits)", ylim=(0, limit * 1.15))
+    right = axes.secondary_yaxis("right")
+    right.set_yticks(range(int(limit) + 1), [str(2**bits) for bits in range(int(limit) + 1)])
+    right.set_ylabel("tokens that a query looks at, $2^H$")
+    without, scale = (2 ** entropy[:, -1].mean() for entropy in (unscaled, scaled))
+    axes.set_title(f"d = {dims[-1]}: a query looks at {without:.1f} tokens without the scale, {scale:.0f} with it")
     axes.legend(loc="center right", bbox_to_anchor=(1, 0.6))
     return figure
 
@@ -119,7 +125,7 @@ def show_attention_cost(
         for (name, numbers), colour, marker in zip(table.items(), (RED, BLUE, GREEN), "so^", strict=False):
             axes.plot(tokens, numbers, color=colour, marker=marker, label=name)
         first, second = (numbers[-1] for numbers in list(table.values())[:2])
-        axes.set_title(f"{tokens[-1]} tokens: {first / second:.1f} times the {kind}")
+        axes.set_title(f"{next(iter(table))} at {tokens[-1]} tokens: {first / second:.1f}× the {kind}")
         axes.set(xscale="log", yscale="log", xlabel="tokens T", ylabel=label)
         axes.set_xticks(tokens, [str(count) for count in tokens])
         axes.minorticks_off()
@@ -141,7 +147,7 @@ def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], ti
     if count > len(HEADS):
         raise ValueError(f"at most {len(HEADS)} heads can be told apart, got {count}")
     panels = [tokens, *heads]
-    titles = [f"tokens {tuple(tokens.shape)}", *(f"head {i}  {tuple(heads.shape[1:])}" for i in range(count))]
+    titles = [f"unsplit  {tuple(tokens.shape)}", *(f"head {i}  {tuple(heads.shape[1:])}" for i in range(count))]
     columns = [panel.shape[1] for panel in panels]
     figure, grid = plt.subplots(
         1, len(panels), figsize=(0.5 * sum(columns) + 1.1 * len(panels), 0.5 * len(tokens) + 1.2), width_ratios=columns
@@ -221,11 +227,11 @@ def show_change(change: Float[Tensor, "L T"], layer: int) -> Figure:
     drawn = axes.imshow(to_numpy(change), cmap=MAGNITUDE, aspect="auto", vmin=0)
     count = change.shape[1]
     before, after = int((change[:layer] > 0).any(0).sum()), int((change[layer:] > 0).all(0).sum())
-    axes.set_title(f"Before block {layer}, {before} of {count} tokens move; from there on, {after} of {count}")
+    axes.set_title(f"Tokens that change: {before} of {count} before block {layer}, {after} of {count} from there on")
     axes.axhline(layer - 0.5, color="white", lw=1.5, ls="--")
     axes.text(count / 2, layer - 0.75, "head masked here ↓", color="white", ha="center", va="bottom")
     axes.set(xlabel="token (0 is the class token)", ylabel="after block", yticks=range(0, len(change), 2))
-    figure.colorbar(drawn, ax=axes, label="change / length")
+    figure.colorbar(drawn, ax=axes, label="change / length of the token")
     return figure
 
 

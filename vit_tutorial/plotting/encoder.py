@@ -25,6 +25,10 @@ EQUATIONS = {
         r"post-norm   $z_\ell = \mathrm{LN}(\mathrm{MLP}(z'_\ell) + z'_\ell)$",
     ),
 }
+STREAMS = {
+    "pre": "the residual stream, (B, T, D) all the way",
+    "post": "the residual stream, (B, T, D), normalised after each sum",
+}
 STROKES = (("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"))
 
 
@@ -50,7 +54,7 @@ def show_block(*norms: str) -> Figure:
         draw_sublayer(axes, 47.5, "MLP\neach token alone", ORANGE, norm)
         for x, equation in zip((9, 47.5), EQUATIONS[norm], strict=True):
             axes.text(x, 21.5, equation, fontsize=12, va="center")
-        axes.text(45, 2.0, "the residual stream, (B, T, D) all the way", color=GREY, ha="center", va="center")
+        axes.text(45, 2.0, STREAMS[norm], color=GREY, ha="center", va="center")
     return figure
 
 

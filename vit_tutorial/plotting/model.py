@@ -97,7 +97,7 @@ def show_shares(
     """Stacked bars, one for each row: what share each part has of the row's sum, and the total beside it.
 
     `parts[name][i]` is the part's amount in row i. Shares of 4 % and more are written into the bar; a part
-    that is zero everywhere is left out.
+    that is zero everywhere is left out, and one that is nowhere wide enough to see is named so in the legend.
     Raises ValueError if a part or the totals do not have one entry for each row.
     """
     for name, entries in (*parts.items(), ("totals", totals)):
@@ -110,7 +110,8 @@ def show_shares(
     for name, widths, (colour, hatch) in zip(parts, percent, FILLS, strict=False):
         if not widths.any():
             continue
-        axes.barh(places, widths, left=left, height=0.74, color=colour, hatch=hatch, edgecolor="white", label=name)
+        label = name if widths.max() >= 0.3 else f"{name} (below 0.3 %)"
+        axes.barh(places, widths, left=left, height=0.74, color=colour, hatch=hatch, edgecolor="white", label=label)
         for i, width in enumerate(widths):
             if width >= 4:
                 box = {"facecolor": "white", "edgecolor": "none", "pad": 1.2}

@@ -3,7 +3,7 @@
 from .attention import SelfAttention, attend
 from .checks import check
 from .config import VARIANTS, ViTConfig
-from .data import load_photo
+from .data import ImageSet, Shapes, cifar10, image_folder, load_photo
 from .embeddings import Embeddings, PatchEmbedding, sincos_position_embedding
 from .encoder import Encoder, EncoderBlock, Mlp
 from .model import VisionTransformer
@@ -14,13 +14,17 @@ __all__ = [
     "Embeddings",
     "Encoder",
     "EncoderBlock",
+    "ImageSet",
     "Mlp",
     "PatchEmbedding",
     "SelfAttention",
+    "Shapes",
     "ViTConfig",
     "VisionTransformer",
     "attend",
     "check",
+    "cifar10",
+    "image_folder",
     "load_photo",
     "patchify",
     "sincos_position_embedding",

@@ -25,6 +25,7 @@ class VisionTransformer(nn.Module):
     def __init__(self, config: ViTConfig):
         super().__init__()
         self.config = config
+        self.card = None  # what logits and pixels mean, a `Card`: None until somebody knows
         self.embeddings = Embeddings(config)
         self.encoder = Encoder(config)
         self.norm = nn.LayerNorm(config.embed_dim, eps=config.norm_eps)

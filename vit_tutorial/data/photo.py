@@ -1,16 +1,16 @@
-"""Where images come from."""
+"""One picture file as a tensor."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from PIL import Image, ImageOps
 from torch import Tensor
 from torchvision.transforms.functional import pil_to_tensor
 
-from .config import Size, to_pair
-from .validation import check_size
+from ..config import Size, to_pair
+from ..validation import check_size
 
 PHOTOS = {"grace_hopper": "grace_hopper.jpg"}
 
@@ -24,11 +24,18 @@ def load_photo(name_or_path: str | Path = "grace_hopper", size: Size = 224) -> F
     Raises FileNotFoundError if there is no such photo, ValueError for a size that is not positive.
     """
     check_size("size", size)
-    height, width = to_pair(size)
-    with Image.open(find_photo(name_or_path)) as picture:
-        upright = ImageOps.exif_transpose(picture).convert("RGB")
-    fitted = ImageOps.fit(upright, (width, height), Image.Resampling.BICUBIC)
-    return pil_to_tensor(fitted).float() / 255
+    return read_picture(find_photo(name_or_path), size).float() / 255
+
+
+def read_picture(path: Path, size: Size | None) -> UInt8[Tensor, "3 H W"]:
+    """A picture file, upright and in colour: bytes, (3, H, W), of its own size if `size` is None."""
+    with Image.open(path) as picture:
+        ImageOps.exif_transpose(picture, in_place=True)
+        upright = picture.convert("RGB")
+    if size is not None:
+        height, width = to_pair(size)
+        upright = ImageOps.fit(upright, (width, height), Image.Resampling.BICUBIC)
+    return pil_to_tensor(upright)
 
 
 def find_photo(name_or_path: str | Path) -> Path:

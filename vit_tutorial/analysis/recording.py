@@ -1,51 +1,15 @@
-"""Measuring a model: arrays in, arrays out, nothing drawn."""
+"""Seeing and changing how a model attends, for as long as a `with` block lasts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
-from .attention import SelfAttention
-from .model import VisionTransformer
-
-
-class Step(NamedTuple):
-    """One module's turn in a forward pass: its name in the model, its class, the shape that it returns."""
-
-    name: str
-    module: str
-    shape: tuple[int, ...]
-
-
-@torch.no_grad()
-def trace_shapes(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Step]:
-    """The shape of what every module returns, in the order in which they finish.
-
-    The model is called once, without gradients, and is left as it was. A module that returns no tensor
-    is left out. Works for any module of PyTorch; the model itself comes last, under the name "".
-    """
-    steps = []
-
-    def note(name):
-        def hook(module, inputs, output):
-            if isinstance(output, Tensor):
-                steps.append(Step(name, type(module).__name__, tuple(output.shape)))
-
-        return hook
-
-    handles = [module.register_forward_hook(note(name)) for name, module in model.named_modules()]
-    try:
-        model(images)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return steps
+from ..attention import SelfAttention
 
 
 class RecordingAttention(nn.Module):
@@ -135,54 +99,3 @@ def swapped(strategies: Mapping[SelfAttention, nn.Module]) -> Iterator[None]:
     finally:
         for layer, strategy in found.items():
             layer.strategy = strategy.train(layer.training)
-
-
-@torch.no_grad()
-def position_similarity(model: VisionTransformer) -> Float[Tensor, "h w h w"]:
-    """Cosine similarity of every patch's position embedding with every other's: (h, w, h, w).
-
-    `position_similarity(model)[i, j]` is the map of the patch in row i and column j. The class token's
-    position is left out. Source: Figure 7 (centre).
-    """
-    h, w = model.config.grid
-    unit = nn.functional.normalize(model.embeddings.position()[1:], dim=-1)  # (N, D)
-    return (unit @ unit.T).reshape(h, w, h, w)
-
-
-class Cost(NamedTuple):
-    """What a part of a model holds, and what it does in one forward pass."""
-
-    parameters: int
-    flops: int
-
-
-@torch.no_grad()
-def cost_by_part(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> dict[str, Cost]:
-    """Parameters and FLOPs of each part of the model, for one forward pass of these images.
-
-    Every parameter is in exactly one part. FLOPs are those of matrix products and convolutions, two for
-    each multiply-add, as `torch.utils.flop_counter` counts them; it leaves out additions on their own,
-    norms, softmax and GELU. "pairs" is q·kᵀ and weights·v, the part that grows with the square of T.
-    On the meta device nothing is computed, and the counts are the same.
-    """
-    names = {module: f"{type(model).__name__}.{name}" for name, module in model.named_modules()}
-    blocks = list(model.encoder)
-    parts = {
-        "embeddings": [model.embeddings],
-        "q, k, v, out": [layer for block in blocks for layer in (block.attention.qkv, block.attention.projection)],
-        "pairs": [block.attention.strategy for block in blocks],
-        "MLP": [block.mlp for block in blocks],
-        "norms": [*(norm for block in blocks for norm in (block.norm1, block.norm2)), model.norm],
-        "head": [model.head],
-    }
-    # Recorded, since the counter does not know every fused kernel.
-    with record_attention(model), FlopCounterMode(display=False) as counter:
-        model(images)
-    flops = {name: sum(operations.values()) for name, operations in counter.get_flop_counts().items()}
-    return {
-        part: Cost(
-            sum(p.numel() for module in modules for p in module.parameters()),
-            sum(flops.get(names[module], 0) for module in modules),
-        )
-        for part, modules in parts.items()
-    }

@@ -1,0 +1,146 @@
+"""A reader's own pictures, one folder for each class."""
+
+import shutil
+
+import pytest
+import torch
+from PIL import Image
+from torchvision.datasets import ImageFolder
+
+from vit_tutorial.data import image_folder, load_photo
+
+RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+
+
+def picture(path, colour=RED, size=(8, 6), **options):
+    """One colour all over; Pillow's sizes are (width, height)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, colour).save(path, **options)
+    return path
+
+
+@pytest.fixture
+def pets(tmp_path):
+    """Two cats and a dog. The dog's folder is made first, and a cat's lies one folder deeper."""
+    picture(tmp_path / "pets/dog/rex.png", BLUE)
+    picture(tmp_path / "pets/cat/2.png", GREEN)
+    picture(tmp_path / "pets/cat/1.PNG", RED)
+    picture(tmp_path / "pets/cat/old/3.png", RED)
+    (tmp_path / "pets/cat/names.txt").write_text("not a picture, and not counted")
+    return tmp_path / "pets"
+
+
+@pytest.fixture(autouse=True)
+def no_first_place(monkeypatch):
+    monkeypatch.delenv("VIT_TUTORIAL_DATA", raising=False)
+
+
+def test_folders_are_classes_in_alphabetical_order(pets):
+    images = image_folder(pets)
+    assert images.classes == ("cat", "dog")
+    assert images.labels.tolist() == [0, 0, 0, 1]
+    assert images.pixels.shape == (4, 3, 6, 8)
+    assert images.pixels[:, :, 2, 3].tolist() == [list(colour) for colour in (RED, GREEN, RED, BLUE)]
+
+
+def test_pictures_and_their_order_are_torchvisions(pets):
+    theirs = ImageFolder(pets)
+    images = image_folder(pets)
+    assert images.classes == tuple(theirs.classes)
+    assert images.labels.tolist() == theirs.targets
+    for i, (theirs_picture, _) in enumerate(theirs):
+        assert images.pixels[i, :, 0, 0].tolist() == list(theirs_picture.getpixel((0, 0)))
+
+
+def test_many_pictures_keep_their_places(tmp_path):
+    """Several threads read them, and finish in any order."""
+    for i in range(200):
+        picture(tmp_path / f"grey/{i:03}.png", (i, i, i), size=(20, 20) if i % 2 else (300, 300))
+    assert image_folder(tmp_path, image_size=4).pixels[:, 0, 0, 0].tolist() == list(range(200))
+
+
+@pytest.mark.parametrize("size", [4, (3, 9)])
+def test_each_becomes_what_load_photo_makes_of_it(size, tmp_path):
+    path = tmp_path / "all/scene/photo.png"
+    path.parent.mkdir(parents=True)
+    noise = torch.randint(256, (30, 50, 3), dtype=torch.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # lies on its side, as a telephone's photo does
+    Image.fromarray(noise.numpy()).save(path, exif=exif)
+    assert torch.equal(image_folder(tmp_path / "all", size)[0][0], load_photo(path, size))
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_a_split_is_one_of_the_folders(split, pets, tmp_path):
+    shutil.copytree(pets, tmp_path / "both/train")
+    picture(tmp_path / "both/test/cat/1.png")
+    picture(tmp_path / "both/test/dog/1.png")
+    assert len(image_folder(tmp_path / "both", split=split)) == {"train": 4, "test": 2}[split]
+
+
+def test_what_jupyter_and_macos_leave_behind_is_no_class_and_no_picture(pets):
+    picture(pets / ".ipynb_checkpoints/rex-checkpoint.png")
+    picture(pets / "cat/.ipynb_checkpoints/1-checkpoint.png")
+    (pets / "cat/._1.png").write_bytes(b"not a picture")
+    assert len(image_folder(pets)) == 4
+    assert image_folder(pets).classes == ("cat", "dog")
+
+
+def test_the_named_folder_is_looked_in_first(pets, tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    picture(here / "pets/bird/1.png")
+    monkeypatch.chdir(here)
+    assert image_folder("pets").classes == ("bird",)
+    monkeypatch.setenv("VIT_TUTORIAL_DATA", str(tmp_path))
+    assert image_folder("pets").classes == ("cat", "dog")
+    assert image_folder(here / "pets").classes == ("bird",), "a whole path is meant as it is"
+    monkeypatch.setenv("VIT_TUTORIAL_DATA", str(tmp_path / "elsewhere"))
+    assert image_folder("pets").classes == ("bird",)
+
+
+def make_trouble(pets, trouble: str) -> dict:
+    """Do one thing wrong; the options with which the folder is then read."""
+    if trouble == "an empty class":
+        (pets / "owl").mkdir()
+    elif trouble == "no classes":
+        shutil.rmtree(pets / "cat"), shutil.rmtree(pets / "dog")
+    elif trouble == "not a folder":
+        shutil.rmtree(pets)
+    elif trouble == "no picture":
+        (pets / "dog/broken.jpg").write_bytes(b"a download that went wrong")
+    elif trouble == "cut off":
+        path = picture(pets / "dog/cut.png", size=(200, 200))
+        path.write_bytes(path.read_bytes()[:-40])
+    elif trouble == "another size":
+        picture(pets / "dog/tall.png", size=(8, 9))
+    elif trouble == "splits":
+        (pets / "dog").rename(pets / "test"), (pets / "cat").rename(pets / "train")
+    return {"no such split": {"split": "train"}, "size": {"image_size": 0}, "cut off": {"image_size": 6}}.get(
+        trouble, {}
+    )
+
+
+# What goes wrong, its error, and every fact that the message must show.
+TROUBLES = {
+    "an empty class": (FileNotFoundError, ["'owl'", "pets", ".jpg"]),
+    "no classes": (FileNotFoundError, ["no classes", "pets", "one folder"]),
+    "not a folder": (FileNotFoundError, ["no folder", "pets", "relative paths"]),
+    "no picture": (ValueError, ["broken.jpg"]),
+    "cut off": (ValueError, ["cut.png", "truncated"]),
+    "another size": (ValueError, ["image_size", "6×8", "9×8", "tall.png"]),
+    "splits": (ValueError, ["test, train", "split="]),
+    "no such split": (FileNotFoundError, ["'train'", "cat, dog"]),
+    "size": (ValueError, ["image_size", "0"]),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_each_trouble_has_one_error_that_says_where(trouble, pets):
+    options = make_trouble(pets, trouble)
+    kind, facts = TROUBLES[trouble]
+    with pytest.raises(kind) as caught:
+        image_folder(pets, **options)
+    assert type(caught.value) is kind
+    assert not [fact for fact in facts if fact not in str(caught.value)], str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__cause__ is None

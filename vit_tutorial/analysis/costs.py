@@ -1,0 +1,52 @@
+"""What a model holds, and what it does in one forward pass."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from ..model import VisionTransformer
+from .recording import record_attention
+
+
+class Cost(NamedTuple):
+    """What a part of a model holds, and what it does in one forward pass."""
+
+    parameters: int
+    flops: int
+
+
+@torch.no_grad()
+def cost_by_part(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> dict[str, Cost]:
+    """Parameters and FLOPs of each part of the model, for one forward pass of these images.
+
+    Every parameter is in exactly one part. FLOPs are those of matrix products and convolutions, two for
+    each multiply-add, as `torch.utils.flop_counter` counts them; it leaves out additions on their own,
+    norms, softmax and GELU. "pairs" is q·kᵀ and weights·v, the part that grows with the square of T.
+    On the meta device nothing is computed, and the counts are the same.
+    """
+    names = {module: f"{type(model).__name__}.{name}" for name, module in model.named_modules()}
+    blocks = list(model.encoder)
+    parts = {
+        "embeddings": [model.embeddings],
+        "q, k, v, out": [layer for block in blocks for layer in (block.attention.qkv, block.attention.projection)],
+        "pairs": [block.attention.strategy for block in blocks],
+        "MLP": [block.mlp for block in blocks],
+        "norms": [*(norm for block in blocks for norm in (block.norm1, block.norm2)), model.norm],
+        "head": [model.head],
+    }
+    # Recorded, since the counter does not know every fused kernel.
+    with record_attention(model), FlopCounterMode(display=False) as counter:
+        model(images)
+    flops = {name: sum(operations.values()) for name, operations in counter.get_flop_counts().items()}
+    return {
+        part: Cost(
+            sum(p.numel() for module in modules for p in module.parameters()),
+            sum(flops.get(names[module], 0) for module in modules),
+        )
+        for part, modules in parts.items()
+    }

@@ -1,0 +1,52 @@
+"""What attention maps add up to: over the layers, and over distance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..config import Size, to_pair
+
+
+def attention_rollout(maps: Sequence[Float[Tensor, "B h T T"]]) -> Float[Tensor, "B T T"]:
+    """How much of each input token a simple sum over paths finds in each output token. The rows sum to 1.
+
+    `maps` are the weights of all layers, first to last, as `record_attention` gives them. In each layer the
+    heads are averaged and the identity is added, for the residual stream, with equal weight; the layers are
+    multiplied. Values, MLPs and norms are left out, so it is a rule of thumb, not a measurement.
+    Source: Abnar & Zuidema 2020 (arXiv 2005.00928), section 3; appendix D.8 of the paper.
+    """
+    B, _, T, _ = maps[0].shape
+    identity = torch.eye(T, dtype=maps[0].dtype, device=maps[0].device)
+    rollout = identity.expand(B, T, T)
+    for weights in maps:
+        rollout = (weights.mean(dim=1) + identity) / 2 @ rollout
+    return rollout
+
+
+def mean_attention_distance(
+    maps: Sequence[Float[Tensor, "B h T T"]], grid: tuple[int, int], patch_size: Size
+) -> Float[Tensor, "L h"]:
+    """How far a head looks, in pixels: the distance from a patch to the patches it takes from, weighted. (L, h).
+
+    Averaged over images and patches. The class token, first, is left out on both sides, and what a patch
+    takes from it is shared out over the patches. Source: appendix D.7 and Figure 7 (right).
+    """
+    distances = patch_distances(grid, patch_size).to(maps[0])  # (N, N)
+    found = []
+    for weights in maps:
+        patches = weights[:, :, 1:, 1:]  # (B, h, N, N)
+        far = (patches * distances).sum(dim=-1) / patches.sum(dim=-1)  # (B, h, N)
+        found.append(far.mean(dim=(0, 2)))
+    return torch.stack(found)
+
+
+def patch_distances(grid: tuple[int, int], patch_size: Size) -> Float[Tensor, "N N"]:
+    """The distance between the middles of every two patches, in pixels, row by row."""
+    height, width = to_pair(patch_size)
+    rows, columns = torch.meshgrid(torch.arange(grid[0]) * height, torch.arange(grid[1]) * width, indexing="ij")
+    middles = torch.stack([rows.flatten(), columns.flatten()], dim=1).float()  # (N, 2)
+    return torch.cdist(middles, middles)

@@ -1,0 +1,38 @@
+"""What a model's numbers mean: the classes behind its logits, the pixels it expects, where its weights come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Card:
+    """Travels with a model as `model.card`, and with its weights into a file.
+
+    `classes` are the names behind the logits; `mean` and `std` are those of the training images, a number
+    for each channel, of pixels in [0, 1]. `about` says where the weights come from: plain words and numbers.
+    """
+
+    classes: tuple[str, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    about: Mapping[str, object] = field(default_factory=dict)
+
+    def normalise(self, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+        """Pixels in [0, 1], or bytes from 0 to 255, to mean 0 and standard deviation 1, as the model was trained."""
+        scale = 255 if images.dtype == torch.uint8 else 1
+        mean = torch.tensor(self.mean, device=images.device).view(-1, 1, 1) * scale
+        std = torch.tensor(self.std, device=images.device).view(-1, 1, 1) * scale
+        return (images - mean) / std
+
+    def to_dict(self) -> dict:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, saved: Mapping) -> Card:
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()})

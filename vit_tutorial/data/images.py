@@ -1,0 +1,101 @@
+"""Labelled images in memory: what every data set of this package is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int64, UInt8
+from torch import Tensor
+from torch.utils.data import Dataset
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ImageSet(Dataset):
+    """N images of one size, each with the number of its class.
+
+    pixels: (N, 3, H, W), bytes, red, green, blue. labels: (N,), from 0. classes: their names.
+    masks: (N, H, W), true on the object, where that is known; None elsewhere.
+
+    `images[i]` is `(image, label)`: floats in [0, 1] of shape (3, H, W), and an int, so a `DataLoader`
+    takes it as it is. A training loop may cut whole batches out of `pixels` instead.
+
+    Raises ValueError where these do not fit together.
+    """
+
+    pixels: UInt8[Tensor, "N 3 H W"]
+    labels: Int64[Tensor, " N"]
+    classes: tuple[str, ...]
+    masks: Bool[Tensor, "N H W"] | None = None
+
+    def __post_init__(self):
+        check_pixels(self.pixels)
+        check_labels(self.labels, len(self.pixels), self.classes)
+        if self.masks is not None:
+            check_masks(self.masks, self.pixels)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Float[Tensor, "3 H W"], int]:
+        return self.pixels[index].float() / 255, int(self.labels[index])
+
+    def __repr__(self) -> str:
+        height, width = self.pixels.shape[2:]
+        return f"{type(self).__name__}: {len(self):,} images of {height}×{width} in {len(self.classes)} classes"
+
+    def subset(self, indices: Sequence[int] | Tensor) -> ImageSet:
+        """The images at these places, in this order."""
+        indices = torch.as_tensor(indices)
+        masks = None if self.masks is None else self.masks[indices]
+        return ImageSet(self.pixels[indices], self.labels[indices], self.classes, masks)
+
+    def split(self, count: int, seed: int = 0) -> tuple[ImageSet, ImageSet]:
+        """The rest, and `count` images held out by lot: the same ones for the same seed, on any machine.
+
+        Raises ValueError unless both have an image.
+        """
+        if not 0 < count < len(self):
+            raise ValueError(f"hold out 1 to {len(self) - 1:,} of {len(self):,} images, got {count!r}")
+        lots = torch.rand(len(self), generator=torch.Generator().manual_seed(seed))
+        order = lots.argsort(stable=True)
+        return self.subset(order[count:].sort().values), self.subset(order[:count].sort().values)
+
+    def mean_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and standard deviation of red, green and blue over all pixels, in [0, 1].
+
+        Counted, not summed: a byte has 256 values, so this is exact and needs no floats as large as the images.
+        """
+        values = torch.arange(256, dtype=torch.float64) / 255
+        means, stds = [], []
+        for channel in self.pixels.unbind(dim=1):  # (N, H, W)
+            share = torch.bincount(channel.flatten(), minlength=256).double() / channel.numel()  # (256,)
+            means.append((share @ values).item())
+            stds.append((share @ (values - means[-1]).square()).sqrt().item())
+        return tuple(means), tuple(stds)
+
+
+def check_pixels(pixels: Tensor) -> None:
+    if pixels.dtype != torch.uint8:
+        raise ValueError(f"pixels are bytes (torch.uint8), got {pixels.dtype}")
+    if pixels.ndim != 4 or pixels.shape[1] != 3 or 0 in pixels.shape:
+        raise ValueError(f"pixels are (N, 3, H, W), none of them 0, got {tuple(pixels.shape)}")
+
+
+def check_labels(labels: Tensor, count: int, classes: tuple[str, ...]) -> None:
+    if labels.dtype != torch.int64:
+        raise ValueError(f"labels are whole numbers (torch.int64), got {labels.dtype}")
+    if labels.shape != (count,):
+        raise ValueError(f"{count} images need labels of shape ({count},), got {tuple(labels.shape)}")
+    low, high = labels.min().item(), labels.max().item()
+    if low < 0 or high >= len(classes):
+        raise ValueError(f"{len(classes)} classes have the labels 0 to {len(classes) - 1}, got {low} to {high}")
+
+
+def check_masks(masks: Tensor, pixels: Tensor) -> None:
+    count, _, height, width = pixels.shape
+    if masks.dtype != torch.bool or masks.shape != (count, height, width):
+        raise ValueError(
+            f"masks are torch.bool of shape ({count}, {height}, {width}), got {masks.dtype} of {tuple(masks.shape)}"
+        )

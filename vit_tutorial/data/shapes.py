@@ -1,0 +1,115 @@
+"""A built-in data set: one object on a textured ground, drawn by formula at any size, with its mask."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Bool, Float, Int64, UInt8
+from torch import Tensor
+
+from ..config import Size, to_pair
+from ..validation import check_positive, check_size
+from .images import ImageSet
+from .outlines import OUTLINES
+
+CHUNK_PIXELS = 2**18  # drawn at a time: a megabyte for each number that a pixel has
+
+# What chance decides, in the order in which it is drawn: another order makes other scenes of the same seed.
+CHOICES = ("class", "radius", "row", "column", "turn", "dark", "gap", "hue", "chroma", "ground hue", "ground chroma")
+TINT, WAVES = 3, 3
+
+
+class Shapes(ImageSet):
+    """`count` scenes of 32×32 pixels, or any other size, with `masks` (N, H, W): true where the object is.
+
+    One object of eight classes at a random place, of a random size, turn and colour, on a ground with
+    three waves in it. Only its outline tells the class. The object is never cut off, and always lighter than
+    the ground: its grey value (the mean of red, green and blue, in [0, 1]) is at least 0.3 higher than
+    the ground's, which the waves move by 0.12 at most.
+
+    Lengths are shares of the shorter side, so a scene is the same at every size; a picture that is not
+    square shows more ground, and the object anywhere on it. Scene i depends on the seed and on i alone:
+    a larger `count` goes on where a smaller one stops.
+
+    Raises ValueError for a count or a size that is not positive.
+    """
+
+    def __init__(self, count: int, image_size: Size = 32, seed: int = 0):
+        check_positive("count", count)
+        check_size("image_size", image_size)
+        height, width = to_pair(image_size)
+        # rand and not randn, whose stream depends on the build of PyTorch.
+        chance = torch.Generator().manual_seed(seed)
+        draws = torch.rand(count, len(CHOICES) + TINT + 3 * WAVES, generator=chance)  # (N, K)
+        labels = (draws[:, 0] * len(OUTLINES)).long()
+        pixels = torch.empty(count, 3, height, width, dtype=torch.uint8)
+        masks = torch.empty(count, height, width, dtype=torch.bool)
+        step = max(1, CHUNK_PIXELS // (height * width))
+        for start in range(0, count, step):
+            part = slice(start, start + step)
+            pixels[part], masks[part] = draw(draws[part], labels[part], height, width)
+        super().__init__(pixels, labels, tuple(OUTLINES), masks)
+
+
+def draw(
+    draws: Float[Tensor, "B K"], labels: Int64[Tensor, " B"], height: int, width: int
+) -> tuple[UInt8[Tensor, "B 3 H W"], Bool[Tensor, "B H W"]]:
+    """Scenes from their numbers in [0, 1), (B, K): pixels (B, 3, H, W) and masks (B, H, W)."""
+    choices, tint, wave = draws.split([len(CHOICES), TINT, 3 * WAVES], dim=1)
+    choice = dict(zip(CHOICES, choices[:, :, None, None].unbind(dim=1), strict=True))  # (B, 1, 1) each
+    side = min(height, width)
+    y = ((torch.arange(height) + 0.5) / side)[:, None]  # (H, 1), pixel centres
+    x = ((torch.arange(width) + 0.5) / side)[None]  # (1, W)
+    distance = object_distance(choice, labels, y, x, height / side, width / side)
+    cover = (0.5 - distance * side).clamp(0, 1)  # the share of the pixel that the object covers
+    ink, paper = colours(choice)
+    shift = 0.24 * (tint[:, :, None, None] - 0.5) * waves(wave, y, x)[:, None]  # (B, 3, H, W)
+    picture = torch.lerp((paper + shift).clamp(0, 1), ink, cover[:, None])
+    return (picture * 255 + 0.5).to(torch.uint8), distance < 0
+
+
+def object_distance(
+    choice: dict[str, Tensor], labels: Tensor, y: Tensor, x: Tensor, height: float, width: float
+) -> Float[Tensor, "B H W"]:
+    """How far each pixel is from the object's outline, in shares of the shorter side; negative inside."""
+    radius = 0.26 + 0.14 * choice["radius"]
+    margin = radius + 0.02
+    y = y - (margin + choice["row"] * (height - 2 * margin))
+    x = x - (margin + choice["column"] * (width - 2 * margin))
+    turn = 2 * math.pi * choice["turn"]
+    cos, sin = turn.cos() / radius, turn.sin() / radius
+    x, y = cos * x - sin * y, sin * x + cos * y  # (B, H, W), turned, and the radius becomes 1
+    distance = torch.empty_like(x)
+    for label, outline in enumerate(OUTLINES.values()):
+        mine = labels == label
+        distance[mine] = outline(x[mine], y[mine])
+    return distance * radius
+
+
+def colours(choice: dict[str, Tensor]) -> tuple[Float[Tensor, "B 3 1 1"], Float[Tensor, "B 3 1 1"]]:
+    """The object's colour and the ground's: any two hues, the object lighter by 0.3 or more."""
+    dark = 0.15 + 0.35 * choice["dark"]
+    light = dark + 0.3 + choice["gap"] * (0.55 - dark)
+    ink = coloured(light, choice["hue"], choice["chroma"])
+    paper = coloured(dark, choice["ground hue"], choice["ground chroma"])
+    return ink, paper
+
+
+def coloured(grey: Tensor, hue: Tensor, chroma: Tensor) -> Float[Tensor, "B 3 1 1"]:
+    """Red, green and blue with the mean `grey`, and as far from it as `chroma` says and [0, 1] allows."""
+    thirds = torch.arange(3)[:, None, None] / 3
+    direction = (2 * math.pi * (hue[:, None] + thirds)).cos()  # (B, 3, 1, 1), with the sum 0
+    return grey[:, None] + (chroma * torch.minimum(grey, 1 - grey))[:, None] * direction
+
+
+def waves(draws: Float[Tensor, "B K"], y: Float[Tensor, "H 1"], x: Float[Tensor, "1 W"]) -> Float[Tensor, "B H W"]:
+    """The mean of three plane waves of one to six crests across the shorter side: (B, H, W), in [-1, 1]."""
+    crests, direction, phase = draws[:, :, None].unflatten(1, (WAVES, 3)).unbind(dim=2)  # each (B, WAVES, 1)
+    frequency = 2 * math.pi * (1 + 5 * crests)
+    down = frequency * (2 * math.pi * direction).sin() * y[:, 0]  # (B, WAVES, H)
+    across = frequency * (2 * math.pi * direction).cos() * x[0] + 2 * math.pi * phase  # (B, WAVES, W)
+    # sin(down + across) by the addition theorem: sines of rows and columns, not of pixels.
+    rows = torch.cat([down.sin(), down.cos()], dim=1)  # (B, 2·WAVES, H)
+    columns = torch.cat([across.cos(), across.sin()], dim=1)  # (B, 2·WAVES, W)
+    return rows.transpose(1, 2) @ columns / WAVES

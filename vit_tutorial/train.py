@@ -1,0 +1,226 @@
+"""Train a Vision Transformer from the command line, with the same loop as the notebooks.
+
+    python -m vit_tutorial.train --dataset shapes
+    python -m vit_tutorial.train --dataset cifar10 --download
+    python -m vit_tutorial.train --dataset folder --data my_pictures --image-size 64
+
+A run lives in a folder (`--out`). Interrupted at any moment, the same command goes on after the last whole
+epoch. Choose with `--validate`, which holds training images out and leaves the test set alone; then train
+once without it: on all training images, the last weights, tested once. What is left in the folder:
+
+    checkpoint.safetensors   to go on from
+    metrics.csv              a line for each epoch
+    positions/               the position embeddings at about ten moments
+    model.safetensors        the trained model with its card, for vit_tutorial.load_checkpoint
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import shlex
+import signal
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+import torch
+
+from .config import POOLS, POSITIONS, ViTConfig
+from .data import ImageSet, Shapes, cifar10, image_folder
+from .model import VisionTransformer
+from .training import Epoch, Progress, Recipe, Score, evaluate, fit, print_progress
+from .training.distributed import leave_processes, rank_and_world, start_processes
+from .training.optimizer import SCHEDULES
+from .training.recipe import PRECISIONS
+from .weights import save_model, write
+
+MORE_THAN_A_LAPTOP = """\
+several processes
+  torchrun --nproc-per-node=4 -m vit_tutorial.train …   starts one process for each GPU (or, on a CPU, for each share
+  of the cores). --batch-size stays that of the whole batch: every process takes its part of it, and the gradients
+  are averaged by the number of images, so the run is the same but for rounding.
+
+the scale that a laptop outgrows, on paper
+  ViT-L/16 has 304 million parameters. In fp32, weights, gradients and AdamW's two moments are 4 × 1.2 GB = 4.9 GB
+  before any activation, in every process: DistributedDataParallel copies all of it. What changes on many GPUs:
+  batch     The paper trains with 4096 images a batch (Table 3). On 64 GPUs that is 64 images each. A larger batch
+            wants a longer warm-up (10,000 steps there) and, up to a point, a larger learning rate.
+  memory    FSDP (torch.distributed.fsdp) gives every GPU only its share of weights, gradients and moments, and
+            collects a block's weights just before they are used: 4.9 GB becomes 76 MB on each of 64. Wrap it around
+            each EncoderBlock. Activations are then the larger part: recompute them (torch.utils.checkpoint), or
+            use bf16, which halves them.
+  loader    This loop holds all images in memory, as bytes. ImageNet does not fit. At 64 GPUs × 500 images a second
+            someone must decode 32,000 JPEGs a second, at about 100 to 200 a core: 160 to 320 cores, or smaller
+            images stored ready to use.
+  restart   Hardware fails. A checkpoint for each epoch is too seldom when an epoch takes hours: write one every few
+            hundred steps, each GPU its own part (torch.distributed.checkpoint), and keep the order of the images
+            a function of (seed, epoch), as here, so that a restart finds its place.
+"""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What the command does for a data set if nothing else is asked for."""
+
+    config: ViTConfig
+    recipe: Recipe
+
+
+PRESETS = {
+    "shapes": Preset(
+        ViTConfig(image_size=32, patch_size=4, embed_dim=96, depth=4, num_heads=4, mlp_dim=192),
+        Recipe(epochs=10, batch_size=128, learning_rate=2e-3, warmup_epochs=1),
+    ),
+    "cifar10": Preset(
+        ViTConfig(image_size=32, patch_size=4, embed_dim=192, depth=6, num_heads=4, mlp_dim=384, drop_path=0.1),
+        Recipe(epochs=30, batch_size=128, learning_rate=1e-3, warmup_epochs=3, crop=4, flip=True, label_smoothing=0.1),
+    ),
+}
+PRESETS["folder"] = PRESETS["cifar10"]
+
+MODEL_OPTIONS = (
+    "image_size", "patch_size", "embed_dim", "depth", "num_heads", "mlp_dim",
+    "dropout", "attention_dropout", "drop_path", "position", "pool",
+)  # fmt: skip
+RECIPE_OPTIONS = tuple(field.name for field in fields(Recipe))
+CHOICES = {"position": POSITIONS, "pool": POOLS, "schedule": SCHEDULES, "precision": PRECISIONS}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; what it returns is the exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    asked = parse(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends a run as Ctrl-C does
+    try:
+        device = start_processes(asked.device)
+        run(asked, device, shlex.join(["python", "-m", "vit_tutorial.train", *arguments]))
+    except KeyboardInterrupt:
+        say("\nstopped. The same command goes on after the last whole epoch.")
+        return 130
+    leave_processes()
+    return 0
+
+
+def run(asked: argparse.Namespace, device: torch.device, command: str) -> None:
+    """Train, then validate, or test once and save."""
+    preset, out = PRESETS[asked.dataset], Path(asked.out or f"runs/{asked.dataset}")
+    recipe = replace(preset.recipe, **chosen(asked, RECIPE_OPTIONS))
+    images, test = load_images(asked, preset.config.image_size)
+    config = replace(preset.config, num_classes=len(images.classes), **chosen(asked, MODEL_OPTIONS))
+    images, validation = images.split(asked.validate) if asked.validate else (images, None)
+
+    torch.manual_seed(recipe.seed)
+    model = VisionTransformer(config).to(device)
+    say(f"{images!r}, on {device}, in {out}")
+    watch = [print_progress, PositionSnapshots(model, out, asked.snapshots)]
+    history = fit(model, images, recipe, validation=validation, folder=out, watch=watch)
+    if validation:
+        say(f"validation: {describe(evaluate(model, validation))}. The test set was not looked at.")
+        return
+    score = evaluate(model, test)
+    about = {"command": command, **provenance(images, recipe, history, score), "hardware": hardware(device)}
+    model.card = replace(model.card, about=about)
+    if rank_and_world()[0] == 0:
+        save_model(model, out / "model.safetensors")
+    say(f"test: {describe(score)}. The model is in {out / 'model.safetensors'}")
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m vit_tutorial.train",
+        description=__doc__,
+        epilog=MORE_THAN_A_LAPTOP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--dataset", choices=PRESETS, default="shapes")
+    parser.add_argument("--data", help="where the images are: a folder")
+    parser.add_argument("--scenes", type=int, default=20_000, metavar="N", help="train on N Shapes, test on N/5")
+    parser.add_argument("--download", action="store_true", help="fetch CIFAR-10 if it is not there")
+    parser.add_argument("--out", help="the run's folder (default: runs/DATASET)")
+    parser.add_argument("--device", help="cpu, cuda or mps (default: the best there is)")
+    parser.add_argument("--validate", type=int, metavar="N", help="hold out N training images, and never test")
+    parser.add_argument("--snapshots", type=int, default=10, metavar="N", help="keep the positions N times")
+    model = parser.add_argument_group("the model (default: the data set's preset)")
+    for name in MODEL_OPTIONS:
+        add_option(model, name, ViTConfig)
+    recipe = parser.add_argument_group("the recipe (default: the data set's preset)")
+    for name in RECIPE_OPTIONS:
+        add_option(recipe, name, Recipe)
+    return parser.parse_args(arguments)
+
+
+def add_option(group: argparse._ArgumentGroup, name: str, owner: type) -> None:
+    """An option for a field of a dataclass, of the type that the field's default has; `--no-flip` for a switch."""
+    default = next(field.default for field in fields(owner) if field.name == name)
+    flag = "--" + name.replace("_", "-")
+    if isinstance(default, bool):
+        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None)
+    else:
+        group.add_argument(flag, type=type(default), choices=CHOICES.get(name))
+
+
+def chosen(asked: argparse.Namespace, names: Iterable[str]) -> dict:
+    """The options that somebody gave."""
+    return {name: getattr(asked, name) for name in names if getattr(asked, name) is not None}
+
+
+def load_images(asked: argparse.Namespace, image_size: int) -> tuple[ImageSet, ImageSet]:
+    """The training images and the test images. A test scene of Shapes is never one of training: another seed."""
+    size = asked.image_size or image_size
+    if asked.dataset == "shapes":
+        return Shapes(asked.scenes, size, seed=0), Shapes(asked.scenes // 5, size, seed=1)
+    if asked.dataset == "cifar10":
+        train = cifar10(asked.data, train=True, download=asked.download)
+        return train, cifar10(asked.data, train=False)
+    return image_folder(asked.data, size, split="train"), image_folder(asked.data, size, split="test")
+
+
+class PositionSnapshots:
+    """A `watch` that keeps the position embeddings at about `count` moments, closer together at the start."""
+
+    def __init__(self, model: VisionTransformer, out: Path, count: int):
+        self.model, self.folder, self.count = model, out / "positions", count
+
+    def __call__(self, progress: Progress) -> None:
+        epochs = progress.epochs
+        moments = {round(epochs ** (i / max(self.count - 1, 1))) for i in range(self.count)}
+        if progress.finished and progress.epoch in moments:
+            path = self.folder / f"epoch-{progress.epoch:04}.safetensors"
+            write(path, {"position": self.model.embeddings.position()}, {"epoch": progress.epoch})
+
+
+def provenance(images: ImageSet, recipe: Recipe, history: list[Epoch], score: Score) -> dict:
+    """What the card says of where the weights come from."""
+    low, high = score.interval()
+    return {
+        "training images": len(images),
+        "test images": int(score.confusion.sum()),
+        "test accuracy": score.accuracy,
+        "95 % interval": [low, high],
+        "accuracy by class": dict(zip(images.classes, score.per_class, strict=True)),
+        "recipe": asdict(recipe),
+        "seconds": sum(epoch.seconds for epoch in history),
+        "torch": torch.__version__,
+    }
+
+
+def hardware(device: torch.device) -> str:
+    """What a process ran on, and how many there were."""
+    kind = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} {device.type}"
+    return f"{rank_and_world()[1]} × {kind}, {torch.get_num_threads()} threads"
+
+
+def describe(score: Score) -> str:
+    low, high = score.interval()
+    return f"{score.accuracy:.2%} of {score.confusion.sum():,} images right (95 % interval {low:.2%} to {high:.2%})"
+
+
+def say(line: str) -> None:
+    if rank_and_world()[0] == 0:
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

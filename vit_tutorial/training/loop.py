@@ -1,0 +1,98 @@
+"""The training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ..card import Card
+from ..data import ImageSet
+from .batches import batches, make_mix, make_randaugment
+from .checkpoints import resume, save_checkpoint
+from .distributed import distribute, rank_and_world
+from .evaluating import evaluate
+from .optimizer import SCHEDULES, parameter_groups
+from .progress import Epoch, Reporter, Watch
+from .recipe import Recipe
+
+
+def fit(
+    model: nn.Module,
+    images: ImageSet,
+    recipe: Recipe,
+    *,
+    validation: ImageSet | None = None,
+    folder: str | Path | None = None,
+    watch: Iterable[Watch] = (),
+) -> list[Epoch]:
+    """Train `model` in place on `images`, where it stands (CPU, CUDA or MPS); what each epoch came to.
+
+    A model without a card gets one: the images' classes, mean and standard deviation. The last weights are
+    the result: `validation` serves to choose a recipe, not an epoch. `watch` are functions that are told the
+    `Progress`, to print it or to draw it.
+
+    With a `folder` the run leaves `checkpoint.safetensors` and `metrics.csv` there after each epoch, and goes
+    on from them if it was interrupted. Its weights at the end are then those of a run without interruption,
+    bit by bit on a CPU with as many threads.
+
+    Warns (`TrainingAlarm`) of a first loss far from ln K, and after warm-up of a loss still there or of one
+    answer to everything. Raises FloatingPointError if the loss is not finite, ValueError if the folder
+    belongs to another recipe or model.
+    """
+    optimizer = torch.optim.AdamW(parameter_groups(model, recipe.weight_decay), lr=recipe.learning_rate, fused=True)
+    history = resume(folder, model, optimizer, recipe, len(images)) if folder else []
+    model.card = getattr(model, "card", None) or Card(images.classes, *images.mean_std())
+    trained = torch.compile(distribute(model)) if recipe.compile else distribute(model)
+    reporter = Reporter(watch, recipe, len(images), images.classes)
+    model.train()
+    for index in range(len(history), recipe.epochs):
+        epoch = train_epoch(trained, model.card, optimizer, images, recipe, index, reporter)
+        if validation:
+            score = evaluate(model, validation)
+            epoch = epoch._replace(validation_loss=score.loss, validation_accuracy=score.accuracy)
+        history.append(epoch)
+        reporter.tell(finished=epoch)
+        if folder and rank_and_world()[0] == 0:
+            save_checkpoint(folder, model, optimizer, recipe, len(images), history)
+    model.eval()
+    return history
+
+
+def train_epoch(
+    model: nn.Module,
+    card: Card,
+    optimizer: torch.optim.Optimizer,
+    images: ImageSet,
+    recipe: Recipe,
+    index: int,
+    reporter: Reporter,
+) -> Epoch:
+    """One optimizer step for each batch of the epoch, until every image was seen once."""
+    rank, world = rank_and_world()
+    device = next(model.parameters()).device
+    pixels, labels = images.pixels.to(device), images.labels.to(device)
+    randaugment, mix = make_randaugment(recipe), make_mix(recipe, len(card.classes))
+    steps, factor = recipe.steps_per_epoch(len(images)), SCHEDULES[recipe.schedule]
+    warmup_steps, all_steps = round(recipe.warmup_epochs * steps), recipe.epochs * steps
+    reporter.start(index, device)
+    # What dropout and mixing draw depends on the seed, the epoch and the process, not on what ran before.
+    torch.manual_seed(4096 * recipe.epoch_seed(index) + rank)
+    for step, (crops, targets, share) in enumerate(batches(pixels, labels, recipe, index, rank, world)):
+        rate = recipe.learning_rate * factor(index * steps + step, warmup_steps, all_steps)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        inputs, targets = mix(card.normalise(randaugment(crops)), targets)
+        with torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bf16"):
+            logits = model(inputs)
+        loss = F.cross_entropy(logits.float(), targets, label_smoothing=recipe.label_smoothing)
+        optimizer.zero_grad()
+        # DDP averages the gradients of the processes; with these factors that is the gradient of the whole batch.
+        (loss * (share * world)).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
+        optimizer.step()
+        reporter.add(loss.detach(), logits.detach(), rate)
+    return reporter.summary()

@@ -1,0 +1,63 @@
+"""What a training run is, besides the model and the images."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..validation import check_choice, check_positive, check_rate
+from .optimizer import SCHEDULES
+
+PRECISIONS = ("fp32", "bf16")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides a run: same recipe, same model, same images, same weights at the end (on one CPU).
+
+    `learning_rate` is the peak: reached after `warmup_epochs` of linear warm-up, left along a cosine that
+    ends at 0, or kept ("constant"). `crop` is by how many pixels an image may be shifted, its edge reflected;
+    `mixup` and `cutmix` are the α of their Beta distribution, 0 for none.
+
+    Raises ValueError for what cannot be.
+    Sources: AdamW, Loshchilov & Hutter 2017 (arXiv 1711.05101); the recipe, appendix B.1 of the paper, and
+    for small data Touvron et al. 2020 (arXiv 2012.12877), Table 9.
+    """
+
+    epochs: int = 10
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.05
+    warmup_epochs: float = 1.0
+    schedule: str = "cosine"
+    label_smoothing: float = 0.0
+    clip_norm: float = 1.0
+    crop: int = 0
+    flip: bool = False
+    randaugment: bool = False
+    mixup: float = 0.0
+    cutmix: float = 0.0
+    precision: str = "fp32"
+    compile: bool = False
+    seed: int = 0
+
+    def __post_init__(self):
+        check_positive("epochs", self.epochs)
+        check_positive("batch_size", self.batch_size)
+        check_rate("label_smoothing", self.label_smoothing)
+        check_choice("schedule", self.schedule, SCHEDULES)
+        check_choice("precision", self.precision, PRECISIONS)
+        for name in ("learning_rate", "clip_norm"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, got {getattr(self, name)!r}")
+        for name in ("weight_decay", "warmup_epochs", "crop", "mixup", "cutmix"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} cannot be negative, got {getattr(self, name)!r}")
+
+    def steps_per_epoch(self, num_images: int) -> int:
+        """Batches are cut as evenly as can be, none larger than `batch_size`: every image once, no short last batch."""
+        return math.ceil(num_images / self.batch_size)
+
+    def epoch_seed(self, index: int) -> int:
+        """What everything random in epoch `index` starts from, so that a run can go on at any epoch."""
+        return 1_000_003 * self.seed + index

@@ -24,6 +24,10 @@ def by_loops(q, k, v):
     return sum(weights[:, j : j + 1] * v[j] for j in range(T)), weights
 
 
+def scores_of(q, k):
+    return q @ k.T / q.shape[1] ** 0.5
+
+
 def weights_of(q, k, scale=None):
     return (q @ k.T * (q.shape[1] ** -0.5 if scale is None else scale)).softmax(-1)
 
@@ -46,6 +50,11 @@ def test_right_head_passes(answer):
     assert_passes(check.attention_head, answer)
 
 
+def test_a_softmax_that_overflows_passes_with_a_remark():
+    assert "overflows" in assert_passes(check.attention_head, by_loops).message
+    assert assert_passes(check.attention_head, attend).message == ""
+
+
 WRONG_HEAD = [
     (lambda q, k, v: ((w := weights_of(q, k, 1.0)) @ v, w), "not divided by √d"),
     (lambda q, k, v: ((w := weights_of(q, k, 1 / q.shape[1])) @ v, w), "divided by d, not by √d"),
@@ -54,6 +63,13 @@ WRONG_HEAD = [
     (lambda q, k, v: ((w := weights_of(q, k, 1.0) / q.shape[1] ** 0.5) @ v, w), "after the softmax"),
     (lambda q, k, v: ((w := (q @ k.T / q.shape[1] ** 0.5).softmax(0)) @ v, w), "over the queries, not over the keys"),
     (lambda q, k, v: ((w := q @ k.T / q.shape[1] ** 0.5) @ v, w), "no softmax"),
+    (lambda q, k, v: ((w := (q @ k.T / q.shape[1] ** 0.5).exp()) @ v, w), "only half of the softmax"),
+    (lambda q, k, v: ((w := (q @ k.T / q.shape[1] ** 0.5).sigmoid()) @ v, w), "a sigmoid in place of the softmax"),
+    (lambda q, k, v: ((w := scores_of(q, k).flatten().softmax(0).view(len(q), -1)) @ v, w), "All weights together"),
+    (lambda q, k, v: (v @ (w := (q.T @ k / q.shape[1] ** 0.5).softmax(-1)), w), "Your weights are (d, d)"),
+    (lambda q, k, v: ((w := weights_of(q, k, 1 / 8)) @ v, w), "divided by 8"),
+    (lambda q, k, v: ((w := weights_of(q, k)) @ v * torch.rand(()), w), "something in your function is random"),
+    (lambda q, k, v: ((w := weights_of(q, k)) @ v, w.squeeze()), "wrong at another"),
     (lambda q, k, v: ((w := weights_of(k, q)) @ v, w), "Queries and keys are swapped"),
     (lambda q, k, v: ((w := weights_of(q, k)) @ k, w), "mix the keys, not the values"),
     (lambda q, k, v: ((w := weights_of(q, k)).T @ v, w), "their columns mix the values"),
@@ -94,7 +110,9 @@ WRONG_SPLIT = [
     (lambda x, h: rearrange(x, "b t (h d) -> b h d t", h=h), "last two axes are swapped"),
     (lambda x, h: torch.stack(x.chunk(h, -1)), "heads come before the batch"),
     (lambda x, h: rearrange(x, "b t (h d) -> (b h) t d", h=h), "folded into one axis"),
-    (lambda x, h: rearrange(x, "b t (d h) -> b d t h", h=h), "(B, h, T, d) = (2, 3, 5, 4) expected, got (2, 4, 5, 3)"),
+    (lambda x, h: rearrange(x, "b t (d h) -> b d t h", h=h), "h and d are exchanged"),
+    (lambda x, h: rearrange(x, "b t (h d) -> t h b d", h=h), "(B, h, T, d) = (2, 3, 5, 4) expected, got (5, 3, 2, 4)"),
+    (lambda x, h: rearrange(x, "b t (h d) -> b h t d", h=h).squeeze(1), "wrong at another"),
     (lambda x, h: rearrange(x, "b t (h d) -> b h t d", h=3), "Right at the first size tried"),
 ]
 WRONG_MERGE = [
@@ -105,6 +123,7 @@ WRONG_MERGE = [
     (lambda x: x.mean(1), "averaged"),
     (lambda x: x.flatten(1, 2), "merged into one axis"),
     (lambda x: x.transpose(1, 2).view(len(x), x.shape[2], -1), "Your code stops with an error"),
+    (lambda x: x.transpose(1, 2).flatten(2).squeeze(0), "wrong at another"),
 ]
 
 
@@ -273,6 +292,47 @@ class Einsum(nn.Module):
         return torch.einsum("bhtd,hdD->btD", F.scaled_dot_product_attention(q, k, v), self.w_out) + self.b_out
 
 
+class PairFused(nn.Module):
+    """Two of q, k and v in one layer, `b`; the third in `a`; the output in `o`."""
+
+    pattern, order, roles = "b t (n h d) -> n b h t d", "ab o", (0, 1, 2)
+
+    def __init__(self, embed_dim, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        sizes = {"a": embed_dim, "b": 2 * embed_dim, "o": embed_dim}
+        for name in self.order.replace(" ", ""):
+            setattr(self, name, nn.Linear(embed_dim, sizes[name]))
+
+    def forward(self, x):
+        first = rearrange(self.a(x), "b t (h d) -> b h t d", h=self.num_heads)
+        parts = [first, *rearrange(self.b(x), self.pattern, n=2, h=self.num_heads)]
+        mixed, _ = attend(*(parts[role] for role in self.roles))
+        return self.o(rearrange(mixed, "b h t d -> b t (h d)"))
+
+
+class BareOutput(Separate):
+    """Three layers for q, k and v; the output as a bare parameter with a matrix for each head."""
+
+    def __init__(self, embed_dim, num_heads):
+        super().__init__(embed_dim, num_heads)
+        del self.a
+        self.w = nn.Parameter(torch.randn(num_heads, embed_dim // num_heads, embed_dim))
+        self.bias = nn.Parameter(torch.zeros(embed_dim))
+
+    def forward(self, x):
+        mixed = self.attend(*(self.split(p(x)) for p in (self.b, self.c, self.d)))
+        return torch.einsum("bhtd,hde->bte", mixed, self.w) + self.bias
+
+
+class AlsoInAList(Separate):
+    """A list of layers that are registered beside."""
+
+    def __init__(self, embed_dim, num_heads):
+        super().__init__(embed_dim, num_heads)
+        self.layers = [self.a, self.b, [nn.Softmax(-1)]]
+
+
 def fused(**changes):
     return type("Fused", (Fused,), changes)
 
@@ -296,6 +356,11 @@ RIGHT_ATTENTION = {
     "head by head in one layer": fused(pattern="b t (h n d) -> n b h t d"),
     "innermost q, k, v": fused(pattern="b t (h d n) -> n b h t d"),
     "d, n, h": fused(pattern="b t (d n h) -> n b h t d", roles=(2, 0, 1)),
+    "k and v in one layer": PairFused,
+    "k and v in one layer, head by head": changed(PairFused, pattern="b t (h n d) -> n b h t d"),
+    "q and k in one layer, the output first": changed(PairFused, order="ob a", roles=(1, 2, 0)),
+    "bare output": BareOutput,
+    "layers also in a list": AlsoInAList,
     "lazy": changed(
         __init__=lambda self, D, h: (
             nn.Module.__init__(self),
@@ -398,6 +463,16 @@ class KeepsLength(Separate):
         return super().forward(x) * x.shape[1] / self.T
 
 
+class InADict(Separate):
+    def __init__(self, embed_dim, num_heads):
+        super().__init__(embed_dim, num_heads)
+        self.layers = {"keys": self.d}
+        del self.d
+
+    def forward(self, x):
+        return self.a(self.merge(self.attend(*(self.split(p(x)) for p in (self.c, self.layers["keys"], self.b)))))
+
+
 class Unused(Separate):
     def __init__(self, embed_dim, num_heads):
         super().__init__(embed_dim, num_heads)
@@ -414,6 +489,17 @@ def flat_view(self, x):
 
 def unswapped(self, x):
     return x.unflatten(-1, (self.num_heads, -1))
+
+
+def sharing(**names):
+    """Layers that are others under a second name."""
+
+    def build(self, embed_dim, num_heads):
+        Separate.__init__(self, embed_dim, num_heads)
+        for name, other in names.items():
+            setattr(self, name, getattr(self, other))
+
+    return changed(__init__=build)
 
 
 WRONG_ATTENTION = {
@@ -483,9 +569,21 @@ WRONG_ATTENTION = {
     ),
     "dropout in eval mode": (
         changed(attend=lambda self, q, k, v: F.dropout(attend(q, k, v)[1], 0.2) @ v),
-        "another result each time",
+        "does not give the same result each time",
     ),
-    "layers made in forward": (NewEachTime, "another result each time"),
+    "rarely dropped in eval mode": (
+        changed(forward=lambda self, x: Separate.forward(self, x) * (torch.rand(()) > 0.1)),
+        "does not give the same result each time",
+    ),
+    "layers made in forward": (NewEachTime, "does not give the same result each time"),
+    "layers in a dict": (InADict, "The layers in `layers` are in a plain Python dict"),
+    "one layer for q and k": (sharing(d="c"), "The queries and the keys come from the same layer"),
+    "one layer for q, k and v": (sharing(c="b", d="b"), "The queries, the keys and the values come from"),
+    "one layer for v and the output": (sharing(a="b"), "The values and the output come from the same layer"),
+    "half precision": (changed(forward=lambda self, x: Separate.forward(self, x).half()), "got torch.float16"),
+    "relu at the end": (changed(forward=lambda self, x: Separate.forward(self, x).relu()), "No result is below 0"),
+    "changes its input": (changed(forward=lambda self, x: Separate.forward(self, x.add_(1))), "Your `forward` changes"),
+    "nothing returned": (changed(forward=lambda self, x: print(end="")), "Your `forward` returns nothing"),
     "a norm inside": (Normed, "a LayerNorm inside your attention"),
     "projected twice": (ProjectedTwice, "more linear layers beside"),
     "values cut off from the gradient": (

@@ -162,6 +162,12 @@ def test_right_embeddings_pass(answer):
     assert_passes(check.embeddings, answer)
 
 
+def test_positions_that_start_at_zero_pass_with_a_remark():
+    zeros = variant(make_position=lambda self: nn.Parameter(torch.zeros(1, 1 + self.N, self.D)))
+    assert "Your positions all start at zero" in assert_passes(check.embeddings, zeros).message
+    assert assert_passes(check.embeddings, Right).message == ""
+
+
 class MadeInForward(Right):
     def forward(self, x):
         self.class_token = nn.Parameter(torch.zeros(1, 1, self.D))
@@ -292,6 +298,23 @@ WRONG = {
         variant(project=lambda self, x: Right.project(self, x) + self.class_token),
         "added to every patch as well",
     ),
+    "one number for each position": (
+        variant(make_position=lambda self: nn.Parameter(torch.randn(1, 1 + self.N, 1))),
+        "`position` holds one number for every token",
+    ),
+    "projection in a list": (
+        variant(
+            make_projection=lambda self: [nn.Conv2d(self.C, self.D, self.P, self.P)],
+            project=lambda self, x: self.projection[0](x).flatten(2).mT,
+        ),
+        "The layers in `projection` are in a plain Python list",
+    ),
+    "stride forgotten": (
+        variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, self.P)),
+        "a kernel of 2×2 and moves by 1",
+    ),
+    "patches times √D": (variant(project=lambda self, x: Right.project(self, x) * self.D**0.5), "multiplied by √D"),
+    "nothing returned": (variant(forward=lambda self, x: print(end="")), "Your `forward` returns nothing"),
     "multiplied": (variant(place=lambda self, x: x * self.position), "The positions are multiplied"),
     "two linear layers": (TwoLinear, "There are 2 layers, `linear`, `projection`"),
     "norm": (
@@ -305,10 +328,10 @@ WRONG = {
     ),
     "grid by columns": (variant(project=by_columns), "run down the columns of the grid"),
     "gelu": (variant(project=lambda self, x: F.gelu(Right.project(self, x))), "There is a GELU after the projection"),
-    "positions detached": (variant(place=lambda self, x: x + self.position.data), "the gradient of `position` is not"),
+    "positions detached": (variant(place=lambda self, x: x + self.position.data), "no gradient reaches `position`"),
     "class token detached": (
         variant(prepend=lambda self, x: torch.cat([self.class_token.detach().expand(len(x), -1, -1), x], 1)),
-        "the gradient of `class_token` is not",
+        "no gradient reaches `class_token`",
     ),
     "no_grad": (variant(forward=torch.no_grad()(Right.forward)), "no gradient flows back"),
     "batch norm": (variant(place=lambda self, x: x - x.mean(0) + self.position), "0 of 18 patch tokens are right"),

@@ -33,13 +33,13 @@ def by_parameters(conv):
 def by_data(conv):
     linear = nn.Linear(conv.in_channels * conv.kernel_size[0] * conv.kernel_size[1], conv.out_channels)
     linear.weight.data = conv.weight.data.flatten(1).clone()
-    linear.bias.data = conv.bias.data.clone()
+    linear.bias.data = torch.zeros(conv.out_channels) if conv.bias is None else conv.bias.data.clone()
     return linear
 
 
 def by_state(conv):
-    linear = nn.Linear(conv.weight[0].numel(), conv.out_channels)
-    linear.load_state_dict({"weight": conv.weight.flatten(1), "bias": conv.bias})
+    linear = nn.Linear(conv.weight[0].numel(), conv.out_channels, bias=conv.bias is not None)
+    linear.load_state_dict({name: p.flatten(1) if p.ndim == 4 else p for name, p in conv.state_dict().items()})
     return linear
 
 
@@ -55,6 +55,24 @@ RIGHT_LINEAR = {
 @pytest.mark.parametrize("answer", RIGHT_LINEAR.values(), ids=RIGHT_LINEAR)
 def test_right_linear_passes(answer):
     assert_passes(check.linear_is_conv, answer)
+
+
+def bias_taken_for_granted(conv):
+    linear = nn.Linear(conv.weight[0].numel(), conv.out_channels)
+    with torch.no_grad():
+        linear.weight.copy_(conv.weight.flatten(1))
+        linear.bias.copy_(conv.bias)
+    return linear
+
+
+def bias_left_over(conv):
+    return bias_taken_for_granted(conv) if conv.bias is not None else linear_with(conv.weight.flatten(1), torch.ones(4))
+
+
+def turned(conv):
+    linear = by_parameters(conv)
+    linear.weight = nn.Parameter(linear.weight.T.contiguous())
+    return linear
 
 
 def out_of_place(conv):
@@ -86,6 +104,9 @@ WRONG_LINEAR = {
     "channels last": (permuted(0, 2, 3, 1), "flattened as (row, column, channel)"),
     "columns before rows": (permuted(0, 1, 3, 2), "flattened as (channel, column, row)"),
     "in and out exchanged": (lambda conv: linear_with(conv.weight.flatten(1).T, None), "In and out are exchanged"),
+    "bias taken for granted": (bias_taken_for_granted, "Right for a convolution with a bias. This one has none"),
+    "own bias where there is none": (bias_left_over, "Your layer adds one all the same"),
+    "weight transposed": (turned, "The weight is transposed, (12, 5)"),
     "mixed up": (out_of_place, "`reshape` and `.T` mix up the kernels"),
     "kernels flipped": (lambda conv: linear_with(conv.weight.flip(2, 3).flatten(1), conv.bias), "in other places"),
     "the convolution": (lambda conv: conv, "what came back is of type Conv2d"),
@@ -132,7 +153,7 @@ WRONG_CLASS_TOKEN = {
     "added": (lambda x, t: x + t, "You add the class token to every patch"),
     "first patch lost": (lambda x, t: torch.cat([expanded(x, t), x[:, 1:]], 1), "takes the place of the first patch"),
     "last patch lost": (lambda x, t: torch.cat([expanded(x, t), x[:, :-1]], 1), "The last patch is lost"),
-    "zeros": (lambda x, t: torch.cat([torch.zeros(len(x), 1, x.shape[2], dtype=x.dtype), x], 1), "first token is zero"),
+    "zeros": (lambda x, t: torch.cat([expanded(x, torch.zeros(1, 1, x.shape[2])), x], 1), "made inside the function"),
     "mean": (lambda x, t: torch.cat([x.mean(1, keepdim=True), x], 1), "the mean of the patches"),
     "both ends": (lambda x, t: torch.cat([expanded(x, t), x, expanded(x, t)], 1), "at both ends"),
     "along the batch": (lambda x, t: torch.cat([t.expand(1, x.shape[1], -1), x], 0), "`dim=0` counts images"),
@@ -144,7 +165,11 @@ WRONG_CLASS_TOKEN = {
     "patches detached": (lambda x, t: torch.cat([expanded(x, t), x.data], 1), "no gradient reaches the patches"),
     "float32": (lambda x, t: torch.cat([expanded(x, t), x], 1).float(), "of dtype torch.float64"),
     "batch written in": (lambda x, t: torch.cat([t.expand(3, -1, -1), x], 1), "wrong at another"),
-    "random": (lambda x, t: torch.cat([torch.randn(len(x), 1, x.shape[2]), x], 1), "differs is at [0, 0, 0]"),
+    "random": (lambda x, t: torch.cat([torch.randn(len(x), 1, x.shape[2]), x], 1), "made inside the function"),
+    "a new parameter": (lambda x, t: torch.cat([expanded(x, nn.Parameter(torch.randn(1, 1, x.shape[2]))), x], 1),
+                        "made inside the function"),
+    "doubled": (lambda x, t: torch.cat([2 * expanded(x, t.detach()), x], 1), "differs is at [0, 0, 0]"),
+    "noise": (lambda x, t: torch.cat([expanded(x, t) + torch.rand(()), x], 1), "something in your function is random"),
 }  # fmt: skip
 
 

@@ -51,7 +51,14 @@ WRONG_NORM = [
     (lambda x, w, b, eps: (normalised(x, eps) + b) * w, "before `weight` multiplies"),
     (lambda x, w, b, eps: normalised(x, 1e-5) * w + b, "eps is always 1e-05"),
     (lambda x, w, b, eps: normalised(x, 1e-6) * w + b, "eps is always 1e-06"),
-    (lambda x, w, b, eps: normalised(x, 0) * w + b, "inf or nan"),
+    (lambda x, w, b, eps: normalised(x, 0) * w + b, "eps is not used"),
+    (lambda x, w, b, eps: normalised(x, eps**2) * w + b, "eps is squared"),
+    (lambda x, w, b, eps: normalised(x, 1e-8) * w + b, "eps is always 1e-08"),
+    (
+        lambda x, w, b, eps: (x - x.mean(-1, True)) / (x.square().mean(-1, True) + eps).sqrt() * w + b,
+        "mean of the squares",
+    ),
+    (lambda x, w, b, eps: normalised(x, 0, correction=1) * w + b, "inf or nan"),
     (lambda x, w, b, eps: (x - x.mean(-1)) / x.std(-1) * w + b, "Your code stops with an error"),
     (lambda x, w, b, eps: x.sub_(x.mean(-1, True)) * w + b, "changes its input"),
     (lambda x, w, b, eps: (x - x.mean(-1, True)) / (moments(x)[1].detach() + eps).sqrt() * w + b, "gradient"),
@@ -126,6 +133,16 @@ class Convolutions(nn.Module):
         return self.second(F.gelu(self.first(x.mT))).mT
 
 
+class LayerAndMatrix(nn.Module):
+    def __init__(self, embed_dim, mlp_dim):
+        super().__init__()
+        self.first = nn.Linear(embed_dim, mlp_dim)
+        self.second, self.bias = nn.Parameter(torch.randn(mlp_dim, embed_dim)), nn.Parameter(torch.zeros(embed_dim))
+
+    def forward(self, x):
+        return F.gelu(self.first(x)) @ self.second + self.bias
+
+
 def activation(function):
     return type("Mine", (Backwards,), {"forward": lambda self, x: self.second(function(self.first(x)))})
 
@@ -142,6 +159,7 @@ RIGHT_MLP = {
     "backwards": Backwards,
     "bare parameters": BareMlp,
     "convolutions": Convolutions,
+    "a layer and a bare matrix": LayerAndMatrix,
     "GELU by hand": activation(lambda x: x * 0.5 * (1 + torch.erf(x / 2**0.5))),
 }
 WRONG_MLP = {
@@ -155,7 +173,7 @@ WRONG_MLP = {
     "at the start": (sequential(gelu, up, down), "comes before the first layer"),
     "residual": (forward(lambda self, x: x + Backwards.forward(self, x)), "a residual connection"),
     "norm inside": (sequential(lambda D, M: nn.LayerNorm(D), up, gelu, down), "a LayerNorm inside"),
-    "one layer": (sequential(lambda D, M: nn.Linear(D, D), gelu), "among your parameters there are 1"),
+    "one layer": (sequential(lambda D, M: nn.Linear(D, D), gelu), "among your parameters there is 1"),
     "three layers": (sequential(up, gelu, lambda D, M: nn.Linear(M, M), gelu, down), "there are 3"),
     "mlp_dim ignored": (
         sequential(lambda D, M: nn.Linear(D, 4 * D), gelu, lambda D, M: nn.Linear(4 * D, D)),
@@ -166,7 +184,14 @@ WRONG_MLP = {
         "924 parameters with embed_dim 14 and mlp_dim 33, for 2 images of 5 tokens, and the paper's has 971. "
         "Without a bias: `0`, `2`",
     ),
-    "dropout in eval mode": (activation(lambda x: F.dropout(F.gelu(x), 0.1)), "another result each time"),
+    "dropout in eval mode": (
+        activation(lambda x: F.dropout(F.gelu(x), 0.1)),
+        "does not give the same result each time",
+    ),
+    "tokens mixed": (
+        forward(lambda self, x: Backwards.forward(self, x - x.mean(1, keepdim=True))),
+        "on the other tokens",
+    ),
     "a tuple": (forward(lambda self, x: (Backwards.forward(self, x),)), "a tuple of 1, and one tensor is asked"),
     "back to mlp_dim": (sequential(up, gelu), "wrong shape"),
     "detached": (activation(lambda x: F.gelu(x.detach())), "gradient"),
@@ -247,6 +272,11 @@ class TorchPostNorm(Torch):
         super().__init__(embed_dim, num_heads, mlp_dim, norm_first=False)
 
 
+class TorchRelu(nn.TransformerEncoderLayer):
+    def __init__(self, embed_dim, num_heads, mlp_dim):
+        super().__init__(embed_dim, num_heads, mlp_dim, layer_norm_eps=1e-6, batch_first=True, norm_first=True)
+
+
 class BareAttention(nn.Module):
     def __init__(self, embed_dim, num_heads):
         super().__init__()
@@ -259,6 +289,29 @@ class BareAttention(nn.Module):
             (x @ w + b).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w, b in zip(self.w, self.b, strict=True)
         )
         return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2) @ self.wo + self.bo
+
+
+def bare_norms(self, D, h, M):
+    del self.norm1, self.norm2
+    self.g1, self.b1 = nn.Parameter(torch.ones(D)), nn.Parameter(torch.zeros(D))
+    self.g2, self.b2 = nn.Parameter(torch.ones(D)), nn.Parameter(torch.zeros(D))
+    self.vectors = lambda i: (self.g1, self.b1) if i == 1 else (self.g2, self.b2)
+
+
+def listed_norms(self, D, h, M):
+    del self.norm1, self.norm2
+    self.g = nn.ParameterList(torch.ones(D) for _ in range(2))
+    self.b = nn.ParameterList(torch.zeros(D) for _ in range(2))
+    self.vectors = lambda i: (self.g[i - 1], self.b[i - 1])
+
+
+def functional_norm(self, z, i):
+    return F.layer_norm(z, z.shape[-1:], *self.vectors(i), 1e-6)
+
+
+def with_bare_norms(self, z):
+    z = z + self.mix(self.norm(z, 1))
+    return z + self.mlp(self.norm(z, 2))
 
 
 RIGHT_BLOCK = {
@@ -277,6 +330,8 @@ RIGHT_BLOCK = {
     ),
     "bare MLP": block(change=replace(mlp=lambda D, h, M: BareMlp(D, M))),
     "norms by hand": block(change=replace(norm1=lambda D, h, M: HandNorm(D), norm2=lambda D, h, M: HandNorm(D))),
+    "norms as bare vectors": block(change=bare_norms, norm=functional_norm, forward=with_bare_norms),
+    "norms in lists": block(change=listed_norms, norm=functional_norm, forward=with_bare_norms),
     "dropout": block(
         lambda self, z: Block.forward(self, z),
         replace(
@@ -312,9 +367,20 @@ def second_residual_from_normed(self, z):
     return z + self.mlp(z)
 
 
-def unnormed_queries(self, z):
-    z = z + self.attention(z, z, self.norm1(z))[0]
-    return z + self.mlp(self.norm2(z))
+def unnormed(which):
+    """A block in which only those of q, k and v that are not in `which` come from the normed input."""
+
+    def forward(self, z):
+        y = self.norm1(z)
+        z = z + self.attention(*(z if name in which else y for name in "qkv"))[0]
+        return z + self.mlp(self.norm2(z))
+
+    return block(forward)
+
+
+class Turned(nn.BatchNorm1d):
+    def forward(self, x):
+        return super().forward(x.mT).mT
 
 
 def mlp_first(self, z):
@@ -339,6 +405,8 @@ def dropped_twice(self, z):
 WRONG_BLOCK = {
     "post-norm": (block(post_norm), "post-norm"),
     "torch's block, post-norm": (TorchPostNorm, "post-norm"),
+    "torch's block, as it comes": (nn.TransformerEncoderLayer, "Both are defaults of `nn.TransformerEncoderLayer`"),
+    "torch's block, ReLU": (TorchRelu, "In the MLP: The activation is ReLU"),
     "norm after each branch": (
         block(lambda self, z: (y := z + self.norm1(self.mix(z))) + self.norm2(self.mlp(y))),
         "comes after each branch",
@@ -366,7 +434,12 @@ WRONG_BLOCK = {
         block(lambda self, z: (y := z + self.mix(z)) + self.mlp(self.norm2(y))),
         "Attention gets its input without a norm",
     ),
-    "queries and keys without norm": (block(unnormed_queries), "Queries and keys come from the input without a norm"),
+    "queries and keys without norm": (unnormed("qk"), "Queries and keys come from the input without a norm"),
+    "keys and values without norm": (unnormed("kv"), "Keys and values come from the input without a norm"),
+    "queries and values without norm": (unnormed("qv"), "Queries and values come from the input without a norm"),
+    "queries without norm": (unnormed("q"), "The queries come from the input without a norm"),
+    "keys without norm": (unnormed("k"), "The keys come from the input without a norm"),
+    "values without norm": (unnormed("v"), "The values come from the input without a norm"),
     "side by side": (
         block(lambda self, z: z + self.mix(self.norm1(z)) + self.mlp(self.norm2(z))),
         "stand side by side",
@@ -424,7 +497,18 @@ WRONG_BLOCK = {
             lambda self, z: (y := z + self.mix(self.norm1(z))) + self.layers[0](self.norm2(y)),
             lambda self, D, h, M: (setattr(self, "layers", [self.mlp]), delattr(self, "mlp")),
         ),
-        "there are 0 of the first",
+        "The layers in `layers` are in a plain Python list",
+    ),
+    "pairs of layers in a list": (
+        block(
+            change=lambda self, D, h, M: (setattr(self, "pairs", [(self.mlp, 1)]), delattr(self, "mlp")),
+            function=lambda self, z: (y := z + self.mix(self.norm1(z))) + self.pairs[0][0](self.norm2(y)),
+        ),
+        "The layers in `pairs` are in a plain Python list",
+    ),
+    "batch norm": (
+        block(change=replace(norm1=lambda D, h, M: Turned(D), norm2=lambda D, h, M: Turned(D))),
+        "Its norm is a BatchNorm",
     ),
     "a norm too many": (block(change=replace(norm3=lambda D, h, M: nn.LayerNorm(D))), "Never used: `norm3.weight`"),
     "attention without gradient": (

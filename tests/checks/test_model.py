@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from vit_tutorial import Embeddings, Encoder, EncoderBlock, VisionTransformer, ViTConfig, check
+from vit_tutorial.checks.parameters import block_count
 
 from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, solved, stubs
 
@@ -206,6 +207,10 @@ def deepcopied(c):
     return nn.Sequential(*(copy.deepcopy(block) for _ in range(c.depth)))
 
 
+def as_it_comes(c):
+    return nn.TransformerEncoderLayer(c.embed_dim, c.num_heads, c.mlp_dim)
+
+
 class Unscaled(nn.Module):
     def forward(self, q, k, v):
         return (q @ k.mT).softmax(-1) @ v, None
@@ -271,7 +276,15 @@ WRONG_MODEL = {
     "blocks backwards": (model(encode=lambda self, z: self.encoder[0](self.encoder[1](z))), "in the opposite order"),
     "one block for all": (
         model(replace(encoder=lambda c: nn.Sequential(*[TorchBlock(c)] * c.depth))),
-        "yours has those of 1",
+        "All 2 places share one block's weights",
+    ),
+    "one block too few": (
+        model(replace(encoder=lambda c: nn.Sequential(*(TorchBlock(c) for _ in range(1, c.depth))))),
+        "yours has those of 1.",
+    ),
+    "torch's block, as it comes": (
+        model(replace(encoder=lambda c: nn.Sequential(*(as_it_comes(c) for _ in range(c.depth))))),
+        "Inside the blocks. Two things: the norm comes after the sum",
     ),
     "blocks copied": (model(replace(encoder=deepcopied)), "All blocks start with the same weights"),
     "blocks in a list": (model(blocks_in_a_list, encode=through_list), "in a plain Python list"),
@@ -320,6 +333,11 @@ def test_an_unknown_mistake_in_the_model_is_narrowed_down(method, phrase):
     assert "Put the package's `Embeddings` or `Encoder` in place" in verdict.hint
 
 
+def test_a_block_too_few_is_not_said_to_be_shared():
+    short = model(replace(encoder=lambda c: nn.Sequential(*(TorchBlock(c) for _ in range(1, c.depth)))))
+    assert "share" not in check.vision_transformer(short).message
+
+
 def test_an_untouched_model_is_not_attempted():
     source = "class Mine(nn.Module):\n    def __init__(self, config):\n        super().__init__()\n"
     answer = cell(source + "    def forward(self, images):\n        raise NotImplementedError")["Mine"]
@@ -355,6 +373,16 @@ WRONG_COUNT = {
     "qkv counted once": (counter(qkv=1), "two of the matrices of q, k and v in each block: missing"),
     "biases of qkv": (counter(qkv_bias=0), "the biases of q, k and v: missing"),
     "bias of the output": (counter(out_bias=0), "the bias of attention's output projection"),
+    "bias of the keys": (counter(qkv_bias=2), "one of the biases of q, k and v in each block"),
+    "one block too few": (lambda c: counted(c) - block_count(c), "exactly one block: missing"),
+    "16·16 pixels": (lambda c: counted(c) + (256 * c.in_channels - c.patch_dim) * c.embed_dim, "with 16·16 pixels"),
+    "197 tokens": (lambda c: counted(c) + (197 - c.num_tokens) * c.embed_dim, "always counted for 197 tokens"),
+    "h·h": (lambda c: counted(c) + (c.grid[0] ** 2 - c.num_patches) * c.embed_dim, "as high as wide"),
+    "w·w": (lambda c: counted(c) + (c.grid[1] ** 2 - c.num_patches) * c.embed_dim, "as wide as high"),
+    "q, k, v for each head": (
+        lambda c: counted(c) + c.depth * (c.num_heads - 1) * 3 * (c.embed_dim**2 + c.embed_dim),
+        "all heads together have 3·D·D weights",
+    ),
     "biases of the MLP": (counter(mlp_bias=0), "the MLP's biases: missing"),
     "one norm in a block": (counter(norms=1), "one LayerNorm in each block"),
     "norms without bias": (counter(norm=1), "the biases of the blocks' LayerNorms"),

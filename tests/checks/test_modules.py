@@ -52,6 +52,21 @@ def test_an_inventory_sorts_parameters_by_what_they_are():
     assert parts.norms[1].bias is module.hand.beta
 
 
+def test_vectors_pair_up_as_norms_only_if_they_can():
+    module = nn.ParameterDict({"g1": torch.ones(6), "g2": torch.ones(6), "b1": torch.zeros(6), "b2": torch.zeros(6)})
+    randomise(module)
+    parts = inventory(module)
+    assert [
+        (norm.weight is module[f"g{i}"], norm.bias is module[f"b{i}"]) for i, norm in enumerate(parts.norms, 1)
+    ] == [
+        (True, True),
+        (True, True),
+    ]
+    assert parts.loose == []
+    del module["b2"]
+    assert inventory(module).norms == []
+
+
 def test_random_weights_leave_nothing_at_its_start_and_are_the_same_each_time():
     first, second = Mixed(), Mixed()
     randomise(first)

@@ -257,6 +257,25 @@ def test_a_function_with_other_arguments_is_told_so():
     assert "yours takes `(x)`" in finding(Wrong, "def mine(x):\n    return x", 1, 2).message
 
 
+def test_arguments_may_be_keyword_only():
+    mine = cell("def mine(x, *, y, z=1):\n    return x - y + z")["mine"]
+    assert call(mine, 5, 2) == 4
+    assert call(mine, 5, 2, 3) == 6
+    assert "yours takes `(x, *, y, z=1)`" in finding(Wrong, "def mine(x, *, y, z=1):\n    return x", 5).message
+
+
+def test_a_module_is_told_of_its_forward():
+    class Silent(nn.Module):
+        def forward(self, x):
+            self.last = x.add_(1)
+            return self.last if len(x) == 2 else None
+
+    with pytest.raises(Wrong, match="Your `forward` changes its input"):
+        call(Silent(), torch.zeros(2))
+    with pytest.raises(Wrong, match="Your `forward` returns nothing"):
+        call(Silent(), torch.zeros(3))
+
+
 @pytest.mark.parametrize("change", ["x += 1", "x[0] = 5", "x.zero_()", "x.t_()", "x.resize_(6)"])
 def test_a_changed_input_is_noticed(change):
     error = finding(Wrong, f"def mine(x):\n    {change}\n    return x * 1", torch.ones(2, 3))

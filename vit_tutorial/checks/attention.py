@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from torch import nn
 
 from .attention_mistakes import (
@@ -19,6 +21,7 @@ from .confirming import confirm, facts
 from .exercise import exercise
 from .layouts import Layout, Weights, attention_layers, complain, layouts, plain, read
 from .modules import Trial, find, recognise
+from .running import call
 from .verdict import Wrong
 
 
@@ -34,8 +37,14 @@ def attention_head(q, k, v):
 )
 def attention_head(function):
     """`fn(q, k, v) -> (out, weights)`: one head, q, k, v and out (T, d), weights (T, T)."""
-    trials = [tuple(random_tensor(T, d, seed=i) for i in range(3)) for T, d in [(5, 3), (4, 7)]]
+    trials = [tuple(random_tensor(T, d, seed=i) for i in range(3)) for T, d in [(5, 3), (1, 2), (4, 7)]]
     compare(function, head, trials, (("out", "(T, d)"), ("weights", "(T, T)")), HEAD_MISTAKES)
+    q, k, v = trials[-1]
+    if not call(function, 100 * q, k, v)[0].isfinite().all():
+        return (
+            "One thing for later: `exp` overflows when a score passes 88. `softmax` takes off each row's maximum first."
+        )
+    return None
 
 
 @exercise(
@@ -49,7 +58,7 @@ def split_heads(tokens, num_heads):
 )
 def split_heads(function):
     """`fn(tokens, num_heads)`: (B, T, D) → (B, h, T, d), head 0 the first d numbers of a token."""
-    trials = [(random_tensor(2, 5, 12), 3), (random_tensor(3, 7, 10), 2)]
+    trials = [(random_tensor(2, 5, 12), 3), (random_tensor(1, 4, 6), 1), (random_tensor(3, 7, 10), 2)]
     compare(function, by_head, trials, "(B, h, T, d)", SPLIT_MISTAKES)
 
 
@@ -63,7 +72,7 @@ def merge_heads(heads):
 )
 def merge_heads(function):
     """`fn(heads)`: (B, h, T, d) → (B, T, D), the heads of a token side by side."""
-    trials = [(random_tensor(2, 3, 5, 4),), (random_tensor(3, 2, 7, 5),)]
+    trials = [(random_tensor(2, 3, 5, 4),), (random_tensor(1, 1, 4, 6),), (random_tensor(3, 2, 7, 5),)]
     compare(function, joined, trials, "(B, T, D)", MERGE_MISTAKES)
 
 
@@ -98,6 +107,7 @@ def self_attention(cls):
     layout = find(first, attention, ways, read_trial)
     if layout is None:
         check_nothing_besides(first)
+        check_shared(first)
         recognise(first, MISTAKES, plain(ways), read_trial)
         raise Wrong(
             "The shape is right, the values are not those of multi-head self-attention, and none of the usual mistakes "
@@ -123,6 +133,26 @@ def check_nothing_besides(trial: Trial) -> None:
             "There are more linear layers beside `nn.MultiheadAttention`. It projects q, k, v and the output itself.",
             "Give it the tokens as they come: `self.attention(tokens, tokens, tokens)`.",
         )
+
+
+def check_shared(trial: Trial) -> None:
+    """Raise Wrong if the module is right but for a layer that does the work of several of q, k, v and the output."""
+    count = len(attention_layers(trial.parts, trial.args[0]))
+    picks = product(range(count), repeat=4) if count in (2, 3) else ()  # which layer is q, k, v and the output
+    found = find(trial, attention, picks, read_picked)
+    if found is not None:
+        shared = max(found, key=found.count)
+        names = [name for i, name in zip(found, ("queries", "keys", "values", "output"), strict=True) if i == shared]
+        raise Wrong(
+            f"The {', the '.join(names[:-1])} and the {names[-1]} come from the same layer: each needs one of its own.",
+            "Three layers for q, k and v, or one that gives 3·D numbers, cut into three; and one for the output.",
+        )
+
+
+def read_picked(trial: Trial, picks: tuple[int, ...]) -> Weights | None:
+    D, heads = trial.args
+    layers = attention_layers(trial.parts, D)
+    return read([layers[i] for i in picks], Layout(-1), D, heads)
 
 
 def attention_trial(cls: type, B: int, T: int, D: int, heads: int) -> Trial:

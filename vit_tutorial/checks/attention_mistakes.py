@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -26,7 +26,7 @@ def attention(
     w: Weights,
     x: Tensor,
     *,
-    other: Tensor | None = None,
+    sources: Sequence[Tensor] | None = None,
     split: Callable = by_head,
     scale: Callable = lambda d, D: d**-0.5,
     weigh: Callable = lambda scores: scores.softmax(-1),
@@ -34,9 +34,8 @@ def attention(
     key: int = 1,
     value: int = 2,
 ) -> Tensor:
-    """Multi-head self-attention (Eqs. 5–8) with its steps replaceable; `other`: what q and k come from, if not `x`."""
-    sources = (x, x, x) if other is None else (other, other, x)
-    qkv = [split(F.linear(z, *p), w.heads) for z, *p in zip(sources, w.qkv, w.bias, strict=True)]
+    """Multi-head self-attention (Eqs. 5–8), its steps replaceable; `sources`: what q, k and v come from, if not `x`."""
+    qkv = [split(F.linear(z, *p), w.heads) for z, *p in zip(sources or (x, x, x), w.qkv, w.bias, strict=True)]
     q, k, v = qkv[0], qkv[key], qkv[value]
     D = x.shape[-1]
     merged = merge(weigh(q @ k.transpose(-2, -1) * scale(D // w.heads, D)) @ v)
@@ -123,19 +122,18 @@ def head(q: Tensor, k: Tensor, v: Tensor, scale: float | None = None, dim: int =
     return weights @ v, weights
 
 
+def weighed(q, k, v, weigh: Callable):
+    weights = weigh(q @ k.T / math.sqrt(q.shape[-1]))
+    return weights @ v, weights
+
+
 def scaled_after(q, k, v):
     weights = (q @ k.T).softmax(-1) / math.sqrt(q.shape[-1])
     return weights @ v, weights
 
 
 def unweighted(q, k, v):
-    scores = q @ k.T / math.sqrt(q.shape[-1])
-    return scores @ v, scores
-
-
-def masked(q, k, v):
-    weights = (q @ k.T / math.sqrt(q.shape[-1])).masked_fill(torch.ones(len(q), len(q)).triu(1).bool(), -math.inf)
-    return weights.softmax(-1) @ v, weights.softmax(-1)
+    return weighed(q, k, v, lambda scores: scores)
 
 
 HEAD_MISTAKES = [
@@ -144,12 +142,22 @@ HEAD_MISTAKES = [
     Mistake(lambda q, k, v: head(q, k, v, q.shape[1] ** 0.5), "The scores are multiplied by √d, not divided.", SCALE),
     Mistake(lambda q, k, v: head(q, k, v, len(q) ** -0.5), "The scores are divided by √T, the root of how many tokens "
             "there are, not by √d.", SCALE),
+    Mistake(lambda q, k, v: head(q, k, v, 1 / 8), "The scores are divided by 8 = √64, whatever d is.", SCALE),
+    Mistake(lambda q, k, v: weighed(q, k, v, torch.exp), "The rows of the weights do not sum to 1: `exp` is only half "
+            "of the softmax. Each row is divided by its sum.", ROWS),
+    Mistake(lambda q, k, v: weighed(q, k, v, torch.sigmoid), "There is a sigmoid in place of the softmax: the rows of "
+            "the weights do not sum to 1.", ROWS),
+    Mistake(lambda q, k, v: weighed(q, k, v, lambda scores: scores.flatten().softmax(0).view_as(scores)), "All weights "
+            "together sum to 1, not each row.", ROWS),
+    Mistake(lambda q, k, v: ((w := (q.T @ k / q.shape[1] ** 0.5).softmax(-1)), v @ w)[::-1], "Your weights are (d, d): "
+            "`q.T @ k` compares the numbers of a token. Tokens are compared by `q @ k.T`, (T, T).", SCALE),
     Mistake(scaled_after, "√d divides the weights after the softmax: the rows no longer sum to 1.", SCALE),
     Mistake(lambda q, k, v: head(q, k, v, dim=0), "Your rows sum to 1 over the queries, not over the keys.", ROWS),
     Mistake(unweighted, "There is no softmax: the rows of the weights do not sum to 1.", ROWS),
     Mistake(lambda q, k, v: head(k, q, v), "Queries and keys are swapped: row i must belong to query i.",
             "The scores are `q @ k.T`."),
-    Mistake(masked, "Each token sees only those before it, as in GPT.", "Every patch sees every patch: no mask."),
+    Mistake(lambda q, k, v: weighed(q, k, v, causal), "Each token sees only those before it, as in GPT.",
+            "Every patch sees every patch: no mask."),
     Mistake(lambda q, k, v: (head(q, k, v)[1] @ k, head(q, k, v)[1]), "The weights mix the keys, not the values.",
             "The last step is `weights @ v`."),
     Mistake(lambda q, k, v: (head(q, k, v)[1].T @ v, head(q, k, v)[1]), "The weights are right, but their columns mix "
@@ -175,6 +183,8 @@ SPLIT_MISTAKES = [
             "Head 0 is the first d numbers, head 1 the next d.", "Split D into (h, d), not into (d, h)."),
     Mistake(lambda x, h: x.unflatten(-1, (h, -1)).permute(0, 2, 3, 1), "The last two axes are swapped: this is "
             "(B, h, d, T), and (B, h, T, d) is asked.", "`transpose(1, 2)` swaps T and h, and leaves d last."),
+    Mistake(lambda x, h: x.unflatten(-1, (-1, h)).transpose(1, 2), "h and d are exchanged: this is (B, d, T, h). "
+            "`num_heads` is how many heads there are, not how many numbers one has.", "Split D into (h, d)."),
     Mistake(lambda x, h: torch.stack(x.chunk(h, -1)), "The heads come before the batch: this is (h, B, T, d).",
             "`torch.stack(..., dim=1)` puts them second."),
     Mistake(lambda x, h: by_head(x, h).flatten(0, 1), "Batch and heads are folded into one axis, (B·h, T, d).",

@@ -10,10 +10,10 @@ from torch import Tensor
 from .encoder_mistakes import EPS, PAPER_EPS, BlockWeights, MlpWeights
 from .layouts import Layout, complain, read
 from .modules import Layer, Norm
+from .registered import LISTS
 from .verdict import Wrong
 
 NORM_ORDERS = ((0, 1), (1, 0), (0, 0), (1, 1))
-LISTS = "Layers in a plain Python list or dict are no parameters of the module: `nn.ModuleList` registers them."
 
 
 class BlockParts(NamedTuple):

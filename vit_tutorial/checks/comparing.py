@@ -54,8 +54,10 @@ def compare(
             call_text = f"\nThis was `{show_call(function, args)}`."
             if same(result, expected, tolerance):  # only the kind, the dtype or the device is wrong
                 start, hint = ("", None) if isinstance(expected, int) else ("The values are right. ", NEW_TENSORS)
+                hint = hint if any(isinstance(arg, Tensor) for arg in args) else None
                 raise Wrong(start + found + call_text, hint)
             recognise(result, args, explaining, tolerance)
+            check_repeats(function, args, result)
             raise Wrong(at_another_size(found, number, trials) + call_text, next_step(result, expected))
     again = [renewed(arg) for arg in trials[0]]
     if difference(call(function, *again), reference(*again), letters, tolerance) is not None:
@@ -66,6 +68,20 @@ def compare(
         )
     if gradients:
         compare_gradients(function, reference, trials[-1], mistakes, tolerance)
+
+
+def check_repeats(function: Callable, args: tuple, result) -> None:
+    """Raise Wrong if a second call with the same arguments gives another result."""
+    if not same(tensors_of(call(function, *args)), tensors_of(result)):
+        raise Wrong(
+            "Two calls with the same arguments give two results: something in your function is random, or is kept from "
+            "call to call.",
+            "Look for `torch.rand`, `F.dropout`, layers or parameters made in the function, and globals that change.",
+        )
+
+
+def tensors_of(result) -> list[Tensor]:
+    return [part for part in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(part, Tensor)]
 
 
 def right(mistake: Mistake, reference: Callable, args: tuple) -> bool:

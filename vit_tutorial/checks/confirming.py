@@ -62,7 +62,9 @@ def same_gradients(trial: Trial, function: Callable, weights) -> None:
     for name, p, got, wanted in zip(["input", *names], [x, *parameters], mine, theirs, strict=True):
         got, wanted = (torch.zeros_like(p) if grad is None else grad for grad in (got, wanted))
         if not same(got / size, wanted / size):
-            raise Wrong(f"The values are right, but the gradient of `{name}` is not.", DETACHED)
+            where = "the input" if p is x else f"`{name}`"
+            found = f"the gradient of {where} is not" if got.any() else f"no gradient reaches {where}"
+            raise Wrong(f"The values are right, but {found}.", DETACHED)
 
 
 DETACHED = (
@@ -98,6 +100,8 @@ def facts(trial: Trial, count: int, tokens: bool = True) -> str:
     total = sum(p.numel() for p in trial.module.parameters())
     number = "as many as it should" if total == count else f"and should have {count}"
     sentences = [f"It has {total} parameters, {number}.{unused(trial) if total else ''}"]
+    if trial.out.min() >= 0:
+        sentences.append("No result is below 0: is there a ReLU at the end?")
     alone = torch.cat([trial.run(image[None]) for image in trial.x])
     if same(alone, trial.out):
         sentences.append("An image gets the same result alone and in a batch, as it must.")

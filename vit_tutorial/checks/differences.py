@@ -74,7 +74,9 @@ def same(result, known, tolerance: float = 1e-5) -> bool:
         return fits and all(same(r, k, tolerance) for r, k in zip(result, known, strict=True))
     if isinstance(known, Tensor):
         fits = isinstance(result, Tensor) and result.shape == known.shape
-        return fits and torch.allclose(result.detach().double(), known.detach().double(), 10 * tolerance, tolerance)
+        return fits and torch.allclose(
+            result.detach().double(), known.detach().double(), 10 * tolerance, tolerance, equal_nan=True
+        )
     return not isinstance(result, (Tensor, tuple, list)) and result == known
 
 

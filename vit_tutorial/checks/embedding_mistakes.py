@@ -101,6 +101,10 @@ MISTAKES = [
         "The tokens are multiplied by √D, as in the transformer for text. Eq. 1 does not.",
     ),
     Mistake(
+        lambda w, x: tokens(w, x, project(w, x) * w.sizes.embed_dim**0.5) + w.position,
+        "The patch tokens are multiplied by √D, as in the transformer for text. Eq. 1 does not.",
+    ),
+    Mistake(
         lambda w, x: F.layer_norm(eq1(w, x), w.class_token.shape),
         "The tokens are normalised. Eq. 1 has no norm: the first one is in the encoder.",
     ),

@@ -53,12 +53,36 @@ def embeddings(cls):
         raise Wrong(
             f"Right at {FIRST}, wrong at {SECOND}: is a size written into your code?\n{wrong.message}"
         ) from None
+    tables = [FIRST.tokens * FIRST.embed_dim, FIRST.patches * FIRST.embed_dim]
+    if any(p.numel() in tables and not p.any() for p in first.initial.values()):
+        return (
+            "Your positions all start at zero: until training has moved them apart, the order of the patches makes no "
+            "difference. The paper's code starts them with small random numbers, `0.02 * torch.randn(...)`."
+        )
+    return None
 
 
 def new_trial(cls: type, sizes: Sizes, batch: int) -> Trial:
     images = random_tensor(batch, sizes.in_channels, sizes.image_size, sizes.image_size)
-    check_parameters(call(cls, *sizes).eval(), images, sizes)
+    module = call(cls, *sizes).eval()
+    try:
+        check_parameters(module, images, sizes)
+    except ReaderError as error:
+        check_stride(module, sizes.patch_size, error)
+        raise
     return Trial(cls, tuple(sizes), images, (batch, sizes.tokens, sizes.embed_dim), LETTERS)
+
+
+def check_stride(module: nn.Module, P: int, error: ReaderError) -> None:
+    """Raise the reader's error with its likely cause if a convolution cuts overlapping patches."""
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d) and part.kernel_size == (P, P) != part.stride:
+            raise ReaderError(
+                f"{error.message}\nYour convolution has a kernel of {P}×{P} and moves by {part.stride[0]}: its windows "
+                "overlap, and there are more of them than patches.",
+                error.code,
+                "`nn.Conv2d(in_channels, embed_dim, kernel_size=patch_size, stride=patch_size)`",
+            ) from None
 
 
 def check_parameters(module: nn.Module, images: Tensor, sizes: Sizes) -> None:

@@ -142,6 +142,11 @@ def complain(module: nn.Module, parts: Inventory, sizes: Sizes) -> None:
                 + have,
                 f"A vector for every token: a parameter of (1, 1+N, D) = (1, {T}, {D}).",
             )
+        if thin := [name for name, p in parts.loose if sorted(p.shape)[-1] == p.numel() == T]:
+            raise Wrong(
+                f"`{thin[0]}` holds one number for every token, and a position is a vector of D numbers: (1, 1+N, D) = "
+                f"(1, {T}, {D}).{have}"
+            )
         raise Wrong(
             missing("positions", "one vector for every token", f"(1, 1+N, D) = (1, {T}, {D})", module, T * D) + have
         )

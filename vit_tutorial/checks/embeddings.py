@@ -11,7 +11,7 @@ from .differences import same
 from .exercise import exercise
 from .running import call
 from .sincos_mistakes import SINCOS_MISTAKES
-from .verdict import Wrong
+from .verdict import ReaderError, Wrong
 
 KERNEL_ORDERS = {
     (0, 2, 3, 1): "row, column, channel",
@@ -28,22 +28,34 @@ KERNEL_ORDERS = {
     solution="""
 def linear_is_conv(conv):
     weight = conv.weight.flatten(1)  # (D, C, P, P) -> (D, C·P·P)
-    linear = torch.nn.Linear(weight.shape[1], weight.shape[0])
+    linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=conv.bias is not None)
     with torch.no_grad():
         linear.weight.copy_(weight)
-        linear.bias.copy_(conv.bias)
+        if conv.bias is not None:
+            linear.bias.copy_(conv.bias)
     return linear
 """,
 )
 def linear_is_conv(function):
     """`fn(conv) -> nn.Linear`: the layer that does to flattened patches what the convolution does to the image."""
-    for C, D, P in ((3, 5, 2), (2, 7, 3)):
-        conv = nn.Conv2d(C, D, kernel_size=P, stride=P)
+    for C, D, P, bias in ((3, 5, 2, True), (2, 7, 3, True), (3, 4, 2, False)):
+        conv = nn.Conv2d(C, D, kernel_size=P, stride=P, bias=bias)
         before = [parameter.detach().clone() for parameter in conv.parameters()]
-        linear = call(function, conv)
+        try:
+            linear = call(function, conv)
+        except ReaderError as error:
+            if bias:
+                raise
+            raise ReaderError(f"{NO_BIAS}\n{error.message}", error.code, BIAS_HINT) from None
         if not all(same(parameter, copy) for parameter, copy in zip(conv.parameters(), before, strict=True)):
             raise Wrong("Your function changes the convolution's own weights: only the linear layer is yours to fill.")
         check_linear(linear, conv)
+
+
+NO_BIAS = (
+    "Right for a convolution with a bias. This one has none: `nn.Conv2d(..., bias=False)`, and `conv.bias` is None."
+)
+BIAS_HINT = "`nn.Linear(..., bias=conv.bias is not None)`, and copy the bias only if there is one."
 
 
 def check_linear(linear, conv: nn.Conv2d) -> None:
@@ -55,6 +67,11 @@ def check_linear(linear, conv: nn.Conv2d) -> None:
     if got == (patch_dim, D):
         raise Wrong(
             f"In and out are exchanged: `nn.Linear(in_features, out_features)`, from C·P·P = {patch_dim} to D = {D}."
+        )
+    if tuple(linear.weight.shape) == (patch_dim, D) != (D, patch_dim):
+        raise Wrong(
+            f"The weight is transposed, {(patch_dim, D)}: `nn.Linear` keeps it as (D, C·P·P) = {(D, patch_dim)}.",
+            "`conv.weight.flatten(1)` has this shape already.",
         )
     if tuple(linear.weight.shape) != (D, patch_dim):
         raise Wrong(
@@ -72,6 +89,10 @@ def check_linear(linear, conv: nn.Conv2d) -> None:
         raise Wrong("The weights of your linear layer are not the convolution's: are they still its own random ones?")
     if not same(weight, rows):
         raise Wrong("The weights are the convolution's, in other places: row d must be kernel d, flattened.")
+    if conv.bias is None:
+        if bias is not None and bias.any():
+            raise Wrong(f"{NO_BIAS} Your layer adds one all the same: is it still its own?", BIAS_HINT)
+        return
     if bias is None or not bias.any():
         raise Wrong("The weights are right, and the bias is missing: the convolution adds one number to each of the D.")
     if not same(bias, conv.bias):
@@ -96,7 +117,24 @@ def class_token(function):
     trials = [
         (random_tensor(B, N, D, dtype=dtype), random_tensor(1, 1, D, dtype=dtype, seed=1)) for B, N, D, dtype in sizes
     ]
+    check_token_used(function, *trials[0])
     compare(function, prepend, trials, "(B, 1+N, D)", CLASS_TOKEN_MISTAKES)
+
+
+def check_token_used(function, patches: Tensor, class_token: Tensor) -> None:
+    """Raise Wrong if the patches are there, and before them stands a vector that comes from neither argument."""
+    results = []
+    for changed in (0, 1):  # the same random numbers, if the function draws any, and other arguments
+        torch.default_generator.manual_seed(0)
+        results.append(call(function, patches + changed, class_token + changed))
+    expected, fits = prepend(patches, class_token), isinstance(results[0], Tensor)
+    if not fits or results[0].shape != expected.shape or not same(results[0][:, 1:], patches):
+        return
+    if same(results[0][:, 0], results[1][:, 0]):
+        raise Wrong(
+            "Your first token is made inside the function: the `class_token` that it is given is not used.",
+            "A parameter made in a function is a new one in every call, and never learns. Put the given one in front.",
+        )
 
 
 def prepend(patches: Tensor, class_token: Tensor) -> Tensor:
@@ -126,14 +164,6 @@ CLASS_TOKEN_MISTAKES = [
     Mistake(
         lambda patches, token: prepend(patches[:, :-1], token),
         "The last patch is lost: the sequence gets one longer, from N to 1+N.",
-    ),
-    Mistake(
-        lambda patches, token: prepend(patches, torch.zeros_like(token)),
-        "The first token is zero, whatever the class token is: use the `class_token` that your function is given.",
-    ),
-    Mistake(
-        lambda patches, token: prepend(patches, torch.ones_like(token)),
-        "The first token is one, whatever the class token is: use the `class_token` that your function is given.",
     ),
     Mistake(
         lambda patches, token: prepend(patches, patches.mean(1, keepdim=True) * torch.ones_like(token)),

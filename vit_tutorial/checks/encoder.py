@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import nn
 
 from .block_weights import (
-    LISTS,
     NORM_ORDERS,
     BlockParts,
     BlockReading,
@@ -20,6 +19,7 @@ from .block_weights import (
 )
 from .comparing import compare, random_tensor
 from .confirming import confirm, facts
+from .differences import same
 from .encoder_mistakes import (
     IDENTITY,
     MIXING_MISTAKES,
@@ -36,6 +36,7 @@ from .layouts import layouts, plain
 from .modules import Layer, Trial, find, paired, recognise
 from .norm_mistakes import NORM_MISTAKES
 from .norm_mistakes import layer_norm as reference_norm
+from .registered import LISTS
 from .verdict import Wrong
 
 
@@ -53,9 +54,10 @@ def layer_norm(function):
     """`fn(x, weight, bias, eps)`: LayerNorm over the last axis, (B, T, D) → (B, T, D)."""
     flat, small = random_tensor(3, 4, 6), 0.05 * random_tensor(2, 3, 7) + 0.3
     flat[1, 2] = 2.0  # a token whose numbers are all equal: only eps keeps it finite
+    flat[2, 1] *= 1e-3  # one in which a small eps shows
     trials = [
         (x, random_tensor(x.shape[-1]), random_tensor(x.shape[-1], seed=1), eps)
-        for x, eps in ((flat, 1e-3), (small, 1e-4))
+        for x, eps in ((flat, 1e-2), (small, 1e-4))
     ]
     compare(function, reference_norm, trials, "(B, T, D)", NORM_MISTAKES)
 
@@ -82,18 +84,23 @@ def mlp(cls):
     if first.parts.norms:
         raise Wrong("There is a LayerNorm inside your MLP.", "The norm is the encoder block's work (Eq. 3).")
     if len(found := mlp_layers(first)) != 2:
-        raise Wrong(f"An MLP has two linear layers; among your parameters there are {len(found)}.", LISTS)
+        are = "is" if len(found) == 1 else "are"
+        raise Wrong(f"An MLP has two linear layers; among your parameters there {are} {len(found)}.", LISTS)
     orders = [order for order in ((0, 1), (1, 0)) if read_mlp_trial(first, order)]
     order = find(first, reference_mlp, orders, read_mlp_trial)
     if order is None:
         recognise(first, MLP_MISTAKES, orders, read_mlp_trial)
         raise Wrong(
             "The shape is right, the values are not those of the MLP, and none of the usual mistakes explains them.\n"
-            + facts(first, count),
+            + facts(first, count)
+            + ("" if same(first.run(first.x[:, :1]), first.out[:, :1]) else MIXED),
             "Three steps, one after another: linear to mlp_dim, `nn.GELU()`, linear back to embed_dim. Nothing else.",
         )
     check_hidden(len(read_mlp_trial(first, order).expand), M, D)
     confirm(first, lambda: mlp_trial(cls, 3, 4, 9, 20), reference_mlp, order, read_mlp_trial, count)
+
+
+MIXED = " But a token's result depends on the other tokens: an MLP works on each token alone."
 
 
 def mlp_trial(cls: type, B: int, T: int, D: int, M: int) -> Trial:
@@ -102,7 +109,7 @@ def mlp_trial(cls: type, B: int, T: int, D: int, M: int) -> Trial:
 
 
 def mlp_layers(trial: Trial) -> list[Layer]:
-    return trial.parts.layers or paired(trial.parts.loose, max(trial.args))
+    return [*trial.parts.layers, *paired(trial.parts.loose, max(trial.args))]
 
 
 def read_mlp_trial(trial: Trial, order: tuple[int, int]) -> MlpWeights | None:
@@ -201,6 +208,10 @@ def check_dropout(trial: Trial) -> None:
 def unrecognised_block(trial: Trial, count: int, when: str, identity: str = "") -> Wrong:
     found = len(trial.parts.norms)
     norms = "" if found == 2 else f" It has {found} LayerNorm{'s'[: found != 1]}; two are needed."
+    if any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in trial.module.modules()):
+        norms = (
+            " Its norm is a BatchNorm, which normalises over the batch; a LayerNorm is needed, over each token's own D."
+        )
     return Wrong(
         f"The shape is right. {when} the values are not those of Eqs. 2 and 3, and none of the usual mistakes explains "
         f"them.{identity}\n{facts(trial, count)}{norms}",

@@ -80,7 +80,7 @@ def block(w: BlockWeights, z: Tensor, attend: Callable = attention, mlp: Callabl
     return z + mlp(w.mlp, normed(w.norm2, z))  # Eq. 3
 
 
-def post_norm(w, z):
+def post_norm(w, z, mlp=mlp):
     z = normed(w.norm1, z + mixed(w, z))
     return normed(w.norm2, z + mlp(w.mlp, z))
 
@@ -122,8 +122,10 @@ def unnormed_attention(w, z):
     return z + mlp(w.mlp, normed(w.norm2, z))
 
 
-def unnormed_queries(w, z):
-    z = z + mixed(w, normed(w.norm1, z), partial(attention, other=z))
+def unnormed_sources(w, z, which):
+    y = normed(w.norm1, z)
+    sources = [z if i in which else y for i in range(3)]
+    z = z + mixed(w, y, partial(attention, sources=sources))
     return z + mlp(w.mlp, normed(w.norm2, z))
 
 
@@ -153,6 +155,9 @@ EPS = "The paper's code has eps = 1e-6: `nn.LayerNorm(embed_dim, eps=1e-6)`."
 # (Without the first residual, the second one adds zero: a block that has neither is told of the first.)
 STRUCTURE_MISTAKES = [
     Mistake(post_norm, f"The norm comes after the sum: post-norm, as in the first transformers. {IDENTITY}", RESIDUAL),
+    Mistake(partial(post_norm, mlp=partial(mlp, activation=F.relu)), "Two things: the norm comes after the sum "
+            "(post-norm), and the activation is ReLU. Both are defaults of `nn.TransformerEncoderLayer`. " + IDENTITY,
+            'With that layer: `norm_first=True, activation="gelu", batch_first=True, layer_norm_eps=1e-6`.'),
     Mistake(norm_after_branch, "The norm comes after each branch, not before it.", RESIDUAL),
     Mistake(residual_from_normed, f"Both residuals are taken from the normed input. {IDENTITY}", RESIDUAL),
     Mistake(partial(residual_from_normed, second=False), "The residual around attention is taken from the normed "
@@ -169,11 +174,21 @@ STRUCTURE_MISTAKES = [
     *(Mistake(partial(block, mlp=m.function), f"In the MLP: {m.message}", m.hint) for m in MLP_MISTAKES),
 ]  # fmt: skip
 
+SOURCES = [
+    ((0, 1), "Queries and keys", "values"),
+    ((1, 2), "Keys and values", "queries"),
+    ((0, 2), "Queries and values", "keys"),
+    ((0,), "The queries", "keys and values"),
+    ((1,), "The keys", "queries and values"),
+    ((2,), "The values", "queries and keys"),
+]
+
 # What can be told only once attention is at work.
 MIXING_MISTAKES = [
     Mistake(unnormed_attention, "Attention gets its input without a norm.", RESIDUAL),
-    Mistake(unnormed_queries, "Queries and keys come from the input without a norm, the values from the normed one.",
-            "Normalise once, and give the same result three times: `y = norm1(z)`, then `attention(y, y, y)`."),
+    *(Mistake(partial(unnormed_sources, which=which), f"{some} come from the input without a norm, the {rest} from the "
+              "normed one.", "Normalise once, and give the same result three times: `y = norm1(z)`, then "
+              "`attention(y, y, y)`.") for which, some, rest in SOURCES),
     Mistake(parallel, "Attention and MLP stand side by side, both on the block's input: the MLP does not see what "
             "attention added.", RESIDUAL),
     Mistake(restarted, "The second sum starts again from the block's input: what attention added is lost.", RESIDUAL),

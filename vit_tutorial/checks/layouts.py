@@ -33,6 +33,7 @@ class Layout(NamedTuple):
     roles: tuple[int, ...] = (0, 1, 2)  # where q, k and v stand
     columns: str = "h d"  # of the output projection
     last: bool = False  # a bare matrix is applied to its last axis, x @ W.T, not x @ W
+    pair: str | None = None  # how one layer for two of q, k and v holds its n = 2 times h times d rows
 
 
 ORDERS = ("n h d", "h n d", "h d n", "d h n", "n d h", "d n h")
@@ -49,6 +50,9 @@ def layouts(layers: Sequence[Layer], D: int, heads: int) -> Iterator[Layout]:
         if count in (1, *outer) and (out is None or out < count):
             for roles in permutations(range(3)):
                 yield Layout(out, order, roles, columns, last)
+        elif order == "n h d" and count == 2 and out is not None:  # one layer for q, say, and one for k and v
+            for pair, roles in product(ORDERS, permutations(range(3))):
+                yield Layout(out, order, roles, columns, last, pair)
 
 
 def plain(ways: Sequence[Layout]) -> list[Layout]:
@@ -57,7 +61,7 @@ def plain(ways: Sequence[Layout]) -> list[Layout]:
 
 
 def attention_layers(parts: Inventory, embed_dim: int) -> list[Layer]:
-    return parts.layers or paired(parts.loose, 3 * embed_dim)
+    return [*parts.layers, *paired(parts.loose, 3 * embed_dim)]
 
 
 def read(layers: Sequence[Layer], layout: Layout, D: int, heads: int) -> Weights | None:
@@ -73,6 +77,8 @@ def read(layers: Sequence[Layer], layout: Layout, D: int, heads: int) -> Weights
         weight, bias = (p[:, None].expand(3, heads, *p.shape[1:]).flatten(0, 2) for p in (weight, bias))
     if len(weight) != 3 * D or len(bias) != 3 * D:
         return None
+    if layout.pair is not None:
+        weight, bias = (unpaired(p, len(layers[0].weight) == D, layout.pair, heads) for p in (weight, bias))
     roles = list(layout.roles)
     weight = rearrange(weight, f"({layout.order}) i -> n h d i", n=3, h=heads)[roles]
     bias = rearrange(bias, f"({layout.order}) -> n (h d)", n=3, h=heads)[roles]
@@ -94,6 +100,13 @@ def stacked(layers: Sequence[Layer], in_size: int, last: bool) -> tuple[Tensor, 
         rows.append(layer.weight.new_zeros(0, in_size) if matrix is None else matrix)
         biases.append(rows[-1].new_zeros(len(rows[-1])) if layer.bias is None else layer.bias.flatten())
     return torch.cat(rows), torch.cat(biases)
+
+
+def unpaired(rows: Tensor, single_first: bool, pair: str, heads: int) -> Tensor:
+    """The D rows of a layer of its own, and the 2·D of one for two of q, k and v brought into the order "n h d"."""
+    double = slice(len(rows) // 3, None) if single_first else slice(None, -(len(rows) // 3))
+    changed = rearrange(rows[double], f"({pair}) ... -> (n h d) ...", n=2, h=heads)
+    return torch.cat([rows[: double.start], changed] if single_first else [changed, rows[double.stop :]])
 
 
 def complain(w: Weights) -> None:

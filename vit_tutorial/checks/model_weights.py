@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import torch
 from einops import rearrange
-from torch import nn
 
-from .block_weights import LISTS, BlockParts, BlockReading, check_hidden, read_block, sort_layers
+from .block_weights import BlockParts, BlockReading, check_hidden, read_block, sort_layers
 from .layouts import Layout
 from .model_mistakes import EQ1, EQ4, ModelWeights
 from .modules import Layer, Trial, paired
@@ -78,7 +77,7 @@ def check_model_parts(trial: Trial) -> ModelParts:
     """The parts of the model. Raises Wrong, with what there is, if they are not those of Eqs. 1-4."""
     (c,), parts = trial.args, model_parts(trial)
     D, T, L = c.embed_dim, c.num_tokens, c.depth
-    check_depth(trial.module, len(parts.blocks.contract), L)
+    check_depth(trial, parts.blocks.contract, L)
     check_hidden(parts.blocks.contract[0].sizes[1], c.mlp_dim, D)
     needed = [
         (parts.patch, f"linear layer for the patches, from C·P·P = {c.patch_dim} to D = {D} numbers", EQ1),
@@ -106,27 +105,27 @@ def check_model_parts(trial: Trial) -> ModelParts:
     return parts
 
 
-def check_depth(module: nn.Module, found: int, depth: int) -> None:
-    """Raise Wrong unless `depth` blocks are registered."""
-    if found == depth:
+def check_depth(trial: Trial, found: list[Layer], depth: int) -> None:
+    """Raise Wrong unless `depth` blocks are registered; `found` has one layer of each block."""
+    if len(found) == depth:
         return
-    lists = [
-        f"{name}.{key}".lstrip(".")
-        for name, part in module.named_modules()
-        for key, value in vars(part).items()
-        if isinstance(value, (list, tuple)) and any(isinstance(item, nn.Module) for item in value)
-    ]
-    if found == 0 and lists:
-        raise Wrong(
-            f"The blocks in `{lists[0]}` are in a plain Python list: none of their weights is among the model's "
-            "parameters, so they would never learn, and `.to(device)` would leave them behind.",
-            LISTS,
-        )
-    shared = f" All {depth} places share one block's weights, as `[block] * depth` makes it." if found == 1 else ""
+    shared = ""
+    if len(found) == 1 and calls(trial, found[0]) == depth:
+        shared = f" All {depth} places share one block's weights, as `[block] * depth` makes it."
     raise Wrong(
-        f"A model of depth {depth} has the weights of {depth} blocks; yours has those of {found}.{shared}",
+        f"A model of depth {depth} has the weights of {depth} blocks; yours has those of {len(found)}.{shared}",
         "Build a new block for each layer: `nn.ModuleList(EncoderBlock(...) for _ in range(config.depth))`.",
     )
+
+
+def calls(trial: Trial, layer: Layer) -> int:
+    """How often the module that holds this layer's weight is called for one input."""
+    counted = []
+    owner = trial.module.get_submodule(layer.name.rpartition(".")[0])
+    handle = owner.register_forward_hook(lambda *_: counted.append(owner))
+    trial.run()
+    handle.remove()
+    return len(counted)
 
 
 def check_starts(trial: Trial, parts: ModelParts) -> None:
@@ -135,5 +134,6 @@ def check_starts(trial: Trial, parts: ModelParts) -> None:
     if len(starts) > 1 and starts[0].std() > 0 and all(start.equal(starts[0]) for start in starts):
         raise Wrong(
             "All blocks start with the same weights: copies of one block, or the same seed for each.",
-            "A block drawn anew for each layer starts from numbers of its own. `copy.deepcopy` copies the weights too.",
+            "A block drawn anew for each layer starts from numbers of its own. `copy.deepcopy` copies the weights too, "
+            "and so does `nn.TransformerEncoder`: draw them again after building it.",
         )

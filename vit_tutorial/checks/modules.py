@@ -16,8 +16,12 @@ from torch import Tensor, nn
 
 from .comparing import Mistake, random_tensor
 from .differences import kind, same, shape_difference
+from .registered import check_registered
 from .running import call
 from .verdict import Wrong
+
+BARE = (nn.ParameterList, nn.ParameterDict)
+DTYPE = "Look for `.half()`, `.double()`, `.float()` and NumPy: the result keeps the dtype of what comes in."
 
 
 class Layer(NamedTuple):
@@ -68,17 +72,32 @@ def inventory(module: nn.Module) -> Inventory:
             found.layers.append(Layer(f"{name}.in_proj_weight".lstrip("."), part.in_proj_weight, part.in_proj_bias))
         elif isinstance(part, (nn.Linear, nn.Conv1d, nn.Conv2d)):
             found.layers.append(Layer(f"{name}.weight", part.weight.flatten(1), part.bias))
-        elif isinstance(part, nn.LayerNorm) or is_norm(own):
+        elif isinstance(part, nn.LayerNorm) or (is_norm(own) and not isinstance(part, BARE)):
             # Written by hand, the weight is the one whose numbers lie around 1, see `randomise`.
             weight, bias = (*sorted(own.values(), key=lambda p: -p.mean().item()), None, None)[:2]
             found.norms.append(Norm(weight, bias, getattr(part, "eps", None)))
         else:
             found.loose.extend(own.items())
-    return found
+    return with_hand_norms(found)
 
 
 def is_norm(own: dict[str, Tensor]) -> bool:
     return len(own) == 2 and all(p.ndim == 1 for p in own.values()) and len({p.shape for p in own.values()}) == 1
+
+
+def around_one(p: Tensor) -> bool:
+    """True for a norm's weight, see `randomise`."""
+    return p.ndim == 1 and p.mean().item() > 0.5
+
+
+def with_hand_norms(found: Inventory) -> Inventory:
+    """Loose vectors as norms, first weight with first bias and so on, if there are as many of each."""
+    weights = [p for _, p in found.loose if around_one(p)]
+    biases = [p for _, p in found.loose if p.ndim == 1 and not around_one(p)]
+    if not weights or [p.shape for p in weights] != [p.shape for p in biases]:
+        return found
+    norms = [Norm(weight, bias, None) for weight, bias in zip(weights, biases, strict=True)]
+    return found._replace(norms=[*found.norms, *norms], loose=[(name, p) for name, p in found.loose if p.ndim != 1])
 
 
 def paired(loose: Sequence[tuple[str, Tensor]], largest_bias: int) -> list[Layer]:
@@ -106,6 +125,7 @@ class Trial:
     def __init__(self, cls: type, args: tuple, x: Tensor, shape: tuple, letters: str, sizes: str = ""):
         self.args, self.x, self.sizes = args, x, sizes
         self.module = call(cls, *args).to("cpu").eval()
+        check_registered(self.module)
         self.run()  # a lazy layer has its weights only after its first call
         self.initial = {name: p.detach().clone() for name, p in self.module.named_parameters()}
         randomise(self.module)
@@ -121,13 +141,22 @@ class Trial:
         if self.out.shape != shape:
             found = shape_difference("The result", tuple(self.out.shape), shape, letters)
             raise Wrong(f"{found}\nThe input was {tuple(x.shape)}.")
+        if self.out.dtype != x.dtype:
+            raise Wrong(f"The result must be of dtype {x.dtype}, as the input is; got {self.out.dtype}.", DTYPE)
         self.out = self.out.detach()
-        if not same(self.run(), self.out):
+        if not self.repeats():
             raise Wrong(
-                "In eval mode your module gives another result each time it is called with the same input.",
+                "In eval mode your module does not give the same result each time it is called with the same input.",
                 "`F.dropout` drops in eval mode too, unless told `training=self.training`; `nn.Dropout` knows by "
                 "itself. And parameters belong in `__init__`: made in `forward`, they are new each time.",
             )
+
+    def repeats(self) -> bool:
+        """True if the module gives `out` again: once, or twenty times if it draws random numbers."""
+        state = torch.get_rng_state()
+        return same(self.run(), self.out) and (
+            torch.equal(torch.get_rng_state(), state) or all(same(self.run(), self.out) for _ in range(20))
+        )
 
     def run(self, x: Tensor | None = None):
         """What the module makes of `x`, or of the trial's own input."""

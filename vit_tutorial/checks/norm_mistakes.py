@@ -28,6 +28,10 @@ def root_mean_square(x, weight, bias, eps):
     return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight + bias
 
 
+def uncentred_variance(x, weight, bias, eps):
+    return (x - x.mean(-1, keepdim=True)) / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight + bias
+
+
 def fixed_eps(x, weight, bias, eps, *, value):
     return None if eps == value else layer_norm(x, weight, bias, value)
 
@@ -44,6 +48,8 @@ NORM_MISTAKES = [
     Mistake(partial(outside, correction=1), "Two things: the variance divides by D - 1, and eps is outside the root.",
             f"{VARIANCE} {INSIDE}"),
     Mistake(partial(standardised, power=1), "You divide by the variance, not by its root.", INSIDE),
+    Mistake(uncentred_variance, "The variance is taken as the mean of the squares: the mean is not subtracted first.",
+            VARIANCE),
     Mistake(partial(standardised, dim=1), "You normalise over the tokens, not over the D numbers of a token.", TOKEN),
     Mistake(partial(standardised, dim=0), "You normalise over the batch, not over the D numbers of a token.", TOKEN),
     Mistake(partial(standardised, dim=(0, 1)), "You normalise over batch and tokens: that is batch norm.", TOKEN),
@@ -57,7 +63,9 @@ NORM_MISTAKES = [
             "normalised * weight + bias"),
     Mistake(lambda x, w, b, eps: (standardised(x, 1, 0, eps) + b) * w, "`bias` is added before `weight` multiplies.",
             "normalised * weight + bias"),
+    Mistake(lambda x, w, b, eps: layer_norm(x, w, b, eps**2), "eps is squared before it is added to the variance.",
+            INSIDE),
     Mistake(partial(fixed_eps, value=0.0), "eps is not used: a token whose numbers are all equal gives nan.", INSIDE),
     *(Mistake(partial(fixed_eps, value=eps), f"eps is always {eps:g}, whatever the argument says.", INSIDE)
-      for eps in (1e-5, 1e-6)),
+      for eps in (1e-5, 1e-6, 1e-8, 1e-12)),
 ]  # fmt: skip

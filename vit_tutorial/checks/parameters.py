@@ -38,6 +38,7 @@ PARTS: dict[str, Callable[[ViTConfig], int]] = {
     "two of the matrices of q, k and v in each block": lambda c: c.depth * 2 * c.embed_dim**2,
     "the matrices of q, k and v": lambda c: c.depth * 3 * c.embed_dim**2,
     "the biases of q, k and v": lambda c: c.depth * 3 * c.embed_dim,
+    "one of the biases of q, k and v in each block": lambda c: c.depth * c.embed_dim,
     "two of the biases of q, k and v in each block": lambda c: c.depth * 2 * c.embed_dim,
     "the weights of attention's output projection": lambda c: c.depth * c.embed_dim**2,
     "the bias of attention's output projection": lambda c: c.depth * c.embed_dim,
@@ -58,6 +59,7 @@ PARTS: dict[str, Callable[[ViTConfig], int]] = {
     "the weights of the head": lambda c: c.embed_dim * c.num_classes,
     "the bias of the head": lambda c: c.num_classes,
     "the head": lambda c: (c.embed_dim + 1) * c.num_classes,
+    "one block": lambda c: block_count(c),
     "all blocks but one": lambda c: (c.depth - 1) * block_count(c),
     'the class token and its position where pool="mean"': lambda c: 2 * c.embed_dim * (c.pool == "mean"),
     "every bias of a linear layer": lambda c: c.depth * (5 * c.embed_dim + c.mlp_dim) + c.embed_dim + c.num_classes,
@@ -71,6 +73,19 @@ FIXED: dict[str, Callable[[ViTConfig], int]] = {
     ),
     "Images are always counted with 3 channels.": lambda c: (
         (3 - c.in_channels) * c.patch_dim // c.in_channels * c.embed_dim
+    ),
+    "Patches are always counted with 16·16 pixels.": lambda c: (
+        (256 - c.patch_dim // c.in_channels) * c.in_channels * c.embed_dim
+    ),
+    "Positions are always counted for 197 tokens.": lambda c: (197 - c.num_tokens) * c.embed_dim,
+    "The grid is taken to be square, as high as wide: N = h·h.": lambda c: (
+        (c.grid[0] ** 2 - c.num_patches) * c.embed_dim
+    ),
+    "The grid is taken to be square, as wide as high: N = w·w.": lambda c: (
+        (c.grid[1] ** 2 - c.num_patches) * c.embed_dim
+    ),
+    "q, k and v are multiplied by the number of heads: all heads together have 3·D·D weights.": lambda c: (
+        c.depth * (c.num_heads - 1) * 3 * (c.embed_dim**2 + c.embed_dim)
     ),
     "The depth is always 12.": lambda c: (12 - c.depth) * block_count(c),
     "The blocks are multiplied by the number of heads too.": lambda c: c.depth * (c.num_heads - 1) * block_count(c),

@@ -51,6 +51,7 @@ NUM_PATCHES_MISTAKES = [
         lambda H, W, P: (H // P) * (W // P) + 1,
         "One too many: the class token is no patch. It comes later, and T = 1 + N.",
     ),
+    Mistake(lambda H, W, P: (H // 16) * (W // 16), "You divide by 16, whatever P is: use `patch_size`."),
     Mistake(lambda H, W, P: P * P, "That is how many pixels one patch covers, not how many patches there are."),
     Mistake(
         lambda H, W, P: (H - P + 1) * (W - P + 1),

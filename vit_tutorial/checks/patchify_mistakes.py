@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from itertools import permutations
 
+import torch.nn.functional as F
 from torch import Tensor
 
 from .comparing import Mistake
@@ -134,6 +135,12 @@ PATCHIFY_MISTAKES = [
         "Each channel has patches of its own, (B, C·N, P·P). A patch holds all channels of its pixels.",
     ),
     Mistake(
+        lambda images, P: cut(images, P).transpose(0, 1).reshape(cut(images, P).shape),
+        "Your sequences mix patches of different images: the patches are in the order (N, B), and `reshape` does not "
+        "exchange the two.",
+        PERMUTE,
+    ),
+    Mistake(
         lambda images, P: cut(images[:1], P)[0],
         "Only the first image is there. The whole batch goes through at once, without a loop.",
     ),
@@ -156,6 +163,11 @@ UNPATCHIFY_MISTAKES = [
             "Split the last axis into (C, P, P), in this order.",
         )
         for order in ORDERS
+    ),
+    Mistake(
+        lambda patches, P, size: F.fold(patches.reshape(len(patches), -1, patches.shape[1]), size, P, stride=P),
+        "`F.fold` wants each patch as a column, (B, C·P·P, N), and `reshape` does not exchange axes.",
+        "`patches.transpose(1, 2)` makes the columns.",
     ),
     Mistake(
         lambda patches, P, size: join(patches, P, size[::-1]),

@@ -33,8 +33,10 @@ def call(function: Callable, *args, seconds: float | None = None):
     before = [arg.detach().clone() if isinstance(arg, Tensor) else None for arg in args]
     grad = torch.is_grad_enabled()
     try:
+        named = keywords(function, args)
+        plain = args[: len(args) - len(named)]
         with time_limit(seconds):
-            result = function(*args)
+            result = function(*plain, **dict(zip(named, args[len(plain) :], strict=True)))
     except TookTooLong as stopped:
         place, code = readers_line(stopped)
         message = f"Your code was stopped: it was still running after {seconds:g} seconds{place}."
@@ -50,11 +52,11 @@ def call(function: Callable, *args, seconds: float | None = None):
     if result is None or result is Ellipsis:
         if result is Ellipsis or is_stub(function):
             raise NotAttempted
-        raise Wrong("Your function returns nothing (None): is the `return` missing?")
+        raise Wrong(f"Your {part_of(function)} returns nothing (None): is the `return` missing?")
     for name, arg, copy in zip(parameter_names(function), args, before, strict=False):
         if copy is not None and (arg.shape != copy.shape or not torch.equal(arg, copy)):
             raise Wrong(
-                f"Your function changes its input: after the call `{name}` holds other numbers.",
+                f"Your {part_of(function)} changes its input: after the call `{name}` holds other numbers.",
                 "Methods that end in an underscore and `x[...] = ` write into the tensor itself. Work on a new one.",
             )
     return result
@@ -115,14 +117,31 @@ def check_arguments(function: Callable, args: tuple) -> None:
         signature = inspect.signature(function.forward if isinstance(function, nn.Module) else function)
     except (TypeError, ValueError):
         return
+    named = keywords(function, args)
     try:
-        signature.bind(*args)
+        signature.bind(*args[: len(args) - len(named)], **dict.fromkeys(named))
     except TypeError as error:
         raise Wrong(
             f"The check gives {name_of(function)} {len(args)} argument{'s'[: len(args) != 1]}, "
             f"and yours takes `{signature}`: {error}.",
             "Keep the first line of the stub as it was.",
         ) from None
+
+
+def keywords(function: Callable, args: tuple) -> list[str]:
+    """The names of keyword-only parameters that take the last of `args`."""
+    try:
+        parameters = inspect.signature(function.forward if isinstance(function, nn.Module) else function).parameters
+    except (TypeError, ValueError):
+        return []
+    kinds = [parameter.kind for parameter in parameters.values()]
+    names = [name for name, kind in zip(parameters, kinds, strict=True) if kind is inspect.Parameter.KEYWORD_ONLY]
+    over = 0 if inspect.Parameter.VAR_POSITIONAL in kinds else len(args) - len(kinds) + len(names)
+    return names[: max(0, over)]
+
+
+def part_of(function: Callable) -> str:
+    return "`forward`" if isinstance(function, nn.Module) else "function"
 
 
 def raised_by_reader(error: BaseException) -> bool:

@@ -1,0 +1,92 @@
+"""What attention maps add up to, and what can be read off the weights: by hand, and by a second way to compute it."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from vit_tutorial import VisionTransformer, ViTConfig
+from vit_tutorial.analysis import attention_rollout, mean_attention_distance, patch_filters, record_attention
+
+SMALL = ViTConfig(image_size=(12, 8), patch_size=4, num_classes=5, embed_dim=24, depth=3, num_heads=3, mlp_dim=48)
+
+
+@pytest.fixture
+def maps():
+    model = VisionTransformer(SMALL).eval()
+    with record_attention(model) as maps, torch.no_grad():
+        model(torch.randn(2, 3, 12, 8))
+    return maps
+
+
+def test_rollout_of_one_layer_by_hand():
+    """Two tokens, two heads: mean of the heads, then half of it and half of the token itself."""
+    weights = torch.tensor([[[[1.0, 0.0], [0.2, 0.8]], [[0.0, 1.0], [0.6, 0.4]]]])
+    torch.testing.assert_close(attention_rollout([weights]), torch.tensor([[[0.75, 0.25], [0.2, 0.8]]]))
+
+
+def test_rollout_sums_over_all_paths(maps):
+    """The long way: every path of tokens from the output back to the input, its weights multiplied."""
+    layers = [(weights.mean(dim=1)[0] + torch.eye(7)) / 2 for weights in maps]
+    expected = torch.zeros(7, 7)
+    for a, b, c, d in itertools.product(range(7), repeat=4):
+        expected[d, a] += layers[2][d, c] * layers[1][c, b] * layers[0][b, a]
+    torch.testing.assert_close(attention_rollout(maps)[0], expected)
+
+
+def test_rows_of_the_rollout_sum_to_1_and_images_stay_apart(maps):
+    rollout = attention_rollout(maps)
+    torch.testing.assert_close(rollout.sum(dim=-1), torch.ones(2, 7))
+    torch.testing.assert_close(attention_rollout([weights[1:] for weights in maps])[0], rollout[1])
+
+
+def test_a_head_that_looks_at_its_own_patch_has_distance_0():
+    identity = torch.eye(7).expand(1, 1, 7, 7)
+    assert mean_attention_distance([identity], (3, 2), 4).tolist() == [[0.0]]
+
+
+def test_distance_of_a_head_that_looks_at_everything_alike():
+    """A grid of 1×2 patches of 4×6 pixels: half the weight on itself, half six pixels away."""
+    equal = torch.full((1, 1, 3, 3), 1 / 3)
+    assert mean_attention_distance([equal], (1, 2), (4, 6)).item() == pytest.approx(3.0)
+
+
+def test_distance_patch_by_patch(maps):
+    """The long way: for each query, its weights over the patches, shared out to sum to 1, times their distances."""
+    found = mean_attention_distance(maps, SMALL.grid, SMALL.patch_size)
+    assert found.shape == (3, 3)
+    for layer, head in itertools.product(range(3), range(3)):
+        far = []
+        for image, query in itertools.product(range(2), range(6)):
+            row = maps[layer][image, head, 1 + query, 1:]
+            row = row / row.sum()
+            places = [divmod(patch, 2) for patch in range(6)]
+            far.append(
+                sum(w * 4 * math.dist(places[query], place) for w, place in zip(row.tolist(), places, strict=True))
+            )
+        assert found[layer, head].item() == pytest.approx(np.mean(far), abs=1e-5)
+
+
+def test_the_filters_components_are_those_of_numpy():
+    model = VisionTransformer(SMALL)
+    components, shares = patch_filters(model, 5)
+    assert components.shape == (5, 3, 4, 4)
+    filters = model.embeddings.patches.projection.weight.detach().flatten(1).numpy()  # (24, 48)
+    values, vectors = np.linalg.eigh(np.cov(filters.T, bias=True))
+    np.testing.assert_allclose(shares, values[::-1][:5] / values.sum(), rtol=1e-4)
+    overlap = np.abs(np.sum(components.flatten(1).numpy() * vectors[:, ::-1][:, :5].T, axis=1))
+    np.testing.assert_allclose(overlap, 1, atol=1e-3)  # the same direction, whichever way it points
+
+
+def test_components_are_unit_patterns_whose_largest_number_is_positive():
+    components = patch_filters(VisionTransformer(SMALL), 5).components.flatten(1)
+    torch.testing.assert_close(components @ components.T, torch.eye(5), atol=1e-5, rtol=0)
+    assert (components.max(dim=1).values >= components.min(dim=1).values.abs()).all()
+
+
+@pytest.mark.parametrize("count", [0, 25])
+def test_no_more_components_than_there_are(count):
+    with pytest.raises(ValueError, match=f"24 filters of 48 numbers have 24 components, not {count}"):
+        patch_filters(VisionTransformer(SMALL), count)

@@ -1,0 +1,34 @@
+"""Are the weights of a reader's module among its parameters? Those of layers in a plain list are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import Tensor, nn
+
+from .verdict import Wrong
+
+LISTS = "Layers in a plain Python list or dict are no parameters of the module: `nn.ModuleList` registers them."
+
+
+def check_registered(module: nn.Module) -> None:
+    """Raise Wrong if layers lie in a plain list, tuple or dict, and their weights are not among the parameters."""
+    known = {id(p) for p in module.parameters()}
+    for name, part in module.named_modules():
+        for key, value in vars(part).items():
+            if isinstance(value, (list, tuple, dict)) and any(id(p) not in known for p in weights_in(value)):
+                place, kind_of = f"{name}.{key}".lstrip("."), type(value).__name__
+                raise Wrong(
+                    f"The layers in `{place}` are in a plain Python {kind_of}: none of their weights is among the "
+                    "module's parameters, so they would never learn, and `.to(device)` would leave them behind.",
+                    LISTS,
+                )
+
+
+def weights_in(value) -> Iterator[Tensor]:
+    """The parameters of the modules in lists, tuples and dicts, however deep."""
+    if isinstance(value, nn.Module):
+        yield from value.parameters()
+    elif isinstance(value, (list, tuple, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from weights_in(item)

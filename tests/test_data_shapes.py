@@ -110,7 +110,7 @@ def test_the_mask_is_where_the_object_is():
     """The object has one colour: inside the mask all pixels are alike, and outside all are darker."""
     scenes = Shapes(200, 96, seed=2)
     inside = -F.max_pool2d(-scenes.masks.float(), 3, 1, 1) > 0  # without the edge, where colours mix
-    outside = F.max_pool2d(scenes.masks.float(), 3, 1, 1) == 0
+    outside = F.max_pool2d(scenes.masks.float(), 9, 1, 4) == 0  # a star's tip goes on where it is under a pixel wide
     for i, pixels in enumerate(scenes.pixels.float()):
         colour = pixels[:, inside[i]].mean(dim=1)
         assert (pixels[:, inside[i]] - colour[:, None]).abs().max() <= 1
@@ -158,6 +158,14 @@ def test_neither_colour_nor_place_tells_the_class(clue, scenes):
     known, unknown = clue(scenes.subset(range(2000))), clue(scenes.subset(range(2000, 4000)))
     guesses = linear_probe(known, scenes.labels[:2000], unknown)
     assert (guesses == scenes.labels[2000:]).double().mean() < 0.16
+
+
+def test_every_class_comes_in_all_sizes(scenes):
+    """The radius goes from 0.26 to 0.40, so the largest of a class covers twice as much as the smallest, and more."""
+    areas = scenes.masks.sum(dim=(1, 2))
+    for label in range(8):
+        mine = areas[scenes.labels == label]
+        assert 2 < mine.max() / mine.min() < 3, scenes.classes[label]
 
 
 def test_pixels_tell_a_linear_classifier_little(scenes):

@@ -3,6 +3,7 @@
 import ast
 from pathlib import Path
 
+import jaxtyping
 import pytest
 
 import vit_tutorial
@@ -52,6 +53,14 @@ def test_a_file_imports_only_from_files_above_it(path):
         if top == "vit_tutorial":
             assert rest, f"{path.name} imports the whole package"
             assert rest[0] in [*above, room(path)], f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_the_types_in_the_signatures_are_imported(path):
+    """A linter cannot say: it takes the names in a shape string for names that are missing."""
+    used = {n.value.id for n in ast.walk(tree(path)) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)}
+    named = {a.name for n in ast.walk(tree(path)) if isinstance(n, ast.ImportFrom) for a in n.names}
+    assert (used & set(dir(jaxtyping))) <= named
 
 
 @pytest.mark.parametrize("path", MODEL_FILES, ids=lambda path: path.stem)

@@ -71,11 +71,11 @@ class Preset:
 PRESETS = {
     "shapes": Preset(
         ViTConfig(image_size=32, patch_size=4, embed_dim=96, depth=4, num_heads=4, mlp_dim=192),
-        Recipe(epochs=10, batch_size=128, learning_rate=2e-3, warmup_epochs=1),
+        Recipe(epochs=10, batch_size=128, learning_rate=2e-3, warmup_epochs=1.0),
     ),
     "cifar10": Preset(
         ViTConfig(image_size=32, patch_size=4, embed_dim=192, depth=6, num_heads=4, mlp_dim=384, drop_path=0.1),
-        Recipe(epochs=30, batch_size=128, learning_rate=1e-3, warmup_epochs=3, crop=4, flip=True, label_smoothing=0.1),
+        Recipe(epochs=30, learning_rate=1e-3, warmup_epochs=3.0, crop=4, flip=True, label_smoothing=0.1),
     ),
 }
 PRESETS["folder"] = PRESETS["cifar10"]

@@ -88,7 +88,7 @@ def train_epoch(
         inputs, targets = mix(card.normalise(randaugment(crops)), targets)
         with torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bf16"):
             logits = model(inputs)
-        loss = F.cross_entropy(logits.float(), targets, label_smoothing=recipe.label_smoothing)
+        loss = F.cross_entropy(logits.to(inputs.dtype), targets, label_smoothing=recipe.label_smoothing)
         optimizer.zero_grad()
         # DDP averages the gradients of the processes; with these factors that is the gradient of the whole batch.
         (loss * (share * world)).backward()

@@ -1,0 +1,132 @@
+"""An epoch: every image once, in an order and with moves that depend on the seed and the epoch alone."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torchvision.transforms.v2.functional import horizontal_flip
+
+from vit_tutorial.training import Recipe
+from vit_tutorial.training.batches import batches, draw_moves, make_mix, make_randaugment, move
+
+from .toys import short
+
+
+def numbered(count: int, height: int = 6, width: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
+    """Image i shows the byte i everywhere, and its label is i."""
+    labels = torch.arange(count)
+    return labels.to(torch.uint8)[:, None, None, None].expand(-1, 3, height, width).clone(), labels
+
+
+def random_images(count: int, height: int = 5, width: int = 7) -> torch.Tensor:
+    return torch.randint(256, (count, 3, height, width), dtype=torch.uint8)
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(10, [4, 3, 3]), (8, [4, 4]), (9, [3, 3, 3]), (3, [3])])
+def test_every_image_comes_once_in_batches_as_even_as_can_be(count, sizes):
+    epoch = list(batches(*numbered(count), short(batch_size=4, crop=2, flip=True), epoch=0))
+    assert [len(labels) for _, labels, _ in epoch] == sizes
+    assert short(batch_size=4).steps_per_epoch(count) == len(sizes)
+    assert sorted(torch.cat([labels for _, labels, _ in epoch]).tolist()) == list(range(count))
+    for pixels, labels, share in epoch:
+        assert share == 1
+        assert torch.equal(pixels, labels.to(torch.uint8)[:, None, None, None].expand_as(pixels)), "each its own label"
+
+
+def test_the_order_depends_on_the_seed_and_the_epoch_and_on_nothing_else():
+    def order(seed: int, epoch: int) -> list[int]:
+        return torch.cat([labels for _, labels, _ in batches(*numbered(50), short(seed=seed), epoch)]).tolist()
+
+    before = torch.get_rng_state()
+    first = order(0, 0)
+    assert torch.equal(torch.get_rng_state(), before), "the global generator is neither read nor moved"
+    torch.rand(7)
+    assert order(0, 0) == first
+    assert len({tuple(order(seed, epoch)) for seed in range(3) for epoch in range(3)}) == 9
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_processes_share_each_batch_and_see_what_one_alone_would_see(world):
+    pixels, labels = random_images(10), torch.arange(10)
+    recipe = short(batch_size=4, crop=2, flip=True)
+    alone = list(batches(pixels, labels, recipe, 1))
+    shared = zip(*(batches(pixels, labels, recipe, 1, rank, world) for rank in range(world)), strict=True)
+    for (whole, its_labels, _), parts in zip(alone, shared, strict=True):
+        assert torch.equal(torch.cat([part for part, _, _ in parts]), whole)
+        assert torch.equal(torch.cat([part for _, part, _ in parts]), its_labels)
+        assert [share for _, _, share in parts] == [len(part) / len(whole) for part, _, _ in parts]
+
+
+def test_more_processes_than_images_in_a_batch_is_an_error():
+    with pytest.raises(ValueError, match="4 processes cannot share batches of 3 of 12 images"):
+        next(batches(*numbered(12), short(batch_size=3), 0, 0, 4))
+
+
+def test_a_move_is_a_crop_of_the_reflected_image_and_a_flip():
+    """Every move there is, on an image that is not square, beside torchvision's flip of a slice of PyTorch's pad."""
+    crop = 3
+    steps = range(-crop, crop + 1)
+    moves = torch.tensor([(down, right, flip) for down in steps for right in steps for flip in (0, 1)])
+    images = random_images(len(moves))
+    padded = F.pad(images.float(), [crop] * 4, mode="reflect").to(torch.uint8)
+    for image, (down, right, flip), moved in zip(padded, moves.tolist(), move(images, moves), strict=True):
+        expected = image[:, crop + down : crop + down + 5, crop + right : crop + right + 7]
+        assert torch.equal(moved, horizontal_flip(expected) if flip else expected)
+
+
+def test_every_move_is_as_likely_as_any_other():
+    moves = draw_moves(9800, short(crop=3, flip=True), torch.Generator().manual_seed(0))
+    found, counts = moves.unique(dim=0, return_counts=True)
+    assert len(found) == 7 * 7 * 2
+    assert counts.min() > 60, "100 each, give or take four standard deviations"
+    assert counts.max() < 140
+    assert not draw_moves(100, short(), torch.Generator()).any(), "no crop and no flip: nothing moves"
+    assert not draw_moves(100, short(crop=3), torch.Generator())[:, 2].any()
+
+
+def test_a_crop_beyond_what_a_mirror_shows_is_an_error():
+    next(batches(*numbered(4), short(crop=5), 0))
+    with pytest.raises(ValueError, match="crop 6 is no shift within images of 6×6"):
+        next(batches(*numbered(4), short(crop=6), 0))
+
+
+def test_mixup_mixes_an_image_and_its_label_by_the_same_share():
+    images, labels = torch.rand(4, 3, 5, 7), torch.arange(4)
+    mixed, targets = make_mix(Recipe(mixup=1.0), 4)(images, labels)
+    for i, target in enumerate(targets):
+        assert target.sum() == pytest.approx(1)
+        torch.testing.assert_close(mixed[i], torch.tensordot(target, images, dims=1))
+        assert 0 < target[i] < 1, "it is still partly itself"
+
+
+def test_cutmix_pastes_a_piece_whose_area_is_the_share_in_the_label():
+    torch.manual_seed(4)  # a piece that is neither nothing nor all
+    images, labels = torch.rand(4, 3, 5, 7), torch.arange(4)
+    mixed, targets = make_mix(Recipe(cutmix=1.0), 4)(images, labels)
+    for i, target in enumerate(targets):
+        own = (mixed[i] == images[i]).all(dim=0)  # (5, 7)
+        (other,) = set(target.nonzero().flatten().tolist()) - {i}
+        assert target[i] == pytest.approx(own.sum().item() / 35)
+        assert torch.equal(mixed[i][:, ~own], images[other][:, ~own])
+
+
+def test_with_both_a_lot_decides_for_each_batch():
+    mix = make_mix(Recipe(mixup=1.0, cutmix=1.0), 4)
+    images, labels = torch.rand(4, 3, 16, 16), torch.arange(4)
+    kept = [(mix(images, labels)[0] == images).float().mean().item() for _ in range(40)]
+    mixups = sum(share < 0.01 for share in kept)  # mixup leaves no pixel as it was
+    assert 8 <= mixups <= 32
+
+
+def test_no_mixing_and_no_randaugment_leave_everything_as_it_is():
+    images, labels = torch.rand(4, 3, 5, 7), torch.arange(4)
+    assert make_mix(Recipe(), 4)(images, labels) == (images, labels)
+    pixels = random_images(3)
+    assert make_randaugment(Recipe())(pixels) is pixels
+
+
+def test_randaugment_draws_for_each_image_anew():
+    one = random_images(1, 16, 16)
+    augmented = make_randaugment(Recipe(randaugment=True))(one.expand(20, -1, -1, -1))
+    assert augmented.dtype == torch.uint8
+    assert augmented.shape == (20, 3, 16, 16)
+    assert len(augmented.flatten(1).unique(dim=0)) > 10

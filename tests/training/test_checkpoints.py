@@ -1,0 +1,174 @@
+"""An interrupted run loses the epoch under way and nothing else; a folder of another run is left alone."""
+
+import csv
+import errno
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from vit_tutorial.training import TrainingAlarm, fit
+from vit_tutorial.training.progress import Epoch
+from vit_tutorial.weights import read
+
+from .toys import RESTLESS, RESTLESS_MODEL, bright_or_dark, differing, short, small_vit, start, weights_of
+
+CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.csv"
+RECIPE = short(**RESTLESS)  # three epochs of three steps
+
+
+def table(folder: Path) -> list[dict]:
+    with open(folder / METRICS, newline="", encoding="utf-8") as file:
+        return [{name: value for name, value in row.items() if name != "seconds"} for row in csv.DictReader(file)]
+
+
+def interrupt(model: nn.Module, step: int) -> nn.Module:
+    """Ctrl-C in the middle of a step, counted from 1."""
+    steps = []
+
+    def stop(module, inputs, output):
+        steps.append(1)
+        if len(steps) == step:
+            raise KeyboardInterrupt
+
+    model.head.register_forward_hook(stop)
+    return model
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory) -> tuple[dict, Path]:
+    folder, model = tmp_path_factory.mktemp("uninterrupted"), small_vit(**RESTLESS_MODEL)
+    fit(model, bright_or_dark(), RECIPE, folder=folder)
+    return weights_of(model), folder
+
+
+@pytest.mark.parametrize("stops", [[1], [2, 3], [4], [5, 5], [7, 2, 1], [9]])
+def test_a_resumed_run_ends_as_one_without_interruption(stops, uninterrupted, tmp_path):
+    """To the last bit: weights, moments, table. With dropout, drop path, crops, flips, RandAugment, mixup, cutmix."""
+    weights, folder = uninterrupted
+    for step in stops:
+        with pytest.raises(KeyboardInterrupt):
+            fit(interrupt(small_vit(**RESTLESS_MODEL), step), bright_or_dark(), RECIPE, folder=tmp_path)
+        torch.rand(3)  # what else happens in the process does not matter
+    model = small_vit(**RESTLESS_MODEL)
+    if (tmp_path / CHECKPOINT).exists():
+        nn.init.ones_(model.head.bias)  # nor do the weights that the model brings
+    history = fit(model, bright_or_dark(), RECIPE, folder=tmp_path)
+    assert not differing(weights_of(model), weights)
+    assert not differing(read(tmp_path / CHECKPOINT)[0], read(folder / CHECKPOINT)[0])
+    assert any(".exp_avg_sq" in name for name in read(folder / CHECKPOINT)[0])
+    assert [epoch.number for epoch in history] == [1, 2, 3]
+    assert table(tmp_path) == table(folder)
+
+
+def test_a_finished_run_is_only_read(uninterrupted):
+    weights, folder = uninterrupted
+    before, model = (folder / CHECKPOINT).read_bytes(), small_vit(**RESTLESS_MODEL)
+    history = fit(model, bright_or_dark(), RECIPE, folder=folder)
+    assert not differing(weights_of(model), weights)
+    assert len(history) == 3
+    assert (folder / CHECKPOINT).read_bytes() == before
+
+
+def test_the_table_has_a_line_for_each_epoch(tmp_path):
+    history = fit(small_vit(), bright_or_dark(), short(epochs=2), validation=bright_or_dark(6), folder=tmp_path)
+    with open(tmp_path / METRICS, newline="", encoding="utf-8") as file:
+        head, *lines = csv.reader(file)
+    assert tuple(head) == Epoch._fields
+    assert [[float(value) for value in line] for line in lines] == [list(epoch) for epoch in history]
+
+
+def test_what_was_read_does_not_hold_on_to_the_file(uninterrupted):
+    """Tensors that lie in the file would stand in the way of the next checkpoint: Windows could not write it."""
+    path = uninterrupted[1] / CHECKPOINT
+    tensors, _ = read(path)
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        pytest.skip("this system does not list what is mapped")
+    assert tensors
+    assert str(path) not in maps.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "count", "options", "told"),
+    [
+        (short(seed=1, **RESTLESS), 24, RESTLESS_MODEL, "another run: seed 0 there, 1 here. Go on"),
+        (short(**{**RESTLESS, "mixup": 0.3}), 24, RESTLESS_MODEL, "another run: mixup 0.4 there, 0.3 here. Go on"),
+        (RECIPE, 23, RESTLESS_MODEL, "another run: images 24 there, 23 here. Go on"),
+        (RECIPE, 24, {**RESTLESS_MODEL, "dropout": 0.2}, "another run: dropout 0.1 there, 0.2 here. Go on"),
+        (RECIPE, 24, {**RESTLESS_MODEL, "num_heads": 4}, "another run: num_heads 2 there, 4 here. Go on"),
+        (RECIPE, 24, {**RESTLESS_MODEL, "depth": 1}, r"another run: depth 2 there, 1 here, .* and \d+ more. Go on"),
+    ],
+    ids=["seed", "mixup", "images", "dropout", "heads", "depth"],
+)
+def test_the_folder_of_another_run_is_left_alone(recipe, count, options, told, uninterrupted):
+    folder, model = uninterrupted[1], small_vit(**options)
+    files, before = {path.name: path.read_bytes() for path in folder.iterdir()}, weights_of(model)
+    with pytest.raises(ValueError, match=told) as error:
+        fit(model, bright_or_dark(count), recipe, folder=folder)
+    assert str(error.value).count(" there, ") <= 6, "a message, not a listing"
+    assert not differing(weights_of(model), before)
+    assert model.card is None
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
+
+
+def test_a_model_without_a_configuration_is_known_by_its_weights(tmp_path):
+    def cnn(*more: nn.Module) -> nn.Module:
+        return nn.Sequential(nn.Conv2d(3, 4, 8), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4, 2), *more)
+
+    model = cnn()
+    nn.init.zeros_(model[3].weight)
+    fit(model, bright_or_dark(), short(epochs=1), folder=tmp_path)
+    fit(cnn(), bright_or_dark(), short(epochs=1), folder=tmp_path)
+    with pytest.raises(ValueError, match=r"4.weight None there, '\(2, 2\)' here"):
+        fit(cnn(nn.Linear(2, 2)), bright_or_dark(), short(epochs=1), folder=tmp_path)
+    frozen = cnn()
+    frozen[0].requires_grad_(False)
+    with pytest.raises(ValueError, match=r"0.weight '\(4, 3, 8, 8\)' there, '\(4, 3, 8, 8\) not trained' here"):
+        fit(frozen, bright_or_dark(), short(epochs=1), folder=tmp_path)
+
+
+def test_another_number_of_threads_raises_an_alarm(uninterrupted):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    try:
+        with pytest.warns(TrainingAlarm, match=rf"with {threads} threads.*torch.set_num_threads\({threads}\)"):
+            fit(small_vit(**RESTLESS_MODEL), bright_or_dark(), RECIPE, folder=uninterrupted[1])
+    finally:
+        torch.set_num_threads(threads)
+
+
+def fill_the_disk(folder: Path, limit: int) -> None:
+    """Train, and from the second epoch on no file can grow beyond `limit` bytes. Prints what that raises."""
+    import resource
+
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+
+    def fill(progress):
+        if progress.finished and progress.epoch == 2:
+            (folder / "first").write_bytes((folder / CHECKPOINT).read_bytes())
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, unlimited))
+
+    try:
+        fit(small_vit(**RESTLESS_MODEL), bright_or_dark(), RECIPE, folder=folder, watch=[fill])
+    except OSError as error:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (unlimited, unlimited))
+        print(error.errno, error)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows knows no limit on the size of a file")
+@pytest.mark.parametrize(("limit", "name"), [(600, CHECKPOINT), (100, METRICS)])
+def test_a_full_disk_leaves_the_checkpoint_before_it(limit, name, uninterrupted, tmp_path):
+    """A real write that really fails, half way through the file."""
+    process = start(fill_the_disk, tmp_path, limit, output=tmp_path / "output")
+    process.join(300)
+    told = (tmp_path / "output").read_text(encoding="utf-8")
+    assert told.startswith(f"{errno.EFBIG} "), told
+    assert str(tmp_path / name) in told, "it says which file"
+    assert (tmp_path / CHECKPOINT).read_bytes() == (tmp_path / "first").read_bytes()
+    assert not list(tmp_path.glob("*.part"))
+    model = small_vit(**RESTLESS_MODEL)
+    fit(model, bright_or_dark(), RECIPE, folder=tmp_path)
+    assert not differing(weights_of(model), uninterrupted[0])

@@ -1,0 +1,179 @@
+"""The command, interrupted in every way that there is."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+from vit_tutorial import train
+from vit_tutorial.training import TrainingAlarm, fit
+from vit_tutorial.weights import load_model, read
+
+from .toys import bright_or_dark, differing, short, small_vit, start
+
+SMALL = "--scenes 60 --image-size 16 --patch-size 8 --embed-dim 8 --depth 2 --num-heads 2 --mlp-dim 16 --device cpu"
+RESTLESS = "--dropout 0.1 --attention-dropout 0.1 --drop-path 0.2 --crop 2 --flip --randaugment --mixup 0.4 --cutmix 1"
+COMMAND = [*SMALL.split(), *RESTLESS.split(), "--batch-size", "16"]
+TRAINED = "model.safetensors"
+
+killable = pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has neither fork nor SIGKILL")
+
+
+def run(out: Path, *options: str) -> tuple[int, str]:
+    """The exit status of the command in a process of its own, and what it printed."""
+    process = start(train.main, [*COMMAND, "--out", str(out), *options], output=out.with_suffix(".txt"))
+    process.join(300)
+    return process.exitcode, out.with_suffix(".txt").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory) -> tuple[Path, float]:
+    """The folder of a run of three epochs, and how long it took."""
+    out = tmp_path_factory.mktemp("uninterrupted") / "run"
+    assert run(out.with_name("warm"), "--epochs", "1")[0] == 0  # PyTorch is imported once
+    began = time.perf_counter()
+    status, printed = run(out, "--epochs", "3")
+    assert status == 0, printed
+    return out, time.perf_counter() - began
+
+
+def assert_same_run(out: Path, whole: Path) -> None:
+    for name in (TRAINED, "checkpoint.safetensors", "positions/epoch-0001.safetensors"):
+        assert not differing(read(out / name)[0], read(whole / name)[0]), name
+    assert not list(out.rglob("*.part"))
+    assert len((out / "metrics.csv").read_text(encoding="utf-8").splitlines()) == 4
+
+
+def test_help_without_a_warning():
+    """As a reader starts it."""
+    command = [sys.executable, "-W", "error", "-m", "vit_tutorial.train", "--help"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert told.stderr == ""
+    assert told.stdout.startswith("usage: python -m vit_tutorial.train")
+    for option in ("--validate N", "--no-flip", "--learning-rate", "--position {learned,none,sincos,factorized}"):
+        assert option in told.stdout
+
+
+@killable
+def test_what_a_run_leaves_behind(uninterrupted):
+    out, _ = uninterrupted
+    files = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+    snapshots = {f"positions/epoch-{epoch:04}.safetensors" for epoch in (1, 2, 3)}
+    assert files == {"checkpoint.safetensors", "metrics.csv", TRAINED, *snapshots}
+    model = load_model(out / TRAINED)
+    about = model.card.about
+    assert about["command"].startswith(f"python -m vit_tutorial.train {SMALL}")
+    assert (about["training images"], about["test images"], about["recipe"]["epochs"]) == (60, 12, 3)
+    assert about["test accuracy"] * 12 == pytest.approx(round(about["test accuracy"] * 12))
+    assert about["hardware"].endswith("cpu, 1 threads")
+    last = read(out / "positions/epoch-0003.safetensors")[0]["position"]
+    assert (last == model.embeddings.position()).all()
+    printed = out.with_suffix(".txt").read_text(encoding="utf-8")
+    assert "60 images of 16×16 in 8 classes, on cpu" in printed
+    assert printed.count("\nepoch ") == 3
+    assert "of 12 images right (95 % interval" in printed
+
+
+@killable
+def test_validation_leaves_the_test_set_alone(tmp_path):
+    status, printed = run(tmp_path / "run", "--epochs", "1", "--validate", "20")
+    assert status == 0, printed
+    assert "40 images" in printed
+    assert "of 20 images right" in printed
+    assert "The test set was not looked at." in printed
+    assert not (tmp_path / "run" / TRAINED).exists()
+
+
+@killable
+def test_killed_at_random_moments_until_it_ends(uninterrupted, tmp_path):
+    whole, seconds = uninterrupted
+    chance, kills, status = random.Random(0), 0, None
+    while status != 0:
+        process = start(
+            train.main, [*COMMAND, "--out", str(tmp_path / "run"), "--epochs", "3"], output=tmp_path / "txt"
+        )
+        process.join(
+            chance.uniform(0.1, 0.5 + 0.1 * kills) * seconds
+        )  # longer each time, so that it ends on any machine
+        process.kill()
+        process.join()
+        status = process.exitcode
+        assert status in (0, -signal.SIGKILL), (tmp_path / "txt").read_text(encoding="utf-8")
+        kills += status != 0
+    assert kills >= 2
+    assert_same_run(tmp_path / "run", whole)
+
+
+def die_at(operation: int, arguments: list[str]) -> int:
+    """The command, killed just before its so-manieth step of putting a file in its place."""
+    count, steps = [], {name: getattr(os, name) for name in ("fsync", "replace")}
+
+    def deadly(name):
+        def step(*arguments):
+            count.append(name)
+            if len(count) == operation:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return steps[name](*arguments)
+
+        return step
+
+    for name in steps:
+        setattr(os, name, deadly(name))
+    return train.main(arguments)
+
+
+@killable
+def test_killed_at_the_worst_moments_until_it_ends(uninterrupted, tmp_path):
+    """Between a file's last byte and its name, for one file after the other."""
+    # An epoch takes six steps: two each for the positions, the table, the checkpoint. At the end, two for the model.
+    for operation in (4, 6, 7, 10, 6, 8, 2, 99):
+        arguments = [*COMMAND, "--out", str(tmp_path / "run"), "--epochs", "3"]
+        process = start(die_at, operation, arguments, output=tmp_path / "txt")
+        process.join(300)
+        expected = 0 if operation == 99 else -signal.SIGKILL
+        assert process.exitcode == expected, (tmp_path / "txt").read_text(encoding="utf-8")
+    assert_same_run(tmp_path / "run", uninterrupted[0])
+
+
+@killable
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM], ids=lambda kind: kind.name)
+def test_a_polite_stop_says_how_to_go_on(kind, tmp_path):
+    out = tmp_path / "run"
+    process = start(train.main, [*COMMAND, "--out", str(out), "--epochs", "5000"], output=tmp_path / "txt")
+    while process.is_alive() and not (out / "checkpoint.safetensors").exists():
+        time.sleep(0.02)
+    os.kill(process.pid, kind)
+    process.join(300)
+    printed = (tmp_path / "txt").read_text(encoding="utf-8")
+    assert process.exitcode == 130, printed
+    assert printed.endswith("\nstopped. The same command goes on after the last whole epoch.\n")
+    assert "Traceback" not in printed
+    assert not list(out.rglob("*.part"))
+    read(out / "checkpoint.safetensors")
+
+
+def tell_twice() -> None:
+    """The same cell, run twice. Prints what is told of each alarm: its file, and its line."""
+
+    def show(message, category, filename, lineno, file=None, line=None):
+        print(category.__name__, Path(filename).name, lineno - tell_twice.__code__.co_firstlineno)
+
+    warnings.showwarning = show
+    for _ in range(2):
+        model = small_vit()
+        model.head.bias.data[0] = 9
+        fit(model, bright_or_dark(), short(epochs=1))
+
+
+@killable
+def test_an_alarm_points_at_the_reader_and_comes_again_with_the_cell(tmp_path):
+    process = start(tell_twice, output=tmp_path / "txt")
+    process.join(300)
+    told = (tmp_path / "txt").read_text(encoding="utf-8").splitlines()
+    assert told == [f"{TrainingAlarm.__name__} {Path(__file__).name} 10"] * 2

@@ -1,0 +1,76 @@
+"""How good a model is: counted."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from vit_tutorial.card import Card
+from vit_tutorial.training import Score, evaluate
+
+from .toys import CLASSES, Copycat, answered, bright_or_dark, small_vit
+
+ANT, BEE, COW = 0, 1, 2
+LABELS = [ANT, ANT, ANT, ANT, BEE, BEE, BEE, COW, COW, COW]
+ANSWERS = [ANT, ANT, ANT, BEE, BEE, COW, COW, COW, COW, ANT]
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 10, 500])
+def test_counted_by_hand(batch_size):
+    """Ten images in batches of four: the mean of the three batches' accuracies would be another number."""
+    images = answered(ANSWERS, LABELS)
+    score = evaluate(Copycat(images.classes), images, batch_size)
+    assert score.confusion.tolist() == [[3, 1, 0], [0, 1, 2], [1, 0, 2]]
+    assert score.accuracy == 0.6
+    assert score.per_class == pytest.approx([3 / 4, 1 / 3, 2 / 3])
+    right, wrong = math.log(math.e + 2) - 1, math.log(math.e + 2)
+    assert score.loss == pytest.approx((6 * right + 4 * wrong) / 10)
+
+
+def test_a_whole_vit_as_without_batches():
+    images, model = bright_or_dark(23), small_vit()
+    nn.init.normal_(model.head.weight)
+    model.card = Card(images.classes, *images.mean_std())
+    logits = model.eval()(model.card.normalise(images.pixels.float() / 255))
+    score = evaluate(model, images, batch_size=5)
+    assert score.accuracy == (logits.argmax(1) == images.labels).sum().item() / 23
+    assert score.loss == pytest.approx(F.cross_entropy(logits, images.labels).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("right", "count", "low", "high"),
+    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+)
+def test_the_interval_is_wilsons(right, count, low, high):
+    """As published: Newcombe 1998, Statistics in Medicine 17, 857–872, Table I, method 3."""
+    score = Score(torch.tensor([[right, count - right], [0, 0]]), 0.0)
+    assert score.interval() == pytest.approx((low, high), abs=5e-5)
+
+
+def test_the_interval_holds_every_accuracy_that_would_not_be_rejected():
+    """What it means: at its ends, the count seen lies 1.96 standard deviations from the count expected."""
+    for end in Score(torch.tensor([[3000, 400], [100, 500]]), 0.0).interval():
+        assert abs(3500 / 4000 - end) == pytest.approx(1.96 * math.sqrt(end * (1 - end) / 4000))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_there_is_no_dropout_and_the_mode_stays(training):
+    images, model = bright_or_dark(), small_vit(dropout=0.5, attention_dropout=0.5, drop_path=0.5)
+    nn.init.normal_(model.head.weight)
+    model.card = Card(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
+    model.train(training)
+    before = torch.get_rng_state()
+    assert evaluate(model, images).loss == evaluate(model, images).loss
+    assert torch.equal(torch.get_rng_state(), before)
+    assert {module.training for module in model.modules()} == {training}
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_a_model_that_does_not_fit_the_images_is_an_error():
+    images = answered(ANSWERS, LABELS)
+    with pytest.raises(ValueError, match="4 logits, but the images have 3 classes"):
+        evaluate(Copycat(("ant", "bee", "cow", "dog")), images)
+    with pytest.raises(ValueError, match="no card"):
+        evaluate(small_vit(num_classes=3), images)

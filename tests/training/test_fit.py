@@ -1,0 +1,222 @@
+"""The loop: it learns, it is the loop that one would write by hand, and it says when something is wrong."""
+
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from vit_tutorial import ImageSet
+from vit_tutorial.training import Recipe, TrainingAlarm, evaluate, fit, warmup_cosine
+from vit_tutorial.weights import read
+
+from .toys import RESTLESS, RESTLESS_MODEL, bright_or_dark, differing, float64, short, small_vit, weights_of
+
+
+@pytest.fixture
+def in_float64():
+    with float64():
+        yield
+
+
+def trained(recipe: Recipe, images: ImageSet | None = None, watch=(), **options) -> dict[str, torch.Tensor]:
+    model = small_vit(**options)
+    fit(model, images or bright_or_dark(), recipe, watch=watch)
+    return weights_of(model)
+
+
+def test_it_learns_to_tell_bright_from_dark_and_raises_no_alarm():
+    model = small_vit()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        history = fit(model, bright_or_dark(96), short(epochs=4))
+    assert evaluate(model, bright_or_dark(101, seed=1)).accuracy == 1
+    assert [epoch.number for epoch in history] == [1, 2, 3, 4]
+    assert history[-1].loss < history[0].loss / 4
+    assert not model.training, "ready to predict"
+    assert model.card.classes == ("dark", "bright")
+    assert (model.card.mean, model.card.std) == bright_or_dark(96).mean_std()
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_it_is_the_loop_that_one_writes_by_hand():
+    """Shuffle, forward, smoothed cross-entropy, backward, clip, AdamW's equations; the last weights are the result."""
+    images, recipe = bright_or_dark(20), short(label_smoothing=0.1, clip_norm=1.5, weight_decay=0.3)
+    by_hand = small_vit()
+    fitted = small_vit()
+    history = fit(fitted, images, recipe)
+
+    pixels = images.pixels / 255
+    pixels = (pixels - pixels.mean((0, 2, 3), keepdim=True)) / pixels.std((0, 2, 3), keepdim=True, correction=0)
+    first = {p: torch.zeros_like(p) for p in by_hand.parameters()}
+    second = {p: torch.zeros_like(p) for p in by_hand.parameters()}
+    matrices = {m.weight for m in by_hand.modules() if isinstance(m, (nn.Linear, nn.Conv2d))}
+    step, norms = 0, []
+    for epoch in range(recipe.epochs):
+        losses = 0.0
+        order = torch.randperm(20, generator=torch.Generator().manual_seed(recipe.epoch_seed(epoch)))
+        for batch in (order[:7], order[7:14], order[14:]):
+            rate = recipe.learning_rate * warmup_cosine(step, 3, 9)
+            logs = by_hand(pixels[batch]).log_softmax(1)
+            targets = 0.9 * F.one_hot(images.labels[batch], 2) + 0.1 / 2
+            loss = -(targets * logs).sum(1).mean()
+            losses += loss.item() * len(batch)
+            gradients = torch.autograd.grad(loss, list(first))
+            norms.append(torch.cat([g.flatten() for g in gradients]).norm())
+            step += 1
+            for p, g in zip(first, gradients, strict=True):
+                g = g * min(1, recipe.clip_norm / (norms[-1] + 1e-6))
+                first[p].lerp_(g, 0.1)
+                second[p].lerp_(g.square(), 0.001)
+                moved = (first[p] / (1 - 0.9**step)) / ((second[p] / (1 - 0.999**step)).sqrt() + 1e-8)
+                p.data -= rate * (moved + 0.3 * p.data * (p in matrices))
+        assert history[epoch].loss == pytest.approx(losses / 20)
+        assert history[epoch].learning_rate == pytest.approx(rate)
+    assert min(norms) < recipe.clip_norm < max(norms), "clipping is seen both to bite and to leave alone"
+    for name, parameter in by_hand.named_parameters():
+        torch.testing.assert_close(fitted.get_parameter(name), parameter, atol=1e-11, rtol=0, msg=name)
+
+
+def test_the_same_recipe_gives_the_same_weights_and_another_seed_others():
+    recipe = short(epochs=2, **RESTLESS)
+    first = trained(recipe, **RESTLESS_MODEL)
+    model = small_vit(**RESTLESS_MODEL)
+    torch.rand(5)  # what was drawn before does not matter
+    fit(model, bright_or_dark(), recipe)
+    assert not differing(weights_of(model), first)
+    assert differing(trained(short(epochs=2, seed=1, **RESTLESS), **RESTLESS_MODEL), first)
+
+
+def test_validation_and_watching_change_no_weight():
+    recipe = short(epochs=2, **RESTLESS)
+    plain = trained(recipe, **RESTLESS_MODEL)
+    model, seen = small_vit(**RESTLESS_MODEL), []
+    history = fit(model, bright_or_dark(), recipe, validation=bright_or_dark(10, seed=1), watch=[seen.append])
+    assert not differing(weights_of(model), plain)
+    assert history == [progress.finished for progress in seen if progress.finished]
+    score = evaluate(model, bright_or_dark(10, seed=1))
+    assert (history[-1].validation_accuracy, history[-1].validation_loss) == (score.accuracy, score.loss)
+
+
+@pytest.mark.parametrize("change", [{"crop": 2}, {"flip": True}, {"randaugment": True}, {"mixup": 0.4}, {"cutmix": 1.0},
+    {"label_smoothing": 0.2}, {"schedule": "constant"}, {"precision": "bf16"}, {"clip_norm": 0.01},
+    {"weight_decay": 0.5}, {"warmup_epochs": 0.5}], ids=lambda change: next(iter(change)))  # fmt: skip
+def test_every_switch_of_the_recipe_is_connected(change):
+    plain, changed = trained(short(epochs=2)), trained(short(epochs=2, **change))
+    assert differing(changed, plain)
+    assert all(tensor.isfinite().all() for tensor in changed.values())
+
+
+def test_bf16_is_what_the_layers_compute_in_and_the_weights_stay_fp32():
+    model, seen = small_vit(), []
+    model.head.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
+    fit(model, bright_or_dark(), short(epochs=1, precision="bf16"))
+    assert set(seen) == {torch.bfloat16}
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
+def test_a_compiled_model_learns_the_same(monkeypatch):
+    compiled = []
+    monkeypatch.setattr(torch, "compile", lambda model: compiled.append(model) or Traced(model))
+    plain = trained(short(epochs=1))
+    assert not compiled
+    assert not differing(trained(short(epochs=1, compile=True)), plain)
+    assert len(compiled) == 1
+
+
+class Traced(nn.Module):
+    """In place of `torch.compile`, whose compiler takes longer than all tests here: another module around the model."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self._orig_mod = model
+
+    def forward(self, images):
+        return self._orig_mod(images)
+
+
+def test_frozen_weights_stay_and_the_others_move():
+    model = small_vit().requires_grad_(False)
+    model.head.requires_grad_(True)
+    before = weights_of(model)
+    fit(model, bright_or_dark(), short(epochs=1))
+    assert differing(weights_of(model), before) == ["head.weight", "head.bias"]
+
+
+def alarms(model: nn.Module, images: ImageSet, recipe: Recipe) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(model, images, recipe)
+    assert {warning.category for warning in caught} <= {TrainingAlarm}
+    return [str(warning.message) for warning in caught]
+
+
+def test_alarm_a_first_loss_far_from_ln_K():
+    model = small_vit()
+    nn.init.normal_(model.head.weight, std=3)
+    (told,) = alarms(model, bright_or_dark(), short())
+    assert told.startswith("the first loss is")
+    assert "ln 2 = 0.69" in told
+    assert "Look at the head" in told
+
+
+def test_alarm_nothing_learned_after_warm_up():
+    """The labels are by lot: there is nothing to learn."""
+    images, model = bright_or_dark(200), small_vit()
+    by_lot = ImageSet(images.pixels, images.labels[torch.randperm(200)], images.classes)
+    nn.init.normal_(model.head.weight, std=0.01)  # so that its answers are not all alike
+    (told,) = alarms(model, by_lot, short(epochs=2, learning_rate=1e-5))
+    assert told.startswith("after warm-up the loss is still 0.69")
+    assert "Look at the learning rate" in told
+
+
+def test_alarm_one_answer_to_everything():
+    """It is wrong about the few dark images only, so its loss is low."""
+    images = bright_or_dark(100).subset([*range(0, 6, 2), *range(1, 100, 2)])
+    noise = ImageSet(images.pixels % 50, images.labels, images.classes)
+    (told,) = alarms(small_vit(), noise, short(epochs=2))
+    assert told.startswith("after warm-up 'bright' is the answer to")
+    assert "balance of the classes" in told
+
+
+def test_a_loss_that_is_not_finite_stops_and_leaves_the_epoch_before(tmp_path):
+    model, images, recipe = small_vit(), bright_or_dark(), short()
+    steps = []
+
+    def spoil(module, inputs, output):
+        steps.append(1)
+        return output * torch.nan if len(steps) == 5 else output  # three steps in an epoch
+
+    model.head.register_forward_hook(spoil)
+    with pytest.raises(FloatingPointError, match=r"the loss is nan in epoch 2.*Lower the learning rate"):
+        fit(model, images, recipe, folder=tmp_path)
+    tensors, about = read(tmp_path / "checkpoint.safetensors")
+    assert [row[0] for row in about["history"]] == [1]
+    assert all(tensor.isfinite().all() for tensor in tensors.values())
+    again = small_vit()
+    fit(again, images, recipe, folder=tmp_path)
+    assert not differing(weights_of(again), trained(recipe))
+
+
+def test_a_head_of_another_size_is_an_error_at_once():
+    with pytest.raises(ValueError, match="5 logits, but the images have 2 classes"):
+        fit(small_vit(num_classes=5), bright_or_dark(), short())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"epochs": 0}, "epochs must be a whole number of at least 1, got 0"),
+        ({"batch_size": 0}, "batch_size must be"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0, got 0.0"),
+        ({"clip_norm": -1.0}, "clip_norm must be above 0"),
+        ({"label_smoothing": 1.0}, "label_smoothing is a probability"),
+        ({"mixup": -0.1}, "mixup cannot be negative, got -0.1"),
+        ({"schedule": "cosin"}, "did you mean 'cosine'"),
+        ({"precision": "fp16"}, "unknown precision 'fp16'"),
+    ],
+)
+def test_a_recipe_that_cannot_be(wrong, told):
+    with pytest.raises(ValueError, match=told):
+        Recipe(**wrong)

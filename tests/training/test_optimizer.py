@@ -1,0 +1,76 @@
+"""How large a step is, and which weights decay."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
+
+from vit_tutorial.config import POSITIONS
+from vit_tutorial.training import parameter_groups, warmup_cosine
+from vit_tutorial.training.optimizer import warmup_constant
+
+from .toys import small_vit
+
+
+@pytest.mark.parametrize(("warmup", "total"), [(5, 20), (2, 3), (30, 100)])
+def test_warmup_and_cosine_as_pytorch_schedules_them(warmup, total):
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    line = LinearLR(optimizer, start_factor=1 / warmup, end_factor=1, total_iters=warmup - 1)
+    cosine = CosineAnnealingLR(optimizer, T_max=total - warmup)
+    schedule = SequentialLR(optimizer, [line, cosine], milestones=[warmup])
+    for step in range(total):
+        assert warmup_cosine(step, warmup, total) == pytest.approx(optimizer.param_groups[0]["lr"], abs=1e-9)
+        optimizer.step()
+        schedule.step()
+
+
+def test_warmup_and_cosine_by_hand():
+    assert [warmup_cosine(step, 4, 8) for step in range(4)] == [0.25, 0.5, 0.75, 1]
+    assert [warmup_cosine(step, 4, 8) for step in range(4, 9)] == pytest.approx(
+        [1, 0.5 + math.sqrt(0.125), 0.5, 0.5 - math.sqrt(0.125), 0]
+    )
+    assert warmup_cosine(0, 0, 10) == 1, "no warm-up: the first step is the largest"
+
+
+def test_the_constant_schedule_warms_up_and_stays():
+    assert [warmup_constant(step, 4, 8) for step in range(8)] == [0.25, 0.5, 0.75, 1, 1, 1, 1, 1]
+    assert warmup_constant(0, 0, 8) == 1
+
+
+def named_groups(model: nn.Module, weight_decay: float = 0.05) -> tuple[set[str], set[str]]:
+    """The names of the weights that decay and of those that do not; each name once over both."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    decaying, staying = parameter_groups(model, weight_decay)
+    assert (decaying["weight_decay"], staying["weight_decay"]) == (weight_decay, 0)
+    found = [names[parameter] for group in (decaying, staying) for parameter in group["params"]]
+    assert len(found) == len(set(found))
+    return {names[p] for p in decaying["params"]}, {names[p] for p in staying["params"]}
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_of_a_vit_only_the_matrices_decay(position):
+    decaying, staying = named_groups(small_vit(position=position, depth=1))
+    layers = ["embeddings.patches.projection", "encoder.0.attention.qkv", "encoder.0.attention.projection"]
+    layers += ["encoder.0.mlp.expand", "encoder.0.mlp.contract", "head"]
+    assert decaying == {f"{layer}.weight" for layer in layers}
+    positions = {
+        "learned": {"table"},
+        "factorized": {"class_token", "rows", "columns"},
+    }.get(position, set())
+    norms = {f"{norm}.{kind}" for norm in ("encoder.0.norm1", "encoder.0.norm2", "norm") for kind in ("weight", "bias")}
+    biases = {f"{layer}.bias" for layer in layers}
+    tokens = {"embeddings.class_token", *(f"embeddings.position.{name}" for name in positions)}
+    assert staying == norms | biases | tokens
+
+
+def test_of_a_cnn_the_kernels_decay_too():
+    cnn = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4, 2))
+    assert named_groups(cnn) == ({"0.weight", "4.weight"}, {"0.bias", "1.weight", "1.bias", "4.bias"})
+
+
+def test_frozen_weights_are_left_out():
+    model = small_vit().requires_grad_(False)
+    model.head.requires_grad_(True)
+    assert named_groups(model) == ({"head.weight"}, {"head.bias"})

@@ -1,0 +1,70 @@
+"""What a run tells while it runs."""
+
+import os
+import sys
+import time
+
+import pytest
+
+from vit_tutorial.training import Epoch, Progress, fit, print_progress
+from vit_tutorial.training import progress as progress_module
+from vit_tutorial.training.progress import clock
+
+from .toys import bright_or_dark, short, small_vit
+
+UNDER_WAY = Progress(7, 30, 3, 10, 0.5, 1234.4, 65.2)
+FINISHED = Progress(9, 30, 3, 10, 0.4, 1234.4, 61.0, Epoch(3, 1e-3, 0.4, 2.0, 0.3, 0.875))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.0, "0:00"), (65.0, "1:05"), (59.6, "1:00"), (3599.7, "1:00:00"), (3700.0, "1:01:40")]
+)
+def test_clock(seconds, shown):
+    assert clock(seconds) == shown
+
+
+def test_in_a_pipe_or_a_notebook_a_line_for_each_epoch(capsys):
+    print_progress(UNDER_WAY)
+    assert capsys.readouterr() == ("", "")
+    print_progress(FINISHED)
+    print_progress(FINISHED._replace(finished=Epoch(3, 1e-3, 0.4, 2.0)))
+    assert capsys.readouterr() == (
+        "epoch 3/10  loss 0.400  validation 87.5%  1,234 images/s  1:01 left\n"
+        "epoch 3/10  loss 0.400  1,234 images/s  1:01 left\n",
+        "",
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="a terminal to write into, which Windows has not")
+def test_in_a_terminal_a_line_that_moves(monkeypatch):
+    keyboard, screen = os.openpty()
+    with open(screen, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        print_progress(FINISHED._replace(finished=None))
+        print_progress(UNDER_WAY)
+        print_progress(FINISHED)
+        shown = os.read(keyboard, 10_000).decode()
+    os.close(keyboard)
+    first, second, third = shown.replace("\r\n", "\n").split("\r")[1:]
+    assert second.rstrip(" ") == "epoch 3/10  loss 0.500  1,234 images/s  1:05 left"
+    assert third.endswith("\n")
+    assert {len(line.rstrip("\n")) for line in (first, second, third)} == {79}, "each covers the one before"
+
+
+def test_the_numbers_are_those_of_the_run(monkeypatch):
+    """Three epochs of 24 images in batches of 8, each step a second of a clock that we turn; told at every step."""
+    now, seen = [0.0], []
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(progress_module, "SECONDS_BETWEEN_REPORTS", 0.9)
+    model = small_vit()
+    model.head.register_forward_hook(lambda *_: now.__setitem__(0, now[0] + 1))
+    history = fit(model, bright_or_dark(), short(), watch=[seen.append])
+    under_way = [progress for progress in seen if not progress.finished]
+    assert [(p.epoch, p.epochs, p.step, p.steps) for p in under_way] == [(1 + i // 3, 3, 1 + i, 9) for i in range(9)]
+    assert {p.images_per_second for p in seen} == {8}
+    assert [p.seconds_left for p in under_way] == pytest.approx([8, 7, 6, 5, 4, 3, 2, 1, 0])
+    assert [epoch.seconds for epoch in history] == [3, 3, 3]
+    for index, epoch in enumerate(history):
+        told = [p.loss for p in under_way[3 * index : 3 * index + 3]]
+        assert epoch.loss == pytest.approx(sum(told) / 3), "even batches: the mean of their means"
+    assert [p.finished for p in seen if p.finished] == history

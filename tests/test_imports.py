@@ -12,7 +12,7 @@ PACKAGE = Path(vit_tutorial.__file__).parent
 
 # In reading order, which is the order of the paper's equations.
 MODEL = ["validation", "config", "patchify", "embeddings", "attention", "encoder", "model"]
-ORDER = [*MODEL, "card", "data", "weights", "training", "train", "analysis", "plotting", "checks"]
+ORDER = [*MODEL, "card", "data", "weights", "training", "train", "pretrained", "analysis", "plotting", "checks"]
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 MODEL_FILES = [PACKAGE / f"{name}.py" for name in MODEL]

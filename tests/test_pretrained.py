@@ -1,0 +1,52 @@
+"""A trained model names what it sees, on the scale of pixels that it was trained on."""
+
+import pytest
+import torch
+
+from vit_tutorial import VisionTransformer, ViTConfig, load_photo
+from vit_tutorial.card import Card
+from vit_tutorial.pretrained import predict
+
+CLASSES = ("cat", "dog", "owl", "pig")
+
+
+@pytest.fixture
+def model():
+    config = ViTConfig(
+        image_size=(16, 24), patch_size=8, num_classes=4, embed_dim=16, depth=1, num_heads=2, mlp_dim=32, dropout=0.5
+    )
+    model = VisionTransformer(config)
+    torch.nn.init.normal_(model.head.weight)
+    model.card = Card(CLASSES, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.5))
+    return model
+
+
+def test_the_most_probable_classes_come_first(model):
+    photo = torch.rand(3, 16, 24)
+    scaled = torch.stack([(photo[0] - 0.5) / 0.2, (photo[1] - 0.4) / 0.25, (photo[2] - 0.3) / 0.5])
+    expected = model.eval()(scaled[None])[0].softmax(dim=0)
+    found = predict(model, photo, top=3)
+    assert [name for name, _ in found] == [CLASSES[i] for i in expected.argsort(descending=True)[:3]]
+    assert [p for _, p in found] == pytest.approx(expected.sort(descending=True).values[:3].tolist())
+
+
+def test_a_photo_by_name_is_fitted_to_the_models_size(model):
+    assert predict(model, "grace_hopper") == predict(model, load_photo("grace_hopper", (16, 24)))
+
+
+def test_all_classes_at_most_and_they_sum_to_1(model):
+    found = predict(model, torch.rand(3, 16, 24), top=10)
+    assert sorted(name for name, _ in found) == list(CLASSES)
+    assert sum(p for _, p in found) == pytest.approx(1)
+
+
+def test_the_model_is_left_in_its_mode_and_dropout_takes_no_part(model):
+    photo = torch.rand(3, 16, 24)
+    assert predict(model.train(), photo) == predict(model, photo)
+    assert model.training
+
+
+def test_a_model_that_does_not_know_its_classes_says_so(model):
+    model.card = None
+    with pytest.raises(ValueError, match="no card"):
+        predict(model, torch.rand(3, 16, 24))

@@ -10,8 +10,9 @@ import warnings
 from pathlib import Path
 
 import pytest
+import torch
 
-from vit_tutorial import train
+from vit_tutorial import VisionTransformer, train
 from vit_tutorial.training import TrainingAlarm, fit
 from vit_tutorial.weights import load_model, read
 
@@ -88,6 +89,15 @@ def test_validation_leaves_the_test_set_alone(tmp_path):
     assert "of 20 images right" in printed
     assert "The test set was not looked at." in printed
     assert not (tmp_path / "run" / TRAINED).exists()
+
+
+@killable
+def test_the_seed_decides_the_first_weights(tmp_path):
+    status, printed = run(tmp_path / "run", "--epochs", "1", "--seed", "5", "--learning-rate", "1e-12")
+    assert status == 0, printed
+    model = load_model(tmp_path / "run" / TRAINED)
+    torch.manual_seed(5)
+    torch.testing.assert_close(model.state_dict(), VisionTransformer(model.config).state_dict(), atol=1e-9, rtol=1e-6)
 
 
 @killable

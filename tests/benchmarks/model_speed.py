@@ -17,11 +17,9 @@ import argparse
 import importlib.util
 import json
 import os
-import random
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +32,7 @@ from torch.profiler import ProfilerActivity, profile
 from vit_tutorial import VisionTransformer, ViTConfig
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.side_by_side import measure, median_interval
 from published import BUILD, logits_of, randomize, twin
 
 OURS = "vit_tutorial"
@@ -129,27 +128,6 @@ def peak_memory(call: Callable[[], None]) -> int:
         now += event["args"]["Bytes"]
         peak = max(peak, now)
     return peak
-
-
-def measure(calls: dict[str, Callable[[], None]], rounds: int, seconds: float) -> dict[str, list[float]]:
-    """Seconds of each call in each round: at least `rounds` of them, and more until `seconds` have passed."""
-    order, times = random.Random(0), {name: [] for name in calls}
-    for call in calls.values():
-        call()
-    begin = time.perf_counter()
-    while len(times[OURS]) < rounds or time.perf_counter() - begin < seconds:
-        for name in order.sample(list(calls), len(calls)):
-            start = time.perf_counter()
-            calls[name]()
-            times[name].append(time.perf_counter() - start)
-    return times
-
-
-def median_interval(values: list[float], resamples: int = 2000) -> tuple[float, float, float]:
-    """The median and its 95 % bootstrap interval."""
-    generator = random.Random(0)
-    medians = sorted(statistics.median(generator.choices(values, k=len(values))) for _ in range(resamples))
-    return statistics.median(values), medians[int(0.025 * resamples)], medians[int(0.975 * resamples)]
 
 
 def report(title: str, times: dict[str, list[float]], memory: dict[str, int], flops: float) -> None:

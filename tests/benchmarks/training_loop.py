@@ -12,11 +12,11 @@ shortest times, which other work disturbs least. The model is that of `python -m
 from __future__ import annotations
 
 import argparse
-import random
 import statistics
-import time
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +27,9 @@ from vit_tutorial.train import PRESETS
 from vit_tutorial.training.loop import train_epoch
 from vit_tutorial.training.optimizer import parameter_groups
 from vit_tutorial.training.progress import Reporter
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.side_by_side import measure, median_interval
 
 LOOP, BARE = "loop", "bare step"
 
@@ -57,26 +60,6 @@ def make_calls(steps: int, batch_size: int) -> dict[str, Callable[[], None]]:
             optimizers[BARE].step()
 
     return {LOOP: loop, BARE: bare}
-
-
-def measure(calls: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each call in each round, after a first one that is not counted."""
-    order, times = random.Random(0), {name: [] for name in calls}
-    for call in calls.values():
-        call()
-    for _ in range(rounds):
-        for name in order.sample(list(calls), len(calls)):
-            start = time.perf_counter()
-            calls[name]()
-            times[name].append(time.perf_counter() - start)
-    return times
-
-
-def median_interval(values: list[float], resamples: int = 2000) -> tuple[float, float, float]:
-    """The median and its 95 % bootstrap interval."""
-    generator = random.Random(0)
-    medians = sorted(statistics.median(generator.choices(values, k=len(values))) for _ in range(resamples))
-    return statistics.median(values), medians[int(0.025 * resamples)], medians[int(0.975 * resamples)]
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -28,6 +28,9 @@ def scores_of(q, k):
     return q @ k.T / q.shape[1] ** 0.5
 
 
+TRIANGLE = {T: torch.ones(T, T).triu(1).bool() for T in (1, 4, 5)}
+
+
 def weights_of(q, k, scale=None):
     return (q @ k.T * (q.shape[1] ** -0.5 if scale is None else scale)).softmax(-1)
 
@@ -61,13 +64,21 @@ WRONG_HEAD = [
     (lambda q, k, v: ((w := weights_of(q, k, q.shape[1] ** 0.5)) @ v, w), "multiplied by √d"),
     (lambda q, k, v: ((w := weights_of(q, k, len(q) ** -0.5)) @ v, w), "divided by √T"),
     (lambda q, k, v: ((w := weights_of(q, k, 1.0) / q.shape[1] ** 0.5) @ v, w), "after the softmax"),
-    (lambda q, k, v: ((w := (q @ k.T / q.shape[1] ** 0.5).softmax(0)) @ v, w), "over the queries, not over the keys"),
+    (lambda q, k, v: ((w := (q @ k.T / q.shape[1] ** 0.5).softmax(0)) @ v, w), "your columns sum to 1, not your rows"),
     (lambda q, k, v: ((w := q @ k.T / q.shape[1] ** 0.5) @ v, w), "no softmax"),
     (lambda q, k, v: ((w := (q @ k.T / q.shape[1] ** 0.5).exp()) @ v, w), "only half of the softmax"),
     (lambda q, k, v: ((w := (q @ k.T / q.shape[1] ** 0.5).sigmoid()) @ v, w), "a sigmoid in place of the softmax"),
     (lambda q, k, v: ((w := scores_of(q, k).flatten().softmax(0).view(len(q), -1)) @ v, w), "All weights together"),
     (lambda q, k, v: (v @ (w := (q.T @ k / q.shape[1] ** 0.5).softmax(-1)), w), "Your weights are (d, d)"),
-    (lambda q, k, v: ((w := weights_of(q, k, 1 / 8)) @ v, w), "divided by 8"),
+    (lambda q, k, v: ((w := weights_of(q, k, 1 / 8)) @ v, w), "divided by 8 = √64"),
+    (lambda q, k, v: ((w := weights_of(q, k, 1 / 2)) @ v, w), "divided by 2 = √4"),
+    (
+        lambda q, k, v: ((w := (e := scores_of(q, k).exp()) / e.sum(1)) @ v, w),
+        "column j is divided by the sum of row j",
+    ),
+    (lambda q, k, v: ((w := F.one_hot((q @ k.T).argmax(1), len(k)).float()) @ v, w), "an argmax"),
+    (lambda q, k, v: ((w := scores_of(q, k).masked_fill(TRIANGLE[len(q)], -1e9).softmax(-1)) @ v, w), "as in GPT"),
+    (lambda q, k, v: ((w := (q * k / q.shape[1] ** 0.5).softmax(-1)) * v, w), "(T, T) = (5, 5) expected, got (5, 3)"),
     (lambda q, k, v: ((w := weights_of(q, k)) @ v * torch.rand(()), w), "something in your function is random"),
     (lambda q, k, v: ((w := weights_of(q, k)) @ v, w.squeeze()), "wrong at another"),
     (lambda q, k, v: ((w := weights_of(k, q)) @ v, w), "Queries and keys are swapped"),
@@ -118,6 +129,9 @@ WRONG_SPLIT = [
 WRONG_MERGE = [
     (lambda x: x.reshape(len(x), x.shape[2], -1), "`view` alone cuts across heads"),
     (lambda x: rearrange(x, "b h t d -> b t (d h)"), "dealt out in turn"),
+    (lambda x: x.permute(0, 3, 2, 1).reshape(len(x), x.shape[2], -1), "the axes are (B, d, T, h), not (B, T, h, d)"),
+    (lambda x: x.transpose(2, 3).reshape(len(x), x.shape[2], -1), "the axes are (B, h, d, T), not (B, T, h, d)"),
+    (lambda x: torch.cat(x.unbind(1)[::-1], dim=-1), "in the opposite order"),
     (lambda x: x.transpose(1, 2), "not merged"),
     (lambda x: x.sum(1), "added up"),
     (lambda x: x.mean(1), "averaged"),
@@ -479,6 +493,36 @@ class Unused(Separate):
         self.scale = nn.Parameter(torch.ones(()))
 
 
+class Narrow(nn.Module):
+    """One head's q, k and v for all heads; taken `once`, or once for each head."""
+
+    once = False
+
+    def __init__(self, embed_dim, num_heads):
+        super().__init__()
+        self.qkv = nn.Linear(embed_dim, 3 * embed_dim // num_heads)
+        self.count = 1 if self.once else num_heads
+        self.out = nn.Linear(self.count * embed_dim // num_heads, embed_dim)
+
+    def forward(self, x):
+        return self.out(attend(*self.qkv(x).chunk(3, -1))[0].repeat(1, 1, self.count))
+
+
+class Wide(Separate):
+    """Each head as wide as a token."""
+
+    def __init__(self, embed_dim, num_heads):
+        nn.Module.__init__(self)
+        self.num_heads = num_heads
+        self.b, self.c, self.d = (nn.Linear(embed_dim, num_heads * embed_dim) for _ in range(3))
+        self.out = self.a = nn.Linear(num_heads * embed_dim, embed_dim)
+
+
+def made(self, x):
+    if "a" in self._modules:
+        self.a = nn.Linear(x.shape[-1], x.shape[-1])
+
+
 def blocks_view(self, x):
     return x.view(len(x), self.num_heads, x.shape[1], -1)
 
@@ -517,6 +561,48 @@ WRONG_ATTENTION = {
     "no softmax": (changed(attend=lambda self, q, k, v: q @ k.mT / q.shape[-1] ** 0.5 @ v), "no softmax"),
     "softmax over queries": (changed(attend=over(-2)), "over the queries, not over the keys"),
     "softmax over heads": (changed(attend=over(1)), "over the heads, not over the keys"),
+    "scaled by √h": (
+        changed(attend=lambda self, q, k, v: (q @ k.mT / self.num_heads**0.5).softmax(-1) @ v),
+        "by √h, the root of how many heads",
+    ),
+    "scaled by √64": (changed(attend=scaled(lambda d: 1 / 8)), "divided by 8 = √64"),
+    "scaled by √4, the first size": (
+        changed(attend=scaled(lambda d: 1 / 2)),
+        "not at another size. The scores are divided by 2 = √4",
+    ),
+    "exp alone": (changed(attend=lambda self, q, k, v: (q @ k.mT / 2).exp() @ v), "only half of the softmax"),
+    "weights averaged": (
+        changed(attend=lambda self, q, k, v: attend(q, k, v)[1].mean(1, keepdim=True) @ v),
+        "The weights are averaged over the heads",
+    ),
+    "the output projection first": (
+        changed(
+            forward=lambda self, x: self.merge(
+                self.attend(*(self.split(p(self.a(x))) for p in (self.c, self.d, self.b)))
+            )
+        ),
+        "The output projection comes first",
+    ),
+    "no layer for v": (
+        changed(b=property(lambda self: lambda x: x)),
+        "The values come from no layer: they are the tokens",
+    ),
+    "a layer for the output only": (
+        changed(**dict.fromkeys("bcd", property(lambda self: lambda x: x))),
+        "The queries, the keys and the values come from no layer",
+    ),
+    "one q, k and v for all heads": (Narrow, "All heads share one q, one k and one v"),
+    "heads averaged": (
+        changed(Narrow, once=True),
+        "`out` takes in d = 4 numbers: are your heads added up or averaged?",
+    ),
+    "heads of width D": (Wide, "`out` takes in h·D = 100 numbers: are your heads D numbers wide each?"),
+    "a layer made at the first call": (
+        changed(
+            forward=lambda self, x: (self.__dict__.setdefault("once", made(self, x)), Separate.forward(self, x))[1]
+        ),
+        "made in `forward`",
+    ),
     "softmax over the batch": (changed(attend=over(0)), "over the batch, not over the keys"),
     "split by view": (changed(split=blocks_view), "split by `view` without a transpose"),
     "merged by view": (changed(merge=flat_view), "merged by `view` without a transpose"),
@@ -575,7 +661,7 @@ WRONG_ATTENTION = {
         changed(forward=lambda self, x: Separate.forward(self, x) * (torch.rand(()) > 0.1)),
         "does not give the same result each time",
     ),
-    "layers made in forward": (NewEachTime, "does not give the same result each time"),
+    "layers made in forward": (NewEachTime, "Layers or parameters are made in `forward`"),
     "layers in a dict": (InADict, "The layers in `layers` are in a plain Python dict"),
     "one layer for q and k": (sharing(d="c"), "The queries and the keys come from the same layer"),
     "one layer for q, k and v": (sharing(c="b", d="b"), "The queries, the keys and the values come from"),
@@ -642,11 +728,25 @@ class MySelfAttention(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("init", "forward"), [("", "raise NotImplementedError"), ("...", "..."), ("self.h = 1", "pass")]
+    ("init", "forward"), [("", "raise NotImplementedError"), ("...", "..."), ("raise NotImplementedError", "pass")]
 )
 def test_an_untouched_class_is_not_attempted(init, forward):
     answer = cell(STUB.format(init=init, forward=forward))["MySelfAttention"]
     assert_not_attempted(check.self_attention, answer)
+
+
+@pytest.mark.parametrize(
+    ("init", "forward", "empty"),
+    [
+        ("self.h = 1", "pass", "forward"),
+        ("self.qkv = nn.Linear(embed_dim, 3 * embed_dim)", "raise NotImplementedError", "forward"),
+        ("raise NotImplementedError", "return self.qkv(tokens)", "__init__"),
+        ("", "return self.qkv(tokens)", "__init__"),
+    ],
+)
+def test_half_a_class_is_told_which_half_is_empty(init, forward, empty):
+    answer = cell(STUB.format(init=init, forward=forward))["MySelfAttention"]
+    assert_wrong(check.self_attention, answer, f"`{empty}` is empty")
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,10 @@ WRONG_MLP = {
         sequential(lambda D, M: nn.Linear(D, 4 * D), gelu, lambda D, M: nn.Linear(4 * D, D)),
         "56 numbers, 4 times embed_dim; mlp_dim = 33",
     ),
+    "mlp_dim written into the code": (
+        sequential(lambda D, M: nn.Linear(D, 33), gelu, lambda D, M: nn.Linear(33, D)),
+        "not at another size. The hidden layer of the MLP has 33 numbers; mlp_dim = 20",
+    ),
     "no biases": (
         sequential(lambda D, M: nn.Linear(D, M, bias=False), gelu, lambda D, M: nn.Linear(M, D, bias=False)),
         "924 parameters with embed_dim 14 and mlp_dim 33, for 2 images of 5 tokens, and the paper's has 971. "
@@ -315,7 +319,12 @@ def with_bare_norms(self, z):
 
 
 RIGHT_BLOCK = {
-    "solution": cell(check.encoder_block.solution().source, SelfAttention=SelfAttention, Mlp=Mlp)["MyEncoderBlock"],
+    "solution": cell(
+        check.encoder_block.solution().source,
+        name="/tmp/ipykernel_4711/solution_of_the_block.py",
+        SelfAttention=SelfAttention,
+        Mlp=Mlp,
+    )["MyEncoderBlock"],
     "the package's": EncoderBlock,
     "torch's attention": Block,
     "torch's block": Torch,
@@ -472,6 +481,10 @@ WRONG_BLOCK = {
     "mlp_dim ignored": (
         block(change=replace(mlp=lambda D, h, M: Backwards(D, 4 * D))),
         "80 numbers, 4 times embed_dim; mlp_dim = 33",
+    ),
+    "mlp_dim written into the code": (
+        block(change=replace(mlp=lambda D, h, M: Backwards(D, 33))),
+        "not at another size. The hidden layer of the MLP has 33 numbers; mlp_dim = 17",
     ),
     "batch_first forgotten": (
         block(change=replace(attention=lambda D, h, M: nn.MultiheadAttention(D, h))),

@@ -74,6 +74,19 @@ class OwnEmbeddings(nn.Module):
         return x + self.positions(torch.arange(x.shape[1]))
 
 
+class ClassApart(OwnEmbeddings):
+    """The class token has a position parameter of its own."""
+
+    def __init__(self, c):
+        super().__init__(c)
+        self.positions = nn.Parameter(torch.randn(1, c.num_patches, c.embed_dim))
+        self.of_class = nn.Parameter(torch.randn(1, 1, c.embed_dim))
+
+    def forward(self, images):
+        first = (self.token + self.of_class).expand(len(images), -1, -1)
+        return torch.cat([first, self.patches(images) + self.positions], dim=1)
+
+
 class TorchBlock(nn.Module):
     def __init__(self, c, batch_first=True, activation=nn.GELU):
         super().__init__()
@@ -129,12 +142,16 @@ class TorchEncoder(nn.Module):
 
 
 RIGHT_MODEL = {
-    "solution": cell(check.vision_transformer.solution().source, Embeddings=Embeddings, Encoder=Encoder)[
-        "MyVisionTransformer"
-    ],
+    "solution": cell(
+        check.vision_transformer.solution().source,
+        name="/tmp/ipykernel_4711/solution_of_the_model.py",
+        Embeddings=Embeddings,
+        Encoder=Encoder,
+    )["MyVisionTransformer"],
     "the package's": VisionTransformer,
     "of the package's parts": Model,
     "own embeddings": model(replace(embeddings=OwnEmbeddings)),
+    "own embeddings, the class token's position apart": model(replace(embeddings=ClassApart)),
     "torch's attention": model(stack(TorchBlock)),
     "torch's encoder": model(replace(encoder=TorchEncoder)),
     "separate q, k, v": model(stack(separate)),
@@ -179,6 +196,31 @@ class UnaddedToPatches(OwnEmbeddings):
     def forward(self, images):
         positions = self.positions.weight * (torch.arange(self.positions.num_embeddings) == 0)[:, None]
         return Unadded.forward(self, images) + positions
+
+
+class UnaddedToToken(OwnEmbeddings):
+    def patches(self, images):
+        return super().patches(images) + self.positions.weight[-self.count(images) :]
+
+    def count(self, images):
+        return images.shape[2] * images.shape[3] // self.P**2
+
+    forward = Unadded.forward
+
+
+class OnePositionShort(UnaddedToToken):
+    def __init__(self, c):
+        super().__init__(c)
+        self.positions = nn.Embedding(c.num_patches, c.embed_dim)
+
+
+class MadeInForward(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.config = c
+
+    def forward(self, z):
+        return Encoder(self.config)(z)
 
 
 class TokenLast(OwnEmbeddings):
@@ -239,6 +281,33 @@ WRONG_MODEL = {
         model(pool=lambda self, z: z[:, 0] if self.config.pool == "cls" else z.mean(1)),
         "mean of all tokens, the class token among them",
     ),
+    "largest number": (
+        model(pool=lambda self, z: z[:, 0] if self.config.pool == "cls" else z[:, 1:].max(1).values),
+        "The head reads the largest of the patches' numbers",
+    ),
+    "relu before the head": (
+        model(forward=lambda self, x: self.head(self.pool(self.norm(self.encode(self.embed(x)))).relu())),
+        "There is a ReLU between the final norm and the head",
+    ),
+    "norm before the blocks": (
+        model(forward=lambda self, x: self.head(self.pool(self.encode(self.norm(self.embed(x)))))),
+        "The final norm comes before the blocks",
+    ),
+    "norm before each block": (
+        model(encode=lambda self, z: [z := block(self.norm(z)) for block in self.encoder][-1]),
+        "The final norm is also before each block",
+    ),
+    "a residual around each block": (
+        model(encode=lambda self, z: [z := z + block(z) for block in self.encoder][-1]),
+        "A block's input is added to its result once more",
+    ),
+    "an encoder made in forward": (model(replace(encoder=MadeInForward)), "Layers or parameters are made in `forward`"),
+    "dropout whatever the config says": (
+        model(
+            lambda self, c: setattr(self, "drop", nn.Dropout(0.1)), encode=lambda self, z: self.drop(self.encoder(z))
+        ),
+        "all dropout rates of its config are 0",
+    ),
     "norm after the mean": (model(forward=normed_after), "The final norm comes after the mean"),
     "every token classified": (model(pool=lambda self, z: z), "wrong shape"),
     "positions never added": (model(replace(embeddings=Unadded)), "The positions are there, and never added"),
@@ -246,6 +315,8 @@ WRONG_MODEL = {
         model(replace(embeddings=NoPositions)),
         "for the positions. Among its parameters there are 0",
     ),
+    "positions for the patches only": (model(replace(embeddings=UnaddedToToken)), "The class token gets no position"),
+    "a position too few": (model(replace(embeddings=OnePositionShort)), "The class token gets no position"),
     "positions for the class token only": (model(replace(embeddings=UnaddedToPatches)), "the patches none"),
     "class token last": (
         model(replace(embeddings=TokenLast)),
@@ -294,6 +365,18 @@ WRONG_MODEL = {
     "depth ignored": (
         model(replace(encoder=lambda c: nn.Sequential(*(TorchBlock(c) for _ in range(3))))),
         "yours has those of 3",
+    ),
+    "depth ignored, the first one": (
+        model(replace(encoder=lambda c: nn.Sequential(*(TorchBlock(c) for _ in range(2))))),
+        "not at another size. A model of depth 3 has the weights of 3 blocks; yours has those of 2",
+    ),
+    "mlp_dim ignored": (
+        model(
+            replace(
+                encoder=lambda c: nn.Sequential(*(EncoderBlock(c.embed_dim, c.num_heads, 33) for _ in range(c.depth)))
+            )
+        ),
+        "not at another size. The hidden layer of the MLP has 33 numbers; mlp_dim = 17",
     ),
     "num_classes ignored": (model(replace(head=lambda c: nn.Linear(c.embed_dim, 1000))), "wrong shape"),
     "a head without bias": (
@@ -393,7 +476,33 @@ WRONG_COUNT = {
         counter(patch_bias=0, qkv_bias=0, out_bias=0, mlp_bias=0, head_bias=0),
         "every bias of a linear layer: missing",
     ),
-    "two things": (counter(final=0, head_bias=0), "exactly two things"),
+    "two things": (counter(final=0, head_bias=0), "Two things together would make this difference"),
+    "D biases in the MLP's first layer": (
+        lambda c: counted(c) - c.depth * (c.mlp_dim - c.embed_dim),
+        "the MLP's first layer is counted with D numbers",
+    ),
+    "final norm in every block": (
+        lambda c: counted(c) + 2 * c.embed_dim * (c.depth - 1),
+        "The final LayerNorm is counted once for each block",
+    ),
+    "channels forgotten": (
+        lambda c: counted(c) - c.patch_dim * c.embed_dim + c.patch_size**2 * c.embed_dim,
+        "counted without their channels",
+    ),
+    "q, k, v for one head": (
+        lambda c: counted(c) - c.depth * 3 * (c.embed_dim - c.head_dim) * (c.embed_dim + 1),
+        "counted for one head only",
+    ),
+    "pairs": (lambda c: counted(c) + c.depth * c.num_heads * c.num_tokens**2, "weights of each head are counted"),
+    "pairs, once for a block": (lambda c: counted(c) + c.depth * c.num_tokens**2, "weights are counted in each block"),
+    "all biases": (
+        counter(patch_bias=0, qkv_bias=0, out_bias=0, mlp_bias=0, norm=1, final=1, head_bias=0),
+        "exactly all biases: missing",
+    ),
+    "matrices and tokens only": (
+        counter(patch_bias=0, qkv_bias=0, out_bias=0, mlp_bias=0, norm=0, final=0, head_bias=0),
+        "all biases and LayerNorms: missing",
+    ),
     "1000 classes": (
         lambda c: counted(c) + (1000 - c.num_classes) * (c.embed_dim + 1),
         "always counted for 1000 classes",

@@ -198,7 +198,8 @@ def test_no_two_mistakes_give_the_same_result(mistakes, right, attribute):
     """Each is named for certain: at the checks' sizes no mistake does what the reference or another mistake does."""
     w = block_weights()
     w = w if attribute is None else getattr(w, attribute)
-    mistakes = [m for m in mistakes if "head here" not in m.message and "heads here" not in m.message]
+    fixed = ("head here", "heads here", "√4")  # a number written into the code is right at some size
+    mistakes = [m for m in mistakes if not any(words in m.message for words in fixed)]
     found = list(results(mistakes, right, w, 0.05 * random_tensor(2, 7, D)).items())
     for i, (one, a) in enumerate(found):
         for two, b in found[i + 1 :]:

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from itertools import product
 
+import torch
 from torch import nn
 
-from .attention_mistakes import (
-    HEAD_MISTAKES,
-    MERGE_MISTAKES,
-    MISTAKES,
-    SPLIT_MISTAKES,
-    attention,
-    by_head,
-    head,
-    joined,
-)
+from .attention_mistakes import MISTAKES, attention, by_head, joined
 from .comparing import compare, random_tensor
 from .confirming import confirm, facts
 from .exercise import exercise
+from .head_mistakes import HEAD_MISTAKES, MERGE_MISTAKES, SPLIT_MISTAKES, head
 from .layouts import Layout, Weights, attention_layers, complain, layouts, plain, read
-from .modules import Trial, find, recognise
+from .modules import Layer, Trial, find, recognise
 from .running import call
 from .verdict import Wrong
 
@@ -107,6 +100,7 @@ def self_attention(cls):
     layout = find(first, attention, ways, read_trial)
     if layout is None:
         check_nothing_besides(first)
+        check_widths(first)
         check_shared(first)
         recognise(first, MISTAKES, plain(ways), read_trial)
         raise Wrong(
@@ -121,7 +115,7 @@ def self_attention(cls):
             "The values are right, but q, k and v have no bias: 3·D parameters fewer than the paper's.",
             "The Vision Transformer keeps these biases: leave `bias=False` out.",
         )
-    confirm(first, lambda: attention_trial(cls, 3, 5, 12, 2), attention, layout, read_trial, count)
+    confirm(first, lambda: attention_trial(cls, 3, 5, 12, 2), attention, layout, read_trial, count, MISTAKES)
 
 
 def check_nothing_besides(trial: Trial) -> None:
@@ -135,23 +129,52 @@ def check_nothing_besides(trial: Trial) -> None:
         )
 
 
+def check_widths(trial: Trial) -> None:
+    """Raise Wrong if the output projection takes in another width than D."""
+    D, heads = trial.args
+    for layer in attention_layers(trial.parts, D):
+        name = layer.name.removesuffix(".weight")
+        if layer.sizes == (D, heads * D):
+            raise Wrong(
+                f"`{name}` takes in h·D = {heads * D} numbers: are your heads D numbers wide each?",
+                "All heads together have D numbers: a head has d = D / h of them.",
+            )
+        if layer.sizes == (D, D // heads):
+            raise Wrong(
+                f"`{name}` takes in d = {D // heads} numbers: are your heads added up or averaged?",
+                "The heads of a token stand side by side, h·d = D numbers, and all of them go through the last layer.",
+            )
+
+
 def check_shared(trial: Trial) -> None:
-    """Raise Wrong if the module is right but for a layer that does the work of several of q, k, v and the output."""
+    """Raise Wrong if the module is right but for q, k or v that no layer makes, or that shares one with another."""
     count = len(attention_layers(trial.parts, trial.args[0]))
-    picks = product(range(count), repeat=4) if count in (2, 3) else ()  # which layer is q, k, v and the output
-    found = find(trial, attention, picks, read_picked)
-    if found is not None:
-        shared = max(found, key=found.count)
-        names = [name for i, name in zip(found, ("queries", "keys", "values", "output"), strict=True) if i == shared]
+    picks = product(range(count + 1), repeat=4) if count < 5 else ()  # which layer is q, k, v and the output
+    found = find(trial, attention, (pick for pick in picks if count in pick[:3] or count < 4), read_picked)
+    if found is None:
+        return
+    if count in found[:3]:
         raise Wrong(
-            f"The {', the '.join(names[:-1])} and the {names[-1]} come from the same layer: each needs one of its own.",
+            f"{those(found[:3], count)} come from no layer: they are the tokens as they came.",
             "Three layers for q, k and v, or one that gives 3·D numbers, cut into three; and one for the output.",
         )
+    raise Wrong(
+        f"{those(found, max(found, key=found.count))} come from the same layer: each needs one of its own.",
+        "Three layers for q, k and v, or one that gives 3·D numbers, cut into three; and one for the output.",
+    )
+
+
+def those(picks: tuple[int, ...], layer: int) -> str:
+    """What comes from this layer: "The queries, the keys and the values"."""
+    names = ("the queries", "the keys", "the values", "the output")[: len(picks)]
+    *most, last = [name for name, pick in zip(names, picks, strict=True) if pick == layer]
+    return f"{', '.join(most)} and {last}".removeprefix(" and ").capitalize()
 
 
 def read_picked(trial: Trial, picks: tuple[int, ...]) -> Weights | None:
+    """The weights if the layers are used so; the pick after the last layer is no layer at all."""
     D, heads = trial.args
-    layers = attention_layers(trial.parts, D)
+    layers = [*attention_layers(trial.parts, D), Layer("", torch.eye(D), None)]
     return read([layers[i] for i in picks], Layout(-1), D, heads)
 
 

@@ -67,8 +67,33 @@ def flat(x: Tensor) -> Tensor:
 
 
 VIEW = "`view` and `reshape` never move a number past another. (B, T, D) → (B, T, h, d) first, then swap T and h."
-SCALE = "The scores are `q @ k.transpose(-2, -1) / math.sqrt(head_dim)`, before the softmax."
+SCALE = (
+    "The scores are `q @ k.transpose(-2, -1) / math.sqrt(head_dim)`, before the softmax. "
+    "`F.scaled_dot_product_attention` scales by itself."
+)
 ROWS = "Each row of the weights is one query, and says how it shares itself out over the keys: `softmax(dim=-1)`."
+
+# Wrong scales, as functions of d and D, and what people put in the softmax's place: for one head and for many.
+SCALES = [
+    (lambda d, D: 1, "The scores are not divided by √d."),
+    (lambda d, D: 1 / d, "The scores are divided by d, not by √d: is the root missing, or are they scaled twice?"),
+    (lambda d, D: d**0.5, "The scores are multiplied by √d, not divided by it."),
+    *((lambda d, D, n=n: n**-0.5, f"The scores are divided by {n**0.5:g} = √{n}, not by √d.") for n in (4, 64)),
+]
+WEIGHINGS = [
+    (lambda scores: scores, "There is no softmax: the rows of the weights do not sum to 1.", ROWS),
+    (lambda scores: scores.softmax(-2), "The softmax runs over the queries, not over the keys: your columns sum to 1, "
+     "not your rows.", ROWS),
+    (torch.exp, "The rows of the weights do not sum to 1: `exp` is only half of the softmax. Each row is divided by "
+     "its sum.", ROWS),
+    (torch.sigmoid, "There is a sigmoid in place of the softmax: the rows of the weights do not sum to 1.", ROWS),
+    (lambda scores: scores.flatten(-2).softmax(-1).view_as(scores), "All weights together sum to 1, not each row.",
+     ROWS),
+    (lambda scores: F.one_hot(scores.argmax(-1), scores.shape[-1]).to(scores.dtype), "Each query takes one key, that "
+     "with the largest score: an argmax. The softmax gives every key a share.", ROWS),
+    (causal, "The scores of the later tokens are masked: each token sees only those before it, as in GPT.",
+     "In a Vision Transformer every patch sees every patch. No mask."),
+]  # fmt: skip
 
 
 def wrong(message: str, hint: str | None = None, **steps) -> Mistake:
@@ -76,18 +101,21 @@ def wrong(message: str, hint: str | None = None, **steps) -> Mistake:
 
 
 MISTAKES = [
-    wrong("The scores are not divided by √d.", SCALE, scale=lambda d, D: 1),
+    *(wrong(message, SCALE, scale=scale) for scale, message in SCALES),
     wrong("The scores are divided by √D, the width of a token, not by √d, the width of a head.", SCALE,
           scale=lambda d, D: D**-0.5),
-    wrong("The scores are divided by d, not by √d: is the root missing, or are they scaled twice?",
-          SCALE + " `F.scaled_dot_product_attention` scales by itself.", scale=lambda d, D: 1 / d),
-    wrong("The scores are multiplied by √d, not divided by it.", SCALE, scale=lambda d, D: d**0.5),
+    wrong("The scores are divided by √h, the root of how many heads there are, not by √d.", SCALE,
+          scale=lambda d, D: (d / D) ** 0.5),
     wrong("√d divides the weights after the softmax: the rows no longer sum to 1.", SCALE,
           scale=lambda d, D: 1, merge=lambda out: joined(out) / out.shape[-1] ** 0.5),
-    wrong("There is no softmax: the rows of the weights do not sum to 1.", ROWS, weigh=lambda scores: scores),
-    wrong("Your rows sum to 1 over the queries, not over the keys.", ROWS, weigh=lambda scores: scores.softmax(-2)),
-    wrong("Your rows sum to 1 over the heads, not over the keys.", ROWS, weigh=lambda scores: scores.softmax(1)),
-    wrong("Your rows sum to 1 over the batch, not over the keys.", ROWS, weigh=lambda scores: scores.softmax(0)),
+    *(wrong(message, hint, weigh=weigh) for weigh, message, hint in WEIGHINGS),
+    wrong("The softmax runs over the heads, not over the keys: the rows of the weights do not sum to 1.", ROWS,
+          weigh=lambda scores: scores.softmax(1)),
+    wrong("The softmax runs over the batch, not over the keys: the rows of the weights do not sum to 1.", ROWS,
+          weigh=lambda scores: scores.softmax(0)),
+    wrong("The weights are averaged over the heads: all heads mix their values in the same way.",
+          "Each head uses its own (T, T) weights; the results of the heads stand side by side.",
+          weigh=lambda scores: scores.softmax(-1).mean(1, keepdim=True)),
     wrong("The heads are split by `view` without a transpose: a head gets pieces of different tokens mixed up.", VIEW,
           split=in_blocks),
     wrong("The heads are merged by `view` without a transpose: a token gets numbers of other tokens.",
@@ -98,8 +126,6 @@ MISTAKES = [
           "another.", VIEW, split=unswapped, merge=lambda out: out.flatten(2)),
     wrong("The heads attend to each other inside a token, and are then merged by a `view` that mixes tokens.", VIEW,
           split=unswapped, merge=lambda out: out.transpose(1, 2).reshape(*out.shape[:2], -1)),
-    wrong("The scores of the later tokens are masked: each token sees only those before it, as in GPT.",
-          "In a Vision Transformer every patch sees every patch. No mask.", weigh=causal),
     wrong("The weights mix the keys, not the values.", "The last step is `weights @ v`.", value=1),
     wrong("The weights mix the queries, not the values.", "The last step is `weights @ v`.", value=0),
     wrong("The queries stand in for the keys too: `q @ q`, not `q @ k`.", SCALE, key=0),
@@ -113,93 +139,7 @@ MISTAKES = [
             "The residual is the encoder block's work (Eq. 2). Attention alone returns what the block adds."),
     Mistake(lambda w, x: attention(w._replace(out=None), x), "The output projection is there, and `forward` does not "
             "use it.", "The last line: the merged heads go through one more linear layer (Eq. 8)."),
-]  # fmt: skip
-
-
-def head(q: Tensor, k: Tensor, v: Tensor, scale: float | None = None, dim: int = -1) -> tuple[Tensor, Tensor]:
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    weights = (q @ k.T * scale).softmax(dim)
-    return weights @ v, weights
-
-
-def weighed(q, k, v, weigh: Callable):
-    weights = weigh(q @ k.T / math.sqrt(q.shape[-1]))
-    return weights @ v, weights
-
-
-def scaled_after(q, k, v):
-    weights = (q @ k.T).softmax(-1) / math.sqrt(q.shape[-1])
-    return weights @ v, weights
-
-
-def unweighted(q, k, v):
-    return weighed(q, k, v, lambda scores: scores)
-
-
-HEAD_MISTAKES = [
-    Mistake(lambda q, k, v: head(q, k, v, 1.0), "The scores are not divided by √d.", SCALE),
-    Mistake(lambda q, k, v: head(q, k, v, 1 / q.shape[1]), "The scores are divided by d, not by √d.", SCALE),
-    Mistake(lambda q, k, v: head(q, k, v, q.shape[1] ** 0.5), "The scores are multiplied by √d, not divided.", SCALE),
-    Mistake(lambda q, k, v: head(q, k, v, len(q) ** -0.5), "The scores are divided by √T, the root of how many tokens "
-            "there are, not by √d.", SCALE),
-    Mistake(lambda q, k, v: head(q, k, v, 1 / 8), "The scores are divided by 8 = √64, whatever d is.", SCALE),
-    Mistake(lambda q, k, v: weighed(q, k, v, torch.exp), "The rows of the weights do not sum to 1: `exp` is only half "
-            "of the softmax. Each row is divided by its sum.", ROWS),
-    Mistake(lambda q, k, v: weighed(q, k, v, torch.sigmoid), "There is a sigmoid in place of the softmax: the rows of "
-            "the weights do not sum to 1.", ROWS),
-    Mistake(lambda q, k, v: weighed(q, k, v, lambda scores: scores.flatten().softmax(0).view_as(scores)), "All weights "
-            "together sum to 1, not each row.", ROWS),
-    Mistake(lambda q, k, v: ((w := (q.T @ k / q.shape[1] ** 0.5).softmax(-1)), v @ w)[::-1], "Your weights are (d, d): "
-            "`q.T @ k` compares the numbers of a token. Tokens are compared by `q @ k.T`, (T, T).", SCALE),
-    Mistake(scaled_after, "√d divides the weights after the softmax: the rows no longer sum to 1.", SCALE),
-    Mistake(lambda q, k, v: head(q, k, v, dim=0), "Your rows sum to 1 over the queries, not over the keys.", ROWS),
-    Mistake(unweighted, "There is no softmax: the rows of the weights do not sum to 1.", ROWS),
-    Mistake(lambda q, k, v: head(k, q, v), "Queries and keys are swapped: row i must belong to query i.",
-            "The scores are `q @ k.T`."),
-    Mistake(lambda q, k, v: weighed(q, k, v, causal), "Each token sees only those before it, as in GPT.",
-            "Every patch sees every patch: no mask."),
-    Mistake(lambda q, k, v: (head(q, k, v)[1] @ k, head(q, k, v)[1]), "The weights mix the keys, not the values.",
-            "The last step is `weights @ v`."),
-    Mistake(lambda q, k, v: (head(q, k, v)[1].T @ v, head(q, k, v)[1]), "The weights are right, but their columns mix "
-            "the values, not their rows.", "The last step is `weights @ v`: no transpose."),
-    Mistake(lambda q, k, v: (head(q, k, v)[0], head(q, k, v)[1].T), "`out` is right, but the weights come back "
-            "transposed: your columns sum to 1, not your rows.", ROWS),
-    Mistake(lambda q, k, v: (head(q, k, v)[0], unweighted(q, k, v)[1]), "`out` is right, but in place of the weights "
-            "come the scores before the softmax.", "Return what the softmax gave."),
-    Mistake(lambda q, k, v: head(q, k, v)[::-1], "The two results come in the wrong order.", "`return out, weights`"),
-    Mistake(lambda q, k, v: head(q, k, v)[0], "`out` is right, but only `out` is returned: the weights too, please.",
-            "`return out, weights`"),
-    Mistake(lambda q, k, v: head(q, k, v)[1], "Only the weights are returned, not yet used.",
-            "`return weights @ v, weights`"),
-]  # fmt: skip
-
-
-SPLIT_MISTAKES = [
-    Mistake(lambda x, h: x.reshape(len(x), h, x.shape[1], -1), "The shape is right, but `view` alone cuts across "
-            "tokens: a head gets pieces of different tokens mixed up.", VIEW),
-    Mistake(lambda x, h: x.unflatten(-1, (h, -1)), "T and h are not swapped: this is (B, T, h, d), and (B, h, T, d) is "
-            "asked.", "The next step is `transpose(1, 2)`."),
-    Mistake(lambda x, h: x.unflatten(-1, (-1, h)).permute(0, 3, 1, 2), "Each head takes every h-th number of a token. "
-            "Head 0 is the first d numbers, head 1 the next d.", "Split D into (h, d), not into (d, h)."),
-    Mistake(lambda x, h: x.unflatten(-1, (h, -1)).permute(0, 2, 3, 1), "The last two axes are swapped: this is "
-            "(B, h, d, T), and (B, h, T, d) is asked.", "`transpose(1, 2)` swaps T and h, and leaves d last."),
-    Mistake(lambda x, h: x.unflatten(-1, (-1, h)).transpose(1, 2), "h and d are exchanged: this is (B, d, T, h). "
-            "`num_heads` is how many heads there are, not how many numbers one has.", "Split D into (h, d)."),
-    Mistake(lambda x, h: torch.stack(x.chunk(h, -1)), "The heads come before the batch: this is (h, B, T, d).",
-            "`torch.stack(..., dim=1)` puts them second."),
-    Mistake(lambda x, h: by_head(x, h).flatten(0, 1), "Batch and heads are folded into one axis, (B·h, T, d).",
-            "Keep them apart: (B, h, T, d)."),
-]  # fmt: skip
-
-MERGE_MISTAKES = [
-    Mistake(lambda x: x.reshape(len(x), x.shape[2], -1), "The shape is right, but `view` alone cuts across heads: a "
-            "token gets numbers of other tokens.", "Swap h and T back first, (B, h, T, d) → (B, T, h, d)."),
-    Mistake(lambda x: x.permute(0, 2, 3, 1).flatten(2), "The numbers of the heads are dealt out in turn. The d numbers "
-            "of head 0 stay together, then those of head 1.", "Flatten (h, d), not (d, h)."),
-    Mistake(lambda x: x.transpose(1, 2), "T and h are swapped back, but not merged: this is still (B, T, h, d).",
-            "The last step is `flatten(2)`."),
-    Mistake(lambda x: x.sum(1), "The heads are added up. They stand side by side: D = h·d numbers for a token."),
-    Mistake(lambda x: x.mean(1), "The heads are averaged. They stand side by side: D = h·d numbers for a token."),
-    Mistake(lambda x: x.flatten(1, 2), "Heads and tokens are merged into one axis, (B, h·T, d).",
-            "Swap h and T first, then flatten the last two axes."),
+    Mistake(lambda w, x: attention(w._replace(out=None), F.linear(x, w.out, w.out_bias)), "The output projection comes "
+            "first, before q, k and v. It comes last, after the heads are merged.", "The last line: the merged heads "
+            "go through one more linear layer (Eq. 8)."),
 ]  # fmt: skip

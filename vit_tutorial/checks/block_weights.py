@@ -59,7 +59,7 @@ def read_mlp(first: Layer, second: Layer, D: int) -> MlpWeights | None:
 
 def read_block(parts: BlockParts, reading: BlockReading, D: int, heads: int) -> BlockWeights | None:
     """The weights of one block, or None if its parts cannot be read so."""
-    mlp = read_mlp(parts.expand[0], parts.contract[0], D)
+    mlp = read_mlp(parts.expand[0], parts.contract[0], D) if parts.expand and parts.contract else None
     attention = reading.layout and read(parts.attention, reading.layout, D, heads)
     if mlp is None or max(reading.norms) >= len(parts.norms) or (reading.layout and attention is None):
         return None

@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
 
-from .comparing import weights_like
+from .comparing import Mistake, weights_like
 from .differences import same
-from .modules import Trial
+from .modules import Trial, find, recognise
 from .verdict import Wrong
 
 
-def confirm(trial: Trial, other: Callable[[], Trial], function: Callable, reading, read: Callable, count: int) -> None:
+def confirm(
+    trial: Trial,
+    other: Callable[[], Trial],
+    function: Callable,
+    reading,
+    read: Callable,
+    count: int,
+    mistakes: Iterable[Mistake] = (),
+) -> None:
     """Raise Wrong unless a module that is right in `trial` is right through and through.
 
     It must have `count` parameters, be right for a smaller input too, and under the same reading at the
-    size of `other()`, and send the right gradients to its input and parameters.
+    size of `other()` (one of the `mistakes` may show there first), and send the right gradients to its
+    input and parameters.
     """
     same_count(trial, count)
     same_for_fewer(trial, function, read(trial, reading))
     right_so_far = f"Right with {trial.sizes}, but not at another size.\n"
     try:
         again = other()
+        if find(again, function, [reading], read) is None:
+            recognise(again, mistakes, [reading], read)
+            raise Wrong(f"The values are wrong with {again.sizes}.", FIXED)
     except Wrong as wrong:
         wrong.message = right_so_far + wrong.message
         raise
-    if not again.agrees(function(read(again, reading), again.x)):
-        raise Wrong(
-            f"{right_so_far}The values are wrong with {again.sizes}.",
-            "Look for numbers in `__init__` and `forward` that should come from the arguments or the input's shape.",
-        )
     same_gradients(trial, function, read(trial, reading))
+
+
+FIXED = "Look for numbers in `__init__` and `forward` that should come from the arguments or the input's shape."
 
 
 def same_for_fewer(trial: Trial, function: Callable, weights) -> None:

@@ -19,7 +19,9 @@ def difference(
         if not isinstance(result, (tuple, list)) or len(result) != len(expected):
             got = f"{len(result)} values" if isinstance(result, (tuple, list)) else kind(result)
             return f"The result must be {len(expected)} values, {', '.join(n for n, _ in names)}; got {got}."
-        parts = zip(result, expected, names, strict=True)
+        parts = list(zip(result, expected, names, strict=True))
+        # A wrong shape first: it explains wrong values in another part.
+        parts.sort(key=lambda part: getattr(part[0], "shape", None) == getattr(part[1], "shape", None))
         found = (difference(r, e, text, tolerance, f"`{part}`") for r, e, (part, text) in parts)
         return next((sentence for sentence in found if sentence), None)
     if not isinstance(expected, Tensor):

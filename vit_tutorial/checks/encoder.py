@@ -81,12 +81,7 @@ def mlp(cls):
     """`cls(embed_dim, mlp_dim)`, an nn.Module: two linear layers and a GELU, (B, T, D) → (B, T, D)."""
     D, M = 14, 33
     first, count = mlp_trial(cls, 2, 5, D, M), 2 * D * M + M + D
-    if first.parts.norms:
-        raise Wrong("There is a LayerNorm inside your MLP.", "The norm is the encoder block's work (Eq. 3).")
-    if len(found := mlp_layers(first)) != 2:
-        are = "is" if len(found) == 1 else "are"
-        raise Wrong(f"An MLP has two linear layers; among your parameters there {are} {len(found)}.", LISTS)
-    orders = [order for order in ((0, 1), (1, 0)) if read_mlp_trial(first, order)]
+    orders = mlp_orders(first)
     order = find(first, reference_mlp, orders, read_mlp_trial)
     if order is None:
         recognise(first, MLP_MISTAKES, orders, read_mlp_trial)
@@ -96,7 +91,6 @@ def mlp(cls):
             + ("" if same(first.run(first.x[:, :1]), first.out[:, :1]) else MIXED),
             "Three steps, one after another: linear to mlp_dim, `nn.GELU()`, linear back to embed_dim. Nothing else.",
         )
-    check_hidden(len(read_mlp_trial(first, order).expand), M, D)
     confirm(first, lambda: mlp_trial(cls, 3, 4, 9, 20), reference_mlp, order, read_mlp_trial, count)
 
 
@@ -104,8 +98,22 @@ MIXED = " But a token's result depends on the other tokens: an MLP works on each
 
 
 def mlp_trial(cls: type, B: int, T: int, D: int, M: int) -> Trial:
+    """A trial with the parts of an MLP: two layers, mlp_dim numbers between them, no norm."""
     sizes = f"embed_dim {D} and mlp_dim {M}, for {B} images of {T} tokens"
-    return Trial(cls, (D, M), random_tensor(B, T, D), (B, T, D), "(B, T, D)", sizes)
+    trial = Trial(cls, (D, M), random_tensor(B, T, D), (B, T, D), "(B, T, D)", sizes)
+    if trial.parts.norms:
+        raise Wrong("There is a LayerNorm inside your MLP.", "The norm is the encoder block's work (Eq. 3).")
+    if len(found := mlp_layers(trial)) != 2:
+        are = "is" if len(found) == 1 else "are"
+        raise Wrong(f"An MLP has two linear layers; among your parameters there {are} {len(found)}.", LISTS)
+    for order in mlp_orders(trial):
+        check_hidden(len(read_mlp_trial(trial, order).expand), M, D)
+    return trial
+
+
+def mlp_orders(trial: Trial) -> list[tuple[int, int]]:
+    """Which of the two layers may come first."""
+    return [order for order in ((0, 1), (1, 0)) if read_mlp_trial(trial, order)]
 
 
 def mlp_layers(trial: Trial) -> list[Layer]:
@@ -140,7 +148,6 @@ def encoder_block(cls):
     D, heads, M = 20, 5, 33
     first, count = block_trial(cls, 2, 7, D, heads, M), 4 * (D * D + D) + 2 * D * M + M + D + 4 * D
     parts = block_parts(first)
-    check_block_parts(parts, 1, M, D)
     # First with zeros in attention: only the norms' order is open, and the sums around it show.
     orders = [BlockReading(order) for order in NORM_ORDERS]
     with first.silenced(silent_parameters(parts)):
@@ -164,13 +171,15 @@ def encoder_block(cls):
         )
     complain_about_block(read_block_trial(first, reading))
     check_dropout(first)
-    confirm(first, lambda: block_trial(cls, 3, 5, 12, 2, 17), block, reading, read_block_trial, count)
+    confirm(first, lambda: block_trial(cls, 3, 5, 12, 2, 17), block, reading, read_block_trial, count, MIXING_MISTAKES)
 
 
 def block_trial(cls: type, B: int, T: int, D: int, heads: int, M: int) -> Trial:
     sizes = f"embed_dim {D}, num_heads {heads} and mlp_dim {M}, for {B} images of {T} tokens"
     small = 0.05 * random_tensor(B, T, D)  # so that eps shows
-    return Trial(cls, (D, heads, M), small, (B, T, D), "(B, T, D)", sizes)
+    trial = Trial(cls, (D, heads, M), small, (B, T, D), "(B, T, D)", sizes)
+    check_block_parts(block_parts(trial), 1, M, D)
+    return trial
 
 
 def block_parts(trial: Trial) -> BlockParts:

@@ -21,6 +21,12 @@ def exercise(hint: str, solution: str, takes: str = "function") -> Callable[[Cal
     return lambda judge: Exercise(judge, hint, solution.strip("\n"), takes)
 
 
+WORK = {
+    "__init__": "it makes the layers, and keeps them as `self.name = ...`.",
+    "forward": "it says what comes out for what goes in.",
+}
+
+
 class Exercise:
     """`check.patchify(my_patchify)` → Verdict, `check.patchify.hint()`, `check.patchify.solution()`."""
 
@@ -79,9 +85,12 @@ class Exercise:
         if not issubclass(answer, nn.Module):
             raise Wrong(f"Your class is no module of PyTorch: begin with `class {answer.__name__}(nn.Module):`.")
         if answer.forward is nn.Module.forward:
-            raise Wrong(f"`{answer.__name__}` has no method `forward`: it says what comes out for what goes in.")
-        if is_stub(answer.__init__) or is_stub(answer.forward):
+            raise Wrong(f"`{answer.__name__}` has no method `forward`: {WORK['forward']}")
+        empty = [name for name in ("__init__", "forward") if is_stub(getattr(answer, name))]
+        if len(empty) == 2:
             raise NotAttempted
+        if empty:
+            raise Wrong(f"`{empty[0]}` is empty: {WORK[empty[0]]}")
 
 
 def describe(answer) -> str:

@@ -15,7 +15,10 @@ from .verdict import Wrong
 
 
 class Weights(NamedTuple):
-    """What attention learns, q, k and v head by head. `sliced`: a head sees only its own slice of a token."""
+    """What attention learns, q, k and v head by head.
+
+    `sliced`: a head sees only its own slice of a token; `shared`: all heads have the same q, k and v.
+    """
 
     qkv: Tensor  # (3, D, D)
     bias: Tensor  # (3, D)
@@ -23,6 +26,7 @@ class Weights(NamedTuple):
     out_bias: Tensor | None  # (D,)
     heads: int
     sliced: bool = False
+    shared: bool = False
 
 
 class Layout(NamedTuple):
@@ -67,12 +71,15 @@ def attention_layers(parts: Inventory, embed_dim: int) -> list[Layer]:
 def read(layers: Sequence[Layer], layout: Layout, D: int, heads: int) -> Weights | None:
     """The weights in the reference's layout, or None if these layers cannot be read so. Gradients pass through."""
     layers = list(layers)
+    if len(layers) <= max(layout.out or 0, 0):
+        return None
     out = layers.pop(layout.out) if layout.out is not None else None
     if not layers or (out is not None and out.weight.numel() != D * D):
         return None
     sliced = all(not layer.raw and layer.weight.shape[1] == D // heads for layer in layers)
     weight, bias = stacked(layers, D // heads if sliced else D, layout.last)
-    if sliced and len(weight) == 3 * (D // heads):  # one small matrix for all heads
+    shared = heads > 1 and len(weight) == 3 * (D // heads)
+    if shared:  # one small matrix for all heads
         weight, bias = (rearrange(p, "(n d) ... -> n d ...", n=3) for p in (weight, bias))
         weight, bias = (p[:, None].expand(3, heads, *p.shape[1:]).flatten(0, 2) for p in (weight, bias))
     if len(weight) != 3 * D or len(bias) != 3 * D:
@@ -86,10 +93,10 @@ def read(layers: Sequence[Layer], layout: Layout, D: int, heads: int) -> Weights
         weight = torch.einsum("nhdi,hg->nhdgi", weight, torch.eye(heads)).flatten(3)
     weight = weight.flatten(1, 2)
     if out is None:
-        return Weights(weight, bias, None, None, heads, sliced)
+        return Weights(weight, bias, None, None, heads, sliced, shared)
     square = Layer(out.name, out.weight.reshape(D, D), None, out.raw).rows(D, layout.last)
     square = rearrange(square, f"o ({layout.columns}) -> o (h d)", h=heads)
-    return Weights(weight, bias, square, out.bias, heads, sliced)
+    return Weights(weight, bias, square, out.bias, heads, sliced, shared)
 
 
 def stacked(layers: Sequence[Layer], in_size: int, last: bool) -> tuple[Tensor, Tensor]:
@@ -115,6 +122,11 @@ def complain(w: Weights) -> None:
         raise Wrong(
             "The heads slice the input before projecting: a head's q, k and v see only d of the D numbers of a token.",
             "Project all D numbers first (`nn.Linear(embed_dim, embed_dim)`), then split the result into heads.",
+        )
+    if w.shared:
+        raise Wrong(
+            "All heads share one q, one k and one v of d numbers: they find the same, h times.",
+            "Each head has its own: `nn.Linear(embed_dim, embed_dim)` makes D = h·d numbers, d for each head.",
         )
     if w.out is None:
         raise Wrong(

@@ -13,8 +13,8 @@ from .confirming import confirm, facts
 from .differences import same
 from .exercise import exercise
 from .layouts import layouts, plain
-from .model_mistakes import HEAD_MISTAKES, LOUD_MISTAKES, SILENT_MISTAKES, model
-from .model_weights import ModelReading, check_model_parts, check_starts, read_model
+from .model_mistakes import EQ1, HEAD_MISTAKES, LOUD_MISTAKES, POOL, SILENT_MISTAKES, model
+from .model_weights import ModelParts, ModelReading, check_model_parts, check_starts, read_model
 from .modules import Trial, find, recognise
 from .parameters import count, judge_count
 from .rearranging import ORDERS, OURS
@@ -55,6 +55,7 @@ def vision_transformer(cls):
     parts = check_model_parts(first)
     convolution = first.module.get_parameter(parts.patch[0].name).ndim == 4
     orders = (OURS,) if convolution else tuple(ORDERS)  # of the numbers in a patch
+    check_positions(first, parts)
     # First with zeros in attention: the order of the norms is open, and everything around attention shows.
     starts = product(((0, 1), (1, 0)), (-1, 0), orders[:2])
     readings = [ModelReading(norms, final, order=order) for norms, final, order in starts]
@@ -75,8 +76,9 @@ def vision_transformer(cls):
         recognise(first, LOUD_MISTAKES, usual, read_model)
         raise unrecognised(first, "With zeros in all weights of attention the model is right; with attention")
     check_numbers(first, parts, reading)
-    confirm(first, lambda: model_trial(cls, SECOND, 2), model, reading, read_model, count(FIRST))
+    confirm(first, lambda: whole_trial(cls, SECOND), model, reading, read_model, count(FIRST), LOUD_MISTAKES)
     check_mean(cls, reading)
+    check_training(first)
 
 
 def model_trial(cls: type, config: ViTConfig, batch: int) -> Trial:
@@ -87,6 +89,13 @@ def model_trial(cls: type, config: ViTConfig, batch: int) -> Trial:
     return Trial(cls, (config,), x, (batch, config.num_classes), "(B, K)", sizes)
 
 
+def whole_trial(cls: type, config: ViTConfig) -> Trial:
+    """A trial of two images, with all parts of the model."""
+    trial = model_trial(cls, config, 2)
+    check_model_parts(trial)
+    return trial
+
+
 def check_logits(trial: Trial) -> None:
     """Raise Wrong if what comes out are probabilities, or their logarithms."""
     ones = torch.ones(len(trial.out))
@@ -94,6 +103,27 @@ def check_logits(trial: Trial) -> None:
         raise Wrong("There is a softmax inside the model: the results of each image sum to 1.", LOGITS)
     if same(trial.out.exp().sum(dim=1), ones):
         raise Wrong("There is a log-softmax inside the model: exp of the results sums to 1 for each image.", LOGITS)
+
+
+def check_positions(trial: Trial, parts: ModelParts) -> None:
+    """Raise Wrong if the results do not depend on the positions."""
+    out = trial.out
+    with trial.silenced(parts.position):
+        if trial.agrees(out):
+            raise Wrong("The positions are there, and never added.", EQ1)
+
+
+def check_training(trial: Trial) -> None:
+    """Raise Wrong if the model drops numbers in training, where every rate of the config is zero."""
+    trial.module.train()
+    repeats = all(same(trial.run(), trial.out) for _ in range(10))
+    trial.module.eval()
+    if not repeats:
+        raise Wrong(
+            "In training your model gives other results than in eval mode, and all dropout rates of its config are 0.",
+            "A rate comes from the config: `nn.Dropout(config.dropout)`. The default of `nn.TransformerEncoderLayer` "
+            "is 0.1.",
+        )
 
 
 def check_patches_seen(trial: Trial) -> None:
@@ -118,13 +148,13 @@ def check_numbers(trial: Trial, parts, reading: ModelReading) -> None:
 def check_mean(cls: type, reading: ModelReading) -> None:
     """Raise Wrong unless `pool="mean"` is right too."""
     try:
-        mean = model_trial(cls, MEAN, 2)
+        mean = whole_trial(cls, MEAN)
     except Wrong as wrong:
         wrong.message = f'Right with pool="cls". With pool="mean":\n{wrong.message}'
         raise
     if find(mean, model, [reading], read_model) is None:
         recognise(mean, HEAD_MISTAKES, [reading], read_model)
-        raise Wrong('Right with pool="cls", wrong with pool="mean".', HEAD_MISTAKES[-1].hint)
+        raise Wrong('Right with pool="cls", wrong with pool="mean".', POOL)
 
 
 def unrecognised(trial: Trial, when: str) -> Wrong:

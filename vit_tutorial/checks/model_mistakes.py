@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..patchify import patchify
 from .comparing import Mistake
+from .embedding_mistakes import NO_CLASS_POSITION
 from .encoder_mistakes import MIXING_MISTAKES, STRUCTURE_MISTAKES, BlockWeights, block, normed
 from .modules import Norm
 
@@ -36,10 +37,6 @@ def patch_tokens(w: ModelWeights, images: Tensor) -> Tensor:
 def embedded(w: ModelWeights, images: Tensor) -> Tensor:
     patches = patch_tokens(w, images)
     return torch.cat([w.class_token.expand(len(images), 1, -1), patches], dim=1) + w.position
-
-
-def without_positions(w, images):
-    return embedded(w._replace(position=torch.zeros_like(w.position)), images)
 
 
 def positions_on_patches(w, images):
@@ -107,12 +104,16 @@ HEAD_MISTAKES = [
     wrong("The head reads the mean of the patches, whatever `config.pool` says.", POOL,
           pool=lambda w, z: z[:, 1:].mean(1)),
     Mistake(norm_after_pool, "The final norm comes after the mean: norm first, then the mean of the patches.", EQ4),
-    wrong("The head reads the sum of the patches, not their mean.", EQ4, pool=lambda w, z: z[:, 1:].sum(1)),
+    wrong("The head reads the sum of the patches, not their mean.", POOL, pool=lambda w, z: z[:, 1:].sum(1)),
+    wrong("The head reads the largest of the patches' numbers, not their mean.", POOL,
+          pool=lambda w, z: z[:, 1:].amax(1)),
+    *(wrong(f"There is a {name} between the final norm and the head: the head is one linear layer.", EQ4,
+            pool=lambda w, z, function=function: function(pooled(w, z)))
+      for name, function in (("ReLU", F.relu), ("GELU", F.gelu), ("tanh", torch.tanh))),
 ]  # fmt: skip
 
 EMBEDDING_MISTAKES = [
-    wrong("The positions are there, and never added.", EQ1, embed=without_positions),
-    wrong("The class token gets no position.", EQ1, embed=positions_on_patches),
+    wrong(NO_CLASS_POSITION, EQ1, embed=positions_on_patches),
     wrong("Only the class token gets its position, the patches none.", EQ1, embed=positions_on_class_token),
     wrong("The class token's own vector is not used: a zero stands in its place.", EQ1, embed=without_class_token),
     wrong("The class token stands last, and the head reads the first token, a patch.", EQ1, embed=class_token_last),
@@ -137,6 +138,14 @@ def none_of_them(w, images):
     return model(w._replace(blocks=[]), images)
 
 
+def normed_first(w, images):
+    return model(w, images, embed=lambda w, x: normed(w.norm, embedded(w, x)), end=lambda norm, z: z)
+
+
+def normed_between(w, images):
+    return model(w, images, block=lambda weights, z: block(weights, normed(w.norm, z)))
+
+
 LOOP = "`for block in self.blocks: z = block(z)`: each block gets what the one before it returned."
 DEPTH_MISTAKES = [
     Mistake(none_of_them, "The encoder's result is not used: the head sees the embeddings.", LOOP),
@@ -145,6 +154,10 @@ DEPTH_MISTAKES = [
             "before it: only the last one counts.", LOOP),
     Mistake(first_again, "The first block is applied again and again, the others never.", LOOP),
     Mistake(last_first, "The blocks come in the opposite order.", LOOP),
+    Mistake(normed_first, "The final norm comes before the blocks: it stands after the last one.", EQ4),
+    Mistake(normed_between, "The final norm is also before each block: a block has its own norms.", EQ4),
+    wrong("A block's input is added to its result once more: the block adds it already, in Eqs. 2 and 3.", LOOP,
+          block=lambda w, z: z + block(w, z)),
 ]  # fmt: skip
 
 

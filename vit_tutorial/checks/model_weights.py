@@ -8,6 +8,7 @@ import torch
 from einops import rearrange
 
 from .block_weights import BlockParts, BlockReading, check_hidden, read_block, sort_layers
+from .embedding_mistakes import NO_CLASS_POSITION
 from .layouts import Layout
 from .model_mistakes import EQ1, EQ4, ModelWeights
 from .modules import Layer, Trial, paired
@@ -30,21 +31,27 @@ class ModelParts(NamedTuple):
     patch: list[Layer]
     head: list[Layer]
     class_token: list[torch.Tensor]
-    position: list[torch.Tensor]
+    position: list[torch.Tensor]  # one for all tokens, or the class token's and the patches'
+    of_patches: list[torch.Tensor]  # positions for the patches only
     blocks: BlockParts
 
 
 def model_parts(trial: Trial) -> ModelParts:
     (c,), parts = trial.args, trial.parts
-    D, tokens = c.embed_dim, {c.embed_dim, c.num_tokens * c.embed_dim}
+    D = c.embed_dim
+    tokens = D, c.num_tokens * D, c.num_patches * D
     matrices = paired([(name, p) for name, p in parts.loose if p.numel() not in tokens], 3 * D)
     layers = [*parts.layers, *matrices]
     patch, head = (
         [layer for layer in layers if layer.sizes == size] for size in ((D, c.patch_dim), (c.num_classes, D))
     )
     rest = [layer for layer in layers if layer.sizes not in ((D, c.patch_dim), (c.num_classes, D))]
-    class_token, position = ([p for _, p in parts.loose if p.numel() == n] for n in sorted(tokens))
-    return ModelParts(patch, head, class_token, position, sort_layers(rest, parts.norms, D, c.num_heads))
+    class_token, position, of_patches = ([p for _, p in parts.loose if p.numel() == n] for n in tokens)
+    if (
+        of_patches and not position and len(class_token) == 2
+    ):  # the class token has a position of its own: which is which is all one
+        position = [class_token.pop(), *of_patches]
+    return ModelParts(patch, head, class_token, position, of_patches, sort_layers(rest, parts.norms, D, c.num_heads))
 
 
 def read_model(trial: Trial, reading: ModelReading) -> ModelWeights | None:
@@ -63,7 +70,7 @@ def read_model(trial: Trial, reading: ModelReading) -> ModelWeights | None:
         rearrange(matrix, f"D ({reading.order}) -> D ({OURS})", C=C, P=P, Q=P),
         patch.bias,
         parts.class_token[0].reshape(1, -1),
-        parts.position[0].reshape(-1, c.embed_dim),
+        torch.cat([p.reshape(-1, c.embed_dim) for p in parts.position]),
         blocks,
         final,
         head.rows(c.embed_dim),
@@ -82,9 +89,11 @@ def check_model_parts(trial: Trial) -> ModelParts:
     needed = [
         (parts.patch, f"linear layer for the patches, from C·P·P = {c.patch_dim} to D = {D} numbers", EQ1),
         (parts.class_token, f"parameter of D = {D} numbers for the class token", EQ1),
-        (parts.position, f"parameter of (1+N)·D = {T}·{D} numbers for the positions", EQ1),
+        (parts.position[:1], f"parameter of (1+N)·D = {T}·{D} numbers for the positions", EQ1),
         (parts.head, f"linear layer for the head, from D = {D} numbers to K = {c.num_classes} classes", EQ4),
     ]
+    if parts.of_patches and not parts.position:
+        raise Wrong(NO_CLASS_POSITION, EQ1)
     for found, what, hint in needed:
         if len(found) != 1:
             raise Wrong(f"The model needs one {what}. Among its parameters there are {len(found)}.", hint)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from .comparing import Mistake, random_tensor
 from .differences import kind, same, shape_difference
-from .registered import check_registered
+from .registered import check_registered, none_made
 from .running import call
 from .verdict import Wrong
 
@@ -126,7 +126,8 @@ class Trial:
         self.args, self.x, self.sizes = args, x, sizes
         self.module = call(cls, *args).to("cpu").eval()
         check_registered(self.module)
-        self.run()  # a lazy layer has its weights only after its first call
+        with none_made():
+            self.run()  # a lazy layer has its weights only after its first call
         self.initial = {name: p.detach().clone() for name, p in self.module.named_parameters()}
         randomise(self.module)
         self.parts = inventory(self.module)
@@ -148,7 +149,7 @@ class Trial:
             raise Wrong(
                 "In eval mode your module does not give the same result each time it is called with the same input.",
                 "`F.dropout` drops in eval mode too, unless told `training=self.training`; `nn.Dropout` knows by "
-                "itself. And parameters belong in `__init__`: made in `forward`, they are new each time.",
+                "itself, if it is made in `__init__`.",
             )
 
     def repeats(self) -> bool:

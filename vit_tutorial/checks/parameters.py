@@ -62,7 +62,9 @@ PARTS: dict[str, Callable[[ViTConfig], int]] = {
     "one block": lambda c: block_count(c),
     "all blocks but one": lambda c: (c.depth - 1) * block_count(c),
     'the class token and its position where pool="mean"': lambda c: 2 * c.embed_dim * (c.pool == "mean"),
-    "every bias of a linear layer": lambda c: c.depth * (5 * c.embed_dim + c.mlp_dim) + c.embed_dim + c.num_classes,
+    "every bias of a linear layer": lambda c: linear_biases(c),
+    "all biases": lambda c: linear_biases(c) + (2 * c.depth + 1) * c.embed_dim,
+    "all biases and LayerNorms": lambda c: linear_biases(c) + (2 * c.depth + 1) * 2 * c.embed_dim,
 }
 
 # Sizes written into the code: how many parameters too many that makes.
@@ -87,9 +89,31 @@ FIXED: dict[str, Callable[[ViTConfig], int]] = {
     "q, k and v are multiplied by the number of heads: all heads together have 3·D·D weights.": lambda c: (
         c.depth * (c.num_heads - 1) * 3 * (c.embed_dim**2 + c.embed_dim)
     ),
+    "Images are counted without their channels: a patch has C·P·P numbers.": lambda c: (
+        (c.patch_dim // c.in_channels - c.patch_dim) * c.embed_dim
+    ),
+    "q, k and v are counted for one head only, D → d: all heads together have 3·D·D weights.": lambda c: (
+        c.depth * 3 * (c.head_dim - c.embed_dim) * (c.embed_dim + 1)
+    ),
+    "The bias of the MLP's first layer is counted with D numbers: it has mlp_dim of them.": lambda c: (
+        c.depth * (c.embed_dim - c.mlp_dim)
+    ),
+    "The final LayerNorm is counted once for each block: there is one, after the last.": lambda c: (
+        (c.depth - 1) * 2 * c.embed_dim
+    ),
+    "The T·T weights of each head are counted: they are results, not parameters.": lambda c: (
+        c.depth * c.num_heads * c.num_tokens**2
+    ),
+    "T·T attention weights are counted in each block: they are results, not parameters.": lambda c: (
+        c.depth * c.num_tokens**2
+    ),
     "The depth is always 12.": lambda c: (12 - c.depth) * block_count(c),
     "The blocks are multiplied by the number of heads too.": lambda c: c.depth * (c.num_heads - 1) * block_count(c),
 }
+
+
+def linear_biases(c: ViTConfig) -> int:
+    return c.depth * (5 * c.embed_dim + c.mlp_dim) + c.embed_dim + c.num_classes
 
 
 def block_count(c: ViTConfig) -> int:
@@ -131,5 +155,5 @@ def explanation(extra: list[int]) -> str:
         return f"That is exactly {' or '.join(name for name, _ in single)}: {single[0][1]}?"
     for (one, verb, a), (two, other, b) in combinations(signed, 2):
         if [x + y for x, y in zip(a, b, strict=True)] == extra:
-            return f"That is exactly two things: {one} ({verb}) and {two} ({other})."
+            return f"Two things together would make this difference: {one} ({verb}) and {two} ({other})."
     return ""

@@ -1,10 +1,12 @@
-"""Are the weights of a reader's module among its parameters? Those of layers in a plain list are not."""
+"""Are the weights of a reader's module among its parameters? Not those in a plain list, or made in `forward`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from .verdict import Wrong
 
@@ -23,6 +25,23 @@ def check_registered(module: nn.Module) -> None:
                     "module's parameters, so they would never learn, and `.to(device)` would leave them behind.",
                     LISTS,
                 )
+
+
+@contextmanager
+def none_made() -> Iterator[None]:
+    """Raise Wrong if a module gets new parameters inside the block."""
+    made = []
+    handle = register_module_parameter_registration_hook(lambda module, name, parameter: made.append(name))
+    try:
+        yield
+    finally:
+        handle.remove()
+    if made:
+        raise Wrong(
+            "Layers or parameters are made in `forward`: an optimizer, which is made before the first call, never sees "
+            "them.",
+            "Make them in `__init__`; `forward` only uses them.",
+        )
 
 
 def weights_in(value) -> Iterator[Tensor]:

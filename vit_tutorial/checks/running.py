@@ -87,7 +87,7 @@ def undisturbed(seed: int = 0) -> Iterator[None]:
 
 
 def is_stub(function: Callable) -> bool:
-    """True if there is nothing in the body but a docstring, `pass`, `...`, or a return of nothing."""
+    """True if there is nothing in the body but a docstring, `super().__init__()`, `pass`, or a return of nothing."""
     try:
         source = textwrap.dedent(inspect.getsource(inspect.unwrap(readers_part(function))))
         body = ast.parse(source).body[0].body
@@ -100,6 +100,8 @@ def is_empty(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Raise):
         return "NotImplementedError" in ast.dump(statement)
     value = getattr(statement, "value", None)
+    if isinstance(value, ast.Call):
+        return ast.unparse(value) == "super().__init__()"
     nothing = value is None or isinstance(value, ast.Constant)
     return isinstance(statement, ast.Pass) or (isinstance(statement, (ast.Expr, ast.Return)) and nothing)
 

@@ -53,7 +53,7 @@ def assert_same_run(out: Path, whole: Path) -> None:
 
 def test_help_without_a_warning():
     """As a reader starts it."""
-    command = [sys.executable, "-W", "error", "-m", "vit_tutorial.train", "--help"]
+    command = [sys.executable, "-m", "vit_tutorial.train", "--help"]
     told = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert told.stderr == ""
     assert told.stdout.startswith("usage: python -m vit_tutorial.train")
@@ -100,23 +100,33 @@ def test_the_seed_decides_the_first_weights(tmp_path):
     torch.testing.assert_close(model.state_dict(), VisionTransformer(model.config).state_dict(), atol=1e-9, rtol=1e-6)
 
 
+def die_in_step(number: int, arguments: list[str]) -> int:
+    """The command, killed in the middle of its so-manieth training step: half of the batch's work is done."""
+    step, count = torch.optim.AdamW.step, []
+
+    def deadly(*arguments, **options):
+        count.append(number)
+        if len(count) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return step(*arguments, **options)
+
+    torch.optim.AdamW.step = deadly
+    return train.main(arguments)
+
+
 @killable
 def test_killed_at_random_moments_until_it_ends(uninterrupted, tmp_path):
-    whole, seconds = uninterrupted
+    """Three epochs of four steps. A life ends in one of its first eight steps, or the run ends before that."""
+    whole, _ = uninterrupted
     chance, kills, status = random.Random(0), 0, None
     while status != 0:
-        process = start(
-            train.main, [*COMMAND, "--out", str(tmp_path / "run"), "--epochs", "3"], output=tmp_path / "txt"
-        )
-        process.join(
-            chance.uniform(0.1, 0.5 + 0.1 * kills) * seconds
-        )  # longer each time, so that it ends on any machine
-        process.kill()
-        process.join()
+        arguments = [*COMMAND, "--out", str(tmp_path / "run"), "--epochs", "3"]
+        process = start(die_in_step, chance.randint(1, 8), arguments, output=tmp_path / "txt")
+        process.join(300)
         status = process.exitcode
         assert status in (0, -signal.SIGKILL), (tmp_path / "txt").read_text(encoding="utf-8")
         kills += status != 0
-    assert kills >= 2
+    assert kills >= 3
     assert_same_run(tmp_path / "run", whole)
 
 

@@ -43,7 +43,9 @@ def test_in_a_terminal_a_line_that_moves(monkeypatch):
         print_progress(FINISHED._replace(finished=None))
         print_progress(UNDER_WAY)
         print_progress(FINISHED)
-        shown = os.read(keyboard, 10_000).decode()
+        shown = ""
+        while not shown.endswith("\n"):  # a terminal hands over what it has, in pieces
+            shown += os.read(keyboard, 10_000).decode()
     os.close(keyboard)
     first, second, third = shown.replace("\r\n", "\n").split("\r")[1:]
     assert second.rstrip(" ") == "epoch 3/10  loss 0.500  1,234 images/s  1:05 left"

@@ -80,7 +80,7 @@ def train_epoch(
     warmup_steps, all_steps = round(recipe.warmup_epochs * steps), recipe.epochs * steps
     reporter.start(index, device)
     # What dropout and mixing draw depends on the seed, the epoch and the process, not on what ran before.
-    torch.manual_seed(4096 * recipe.epoch_seed(index) + rank)
+    torch.manual_seed(4096 * (1 + recipe.epoch_seed(index)) + rank)
     for step, (crops, targets, share) in enumerate(batches(pixels, labels, recipe, index, rank, world)):
         rate = recipe.learning_rate * factor(index * steps + step, warmup_steps, all_steps)
         for group in optimizer.param_groups:

@@ -12,7 +12,8 @@ PACKAGE = Path(vit_tutorial.__file__).parent
 
 # In reading order, which is the order of the paper's equations.
 MODEL = ["validation", "config", "patchify", "embeddings", "attention", "encoder", "model"]
-ORDER = [*MODEL, "card", "data", "weights", "training", "train", "pretrained", "analysis", "plotting", "checks"]
+ORDER = [*MODEL, "convnet", "card", "data", "weights", "training", "train", "experiments", "pretrained"]
+ORDER += ["analysis", "plotting", "checks"]
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 MODEL_FILES = [PACKAGE / f"{name}.py" for name in MODEL]

@@ -8,6 +8,7 @@ from .embeddings import Embeddings, PatchEmbedding, sincos_position_embedding
 from .encoder import Encoder, EncoderBlock, Mlp
 from .model import VisionTransformer
 from .patchify import patchify, unpatchify
+from .pretrained import load_checkpoint, predict
 
 __all__ = [
     "VARIANTS",
@@ -25,8 +26,10 @@ __all__ = [
     "check",
     "cifar10",
     "image_folder",
+    "load_checkpoint",
     "load_photo",
     "patchify",
+    "predict",
     "sincos_position_embedding",
     "unpatchify",
 ]

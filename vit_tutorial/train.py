@@ -10,7 +10,7 @@ once without it: on all training images, the last weights, tested once. What is 
 
     checkpoint.safetensors   to go on from
     metrics.csv              a line for each epoch
-    positions/               the position embeddings at about ten moments
+    positions.safetensors    the position embeddings at about ten moments
     model.safetensors        the trained model with its card, for vit_tutorial.load_checkpoint
 """
 
@@ -34,7 +34,7 @@ from .training import Epoch, Progress, Recipe, Score, evaluate, fit, print_progr
 from .training.distributed import leave_processes, rank_and_world, start_processes
 from .training.optimizer import SCHEDULES
 from .training.recipe import PRECISIONS
-from .weights import save_model, write
+from .weights import read, save_model, write
 
 MORE_THAN_A_LAPTOP = """\
 several processes
@@ -70,12 +70,14 @@ class Preset:
 
 PRESETS = {
     "shapes": Preset(
-        ViTConfig(image_size=32, patch_size=4, embed_dim=96, depth=4, num_heads=4, mlp_dim=192),
-        Recipe(epochs=10, batch_size=128, learning_rate=2e-3, warmup_epochs=1.0),
+        ViTConfig(image_size=28, patch_size=4, num_classes=8, embed_dim=48, depth=4, num_heads=3, mlp_dim=96),
+        Recipe(epochs=2, batch_size=32, learning_rate=2e-3, warmup_epochs=0.1),
     ),
     "cifar10": Preset(
-        ViTConfig(image_size=32, patch_size=4, embed_dim=192, depth=6, num_heads=4, mlp_dim=384, drop_path=0.1),
-        Recipe(epochs=30, learning_rate=1e-3, warmup_epochs=3.0, crop=4, flip=True, label_smoothing=0.1),
+        ViTConfig(image_size=32, patch_size=4, embed_dim=128, depth=6, num_heads=4, mlp_dim=256),
+        Recipe(
+            epochs=30, batch_size=64, learning_rate=1.5e-3, warmup_epochs=2.0, label_smoothing=0.1, crop=4, flip=True
+        ),
     ),
 }
 PRESETS["folder"] = PRESETS["cifar10"]
@@ -95,7 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends a run as Ctrl-C does
     try:
         device = start_processes(asked.device)
-        run(asked, device, shlex.join(["python", "-m", "vit_tutorial.train", *arguments]))
+        run(asked, device, shlex.join([*launcher(), "-m", "vit_tutorial.train", *arguments]))
     except KeyboardInterrupt:
         say("\nstopped. The same command goes on after the last whole epoch.")
         return 130
@@ -114,8 +116,10 @@ def run(asked: argparse.Namespace, device: torch.device, command: str) -> None:
     torch.manual_seed(recipe.seed)
     model = VisionTransformer(config).to(device)
     say(f"{images!r}, on {device}, in {out}")
-    watch = [print_progress, PositionSnapshots(model, out, asked.snapshots)]
-    history = fit(model, images, recipe, validation=validation, folder=out, watch=watch)
+    positions = PositionSnapshots(model, out / "positions.safetensors", asked.snapshots)
+    if rank_and_world()[0] == 0 and not positions.path.is_file():
+        positions.keep(0)
+    history = fit(model, images, recipe, validation=validation, folder=out, watch=[print_progress, positions])
     if validation:
         say(f"validation: {describe(evaluate(model, validation))}. The test set was not looked at.")
         return
@@ -136,7 +140,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--dataset", choices=PRESETS, default="shapes")
     parser.add_argument("--data", help="where the images are: a folder")
-    parser.add_argument("--scenes", type=int, default=20_000, metavar="N", help="train on N Shapes, test on N/5")
+    parser.add_argument("--scenes", type=int, default=32_000, metavar="N", help="train on N Shapes, test on N/5")
     parser.add_argument("--download", action="store_true", help="fetch CIFAR-10 if it is not there")
     parser.add_argument("--out", help="the run's folder (default: runs/DATASET)")
     parser.add_argument("--device", help="cpu, cuda or mps (default: the best there is)")
@@ -178,17 +182,23 @@ def load_images(asked: argparse.Namespace, image_size: int) -> tuple[ImageSet, I
 
 
 class PositionSnapshots:
-    """A `watch` that keeps the position embeddings at about `count` moments, closer together at the start."""
+    """A `watch` that keeps the position embeddings at about `count` moments, closer together at the start.
 
-    def __init__(self, model: VisionTransformer, out: Path, count: int):
-        self.model, self.folder, self.count = model, out / "positions", count
+    They are in one file, under the number of epochs that the model has seen; 0 is the untrained model.
+    """
+
+    def __init__(self, model: VisionTransformer, path: Path, count: int):
+        self.model, self.path, self.count = model, path, count
 
     def __call__(self, progress: Progress) -> None:
-        epochs = progress.epochs
-        moments = {round(epochs ** (i / max(self.count - 1, 1))) for i in range(self.count)}
+        last = max(self.count - 2, 1)
+        moments = {round(progress.epochs ** (i / last)) for i in range(self.count - 1)}
         if progress.finished and progress.epoch in moments:
-            path = self.folder / f"epoch-{progress.epoch:04}.safetensors"
-            write(path, {"position": self.model.embeddings.position()}, {"epoch": progress.epoch})
+            self.keep(progress.epoch)
+
+    def keep(self, epoch: int) -> None:
+        kept = read(self.path)[0] if epoch else {}
+        write(self.path, {**kept, str(epoch): self.model.embeddings.position()}, {})
 
 
 def provenance(images: ImageSet, recipe: Recipe, history: list[Epoch], score: Score) -> dict:
@@ -210,6 +220,12 @@ def hardware(device: torch.device) -> str:
     """What a process ran on, and how many there were."""
     kind = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} {device.type}"
     return f"{rank_and_world()[1]} × {kind}, {torch.get_num_threads()} threads"
+
+
+def launcher() -> list[str]:
+    """How the processes of this run were started."""
+    world = rank_and_world()[1]
+    return ["python"] if world == 1 else ["torchrun", f"--nproc-per-node={world}"]
 
 
 def describe(score: Score) -> str:

@@ -37,7 +37,7 @@ LOOP, BARE = "loop", "bare step"
 def make_calls(steps: int, batch_size: int) -> dict[str, Callable[[], None]]:
     """An epoch of so many steps with the loop, and as many bare steps."""
     preset = PRESETS["shapes"]
-    images = Shapes(steps * batch_size)
+    images = Shapes(steps * batch_size, preset.config.image_size)
     config = replace(preset.config, num_classes=len(images.classes))
     recipe = replace(preset.recipe, batch_size=batch_size, crop=4, flip=True)
     card = Card(images.classes, *images.mean_std())
@@ -64,8 +64,8 @@ def make_calls(steps: int, batch_size: int) -> dict[str, Callable[[], None]]:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--steps", type=int, default=10, help="in a round, of the loop and of the bare step")
-    parser.add_argument("--batch", type=int, default=128, help="images in a step")
+    parser.add_argument("--steps", type=int, default=40, help="in a round, of the loop and of the bare step")
+    parser.add_argument("--batch", type=int, default=PRESETS["shapes"].recipe.batch_size, help="images in a step")
     parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_args(arguments)
 

@@ -45,7 +45,7 @@ def uninterrupted(tmp_path_factory) -> tuple[Path, float]:
 
 
 def assert_same_run(out: Path, whole: Path) -> None:
-    for name in (TRAINED, "checkpoint.safetensors", "positions/epoch-0001.safetensors"):
+    for name in (TRAINED, "checkpoint.safetensors", "positions.safetensors"):
         assert not differing(read(out / name)[0], read(whole / name)[0]), name
     assert not list(out.rglob("*.part"))
     assert len((out / "metrics.csv").read_text(encoding="utf-8").splitlines()) == 4
@@ -65,16 +65,18 @@ def test_help_without_a_warning():
 def test_what_a_run_leaves_behind(uninterrupted):
     out, _ = uninterrupted
     files = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
-    snapshots = {f"positions/epoch-{epoch:04}.safetensors" for epoch in (1, 2, 3)}
-    assert files == {"checkpoint.safetensors", "metrics.csv", TRAINED, *snapshots}
+    assert files == {"checkpoint.safetensors", "metrics.csv", TRAINED, "positions.safetensors"}
     model = load_model(out / TRAINED)
     about = model.card.about
     assert about["command"].startswith(f"python -m vit_tutorial.train {SMALL}")
     assert (about["training images"], about["test images"], about["recipe"]["epochs"]) == (60, 12, 3)
     assert about["test accuracy"] * 12 == pytest.approx(round(about["test accuracy"] * 12))
     assert about["hardware"].endswith("cpu, 1 threads")
-    last = read(out / "positions/epoch-0003.safetensors")[0]["position"]
-    assert (last == model.embeddings.position()).all()
+    positions = read(out / "positions.safetensors")[0]
+    assert sorted(positions) == ["0", "1", "2", "3"]
+    torch.manual_seed(about["recipe"]["seed"])
+    assert (positions["0"] == VisionTransformer(model.config).embeddings.position()).all()
+    assert (positions["3"] == model.embeddings.position()).all()
     printed = out.with_suffix(".txt").read_text(encoding="utf-8")
     assert "60 images of 16×16 in 8 classes, on cpu" in printed
     assert printed.count("\nepoch ") == 3
@@ -151,7 +153,8 @@ def die_at(operation: int, arguments: list[str]) -> int:
 @killable
 def test_killed_at_the_worst_moments_until_it_ends(uninterrupted, tmp_path):
     """Between a file's last byte and its name, for one file after the other."""
-    # An epoch takes six steps: two each for the positions, the table, the checkpoint. At the end, two for the model.
+    # An epoch takes six steps: two each for the positions, the table, the checkpoint. At the start two for
+    # the untrained positions, at the end two for the model.
     for operation in (4, 6, 7, 10, 6, 8, 2, 99):
         arguments = [*COMMAND, "--out", str(tmp_path / "run"), "--epochs", "3"]
         process = start(die_at, operation, arguments, output=tmp_path / "txt")

@@ -60,7 +60,8 @@ def test_every_test_image_is_counted_once(together):
 def test_only_the_first_process_writes_and_prints(together):
     _, (first, second), printed = together
     assert second["written"] == []
-    files = ["epoch-0001.safetensors", "metrics.csv", "checkpoint.safetensors", "model.safetensors"]
+    positions = "positions.safetensors"  # before and after the one epoch
+    files = [positions, positions, "metrics.csv", "checkpoint.safetensors", "model.safetensors"]
     assert first["written"] == files
     assert printed.count("test: ") == printed.count("epoch 1/1") == 1
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 
-from . import attention, embedding_module, embeddings, encoder, model, patchify
+from . import attention, embedding_module, embeddings, encoder, looking_inside, model, patchify, training
 from .exercise import Exercise
 
 # The exercises of a notebook, in its order. A new file of exercises is added here.
@@ -29,6 +29,12 @@ NOTEBOOKS = {
     ),
     "04 Encoder block": (encoder.layer_norm, encoder.mlp, encoder.encoder_block),
     "05 The Vision Transformer": (model.vision_transformer, model.parameter_count),
+    "06 Training": (training.warmup_cosine, training.parameter_groups, training.accuracy),
+    "07 Looking inside": (
+        looking_inside.position_similarity,
+        looking_inside.rollout,
+        looking_inside.mean_attention_distance,
+    ),
 }
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .differences import Letters, difference, same
-from .running import call, name_of, parameter_names, show_call
+from .running import call, name_of, parameter_names, show_call, tensors_in
 from .verdict import ReaderError, Wrong
 
 NEW_TENSORS = (
@@ -34,13 +34,14 @@ def compare(
     mistakes: Sequence[Mistake] = (),
     gradients: bool = True,
     tolerance: float = 1e-5,
+    again: tuple | None = None,
 ) -> None:
     """Raise Wrong unless the reader's `function` does what `reference` does, for every tuple of arguments in `trials`.
 
     `letters` names the result's axes, "(B, N, D)"; for a result of several, a (name, letters) for each.
     A wrong result is first looked up among the `mistakes`: the same result means the same mistake.
-    The first trial is repeated with other numbers, so that nothing can be kept from call to call, and
-    the last one with gradients. Trials differ in every size, so that no size can be written into the code.
+    The first trial is repeated with other numbers (`again`, if not any will do), so that nothing can be kept from
+    call to call, and the last one with gradients. Trials differ in every size: none can be written into the code.
     """
     for number, args in enumerate(trials):
         expected = reference(*args)
@@ -59,7 +60,7 @@ def compare(
             recognise(result, args, explaining, tolerance)
             check_repeats(function, args, result)
             raise Wrong(at_another_size(found, number, trials) + call_text, next_step(result, expected))
-    again = [renewed(arg) for arg in trials[0]]
+    again = again or [renewed(arg) for arg in trials[0]]
     if difference(call(function, *again), reference(*again), letters, tolerance) is not None:
         raise Wrong(
             f"{name_of(function)} is right when it is first called, and wrong when it is called again with other "
@@ -72,16 +73,12 @@ def compare(
 
 def check_repeats(function: Callable, args: tuple, result) -> None:
     """Raise Wrong if a second call with the same arguments gives another result."""
-    if not same(tensors_of(call(function, *args)), tensors_of(result)):
+    if not same(tensors_in(call(function, *args)), tensors_in(result)):
         raise Wrong(
             "Two calls with the same arguments give two results: something in your function is random, or is kept from "
             "call to call.",
             "Look for `torch.rand`, `F.dropout`, layers or parameters made in the function, and globals that change.",
         )
-
-
-def tensors_of(result) -> list[Tensor]:
-    return [part for part in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(part, Tensor)]
 
 
 def right(mistake: Mistake, reference: Callable, args: tuple) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
@@ -80,6 +80,13 @@ def same(result, known, tolerance: float = 1e-5) -> bool:
             result.detach().double(), known.detach().double(), 10 * tolerance, tolerance, equal_nan=True
         )
     return not isinstance(result, (Tensor, tuple, list)) and result == known
+
+
+def to_number(result) -> float | None:
+    """A number of Python, numpy or torch as a float; None if it is none."""
+    if isinstance(result, Tensor) and result.numel() == 1 and not result.is_complex():
+        return float(result)
+    return float(result) if isinstance(result, Real) and not isinstance(result, bool) else None
 
 
 def kind(value) -> str:

@@ -30,7 +30,7 @@ def call(function: Callable, *args, seconds: float | None = None):
     """
     check_arguments(function, args)
     seconds = SECONDS if seconds is None else seconds
-    before = [arg.detach().clone() if isinstance(arg, Tensor) else None for arg in args]
+    before = [[tensor.detach().clone() for tensor in tensors_in(arg)] for arg in args]
     grad = torch.is_grad_enabled()
     try:
         named = keywords(function, args)
@@ -53,8 +53,9 @@ def call(function: Callable, *args, seconds: float | None = None):
         if result is Ellipsis or is_stub(function):
             raise NotAttempted
         raise Wrong(f"Your {part_of(function)} returns nothing (None): is the `return` missing?")
-    for name, arg, copy in zip(parameter_names(function), args, before, strict=False):
-        if copy is not None and (arg.shape != copy.shape or not torch.equal(arg, copy)):
+    for name, arg, copies in zip(parameter_names(function), args, before, strict=False):
+        now = tensors_in(arg)
+        if len(now) != len(copies) or not all(map(torch.equal, now, copies)):
             raise Wrong(
                 f"Your {part_of(function)} changes its input: after the call `{name}` holds other numbers.",
                 "Methods that end in an underscore and `x[...] = ` write into the tensor itself. Work on a new one.",
@@ -142,6 +143,13 @@ def keywords(function: Callable, args: tuple) -> list[str]:
     return names[: max(0, over)]
 
 
+def tensors_in(value) -> list[Tensor]:
+    """A tensor itself; those in a list or a tuple, in lists within it, and so on."""
+    if isinstance(value, (list, tuple)):
+        return [tensor for part in value for tensor in tensors_in(part)]
+    return [value] if isinstance(value, Tensor) else []
+
+
 def part_of(function: Callable) -> str:
     return "`forward`" if isinstance(function, nn.Module) else "function"
 
@@ -187,6 +195,11 @@ def show_call(function: Callable, args: tuple) -> str:
 def show(value) -> str:
     if isinstance(value, Tensor):
         return f"tensor of {tuple(value.shape)}"
+    if isinstance(value, (list, tuple)) and tensors_in(value):
+        parts = ", ".join(map(show, value))
+        return f"[{parts}]" if isinstance(value, list) else f"({parts})"
+    if isinstance(value, nn.Module) and any(value.children()):
+        return f"{type(value).__name__}(…)"
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 

@@ -23,10 +23,10 @@ TINT, WAVES = 3, 3
 class Shapes(ImageSet):
     """`count` scenes of 32×32 pixels, or any other size, with `masks` (N, H, W): true where the object is.
 
-    One object of eight classes at a random place, of a random size, turn and colour, on a ground with
-    three waves in it. Only its outline tells the class. The object is never cut off, and always lighter than
-    the ground: its grey value (the mean of red, green and blue, in [0, 1]) is at least 0.3 higher than
-    the ground's, which the waves move by 0.12 at most.
+    One object of eight classes at a random place, of a random size and colour, turned by up to 30° either way,
+    on a ground with three waves in it. Only its outline tells the class. The object is never cut off, and
+    always lighter than the ground: its grey value (the mean of red, green and blue, in [0, 1]) is at least 0.3
+    higher than the ground's, which the waves move by 0.12 at most.
 
     Lengths are shares of the shorter side, so a scene is the same at every size; a picture that is not
     square shows more ground, and the object anywhere on it. Scene i depends on the seed and on i alone:
@@ -73,11 +73,11 @@ def object_distance(
     choice: dict[str, Tensor], labels: Tensor, y: Tensor, x: Tensor, height: float, width: float
 ) -> Float[Tensor, "B H W"]:
     """How far each pixel is from the object's outline, in shares of the shorter side; negative inside."""
-    radius = 0.26 + 0.14 * choice["radius"]
+    radius = 0.3 + 0.12 * choice["radius"]
     margin = radius + 0.02
     y = y - (margin + choice["row"] * (height - 2 * margin))
     x = x - (margin + choice["column"] * (width - 2 * margin))
-    turn = 2 * math.pi * choice["turn"]
+    turn = math.pi / 3 * (choice["turn"] - 0.5)  # up to 30° either way
     cos, sin = turn.cos() / radius, turn.sin() / radius
     x, y = cos * x - sin * y, sin * x + cos * y  # (B, H, W), turned, and the radius becomes 1
     distance = torch.empty_like(x)

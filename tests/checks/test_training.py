@@ -1,0 +1,407 @@
+"""The checks of notebook 06 on right and wrong answers."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from vit_tutorial import check
+from vit_tutorial.training import parameter_groups, warmup_cosine
+
+from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, solved, stubs
+
+# A step's factor
+
+
+def schedule(warm, fall):
+    """A schedule of two parts, as people write it; `fall` gets the step, not the part of the way."""
+    return lambda step, warmup_steps, all_steps: (
+        warm(step, warmup_steps, all_steps) if step < warmup_steps else fall(step, warmup_steps, all_steps)
+    )
+
+
+def line(s, w, T):
+    return (s + 1) / w
+
+
+def after(shape):
+    """A schedule with a right warm-up, and this shape over the part of the way from 0 to 1."""
+    return schedule(line, lambda s, w, T: shape((s - w) / (T - w)))
+
+
+def half(p):
+    return 0.5 * (1 + math.cos(math.pi * p))
+
+
+def cosine(s, w, T):
+    return half((s - w) / (T - w))
+
+
+RIGHT_SCHEDULE = {
+    "solution": solved(check.warmup_cosine),
+    "the package's": warmup_cosine,
+    "torch": schedule(line, lambda s, w, T: 0.5 + torch.cos(torch.tensor((s - w) / (T - w)) * torch.pi) / 2),
+    "numpy": schedule(line, lambda s, w, T: np.cos(np.pi * (s - w) / (T - w)) / 2 + 0.5),
+    "squared": after(lambda p: math.cos(math.pi * p / 2) ** 2),
+    "degrees": after(lambda p: (1 + math.cos(math.radians(180 * p))) / 2),
+    "min": lambda s, w, T: min((s + 1) / max(w, 1), half(max(0, s - w) / (T - w))) if s < w else cosine(s, w, T),
+    "interp": lambda s, w, T: np.interp(s + 1, [0, w], [0, 1]) if s < w else cosine(s, w, T),
+}
+RIGHT_WITH_A_REMARK = {
+    "from 0": (schedule(lambda s, w, T: s / w, cosine), "Your warm-up starts at 0"),
+    "from 0 by linspace": (schedule(lambda s, w, T: torch.linspace(0, 1, w)[s], cosine), "Your warm-up starts at 0"),
+    "1 at the step after": (schedule(lambda s, w, T: (s + 1) / (w + 1), cosine), "reaches 1 one step later"),
+    "0 at the last": (schedule(line, lambda s, w, T: half((s - w) / (T - w - 1))), "Your cosine is 0 at the last step"),
+    "one ahead": (schedule(line, lambda s, w, T: half((s - w + 1) / (T - w))), "Your cosine is 0 at the last step"),
+    "both": (schedule(lambda s, w, T: s / w, lambda s, w, T: half((s - w) / max(1, T - 1 - w))), "starts at 0"),
+}
+
+
+@pytest.mark.parametrize("answer", RIGHT_SCHEDULE.values(), ids=RIGHT_SCHEDULE)
+def test_right_schedule_passes(answer):
+    assert assert_passes(check.warmup_cosine, answer).message == ""
+
+
+@pytest.mark.parametrize(("answer", "words"), RIGHT_WITH_A_REMARK.values(), ids=RIGHT_WITH_A_REMARK)
+def test_another_right_schedule_passes_and_is_named(answer, words):
+    assert words in assert_passes(check.warmup_cosine, answer).message
+
+
+def at_most(s, w, T):
+    return (s + 1) / w if s <= w and w else cosine(s, w, T)
+
+
+def without_warm_up_broken(s, w, T):
+    warm = (s + 1) / w
+    return warm if s < w else cosine(s, w, T)
+
+
+WRONG_SCHEDULE = {
+    "from step 0": (schedule(line, lambda s, w, T: half(s / T)), "the cosine is counted from step 0"),
+    "from step 0, shorter": (schedule(line, lambda s, w, T: half(s / (T - w))), "the cosine is counted from step 0"),
+    "over all steps": (schedule(line, lambda s, w, T: half((s - w) / T)), "stretched over all steps"),
+    "2π": (after(lambda p: half(2 * p)), "rises again"),
+    "π/2": (after(lambda p: half(p / 2)), "half of its way down, to 0.5"),
+    "cosine alone": (after(lambda p: math.cos(math.pi * p)), "falls below 0"),
+    "cut off": (after(lambda p: max(0.0, math.cos(math.pi * p))), "0 for the whole second half"),
+    "a quarter": (after(lambda p: math.cos(math.pi * p / 2)), "a quarter of a cosine"),
+    "not halved": (after(lambda p: 1 + math.cos(math.pi * p)), "jumps to 2"),
+    "brackets": (after(lambda p: 1 + math.cos(math.pi * p) / 2), "from 1.5 to 0.5"),
+    "not lifted": (after(lambda p: math.cos(math.pi * p) / 2), "from 0.5 to -0.5"),
+    "upside down": (after(lambda p: (1 - math.cos(math.pi * p)) / 2), "upside down"),
+    "steps left": (schedule(line, lambda s, w, T: half((T - s) / (T - w))), "upside down"),
+    "degrees": (after(lambda p: (1 + math.cos(180 * p)) / 2), "reads it as radians"),
+    "radians": (after(lambda p: (1 + math.cos(math.radians(p))) / 2), "stays at 1, or very near"),
+    "radians of radians": (after(lambda p: (1 + math.cos(math.radians(math.pi * p))) / 2), "stays at 1, or very near"),
+    "no π": (after(lambda p: (1 + math.cos(p)) / 2), "runs to 1, not to π"),
+    "sine": (after(lambda p: (1 + math.sin(math.pi * p)) / 2), "a sine, not a cosine"),
+    "line": (after(lambda p: 1 - p), "on a straight line"),
+    "line from 0": (schedule(line, lambda s, w, T: (T - s) / T), "on a straight line, and is counted from step 0"),
+    "no cosine": (after(lambda p: 1.0), "your factor stays at 1"),
+    "// in the cosine": (schedule(line, lambda s, w, T: half((s - w) // (T - w))), "does `//` cut off"),
+    "// in the warm-up": (schedule(lambda s, w, T: (s + 1) // w, cosine), "does `//` cut off"),
+    "no warm-up": (lambda s, w, T: half(s / T), "There is no warm-up: the cosine runs"),
+    "1 in the warm-up": (schedule(lambda s, w, T: 1.0, cosine), "There is no warm-up"),
+    "0 in the warm-up": (schedule(lambda s, w, T: 0.0, cosine), "stays at 0"),
+    "down": (schedule(lambda s, w, T: 1 - s / w, cosine), "Your warm-up falls"),
+    "down from below": (schedule(lambda s, w, T: 1 - (s + 1) / w, cosine), "Your warm-up falls"),
+    "by all steps": (schedule(lambda s, w, T: (s + 1) / T, cosine), "divided by `all_steps`"),
+    "not divided": (schedule(lambda s, w, T: s + 1, cosine), "counts the steps"),
+    "bent": (schedule(lambda s, w, T: (1 - math.cos(math.pi * s / w)) / 2, cosine), "is bent"),
+    "product": (lambda s, w, T: min(1, (s + 1) / max(w, 1)) * half(s / T), "are multiplied"),
+    "one too long": (at_most, "the warm-up lasts one step too long"),
+    "for ever": (lambda s, w, T: (s + 1) / max(w, 1), "Your warm-up never ends"),
+    "percent": (lambda s, w, T: 100 * warmup_cosine(s, w, T), "100 times as high"),
+    "learning rate": (lambda s, w, T: 0.001 * warmup_cosine(s, w, T), "0.001 times as high"),
+    "without warm-up": (without_warm_up_broken, "Right with a warm-up, but not without one"),
+    "written in": (lambda s, w, T: warmup_cosine(s, 4, T), "Right at the first size tried"),
+    "floor": (after(lambda p: 0.1 + 0.9 * half(p)), "Step 5, after the warm-up, gives"),
+    "start": (schedule(lambda s, w, T: 0.1 + 0.9 * (s + 1) / w, cosine), "Step 0, in the warm-up, gives"),
+    "a tuple": (lambda s, w, T: (1.0, s), "one number; got a value of type tuple"),
+    "nothing": (lambda s, w, T: s / w if s < w else None, "returns nothing"),
+    "not finite": (after(lambda p: float("nan")), "gives nan"),
+    "arguments": (lambda step: 1.0, "gives <lambda> 3 arguments"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "phrase"), WRONG_SCHEDULE.values(), ids=WRONG_SCHEDULE)
+def test_wrong_schedule_is_told_what_is_wrong(answer, phrase):
+    assert_wrong(check.warmup_cosine, answer, phrase)
+
+
+# Groups for AdamW: functions of (model, weight_decay) that sort parameters by a rule
+
+
+def groups_by(decays, take=list):
+    """Two groups, sorted by `decays(name, parameter)`."""
+
+    def mine(model, weight_decay):
+        named = list(model.named_parameters())
+        return [
+            {"params": take(p for n, p in named if decays(n, p)), "weight_decay": weight_decay},
+            {"params": take(p for n, p in named if not decays(n, p)), "weight_decay": 0.0},
+        ]
+
+    return mine
+
+
+def is_matrix(name, p):
+    return name.endswith("weight") and "norm" not in name
+
+
+def one_group_each(model, weight_decay):
+    return [{"params": p, "weight_decay": weight_decay * is_matrix(n, p)} for n, p in model.named_parameters()]
+
+
+def by_modules(model, weight_decay):
+    decay, rest = [], []
+    for module in model.modules():
+        for name, p in module.named_parameters(recurse=False):
+            (decay if isinstance(module, (nn.Linear, nn.Conv2d)) and name == "weight" else rest).append(p)
+    return [{"params": rest, "weight_decay": 0}, {"params": decay, "weight_decay": weight_decay, "lr": 1e-3}]
+
+
+RIGHT_GROUPS = {
+    "solution": solved(check.parameter_groups),
+    "the package's": parameter_groups,
+    "by name": groups_by(is_matrix),
+    "generators": groups_by(is_matrix, take=lambda params: (p for p in list(params))),
+    "tuples": groups_by(is_matrix, take=tuple),
+    "by axes and name": groups_by(lambda n, p: p.ndim > 1 and "token" not in n and "position" not in n),
+    "one group each": one_group_each,
+    "by modules": by_modules,
+    "a tuple of groups": lambda model, wd: tuple(parameter_groups(model, wd)),
+    "names too": lambda model, wd: [
+        {"params": [(n, p) for n, p in model.named_parameters() if is_matrix(n, p) is want], "weight_decay": wd * want}
+        for want in (True, False)
+    ],
+}
+
+
+@pytest.mark.parametrize("answer", RIGHT_GROUPS.values(), ids=RIGHT_GROUPS)
+def test_right_groups_pass(answer):
+    assert_passes(check.parameter_groups, answer)
+
+
+def edited(change):
+    """The package's groups with one thing changed: `change(groups, model)`."""
+
+    def mine(model, weight_decay):
+        groups = parameter_groups(model, weight_decay)
+        return change(groups, model) or groups
+
+    return mine
+
+
+def only(decays):
+    return lambda model, wd: [{"params": [p for n, p in model.named_parameters() if decays(n, p)], "weight_decay": wd}]
+
+
+WRONG_GROUPS = {
+    "all decay": (only(lambda n, p: True), "The norms decay, and should not"),
+    "norms": (groups_by(lambda n, p: is_matrix(n, p) or "norm" in n), "The norms decay, and should not"),
+    "norms' weights": (groups_by(lambda n, p: n.endswith("weight")), "Some of the norms decay, and should not"),
+    "one norm": (groups_by(lambda n, p: n.endswith("weight") and "norm1" not in n and "norm2" not in n),
+                 "Some of the norms decay, and should not: `norm.weight`"),
+    "biases": (groups_by(lambda n, p: isinstance(n, str) and "norm" not in n and "token" not in n and "pos" not in n),
+               "The biases decay, and should not"),
+    "class token": (groups_by(lambda n, p: is_matrix(n, p) or n == "embeddings.class_token"),
+                    "The class token decays, and should not: `embeddings.class_token`."),
+    "positions": (groups_by(lambda n, p: is_matrix(n, p) or "position" in n), "The positions decay, and should not"),
+    "by axes": (groups_by(lambda n, p: p.ndim > 1), "The class token decays, and should not"),
+    "two axes": (groups_by(lambda n, p: p.ndim == 2 and "position" not in n),
+                 "Some of the matrices do not decay, and should: `embeddings.patches.projection.weight`"),
+    "table": (groups_by(lambda n, p: p.ndim > 1 and n not in ("embeddings.class_token", "embeddings.position.table")),
+              "Right for the first model, wrong for one with factorized positions. The positions decay"),
+    "class token in name": (groups_by(lambda n, p: p.ndim > 1 and "class_token" not in n and "table" not in n),
+                            "Some of the positions decay"),
+    "no head": (groups_by(lambda n, p: is_matrix(n, p) and "head" not in n),
+                "Some of the matrices do not decay, and should: `head.weight`"),
+    "missing": (only(is_matrix), "In no group, and so never trained"),
+    "head missing": (edited(lambda g, m: g[0]["params"].pop() is None), "never trained: `head.weight`."),
+    "twice": (edited(lambda g, m: g[1]["params"].append(m.head.weight)), "More than once in your groups: `head.weig"),
+    "all and some": (edited(lambda g, m: [{**g[0], "params": m.parameters()}, g[1]]), "More than once in your groups"),
+    "exchanged": (lambda m, wd: groups_by(lambda n, p: not is_matrix(n, p))(m, wd), "The groups are exchanged"),
+    "nothing": (groups_by(lambda n, p: False), "Nothing decays"),
+    "written in": (lambda m, wd: parameter_groups(m, 0.1), "The matrices decay by 0.1, not by the given"),
+    "no value": (edited(lambda g, m: [{"params": g[0]["params"]}, g[1]]), 'Group 0 has no "weight_decay"'),
+    "no zero": (edited(lambda g, m: [g[0], {"params": g[1]["params"]}]), 'Group 1 has no "weight_decay"'),
+    "other key": (edited(lambda g, m: [{"parameters": g[0]["params"]}, g[1]]), 'Group 0 has no "params"'),
+    "copies": (edited(lambda g, m: [{**x, "params": [p.clone().detach() for p in x["params"]]} for x in g]),
+               "None of the model's parameters"),
+    "one copy": (edited(lambda g, m: g[1]["params"].append(torch.zeros(3))), "no parameters of the model"),
+    "names": (edited(lambda g, m: [{**g[0], "params": [n for n, _ in m.named_parameters()]}, g[1]]), "holds names"),
+    "a set": (edited(lambda g, m: [{**g[0], "params": set(g[0]["params"])}, g[1]]), "AdamW takes no set"),
+    "lists": (edited(lambda g, m: [x["params"] for x in g]), "group 0 is a value of type list"),
+    "two lists": (edited(lambda g, m: ([1], [2])), "group 0 is a value of type list"),
+    "a dictionary": (edited(lambda g, m: g[0]), "got one dictionary"),
+    "parameters": (lambda m, wd: list(m.parameters()), "group 0 is a tensor of shape"),
+    "the optimizer": (edited(lambda g, m: torch.optim.AdamW(g)), "A list of groups is asked for"),
+    "no list": (lambda m, wd: wd, "A list of groups is asked for; got 0.3"),
+    "negative": (lambda m, wd: parameter_groups(m, -wd), "The matrices decay by -0.3, not by the given"),
+    "modules": (edited(lambda g, m: [{**g[0], "params": [m.head]}, g[1]]), "AdamW does not take your groups"),
+    "empty": (lambda m, wd: [], "None of the model's parameters"),
+    "error": (lambda m, wd: m.blocks, "VisionTransformer(…)"),
+    "error in a generator": (
+        lambda m, wd: [{"params": (p for n, p in m.named_parameters() if n.is_norm), "weight_decay": wd}],
+        "'str' object has no attribute 'is_norm'",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "phrase"), WRONG_GROUPS.values(), ids=WRONG_GROUPS)
+def test_wrong_groups_are_told_what_is_wrong(answer, phrase):
+    assert_wrong(check.parameter_groups, answer, phrase)
+
+
+# The accuracy over all batches
+
+
+def right_in(logits, labels):
+    return (logits.argmax(dim=1) == labels).sum()
+
+
+def by_loop(batches):
+    right = total = 0
+    for logits, labels in batches:
+        for row, label in zip(logits, labels, strict=True):
+            right += int(row.argmax() == label)
+            total += 1
+    return right / total
+
+
+def weighted(batches):
+    shares = [(right_in(*batch) / len(batch[1]), len(batch[1])) for batch in batches]
+    return sum(share * n for share, n in shares) / sum(n for _, n in shares)
+
+
+RIGHT_ACCURACY = {
+    "solution": solved(check.accuracy),
+    "loop": by_loop,
+    "a tensor": lambda b: sum(right_in(*batch) for batch in b) / sum(len(y) for _, y in b),
+    "all at once": lambda b: torch.cat([x.argmax(-1) == y for x, y in b]).float().mean(),
+    "max": lambda b: sum((x.max(1)[1] == y).sum().item() for x, y in b) / sum(y.numel() for _, y in b),
+    "softmax": lambda b: torch.cat([x.softmax(1).argmax(1) == y for x, y in b]).double().mean().item(),
+    "numpy": lambda b: np.concatenate([x.numpy().argmax(1) == y.numpy() for x, y in b]).mean(),
+    "weighted": weighted,
+    "one-element tensor": lambda b: torch.cat([x.argmax(-1) == y for x, y in b]).float().mean(0, keepdim=True),
+}
+
+
+@pytest.mark.parametrize("answer", RIGHT_ACCURACY.values(), ids=RIGHT_ACCURACY)
+def test_right_accuracy_passes(answer):
+    assert_passes(check.accuracy, answer)
+
+
+def shares(batches):
+    return [(right_in(*batch) / len(batch[1])).item() for batch in batches]
+
+
+def last_only(batches):
+    for logits, labels in batches:
+        share = (logits.argmax(1) == labels).float().mean()
+    return share
+
+
+def begun_anew(batches):
+    total = 0
+    for logits, labels in batches:
+        right = 0
+        right += right_in(logits, labels).item()
+        total += len(labels)
+    return right / total
+
+
+def running(batches):
+    mean = None
+    for share in shares(batches):
+        mean = share if mean is None else (mean + share) / 2
+    return mean
+
+
+def count(batches):
+    return sum(right_in(*batch).item() for batch in batches)
+
+
+def images(batches):
+    return sum(len(labels) for _, labels in batches)
+
+
+def written_in(batches):
+    return count(batches) / 13
+
+
+WRONG_ACCURACY = {
+    "mean of batches": (lambda b: sum(shares(b)) / len(b), "the mean of the batches' accuracies"),
+    "mean of batches, percent": (lambda b: 100 * np.mean(shares(b)), "the mean of the batches' accuracies, and in per"),
+    "last batch": (last_only, "the accuracy of the last batch alone"),
+    "first batch": (lambda b: shares(b)[0], "the accuracy of the first batch alone"),
+    "last batch left out": (lambda b: np.mean(shares(b)[:-1]), "The last, short batch is left out"),
+    "count": (count, "how many answers are right"),
+    "by the last batch": (lambda b: count(b) / len(b[-1][1]), "not by those of the last one"),
+    "sum of batches": (lambda b: sum(shares(b)), "add up the batches' accuracies"),
+    "percent": (lambda b: 100 * count(b) / images(b), "in percent"),
+    "errors": (lambda b: 1 - count(b) / images(b), "the share of wrong answers"),
+    "by batches": (lambda b: count(b) / len(b), "how many batches there are"),
+    "as the first": (lambda b: count(b) / (len(b) * len(b[0][1])), "as if every batch were as large as the first"),
+    "by the first": (lambda b: count(b) / len(b[0][1]), "how many images the first batch has"),
+    "begun anew": (begun_anew, "does your count begin anew"),
+    "by logits": (lambda b: count(b) / sum(x.numel() for x, _ in b), "how many logits there are"),
+    "running": (running, "later batches count more"),
+    "whole batches": (lambda b: np.mean([bool((x.argmax(1) == y).all()) for x, y in b]), "in which all answers are"),
+    "per class": (
+        lambda b: (
+            x := torch.cat([x for x, _ in b]).argmax(1),
+            y := torch.cat([y for _, y in b]),
+            np.mean([(x[y == c] == c).float().mean().item() for c in range(6) if (y == c).any()]),
+        )[-1],
+        "average over the classes",
+    ),
+    "top 5": (lambda b: sum((x.topk(5).indices == y[:, None]).sum().item() for x, y in b) / images(b), "the 5 largest"),
+    "smallest": (lambda b: sum((x.argmin(1) == y).sum().item() for x, y in b) / images(b), "the smallest logit"),
+    "dim 0": (lambda b: sum((x.argmax(0) == y).sum().item() for x, y in b) / images(b), "runs over the images"),
+    "no dim": (lambda b: sum((x.argmax() == y).sum().item() for x, y in b) / images(b), "`argmax` without `dim`"),
+    "probability": (
+        lambda b: torch.cat([x.softmax(1)[range(len(y)), y] for x, y in b]).mean(),
+        "the mean probability of the right class",
+    ),
+    "confidence": (lambda b: torch.cat([x.softmax(1).max(1).values for x, y in b]).mean(), "how sure the model is"),
+    "loss": (lambda b: F.cross_entropy(torch.cat([x for x, _ in b]), torch.cat([y for _, y in b])), "cross-entropy"),
+    "//": (lambda b: count(b) // images(b), "does `//` or `int` cut off"),
+    "rounded": (lambda b: round(count(b) / images(b), 2), "rounded to 2 digits"),
+    "a list": (shares, "got a value of type list. One for each batch?"),
+    "a pair": (lambda b: (count(b), images(b)), "one number; got a value of type tuple"),
+    "written in": (written_in, "wrong at another"),
+    "off": (lambda b: (count(b) + 1) / images(b), "0.5385 expected, got 0.6154"),
+    "values": (lambda b: sum((x.max(1) == y).sum() for x, y in b), "Your code stops with an error"),
+    "changed": (lambda b: [y.zero_() for _, y in b] and 0.5, "changes its input: after the call `b`"),
+    "popped": (lambda b: b.pop() and 0.5, "changes its input"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "phrase"), WRONG_ACCURACY.values(), ids=WRONG_ACCURACY)
+def test_wrong_accuracy_is_told_what_is_wrong(answer, phrase):
+    assert_wrong(check.accuracy, answer, phrase)
+
+
+def test_an_error_shows_the_readers_line():
+    mine = cell("def mine(batches):\n    return batches.mean()")["mine"]
+    verdict = assert_wrong(check.accuracy, mine, "mine(batches=[(tensor of (6, 6), tensor of (6,)), (tensor of (6, 6)")
+    assert verdict.code == "return batches.mean()"
+
+
+@pytest.mark.parametrize(
+    ("exercise", "parameters"),
+    [
+        (check.warmup_cosine, "step, warmup_steps, all_steps"),
+        (check.parameter_groups, "model, weight_decay"),
+        (check.accuracy, "batches"),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_untouched_stubs_are_not_attempted(exercise, parameters):
+    for stub in stubs(parameters).values():
+        assert_not_attempted(exercise, stub)

@@ -24,10 +24,13 @@ class Card:
     about: Mapping[str, object] = field(default_factory=dict)
 
     def normalise(self, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
-        """Pixels in [0, 1], or bytes from 0 to 255, to mean 0 and standard deviation 1, as the model was trained."""
+        """Pixels in [0, 1], or bytes from 0 to 255, to mean 0 and standard deviation 1, as the model was trained.
+
+        A colour that was the same in all training images has no spread, and is only moved to mean 0.
+        """
         scale = 255 if images.dtype == torch.uint8 else 1
         mean = torch.tensor(self.mean, device=images.device).view(-1, 1, 1) * scale
-        std = torch.tensor(self.std, device=images.device).view(-1, 1, 1) * scale
+        std = torch.tensor([spread or 1.0 for spread in self.std], device=images.device).view(-1, 1, 1) * scale
         return (images - mean) / std
 
     def to_dict(self) -> dict:

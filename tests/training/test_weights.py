@@ -54,6 +54,12 @@ def test_a_card_normalises_bytes_and_floats_alike():
     torch.testing.assert_close(CARD.normalise(pixels / 255), expected)
 
 
+def test_a_colour_that_never_changed_is_moved_and_not_divided():
+    card = Card(("cat", "dog"), (0.5, 0.5, 1.0), (0.25, 0.5, 0.0))
+    white = card.normalise(torch.ones(1, 3, 2, 2))
+    assert white[0, :, 0, 0].tolist() == [2, 1, 0]
+
+
 def test_half_precision_is_how_it_is_stored_not_how_it_computes(tmp_path):
     model = randomised()
     half, full = tmp_path / "half.safetensors", tmp_path / "full.safetensors"

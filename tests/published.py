@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 
 import timm
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from vit_tutorial import VisionTransformer, ViTConfig
 from vit_tutorial.config import to_pair
+from vit_tutorial.pretrained.naming import as_theirs
 
 
 def build_torchvision(config: ViTConfig) -> nn.Module:
@@ -67,47 +67,6 @@ def build_transformers(config: ViTConfig) -> nn.Module:
 
 BUILD = {"torchvision": build_torchvision, "timm": build_timm, "transformers": build_transformers}
 
-# Our names, and what each library calls the same thing. Patterns are tried from top to bottom.
-NAMES = {
-    "torchvision": {
-        r"embeddings\.patches\.projection": "conv_proj",
-        r"embeddings\.class_token": "class_token",
-        r"embeddings\.position\.table": "encoder.pos_embedding",
-        r"encoder\.(\d+)\.attention\.qkv\.": r"encoder.layers.encoder_layer_\1.self_attention.in_proj_",
-        r"encoder\.(\d+)\.attention\.projection": r"encoder.layers.encoder_layer_\1.self_attention.out_proj",
-        r"encoder\.(\d+)\.norm": r"encoder.layers.encoder_layer_\1.ln_",
-        r"encoder\.(\d+)\.mlp\.expand": r"encoder.layers.encoder_layer_\1.mlp.0",
-        r"encoder\.(\d+)\.mlp\.contract": r"encoder.layers.encoder_layer_\1.mlp.3",
-        r"^norm": "encoder.ln",
-        r"head\.representation": "heads.pre_logits",
-        r"head\.classifier": "heads.head",
-        r"^head\.(weight|bias)": r"heads.head.\1",
-    },
-    "timm": {
-        r"embeddings\.patches\.projection": "patch_embed.proj",
-        r"embeddings\.class_token": "cls_token",
-        r"embeddings\.position\.table": "pos_embed",
-        r"encoder\.(\d+)\.attention\.projection": r"blocks.\1.attn.proj",
-        r"encoder\.(\d+)\.attention\.qkv": r"blocks.\1.attn.qkv",
-        r"encoder\.(\d+)\.mlp\.expand": r"blocks.\1.mlp.fc1",
-        r"encoder\.(\d+)\.mlp\.contract": r"blocks.\1.mlp.fc2",
-        r"encoder\.(\d+)\.norm": r"blocks.\1.norm",
-    },
-    "transformers": {
-        r"embeddings\.patches\.projection": "vit.embeddings.patch_embeddings.projection",
-        r"embeddings\.class_token": "vit.embeddings.cls_token",
-        r"embeddings\.position\.table": "vit.embeddings.position_embeddings",
-        r"encoder\.(\d+)\.attention\.projection": r"vit.layers.\1.attention.o_proj",
-        r"encoder\.(\d+)\.attention\.([qkv])\.": r"vit.layers.\1.attention.\2_proj.",
-        r"encoder\.(\d+)\.mlp\.expand": r"vit.layers.\1.mlp.fc1",
-        r"encoder\.(\d+)\.mlp\.contract": r"vit.layers.\1.mlp.fc2",
-        r"encoder\.(\d+)\.norm1": r"vit.layers.\1.layernorm_before",
-        r"encoder\.(\d+)\.norm2": r"vit.layers.\1.layernorm_after",
-        r"^norm": "vit.layernorm",
-        r"^head": "classifier",
-    },
-}
-
 # The modules whose outputs are the tokens after Eq. 1, after each block, and after the last norm.
 TOKENS = {
     "ours": ("embeddings", "encoder.{}", "norm"),
@@ -117,36 +76,10 @@ TOKENS = {
 }
 
 
-def translate(tensors: dict[str, Tensor], library: str) -> dict[str, Tensor]:
-    """Our weights, or our gradients, under the names and in the shapes of another library."""
-    if library == "transformers":  # queries, keys and values have a layer each
-        tensors = {part: value for name, whole in tensors.items() for part, value in split_qkv(name, whole).items()}
-    return {rename(name, library): as_published(name, tensor) for name, tensor in tensors.items()}
-
-
-def split_qkv(name: str, whole: Tensor) -> dict[str, Tensor]:
-    if ".qkv." not in name:
-        return {name: whole}
-    return {name.replace(".qkv.", f".{part}."): tensor for part, tensor in zip("qkv", whole.chunk(3), strict=True)}
-
-
-def rename(name: str, library: str) -> str:
-    for pattern, replacement in NAMES[library].items():
-        name, found = re.subn(pattern, replacement, name)
-        if found:
-            break
-    return name
-
-
-def as_published(name: str, tensor: Tensor) -> Tensor:
-    """Positions have a batch dimension of 1 in all three."""
-    return tensor[None] if name == "embeddings.position.table" else tensor
-
-
 def twin(model: VisionTransformer, library: str) -> nn.Module:
     """The library's Vision Transformer with the configuration and all the weights of ours."""
     peer = BUILD[library](model.config).to(next(model.parameters()))
-    peer.load_state_dict(translate(model.state_dict(), library), strict=True)
+    peer.load_state_dict(as_theirs(model.state_dict(), library, model.config.num_heads), strict=True)
     return peer.train(model.training)
 
 
@@ -173,8 +106,9 @@ def run(model: nn.Module, library: str, images: Tensor, depth: int) -> tuple[Ten
 def randomize(model: nn.Module, seed: int = 0, scale: float = 0.3) -> nn.Module:
     """Every weight random, norms, biases, positions and the head's zeros too; norms stay around 1."""
     generator = torch.Generator().manual_seed(seed)
+    norms = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.LayerNorm)}
     for name, parameter in model.named_parameters():
-        is_norm_weight = "norm" in name and name.endswith("weight")
+        is_norm_weight = name in norms
         noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
         parameter.copy_(noise * scale + is_norm_weight)
     return model

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from published import BUILD, logits_of, randomize, run, translate, twin
+from published import BUILD, logits_of, randomize, run, twin
 
 from vit_tutorial import VisionTransformer, ViTConfig
+from vit_tutorial.pretrained.naming import as_theirs
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}
 
@@ -70,7 +71,7 @@ def test_logits_tokens_and_gradients_agree(library, config, batch, dtype):
     assert ours[0].abs().max() > 1e-4
     assert difference(ours[0], theirs[0]) <= TOLERANCE[dtype]
 
-    translated = translate(dict(zip(names, ours[1:], strict=True)), library)
+    translated = as_theirs(dict(zip(names, ours[1:], strict=True)), library, config.num_heads)
     assert set(translated) == set(their_names)
     for name, gradient in zip(their_names, theirs[1:], strict=True):
         assert difference(translated[name], gradient) <= TOLERANCE[dtype], name

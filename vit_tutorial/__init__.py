@@ -8,7 +8,16 @@ from .embeddings import Embeddings, PatchEmbedding, sincos_position_embedding
 from .encoder import Encoder, EncoderBlock, Mlp
 from .model import VisionTransformer
 from .patchify import patchify, unpatchify
-from .pretrained import load_checkpoint, predict
+from .pretrained import (
+    from_google,
+    from_timm,
+    from_torchvision,
+    from_transformers,
+    load_checkpoint,
+    load_pretrained,
+    predict,
+    to_timm,
+)
 
 __all__ = [
     "VARIANTS",
@@ -25,11 +34,17 @@ __all__ = [
     "attend",
     "check",
     "cifar10",
+    "from_google",
+    "from_timm",
+    "from_torchvision",
+    "from_transformers",
     "image_folder",
     "load_checkpoint",
     "load_photo",
+    "load_pretrained",
     "patchify",
     "predict",
     "sincos_position_embedding",
+    "to_timm",
     "unpatchify",
 ]

@@ -1,0 +1,112 @@
+"""What a model's numbers mean, as far as those say who trained it; and a photo prepared as they prepared theirs."""
+
+import json
+
+import numpy as np
+import pytest
+import timm
+import torch
+from PIL import Image
+from torchvision.models import ViT_B_16_Weights, ViT_L_16_Weights
+from transformers import ViTImageProcessor
+
+from vit_tutorial import from_google, from_timm, from_torchvision, from_transformers, load_photo, predict, to_timm
+from vit_tutorial.card import Card
+from vit_tutorial.data.photo import find_photo
+from vit_tutorial.pretrained.predicting import fit_photo
+from vit_tutorial.weights import load_model, save_model
+
+from .families import google_arrays, our_vit, timm_by_name, timm_vit, torchvision_vit, transformers_vit
+
+HALF = (0.5, 0.5, 0.5)
+REGISTRY = [
+    ViT_B_16_Weights.IMAGENET1K_V1,  # shorter side 256, middle 224
+    ViT_L_16_Weights.IMAGENET1K_V1,  # 242, 224
+    ViT_B_16_Weights.IMAGENET1K_SWAG_E2E_V1,  # 384, 384, bicubic
+]
+
+
+def picture() -> Image.Image:
+    with Image.open(find_photo("grace_hopper")) as file:
+        return file.convert("RGB")
+
+
+def prepared(model) -> torch.Tensor:
+    return model.card.normalise(fit_photo("grace_hopper", model)[None])[0]
+
+
+@pytest.mark.parametrize("weights", REGISTRY, ids=str)
+def test_a_photo_is_prepared_as_torchvision_prepares_it(weights):
+    size = weights.transforms().crop_size[0]
+    model = from_torchvision(torchvision_vit(size, 32, num_classes=1000), weights)
+    assert (prepared(model) - weights.transforms()(picture())).abs().max() < 1e-6
+    assert model.card.classes == tuple(weights.meta["categories"])
+    assert str(weights) in model.card.about["weights"]
+    assert model.card.about["url"] == weights.url
+    assert predict(model, "grace_hopper") == predict(model, fit_photo("grace_hopper", model))
+
+
+def test_a_photo_is_prepared_as_timm_prepares_it():
+    theirs = timm_by_name("vit_tiny_patch16_224")
+    transform = timm.data.create_transform(**timm.data.resolve_model_data_config(theirs))
+    model = from_timm(theirs)
+    assert model.card.mean == model.card.std == HALF
+    assert model.card.about["preprocessing"] == {"resize": 248, "crop": 224, "interpolation": "bicubic"}
+    assert (prepared(model) - transform(picture())).abs().max() < 1e-6
+
+
+def test_a_photo_is_prepared_as_transformers_prepares_it():
+    """Within a byte or two, since its resizing rounds in another order."""
+    processor = ViTImageProcessor(size={"height": 32, "width": 32})
+    model = from_transformers(transformers_vit(id2label=dict(enumerate("abcdefg"))), processor)
+    theirs = processor(picture(), return_tensors="pt")["pixel_values"][0]
+    assert (prepared(model) - theirs).abs().max() <= 2.5 / 255 / 0.5
+    assert model.card.classes == tuple("abcdefg")
+
+
+def test_a_photo_for_the_authors_weights_is_squeezed_to_the_square(tmp_path):
+    np.savez(tmp_path / "B_16.npz", **google_arrays(our_vit()))
+    model = from_google(tmp_path / "B_16.npz")
+    assert model.card.about["weights"] == "B_16.npz, of the paper's authors"
+    assert model.card.classes == tuple(f"class {i}" for i in range(7))
+    expected = torch.from_numpy(np.array(picture().resize((32, 32), 2))).permute(2, 0, 1) / 127.5 - 1
+    assert (prepared(model) - expected).abs().max() < 1e-6
+
+
+def test_what_nobody_says_stays_unknown():
+    assert from_timm(timm_vit()).card is None, "a model without pretrained_cfg does not know its pixels"
+    assert from_transformers(transformers_vit()).card is None, "nor does one without its processor"
+    assert from_timm(timm_by_name("vit_tiny_patch16_224", in_chans=1)).card is None, "nor for another number of colours"
+
+
+def test_the_margin_keeps_its_share_at_another_size():
+    """Of 64 pixels, (256 - 224) / 224 of them: the middle of 73."""
+    model = our_vit(image_size=64)
+    margin = {"resize": 256, "crop": 224, "interpolation": "bicubic"}
+    model.card = Card(("?",) * 7, HALF, HALF, {"preprocessing": margin})
+    expected = load_photo("grace_hopper", 73)[:, 4:68, 4:68]
+    assert (fit_photo("grace_hopper", model) - expected).abs().mean() < 0.01
+
+
+def test_the_card_goes_with_the_weights_into_a_file(tmp_path):
+    weights = ViT_B_16_Weights.IMAGENET1K_V1
+    model = from_torchvision(torchvision_vit(num_classes=1000), weights).float()
+    loaded = load_model(save_model(model, tmp_path / "model.safetensors"))
+    assert predict(loaded, "grace_hopper") == predict(model, "grace_hopper")
+    assert json.loads(json.dumps(loaded.card.to_dict())) == json.loads(json.dumps(model.card.to_dict()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+def test_a_model_of_any_dtype_predicts(dtype):
+    model = from_torchvision(torchvision_vit().to(dtype))
+    assert sum(p for _, p in predict(model, "grace_hopper", top=7)) == pytest.approx(1, abs=0.02)
+
+
+def test_the_card_goes_to_timm_and_back():
+    ours = from_torchvision(torchvision_vit(224, 32, num_classes=1000), ViT_B_16_Weights.IMAGENET1K_V1)
+    theirs = to_timm(ours)
+    config = timm.data.resolve_model_data_config(theirs)
+    assert (config["mean"], config["std"], config["input_size"]) == (ours.card.mean, ours.card.std, (3, 224, 224))
+    back = from_timm(theirs).card
+    assert (back.classes, back.mean, back.std) == (ours.card.classes, ours.card.mean, ours.card.std)
+    assert back.about["preprocessing"] == ours.card.about["preprocessing"]

@@ -1,0 +1,85 @@
+"""Weights of another library into a model of ours: all of them, in their places, with equal logits, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from ..config import ViTConfig, to_pair
+from ..model import VisionTransformer
+from .naming import as_ours, as_theirs
+from .refusing import refuse_parts
+
+
+def convert_model(
+    theirs: nn.Module, library: str, read_config: Callable[[nn.Module], ViTConfig], **replaced: Tensor
+) -> VisionTransformer:
+    """A model of another library: looked at, read, filled into one of ours, compared."""
+    try:
+        refuse_parts(theirs)
+        config = read_config(theirs)
+    except AttributeError as error:
+        raise ValueError(f"{type(theirs).__name__} is no Vision Transformer of {library}: {error}") from None
+    ours = convert_tensors(read_tensors(theirs) | replaced, library, config)
+    compare(ours, theirs)
+    return ours
+
+
+def read_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """All weights of a model; a layer that has no bias gets the one that changes nothing, zero."""
+    tensors = dict(model.state_dict())
+    for name, module in model.named_modules():
+        if isinstance(module, (nn.Linear, nn.Conv2d)) and module.bias is None:
+            tensors[f"{name}.bias"] = module.weight.new_zeros(len(module.weight))
+    return tensors
+
+
+def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConfig) -> VisionTransformer:
+    """A model of that configuration, with copies of the tensors, in their dtype and on their device; ready to predict.
+
+    Raises ValueError that lists every tensor that is missing, not expected or misshapen.
+    """
+    model = VisionTransformer(config)
+    ours = {name: tensor.to("meta") for name, tensor in model.state_dict().items()}
+    check_tensors(tensors, as_theirs(ours, library, config.num_heads), library)
+    model.to(next(iter(tensors.values())))
+    model.load_state_dict(as_ours(tensors, library, ours, config.num_heads))
+    return model.eval()
+
+
+def check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], library: str) -> None:
+    """ValueError with all that is wrong, unless the names and shapes are exactly the expected ones."""
+    wrong = {
+        "missing": [name for name in expected if name not in tensors],
+        "not expected": [name for name in tensors if name not in expected],
+        "misshapen": [
+            f"{name} {tuple(tensors[name].shape)} in place of {tuple(tensor.shape)}"
+            for name, tensor in expected.items()
+            if name in tensors and tensors[name].shape != tensor.shape
+        ],
+    }
+    if any(wrong.values()):
+        listed = "".join(f"\n{kind}: {', '.join(names)}" for kind, names in wrong.items() if names)
+        raise ValueError(f"these weights do not fill a VisionTransformer in the names of {library}{listed}")
+
+
+@torch.no_grad()
+def compare(ours: VisionTransformer, theirs: nn.Module) -> None:
+    """ValueError unless both give the same logits for two random images.
+
+    What no name reveals (a norm after the branch, a changed forward) shows here, if the head is not all zeros.
+    """
+    weight, training = next(ours.parameters()), theirs.training
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(2, ours.config.in_channels, *to_pair(ours.config.image_size), generator=generator).to(weight)
+    expected = theirs.eval()(images)
+    theirs.train(training)
+    expected = getattr(expected, "logits", expected)  # transformers wraps its logits
+    difference, scale = (ours(images) - expected).abs().max().item(), expected.abs().max().item()
+    if not difference <= (1e-4 if weight.itemsize >= 4 else 0.05) * (scale + 1e-6):
+        raise ValueError(
+            f"every tensor has its place, but the logits differ by {difference:.2g} (they are up to {scale:.2g}): "
+            f"{type(theirs).__name__} computes something that VisionTransformer does not"
+        )

@@ -1,0 +1,62 @@
+"""What a trained model says of a photo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torchvision.transforms.functional import InterpolationMode, center_crop, pil_to_tensor, resize, to_pil_image
+
+from ..config import to_pair
+from ..data import load_photo
+from ..data.photo import find_photo, read_picture
+from ..model import VisionTransformer
+from ..validation import check_positive
+from .cards import PREPROCESSING
+
+
+class Prediction(NamedTuple):
+    """A class and how probable the model finds it, from 0 to 1."""
+
+    name: str
+    probability: float
+
+
+@torch.no_grad()
+def predict(model: VisionTransformer, photo: str | Path | Float[Tensor, "3 H W"], top: int = 5) -> list[Prediction]:
+    """The `top` most probable classes of a photo, the most probable first.
+
+    A photo is a name or a path for `load_photo`, fitted to the model's size in the way that its card asks for; or a
+    tensor of floats in [0, 1] that has that size. Raises ValueError for a model without a card, since nobody knows
+    then what its numbers mean.
+    """
+    check_positive("top", top)
+    if model.card is None:
+        raise ValueError(
+            "this model has no card: it does not know the names of its classes, nor how its pixels were scaled"
+        )
+    image = photo if isinstance(photo, Tensor) else fit_photo(photo, model)
+    weight, training = next(model.parameters()), model.training
+    pixels = model.card.normalise(image[None].to(weight.device)).to(weight.dtype)
+    probabilities = model.eval()(pixels)[0].softmax(dim=0)
+    model.train(training)
+    values, classes = probabilities.topk(min(top, len(probabilities)))
+    return [Prediction(model.card.classes[i], p) for p, i in zip(values.tolist(), classes.tolist(), strict=True)]
+
+
+def fit_photo(photo: str | Path, model: VisionTransformer) -> Float[Tensor, "3 H W"]:
+    """The photo as the model's card asks for it: `load_photo`, unless those who trained the model did something else.
+
+    "shorter side to 256, middle 224" leaves a margin, of the same share at another image size; "both sides" squeezes.
+    """
+    height, width = to_pair(model.config.image_size)
+    asked = model.card.about.get(PREPROCESSING)
+    if asked is None or height != width:
+        return load_photo(photo, model.config.image_size)
+    size = [height, width] if asked["resize"] == "both sides" else [height * asked["resize"] // asked["crop"]]
+    picture = to_pil_image(read_picture(find_photo(photo), None))
+    picture = resize(picture, size, InterpolationMode(asked["interpolation"]))
+    return pil_to_tensor(center_crop(picture, [height, width])).float() / 255

@@ -154,7 +154,7 @@ def place(scenes: ImageSet) -> torch.Tensor:
 
 @pytest.mark.parametrize("clue", [object_colour, ground_colour, place], ids=lambda clue: clue.__name__)
 def test_neither_colour_nor_place_tells_the_class(clue, scenes):
-    """Guessing gives 12.5 %, and 2,000 test scenes scatter by 0.7 %. A crescent's middle lies off its circle's: 20 %."""
+    """Guessing gives 12.5 %, give or take 0.7 % on 2,000 scenes. A crescent's middle lies off its circle's: 20 %."""
     known, unknown = clue(scenes.subset(range(2000))), clue(scenes.subset(range(2000, 4000)))
     guesses = linear_probe(known, scenes.labels[:2000], unknown)
     assert (guesses == scenes.labels[2000:]).double().mean() < 0.22

@@ -4,14 +4,17 @@ from .attention import SelfAttention, attend
 from .checks import check
 from .config import VARIANTS, ViTConfig
 from .data import ImageSet, Shapes, cifar10, image_folder, load_photo
-from .embeddings import Embeddings, PatchEmbedding, sincos_position_embedding
+from .embeddings import Backbone, Embeddings, PatchEmbedding
 from .encoder import Encoder, EncoderBlock, Mlp
+from .finetuning import change_resolution, replace_head
 from .model import VisionTransformer
 from .patchify import patchify, unpatchify
+from .positions import resize_position_embedding, sincos_position_embedding
 from .pretrained import load_checkpoint, predict
 
 __all__ = [
     "VARIANTS",
+    "Backbone",
     "Embeddings",
     "Encoder",
     "EncoderBlock",
@@ -23,6 +26,7 @@ __all__ = [
     "ViTConfig",
     "VisionTransformer",
     "attend",
+    "change_resolution",
     "check",
     "cifar10",
     "image_folder",
@@ -30,6 +34,8 @@ __all__ = [
     "load_photo",
     "patchify",
     "predict",
+    "replace_head",
+    "resize_position_embedding",
     "sincos_position_embedding",
     "unpatchify",
 ]

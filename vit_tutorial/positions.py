@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .config import Size, to_pair
+from .config import to_pair
 from .validation import check_choice, check_positive, check_sincos, check_size
 
 RESIZE_MODES = ("bicubic", "bilinear")

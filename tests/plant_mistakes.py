@@ -125,7 +125,7 @@ EMBEDDINGS = [
     Mistake(
         "sin-cos with rows and columns swapped",
         "02",
-        "embeddings.py",
+        "positions.py",
         "return torch.cat([rows, columns], dim=2)",
         "return torch.cat([columns, rows], dim=2)",
     ),
@@ -140,8 +140,8 @@ EMBEDDINGS = [
         "D taken to be C·P²",
         "02",
         "embeddings.py",
-        "self.patches = PatchEmbedding(config.patch_size, config.in_channels, config.embed_dim, config.image_size)",
-        "self.patches = PatchEmbedding(config.patch_size, config.in_channels, config.patch_dim, config.image_size)",
+        "return PatchEmbedding(config.patch_size, config.in_channels, config.embed_dim, config.image_size)",
+        "return PatchEmbedding(config.patch_size, config.in_channels, config.patch_dim, config.image_size)",
     ),
 ]
 

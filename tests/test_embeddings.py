@@ -89,11 +89,11 @@ def test_factorized_is_a_row_plus_a_column():
         assert torch.equal(table[1 + patch], position.rows[row, 0] + position.columns[0, column])
 
 
-def test_fixed_positions_move_with_the_model_and_stay_out_of_its_weights():
+def test_fixed_positions_move_with_the_model_and_are_not_trained():
     for kind in ("none", "sincos"):
         embeddings = Embeddings(small_config(position=kind)).double()
         assert embeddings.position().dtype == torch.float64
-        assert not [name for name in embeddings.state_dict() if "position" in name]
+        assert not [name for name, _ in embeddings.named_parameters() if "position" in name]
 
 
 def test_sincos_by_hand():

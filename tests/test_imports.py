@@ -11,8 +11,8 @@ import vit_tutorial
 PACKAGE = Path(vit_tutorial.__file__).parent
 
 # In reading order, which is the order of the paper's equations.
-MODEL = ["validation", "config", "patchify", "embeddings", "attention", "encoder", "model"]
-ORDER = [*MODEL, "convnet", "card", "data", "weights", "training", "train", "experiments", "pretrained"]
+MODEL = ["validation", "config", "patchify", "positions", "embeddings", "attention", "encoder", "model"]
+ORDER = [*MODEL, "convnet", "card", "data", "weights", "training", "train", "experiments", "finetuning", "pretrained"]
 ORDER += ["analysis", "plotting", "checks"]
 
 FILES = sorted(PACKAGE.rglob("*.py"))

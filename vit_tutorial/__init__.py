@@ -4,10 +4,12 @@ from .attention import SelfAttention, attend
 from .checks import check
 from .config import VARIANTS, ViTConfig
 from .data import ImageSet, Shapes, cifar10, image_folder, load_photo
-from .embeddings import Embeddings, PatchEmbedding, sincos_position_embedding
+from .embeddings import Backbone, Embeddings, PatchEmbedding
 from .encoder import Encoder, EncoderBlock, Mlp
+from .finetuning import change_resolution, replace_head
 from .model import VisionTransformer
 from .patchify import patchify, unpatchify
+from .positions import resize_position_embedding, sincos_position_embedding
 from .pretrained import (
     from_google,
     from_timm,
@@ -21,6 +23,7 @@ from .pretrained import (
 
 __all__ = [
     "VARIANTS",
+    "Backbone",
     "Embeddings",
     "Encoder",
     "EncoderBlock",
@@ -32,6 +35,7 @@ __all__ = [
     "ViTConfig",
     "VisionTransformer",
     "attend",
+    "change_resolution",
     "check",
     "cifar10",
     "from_google",
@@ -44,6 +48,8 @@ __all__ = [
     "load_pretrained",
     "patchify",
     "predict",
+    "replace_head",
+    "resize_position_embedding",
     "sincos_position_embedding",
     "to_timm",
     "unpatchify",

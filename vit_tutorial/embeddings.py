@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from .config import Size, ViTConfig, to_pair
 from .patchify import validate_images
-from .validation import check_positive, check_sincos, check_size
+from .positions import POSITIONS
+from .validation import check_positive, check_size, check_stride
 
 
 class PatchEmbedding(nn.Module):
@@ -36,16 +37,49 @@ class PatchEmbedding(nn.Module):
         return self.projection(images).flatten(2).transpose(1, 2)  # (B, D, h, w) → (B, D, N) → (B, N, D)
 
 
+class Backbone(nn.Module):
+    """A network in front of the ViT: images (B, C, H, W) to a feature map (B, channels, H/stride, W/stride)."""
+
+    def __init__(self, network: nn.Module, channels: int, stride: int):
+        super().__init__()
+        check_positive("channels", channels)
+        check_positive("stride", stride)
+        self.network, self.channels, self.stride = network, channels, stride
+
+    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
+        return self.network(images)
+
+
+class FeaturePatches(PatchEmbedding):
+    """Patches of a backbone's feature map in place of the image: (B, C, H, W) → (B, N, D). The hybrid, section 3.1.
+
+    The config's `patch_size` stays in pixels of the image; on the feature map a patch is `stride` times
+    smaller, a single place where the two are equal. Raises ValueError if the stride does not divide it.
+    """
+
+    def __init__(self, backbone: Backbone, config: ViTConfig):
+        patch_size, image_size = to_pair(config.patch_size), to_pair(config.image_size)
+        check_stride(backbone.stride, patch_size)
+        on_map = [tuple(side // backbone.stride for side in size) for size in (patch_size, image_size)]
+        super().__init__(on_map[0], backbone.channels, config.embed_dim, on_map[1])
+        self.backbone, self.of_image = backbone, (patch_size, config.in_channels, image_size)
+
+    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
+        validate_images(images, *self.of_image)
+        return super().forward(self.backbone(images))
+
+
 class Embeddings(nn.Module):
     """Patches, class token first, and positions: (B, C, H, W) → (B, 1+N, D). Eq. 1.
 
     The position is added after the class token is prepended, so the class token has one too.
-    Dropout follows the positions (appendix B.1). Raises ValueError as `PatchEmbedding` does.
+    Dropout follows the positions (appendix B.1). With a `backbone` the patches are those of its feature map.
+    Raises ValueError as `PatchEmbedding` does.
     """
 
-    def __init__(self, config: ViTConfig):
+    def __init__(self, config: ViTConfig, backbone: Backbone | None = None):
         super().__init__()
-        self.patches = PatchEmbedding(config.patch_size, config.in_channels, config.embed_dim, config.image_size)
+        self.patches = make_patches(config, backbone)
         self.class_token = nn.Parameter(torch.zeros(1, 1, config.embed_dim))
         self.position = POSITIONS[config.position](config.grid, config.embed_dim)
         self.dropout = nn.Dropout(config.dropout)
@@ -57,82 +91,8 @@ class Embeddings(nn.Module):
         return self.dropout(tokens + self.position())
 
 
-class NoPosition(nn.Module):
-    """No positions: the table is all zeros, and the encoder sees a set, not a sequence."""
-
-    def __init__(self, grid: tuple[int, int], dim: int):
-        super().__init__()
-        self.register_buffer("table", torch.zeros(1 + grid[0] * grid[1], dim), persistent=False)
-
-    def forward(self) -> Float[Tensor, "T D"]:
-        return self.table
-
-
-class LearnedPosition(nn.Module):
-    """One learned vector for every token: the paper's choice (appendix D.4), a table of (1+N, D)."""
-
-    def __init__(self, grid: tuple[int, int], dim: int):
-        super().__init__()
-        self.table = nn.Parameter(nn.init.normal_(torch.empty(1 + grid[0] * grid[1], dim), std=0.02))
-
-    def forward(self) -> Float[Tensor, "T D"]:
-        return self.table
-
-
-class SinCosPosition(nn.Module):
-    """Fixed sines and cosines of row and column; zero for the class token. Nothing is learned."""
-
-    def __init__(self, grid: tuple[int, int], dim: int):
-        super().__init__()
-        patches = sincos_position_embedding(grid, dim)
-        self.register_buffer("table", torch.cat([torch.zeros(1, dim), patches]), persistent=False)
-
-    def forward(self) -> Float[Tensor, "T D"]:
-        return self.table
-
-
-class FactorizedPosition(nn.Module):
-    """A vector for each row plus one for each column, h+w in place of h·w; the class token has its own."""
-
-    def __init__(self, grid: tuple[int, int], dim: int):
-        super().__init__()
-        h, w = grid
-        self.class_token = nn.Parameter(nn.init.normal_(torch.empty(1, dim), std=0.02))
-        self.rows = nn.Parameter(nn.init.normal_(torch.empty(h, 1, dim), std=0.02))
-        self.columns = nn.Parameter(nn.init.normal_(torch.empty(1, w, dim), std=0.02))
-
-    def forward(self) -> Float[Tensor, "T D"]:
-        patches = (self.rows + self.columns).flatten(0, 1)  # (h, 1, D) + (1, w, D) → (N, D)
-        return torch.cat([self.class_token, patches])
-
-
-POSITIONS = {
-    "none": NoPosition,
-    "learned": LearnedPosition,
-    "sincos": SinCosPosition,
-    "factorized": FactorizedPosition,
-}
-
-
-def sincos_position_embedding(grid: tuple[int, int], dim: int) -> Float[Tensor, "N D"]:
-    """Two-dimensional sin-cos positions: (h·w, D), row by row.
-
-    The first half of a vector holds the row, the second the column. Each half is the sines, then the
-    cosines, of the index times D/4 frequencies that fall from 1 towards 1/10000.
-
-    Raises ValueError if `dim` is not divisible by 4.
-    Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.5, once for each axis.
-    """
-    check_size("grid", grid)
-    check_positive("dim", dim)
-    check_sincos(dim)
-    h, w = to_pair(grid)
-    frequencies = 10000 ** -(torch.arange(dim // 4) / (dim // 4))  # (D/4,)
-
-    def encode(count: int) -> Tensor:
-        angles = torch.arange(count)[:, None] * frequencies  # (count, D/4)
-        return torch.cat([angles.sin(), angles.cos()], dim=1)  # (count, D/2)
-
-    rows = encode(h)[:, None].expand(h, w, -1)
-    columns = encode(w)[None].expand(h, w, -1)
-    return torch.cat([rows, columns], dim=2).flatten(0, 1)
+def make_patches(config: ViTConfig, backbone: Backbone | None) -> PatchEmbedding:
+    """Patches of the image, or of a backbone's feature map."""
+    if backbone is None:
+        return PatchEmbedding(config.patch_size, config.in_channels, config.embed_dim, config.image_size)
+    return FeaturePatches(backbone, config)

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .config import ViTConfig
-from .embeddings import Embeddings
+from .embeddings import Backbone, Embeddings
 from .encoder import Encoder
 
 
@@ -17,16 +17,17 @@ class VisionTransformer(nn.Module):
 
     The weights start as in the authors' published code: Xavier for the encoder, 0.02 for positions,
     zero for biases, class token and head, so that an untrained model finds every class equally likely.
+    With a `backbone` it is the hybrid of section 3.1: patches of a feature map in place of the image.
 
     Raises ValueError if the images do not fit the configuration.
     Source: Dosovitskiy et al. 2020 (arXiv 2010.11929), Eqs. 1–4 and Figure 1.
     """
 
-    def __init__(self, config: ViTConfig):
+    def __init__(self, config: ViTConfig, backbone: Backbone | None = None):
         super().__init__()
         self.config = config
         self.card = None  # what logits and pixels mean, a `Card`: None until somebody knows
-        self.embeddings = Embeddings(config)
+        self.embeddings = Embeddings(config, backbone)
         self.encoder = Encoder(config)
         self.norm = nn.LayerNorm(config.embed_dim, eps=config.norm_eps)
         self.pool = POOLS[config.pool]()

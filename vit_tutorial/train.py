@@ -33,7 +33,7 @@ from .model import VisionTransformer
 from .training import Epoch, Progress, Recipe, Score, evaluate, fit, print_progress
 from .training.distributed import leave_processes, rank_and_world, start_processes
 from .training.optimizer import SCHEDULES
-from .training.recipe import PRECISIONS
+from .training.recipe import PRECISIONS, TRAINED
 from .weights import read, save_model, write
 
 MORE_THAN_A_LAPTOP = """\
@@ -87,7 +87,7 @@ MODEL_OPTIONS = (
     "dropout", "attention_dropout", "drop_path", "position", "pool",
 )  # fmt: skip
 RECIPE_OPTIONS = tuple(field.name for field in fields(Recipe))
-CHOICES = {"position": POSITIONS, "pool": POOLS, "schedule": SCHEDULES, "precision": PRECISIONS}
+CHOICES = {"position": POSITIONS, "pool": POOLS, "schedule": SCHEDULES, "precision": PRECISIONS, "trained": TRAINED}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -50,6 +50,14 @@ def check_sincos(dim: int) -> None:
         )
 
 
+def check_stride(stride: int, patch: tuple[int, int]) -> None:
+    if any(side % stride for side in patch):
+        raise ValueError(
+            f"a backbone of stride {stride} leaves no whole patches: patch_size {patch[0]}×{patch[1]} is in pixels "
+            f"of the image and must be a multiple of {stride}"
+        )
+
+
 def check_whole_patches(image: tuple[int, int], patch: tuple[int, int]) -> None:
     remainders = [
         f"{side} = {side // step}·{step} + {side % step}"

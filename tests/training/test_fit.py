@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from vit_tutorial import ImageSet
+from vit_tutorial.card import Card
 from vit_tutorial.training import Recipe, TrainingAlarm, evaluate, fit, warmup_cosine
 from vit_tutorial.weights import read
 
@@ -101,7 +102,8 @@ def test_validation_and_watching_change_no_weight():
 
 @pytest.mark.parametrize("change", [{"crop": 2}, {"flip": True}, {"randaugment": True}, {"mixup": 0.4}, {"cutmix": 1.0},
     {"label_smoothing": 0.2}, {"schedule": "constant"}, {"precision": "bf16"}, {"clip_norm": 0.01},
-    {"weight_decay": 0.5}, {"warmup_epochs": 0.5}], ids=lambda change: next(iter(change)))  # fmt: skip
+    {"weight_decay": 0.5}, {"warmup_epochs": 0.5}, {"trained": "head"},
+    {"layer_decay": 0.5}], ids=lambda change: next(iter(change)))  # fmt: skip
 def test_every_switch_of_the_recipe_is_connected(change):
     plain, changed = trained(short(epochs=2)), trained(short(epochs=2, **change))
     assert differing(changed, plain)
@@ -142,6 +144,26 @@ def test_frozen_weights_stay_and_the_others_move():
     before = weights_of(model)
     fit(model, bright_or_dark(), short(epochs=1))
     assert differing(weights_of(model), before) == ["head.weight", "head.bias"]
+
+
+def test_a_linear_probe_moves_the_head_and_nothing_else():
+    """Without dropout below it: what the head sees of an image is the same in every step."""
+    model, images = small_vit(**RESTLESS_MODEL), bright_or_dark()
+    before = weights_of(model)
+    fit(model, images, short(epochs=1, trained="head"))
+    assert differing(weights_of(model), before) == ["head.weight", "head.bias"]
+    assert all(parameter.requires_grad for parameter in model.parameters()), "frozen afterwards"
+    quiet = small_vit()
+    fit(quiet, images, short(epochs=1, trained="head"))
+    assert not differing(weights_of(model), weights_of(quiet))
+
+
+def test_the_classes_of_the_card_are_those_of_the_images():
+    """A model that knew other classes keeps its scale of pixels and learns the new names."""
+    model = small_vit()
+    model.card = Card(("cat", "dog"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), {"from": "elsewhere"})
+    fit(model, bright_or_dark(), short(epochs=1))
+    assert model.card == Card(("dark", "bright"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), {"from": "elsewhere"})
 
 
 def alarms(model: nn.Module, images: ImageSet, recipe: Recipe) -> list[str]:
@@ -214,6 +236,8 @@ def test_a_head_of_another_size_is_an_error_at_once():
         ({"label_smoothing": 1.0}, "label_smoothing is a probability"),
         ({"mixup": -0.1}, "mixup cannot be negative, got -0.1"),
         ({"schedule": "cosin"}, "did you mean 'cosine'"),
+        ({"layer_decay": 0.0}, "layer_decay must be above 0 and at most 1, got 0.0"),
+        ({"trained": "neck"}, "unknown trained 'neck'"),
         ({"precision": "fp16"}, "unknown precision 'fp16'"),
     ],
 )

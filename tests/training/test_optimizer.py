@@ -74,3 +74,28 @@ def test_frozen_weights_are_left_out():
     model = small_vit().requires_grad_(False)
     model.head.requires_grad_(True)
     assert named_groups(model) == ({"head.weight"}, {"head.bias"})
+
+
+def test_lower_layers_take_smaller_steps():
+    model = small_vit(depth=2)
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    scale = {names[p]: group["lr_scale"] for group in parameter_groups(model, 0.05, 0.5) for p in group["params"]}
+    assert set(scale) == set(names.values())
+    by_part = {"head": 1, "norm": 1, "encoder.1": 0.5, "encoder.0": 0.25, "embeddings": 0.125}
+    for name, found in scale.items():
+        assert found == next(expected for part, expected in by_part.items() if name.startswith(part)), name
+
+
+def test_what_decays_does_not_depend_on_the_layer():
+    model = small_vit(depth=2)
+
+    def decaying(layer_decay: float) -> set[nn.Parameter]:
+        groups = parameter_groups(model, 0.05, layer_decay)
+        return {parameter for group in groups if group["weight_decay"] for parameter in group["params"]}
+
+    assert decaying(0.7) == decaying(1.0)
+
+
+def test_a_model_without_layers_cannot_have_rates_by_layer():
+    with pytest.raises(ValueError, match="layer_decay needs a model with an encoder of blocks, Linear has none"):
+        parameter_groups(nn.Linear(2, 2), 0.05, 0.5)

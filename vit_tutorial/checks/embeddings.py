@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ..embeddings import sincos_position_embedding
+from ..positions import sincos_position_embedding
 from .comparing import Mistake, compare, random_tensor
 from .differences import same
 from .exercise import exercise

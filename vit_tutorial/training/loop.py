@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -31,7 +33,8 @@ def fit(
 ) -> list[Epoch]:
     """Train `model` in place on `images`, where it stands (CPU, CUDA or MPS); what each epoch came to.
 
-    A model without a card gets one: the images' classes, mean and standard deviation. The last weights are
+    A model without a card gets one, with the images' mean and standard deviation; the names of the classes are
+    those of the images. The last weights are
     the result: `validation` serves to choose a recipe, not an epoch. `watch` are functions that are told the
     `Progress`, to print it or to draw it.
 
@@ -43,23 +46,39 @@ def fit(
     answer to everything. Raises FloatingPointError if the loss is not finite, ValueError if the folder
     belongs to another recipe or model.
     """
-    optimizer = torch.optim.AdamW(parameter_groups(model, recipe.weight_decay), lr=recipe.learning_rate, fused=True)
-    history = resume(folder, model, optimizer, recipe, len(images)) if folder else []
-    model.card = getattr(model, "card", None) or Card(images.classes, *images.mean_std())
-    trained = torch.compile(distribute(model)) if recipe.compile else distribute(model)
-    reporter = Reporter(watch, recipe, len(images), images.classes)
-    model.train()
-    for index in range(len(history), recipe.epochs):
-        epoch = train_epoch(trained, model.card, optimizer, images, recipe, index, reporter)
-        if validation:
-            score = evaluate(model, validation)
-            epoch = epoch._replace(validation_loss=score.loss, validation_accuracy=score.accuracy)
-        history.append(epoch)
-        reporter.tell(finished=epoch)
-        if folder and rank_and_world()[0] == 0:
-            save_checkpoint(folder, model, optimizer, recipe, len(images), history)
+    with only_trained(model, recipe.trained):
+        groups = parameter_groups(model, recipe.weight_decay, recipe.layer_decay)
+        optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, fused=True)
+        history = resume(folder, model, optimizer, recipe, len(images)) if folder else []
+        model.card = replace(getattr(model, "card", None) or Card((), *images.mean_std()), classes=images.classes)
+        trained = torch.compile(distribute(model)) if recipe.compile else distribute(model)
+        reporter = Reporter(watch, recipe, len(images), images.classes)
+        for index in range(len(history), recipe.epochs):
+            epoch = train_epoch(trained, model.card, optimizer, images, recipe, index, reporter)
+            if validation:
+                score = evaluate(model, validation)
+                epoch = epoch._replace(validation_loss=score.loss, validation_accuracy=score.accuracy)
+            history.append(epoch)
+            reporter.tell(finished=epoch)
+            if folder and rank_and_world()[0] == 0:
+                save_checkpoint(folder, model, optimizer, recipe, len(images), history)
     model.eval()
     return history
+
+
+@contextmanager
+def only_trained(model: nn.Module, part: str) -> Iterator[None]:
+    """Inside the block everything but `part` ("head", or "all") is frozen, and in `eval` mode."""
+    trained = set((model if part == "all" else model.head).parameters())
+    frozen = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter not in trained]
+    model.train(part == "all")
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(True)
 
 
 def train_epoch(
@@ -84,7 +103,7 @@ def train_epoch(
     for step, (crops, targets, share) in enumerate(batches(pixels, labels, recipe, index, rank, world)):
         rate = recipe.learning_rate * factor(index * steps + step, warmup_steps, all_steps)
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get("lr_scale", 1.0)
         inputs, targets = mix(card.normalise(randaugment(crops)), targets)
         with torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bf16"):
             logits = model(inputs)

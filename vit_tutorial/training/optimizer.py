@@ -7,18 +7,36 @@ import math
 from torch import nn
 
 
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
+def parameter_groups(model: nn.Module, weight_decay: float, layer_decay: float = 1.0) -> list[dict]:
     """Two groups for AdamW: the matrices of linear layers and convolutions decay, everything else does not.
 
     What does not: norms, biases, class token and position embeddings. Pulling these towards zero does not
     make the function simpler, it only moves it. Frozen parameters are left out.
+
+    With a `layer_decay` below 1 there are two groups for each layer, and their `lr_scale` is 1 for head and
+    last norm, layer_decay for the last block, its square for the block before, and so on to the embeddings.
+    Raises ValueError for a model without `encoder` then. Source: Clark et al. 2020 (arXiv 2003.10555), section 3.1.
     """
     matrices = {id(layer.weight) for layer in model.modules() if isinstance(layer, (nn.Linear, nn.Conv2d))}
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return [
-        {"params": [p for p in trained if id(p) in matrices], "weight_decay": weight_decay},
-        {"params": [p for p in trained if id(p) not in matrices], "weight_decay": 0.0},
-    ]
+    groups = []
+    for scale, parameters in layers_by_rate(model, layer_decay).items():
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        for decay, members in (
+            (weight_decay, [p for p in trained if id(p) in matrices]),
+            (0.0, [p for p in trained if id(p) not in matrices]),
+        ):
+            groups.append({"params": members, "weight_decay": decay, "lr_scale": scale})
+    return groups
+
+
+def layers_by_rate(model: nn.Module, layer_decay: float) -> dict[float, list[nn.Parameter]]:
+    """{share of the learning rate: the parameters that have it}, all of them once."""
+    if layer_decay == 1.0:
+        return {1.0: list(model.parameters())}
+    if not hasattr(model, "encoder"):
+        raise ValueError(f"layer_decay needs a model with an encoder of blocks, {type(model).__name__} has none")
+    layers = [model.embeddings, *model.encoder, nn.ModuleList([model.norm, model.head])]
+    return {layer_decay**above: list(layer.parameters()) for above, layer in enumerate(reversed(layers))}
 
 
 def warmup_cosine(step: int, warmup_steps: int, total_steps: int) -> float:

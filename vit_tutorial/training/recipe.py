@@ -9,6 +9,7 @@ from ..validation import check_choice, check_positive, check_rate
 from .optimizer import SCHEDULES
 
 PRECISIONS = ("fp32", "bf16")
+TRAINED = ("all", "head")
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,9 @@ class Recipe:
 
     `learning_rate` is the peak: reached after `warmup_epochs` of linear warm-up, left along a cosine that
     ends at 0, or kept ("constant"). `crop` is by how many pixels an image may be shifted, its edge reflected;
-    `mixup` and `cutmix` are the α of their Beta distribution, 0 for none.
+    `mixup` and `cutmix` are the α of their Beta distribution, 0 for none. For a model that was trained before:
+    `trained="head"` leaves everything else as it is, and `layer_decay` below 1 makes the steps of a layer
+    smaller by that factor for each layer above it.
 
     Raises ValueError for what cannot be.
     Sources: AdamW, Loshchilov & Hutter 2017 (arXiv 1711.05101); the recipe, appendix B.1 of the paper, and
@@ -37,6 +40,8 @@ class Recipe:
     randaugment: bool = False
     mixup: float = 0.0
     cutmix: float = 0.0
+    trained: str = "all"
+    layer_decay: float = 1.0
     precision: str = "fp32"
     compile: bool = False
     seed: int = 0
@@ -47,6 +52,9 @@ class Recipe:
         check_rate("label_smoothing", self.label_smoothing)
         check_choice("schedule", self.schedule, SCHEDULES)
         check_choice("precision", self.precision, PRECISIONS)
+        check_choice("trained", self.trained, TRAINED)
+        if not 0 < self.layer_decay <= 1:
+            raise ValueError(f"layer_decay must be above 0 and at most 1, got {self.layer_decay!r}")
         for name in ("learning_rate", "clip_norm"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)!r}")

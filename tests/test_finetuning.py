@@ -1,0 +1,160 @@
+"""A trained model moved: to another resolution, to other classes, on a backbone."""
+
+import math
+from copy import deepcopy
+
+import pytest
+import torch
+from timm.layers import resample_abs_pos_embed
+from torchvision.models.vision_transformer import interpolate_embeddings
+
+from vit_tutorial import (
+    VisionTransformer,
+    ViTConfig,
+    change_resolution,
+    replace_head,
+    resize_position_embedding,
+)
+from vit_tutorial.card import Card
+from vit_tutorial.config import POSITIONS
+
+SMALL = {"image_size": (12, 20), "patch_size": 4, "embed_dim": 12, "depth": 2, "num_heads": 3, "mlp_dim": 16}
+
+
+def small_vit(**options) -> VisionTransformer:
+    torch.manual_seed(0)
+    model = VisionTransformer(ViTConfig(**{**SMALL, "num_classes": 5, **options})).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def ramp(h: int, w: int) -> torch.Tensor:
+    """Row i, column j holds (i, j), in units of the grid's sides, measured at the middle of the patch."""
+    rows, columns = (torch.arange(h) + 0.5) / h, (torch.arange(w) + 0.5) / w
+    return torch.stack(torch.meshgrid(rows, columns, indexing="ij"), dim=-1).flatten(0, 1)
+
+
+# ---- positions
+
+
+@pytest.mark.parametrize("old", [(3, 5), (7, 7)], ids=str)
+@pytest.mark.parametrize("new", [(6, 10), (5, 3), (4, 11), (2, 2), (7, 7)], ids=str)
+@pytest.mark.parametrize("prefix", [0, 1, 2])
+def test_the_defaults_are_timms(old, new, prefix):
+    position = torch.randn(prefix + old[0] * old[1], 6)
+    theirs = resample_abs_pos_embed(position[None], list(new), list(old), prefix)[0]
+    torch.testing.assert_close(resize_position_embedding(position, old, new, prefix), theirs, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("mode", ["bicubic", "bilinear"])
+@pytest.mark.parametrize(("old", "new"), [(7, 11), (7, 4), (7, 7)])
+def test_with_its_settings_it_is_torchvisions(mode, old, new):
+    position = torch.randn(1 + old * old, 6)
+    state = {"encoder.pos_embedding": position[None].clone()}
+    theirs = interpolate_embeddings(new * 16, 16, state, interpolation_mode=mode)["encoder.pos_embedding"][0]
+    ours = resize_position_embedding(position, (old, old), (new, new), 1, mode, antialias=False, align_corners=True)
+    torch.testing.assert_close(ours, theirs, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("mode", ["bicubic", "bilinear"])
+def test_the_same_grid_changes_nothing(mode):
+    position = torch.randn(1 + 15, 6)
+    assert torch.equal(resize_position_embedding(position, (3, 5), (3, 5), 1, mode), position)
+
+
+def test_a_place_keeps_its_place():
+    """A ramp down and a ramp across stay what they are, away from the edge. Rows and columns do not swap."""
+    moved = resize_position_embedding(ramp(6, 10), (6, 10), (12, 15), 0).view(12, 15, 2)
+    expected = ramp(12, 15).view(12, 15, 2)
+    torch.testing.assert_close(moved[4:-4, 4:-4], expected[4:-4, 4:-4], atol=1e-3, rtol=0)
+
+
+def test_prefix_tokens_have_no_place_and_stay():
+    position = torch.randn(2 + 15, 6)
+    moved = resize_position_embedding(position, (3, 5), (6, 7), num_prefix_tokens=2)
+    assert moved.shape == (2 + 42, 6)
+    assert torch.equal(moved[:2], position[:2])
+    assert torch.equal(moved[2:], resize_position_embedding(position[2:], (3, 5), (6, 7), 0))
+
+
+def test_the_gradient_reaches_every_old_position():
+    position = torch.randn(1 + 15, 6, requires_grad=True)
+    resize_position_embedding(position, (3, 5), (6, 10), 1).square().sum().backward()
+    assert position.grad.abs().sum(dim=1).all()
+
+
+def test_rows_that_are_not_the_grids_are_counted():
+    with pytest.raises(ValueError, match=r"16 positions are not those of a 4×4 grid with 1 prefix tokens: .* = 17"):
+        resize_position_embedding(torch.zeros(16, 6), (4, 4), (8, 8), 1)
+    with pytest.raises(ValueError, match="unknown mode 'cubic': did you mean 'bicubic'"):
+        resize_position_embedding(torch.zeros(16, 6), (4, 4), (8, 8), 0, mode="cubic")
+
+
+# ---- another resolution
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("pool", ["cls", "mean"])
+def test_a_model_takes_images_of_its_new_size(position, pool, capsys):
+    model = small_vit(position=position, pool=pool)
+    before = deepcopy(model.state_dict())
+    moved = change_resolution(model, (20, 24))
+    assert moved(torch.randn(2, 3, 20, 24)).shape == (2, 5)
+    assert moved.config.grid == (5, 6)
+    assert capsys.readouterr().out == "positions: 3×5 → 5×6, bicubic; the rest copied\n"
+    with pytest.raises(ValueError, match="built for 20×24 images, got 12×20"):
+        moved(torch.randn(2, 3, 12, 20))
+    torch.nn.init.zeros_(moved.head.bias)
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items()), "the old one changed"
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_at_its_own_size_it_answers_as_before(position):
+    model, images = small_vit(position=position), torch.randn(2, 3, 12, 20)
+    assert torch.equal(change_resolution(model, (12, 20))(images), model(images))
+
+
+@pytest.mark.parametrize("position", ["learned", "sincos", "factorized"])
+def test_every_kind_of_position_moves_as_its_table_does(position):
+    """Interpolation is linear: rows and columns moved apart, or their sums moved together, come to the same."""
+    model = small_vit(position=position)
+    moved = change_resolution(model, (20, 24), mode="bilinear", antialias=False)
+    table = model.embeddings.position()
+    expected = resize_position_embedding(table, (3, 5), (5, 6), 1, "bilinear", antialias=False)
+    torch.testing.assert_close(moved.embeddings.position(), expected)
+
+
+def test_moved_sincos_positions_survive_a_file(tmp_path):
+    from vit_tutorial.weights import load_model, save_model
+
+    moved = change_resolution(small_vit(position="sincos"), (20, 24))
+    again = load_model(save_model(moved, tmp_path / "model.safetensors"))
+    assert torch.equal(again.embeddings.position(), moved.embeddings.position())
+
+
+def test_a_size_of_broken_patches_is_refused():
+    with pytest.raises(ValueError, match=r"22 = 5·4 \+ 2"):
+        change_resolution(small_vit(), (20, 22))
+
+
+# ---- another head
+
+
+def test_a_new_head_finds_every_class_equally_likely(capsys):
+    model = small_vit(representation_size=7)
+    model.card = Card(("a", "b", "c", "d", "e"), (0.5,) * 3, (0.2,) * 3)
+    new, images = replace_head(model, 3), torch.randn(2, 3, 12, 20)
+    assert capsys.readouterr().out == "head: 5 classes → 3, all zeros; the rest copied\n"
+    assert torch.equal(new(images), torch.zeros(2, 3))
+    assert torch.equal(new.features(images), model.features(images))
+    assert (new.config.num_classes, new.config.representation_size) == (3, None)
+    assert new.card == Card(("class 0", "class 1", "class 2"), (0.5,) * 3, (0.2,) * 3)
+    assert model(images).shape == (2, 5)
+    loss = torch.nn.functional.cross_entropy(new(images), torch.tensor([0, 2]))
+    assert loss.item() == pytest.approx(math.log(3))
+
+
+def test_a_head_for_no_class_is_refused():
+    with pytest.raises(ValueError, match="num_classes must be a whole number of at least 1, got 0"):
+        replace_head(small_vit(), 0)

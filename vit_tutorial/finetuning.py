@@ -1,0 +1,54 @@
+"""A trained model on a new task or at a new resolution (section 3.2). The old model stays as it was."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+
+from .config import Size
+from .model import VisionTransformer, make_head
+from .positions import resize_position_embedding
+
+
+def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransformer:
+    """A copy of the model with a new head of zeros: every class equally likely. Says what it changed.
+
+    A representation layer belongs to the old task and goes too. What the classes are called, the images
+    to come will say. Raises ValueError for a number of classes that cannot be. Source: section 3.2.
+    """
+    config = replace(model.config, num_classes=num_classes, representation_size=None)
+    new = deepcopy(model)
+    new.config, new.head = config, make_head(config).to(next(model.parameters()))
+    if model.card:
+        new.card = replace(model.card, classes=tuple(f"class {number}" for number in range(num_classes)))
+    print(f"head: {model.config.num_classes} classes → {num_classes}, all zeros; the rest copied")
+    return new
+
+
+def change_resolution(
+    model: VisionTransformer, image_size: Size, mode: str = "bicubic", antialias: bool = True
+) -> VisionTransformer:
+    """A copy of the model for images of another size, its positions interpolated. Says what it changed.
+
+    The patches stay as large as they were, so there are more or fewer of them. Every kind of position
+    moves: a table as a picture, the factorized rows and columns each along its own side.
+    Raises ValueError for a size that is not a whole number of patches. Source: section 3.2.
+    """
+    config = replace(model.config, image_size=image_size)
+    backbone = getattr(model.embeddings.patches, "backbone", None)
+    moved = VisionTransformer(config, deepcopy(backbone)).to(next(model.parameters()))
+    (h, w), (new_h, new_w) = old, new = model.config.grid, config.grid
+    state = model.state_dict()
+    for name, *grids, num_prefix_tokens in (
+        ("table", old, new, 1),
+        ("rows", (h, 1), (new_h, 1), 0),
+        ("columns", (1, w), (1, new_w), 0),
+    ):
+        if (key := f"embeddings.position.{name}") in state:
+            vectors = state[key].flatten(0, -2)  # (T, D)
+            vectors = resize_position_embedding(vectors, *grids, num_prefix_tokens, mode, antialias)
+            state[key] = vectors.view_as(moved.state_dict()[key])
+    moved.load_state_dict(state)
+    moved.card = model.card
+    print(f"positions: {h}×{w} → {new_h}×{new_w}, {mode}; the rest copied")
+    return moved.train(model.training)

@@ -48,7 +48,7 @@ def execute(notebook: nbformat.NotebookNode) -> None:
     """Run every cell from the top in a fresh kernel, which is not to warn of its local TCP port."""
     client = NotebookClient(
         notebook,
-        timeout=300,
+        timeout=900,
         kernel_name="python3",
         resources={"metadata": {"path": str(HERE)}},
     )

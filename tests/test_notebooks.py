@@ -36,12 +36,14 @@ def is_compared(cell):
 
 
 def test_the_series_is_complete():
-    assert [path.stem for path in NOTEBOOKS][:5] == [
+    assert [path.stem for path in NOTEBOOKS][:7] == [
         "01_patchify",
         "02_embeddings",
         "03_attention",
         "04_encoder_block",
         "05_vision_transformer",
+        "06_training",
+        "07_looking_inside",
     ]
 
 

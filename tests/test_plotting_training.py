@@ -1,11 +1,20 @@
-"""The figures of a training run show its numbers, and the live one ends under its own title."""
+"""The figures of training show the numbers they are given, and the live one ends under its own title."""
 
+import itertools
 import math
 
 import pytest
 import torch
 
-from vit_tutorial.plotting.training import LiveLoss, show_confusion, show_loss
+from vit_tutorial.plotting.training import (
+    LiveLoss,
+    show_by_images,
+    show_confusion,
+    show_loss,
+    show_scenes,
+    show_schedule,
+    show_seeds,
+)
 from vit_tutorial.training import Epoch, Progress
 
 
@@ -44,3 +53,59 @@ def test_the_live_figure_says_how_long_it_takes_and_ends_under_its_title(monkeyp
     assert shown[0].axes[0].get_title("left") == "epoch 1 of 2, 30 seconds left"
     assert axes.get_title("left") == "it learned"
     assert axes.lines[0].get_xydata().tolist() == [[1, 2.0], [3, 1.2]], "reports, not the means of epochs"
+
+
+def test_a_slow_drawing_is_followed_by_a_long_pause(monkeypatch):
+    now, shown = [0.0], []
+    live = LiveLoss(num_classes=8, title="it learned")
+    monkeypatch.setattr("vit_tutorial.plotting.training.time.perf_counter", lambda: now[0])
+
+    def slow(figure):
+        shown.append(now[0])
+        now[0] += 1.0
+
+    monkeypatch.setattr(live, "show", slow)
+    for step in range(60):
+        live(Progress(step, 100, 1, 1, 2.0, 100.0, 10.0, None))
+        now[0] += 1.0
+    assert [round(b - a) for a, b in itertools.pairwise(shown)] == [22, 22], "a second of drawing, 20 of training"
+
+
+def test_every_scene_stands_under_its_caption_and_empty_places_stay_empty():
+    pixels = torch.arange(3, dtype=torch.uint8)[:, None, None, None].expand(3, 3, 4, 4)
+    figure = show_scenes(pixels, ["a", "b", "c"], "three", columns=2)
+    cells = figure.axes
+    assert [axes.get_title() for axes in cells] == ["a", "b", "c", ""]
+    assert [axes.images[0].get_array().max() for axes in cells if axes.images] == [0, 1, 2]
+    assert figure.get_suptitle() == "three"
+    with pytest.raises(ValueError, match="3 images, 2 captions"):
+        show_scenes(pixels, ["a", "b"], "three")
+
+
+def test_the_schedule_stands_over_its_steps_with_the_warm_up_marked():
+    axes = show_schedule([0.5, 1.0, 0.5, 0.1], warmup_steps=2, title="up, then down").axes[0]
+    assert axes.lines[0].get_xydata().tolist() == [[0, 0.5], [1, 1.0], [2, 0.5], [3, 0.1]]
+    assert axes.patches[0].get_extents().transformed(axes.transData.inverted()).x1 == pytest.approx(2)
+    assert "2 steps" in axes.texts[0].get_text()
+
+
+def test_every_seed_is_a_dot_and_the_mean_a_bar():
+    axes = show_seeds({"as it is": [0.5, 0.7], "other": [0.2, 0.4]}, "rows").axes[0]
+    dots, bars = axes.lines[::2], axes.lines[1::2]
+    assert [line.get_xdata().tolist() for line in dots] == [pytest.approx([50, 70]), pytest.approx([20, 40])]
+    assert [line.get_ydata().tolist() for line in dots] == [[0, 0], [1, 1]]
+    assert [bar.get_xdata()[0] for bar in bars] == [pytest.approx(60), pytest.approx(30)]
+    band = axes.patches[0].get_extents().transformed(axes.transData.inverted())
+    assert (band.x0, band.x1) == (pytest.approx(50), pytest.approx(70))
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["as it is", "other"]
+
+
+def test_accuracy_by_images_shows_every_seed_and_a_line_through_the_means():
+    results = {"ViT": {500: [0.1, 0.3], 2000: [0.5, 0.7]}, "CNN": {500: [0.6, 0.6], 2000: [1.0, 0.9]}}
+    axes = show_by_images(results, num_classes=8, title="more is better").axes[0]
+    seeds, means = axes.lines[0], axes.lines[1]
+    assert seeds.get_xydata().tolist() == [[500, 10], [500, 30], [2000, 50], [2000, 70]]
+    assert means.get_xydata().tolist() == [[500, pytest.approx(20)], [2000, pytest.approx(60)]]
+    assert axes.lines[-1].get_ydata()[0] == 12.5
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["ViT", "CNN"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["500", "2,000"]

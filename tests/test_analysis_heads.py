@@ -1,0 +1,69 @@
+"""What heads are worth: counted one image at a time, and kept as a table."""
+
+import pytest
+import torch
+from published import randomize
+
+from vit_tutorial import Shapes, VisionTransformer, ViTConfig, load_checkpoint
+from vit_tutorial.analysis import HeadCosts, head_costs, heads, load_head_costs, mask_heads
+from vit_tutorial.card import Card
+
+CONFIG = ViTConfig(image_size=8, patch_size=4, num_classes=8, embed_dim=12, depth=2, num_heads=3, mlp_dim=20)
+
+
+@pytest.fixture
+def images():
+    return Shapes(60, 8)
+
+
+@pytest.fixture
+def model(images):
+    model = randomize(VisionTransformer(CONFIG)).eval()
+    model.card = Card(images.classes, *images.mean_std())
+    return model
+
+
+@torch.no_grad()
+def test_lost_and_gained_image_by_image(model, images):
+    def answers():
+        return [model(model.card.normalise(pixels[None])).argmax().item() for pixels in images.pixels]
+
+    found, labels, before = head_costs(model, images), images.labels.tolist(), answers()
+    assert (found.images, found.right) == (60, sum(a == label for a, label in zip(before, labels, strict=True)))
+    for layer in range(2):
+        for head in range(3):
+            with mask_heads(model, {layer: head}):
+                after = answers()
+            triples = list(zip(before, after, labels, strict=True))
+            assert found.lost[layer, head] == sum(b == label != a for b, a, label in triples)
+            assert found.gained[layer, head] == sum(a == label != b for b, a, label in triples)
+    assert (found.lost + found.gained).sum() > 0, "heads that change nothing prove nothing"
+
+
+def test_cost_and_spread_by_hand():
+    """20 of 400 lost and 4 gained: 4 points; the differences are 1, -1 or 0, with variance 24/400 - 0.04²."""
+    table = HeadCosts(400, 300, torch.tensor([[20]]), torch.tensor([[4]]))
+    assert table.cost.item() == pytest.approx(0.04)
+    assert table.spread.item() == pytest.approx(1.96 * (24 / 400 - 0.04**2) ** 0.5 / 20)
+
+
+def test_batches_do_not_change_the_count(model, images):
+    whole = heads.right_answers(model, images)
+    assert torch.equal(heads.right_answers(model, images, batch_size=7), whole)
+
+
+def test_a_table_comes_back_as_it_was(monkeypatch, tmp_path):
+    monkeypatch.setattr(heads, "RESULTS", tmp_path / "results")
+    table = HeadCosts(10, 7, torch.tensor([[1, 2, 3], [4, 0, 1]]), torch.tensor([[0, 0, 1], [1, 2, 0]]))
+    assert heads.save_head_costs(table, "mine").parent == tmp_path / "results"
+    again = load_head_costs("mine")
+    assert (again.images, again.right) == (10, 7)
+    assert torch.equal(again.lost, table.lost)
+    assert torch.equal(again.gained, table.gained)
+
+
+def test_the_stored_table_fits_the_shipped_model():
+    table, config = load_head_costs("cifar10"), load_checkpoint("cifar10").config
+    assert table.lost.shape == table.gained.shape == (config.depth, config.num_heads)
+    assert (table.lost <= table.right).all()
+    assert (table.gained <= table.images - table.right).all()

@@ -1,0 +1,112 @@
+"""Structure in a map of similar positions: tables built to have one kind of it, and none of the others."""
+
+import itertools
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from vit_tutorial import sincos_position_embedding
+from vit_tutorial.analysis import position_structure, similarity_by_offset
+
+
+def similarity(table, h, w):
+    unit = F.normalize(table, dim=-1)
+    return (unit @ unit.T).view(h, w, h, w)
+
+
+def one_hot(keys, h, w):
+    """A table in which two places are the same vector if they have the same key, and share nothing otherwise."""
+    found = sorted(set(keys))
+    return similarity(torch.eye(len(found))[[found.index(key) for key in keys]], h, w)
+
+
+def places(h, w):
+    return list(itertools.product(range(h), range(w)))
+
+
+def test_offsets_pair_by_pair():
+    """The long way, on a grid that is not square."""
+    given = similarity(torch.randn(15, 8), 3, 5)
+    found = similarity_by_offset(given)
+    assert found.shape == (3, 5)
+    for i, j in places(3, 5):
+        pairs = [
+            given[a, b, c, d].item()
+            for (a, b), (c, d) in itertools.product(places(3, 5), repeat=2)
+            if (abs(a - c), abs(b - d)) == (i, j)
+        ]
+        assert found[i, j].item() == pytest.approx(sum(pairs) / len(pairs), abs=1e-5)
+
+
+def test_a_place_is_like_itself():
+    assert similarity_by_offset(similarity(torch.randn(12, 4), 3, 4))[0, 0].item() == pytest.approx(1)
+
+
+def test_rows_and_nothing_else():
+    found = position_structure(one_hot([row for row, _ in places(6, 8)], 6, 8))
+    assert found.rows == pytest.approx(1)
+    assert found.columns == pytest.approx(0)
+    assert found.left_right == pytest.approx(0)  # all pairs of one row are alike, mirror images or not
+
+
+def test_columns_are_rows_turned():
+    given = similarity(torch.randn(48, 16), 6, 8)
+    turned = given.permute(1, 0, 3, 2)
+    found, other = position_structure(given), position_structure(turned)
+    assert found.near == pytest.approx(other.near)
+    assert (found.rows, found.left_right) == pytest.approx((other.columns, other.top_bottom))
+    assert (found.columns, found.top_bottom) == pytest.approx((other.rows, other.left_right))
+    assert abs(found.rows - found.columns) > 1e-3  # or the lines above say nothing
+
+
+@pytest.mark.parametrize(("h", "w"), [(8, 8), (7, 7), (6, 6), (5, 7)])
+def test_a_mirror_from_left_to_right_and_none_from_top_to_bottom(h, w):
+    """Smooth positions that cannot tell left from right: rows and mirrored columns as sines and cosines."""
+    table = [
+        [math.cos(k * row / 2) for k in range(4)]
+        + [math.sin(k * row / 2) for k in range(4)]
+        + [2 * math.cos(k * abs(column - (w - 1) / 2)) for k in range(1, 4)]
+        + [2 * math.sin(k * abs(column - (w - 1) / 2)) for k in range(1, 4)]
+        for row, column in places(h, w)
+    ]
+    found = position_structure(similarity(torch.tensor(table), h, w))
+    assert found.left_right > 0.2
+    assert abs(found.top_bottom) < 0.1
+
+
+def test_a_mirror_by_hand():
+    """Columns 0 1 2 3 4 hold the vectors a b c b a, in every row. Offsets of two or more: (0, 2) has 1-3 by the mirror
+    (1), and 0-2, 2-4 not (0); (1, 2) the same; (0, 3), (0, 4), (1, 3), (1, 4) only pairs by it. So left_right is 1."""
+    found = position_structure(one_hot([min(column, 4 - column) for _, column in places(5, 5)], 5, 5))
+    assert found.left_right == pytest.approx(1)
+    assert found.top_bottom == pytest.approx(0)  # all pairs of one column are alike
+
+
+def test_a_grid_too_small_to_compare():
+    with pytest.raises(ValueError, match="a grid of 4×9 is too small"):
+        position_structure(torch.rand(4, 9, 4, 9))
+
+
+def test_near_is_of_patches_that_touch():
+    """Alike if and only if they touch, diagonally too: not a table of vectors, but a map all the same."""
+    given = torch.zeros(5, 5, 5, 5)
+    for (a, b), (c, d) in itertools.product(places(5, 5), repeat=2):
+        given[a, b, c, d] = float(max(abs(a - c), abs(b - d)) <= 1)
+    assert position_structure(given).near == pytest.approx(1)
+
+
+def test_sincos_falls_with_distance_and_has_no_mirror():
+    given = similarity(sincos_position_embedding((8, 8), 64), 8, 8)
+    by_offset = similarity_by_offset(given)
+    assert (by_offset[0, :5].diff() < 0).all()
+    torch.testing.assert_close(by_offset, by_offset.T)  # rows and columns have the same formula
+    found = position_structure(given)
+    assert found.near > 0.1
+    assert found.left_right == pytest.approx(0, abs=1e-5)
+    assert found.top_bottom == pytest.approx(0, abs=1e-5)
+
+
+def test_no_structure_in_equal_vectors():
+    assert position_structure(torch.ones(6, 6, 6, 6)) == pytest.approx((0, 0, 0, 0, 0), abs=1e-6)

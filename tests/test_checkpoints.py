@@ -1,0 +1,68 @@
+"""The weights that ship: what their cards say is what they are."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from vit_tutorial import Shapes, VisionTransformer, load_checkpoint, predict
+from vit_tutorial.pretrained import CHECKPOINTS, load_positions
+from vit_tutorial.train import PRESETS, parse
+from vit_tutorial.training import Recipe, evaluate
+
+NAMES = ("cifar10", "shapes")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_card_says_where_the_weights_come_from(name):
+    model = load_checkpoint(name)
+    about = model.card.about
+    asked = parse(about["command"].partition("vit_tutorial.train ")[2].split())
+    assert model.config == replace(PRESETS[asked.dataset].config, num_classes=len(model.card.classes))
+    assert Recipe(**about["recipe"]) == PRESETS[asked.dataset].recipe
+    assert "threads" in about["hardware"]
+    low, high = about["95 % interval"]
+    assert low < about["test accuracy"] < high
+    assert set(about["accuracy by class"]) == set(model.card.classes)
+    assert not model.training
+
+
+def test_what_ships_is_small():
+    sizes = {path.name: path.stat().st_size for path in Path(CHECKPOINTS).rglob("*.safetensors")}
+    assert sizes["cifar10.safetensors"] < 12e6
+    assert sum(sizes.values()) < 16e6
+
+
+def test_shapes_are_told_apart_as_well_as_the_card_says():
+    """On the same scenes; another machine's rounding may change a few answers."""
+    model = load_checkpoint("shapes")
+    about = model.card.about
+    score = evaluate(model, Shapes(about["test images"], model.config.image_size, seed=1))
+    assert abs(score.accuracy - about["test accuracy"]) < 0.002
+    assert about["test accuracy"] > 0.95
+
+
+def test_a_photo_of_any_size_gets_a_name():
+    """Nobody can say what Grace Hopper is among ten classes that hold no person. But it is an answer."""
+    model = load_checkpoint("cifar10")
+    found = predict(model, "grace_hopper", top=3)
+    assert {name for name, _ in found} < set(model.card.classes)
+
+
+@pytest.mark.parametrize("name", ["shapes"])  # the run on CIFAR-10 is not over
+def test_the_positions_on_their_way_end_where_the_model_is(name):
+    model, positions = load_checkpoint(name), load_positions(name)
+    epochs = list(positions)
+    assert epochs == sorted(epochs)
+    assert epochs[0] == 0
+    assert epochs[-1] == model.card.about["recipe"]["epochs"]
+    torch.manual_seed(model.card.about["recipe"]["seed"])
+    untrained = VisionTransformer(model.config)
+    assert torch.equal(positions[0], untrained.embeddings.position())
+    assert torch.equal(positions[epochs[-1]], model.embeddings.position())
+
+
+def test_an_unknown_name_is_told_which_there_are():
+    with pytest.raises(ValueError, match="unknown checkpoint 'cifar': did you mean 'cifar10'"):
+        load_checkpoint("cifar")

@@ -1,0 +1,83 @@
+"""What each head is worth: the images that a model gets wrong without it."""
+
+from __future__ import annotations
+
+import csv
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from ..data import ImageSet
+from ..model import VisionTransformer
+from .recording import mask_heads, self_attentions
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+class HeadCosts(NamedTuple):
+    """How many of `images` are right with all heads; then, without one head, how many of these are lost, and how
+    many of the others gained."""
+
+    images: int
+    right: int
+    lost: Int64[Tensor, "L h"]
+    gained: Int64[Tensor, "L h"]
+
+    @property
+    def cost(self) -> Float[Tensor, "L h"]:
+        """The accuracy that is missing without a head, from -1 to 1."""
+        return (self.lost - self.gained) / self.images
+
+    @property
+    def spread(self) -> Float[Tensor, "L h"]:
+        """Half the width of the cost's 95 % interval. The images are the same ones, so only those that change count."""
+        return 1.96 * ((self.lost + self.gained) / self.images - self.cost.square()).sqrt() / self.images**0.5
+
+
+def head_costs(model: VisionTransformer, images: ImageSet) -> HeadCosts:
+    """Mask one head after the other and count right answers. The model needs a card, to know how pixels are scaled."""
+    before = right_answers(model, images)
+    lost, gained = [], []
+    for layer, attention in enumerate(self_attentions(model)):
+        for head in range(attention.num_heads):
+            with mask_heads(model, {layer: head}):
+                after = right_answers(model, images)
+            lost.append((before & ~after).sum())
+            gained.append((after & ~before).sum())
+    shape = (layer + 1, -1)
+    return HeadCosts(
+        len(images), int(before.sum()), torch.stack(lost).reshape(shape), torch.stack(gained).reshape(shape)
+    )
+
+
+@torch.no_grad()
+def right_answers(model: VisionTransformer, images: ImageSet, batch_size: int = 250) -> Bool[Tensor, " N"]:
+    """Which images the model calls by their name."""
+    batches = zip(images.pixels.split(batch_size), images.labels.split(batch_size), strict=True)
+    return torch.cat([model(model.card.normalise(pixels)).argmax(dim=1) == labels for pixels, labels in batches])
+
+
+def save_head_costs(costs: HeadCosts, name: str) -> Path:
+    """Keep a table among the package's results, one line for each head."""
+    path = RESULTS / f"heads_{name}.csv"
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["layer", "head", "images", "right", "lost", "gained"])
+        for layer, head in product(*map(range, costs.lost.shape)):
+            changed = int(costs.lost[layer, head]), int(costs.gained[layer, head])
+            table.writerow([layer, head, costs.images, costs.right, *changed])
+    return path
+
+
+def load_head_costs(name: str) -> HeadCosts:
+    """The kept table of a shipped model: "cifar10"."""
+    with (RESULTS / f"heads_{name}.csv").open(encoding="utf-8", newline="") as file:
+        lines = [{key: int(value) for key, value in line.items()} for line in csv.DictReader(file)]
+    shape = (lines[-1]["layer"] + 1, -1)
+    lost, gained = (torch.tensor([line[key] for line in lines]).reshape(shape) for key in ("lost", "gained"))
+    return HeadCosts(lines[0]["images"], lines[0]["right"], lost, gained)

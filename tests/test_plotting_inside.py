@@ -1,5 +1,6 @@
 """The figures of notebook 07 draw what they are given."""
 
+import matplotlib.pyplot as plt
 import pytest
 import torch
 from matplotlib.figure import Figure
@@ -142,8 +143,11 @@ def test_costs_within_their_spread_are_in_brackets():
     assert low == -high
 
 
-def test_figures_are_closed():
-    import matplotlib.pyplot as plt
-
+def test_a_figure_is_closed_drawn_or_not():
+    """A notebook shows what is left open, half drawn too; a figure of the reader's own stays."""
+    own = plt.figure()
     assert isinstance(show_covering([0], {"any": [1.0]}, 0.1, "title"), Figure)
-    assert plt.get_fignums() == []
+    with pytest.raises(ValueError, match="same first dimension"):
+        show_covering([0, 1], {"any": [1.0]}, 0.1, "title")
+    assert plt.get_fignums() == [own.number]
+    plt.close(own)

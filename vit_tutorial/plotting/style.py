@@ -46,14 +46,20 @@ STYLE = {
 
 
 def styled(show: Callable[..., Figure]) -> Callable[..., Figure]:
-    """Draw in the series' style, and close the figure so that a notebook shows it once, as the cell's value."""
+    """Draw in the series' style, and close the figure so that a notebook shows it once, as the cell's value.
+
+    A figure that was begun when its function refused is closed too: a notebook would show it half drawn.
+    """
 
     @functools.wraps(show)
     def wrapper(*args, **kwargs) -> Figure:
+        already_open = plt.get_fignums()
         with plt.rc_context(STYLE):
-            figure = show(*args, **kwargs)
-            plt.close(figure)
-        return figure
+            try:
+                return show(*args, **kwargs)
+            finally:
+                for number in set(plt.get_fignums()) - set(already_open):
+                    plt.close(number)
 
     return wrapper
 

@@ -67,6 +67,10 @@ def test_only_the_first_process_writes_and_prints(together):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process of its own, which takes a fork")
+def test_an_alarm_is_told_once(together):
+    assert [seen["alarms"] for seen in together[1]] == [1, 0]
+
+
 def test_the_command_ends_with_the_weights_of_one_process(together, tmp_path):
     """Batches of 15 and 16 of 61 images, each cut in two. The sums are made in another order, so not bit by bit.
 

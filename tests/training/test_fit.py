@@ -221,6 +221,22 @@ def test_a_loss_that_is_not_finite_stops_and_leaves_the_epoch_before(tmp_path):
     assert not differing(weights_of(again), trained(recipe))
 
 
+def test_weights_that_are_not_finite_are_not_kept(tmp_path):
+    """The loss of a step says nothing of what the step does to the weights: here the last one of epoch 2 spoils them."""
+    model, steps = small_vit(), []
+
+    def spoil(gradient):
+        steps.append(1)
+        return gradient * torch.nan if len(steps) == 6 else gradient  # three steps in an epoch
+
+    model.head.weight.register_hook(spoil)
+    with pytest.raises(FloatingPointError, match=r"the norm of all weights is nan in epoch 2"):
+        fit(model, bright_or_dark(), short(), folder=tmp_path)
+    tensors, about = read(tmp_path / "checkpoint.safetensors")
+    assert [row[0] for row in about["history"]] == [1]
+    assert all(tensor.isfinite().all() for tensor in tensors.values())
+
+
 def test_a_head_of_another_size_is_an_error_at_once():
     with pytest.raises(ValueError, match="5 logits, but the images have 2 classes"):
         fit(small_vit(num_classes=5), bright_or_dark(), short())

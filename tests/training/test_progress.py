@@ -54,13 +54,16 @@ def test_in_a_terminal_a_line_that_moves(monkeypatch):
 
 
 def test_the_numbers_are_those_of_the_run(monkeypatch):
-    """Three epochs of 24 images in batches of 8, each step a second of a clock that we turn; told at every step."""
+    """Three epochs of 24 images in batches of 8, each step a second of a clock that we turn; told at every step.
+
+    The two seconds that each validation takes are not counted: to validate is not to train.
+    """
     now, seen = [0.0], []
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     monkeypatch.setattr(progress_module, "SECONDS_BETWEEN_REPORTS", 0.9)
     model = small_vit()
     model.head.register_forward_hook(lambda *_: now.__setitem__(0, now[0] + 1))
-    history = fit(model, bright_or_dark(), short(), watch=[seen.append])
+    history = fit(model, bright_or_dark(), short(), validation=bright_or_dark(16), watch=[seen.append])
     under_way = [progress for progress in seen if not progress.finished]
     assert [(p.epoch, p.epochs, p.step, p.steps) for p in under_way] == [(1 + i // 3, 3, 1 + i, 9) for i in range(9)]
     assert {p.images_per_second for p in seen} == {8}

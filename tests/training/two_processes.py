@@ -5,6 +5,7 @@ python -m torch.distributed.run --nproc-per-node=2 --standalone tests/training/t
 
 import json
 import sys
+import warnings
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ from training.toys import bright_or_dark, float64, short, small_vit
 from vit_tutorial import train, weights
 from vit_tutorial.card import Card
 from vit_tutorial.training import evaluate
+from vit_tutorial.training.alarms import alarm
 from vit_tutorial.training.distributed import distribute, rank_and_world, start_processes
 from vit_tutorial.training.loop import train_epoch
 from vit_tutorial.training.progress import Epoch, Reporter
@@ -43,6 +45,14 @@ def count() -> list[list[int]]:
     return evaluate(ready(small_vit()), bright_or_dark(13), batch_size=3).confusion.tolist()
 
 
+def alarms() -> int:
+    """How many warnings this process shows of an alarm that both raise."""
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        alarm("the loss is still ln K")
+    return len(shown)
+
+
 def ready(model: nn.Module) -> nn.Module:
     """With a head that is no longer zero (through which no gradient comes), and a card."""
     nn.init.normal_(model.head.weight, std=0.1, generator=torch.Generator().manual_seed(0))
@@ -55,7 +65,7 @@ def main(folder: Path) -> int:
     rank, world = rank_and_world()
     gradients, epoch = one_step()
     save_file(gradients, folder / f"gradients-{rank}.safetensors")
-    seen = {"world": world, "confusion": count(), "loss": epoch.loss, "written": []}
+    seen = {"world": world, "confusion": count(), "loss": epoch.loss, "alarms": alarms(), "written": []}
     put = weights.os.replace
     weights.os.replace = lambda part, path: seen["written"].append(Path(path).name) or put(part, path)
     status = train.main([*COMMAND.split(), "--out", str(folder / "run")])

@@ -8,6 +8,8 @@ import warnings
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from .distributed import rank_and_world
+
 
 class TrainingAlarm(UserWarning):
     """Something is probably wrong with a run, and what to look at."""
@@ -57,14 +59,16 @@ def check_width(logits: Float[Tensor, "B K"], num_classes: int) -> None:
         raise ValueError(f"the model gives {logits.shape[1]} logits, but the images have {num_classes} classes")
 
 
-def check_finite(loss: float, epoch: int, learning_rate: float) -> None:
-    """Raises FloatingPointError for a loss that is not a number any more: nothing good can follow."""
-    if not math.isfinite(loss):
+def check_finite(name: str, value: float, epoch: int, learning_rate: float) -> None:
+    """Raises FloatingPointError for a value that is not a number any more: nothing good can follow."""
+    if not math.isfinite(value):
         raise FloatingPointError(
-            f"the loss is {loss} in epoch {epoch}, at a learning rate of {learning_rate:.1e}. Lower the learning "
+            f"the {name} is {value} in epoch {epoch}, at a learning rate of {learning_rate:.1e}. Lower the learning "
             "rate, lengthen the warm-up or clip harder; with bf16, try fp32; look for images that are not finite."
         )
 
 
-def alarm(message: str) -> None:
-    warnings.warn(message, TrainingAlarm, stacklevel=6)
+def alarm(message: str, calls: int = 6) -> None:
+    """Tell it once, of several processes; as a warning about the line that called `fit`, so many calls up."""
+    if rank_and_world()[0] == 0:
+        warnings.warn(message, TrainingAlarm, stacklevel=calls)

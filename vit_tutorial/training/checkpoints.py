@@ -65,7 +65,8 @@ def resume(
     if about["threads"] != torch.get_num_threads():
         alarm(
             f"{path} was made with {about['threads']} threads, this process has {torch.get_num_threads()}: the last "
-            f"bits of the weights may differ. torch.set_num_threads({about['threads']}) makes them the same."
+            f"bits of the weights may differ. torch.set_num_threads({about['threads']}) makes them the same.",
+            calls=4,
         )
     moments: dict[int, dict] = {}
     for name, tensor in tensors.items():

@@ -13,6 +13,7 @@ from torch import nn
 
 from ..card import Card
 from ..data import ImageSet
+from .alarms import check_finite
 from .batches import batches, make_mix, make_randaugment
 from .checkpoints import resume, save_checkpoint
 from .distributed import distribute, rank_and_world
@@ -34,16 +35,15 @@ def fit(
     """Train `model` in place on `images`, where it stands (CPU, CUDA or MPS); what each epoch came to.
 
     A model without a card gets one, with the images' mean and standard deviation; the names of the classes are
-    those of the images. The last weights are
-    the result: `validation` serves to choose a recipe, not an epoch. `watch` are functions that are told the
-    `Progress`, to print it or to draw it.
+    those of the images. The last weights are the result: `validation` serves to choose a recipe, not an epoch.
+    `watch` are functions that are told the `Progress`, to print it or to draw it.
 
     With a `folder` the run leaves `checkpoint.safetensors` and `metrics.csv` there after each epoch, and goes
     on from them if it was interrupted. Its weights at the end are then those of a run without interruption,
     bit by bit on a CPU with as many threads.
 
     Warns (`TrainingAlarm`) of a first loss far from ln K, and after warm-up of a loss still there or of one
-    answer to everything. Raises FloatingPointError if the loss is not finite, ValueError if the folder
+    answer to everything. Raises FloatingPointError if the loss or a weight is not finite, ValueError if the folder
     belongs to another recipe or model.
     """
     with only_trained(model, recipe.trained):
@@ -55,6 +55,8 @@ def fit(
         reporter = Reporter(watch, recipe, len(images), images.classes)
         for index in range(len(history), recipe.epochs):
             epoch = train_epoch(trained, model.card, optimizer, images, recipe, index, reporter)
+            norm = nn.utils.get_total_norm(model.parameters()).item()
+            check_finite("norm of all weights", norm, epoch.number, epoch.learning_rate)  # as the last step left them
             if validation:
                 score = evaluate(model, validation)
                 epoch = epoch._replace(validation_loss=score.loss, validation_accuracy=score.accuracy)

@@ -88,14 +88,14 @@ class Reporter:
         if self.index == 0 and self.step == 1:
             check_start(loss.item(), len(self.classes))
         if self.recent.seconds() > SECONDS_BETWEEN_REPORTS:
-            check_finite(self.recent.mean(), self.index + 1, rate)
+            check_finite("loss", self.recent.mean(), self.index + 1, rate)
             self.tell()
             self.recent = Meter(loss.device)
 
     def summary(self) -> Epoch:
         """After the last step: the epoch, over all processes."""
         loss = sum_over_processes(self.whole.sum).item() / self.num_images
-        check_finite(loss, self.index + 1, self.rate)
+        check_finite("loss", loss, self.index + 1, self.rate)
         if self.index == math.ceil(self.recipe.warmup_epochs):  # the first epoch without warm-up
             check_learning(loss, len(self.classes))
             check_answers(sum_over_processes(self.answers).cpu(), self.classes)
@@ -105,7 +105,8 @@ class Reporter:
         """How far the run is, to everyone who watches."""
         steps, epochs = self.recipe.steps_per_epoch(self.num_images), self.recipe.epochs
         done, total = self.index * steps + self.step, epochs * steps
-        speed = self.whole.images * self.world / self.whole.seconds()
+        seconds = finished.seconds if finished else self.whole.seconds()  # to validate is not to train
+        speed = self.whole.images * self.world / seconds
         left = (1 - done / total) * epochs * self.num_images / speed
         loss = finished.loss if finished else self.recent.mean()
         progress = Progress(done, total, self.index + 1, epochs, loss, speed, left, finished)

@@ -222,7 +222,7 @@ def test_a_loss_that_is_not_finite_stops_and_leaves_the_epoch_before(tmp_path):
 
 
 def test_weights_that_are_not_finite_are_not_kept(tmp_path):
-    """The loss of a step says nothing of what the step does to the weights: here the last one of epoch 2 spoils them."""
+    """The loss of a step says nothing of what the step does to the weights: the last one of epoch 2 spoils them."""
     model, steps = small_vit(), []
 
     def spoil(gradient):

@@ -82,5 +82,6 @@ def test_what_does_not_fit_is_said():
     with pytest.raises(ValueError, match="built for 16×24 images, got 16×32"):
         hybrid()(torch.randn(1, 3, 16, 32))
     wrong = VisionTransformer(ViTConfig(image_size=16, patch_size=8, **SMALL), Backbone(nn.Identity(), 3, stride=4))
-    with pytest.raises(ValueError, match="built for 4×4 images, got 16×16"):
+    told = r"a feature map \(3, 16, 16\) of a 16×16 image: 3 channels and stride 4 promise \(3, 4, 4\)"
+    with pytest.raises(ValueError, match=told):
         wrong(torch.randn(1, 3, 16, 16))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from .config import Size, ViTConfig, to_pair
 from .patchify import validate_images
 from .positions import POSITIONS
-from .validation import check_positive, check_size, check_stride
+from .validation import check_feature_map, check_positive, check_size, check_stride
 
 
 class PatchEmbedding(nn.Module):
@@ -38,7 +38,10 @@ class PatchEmbedding(nn.Module):
 
 
 class Backbone(nn.Module):
-    """A network in front of the ViT: images (B, C, H, W) to a feature map (B, channels, H/stride, W/stride)."""
+    """A network in front of the ViT: images (B, C, H, W) to a feature map (B, channels, H/stride, W/stride).
+
+    Raises ValueError if the feature map is not what `channels` and `stride` promise.
+    """
 
     def __init__(self, network: nn.Module, channels: int, stride: int):
         super().__init__()
@@ -47,7 +50,9 @@ class Backbone(nn.Module):
         self.network, self.channels, self.stride = network, channels, stride
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
-        return self.network(images)
+        features = self.network(images)
+        check_feature_map(tuple(features.shape[1:]), tuple(images.shape[2:]), self.channels, self.stride)
+        return features
 
 
 class FeaturePatches(PatchEmbedding):

@@ -58,6 +58,15 @@ def check_stride(stride: int, patch: tuple[int, int]) -> None:
         )
 
 
+def check_feature_map(given: tuple[int, ...], image: tuple[int, int], channels: int, stride: int) -> None:
+    expected = (channels, image[0] // stride, image[1] // stride)
+    if given != expected:
+        raise ValueError(
+            f"the backbone makes a feature map {given} of a {image[0]}×{image[1]} image: "
+            f"{channels} channels and stride {stride} promise {expected}"
+        )
+
+
 def check_whole_patches(image: tuple[int, int], patch: tuple[int, int]) -> None:
     remainders = [
         f"{side} = {side // step}·{step} + {side % step}"

@@ -2,11 +2,13 @@
 
 import pytest
 import torch
+from PIL import Image
 from published import randomize
 
 from vit_tutorial import Shapes, VisionTransformer, ViTConfig, load_checkpoint
-from vit_tutorial.analysis import HeadCosts, head_costs, heads, load_head_costs, mask_heads
+from vit_tutorial.analysis import HeadCosts, head_costs, heads, mask_heads
 from vit_tutorial.card import Card
+from vit_tutorial.experiments.heads import load_head_costs, main, save_head_costs
 
 CONFIG = ViTConfig(image_size=8, patch_size=4, num_classes=8, embed_dim=12, depth=2, num_heads=3, mlp_dim=20)
 
@@ -52,18 +54,27 @@ def test_batches_do_not_change_the_count(model, images):
     assert torch.equal(heads.right_answers(model, images, batch_size=7), whole)
 
 
-def test_a_table_comes_back_as_it_was(monkeypatch, tmp_path):
-    monkeypatch.setattr(heads, "RESULTS", tmp_path / "results")
+def test_a_table_comes_back_as_it_was(tmp_path):
     table = HeadCosts(10, 7, torch.tensor([[1, 2, 3], [4, 0, 1]]), torch.tensor([[0, 0, 1], [1, 2, 0]]))
-    assert heads.save_head_costs(table, "mine").parent == tmp_path / "results"
-    again = load_head_costs("mine")
+    save_head_costs(table, tmp_path / "heads.csv")
+    again = load_head_costs(tmp_path / "heads.csv")
     assert (again.images, again.right) == (10, 7)
     assert torch.equal(again.lost, table.lost)
     assert torch.equal(again.gained, table.gained)
 
 
+def test_the_command_counts_a_folder_of_test_images(tmp_path, capsys):
+    model = load_checkpoint("cifar10")
+    for name in model.card.classes:
+        (tmp_path / "test" / name).mkdir(parents=True)
+        Image.new("RGB", (32, 32), "grey").save(tmp_path / "test" / name / "1.png")
+    assert main(["--data", str(tmp_path / "test"), "--out", str(tmp_path / "heads.csv")]) == 0
+    assert capsys.readouterr().out.startswith("1 of 10 right")  # ten times the same picture
+    assert load_head_costs(tmp_path / "heads.csv").images == 10
+
+
 def test_the_stored_table_fits_the_shipped_model():
-    table, config = load_head_costs("cifar10"), load_checkpoint("cifar10").config
-    assert table.lost.shape == table.gained.shape == (config.depth, config.num_heads)
+    table, model = load_head_costs(), load_checkpoint("cifar10")
+    assert table.lost.shape == table.gained.shape == (model.config.depth, model.config.num_heads)
     assert (table.lost <= table.right).all()
     assert (table.gained <= table.images - table.right).all()

@@ -50,7 +50,7 @@ def test_a_photo_of_any_size_gets_a_name():
     assert {name for name, _ in found} < set(model.card.classes)
 
 
-@pytest.mark.parametrize("name", ["shapes"])  # the run on CIFAR-10 is not over
+@pytest.mark.parametrize("name", NAMES)
 def test_the_positions_on_their_way_end_where_the_model_is(name):
     model, positions = load_checkpoint(name), load_positions(name)
     epochs = list(positions)

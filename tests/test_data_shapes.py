@@ -7,7 +7,9 @@ import torch
 import torch.nn.functional as F
 
 from vit_tutorial.data import ImageSet, Shapes
-from vit_tutorial.data.outlines import OUTLINES
+from vit_tutorial.data.outlines import MORE_OUTLINES, OUTLINES
+
+ALL_OUTLINES = {**OUTLINES, **MORE_OUTLINES}
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +75,16 @@ CORNER = [
     [81, 60, 47],
 ]
 AREA = [201, 283, 358, 143, 335, 278, 215, 129]
+
+
+def test_other_outlines_are_other_classes_in_the_same_places():
+    scenes, others = Shapes(200, 32, seed=1), Shapes(200, 32, seed=1, outlines=MORE_OUTLINES)
+    assert others.classes == tuple(MORE_OUTLINES)
+    assert others.labels.bincount(minlength=6).min() > 15
+    ground = ~(scenes.masks | others.masks)[:, None]
+    ground = -F.max_pool2d(-ground.float(), 9, 1, 4) > 0  # away from both edges, and from tips under a pixel wide
+    assert torch.equal((scenes.pixels * ground), (others.pixels * ground)), "nothing but the outline differs"
+    assert not torch.equal(scenes.masks, others.masks)
 
 
 @pytest.mark.parametrize("size", [64, 96])
@@ -180,20 +192,20 @@ def test_all_classes_are_equally_likely(scenes):
     assert (counts - 500).abs().max() < 5 * math.sqrt(500)
 
 
-@pytest.mark.parametrize("name", OUTLINES)
+@pytest.mark.parametrize("name", ALL_OUTLINES)
 def test_an_outline_fits_the_circle_that_it_is_turned_in(name):
     y, x = torch.meshgrid(torch.linspace(-1.5, 1.5, 301), torch.linspace(-1.5, 1.5, 301), indexing="ij")
-    inside = OUTLINES[name](x, y) < 0
+    inside = ALL_OUTLINES[name](x, y) < 0
     reach = torch.hypot(x, y)[inside].max()
     assert 0.84 < reach <= 1
 
 
-@pytest.mark.parametrize("name", OUTLINES)
+@pytest.mark.parametrize("name", ALL_OUTLINES)
 def test_an_outline_is_a_distance_where_its_edge_is_drawn(name):
     """It grows by 1 for each step of 1 away from the edge; else an edge would be drawn sharp here and soft there."""
     y, x = torch.meshgrid(torch.linspace(-1.2, 1.2, 241), torch.linspace(-1.2, 1.2, 241), indexing="ij")
     x, y = x.requires_grad_(), y.requires_grad_()
-    distance = OUTLINES[name](x, y)
+    distance = ALL_OUTLINES[name](x, y)
     slope = torch.hypot(*torch.autograd.grad(distance.sum(), (x, y)))
     near = distance.detach().abs() < 0.05
     assert near.sum() > 500
@@ -204,13 +216,13 @@ def test_outlines_stay_apart_under_any_turn():
     """Turned by any angle and shrunk to the same area, two outlines share at most nine tenths of it."""
     y, x = torch.meshgrid(torch.linspace(-2, 2, 128), torch.linspace(-2, 2, 128), indexing="ij")
     drawn = {}
-    for name, outline in OUTLINES.items():
+    for name, outline in ALL_OUTLINES.items():
         scale = ((outline(x, y) < 0).double().mean().item() * 16) ** 0.5  # the square root of the area
         turns = torch.arange(0, 2 * math.pi, math.pi / 18)[:, None, None]
         drawn[name] = (
             outline(scale * (turns.cos() * x - turns.sin() * y), scale * (turns.sin() * x + turns.cos() * y)) < 0
         )
-    names = list(OUTLINES)
+    names = list(ALL_OUTLINES)
     for i, first in enumerate(names):
         for second in names[i + 1 :]:
             both, either = drawn[first][:1] & drawn[second], drawn[first][:1] | drawn[second]

@@ -36,7 +36,7 @@ def is_compared(cell):
 
 
 def test_the_series_is_complete():
-    assert [path.stem for path in NOTEBOOKS][:7] == [
+    assert [path.stem for path in NOTEBOOKS][:9] == [
         "01_patchify",
         "02_embeddings",
         "03_attention",
@@ -44,6 +44,8 @@ def test_the_series_is_complete():
         "05_vision_transformer",
         "06_training",
         "07_looking_inside",
+        "08_new_resolution",
+        "09_pretrained_weights",
     ]
 
 

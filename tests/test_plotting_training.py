@@ -41,6 +41,15 @@ def test_every_count_of_the_confusion_is_written_where_it_belongs():
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("called", "is")
 
 
+def test_the_colours_of_the_confusion_are_for_mistakes():
+    """Right answers are a hundred times as many: on one scale all mistakes would look alike."""
+    axes = show_confusion(torch.tensor([[900, 1], [4, 2]]), ("cat", "dog"), "dogs are called cats").axes[0]
+    drawn = axes.images[0].get_array()
+    assert drawn.mask.tolist() == [[True, False], [False, True]]
+    assert axes.images[0].get_clim() == (0, 4)
+    assert show_confusion(torch.tensor([[3, 0], [0, 2]]), ("cat", "dog"), "none").axes[0].images[0].get_clim() == (0, 1)
+
+
 def test_the_live_figure_says_how_long_it_takes_and_ends_under_its_title(monkeypatch):
     shown = []
     live = LiveLoss(num_classes=8, title="it learned")
@@ -53,6 +62,15 @@ def test_the_live_figure_says_how_long_it_takes_and_ends_under_its_title(monkeyp
     assert shown[0].axes[0].get_title("left") == "epoch 1 of 2, 30 seconds left"
     assert axes.get_title("left") == "it learned"
     assert axes.lines[0].get_xydata().tolist() == [[1, 2.0], [3, 1.2]], "reports, not the means of epochs"
+
+
+def test_an_epoch_too_short_for_a_report_is_drawn_by_its_mean(monkeypatch):
+    shown = []
+    live = LiveLoss(num_classes=8, title="it learned")
+    monkeypatch.setattr(live, "show", shown.append)
+    live(progress(2, 1.8, Epoch(1, 1e-3, 1.8, 0.1)))
+    live(progress(4, 1.1, Epoch(2, 0.0, 1.1, 0.1)))
+    assert shown[-1].axes[0].lines[0].get_xydata().tolist() == [[2, 1.8], [4, 1.1]]
 
 
 def test_a_slow_drawing_is_followed_by_a_long_pause(monkeypatch):

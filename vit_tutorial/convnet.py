@@ -1,8 +1,10 @@
-"""A small convolutional network, to compare with."""
+"""Small convolutional networks: one to compare with, and one in front of a ViT."""
 
 from __future__ import annotations
 
 from torch import nn
+
+from .embeddings import Backbone
 
 
 def small_cnn(num_classes: int, width: int = 24) -> nn.Sequential:
@@ -21,6 +23,20 @@ def small_cnn(num_classes: int, width: int = 24) -> nn.Sequential:
         nn.Flatten(),
         nn.Linear(4 * width, num_classes),
     )
+
+
+def conv_stem(width: int = 20) -> Backbone:
+    """Three 3×3 convolutions with batch norm, two of them of stride 2: (B, 3, H, W) → (B, 2·width, H/4, W/4).
+
+    In front of a ViT with patches of 4×4 pixels, which are then single places of its feature map. At the default
+    width it costs as much as a block of the Shapes model. Source: Xiao et al. 2021 (arXiv 2106.14881), section 4.
+    """
+    network = nn.Sequential(
+        conv_block(3, width, stride=2),
+        conv_block(width, width),
+        conv_block(width, 2 * width, stride=2),
+    )
+    return Backbone(network, channels=2 * width, stride=4)
 
 
 def conv_block(in_channels: int, out_channels: int, stride: int = 1) -> nn.Sequential:

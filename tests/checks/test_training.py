@@ -118,7 +118,10 @@ WRONG_SCHEDULE = {
     "learning rate": (lambda s, w, T: 0.001 * warmup_cosine(s, w, T), "0.001 times as high"),
     "without warm-up": (without_warm_up_broken, "Right with a warm-up, but not without one"),
     "written in": (lambda s, w, T: warmup_cosine(s, 4, T), "Right at the first size tried"),
-    "floor": (after(lambda p: 0.1 + 0.9 * half(p)), "Step 5, after the warm-up, gives"),
+    "floor": (after(lambda p: 0.1 + 0.9 * half(p)), "Your cosine falls only to 0.1, where"),
+    "floor, 0 at the last": (schedule(line, lambda s, w, T: 0.2 + 0.8 * half((s - w) / (T - w - 1))), "only to 0.2, w"),
+    "clipped": (after(lambda p: max(0.1, half(p))), "Step 11, after the warm-up, gives 0.1;"),
+    "steep": (after(lambda p: half(p) ** 2), "Step 5, after the warm-up, gives"),
     "start": (schedule(lambda s, w, T: 0.1 + 0.9 * (s + 1) / w, cosine), "Step 0, in the warm-up, gives"),
     "a tuple": (lambda s, w, T: (1.0, s), "one number; got a value of type tuple"),
     "nothing": (lambda s, w, T: s / w if s < w else None, "returns nothing"),
@@ -201,7 +204,9 @@ def only(decays):
 
 
 WRONG_GROUPS = {
-    "all decay": (only(lambda n, p: True), "The norms decay, and should not"),
+    "all decay": (only(lambda n, p: True), "Everything decays: all parameters are in one group."),
+    "all decay, one group empty": (groups_by(lambda n, p: True), "Everything decays: all parameters are in one group."),
+    "all groups decay": (edited(lambda g, m: [{**x, "weight_decay": 0.3} for x in g]), "are in groups that decay"),
     "norms": (groups_by(lambda n, p: is_matrix(n, p) or "norm" in n), "The norms decay, and should not"),
     "norms' weights": (groups_by(lambda n, p: n.endswith("weight")), "Some of the norms decay, and should not"),
     "one norm": (groups_by(lambda n, p: n.endswith("weight") and "norm1" not in n and "norm2" not in n),
@@ -255,6 +260,43 @@ WRONG_GROUPS = {
 @pytest.mark.parametrize(("answer", "phrase"), WRONG_GROUPS.values(), ids=WRONG_GROUPS)
 def test_wrong_groups_are_told_what_is_wrong(answer, phrase):
     assert_wrong(check.parameter_groups, answer, phrase)
+
+
+MATRICES = """
+def mine(model, weight_decay):
+    matrices = [p for n, p in model.named_parameters() if p.ndim > 1]
+    {0}
+    return [{{"params": matrices, "weight_decay": weight_decay}}, {{"params": rest, "weight_decay": 0.0}}]
+"""
+BY_VALUE = "`in` compares tensors by value"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "rest = [p for p in model.parameters() if p not in matrices]",
+        "rest = (p for p in model.parameters() if not p in tuple(matrices))",
+        "rest = list(filter(lambda p: p not in matrices, model.parameters()))",
+        "rest = [model.head.bias] if model.head.weight in model.parameters() else []",
+    ],
+)
+def test_in_among_tensors_is_explained(rest):
+    verdict = assert_wrong(check.parameter_groups, cell(MATRICES.format(rest))["mine"], BY_VALUE)
+    assert verdict.code == rest
+    assert "RuntimeError" in verdict.message
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "rest = [*matrices].remove(model.head.bias)",
+        "rest = [p for p in matrices if 'norm' in torch.cat([p, model.head.bias])]",
+        "rest = [p for p in matrices if model.head.bias in p]",
+        "rest = matrices[0] @ matrices[0]",
+    ],
+)
+def test_in_is_not_blamed_for_another_error(rest):
+    assert BY_VALUE not in assert_wrong(check.parameter_groups, cell(MATRICES.format(rest))["mine"], "Error").message
 
 
 # The accuracy over all batches
@@ -340,8 +382,9 @@ WRONG_ACCURACY = {
     "last batch": (last_only, "the accuracy of the last batch alone"),
     "first batch": (lambda b: shares(b)[0], "the accuracy of the first batch alone"),
     "last batch left out": (lambda b: np.mean(shares(b)[:-1]), "The last, short batch is left out"),
-    "count": (count, "how many answers are right"),
-    "by the last batch": (lambda b: count(b) / len(b[-1][1]), "not by those of the last one"),
+    "count": (count, "is still to be divided by how many images all batches have together"),
+    "by the last batch": (lambda b: count(b) / len(b[-1][1]), "how many images the last batch has, not all batches"),
+    "count of the last batch": (lambda b: right_in(*b[-1]), "how many answers are right in the last batch alone"),
     "sum of batches": (lambda b: sum(shares(b)), "add up the batches' accuracies"),
     "percent": (lambda b: 100 * count(b) / images(b), "in percent"),
     "errors": (lambda b: 1 - count(b) / images(b), "the share of wrong answers"),
@@ -375,8 +418,14 @@ WRONG_ACCURACY = {
     "a list": (shares, "got a value of type list. One for each batch?"),
     "a pair": (lambda b: (count(b), images(b)), "one number; got a value of type tuple"),
     "written in": (written_in, "wrong at another"),
+    "int": (lambda b: int(count(b) / images(b)), "does `//` or `int` cut off"),
     "off": (lambda b: (count(b) + 1) / images(b), "0.5385 expected, got 0.6154"),
-    "values": (lambda b: sum((x.max(1) == y).sum() for x, y in b), "Your code stops with an error"),
+    "always 0": (lambda b: 0.0, "got 0.0000. The batches have 6, 6, 1 images: 7 of 13 answers are right."),
+    "not if all are right": (lambda b: count(b) / images(b) % 1, "1.0000 expected, got 0.0000. The batches have 6, 5"),
+    "largest logit": (lambda b: sum((x.max(1)[0] == y).sum() for x, y in b) / images(b), "the largest logit itself"),
+    "largest logit, mean of batches": (lambda b: np.mean([(x.amax(1) == y).float().mean().item() for x, y in b]),
+                                       "`argmax` gives the place"),
+    "values and place": (lambda b: sum((x.max(1) == y).sum() for x, y in b), "Your code stops with an error"),
     "changed": (lambda b: [y.zero_() for _, y in b] and 0.5, "changes its input: after the call `b`"),
     "popped": (lambda b: b.pop() and 0.5, "changes its input"),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -91,4 +92,5 @@ def redirected(output: Path, function: Callable, *arguments) -> None:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # off where a shell runs tests in its background
     sys.exit(function(*arguments))

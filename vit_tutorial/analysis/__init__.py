@@ -1,7 +1,7 @@
 """Measuring a model: arrays in, arrays out, nothing drawn."""
 
 from .costs import Cost, cost_by_part
-from .heads import HeadCosts, head_costs, load_head_costs
+from .heads import HeadCosts, head_costs
 from .maps import attention_rollout, mean_attention_distance
 from .positions import Structure, position_structure, similarity_by_offset
 from .recording import mask_heads, record_attention
@@ -18,7 +18,6 @@ __all__ = [
     "attention_rollout",
     "cost_by_part",
     "head_costs",
-    "load_head_costs",
     "mask_heads",
     "mean_attention_distance",
     "object_auc",

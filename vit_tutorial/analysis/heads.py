@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-from itertools import product
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -14,8 +11,6 @@ from torch import Tensor
 from ..data import ImageSet
 from ..model import VisionTransformer
 from .recording import mask_heads, self_attentions
-
-RESULTS = Path(__file__).parents[1] / "results"
 
 
 class HeadCosts(NamedTuple):
@@ -59,25 +54,3 @@ def right_answers(model: VisionTransformer, images: ImageSet, batch_size: int = 
     """Which images the model calls by their name."""
     batches = zip(images.pixels.split(batch_size), images.labels.split(batch_size), strict=True)
     return torch.cat([model(model.card.normalise(pixels)).argmax(dim=1) == labels for pixels, labels in batches])
-
-
-def save_head_costs(costs: HeadCosts, name: str) -> Path:
-    """Keep a table among the package's results, one line for each head."""
-    path = RESULTS / f"heads_{name}.csv"
-    path.parent.mkdir(exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(["layer", "head", "images", "right", "lost", "gained"])
-        for layer, head in product(*map(range, costs.lost.shape)):
-            changed = int(costs.lost[layer, head]), int(costs.gained[layer, head])
-            table.writerow([layer, head, costs.images, costs.right, *changed])
-    return path
-
-
-def load_head_costs(name: str) -> HeadCosts:
-    """The kept table of a shipped model: "cifar10"."""
-    with (RESULTS / f"heads_{name}.csv").open(encoding="utf-8", newline="") as file:
-        lines = [{key: int(value) for key, value in line.items()} for line in csv.DictReader(file)]
-    shape = (lines[-1]["layer"] + 1, -1)
-    lost, gained = (torch.tensor([line[key] for line in lines]).reshape(shape) for key in ("lost", "gained"))
-    return HeadCosts(lines[0]["images"], lines[0]["right"], lost, gained)

@@ -9,7 +9,18 @@ from __future__ import annotations
 
 import difflib
 
-from . import attention, embedding_module, embeddings, encoder, looking_inside, model, patchify, training
+from . import (
+    attention,
+    embedding_module,
+    embeddings,
+    encoder,
+    looking_inside,
+    model,
+    new_resolution,
+    patchify,
+    published,
+    training,
+)
 from .exercise import Exercise
 
 # The exercises of a notebook, in its order. A new file of exercises is added here.
@@ -35,6 +46,8 @@ NOTEBOOKS = {
         looking_inside.rollout,
         looking_inside.mean_attention_distance,
     ),
+    "08 A new resolution": (new_resolution.resize_positions,),
+    "09 Published weights": (published.fuse_qkv, published.map_state_dict),
 }
 
 

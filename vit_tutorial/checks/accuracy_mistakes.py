@@ -23,11 +23,20 @@ def batches_of(ranks: Sequence[Sequence[int]], K: int) -> list[Batch]:
     return batches
 
 
-# The first two tell every known mistake from the others; the right answers are those at place 0.
+def with_labels_as_logits(batches: list[Batch]) -> list[Batch]:
+    """The same answers; in each batch the first image's largest logit, as a number, is its label."""
+    for logits, labels in batches:
+        logits[0] = logits[0] - logits[0].max() + labels[0]
+    return batches
+
+
+# The first three tell every known mistake from the others; the right answers are those at place 0. In the third all are
+# right: what is 0 there was not cut off.
 TRIALS = [
     (
         batches_of([(0, 5, 4, 1, 2, 5), (0, 3, 0, 0, 0, 0), (0,)], K=6),
         batches_of([(2, 0, 0, 1, 0, 3), (0, 4, 5, 0, 5, 1), (1,)], K=6),
+        with_labels_as_logits(batches_of([(0,) * 6, (0,) * 5, (0,) * 2], K=6)),
     ),
     (batches_of([(0, 1, 0, 2), (1, 0)], K=3),),
     (batches_of([(0, 1, 0, 0, 3)], K=4),),
@@ -87,8 +96,12 @@ ACCURACY_MISTAKES = [
     wrong(lambda b: by_batch()(b)[0], "This is the accuracy of the first batch alone: does `return` stand in the loop?",
           COUNT),
     wrong(lambda b: by_batch()(b[:-1]).mean(), "The last, short batch is left out.", COUNT),
-    wrong(count_of, "You get how many answers are right. Divide by how many images all batches have together, not "
-          "by those of the last one.", COUNT),
+    wrong(count_of, "You get how many answers are right: it is still to be divided by how many images all batches "
+          "have together.", COUNT),
+    wrong(lambda b: count_of(b) / len(b[-1][1]), "You divide by how many images the last batch has, not all batches.",
+          COUNT),
+    wrong(lambda b: by_batch(lambda x, y: hits(x, y).sum())(b)[-1], "You get how many answers are right in the "
+          "last batch alone.", COUNT),
     wrong(lambda b: by_batch()(b).sum(), "You add up the batches' accuracies: with many batches that is more than 1.",
           COUNT),
     wrong(lambda b: 100 * right_share(b), "That is in percent. A share is asked for, between 0 and 1."),
@@ -120,6 +133,9 @@ ACCURACY_MISTAKES = [
     wrong(joined(lambda x, y: x.softmax(1).amax(1).mean()), "That is how sure the model is, on average: the labels are "
           "not looked at.", CLASSES),
     wrong(joined(F.cross_entropy), "That is the cross-entropy, the loss.", CLASSES),
+    *(wrong(measure(lambda x, y: (x.amax(1) == y).double().mean()), "You compare the largest logit itself with the "
+            "label: its place is the class. `argmax` gives the place.", CLASSES)
+      for measure in (joined, lambda f: lambda b: by_batch(f)(b).mean())),
     wrong(lambda b: right_share(b) // 1, "You get 0: does `//` or `int` cut off the fraction?", "`/` keeps it."),
     *(wrong(lambda b, n=n: round(right_share(b), n), f"Right, but rounded to {n} digits. Round only what you print.")
       for n in (2, 3, 4)),

@@ -11,8 +11,9 @@ from ..config import ViTConfig
 from ..model import VisionTransformer
 from ..training import parameter_groups
 from .differences import kind
+from .membership import stops_at_in
 from .running import call
-from .verdict import Wrong
+from .verdict import ReaderError, Wrong
 
 SMALL = {"image_size": (6, 4), "patch_size": 2, "num_classes": 5, "embed_dim": 12, "num_heads": 3, "mlp_dim": 20}
 
@@ -33,6 +34,17 @@ BY_KIND = {
     "the matrices": "`nn.Linear` and `nn.Conv2d` have them, each as `weight`. The patch projection is a convolution: "
     "its weight has four axes.",
 }
+
+
+def groups_from(function, model: nn.Module, weight_decay: float) -> list[tuple[list, float]]:
+    """The groups that the reader's function makes; an error in its `in` is explained."""
+    try:
+        return groups_of(call(function, model, weight_decay))
+    except ReaderError as error:
+        if not stops_at_in(error.__context__):
+            raise
+        text = f"{error.message}\n`in` compares tensors by value, not by identity."
+        raise ReaderError(text, error.code, "Compare `id(p)` with the ids of the matrices, or go by names.") from None
 
 
 def groups_of(result) -> list[tuple[list, float]]:
@@ -101,6 +113,9 @@ def check_groups(groups: list[tuple[list, float]], model: nn.Module, weight_deca
         raise Wrong("The groups are exchanged: what should decay does not, and what should not does.")
     if not any(decay.values()):
         raise Wrong("Nothing decays: the weight decay is 0 in every group.", BY_KIND["the matrices"])
+    if all(decay.values()):
+        where = "all parameters are in one group" if len(groups) == 1 else "all parameters are in groups that decay"
+        raise Wrong(f"Everything decays: {where}.", "Two groups: one for the matrices, one with 0.0 for all others.")
     kinds = {name: kind_of(name, model) for name in right}
     for kind_name, hint in BY_KIND.items():
         wrong = [name for name in right if kinds[name] == kind_name and bool(decay[name]) != bool(right[name])]

@@ -77,13 +77,9 @@ def root_of_mean(weights: Tensor, grid: Grid, patch_size: int) -> Tensor:
 
 def with_token_at_0(weights: Tensor, grid: Grid, patch_size: int) -> Tensor:
     """The class token stays, at distance 0 from everything."""
-    between = F.pad(distance_table(grid, patch_size), (1, 0, 1, 0))
-    return over_all((weights * between).sum(dim=-1))
-
-
-def distance_table(grid: Grid, patch_size: int) -> Tensor:
     rows, columns = by_rows(torch.arange(grid[0] * grid[1]), grid)
-    return straight(rows[:, None] - rows, columns[:, None] - columns) * patch_size
+    between = straight(rows[:, None] - rows, columns[:, None] - columns) * patch_size
+    return over_all((weights * F.pad(between, (1, 0, 1, 0))).sum(dim=-1))
 
 
 def wrong(message: str, hint: str | None = None, **steps) -> Mistake:
@@ -116,10 +112,14 @@ DISTANCE_MISTAKES = [
           PLACES, places=lambda n, grid: (n // grid[0], n % grid[0])),
     wrong("Your rows are n // h. A row has w patches.", PLACES, places=lambda n, grid: (n // grid[0], n % grid[1])),
     wrong("Your columns are n % h. A row has w patches.", PLACES, places=lambda n, grid: (n // grid[1], n % grid[0])),
+    wrong("Your patches count from 1: the last of each row falls to the start of the next. They count from 0.", PLACES,
+          places=lambda n, grid: by_rows(n + 1, grid)),
     Mistake(to_centre, "You measure from the centre of the image. For each query, measure from the query's own patch.",
             PLACES),
     wrong("The last token is left out, not the class token: everything has moved by one place.", TOKEN,
           patches=lambda A: A[:, :, :-1, :-1]),
+    wrong("Of the weights, only the class token's row is used. Each patch has a row of its own.", TOKEN,
+          patches=lambda A: A[:, :, :1, 1:]),
     Mistake(with_token_at_0, "The class token is still there, at distance 0 from all patches: your numbers are too "
             "small.", TOKEN),
     wrong("The class token is left out, and what the patches give to it counts as distance 0: your numbers are too "

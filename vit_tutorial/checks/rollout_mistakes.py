@@ -82,6 +82,11 @@ ROLLOUT_MISTAKES = [
           mix=lambda A: A + eye(A) / 2),
     wrong("Attention is divided by 2, the identity is not: the rows sum to 1.5 after one layer.", RESIDUAL,
           mix=lambda A: A / 2 + eye(A)),
+    wrong("Ones are added everywhere, not the identity: that has ones on its diagonal only, `torch.eye(T)`.", RESIDUAL,
+          mix=lambda A: (A + torch.ones_like(A)) / 2),
+    wrong("Each layer's matrix is in your product with its rows and columns exchanged.", "Row i of A says how much "
+          "token i takes from each token: `(A + torch.eye(T)) / 2` with A not transposed, and `rollout = A @ rollout`.",
+          mix=lambda A: with_identity(A.mT)),
     *wrong_heads("Of the heads, the largest weight is taken, not the mean.", lambda A: A.amax(dim=1)),
     *wrong_heads("Of the heads, the smallest weight is taken, not the mean.", lambda A: A.amin(dim=1)),
     *wrong_heads("The heads are added up, not averaged.", lambda A: A.sum(dim=1)),

@@ -9,7 +9,7 @@ import os
 import random
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -198,6 +198,8 @@ def show(value) -> str:
     if isinstance(value, (list, tuple)) and tensors_in(value):
         parts = ", ".join(map(show, value))
         return f"[{parts}]" if isinstance(value, list) else f"({parts})"
+    if isinstance(value, Mapping) and tensors_in(list(value.values())):
+        return f"{{{len(value)} tensors by name}}"
     if isinstance(value, nn.Module) and any(value.children()):
         return f"{type(value).__name__}(…)"
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))

@@ -8,7 +8,7 @@ from torch import Tensor
 from .comparing import at_another_size
 from .differences import kind, same, to_number
 from .running import call
-from .schedule_mistakes import COSINE_MISTAKES, COSINES, PART, WARM_UP_MISTAKES, WARM_UPS, Form
+from .schedule_mistakes import COSINE_MISTAKES, COSINES, HALF, PART, WARM_UP_MISTAKES, WARM_UPS, Form
 from .verdict import ReaderError, Wrong
 
 SCHEDULES = ((4, 12), (3, 10), (1, 7), (0, 6))  # warmup_steps, all_steps
@@ -67,9 +67,25 @@ def explained(mistake: Form | None, factors: Tensor, steps: Tensor, part: slice,
         return Wrong(at_another_size(mistake.message, number, SCHEDULES), mistake.hint)
     expected = form.curve(steps[part], w, T)
     first = int((~torch.isclose(factors[part], expected, rtol=1e-4, atol=1e-5)).nonzero()[0])
+    floor = floor_of(factors[part], steps[part], w, T) if part.stop == T else None
+    if floor is not None:
+        return Wrong(
+            at_another_size(f"Your cosine falls only to {floor:.3g}, where it should fall to 0.", number, SCHEDULES),
+            HALF,
+        )
     when, hint = ("in the warm-up", None) if part.start == 0 and w else ("after the warm-up", PART)
     text = (
         f"Step {part.start + first}, {when}, gives {factors[part][first].item():.4g}; {expected[first].item():.4g} is "
         f"expected.\nThis was with warmup_steps={w} and all_steps={T}."
     )
     return Wrong(at_another_size(text, number, SCHEDULES), hint)
+
+
+def floor_of(factors: Tensor, steps: Tensor, w: int, T: int) -> float | None:
+    """The number that these factors of a right cosine are squeezed towards, in place of 0; None if they are not."""
+    for form in COSINES:
+        curve = form.curve(steps, w, T)
+        floor = ((factors - curve).sum() / (1 - curve).sum()).item()
+        if 0 < floor < 1 and same(factors, floor + (1 - floor) * curve):
+            return floor
+    return None

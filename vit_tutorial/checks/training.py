@@ -6,7 +6,7 @@ import torch
 
 from .accuracy_mistakes import ACCURACY_MISTAKES, TRIALS, by_trial, right_share
 from .comparing import at_another_size, recognise
-from .decay_groups import CASES, check_groups, groups_of
+from .decay_groups import CASES, check_groups, groups_from
 from .differences import kind, same, to_number
 from .exercise import exercise
 from .running import call
@@ -56,7 +56,7 @@ def parameter_groups(function):
     for number, (build, weight_decay) in enumerate(CASES):
         model = build()
         try:
-            check_groups(groups_of(call(function, model, weight_decay)), model, weight_decay)
+            check_groups(groups_from(function, model, weight_decay), model, weight_decay)
         except Wrong as wrong:
             if number:
                 start = f"Right for the first model, wrong for one with {model.config.position} positions."
@@ -84,8 +84,12 @@ def accuracy(function):
         if not same(shares, expected, 1e-7):
             if number == 0:
                 recognise(shares, trial, ACCURACY_MISTAKES, 1e-7)
-            sizes = ", ".join(str(len(labels)) for _, labels in trial[0])
-            text = f"{expected[0]:.4f} expected, got {shares[0]:.4f}. The batches have {sizes} images."
+            at = next(i for i, share in enumerate(expected) if not same(shares[i], share, 1e-7))
+            sizes = [len(labels) for _, labels in trial[at]]
+            text = (
+                f"{expected[at]:.4f} expected, got {shares[at]:.4f}. The batches have {', '.join(map(str, sizes))} "
+                f"images: {expected[at] * sum(sizes):.0f} of {sum(sizes)} answers are right."
+            )
             raise Wrong(at_another_size(text, number, TRIALS))
 
 

@@ -1,4 +1,4 @@
-"""Eight outlines as signed distances: (x, y) → how far it is to the outline, negative inside.
+"""Outlines as signed distances: (x, y) → how far it is to the outline, negative inside. Eight, and six more.
 
 Each fits a circle of radius 1 around (0, 0). Signs are exact everywhere, distances near the outline
 but for its corners. Source: the constructions of Inigo Quilez, "2D distance functions", iquilezles.org.
@@ -62,6 +62,39 @@ def crescent(x: Tensor, y: Tensor) -> Tensor:
     return torch.maximum(torch.hypot(x, y) - 0.95, 0.72 - torch.hypot(x - 0.45, y))
 
 
+def half_disc(x: Tensor, y: Tensor) -> Tensor:
+    return torch.maximum(torch.hypot(x, y) - 0.95, -x)
+
+
+def lens(x: Tensor, y: Tensor) -> Tensor:
+    """What two discs share: as far outside it as the farther centre says."""
+    return torch.hypot(x, y.abs() + 0.56) - 1.1
+
+
+def bar(x: Tensor, y: Tensor) -> Tensor:
+    return torch.maximum(x.abs() - 0.92, y.abs() - 0.26)
+
+
+def arrow(x: Tensor, y: Tensor) -> Tensor:
+    """A triangle for the head and a bar for the shaft, which ends inside it."""
+    edge = (0.7 * (x - 0.95) + 0.85 * y.abs()) / math.hypot(0.7, 0.85)  # from the tip to (0.1, 0.7)
+    head = torch.maximum(edge, 0.1 - x)
+    shaft = torch.maximum((x + 0.3).abs() - 0.6, y.abs() - 0.2)
+    return torch.minimum(head, shaft)
+
+
+def hourglass(x: Tensor, y: Tensor) -> Tensor:
+    """Two triangles, tip to tip, a little blunt."""
+    x, y = x.abs(), y.abs()
+    return torch.maximum((x - 0.8 * y - 0.1) / math.hypot(1, 0.8), y - 0.7)
+
+
+def corner(x: Tensor, y: Tensor) -> Tensor:
+    """A square without the square at its upper right: an L."""
+    whole = torch.maximum(x.abs(), y.abs()) - 0.67
+    return torch.maximum(whole, torch.minimum(x + 0.2, 0.2 - y))
+
+
 OUTLINES = {
     "circle": circle,
     "ring": ring,
@@ -71,4 +104,14 @@ OUTLINES = {
     "cross": cross,
     "heart": heart,
     "crescent": crescent,
+}
+
+# Classes that no shipped model has seen.
+MORE_OUTLINES = {
+    "half disc": half_disc,
+    "lens": lens,
+    "bar": bar,
+    "arrow": arrow,
+    "hourglass": hourglass,
+    "corner": corner,
 }

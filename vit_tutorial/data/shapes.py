@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
 import torch
 from jaxtyping import Bool, Float, Int64, UInt8
@@ -19,6 +20,8 @@ CHUNK_PIXELS = 2**18  # drawn at a time: a megabyte for each number that a pixel
 CHOICES = ("class", "radius", "row", "column", "turn", "dark", "gap", "hue", "chroma", "ground hue", "ground chroma")
 TINT, WAVES = 3, 3
 
+Outlines = Mapping[str, Callable[[Tensor, Tensor], Tensor]]
+
 
 class Shapes(ImageSet):
     """`count` scenes of 32×32 pixels, or any other size, with `masks` (N, H, W): true where the object is.
@@ -26,7 +29,8 @@ class Shapes(ImageSet):
     One object of eight classes at a random place, of a random size and colour, turned by up to 30° either way,
     on a ground with three waves in it. Only its outline tells the class. The object is never cut off, and
     always lighter than the ground: its grey value (the mean of red, green and blue, in [0, 1]) is at least 0.3
-    higher than the ground's, which the waves move by 0.12 at most.
+    higher than the ground's, which the waves move by 0.12 at most. With other `outlines` the classes are other
+    ones, in the same places: {name: signed distance}, as in `data/outlines.py`, which has six more.
 
     Lengths are shares of the shorter side, so a scene is the same at every size; a picture that is not
     square shows more ground, and the object anywhere on it. Scene i depends on the seed and on i alone:
@@ -35,25 +39,25 @@ class Shapes(ImageSet):
     Raises ValueError for a count or a size that is not positive.
     """
 
-    def __init__(self, count: int, image_size: Size = 32, seed: int = 0):
+    def __init__(self, count: int, image_size: Size = 32, seed: int = 0, outlines: Outlines = OUTLINES):
         check_positive("count", count)
         check_size("image_size", image_size)
         height, width = to_pair(image_size)
         # rand and not randn, whose stream depends on the build of PyTorch.
         chance = torch.Generator().manual_seed(seed)
         draws = torch.rand(count, len(CHOICES) + TINT + 3 * WAVES, generator=chance)  # (N, K)
-        labels = (draws[:, 0] * len(OUTLINES)).long()
+        labels = (draws[:, 0] * len(outlines)).long()
         pixels = torch.empty(count, 3, height, width, dtype=torch.uint8)
         masks = torch.empty(count, height, width, dtype=torch.bool)
         step = max(1, CHUNK_PIXELS // (height * width))
         for start in range(0, count, step):
             part = slice(start, start + step)
-            pixels[part], masks[part] = draw(draws[part], labels[part], height, width)
-        super().__init__(pixels, labels, tuple(OUTLINES), masks)
+            pixels[part], masks[part] = draw(draws[part], labels[part], height, width, outlines)
+        super().__init__(pixels, labels, tuple(outlines), masks)
 
 
 def draw(
-    draws: Float[Tensor, "B K"], labels: Int64[Tensor, " B"], height: int, width: int
+    draws: Float[Tensor, "B K"], labels: Int64[Tensor, " B"], height: int, width: int, outlines: Outlines
 ) -> tuple[UInt8[Tensor, "B 3 H W"], Bool[Tensor, "B H W"]]:
     """Scenes from their numbers in [0, 1), (B, K): pixels (B, 3, H, W) and masks (B, H, W)."""
     choices, tint, wave = draws.split([len(CHOICES), TINT, 3 * WAVES], dim=1)
@@ -61,7 +65,7 @@ def draw(
     side = min(height, width)
     y = ((torch.arange(height) + 0.5) / side)[:, None]  # (H, 1), pixel centres
     x = ((torch.arange(width) + 0.5) / side)[None]  # (1, W)
-    distance = object_distance(choice, labels, y, x, height / side, width / side)
+    distance = object_distance(choice, labels, y, x, height / side, width / side, outlines)
     cover = (0.5 - distance * side).clamp(0, 1)  # the share of the pixel that the object covers
     ink, paper = colours(choice)
     shift = 0.24 * (tint[:, :, None, None] - 0.5) * waves(wave, y, x)[:, None]  # (B, 3, H, W)
@@ -70,7 +74,13 @@ def draw(
 
 
 def object_distance(
-    choice: dict[str, Tensor], labels: Tensor, y: Tensor, x: Tensor, height: float, width: float
+    choice: dict[str, Tensor],
+    labels: Tensor,
+    y: Tensor,
+    x: Tensor,
+    height: float,
+    width: float,
+    outlines: Outlines,
 ) -> Float[Tensor, "B H W"]:
     """How far each pixel is from the object's outline, in shares of the shorter side; negative inside."""
     radius = 0.3 + 0.12 * choice["radius"]
@@ -81,7 +91,7 @@ def object_distance(
     cos, sin = turn.cos() / radius, turn.sin() / radius
     x, y = cos * x - sin * y, sin * x + cos * y  # (B, H, W), turned, and the radius becomes 1
     distance = torch.empty_like(x)
-    for label, outline in enumerate(OUTLINES.values()):
+    for label, outline in enumerate(outlines.values()):
         mine = labels == label
         distance[mine] = outline(x[mine], y[mine])
     return distance * radius

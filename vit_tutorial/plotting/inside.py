@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 from torch import Tensor
 
 from .embeddings import mosaic
@@ -121,7 +122,8 @@ def show_gains(gains: Mapping[str, Float[Tensor, " n"]], title: str) -> Figure:
     axes.set(
         yscale="log", xlabel="pattern, from the coarsest to the finest", ylabel="sum of squared answers", title=title
     )
-    axes.set_yticks([0.5, 1, 2, 4, 8], ["0.5", "1", "2", "4", "8"])
+    axes.yaxis.set_major_locator(LogLocator(base=2))
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
     axes.legend()
     return figure

@@ -28,12 +28,13 @@ class LiveLoss:
 
     def __init__(self, num_classes: int, title: str):
         self.num_classes, self.title = num_classes, title
-        self.steps, self.losses, self.next, self.handle = [], [], -math.inf, None
+        self.steps, self.losses, self.epoch, self.next, self.handle = [], [], 0, -math.inf, None
 
     def __call__(self, progress: Progress) -> None:
-        if progress.finished is None:
+        if progress.finished is None or progress.epoch > self.epoch:  # an epoch too short for a report: its mean
             self.steps.append(progress.step)
             self.losses.append(progress.loss)
+            self.epoch = progress.epoch
         over = progress.step == progress.steps and progress.finished is not None
         start = time.perf_counter()
         if over or start > self.next:
@@ -60,7 +61,8 @@ def show_loss(steps: Sequence[int], losses: Sequence[float], total: int, num_cla
     figure, axes = plt.subplots(figsize=(WIDTH, 3.4))
     axes.plot(steps, losses, color=BLUE, linewidth=2)
     axes.axhline(chance, color=GREY, linestyle="--", linewidth=1)
-    axes.text(total, chance, f"ln {num_classes}: every class equally likely", color=GREY, ha="right", va="bottom")
+    text = f"ln {num_classes}: every class equally likely"
+    axes.annotate(text, (total, chance), (0, 2), textcoords="offset points", color=GREY, ha="right", va="bottom")
     axes.set(xlim=(0, total), ylim=(0, 1.15 * max([chance, *losses])), xlabel="step", ylabel="loss")
     axes.set_title(title)
     return figure
@@ -68,15 +70,16 @@ def show_loss(steps: Sequence[int], losses: Sequence[float], total: int, num_cla
 
 @styled
 def show_confusion(confusion: Int64[Tensor, "K K"], classes: Sequence[str], title: str) -> Figure:
-    """How often the images of each class (rows) are called each name (columns), in counts."""
-    counts = to_numpy(confusion)
+    """How often the images of each class (rows) are called each name (columns), in counts. Mistakes are coloured."""
+    counts, mistakes = to_numpy(confusion), np.ma.masked_array(to_numpy(confusion), mask=np.eye(len(classes)))
+    most = max(mistakes.max(), 1)  # a model without mistakes is drawn too
     size = 2.0 + 0.55 * len(classes)
     figure, axes = plt.subplots(figsize=(size + 1.0, size))
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    axes.imshow(shares, cmap=MAGNITUDE, vmin=0, vmax=1)
-    for (row, column), share in np.ndenumerate(shares):
-        colour = "white" if share < 0.6 else "black"
-        axes.text(column, row, f"{counts[row, column]:,}", ha="center", va="center", color=colour, fontsize=10)
+    axes.imshow(mistakes, cmap=MAGNITUDE, vmin=0, vmax=most)  # right answers, on white, would drown them
+    for (row, column), count in np.ndenumerate(counts):
+        dark = row != column and count < 0.6 * most
+        weight, colour = "bold" if row == column else "normal", "white" if dark else "black"
+        axes.text(column, row, f"{count:,}", ha="center", va="center", color=colour, fontsize=10, weight=weight)
     axes.set_xticks(range(len(classes)), classes, rotation=45, ha="right")
     axes.set_yticks(range(len(classes)), classes)
     axes.set(xlabel="called", ylabel="is", title=title)

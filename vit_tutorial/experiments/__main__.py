@@ -1,0 +1,7 @@
+"""The command: `python -m vit_tutorial.experiments`."""
+
+import sys
+
+from .tables import main
+
+sys.exit(main())

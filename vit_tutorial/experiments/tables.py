@@ -1,0 +1,74 @@
+"""Comparisons on Shapes over three seeds, kept as the tables that the notebooks read.
+
+    python -m vit_tutorial.experiments ablations     what the parts of model and recipe are worth
+    python -m vit_tutorial.experiments images        a ViT and a CNN, by the number of training images
+    python -m vit_tutorial.experiments stem          patches of pixels, or of a small CNN's feature map
+    python -m vit_tutorial.experiments resolution    the shipped model at another size
+    python -m vit_tutorial.experiments examples      the shipped model on classes that it has not seen
+
+A table gets a line after each run. Interrupted, the same command goes on after the last one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ..training import Score, print_progress
+from ..training.progress import Watch
+from ..validation import check_choice
+from .from_scratch import FROM_SCRATCH, Setting
+from .moving import MOVING, NewSize, NewTask
+
+RESULTS = Path(__file__).parent.with_name("results")
+SEEDS = (0, 1, 2)
+
+
+Row = Setting | NewSize | NewTask
+EXPERIMENTS: dict[str, Mapping[str, Row]] = {**FROM_SCRATCH, **MOVING}
+
+
+def run(row: Row, seed: int, watch: Iterable[Watch] = ()) -> Score:
+    """Train one row with one seed and test it. What the seed decides, the row says."""
+    return row.run(seed, watch)
+
+
+def load_results(name: str) -> dict[str, list[float]]:
+    """The accuracies of an experiment, from 0 to 1: for each row, one for each seed."""
+    check_choice("experiment", name, EXPERIMENTS)
+    found: dict[str, list[float]] = {row: [] for row in EXPERIMENTS[name]}
+    for line in read_lines(RESULTS / f"{name}.csv"):
+        found[line["row"]].append(float(line["accuracy"]))
+    return found
+
+
+def read_lines(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m vit_tutorial.experiments",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", choices=EXPERIMENTS)
+    parser.add_argument("--out", type=Path, help="the table (default: the one in the package)")
+    asked = parser.parse_args(arguments)
+    path = asked.out or RESULTS / f"{asked.name}.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        path.write_text("row,seed,accuracy\n", encoding="utf-8")
+    done = {(line["row"], int(line["seed"])) for line in read_lines(path)}
+    for seed in SEEDS:
+        for row, setting in EXPERIMENTS[asked.name].items():
+            if (row, seed) not in done:
+                print(f"{row}, seed {seed}", flush=True)
+                score = run(setting, seed, watch=[print_progress])
+                with path.open("a", encoding="utf-8", newline="") as file:
+                    csv.writer(file, lineterminator="\n").writerow([row, seed, score.accuracy])
+                print(f"{score.accuracy:.1%}", flush=True)
+    return 0

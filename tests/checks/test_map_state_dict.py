@@ -119,13 +119,15 @@ def copied(source, target):
 
 def eaten(theirs):
     """Block 1 takes what begins with `encoder_layer_1`."""
-    ours = {name: tensor for name, tensor in solution(theirs).items() if not name.startswith("encoder.")}
+    right = solution(theirs)
+    target = {name_of(name, "torchvision").theirs[0]: name for name in right}
+    ours = {name: tensor for name, tensor in right.items() if not name.startswith("encoder.")}
     for i in range(len({name.split(".")[2] for name in theirs if "_layer_" in name})):
+        start = f"encoder.layers.encoder_layer_{i}"
         for name, tensor in theirs.items():
-            if name.startswith(f"encoder.layers.encoder_layer_{i}"):
+            if name.startswith(start):
                 rest = name.split(".", 3)[3]
-                ours |= {n: tensor for n in solution(theirs) if n.startswith(f"encoder.{i}.")
-                         and name_of(n, "torchvision").theirs[0].split(".", 3)[3] == rest}  # fmt: skip
+                ours[target[f"{start}.{rest}"]] = tensor
     return ours
 
 

@@ -30,34 +30,13 @@ import torch
 from .config import POOLS, POSITIONS, ViTConfig
 from .data import ImageSet, Shapes, cifar10, image_folder
 from .model import VisionTransformer
-from .training import Epoch, Progress, Recipe, Score, evaluate, fit, print_progress
+from .training import Epoch, Recipe, Score, distributed, evaluate, fit, print_progress
+from .training.checkpoints import CHECKPOINT
 from .training.distributed import leave_processes, rank_and_world, start_processes
 from .training.optimizer import SCHEDULES
 from .training.recipe import PRECISIONS, TRAINED
-from .weights import read, save_model, write
-
-MORE_THAN_A_LAPTOP = """\
-several processes
-  torchrun --nproc-per-node=4 -m vit_tutorial.train …   starts one process for each GPU (or, on a CPU, for each share
-  of the cores). --batch-size stays that of the whole batch: every process takes its part of it, and the gradients
-  are averaged by the number of images, so the run is the same but for rounding.
-
-the scale that a laptop outgrows, on paper
-  ViT-L/16 has 304 million parameters. In fp32, weights, gradients and AdamW's two moments are 4 × 1.2 GB = 4.9 GB
-  before any activation, in every process: DistributedDataParallel copies all of it. What changes on many GPUs:
-  batch     The paper trains with 4096 images a batch (Table 3). On 64 GPUs that is 64 images each. A larger batch
-            wants a longer warm-up (10,000 steps there) and, up to a point, a larger learning rate.
-  memory    FSDP (torch.distributed.fsdp) gives every GPU only its share of weights, gradients and moments, and
-            collects a block's weights just before they are used: 4.9 GB becomes 76 MB on each of 64. Wrap it around
-            each EncoderBlock. Activations are then the larger part: recompute them (torch.utils.checkpoint), or
-            use bf16, which halves them.
-  loader    This loop holds all images in memory, as bytes. ImageNet does not fit. At 64 GPUs × 500 images a second
-            someone must decode 32,000 JPEGs a second, at about 100 to 200 a core: 160 to 320 cores, or smaller
-            images stored ready to use.
-  restart   Hardware fails. A checkpoint for each epoch is too seldom when an epoch takes hours: write one every few
-            hundred steps, each GPU its own part (torch.distributed.checkpoint), and keep the order of the images
-            a function of (seed, epoch), as here, so that a restart finds its place.
-"""
+from .training.snapshots import PositionSnapshots
+from .weights import save_model
 
 
 @dataclass(frozen=True)
@@ -117,8 +96,8 @@ def run(asked: argparse.Namespace, device: torch.device, command: str) -> None:
     model = VisionTransformer(config).to(device)
     say(f"{images!r}, on {device}, in {out}")
     positions = PositionSnapshots(model, out / "positions.safetensors", asked.snapshots)
-    if rank_and_world()[0] == 0 and not positions.path.is_file():
-        positions.keep(0)
+    if rank_and_world()[0] == 0 and not (out / CHECKPOINT).is_file():
+        positions.start()
     history = fit(model, images, recipe, validation=validation, folder=out, watch=[print_progress, positions])
     if validation:
         say(f"validation: {describe(evaluate(model, validation))}. The test set was not looked at.")
@@ -135,7 +114,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m vit_tutorial.train",
         description=__doc__,
-        epilog=MORE_THAN_A_LAPTOP,
+        epilog=distributed.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--dataset", choices=PRESETS, default="shapes")
@@ -179,26 +158,6 @@ def load_images(asked: argparse.Namespace, image_size: int) -> tuple[ImageSet, I
         train = cifar10(asked.data, train=True, download=asked.download)
         return train, cifar10(asked.data, train=False)
     return image_folder(asked.data, size, split="train"), image_folder(asked.data, size, split="test")
-
-
-class PositionSnapshots:
-    """A `watch` that keeps the position embeddings at about `count` moments, closer together at the start.
-
-    They are in one file, under the number of epochs that the model has seen; 0 is the untrained model.
-    """
-
-    def __init__(self, model: VisionTransformer, path: Path, count: int):
-        self.model, self.path, self.count = model, path, count
-
-    def __call__(self, progress: Progress) -> None:
-        last = max(self.count - 2, 1)
-        moments = {round(progress.epochs ** (i / last)) for i in range(self.count - 1)}
-        if progress.finished and progress.epoch in moments:
-            self.keep(progress.epoch)
-
-    def keep(self, epoch: int) -> None:
-        kept = read(self.path)[0] if epoch else {}
-        write(self.path, {**kept, str(epoch): self.model.embeddings.position()}, {})
 
 
 def provenance(images: ImageSet, recipe: Recipe, history: list[Epoch], score: Score) -> dict:

@@ -14,7 +14,7 @@ import torch
 
 from vit_tutorial import VisionTransformer, train
 from vit_tutorial.training import TrainingAlarm, fit
-from vit_tutorial.weights import load_model, read
+from vit_tutorial.weights import load_model, read, write
 
 from .toys import bright_or_dark, differing, short, small_vit, start
 
@@ -81,6 +81,14 @@ def test_what_a_run_leaves_behind(uninterrupted):
     assert "60 images of 16×16 in 8 classes, on cpu" in printed
     assert printed.count("\nepoch ") == 3
     assert "of 12 images right (95 % interval" in printed
+
+
+@killable
+def test_positions_of_another_run_do_not_stay(uninterrupted, tmp_path):
+    """Another model, stopped before its first checkpoint."""
+    write(tmp_path / "run" / "positions.safetensors", {"0": torch.ones(1, 5, 99), "2": torch.ones(1, 5, 99)}, {})
+    assert run(tmp_path / "run", "--epochs", "3")[0] == 0
+    assert_same_run(tmp_path / "run", uninterrupted[0])
 
 
 @killable
@@ -153,9 +161,9 @@ def die_at(operation: int, arguments: list[str]) -> int:
 @killable
 def test_killed_at_the_worst_moments_until_it_ends(uninterrupted, tmp_path):
     """Between a file's last byte and its name, for one file after the other."""
-    # An epoch takes six steps: two each for the positions, the table, the checkpoint. At the start two for
-    # the untrained positions, at the end two for the model.
-    for operation in (4, 6, 7, 10, 6, 8, 2, 99):
+    # An epoch takes six steps: two each for the positions, the table, the checkpoint. As long as there is no
+    # checkpoint, two at the start for the untrained positions; at the end two for the model.
+    for operation in (4, 6, 7, 10, 6, 8, 8, 99):
         arguments = [*COMMAND, "--out", str(tmp_path / "run"), "--epochs", "3"]
         process = start(die_at, operation, arguments, output=tmp_path / "txt")
         process.join(300)

@@ -1,4 +1,26 @@
-"""One process or several: the few things that differ, in one place."""
+"""One process or several: the few things that differ, in one place. The command prints this after its options.
+
+several processes
+  torchrun --nproc-per-node=4 -m vit_tutorial.train …   starts one process for each GPU (or, on a CPU, for each share
+  of the cores). --batch-size stays that of the whole batch: every process takes its part of it, and the gradients
+  are averaged by the number of images, so the run is the same but for rounding.
+
+the scale that a laptop outgrows, on paper
+  ViT-L/16 has 304 million parameters. In fp32, weights, gradients and AdamW's two moments are 4 × 1.2 GB = 4.9 GB
+  before any activation, in every process: DistributedDataParallel copies all of it. What changes on many GPUs:
+  batch     The paper trains with 4096 images a batch (Table 3). On 64 GPUs that is 64 images each. A larger batch
+            wants a longer warm-up (10,000 steps there) and, up to a point, a larger learning rate.
+  memory    FSDP (torch.distributed.fsdp) gives every GPU only its share of weights, gradients and moments, and
+            collects a block's weights just before they are used: 4.9 GB becomes 76 MB on each of 64. Wrap it around
+            each EncoderBlock. Activations are then the larger part: recompute them (torch.utils.checkpoint), or
+            use bf16, which halves them.
+  loader    This loop holds all images in memory, as bytes. ImageNet does not fit. At 64 GPUs × 500 images a second
+            someone must decode 32,000 JPEGs a second, at about 100 to 200 a core: 160 to 320 cores, or smaller
+            images stored ready to use.
+  restart   Hardware fails. A checkpoint for each epoch is too seldom when an epoch takes hours: write one every few
+            hundred steps, each GPU its own part (torch.distributed.checkpoint), and keep the order of the images
+            a function of (seed, epoch), as here, so that a restart finds its place.
+"""
 
 from __future__ import annotations
 

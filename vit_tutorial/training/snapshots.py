@@ -1,0 +1,30 @@
+"""The position embeddings of a run at about ten moments, in one small file, to see later how they formed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..model import VisionTransformer
+from ..weights import read, write
+from .progress import Progress
+
+
+class PositionSnapshots:
+    """A `watch` for `fit` that keeps the position embeddings at about `count` moments, closer together at the start.
+
+    In the file they are named by the number of epochs that the model has seen; "0" is the untrained model.
+    """
+
+    def __init__(self, model: VisionTransformer, path: str | Path, count: int = 10):
+        self.model, self.path, self.count = model, Path(path), count
+
+    def start(self) -> None:
+        """The untrained model, in place of what an earlier run left there."""
+        write(self.path, {"0": self.model.embeddings.position()}, {})
+
+    def __call__(self, progress: Progress) -> None:
+        last = max(self.count - 2, 1)
+        moments = {round(progress.epochs ** (i / last)) for i in range(self.count - 1)}
+        if progress.finished and progress.epoch in moments:
+            kept = read(self.path)[0] if self.path.is_file() else {}
+            write(self.path, {**kept, str(progress.epoch): self.model.embeddings.position()}, {})

@@ -89,7 +89,7 @@ def show_by_size(
     axes.axhline(100 / num_classes, color=GREY, linestyle=":", linewidth=1)
     axes.text(sides[-1], 100 / num_classes, "a guess", color=GREY, ha="right", va="bottom")
     axes.set_xticks(sides, [f"{side}×{side}" for side in sides])
-    axes.set(ylim=(0, 103), xlabel="patches", ylabel="test accuracy, %", title=title)
+    axes.set(ylim=(0, 103), xlabel="grid of the picture, patches", ylabel="test accuracy, %", title=title)
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
@@ -108,14 +108,14 @@ def show_before_after(
     )  # fmt: skip
     for axes, (size, ways) in zip(panels[:, 0], results.items(), strict=True):
         for row, (before, after) in enumerate(ways.values()):
-            if before:
+            if before and max(before) < min(after):
                 axes.annotate(
-                    "", (100 * np.mean(after), row), (100 * np.mean(before), row),
-                    arrowprops={"arrowstyle": "->", "color": GREY, "shrinkA": 6, "shrinkB": 7},
+                    "", (100 * min(after), row), (100 * max(before), row),
+                    arrowprops={"arrowstyle": "->", "color": GREY, "shrinkA": 6, "shrinkB": 6},
                 )  # fmt: skip
-            for values, fill in ((before, "none"), (after, BLUE)):
-                percent = [100 * value for value in values]
-                axes.plot(percent, [row] * len(percent), "o", mec=BLUE, mfc=fill, ms=8, mew=1.5, alpha=0.8)
+            hollow = {"mec": "black", "mfc": "none", "mew": 1.3, "zorder": 3}  # above the filled, where both are alike
+            for values, look in ((before, hollow), (after, {"color": BLUE, "mec": "none", "alpha": 0.6})):
+                axes.plot([100 * value for value in values], [row] * len(values), "o", ms=9, **look)
         axes.set_yticks(range(len(ways)), ways)
         axes.set(xlim=(0, 102), ylim=(len(ways) - 0.5, -0.5))
         axes.axvline(100 / num_classes, color=GREY, linestyle=":", linewidth=1)

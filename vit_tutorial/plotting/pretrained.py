@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 
 from .style import BLACK, BLUE, GREEN, GREY, ORANGE, RED, WIDTH, styled
 
-MARKS = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"))
+MARKS = ((BLUE, "o", 9), (ORANGE, "s", 7), (GREEN, "^", 5))  # the later the smaller: equal lines show both
 NOTHING = 1e-18  # where a difference of exactly 0 is drawn on a logarithmic axis
 
 
@@ -47,19 +47,21 @@ def show_layer_differences(
     """Largest difference after each stage, as a share of the largest number there. A panel a precision.
 
     `differences[precision][library]` and `controls[precision][name]` have one number for each stage. The first control
-    is drawn dashed, the others dotted. `eps[precision]` is the dashed line; exact zeros lie on the axis.
+    is drawn dashed, the others dotted. `eps[precision]`, the machine epsilon, is the thin line; exact zeros lie on the
+    axis.
     """
     figure, panels = plt.subplots(1, len(differences), figsize=(WIDTH, 4.2), sharey=True, squeeze=False)
     places = range(len(stages))
     for axes, (precision, lines) in zip(panels[0], differences.items(), strict=True):
-        for (name, values), (colour, marker) in zip(lines.items(), MARKS, strict=False):
-            axes.plot(places, [max(v, NOTHING) for v in values], color=colour, marker=marker, label=name)
+        for (name, values), (colour, marker, size) in zip(lines.items(), MARKS, strict=False):
+            drawn = [max(v, NOTHING) for v in values]
+            axes.plot(places, drawn, color=colour, marker=marker, markersize=size, label=name)
         for index, (name, values) in enumerate(controls[precision].items()):
             colour, marker, dashes = (RED, "x", ":") if index else (GREY, "D", "--")
             drawn = [max(v, NOTHING) for v in values]
             axes.plot(places, drawn, color=colour, marker=marker, ls=dashes, label=name)
         axes.axhline(eps[precision], color=GREY, lw=1)
-        axes.text(len(stages) - 1, eps[precision] / 2, f"eps of {precision}", color=GREY, ha="right", va="top")
+        axes.text(len(stages) - 1, eps[precision] / 2, f"epsilon of {precision}", color=GREY, ha="right", va="top")
         axes.set_xticks(places, stages, rotation=40, ha="right")
         axes.set(yscale="log", ylim=(NOTHING, 1))
         axes.set_title(precision, fontsize=11)

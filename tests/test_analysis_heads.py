@@ -1,5 +1,7 @@
 """What heads are worth: counted one image at a time, and kept as a table."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from PIL import Image
@@ -78,3 +80,12 @@ def test_the_stored_table_fits_the_shipped_model():
     assert table.lost.shape == table.gained.shape == (model.config.depth, model.config.num_heads)
     assert (table.lost <= table.right).all()
     assert (table.gained <= table.images - table.right).all()
+
+
+def test_dropout_takes_no_part_and_the_mode_stays(images):
+    torch.manual_seed(0)
+    model = randomize(VisionTransformer(replace(CONFIG, dropout=0.5)))
+    model.card = Card(images.classes, *images.mean_std())
+    right = heads.right_answers(model.eval(), images)
+    assert torch.equal(heads.right_answers(model.train(), images), right)
+    assert model.training

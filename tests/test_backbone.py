@@ -5,8 +5,9 @@ import torch
 from torch import nn
 from torchvision.models import resnet50
 
-from vit_tutorial import Backbone, VisionTransformer, ViTConfig, change_resolution
+from vit_tutorial import Backbone, VisionTransformer, ViTConfig, change_resolution, to_timm
 from vit_tutorial.analysis import position_similarity, record_attention, trace_shapes
+from vit_tutorial.weights import save_model
 
 SMALL = {"num_classes": 5, "embed_dim": 12, "depth": 2, "num_heads": 3, "mlp_dim": 16}
 
@@ -85,3 +86,35 @@ def test_what_does_not_fit_is_said():
     told = r"a feature map \(3, 16, 16\) of a 16×16 image: 3 channels and stride 4 promise \(3, 4, 4\)"
     with pytest.raises(ValueError, match=told):
         wrong(torch.randn(1, 3, 16, 16))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_bare_network_does_not_say_its_stride():
+    with pytest.raises(ValueError, match=r"a backbone is a Backbone\(network, channels, stride\), got Conv2d"):
+        VisionTransformer(ViTConfig(image_size=16, patch_size=8, **SMALL), nn.Conv2d(3, 6, 4, 4))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_backbone_gives_one_feature_map():
+    class Pyramid(nn.Module):
+        def forward(self, images):
+            return [images, images[:, :, ::2, ::2]]
+
+    model = VisionTransformer(ViTConfig(image_size=16, patch_size=8, **SMALL), Backbone(Pyramid(), 3, stride=1))
+    with pytest.raises(ValueError, match="makes a feature map of type list"):
+        model(torch.randn(1, 3, 16, 16))
+
+
+def test_where_a_backbone_would_be_lost_it_is_refused(tmp_path):
+    """Without weights of its own nobody would miss it: x → x², and the model answers otherwise."""
+
+    class Square(nn.Module):
+        def forward(self, images):
+            return images.square()
+
+    model = VisionTransformer(ViTConfig(image_size=16, patch_size=8, **SMALL), Backbone(Square(), 3, stride=1))
+    with pytest.raises(ValueError, match="a backbone is code, and this file holds numbers"):
+        save_model(model, tmp_path / "model.safetensors")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match="this model has a backbone in front"):
+        to_timm(model)

@@ -2,6 +2,7 @@
 
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -144,3 +145,22 @@ def test_each_trouble_has_one_error_that_says_where(trouble, pets):
     assert not [fact for fact in facts if fact not in str(caught.value)], str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("mode", ["I;16", "I", "F"])
+def test_more_than_8_bits_are_refused_and_not_cut_off(mode, tmp_path):
+    """Converted by Pillow, all but the darkest pixels would be white."""
+    (tmp_path / "ant").mkdir()
+    ramp = np.linspace(0, 60_000, 64).reshape(8, 8)
+    kind = {"I;16": np.uint16, "I": np.int32, "F": np.float32}[mode]
+    Image.fromarray(ramp.astype(kind)).save(tmp_path / "ant" / "1.tif")
+    with pytest.raises(ValueError, match=r"1\.tif has more than 8 bits a colour \(Pillow's mode"):
+        image_folder(tmp_path, 8)
+
+
+def test_a_picture_too_large_to_be_one_is_named(tmp_path, monkeypatch):
+    (tmp_path / "ant").mkdir()
+    Image.new("RGB", (40, 40)).save(tmp_path / "ant" / "1.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    with pytest.raises(ValueError, match=r"no picture that can be read: .*1\.png \(Image size \(1600 pixels\)"):
+        image_folder(tmp_path, 8)

@@ -73,6 +73,35 @@ def test_an_interrupted_table_goes_on_with_the_next_run(quick, tmp_path, monkeyp
     assert [len(accuracies) for accuracies in found.values()] == [3, 3]
 
 
+@pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
+def test_a_row_is_tested_on_scenes_that_it_has_not_seen(quick, monkeypatch):
+    drawn = {}
+
+    def noting(name):
+        function = getattr(scratch, name)
+
+        def noted(model, images, *rest, **more):
+            drawn[name] = {pixels.numpy().tobytes() for pixels in images.pixels}
+            return function(model, images, *rest, **more)
+
+        return noted
+
+    for name in ("fit", "evaluate"):
+        monkeypatch.setattr(scratch, name, noting(name))
+    run(quick["ViT"], 0)
+    seen, asked = drawn["fit"], drawn["evaluate"]
+    assert len(seen) == 32
+    assert len(asked) == 40
+    assert not seen & asked
+
+
+def test_a_table_that_is_whole_says_so(capsys):
+    main(["ablations"])
+    told = capsys.readouterr().out
+    assert told.startswith("24 of 24 runs are in ")
+    assert "ablations.csv" in told
+
+
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
 def test_the_stored_table_has_every_row_with_every_seed(name):
     found = load_results(name)

@@ -9,6 +9,7 @@ from timm.layers import resample_abs_pos_embed
 from torchvision.models.vision_transformer import interpolate_embeddings
 
 from vit_tutorial import (
+    Backbone,
     VisionTransformer,
     ViTConfig,
     change_resolution,
@@ -91,6 +92,24 @@ def test_rows_that_are_not_the_grids_are_counted():
         resize_position_embedding(torch.zeros(16, 6), (4, 4), (8, 8), 0, mode="cubic")
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_a_grid_has_two_whole_sides():
+    for wrong in ((0, 4), (2.5, 4), 0):
+        with pytest.raises(ValueError, match="new_grid must be a positive whole number or a pair"):
+            resize_position_embedding(torch.zeros(17, 6), (4, 4), wrong, 1)
+    with pytest.raises(ValueError, match="-1 prefix tokens"):
+        resize_position_embedding(torch.zeros(15, 6), (4, 4), (2, 2), -1)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64], ids=str)
+def test_a_dtype_stays_and_half_precision_is_interpolated_in_single(dtype):
+    position = torch.randn(1 + 15, 6).to(dtype)
+    moved = resize_position_embedding(position, (3, 5), (5, 4), 1)
+    assert moved.dtype == dtype
+    exact = resize_position_embedding(position.double(), (3, 5), (5, 4), 1)
+    torch.testing.assert_close(moved.double(), exact, atol=2 * torch.finfo(dtype).eps, rtol=torch.finfo(dtype).eps)
+
+
 # ---- another resolution
 
 
@@ -131,6 +150,52 @@ def test_moved_sincos_positions_survive_a_file(tmp_path):
     moved = change_resolution(small_vit(position="sincos"), (20, 24))
     again = load_model(save_model(moved, tmp_path / "model.safetensors"))
     assert torch.equal(again.embeddings.position(), moved.embeddings.position())
+
+
+def test_the_defaults_of_the_model_are_those_of_its_positions():
+    model = small_vit()
+    moved, nearer = change_resolution(model, (8, 12)), change_resolution(model, (8, 12), "bilinear", antialias=False)
+    for found, options in ((moved, {}), (nearer, {"mode": "bilinear", "antialias": False})):
+        expected = resize_position_embedding(model.embeddings.position(), (3, 5), (2, 3), 1, **options)
+        assert torch.equal(found.embeddings.position(), expected)
+    assert not torch.allclose(moved.embeddings.position(), nearer.embeddings.position(), atol=1e-3)
+
+
+def moves(model):
+    """Every way of this file to another model."""
+    return {"resolution": change_resolution(model, (20, 24)), "head": replace_head(model, 3)}
+
+
+@pytest.mark.parametrize("way", ["resolution", "head"])
+def test_old_and_new_share_nothing(way):
+    """To train the new one must leave the old one as it was: backbone, positions and all."""
+    torch.manual_seed(0)
+    stem = Backbone(torch.nn.Sequential(torch.nn.Conv2d(3, 6, 4, stride=4), torch.nn.BatchNorm2d(6)), 6, stride=4)
+    model = VisionTransformer(ViTConfig(**SMALL, num_classes=5), stem)
+    own = {tensor.data_ptr() for tensor in model.state_dict().values()}
+    assert own.isdisjoint(tensor.data_ptr() for tensor in moves(model)[way].state_dict().values())
+
+
+@pytest.mark.parametrize("way", ["resolution", "head"])
+def test_what_the_old_one_was_the_new_one_is(way):
+    """Dtype, what is frozen, which parts are in `eval`."""
+    model = small_vit().to(torch.bfloat16).train()
+    model.encoder[0].requires_grad_(False).eval()
+    new = moves(model)[way]
+    assert {tensor.dtype for tensor in new.state_dict().values()} == {torch.bfloat16}
+    frozen = [name for name, parameter in new.named_parameters() if not parameter.requires_grad]
+    assert frozen == [f"encoder.0.{name}" for name, _ in model.encoder[0].named_parameters()]
+    assert (new.training, new.encoder[0].training, new.encoder[1].training) == (True, False, True)
+
+
+@pytest.mark.parametrize("way", ["resolution", "head"])
+def test_the_old_score_is_not_the_new_ones(way):
+    model = small_vit()
+    model.card = Card(tuple("abcde"), (0.5,) * 3, (0.2,) * 3, {"test accuracy": 0.98})
+    card = moves(model)[way].card
+    assert card.about == {"started from": {"test accuracy": 0.98}}
+    assert (card.mean, card.std) == (model.card.mean, model.card.std)
+    assert card.classes == (model.card.classes if way == "resolution" else ("class 0", "class 1", "class 2"))
 
 
 def test_a_size_of_broken_patches_is_refused():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
+
+PREPROCESSING = "preprocessing"  # in `about`: how a photo is fitted to the model's size
+STARTED_FROM = "started from"
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,12 @@ class Card:
         mean = torch.tensor(self.mean, device=images.device).view(-1, 1, 1) * scale
         std = torch.tensor([spread or 1.0 for spread in self.std], device=images.device).view(-1, 1, 1) * scale
         return (images - mean) / std
+
+    def passed_on(self, classes: tuple[str, ...]) -> Card:
+        """For a model that goes on from these weights: what is said of them stands under "started from"."""
+        kept = {name: value for name, value in self.about.items() if name in (PREPROCESSING, STARTED_FROM)}
+        old = {name: value for name, value in self.about.items() if name not in kept}
+        return replace(self, classes=classes, about={**kept, STARTED_FROM: old} if old else kept)
 
     def to_dict(self) -> dict:
         return asdict(self)

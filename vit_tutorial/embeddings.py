@@ -51,7 +51,7 @@ class Backbone(nn.Module):
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
         features = self.network(images)
-        check_feature_map(tuple(features.shape[1:]), tuple(images.shape[2:]), self.channels, self.stride)
+        check_feature_map(features, tuple(images.shape[2:]), self.channels, self.stride)
         return features
 
 
@@ -100,4 +100,6 @@ def make_patches(config: ViTConfig, backbone: Backbone | None) -> PatchEmbedding
     """Patches of the image, or of a backbone's feature map."""
     if backbone is None:
         return PatchEmbedding(config.patch_size, config.in_channels, config.embed_dim, config.image_size)
+    if not isinstance(backbone, Backbone):
+        raise ValueError(f"a backbone is a Backbone(network, channels, stride), got {type(backbone).__name__}")
     return FeaturePatches(backbone, config)

@@ -20,7 +20,7 @@ def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransforme
     new = deepcopy(model)
     new.config, new.head = config, make_head(config).to(next(model.parameters()))
     if model.card:
-        new.card = replace(model.card, classes=tuple(f"class {number}" for number in range(num_classes)))
+        new.card = model.card.passed_on(tuple(f"class {number}" for number in range(num_classes)))
     print(f"head: {model.config.num_classes} classes → {num_classes}, all zeros; the rest copied")
     return new
 
@@ -31,7 +31,7 @@ def change_resolution(
     """A copy of the model for images of another size, its positions interpolated. Says what it changed.
 
     The patches stay as large as they were, so there are more or fewer of them. Every kind of position
-    moves: a table as a picture, the factorized rows and columns each along its own side.
+    moves: a table as a picture, the factorized rows and columns each along its own side. What is frozen stays so.
     Raises ValueError for a size that is not a whole number of patches. Source: section 3.2.
     """
     config = replace(model.config, image_size=image_size)
@@ -49,6 +49,10 @@ def change_resolution(
             vectors = resize_position_embedding(vectors, *grids, num_prefix_tokens, mode, antialias)
             state[key] = vectors.view_as(moved.state_dict()[key])
     moved.load_state_dict(state)
-    moved.card = model.card
+    for name, parameter in model.named_parameters():
+        moved.get_parameter(name).requires_grad_(parameter.requires_grad)
+    for name, module in model.named_modules():
+        moved.get_submodule(name).training = module.training
+    moved.card = model.card and model.card.passed_on(model.card.classes)
     print(f"positions: {h}×{w} → {new_h}×{new_w}, {mode}; the rest copied")
-    return moved.train(model.training)
+    return moved

@@ -108,17 +108,22 @@ def resize_position_embedding(
     The first `num_prefix_tokens` rows (the class token: 1) have no place in the picture and stay as they are.
     `mode` is "bicubic" or "bilinear". `align_corners=True` and `antialias=False` are torchvision's way.
 
-    Raises ValueError if the rows are not those of `old_grid`.
+    Half precision is interpolated in float32. Raises ValueError if the rows are not those of `old_grid`.
     Source: section 3.2, "2D interpolation of the pre-trained position embeddings".
     """
     check_choice("mode", mode, RESIZE_MODES)
-    (h, w), rows = old_grid, len(position)
-    if rows != num_prefix_tokens + h * w:
+    check_size("old_grid", old_grid)
+    check_size("new_grid", new_grid)
+    (h, w), rows = to_pair(old_grid), len(position)
+    if num_prefix_tokens < 0 or rows != num_prefix_tokens + h * w:
         raise ValueError(
             f"{rows} positions are not those of a {h}×{w} grid with {num_prefix_tokens} prefix tokens: "
             f"that takes {num_prefix_tokens} + {h}·{w} = {num_prefix_tokens + h * w}"
         )
     prefix, patches = position[:num_prefix_tokens], position[num_prefix_tokens:]
     image = patches.reshape(1, h, w, -1).movedim(-1, 1)  # (1, D, h, w): a picture with D channels
-    image = nn.functional.interpolate(image, new_grid, mode=mode, antialias=antialias, align_corners=align_corners)
-    return torch.cat([prefix, image[0].flatten(1).T])
+    image = image.to(torch.promote_types(image.dtype, torch.float32))  # not every kernel knows half precision
+    image = nn.functional.interpolate(
+        image, to_pair(new_grid), mode=mode, antialias=antialias, align_corners=align_corners
+    )
+    return torch.cat([prefix, image[0].flatten(1).T.to(position.dtype)])

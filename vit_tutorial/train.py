@@ -5,8 +5,8 @@
     python -m vit_tutorial.train --dataset folder --data my_pictures --image-size 64
 
 A run lives in a folder (`--out`). Interrupted at any moment, the same command goes on after the last whole
-epoch. Choose with `--validate`, which holds training images out and leaves the test set alone; then train
-once without it: on all training images, the last weights, tested once. What is left in the folder:
+epoch. Choose with `--validate`, which holds training images out and leaves the test set alone; then train once
+without it, in another folder: on all training images, the last weights, tested once. What is left there:
 
     checkpoint.safetensors   to go on from
     metrics.csv              a line for each epoch
@@ -33,6 +33,7 @@ from .model import VisionTransformer
 from .training import Epoch, Recipe, Score, distributed, evaluate, fit, print_progress
 from .training.checkpoints import CHECKPOINT
 from .training.distributed import leave_processes, rank_and_world, start_processes
+from .training.evaluating import check_classes
 from .training.optimizer import SCHEDULES
 from .training.recipe import PRECISIONS, TRAINED
 from .training.snapshots import PositionSnapshots
@@ -73,13 +74,15 @@ def main(arguments: list[str] | None = None) -> int:
     """The command; what it returns is the exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
     asked = parse(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends a run as Ctrl-C does
+    handler = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends a run as Ctrl-C does
     try:
         device = start_processes(asked.device)
         run(asked, device, shlex.join([*launcher(), "-m", "vit_tutorial.train", *arguments]))
     except KeyboardInterrupt:
         say("\nstopped. The same command goes on after the last whole epoch.")
         return 130
+    finally:
+        signal.signal(signal.SIGTERM, handler)
     leave_processes()
     return 0
 
@@ -89,8 +92,9 @@ def run(asked: argparse.Namespace, device: torch.device, command: str) -> None:
     preset, out = PRESETS[asked.dataset], Path(asked.out or f"runs/{asked.dataset}")
     recipe = replace(preset.recipe, **chosen(asked, RECIPE_OPTIONS))
     images, test = load_images(asked, preset.config.image_size)
+    check_classes(images.classes, test.classes)
     config = replace(preset.config, num_classes=len(images.classes), **chosen(asked, MODEL_OPTIONS))
-    images, validation = images.split(asked.validate) if asked.validate else (images, None)
+    images, validation = (images, None) if asked.validate is None else images.split(asked.validate)
 
     torch.manual_seed(recipe.seed)
     model = VisionTransformer(config).to(device)
@@ -131,7 +135,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     recipe = parser.add_argument_group("the recipe (default: the data set's preset)")
     for name in RECIPE_OPTIONS:
         add_option(recipe, name, Recipe)
-    return parser.parse_args(arguments)
+    asked = parser.parse_args(arguments)
+    if asked.dataset == "folder" and asked.data is None:
+        parser.error("--dataset folder needs --data: a folder with train/ and test/, a folder for each class in both")
+    return asked
 
 
 def add_option(group: argparse._ArgumentGroup, name: str, owner: type) -> None:

@@ -58,8 +58,9 @@ def check_stride(stride: int, patch: tuple[int, int]) -> None:
         )
 
 
-def check_feature_map(given: tuple[int, ...], image: tuple[int, int], channels: int, stride: int) -> None:
+def check_feature_map(features: Tensor, image: tuple[int, int], channels: int, stride: int) -> None:
     expected = (channels, image[0] // stride, image[1] // stride)
+    given = tuple(features.shape[1:]) if hasattr(features, "shape") else f"of type {type(features).__name__}"
     if given != expected:
         raise ValueError(
             f"the backbone makes a feature map {given} of a {image[0]}×{image[1]} image: "

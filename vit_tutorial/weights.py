@@ -19,7 +19,12 @@ from .model import VisionTransformer
 
 
 def save_model(model: VisionTransformer, path: str | Path, dtype: torch.dtype = torch.float32) -> Path:
-    """Write the weights, and beside them what is needed to build the model again. `dtype` is what is stored."""
+    """Write the weights, and beside them what is needed to build the model again. `dtype` is what is stored.
+
+    Raises ValueError for a hybrid: a file of numbers cannot say what network its backbone is.
+    """
+    if hasattr(model.embeddings.patches, "backbone"):
+        raise ValueError("a backbone is code, and this file holds numbers: save model.state_dict(), and build it again")
     tensors = {name: tensor.to(dtype) for name, tensor in model.state_dict().items()}
     about = {"config": asdict(model.config), "card": model.card.to_dict() if model.card else None}
     return write(path, tensors, about)

@@ -90,7 +90,8 @@ def keeps(*qkv, kept=[]):  # noqa: B006
 WRONG = {
     "k q v": (both(lambda q, k, v: cat(k, q, v)), "another order. From the top: k 0 to 3, q 0 to 3, v 0 to 3."),
     "v k q": (both(lambda q, k, v: cat(v, k, q)), "From the top: v 0 to 3, k 0 to 3, q 0 to 3."),
-    "q twice": (both(lambda q, k, v: cat(q, q, v)), "From the top: q 0 to 3, q 0 to 3, v 0 to 3."),
+    "q twice": (both(lambda q, k, v: cat(q, q, v)), "None of k's rows is in the weight. From the top: q 0 to 3"),
+    "q only": (both(lambda q, k, v: cat(q, q, q)), "None of k's and v's rows is in the weight."),
     "by heads": (both(by_heads), "From the top: q 0 to 1, k 0 to 1, v 0 to 1, q 2 to 3, k 2 to 3, v 2 to 3."),
     "row by row": (both(lambda *p: torch.stack(p, 1).flatten(0, 1)), "From the top: q 0, k 0, v 0, q 1, k 1, v 1, …"),
     "dim 1": (weights(lambda *p: torch.cat(p, 1)), "The matrices stand side by side, (D, 3·D)"),
@@ -120,6 +121,8 @@ WRONG = {
     "three": (lambda *qkv: [x.weight for x in qkv], "Two tensors are asked for, weight and bias; got 3 values"),
     "pairs": (lambda *qkv: nn.ModuleList(qkv), "weight and bias; got a value of type ModuleList"),
     "new layer": (lambda q, k, v: nn.Linear(q.in_features, 3 * q.out_features), "None of the rows is q's, k's or v's"),
+    "new weights": (lambda *p: tuple(nn.Linear(4, 12).parameters()), "None of the rows is q's, k's or v's"),
+    "memory": (weights(lambda q, k, v: cat(q, k.new_full((8, 4), torch.nan))), "Not all numbers of the weight"),
     "layer turned": (lambda q, k, v: nn.Linear(3 * q.in_features, q.out_features), "(3·D, D) = (12, 4) expected"),
     "written in": (both(lambda *p: torch.stack(p).reshape(12, *p[0].shape[1:])), "Your code stops with an error"),
     "numpy": (weights(lambda *p: cat(*p).detach().numpy()), "The weight must be a tensor"),

@@ -153,6 +153,12 @@ def two_blocks(theirs):
     return {name: tensor for name, tensor in solution(theirs).items() if not re.match(r"encoder\.([2-9]|\d\d)", name)}
 
 
+def two_blocks_only(theirs):
+    """A number written into the code: the other blocks keep their names."""
+    left = {name: tensor for name, tensor in theirs.items() if re.search(r"encoder_layer_([2-9]|\d\d)", name)}
+    return two_blocks(theirs) | left
+
+
 def without(*starts):
     """The right dictionary, but for names that begin so."""
     return lambda theirs: {n: t for n, t in solution(theirs).items() if not n.startswith(starts)}
@@ -192,6 +198,9 @@ WRONG = {
     "mlp swapped": (swapped("expand", "contract"), "`encoder.0.mlp.expand.weight` holds `encoder.layers.encoder_layer_"
                     "0.mlp.3.weight`, and"),
     "blocks backwards": (swapped("encoder.0.", "encoder.1."), "the two are exchanged"),
+    "first two blocks": (two_blocks_only, "counted from 0, this is so in blocks 2, 3, 4, 5, 6, 7, 8, 9, 10, 11."),
+    "cut": (changed("table", lambda t: t[1:]), "`embeddings.position.table` holds 24 of the 30 numbers of `enc"),
+    "no numbers": (changed("table", lambda t: t.to("meta")), "`embeddings.position.table` is on the meta device"),
     "axis of one": (changed("table", lambda t: t[None]), "the right numbers and the wrong shape, (1, 5, 6) in pla"),
     "class token": (changed("class_token", torch.squeeze), "`embeddings.class_token` has the right numbers and the"),
     "qkv transposed": (changed("qkv.weight", lambda t: t.T), "`encoder.0.attention.qkv.weight` is transposed, (6, 18)"),

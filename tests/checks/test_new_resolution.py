@@ -97,6 +97,13 @@ def scaled(factor):
     return answer(lambda image, new: F.interpolate(image, scale_factor=factor(image.shape[2:], new), **BICUBIC))
 
 
+def recomputed(position, old_grid, new_grid, num_prefix_tokens):
+    options = {**BICUBIC, "recompute_scale_factor": True}
+    factors = [b / a for a, b in zip(old_grid, new_grid, strict=True)]
+    mine = answer(lambda image, new: F.interpolate(image, scale_factor=factors, **options))
+    return mine(position, old_grid, new_grid, num_prefix_tokens)
+
+
 def rooted(there=None, **steps):
     def square(rows, h, w):
         side = math.isqrt(len(rows))
@@ -174,6 +181,7 @@ WRONG = {
     "root factor": (scaled(lambda old, new: math.sqrt(new[0] * new[1] / (old[0] * old[1]))), "for both axes, √(N'/N)"),
     "whole factor": (by_axis(lambda a, b: float(b // a)), "cut off by `//`"),
     "factor": (by_axis(lambda a, b: b / a), "`scale_factor` in place of `size`"),
+    "factor, recomputed": (recomputed, "`scale_factor` in place of `size`"),
     "factor and 0.1": (by_axis(lambda a, b: (b + 0.1) / a), "with 0.1 added"),
     "old root": (rooted(), "The old grid is taken to be square"),
     "new root": (answer(to_a_root), "The new grid is taken to be square, √N'"),

@@ -8,7 +8,7 @@ import timm
 import torch
 from PIL import Image
 from torchvision.models import ViT_B_16_Weights, ViT_L_16_Weights
-from transformers import ViTImageProcessor
+from transformers import DeiTImageProcessor, ViTImageProcessor
 
 from vit_tutorial import from_google, from_timm, from_torchvision, from_transformers, load_photo, predict, to_timm
 from vit_tutorial.card import Card
@@ -55,13 +55,31 @@ def test_a_photo_is_prepared_as_timm_prepares_it():
     assert (prepared(model) - transform(picture())).abs().max() < 1e-6
 
 
-def test_a_photo_is_prepared_as_transformers_prepares_it():
+PROCESSORS = {
+    "both sides": ViTImageProcessor(size={"height": 32, "width": 32}),
+    "both sides, then the middle, bicubic": DeiTImageProcessor(size={"height": 36, "width": 36}, crop_size=32),
+    "the shorter side, then the middle": ViTImageProcessor(
+        size={"shortest_edge": 40}, do_center_crop=True, crop_size={"height": 32, "width": 32}
+    ),
+    "from 0 to 1": ViTImageProcessor(size={"height": 32, "width": 32}, do_normalize=False),
+}
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_a_photo_is_prepared_as_transformers_prepares_it(name):
     """Within a byte or two, since its resizing rounds in another order."""
-    processor = ViTImageProcessor(size={"height": 32, "width": 32})
+    processor = PROCESSORS[name]
     model = from_transformers(transformers_vit(id2label=dict(enumerate("abcdefg"))), processor)
     theirs = processor(picture(), return_tensors="pt")["pixel_values"][0]
-    assert (prepared(model) - theirs).abs().max() <= 2.5 / 255 / 0.5
+    assert (prepared(model) - theirs).abs().max() <= 2.5 / 255 / min(model.card.std)
     assert model.card.classes == tuple("abcdefg")
+
+
+def test_a_wide_photo_is_squeezed_where_a_square_one_is():
+    processor = ViTImageProcessor(size={"height": 16, "width": 48})
+    model = from_transformers(transformers_vit(image_size=(16, 48)), processor)
+    theirs = processor(picture(), return_tensors="pt")["pixel_values"][0]
+    assert (prepared(model) - theirs).abs().max() <= 2.5 / 255 / 0.5
 
 
 def test_a_photo_for_the_authors_weights_is_squeezed_to_the_square(tmp_path):
@@ -76,6 +94,7 @@ def test_a_photo_for_the_authors_weights_is_squeezed_to_the_square(tmp_path):
 def test_what_nobody_says_stays_unknown():
     assert from_timm(timm_vit()).card is None, "a model without pretrained_cfg does not know its pixels"
     assert from_transformers(transformers_vit()).card is None, "nor does one without its processor"
+    assert from_torchvision(torchvision_vit()).card is None, "nor one that is not said to be of the registry"
     assert from_timm(timm_by_name("vit_tiny_patch16_224", in_chans=1)).card is None, "nor for another number of colours"
 
 
@@ -98,8 +117,8 @@ def test_the_card_goes_with_the_weights_into_a_file(tmp_path):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
 def test_a_model_of_any_dtype_predicts(dtype):
-    model = from_torchvision(torchvision_vit().to(dtype))
-    assert sum(p for _, p in predict(model, "grace_hopper", top=7)) == pytest.approx(1, abs=0.02)
+    model = from_torchvision(torchvision_vit(num_classes=1000).to(dtype), ViT_B_16_Weights.IMAGENET1K_V1)
+    assert sum(p for _, p in predict(model, "grace_hopper", top=1000)) == pytest.approx(1, abs=0.02)
 
 
 def test_the_card_goes_to_timm_and_back():
@@ -110,3 +129,13 @@ def test_the_card_goes_to_timm_and_back():
     back = from_timm(theirs).card
     assert (back.classes, back.mean, back.std) == (ours.card.classes, ours.card.mean, ours.card.std)
     assert back.about["preprocessing"] == ours.card.about["preprocessing"]
+
+
+@pytest.mark.parametrize("asked", [{"resize": "both sides"}, {"resize": "both sides", "to": 36, "crop": 32}], ids=str)
+def test_a_squeezed_photo_is_squeezed_in_timm_and_back(asked):
+    model = our_vit().float()
+    model.card = Card(tuple("abcdefg"), HALF, HALF, {"preprocessing": {**asked, "interpolation": "bicubic"}})
+    theirs = to_timm(model)
+    transform = timm.data.create_transform(**timm.data.resolve_model_data_config(theirs))
+    assert (transform(picture()) - prepared(model)).abs().max() < 1e-6
+    assert torch.equal(prepared(from_timm(theirs)), prepared(model))

@@ -220,3 +220,11 @@ def test_the_real_ones_that_torchvision_lists(name):
     assert len(checksum(Path(weights.url))) == 8
     assert weights.transforms().crop_size == [config.image_size]
     assert len(weights.meta["categories"]) == config.num_classes
+
+
+def test_a_file_where_the_folder_should_be_is_told(published):
+    _, _, path = published
+    path.parent.parent.mkdir(parents=True)
+    path.parent.write_text("not a folder", encoding="utf-8")
+    with pytest.raises(ConnectionError, match="could not be fetched"):
+        load_pretrained("B/16")

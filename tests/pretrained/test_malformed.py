@@ -136,3 +136,27 @@ def test_no_file_of_the_authors_at_all_lists_what_it_would_take(tmp_path):
     with pytest.raises(ValueError, match=r"missing: .*embedding/kernel") as caught:
         from_google(save(tmp_path, {"weights": np.zeros(3)}))
     assert "not expected: weights" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"embedding/kernel": np.zeros((16, 16, 3, 30))},
+        {"Transformer/posembed_input/pos_embedding": np.zeros((1, 4, 32))},
+    ],
+    ids=["a width that heads cannot share", "a cut table"],
+)
+def test_sizes_that_cannot_be_do_not_hide_the_names(broken, tmp_path):
+    arrays = google_arrays(our_vit()) | broken | {"surplus": np.zeros(3), "head/bias": None}
+    with pytest.raises(ValueError, match=r"missing: head/bias\nnot expected: surplus"):
+        from_google(save(tmp_path, arrays))
+
+
+def test_the_widest_dtype_of_a_file_is_the_models(tmp_path):
+    arrays = google_arrays(our_vit())
+    first = next(iter(arrays))
+    assert next(from_google(save(tmp_path, arrays | {first: arrays[first].astype(np.float16)})).parameters()).dtype == (
+        torch.float64
+    )
+    with pytest.raises(ValueError, match=r"floating-point numbers, these are torch\.int64"):
+        from_google(save(tmp_path, {name: array.astype(np.int64) for name, array in arrays.items()}))

@@ -80,5 +80,5 @@ def test_a_wrong_row_is_noticed(case, monkeypatch):
         assert (model(images) - run_google(arrays, images)).abs().max() > 1e-3
     else:
         make, read = MAKE[library]
-        with pytest.raises(ValueError, match="logits differ"):
+        with pytest.raises(ValueError, match="features differ"):
             read(make())

@@ -70,7 +70,13 @@ REFUSED = {
     "parallel branches": (lambda: timm_vit(block_fn=ParallelScalingBlock), ["ParallelScalingBlock"]),
     "post-norm, under the same names": (
         lambda: timm_vit(block_fn=ResPostBlock),
-        ["logits differ", "computes something"],
+        ["features differ", "computes something"],
+    ),
+    "post-norm, with a head of zeros": (lambda: headless(timm_vit(block_fn=ResPostBlock)), ["features differ"]),
+    "gated attention": (lambda: named(timm_vit(), "blocks.0.attn.gate"), ["gated attention", "attn.gate.weight"]),
+    "a representation layer": (
+        lambda: named(timm_vit(), "pre_logits"),
+        ["a representation layer", "pre_logits.weight"],
     ),
     "relative positions": (lambda: timm.create_model("vit_relpos_small_patch16_224", depth=1), ["relative positions"]),
     "another model": (lambda: timm.create_model("resnet18"), ["BatchNorm2d", "bn1"]),
@@ -80,7 +86,8 @@ REFUSED = {
         ["a convolutional stem", "conv_proj.conv_bn_relu_0"],
     ),
     "torchvision: a model of timm": (timm_vit, ["VisionTransformer is no Vision Transformer of torchvision"]),
-    "torchvision: post-norm in its forward": (lambda: changed_forward(torchvision_vit()), ["logits differ"]),
+    "torchvision: post-norm in its forward": (lambda: changed_forward(torchvision_vit()), ["features differ"]),
+    "torchvision: a head that does more": (lambda: changed_head(torchvision_vit()), ["logits differ"]),
     "transformers: DeiT": (lambda: transformers_vit("DeiT"), ["a distillation token", "distillation_token"]),
     "transformers: DINOv2": (lambda: transformers_vit("Dinov2"), ["VisionTransformer has none", "mask_token"]),
     "transformers: registers": (
@@ -99,6 +106,24 @@ REFUSED = {
         ["ViTModel is no Vision Transformer of transformers", "classifier"],
     ),
 }
+
+
+def headless(model):
+    nn.init.zeros_(model.head.weight)
+    nn.init.zeros_(model.head.bias)
+    return model
+
+
+def named(model, name):
+    """With one more layer, of that name: other versions of the library build it."""
+    parent, _, last = name.rpartition(".")
+    setattr(model.get_submodule(parent), last, nn.Linear(2, 2))
+    return model
+
+
+def changed_head(model):
+    model.heads.register_forward_hook(lambda module, inputs, output: output * 1.1)
+    return model
 
 
 def changed_forward(model):

@@ -3,6 +3,7 @@
 import csv
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from torch import nn
 
 from vit_tutorial.training import TrainingAlarm, fit
 from vit_tutorial.training.progress import Epoch
-from vit_tutorial.weights import read
+from vit_tutorial.weights import read, write
 
 from .toys import RESTLESS, RESTLESS_MODEL, bright_or_dark, differing, short, small_vit, start, weights_of
 
@@ -96,7 +97,7 @@ def test_what_was_read_does_not_hold_on_to_the_file(uninterrupted):
     [
         (short(seed=1, **RESTLESS), 24, RESTLESS_MODEL, "another run: seed 0 there, 1 here. Go on"),
         (short(**{**RESTLESS, "mixup": 0.3}), 24, RESTLESS_MODEL, "another run: mixup 0.4 there, 0.3 here. Go on"),
-        (RECIPE, 23, RESTLESS_MODEL, "another run: images 24 there, 23 here. Go on"),
+        (RECIPE, 23, RESTLESS_MODEL, "another run: images 24 there, 23 here, checksum of pixels and labels"),
         (RECIPE, 24, {**RESTLESS_MODEL, "dropout": 0.2}, "another run: dropout 0.1 there, 0.2 here. Go on"),
         (RECIPE, 24, {**RESTLESS_MODEL, "num_heads": 4}, "another run: num_heads 2 there, 4 here. Go on"),
         (RECIPE, 24, {**RESTLESS_MODEL, "depth": 1}, r"another run: depth 2 there, 1 here, .* and \d+ more. Go on"),
@@ -112,6 +113,20 @@ def test_the_folder_of_another_run_is_left_alone(recipe, count, options, told, u
     assert not differing(weights_of(model), before)
     assert model.card is None
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
+
+
+@pytest.mark.parametrize("other", ["names", "labels", "pixels"])
+def test_other_images_are_another_run(other, uninterrupted):
+    """As many, of the same size: a folder that was used before for something else."""
+    images = bright_or_dark()
+    changed = {
+        "names": replace(images, classes=("bright", "dark")),
+        "labels": replace(images, labels=1 - images.labels),
+        "pixels": replace(images, pixels=255 - images.pixels),
+    }
+    told = "classes" if other == "names" else "checksum of pixels and labels"
+    with pytest.raises(ValueError, match=f"belongs to another run: {told} .* there, .* here. Go on"):
+        fit(small_vit(**RESTLESS_MODEL), changed[other], RECIPE, folder=uninterrupted[1])
 
 
 def test_a_model_without_a_configuration_is_known_by_its_weights(tmp_path):
@@ -134,7 +149,7 @@ def test_another_number_of_threads_raises_an_alarm(uninterrupted):
     threads = torch.get_num_threads()
     torch.set_num_threads(threads + 1)
     try:
-        with pytest.warns(TrainingAlarm, match=rf"with {threads} threads.*torch.set_num_threads\({threads}\)"):
+        with pytest.warns(TrainingAlarm, match=rf"{threads} thread.*torch.set_num_threads\({threads}\)"):
             fit(small_vit(**RESTLESS_MODEL), bright_or_dark(), RECIPE, folder=uninterrupted[1])
     finally:
         torch.set_num_threads(threads)
@@ -172,3 +187,10 @@ def test_a_full_disk_leaves_the_checkpoint_before_it(limit, name, uninterrupted,
     model = small_vit(**RESTLESS_MODEL)
     fit(model, bright_or_dark(), RECIPE, folder=tmp_path)
     assert not differing(weights_of(model), uninterrupted[0])
+
+
+def test_another_number_of_processes_raises_an_alarm(uninterrupted, tmp_path):
+    tensors, about = read(uninterrupted[1] / CHECKPOINT)
+    write(tmp_path / CHECKPOINT, tensors, {**about, "processes": 2})
+    with pytest.warns(TrainingAlarm, match=r"made by 2 process\(es\).*, this run has 1 process\(es\)"):
+        fit(small_vit(**RESTLESS_MODEL), bright_or_dark(), RECIPE, folder=tmp_path)

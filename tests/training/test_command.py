@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from vit_tutorial import VisionTransformer, train
 from vit_tutorial.training import TrainingAlarm, fit
@@ -208,3 +209,42 @@ def test_an_alarm_points_at_the_reader_and_comes_again_with_the_cell(tmp_path):
     process.join(300)
     told = (tmp_path / "txt").read_text(encoding="utf-8").splitlines()
     assert told == [f"{TrainingAlarm.__name__} {Path(__file__).name} 10"] * 2
+
+
+def test_a_test_scene_is_never_one_of_training():
+    images, test = train.load_images(train.parse(["--scenes", "500", "--image-size", "8"]), 28)
+    assert (len(images), len(test)) == (500, 100)
+    seen = {pixels.numpy().tobytes() for pixels in images.pixels}
+    assert not seen & {pixels.numpy().tobytes() for pixels in test.pixels}
+
+
+def folder_of(root: Path, **splits: list[str]) -> list[str]:
+    for split, names in splits.items():
+        for name in names:
+            (root / split / name).mkdir(parents=True)
+            Image.new("RGB", (8, 8), "grey").save(root / split / name / "1.png")
+    return ["--dataset", "folder", "--data", str(root), "--image-size", "8", "--out", str(root / "run")]
+
+
+def test_a_folder_whose_test_has_other_classes_is_refused_before_training(tmp_path):
+    """Compared by place, every bee would be counted as a mistake."""
+    command = folder_of(tmp_path, train=["bee", "cow"], test=["ant", "bee"])
+    with pytest.raises(ValueError, match="class 0 is 'bee' to the model and 'ant' in the images, and 1 more"):
+        train.main(command)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_the_command_cannot_do(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        train.main(["--dataset", "folder"])
+    assert "--dataset folder needs --data" in capsys.readouterr().err
+    command = folder_of(tmp_path, train=["bee", "cow"], test=["bee", "cow"])
+    with pytest.raises(ValueError, match="hold out 1 to 1 of 2 images, got 0"):
+        train.main([*command, "--validate", "0"])
+
+
+def test_the_reaction_to_sigterm_is_given_back(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(ValueError, match="hold out"):
+        train.main([*folder_of(tmp_path, train=["bee"], test=["bee"]), "--validate", "0"])
+    assert signal.getsignal(signal.SIGTERM) is before

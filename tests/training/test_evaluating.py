@@ -70,7 +70,31 @@ def test_there_is_no_dropout_and_the_mode_stays(training):
 
 def test_a_model_that_does_not_fit_the_images_is_an_error():
     images = answered(ANSWERS, LABELS)
-    with pytest.raises(ValueError, match="4 logits, but the images have 3 classes"):
+    told = "class 3 is 'dog' to the model and 'nothing' in the images: the model has 4 classes, the images 3"
+    with pytest.raises(ValueError, match=told):
         evaluate(Copycat(("ant", "bee", "cow", "dog")), images)
+    with pytest.raises(ValueError, match="class 1 is 'cow' to the model and 'bee' in the images, and 1 more differ"):
+        evaluate(Copycat(("ant", "cow", "bee")), images)
+    wide = small_vit(num_classes=4)
+    wide.card = Card(images.classes, (0.5,) * 3, (0.2,) * 3)
+    with pytest.raises(ValueError, match="4 logits, but the images have 3 classes"):
+        evaluate(wide, answered([0] * 3, [0, 1, 2], side=8))
     with pytest.raises(ValueError, match="no card"):
         evaluate(small_vit(num_classes=3), images)
+
+
+def test_a_model_of_any_dtype_is_counted():
+    images, model = bright_or_dark(), small_vit()
+    model.card = Card(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
+    nn.init.normal_(model.head.weight)
+    counted = evaluate(model, images)
+    assert torch.equal(evaluate(model.double(), images).confusion, counted.confusion)
+
+
+def test_a_part_that_was_in_another_mode_stays_in_it():
+    """The frozen part of a model that trains."""
+    images, model = bright_or_dark(), small_vit()
+    model.card = Card(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
+    model.train().encoder.eval()
+    evaluate(model, images)
+    assert (model.training, model.encoder.training, model.head.training) == (True, False, True)

@@ -159,11 +159,14 @@ def test_a_linear_probe_moves_the_head_and_nothing_else():
 
 
 def test_the_classes_of_the_card_are_those_of_the_images():
-    """A model that knew other classes keeps its scale of pixels and learns the new names."""
-    model = small_vit()
-    model.card = Card(("cat", "dog"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), {"from": "elsewhere"})
-    fit(model, bright_or_dark(), short(epochs=1))
-    assert model.card == Card(("dark", "bright"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), {"from": "elsewhere"})
+    """A model that knew other classes keeps its scale of pixels and learns the new names; the score was another's."""
+    model, fitted = small_vit(), {"resize": 9, "crop": 8}
+    old = {"from": "elsewhere", "test accuracy": 0.9}
+    model.card = Card(("cat", "dog"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), {**old, "preprocessing": fitted})
+    for _ in range(2):  # what it first came from does not sink deeper with every run
+        fit(model, bright_or_dark(), short(epochs=1))
+        about = {"preprocessing": fitted, "started from": old}
+        assert model.card == Card(("dark", "bright"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), about)
 
 
 def alarms(model: nn.Module, images: ImageSet, recipe: Recipe) -> list[str]:
@@ -191,6 +194,15 @@ def test_alarm_nothing_learned_after_warm_up():
     (told,) = alarms(model, by_lot, short(epochs=2, learning_rate=1e-5))
     assert told.startswith("after warm-up the loss is still 0.69")
     assert "Look at the learning rate" in told
+
+
+@pytest.mark.parametrize(("epochs", "warmup", "count"), [(4, 1.0, 1), (1, 0.2, 1), (2, 1.5, 1), (1, 1.0, 0)])
+def test_what_was_learned_is_judged_once_in_the_first_epoch_after_warm_up_or_the_last(epochs, warmup, count):
+    images, model = bright_or_dark(200), small_vit()
+    by_lot = ImageSet(images.pixels, images.labels[torch.randperm(200)], images.classes)
+    nn.init.normal_(model.head.weight, std=0.01)
+    told = alarms(model, by_lot, short(epochs=epochs, warmup_epochs=warmup, learning_rate=1e-5))
+    assert [message[:34] for message in told] == ["after warm-up the loss is still 0."] * count
 
 
 def test_alarm_one_answer_to_everything():
@@ -237,6 +249,11 @@ def test_weights_that_are_not_finite_are_not_kept(tmp_path):
     assert all(tensor.isfinite().all() for tensor in tensors.values())
 
 
+def test_a_model_without_a_head_cannot_train_its_head():
+    with pytest.raises(ValueError, match="trained='head' needs a model with a head, Sequential has none"):
+        fit(nn.Sequential(nn.Flatten(), nn.Linear(192, 2)), bright_or_dark(), short(trained="head"))
+
+
 def test_a_head_of_another_size_is_an_error_at_once():
     with pytest.raises(ValueError, match="5 logits, but the images have 2 classes"):
         fit(small_vit(num_classes=5), bright_or_dark(), short())
@@ -255,6 +272,9 @@ def test_a_head_of_another_size_is_an_error_at_once():
         ({"layer_decay": 0.0}, "layer_decay must be above 0 and at most 1, got 0.0"),
         ({"trained": "neck"}, "unknown trained 'neck'"),
         ({"precision": "fp16"}, "unknown precision 'fp16'"),
+        ({"epochs": 1, "warmup_epochs": 2.0}, "warmup_epochs 2.0 is more than all epochs, 1"),
+        ({"crop": 2**20}, "crop must be a whole number from 0 to 32767, got 1048576"),
+        ({"seed": 2**45}, "seed must be a whole number from 0 to 1073741823"),
     ],
 )
 def test_a_recipe_that_cannot_be(wrong, told):

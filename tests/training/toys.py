@@ -52,10 +52,10 @@ class Copycat(nn.Module):
         return self.scale * nn.functional.one_hot(images[:, 0, 0, 0].round().long(), len(self.card.classes)).float()
 
 
-def answered(answers: list[int], labels: list[int], classes: tuple[str, ...] = ("ant", "bee", "cow")) -> ImageSet:
-    """Images of one pixel to which a `Copycat` gives these answers."""
-    pixels = torch.tensor(answers, dtype=torch.uint8)[:, None, None, None].expand(-1, 3, 1, 1).clone()
-    return ImageSet(pixels, torch.tensor(labels), classes)
+def answered(answers: list[int], labels: list[int], side: int = 1) -> ImageSet:
+    """Images of one colour to which a `Copycat` gives these answers."""
+    pixels = torch.tensor(answers, dtype=torch.uint8)[:, None, None, None].expand(-1, 3, side, side).clone()
+    return ImageSet(pixels, torch.tensor(labels), ("ant", "bee", "cow"))
 
 
 @contextmanager

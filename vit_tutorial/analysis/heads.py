@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..data import ImageSet
 from ..model import VisionTransformer
+from ..modes import eval_mode
 from .recording import mask_heads, self_attentions
 
 
@@ -51,6 +52,9 @@ def head_costs(model: VisionTransformer, images: ImageSet) -> HeadCosts:
 
 @torch.no_grad()
 def right_answers(model: VisionTransformer, images: ImageSet, batch_size: int = 250) -> Bool[Tensor, " N"]:
-    """Which images the model calls by their name."""
-    batches = zip(images.pixels.split(batch_size), images.labels.split(batch_size), strict=True)
-    return torch.cat([model(model.card.normalise(pixels)).argmax(dim=1) == labels for pixels, labels in batches])
+    """Which images the model calls by their name, without dropout."""
+    device = next(model.parameters()).device
+    batches = (model.card.normalise(pixels.to(device)) for pixels in images.pixels.split(batch_size))
+    with eval_mode(model):
+        answers = torch.cat([model(batch).argmax(dim=1) for batch in batches])
+    return answers.cpu() == images.labels.cpu()

@@ -32,15 +32,16 @@ def mean_attention_distance(
 ) -> Float[Tensor, "L h"]:
     """How far a head looks, in pixels: the distance from a patch to the patches it takes from, weighted. (L, h).
 
-    Averaged over images and patches. The class token, first, is left out on both sides, and what a patch
-    takes from it is shared out over the patches. Source: appendix D.7 and Figure 7 (right).
+    Averaged over images and patches. The class token, first, is left out on both sides, and what a patch takes from it
+    is shared out over the patches; a patch that takes all from it has no distance, and does not count.
+    Source: appendix D.7 and Figure 7 (right).
     """
     distances = patch_distances(grid, patch_size).to(maps[0])  # (N, N)
     found = []
     for weights in maps:
         patches = weights[:, :, 1:, 1:]  # (B, h, N, N)
         far = (patches * distances).sum(dim=-1) / patches.sum(dim=-1)  # (B, h, N)
-        found.append(far.mean(dim=(0, 2)))
+        found.append(far.nanmean(dim=(0, 2)))
     return torch.stack(found)
 
 

@@ -24,8 +24,10 @@ def object_auc(maps: Float[Tensor, "B h w"], masks: Bool[Tensor, "B H W"]) -> Fl
 
     The area under the ROC curve: 0.5 for a map that knows nothing. Pixels of one patch have one weight, and
     equal weights count half; so even the best map of patches stays below 1 where the outline cuts a patch.
-    Raises ValueError for a mask that is empty or does not fit the grid.
+    Raises ValueError for a mask that is empty, full or does not fit the grid.
     """
+    if (full := masks.flatten(1).all(dim=1)).any():
+        raise ValueError(f"mask {full.int().argmax().item()} is full: no ground to compare the object with")
     inside = coverage(masks, maps.shape[1:]).flatten(1)  # (B, N)
     outside = 1 - inside
     weights = maps.flatten(1)

@@ -86,7 +86,16 @@ def check_taken(groups: list[dict]) -> None:
             raise Wrong(f"AdamW does not take your groups: {error}.", f"They look like {LOOKS_LIKE}.") from None
 
 
-def check_groups(groups: list[tuple[list, float]], model: nn.Module, weight_decay: float) -> None:
+def right_decay(model: nn.Module, weight_decay: float) -> dict[str, float]:
+    """The weight decay that is right for each parameter, by name."""
+    names = {id(p): name for name, p in model.named_parameters()}
+    groups = parameter_groups(model, weight_decay)
+    return {names[id(p)]: group["weight_decay"] for group in groups for p in group["params"]}
+
+
+def check_groups(
+    groups: list[tuple[list, float]], model: nn.Module, weight_decay: float, right: dict[str, float]
+) -> None:
     """Raise Wrong unless every parameter is there, once, with the weight decay that is right for it."""
     names = {id(p): name for name, p in model.named_parameters()}
     given = [id(p) for params, _ in groups for p in params]
@@ -107,8 +116,6 @@ def check_groups(groups: list[tuple[list, float]], model: nn.Module, weight_deca
             "`elif` and `else`: what has gone into one group goes into no other.",
         )
     decay = {names[id(p)]: value for params, value in groups for p in params}
-    right = {names[id(p)]: group["weight_decay"] for group in parameter_groups(model, weight_decay)
-             for p in group["params"]}  # fmt: skip
     if decay == {name: weight_decay - value for name, value in right.items()}:
         raise Wrong("The groups are exchanged: what should decay does not, and what should not does.")
     if not any(decay.values()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numbers import Integral, Real
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -84,6 +85,8 @@ def same(result, known, tolerance: float = 1e-5) -> bool:
 
 def to_number(result) -> float | None:
     """A number of Python, numpy or torch as a float; None if it is none."""
+    if isinstance(result, np.ndarray) and result.dtype.kind in "fiu":
+        result = torch.from_numpy(np.asarray(result))
     if isinstance(result, Tensor) and result.numel() == 1 and not result.is_complex():
         return float(result)
     return float(result) if isinstance(result, Real) and not isinstance(result, bool) else None

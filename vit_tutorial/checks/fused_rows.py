@@ -28,7 +28,7 @@ def judge_fused(function: Callable) -> None:
             raise Wrong("Your function changes the layers it is given: the result is a new tensor, or a new layer.")
         try:
             weight, bias = read(result, D)
-            check_weight(weight, layers, isinstance(result, nn.Linear))
+            check_weight(weight, layers)
             check_bias(bias, layers)
         except Wrong as wrong:
             wrong.message = at_another_size(wrong.message, number, SIZES)
@@ -56,7 +56,7 @@ def read(result, D: int) -> tuple:
     return weight, bias
 
 
-def check_weight(weight, layers: list[nn.Linear], is_layer: bool) -> None:
+def check_weight(weight, layers: list[nn.Linear]) -> None:
     """Raise Wrong unless the rows of q, k and v are there, in this order."""
     matrices = [layer.weight.detach() for layer in layers]
     expected, D = torch.cat(matrices), len(matrices[0])
@@ -78,18 +78,24 @@ def check_weight(weight, layers: list[nn.Linear], is_layer: bool) -> None:
             raise Wrong(message, "`torch.cat([q.weight, k.weight, v.weight], dim=0)`: one below the other.")
     if weight.shape != expected.shape or same(weight, expected, 1e-6):
         raise Wrong(found, ORDER)
+    if not weight.isfinite().all():
+        raise Wrong("Not all numbers of the weight are finite: `torch.empty` holds what was in memory before.", ORDER)
     places = [place(row, matrices) for row in weight.detach()]
     if all(places):
-        raise Wrong(f"The rows of the weight are in another order. From the top: {runs(places)}.", ORDER)
-    if is_layer and not any(places):
-        raise Wrong(
-            "None of the rows is q's, k's or v's: a new `nn.Linear` has random weights until others are copied in.",
-            "Inside `with torch.no_grad():`, `layer.weight.copy_(...)` and `layer.bias.copy_(...)`.",
-        )
+        there = {name for name, _ in places}
+        gone = " and ".join(f"{name}'s" for name in "qkv" if name not in there)
+        start = f"None of {gone} rows is in the weight." if gone else "The rows of the weight are in another order."
+        raise Wrong(f"{start} From the top: {runs(places)}.", ORDER)
     changed = [f"rows {i * D} to {i * D + D - 1} are {text}" for i, block in enumerate(weight.detach().chunk(3))
                if (text := alike(block, matrices))]  # fmt: skip
     if changed:
         raise Wrong(f"Not all matrices are there as they were: {', '.join(changed)}.", ORDER)
+    if not any(places):
+        raise Wrong(
+            "None of the rows is q's, k's or v's: a new `nn.Linear` has random weights until others are copied in.",
+            "Inside `with torch.no_grad():`, `layer.weight.copy_(...)` and `layer.bias.copy_(...)`; or "
+            "`torch.cat([...])` of the weights, and of the biases.",
+        )
     raise Wrong(found, ORDER)
 
 

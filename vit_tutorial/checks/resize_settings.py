@@ -49,9 +49,10 @@ FACTORS = [
           zoom=by_factor(lambda old, new: (area(new) / area(old)) ** 0.5)),
     wrong("The scale factors are whole numbers, cut off by `//`: they give another grid than the one asked for.",
           FACTOR, zoom=by_factor(lambda old, new: (float(new[0] // old[0]), float(new[1] // old[1])))),
-    wrong("`scale_factor` in place of `size`: 15 / 11 is rounded in the computer, 11 · (15 / 11) comes out below 15, "
-          "and PyTorch cuts it off at 14. So the grid lacks a row.", FACTOR,
-          zoom=by_factor(lambda old, new: (new[0] / old[0], new[1] / old[1]))),
+    *(wrong("`scale_factor` in place of `size`: 15 / 11 is rounded in the computer, 11 · (15 / 11) comes out below 15, "
+            "and PyTorch cuts it off at 14. So the grid lacks a row.", FACTOR,
+            zoom=by_factor(lambda old, new: (new[0] / old[0], new[1] / old[1]), **again))
+      for again in ({}, {"recompute_scale_factor": True})),
     wrong("A scale factor with 0.1 added gives the right grid, but not the right places: everything is a bit displaced."
           , FACTOR, zoom=by_factor(lambda old, new: ((new[0] + 0.1) / old[0], (new[1] + 0.1) / old[1]))),
     wrong("The old grid is taken to be square, √N × √N.", ROWS, old_grid=square),

@@ -24,10 +24,10 @@ def zoom(picture: Tensor, new: Grid, mode: str = "bicubic", antialias: bool = Tr
     return F.interpolate(picture, new, mode=mode, antialias=antialias, **options)
 
 
-def by_factor(factors: Callable) -> Callable:
+def by_factor(factors: Callable, **options) -> Callable:
     """Interpolation by `scale_factor`: `factors(old, new)` for each of the two axes."""
     return lambda picture, new: F.interpolate(
-        picture, scale_factor=factors(tuple(picture.shape[2:]), new), mode="bicubic", antialias=True
+        picture, scale_factor=factors(tuple(picture.shape[2:]), new), mode="bicubic", antialias=True, **options
     )
 
 

@@ -44,6 +44,10 @@ def check_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config
     }
     lines = ["`load_state_dict(..., strict=True)` would refuse these names."]
     lines += [f"{start}: {listed(wrong)}." for start, wrong in lists.items() if wrong]
+    lost = sorted({int(name.split(".")[1]) for name in missing if re.match(r"encoder\.\d", name)})
+    if 0 < len(lost) < config.depth:
+        which = f"block {lost[0]}" if len(lost) == 1 else f"blocks {', '.join(map(str, lost))}"
+        lines.append(f"Of the {config.depth} blocks, counted from 0, this is so in {which}.")
     right = {name_of(name, "torchvision").theirs[0]: name for name in names}
     for name in lists["Not ours"]:
         if found := origin(ours[name], theirs):

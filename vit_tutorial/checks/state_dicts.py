@@ -89,6 +89,8 @@ def check_kind(result) -> None:
             raise Wrong(f"A name is a string; among yours is {name!r}.", HOLDS_TENSORS)
         if not isinstance(value, Tensor):
             raise Wrong(f"`{name}` must be a tensor; it is {kind(value)}.", HOLDS_TENSORS)
+        if value.is_meta:
+            raise Wrong(f"`{name}` is on the meta device: it has a shape and no numbers.", HOLDS_TENSORS)
 
 
 def check_tensors(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config: ViTConfig) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 
@@ -41,6 +42,10 @@ def equal(numbers: Tensor, others: Tensor) -> bool:
 def told(name: str, tensor: Tensor, expected: Tensor, right: str, found: Origin | None) -> str:
     """What one wrong tensor of the reader's is. `right` is torchvision's name for what belongs there."""
     if found is None:
+        if tensor.numel() < expected.numel() and torch.isin(tensor.to(expected), expected).all():
+            count = f"{tensor.numel()} of the {expected.numel()}"
+            shape = f"{tuple(tensor.shape)} in place of {tuple(expected.shape)}"
+            return f"`{name}` holds {count} numbers of `{right}`, {shape}."
         rounded = not tensor.is_floating_point() or tensor.dtype.itemsize < expected.dtype.itemsize
         why = f": its dtype is {tensor.dtype}, torchvision's is {expected.dtype}" if rounded else ""
         return f"`{name}` holds numbers that are nowhere in torchvision's{why}."

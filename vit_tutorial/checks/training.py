@@ -6,7 +6,7 @@ import torch
 
 from .accuracy_mistakes import ACCURACY_MISTAKES, TRIALS, by_trial, right_share
 from .comparing import at_another_size, recognise
-from .decay_groups import CASES, check_groups, groups_from
+from .decay_groups import CASES, check_groups, groups_from, right_decay
 from .differences import kind, same, to_number
 from .exercise import exercise
 from .running import call
@@ -55,8 +55,9 @@ def parameter_groups(function):
     """`fn(model, weight_decay) -> [{"params": …, "weight_decay": …}, …]`: groups for AdamW; only matrices decay."""
     for number, (build, weight_decay) in enumerate(CASES):
         model = build()
+        right = right_decay(model, weight_decay)  # before the reader's function, which may freeze what it is given
         try:
-            check_groups(groups_from(function, model, weight_decay), model, weight_decay)
+            check_groups(groups_from(function, model, weight_decay), model, weight_decay, right)
         except Wrong as wrong:
             if number:
                 start = f"Right for the first model, wrong for one with {model.config.position} positions."

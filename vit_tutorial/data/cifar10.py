@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from torchvision.datasets import CIFAR10
@@ -58,10 +59,20 @@ def is_unpacked(folder: Path) -> bool:
 def read(folder: Path, train: bool) -> ImageSet:
     """torchvision's arrays as an `ImageSet`, after unpacking the archive if that is all there is."""
     if not is_unpacked(folder):
-        extract_archive(str(folder / CIFAR10.filename), str(folder))
+        unpack(folder)
     data = CIFAR10(folder, train=train)
     pixels = torch.from_numpy(data.data).permute(0, 3, 1, 2).contiguous()  # (N, 32, 32, 3) → (N, 3, 32, 32)
     return ImageSet(pixels, torch.tensor(data.targets), tuple(data.classes))
+
+
+def unpack(folder: Path) -> None:
+    """File by file, each put in its place whole: another process may be reading them, or doing the same."""
+    target = folder / CIFAR10.base_folder
+    target.mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=folder, prefix="unpacking-") as part:
+        extract_archive(str(folder / CIFAR10.filename), part)
+        for path in Path(part, CIFAR10.base_folder).iterdir():
+            path.replace(target / path.name)
 
 
 def what_is_in(folder: Path) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 from jaxtyping import UInt8
+from PIL import Image
 from torch import Tensor
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import IMG_EXTENSIONS
@@ -99,5 +100,5 @@ def read_all(paths: tuple[str, ...], image_size: Size | None) -> UInt8[Tensor, "
 def read_one(path: str, image_size: Size | None) -> UInt8[Tensor, "3 H W"]:
     try:
         return read_picture(Path(path), image_size)
-    except OSError as error:
+    except (OSError, Image.DecompressionBombError) as error:
         raise ValueError(f"no picture that can be read: {path} ({error})") from None

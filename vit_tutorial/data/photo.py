@@ -28,8 +28,13 @@ def load_photo(name_or_path: str | Path = "grace_hopper", size: Size = 224) -> F
 
 
 def read_picture(path: Path, size: Size | None) -> UInt8[Tensor, "3 H W"]:
-    """A picture file, upright and in colour: bytes, (3, H, W), of its own size if `size` is None."""
+    """A picture file, upright and in colour: bytes, (3, H, W), of its own size if `size` is None.
+
+    Raises ValueError for one with more than 8 bits a colour in a single channel: Pillow would cut them off at 255.
+    """
     with Image.open(path) as picture:
+        if picture.mode.startswith(("I", "F")):
+            raise ValueError(f"{path} has more than 8 bits a colour (Pillow's mode {picture.mode}): save it with 8")
         ImageOps.exif_transpose(picture, in_place=True)
         upright = picture.convert("RGB")
     if size is not None:

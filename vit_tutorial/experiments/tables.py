@@ -6,7 +6,8 @@
     python -m vit_tutorial.experiments resolution    the shipped model at another size
     python -m vit_tutorial.experiments examples      the shipped model on classes that it has not seen
 
-A table gets a line after each run. Interrupted, the same command goes on after the last one.
+A table gets a line after each run. Interrupted, the same command goes on after the last one. The tables in the
+package are whole: `--out my_table.csv` makes one of your own.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not path.exists():
         path.write_text("row,seed,accuracy\n", encoding="utf-8")
     done = {(line["row"], int(line["seed"])) for line in read_lines(path)}
+    print(f"{len(done)} of {len(SEEDS) * len(EXPERIMENTS[asked.name])} runs are in {path}", flush=True)
     for seed in SEEDS:
         for row, setting in EXPERIMENTS[asked.name].items():
             if (row, seed) not in done:

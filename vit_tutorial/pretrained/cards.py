@@ -5,10 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 
-from ..card import Card
+from ..card import PREPROCESSING, Card
 from ..model import VisionTransformer
 
-PREPROCESSING = "preprocessing"
 WHOLE_PHOTO = {"resize": "both sides", "interpolation": "bilinear"}
 
 
@@ -24,7 +23,7 @@ def write_card(
     """The model with a card, if the scale of its pixels is known; classes without a name get a number.
 
     `weights` says where they come from. `preprocessing` is how a photo is fitted, for `predict`: the shorter side to
-    "resize" pixels, then the middle "crop" × "crop"; or "both sides" at once. Warns of a head of zeros.
+    "resize" pixels, then the middle "crop" × "crop"; or "both sides" at once, "to" as many. Warns of a head of zeros.
     """
     config = model.config
     if not getattr(model.head, "classifier", model.head).weight.any():

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 
 import torch
 from torch import Tensor, nn
 
 from ..config import ViTConfig, to_pair
 from ..model import VisionTransformer
+from ..modes import eval_mode
 from .naming import as_ours, as_theirs
 from .refusing import refuse_parts
+
+HEADS = {"torchvision": "heads", "timm": "head", "transformers": "classifier"}
 
 
 def convert_model(
@@ -23,7 +27,7 @@ def convert_model(
     except AttributeError as error:
         raise ValueError(f"{type(theirs).__name__} is no Vision Transformer of {library}: {error}") from None
     ours = convert_tensors(read_tensors(theirs) | replaced, library, config)
-    compare(ours, theirs)
+    compare(ours, theirs, theirs.get_submodule(HEADS[library]))
     return ours
 
 
@@ -44,7 +48,10 @@ def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConf
     model = VisionTransformer(config)
     ours = {name: tensor.to("meta") for name, tensor in model.state_dict().items()}
     check_tensors(tensors, as_theirs(ours, library, config.num_heads), library)
-    model.to(next(iter(tensors.values())))
+    dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors.values()))
+    if not dtype.is_floating_point:
+        raise ValueError(f"weights are floating-point numbers, these are {dtype}")
+    model.to(next(iter(tensors.values())).device, dtype)
     model.load_state_dict(as_ours(tensors, library, ours, config.num_heads))
     return model.eval()
 
@@ -66,20 +73,23 @@ def check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor],
 
 
 @torch.no_grad()
-def compare(ours: VisionTransformer, theirs: nn.Module) -> None:
-    """ValueError unless both give the same logits for two random images.
+def compare(ours: VisionTransformer, theirs: nn.Module, their_head: nn.Module) -> None:
+    """ValueError unless both heads see the same of two random images, and give the same logits.
 
-    What no name reveals (a norm after the branch, a changed forward) shows here, if the head is not all zeros.
+    What no name reveals (a norm after the branch, a changed forward) shows here.
     """
-    weight, training = next(ours.parameters()), theirs.training
+    weight, seen = next(ours.parameters()), []
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(2, ours.config.in_channels, *to_pair(ours.config.image_size), generator=generator).to(weight)
-    expected = theirs.eval()(images)
-    theirs.train(training)
-    expected = getattr(expected, "logits", expected)  # transformers wraps its logits
-    difference, scale = (ours(images) - expected).abs().max().item(), expected.abs().max().item()
-    if not difference <= (1e-4 if weight.itemsize >= 4 else 0.05) * (scale + 1e-6):
-        raise ValueError(
-            f"every tensor has its place, but the logits differ by {difference:.2g} (they are up to {scale:.2g}): "
-            f"{type(theirs).__name__} computes something that VisionTransformer does not"
-        )
+    hook = their_head.register_forward_pre_hook(lambda head, inputs: seen.append(inputs[0]))
+    with eval_mode(theirs):
+        logits = theirs(images)
+    hook.remove()
+    logits = getattr(logits, "logits", logits)  # transformers wraps its logits
+    for name, here, there in (("features", ours.features(images), seen[0]), ("logits", ours(images), logits)):
+        difference, scale = (here - there).abs().max().item(), there.abs().max().item()
+        if not difference <= (1e-4 if weight.itemsize >= 4 else 0.05) * (scale + 1e-6):
+            raise ValueError(
+                f"every tensor has its place, but the {name} differ by {difference:.2g} (they are up to {scale:.2g}): "
+                f"their {type(theirs).__name__} computes something that ours does not"
+            )

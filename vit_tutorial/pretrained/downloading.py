@@ -6,6 +6,7 @@ import hashlib
 import os
 import pickle
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -60,7 +61,8 @@ def download(weights: WeightsEnum, path: Path) -> None:
             "there. `load_checkpoint('cifar10')` needs no download."
         ) from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):  # what stands in the way was said above
+            unfinished.unlink(missing_ok=True)
 
 
 def put(unfinished: Path, path: Path) -> None:

@@ -64,11 +64,17 @@ def read_config(tensors: dict[str, Tensor]) -> ViTConfig:
         "depth": max(layers, default=0) + 1,
         "representation_size": None if representation is None else representation.shape[-1],
     }
-    if not AXES.keys() <= tensors.keys():
-        # The sizes are unknown. The names are known all the same, and so is what is missing.
+    try:
+        return read_sizes(tensors, facts)
+    except (KeyError, ValueError):
+        # The sizes are unknown. The names are known all the same, and so is what is missing, or too much.
         smallest = ViTConfig(1, 1, 1, 1, embed_dim=1, num_heads=1, mlp_dim=1, **facts)
         expected = as_theirs(VisionTransformer(smallest).state_dict(), "google", num_heads=1)
         check_tensors({name: expected.get(name, tensor) for name, tensor in tensors.items()}, expected, "google")
+        raise
+
+
+def read_sizes(tensors: dict[str, Tensor], facts: dict) -> ViTConfig:
     for name, axes in AXES.items():
         if tensors[name].ndim != len(axes.split()):
             raise ValueError(f"{name} has the shape {tuple(tensors[name].shape)} in place of ({axes})")

@@ -14,6 +14,7 @@ from ..config import to_pair
 from ..data import load_photo
 from ..data.photo import find_photo, read_picture
 from ..model import VisionTransformer
+from ..modes import eval_mode
 from ..validation import check_positive
 from .cards import PREPROCESSING
 
@@ -39,10 +40,10 @@ def predict(model: VisionTransformer, photo: str | Path | Float[Tensor, "3 H W"]
             "this model has no card: it does not know the names of its classes, nor how its pixels were scaled"
         )
     image = photo if isinstance(photo, Tensor) else fit_photo(photo, model)
-    weight, training = next(model.parameters()), model.training
+    weight = next(model.parameters())
     pixels = model.card.normalise(image[None].to(weight.device)).to(weight.dtype)
-    probabilities = model.eval()(pixels)[0].softmax(dim=0)
-    model.train(training)
+    with eval_mode(model):
+        probabilities = model(pixels)[0].softmax(dim=0)
     values, classes = probabilities.topk(min(top, len(probabilities)))
     return [Prediction(model.card.classes[i], p) for p, i in zip(values.tolist(), classes.tolist(), strict=True)]
 
@@ -54,9 +55,11 @@ def fit_photo(photo: str | Path, model: VisionTransformer) -> Float[Tensor, "3 H
     """
     height, width = to_pair(model.config.image_size)
     asked = model.card.about.get(PREPROCESSING)
-    if asked is None or height != width:
+    if asked is None or (height != width and asked["resize"] != "both sides"):
         return load_photo(photo, model.config.image_size)
-    size = [height, width] if asked["resize"] == "both sides" else [height * asked["resize"] // asked["crop"]]
+    both = asked["resize"] == "both sides"
+    before, after = asked.get("to", 1) if both else asked["resize"], asked.get("crop", 1)
+    size = [side * before // after for side in ((height, width) if both else (height,))]
     picture = to_pil_image(read_picture(find_photo(photo), None))
     picture = resize(picture, size, InterpolationMode(asked["interpolation"]))
     return pil_to_tensor(center_crop(picture, [height, width])).float() / 255

@@ -47,10 +47,12 @@ def with_class_position(model: nn.Module) -> dict[str, Tensor]:
 def preprocessing(model: VisionTransformer, known: dict) -> dict | None:
     """timm's own: `crop_pct` is the part of the resized photo that the middle shows."""
     height, width = to_pair(model.config.image_size)
-    if known.get("crop_mode", "center") != "center" or height != width or "crop_pct" not in known:
+    mode, interpolation = known.get("crop_mode", "center"), known.get("interpolation", "bicubic")
+    if mode not in ("center", "squash") or "crop_pct" not in known or (height != width and mode == "center"):
         return None
+    to = {"crop": height, "interpolation": interpolation}
     resize = math.floor(height / known["crop_pct"])
-    return {"resize": resize, "crop": height, "interpolation": known.get("interpolation", "bicubic")}
+    return {"resize": "both sides", "to": resize, **to} if mode == "squash" else {"resize": resize, **to}
 
 
 def read_config(model: nn.Module) -> ViTConfig:
@@ -82,7 +84,7 @@ def to_timm(model: VisionTransformer) -> nn.Module:
     """Ours as a `timm` VisionTransformer, with equal logits, in its dtype and on its device, and its card's facts.
 
     Positions become learned ones, whatever they were. Raises ImportError without timm, ValueError for a
-    representation layer, which timm's has no place for.
+    representation layer or a backbone, which timm's has no place for.
     """
     try:
         from timm.layers import LayerNorm
@@ -90,6 +92,8 @@ def to_timm(model: VisionTransformer) -> nn.Module:
     except ImportError:
         raise ImportError("to_timm builds a model of timm, which is not installed: pip install timm") from None
 
+    if hasattr(model.embeddings.patches, "backbone"):
+        raise ValueError("this model has a backbone in front: a VisionTransformer of timm has no place for it")
     config = model.config
     tensors = model.state_dict() | {"embeddings.position.table": model.embeddings.position().detach()}
     tensors = {name: tensor for name, tensor in tensors.items() if "position" not in name or name.endswith("table")}
@@ -122,6 +126,8 @@ def describe(model: VisionTransformer) -> dict:
     size = (model.config.in_channels, *to_pair(model.config.image_size))
     facts = {"input_size": size, "num_classes": model.config.num_classes, "label_names": model.card.classes}
     asked = model.card.about.get(PREPROCESSING, {})
-    crop = asked["crop"] / asked["resize"] if "crop" in asked else 1.0
-    facts |= {"crop_pct": crop, "crop_mode": "center", "interpolation": asked.get("interpolation", "bicubic")}
+    both = asked.get("resize") == "both sides"
+    crop = asked["crop"] / asked["to" if both else "resize"] if "crop" in asked else 1.0
+    mode = "squash" if both else "center"
+    facts |= {"crop_pct": crop, "crop_mode": mode, "interpolation": asked.get("interpolation", "bicubic")}
     return facts | {"mean": model.card.mean, "std": model.card.std}

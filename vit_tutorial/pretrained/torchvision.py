@@ -11,21 +11,19 @@ from .cards import write_card
 from .converting import convert_model
 from .refusing import count_classes, norm_eps
 
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's training images
-
 
 def from_torchvision(model: nn.Module, weights: WeightsEnum | None = None) -> VisionTransformer:
     """A `torchvision.models.VisionTransformer` as ours, with equal logits, in its dtype and on its device.
 
-    With `weights`, the member of torchvision's registry that the model was built from, the card has its class names
-    and `predict` its preprocessing. Dropout takes no part in the logits, and is not carried over.
+    With `weights`, the member of torchvision's registry that the model was built from, there is a card: it has the
+    class names and the scale of the pixels, and `predict` its preprocessing. Dropout takes no part in the logits, and
+    is not carried over.
 
     Raises ValueError that names the part for what a VisionTransformer cannot be (a convolutional stem), or lists the
     tensors that do not fit. Warns of a head of zeros.
     """
     ours = convert_model(model, "torchvision", read_config)
-    known = facts(weights) if weights else {"weights": "from torchvision", "mean": MEAN, "std": STD}
-    return write_card(ours, **known)
+    return write_card(ours, **(facts(weights) if weights else {"weights": "from torchvision"}))
 
 
 def read_config(model: nn.Module) -> ViTConfig:

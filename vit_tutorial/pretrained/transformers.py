@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from PIL import Image
 from torch import nn
 
 from ..config import Size, ViTConfig, to_pair
 from ..model import VisionTransformer
-from .cards import WHOLE_PHOTO, write_card
+from .cards import write_card
 from .converting import convert_model
 from .refusing import count_classes, norm_eps
 
@@ -23,14 +26,28 @@ def from_transformers(model: nn.Module, processor: object | None = None) -> Visi
     ours = convert_model(model, "transformers", read_config)
     names = [model.config.id2label[i] for i in range(ours.config.num_classes)]
     unnamed = names == [f"LABEL_{i}" for i in range(len(names))]
-    return write_card(
-        ours,
-        f"from transformers {model.config.name_or_path}".strip(),
-        getattr(processor, "image_mean", None),
-        getattr(processor, "image_std", None),
-        None if unnamed else names,
-        WHOLE_PHOTO,
-    )
+    source, classes = f"from transformers {model.config.name_or_path}".strip(), None if unnamed else names
+    if processor is None:
+        return write_card(ours, source)
+    mean, std = scale(processor)
+    return write_card(ours, source, mean, std, classes, preprocessing(processor))
+
+
+def scale(processor: object) -> tuple[Sequence[float], Sequence[float]]:
+    """Mean and standard deviation of pixels in [0, 1]."""
+    if not processor.do_normalize:
+        return (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    return processor.image_mean, processor.image_std
+
+
+def preprocessing(processor: object) -> dict:
+    """How the processor fits a photo: "shortest_edge" keeps its shape, "height" and "width" do not."""
+    size, interpolation = processor.size, Image.Resampling(processor.resample).name.lower()
+    crop = {"crop": processor.crop_size["height"]} if getattr(processor, "do_center_crop", False) else {}
+    if "shortest_edge" in size:
+        return {"resize": size["shortest_edge"], "crop": size["shortest_edge"], **crop, "interpolation": interpolation}
+    to = {"to": size["height"], **crop} if crop else {}
+    return {"resize": "both sides", **to, "interpolation": interpolation}
 
 
 def read_config(model: nn.Module) -> ViTConfig:

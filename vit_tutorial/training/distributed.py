@@ -3,7 +3,8 @@
 several processes
   torchrun --nproc-per-node=4 -m vit_tutorial.train …   starts one process for each GPU (or, on a CPU, for each share
   of the cores). --batch-size stays that of the whole batch: every process takes its part of it, and the gradients
-  are averaged by the number of images, so the run is the same but for rounding.
+  are averaged by the number of images. So the run is the same but for rounding, and but for what each process draws
+  for its own part: dropout, mixup, cutmix, RandAugment.
 
 the scale that a laptop outgrows, on paper
   ViT-L/16 has 304 million parameters. In fp32, weights, gradients and AdamW's two moments are 4 × 1.2 GB = 4.9 GB

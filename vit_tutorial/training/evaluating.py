@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 import torch
@@ -11,6 +13,7 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from ..data import ImageSet
+from ..modes import eval_mode
 from .alarms import check_width
 from .distributed import rank_and_world, sum_over_processes
 
@@ -44,21 +47,30 @@ def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 500) -> Score
 
     The model's card says how pixels are scaled. The model is left in the mode that it was in. Several
     processes share the images, and all get the score of all of them. Raises ValueError for a model without
-    a card, or with another number of classes.
+    a card, or with other classes.
     """
     if getattr(model, "card", None) is None:
         raise ValueError("the model has no card to say how pixels are scaled: `fit` gives it one, or set model.card")
+    check_classes(model.card.classes, images.classes)
     rank, world = rank_and_world()
-    device, K = next(model.parameters()).device, len(images.classes)
+    weight, K = next(model.parameters()), len(images.classes)
+    device = weight.device
     confusion, loss = torch.zeros(K * K, dtype=torch.int64, device=device), torch.zeros((), device=device)
-    training = model.training
-    model.eval()
-    for batch in torch.arange(len(images))[rank::world].split(batch_size):
-        pixels, labels = images.pixels[batch].to(device), images.labels[batch].to(device)
-        logits = model(model.card.normalise(pixels)).float()
-        check_width(logits, K)
-        confusion += torch.bincount(labels * K + logits.argmax(dim=1), minlength=K * K)
-        loss += F.cross_entropy(logits, labels, reduction="sum")
-    model.train(training)
+    with eval_mode(model):
+        for batch in torch.arange(len(images))[rank::world].split(batch_size):
+            pixels, labels = images.pixels[batch].to(device), images.labels[batch].to(device)
+            logits = model(model.card.normalise(pixels).to(weight.dtype)).float()
+            check_width(logits, K)
+            confusion += torch.bincount(labels * K + logits.argmax(dim=1), minlength=K * K)
+            loss += F.cross_entropy(logits, labels, reduction="sum")
     total_loss = sum_over_processes(loss).item() / len(images)
     return Score(sum_over_processes(confusion).view(K, K).cpu(), total_loss)
+
+
+def check_classes(known: Sequence[str], asked: Sequence[str]) -> None:
+    """Raises ValueError unless logit i stands for the images' class i: counted by another order, right looks wrong."""
+    pairs = enumerate(zip_longest(known, asked, fillvalue="nothing"))
+    differing = [f"class {i} is {a!r} to the model and {b!r} in the images" for i, (a, b) in pairs if a != b]
+    if differing:
+        more = f", and {len(differing) - 1} more differ" if len(differing) > 1 else ""
+        raise ValueError(f"{differing[0]}{more}: the model has {len(known)} classes, the images {len(asked)}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -35,8 +34,9 @@ def fit(
     """Train `model` in place on `images`, where it stands (CPU, CUDA or MPS); what each epoch came to.
 
     A model without a card gets one, with the images' mean and standard deviation; the names of the classes are
-    those of the images. The last weights are the result: `validation` serves to choose a recipe, not an epoch.
-    `watch` are functions that are told the `Progress`, to print it or to draw it.
+    those of the images, and what the card said of the old weights stands under "started from". The last weights are
+    the result: `validation` serves to choose a recipe, not an epoch. `watch` are functions that are told the
+    `Progress`, to print it or to draw it.
 
     With a `folder` the run leaves `checkpoint.safetensors` and `metrics.csv` there after each epoch, and goes
     on from them if it was interrupted. Its weights at the end are then those of a run without interruption,
@@ -44,13 +44,14 @@ def fit(
 
     Warns (`TrainingAlarm`) of a first loss far from ln K, and after warm-up of a loss still there or of one
     answer to everything. Raises FloatingPointError if the loss or a weight is not finite, ValueError if the folder
-    belongs to another recipe or model.
+    belongs to another recipe, model or images.
     """
     with only_trained(model, recipe.trained):
         groups = parameter_groups(model, recipe.weight_decay, recipe.layer_decay)
         optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, fused=True)
-        history = resume(folder, model, optimizer, recipe, len(images)) if folder else []
-        model.card = replace(getattr(model, "card", None) or Card((), *images.mean_std()), classes=images.classes)
+        history = resume(folder, model, optimizer, recipe, images) if folder else []
+        card = getattr(model, "card", None) or Card((), *images.mean_std())
+        model.card = card.passed_on(images.classes)
         trained = torch.compile(distribute(model)) if recipe.compile else distribute(model)
         reporter = Reporter(watch, recipe, len(images), images.classes)
         for index in range(len(history), recipe.epochs):
@@ -63,7 +64,7 @@ def fit(
             history.append(epoch)
             reporter.tell(finished=epoch)
             if folder and rank_and_world()[0] == 0:
-                save_checkpoint(folder, model, optimizer, recipe, len(images), history)
+                save_checkpoint(folder, model, optimizer, recipe, images, history)
     model.eval()
     return history
 
@@ -71,6 +72,8 @@ def fit(
 @contextmanager
 def only_trained(model: nn.Module, part: str) -> Iterator[None]:
     """Inside the block everything but `part` ("head", or "all") is frozen, and in `eval` mode."""
+    if part == "head" and not hasattr(model, "head"):
+        raise ValueError(f"trained='head' needs a model with a head, {type(model).__name__} has none")
     trained = set((model if part == "all" else model.head).parameters())
     frozen = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter not in trained]
     model.train(part == "all")

@@ -15,7 +15,8 @@ def parameter_groups(model: nn.Module, weight_decay: float, layer_decay: float =
 
     With a `layer_decay` below 1 there are two groups for each layer, and their `lr_scale` is 1 for head and
     last norm, layer_decay for the last block, its square for the block before, and so on to the embeddings.
-    Raises ValueError for a model without `encoder` then. Source: Clark et al. 2020 (arXiv 2003.10555), section 3.1.
+    Raises ValueError for a model without `embeddings` and `encoder` then.
+    Source: Clark et al. 2020 (arXiv 2003.10555), section 3.1.
     """
     matrices = {id(layer.weight) for layer in model.modules() if isinstance(layer, (nn.Linear, nn.Conv2d))}
     groups = []
@@ -33,10 +34,12 @@ def layers_by_rate(model: nn.Module, layer_decay: float) -> dict[float, list[nn.
     """{share of the learning rate: the parameters that have it}, all of them once."""
     if layer_decay == 1.0:
         return {1.0: list(model.parameters())}
-    if not hasattr(model, "encoder"):
-        raise ValueError(f"layer_decay needs a model with an encoder of blocks, {type(model).__name__} has none")
-    layers = [model.embeddings, *model.encoder, nn.ModuleList([model.norm, model.head])]
-    return {layer_decay**above: list(layer.parameters()) for above, layer in enumerate(reversed(layers))}
+    if not (hasattr(model, "embeddings") and hasattr(model, "encoder")):
+        raise ValueError(f"layer_decay needs embeddings and an encoder of blocks, {type(model).__name__} has not both")
+    below = [list(layer.parameters()) for layer in (model.embeddings, *model.encoder)]
+    known = {id(parameter) for layer in below for parameter in layer}
+    top = [parameter for parameter in model.parameters() if id(parameter) not in known]  # last norm and head
+    return {layer_decay**above: layer for above, layer in enumerate(reversed([*below, top]))}
 
 
 def warmup_cosine(step: int, warmup_steps: int, total_steps: int) -> float:

@@ -96,7 +96,7 @@ class Reporter:
         """After the last step: the epoch, over all processes."""
         loss = sum_over_processes(self.whole.sum).item() / self.num_images
         check_finite("loss", loss, self.index + 1, self.rate)
-        if self.index == math.ceil(self.recipe.warmup_epochs):  # the first epoch without warm-up
+        if self.index == first_epoch_to_judge(self.recipe):
             check_learning(loss, len(self.classes))
             check_answers(sum_over_processes(self.answers).cpu(), self.classes)
         return Epoch(self.index + 1, self.rate, loss, self.whole.seconds())
@@ -112,6 +112,11 @@ class Reporter:
         progress = Progress(done, total, self.index + 1, epochs, loss, speed, left, finished)
         for told in self.watch:
             told(progress)
+
+
+def first_epoch_to_judge(recipe: Recipe) -> int | None:
+    """The first epoch, from 0, without warm-up; the last one if that comes too late; None if all of it is warm-up."""
+    return min(math.ceil(recipe.warmup_epochs), recipe.epochs - 1) if recipe.warmup_epochs < recipe.epochs else None
 
 
 def print_progress(progress: Progress) -> None:

@@ -61,6 +61,11 @@ class Recipe:
         for name in ("weight_decay", "warmup_epochs", "crop", "mixup", "cutmix"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} cannot be negative, got {getattr(self, name)!r}")
+        if self.warmup_epochs > self.epochs:
+            raise ValueError(f"warmup_epochs {self.warmup_epochs} is more than all epochs, {self.epochs}")
+        for name, limit in (("crop", 2**15), ("seed", 2**30)):
+            if not isinstance(getattr(self, name), int) or not 0 <= getattr(self, name) < limit:
+                raise ValueError(f"{name} must be a whole number from 0 to {limit - 1}, got {getattr(self, name)!r}")
 
     def steps_per_epoch(self, num_images: int) -> int:
         """Batches are cut as evenly as can be, none larger than `batch_size`: every image once, no short last batch."""

@@ -56,7 +56,7 @@ PRESETS = {
     "cifar10": Preset(
         ViTConfig(image_size=32, patch_size=4, embed_dim=128, depth=6, num_heads=4, mlp_dim=256),
         Recipe(
-            epochs=30, batch_size=64, learning_rate=1.5e-3, warmup_epochs=2.0, label_smoothing=0.1, crop=4, flip=True
+            epochs=36, batch_size=64, learning_rate=1.5e-3, warmup_epochs=2.0, label_smoothing=0.1, crop=4, flip=True
         ),
     ),
 }

@@ -115,8 +115,11 @@ class Reporter:
 
 
 def first_epoch_to_judge(recipe: Recipe) -> int | None:
-    """The first epoch, from 0, without warm-up; the last one if that comes too late; None if all of it is warm-up."""
-    return min(math.ceil(recipe.warmup_epochs), recipe.epochs - 1) if recipe.warmup_epochs < recipe.epochs else None
+    """The first epoch, from 0, without warm-up; if there is none, the last, unless half of it or more is warm-up."""
+    without = math.ceil(recipe.warmup_epochs)
+    if without < recipe.epochs:
+        return without
+    return recipe.epochs - 1 if recipe.warmup_epochs < recipe.epochs - 0.5 else None
 
 
 def print_progress(progress: Progress) -> None:

@@ -12,8 +12,8 @@ PACKAGE = Path(vit_tutorial.__file__).parent
 
 # In reading order, which is the order of the paper's equations.
 MODEL = ["validation", "config", "patchify", "positions", "embeddings", "attention", "encoder", "model"]
-ORDER = [*MODEL, "convnet", "card", "data", "weights", "training", "train", "finetuning", "pretrained", "analysis"]
-ORDER += ["experiments", "plotting", "checks"]
+ORDER = [*MODEL, "convnet", "card", "modes", "data", "weights", "training", "train", "finetuning", "pretrained"]
+ORDER += ["analysis", "experiments", "plotting", "checks"]
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 MODEL_FILES = [PACKAGE / f"{name}.py" for name in MODEL]

@@ -48,10 +48,12 @@ class Preset:
     recipe: Recipe
 
 
+TEST_SCENES = 6400  # of Shapes; a run on fewer is a trial, and tested on as many
+
 PRESETS = {
     "shapes": Preset(
         ViTConfig(image_size=28, patch_size=4, num_classes=8, embed_dim=48, depth=4, num_heads=3, mlp_dim=96),
-        Recipe(epochs=2, batch_size=32, learning_rate=2e-3, warmup_epochs=0.1),
+        Recipe(epochs=2, batch_size=32, learning_rate=3e-3, beta2=0.95, warmup_epochs=0.1),
     ),
     "cifar10": Preset(
         ViTConfig(image_size=32, patch_size=4, embed_dim=128, depth=6, num_heads=4, mlp_dim=256),
@@ -123,7 +125,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--dataset", choices=PRESETS, default="shapes")
     parser.add_argument("--data", help="where the images are: a folder")
-    parser.add_argument("--scenes", type=int, default=32_000, metavar="N", help="train on N Shapes, test on N/5")
+    parser.add_argument(
+        "--scenes", type=int, default=28_000, metavar="N", help="train on N Shapes, test on 6,400 at most"
+    )
     parser.add_argument("--download", action="store_true", help="fetch CIFAR-10 if it is not there")
     parser.add_argument("--out", help="the run's folder (default: runs/DATASET)")
     parser.add_argument("--device", help="cpu, cuda or mps (default: the best there is)")
@@ -160,7 +164,7 @@ def load_images(asked: argparse.Namespace, image_size: int) -> tuple[ImageSet, I
     """The training images and the test images. A test scene of Shapes is never one of training: another seed."""
     size = asked.image_size or image_size
     if asked.dataset == "shapes":
-        return Shapes(asked.scenes, size, seed=0), Shapes(asked.scenes // 5, size, seed=1)
+        return Shapes(asked.scenes, size, seed=0), Shapes(min(asked.scenes, TEST_SCENES), size, seed=1)
     if asked.dataset == "cifar10":
         train = cifar10(asked.data, train=True, download=asked.download)
         return train, cifar10(asked.data, train=False)

@@ -70,8 +70,8 @@ def test_what_a_run_leaves_behind(uninterrupted):
     model = load_model(out / TRAINED)
     about = model.card.about
     assert about["command"].startswith(f"python -m vit_tutorial.train {SMALL}")
-    assert (about["training images"], about["test images"], about["recipe"]["epochs"]) == (60, 12, 3)
-    assert about["test accuracy"] * 12 == pytest.approx(round(about["test accuracy"] * 12))
+    assert (about["training images"], about["test images"], about["recipe"]["epochs"]) == (60, 60, 3)
+    assert about["test accuracy"] * 60 == pytest.approx(round(about["test accuracy"] * 60))
     assert about["hardware"].endswith("cpu, 1 threads")
     positions = read(out / "positions.safetensors")[0]
     assert sorted(positions) == ["0", "1", "2", "3"]
@@ -81,7 +81,7 @@ def test_what_a_run_leaves_behind(uninterrupted):
     printed = out.with_suffix(".txt").read_text(encoding="utf-8")
     assert "60 images of 16×16 in 8 classes, on cpu" in printed
     assert printed.count("\nepoch ") == 3
-    assert "of 12 images right (95 % interval" in printed
+    assert "of 60 images right (95 % interval" in printed
 
 
 @killable
@@ -212,8 +212,8 @@ def test_an_alarm_points_at_the_reader_and_comes_again_with_the_cell(tmp_path):
 
 
 def test_a_test_scene_is_never_one_of_training():
-    images, test = train.load_images(train.parse(["--scenes", "500", "--image-size", "8"]), 28)
-    assert (len(images), len(test)) == (500, 100)
+    images, test = train.load_images(train.parse(["--scenes", "7000", "--image-size", "8"]), 28)
+    assert (len(images), len(test)) == (7000, 6400)
     seen = {pixels.numpy().tobytes() for pixels in images.pixels}
     assert not seen & {pixels.numpy().tobytes() for pixels in test.pixels}
 

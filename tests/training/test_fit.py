@@ -43,7 +43,7 @@ def test_it_learns_to_tell_bright_from_dark_and_raises_no_alarm():
 @pytest.mark.usefixtures("in_float64")
 def test_it_is_the_loop_that_one_writes_by_hand():
     """Shuffle, forward, smoothed cross-entropy, backward, clip, AdamW's equations; the last weights are the result."""
-    images, recipe = bright_or_dark(20), short(label_smoothing=0.1, clip_norm=1.5, weight_decay=0.3)
+    images, recipe = bright_or_dark(20), short(label_smoothing=0.1, clip_norm=1.5, weight_decay=0.3, beta2=0.98)
     by_hand = small_vit()
     fitted = small_vit()
     history = fit(fitted, images, recipe)
@@ -69,8 +69,8 @@ def test_it_is_the_loop_that_one_writes_by_hand():
             for p, g in zip(first, gradients, strict=True):
                 g = g * min(1, recipe.clip_norm / (norms[-1] + 1e-6))
                 first[p].lerp_(g, 0.1)
-                second[p].lerp_(g.square(), 0.001)
-                moved = (first[p] / (1 - 0.9**step)) / ((second[p] / (1 - 0.999**step)).sqrt() + 1e-8)
+                second[p].lerp_(g.square(), 0.02)
+                moved = (first[p] / (1 - 0.9**step)) / ((second[p] / (1 - 0.98**step)).sqrt() + 1e-8)
                 p.data -= rate * (moved + 0.3 * p.data * (p in matrices))
         assert history[epoch].loss == pytest.approx(losses / 20)
         assert history[epoch].learning_rate == pytest.approx(rate)
@@ -102,7 +102,7 @@ def test_validation_and_watching_change_no_weight():
 
 @pytest.mark.parametrize("change", [{"crop": 2}, {"flip": True}, {"randaugment": True}, {"mixup": 0.4}, {"cutmix": 1.0},
     {"label_smoothing": 0.2}, {"schedule": "constant"}, {"precision": "bf16"}, {"clip_norm": 0.01},
-    {"weight_decay": 0.5}, {"warmup_epochs": 0.5}, {"trained": "head"},
+    {"weight_decay": 0.5}, {"beta2": 0.9}, {"warmup_epochs": 0.5}, {"trained": "head"},
     {"layer_decay": 0.5}], ids=lambda change: next(iter(change)))  # fmt: skip
 def test_every_switch_of_the_recipe_is_connected(change):
     plain, changed = trained(short(epochs=2)), trained(short(epochs=2, **change))
@@ -269,6 +269,7 @@ def test_a_head_of_another_size_is_an_error_at_once():
         ({"label_smoothing": 1.0}, "label_smoothing is a probability"),
         ({"mixup": -0.1}, "mixup cannot be negative, got -0.1"),
         ({"schedule": "cosin"}, "did you mean 'cosine'"),
+        ({"beta2": 1.0}, "beta2 must be at least 0 and below 1, got 1.0"),
         ({"layer_decay": 0.0}, "layer_decay must be above 0 and at most 1, got 0.0"),
         ({"trained": "neck"}, "unknown trained 'neck'"),
         ({"precision": "fp16"}, "unknown precision 'fp16'"),

@@ -48,7 +48,7 @@ def fit(
     """
     with only_trained(model, recipe.trained):
         groups = parameter_groups(model, recipe.weight_decay, recipe.layer_decay)
-        optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, fused=True)
+        optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
         history = resume(folder, model, optimizer, recipe, images) if folder else []
         card = getattr(model, "card", None) or Card((), *images.mean_std())
         model.card = card.passed_on(images.classes)

@@ -16,20 +16,23 @@ TRAINED = ("all", "head")
 class Recipe:
     """Everything that decides a run: same recipe, same model, same images, same weights at the end (on one CPU).
 
-    `learning_rate` is the peak: reached after `warmup_epochs` of linear warm-up, left along a cosine that
-    ends at 0, or kept ("constant"). `crop` is by how many pixels an image may be shifted, its edge reflected;
-    `mixup` and `cutmix` are the α of their Beta distribution, 0 for none. For a model that was trained before:
-    `trained="head"` leaves everything else as it is, and `layer_decay` below 1 makes the steps of a layer
-    smaller by that factor for each layer above it.
+    `learning_rate` is the peak: reached after `warmup_epochs` of linear warm-up, left along a cosine that ends at
+    0, or kept ("constant"). `beta2` is how much of AdamW's mean of squared gradients a step keeps: it looks back
+    over about 1 / (1 - beta2) steps, and for a short run the usual 1,000 are long. `crop` is by how many pixels an
+    image may be shifted, its edge reflected; `mixup` and `cutmix` are the α of their Beta distribution, 0 for none.
+    For a model that was trained before: `trained="head"` leaves everything else as it is, and `layer_decay` below 1
+    makes the steps of a layer smaller by that factor for each layer above it.
 
     Raises ValueError for what cannot be.
-    Sources: AdamW, Loshchilov & Hutter 2017 (arXiv 1711.05101); the recipe, appendix B.1 of the paper, and
-    for small data Touvron et al. 2020 (arXiv 2012.12877), Table 9.
+    Sources: AdamW, Loshchilov & Hutter 2017 (arXiv 1711.05101); the recipe, appendix B.1 of the paper, and for
+    small data Touvron et al. 2020 (arXiv 2012.12877), Table 9; beta2 of 0.95, He et al. 2021 (arXiv 2111.06377),
+    Table 8.
     """
 
     epochs: int = 10
     batch_size: int = 128
     learning_rate: float = 1e-3
+    beta2: float = 0.999
     weight_decay: float = 0.05
     warmup_epochs: float = 1.0
     schedule: str = "cosine"
@@ -53,6 +56,8 @@ class Recipe:
         check_choice("schedule", self.schedule, SCHEDULES)
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("trained", self.trained, TRAINED)
+        if not 0 <= self.beta2 < 1:
+            raise ValueError(f"beta2 must be at least 0 and below 1, got {self.beta2!r}")
         if not 0 < self.layer_decay <= 1:
             raise ValueError(f"layer_decay must be above 0 and at most 1, got {self.layer_decay!r}")
         for name in ("learning_rate", "clip_norm"):

@@ -1,7 +1,8 @@
 """The shipped Shapes model moved: to another size, its positions in one way or another; to classes it has not seen.
 
 The weights that a row starts from are always the same. The seed decides which scenes it is tuned on and their
-order, and what is random; the test scenes are the same for all. The recipes were chosen on scenes of other seeds.
+order, and what is random; the test scenes are the same for all. The recipes were chosen on scenes of other seeds,
+with an earlier checkpoint.
 """
 
 from __future__ import annotations

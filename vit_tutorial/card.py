@@ -32,8 +32,8 @@ class Card:
         A colour that was the same in all training images has no spread, and is only moved to mean 0.
         """
         scale = 255 if images.dtype == torch.uint8 else 1
-        mean = torch.tensor(self.mean, device=images.device).view(-1, 1, 1) * scale
-        std = torch.tensor([spread or 1.0 for spread in self.std], device=images.device).view(-1, 1, 1) * scale
+        std = [spread or 1.0 for spread in self.std]
+        mean, std = torch.tensor([self.mean, std], device=images.device)[..., None, None] * scale  # each (C, 1, 1)
         return (images - mean) / std
 
     def passed_on(self, classes: tuple[str, ...]) -> Card:

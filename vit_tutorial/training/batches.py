@@ -33,10 +33,12 @@ def batches(
     generator = torch.Generator().manual_seed(recipe.epoch_seed(epoch))
     order = torch.randperm(len(labels), generator=generator)
     for batch in order.tensor_split(recipe.steps_per_epoch(len(labels))):
-        moves = draw_moves(len(batch), recipe, generator)
         mine = batch.tensor_split(world)[rank].to(pixels.device)
-        moved = move(pixels[mine], moves.tensor_split(world)[rank].to(pixels.device))
-        yield moved, labels[mine], len(mine) / len(batch)
+        picked = pixels.index_select(0, mine)
+        if recipe.crop or recipe.flip:
+            moves = draw_moves(len(batch), recipe, generator)
+            picked = move(picked, moves.tensor_split(world)[rank].to(pixels.device))
+        yield picked, labels.index_select(0, mine), len(mine) / len(batch)
 
 
 def draw_moves(count: int, recipe: Recipe, generator: torch.Generator) -> Int64[Tensor, "B 3"]:

@@ -97,11 +97,13 @@ def train_epoch(
 ) -> Epoch:
     """One optimizer step for each batch of the epoch, until every image was seen once."""
     rank, world = rank_and_world()
-    device = next(model.parameters()).device
+    parameters = list(model.parameters())  # collected once: at each step it would show in the time
+    device = parameters[0].device
     pixels, labels = images.pixels.to(device), images.labels.to(device)
     randaugment, mix = make_randaugment(recipe), make_mix(recipe, len(card.classes))
     steps, factor = recipe.steps_per_epoch(len(images)), SCHEDULES[recipe.schedule]
     warmup_steps, all_steps = round(recipe.warmup_epochs * steps), recipe.epochs * steps
+    autocast = torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
     reporter.start(index, device)
     # What dropout and mixing draw depends on the seed, the epoch and the process, not on what ran before.
     torch.manual_seed(4096 * (1 + recipe.epoch_seed(index)) + rank)
@@ -110,13 +112,13 @@ def train_epoch(
         for group in optimizer.param_groups:
             group["lr"] = rate * group.get("lr_scale", 1.0)
         inputs, targets = mix(card.normalise(randaugment(crops)), targets)
-        with torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bf16"):
+        with autocast:
             logits = model(inputs)
         loss = F.cross_entropy(logits.to(inputs.dtype), targets, label_smoothing=recipe.label_smoothing)
         optimizer.zero_grad()
-        # DDP averages the gradients of the processes; with these factors that is the gradient of the whole batch.
-        (loss * (share * world)).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
+        # DDP averages the gradients of the processes; times this factor that is the gradient of the whole batch.
+        loss.backward(torch.full_like(loss, share * world))
+        nn.utils.clip_grad_norm_(parameters, recipe.clip_norm)
         optimizer.step()
         reporter.add(loss.detach(), logits.detach(), rate)
     return reporter.summary()

@@ -3,11 +3,11 @@
     python tests/benchmarks/training_loop.py --dataset shapes
 
 The bare step is forward, cross-entropy, backward and AdamW on one batch that lies ready. The loop adds all else that an
-epoch does: cutting batches, shifting, flipping and normalising images, the learning rate, clipping, counting, progress.
-A bare step follows each step of the loop, so that whatever else the machine does meets both, and an epoch's beginning
-and end count as the loop's. Shown are the median over the epochs of loop over bare step, the 95 % interval of that
-median (bootstrap), and the ratio of all times. Model and recipe are those of `python -m vit_tutorial.train`; the images
-are Shapes.
+epoch does: cutting batches, shifting and flipping images where the recipe says so, normalising them, the learning
+rate, clipping, counting, progress. A bare step follows each step of the loop, so that whatever else the machine does
+meets both, and an epoch's beginning and end count as the loop's. Shown are the median over the epochs of loop over bare
+step, the 95 % interval of that median (bootstrap), and the ratio of all times. Model and recipe are those of
+`python -m vit_tutorial.train`; the images are Shapes.
 """
 
 from __future__ import annotations
@@ -92,11 +92,12 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
 
     preset = PRESETS[options.dataset]
-    recipe = replace(preset.recipe, batch_size=options.batch or preset.recipe.batch_size, epochs=2 + options.rounds)
+    recipe = replace(preset.recipe, batch_size=options.batch or preset.recipe.batch_size, epochs=1 + options.rounds)
     warnings.simplefilter("ignore", TrainingAlarm)  # a few steps teach little
     loop, bare = measure(replace(preset, recipe=recipe), options.steps, options.rounds)
     ratio, low, high = median_interval([whole / alone for whole, alone in zip(loop, bare, strict=True)])
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, batches of {recipe.batch_size}")
+    threads = torch.get_num_threads()
+    print(f"{options.dataset}: torch {torch.__version__}, {threads} threads, batches of {recipe.batch_size}")
     for name, spent in (("loop", loop), ("bare step", bare)):
         print(f"{name:10}{1e3 * statistics.median(spent) / options.steps:8.1f} ms a step")
     print(f"loop / bare step   {ratio:.3f}   95 % interval {low:.3f} – {high:.3f}   of {options.rounds} rounds")

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from vit_tutorial.card import Card
 from vit_tutorial.training import TrainingAlarm, fit
 from vit_tutorial.training.progress import Epoch
 from vit_tutorial.weights import read, write
@@ -127,6 +128,14 @@ def test_other_images_are_another_run(other, uninterrupted):
     told = "classes" if other == "names" else "checksum of pixels and labels"
     with pytest.raises(ValueError, match=f"belongs to another run: {told} .* there, .* here. Go on"):
         fit(small_vit(**RESTLESS_MODEL), changed[other], RECIPE, folder=uninterrupted[1])
+
+
+def test_another_scale_of_the_pixels_is_another_run(uninterrupted):
+    """That of the model's card, or without one that of the images."""
+    model = small_vit(**RESTLESS_MODEL)
+    model.card = Card((), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+    with pytest.raises(ValueError, match=r"another run: mean and std of the pixels .* there, .* here. Go on"):
+        fit(model, bright_or_dark(), RECIPE, folder=uninterrupted[1])
 
 
 def test_a_model_without_a_configuration_is_known_by_its_weights(tmp_path):

@@ -35,14 +35,12 @@ def run(out: Path, *options: str) -> tuple[int, str]:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory) -> tuple[Path, float]:
-    """The folder of a run of three epochs, and how long it took."""
+def uninterrupted(tmp_path_factory) -> Path:
+    """The folder of a run of three epochs."""
     out = tmp_path_factory.mktemp("uninterrupted") / "run"
-    assert run(out.with_name("warm"), "--epochs", "1")[0] == 0  # PyTorch is imported once
-    began = time.perf_counter()
     status, printed = run(out, "--epochs", "3")
     assert status == 0, printed
-    return out, time.perf_counter() - began
+    return out
 
 
 def assert_same_run(out: Path, whole: Path) -> None:
@@ -64,7 +62,7 @@ def test_help_without_a_warning():
 
 @killable
 def test_what_a_run_leaves_behind(uninterrupted):
-    out, _ = uninterrupted
+    out = uninterrupted
     files = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
     assert files == {"checkpoint.safetensors", "metrics.csv", TRAINED, "positions.safetensors"}
     model = load_model(out / TRAINED)
@@ -89,7 +87,7 @@ def test_positions_of_another_run_do_not_stay(uninterrupted, tmp_path):
     """Another model, stopped before its first checkpoint."""
     write(tmp_path / "run" / "positions.safetensors", {"0": torch.ones(1, 5, 99), "2": torch.ones(1, 5, 99)}, {})
     assert run(tmp_path / "run", "--epochs", "3")[0] == 0
-    assert_same_run(tmp_path / "run", uninterrupted[0])
+    assert_same_run(tmp_path / "run", uninterrupted)
 
 
 @killable
@@ -128,7 +126,6 @@ def die_in_step(number: int, arguments: list[str]) -> int:
 @killable
 def test_killed_at_random_moments_until_it_ends(uninterrupted, tmp_path):
     """Three epochs of four steps. A life ends in one of its first eight steps, or the run ends before that."""
-    whole, _ = uninterrupted
     chance, kills, status = random.Random(0), 0, None
     while status != 0:
         arguments = [*COMMAND, "--out", str(tmp_path / "run"), "--epochs", "3"]
@@ -138,7 +135,7 @@ def test_killed_at_random_moments_until_it_ends(uninterrupted, tmp_path):
         assert status in (0, -signal.SIGKILL), (tmp_path / "txt").read_text(encoding="utf-8")
         kills += status != 0
     assert kills >= 3
-    assert_same_run(tmp_path / "run", whole)
+    assert_same_run(tmp_path / "run", uninterrupted)
 
 
 def die_at(operation: int, arguments: list[str]) -> int:
@@ -170,7 +167,7 @@ def test_killed_at_the_worst_moments_until_it_ends(uninterrupted, tmp_path):
         process.join(300)
         expected = 0 if operation == 99 else -signal.SIGKILL
         assert process.exitcode == expected, (tmp_path / "txt").read_text(encoding="utf-8")
-    assert_same_run(tmp_path / "run", uninterrupted[0])
+    assert_same_run(tmp_path / "run", uninterrupted)
 
 
 @killable

@@ -66,11 +66,11 @@ def test_only_the_first_process_writes_and_prints(together):
     assert printed.count("test: ") == printed.count("epoch 1/1") == 1
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process of its own, which takes a fork")
 def test_an_alarm_is_told_once(together):
     assert [seen["alarms"] for seen in together[1]] == [1, 0]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process of its own, which takes a fork")
 def test_the_command_ends_with_the_weights_of_one_process(together, tmp_path):
     """Batches of 15 and 16 of 61 images, each cut in two. The sums are made in another order, so not bit by bit.
 
@@ -89,6 +89,14 @@ def test_the_command_ends_with_the_weights_of_one_process(together, tmp_path):
         torch.testing.assert_close(other, tensor, rtol=1e-4, atol=1e-6, msg=name)
     assert shared.card.about["test accuracy"] == alone.card.about["test accuracy"]
     assert shared.card.about["hardware"].startswith("2 × ")
+
+
+def test_a_mac_alone_trains_on_its_gpu_and_several_processes_on_the_cpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    for processes, device in (("1", "mps"), ("2", "cpu")):
+        monkeypatch.setenv("WORLD_SIZE", processes)
+        assert distributed.best_device() == torch.device(device)
 
 
 def test_without_torchrun_there_is_one_process(monkeypatch):

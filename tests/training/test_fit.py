@@ -158,6 +158,16 @@ def test_a_linear_probe_moves_the_head_and_nothing_else():
     assert not differing(weights_of(model), weights_of(quiet))
 
 
+def test_an_old_gradient_of_a_frozen_weight_plays_no_part():
+    """It is no part of the norm that the gradients are clipped to."""
+    used, fresh = small_vit(), small_vit()
+    for parameter in used.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    for model in (used, fresh):
+        fit(model, bright_or_dark(), short(epochs=1, trained="head"))
+    assert not differing(weights_of(used), weights_of(fresh))
+
+
 def test_the_classes_of_the_card_are_those_of_the_images():
     """A model that knew other classes keeps its scale of pixels and learns the new names; the score was another's."""
     model, fitted = small_vit(), {"resize": 9, "crop": 8}

@@ -120,7 +120,10 @@ def show_gains(gains: Mapping[str, Float[Tensor, " n"]], title: str) -> Figure:
     for (name, gain), (colour, marker) in zip(gains.items(), MARKS, strict=False):
         axes.plot(range(1, len(gain) + 1), to_numpy(gain), color=colour, marker=marker, ms=4, label=name)
     axes.set(
-        yscale="log", xlabel="pattern, from the coarsest to the finest", ylabel="sum of squared answers", title=title
+        yscale="log",
+        xlabel="pattern, by its variance in photographs (largest first)",
+        ylabel="sum of squared answers",
+        title=title,
     )
     axes.yaxis.set_major_locator(LogLocator(base=2))
     axes.yaxis.set_major_formatter("{x:g}")

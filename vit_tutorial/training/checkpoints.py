@@ -91,10 +91,13 @@ def computed_by() -> dict[str, int]:
 def describe_run(recipe: Recipe, images: ImageSet, model: nn.Module) -> dict:
     """What must be the same for a run to go on, name by name; of the model its configuration and its weights."""
     bytes_of = [tensor.contiguous().numpy() for tensor in (images.pixels.cpu(), images.labels.cpu())]
+    card = getattr(model, "card", None)
+    scale = (card.mean, card.std) if card else images.mean_std()
     seen = {
         "images": len(images),
         "classes": images.classes,
         "checksum of pixels and labels": zlib.crc32(bytes_of[1], zlib.crc32(bytes_of[0])),
+        "mean and std of the pixels": [[round(value, 6) for value in values] for values in scale],
     }
     config = asdict(model.config) if hasattr(model, "config") else {}
     trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}

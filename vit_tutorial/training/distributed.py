@@ -71,7 +71,8 @@ def leave_processes() -> None:
 
 
 def best_device() -> torch.device:
-    """The GPU if there is one (CUDA, or Apple's MPS), the CPU otherwise."""
+    """The GPU if there is one (CUDA, or for one process Apple's MPS, which gloo does not know), the CPU otherwise."""
     if torch.cuda.is_available():
         return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    alone = int(os.environ.get("WORLD_SIZE", 1)) == 1
+    return torch.device("mps" if alone and torch.backends.mps.is_available() else "cpu")

@@ -97,8 +97,9 @@ def train_epoch(
 ) -> Epoch:
     """One optimizer step for each batch of the epoch, until every image was seen once."""
     rank, world = rank_and_world()
-    parameters = list(model.parameters())  # collected once: at each step it would show in the time
-    device = parameters[0].device
+    device = next(model.parameters()).device
+    # Collected once: at each step it would show in the time. A frozen weight may hold an old gradient: no part of it.
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     pixels, labels = images.pixels.to(device), images.labels.to(device)
     randaugment, mix = make_randaugment(recipe), make_mix(recipe, len(card.classes))
     steps, factor = recipe.steps_per_epoch(len(images)), SCHEDULES[recipe.schedule]
@@ -118,7 +119,7 @@ def train_epoch(
         optimizer.zero_grad()
         # DDP averages the gradients of the processes; times this factor that is the gradient of the whole batch.
         loss.backward(torch.full_like(loss, share * world))
-        nn.utils.clip_grad_norm_(parameters, recipe.clip_norm)
+        nn.utils.clip_grad_norm_(trained, recipe.clip_norm)
         optimizer.step()
         reporter.add(loss.detach(), logits.detach(), rate)
     return reporter.summary()

@@ -24,7 +24,7 @@ class PositionSnapshots:
 
     def __call__(self, progress: Progress) -> None:
         last = max(self.count - 2, 1)
-        moments = {round(progress.epochs ** (i / last)) for i in range(self.count - 1)}
+        moments = {round(progress.epochs ** (1 - i / last)) for i in range(self.count - 1)}
         if progress.finished and progress.epoch in moments:
             kept = read(self.path)[0] if self.path.is_file() else {}
             write(self.path, {**kept, str(progress.epoch): self.model.embeddings.position()}, {})

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
@@ -54,7 +53,7 @@ class Meter:
         self.sum, self.images, self.started = torch.zeros((), device=device), 0, time.perf_counter()
 
     def add(self, mean: Tensor, images: int) -> None:
-        self.sum += mean * images
+        self.sum.add_(mean, alpha=images)
         self.images += images
 
     def mean(self) -> float:
@@ -76,14 +75,15 @@ class Reporter:
         """Before the first step of epoch `index`, counted from 0."""
         self.index, self.step, self.rate = index, 0, 0.0
         self.whole, self.recent = Meter(device), Meter(device)
-        self.answers = torch.zeros(len(self.classes), dtype=torch.int64, device=device)
+        self.numbers = torch.arange(len(self.classes), device=device)
+        self.answers = torch.zeros_like(self.numbers)
 
     def add(self, loss: Float[Tensor, ""], logits: Float[Tensor, "b K"], rate: float) -> None:
         """After a step: its mean loss, what the model answered, the learning rate."""
         check_width(logits, len(self.classes))
         self.whole.add(loss, len(logits))
         self.recent.add(loss, len(logits))
-        self.answers += F.one_hot(logits.argmax(dim=1), len(self.classes)).sum(dim=0)  # bincount would wait for a GPU
+        self.answers += (logits.argmax(dim=1, keepdim=True) == self.numbers).sum(dim=0)  # bincount would wait for a GPU
         self.step, self.rate = self.step + 1, rate
         if self.index == 0 and self.step == 1:
             check_start(loss.item(), len(self.classes))

@@ -98,7 +98,7 @@ def train_epoch(
     """One optimizer step for each batch of the epoch, until every image was seen once."""
     rank, world = rank_and_world()
     device = next(model.parameters()).device
-    # Collected once: at each step it would show in the time. A frozen weight may hold an old gradient: no part of it.
+    # What is clipped: not the old gradient that a frozen weight may hold. Collected once, since it takes time.
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     pixels, labels = images.pixels.to(device), images.labels.to(device)
     randaugment, mix = make_randaugment(recipe), make_mix(recipe, len(card.classes))

@@ -84,8 +84,8 @@ def main(arguments: list[str] | None = None) -> int:
         say("\nstopped. The same command goes on after the last whole epoch.")
         return 130
     finally:
+        leave_processes()
         signal.signal(signal.SIGTERM, handler)
-    leave_processes()
     return 0
 
 

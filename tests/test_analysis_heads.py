@@ -17,7 +17,7 @@ CONFIG = ViTConfig(image_size=8, patch_size=4, num_classes=8, embed_dim=12, dept
 
 @pytest.fixture
 def images():
-    return Shapes(30, 8)
+    return Shapes(60, 8)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_lost_and_gained_image_by_image(model, images):
         return [model(model.card.normalise(pixels[None])).argmax().item() for pixels in images.pixels]
 
     found, labels, before = head_costs(model, images), images.labels.tolist(), answers()
-    assert (found.images, found.right) == (30, sum(a == label for a, label in zip(before, labels, strict=True)))
+    assert (found.images, found.right) == (60, sum(a == label for a, label in zip(before, labels, strict=True)))
     for layer in range(2):
         for head in range(3):
             with mask_heads(model, {layer: head}):

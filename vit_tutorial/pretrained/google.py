@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..config import Size, ViTConfig
+from ..config import ViTConfig
 from ..model import VisionTransformer
 from .cards import WHOLE_PHOTO, write_card
 from .converting import check_tensors, convert_tensors
@@ -79,10 +79,9 @@ def read_sizes(tensors: dict[str, Tensor], facts: dict) -> ViTConfig:
         if tensors[name].ndim != len(axes.split()):
             raise ValueError(f"{name} has the shape {tuple(tensors[name].shape)} in place of ({axes})")
     height, width, channels, dim = tensors["embedding/kernel"].shape
-    patch = height if height == width else (height, width)
     return ViTConfig(
         image_size=square(tensors[POSITION].shape[1] - 1, height, width),
-        patch_size=patch,
+        patch_size=(height, width),
         in_channels=channels,
         num_classes=tensors["head/kernel"].shape[1],
         embed_dim=dim,
@@ -92,9 +91,9 @@ def read_sizes(tensors: dict[str, Tensor], facts: dict) -> ViTConfig:
     )
 
 
-def square(patches: int, height: int, width: int) -> Size:
+def square(patches: int, height: int, width: int) -> tuple[int, int]:
     """The image that has so many patches, as many down as across."""
     side = math.isqrt(patches)
     if side**2 != patches or not side:
         refuse(f"{patches} positions beside the class token's, which are no square of patches", POSITION)
-    return side * height if height == width else (side * height, side * width)
+    return side * height, side * width

@@ -71,10 +71,10 @@ def check_fit(state: Mapping[str, Tensor], config: ViTConfig) -> None:
     model.load_state_dict(state, assign=True)
     if any(buffer.numel() > MOST_ZEROS for buffer in model.buffers()):
         raise ValueError(f"{config.num_tokens:,} tokens are more than fit")
-    check_finite(state)
+    check_numbers(state)
 
 
-def check_finite(tensors: Mapping[str, Tensor]) -> None:
+def check_numbers(tensors: Mapping[str, Tensor]) -> None:
     """Raise ValueError that names the first tensor with a number that is not finite."""
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():

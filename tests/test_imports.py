@@ -66,7 +66,7 @@ def test_the_types_in_the_signatures_are_imported(path):
 
 @pytest.mark.parametrize("path", MODEL_FILES, ids=lambda path: path.stem)
 def test_the_model_knows_no_optimizer_no_file_no_plot(path):
-    allowed = {"__future__", "collections", "collections.abc", "dataclasses", "difflib", "math"}
+    allowed = {"__future__", "collections", "collections.abc", "dataclasses", "difflib", "math", "operator"}
     allowed |= {"jaxtyping", "torch", "torch.nn.functional", "torchvision.ops"}
     assert {name for name in imported(path) if not name.startswith("vit_tutorial")} <= allowed
     calls = {ast.unparse(node.func) for node in ast.walk(tree(path)) if isinstance(node, ast.Call)}

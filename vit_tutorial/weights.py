@@ -143,7 +143,7 @@ def read(path: str | Path, digest_needed: bool = False) -> tuple[dict[str, Tenso
         if not isinstance(about, dict):
             raise ValueError(f"its facts are {about!r:.40}")
         if digest_needed and "digest" not in metadata:
-            raise ValueError("it has no digest of its contents")
+            raise ValueError("it has no digest of its contents (older versions wrote none)")
         if "digest" in metadata and metadata["digest"] != digest(tensors, facts):
             raise ValueError("its digest is that of other contents")
     except Exception as error:  # safetensors has one class for all that a damaged file can be

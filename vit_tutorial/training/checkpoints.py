@@ -151,9 +151,9 @@ def check_whole(
     numbers = [*validated, *(value for epoch in history for value in epoch[:4]), *(about[n] for n in computed_by())]
     if not all(type(number) in (int, float) for number in numbers):
         raise ValueError("the checkpoint's history, threads or processes are no numbers")
-    if [epoch.number for epoch in history] != [*range(1, len(history) + 1)] or not 0 < len(history) <= recipe.epochs:
-        told = [epoch.number for epoch in history]
-        raise ValueError(f"the checkpoint has the epochs {told} behind it, in place of 1 to {recipe.epochs} at most")
+    done = [epoch.number for epoch in history]
+    if done != [*range(1, len(done) + 1)] or not 0 < len(done) <= recipe.epochs:
+        raise ValueError(f"the checkpoint's epochs are {done!s:.60}, in place of 1 to {recipe.epochs} at most")
 
     weights, steps = [weight for group in optimizer.param_groups for weight in group["params"]], about["steps"]
     expected = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}

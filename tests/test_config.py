@@ -2,6 +2,7 @@
 
 from dataclasses import FrozenInstanceError
 
+import numpy as np
 import pytest
 import torch
 
@@ -79,6 +80,27 @@ def test_a_configuration_does_not_change():
     with pytest.raises(FrozenInstanceError):
         config.depth = 1
     assert hash(config) == hash(ViTConfig())
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"image_size": (224, 224)}, {"image_size": 224}),
+        ({"image_size": [64, 96], "patch_size": [16, 16]}, {"image_size": (64, 96), "patch_size": 16}),
+        ({"image_size": (np.int64(64), 96), "depth": np.int32(3)}, {"image_size": (64, 96), "depth": 3}),
+        (
+            {"image_size": torch.Size([32, 48]), "num_classes": torch.tensor(7)},
+            {"image_size": (32, 48), "num_classes": 7},
+        ),
+    ],
+    ids=["an equal pair", "lists", "NumPy", "torch"],
+)
+def test_one_configuration_however_it_is_written(given, kept):
+    config = ViTConfig(**given)
+    assert config == ViTConfig(**kept)
+    assert repr(config) == repr(ViTConfig(**kept)), "plain ints, which JSON knows"
+    assert hash(config) == hash(ViTConfig(**kept))
 
 
 @pytest.mark.parametrize("representation_size", [None, 9])

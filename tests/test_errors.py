@@ -111,7 +111,10 @@ WRONG = {
         for value in (-0.1, 1.0, 10, float("nan"), "0.1", None)
     },
     "config: eps": (lambda: ViTConfig(norm_eps=0.0), ["norm_eps", "above 0", "0.0"]),
-    "config: no eps": (lambda: ViTConfig(norm_eps=None), ["norm_eps", "above 0", "None"]),
+    **{
+        f"config: norm_eps={value!r}": (lambda v=value: ViTConfig(norm_eps=v), ["norm_eps", "above 0", repr(value)])
+        for value in (None, True, "1e-6", float("inf"), float("nan"))
+    },
     # Names that do not exist, with what is near.
     "variant: B16": (lambda: ViTConfig.named("B16"), ["variant", "'B16'", "did you mean 'B/16'"]),
     "variant: b/16": (lambda: ViTConfig.named("b/16"), ["variant", "'b/16'", "did you mean 'B/16'"]),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from numbers import Real
 
 import torch
 from jaxtyping import Float, UInt8
@@ -19,12 +21,25 @@ class Card:
 
     `classes` are the names behind the logits; `mean` and `std` are those of the training images, a number
     for each channel, of pixels in [0, 1]. `about` says where the weights come from: plain words and numbers.
+    Raises ValueError for what cannot be: a class that is no name, a number that is not finite, a negative spread.
     """
 
     classes: tuple[str, ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
     about: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if isinstance(self.classes, str) or not all(isinstance(name, str) for name in self.classes):
+            raise ValueError(f"a card's classes are names, got {self.classes!r:.80}")
+        finite = all(isinstance(number, Real) and math.isfinite(number) for number in (*self.mean, *self.std))
+        if not finite or any(spread < 0 for spread in self.std) or len(self.mean) != len(self.std):
+            raise ValueError(
+                "a card's mean and std have a finite number for each channel, no std below 0; "
+                f"got mean {self.mean} and std {self.std}"
+            )
+        if not isinstance(self.about, Mapping):
+            raise ValueError(f"what a card says about the weights is a dict, got {self.about!r:.80}")
 
     def normalise(self, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
         """Pixels in [0, 1], or bytes from 0 to 255, to mean 0 and standard deviation 1, as the model was trained.

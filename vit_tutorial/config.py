@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, fields, replace
 
 from .validation import (
     check_choice,
+    check_eps,
     check_heads,
     check_positive,
     check_rate,
@@ -26,6 +28,7 @@ class ViTConfig:
 
     Sizes are in pixels, `image_size` and `patch_size` an int or `(height, width)`; rates are
     probabilities in [0, 1). `drop_path` is the rate of the last block; it rises linearly from 0.
+    A size is kept in one form, so that equal configurations compare equal: (224, 224) becomes 224.
 
     Raises ValueError for a configuration that cannot be built, with the numbers that do not fit.
 
@@ -50,15 +53,16 @@ class ViTConfig:
 
     def __post_init__(self):
         for name in ("image_size", "patch_size"):
-            check_size(name, getattr(self, name))
-        for name in ("in_channels", "num_classes", "embed_dim", "depth", "num_heads", "mlp_dim"):
-            check_positive(name, getattr(self, name))
-        if self.representation_size is not None:
-            check_positive("representation_size", self.representation_size)
+            check_size(name, size := to_plain(getattr(self, name)))
+            one = isinstance(size, tuple) and size[0] == size[1]
+            object.__setattr__(self, name, size[0] if one else size)  # the class is frozen, for everybody else
+        for name in ("in_channels", "num_classes", "embed_dim", "depth", "num_heads", "mlp_dim", "representation_size"):
+            object.__setattr__(self, name, count := to_plain(getattr(self, name)))
+            if count is not None or name != "representation_size":
+                check_positive(name, count)
         for name in ("dropout", "attention_dropout", "drop_path"):
             check_rate(name, getattr(self, name))
-        if not isinstance(self.norm_eps, (int, float)) or not self.norm_eps > 0:
-            raise ValueError(f"norm_eps must be above 0, got {self.norm_eps!r}")
+        check_eps("norm_eps", self.norm_eps)
         check_choice("position", self.position, POSITIONS)
         check_choice("pool", self.pool, POOLS)
         check_heads(self.embed_dim, self.num_heads)
@@ -108,6 +112,16 @@ class ViTConfig:
 def to_pair(size: Size) -> tuple[int, int]:
     """An int n becomes (n, n); a pair (height, width) stays as it is."""
     return (size, size) if isinstance(size, int) else tuple(size)
+
+
+def to_plain(value: object) -> object:
+    """Whole numbers of any library (NumPy, a tensor of one) as ints, a list as a tuple; anything else as it is."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(to_plain, value))
+    try:
+        return value if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return value
 
 
 VARIANTS = {

@@ -31,7 +31,7 @@ from .config import POOLS, POSITIONS, ViTConfig
 from .data import ImageSet, Shapes, cifar10, image_folder
 from .model import VisionTransformer
 from .training import Epoch, Recipe, Score, distributed, evaluate, fit, print_progress
-from .training.checkpoints import CHECKPOINT
+from .training.checkpoints import CHECKPOINT, hold
 from .training.distributed import leave_processes, rank_and_world, start_processes
 from .training.evaluating import check_classes
 from .training.optimizer import SCHEDULES
@@ -101,19 +101,20 @@ def run(asked: argparse.Namespace, device: torch.device, command: str) -> None:
     torch.manual_seed(recipe.seed)
     model = VisionTransformer(config).to(device)
     say(f"{images!r}, on {device}, in {out}")
-    positions = PositionSnapshots(model, out / "positions.safetensors", asked.snapshots)
-    if rank_and_world()[0] == 0 and not (out / CHECKPOINT).is_file():
-        positions.start()
-    history = fit(model, images, recipe, validation=validation, folder=out, watch=[print_progress, positions])
-    if validation:
-        say(f"validation: {describe(evaluate(model, validation))}. The test set was not looked at.")
-        return
-    score = evaluate(model, test)
-    about = {"command": command, **provenance(images, recipe, history, score), "hardware": hardware(device)}
-    model.card = replace(model.card, about=about)
-    if rank_and_world()[0] == 0:
-        save_model(model, out / "model.safetensors")
-    say(f"test: {describe(score)}. The model is in {out / 'model.safetensors'}")
+    with hold(out):
+        positions = PositionSnapshots(model, out / "positions.safetensors", asked.snapshots)
+        if rank_and_world()[0] == 0 and not (out / CHECKPOINT).is_file():
+            positions.start()
+        history = fit(model, images, recipe, validation=validation, folder=out, watch=[print_progress, positions])
+        if validation:
+            say(f"validation: {describe(evaluate(model, validation))}. The test set was not looked at.")
+            return
+        score = evaluate(model, test)
+        about = {"command": command, **provenance(images, recipe, history, score), "hardware": hardware(device)}
+        model.card = replace(model.card, about=about)
+        if rank_and_world()[0] == 0:
+            save_model(model, out / "model.safetensors")
+        say(f"test: {describe(score)}. The model is in {out / 'model.safetensors'}")
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -6,6 +6,7 @@ Nothing here is about the Vision Transformer's ideas: read it when an error brin
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 
 
@@ -14,7 +15,7 @@ def check_positive(name: str, value: int) -> None:
         raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
 
 
-def check_size(name: str, value: Size) -> None:
+def check_size(name: str, value: object) -> None:
     sides = value if isinstance(value, (tuple, list)) and len(value) == 2 else (value,)
     if not all(isinstance(side, int) and not isinstance(side, bool) and side > 0 for side in sides):
         raise ValueError(f"{name} must be a positive whole number or a pair (height, width) of them, got {value!r}")
@@ -23,6 +24,11 @@ def check_size(name: str, value: Size) -> None:
 def check_rate(name: str, value: float) -> None:
     if not isinstance(value, (int, float)) or not 0 <= value < 1:
         raise ValueError(f"{name} is a probability in [0, 1), got {value!r}")
+
+
+def check_eps(name: str, value: float) -> None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
+        raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
@@ -58,7 +64,7 @@ def check_stride(stride: int, patch: tuple[int, int]) -> None:
         )
 
 
-def check_feature_map(features: Tensor, image: tuple[int, int], channels: int, stride: int) -> None:
+def check_feature_map(features: object, image: tuple[int, int], channels: int, stride: int) -> None:
     expected = (channels, image[0] // stride, image[1] // stride)
     given = tuple(features.shape[1:]) if hasattr(features, "shape") else f"of type {type(features).__name__}"
     if given != expected:

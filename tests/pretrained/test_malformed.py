@@ -80,6 +80,39 @@ def test_a_block_left_out_in_the_middle_is_missed(tmp_path):
         from_google(save(tmp_path, arrays))
 
 
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ({"Transformer/encoderblock_999999999/x": (2,)}, "not expected: Transformer/encoderblock_999999999/x"),
+        ({"pre_logits/kernel": (0, 10**12)}, "missing: .*pre_logits/bias"),
+        ({"pre_logits/kernel": ()}, "not expected: pre_logits/kernel"),
+        ({"head/kernel": (0, 10**12), "head/bias": (0,)}, "misshapen: head/kernel"),
+    ],
+    ids=["a layer of a high number", "a wide layer", "a layer without a shape", "many classes"],
+)
+def test_sizes_that_cost_nothing_to_write_cost_nothing_to_refuse(names, told, tmp_path):
+    """The model that a few bytes ask for is not built."""
+    arrays = {name: np.zeros(shape, np.float32) for name, shape in names.items()}
+    whole = google_arrays(our_vit()) if "head/kernel" in names else {}
+    with pytest.raises(ValueError, match=rf"(?s)do not fill a VisionTransformer.*{told}"):
+        from_google(save(tmp_path, whole | arrays))
+
+
+def test_a_file_that_unpacks_to_far_more_is_not_unpacked(tmp_path):
+    np.savez_compressed(tmp_path / "ViT.npz", head=np.zeros(10**6))
+    with pytest.raises(
+        ValueError, match=r"ViT\.npz is not a whole .* bytes unpack to 8,000,\d+, and weights hardly get"
+    ):
+        from_google(tmp_path / "ViT.npz")
+
+
+def test_weights_that_are_no_numbers_any_more_are_named(tmp_path):
+    arrays = google_arrays(our_vit())
+    arrays["cls"][..., 3] = np.nan
+    with pytest.raises(ValueError, match="cls holds numbers that are not finite"):
+        from_google(save(tmp_path, arrays))
+
+
 class Attack:
     """Unpickled, it makes a folder."""
 
@@ -108,7 +141,9 @@ def test_objects_in_a_state_dict_are_never_opened(tmp_path):
     assert not (tmp_path / "attacked").exists()
 
 
-@pytest.mark.parametrize("damage", ["cut off", "empty", "a web page", "one array", "no numbers", "a changed byte"])
+@pytest.mark.parametrize(
+    "damage", ["cut off", "empty", "a web page", "one array", "no numbers", "a changed byte", "locked"]
+)
 def test_a_file_that_is_no_npz_says_so(damage, tmp_path):
     path = save(tmp_path, google_arrays(our_vit()))
     whole = path.read_bytes()
@@ -117,6 +152,11 @@ def test_a_file_that_is_no_npz_says_so(damage, tmp_path):
             np.save(file, np.zeros(3))
     elif damage == "no numbers":
         save(tmp_path, google_arrays(our_vit()) | {"head/bias": np.array(["a"] * 7)})
+    elif damage == "locked":  # with a password, says a bit of each entry
+        data = bytearray(whole)
+        for entry in re.finditer(rb"PK\x01\x02", whole):
+            data[entry.start() + 8] |= 1
+        path.write_bytes(data)
     elif damage == "a changed byte":
         with zipfile.ZipFile(path) as file:
             at = file.getinfo("head/kernel.npy").header_offset + 300

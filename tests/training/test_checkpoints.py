@@ -2,12 +2,14 @@
 
 import csv
 import errno
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from vit_tutorial.card import Card
@@ -183,19 +185,123 @@ def fill_the_disk(folder: Path, limit: int) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows knows no limit on the size of a file")
-@pytest.mark.parametrize(("limit", "name"), [(600, CHECKPOINT), (100, METRICS)])
-def test_a_full_disk_leaves_the_checkpoint_before_it(limit, name, uninterrupted, tmp_path):
+def test_a_full_disk_leaves_the_checkpoint_before_it(uninterrupted, tmp_path):
     """A real write that really fails, half way through the file."""
-    process = start(fill_the_disk, tmp_path, limit, output=tmp_path / "output")
+    process = start(fill_the_disk, tmp_path, 600, output=tmp_path / "output")
     process.join(300)
     told = (tmp_path / "output").read_text(encoding="utf-8")
     assert told.startswith(f"{errno.EFBIG} "), told
-    assert str(tmp_path / name) in told, "it says which file"
+    assert str(tmp_path / CHECKPOINT) in told, "it says which file"
     assert (tmp_path / CHECKPOINT).read_bytes() == (tmp_path / "first").read_bytes()
     assert not list(tmp_path.glob("*.part"))
     model = small_vit(**RESTLESS_MODEL)
     fit(model, bright_or_dark(), RECIPE, folder=tmp_path)
     assert not differing(weights_of(model), uninterrupted[0])
+
+
+def without(name: str, tensors: dict) -> dict:
+    return {key: tensor for key, tensor in tensors.items() if not key.endswith(name)}
+
+
+AVERAGE = "optimizer.3.exp_avg"
+FIRST = [1, 0.01, 0.7, 0.1, None, None]  # an epoch
+# What is changed in the tensors and in the facts of a checkpoint that is whole otherwise, and what is said of it.
+FORGED = {
+    "a moment of one number": (lambda t: t | {AVERAGE: torch.zeros(1)}, {}, rf"{AVERAGE} 'torch.float32 \(1,\)' there"),
+    "a moment of doubles": (lambda t: t | {AVERAGE: t[AVERAGE].double()}, {}, rf"{AVERAGE} 'torch.float64 .* there"),
+    "no moments": (lambda t: without("exp_avg", t), {}, r"exp_avg None there, 'torch.float32 .* and \d+ more"),
+    "half of the weights": (lambda t: dict(list(t.items())[::2]), {}, "None there, 'torch.float32"),
+    "one tensor more": (lambda t: t | {"optimizer.99.step": torch.ones(())}, {}, r"optimizer.99.step .* None here"),
+    "a weight that is no number": (lambda t: t | {"model.norm.bias": t["model.norm.bias"] / 0}, {}, "not finite"),
+    "no step taken": (lambda t: {n: x * (not n.endswith(".step")) for n, x in t.items()}, {}, r"of \{0.0\} steps"),
+    "no moments, and nothing said": (lambda t: {n: x for n, x in t.items() if "model" in n}, {"steps": {}}, "steps"),
+    "steps of weights that are not there": (dict, {"steps": {"99": 9}}, "the checkpoint's tensors are not those"),
+    "no epochs": (dict, {"history": []}, r"epochs are \[\], in place of 1 to 3"),
+    "an epoch left out": (dict, {"history": [FIRST, [3, *FIRST[1:]]]}, r"epochs are \[1, 3\]"),
+    "more epochs than there are": (dict, {"history": [[n, *FIRST[1:]] for n in (1, 2, 3, 4)]}, r"3, 4\], in place"),
+    "fewer epochs than steps": (dict, {"history": [FIRST]}, r"of \{9.0\} steps, in place of 1 epochs of 3"),
+    "epochs of words": (dict, {"history": [[1, "a", "b", "c"]]}, "are no numbers"),
+    "epochs that are none": (dict, {"history": 3}, "not iterable"),
+    "no threads": (dict, {"threads": None}, "the checkpoint does not say its threads"),
+    "another kind of run": (dict, {"run": 3}, ""),
+}
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("change", FORGED)
+def test_a_checkpoint_that_is_not_whole_is_refused_before_any_of_it_is_used(change, uninterrupted, tmp_path):
+    """Its digest is right: somebody wrote it so. Fused AdamW would write beyond a moment that is too short."""
+    tensors, about = read(uninterrupted[1] / CHECKPOINT)
+    forge, facts, told = FORGED[change]
+    about = {name: value for name, value in (about | facts).items() if value is not None}
+    path, model = write(tmp_path / CHECKPOINT, forge(tensors), about), small_vit(**RESTLESS_MODEL)
+    before, weights = path.read_bytes(), weights_of(model)
+    with pytest.raises(ValueError, match=rf"(?s){told}.*Delete .*{CHECKPOINT} or move it away to begin anew"):
+        fit(model, bright_or_dark(), RECIPE, folder=tmp_path)
+    assert not differing(weights_of(model), weights)
+    assert model.card is None
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", ["a bit", "the end", "no digest", "a folder", "a link to nothing"])
+def test_a_checkpoint_that_is_not_as_it_was_written_is_refused(damage, uninterrupted, tmp_path):
+    path, whole = tmp_path / CHECKPOINT, bytearray((uninterrupted[1] / CHECKPOINT).read_bytes())
+    if damage == "a folder":
+        path.mkdir()
+    elif damage == "a link to nothing":
+        if not hasattr(os, "fork"):
+            pytest.skip("on Windows a link takes a right that few have")
+        path.symlink_to(tmp_path / "nothing")
+    elif damage == "no digest":
+        tensors, about = read(uninterrupted[1] / CHECKPOINT)
+        save_file(tensors, path, {"about": json.dumps(about)})
+    else:
+        whole[-300:] = bytes([whole[-300] ^ 1]) + whole[-299:] if damage == "a bit" else bytes(300)
+        path.write_bytes(whole)
+    with pytest.raises(ValueError, match=r"Delete .* or move it away to begin anew"):
+        fit(small_vit(**RESTLESS_MODEL), bright_or_dark(), RECIPE, folder=tmp_path)
+
+
+def test_a_weight_that_nothing_depends_on_has_no_moments_and_does_not_stand_in_the_way(tmp_path):
+    def model() -> nn.Module:
+        unused = small_vit()
+        unused.scale = nn.Parameter(torch.ones(3))
+        return unused
+
+    fit(model(), bright_or_dark(), short(epochs=1), folder=tmp_path)
+    assert len(fit(model(), bright_or_dark(), short(epochs=1), folder=tmp_path)) == 1
+
+
+def test_the_table_is_made_again_and_never_ends_a_run(tmp_path):
+    """Something lies where it should be, as when a spreadsheet on Windows has it open."""
+    (tmp_path / METRICS).mkdir()
+    with pytest.warns(UserWarning, match=rf"{METRICS}.*The run goes on"):
+        fit(small_vit(), bright_or_dark(), short(), folder=tmp_path)
+    (tmp_path / METRICS).rmdir()
+    history = fit(small_vit(), bright_or_dark(), short(), folder=tmp_path)
+    assert [row["number"] for row in table(tmp_path)] == ["1", "2", "3"]
+    assert len(history) == 3
+
+
+@pytest.mark.parametrize("where", ["a file", "a folder that nobody may write to"])
+def test_a_folder_that_cannot_be_written_is_told_before_the_first_step(where, tmp_path):
+    folder, model = tmp_path / "run", small_vit()
+    if where == "a file":
+        folder.write_text("mine", encoding="utf-8")
+    elif not hasattr(os, "geteuid") or os.geteuid() == 0:
+        pytest.skip("this user may write everywhere")
+    else:
+        folder.mkdir(mode=0o500)
+    model.head.register_forward_hook(lambda *_: pytest.fail("a step was made"))
+    with pytest.raises(OSError, match="run"):
+        fit(model, bright_or_dark(), short(), folder=folder)
+
+
+def test_what_a_killed_run_left_unfinished_goes_and_nothing_else(tmp_path):
+    (tmp_path / f"{CHECKPOINT}.{'0123456789abcdef' * 2}.part").write_bytes(b"half")
+    (tmp_path / "thesis.pdf.part").write_bytes(b"of a browser")
+    fit(small_vit(), bright_or_dark(), short(epochs=1), folder=tmp_path)
+    assert [path.name for path in tmp_path.glob("*.part")] == ["thesis.pdf.part"]
 
 
 def test_another_number_of_processes_raises_an_alarm(uninterrupted, tmp_path):

@@ -64,7 +64,7 @@ def test_help_without_a_warning():
 def test_what_a_run_leaves_behind(uninterrupted):
     out = uninterrupted
     files = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
-    assert files == {"checkpoint.safetensors", "metrics.csv", TRAINED, "positions.safetensors"}
+    assert files - {".lock"} == {"checkpoint.safetensors", "metrics.csv", TRAINED, "positions.safetensors"}
     model = load_model(out / TRAINED)
     about = model.card.about
     assert about["command"].startswith(f"python -m vit_tutorial.train {SMALL}")
@@ -159,15 +159,54 @@ def die_at(operation: int, arguments: list[str]) -> int:
 @killable
 def test_killed_at_the_worst_moments_until_it_ends(uninterrupted, tmp_path):
     """Between a file's last byte and its name, for one file after the other."""
-    # An epoch takes six steps: two each for the positions, the table, the checkpoint. As long as there is no
-    # checkpoint, two at the start for the untrained positions; at the end two for the model.
-    for operation in (4, 6, 7, 10, 6, 8, 8, 99):
+    # An epoch takes six steps: two each for the positions, the checkpoint, the table. As long as there is no
+    # checkpoint, two at the start for the untrained positions, and later for a table that is behind the checkpoint;
+    # at the end two for the model.
+    for operation in (4, 6, 7, 2, 6, 6, 7, 4, 99):
         arguments = [*COMMAND, "--out", str(tmp_path / "run"), "--epochs", "3"]
         process = start(die_at, operation, arguments, output=tmp_path / "txt")
         process.join(300)
         expected = 0 if operation == 99 else -signal.SIGKILL
         assert process.exitcode == expected, (tmp_path / "txt").read_text(encoding="utf-8")
     assert_same_run(tmp_path / "run", uninterrupted)
+
+
+def wait_in_step(number: int, sign: Path, arguments: list[str]) -> int:
+    """The command; in its so-manieth training step it says that it waits, and waits until the sign is taken away."""
+    step, count = torch.optim.AdamW.step, []
+
+    def waiting(*arguments, **options):
+        count.append(number)
+        if len(count) == number:
+            sign.touch()
+            while sign.exists():
+                time.sleep(0.02)
+        return step(*arguments, **options)
+
+    torch.optim.AdamW.step = waiting
+    return train.main(arguments)
+
+
+@killable
+def test_one_process_at_a_time_trains_in_a_folder(uninterrupted, tmp_path):
+    """Another seed, the same command, the same folder in a notebook: refused at once, and the run does not notice."""
+    out, sign = tmp_path / "run", tmp_path / "waiting"
+    arguments = [*COMMAND, "--out", str(out), "--epochs", "3"]
+    process = start(wait_in_step, 6, sign, arguments, output=tmp_path / "first")
+    while process.is_alive() and not sign.exists():
+        time.sleep(0.02)
+    try:
+        for options in ((), ("--seed", "1")):
+            status, told = run(out, "--epochs", "3", *options)
+            assert status not in (0, None)
+            assert f"another process is training in {out}: wait for it, or choose another folder" in told
+        with pytest.raises(ValueError, match="another process is training in"):
+            fit(small_vit(), bright_or_dark(), short(), folder=out)
+    finally:
+        sign.unlink(missing_ok=True)
+    process.join(300)
+    assert process.exitcode == 0, (tmp_path / "first").read_text(encoding="utf-8")
+    assert_same_run(out, uninterrupted)
 
 
 @killable

@@ -64,7 +64,7 @@ def test_only_the_first_process_writes_and_prints(together):
     _, (first, second), printed = together
     assert second["written"] == []
     positions = "positions.safetensors"  # before and after the one epoch
-    files = [positions, positions, "metrics.csv", "checkpoint.safetensors", "model.safetensors"]
+    files = [positions, positions, "checkpoint.safetensors", "metrics.csv", "model.safetensors"]
     assert first["written"] == files
     assert printed.count("test: ") == printed.count("epoch 1/1") == 1
 

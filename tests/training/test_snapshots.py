@@ -35,3 +35,15 @@ def test_closer_together_at_the_start_and_the_last_epoch_among_them(epochs, coun
 def test_a_lost_file_is_begun_again(tmp_path):
     PositionSnapshots(small_vit(), tmp_path / "positions.safetensors")(report(2, 3, finished=True))
     assert list(read(tmp_path / "positions.safetensors")[0]) == ["2"]
+
+
+@pytest.mark.parametrize("obstacle", ["no whole file", "a folder"])
+def test_a_file_in_the_way_costs_a_warning_and_no_epoch(obstacle, tmp_path):
+    path = tmp_path / "positions.safetensors"
+    path.write_bytes(b"once upon a time") if obstacle == "no whole file" else path.mkdir()
+    snapshots = PositionSnapshots(small_vit(), path)
+    with pytest.warns(UserWarning, match=r"positions\.safetensors"):
+        snapshots(report(2, 3, finished=True))
+    if obstacle == "no whole file":
+        snapshots(report(3, 3, finished=True))
+        assert sorted(read(path)[0]) == ["2", "3"]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import os
 import pickle
 from pathlib import Path
 
@@ -96,13 +97,71 @@ def test_files_of_other_kinds_are_refused(tmp_path):
         load_model(tmp_path)
 
 
-@pytest.mark.parametrize("change", [{"colour": "red"}, {"position": "absolute"}, {"depth": 3}], ids=str)
-def test_a_model_that_this_version_cannot_build_is_refused(change, tmp_path):
-    model = randomised()
-    about = {"config": {**dataclasses.asdict(model.config), **change}, "card": None}
-    path = write(tmp_path / "model.safetensors", model.state_dict(), about)
-    with pytest.raises(ValueError, match=r"model.safetensors holds no VisionTransformer that this version can build"):
+def forged(path: Path, config: object = None, card: object = None, weights: dict | None = None, **options) -> Path:
+    """A model's file with some of its facts, or some of its weights, replaced."""
+    model = randomised(**options)
+    replaced = {**dataclasses.asdict(model.config), **config} if isinstance(config, dict) else config
+    card = {**CARD.to_dict(), **card} if isinstance(card, dict) else card
+    return write(
+        path / "model.safetensors", {**model.state_dict(), **(weights or {})}, {"config": replaced, "card": card}
+    )
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("replaced", "told"),
+    [
+        ({"config": {"colour": "red"}}, "colour"),
+        ({"config": {"position": "absolute"}}, "unknown position 'absolute'"),
+        ({"config": {"depth": 3}}, "the configuration says 3 encoder layers, the weights are those of 2"),
+        ({"config": {"depth": 10**8}}, "the configuration says 100000000 encoder layers"),
+        ({"config": {"mlp_dim": 10**12}}, r"size mismatch for encoder.0.mlp.expand.weight"),
+        ({"config": {"image_size": 10**6}, "position": "none"}, "62,500,000,001 tokens are more than fit"),
+        ({"config": []}, "no attribute 'items'"),
+        ({"config": {}, "card": 3}, "no attribute 'items'"),
+        ({"config": {}, "card": {"colour": "red"}}, "colour"),
+        ({"config": {}, "card": {"classes": ["cat"]}}, "1 class names and a mean of 3 channels, the model 2 logits"),
+        ({"config": {}, "card": {"classes": ["cat", 3]}}, "classes are names"),
+        ({"config": {}, "card": {"mean": [0.5], "std": [0.5]}}, "a mean of 1 channels, the model 2 logits and 3"),
+        ({"config": {}, "card": {"mean": [0.1, 0.2, float("nan")]}}, "finite number for each channel.*nan"),
+        ({"config": {}, "card": {"std": [0.1, -0.2, 0.3]}}, "no std below 0"),
+        ({"config": {}, "card": {"about": 3}}, "is a dict, got 3"),
+        ({"config": {}, "weights": {"norm.bias": torch.full((8,), float("nan"))}}, "norm.bias holds .* not finite"),
+    ],
+    ids=lambda case: str(case)[:60],
+)
+def test_a_model_that_this_version_cannot_build_is_refused(replaced, told, tmp_path):
+    """At once, and without the memory that forged sizes would take."""
+    path = forged(tmp_path, **replaced)
+    with pytest.raises(
+        ValueError, match=rf"(?s)model.safetensors holds no VisionTransformer that this version can build: .*{told}"
+    ):
         load_model(path)
+
+
+def test_facts_that_are_no_dictionary_are_refused(tmp_path):
+    save_file({"weight": torch.ones(2)}, tmp_path / "model.safetensors", {"about": "3"})
+    with pytest.raises(ValueError, match=r"model.safetensors is not a whole safetensors file: its facts are 3"):
+        load_model(tmp_path / "model.safetensors")
+
+
+def test_a_card_of_another_model_is_not_saved(tmp_path):
+    model = randomised(num_classes=3)
+    model.card = CARD
+    with pytest.raises(ValueError, match="2 class names and a mean of 3 channels, the model 3 logits"):
+        save_model(model, tmp_path / "model.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("where", ["the first number", "the last number", "a fact"])
+def test_a_bit_that_turned_over_is_noticed(where, tmp_path):
+    path = write(tmp_path / "a.safetensors", {"a": torch.ones(3), "b": torch.zeros(())}, {"classes": ["cat", "dog"]})
+    whole = bytearray(path.read_bytes())
+    start = 8 + int.from_bytes(whole[:8], "little")
+    whole[{"the first number": start, "the last number": -1, "a fact": whole.index(b"dog")}[where]] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(ValueError, match=r"a.safetensors is not a whole safetensors file: its digest is that of other"):
+        read(path)
 
 
 class Trap:
@@ -136,3 +195,22 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     tensors, about = read(path)
     assert (tensors["weight"].tolist(), about) == ([1, 1], {"number": 1})
     assert [file.name for file in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_writers_at_the_same_time_do_not_meet(tmp_path, monkeypatch):
+    """While one file waits for its name, another is written to the same place; a link that lies there is left alone."""
+    path, replace, written = tmp_path / "model.safetensors", os.replace, []
+
+    def write_another_first(part, target):
+        if not written:
+            written.append(part)
+            write(path, {"weight": torch.zeros(2)}, {})
+        replace(part, target)
+
+    (tmp_path / "mine").write_text("mine", encoding="utf-8")
+    if hasattr(os, "fork"):  # on Windows a link takes a right that few have
+        (tmp_path / "model.safetensors.part").symlink_to(tmp_path / "mine")
+    monkeypatch.setattr("os.replace", write_another_first)
+    write(path, {"weight": torch.ones(2)}, {})
+    assert read(path)[0]["weight"].tolist() == [1, 1]
+    assert (tmp_path / "mine").read_text(encoding="utf-8") == "mine"

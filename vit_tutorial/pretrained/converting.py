@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ..config import ViTConfig, to_pair
 from ..model import VisionTransformer
 from ..modes import eval_mode
+from ..weights import check_numbers
 from .naming import as_ours, as_theirs
 from .refusing import refuse_parts
 
@@ -41,19 +42,25 @@ def read_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConfig) -> VisionTransformer:
-    """A model of that configuration, with copies of the tensors, in their dtype and on their device; ready to predict.
+    """Build a model with copies of the tensors, in their dtype and on their device; ready to predict.
 
-    Raises ValueError that lists every tensor that is missing, not expected or misshapen.
+    Raises ValueError that lists every tensor that is missing, not expected or misshapen, or names one with numbers
+    that are not finite.
     """
-    model = VisionTransformer(config)
-    ours = {name: tensor.to("meta") for name, tensor in model.state_dict().items()}
-    check_tensors(tensors, as_theirs(ours, library, config.num_heads), library)
+    check_tensors(tensors, expect(config, library), library)
     dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors.values()))
     if not dtype.is_floating_point:
         raise ValueError(f"weights are floating-point numbers, these are {dtype}")
-    model.to(next(iter(tensors.values())).device, dtype)
-    model.load_state_dict(as_ours(tensors, library, ours, config.num_heads))
+    check_numbers(tensors)
+    model = VisionTransformer(config).to(next(iter(tensors.values())).device, dtype)
+    model.load_state_dict(as_ours(tensors, library, model.state_dict(), config.num_heads))
     return model.eval()
+
+
+def expect(config: ViTConfig, library: str) -> dict[str, Tensor]:
+    """Return the tensors, under the library's names, that would fill a model. They are on "meta" and take no memory."""
+    with torch.device("meta"):
+        return as_theirs(VisionTransformer(config).state_dict(), library, config.num_heads)
 
 
 def check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], library: str) -> None:

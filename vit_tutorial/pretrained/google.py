@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 import re
+import zipfile
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..config import Size, ViTConfig
+from ..config import ViTConfig
 from ..model import VisionTransformer
 from .cards import WHOLE_PHOTO, write_card
-from .converting import check_tensors, convert_tensors
-from .naming import as_theirs
+from .converting import check_tensors, convert_tensors, expect
 from .refusing import refuse, refuse_names
 
 HALF = (0.5, 0.5, 0.5)  # pixels from -1 to 1
+MOST_UNPACKED = 10  # times the size of the file
 
 # The tensors that tell the sizes, and what their axes are.
 QUERY = "Transformer/encoderblock_0/MultiHeadDotProductAttention_1/query/kernel"
@@ -46,30 +46,33 @@ def from_google(npz_path: str | Path) -> VisionTransformer:
 
 
 def read_npz(path: Path) -> dict[str, Tensor]:
-    """All arrays of a file, as tensors. Nothing in it is executed."""
+    """Read all arrays of a file, as tensors. Nothing in it is executed, and nothing read that unpacks to far more."""
     if not path.is_file():
         raise FileNotFoundError(f"no file {str(path)!r} (relative paths start at {Path.cwd()})")
     try:
+        with zipfile.ZipFile(path) as file:
+            unpacked, packed = sum(member.file_size for member in file.infolist()), path.stat().st_size
+        if unpacked > MOST_UNPACKED * packed:
+            raise ValueError(f"its {packed:,} bytes unpack to {unpacked:,}, and weights hardly get smaller")
         with np.load(path, allow_pickle=False) as file:
             return {name: torch.from_numpy(file[name]) for name in file.files}
-    except (ValueError, TypeError, EOFError, OSError, AttributeError, BadZipFile) as error:
+    except Exception as error:  # zip and NumPy have many classes for what a damaged file can be
         raise ValueError(f"{path} is not a whole .npz file of numbers: {error}") from None
 
 
 def read_config(tensors: dict[str, Tensor]) -> ViTConfig:
     """What the shapes say."""
     layers = {int(number) for name in tensors for number in re.findall(r"encoderblock_(\d+)/", name)}
-    representation = tensors.get("pre_logits/kernel")
+    representation = tensors.get("pre_logits/kernel", torch.empty(()))
     facts = {
-        "depth": max(layers, default=0) + 1,
-        "representation_size": None if representation is None else representation.shape[-1],
+        "depth": min(max(layers, default=0) + 1, len(tensors)),  # a layer has tensors, whatever number it is given
+        "representation_size": representation.shape[-1] if representation.ndim else None,
     }
     try:
         return read_sizes(tensors, facts)
     except (KeyError, ValueError):
         # The sizes are unknown. The names are known all the same, and so is what is missing, or too much.
-        smallest = ViTConfig(1, 1, 1, 1, embed_dim=1, num_heads=1, mlp_dim=1, **facts)
-        expected = as_theirs(VisionTransformer(smallest).state_dict(), "google", num_heads=1)
+        expected = expect(ViTConfig(1, 1, 1, 1, embed_dim=1, num_heads=1, mlp_dim=1, **facts), "google")
         check_tensors({name: expected.get(name, tensor) for name, tensor in tensors.items()}, expected, "google")
         raise
 
@@ -79,10 +82,9 @@ def read_sizes(tensors: dict[str, Tensor], facts: dict) -> ViTConfig:
         if tensors[name].ndim != len(axes.split()):
             raise ValueError(f"{name} has the shape {tuple(tensors[name].shape)} in place of ({axes})")
     height, width, channels, dim = tensors["embedding/kernel"].shape
-    patch = height if height == width else (height, width)
     return ViTConfig(
         image_size=square(tensors[POSITION].shape[1] - 1, height, width),
-        patch_size=patch,
+        patch_size=(height, width),
         in_channels=channels,
         num_classes=tensors["head/kernel"].shape[1],
         embed_dim=dim,
@@ -92,9 +94,9 @@ def read_sizes(tensors: dict[str, Tensor], facts: dict) -> ViTConfig:
     )
 
 
-def square(patches: int, height: int, width: int) -> Size:
+def square(patches: int, height: int, width: int) -> tuple[int, int]:
     """The image that has so many patches, as many down as across."""
     side = math.isqrt(patches)
     if side**2 != patches or not side:
         refuse(f"{patches} positions beside the class token's, which are no square of patches", POSITION)
-    return side * height if height == width else (side * height, side * width)
+    return side * height, side * width

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PIL import Image
 from torch import nn
 
-from ..config import Size, ViTConfig, to_pair
+from ..config import ViTConfig
 from ..model import VisionTransformer
 from .cards import write_card
 from .converting import convert_model
@@ -53,8 +53,8 @@ def preprocessing(processor: object) -> dict:
 def read_config(model: nn.Module) -> ViTConfig:
     config = model.config
     return ViTConfig(
-        image_size=to_size(config.image_size),
-        patch_size=to_size(config.patch_size),
+        image_size=config.image_size,
+        patch_size=config.patch_size,
         in_channels=config.num_channels,
         num_classes=count_classes(model.classifier),
         embed_dim=config.hidden_size,
@@ -63,8 +63,3 @@ def read_config(model: nn.Module) -> ViTConfig:
         mlp_dim=config.intermediate_size,
         norm_eps=norm_eps(model),
     )
-
-
-def to_size(size: int | list[int] | tuple[int, ...]) -> Size:
-    height, width = to_pair(size)
-    return height if height == width else (height, width)

@@ -14,7 +14,7 @@ from ..card import Card
 from ..data import ImageSet
 from .alarms import check_finite, check_width
 from .batches import batches, make_mix, make_randaugment
-from .checkpoints import resume, save_checkpoint
+from .checkpoints import hold, resume, save_checkpoint
 from .distributed import distribute, rank_and_world
 from .evaluating import evaluate
 from .optimizer import SCHEDULES, parameter_groups
@@ -40,13 +40,13 @@ def fit(
 
     With a `folder` the run leaves `checkpoint.safetensors` and `metrics.csv` there after each epoch, and goes
     on from them if it was interrupted. Its weights at the end are then those of a run without interruption,
-    bit by bit on a CPU with as many threads.
+    bit by bit on a CPU with as many threads. One process at a time can train in a folder.
 
     Warns (`TrainingAlarm`) of a first loss far from ln K, and after warm-up of a loss still there or of one
     answer to everything. Raises FloatingPointError if the loss or a weight is not finite, ValueError if the folder
-    belongs to another recipe, model or images.
+    belongs to another recipe, model or images, or another process is training in it, OSError if it cannot be written.
     """
-    with only_trained(model, recipe.trained), own_random_numbers(model):
+    with hold(folder), only_trained(model, recipe.trained), own_random_numbers(model):
         groups = parameter_groups(model, recipe.weight_decay, recipe.layer_decay)
         optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
         history = resume(folder, model, optimizer, recipe, images) if folder else []

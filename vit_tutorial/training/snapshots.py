@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 from ..model import VisionTransformer
@@ -19,12 +20,22 @@ class PositionSnapshots:
         self.model, self.path, self.count = model, Path(path), count
 
     def start(self) -> None:
-        """The untrained model, in place of what an earlier run left there."""
+        """Write the untrained model's positions, in place of what an earlier run left there."""
         write(self.path, {"0": self.model.embeddings.position()}, {})
 
     def __call__(self, progress: Progress) -> None:
+        """Add the positions after an epoch that is among the moments. A file in the way costs a warning, not a run."""
         last = max(self.count - 2, 1)
         moments = {round(progress.epochs ** (1 - i / last)) for i in range(self.count - 1)}
         if progress.finished and progress.epoch in moments:
-            kept = read(self.path)[0] if self.path.is_file() else {}
-            write(self.path, {**kept, str(progress.epoch): self.model.embeddings.position()}, {})
+            try:
+                kept = read(self.path)[0] if self.path.is_file() else {}
+            except ValueError as error:
+                warnings.warn(
+                    f"{error}. The positions of earlier epochs are lost; those to come are kept.", stacklevel=2
+                )
+                kept = {}
+            try:
+                write(self.path, {**kept, str(progress.epoch): self.model.embeddings.position()}, {})
+            except OSError as error:
+                warnings.warn(f"{error}. The positions of epoch {progress.epoch} are not kept.", stacklevel=2)

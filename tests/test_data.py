@@ -89,10 +89,19 @@ def test_half_transparent_lets_half_of_the_white_through(tmp_path):
     assert load_photo(path, size=8)[:, 4, 4].tolist() == pytest.approx([1, 0.8, 0.8])
 
 
-@pytest.mark.filterwarnings("ignore:Corrupt EXIF")
-@pytest.mark.parametrize("notes", [b"Exif\0\0II*\0\x08\0\0\0\xff\xff", b"Exif\0\0MM\0*", b"Exif\0\0nothing"])
-def test_broken_notes_do_not_stop_a_good_picture(notes, tmp_path):
-    path = save(tmp_path / "photo.jpg", Image.new("RGB", (16, 16), (255, 0, 0)), exif=notes)
+BROKEN_NOTES = {
+    "no notes at all": ("png", b"Exif\0\0nothing here"),
+    "a text where a number belongs": (
+        "jpg",
+        b"Exif\0\0MM\0*\0\0\0\x08\0\2\1\1\0\2\0\0\0\4abc\0\1\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_NOTES)
+def test_broken_notes_do_not_stop_a_good_picture(case, tmp_path):
+    ending, notes = BROKEN_NOTES[case]
+    path = save(tmp_path / f"photo.{ending}", Image.new("RGB", (16, 16), (255, 0, 0)), exif=notes)
     assert load_photo(path, size=8)[0].min() > 0.95
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor
 from torchvision.transforms.functional import InterpolationMode, center_crop, pil_to_tensor, resize, to_pil_image
 
@@ -18,6 +18,8 @@ from ..modes import eval_mode
 from ..validation import check_positive
 from .cards import PREPROCESSING
 
+TOLERANCE = 1e-3  # of a pixel in [0, 1]: what rounding may add
+
 
 class Prediction(NamedTuple):
     """A class and how probable the model finds it, from 0 to 1."""
@@ -27,25 +29,54 @@ class Prediction(NamedTuple):
 
 
 @torch.no_grad()
-def predict(model: VisionTransformer, photo: str | Path | Float[Tensor, "3 H W"], top: int = 5) -> list[Prediction]:
+def predict(
+    model: VisionTransformer, photo: str | Path | Float[Tensor, "3 H W"] | UInt8[Tensor, "3 H W"], top: int = 5
+) -> list[Prediction]:
     """The `top` most probable classes of a photo, the most probable first.
 
     A photo is a name or a path for `load_photo`, fitted to the model's size in the way that its card asks for; or a
-    tensor of floats in [0, 1] that has that size. Raises ValueError for a model without a card, since nobody knows
-    then what its numbers mean.
+    tensor of floats in [0, 1], or of bytes, that has that size. Raises ValueError for another tensor, for a model
+    without a card, since nobody knows then what its numbers mean, and for one whose answer is not finite.
     """
     check_positive("top", top)
-    if model.card is None:
+    if getattr(model, "card", None) is None:
         raise ValueError(
             "this model has no card: it does not know the names of its classes, nor how its pixels were scaled"
         )
     image = photo if isinstance(photo, Tensor) else fit_photo(photo, model)
+    check_photo(image, len(model.card.mean))
     weight = next(model.parameters())
     pixels = model.card.normalise(image[None].to(weight.device)).to(weight.dtype)
     with eval_mode(model):
-        probabilities = model(pixels)[0].softmax(dim=0)
+        logits = model(pixels)[0]
+    check_logits(logits, len(model.card.classes))
+    probabilities = logits.softmax(dim=0)
     values, classes = probabilities.topk(min(top, len(probabilities)))
     return [Prediction(model.card.classes[i], p) for p, i in zip(values.tolist(), classes.tolist(), strict=True)]
+
+
+def check_photo(image: Tensor, channels: int) -> None:
+    """Raises ValueError unless these are pixels as `load_photo` gives them. The size, the model checks."""
+    if image.ndim != 3 or len(image) != channels or 0 in image.shape:
+        raise ValueError(f"a photo for this model has shape ({channels}, H, W), got {tuple(image.shape)}")
+    if image.dtype == torch.uint8:
+        return
+    if not image.is_floating_point():
+        raise ValueError(f"a photo must hold floats, got {image.dtype}: for values from 0 to 255, photo.float() / 255")
+    low, high = image.min().item(), image.max().item()
+    if not -TOLERANCE <= low <= high <= 1 + TOLERANCE:  # nan, too
+        raise ValueError(
+            f"a photo holds floats from 0 to 1, got {low:.4g} to {high:.4g}: for values from 0 to 255, photo / 255"
+        )
+
+
+def check_logits(logits: Float[Tensor, " K"], num_classes: int) -> None:
+    if len(logits) != num_classes:
+        raise ValueError(f"the model gives {len(logits)} logits, but its card names {num_classes} classes")
+    if not logits.isfinite().all():
+        raise ValueError(
+            f"{(~logits.isfinite()).sum()} of the model's {len(logits)} logits are not finite: look at its weights"
+        )
 
 
 def fit_photo(photo: str | Path, model: VisionTransformer) -> Float[Tensor, "3 H W"]:

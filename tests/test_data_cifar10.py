@@ -8,8 +8,8 @@ import hashlib
 import io
 import pickle
 import socket
-import tarfile
 import sys
+import tarfile
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

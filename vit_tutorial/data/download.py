@@ -114,7 +114,7 @@ def copy(source: Source, file: BinaryIO) -> None:
 
 
 def receive(url: str, received: Queue, over: Event) -> None:
-    """Put the announced length (or None) into the queue, then the content in pieces, an empty one last; or the error."""
+    """Put into the queue: the announced length or None, then pieces, an empty one last; or the error."""
     try:
         with urlopen(Request(url, headers={"User-Agent": "vit-tutorial"}), timeout=PATIENCE) as answer:
             received.put(answer.length)

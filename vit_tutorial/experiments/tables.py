@@ -17,6 +17,7 @@ import csv
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from ..train import print_on_any_terminal
 from ..training import Score, print_progress
 from ..training.progress import Watch
 from ..validation import check_choice
@@ -51,6 +52,7 @@ def read_lines(path: Path) -> list[dict[str, str]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    print_on_any_terminal()
     parser = argparse.ArgumentParser(
         prog="python -m vit_tutorial.experiments",
         description=__doc__,

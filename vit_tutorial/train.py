@@ -31,6 +31,7 @@ import torch
 
 from .config import POOLS, POSITIONS, ViTConfig
 from .data import ImageSet, Shapes, cifar10, image_folder
+from .data.images import memory
 from .data.places import as_path
 from .model import VisionTransformer
 from .training import Epoch, Recipe, Score, distributed, evaluate, fit, print_progress
@@ -114,6 +115,7 @@ def run(asked: argparse.Namespace, device: torch.device, command: str) -> None:
     out = as_path("--out", f"runs/{asked.dataset}" if asked.out is None else asked.out)
     recipe = choose_recipe(preset.recipe, chosen(asked, RECIPE_OPTIONS))
     config = replace(preset.config, **chosen(asked, MODEL_OPTIONS))  # a mistake is told before images are read
+    check_model_size(config)
     images, test = load_images(asked, preset.config.image_size)
     check_classes(images.classes, test.classes)
     config = replace(config, num_classes=len(images.classes))
@@ -211,6 +213,17 @@ def choose_recipe(preset: Recipe, given: dict) -> Recipe:
     """The preset with what somebody asked for. Its warm-up takes at most half of a run that is made shorter."""
     warmup = min(preset.warmup_epochs, given.get("epochs", preset.epochs) / 2)
     return replace(preset, **{"warmup_epochs": warmup, **given})
+
+
+def check_model_size(config: ViTConfig) -> None:
+    """Raises ValueError for weights, gradients and two moments that do not fit into memory, before they are built."""
+    D = config.embed_dim
+    parameters = config.depth * (4 * D * D + 2 * D * config.mlp_dim) + D * config.patch_dim
+    if 16 * parameters > memory():
+        raise ValueError(
+            f"a model of {parameters:,} parameters takes {16 * parameters / 1e9:,.0f} GB to train, and this machine "
+            f"has {memory() / 1e9:,.0f} GB of memory"
+        )
 
 
 def load_images(asked: argparse.Namespace, image_size: int) -> tuple[ImageSet, ImageSet]:

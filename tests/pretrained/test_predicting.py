@@ -94,3 +94,21 @@ def test_an_answer_that_is_not_finite_is_no_answer(model):
     torch.nn.init.constant_(model.head.bias, torch.nan)
     with pytest.raises(ValueError, match="4 of the model's 4 logits are not finite"):
         predict(model, torch.rand(3, 16, 24))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"resize": 10, "crop": 0, "interpolation": "bilinear"},
+        {"resize": "big", "interpolation": "bilinear"},
+        {"resize": 10**9, "interpolation": "bilinear"},
+        {"resize": "both sides", "interpolation": "magic"},
+    ],
+    ids=str,
+)
+def test_a_preprocessing_that_cannot_be_done(asked, model):
+    model = VisionTransformer(replace(model.config, image_size=16))
+    model.card = Card(CLASSES, (0.5,) * 3, (0.5,) * 3, {"preprocessing": asked})
+    with pytest.raises(ValueError, match="preprocessing that cannot be done"):
+        predict(model, "grace_hopper")

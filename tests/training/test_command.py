@@ -266,6 +266,7 @@ MISTAKES = {
     "--scenes 20 --validate 20": ["1 to 19", "20"],
     "--scenes 20 --validate 0": ["1 to 19", "0"],
     "--scenes 2000000000000": ["GB", "memory"],
+    "--depth 100000000": ["parameters", "GB of memory"],
     "--device gpu": ["--device", "'gpu'", "cpu"],
     "--device cuda:99": ["--device", "'cuda:99'", "cpu"],
     "--dataset folder": ["--dataset folder needs --data"],

@@ -105,7 +105,7 @@ def copy(source: Source, file: BinaryIO) -> None:
                 print(f"\r{source.url}: {done // MEGABYTE}{total} MB", end="", file=sys.stderr, flush=True)
         print(file=sys.stderr)
     except OSError as error:
-        raise OSError(f"{source.url}: {str(error)[:200]}") from None
+        raise OSError(f"{source.url}: {' '.join(str(error).split())[:200]}") from None
     finally:
         over.set()
         with suppress(Empty):  # the thread may be waiting for room

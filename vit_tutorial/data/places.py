@@ -16,6 +16,8 @@ def first_place() -> Path | None:
 
 def as_path(name: str, value: str | os.PathLike) -> Path:
     """Turn a reader's path into a `Path`, "~" included. Raises ValueError for what is no path, an empty one too."""
-    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
-        raise ValueError(f"{name} must be a path, got {value!r}")
+    if not isinstance(value, (str, os.PathLike)):
+        raise ValueError(f"{name} must be a path, got {type(value).__name__}")
+    if not os.fspath(value):
+        raise ValueError(f"{name} must be a path, got ''")
     return Path(os.path.expanduser(value))  # Path.expanduser would raise for a user who is not there

@@ -12,10 +12,10 @@ from torchvision.transforms.functional import InterpolationMode, center_crop, pi
 
 from ..config import to_pair
 from ..data import load_photo
-from ..data.photo import find_photo, read_picture
+from ..data.photo import check_area, find_photo, read_picture
 from ..model import VisionTransformer
 from ..modes import eval_mode
-from ..validation import check_positive
+from ..validation import check_positive, check_size
 from .cards import PREPROCESSING
 
 TOLERANCE = 1e-3  # of a pixel in [0, 1]: what rounding may add
@@ -57,6 +57,8 @@ def predict(
 
 def check_photo(image: Tensor, channels: int) -> None:
     """Raises ValueError unless these are pixels as `load_photo` gives them. The size, the model checks."""
+    if image.layout != torch.strided or image.is_meta:
+        raise ValueError(f"a photo is a dense tensor with values, got {image.layout} on {image.device}")
     if image.ndim != 3 or len(image) != channels or 0 in image.shape:
         raise ValueError(f"a photo for this model has shape ({channels}, H, W), got {tuple(image.shape)}")
     if image.dtype == torch.uint8:
@@ -86,11 +88,16 @@ def fit_photo(photo: str | Path, model: VisionTransformer) -> Float[Tensor, "3 H
     """
     height, width = to_pair(model.config.image_size)
     asked = model.card.about.get(PREPROCESSING)
-    if asked is None or (height != width and asked["resize"] != "both sides"):
+    if asked is None or (height != width and asked.get("resize") != "both sides"):
         return load_photo(photo, model.config.image_size)
-    both = asked["resize"] == "both sides"
-    before, after = asked.get("to", 1) if both else asked["resize"], asked.get("crop", 1)
-    size = [side * before // after for side in ((height, width) if both else (height,))]
+    try:
+        both, way = asked["resize"] == "both sides", InterpolationMode(asked["interpolation"])
+        before, after = asked.get("to", 1) if both else asked["resize"], asked.get("crop", 1)
+        size = tuple(side * before // after for side in ((height, width) if both else (height, height)))
+        check_size("size", size)
+        check_area(*size)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        raise ValueError(f"the model's card asks for a preprocessing that cannot be done: {asked}") from None
     picture = to_pil_image(read_picture(find_photo(photo), None))
-    picture = resize(picture, size, InterpolationMode(asked["interpolation"]))
+    picture = resize(picture, size if both else size[:1], way)
     return pil_to_tensor(center_crop(picture, [height, width])).float() / 255

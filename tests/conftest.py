@@ -1,11 +1,24 @@
-"""Every shape in the package's signatures is checked while the tests run."""
+"""Every shape in the package's signatures is checked while the tests run, with one thread for each worker."""
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: pytest-xdist starts a worker for each core
 
 import jaxtyping
 import pytest
 import torch
 from jaxtyping import install_import_hook
 
-install_import_hook("vit_tutorial", "beartype.beartype")
+# All of the package but the checks, which call a reader's code thousands of times and hold few shapes of their own.
+PACKAGE = Path(__file__).resolve().parent.parent / "vit_tutorial"
+ROOMS = sorted({path.stem for path in PACKAGE.iterdir()} - {"__init__", "__pycache__", "checks"})
+install_import_hook([f"vit_tutorial.{room}" for room in ROOMS], "beartype.beartype")
+
+
+def pytest_xdist_auto_num_workers(config):
+    """Run tests that are named one by one in this process; None leaves the number to pytest-xdist."""
+    return 0 if any("::" in argument for argument in config.args) else None
 
 
 @pytest.fixture(autouse=True)

@@ -49,6 +49,12 @@ def test_variants_have_the_sizes_of_table_1(name, depth, embed_dim, mlp_dim, num
     assert config.patch_size == int(name.partition("/")[2])
 
 
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variant_has_heads_of_its_published_width(name):
+    """64 numbers each, and 80 in the huge model: a parameter count does not show how many heads share D."""
+    assert VARIANTS[name].head_dim == (80 if name == "H/14" else 64)
+
+
 def test_named_replaces_fields():
     config = ViTConfig.named("Ti/16", image_size=(64, 96), num_classes=10)
     assert (config.image_size, config.num_classes, config.embed_dim) == ((64, 96), 10, 192)

@@ -42,6 +42,18 @@ def test_equation_1_term_by_term():
         torch.testing.assert_close(tokens[image, 1:], embeddings.patches(images)[image] + positions[1:])
 
 
+def test_weights_start_at_the_sizes_of_the_published_code():
+    """Positions at 0.02, the patch projection at 1/√(inputs of a patch), both seen on thousands of numbers."""
+    learned = Embeddings(small_config(image_size=(60, 100), embed_dim=120))
+    factorized = Embeddings(small_config(image_size=(60, 100), embed_dim=1200, position="factorized")).position
+    for table in (learned.position.table, factorized.class_token, factorized.rows, factorized.columns):
+        assert table.std().item() == pytest.approx(0.02, rel=0.1)
+        assert abs(table.mean().item()) < 0.002
+    inputs = 2 * 3 * 5
+    assert learned.patches.projection.weight.std().item() == pytest.approx(inputs**-0.5, rel=0.05)
+    assert not learned.patches.projection.bias.any()
+
+
 @pytest.mark.parametrize("batch", [1, 4])
 def test_class_token_and_positions_do_not_know_the_batch(batch):
     embeddings = Embeddings(small_config())

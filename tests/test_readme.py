@@ -13,6 +13,15 @@ def test_the_ci_runs_the_readmes_test_line():
     assert lines[0] in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
 
 
+def test_the_workflow_runs_the_readmes_test_lines():
+    """One for Linux and macOS, one for Windows."""
+    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+    lines = re.findall(r"^py(?:thon3)? -m venv .*-m pytest$", README, re.MULTILINE)
+    assert len(lines) == 2
+    for line in lines:
+        assert f"run: {line}\n" in workflow
+
+
 def test_every_link_leads_somewhere():
     targets = [target for target in re.findall(r"\]\(([^)]+)\)", README) if not target.startswith("http")]
     assert len(targets) >= 7

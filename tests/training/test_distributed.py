@@ -1,39 +1,36 @@
-"""Two processes that `torchrun` started do what one does."""
+"""Two processes, started as `torchrun` starts them, do what one does."""
 
 import json
 import os
-import subprocess
-import sys
+import socket
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from vit_tutorial import train
 from vit_tutorial.training import distributed
 from vit_tutorial.weights import load_model
 
 from . import two_processes
 from .toys import start
 
-SCRIPT = Path(two_processes.__file__)
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that share an import, which takes a fork")
 
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory) -> tuple[Path, list[dict], str]:
     """Where two processes ran, what each saw, and what they printed."""
     folder = tmp_path_factory.mktemp("together")
-    launch = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", str(SCRIPT), str(folder)]
-    ran = subprocess.run(
-        [sys.executable, *launch],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return folder, [json.loads((folder / f"seen-{rank}.json").read_text("utf-8")) for rank in (0, 1)], ran.stdout
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    processes = [start(two_processes.main, folder, rank, port, output=folder / "printed") for rank in (0, 1)]
+    for process in processes:
+        process.join(300)
+    printed = (folder / "printed").read_text(encoding="utf-8")
+    assert [process.exitcode for process in processes] == [0, 0], printed
+    return folder, [json.loads((folder / f"seen-{rank}.json").read_text("utf-8")) for rank in (0, 1)], printed
 
 
 def test_both_have_the_gradients_of_the_whole_batch(together):
@@ -44,17 +41,23 @@ def test_both_have_the_gradients_of_the_whole_batch(together):
         shared = load_file(folder / f"gradients-{rank}.safetensors")
         assert shared.keys() == alone.keys()
         for name, gradient in alone.items():
-            assert gradient.abs().max() > 1e-6, f"{name} is compared with something"
-            torch.testing.assert_close(shared[name], gradient, rtol=1e-10, atol=1e-14, msg=name)
-        assert seen[rank]["loss"] == pytest.approx(epoch.loss, rel=1e-6)
+            assert gradient.abs().max() > 1e-6, f"{name} is compared with nothing but zeros"
+            torch.testing.assert_close(shared[name], gradient, rtol=1e-10, atol=1e-14)
+        assert seen[rank]["step loss"] == pytest.approx(epoch.loss, rel=1e-6)
 
 
 def test_every_test_image_is_counted_once(together):
-    confusion = two_processes.count()
+    confusion, loss = two_processes.score()
     assert sum(map(sum, confusion)) == 13
-    for seen in together[1]:
-        assert seen["world"] == 2
+    for rank, seen in enumerate(together[1]):
+        assert seen["world"] == [rank, 2]
         assert seen["confusion"] == confusion
+        assert seen["test loss"] == pytest.approx(loss, rel=1e-5)
+
+
+def test_each_process_draws_its_own_dropout(together):
+    first, second = (seen["dropped"] for seen in together[1])
+    assert first != second
 
 
 def test_only_the_first_process_writes_and_prints(together):
@@ -70,23 +73,12 @@ def test_an_alarm_is_told_once(together):
     assert [seen["alarms"] for seen in together[1]] == [1, 0]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process of its own, which takes a fork")
 def test_the_command_ends_with_the_weights_of_one_process(together, tmp_path):
-    """Batches of 15 and 16 of 61 images, each cut in two. The sums are made in another order, so not bit by bit.
-
-    The keys' bias changes nothing (softmax does not see it), so its gradient is rounding alone, of which Adam makes
-    whole steps.
-    """
-    process = start(
-        train.main, [*two_processes.COMMAND.split(), "--out", str(tmp_path / "run")], output=tmp_path / "txt"
-    )
+    """Batches of 15 and 16 of 61 images, each cut in two: the sums are made in another order, so not bit by bit."""
+    process = start(two_processes.command, tmp_path / "run", output=tmp_path / "printed")
     process.join(300)
     alone, shared = (load_model(folder / "run" / "model.safetensors") for folder in (tmp_path, together[0]))
-    for name, tensor in alone.state_dict().items():
-        other = shared.state_dict()[name]
-        if name.endswith("qkv.bias"):
-            tensor, other = (bias.unflatten(0, (3, -1))[[0, 2]] for bias in (tensor, other))
-        torch.testing.assert_close(other, tensor, rtol=1e-4, atol=1e-6, msg=name)
+    torch.testing.assert_close(shared.state_dict(), alone.state_dict(), rtol=1e-6, atol=1e-9)
     assert shared.card.about["test accuracy"] == alone.card.about["test accuracy"]
     assert shared.card.about["hardware"].startswith("2 × ")
 

@@ -83,6 +83,14 @@ def test_a_model_that_does_not_fit_the_images_is_an_error():
         evaluate(small_vit(num_classes=3), images)
 
 
+def test_weights_that_are_not_finite_get_no_score():
+    images, model = bright_or_dark(), small_vit()
+    model.card = Card(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
+    model.norm.weight.data[0] = math.nan
+    with pytest.raises(FloatingPointError, match="the loss is nan"):
+        evaluate(model, images)
+
+
 def test_a_model_of_any_dtype_is_counted():
     images, model = bright_or_dark(), small_vit()
     model.card = Card(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))

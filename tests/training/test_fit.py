@@ -1,5 +1,6 @@
 """The loop: it learns, it is the loop that one would write by hand, and it says when something is wrong."""
 
+import math
 import warnings
 
 import pytest
@@ -87,6 +88,42 @@ def test_the_same_recipe_gives_the_same_weights_and_another_seed_others():
     fit(model, bright_or_dark(), recipe)
     assert not differing(weights_of(model), first)
     assert differing(trained(short(epochs=2, seed=1, **RESTLESS), **RESTLESS_MODEL), first)
+
+
+def test_the_random_numbers_of_the_caller_are_left_alone():
+    """Two users with two seeds draw different numbers after `fit`, as they would have without it."""
+    model = small_vit(**RESTLESS_MODEL)
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    fit(model, bright_or_dark(), short(epochs=1, **RESTLESS))
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_every_epoch_draws_its_own_dropout():
+    """The mask of the first batch of each epoch, seen on a layer of ones."""
+    model, masks = small_vit(dropout=0.5), []
+    model.embeddings.dropout.register_forward_hook(lambda layer, inputs, output: masks.append(output == 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingAlarm)  # three steps teach nothing
+        fit(model, bright_or_dark(8), short(epochs=3))
+    assert len(masks) == 3
+    assert not torch.equal(masks[0], masks[1])
+    assert not torch.equal(masks[1], masks[2])
+
+
+@pytest.mark.parametrize("mix", [{}, {"mixup": 1.0}, {"cutmix": 1.0}], ids=["plain", "mixup", "cutmix"])
+def test_label_smoothing_is_at_work_with_mixed_images_too(mix):
+    """Images of one class stay that class however they are mixed, so the smoothed loss is known by hand."""
+    images, model = bright_or_dark(16).subset(range(0, 16, 2)), small_vit()
+    logits = torch.tensor([1.0, -0.5])
+    model.head.bias.data.copy_(logits)  # the head's weights are zero: the same logits for every image
+    model.requires_grad_(False).head.weight.requires_grad_(True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingAlarm)  # of one answer to everything
+        (epoch,) = fit(model, images, short(epochs=1, label_smoothing=0.3, **mix))
+    sure, unsure = -logits.log_softmax(0)
+    assert epoch.loss == pytest.approx((0.85 * sure + 0.15 * unsure).item(), rel=1e-5)
 
 
 def test_validation_and_watching_change_no_weight():
@@ -269,14 +306,24 @@ def test_a_head_of_another_size_is_an_error_at_once():
         fit(small_vit(num_classes=5), bright_or_dark(), short())
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"epochs": 0}, "epochs must be a whole number of at least 1, got 0"),
+        ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"epochs": 2.0}, "epochs must be a whole number, got 2.0"),
+        ({"batch_size": True}, "batch_size must be a whole number, got True"),
+        ({"learning_rate": "1e-3"}, "learning_rate must be a finite number, got '1e-3'"),
+        ({"learning_rate": math.inf}, "learning_rate must be a finite number, got inf"),
+        ({"weight_decay": math.nan}, "weight_decay must be a finite number, got nan"),
+        ({"flip": 2}, "flip must be True or False, got 2"),
+        ({"randaugment": "False"}, "randaugment must be True or False, got 'False'"),
+        ({"compile": "no"}, "compile must be True or False, got 'no'"),
+        ({"schedule": None}, "schedule must be a string, got None"),
         ({"batch_size": 0}, "batch_size must be"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0, got 0.0"),
         ({"clip_norm": -1.0}, "clip_norm must be above 0"),
-        ({"label_smoothing": 1.0}, "label_smoothing is a probability"),
+        ({"label_smoothing": 1.0}, "label_smoothing must be at least 0 and below 1, got 1.0"),
         ({"mixup": -0.1}, "mixup cannot be negative, got -0.1"),
         ({"schedule": "cosin"}, "did you mean 'cosine'"),
         ({"beta2": 1.0}, "beta2 must be at least 0 and below 1, got 1.0"),
@@ -284,8 +331,8 @@ def test_a_head_of_another_size_is_an_error_at_once():
         ({"trained": "neck"}, "unknown trained 'neck'"),
         ({"precision": "fp16"}, "unknown precision 'fp16'"),
         ({"epochs": 1, "warmup_epochs": 2.0}, "warmup_epochs 2.0 is more than all epochs, 1"),
-        ({"crop": 2**20}, "crop must be a whole number from 0 to 32767, got 1048576"),
-        ({"seed": 2**45}, "seed must be a whole number from 0 to 1073741823"),
+        ({"crop": 2**20}, "crop must be from 0 to 32767, got 1048576"),
+        ({"seed": 2**45}, "seed must be from 0 to 1073741823"),
     ],
 )
 def test_a_recipe_that_cannot_be(wrong, told):

@@ -1,10 +1,10 @@
-"""What `torchrun` starts twice: two processes train together, and each writes down what it saw.
+"""What each of two processes does that train together: it writes down what it saw.
 
-python -m torch.distributed.run --nproc-per-node=2 --standalone tests/training/two_processes.py FOLDER
+They are started with the environment that `torchrun` gives its processes.
 """
 
 import json
-import sys
+import os
 import warnings
 from pathlib import Path
 
@@ -12,16 +12,15 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from training.toys import bright_or_dark, float64, short, small_vit
 from vit_tutorial import train, weights
 from vit_tutorial.card import Card
-from vit_tutorial.training import evaluate
+from vit_tutorial.training import evaluate, fit
 from vit_tutorial.training.alarms import alarm
 from vit_tutorial.training.distributed import distribute, rank_and_world, start_processes
 from vit_tutorial.training.loop import train_epoch
 from vit_tutorial.training.progress import Epoch, Reporter
+
+from .toys import bright_or_dark, float64, short, small_vit
 
 COMMAND = (
     "--scenes 61 --image-size 16 --patch-size 8 --embed-dim 8 --depth 2 --num-heads 2 --mlp-dim 16 --device cpu "
@@ -40,9 +39,24 @@ def one_step() -> tuple[dict[str, torch.Tensor], Epoch]:
     return {name: parameter.grad for name, parameter in model.named_parameters()}, epoch
 
 
-def count() -> list[list[int]]:
-    """An odd number of images, so that the processes count unequal parts."""
-    return evaluate(ready(small_vit()), bright_or_dark(13), batch_size=3).confusion.tolist()
+def score() -> tuple[list[list[int]], float]:
+    """Confusion matrix and loss of an odd number of images, so that the processes count unequal parts."""
+    confusion, loss = evaluate(ready(small_vit()), bright_or_dark(13), batch_size=3)
+    return confusion.tolist(), loss
+
+
+def dropped() -> list[bool]:
+    """What dropout leaves out of the first image of an epoch in this process."""
+    model, masks = ready(small_vit(dropout=0.5)), []
+    model.embeddings.dropout.register_forward_hook(lambda layer, inputs, output: masks.append(output[0] == 0))
+    fit(model, bright_or_dark(8), short(epochs=1))
+    return masks[0].flatten().tolist()
+
+
+def command(out: Path) -> int:
+    """The command, in float64: Adam makes a whole step of a gradient that is nothing but float32's rounding."""
+    with float64():
+        return train.main([*COMMAND.split(), "--out", str(out)])
 
 
 def alarms() -> int:
@@ -60,18 +74,17 @@ def ready(model: nn.Module) -> nn.Module:
     return model.train()
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, rank: int, port: int) -> int:
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     start_processes("cpu")
-    rank, world = rank_and_world()
     gradients, epoch = one_step()
     save_file(gradients, folder / f"gradients-{rank}.safetensors")
-    seen = {"world": world, "confusion": count(), "loss": epoch.loss, "alarms": alarms(), "written": []}
+    confusion, loss = score()
+    seen = {"world": rank_and_world(), "step loss": epoch.loss, "confusion": confusion, "test loss": loss}
+    seen |= {"dropped": dropped(), "alarms": alarms(), "written": []}
     put = weights.os.replace
     weights.os.replace = lambda part, path: seen["written"].append(Path(path).name) or put(part, path)
-    status = train.main([*COMMAND.split(), "--out", str(folder / "run")])
+    status = command(folder / "run")
     (folder / f"seen-{rank}.json").write_text(json.dumps(seen), encoding="utf-8")
     return status
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))

@@ -17,6 +17,8 @@ import csv
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import torch
+
 from ..train import print_on_any_terminal
 from ..training import Score, print_progress
 from ..training.progress import Watch
@@ -33,8 +35,9 @@ EXPERIMENTS: dict[str, Mapping[str, Row]] = {**FROM_SCRATCH, **MOVING}
 
 
 def run(row: Row, seed: int, watch: Iterable[Watch] = ()) -> Score:
-    """Train one row with one seed and test it. What the seed decides, the row says."""
-    return row.run(seed, watch)
+    """Train one row with one seed and test it. The global random generator is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        return row.run(seed, watch)
 
 
 def load_results(name: str) -> dict[str, list[float]]:

@@ -31,6 +31,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+# Sums live until the processes part. In torch 2.6, gloo's thread needs Python to free a tensor, and the main thread
+# holds on to Python while it waits for that thread to end: the last sum, given up too early, made them wait for ever.
+summed: list[Tensor] = []
+
 
 def rank_and_world() -> tuple[int, int]:
     """Which process this is and how many there are: (0, 1) unless `torchrun` started more."""
@@ -41,6 +45,7 @@ def sum_over_processes(tensor: Tensor) -> Tensor:
     """The sum of every process's tensor, the same in all of them."""
     if rank_and_world()[1] > 1:
         dist.all_reduce(tensor)
+        summed.append(tensor)
     return tensor
 
 
@@ -65,9 +70,10 @@ def start_processes(device: str | None = None) -> torch.device:
 
 
 def leave_processes() -> None:
-    """The end of what `start_processes` began."""
+    """Leave the processes that `start_processes` joined."""
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
+        summed.clear()
 
 
 def best_device() -> torch.device:

@@ -31,7 +31,7 @@ class Score(NamedTuple):
 
     @property
     def per_class(self) -> list[float]:
-        """The accuracy within each class."""
+        """The accuracy within each class; nan for a class without images."""
         return (self.confusion.diagonal() / self.confusion.sum(dim=1)).tolist()
 
     def interval(self) -> tuple[float, float]:
@@ -47,7 +47,7 @@ def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 500) -> Score
 
     The model's card says how pixels are scaled. The model is left in the mode that it was in. Several
     processes share the images, and all get the score of all of them. Raises ValueError for a model without
-    a card, or with other classes.
+    a card, or with other classes, FloatingPointError for logits that are not finite.
     """
     if getattr(model, "card", None) is None:
         raise ValueError("the model has no card to say how pixels are scaled: `fit` gives it one, or set model.card")
@@ -64,6 +64,8 @@ def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 500) -> Score
             confusion += torch.bincount(labels * K + logits.argmax(dim=1), minlength=K * K)
             loss += F.cross_entropy(logits, labels, reduction="sum")
     total_loss = sum_over_processes(loss).item() / len(images)
+    if not math.isfinite(total_loss):
+        raise FloatingPointError(f"the loss is {total_loss}: some weights or logits of the model are not finite")
     return Score(sum_over_processes(confusion).view(K, K).cpu(), total_loss)
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from ..card import Card
 from ..data import ImageSet
-from .alarms import check_finite
+from .alarms import check_finite, check_width
 from .batches import batches, make_mix, make_randaugment
 from .checkpoints import resume, save_checkpoint
 from .distributed import distribute, rank_and_world
@@ -46,7 +46,7 @@ def fit(
     answer to everything. Raises FloatingPointError if the loss or a weight is not finite, ValueError if the folder
     belongs to another recipe, model or images.
     """
-    with only_trained(model, recipe.trained):
+    with only_trained(model, recipe.trained), own_random_numbers(model):
         groups = parameter_groups(model, recipe.weight_decay, recipe.layer_decay)
         optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
         history = resume(folder, model, optimizer, recipe, images) if folder else []
@@ -67,6 +67,14 @@ def fit(
                 save_checkpoint(folder, model, optimizer, recipe, images, history)
     model.eval()
     return history
+
+
+@contextmanager
+def own_random_numbers(model: nn.Module) -> Iterator[None]:
+    """Give the global generators back as they were; dropout and mixing inside the block draw from them."""
+    device = next(model.parameters()).device
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        yield
 
 
 @contextmanager
@@ -115,6 +123,7 @@ def train_epoch(
         inputs, targets = mix(card.normalise(randaugment(crops)), targets)
         with autocast:
             logits = model(inputs)
+        check_width(logits, len(card.classes))
         loss = F.cross_entropy(logits.to(inputs.dtype), targets, label_smoothing=recipe.label_smoothing)
         optimizer.zero_grad()
         # DDP averages the gradients of the processes; times this factor that is the gradient of the whole batch.

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .alarms import check_answers, check_finite, check_learning, check_start, check_width
+from .alarms import check_answers, check_finite, check_learning, check_start
 from .distributed import rank_and_world, sum_over_processes
 from .recipe import Recipe
 
@@ -80,7 +80,6 @@ class Reporter:
 
     def add(self, loss: Float[Tensor, ""], logits: Float[Tensor, "b K"], rate: float) -> None:
         """After a step: its mean loss, what the model answered, the learning rate."""
-        check_width(logits, len(self.classes))
         self.whole.add(loss, len(logits))
         self.recent.add(loss, len(logits))
         self.answers += (logits.argmax(dim=1, keepdim=True) == self.numbers).sum(dim=0)  # bincount would wait for a GPU

@@ -3,13 +3,37 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from ..validation import check_choice, check_positive, check_rate
+from ..validation import check_choice
 from .optimizer import SCHEDULES
 
 PRECISIONS = ("fp32", "bf16")
 TRAINED = ("all", "head")
+
+# What each number of a recipe can be, and the sentence that says so.
+LIMITS = {
+    "epochs": (lambda n: n >= 1, "must be at least 1"),
+    "batch_size": (lambda n: n >= 1, "must be at least 1"),
+    "learning_rate": (lambda x: x > 0, "must be above 0"),
+    "beta2": (lambda x: 0 <= x < 1, "must be at least 0 and below 1"),
+    "weight_decay": (lambda x: x >= 0, "cannot be negative"),
+    "warmup_epochs": (lambda x: x >= 0, "cannot be negative"),
+    "label_smoothing": (lambda x: 0 <= x < 1, "must be at least 0 and below 1"),
+    "clip_norm": (lambda x: x > 0, "must be above 0"),
+    "crop": (lambda n: 0 <= n < 2**15, "must be from 0 to 32767"),
+    "mixup": (lambda x: x >= 0, "cannot be negative"),
+    "cutmix": (lambda x: x >= 0, "cannot be negative"),
+    "layer_decay": (lambda x: 0 < x <= 1, "must be above 0 and at most 1"),
+    "seed": (lambda n: 0 <= n < 2**30, "must be from 0 to 1073741823"),
+}
+CHOICES = {"schedule": SCHEDULES, "precision": PRECISIONS, "trained": TRAINED}
+KINDS = {
+    "int": (int, "a whole number"),
+    "float": ((int, float), "a finite number"),
+    "bool": (bool, "True or False"),
+    "str": (str, "a string"),
+}
 
 
 @dataclass(frozen=True)
@@ -50,27 +74,15 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self):
-        check_positive("epochs", self.epochs)
-        check_positive("batch_size", self.batch_size)
-        check_rate("label_smoothing", self.label_smoothing)
-        check_choice("schedule", self.schedule, SCHEDULES)
-        check_choice("precision", self.precision, PRECISIONS)
-        check_choice("trained", self.trained, TRAINED)
-        if not 0 <= self.beta2 < 1:
-            raise ValueError(f"beta2 must be at least 0 and below 1, got {self.beta2!r}")
-        if not 0 < self.layer_decay <= 1:
-            raise ValueError(f"layer_decay must be above 0 and at most 1, got {self.layer_decay!r}")
-        for name in ("learning_rate", "clip_norm"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)!r}")
-        for name in ("weight_decay", "warmup_epochs", "crop", "mixup", "cutmix"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} cannot be negative, got {getattr(self, name)!r}")
+        for field in fields(self):
+            check_kind(field.name, getattr(self, field.name), field.type)
+        for name, (fits, rule) in LIMITS.items():
+            if not fits(getattr(self, name)):
+                raise ValueError(f"{name} {rule}, got {getattr(self, name)!r}")
+        for name, choices in CHOICES.items():
+            check_choice(name, getattr(self, name), choices)
         if self.warmup_epochs > self.epochs:
             raise ValueError(f"warmup_epochs {self.warmup_epochs} is more than all epochs, {self.epochs}")
-        for name, limit in (("crop", 2**15), ("seed", 2**30)):
-            if not isinstance(getattr(self, name), int) or not 0 <= getattr(self, name) < limit:
-                raise ValueError(f"{name} must be a whole number from 0 to {limit - 1}, got {getattr(self, name)!r}")
 
     def steps_per_epoch(self, num_images: int) -> int:
         """Batches are cut as evenly as can be, none larger than `batch_size`: every image once, no short last batch."""
@@ -79,3 +91,11 @@ class Recipe:
     def epoch_seed(self, index: int) -> int:
         """What everything random in epoch `index` starts from, so that a run can go on at any epoch."""
         return 1_000_003 * self.seed + index
+
+
+def check_kind(name: str, value: object, kind: str) -> None:
+    """Raise ValueError unless the value of field `name` is an "int", "float", "bool" or "str", and finite."""
+    types, described = KINDS[kind]
+    fits = isinstance(value, types) and isinstance(value, bool) == (kind == "bool")  # True is an int to Python
+    if not fits or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"{name} must be {described}, got {value!r}")

@@ -1,0 +1,42 @@
+"""What only a process that has imported nothing yet can show: one is started, and answers all of it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+# The command's help as `python -m` gives it, in a Python in which timm and transformers cannot be imported.
+CODE = """
+import json, runpy, sys
+sys.modules["timm"] = sys.modules["transformers"] = None
+sys.argv = ["train", "--help"]
+try:
+    runpy.run_module("vit_tutorial.train", run_name="__main__", alter_sys=True)
+finally:
+    import vit_tutorial.checks, vit_tutorial.pretrained
+    print("LOADED", json.dumps(sorted(sys.modules)))
+"""
+
+
+@pytest.fixture(scope="module")
+def fresh() -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=300, check=True)
+
+
+def test_help_without_a_warning(fresh):
+    assert fresh.stderr == ""
+    assert fresh.stdout.startswith("usage: python -m vit_tutorial.train")
+    for option in ("--validate N", "--no-flip", "--learning-rate", "--position {learned,none,sincos,factorized}"):
+        assert option in fresh.stdout
+
+
+def test_the_package_needs_neither_timm_nor_transformers(fresh):
+    """Reading the series installs neither; without them only the ways into and out of them are closed."""
+    assert fresh.returncode == 0
+
+
+def test_neither_training_nor_the_checks_need_matplotlib(fresh):
+    loaded = json.loads(fresh.stdout.rpartition("LOADED")[2])
+    assert "vit_tutorial.checks" in loaded
+    assert "matplotlib" not in loaded

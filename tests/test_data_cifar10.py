@@ -5,8 +5,10 @@ The server is a real one, on this machine, and serves a tiny archive that is bui
 
 import contextlib
 import hashlib
+import io
 import pickle
 import socket
+import sys
 import tarfile
 import threading
 import time
@@ -58,6 +60,7 @@ def tiny(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(CIFAR10, "meta", CIFAR10.meta | {"md5": md5(batches / "batches.meta")})
     monkeypatch.setattr(CIFAR10, "tgz_md5", md5(source / ARCHIVE))
     monkeypatch.setattr(CIFAR10, "url", "http://127.0.0.1:9/nothing-listens-here.tar.gz")
+    monkeypatch.setattr(sys.modules["vit_tutorial.data.cifar10"], "SIZE", 2 * 10**6)
     monkeypatch.setattr(download, "PATIENCE", 0.5)
     monkeypatch.delenv("VIT_TUTORIAL_DATA", raising=False)
     for home in ("HOME", "USERPROFILE"):
@@ -149,6 +152,43 @@ def missing(content: bytes):
     return answer
 
 
+def trickling_headers(content: bytes):
+    """Every byte comes in time, the last one never."""
+
+    def answer(handler, over):
+        handler.send_response(200)
+        while not over.wait(0.1):
+            handler.send_header("X-More", "to come")
+            handler.flush_headers()
+
+    return answer
+
+
+def endless(content: bytes):
+    """No length, and no end."""
+
+    def answer(handler, over):
+        handler.send_response(200)
+        handler.end_headers()
+        while not over.is_set():
+            handler.wfile.write(bytes(2**16))
+
+    return answer
+
+
+def announcing(length: str):
+    def make(content: bytes):
+        def answer(handler, over):
+            handler.send_response(200)
+            handler.send_header("Content-Length", length)
+            handler.end_headers()
+            handler.wfile.write(content[:-1])
+
+        return answer
+
+    return make
+
+
 # How the network fails, and what the message must show beside the way out.
 FAILURES = {
     "cut off": (cut_off, "cut off"),
@@ -158,11 +198,16 @@ FAILURES = {
     "trickles": (trickling, "bytes in"),
     "never answers": (silent, "timed out"),
     "throttled": (missing, "503"),
+    "trickles in the headers": (trickling_headers, "timed out"),
+    "never ends": (endless, "at most"),
+    "announces too much": (announcing("5000000"), "5,000,000 bytes"),
+    "announces no number": (announcing("abc"), "cut off"),
 }
 
 
 def everything_in(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+    """Every file but the empty ones that a lock leaves."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.suffix != ".lock")
 
 
 @pytest.mark.parametrize("case", FAILURES)
@@ -220,6 +265,45 @@ def test_a_whole_download(tiny, tmp_path, monkeypatch):
     assert test.pixels[3, :, 9, 0].tolist() == [53, 100, 200]
     assert test.pixels[3, 0, 0, :3].tolist() == [53, 77, 53], "rows are rows"
     assert not list((tmp_path / "root").glob("*.part"))
+
+
+def test_what_a_killed_download_left_is_removed_and_never_written_through(tiny, tmp_path, monkeypatch):
+    root, elsewhere = tmp_path / "root", tmp_path / "elsewhere"
+    root.mkdir()
+    elsewhere.write_text("precious", encoding="utf-8")
+    try:
+        (root / f"{ARCHIVE}.part").symlink_to(elsewhere)
+    except OSError:  # Windows lets administrators alone make links
+        (root / f"{ARCHIVE}.part").write_text("half", encoding="utf-8")
+    with serving(monkeypatch, whole(tiny.read_bytes())):
+        assert len(cifar10(root, download=True)) == 20
+    assert elsewhere.read_text(encoding="utf-8") == "precious"
+    assert not list(root.rglob("*.part"))
+
+
+def test_the_archive_is_unpacked_without_a_warning_and_only_what_is_expected(tiny, tmp_path, monkeypatch, recwarn):
+    """A name in an archive may lead out of the folder."""
+    with tarfile.open(tiny) as tar:
+        members = [(member, tar.extractfile(member).read()) for member in tar if member.isfile()]
+    with tarfile.open(tiny, "w:gz") as tar:
+        for member, content in members:
+            for name in (member.name, f"../{Path(member.name).name}"):
+                member.name = name
+                tar.addfile(member, io.BytesIO(content))
+    monkeypatch.setattr(CIFAR10, "tgz_md5", md5(tiny))
+    assert len(cifar10(put_archive(tiny, tmp_path / "root"))) == 20
+    assert not list(tmp_path.glob("*batch*"))
+    assert not recwarn.list
+
+
+def test_each_file_is_read_once_for_its_md5(tiny, tmp_path, monkeypatch):
+    """Five batches, the test batch and the names: 186 MB of the real ones."""
+    root, computed = unpack(tiny, tmp_path / "root"), []
+    for name in ("md5", "new"):
+        digest = getattr(hashlib, name)
+        monkeypatch.setattr(hashlib, name, lambda *a, digest=digest, **b: computed.append(a) or digest(*a, **b))
+    cifar10(root)
+    assert len(computed) == 7
 
 
 def unpack(archive: Path, folder: Path) -> Path:

@@ -1,6 +1,9 @@
 """A reader's own pictures, one folder for each class."""
 
+import os
 import shutil
+import sys
+import unicodedata
 
 import numpy as np
 import pytest
@@ -85,6 +88,53 @@ def test_what_jupyter_and_macos_leave_behind_is_no_class_and_no_picture(pets):
     (pets / "cat/._1.png").write_bytes(b"not a picture")
     assert len(image_folder(pets)) == 4
     assert image_folder(pets).classes == ("cat", "dog")
+
+
+def link(path, target) -> None:
+    try:
+        path.symlink_to(target)
+    except OSError:
+        pytest.skip("Windows lets administrators alone make links")
+
+
+def test_a_link_to_a_folder_is_not_followed_and_a_link_to_a_picture_is(pets):
+    """Back to the root it would make cats of all dogs, again and again."""
+    link(pets / "cat/everything", pets)
+    link(pets / "cat/4.png", pets / "dog/rex.png")
+    assert image_folder(pets).labels.tolist() == [0, 0, 0, 0, 1]
+
+
+def test_a_class_may_be_a_link(pets, tmp_path):
+    picture(tmp_path / "elsewhere/tweety.png")
+    link(pets / "bird", tmp_path / "elsewhere")
+    assert image_folder(pets).classes == ("bird", "cat", "dog")
+
+
+def test_a_name_is_the_same_class_however_its_accents_are_stored(tmp_path):
+    for form in ("NFC", "NFD"):
+        picture(tmp_path / form / unicodedata.normalize(form, "bébé") / "1.png")
+    assert image_folder(tmp_path / "NFC").classes == image_folder(tmp_path / "NFD").classes == ("bébé",)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="there the two are one folder")
+def test_two_folders_of_one_name_are_refused(tmp_path):
+    for form in ("NFC", "NFD"):
+        picture(tmp_path / unicodedata.normalize(form, "bébé") / "1.png")
+    with pytest.raises(ValueError, match="two folders"):
+        image_folder(tmp_path)
+
+
+def test_more_pixels_than_there_is_memory_are_refused_before_any_is_read(pets):
+    (pets / "cat/1.PNG").write_bytes(b"never looked at")
+    with pytest.raises(ValueError, match=r"4 images of 10000000×10000000 take 1,200,000\.0 GB .* of memory"):
+        image_folder(pets, 10**7)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes in folders")
+def test_a_pipe_among_the_pictures_is_named(pets):
+    os.mkfifo(pets / "dog/pipe.png")
+    with pytest.raises(ValueError, match=r"pipe\.png \(not a file\)"):
+        image_folder(pets)
 
 
 def test_the_named_folder_is_looked_in_first(pets, tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from vit_tutorial.data import ImageSet
+from vit_tutorial.data import ImageSet, Shapes
 
 CLASSES = ("cat", "dog", "owl")
 
@@ -120,6 +120,12 @@ WRONG = {
     "labels: one-hot": ({"labels": torch.zeros(4, 3, dtype=torch.int64)}, ["(4,)", "(4, 3)"]),
     "labels: from 1": ({"labels": torch.tensor([1, 2, 3, 1])}, ["3 classes", "0 to 2", "1 to 3"]),
     "labels: unknown": ({"labels": torch.tensor([-1, 0, 1, 2])}, ["0 to 2", "-1 to 2"]),
+    "pixels: a list": ({"pixels": [[1, 2]]}, ["torch.uint8", "list"]),
+    "labels: a list": ({"labels": [0, 1, 2, 0]}, ["torch.int64", "list"]),
+    "classes: one word": ({"classes": "cat"}, ["names", "'cat'"]),
+    "classes: numbers": ({"classes": (1, 2, 3)}, ["names", "(1, 2, 3)"]),
+    "classes: None": ({"classes": None}, ["names", "None"]),
+    "masks: a list": ({"masks": [True]}, ["torch.bool", "list"]),
     "masks: bytes": ({"masks": torch.zeros(4, 2, 2, dtype=torch.uint8)}, ["torch.bool", "torch.uint8"]),
     "masks: size": ({"masks": torch.zeros(4, 1, 2, 2, dtype=torch.bool)}, ["(4, 2, 2)", "(4, 1, 2, 2)"]),
 }
@@ -139,7 +145,32 @@ def test_the_parts_that_are_made_wrong_above_fit_as_they_are():
     assert len(ImageSet(**GOOD)) == 4
 
 
-@pytest.mark.parametrize("count", [0, 10, -1])
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("count", [0, 10, -1, 1.5, "2", None, True])
 def test_both_parts_of_a_split_have_an_image(count):
-    with pytest.raises(ValueError, match=f"1 to 9 of 10 images, got {count}"):
+    with pytest.raises(ValueError, match=f"1 to 9 of 10 images, got {count!r}"):
         images(10).split(count)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    "indices",
+    [[], [10], [-11], [0.5], 3, "ab", ["a"], None, {1, 2}, [[1, 2]], torch.tensor([True]), torch.ones(10), [None]],
+    ids=str,
+)
+def test_a_subset_of_places_that_are_not_there(indices):
+    with pytest.raises(ValueError, match="places from 0 to 9, at least one, or 10 times True or False, got") as caught:
+        images(10).subset(indices)
+    assert caught.value.__cause__ is None
+
+
+def test_small_whole_numbers_are_places_not_yes_and_no():
+    assert images(10).subset(torch.tensor([0, 1, 1], dtype=torch.uint8)).labels.tolist() == [0, 1, 1]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("seed", ["0", 1.0, None, 2**64, True])
+def test_a_seed_is_a_whole_number(seed):
+    for draw in (images(10).split, Shapes):
+        with pytest.raises(ValueError, match="seed must be a whole number of 64 bits, got"):
+            draw(5, seed=seed)

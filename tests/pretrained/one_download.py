@@ -32,4 +32,5 @@ if __name__ == "__main__":
     VARIANTS["B/16"] = TINY
     point_to(sys.argv[1])
     torch.hub.set_dir(sys.argv[2])
+    print("loading", flush=True)
     print(digest(load_pretrained("B/16")))

@@ -18,12 +18,12 @@ import pytest
 import torch
 from test_data_cifar10 import ARCHIVE, FAILURES, everything_in, serving, stalling, whole
 from torchvision.datasets import CIFAR10
-from torchvision.models import get_model_weights
+from torchvision.models import ViT_B_16_Weights, get_model_weights
 
 from vit_tutorial import VisionTransformer, ViTConfig, load_pretrained
 from vit_tutorial.config import VARIANTS
 from vit_tutorial.data import download
-from vit_tutorial.pretrained.downloading import PUBLISHED, checksum
+from vit_tutorial.pretrained.downloading import PUBLISHED, source_of
 from vit_tutorial.pretrained.naming import as_theirs
 
 from . import one_download
@@ -50,6 +50,7 @@ def published(tmp_path, monkeypatch):
     name = f"vit_b_16-{hashlib.sha256(content).hexdigest()[:8]}.pth"
     monkeypatch.setitem(VARIANTS, "B/16", TINY)
     monkeypatch.setattr(download, "PATIENCE", 0.5)
+    monkeypatch.setitem(ViT_B_16_Weights.IMAGENET1K_V1.meta, "_file_size", 0.9)  # MB, an upper limit
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
     point_to(f"http://127.0.0.1:9/{name}", monkeypatch.setattr)
     return model, content, tmp_path / "hub" / "checkpoints" / name
@@ -93,7 +94,7 @@ def test_a_download_that_fails_says_the_way_out_and_leaves_nothing(case, publish
     with serve(monkeypatch, answer(content), path) as (url, requests), pytest.raises(ConnectionError) as caught:
         load_pretrained("B/16")
     message = str(caught.value)
-    facts = [fact, url, "by hand", checksum(path), str(path.parent), "it is not there", "330 MB", "load_checkpoint"]
+    facts = [fact, url, "by hand", path.stem[-8:], str(path.parent), "it is not there", "1 MB", "load_checkpoint"]
     assert not [f for f in facts if f not in message], message
     assert "\n" not in message
     assert caught.value.__cause__ is None
@@ -157,19 +158,23 @@ def start(url: str, path: Path) -> subprocess.Popen:
 
 
 def test_two_processes_at_once(published, monkeypatch):
+    """The one that asks first downloads; the other waits, and finds the file there."""
     model, content, path = published
-    both = threading.Barrier(2, timeout=200)
+    both_are_loading = threading.Event()
 
     def answer(handler, over):
-        both.wait()  # nobody gets a byte before both have asked
+        assert both_are_loading.wait(200)
+        over.wait(1)
         whole(content)(handler, over)
 
     with serve(monkeypatch, answer, path) as (url, requests):
         processes = [start(url, path) for _ in range(2)]
+        assert [process.stdout.readline() for process in processes] == ["loading\n"] * 2
+        both_are_loading.set()
         results = [process.communicate(timeout=300) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], results
     assert [output.strip() for output, _ in results] == [one_download.digest(model)] * 2
-    assert len(requests) == 2
+    assert len(requests) == 1
     assert everything_in(path.parent) == [path.name]
 
 
@@ -192,6 +197,7 @@ def test_a_process_killed_in_the_middle_leaves_nothing_that_is_trusted(published
     assert not path.exists()
     with serve(monkeypatch, whole(content), path):
         assert_same(load_pretrained("B/16"), model)
+    assert everything_in(path.parent) == [path.name], "what the killed one left is gone"
 
 
 def test_a_file_of_another_model_lists_what_does_not_fit(published, monkeypatch):
@@ -217,7 +223,8 @@ def test_the_real_ones_that_torchvision_lists(name):
         model = VisionTransformer(config)
     assert sum(parameter.numel() for parameter in model.parameters()) == weights.meta["num_params"]
     assert weights.url.startswith("https://download.pytorch.org/models/vit_")
-    assert len(checksum(Path(weights.url))) == 8
+    assert len(source_of(weights).checksum) == 8
+    assert 300e6 < source_of(weights).size < 1.3e9
     assert weights.transforms().crop_size == [config.image_size]
     assert len(weights.meta["categories"]) == config.num_classes
 

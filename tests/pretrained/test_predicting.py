@@ -1,5 +1,7 @@
 """A trained model names what it sees, on the scale of pixels that it was trained on."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -50,3 +52,63 @@ def test_a_model_that_does_not_know_its_classes_says_so(model):
     model.card = None
     with pytest.raises(ValueError, match="no card"):
         predict(model, torch.rand(3, 16, 24))
+
+
+WRONG = {
+    "whole numbers": (torch.zeros(3, 16, 24, dtype=torch.int64), ["floats", "torch.int64", "photo.float() / 255"]),
+    "0 to 255": (torch.full((3, 16, 24), 254.0), ["from 0 to 1", "254 to 254", "photo / 255"]),
+    "normalised": (torch.linspace(-2, 2, 3 * 16 * 24).view(3, 16, 24), ["from 0 to 1", "-2 to 2"]),
+    "nan": (torch.full((3, 16, 24), torch.nan), ["from 0 to 1", "nan"]),
+    "one channel": (torch.zeros(1, 16, 24), ["(3, H, W)", "(1, 16, 24)"]),
+    "no channel": (torch.zeros(16, 24), ["(3, H, W)", "(16, 24)"]),
+    "a batch": (torch.zeros(1, 3, 16, 24), ["(3, H, W)", "(1, 3, 16, 24)"]),
+    "nothing": (torch.zeros(3, 0, 24), ["(3, H, W)", "(3, 0, 24)"]),
+    "another size": (torch.zeros(3, 16, 32), ["built for 16×24", "16×32"]),
+    "not a photo": (None, ["a photo must be a path", "None"]),
+}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_no_photo_for_the_model_gets_one_error_that_shows_the_facts(case, model):
+    photo, facts = WRONG[case]
+    with pytest.raises(ValueError, match="got") as caught:
+        predict(model, photo)
+    assert not [fact for fact in facts if fact not in str(caught.value)], str(caught.value)
+
+
+def test_bytes_are_understood(model):
+    photo = torch.randint(256, (3, 16, 24), dtype=torch.uint8)
+    found, expected = predict(model, photo), predict(model, photo / 255)
+    assert [name for name, _ in found] == [name for name, _ in expected]
+    assert [p for _, p in found] == pytest.approx([p for _, p in expected], rel=1e-4)
+
+
+def test_a_card_with_too_few_names(model):
+    model.card = replace(model.card, classes=CLASSES[:2])
+    with pytest.raises(ValueError, match="gives 4 logits, but its card names 2 classes"):
+        predict(model, torch.rand(3, 16, 24))
+
+
+def test_an_answer_that_is_not_finite_is_no_answer(model):
+    torch.nn.init.constant_(model.head.bias, torch.nan)
+    with pytest.raises(ValueError, match="4 of the model's 4 logits are not finite"):
+        predict(model, torch.rand(3, 16, 24))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"resize": 10, "crop": 0, "interpolation": "bilinear"},
+        {"resize": "big", "interpolation": "bilinear"},
+        {"resize": 10**9, "interpolation": "bilinear"},
+        {"resize": "both sides", "interpolation": "magic"},
+    ],
+    ids=str,
+)
+def test_a_preprocessing_that_cannot_be_done(asked, model):
+    model = VisionTransformer(replace(model.config, image_size=16))
+    model.card = Card(CLASSES, (0.5,) * 3, (0.5,) * 3, {"preprocessing": asked})
+    with pytest.raises(ValueError, match="preprocessing that cannot be done"):
+        predict(model, "grace_hopper")

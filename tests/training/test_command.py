@@ -1,12 +1,15 @@
 """The command, interrupted in every way that there is."""
 
+import io
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ import torch
 from PIL import Image
 
 from vit_tutorial import VisionTransformer, train
+from vit_tutorial.experiments import tables
 from vit_tutorial.training import TrainingAlarm, fit
 from vit_tutorial.weights import load_model, read, write
 
@@ -58,6 +62,18 @@ def test_help_without_a_warning():
     assert told.stdout.startswith("usage: python -m vit_tutorial.train")
     for option in ("--validate N", "--no-flip", "--learning-rate", "--position {learned,none,sincos,factorized}"):
         assert option in told.stdout
+
+
+@pytest.mark.parametrize("main", [train.main, tables.main])
+def test_a_terminal_without_our_characters_gets_the_rest(main, monkeypatch):
+    """cp1251 knows no "×"."""
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="cp1251")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    print("28×28", flush=True)
+    assert b"usage: " in terminal.buffer.getvalue()
+    assert b"28?28" in terminal.buffer.getvalue()
 
 
 @killable
@@ -259,28 +275,121 @@ def folder_of(root: Path, **splits: list[str]) -> list[str]:
         for name in names:
             (root / split / name).mkdir(parents=True)
             Image.new("RGB", (8, 8), "grey").save(root / split / name / "1.png")
-    return ["--dataset", "folder", "--data", str(root), "--image-size", "8", "--out", str(root / "run")]
+    return ["--data", str(root), "--image-size", "8", "--out", str(root / "run")]
 
 
-def test_a_folder_whose_test_has_other_classes_is_refused_before_training(tmp_path):
+def told_for(arguments: list[str], capsys) -> str:
+    """The one line on stderr that a mistake gets, with exit status 2."""
+    try:
+        status = train.main(arguments)
+    except SystemExit as end:  # argparse
+        status = end.code
+    told = capsys.readouterr().err
+    assert (status, told.count("\n")) == (2, 1), told
+    assert told.startswith("python -m vit_tutorial.train: error: ")
+    return told
+
+
+# What is asked, and the facts that the line must show.
+MISTAKES = {
+    "--epochs 0": ["epochs", "0"],
+    "--epochs many": ["--epochs", "'many'"],
+    "--learning-rate -1": ["learning_rate", "-1"],
+    "--warmup-epochs 9 --epochs 2": ["warmup_epochs 9.0", "2"],
+    "--schedule linear": ["--schedule", "'linear'", "cosine"],
+    "--patch-size 5": ["28×28", "5×5"],
+    "--num-heads 5": ["48", "5 heads"],
+    "--pool average": ["--pool", "'average'"],
+    "--scenes 0": ["--scenes", "'0'"],
+    "--snapshots -1": ["--snapshots", "'-1'"],
+    "--scenes 20 --validate 20": ["1 to 19", "20"],
+    "--scenes 20 --validate 0": ["1 to 19", "0"],
+    "--scenes 2000000000000": ["GB", "memory"],
+    "--depth 100000000": ["parameters", "GB of memory"],
+    "--device gpu": ["--device", "'gpu'", "cpu"],
+    "--device cuda:99": ["--device", "'cuda:99'", "cpu"],
+    "--dataset folder": ["--dataset folder needs --data"],
+    "--dataset shapes --data here": ["--data", "folder and cifar10", "shapes"],
+    "--data here --scenes 5": ["--scenes", "shapes", "folder"],
+    "--data here --download": ["--download", "cifar10", "folder"],
+    "--data not/here": ["no folder 'not/here'"],
+    "--dataset cifar10 --image-size 64": ["32×32", "64"],
+    "--out ''": ["--out", "path"],
+    "--epoch-count 3": ["--epoch-count", "--help"],
+    "--compile yes": ["yes"],
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.usefixtures("unchecked")
+def test_a_mistake_is_told_in_one_line_before_anything_is_written(mistake, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("VIT_TUTORIAL_DATA", raising=False)
+    told = told_for(shlex.split(mistake), capsys)
+    assert not [fact for fact in MISTAKES[mistake] if fact not in told], told
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_whose_test_has_other_classes_is_refused_before_training(tmp_path, capsys):
     """Compared by place, every bee would be counted as a mistake."""
     command = folder_of(tmp_path, train=["bee", "cow"], test=["ant", "bee"])
-    with pytest.raises(ValueError, match="class 0 is 'bee' to the model and 'ant' in the images, and 1 more"):
-        train.main(command)
+    assert "class 0 is 'bee' to the model and 'ant' in the images, and 1 more" in told_for(command, capsys)
     assert not (tmp_path / "run").exists()
 
 
-def test_what_the_command_cannot_do(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        train.main(["--dataset", "folder"])
-    assert "--dataset folder needs --data" in capsys.readouterr().err
-    command = folder_of(tmp_path, train=["bee", "cow"], test=["bee", "cow"])
-    with pytest.raises(ValueError, match="hold out 1 to 1 of 2 images, got 0"):
-        train.main([*command, "--validate", "0"])
+def test_a_run_that_belongs_to_another_command_is_told_in_one_line(tmp_path, capsys, monkeypatch):
+    def refuse(*args, **options):
+        raise ValueError("checkpoint.safetensors belongs to another run: seed 0 there, 1 here")
+
+    monkeypatch.setattr(train, "fit", refuse)
+    command = folder_of(tmp_path, train=["bee"], test=["bee"])
+    assert "belongs to another run" in told_for(command, capsys)
 
 
-def test_the_reaction_to_sigterm_is_given_back(tmp_path):
+def test_a_bug_keeps_its_traceback(tmp_path, monkeypatch):
+    def fail(*args, **options):
+        raise TypeError("a bug")
+
+    monkeypatch.setattr(train, "fit", fail)
+    with pytest.raises(TypeError, match="a bug"):
+        train.main(folder_of(tmp_path, train=["bee"], test=["bee"]))
+
+
+@pytest.mark.parametrize(
+    ("asked", "dataset"),
+    [
+        ("", "shapes"),
+        ("--data here", "folder"),
+        ("--dataset cifar10", "cifar10"),
+        ("--dataset cifar10 --data .", "cifar10"),
+    ],
+)
+def test_pictures_of_your_own_need_only_their_folder(asked, dataset):
+    assert train.parse(asked.split()).dataset == dataset
+
+
+@pytest.mark.parametrize(
+    ("given", "warmup"),
+    [
+        ({}, 2.0),
+        ({"epochs": 1}, 0.5),
+        ({"epochs": 3}, 1.5),
+        ({"epochs": 4}, 2.0),
+        ({"epochs": 2, "warmup_epochs": 2.0}, 2.0),
+    ],
+)
+def test_the_presets_warm_up_is_shortened_with_the_run_and_yours_is_not(given, warmup):
+    assert train.choose_recipe(train.PRESETS["cifar10"].recipe, given).warmup_epochs == warmup
+
+
+def test_the_reaction_to_sigterm_is_given_back(tmp_path, capsys):
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(ValueError, match="hold out"):
-        train.main([*folder_of(tmp_path, train=["bee"], test=["bee"]), "--validate", "0"])
+    assert "hold out" in told_for([*folder_of(tmp_path, train=["bee"], test=["bee"]), "--validate", "0"], capsys)
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_thread_may_run_the_command(tmp_path, capsys):
+    """Python lets only the main thread handle signals."""
+    command = [*folder_of(tmp_path, train=["bee"], test=["bee"]), "--validate", "0"]
+    with ThreadPoolExecutor(1) as pool:
+        assert "hold out" in pool.submit(told_for, command, capsys).result()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import tarfile
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 from torchvision.datasets import CIFAR10
-from torchvision.datasets.utils import extract_archive
 
-from .download import fetch, md5_of
+from .download import Source, fetch, locked, replacing
 from .images import ImageSet
-from .places import LAST, first_place
+from .places import LAST, as_path, first_place
+
+SIZE = 170_498_071  # bytes of the archive
 
 
 def cifar10(root: str | Path | None = None, train: bool = True, download: bool = False) -> ImageSet:
@@ -23,56 +25,64 @@ def cifar10(root: str | Path | None = None, train: bool = True, download: bool =
     the other two that is named.
 
     Raises FileNotFoundError where there is none, ConnectionError where it could not be fetched; each says
-    what to do. A download that ends early leaves nothing behind.
+    what to do. A download that ends early leaves no part of it behind.
     """
-    named = [first_place(), Path(root).expanduser() if root is not None else None]
-    folders = [folder for folder in named if folder] + [LAST.expanduser()]
+    root = None if root is None else as_path("root", root)
+    folders = [folder for folder in (first_place(), root, as_path("root", LAST)) if folder]
     for folder in folders:
-        if is_whole(folder):
-            return read(folder, train)
+        if images := read(folder, train) or read_archive(folder, train):
+            return images
     if not download:
         raise FileNotFoundError(
             f"no CIFAR-10 here: {'; '.join(f'{folder} ({what_is_in(folder)})' for folder in folders)}. "
             f"`cifar10(download=True)` fetches it (170 MB); {by_hand(folders[0])} "
             "Without it, `Shapes(20_000)` needs no download."
         )
-    target = Path(root).expanduser() if root is not None else folders[0]
+    target = root or folders[0]
     try:
-        fetch(CIFAR10.url, target / CIFAR10.filename, CIFAR10.tgz_md5)
+        fetch(published(), target / CIFAR10.filename)
     except OSError as error:
         raise ConnectionError(
             f"CIFAR-10 could not be fetched: {error}. Try again later, or {by_hand(target)}"
         ) from None
+    unpack(target)
     return read(target, train)
 
 
-def is_whole(folder: Path) -> bool:
-    """Whether all batches are there, or an archive to unpack, each with the right md5."""
-    return is_unpacked(folder) or md5_of(folder / CIFAR10.filename) == CIFAR10.tgz_md5
+def published() -> Source:
+    return Source(CIFAR10.url, "md5", CIFAR10.tgz_md5, SIZE)
 
 
-def is_unpacked(folder: Path) -> bool:
-    batches = [*CIFAR10.train_list, *CIFAR10.test_list, [CIFAR10.meta["filename"], CIFAR10.meta["md5"]]]
-    return all(md5_of(folder / CIFAR10.base_folder / name) == md5 for name, md5 in batches)
-
-
-def read(folder: Path, train: bool) -> ImageSet:
-    """torchvision's arrays as an `ImageSet`, after unpacking the archive if that is all there is."""
-    if not is_unpacked(folder):
-        unpack(folder)
-    data = CIFAR10(folder, train=train)
+def read(folder: Path, train: bool) -> ImageSet | None:
+    """torchvision's arrays as an `ImageSet`; None unless every file is there with the right md5."""
+    try:
+        data = CIFAR10(folder, train=train)
+    except RuntimeError:  # how torchvision says so
+        return None
     pixels = torch.from_numpy(data.data).permute(0, 3, 1, 2).contiguous()  # (N, 32, 32, 3) → (N, 3, 32, 32)
     return ImageSet(pixels, torch.tensor(data.targets), tuple(data.classes))
 
 
+def read_archive(folder: Path, train: bool) -> ImageSet | None:
+    if not published().is_at(folder / CIFAR10.filename):
+        return None
+    unpack(folder)
+    return read(folder, train)
+
+
 def unpack(folder: Path) -> None:
-    """File by file, each put in its place whole: another process may be reading them, or doing the same."""
-    target = folder / CIFAR10.base_folder
+    """File by file, each put in its place whole: another process may be reading them.
+
+    Only the contents are read from the archive. The names are torchvision's, so nothing is written anywhere else.
+    """
+    path, target = folder / CIFAR10.filename, folder / CIFAR10.base_folder
+    names = [name for name, _ in (*CIFAR10.train_list, *CIFAR10.test_list)] + [CIFAR10.meta["filename"]]
     target.mkdir(exist_ok=True)
-    with TemporaryDirectory(dir=folder, prefix="unpacking-") as part:
-        extract_archive(str(folder / CIFAR10.filename), part)
-        for path in Path(part, CIFAR10.base_folder).iterdir():
-            path.replace(target / path.name)
+    with locked(path, seconds=600.0), tarfile.open(path) as archive:
+        for name in names:
+            content = archive.extractfile(f"{CIFAR10.base_folder}/{name}")
+            with replacing(target / name) as part, content, part.open("xb") as file:
+                shutil.copyfileobj(content, file)
 
 
 def what_is_in(folder: Path) -> str:

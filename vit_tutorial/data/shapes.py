@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..config import Size, to_pair
 from ..validation import check_positive, check_size
-from .images import ImageSet
+from .images import ImageSet, check_memory, generator
 from .outlines import OUTLINES
 
 CHUNK_PIXELS = 2**18  # drawn at a time: a megabyte for each number that a pixel has
@@ -36,16 +36,18 @@ class Shapes(ImageSet):
     square shows more ground, and the object anywhere on it. Scene i depends on the seed and on i alone:
     a larger `count` goes on where a smaller one stops.
 
-    Raises ValueError for a count or a size that is not positive.
+    Raises ValueError for a count or a size that is not positive, and for more pixels than fit into memory.
     """
 
     def __init__(self, count: int, image_size: Size = 32, seed: int = 0, outlines: Outlines = OUTLINES):
         check_positive("count", count)
         check_size("image_size", image_size)
         height, width = to_pair(image_size)
+        check_memory(count, height, width)
+        if not isinstance(outlines, Mapping) or not outlines or not all(map(callable, outlines.values())):
+            raise ValueError(f"outlines are functions by the name of their class, at least one, got {outlines!r}")
         # rand and not randn, whose stream depends on the build of PyTorch.
-        chance = torch.Generator().manual_seed(seed)
-        draws = torch.rand(count, len(CHOICES) + TINT + 3 * WAVES, generator=chance)  # (N, K)
+        draws = torch.rand(count, len(CHOICES) + TINT + 3 * WAVES, generator=generator(seed))  # (N, K)
         labels = (draws[:, 0] * len(outlines)).long()
         pixels = torch.empty(count, 3, height, width, dtype=torch.uint8)
         masks = torch.empty(count, height, width, dtype=torch.bool)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import torch
 
+from ..train import print_on_any_terminal
 from ..training import Score, print_progress
 from ..training.progress import Watch
 from ..validation import check_choice
@@ -54,6 +55,7 @@ def read_lines(path: Path) -> list[dict[str, str]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    print_on_any_terminal()
     parser = argparse.ArgumentParser(
         prog="python -m vit_tutorial.experiments",
         description=__doc__,

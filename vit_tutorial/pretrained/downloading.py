@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import pickle
 import re
-from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -14,7 +11,7 @@ from torch import Tensor
 from torchvision.models import WeightsEnum, get_model_weights
 
 from ..config import ViTConfig
-from ..data.download import copy
+from ..data.download import Source, fetch
 from ..model import VisionTransformer
 from ..validation import check_choice
 from .cards import write_card
@@ -36,58 +33,30 @@ def load_pretrained(name: str) -> VisionTransformer:
     check_choice("published model", name, PUBLISHED)
     weights = get_model_weights(PUBLISHED[name]).IMAGENET1K_V1
     path = Path(torch.hub.get_dir(), "checkpoints", Path(weights.url).name)
-    if not is_whole(path):
+    if not source_of(weights).is_at(path):
         download(weights, path)
     model = convert_tensors(read_state_dict(path), "torchvision", ViTConfig.named(name))
     return write_card(model, **facts(weights))
 
 
+def source_of(weights: WeightsEnum) -> Source:
+    """What torchvision says of a file; the start of its sha256 stands in its name: vit_b_16-c867db91.pth."""
+    checksum = re.search(r"-([0-9a-f]{8,})\.", weights.url)[1]
+    return Source(weights.url, "sha256", checksum, round((weights.meta["_file_size"] + 1) * 2**20))
+
+
 def download(weights: WeightsEnum, path: Path) -> None:
-    """Whole, with the right checksum, or not at all: until then the file has a name that nobody looks for."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
+    """`fetch`, with the way out in the error."""
+    source = source_of(weights)
     there = "it is there, but broken" if path.is_file() else "it is not there"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished.open("wb") as file:
-            copy(weights.url, file)
-        if not (found := sha256_of(unfinished)).startswith(checksum(path)):
-            size = unfinished.stat().st_size
-            raise OSError(f"{weights.url} gave {size:,} bytes with sha256 {found[:8]}…: cut off, or another file")
-        put(unfinished, path)
+        fetch(source, path)
     except OSError as error:
         raise ConnectionError(
             f"no {path.name} in {path.parent} ({there}), and it could not be fetched: {error}. Try again later, or "
-            f"fetch {weights.url} by hand ({weights.meta['_file_size']:.0f} MB, sha256 {checksum(path)}…) and put it "
+            f"fetch {weights.url} by hand ({weights.meta['_file_size']:.0f} MB, sha256 {source.checksum}…) and put it "
             "there. `load_checkpoint('cifar10')` needs no download."
         ) from None
-    finally:
-        with suppress(OSError):  # what stands in the way was said above
-            unfinished.unlink(missing_ok=True)
-
-
-def put(unfinished: Path, path: Path) -> None:
-    try:
-        unfinished.replace(path)
-    except PermissionError:  # Windows, where another process has just put the same file there and reads it
-        if not is_whole(path):
-            raise
-
-
-def is_whole(path: Path) -> bool:
-    return path.is_file() and sha256_of(path).startswith(checksum(path))
-
-
-def checksum(path: Path) -> str:
-    """The start of the file's sha256, which stands in its name: vit_b_16-c867db91.pth."""
-    return re.search(r"-([0-9a-f]{8,})\.", path.name)[1]
-
-
-def sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(2**20):
-            digest.update(piece)
-    return digest.hexdigest()
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:

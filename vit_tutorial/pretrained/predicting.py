@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor
 from torchvision.transforms.functional import InterpolationMode, center_crop, pil_to_tensor, resize, to_pil_image
 
 from ..config import to_pair
 from ..data import load_photo
-from ..data.photo import find_photo, read_picture
+from ..data.photo import check_area, find_photo, read_picture
 from ..model import VisionTransformer
 from ..modes import eval_mode
-from ..validation import check_positive
+from ..validation import check_positive, check_size
 from .cards import PREPROCESSING
+
+TOLERANCE = 1e-3  # of a pixel in [0, 1]: what rounding may add
 
 
 class Prediction(NamedTuple):
@@ -27,25 +29,56 @@ class Prediction(NamedTuple):
 
 
 @torch.no_grad()
-def predict(model: VisionTransformer, photo: str | Path | Float[Tensor, "3 H W"], top: int = 5) -> list[Prediction]:
+def predict(
+    model: VisionTransformer, photo: str | Path | Float[Tensor, "3 H W"] | UInt8[Tensor, "3 H W"], top: int = 5
+) -> list[Prediction]:
     """The `top` most probable classes of a photo, the most probable first.
 
     A photo is a name or a path for `load_photo`, fitted to the model's size in the way that its card asks for; or a
-    tensor of floats in [0, 1] that has that size. Raises ValueError for a model without a card, since nobody knows
-    then what its numbers mean.
+    tensor of floats in [0, 1], or of bytes, that has that size. Raises ValueError for another tensor, for a model
+    without a card, since nobody knows then what its numbers mean, and for one whose answer is not finite.
     """
     check_positive("top", top)
-    if model.card is None:
+    if getattr(model, "card", None) is None:
         raise ValueError(
             "this model has no card: it does not know the names of its classes, nor how its pixels were scaled"
         )
     image = photo if isinstance(photo, Tensor) else fit_photo(photo, model)
+    check_photo(image, len(model.card.mean))
     weight = next(model.parameters())
     pixels = model.card.normalise(image[None].to(weight.device)).to(weight.dtype)
     with eval_mode(model):
-        probabilities = model(pixels)[0].softmax(dim=0)
+        logits = model(pixels)[0]
+    check_logits(logits, len(model.card.classes))
+    probabilities = logits.softmax(dim=0)
     values, classes = probabilities.topk(min(top, len(probabilities)))
     return [Prediction(model.card.classes[i], p) for p, i in zip(values.tolist(), classes.tolist(), strict=True)]
+
+
+def check_photo(image: Tensor, channels: int) -> None:
+    """Raises ValueError unless these are pixels as `load_photo` gives them. The size, the model checks."""
+    if image.layout != torch.strided or image.is_meta:
+        raise ValueError(f"a photo is a dense tensor with values, got {image.layout} on {image.device}")
+    if image.ndim != 3 or len(image) != channels or 0 in image.shape:
+        raise ValueError(f"a photo for this model has shape ({channels}, H, W), got {tuple(image.shape)}")
+    if image.dtype == torch.uint8:
+        return
+    if not image.is_floating_point():
+        raise ValueError(f"a photo must hold floats, got {image.dtype}: for values from 0 to 255, photo.float() / 255")
+    low, high = image.min().item(), image.max().item()
+    if not -TOLERANCE <= low <= high <= 1 + TOLERANCE:  # nan, too
+        raise ValueError(
+            f"a photo holds floats from 0 to 1, got {low:.4g} to {high:.4g}: for values from 0 to 255, photo / 255"
+        )
+
+
+def check_logits(logits: Float[Tensor, " K"], num_classes: int) -> None:
+    if len(logits) != num_classes:
+        raise ValueError(f"the model gives {len(logits)} logits, but its card names {num_classes} classes")
+    if not logits.isfinite().all():
+        raise ValueError(
+            f"{(~logits.isfinite()).sum()} of the model's {len(logits)} logits are not finite: look at its weights"
+        )
 
 
 def fit_photo(photo: str | Path, model: VisionTransformer) -> Float[Tensor, "3 H W"]:
@@ -55,11 +88,16 @@ def fit_photo(photo: str | Path, model: VisionTransformer) -> Float[Tensor, "3 H
     """
     height, width = to_pair(model.config.image_size)
     asked = model.card.about.get(PREPROCESSING)
-    if asked is None or (height != width and asked["resize"] != "both sides"):
+    if asked is None or (height != width and asked.get("resize") != "both sides"):
         return load_photo(photo, model.config.image_size)
-    both = asked["resize"] == "both sides"
-    before, after = asked.get("to", 1) if both else asked["resize"], asked.get("crop", 1)
-    size = [side * before // after for side in ((height, width) if both else (height,))]
+    try:
+        both, way = asked["resize"] == "both sides", InterpolationMode(asked["interpolation"])
+        before, after = asked.get("to", 1) if both else asked["resize"], asked.get("crop", 1)
+        size = tuple(side * before // after for side in ((height, width) if both else (height, height)))
+        check_size("size", size)
+        check_area(*size)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        raise ValueError(f"the model's card asks for a preprocessing that cannot be done: {asked}") from None
     picture = to_pil_image(read_picture(find_photo(photo), None))
-    picture = resize(picture, size, InterpolationMode(asked["interpolation"]))
+    picture = resize(picture, size if both else size[:1], way)
     return pil_to_tensor(center_crop(picture, [height, width])).float() / 255

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import math
 import platform
 import shlex
 import signal
@@ -244,12 +245,13 @@ def load_images(asked: argparse.Namespace, image_size: int) -> tuple[ImageSet, I
 def provenance(images: ImageSet, recipe: Recipe, history: list[Epoch], score: Score) -> dict:
     """What the card says of where the weights come from."""
     low, high = score.interval()
+    by_class = zip(images.classes, score.per_class, strict=True)
     return {
         "training images": len(images),
         "test images": int(score.confusion.sum()),
         "test accuracy": score.accuracy,
         "95 % interval": [low, high],
-        "accuracy by class": dict(zip(images.classes, score.per_class, strict=True)),
+        "accuracy by class": {name: share for name, share in by_class if not math.isnan(share)},
         "recipe": asdict(recipe),
         "seconds": sum(epoch.seconds for epoch in history),
         "torch": torch.__version__,

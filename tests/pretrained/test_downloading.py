@@ -6,12 +6,11 @@ The server is a real one, on this machine; the weights are a tiny model's, under
 import contextlib
 import hashlib
 import io
-import os
 import socket
-import subprocess
-import sys
 import threading
 import time
+from collections.abc import Callable
+from multiprocessing import Process
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ import torch
 from test_data_cifar10 import ARCHIVE, FAILURES, everything_in, serving, stalling, whole
 from torchvision.datasets import CIFAR10
 from torchvision.models import ViT_B_16_Weights, get_model_weights
+from training.toys import start
 
 from vit_tutorial import VisionTransformer, ViTConfig, load_pretrained
 from vit_tutorial.config import VARIANTS
@@ -149,36 +149,37 @@ def test_an_interrupted_download_leaves_nothing(published, monkeypatch):
     assert everything_in(path.parent) == []
 
 
-def start(url: str, path: Path) -> subprocess.Popen:
-    """Another process, which loads the same model from the same server into the same cache."""
-    command = [sys.executable, one_download.__file__, url, str(path.parent.parent)]
-    return subprocess.Popen(
-        command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def wait_until(condition: Callable[[], bool], process: Process, printed: Path) -> None:
+    while not condition():
+        assert process.is_alive(), printed.read_text(encoding="utf-8")
+        time.sleep(0.01)
 
 
-def test_two_processes_at_once(published, monkeypatch):
+def test_two_processes_at_once(published, monkeypatch, tmp_path):
     """The one that asks first downloads; the other waits, and finds the file there."""
     model, content, path = published
-    both_are_loading = threading.Event()
+    both_are_loading, printed = threading.Event(), [tmp_path / "first", tmp_path / "second"]
 
     def answer(handler, over):
         assert both_are_loading.wait(200)
-        over.wait(1)
+        over.wait(0.5)
         whole(content)(handler, over)
 
     with serve(monkeypatch, answer, path) as (url, requests):
-        processes = [start(url, path) for _ in range(2)]
-        assert [process.stdout.readline() for process in processes] == ["loading\n"] * 2
+        processes = [start(one_download.load, url, str(path.parent.parent), output=output) for output in printed]
+        for process, output in zip(processes, printed, strict=True):
+            wait_until(lambda output=output: output.is_file() and "loading" in output.read_text(), process, output)
         both_are_loading.set()
-        results = [process.communicate(timeout=300) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], results
-    assert [output.strip() for output, _ in results] == [one_download.digest(model)] * 2
+        for process in processes:
+            process.join(300)
+    told = [output.read_text(encoding="utf-8") for output in printed]
+    assert [process.exitcode for process in processes] == [0, 0], told
+    assert [text.split()[-1] for text in told] == [one_download.digest(model)] * 2
     assert len(requests) == 1
     assert everything_in(path.parent) == [path.name]
 
 
-def test_a_process_killed_in_the_middle_leaves_nothing_that_is_trusted(published, monkeypatch):
+def test_a_process_killed_in_the_middle_leaves_nothing_that_is_trusted(published, monkeypatch, tmp_path):
     model, content, path = published
     asked = threading.Event()
 
@@ -187,13 +188,13 @@ def test_a_process_killed_in_the_middle_leaves_nothing_that_is_trusted(published
         stalling(content)(handler, over)
 
     with serve(monkeypatch, answer, path) as (url, _):
-        process = start(url, path)
+        process = start(one_download.load, url, str(path.parent.parent), output=tmp_path / "printed")
         assert asked.wait(200)
-        while not any(file.stat().st_size for file in path.parent.glob("*.part")):
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.01)
+        wait_until(
+            lambda: any(file.stat().st_size for file in path.parent.glob("*.part")), process, tmp_path / "printed"
+        )
         process.kill()
-        process.communicate()
+        process.join()
     assert not path.exists()
     with serve(monkeypatch, whole(content), path):
         assert_same(load_pretrained("B/16"), model)

@@ -1,12 +1,9 @@
 """The command, interrupted in every way that there is."""
 
-import io
 import os
 import random
 import shlex
 import signal
-import subprocess
-import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +14,6 @@ import torch
 from PIL import Image
 
 from vit_tutorial import VisionTransformer, train
-from vit_tutorial.experiments import tables
 from vit_tutorial.training import TrainingAlarm, fit
 from vit_tutorial.weights import load_model, read, write
 
@@ -52,28 +48,6 @@ def assert_same_run(out: Path, whole: Path) -> None:
         assert not differing(read(out / name)[0], read(whole / name)[0]), name
     assert not list(out.rglob("*.part"))
     assert len((out / "metrics.csv").read_text(encoding="utf-8").splitlines()) == 4
-
-
-def test_help_without_a_warning():
-    """As a reader starts it."""
-    command = [sys.executable, "-m", "vit_tutorial.train", "--help"]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    assert told.stderr == ""
-    assert told.stdout.startswith("usage: python -m vit_tutorial.train")
-    for option in ("--validate N", "--no-flip", "--learning-rate", "--position {learned,none,sincos,factorized}"):
-        assert option in told.stdout
-
-
-@pytest.mark.parametrize("main", [train.main, tables.main])
-def test_a_terminal_without_our_characters_gets_the_rest(main, monkeypatch):
-    """cp1251 knows no "×"."""
-    terminal = io.TextIOWrapper(io.BytesIO(), encoding="cp1251")
-    monkeypatch.setattr(sys, "stdout", terminal)
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    print("28×28", flush=True)
-    assert b"usage: " in terminal.buffer.getvalue()
-    assert b"28?28" in terminal.buffer.getvalue()
 
 
 @killable

@@ -79,9 +79,10 @@ def differing(here: dict[str, torch.Tensor], there: dict[str, torch.Tensor]) -> 
 
 
 def start(function: Callable, *arguments, output: Path) -> multiprocessing.Process:
-    """Call the function in a process of its own, its output in a file. PyTorch is imported once for all of them."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["vit_tutorial.train", "training.toys"])
+    """Call the function in a process of its own, its output in a file. Where there is fork, they share one import."""
+    context = multiprocessing.get_context("forkserver" if hasattr(os, "fork") else "spawn")
+    if hasattr(os, "fork"):
+        context.set_forkserver_preload(["vit_tutorial.train", "vit_tutorial.pretrained", "training.toys"])
     process = context.Process(target=redirected, args=(output, function, *arguments))
     process.start()
     return process

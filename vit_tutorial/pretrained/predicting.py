@@ -18,7 +18,7 @@ from ..modes import eval_mode
 from ..validation import check_positive, check_size
 from .cards import PREPROCESSING
 
-TOLERANCE = 1e-3  # of a pixel in [0, 1]: what rounding may add
+TOLERANCE = 0.25  # beyond [0, 1]: what bicubic resizing may add
 
 
 class Prediction(NamedTuple):

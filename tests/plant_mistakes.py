@@ -1,6 +1,6 @@
 """Plant known mistakes in a copy of the package, one by one, and see who notices.
 
-    python tests/plant_mistakes.py                # all of them, about half an hour on two cores
+    python tests/plant_mistakes.py                # all of them, about a quarter of an hour on two cores
     python tests/plant_mistakes.py softmax norm   # those whose name holds one of these words
 
 For each mistake two runs, each on its own: the notebooks (strict comparison) without the unit tests, and the
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -307,9 +308,9 @@ def plant(mistake: Mistake, copy: Path) -> None:
 
 
 def first_failure(copy: Path, *targets: str) -> str:
-    """Run pytest in the copy until something fails; what failed, or nothing."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *targets]
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    """Run pytest in the copy, one target after the other, until something fails; return what failed, or nothing."""
+    command = [sys.executable, "-m", "pytest", "-n0", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *targets]
+    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     result = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
     if result.returncode == 0:
         return ""
@@ -317,28 +318,32 @@ def first_failure(copy: Path, *targets: str) -> str:
     return failed[0].split(" - ")[0].split(" ", 1)[1] if failed else f"pytest stopped: {result.stdout[-200:]}"
 
 
+def look_for(mistake: Mistake) -> bool:
+    """Plant one mistake, print who notices it, and tell whether both do."""
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "copy")
+        ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", "*.egg-info", "benchmarks")
+        shutil.copytree(ROOT, copy, ignore=ignored)
+        plant(mistake, copy)
+        # The notebook that teaches the part first, since it is the likeliest to notice.
+        notebooks = sorted(
+            (copy / "notebooks").glob("[0-9]*.ipynb"), key=lambda p: (p.name[:2] != mistake.notebook, p.name)
+        )
+        by_notebook = first_failure(copy, *(str(path.relative_to(copy)) for path in notebooks))
+        by_test = first_failure(copy, *(f"tests/{name}.py" for name in UNIT_TESTS))
+    seconds = time.perf_counter() - start
+    print(f"{mistake.name:50} | {by_notebook or 'MISSED':45} | {by_test or 'MISSED'} ({seconds:.0f} s)", flush=True)
+    return bool(by_notebook and by_test)
+
+
 def main() -> int:
     words = sys.argv[1:]
     chosen = [mistake for mistake in MISTAKES if not words or any(word in mistake.name for word in words)]
-    missed = 0
-    for mistake in chosen:
-        start = time.perf_counter()
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder, "copy")
-            ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", "*.egg-info", "benchmarks")
-            shutil.copytree(ROOT, copy, ignore=ignored)
-            plant(mistake, copy)
-            # The notebook that teaches the part first, since it is the likeliest to notice.
-            notebooks = sorted(
-                (copy / "notebooks").glob("[0-9]*.ipynb"), key=lambda p: (p.name[:2] != mistake.notebook, p.name)
-            )
-            by_notebook = first_failure(copy, *(str(path.relative_to(copy)) for path in notebooks))
-            by_test = first_failure(copy, *(f"tests/{name}.py" for name in UNIT_TESTS))
-        missed += not (by_notebook and by_test)
-        seconds = time.perf_counter() - start
-        print(f"{mistake.name:50} | {by_notebook or 'MISSED':45} | {by_test or 'MISSED'} ({seconds:.0f} s)", flush=True)
-    print(f"{len(chosen) - missed} of {len(chosen)} mistakes were noticed by both")
-    return missed
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        noticed = sum(pool.map(look_for, chosen))
+    print(f"{noticed} of {len(chosen)} mistakes were noticed by both")
+    return len(chosen) - noticed
 
 
 if __name__ == "__main__":

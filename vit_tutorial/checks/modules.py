@@ -186,15 +186,19 @@ class Trial:
 @torch.no_grad()
 def find(trial: Trial, function: Callable, readings: Iterable, read: Callable):
     """The first reading of the weights with which `function(weights, x)` is the reader's result; None if none is."""
-    weights = ((reading, found) for reading in readings if (found := read(trial, reading)) is not None)
-    return next((reading for reading, found in weights if trial.agrees(attempt(function, found, trial.x))), None)
+    for reading in readings:
+        weights = read(trial, reading)
+        if weights is not None and trial.agrees(attempt(function, weights, trial.x)):
+            return reading
+    return None
 
 
+@torch.no_grad()
 def recognise(trial: Trial, mistakes: Iterable[Mistake], readings: Iterable, read: Callable) -> None:
     """Raise Wrong with the message of the mistake that, under one of the readings, gives the reader's result."""
-    readings = list(readings)
+    found = [weights for reading in readings if (weights := read(trial, reading)) is not None]
     for mistake in mistakes:
-        if find(trial, mistake.function, readings, read) is not None:
+        if any(trial.agrees(attempt(mistake.function, weights, trial.x)) for weights in found):
             raise Wrong(mistake.message, mistake.hint)
 
 

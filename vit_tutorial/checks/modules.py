@@ -124,7 +124,7 @@ class Trial:
 
     def __init__(self, cls: type, args: tuple, x: Tensor, shape: tuple, letters: str, sizes: str = ""):
         self.args, self.x, self.sizes = args, x, sizes
-        self.module = call(cls, *args).to("cpu").eval()
+        self.module = call(cls, *args).eval()
         check_registered(self.module)
         with none_made():
             self.run()  # a lazy layer has its weights only after its first call

@@ -46,7 +46,7 @@ class Exercise:
             return Verdict(self.name, WRONG, error.message, error.hint or self._hint.text, error.code)
         except Wrong as wrong:
             return Verdict(self.name, WRONG, wrong.message, wrong.hint or self._hint.text)
-        except Exception as error:  # from what the reader's code returned: its `__eq__`, its `__len__`
+        except (Exception, SystemExit) as error:  # from what the reader's code returned: its `__eq__`, its `__len__`
             found = readers_frame(error.__traceback__)
             if found is None or found[0].f_code is self.judge.__code__:
                 raise

@@ -20,6 +20,7 @@ from .stopping import TookTooLong, readers_frame, time_limit
 from .verdict import NotAttempted, ReaderError, Wrong
 
 SECONDS = 10.0
+LONG = 10**100  # Python itself refuses to write out much longer numbers
 
 
 def call(function: Callable, *args, seconds: float | None = None):
@@ -60,12 +61,12 @@ def call(function: Callable, *args, seconds: float | None = None):
                 f"Your {part_of(function)} changes its input: after the call `{name}` holds other numbers.",
                 "Methods that end in an underscore and `x[...] = ` write into the tensor itself. Work on a new one.",
             )
-    if isinstance(result, int) and abs(result) > 10**100:
-        raise Wrong("The result is a whole number of more than 100 digits.")
-    for tensor in result.parameters() if isinstance(result, nn.Module) else tensors_in(result):
-        if not nn.parameter.is_lazy(tensor) and (text := unreadable(tensor)):
-            start = "A parameter of your module" if isinstance(result, nn.Module) else "The result"
-            raise Wrong(f"{start} {text}.", NEW_TENSORS)
+    if isinstance(result, int) and abs(result) > LONG:
+        raise Wrong(f"The result is {show(result)}.")
+    layer = isinstance(result, nn.Module) and not inspect.isclass(function)
+    for tensor in result.parameters() if layer else tensors_in(result):
+        if text := unreadable(tensor):
+            raise Wrong(f"The result {text}.", NEW_TENSORS)
     return result
 
 
@@ -97,7 +98,7 @@ def stopped_by(error: BaseException, more: str = "") -> ReaderError:
     place, code = readers_line(error)
     try:
         text = shorten(str(error))
-    except Exception as second:
+    except (Exception, SystemExit) as second:
         text = f"(its own text cannot be shown: `__str__` stops with a {type(second).__name__})"
     return ReaderError(f"Your code stops with an error{place}.\n{type(error).__name__}: {text}{more}", code)
 
@@ -244,6 +245,8 @@ def show(value) -> str:
         return f"[{parts}]" if isinstance(value, list) else f"({parts})"
     if isinstance(value, Mapping) and tensors_in(list(value.values())):
         return f"{{{len(value)} tensors by name}}"
+    if isinstance(value, int) and abs(value) > LONG:
+        return "a whole number of more than 100 digits"
     if isinstance(value, nn.Module) and any(value.children()):
         return f"{type(value).__name__}(…)"
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))

@@ -143,7 +143,7 @@ def check_parameters(module: nn.Module) -> None:
         if text := unreadable(p):
             raise Wrong(f"`{name}` {text}.", NEW_TENSORS)
         if not p.is_floating_point():
-            raise Wrong(f"`{name}` is a parameter of {p.dtype}. Parameters are floats: a gradient changes them a little.")
+            raise Wrong(f"`{name}` is a parameter of {p.dtype}. Parameters are floats: they change by small steps.")
 
 
 class Trial:

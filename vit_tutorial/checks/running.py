@@ -114,7 +114,8 @@ def set_defaults(dtype: torch.dtype, device: torch.device) -> None:
 def undisturbed(seed: int = 0) -> Iterator[None]:
     """Inside the block gradients are on, new tensors are floats on the CPU, and the random numbers start at `seed`.
 
-    After it all is as it was. One thread does the work: the tensors of a check are so small that waiting for a second one takes longer.
+    After it all is as it was. One thread does the work: the tensors of a check are so small that waiting for a second
+    one takes longer.
     """
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
     dtype, device, threads = torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads()

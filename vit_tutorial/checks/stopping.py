@@ -76,7 +76,7 @@ class Watcher(threading.Thread):
                 self.awake.set()
 
 
-class time_limit:  # noqa: N801
+class time_limit:
     """Inside the block, the reader's code gets a TookTooLong after `seconds`, and again if it swallows that.
 
     It strikes in the reader's own frames only: nothing is torn in the middle of torch. Time spent compiling, at a

@@ -1,5 +1,9 @@
 """Measuring changes nothing: what is recorded or masked, and that the model is afterwards what it was."""
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+
+import numpy as np
 import pytest
 import torch
 from published import randomize
@@ -8,6 +12,7 @@ from torch import nn
 from vit_tutorial import VisionTransformer, ViTConfig, attend
 from vit_tutorial.analysis import mask_heads, position_similarity, record_attention, trace_shapes
 from vit_tutorial.attention import FusedAttention, split_heads
+from vit_tutorial.modes import eval_mode
 
 
 def small_model(**options) -> VisionTransformer:
@@ -187,6 +192,38 @@ def test_one_head_needs_no_list(model, images):
         assert torch.equal(model(images), one)
 
 
+SAME = {
+    "tensor": torch.tensor([2, 0]),
+    "array": np.array([2, 0]),
+    "their numbers": [torch.tensor(2), np.int64(0)],
+    "set": {0, 2},
+    "generator": (2 - 2 * i for i in range(2)),
+}
+
+
+@pytest.mark.parametrize("heads", SAME.values(), ids=SAME)
+def test_heads_may_be_numbers_of_any_library(model, images, heads):
+    with mask_heads(model, {1: [2, 0]}):
+        expected = model(images)
+    with mask_heads(model, {np.int64(1): heads}):
+        assert torch.equal(model(images), expected)
+
+
+def test_one_head_may_be_a_tensor_and_a_layer_too(model, images):
+    with mask_heads(model, {1: [2, 0]}):
+        expected = model(images)
+    with mask_heads(model, {torch.tensor(1): torch.tensor(2), 1: np.int64(0)}):
+        assert torch.equal(model(images), expected)
+
+
+@pytest.mark.parametrize("heads", [True, [False, True, True], torch.tensor([True]), np.True_, 1.0, "1", None, [[1]]])
+def test_what_counts_no_head_is_refused(model, heads, unchecked):
+    with pytest.raises(ValueError, match="counted in whole numbers"), mask_heads(model, {0: heads}):
+        pass
+    with pytest.raises(ValueError, match="no head 3 in layer 0"), mask_heads(model, {0: torch.tensor([0, 3])}):
+        pass
+
+
 def test_masks_add_up(model, images):
     before = model(images)
     with mask_heads(model, {0: 1}), mask_heads(model, {0: 2, 1: 0}):
@@ -245,6 +282,91 @@ def test_compiled_models_can_be_measured(unchecked):
     with mask_heads(model, {0: 1}):
         assert (compiled(images) - free).abs().max() > 1e-3
     torch.testing.assert_close(compiled(images), free, atol=1e-12, rtol=0)
+
+
+# --- threads
+
+
+def in_a_thread(work):
+    """What `work` returns, or the error that it raises, in another thread."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(work)
+        return future.exception() or future.result()
+
+
+def entering(block):
+    with block:
+        pass
+
+
+CHANGES = {
+    "record": record_attention,
+    "mask": lambda model: mask_heads(model, {0: 1, 1: 1}),
+    "part": lambda model: record_attention(model.encoder),
+    "eval": lambda model: eval_mode(model.train()),
+}
+USES = {
+    **CHANGES,
+    "eval": eval_mode,
+    "trace": lambda model: nullcontext(trace_shapes(model, torch.zeros(1, 3, 8, 12).double())),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_second_thread_is_refused_while_a_first_one_changes_the_model(change, use, model, images):
+    before = model(images)
+    with CHANGES[change](model):
+        assert "copy.deepcopy" in str(in_a_thread(lambda: entering(USES[use](model))))
+    assert in_a_thread(lambda: entering(USES[use](model))) is None
+    assert unchanged(model.eval(), images, before)
+
+
+@pytest.mark.parametrize("change", ["record", "mask"])
+def test_a_second_thread_cannot_run_a_changed_model(change, model, images):
+    before = model(images)
+    with CHANGES[change](model) as maps:
+        error = in_a_thread(lambda: model(images))
+        assert isinstance(error, RuntimeError)
+        assert "copy.deepcopy" in str(error)
+        assert maps in (None, [None, None])
+    assert torch.equal(in_a_thread(lambda: model(images)), before)
+
+
+def test_many_threads_record_mask_and_predict_without_a_wrong_number(model, images):
+    """Each gets the right answer or a RuntimeError, and the model ends as it was."""
+    before = model(images)
+    with record_attention(model) as maps:
+        model(images)
+    with mask_heads(model, {0: 1, 1: 1}):
+        masked = model(images)
+
+    def record():
+        with record_attention(model) as found:
+            model(images)
+        return all(map(torch.equal, found, maps))
+
+    def mask():
+        with mask_heads(model, {0: 1, 1: 1}):
+            return torch.equal(model(images), masked)
+
+    def predict():
+        with eval_mode(model):
+            return torch.equal(model(images), before)
+
+    with ThreadPoolExecutor(4) as pool:
+        futures = [pool.submit(work) for work in (record, mask, predict) * 60]
+    errors = [future.exception() for future in futures]
+    assert all(future.result() for future, error in zip(futures, errors, strict=True) if error is None)
+    assert {type(error) for error in errors} <= {RuntimeError, type(None)}
+    assert unchanged(model, images, before)
+
+
+def test_many_threads_may_put_a_model_in_eval_mode_that_is_there_already(model, images):
+    with eval_mode(model), mask_heads(model, {0: []}):
+        pass  # nested in one thread as ever
+    with eval_mode(model):
+        assert in_a_thread(lambda: entering(eval_mode(model))) is None
 
 
 # --- shapes and positions

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vit_tutorial import sincos_position_embedding
 from vit_tutorial.analysis import position_structure, similarity_by_offset
@@ -24,6 +25,12 @@ def one_hot(keys, h, w):
 
 def places(h, w):
     return list(itertools.product(range(h), range(w)))
+
+
+def test_similarities_may_be_on_another_device():
+    """One that is not there, played by a fake tensor."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert similarity_by_offset(torch.empty(3, 5, 3, 5, device="cuda")).device.type == "cuda"
 
 
 def test_offsets_pair_by_pair():

@@ -11,24 +11,23 @@ from .positions import resize_position_embedding
 
 
 def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransformer:
-    """A copy of the model with a new head of zeros: every class equally likely. Says what it changed.
+    """A copy of the model with a new head of zeros: every class equally likely.
 
-    A representation layer belongs to the old task and goes too. What the classes are called, the images
-    to come will say. Raises ValueError for a number of classes that cannot be. Source: section 3.2.
+    A representation layer belongs to the old task and goes too. Classes get placeholder names until `fit` sees the new
+    images. Raises ValueError for a number of classes that cannot be. Source: section 3.2.
     """
     config = replace(model.config, num_classes=num_classes, representation_size=None)
     new = deepcopy(model)
     new.config, new.head = config, make_head(config).to(next(model.parameters()))
     if model.card:
         new.card = model.card.passed_on(tuple(f"class {number}" for number in range(num_classes)))
-    print(f"head: {model.config.num_classes} classes → {num_classes}, all zeros; the rest copied")
     return new
 
 
 def change_resolution(
     model: VisionTransformer, image_size: Size, mode: str = "bicubic", antialias: bool = True
 ) -> VisionTransformer:
-    """A copy of the model for images of another size, its positions interpolated. Says what it changed.
+    """A copy of the model for images of another size, its positions interpolated.
 
     The patches stay as large as they were, so there are more or fewer of them. Every kind of position
     moves: a table as a picture, the factorized rows and columns each along its own side. What is frozen stays so.
@@ -54,5 +53,4 @@ def change_resolution(
     for name, module in model.named_modules():
         moved.get_submodule(name).training = module.training
     moved.card = model.card and model.card.passed_on(model.card.classes)
-    print(f"positions: {h}×{w} → {new_h}×{new_w}, {mode}; the rest copied")
     return moved

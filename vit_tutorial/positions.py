@@ -122,8 +122,9 @@ def resize_position_embedding(
         )
     prefix, patches = position[:num_prefix_tokens], position[num_prefix_tokens:]
     image = patches.reshape(1, h, w, -1).movedim(-1, 1)  # (1, D, h, w): a picture with D channels
-    image = image.to(torch.promote_types(image.dtype, torch.float32))  # not every kernel knows half precision
+    # Not every kernel knows half precision, and not every device antialiasing (PyTorch 2.6 and 2.7 on a Mac's GPU).
+    image = image.to("meta" if image.is_meta else "cpu", torch.promote_types(image.dtype, torch.float32))
     image = nn.functional.interpolate(
         image, to_pair(new_grid), mode=mode, antialias=antialias, align_corners=align_corners
     )
-    return torch.cat([prefix, image[0].flatten(1).T.to(position.dtype)])
+    return torch.cat([prefix, image[0].flatten(1).T.to(position)])

@@ -1,8 +1,11 @@
 """Running a reader's code: their line, their loop, their stub, and nothing of ours or of theirs left behind."""
 
+import os
 import random
 import sys
 import threading
+import time
+import traceback
 
 import numpy as np
 import pytest
@@ -13,9 +16,10 @@ from vit_tutorial import check
 from vit_tutorial.checks import running
 from vit_tutorial.checks.exercise import exercise
 from vit_tutorial.checks.running import call
+from vit_tutorial.checks.stopping import time_limit
 from vit_tutorial.checks.verdict import NotAttempted, ReaderError, Wrong
 
-from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, stubs
+from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, solved, stubs
 
 
 @pytest.fixture
@@ -148,6 +152,12 @@ LOOPS = {
             return sum(i for i in itertools.count())
         """,
     "torch": "def mine(x):\n    while x.sum() < 1:\n        x = torch.relu(x)",
+    "module": """
+        def mine(x):
+            layer = nn.Linear(2, 2)
+            while True:
+                y = layer(x)
+        """,
     "function": """
         def step(x):
             return x * 1
@@ -181,6 +191,45 @@ def test_after_a_stop_the_next_call_runs(impatient):
     for _ in range(3):
         finding(ReaderError, LOOPS["except Exception"], 1)
         assert call(lambda x: sum(range(x)), 100_000) == 4_999_950_000
+
+
+def test_a_stopped_loop_is_stopped_in_the_readers_line(impatient):
+    """Not in the middle of torch, where most of its time goes."""
+    for _ in range(5):
+        with pytest.raises(ReaderError) as raised:
+            call(cell(LOOPS["module"])["mine"], torch.zeros(2))
+        frames = traceback.extract_tb(raised.value.__context__.__traceback__)
+        assert "ipykernel" in frames[-1].filename
+
+
+def test_time_spent_compiling_does_not_count(impatient):
+    def slow(graph, inputs):
+        time.sleep(0.5)
+        return graph.forward
+
+    torch.compiler.reset()
+    assert_passes(check.split_heads, torch.compile(solved(check.split_heads), backend=slow))
+
+
+def test_a_time_limit_costs_microseconds():
+    start = time.perf_counter()
+    for _ in range(1000):
+        with time_limit(10):
+            pass
+    assert time.perf_counter() - start < 0.1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on Windows")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_has_its_own_clock(impatient):
+    call(lambda x: x, 1)
+    if (child := os.fork()) == 0:
+        try:
+            call(cell(LOOPS["while"])["mine"], 1)
+        except ReaderError as error:
+            os._exit("still running" not in error.message)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_debugger_goes_on_tracing(impatient):
@@ -305,6 +354,143 @@ def test_a_class_without_forward_is_told_so():
     assert_wrong(check.embeddings, Mine, "has no method `forward`")
 
 
+# Odd answers ----------------------------------------------------------------------------------------------------------
+
+
+class Odd:
+    """Raises at every turn."""
+
+    def fail(self, *args):
+        raise ValueError("odd")
+
+    __eq__ = __len__ = __bool__ = __repr__ = __iter__ = __float__ = fail
+    __hash__ = None
+
+
+class Silent(Exception):
+    def __str__(self):
+        raise ValueError("no text")
+
+
+class Backwards(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise ValueError("no way back")
+
+
+def stop(error):
+    raise error
+
+
+def nested(x):
+    return torch.nested.nested_tensor(list(x))
+
+
+def circle():
+    found = []
+    found.append(found)
+    return found
+
+
+split = solved(check.split_heads)
+ODD_RESULTS = {
+    "sparse": (lambda x, h: split(x, h).to_sparse(), "must be an ordinary tensor"),
+    "compressed": (lambda x, h: x[0].to_sparse_csr(), "it is sparse_csr"),
+    "nested": (lambda x, h: nested(split(x, h)), "it is nested"),
+    "jagged": (lambda x, h: torch.nested.nested_tensor(list(x), layout=torch.jagged), "it is nested"),
+    "quantized": (lambda x, h: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), "it is quantized"),
+    "meta": (lambda x, h: split(x, h).to("meta"), "must be on the device cpu, where its input is; it is on meta"),
+    "complex": (lambda x, h: split(x, h).cfloat(), "must be of dtype torch.float32, got torch.complex64"),
+    "8 bits": (lambda x, h: split(x, h).to(torch.float8_e4m3fn), "got torch.float8_e4m3fn"),
+    "huge": (lambda x, h: torch.empty(1).expand(10**6, 10**6), "is far too large"),
+    "more than there is": (lambda x, h: torch.empty(10**14), "Your code stops with an error"),
+    "in itself": (lambda x, h: circle(), "must be a tensor, got a value of type list"),
+    "odd": (lambda x, h: Odd(), "must be a tensor, got a value of type Odd"),
+    "no text": (lambda x, h: stop(Silent()), "Silent: (its own text cannot be shown"),
+    "exit": (lambda x, h: stop(SystemExit(3)), "SystemExit: 3"),
+    "generator exit": (lambda x, h: stop(GeneratorExit()), "GeneratorExit"),
+    "no way back": (lambda x, h: split(Backwards.apply(x), h), "On the way back"),
+    "other input": (lambda x, h: [setattr(x, "data", x.double()), x][1], "changes its input"),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("answer", "phrase"), ODD_RESULTS.values(), ids=ODD_RESULTS)
+def test_an_odd_result_gets_a_verdict(answer, phrase):
+    assert_wrong(check.split_heads, answer, phrase)
+
+
+ODD_NUMBERS = {
+    "odd": (Odd(), "got a value of type Odd"),
+    "long": (10**5000, "a whole number of more than 100 digits"),
+    "array": (np.array([3, 4]), "got a value of type ndarray"),
+}
+
+
+@pytest.mark.parametrize(("number", "phrase"), ODD_NUMBERS.values(), ids=ODD_NUMBERS)
+def test_an_odd_number_gets_a_verdict(number, phrase):
+    assert_wrong(check.num_patches, lambda h, w, p: number, phrase)
+    assert check.accuracy(lambda batches: number).status == "wrong"
+
+
+def test_an_odd_object_in_the_result_gets_a_verdict():
+    assert_wrong(check.parameter_groups, lambda model, decay: Odd(), "ValueError: odd")
+    assert_wrong(check.map_state_dict, lambda theirs: {"a": Odd()}, "value of type Odd")
+    assert_wrong(check.patchify, Odd(), "ValueError: odd")
+    assert_wrong(check.patchify, 10**5000, "a whole number of more than 100 digits")
+
+
+def module(change=lambda self: None, end=lambda out: out):
+    """A right class for `check.mlp`, but for one thing."""
+    mlp = solved(check.mlp)
+
+    class Mine(mlp):
+        def __init__(self, D, M):
+            super().__init__(D, M)
+            change(self)
+
+        def forward(self, x):
+            return end(super().forward(x))
+
+    return Mine
+
+
+def parameter(tensor, **options):
+    return lambda self: setattr(self, "odd", nn.Parameter(tensor, **options))
+
+
+class NoSuper(nn.Module):
+    def __init__(self, D, M):
+        self.sizes = D, M
+
+    def forward(self, x):
+        return x
+
+
+ODD_MODULES = {
+    "meta buffer": (module(lambda self: self.register_buffer("odd", torch.empty(2, device="meta"))), "`odd` is on the"),
+    "meta": (module(lambda self: self.to("meta")), "`expand.weight` is on the meta device"),
+    "sparse": (module(parameter(torch.eye(2).to_sparse())), "`odd` must be an ordinary tensor"),
+    "whole": (module(parameter(torch.ones(2).long(), requires_grad=False)), "`odd` is a parameter of torch.int64"),
+    "never used": (module(lambda self: setattr(self, "odd", nn.LazyLinear(2))), "`odd.weight` never gets a size"),
+    "frozen": (module(lambda self: self.requires_grad_(False), lambda out: out + 1), "the values are not those"),
+    "covered": (module(lambda self: vars(self).update(parameters=[])), "a method `parameters`, and yours covers it"),
+    "out sparse": (module(end=lambda out: out.to_sparse()), "it is sparse_coo"),
+    "out meta": (module(end=lambda out: out.to("meta")), "it is on meta"),
+    "eval returns nothing": (type("Mine", (module(end=lambda out: 2 * out),), {"eval": lambda self: None}), "values"),
+    "no super": (NoSuper, "does not begin with `super().__init__()`"),
+}
+
+
+@pytest.mark.parametrize(("cls", "phrase"), ODD_MODULES.values(), ids=ODD_MODULES)
+def test_an_odd_module_gets_a_verdict(cls, phrase):
+    assert_wrong(check.mlp, cls, phrase)
+
+
 # Nothing left behind --------------------------------------------------------------------------------------------------
 
 
@@ -324,6 +510,28 @@ def test_random_numbers_and_modes_are_left_as_found():
     assert np.random.get_state()[1].tolist() == before[2]  # noqa: NPY002
     assert torch.is_grad_enabled()
     assert torch.get_default_dtype() == torch.float32
+
+
+@pytest.mark.parametrize("exercise", [check.split_heads, check.sincos, check.mlp, check.rollout], ids=lambda e: e.name)
+def test_the_default_device_is_left_as_found_and_answers_are_judged_on_the_cpu(exercise):
+    answer = solved(exercise)
+
+    def messy(*args):
+        result = answer(*args)
+        torch.set_default_device("meta")
+        return result
+
+    try:
+        if exercise.takes == "function":
+            assert_passes(exercise, messy)
+            assert torch.get_default_device() == torch.device("cpu")
+        torch.set_default_device("meta")
+        assert_passes(exercise, answer)
+        assert torch.get_default_device() == torch.device("meta")
+    finally:
+        torch.set_default_device(None)
+    with torch.device("meta"):
+        assert_passes(exercise, answer)
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])

@@ -16,9 +16,10 @@ def similarity_by_offset(similarity: Float[Tensor, "h w h w"]) -> Float[Tensor, 
     """
     h, w = similarity.shape[:2]
     down, across = offsets(h, w)
-    which = (down * w + across).flatten()  # (N·N,)
+    which = (down * w + across).flatten().to(similarity.device)  # (N·N,)
     total = similarity.new_zeros(h * w).index_add_(0, which, similarity.flatten())
-    return (total / which.bincount(minlength=h * w)).view(h, w)
+    count = which.new_zeros(h * w).index_add_(0, which, torch.ones_like(which))
+    return (total / count).view(h, w)
 
 
 class Structure(NamedTuple):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import operator
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import SupportsIndex
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..attention import SelfAttention
+from ..modes import changing, check_thread
 
 
 class RecordingAttention(nn.Module):
@@ -18,8 +22,10 @@ class RecordingAttention(nn.Module):
     def __init__(self, inner: nn.Module, maps: list[Tensor | None], layer: int):
         super().__init__()
         self.inner, self.maps, self.layer = inner.explicit(), maps, layer
+        self.thread = threading.get_ident()
 
     def forward(self, q: Float[Tensor, "B h T d"], k: Float[Tensor, "B h T d"], v: Float[Tensor, "B h T d"]):
+        check_thread(self.thread)
         out, weights = self.inner(q, k, v)
         self.maps[self.layer] = weights
         return out, weights
@@ -33,10 +39,11 @@ class MaskedHeads(nn.Module):
 
     def __init__(self, inner: nn.Module, keep: Float[Tensor, "h 1 1"]):
         super().__init__()
-        self.inner = inner
+        self.inner, self.thread = inner, threading.get_ident()
         self.register_buffer("keep", keep, persistent=False)
 
     def forward(self, q: Float[Tensor, "B h T d"], k: Float[Tensor, "B h T d"], v: Float[Tensor, "B h T d"]):
+        check_thread(self.thread)
         return self.inner(q, k, v * self.keep)
 
     def explicit(self) -> nn.Module:
@@ -49,35 +56,52 @@ def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
 
     `maps[layer]` is (B, h, T, T), of the latest forward pass, and None before the first. The rows sum
     to 1. The weights carry gradients where the forward pass does. Outside the block the model is as it was.
-    Raises ValueError for a model without this package's attention.
+    Raises ValueError for a model without this package's attention. One thread at a time: inside the block another
+    thread that records, masks or runs this model gets a RuntimeError, and needs a copy of its own.
     """
-    layers = self_attentions(model)
-    maps: list[Tensor | None] = [None] * len(layers)
-    with swapped({layer: RecordingAttention(layer.strategy, maps, i) for i, layer in enumerate(layers)}):
-        yield maps
+    with changing(model):
+        layers = self_attentions(model)
+        maps: list[Tensor | None] = [None] * len(layers)
+        with swapped({layer: RecordingAttention(layer.strategy, maps, i) for i, layer in enumerate(layers)}):
+            yield maps
 
 
 @contextmanager
-def mask_heads(model: nn.Module, heads: Mapping[int, int | Iterable[int]]) -> Iterator[None]:
+def mask_heads(
+    model: nn.Module, heads: Mapping[SupportsIndex, SupportsIndex | Iterable[SupportsIndex]]
+) -> Iterator[None]:
     """Inside `with mask_heads(model, {layer: heads}):` these heads add nothing to the tokens.
 
-    Layers and heads are counted from 0; one head or several. Recorded inside, a masked head still shows
-    where it would have looked. Raises ValueError for a layer or a head that the model does not have.
+    Layers and heads are counted from 0; one head or several, also as a tensor. Recorded inside, a masked head still
+    shows where it would have looked. Raises ValueError for a layer or a head that the model does not have. One thread
+    at a time, as in `record_attention`.
     """
-    layers = self_attentions(model)
-    strategies = {}
-    for i, chosen in heads.items():
-        if not 0 <= i < len(layers):
-            raise ValueError(f"no layer {i} to mask: the model has layers 0 to {len(layers) - 1}")
-        chosen = [chosen] if isinstance(chosen, int) else list(chosen)
-        if wrong := [head for head in chosen if not 0 <= head < layers[i].num_heads]:
-            raise ValueError(f"no head {wrong[0]} in layer {i}: it has heads 0 to {layers[i].num_heads - 1}")
-        weight = layers[i].projection.weight
-        keep = torch.ones(layers[i].num_heads, 1, 1, dtype=weight.dtype, device=weight.device)
-        keep[chosen] = 0
-        strategies[layers[i]] = MaskedHeads(layers[i].strategy, keep)
-    with swapped(strategies):
-        yield
+    with changing(model):
+        layers = self_attentions(model)
+        keeps = {}
+        for key, chosen in heads.items():
+            (i,) = whole_numbers([key])
+            if not 0 <= i < len(layers):
+                raise ValueError(f"no layer {i} to mask: the model has layers 0 to {len(layers) - 1}")
+            chosen = whole_numbers(chosen)
+            if wrong := [head for head in chosen if not 0 <= head < layers[i].num_heads]:
+                raise ValueError(f"no head {wrong[0]} in layer {i}: it has heads 0 to {layers[i].num_heads - 1}")
+            weight = layers[i].projection.weight
+            keep = torch.ones(layers[i].num_heads, 1, 1, dtype=weight.dtype, device=weight.device)
+            keeps.setdefault(layers[i], keep)[chosen] = 0
+        with swapped({layer: MaskedHeads(layer.strategy, keep) for layer, keep in keeps.items()}):
+            yield
+
+
+def whole_numbers(heads) -> list[int]:
+    """One head or several, as ints of Python; a ValueError for what counts nothing."""
+    try:
+        several = list(heads) if getattr(heads, "ndim", 1) and hasattr(heads, "__iter__") else [heads]
+        if any(str(getattr(head, "dtype", type(head).__name__)).endswith("bool") for head in several):
+            raise TypeError
+        return [operator.index(head) for head in several]
+    except TypeError:
+        raise ValueError(f"layers and heads are counted in whole numbers from 0, got {heads!r}") from None
 
 
 def self_attentions(model: nn.Module) -> list[SelfAttention]:

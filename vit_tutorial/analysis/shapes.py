@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from ..modes import changing, check_thread
 
 
 class Step(NamedTuple):
@@ -22,21 +25,24 @@ def trace_shapes(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Ste
     """The shape of what every module returns, in the order in which they finish.
 
     The model is called once, without gradients, and is left as it was. A module that returns no tensor
-    is left out. Works for any module of PyTorch; the model itself comes last, under the name "".
+    is left out. Works for any module of PyTorch; the model itself comes last, under the name "". Another thread
+    that uses the model meanwhile gets a RuntimeError.
     """
-    steps = []
+    steps, thread = [], threading.get_ident()
 
     def note(name):
         def hook(module, inputs, output):
+            check_thread(thread)
             if isinstance(output, Tensor):
                 steps.append(Step(name, type(module).__name__, tuple(output.shape)))
 
         return hook
 
-    handles = [module.register_forward_hook(note(name)) for name, module in model.named_modules()]
-    try:
-        model(images)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with changing(model):
+        handles = [module.register_forward_hook(note(name)) for name, module in model.named_modules()]
+        try:
+            model(images)
+        finally:
+            for handle in handles:
+                handle.remove()
     return steps

@@ -9,13 +9,8 @@ import torch
 from torch import Tensor
 
 from .differences import Letters, difference, same
-from .running import call, name_of, parameter_names, show_call, tensors_in
+from .running import NEW_TENSORS, call, name_of, parameter_names, show_call, stopped_by, tensors_in
 from .verdict import ReaderError, Wrong
-
-NEW_TENSORS = (
-    "A tensor that you make yourself has a dtype and a device of its own. Give it the input's: "
-    "`torch.zeros(..., dtype=x.dtype, device=x.device)`."
-)
 
 
 class Mistake(NamedTuple):
@@ -128,8 +123,21 @@ def gradients_of(run: Callable, function: Callable, args: tuple) -> list[Tensor]
     if not any(result.requires_grad for result in results):
         return None
     total = sum((result * weights_like(result)).sum() for result in results)
-    grads = torch.autograd.grad(total, wanted, allow_unused=True)
-    return [torch.zeros_like(x) if grad is None else grad for x, grad in zip(wanted, grads, strict=True)]
+    return [torch.zeros_like(x) if grad is None else grad for x, grad in zip(wanted, flow(total, wanted), strict=True)]
+
+
+def flow(total: Tensor, wanted: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+    """The gradients of a number for `wanted`. A ReaderError if the way back through the reader's code stops."""
+    try:
+        return torch.autograd.grad(total, wanted, allow_unused=True)
+    except Exception as error:
+        found = stopped_by(error)
+        found.message = f"The way forward works. On the way back, where gradients flow:\n{found.message}"
+        found.hint = (
+            "Do you write into a tensor, `x[...] = ` or a method that ends in an underscore, that an earlier step "
+            "still needs to compute its gradient? Work on a new one."
+        )
+        raise found from None
 
 
 def recognise(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float = 1e-5) -> None:
@@ -147,7 +155,7 @@ def next_step(result, expected) -> str | None:
     """What to try after a result that no known mistake explains; None leaves it to the exercise's own hint."""
     if not isinstance(result, Tensor) or not isinstance(expected, Tensor) or result.shape != expected.shape:
         return None
-    if same(result.flatten().sort().values, expected.flatten().sort().values):
+    if same(*(tensor.detach().double().flatten().sort().values for tensor in (result, expected))):
         return "Every number is there, in the wrong place: only the order of the axes, or how they are cut, is off."
     return None
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import nn
 
-from .comparing import Mistake, weights_like
+from .comparing import Mistake, flow, weights_like
 from .differences import same
 from .modules import Trial, find, recognise
 from .verdict import Wrong
@@ -64,9 +64,7 @@ def same_gradients(trial: Trial, function: Callable, weights) -> None:
     out, expected = trial.run(x), function(weights, x)
     if not out.requires_grad:
         raise Wrong("The values are right, but no gradient flows back through them.", DETACHED)
-    mine, theirs = (
-        torch.autograd.grad((y * weights_like(y)).sum(), [x, *parameters], allow_unused=True) for y in (out, expected)
-    )
+    mine, theirs = (flow((y * weights_like(y)).sum(), [x, *parameters]) for y in (out, expected))
     # Rounding grows with the largest gradient, and the key bias has none at all but rounding.
     size = max(grad.abs().max().item() for grad in theirs if grad is not None)
     for name, p, got, wanted in zip(["input", *names], [x, *parameters], mine, theirs, strict=True):
@@ -98,10 +96,10 @@ def same_count(trial: Trial, count: int) -> None:
 
 def unused(trial: Trial) -> str:
     """A sentence on the parameters that the result does not depend on; empty if there are none."""
-    names, own = zip(*((name, p) for name, p in trial.module.named_parameters() if p.requires_grad), strict=True)
+    own = {name: p for name, p in trial.module.named_parameters() if p.requires_grad}
     out = trial.run()
-    grads = torch.autograd.grad(out.sum(), own, allow_unused=True) if out.requires_grad else ()
-    idle = [f"`{name}`" for name, grad in zip(names, grads, strict=False) if grad is None]
+    grads = flow(out.sum(), list(own.values())) if out.requires_grad and own else ()
+    idle = [f"`{name}`" for name, grad in zip(own, grads, strict=False) if grad is None]
     return f" Never used: {', '.join(idle)}." if idle else ""
 
 

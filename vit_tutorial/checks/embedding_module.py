@@ -11,7 +11,7 @@ from .differences import same
 from .embedding_mistakes import MISTAKES, eq1
 from .embedding_weights import Reading, Sizes, Weights, complain, read, readings
 from .exercise import exercise
-from .modules import Trial, find, recognise
+from .modules import Trial, build, find, recognise
 from .running import call
 from .verdict import ReaderError, Wrong
 
@@ -64,7 +64,7 @@ def embeddings(cls):
 
 def new_trial(cls: type, sizes: Sizes, batch: int) -> Trial:
     images = random_tensor(batch, sizes.in_channels, sizes.image_size, sizes.image_size)
-    module = call(cls, *sizes).eval()
+    module = build(cls, sizes)
     try:
         check_parameters(module, images, sizes)
     except ReaderError as error:

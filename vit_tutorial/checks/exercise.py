@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from .running import is_stub, name_of, show, undisturbed
+from .running import is_stub, name_of, show, stopped_by, undisturbed
+from .stopping import readers_frame
 from .verdict import NOT_ATTEMPTED, PASSED, WRONG, Hint, NotAttempted, ReaderError, Solution, Verdict, Wrong
 
 UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
@@ -45,6 +46,12 @@ class Exercise:
             return Verdict(self.name, WRONG, error.message, error.hint or self._hint.text, error.code)
         except Wrong as wrong:
             return Verdict(self.name, WRONG, wrong.message, wrong.hint or self._hint.text)
+        except (Exception, SystemExit) as error:  # from what the reader's code returned: its `__eq__`, its `__len__`
+            found = readers_frame(error.__traceback__)
+            if found is None or found[0].f_code is self.judge.__code__:
+                raise
+            stop = stopped_by(error)
+            return Verdict(self.name, WRONG, stop.message, self._hint.text, stop.code)
         return Verdict(self.name, PASSED, remark or "")
 
     def hint(self) -> Hint:

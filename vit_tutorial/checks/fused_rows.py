@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from .comparing import at_another_size
 from .differences import difference, kind, same
-from .running import call
+from .running import call, unreadable
 from .verdict import Wrong
 
 SIZES = ((4,), (6,), (3,))  # D
@@ -49,6 +49,9 @@ def read(result, D: int) -> tuple:
         got = f"{len(result)} values" if isinstance(result, (tuple, list)) else kind(result)
         raise Wrong(f"Two tensors are asked for, weight and bias; got {got}.", BOTH)
     weight, bias = result
+    for part in filter(torch.is_tensor, (weight, bias)):
+        if text := unreadable(part):
+            raise Wrong(f"The result {text}.", BOTH)
     if isinstance(weight, Tensor) and bias is None:
         raise Wrong("The bias is missing: q, k and v each have one.", BOTH)
     if isinstance(weight, Tensor) and isinstance(bias, Tensor) and (weight.ndim, bias.ndim) == (1, 2):

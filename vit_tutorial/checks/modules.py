@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from .comparing import Mistake, random_tensor
 from .differences import kind, same, shape_difference
 from .registered import check_registered, none_made
-from .running import call
+from .running import NEW_TENSORS, call, unreadable
 from .verdict import Wrong
 
 BARE = (nn.ParameterList, nn.ParameterDict)
@@ -115,6 +115,37 @@ def randomise(module: nn.Module) -> None:
         p.copy_(float((p == 1).all()) + 0.3 * random_tensor(*p.shape, dtype=p.dtype, seed=seed))
 
 
+def build(cls: type, args: tuple) -> nn.Module:
+    """An object of the reader's class, on the CPU and in eval mode. Raises Wrong if it cannot be one."""
+    module = call(cls, *args)
+    if not isinstance(module, nn.Module):
+        raise Wrong(f"`{cls.__name__}(…)` makes no module, but {kind(module)}: what does your `__new__` return?")
+    if "_parameters" not in vars(module):
+        raise Wrong("Your `__init__` does not begin with `super().__init__()`, which makes a module of the object.")
+    bases = [base for base in type(module).__mro__ if not base.__module__.startswith("torch.")]
+    if taken := [name for name in METHODS if any(name in vars(place) for place in (module, *bases))]:
+        raise Wrong(f"Every module of PyTorch has a method `{taken[0]}`, and yours covers it: choose another name.")
+    if hollow := [name for name, tensor in (*module.named_parameters(), *module.named_buffers()) if tensor.is_meta]:
+        raise Wrong(f"`{hollow[0]}` is on the meta device: it has a shape and no numbers.", NEW_TENSORS)
+    module.to("cpu")
+    module.eval()
+    return module
+
+
+METHODS = ("parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules", "children")
+
+
+def check_parameters(module: nn.Module) -> None:
+    """Raise Wrong for parameters that nothing can be computed with."""
+    for name, p in module.named_parameters():
+        if nn.parameter.is_lazy(p):
+            raise Wrong(f"`{name}` never gets a size: `forward` does not use its lazy layer.")
+        if text := unreadable(p):
+            raise Wrong(f"`{name}` {text}.", NEW_TENSORS)
+        if not p.is_floating_point():
+            raise Wrong(f"`{name}` is a parameter of {p.dtype}. Parameters are floats: they change by small steps.")
+
+
 class Trial:
     """The reader's class built with `args`, with random weights, in eval mode, and its `out` for `x`.
 
@@ -124,10 +155,11 @@ class Trial:
 
     def __init__(self, cls: type, args: tuple, x: Tensor, shape: tuple, letters: str, sizes: str = ""):
         self.args, self.x, self.sizes = args, x, sizes
-        self.module = call(cls, *args).to("cpu").eval()
+        self.module = build(cls, args)
         check_registered(self.module)
         with none_made():
             self.run()  # a lazy layer has its weights only after its first call
+        check_parameters(self.module)
         self.initial = {name: p.detach().clone() for name, p in self.module.named_parameters()}
         randomise(self.module)
         self.parts = inventory(self.module)
@@ -186,15 +218,19 @@ class Trial:
 @torch.no_grad()
 def find(trial: Trial, function: Callable, readings: Iterable, read: Callable):
     """The first reading of the weights with which `function(weights, x)` is the reader's result; None if none is."""
-    weights = ((reading, found) for reading in readings if (found := read(trial, reading)) is not None)
-    return next((reading for reading, found in weights if trial.agrees(attempt(function, found, trial.x))), None)
+    for reading in readings:
+        weights = read(trial, reading)
+        if weights is not None and trial.agrees(attempt(function, weights, trial.x)):
+            return reading
+    return None
 
 
+@torch.no_grad()
 def recognise(trial: Trial, mistakes: Iterable[Mistake], readings: Iterable, read: Callable) -> None:
     """Raise Wrong with the message of the mistake that, under one of the readings, gives the reader's result."""
-    readings = list(readings)
+    found = [weights for reading in readings if (weights := read(trial, reading)) is not None]
     for mistake in mistakes:
-        if find(trial, mistake.function, readings, read) is not None:
+        if any(trial.agrees(attempt(mistake.function, weights, trial.x)) for weights in found):
             raise Wrong(mistake.message, mistake.hint)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from itertools import combinations
 
 import torch
@@ -21,6 +22,7 @@ CONFIGS = [
 ]
 
 
+@cache
 def count(config: ViTConfig) -> int:
     """The parameters of the package's model, counted on the meta device: no weight is made."""
     with torch.device("meta"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import get_ident
 
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
@@ -30,8 +31,10 @@ def check_registered(module: nn.Module) -> None:
 @contextmanager
 def none_made() -> Iterator[None]:
     """Raise Wrong if a module gets new parameters inside the block."""
-    made = []
-    handle = register_module_parameter_registration_hook(lambda module, name, parameter: made.append(name))
+    made, thread = [], get_ident()
+    handle = register_module_parameter_registration_hook(
+        lambda module, name, parameter: made.append(name) if get_ident() == thread else None
+    )
     try:
         yield
     finally:
@@ -44,10 +47,10 @@ def none_made() -> Iterator[None]:
         )
 
 
-def weights_in(value) -> Iterator[Tensor]:
-    """The parameters of the modules in lists, tuples and dicts, however deep."""
+def weights_in(value, depth: int = 20) -> Iterator[Tensor]:
+    """The parameters of the modules in lists, tuples and dicts within one another."""
     if isinstance(value, nn.Module):
         yield from value.parameters()
-    elif isinstance(value, (list, tuple, dict)):
+    elif isinstance(value, (list, tuple, dict)) and depth:
         for item in value.values() if isinstance(value, dict) else value:
-            yield from weights_in(item)
+            yield from weights_in(item, depth - 1)

@@ -10,7 +10,7 @@ import random
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from .stopping import TookTooLong, readers_frame, time_limit
 from .verdict import NotAttempted, ReaderError, Wrong
 
 SECONDS = 10.0
+LONG = 10**100  # Python itself refuses to write out much longer numbers
 
 
 def call(function: Callable, *args, seconds: float | None = None):
@@ -28,51 +29,99 @@ def call(function: Callable, *args, seconds: float | None = None):
     Raises NotAttempted for a stub, ReaderError with the reader's own line if their code raises an error
     or is still running after `seconds`, Wrong if it returns nothing or changes a tensor it was given.
     """
-    check_arguments(function, args)
+    named = check_arguments(function, args)
+    plain = args[: len(args) - len(named)]
     seconds = SECONDS if seconds is None else seconds
     before = [[tensor.detach().clone() for tensor in tensors_in(arg)] for arg in args]
-    grad = torch.is_grad_enabled()
+    grad, dtype, device = torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_default_device()
     try:
-        named = keywords(function, args)
-        plain = args[: len(args) - len(named)]
         with time_limit(seconds):
             result = function(*plain, **dict(zip(named, args[len(plain) :], strict=True)))
     except TookTooLong as stopped:
         place, code = readers_line(stopped)
         message = f"Your code was stopped: it was still running after {seconds:g} seconds{place}."
         raise ReaderError(message, code, "Which of your loops has no end? A `while` must come to be false.") from None
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         if isinstance(error, NotImplementedError) and raised_by_reader(error):
             raise NotAttempted from None
-        place, code = readers_line(error)
-        text = f"Your code stops with an error{place}.\n{type(error).__name__}: {shorten(str(error))}"
-        raise ReaderError(f"{text}\nIt was called as `{show_call(function, args)}`.", code) from None
+        raise stopped_by(error, f"\nIt was called as `{show_call(function, args)}`.") from None
     finally:
         torch.set_grad_enabled(grad)
+        set_defaults(dtype, device)
     if result is None or result is Ellipsis:
         if result is Ellipsis or is_stub(function):
             raise NotAttempted
         raise Wrong(f"Your {part_of(function)} returns nothing (None): is the `return` missing?")
     for name, arg, copies in zip(parameter_names(function), args, before, strict=False):
         now = tensors_in(arg)
-        if len(now) != len(copies) or not all(map(torch.equal, now, copies)):
+        if len(now) != len(copies) or not all(map(unchanged, now, copies)):
             raise Wrong(
                 f"Your {part_of(function)} changes its input: after the call `{name}` holds other numbers.",
                 "Methods that end in an underscore and `x[...] = ` write into the tensor itself. Work on a new one.",
             )
+    if isinstance(result, int) and abs(result) > LONG:
+        raise Wrong(f"The result is {show(result)}.")
+    layer = isinstance(result, nn.Module) and not inspect.isclass(function)
+    for tensor in result.parameters() if layer else tensors_in(result):
+        if text := unreadable(tensor):
+            raise Wrong(f"The result {text}.", NEW_TENSORS)
     return result
+
+
+NEW_TENSORS = (
+    "A tensor that you make yourself has a dtype and a device of its own. Give it the input's: "
+    "`torch.zeros(..., dtype=x.dtype, device=x.device)`."
+)
+
+
+def unreadable(tensor: Tensor) -> str | None:
+    """Why a tensor's numbers cannot be compared, as the end of a sentence; None if they can be."""
+    if tensor.is_nested or tensor.is_quantized or tensor.layout is not torch.strided:
+        kind = "nested" if tensor.is_nested else "quantized" if tensor.is_quantized else f"{tensor.layout}"
+        return f"must be an ordinary tensor, with a number in every place; it is {kind.removeprefix('torch.')}"
+    if tensor.device.type != "cpu":
+        return f"must be on the device cpu, where its input is; it is on {tensor.device}"
+    if tensor.numel() > 10**8:
+        return f"is far too large: {tuple(tensor.shape)}, {tensor.numel():,} numbers"
+    return None
+
+
+def unchanged(tensor: Tensor, before: Tensor) -> bool:
+    kept = tensor.dtype == before.dtype and unreadable(tensor) is None
+    return kept and torch.equal(tensor, before)
+
+
+def stopped_by(error: BaseException, more: str = "") -> ReaderError:
+    """What to say of an error in the reader's code."""
+    place, code = readers_line(error)
+    try:
+        text = shorten(str(error))
+    except (Exception, SystemExit) as second:
+        text = f"(its own text cannot be shown: `__str__` stops with a {type(second).__name__})"
+    return ReaderError(f"Your code stops with an error{place}.\n{type(error).__name__}: {text}{more}", code)
+
+
+def set_defaults(dtype: torch.dtype, device: torch.device) -> None:
+    """The dtype and the device of new tensors."""
+    torch.set_default_dtype(dtype)
+    if torch.get_default_device() != device:
+        torch.set_default_device(None if device.type == "cpu" else device)
 
 
 @contextmanager
 def undisturbed(seed: int = 0) -> Iterator[None]:
-    """Inside the block gradients are on and the random numbers start at `seed`; after it all is as it was.
+    """Inside the block gradients are on, new tensors are floats on the CPU, and the random numbers start at `seed`.
 
-    One thread does the work: the tensors of a check are so small that waiting for a second one takes longer.
+    After it all is as it was. One thread does the work: the tensors of a check are so small that waiting for a second
+    one takes longer.
     """
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
-    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    dtype, device, threads = torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads()
+    on_cpu = nullcontext() if device.type == "cpu" else torch.device("cpu")  # which costs time in every step of torch
     try:
-        with torch.inference_mode(False), torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad(), on_cpu:
             torch.default_generator.manual_seed(seed)
             random.seed(seed)
             np.random.seed(seed)  # noqa: NPY002
@@ -81,7 +130,7 @@ def undisturbed(seed: int = 0) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
-        torch.set_default_dtype(dtype)
+        set_defaults(dtype, device)
         torch.set_rng_state(states[0])
         random.setstate(states[1])
         np.random.set_state(states[2])  # noqa: NPY002
@@ -114,13 +163,23 @@ def readers_part(function: Callable) -> Callable:
     return function.__init__ if inspect.isclass(function) else function
 
 
-def check_arguments(function: Callable, args: tuple) -> None:
-    """Raise Wrong if the reader's function cannot take these arguments."""
+def signature_of(function: Callable) -> inspect.Signature | None:
+    """What the reader's function takes; None if Python cannot say, as of one that is written in C."""
     try:
-        signature = inspect.signature(function.forward if isinstance(function, nn.Module) else function)
+        return inspect.signature(function.forward if isinstance(function, nn.Module) else function)
     except (TypeError, ValueError):
-        return
-    named = keywords(function, args)
+        return None
+
+
+def check_arguments(function: Callable, args: tuple) -> list[str]:
+    """The names of keyword-only parameters that take the last of `args`. Raises Wrong if it cannot take `args`."""
+    if (signature := signature_of(function)) is None:
+        return []
+    parameters = signature.parameters
+    kinds = [parameter.kind for parameter in parameters.values()]
+    names = [name for name, kind in zip(parameters, kinds, strict=True) if kind is inspect.Parameter.KEYWORD_ONLY]
+    over = 0 if inspect.Parameter.VAR_POSITIONAL in kinds else len(args) - len(kinds) + len(names)
+    named = names[: max(0, over)]
     try:
         signature.bind(*args[: len(args) - len(named)], **dict.fromkeys(named))
     except TypeError as error:
@@ -129,24 +188,13 @@ def check_arguments(function: Callable, args: tuple) -> None:
             f"and yours takes `{signature}`: {error}.",
             "Keep the first line of the stub as it was.",
         ) from None
+    return named
 
 
-def keywords(function: Callable, args: tuple) -> list[str]:
-    """The names of keyword-only parameters that take the last of `args`."""
-    try:
-        parameters = inspect.signature(function.forward if isinstance(function, nn.Module) else function).parameters
-    except (TypeError, ValueError):
-        return []
-    kinds = [parameter.kind for parameter in parameters.values()]
-    names = [name for name, kind in zip(parameters, kinds, strict=True) if kind is inspect.Parameter.KEYWORD_ONLY]
-    over = 0 if inspect.Parameter.VAR_POSITIONAL in kinds else len(args) - len(kinds) + len(names)
-    return names[: max(0, over)]
-
-
-def tensors_in(value) -> list[Tensor]:
+def tensors_in(value, depth: int = 20) -> list[Tensor]:
     """A tensor itself; those in a list or a tuple, in lists within it, and so on."""
-    if isinstance(value, (list, tuple)):
-        return [tensor for part in value for tensor in tensors_in(part)]
+    if isinstance(value, (list, tuple)) and depth:
+        return [tensor for part in value for tensor in tensors_in(part, depth - 1)]
     return [value] if isinstance(value, Tensor) else []
 
 
@@ -176,10 +224,8 @@ def readers_line(error: BaseException) -> tuple[str, str]:
 
 
 def parameter_names(function: Callable) -> list[str]:
-    try:
-        return list(inspect.signature(function.forward if isinstance(function, nn.Module) else function).parameters)
-    except (TypeError, ValueError):
-        return [f"argument {number}" for number in range(1, 10)]
+    signature = signature_of(function)
+    return [f"argument {number}" for number in range(1, 10)] if signature is None else list(signature.parameters)
 
 
 def name_of(function: Callable) -> str:
@@ -200,6 +246,8 @@ def show(value) -> str:
         return f"[{parts}]" if isinstance(value, list) else f"({parts})"
     if isinstance(value, Mapping) and tensors_in(list(value.values())):
         return f"{{{len(value)} tensors by name}}"
+    if isinstance(value, int) and abs(value) > LONG:
+        return "a whole number of more than 100 digits"
     if isinstance(value, nn.Module) and any(value.children()):
         return f"{type(value).__name__}(…)"
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))

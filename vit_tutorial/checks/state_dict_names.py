@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -21,9 +22,10 @@ WHOLE_NUMBER = (
 )
 
 
-def our_names(config: ViTConfig) -> list[str]:
+@cache
+def our_names(config: ViTConfig) -> tuple[str, ...]:
     with torch.device("meta"):
-        return list(VisionTransformer(config).state_dict())
+        return tuple(VisionTransformer(config).state_dict())
 
 
 def check_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config: ViTConfig) -> None:

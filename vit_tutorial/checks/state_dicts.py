@@ -12,7 +12,7 @@ from torchvision.models import VisionTransformer as TorchvisionVisionTransformer
 from ..config import ViTConfig
 from ..pretrained.naming import as_ours, name_of
 from .differences import kind
-from .running import call
+from .running import call, unreadable
 from .state_dict_names import WHOLE_NUMBER, check_names, listed, our_names
 from .tensor_origins import origin, told
 from .verdict import Wrong
@@ -91,6 +91,8 @@ def check_kind(result) -> None:
             raise Wrong(f"`{name}` must be a tensor; it is {kind(value)}.", HOLDS_TENSORS)
         if value.is_meta:
             raise Wrong(f"`{name}` is on the meta device: it has a shape and no numbers.", HOLDS_TENSORS)
+        if text := unreadable(value):
+            raise Wrong(f"`{name}` {text}.", HOLDS_TENSORS)
 
 
 def check_tensors(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config: ViTConfig) -> None:

@@ -8,8 +8,7 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import CodeType, FrameType, TracebackType
 
 import torch
@@ -20,6 +19,19 @@ LIBRARIES = tuple(
     for folder in (PACKAGE, os.path.dirname(torch.__file__), sysconfig.get_path("stdlib"))
 )
 INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+# While one of these files is at work the reader's code is not: torch compiles, a debugger asks, a thread waits.
+UNTIMED = tuple(
+    f"{os.sep}{name}"
+    for name in (
+        os.path.join("_dynamo", "convert_frame.py"),
+        os.path.join("_inductor", "compile_fx.py"),
+        "bdb.py",
+        "pydevd.py",
+        "threading.py",
+    )
+)
+TICK = 0.05  # seconds
 
 
 class TookTooLong(BaseException):
@@ -42,41 +54,90 @@ def readers_frame(traceback: TracebackType | None) -> tuple[FrameType, int] | No
     return found
 
 
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
+class Watcher(threading.Thread):
+    """One thread for all the time limits of a process. While there are none it sleeps."""
+
+    def __init__(self):
+        super().__init__(name="time limits of checks", daemon=True)
+        self.limits: list[time_limit] = []
+        self.awake = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            self.awake.wait()
+            for _ in range(20):
+                before = time.monotonic()
+                time.sleep(TICK)
+                for limit in tuple(self.limits):
+                    limit.look(time.monotonic() - before)
+            self.awake.clear()
+            if self.limits:
+                self.awake.set()
+
+
+class time_limit:
     """Inside the block, the reader's code gets a TookTooLong after `seconds`, and again if it swallows that.
 
-    It strikes in the reader's own frames only: nothing is torn in the middle of torch, and whoever stands
-    at a breakpoint has the time they need. A debugger's trace function stays in place.
+    It strikes in the reader's own frames only: nothing is torn in the middle of torch. Time spent compiling, at a
+    debugger's prompt or waiting for another thread does not count. Code that never comes back from C is out of reach.
     """
-    thread, over, deadline = threading.get_ident(), threading.Event(), time.monotonic() + seconds
 
-    # Python calls a trace function at every line. It reaches every loop but one on a single line, and strikes once.
-    def at_line(frame, event, argument):
-        if event == "line" and time.monotonic() > deadline:
-            raise TookTooLong
-        return at_line
+    watcher: Watcher | None = None
 
-    def at_call(frame, event, argument):
-        return at_line if is_readers(frame.f_code) else None
+    def __init__(self, seconds: float):
+        self.deadline, self.thread = time.monotonic() + seconds, threading.get_ident()
+        self.lock, self.struck = threading.Lock(), False
 
-    # A second thread reaches the others, and strikes until the block is left.
-    def watch() -> None:
-        over.wait(seconds + 0.2)
-        while not over.wait(0.05):
-            frame = sys._current_frames().get(thread)
-            if frame is not None and is_readers(frame.f_code):
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TookTooLong))
+    def __enter__(self) -> None:
+        self.frame = sys._getframe(1)
+        watcher = time_limit.watcher
+        if watcher is None or not watcher.is_alive():  # a forked process has none
+            watcher = time_limit.watcher = Watcher()
+        self.limits = watcher.limits
+        self.limits.append(self)
+        if not watcher.awake.is_set():
+            watcher.awake.set()
 
-    before, watcher = sys.gettrace(), threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    sys.settrace(before or at_call)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
-        while watcher.is_alive():
-            with suppress(TookTooLong):  # one may still be on its way: it arrives within these lines
-                over.set()
-                watcher.join()
+    def __exit__(self, *exc_info) -> None:
+        while self in self.limits:
+            with suppress(TookTooLong), self.lock:  # from here on nothing strikes
+                self.limits.remove(self)
+        if self.struck:
+            with suppress(TookTooLong):  # one may still be on its way: it arrives within this line
                 sum(1 for _ in range(1000))
+
+    def look(self, elapsed: float) -> None:
+        """Push the deadline back if the last `elapsed` seconds do not count; strike if it is over."""
+        if any(frame.f_code.co_filename.endswith(UNTIMED) for frame in self.frames()):
+            self.deadline += elapsed
+        if time.monotonic() < self.deadline:
+            return
+        interval = sys.getswitchinterval()
+        for _ in range(1000):  # each time the thread has come one step further: from call to call, from loop to loop
+            sys.setswitchinterval(interval)
+            if self.strike():
+                break
+            sys.setswitchinterval(1e-6)
+            time.sleep(0)
+        sys.setswitchinterval(interval)
+
+    def strike(self) -> bool:
+        """Raise TookTooLong in the thread if it is in the reader's code. True if there is no more to do for now."""
+        with self.lock:
+            if self not in self.limits:
+                return True
+            frames = self.frames()
+            if not frames or not is_readers(frames[0].f_code):
+                return False
+            self.struck = True
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread), ctypes.py_object(TookTooLong))
+            return True
+
+    def frames(self) -> list[FrameType]:
+        """What the thread is doing inside the block, the innermost frame first; nothing if it has left it."""
+        frames, frame = [], sys._current_frames().get(self.thread)
+        while frame is not None and frame is not self.frame:
+            frames.append(frame)
+            frame = frame.f_back
+        return [] if frame is None else frames

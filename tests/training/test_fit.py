@@ -301,9 +301,15 @@ def test_a_model_without_a_head_cannot_train_its_head():
         fit(nn.Sequential(nn.Flatten(), nn.Linear(192, 2)), bright_or_dark(), short(trained="head"))
 
 
-def test_a_head_of_another_size_is_an_error_at_once():
-    with pytest.raises(ValueError, match="5 logits, but the images have 2 classes"):
-        fit(small_vit(num_classes=5), bright_or_dark(), short())
+@pytest.mark.parametrize("logits", [1, 5])
+def test_a_head_of_another_size_is_an_error_at_once(logits):
+    with pytest.raises(ValueError, match=f"{logits} logits, but the images have 2 classes"):
+        fit(small_vit(num_classes=logits), bright_or_dark(), short())
+
+
+def test_a_folder_without_a_name_is_an_error_at_once():
+    with pytest.raises(ValueError, match="folder is '', which names none"):
+        fit(small_vit(), bright_or_dark(), short(), folder="")
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -36,9 +36,11 @@ def hold(folder: str | Path | None) -> Iterator[None]:
     The lock goes with the process, however that ends; of several processes the first holds it for all. Raises
     ValueError if another process has it, OSError if nothing can be written there.
     """
-    if not folder or rank_and_world()[0] > 0:
+    if folder is None or rank_and_world()[0] > 0:
         yield
         return
+    if not str(folder):
+        raise ValueError("folder is '', which names none: None trains without one, '.' is the current one")
     folder = Path(folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryFile(dir=folder):

@@ -49,7 +49,7 @@ def fit(
     with hold(folder), only_trained(model, recipe.trained), own_random_numbers(model):
         groups = parameter_groups(model, recipe.weight_decay, recipe.layer_decay)
         optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
-        history = resume(folder, model, optimizer, recipe, images) if folder else []
+        history = resume(folder, model, optimizer, recipe, images) if folder is not None else []
         card = getattr(model, "card", None) or Card((), *images.mean_std())
         model.card = card.passed_on(images.classes)
         trained = torch.compile(distribute(model)) if recipe.compile else distribute(model)
@@ -63,7 +63,7 @@ def fit(
                 epoch = epoch._replace(validation_loss=score.loss, validation_accuracy=score.accuracy)
             history.append(epoch)
             reporter.tell(finished=epoch)
-            if folder and rank_and_world()[0] == 0:
+            if folder is not None and rank_and_world()[0] == 0:
                 save_checkpoint(folder, model, optimizer, recipe, images, history)
     model.eval()
     return history

@@ -119,7 +119,7 @@ def undisturbed(seed: int = 0) -> Iterator[None]:
     """
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
     default, threads = torch.empty(0), torch.get_num_threads()
-    on_cpu = nullcontext() if default.device.type == "cpu" else torch.device("cpu")  # which costs time in every step of torch
+    on_cpu = nullcontext() if default.device.type == "cpu" else torch.device("cpu")  # slower
     try:
         with torch.inference_mode(False), torch.enable_grad(), on_cpu:
             torch.default_generator.manual_seed(seed)

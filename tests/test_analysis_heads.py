@@ -51,6 +51,12 @@ def test_cost_and_spread_by_hand():
     assert table.spread.item() == pytest.approx(1.96 * (24 / 400 - 0.04**2) ** 0.5 / 20)
 
 
+def test_a_model_without_a_card_is_refused(model, images):
+    model.card = None
+    with pytest.raises(ValueError, match="has no card: it does not know how its pixels were scaled"):
+        head_costs(model, images)
+
+
 def test_batches_do_not_change_the_count(model, images):
     whole = heads.right_answers(model, images)
     assert torch.equal(heads.right_answers(model, images, batch_size=7), whole)

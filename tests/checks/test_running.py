@@ -134,7 +134,7 @@ LOOPS = {
         def mine(x):
             while True:
                 try:
-                    x = x + 1
+                    x = abs(x) + 1  # without a call in it Python 3.10 itself cannot interrupt this loop
                 except Exception:
                     pass
         """,
@@ -524,10 +524,10 @@ def test_the_default_device_is_left_as_found_and_answers_are_judged_on_the_cpu(e
     try:
         if exercise.takes == "function":
             assert_passes(exercise, messy)
-            assert torch.get_default_device() == torch.device("cpu")
+            assert torch.empty(0).device.type == "cpu"
         torch.set_default_device("meta")
         assert_passes(exercise, answer)
-        assert torch.get_default_device() == torch.device("meta")
+        assert torch.empty(0).is_meta
     finally:
         torch.set_default_device(None)
     with torch.device("meta"):

@@ -35,7 +35,12 @@ class HeadCosts(NamedTuple):
 
 
 def head_costs(model: VisionTransformer, images: ImageSet) -> HeadCosts:
-    """Mask one head after the other and count right answers. The model needs a card, to know how pixels are scaled."""
+    """Mask one head after the other and count right answers.
+
+    Raises ValueError for a model without a card: nobody knows how its pixels were scaled.
+    """
+    if model.card is None:
+        raise ValueError("this model has no card: it does not know how its pixels were scaled")
     before = right_answers(model, images)
     lost, gained = [], []
     for layer, attention in enumerate(self_attentions(model)):

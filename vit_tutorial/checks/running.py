@@ -33,7 +33,7 @@ def call(function: Callable, *args, seconds: float | None = None):
     plain = args[: len(args) - len(named)]
     seconds = SECONDS if seconds is None else seconds
     before = [[tensor.detach().clone() for tensor in tensors_in(arg)] for arg in args]
-    grad, dtype, device = torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_default_device()
+    grad, default = torch.is_grad_enabled(), torch.empty(0)
     try:
         with time_limit(seconds):
             result = function(*plain, **dict(zip(named, args[len(plain) :], strict=True)))
@@ -49,7 +49,7 @@ def call(function: Callable, *args, seconds: float | None = None):
         raise stopped_by(error, f"\nIt was called as `{show_call(function, args)}`.") from None
     finally:
         torch.set_grad_enabled(grad)
-        set_defaults(dtype, device)
+        set_defaults(default)
     if result is None or result is Ellipsis:
         if result is Ellipsis or is_stub(function):
             raise NotAttempted
@@ -103,11 +103,11 @@ def stopped_by(error: BaseException, more: str = "") -> ReaderError:
     return ReaderError(f"Your code stops with an error{place}.\n{type(error).__name__}: {text}{more}", code)
 
 
-def set_defaults(dtype: torch.dtype, device: torch.device) -> None:
-    """The dtype and the device of new tensors."""
-    torch.set_default_dtype(dtype)
-    if torch.get_default_device() != device:
-        torch.set_default_device(None if device.type == "cpu" else device)
+def set_defaults(default: Tensor) -> None:
+    """Make new tensors of this one's dtype, and on its device."""
+    torch.set_default_dtype(default.dtype)
+    if torch.empty(0).device != default.device:
+        torch.set_default_device(None if default.device.type == "cpu" else default.device)
 
 
 @contextmanager
@@ -118,8 +118,8 @@ def undisturbed(seed: int = 0) -> Iterator[None]:
     one takes longer.
     """
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
-    dtype, device, threads = torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads()
-    on_cpu = nullcontext() if device.type == "cpu" else torch.device("cpu")  # which costs time in every step of torch
+    default, threads = torch.empty(0), torch.get_num_threads()
+    on_cpu = nullcontext() if default.device.type == "cpu" else torch.device("cpu")  # slower
     try:
         with torch.inference_mode(False), torch.enable_grad(), on_cpu:
             torch.default_generator.manual_seed(seed)
@@ -130,7 +130,7 @@ def undisturbed(seed: int = 0) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
-        set_defaults(dtype, device)
+        set_defaults(default)
         torch.set_rng_state(states[0])
         random.setstate(states[1])
         np.random.set_state(states[2])  # noqa: NPY002

@@ -134,7 +134,7 @@ LOOPS = {
         def mine(x):
             while True:
                 try:
-                    x = abs(x) + 1  # without a call in it Python 3.10 itself cannot interrupt this loop
+                    x = x + 1
                 except Exception:
                     pass
         """,
@@ -199,6 +199,7 @@ def test_a_stopped_loop_is_stopped_in_the_readers_line(impatient):
         with pytest.raises(ReaderError) as raised:
             call(cell(LOOPS["module"])["mine"], torch.zeros(2))
         frames = traceback.extract_tb(raised.value.__context__.__traceback__)
+        frames = [frame for frame in frames if not frame.filename.endswith("stopping.py")]  # who stops it, on 3.10
         assert "ipykernel" in frames[-1].filename
 
 

@@ -98,14 +98,26 @@ class time_limit:
         self.limits.append(self)
         if not watcher.awake.is_set():
             watcher.awake.set()
+        if sys.version_info < (3, 11):
+            # There, a loop of `try:` without a call never looks whether something strikes it: a trace function does.
+            self.trace_before = sys.gettrace()
+            sys.settrace(self.trace_before or self.trace)
 
     def __exit__(self, *exc_info) -> None:
+        if sys.version_info < (3, 11):
+            sys.settrace(self.trace_before)
         while self in self.limits:
             with suppress(TookTooLong), self.lock:  # from here on nothing strikes
                 self.limits.remove(self)
         if self.struck:
             with suppress(TookTooLong):  # one may still be on its way: it arrives within this line
                 sum(1 for _ in range(1000))
+
+    def trace(self, frame: FrameType, event: str, argument: object) -> object:
+        """Stop the reader's code at its next line once the time is over."""
+        if event == "line" and time.monotonic() > self.deadline:
+            raise TookTooLong
+        return self.trace if is_readers(frame.f_code) else None
 
     def look(self, elapsed: float) -> None:
         """Push the deadline back if the last `elapsed` seconds do not count; strike if it is over."""

@@ -39,7 +39,7 @@ def hold(folder: str | Path | None) -> Iterator[None]:
     if not folder or rank_and_world()[0] > 0:
         yield
         return
-    folder = Path(folder).resolve()
+    folder = Path(os.path.realpath(folder))  # Path.resolve would raise its own error for links in a circle
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryFile(dir=folder):
         pass  # it can be written to, which an epoch later would be late to find out

@@ -58,6 +58,8 @@ def load_model(path: str | Path) -> VisionTransformer:
         config = ViTConfig(**{name: tuple(value) if isinstance(value, list) else value for name, value in facts})
         card = Card.from_dict(about["card"]) if about.get("card") else None
         check_card(card, config)
+        if other := {tensor.dtype for tensor in tensors.values() if not tensor.is_floating_point()}:
+            raise ValueError(f"weights are floating-point numbers, some of these are {other}")
         state = {name: tensor.float() for name, tensor in tensors.items()}
         check_fit(state, config)
         model = VisionTransformer(config)

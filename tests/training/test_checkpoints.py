@@ -221,6 +221,8 @@ FORGED = {
     "more epochs than there are": (dict, {"history": [[n, *FIRST[1:]] for n in (1, 2, 3, 4)]}, r"3, 4\], in place"),
     "fewer epochs than steps": (dict, {"history": [FIRST]}, r"of \{9.0\} steps, in place of 1 epochs of 3"),
     "epochs of words": (dict, {"history": [[1, "a", "b", "c"]]}, "are no numbers"),
+    "losses that are none": (dict, {"history": [[n, 0.1, float("nan"), 0.1] for n in (1, 2, 3)]}, "are no numbers"),
+    "endless threads": (dict, {"threads": float("inf")}, "are no numbers"),
     "epochs that are none": (dict, {"history": 3}, "not iterable"),
     "no threads": (dict, {"threads": None}, "the checkpoint does not say its threads"),
     "another kind of run": (dict, {"run": 3}, ""),

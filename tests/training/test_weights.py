@@ -126,6 +126,7 @@ def forged(path: Path, config: object = None, card: object = None, weights: dict
         ({"config": {}, "card": {"mean": [0.1, 0.2, float("nan")]}}, "finite number for each channel.*nan"),
         ({"config": {}, "card": {"std": [0.1, -0.2, 0.3]}}, "no std below 0"),
         ({"config": {}, "card": {"about": 3}}, "is a dict, got 3"),
+        ({"config": {}, "weights": {"norm.bias": torch.ones(8, dtype=torch.uint8)}}, "some of these are {torch.uint8}"),
         ({"config": {}, "weights": {"norm.bias": torch.full((8,), float("nan"))}}, "norm.bias holds .* not finite"),
     ],
     ids=lambda case: str(case)[:60],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import warnings
 import zlib
@@ -149,7 +150,7 @@ def check_whole(
     history = [Epoch(*row) for row in about["history"]]
     validated = [value for epoch in history for value in epoch[4:] if value is not None]
     numbers = [*validated, *(value for epoch in history for value in epoch[:4]), *(about[n] for n in computed_by())]
-    if not all(type(number) in (int, float) for number in numbers):
+    if not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
         raise ValueError("the checkpoint's history, threads or processes are no numbers")
     done = [epoch.number for epoch in history]
     if done != [*range(1, len(done) + 1)] or not 0 < len(done) <= recipe.epochs:

@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 from published import randomize
 
-from vit_tutorial import Shapes, VisionTransformer, ViTConfig, load_checkpoint
+from vit_tutorial import ImageSet, Shapes, VisionTransformer, ViTConfig, load_checkpoint
 from vit_tutorial.analysis import HeadCosts, head_costs, heads, mask_heads
 from vit_tutorial.card import Card
 from vit_tutorial.experiments.heads import load_head_costs, main, save_head_costs
@@ -51,12 +51,6 @@ def test_cost_and_spread_by_hand():
     assert table.spread.item() == pytest.approx(1.96 * (24 / 400 - 0.04**2) ** 0.5 / 20)
 
 
-def test_a_model_without_a_card_is_refused(model, images):
-    model.card = None
-    with pytest.raises(ValueError, match="has no card: it does not know how its pixels were scaled"):
-        head_costs(model, images)
-
-
 def test_batches_do_not_change_the_count(model, images):
     whole = heads.right_answers(model, images)
     assert torch.equal(heads.right_answers(model, images, batch_size=7), whole)
@@ -95,3 +89,24 @@ def test_dropout_takes_no_part_and_the_mode_stays(images):
     right = heads.right_answers(model.eval(), images)
     assert torch.equal(heads.right_answers(model.train(), images), right)
     assert model.training
+
+
+def test_what_cannot_be_counted(model, images):
+    """The classes in another order, a model that gives no answers, none that knows the scale of the pixels."""
+    with pytest.raises(ValueError, match=f"class 0 is {images.classes[0]!r} to the model and"):
+        head_costs(model, replace_classes(images, images.classes[::-1]))
+    torch.nn.init.constant_(model.head.bias, torch.nan)
+    with pytest.raises(FloatingPointError, match="not finite"):
+        head_costs(model, images)
+    model.card = None
+    with pytest.raises(ValueError, match="no card"):
+        head_costs(model, images)
+
+
+def test_heads_count_the_same_in_double_precision(model, images):
+    found = head_costs(model, images)
+    assert head_costs(model.double(), images).lost.equal(found.lost)
+
+
+def replace_classes(images: Shapes, classes: tuple[str, ...]) -> ImageSet:
+    return ImageSet(images.pixels, images.labels, classes)

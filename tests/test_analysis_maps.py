@@ -90,3 +90,15 @@ def test_components_are_unit_patterns_whose_largest_number_is_positive():
 def test_no_more_components_than_there_are(count):
     with pytest.raises(ValueError, match=f"24 filters of 48 numbers have 24 components, not {count}"):
         patch_filters(VisionTransformer(SMALL), count)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_maps_that_are_not_whole_or_of_another_grid(maps):
+    with record_attention(VisionTransformer(SMALL)) as none_yet:
+        pass
+    for wrong in ([], none_yet, [maps[0][:1], *maps[1:]]):
+        for measure in (attention_rollout, lambda m: mean_attention_distance(m, (3, 2), 4)):
+            with pytest.raises(ValueError, match=r"from one forward pass inside `with record_attention\(model\)"):
+                measure(wrong)
+    with pytest.raises(ValueError, match="maps of 7 tokens are not those of a 1×1 grid and a class token"):
+        mean_attention_distance(maps, (1, 1), 4)

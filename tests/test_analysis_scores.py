@@ -45,9 +45,17 @@ def test_auc_of_the_best_and_the_worst_map():
     assert object_auc(1 - best, mask).item() == 0
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("score", [share_on_object, object_auc])
 def test_what_does_not_fit(score):
     with pytest.raises(ValueError, match="masks of 2×4 pixels are not a whole number of patches in a grid of 1×3"):
         score(torch.ones(1, 1, 3), MASK)
     with pytest.raises(ValueError, match="mask 1 is empty"):
         score(torch.ones(2, 1, 2), torch.cat([MASK, torch.zeros_like(MASK)]))
+    with pytest.raises(ValueError, match=r"as many masks .* got \(2, 1, 2\) and \(1, 2, 4\) of torch.bool"):
+        score(torch.ones(2, 1, 2), MASK)
+    with pytest.raises(ValueError, match=r"masks .* of torch.bool, got .* of torch.uint8"):
+        score(torch.ones(1, 1, 2), 255 * MASK.byte())
+    for wrong in (-1.0, torch.nan):
+        with pytest.raises(ValueError, match="weights from 0 up"):
+            score(torch.tensor([[[wrong, 2.0]]]), MASK)

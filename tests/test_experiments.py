@@ -218,3 +218,33 @@ def test_a_probe_moves_the_head_alone(monkeypatch):
 def test_fine_tuning_is_quiet_about_a_head_that_was_trained_before(quick, recwarn):
     replace(NewSize((20, 20)), scenes=40).run(0)
     assert not recwarn.list
+
+
+TABLES = {
+    "another experiment's": "row,seed,accuracy\nViT,0,0.5\nfar away,0,0.5\n",
+    "no table": "<html>",
+    "other columns": "a,b\n1,2\n",
+    "a cut line": "row,seed,accuracy\nViT,0,0.",
+    "a cut row": "row,seed,accuracy\nViT,",
+    "bytes": b"\xff\xfe",
+    "empty": "",
+}
+
+
+@pytest.mark.parametrize("text", TABLES.values(), ids=TABLES)
+def test_a_file_that_is_no_table_of_this_experiment_is_left_alone(text, quick, tmp_path, capsys):
+    path = tmp_path / "table.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    before = path.read_bytes()
+    with pytest.raises(SystemExit) as ended:
+        main(["quick", "--out", str(path)])
+    assert ended.value.code == 2
+    assert f"error: {path} is no" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_a_table_that_cannot_be_written_is_told_before_anything_runs(quick, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["quick", "--out", str(tmp_path)])
+    assert ended.value.code == 2
+    assert str(tmp_path) in capsys.readouterr().err

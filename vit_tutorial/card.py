@@ -45,7 +45,13 @@ class Card:
         """Pixels in [0, 1], or bytes from 0 to 255, to mean 0 and standard deviation 1, as the model was trained.
 
         A colour that was the same in all training images has no spread, and is only moved to mean 0.
+        Raises ValueError for another number of channels, and for integers that are not bytes.
         """
+        if images.shape[-3:-2] != (len(self.mean),) or not (images.dtype == torch.uint8 or images.is_floating_point()):
+            raise ValueError(
+                f"this card is for images of {len(self.mean)} channels, bytes or floats, "
+                f"got {images.dtype} of shape {tuple(images.shape)}"
+            )
         scale = 255 if images.dtype == torch.uint8 else 1
         std = [spread or 1.0 for spread in self.std]
         mean, std = torch.tensor([self.mean, std], device=images.device)[..., None, None] * scale  # each (C, 1, 1)

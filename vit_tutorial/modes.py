@@ -64,6 +64,7 @@ def check_thread(owner: int) -> None:
     """Raise RuntimeError in any thread but the owner. Compiled code does not ask."""
     if not torch.compiler.is_compiling() and threading.get_ident() != owner:
         raise RuntimeError(
-            "another thread is recording or masking this model's attention, or has put it in eval mode for a while: "
+            "another thread is training this model, recording or masking its attention, or has put it in eval mode for "
+            "a while: "
             "give each thread a copy of its own, made before they start with copy.deepcopy(model)"
         )

@@ -26,13 +26,20 @@ MOST_ZEROS = 2**28  # numbers in the table of a model without positions, which n
 def save_model(model: VisionTransformer, path: str | Path, dtype: torch.dtype = torch.float32) -> Path:
     """Write the weights, and beside them what is needed to build the model again. `dtype` is what is stored.
 
-    Raises ValueError for a hybrid: a file of numbers cannot say what network its backbone is; and for a card that
-    is another model's.
+    Raises ValueError for a hybrid: a file of numbers cannot say what network its backbone is; and for what
+    `load_model` would refuse: a card that is another model's, other layers than the configuration's, numbers that are
+    not finite, as those too large for `dtype`.
     """
+    model = getattr(model, "_orig_mod", model)  # what torch.compile was given
+    if not isinstance(model, VisionTransformer):
+        raise ValueError(f"save_model keeps a VisionTransformer, got {type(model).__name__}")
+    if not getattr(dtype, "is_floating_point", False):
+        raise ValueError(f"weights are stored as floats, got {dtype}")
     if hasattr(model.embeddings.patches, "backbone"):
         raise ValueError("a backbone is code, and this file holds numbers: save model.state_dict(), and build it again")
     check_card(model.card, model.config)
     tensors = {name: tensor.to(dtype) for name, tensor in model.state_dict().items()}
+    check_fit({name: tensor.float() for name, tensor in tensors.items()}, model.config)
     about = {"config": asdict(model.config), "card": model.card.to_dict() if model.card else None}
     return write(path, tensors, about)
 
@@ -51,6 +58,8 @@ def load_model(path: str | Path) -> VisionTransformer:
         config = ViTConfig(**{name: tuple(value) if isinstance(value, list) else value for name, value in facts})
         card = Card.from_dict(about["card"]) if about.get("card") else None
         check_card(card, config)
+        if other := {tensor.dtype for tensor in tensors.values() if not tensor.is_floating_point()}:
+            raise ValueError(f"weights are floating-point numbers, some of these are {other}")
         state = {name: tensor.float() for name, tensor in tensors.items()}
         check_fit(state, config)
         model = VisionTransformer(config)
@@ -68,7 +77,10 @@ def check_fit(state: Mapping[str, Tensor], config: ViTConfig) -> None:
         raise ValueError(f"the configuration says {config.depth} encoder layers, the weights are those of {depth}")
     with torch.device("meta"):
         model = VisionTransformer(config)
-    model.load_state_dict(state, assign=True)
+    try:
+        model.load_state_dict(state, assign=True)
+    except RuntimeError as error:
+        raise ValueError(f"the tensors are not those of the configuration: {error}") from None
     if any(buffer.numel() > MOST_ZEROS for buffer in model.buffers()):
         raise ValueError(f"{config.num_tokens:,} tokens are more than fit")
     check_numbers(state)
@@ -92,7 +104,8 @@ def check_card(card: Card | None, config: ViTConfig) -> None:
 
 def write(path: str | Path, tensors: Mapping[str, Tensor], about: Mapping) -> Path:
     """Write tensors and facts (what JSON can say) into one file, with a digest of both: all of it or none of it."""
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # Copies: safetensors takes no weights that two layers share.
+    tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
     facts = json.dumps(about)
     return write_bytes(path, save(tensors, {"about": facts, "digest": digest(tensors, facts)}))
 

@@ -415,6 +415,7 @@ ODD_RESULTS = {
     "exit": (lambda x, h: stop(SystemExit(3)), "SystemExit: 3"),
     "generator exit": (lambda x, h: stop(GeneratorExit()), "GeneratorExit"),
     "no way back": (lambda x, h: split(Backwards.apply(x), h), "On the way back"),
+    "no memory": (lambda x, h: [split(x, h), x.untyped_storage().resize_(4)][0], "changes its input"),
     "other input": (lambda x, h: [setattr(x, "data", x.double()), x][1], "changes its input"),
 }
 
@@ -533,6 +534,24 @@ def test_the_default_device_is_left_as_found_and_answers_are_judged_on_the_cpu(e
         torch.set_default_device(None)
     with torch.device("meta"):
         assert_passes(exercise, answer)
+
+
+def test_a_check_inside_the_code_that_it_checks_is_told_so():
+    """A line that slipped into the function, by its indentation: each call would begin another check."""
+
+    def mine(x, h):
+        assert check.class_token(solved(check.class_token))  # another exercise may be checked
+        check.split_heads(mine)
+        return split(x, h)
+
+    assert_wrong(check.split_heads, mine, "your code calls check.split_heads while it is being checked")
+    assert_passes(check.split_heads, split)
+
+
+def test_a_check_works_where_sums_are_in_half_precision():
+    with torch.autocast("cpu", torch.bfloat16):
+        assert_passes(check.mlp, solved(check.mlp))
+        assert_passes(check.rollout, solved(check.rollout))
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])

@@ -54,6 +54,15 @@ def test_a_model_that_does_not_know_its_classes_says_so(model):
         predict(model, torch.rand(3, 16, 24))
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_a_network_without_a_size_of_its_own_takes_a_tensor(model):
+    network = torch.nn.Sequential(model)
+    network.card = model.card
+    assert predict(network, torch.rand(3, 16, 24))
+    with pytest.raises(ValueError, match="Sequential does not say its image size: give `predict` a tensor"):
+        predict(network, "grace_hopper")
+
+
 WRONG = {
     "whole numbers": (torch.zeros(3, 16, 24, dtype=torch.int64), ["floats", "torch.int64", "photo.float() / 255"]),
     "0 to 255": (torch.full((3, 16, 24), 254.0), ["from 0 to 1", "254 to 254", "photo / 255"]),

@@ -221,6 +221,8 @@ FORGED = {
     "more epochs than there are": (dict, {"history": [[n, *FIRST[1:]] for n in (1, 2, 3, 4)]}, r"3, 4\], in place"),
     "fewer epochs than steps": (dict, {"history": [FIRST]}, r"of \{9.0\} steps, in place of 1 epochs of 3"),
     "epochs of words": (dict, {"history": [[1, "a", "b", "c"]]}, "are no numbers"),
+    "losses that are none": (dict, {"history": [[n, 0.1, float("nan"), 0.1] for n in (1, 2, 3)]}, "are no numbers"),
+    "endless threads": (dict, {"threads": float("inf")}, "are no numbers"),
     "epochs that are none": (dict, {"history": 3}, "not iterable"),
     "no threads": (dict, {"threads": None}, "the checkpoint does not say its threads"),
     "another kind of run": (dict, {"run": 3}, ""),
@@ -309,3 +311,23 @@ def test_another_number_of_processes_raises_an_alarm(uninterrupted, tmp_path):
     write(tmp_path / CHECKPOINT, tensors, {**about, "processes": 2})
     with pytest.warns(TrainingAlarm, match=r"made by 2 process\(es\).*, this run has 1 process\(es\)"):
         fit(small_vit(**RESTLESS_MODEL), bright_or_dark(), RECIPE, folder=tmp_path)
+
+
+def test_weights_that_two_layers_share_are_kept(tmp_path):
+    def tied() -> nn.Module:
+        model = small_vit()
+        model.encoder[1].mlp = model.encoder[0].mlp
+        return model
+
+    model = tied()
+    fit(model, bright_or_dark(), short(epochs=1), folder=tmp_path)
+    again = tied()
+    fit(again, bright_or_dark(), short(epochs=1), folder=tmp_path)
+    assert not differing(weights_of(again), weights_of(model))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="on Windows a link takes a right that few have")
+def test_links_in_a_circle_are_no_folder(tmp_path):
+    (tmp_path / "run").symlink_to("run")
+    with pytest.raises(OSError, match="run"):
+        fit(small_vit(), bright_or_dark(), short(), folder=tmp_path / "run")

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -344,3 +345,76 @@ def test_a_folder_without_a_name_is_an_error_at_once():
 def test_a_recipe_that_cannot_be(wrong, told):
     with pytest.raises(ValueError, match=told):
         Recipe(**wrong)
+
+
+def frozen() -> nn.Module:
+    return small_vit().requires_grad_(False)
+
+
+REFUSED = {
+    "frozen": (frozen, {}, "nothing to train"),
+    "half": (lambda: small_vit().bfloat16(), {}, "float32 or float64, these are {torch.bfloat16}"),
+    "crop": (small_vit, {"recipe": short(crop=8)}, "crop 8 is no shift"),
+    "classes": (lambda: small_vit(num_classes=5), {}, "5 logits, but the images have 2 classes"),
+    "validation": (
+        small_vit,
+        {"validation": ImageSet(bright_or_dark().pixels, bright_or_dark().labels, ("bright", "dark"))},
+        "class 0 is 'dark' to the model and 'bright' in the images",
+    ),
+}
+
+
+@pytest.mark.parametrize(("build", "options", "told"), REFUSED.values(), ids=REFUSED)
+def test_a_refused_model_is_left_as_it_was(build, options, told):
+    """Not in train mode, where dropout would change its answers."""
+    model = build().eval()
+    weights = weights_of(model)
+    with pytest.raises(ValueError, match=told):
+        fit(model, bright_or_dark(), **{"recipe": short(), **options})
+    assert not any(module.training for module in model.modules())
+    assert not differing(weights_of(model), weights)
+
+
+def test_nothing_is_trained_where_gradients_are_off():
+    with torch.no_grad(), pytest.raises(ValueError, match=r"gradients are off here \(torch.no_grad\)"):
+        fit(small_vit(), bright_or_dark(), short())
+
+
+def test_the_default_dtype_and_device_do_not_matter():
+    """Set for something else, after the model was made. Meta stands for a GPU."""
+    recipe, images, losses = short(crop=2, flip=True), bright_or_dark(), []
+    for kind, value, before in (
+        ("dtype", torch.float32, torch.float32),
+        ("dtype", torch.float64, torch.float32),
+        ("device", "meta", None),
+    ):
+        model, set_default = small_vit(), getattr(torch, f"set_default_{kind}")
+        set_default(value)
+        try:
+            losses.append([epoch.validation_loss for epoch in fit(model, images, recipe, validation=images)])
+        finally:
+            set_default(before)
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+    assert losses[2] == losses[0]
+
+
+def test_two_threads_train_two_models_one_after_the_other():
+    """Dropout draws from one generator for all threads: each model still gets the numbers of its own seed."""
+    expected, models = trained(short(), **RESTLESS_MODEL), [small_vit(**RESTLESS_MODEL) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda model: fit(model, bright_or_dark(), short()), models))
+    for model in models:
+        assert not differing(weights_of(model), expected)
+
+
+def test_two_threads_cannot_train_one_model_nor_test_it_meanwhile():
+    model, told = small_vit(), []
+
+    def meddle(progress):
+        with ThreadPoolExecutor(1) as pool:
+            for use in (lambda: fit(model, bright_or_dark(), short()), lambda: evaluate(model, bright_or_dark())):
+                told.append(pool.submit(use).exception())
+
+    fit(model, bright_or_dark(), short(epochs=1), watch=[meddle])
+    assert [type(error) for error in told] == [RuntimeError] * 2
+    assert "another thread is training this model" in str(told[0])

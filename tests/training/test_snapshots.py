@@ -16,7 +16,13 @@ def report(epoch: int, epochs: int, finished: bool) -> Progress:
 
 @pytest.mark.parametrize(
     ("epochs", "count", "moments"),
-    [(30, 10, [0, 1, 2, 4, 5, 8, 13, 20, 30]), (3, 10, [0, 1, 2, 3]), (100, 4, [0, 1, 10, 100]), (30, 2, [0, 30])],
+    [
+        (30, 10, [0, 1, 2, 4, 5, 8, 13, 20, 30]),
+        (3, 10, [0, 1, 2, 3]),
+        (100, 4, [0, 1, 10, 100]),
+        (30, 2, [0, 30]),
+        (12, 10**9, [*range(13)]),
+    ],
 )
 def test_closer_together_at_the_start_and_the_last_epoch_among_them(epochs, count, moments, tmp_path):
     model = small_vit()

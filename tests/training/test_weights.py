@@ -126,6 +126,7 @@ def forged(path: Path, config: object = None, card: object = None, weights: dict
         ({"config": {}, "card": {"mean": [0.1, 0.2, float("nan")]}}, "finite number for each channel.*nan"),
         ({"config": {}, "card": {"std": [0.1, -0.2, 0.3]}}, "no std below 0"),
         ({"config": {}, "card": {"about": 3}}, "is a dict, got 3"),
+        ({"config": {}, "weights": {"norm.bias": torch.ones(8, dtype=torch.uint8)}}, "some of these are {torch.uint8}"),
         ({"config": {}, "weights": {"norm.bias": torch.full((8,), float("nan"))}}, "norm.bias holds .* not finite"),
     ],
     ids=lambda case: str(case)[:60],
@@ -214,3 +215,46 @@ def test_writers_at_the_same_time_do_not_meet(tmp_path, monkeypatch):
     write(path, {"weight": torch.ones(2)}, {})
     assert read(path)[0]["weight"].tolist() == [1, 1]
     assert (tmp_path / "mine").read_text(encoding="utf-8") == "mine"
+
+
+def of_another_head(model):
+    model.head = torch.nn.Linear(8, 5)
+
+
+def too_large(model):
+    model.head.bias.data.fill_(1e6)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("change", "dtype", "told"),
+    [
+        (of_another_head, torch.float32, "not those of the configuration.*head.weight"),
+        (too_large, torch.float16, "head.bias holds numbers that are not finite"),
+        (lambda model: None, torch.int8, "stored as floats, got torch.int8"),
+        (lambda model: None, "float16", "stored as floats, got float16"),
+    ],
+)
+def test_what_could_not_be_loaded_is_not_saved(change, dtype, told, tmp_path):
+    change(model := randomised())
+    with pytest.raises(ValueError, match=rf"(?s){told}"):
+        save_model(model, tmp_path / "model.safetensors", dtype)
+    with pytest.raises(ValueError, match="save_model keeps a VisionTransformer, got Linear"):
+        save_model(torch.nn.Linear(2, 2), tmp_path / "model.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_compiled_model_is_saved_as_what_was_compiled(tmp_path):
+    model = randomised()
+    save_model(torch.compile(model), tmp_path / "model.safetensors")
+    torch.testing.assert_close(load_model(tmp_path / "model.safetensors").state_dict(), model.state_dict())
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    "images", [torch.ones(2, 1, 4, 4), torch.ones(4, 4), torch.ones(2, 3, 4, 4, dtype=torch.int32)]
+)
+def test_images_that_a_card_is_not_for(images):
+    with pytest.raises(ValueError, match=r"images of 3 channels, bytes or floats, got torch.* of shape \("):
+        CARD.normalise(images)

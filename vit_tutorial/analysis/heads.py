@@ -11,6 +11,7 @@ from torch import Tensor
 from ..data import ImageSet
 from ..model import VisionTransformer
 from ..modes import eval_mode
+from ..training.evaluating import check_card
 from .recording import mask_heads, self_attentions
 
 
@@ -37,10 +38,10 @@ class HeadCosts(NamedTuple):
 def head_costs(model: VisionTransformer, images: ImageSet) -> HeadCosts:
     """Mask one head after the other and count right answers.
 
-    Raises ValueError for a model without a card: nobody knows how its pixels were scaled.
+    The model's card says how pixels are scaled. Raises ValueError for a model without a card, or with other classes,
+    FloatingPointError for logits that are not finite.
     """
-    if model.card is None:
-        raise ValueError("this model has no card: it does not know how its pixels were scaled")
+    check_card(model, images)
     before = right_answers(model, images)
     lost, gained = [], []
     for layer, attention in enumerate(self_attentions(model)):
@@ -58,8 +59,10 @@ def head_costs(model: VisionTransformer, images: ImageSet) -> HeadCosts:
 @torch.no_grad()
 def right_answers(model: VisionTransformer, images: ImageSet, batch_size: int = 250) -> Bool[Tensor, " N"]:
     """Which images the model calls by their name, without dropout."""
-    device = next(model.parameters()).device
-    batches = (model.card.normalise(pixels.to(device)) for pixels in images.pixels.split(batch_size))
+    weight = next(model.parameters())
+    batches = (model.card.normalise(pixels.to(weight.device)) for pixels in images.pixels.split(batch_size))
     with eval_mode(model):
-        answers = torch.cat([model(batch).argmax(dim=1) for batch in batches])
-    return answers.cpu() == images.labels.cpu()
+        logits = torch.cat([model(batch.to(weight.dtype)) for batch in batches])
+    if not logits.isfinite().all():
+        raise FloatingPointError("some logits of the model are not finite: look at its weights")
+    return logits.argmax(dim=1).cpu() == images.labels.cpu()

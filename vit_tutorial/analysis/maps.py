@@ -19,6 +19,7 @@ def attention_rollout(maps: Sequence[Float[Tensor, "B h T T"]]) -> Float[Tensor,
     multiplied. Values, MLPs and norms are left out, so it is a rule of thumb, not a measurement.
     Source: Abnar & Zuidema 2020 (arXiv 2005.00928), section 3; appendix D.8 of the paper.
     """
+    check_recorded(maps)
     B, _, T, _ = maps[0].shape
     identity = torch.eye(T, dtype=maps[0].dtype, device=maps[0].device)
     rollout = identity.expand(B, T, T)
@@ -36,6 +37,9 @@ def mean_attention_distance(
     is shared out over the patches; a patch that takes all from it has no distance, and does not count.
     Source: appendix D.7 and Figure 7 (right).
     """
+    check_recorded(maps)
+    if (T := maps[0].shape[-1]) != 1 + grid[0] * grid[1]:
+        raise ValueError(f"maps of {T} tokens are not those of a {grid[0]}×{grid[1]} grid and a class token")
     distances = patch_distances(grid, patch_size).to(maps[0])  # (N, N)
     found = []
     for weights in maps:
@@ -43,6 +47,16 @@ def mean_attention_distance(
         far = (patches * distances).sum(dim=-1) / patches.sum(dim=-1)  # (B, h, N)
         found.append(far.nanmean(dim=(0, 2)))
     return torch.stack(found)
+
+
+def check_recorded(maps: Sequence[Tensor | None]) -> None:
+    """Raise ValueError unless there is a map for each layer, all of one shape but for the number of heads."""
+    shapes = {None if m is None else tuple(m.shape[:1] + m.shape[2:]) for m in maps}
+    if len(shapes) != 1 or None in shapes:
+        raise ValueError(
+            "maps are the weights of all layers, (B, h, T, T), from one forward pass inside `with record_attention("
+            f"model) as maps:`, got {[None if m is None else tuple(m.shape) for m in maps]}"
+        )
 
 
 def patch_distances(grid: tuple[int, int], patch_size: Size) -> Float[Tensor, "N N"]:

@@ -14,7 +14,7 @@ def share_on_object(maps: Float[Tensor, "B h w"], masks: Bool[Tensor, "B H W"]) 
     `maps` are not negative; a patch spreads its weight evenly over its pixels.
     Raises ValueError for a mask that is empty or does not fit the grid.
     """
-    cover = coverage(masks, maps.shape[1:])
+    cover = coverage(masks, maps)
     on_object = (maps * cover).sum(dim=(1, 2)) / maps.sum(dim=(1, 2))
     return on_object / cover.mean(dim=(1, 2))
 
@@ -26,9 +26,9 @@ def object_auc(maps: Float[Tensor, "B h w"], masks: Bool[Tensor, "B H W"]) -> Fl
     equal weights count half; so even the best map of patches stays below 1 where the outline cuts a patch.
     Raises ValueError for a mask that is empty, full or does not fit the grid.
     """
+    inside = coverage(masks, maps).flatten(1)  # (B, N)
     if (full := masks.flatten(1).all(dim=1)).any():
         raise ValueError(f"mask {full.int().argmax().item()} is full: no ground to compare the object with")
-    inside = coverage(masks, maps.shape[1:]).flatten(1)  # (B, N)
     outside = 1 - inside
     weights = maps.flatten(1)
     more = (weights[:, :, None] > weights[:, None]).to(inside)  # (B, N, N)
@@ -37,10 +37,14 @@ def object_auc(maps: Float[Tensor, "B h w"], masks: Bool[Tensor, "B H W"]) -> Fl
     return wins / (inside.sum(dim=1) * outside.sum(dim=1))
 
 
-def coverage(masks: Bool[Tensor, "B H W"], grid: tuple[int, int] | torch.Size) -> Float[Tensor, "B h w"]:
+def coverage(masks: Bool[Tensor, "B H W"], maps: Float[Tensor, "B h w"]) -> Float[Tensor, "B h w"]:
     """The share of each patch that the object covers: (B, h, w)."""
-    H, W = masks.shape[1:]
-    h, w = grid
+    if maps.ndim != 3 or masks.ndim != 3 or len(maps) != len(masks) or masks.dtype != torch.bool:
+        shapes = f"{tuple(maps.shape)} and {tuple(masks.shape)} of {masks.dtype}"
+        raise ValueError(f"maps (B, h, w) need as many masks (B, H, W) of torch.bool, got {shapes}")
+    if not (maps >= 0).all():
+        raise ValueError("maps have weights from 0 up, these hold a negative one, or nan")
+    (H, W), (h, w) = masks.shape[1:], maps.shape[1:]
     if H % h or W % w:
         raise ValueError(f"masks of {H}×{W} pixels are not a whole number of patches in a grid of {h}×{w}")
     if not masks.flatten(1).any(dim=1).all():

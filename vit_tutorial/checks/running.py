@@ -83,6 +83,9 @@ def unreadable(tensor: Tensor) -> str | None:
         return f"must be an ordinary tensor, with a number in every place; it is {kind.removeprefix('torch.')}"
     if tensor.device.type != "cpu":
         return f"must be on the device cpu, where its input is; it is on {tensor.device}"
+    last = tensor.storage_offset() + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    if tensor.numel() and (last + 1) * tensor.element_size() > tensor.untyped_storage().nbytes():
+        return "has lost its memory: its storage was made smaller"  # to read it would end Python
     if tensor.numel() > 10**8:
         return f"is far too large: {tuple(tensor.shape)}, {tensor.numel():,} numbers"
     return None
@@ -121,7 +124,7 @@ def undisturbed(seed: int = 0) -> Iterator[None]:
     default, threads = torch.empty(0), torch.get_num_threads()
     on_cpu = nullcontext() if default.device.type == "cpu" else torch.device("cpu")  # slower
     try:
-        with torch.inference_mode(False), torch.enable_grad(), on_cpu:
+        with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False), on_cpu:
             torch.default_generator.manual_seed(seed)
             random.seed(seed)
             np.random.seed(seed)  # noqa: NPY002

@@ -64,7 +64,7 @@ class ImageSet(Dataset):
         """
         if not isinstance(count, Integral) or isinstance(count, bool) or not 0 < count < len(self):
             raise ValueError(f"hold out 1 to {len(self) - 1:,} of {len(self):,} images, got {count!r}")
-        lots = torch.rand(len(self), generator=generator(seed))
+        lots = torch.rand(len(self), generator=generator(seed), dtype=torch.float32, device="cpu")
         order = lots.argsort(stable=True)
         return self.subset(order[count:].sort().values), self.subset(order[:count].sort().values)
 
@@ -73,7 +73,7 @@ class ImageSet(Dataset):
 
         Counted, not summed: a byte has 256 values, so this is exact and needs no floats as large as the images.
         """
-        values = torch.arange(256, dtype=torch.float64) / 255
+        values = torch.arange(256, dtype=torch.float64, device=self.pixels.device) / 255
         means, stds = [], []
         for channel in self.pixels.unbind(dim=1):  # (N, H, W)
             share = torch.bincount(channel.flatten(), minlength=256).double() / channel.numel()  # (256,)
@@ -106,9 +106,9 @@ def memory() -> int:
 
 def check_indices(indices: Sequence[int] | Tensor, count: int) -> Int64[Tensor, " n"]:
     try:
-        places = torch.as_tensor(indices)
+        places = torch.as_tensor(indices, device="cpu")
     except (TypeError, ValueError, RuntimeError):
-        places = torch.empty(0)
+        places = torch.empty(0, device="cpu")
     if places.dtype == torch.bool and places.shape == (count,):
         places = places.nonzero()[:, 0]
     if places.dtype == torch.bool or places.is_floating_point() or places.is_complex() or places.ndim != 1:

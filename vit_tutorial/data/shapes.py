@@ -46,15 +46,17 @@ class Shapes(ImageSet):
         check_memory(count, height, width)
         if not isinstance(outlines, Mapping) or not outlines or not all(map(callable, outlines.values())):
             raise ValueError(f"outlines are functions by the name of their class, at least one, got {outlines!r}")
-        # rand and not randn, whose stream depends on the build of PyTorch.
-        draws = torch.rand(count, len(CHOICES) + TINT + 3 * WAVES, generator=generator(seed))  # (N, K)
-        labels = (draws[:, 0] * len(outlines)).long()
-        pixels = torch.empty(count, 3, height, width, dtype=torch.uint8)
-        masks = torch.empty(count, height, width, dtype=torch.bool)
-        step = max(1, CHUNK_PIXELS // (height * width))
-        for start in range(0, count, step):
-            part = slice(start, start + step)
-            pixels[part], masks[part] = draw(draws[part], labels[part], height, width, outlines)
+        with torch.device("cpu"):  # where the generator is, whatever the default device
+            # rand and not randn, whose stream depends on the build of PyTorch.
+            numbers = len(CHOICES) + TINT + 3 * WAVES
+            draws = torch.rand(count, numbers, generator=generator(seed), dtype=torch.float32)  # (N, K)
+            labels = (draws[:, 0] * len(outlines)).long()
+            pixels = torch.empty(count, 3, height, width, dtype=torch.uint8)
+            masks = torch.empty(count, height, width, dtype=torch.bool)
+            step = max(1, CHUNK_PIXELS // (height * width))
+            for start in range(0, count, step):
+                part = slice(start, start + step)
+                pixels[part], masks[part] = draw(draws[part], labels[part], height, width, outlines)
         super().__init__(pixels, labels, tuple(outlines), masks)
 
 
@@ -65,8 +67,8 @@ def draw(
     choices, tint, wave = draws.split([len(CHOICES), TINT, 3 * WAVES], dim=1)
     choice = dict(zip(CHOICES, choices[:, :, None, None].unbind(dim=1), strict=True))  # (B, 1, 1) each
     side = min(height, width)
-    y = ((torch.arange(height) + 0.5) / side)[:, None]  # (H, 1), pixel centres
-    x = ((torch.arange(width) + 0.5) / side)[None]  # (1, W)
+    y = ((torch.arange(height, dtype=draws.dtype) + 0.5) / side)[:, None]  # (H, 1), pixel centres
+    x = ((torch.arange(width, dtype=draws.dtype) + 0.5) / side)[None]  # (1, W)
     distance = object_distance(choice, labels, y, x, height / side, width / side, outlines)
     cover = (0.5 - distance * side).clamp(0, 1)  # the share of the pixel that the object covers
     ink, paper = colours(choice)
@@ -110,7 +112,7 @@ def colours(choice: dict[str, Tensor]) -> tuple[Float[Tensor, "B 3 1 1"], Float[
 
 def coloured(grey: Tensor, hue: Tensor, chroma: Tensor) -> Float[Tensor, "B 3 1 1"]:
     """Red, green and blue with the mean `grey`, and as far from it as `chroma` says and [0, 1] allows."""
-    thirds = torch.arange(3)[:, None, None] / 3
+    thirds = torch.arange(3, dtype=hue.dtype)[:, None, None] / 3
     direction = (2 * math.pi * (hue[:, None] + thirds)).cos()  # (B, 3, 1, 1), with the sum 0
     return grey[:, None] + (chroma * torch.minimum(grey, 1 - grey))[:, None] * direction
 

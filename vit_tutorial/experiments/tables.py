@@ -28,6 +28,7 @@ from .moving import MOVING, NewSize, NewTask
 
 RESULTS = Path(__file__).parent.with_name("results")
 SEEDS = (0, 1, 2)
+HEAD = ["row", "seed", "accuracy"]
 
 
 Row = Setting | NewSize | NewTask
@@ -44,17 +45,28 @@ def load_results(name: str) -> dict[str, list[float]]:
     """The accuracies of an experiment, from 0 to 1: for each row, one for each seed."""
     check_choice("experiment", name, EXPERIMENTS)
     found: dict[str, list[float]] = {row: [] for row in EXPERIMENTS[name]}
-    for line in read_lines(RESULTS / f"{name}.csv"):
-        found[line["row"]].append(float(line["accuracy"]))
+    for (row, _), accuracy in read_table(RESULTS / f"{name}.csv", name).items():
+        found[row].append(accuracy)
     return found
 
 
-def read_lines(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+def read_table(path: Path, name: str) -> dict[tuple[str, int], float]:
+    """Accuracies by row and seed. Raises ValueError for a file that is no whole table of this experiment."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        head, *lines = csv.reader(text.splitlines())
+        found = {(row, int(seed)): float(accuracy) for row, seed, accuracy in lines}
+    except ValueError as error:
+        raise ValueError(f"{path} is no table of {name!r}: {error}") from None
+    if other := [row for row, _ in found if row not in EXPERIMENTS[name]]:
+        raise ValueError(f"{path} is no table of {name!r}, which has no row {other[0]!r}")
+    if head != HEAD or not text.endswith("\n"):
+        raise ValueError(f"{path} is no whole table of {name!r}: its first or its last line is cut off")
+    return found
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return its exit status."""
     print_on_any_terminal()
     parser = argparse.ArgumentParser(
         prog="python -m vit_tutorial.experiments",
@@ -65,10 +77,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="the table (default: the one in the package)")
     asked = parser.parse_args(arguments)
     path = asked.out or RESULTS / f"{asked.name}.csv"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        path.write_text("row,seed,accuracy\n", encoding="utf-8")
-    done = {(line["row"], int(line["seed"])) for line in read_lines(path)}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.write_text(",".join(HEAD) + "\n", encoding="utf-8")
+        done = read_table(path, asked.name)
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
     print(f"{len(done)} of {len(SEEDS) * len(EXPERIMENTS[asked.name])} runs are in {path}", flush=True)
     for seed in SEEDS:
         for row, setting in EXPERIMENTS[asked.name].items():

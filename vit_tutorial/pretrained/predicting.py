@@ -86,6 +86,8 @@ def fit_photo(photo: str | Path, model: VisionTransformer) -> Float[Tensor, "3 H
 
     "shorter side to 256, middle 224" leaves a margin, of the same share at another image size; "both sides" squeezes.
     """
+    if not hasattr(model, "config"):
+        raise ValueError(f"{type(model).__name__} does not say its image size: give `predict` a tensor of that size")
     height, width = to_pair(model.config.image_size)
     asked = model.card.about.get(PREPROCESSING)
     if asked is None or (height != width and asked.get("resize") != "both sides"):

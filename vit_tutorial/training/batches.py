@@ -31,7 +31,7 @@ def batches(
     if len(labels) // recipe.steps_per_epoch(len(labels)) < world:
         raise ValueError(f"{world} processes cannot share batches of {recipe.batch_size} of {len(labels)} images")
     generator = torch.Generator().manual_seed(recipe.epoch_seed(epoch))
-    order = torch.randperm(len(labels), generator=generator)
+    order = torch.randperm(len(labels), generator=generator, device="cpu")
     for batch in order.tensor_split(recipe.steps_per_epoch(len(labels))):
         mine = batch.tensor_split(world)[rank].to(pixels.device)
         picked = pixels.index_select(0, mine)
@@ -43,8 +43,8 @@ def batches(
 
 def draw_moves(count: int, recipe: Recipe, generator: torch.Generator) -> Int64[Tensor, "B 3"]:
     """For each image: how far down and to the right to look, in pixels, and whether to mirror it (0 or 1)."""
-    shifts = torch.randint(-recipe.crop, recipe.crop + 1, (count, 2), generator=generator)
-    mirrored = torch.randint(0, 2, (count, 1), generator=generator) * recipe.flip
+    shifts = torch.randint(-recipe.crop, recipe.crop + 1, (count, 2), generator=generator, device="cpu")
+    mirrored = torch.randint(0, 2, (count, 1), generator=generator, device="cpu") * recipe.flip
     return torch.cat([shifts, mirrored], dim=1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import warnings
 import zlib
@@ -41,7 +42,7 @@ def hold(folder: str | Path | None) -> Iterator[None]:
         return
     if not str(folder):
         raise ValueError("folder is '', which names none: None trains without one, '.' is the current one")
-    folder = Path(folder).resolve()
+    folder = Path(os.path.realpath(folder))  # Path.resolve would raise its own error for links in a circle
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryFile(dir=folder):
         pass  # it can be written to, which an epoch later would be late to find out
@@ -151,7 +152,7 @@ def check_whole(
     history = [Epoch(*row) for row in about["history"]]
     validated = [value for epoch in history for value in epoch[4:] if value is not None]
     numbers = [*validated, *(value for epoch in history for value in epoch[:4]), *(about[n] for n in computed_by())]
-    if not all(type(number) in (int, float) for number in numbers):
+    if not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
         raise ValueError("the checkpoint's history, threads or processes are no numbers")
     done = [epoch.number for epoch in history]
     if done != [*range(1, len(done) + 1)] or not 0 < len(done) <= recipe.epochs:

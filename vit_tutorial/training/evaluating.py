@@ -49,15 +49,13 @@ def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 500) -> Score
     processes share the images, and all get the score of all of them. Raises ValueError for a model without
     a card, or with other classes, FloatingPointError for logits that are not finite.
     """
-    if getattr(model, "card", None) is None:
-        raise ValueError("the model has no card to say how pixels are scaled: `fit` gives it one, or set model.card")
-    check_classes(model.card.classes, images.classes)
+    check_card(model, images)
     rank, world = rank_and_world()
     weight, K = next(model.parameters()), len(images.classes)
     device = weight.device
     confusion, loss = torch.zeros(K * K, dtype=torch.int64, device=device), torch.zeros((), device=device)
     with eval_mode(model):
-        for batch in torch.arange(len(images))[rank::world].split(batch_size):
+        for batch in torch.arange(len(images), device="cpu")[rank::world].split(batch_size):
             pixels, labels = images.pixels[batch].to(device), images.labels[batch].to(device)
             logits = model(model.card.normalise(pixels).to(weight.dtype)).float()
             check_width(logits, K)
@@ -67,6 +65,13 @@ def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 500) -> Score
     if not math.isfinite(total_loss):
         raise FloatingPointError(f"the loss is {total_loss}: some weights or logits of the model are not finite")
     return Score(sum_over_processes(confusion).view(K, K).cpu(), total_loss)
+
+
+def check_card(model: nn.Module, images: ImageSet) -> None:
+    """Raises ValueError for a model without a card, or with other classes than the images."""
+    if getattr(model, "card", None) is None:
+        raise ValueError("the model has no card to say how pixels are scaled: `fit` gives it one, or set model.card")
+    check_classes(model.card.classes, images.classes)
 
 
 def check_classes(known: Sequence[str], asked: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,14 +13,17 @@ from torch import nn
 
 from ..card import Card
 from ..data import ImageSet
+from ..modes import changing
 from .alarms import check_finite, check_width
 from .batches import batches, make_mix, make_randaugment
 from .checkpoints import hold, resume, save_checkpoint
 from .distributed import distribute, rank_and_world
-from .evaluating import evaluate
+from .evaluating import check_classes, evaluate
 from .optimizer import SCHEDULES, parameter_groups
 from .progress import Epoch, Reporter, Watch
 from .recipe import Recipe
+
+RANDOM = threading.RLock()  # dropout and mixing draw from a generator that all threads share
 
 
 def fit(
@@ -44,9 +48,13 @@ def fit(
 
     Warns (`TrainingAlarm`) of a first loss far from ln K, and after warm-up of a loss still there or of one
     answer to everything. Raises FloatingPointError if the loss or a weight is not finite, ValueError if the folder
-    belongs to another recipe, model or images, or another process is training in it, OSError if it cannot be written.
+    belongs to another recipe, model or images, or another process is training in it, or if there is nothing to train,
+    or the validation has other classes, OSError if the folder cannot be written.
+    Threads train one after the other; a RuntimeError for one that uses a model in another way meanwhile.
     """
-    with hold(folder), only_trained(model, recipe.trained), own_random_numbers(model):
+    if validation:
+        check_classes(images.classes, validation.classes)
+    with hold(folder), changing(model), only_trained(model, recipe.trained), own_random_numbers(model):
         groups = parameter_groups(model, recipe.weight_decay, recipe.layer_decay)
         optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
         history = resume(folder, model, optimizer, recipe, images) if folder is not None else []
@@ -73,17 +81,25 @@ def fit(
 def own_random_numbers(model: nn.Module) -> Iterator[None]:
     """Give the global generators back as they were; dropout and mixing inside the block draw from them."""
     device = next(model.parameters()).device
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    with RANDOM, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
 
 
 @contextmanager
 def only_trained(model: nn.Module, part: str) -> Iterator[None]:
-    """Inside the block everything but `part` ("head", or "all") is frozen, and in `eval` mode."""
+    """Inside the block everything but `part` ("head", or "all") is frozen, and in `eval` mode.
+
+    Raises ValueError if nothing is left to train, or not in float32 or float64.
+    """
     if part == "head" and not hasattr(model, "head"):
         raise ValueError(f"trained='head' needs a model with a head, {type(model).__name__} has none")
     trained = set((model if part == "all" else model.head).parameters())
+    if not torch.is_grad_enabled() or not any(parameter.requires_grad for parameter in trained):
+        raise ValueError("nothing to train: all weights are frozen, or gradients are off here (torch.no_grad)")
+    if dtypes := {parameter.dtype for parameter in trained} - {torch.float32, torch.float64}:
+        raise ValueError(f"fit trains weights in float32 or float64, these are {dtypes}: model.float() makes them so")
     frozen = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter not in trained]
+    modes = [(module, module.training) for module in model.modules()]
     model.train(part == "all")
     for parameter in frozen:
         parameter.requires_grad_(False)
@@ -92,6 +108,8 @@ def only_trained(model: nn.Module, part: str) -> Iterator[None]:
     finally:
         for parameter in frozen:
             parameter.requires_grad_(True)
+        for module, training in modes:
+            module.training = training
 
 
 def train_epoch(
@@ -105,7 +123,8 @@ def train_epoch(
 ) -> Epoch:
     """One optimizer step for each batch of the epoch, until every image was seen once."""
     rank, world = rank_and_world()
-    device = next(model.parameters()).device
+    weight = next(model.parameters())
+    device = weight.device
     # What is clipped: not the old gradient that a frozen weight may hold. Collected once, since it takes time.
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     pixels, labels = images.pixels.to(device), images.labels.to(device)
@@ -120,7 +139,7 @@ def train_epoch(
         rate = recipe.learning_rate * factor(index * steps + step, warmup_steps, all_steps)
         for group in optimizer.param_groups:
             group["lr"] = rate * group.get("lr_scale", 1.0)
-        inputs, targets = mix(card.normalise(randaugment(crops)), targets)
+        inputs, targets = mix(card.normalise(randaugment(crops)).to(weight.dtype), targets)
         with autocast:
             logits = model(inputs)
         check_width(logits, len(card.classes))

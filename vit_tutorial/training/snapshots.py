@@ -25,8 +25,9 @@ class PositionSnapshots:
 
     def __call__(self, progress: Progress) -> None:
         """Add the positions after an epoch that is among the moments. A file in the way costs a warning, not a run."""
-        last = max(self.count - 2, 1)
-        moments = {round(progress.epochs ** (1 - i / last)) for i in range(self.count - 1)}
+        count = min(self.count, 20 * progress.epochs)  # every epoch is among so many
+        last = max(count - 2, 1)
+        moments = {round(progress.epochs ** (1 - i / last)) for i in range(count - 1)}
         if progress.finished and progress.epoch in moments:
             try:
                 kept = read(self.path)[0] if self.path.is_file() else {}

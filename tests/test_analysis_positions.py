@@ -117,3 +117,11 @@ def test_sincos_falls_with_distance_and_has_no_mirror():
 
 def test_no_structure_in_equal_vectors():
     assert position_structure(torch.ones(6, 6, 6, 6)) == pytest.approx((0, 0, 0, 0, 0), abs=1e-6)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("shape", [(5, 6, 6, 5), (25, 25)])
+@pytest.mark.parametrize("measure", [position_structure, similarity_by_offset])
+def test_a_map_that_compares_two_grids_is_refused(measure, shape):
+    with pytest.raises(ValueError, match=r"has shape \(h, w, h, w\), got"):
+        measure(torch.rand(shape))

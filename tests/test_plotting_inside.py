@@ -151,3 +151,8 @@ def test_a_figure_is_closed_drawn_or_not():
         show_covering([0, 1], {"any": [1.0]}, 0.1, "title")
     assert plt.get_fignums() == [own.number]
     plt.close(own)
+
+
+def test_more_lines_than_colours_are_all_drawn():
+    (axes,) = show_covering([0, 1], {str(n): [0.1 * n, 0.5] for n in range(9)}, 0.1, "title").axes
+    assert {str(n) for n in range(9)} <= set(lines(axes))

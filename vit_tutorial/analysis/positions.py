@@ -13,8 +13,9 @@ def similarity_by_offset(similarity: Float[Tensor, "h w h w"]) -> Float[Tensor, 
     """The mean similarity of two patches that are i rows and j columns apart, in whichever direction: (h, w).
 
     Entry (0, 0) is a patch with itself. The first row holds patches of one row, the first column those of one column.
+    Raises ValueError for a map of another shape.
     """
-    h, w = similarity.shape[:2]
+    h, w = grid_of(similarity)
     down, across = offsets(h, w)
     which = (down * w + across).flatten().to(similarity.device)  # (N·N,)
     total = similarity.new_zeros(h * w).index_add_(0, which, similarity.flatten())
@@ -43,9 +44,10 @@ def position_structure(similarity: Float[Tensor, "h w h w"]) -> Structure:
     as many rows and columns between them, two columns or more; the mean over these offsets.
     top_bottom: the same for mirror images in the column.
 
-    Raises ValueError for a grid of fewer than five rows or columns, which has no such pairs.
+    Raises ValueError for a grid of fewer than five rows or columns, which has no such pairs, and for a map of another
+    shape.
     """
-    h, w = similarity.shape[:2]
+    h, w = grid_of(similarity)
     if min(h, w) < 5:
         raise ValueError(f"a grid of {h}×{w} is too small to compare equally distant pairs: it takes 5×5 or more")
     down, across = offsets(h, w)
@@ -56,6 +58,13 @@ def position_structure(similarity: Float[Tensor, "h w h w"]) -> Structure:
     return Structure(
         near.item(), in_a_row(similarity), in_a_row(turned), mirrored(similarity), mirrored(turned)
     )  # fmt: skip
+
+
+def grid_of(similarity: Float[Tensor, "h w h w"]) -> tuple[int, int]:
+    """(h, w). Raises ValueError unless every patch is compared with every patch of the same grid."""
+    if similarity.ndim != 4 or similarity.shape[:2] != similarity.shape[2:]:
+        raise ValueError(f"a map of similar positions has shape (h, w, h, w), got {tuple(similarity.shape)}")
+    return similarity.shape[0], similarity.shape[1]
 
 
 def in_a_row(similarity: Float[Tensor, "h w h w"]) -> float:

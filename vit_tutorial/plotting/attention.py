@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import matplotlib.pyplot as plt
 from jaxtyping import Float, Shaped
@@ -122,7 +123,9 @@ def show_attention_cost(
     labels = ("time of one forward pass (ms)", "kept for the gradient (MB)")
     tables = ({name: [1000 * time for time in times] for name, times in seconds.items()}, megabytes)
     for axes, table, label, kind in zip(panels, tables, labels, ("time", "memory"), strict=True):
-        for (name, numbers), colour, marker in zip(table.items(), (RED, BLUE, GREEN), "so^", strict=False):
+        for (name, numbers), colour, marker in zip(
+            table.items(), cycle((RED, BLUE, GREEN)), cycle("so^"), strict=False
+        ):
             axes.plot(tokens, numbers, color=colour, marker=marker, label=name)
         first, second = (numbers[-1] for numbers in list(table.values())[:2])
         axes.set_title(f"{next(iter(table))} at {tokens[-1]} tokens: {first / second:.1f}× the {kind}")

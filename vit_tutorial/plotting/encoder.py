@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import matplotlib.pyplot as plt
 from jaxtyping import Bool, Float
@@ -130,7 +131,9 @@ def show_activations(
     """Activation functions (left) and their derivatives (right), one line style for each name."""
     figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.4))
     for axes, curves, name in zip(panels, (values, slopes), ("output", "slope"), strict=True):
-        for (label, curve), colour, (stroke, _) in zip(curves.items(), (BLUE, ORANGE, GREEN), STROKES, strict=False):
+        for (label, curve), colour, (stroke, _) in zip(
+            curves.items(), cycle((BLUE, ORANGE, GREEN)), cycle(STROKES), strict=False
+        ):
             axes.plot(to_numpy(x), to_numpy(curve), stroke, color=colour, lw=2.2, label=label)
         axes.axhline(0, color=GREY, lw=0.8, zorder=0)
         axes.axvline(0, color=GREY, lw=0.8, zorder=0)
@@ -155,7 +158,7 @@ def show_spread(
     """
     figure, row = plt.subplots(1, len(panels), figsize=(WIDTH, 3.6), squeeze=False)
     names = dict.fromkeys(name for curves in panels.values() for name in curves)  # a name looks the same in each panel
-    looks = dict(zip(names, zip((BLUE, ORANGE, GREEN, PINK), STROKES, strict=True), strict=False))
+    looks = dict(zip(names, cycle(zip((BLUE, ORANGE, GREEN, PINK), STROKES, strict=True)), strict=False))
     for axes, (ylabel, curves) in zip(row[0], panels.items(), strict=True):
         for name, runs in curves.items():
             colour, (stroke, marker) = looks[name]

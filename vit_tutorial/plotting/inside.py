@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import matplotlib.pyplot as plt
 import torch
@@ -44,7 +45,7 @@ def show_structure(
     """
     figure, axes = plt.subplots(figsize=(WIDTH * 0.85, 0.6 * len(names) + 1.6))
     step = 0.22
-    for index, ((name, values), (colour, marker)) in enumerate(zip(found.items(), MARKS, strict=False)):
+    for index, ((name, values), (colour, marker)) in enumerate(zip(found.items(), cycle(MARKS), strict=False)):
         heights = [row + step * (index - (len(found) - 1) / 2) for row in range(len(names))]
         if name in chance:
             low, high = chance[name].amin(dim=0), chance[name].amax(dim=0)
@@ -76,7 +77,7 @@ def show_forming(
         axes.spines[:].set_visible(False)
     figure.colorbar(image, ax=above, label="cosine", extend="min", shrink=0.8)
     below = figure.add_subplot(grid[1, :])
-    for (name, values), (colour, marker) in zip(measures.items(), MARKS, strict=False):
+    for (name, values), (colour, marker) in zip(measures.items(), cycle(MARKS), strict=False):
         below.plot(range(len(epochs)), values, color=colour, marker=marker, label=name)
     below.axhline(0, color=GREY, lw=1, ls="--")
     below.set_xticks(range(len(epochs)), [str(epoch) for epoch in epochs])
@@ -117,7 +118,7 @@ def tiled(weights: Float[Tensor, "n 3 P Q"], columns: int) -> Float[Tensor, "H W
 def show_gains(gains: Mapping[str, Float[Tensor, " n"]], title: str) -> Figure:
     """How strongly filters answer to each of n patterns, those with the most variance in photographs first."""
     figure, axes = plt.subplots(figsize=(WIDTH * 0.75, 3.2))
-    for (name, gain), (colour, marker) in zip(gains.items(), MARKS, strict=False):
+    for (name, gain), (colour, marker) in zip(gains.items(), cycle(MARKS), strict=False):
         axes.plot(range(1, len(gain) + 1), to_numpy(gain), color=colour, marker=marker, ms=4, label=name)
     axes.set(
         yscale="log",
@@ -218,7 +219,7 @@ def show_scores(scores: Mapping[str, Mapping[str, Float[Tensor, " B"]]], chance:
 def show_covering(counts: Sequence[int], right: Mapping[str, Sequence[float]], chance: float, title: str) -> Figure:
     """Accuracy against the number of patches covered, a line for each way to choose them."""
     figure, axes = plt.subplots(figsize=(WIDTH * 0.75, 3.3))
-    for (name, values), (colour, marker) in zip(right.items(), MARKS, strict=False):
+    for (name, values), (colour, marker) in zip(right.items(), cycle(MARKS), strict=False):
         axes.plot(counts, values, color=colour, marker=marker, label=name)
     axes.axhline(chance, color=GREY, lw=1, ls="--")
     axes.text(counts[0], chance, "a guess", color=GREY, va="bottom")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -107,7 +108,7 @@ def show_shares(
     percent = 100 * amounts / amounts.sum(axis=0)
     figure, axes = plt.subplots(figsize=(WIDTH, 1.5 + 0.36 * len(rows)))
     left, places = np.zeros(len(rows)), range(len(rows))
-    for name, widths, (colour, hatch) in zip(parts, percent, FILLS, strict=False):
+    for name, widths, (colour, hatch) in zip(parts, percent, cycle(FILLS), strict=False):
         if not widths.any():
             continue
         label = name if widths.max() >= 0.3 else f"{name} (below 0.3 %)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -46,7 +47,7 @@ def show_row(old: Sequence[float], new: Mapping[str, Sequence[float]], title: st
     places = middles(len(old))
     axes.plot([0, *places, 1], [old[0], *old, old[-1]], color=GREY, lw=1.5, zorder=1)
     axes.plot(places, old, "s", color="black", ms=11, label=f"{len(old)} old numbers", zorder=2)
-    for (name, values), (colour, marker, _) in zip(new.items(), MARKS, strict=False):
+    for (name, values), (colour, marker, _) in zip(new.items(), cycle(MARKS), strict=False):
         axes.plot(middles(len(values)), values, marker, color=colour, ms=8, label=name, zorder=3)
         for place, value in zip(middles(len(values)), values, strict=True):
             axes.annotate(f"{value:g}", (place, value), (0, 9), textcoords="offset points", ha="center", color=colour)
@@ -84,7 +85,7 @@ def show_by_size(
     """Accuracy (from 0 to 1) of square pictures by the side of their grid, a line a way; the trained side is marked."""
     figure, axes = plt.subplots(figsize=(WIDTH, 3.7))
     axes.axvline(trained_on, color=ORANGE, lw=10, alpha=0.25)
-    for (name, values), (colour, marker, dash) in zip(accuracies.items(), MARKS, strict=False):
+    for (name, values), (colour, marker, dash) in zip(accuracies.items(), cycle(MARKS), strict=False):
         axes.plot(sides, [100 * value for value in values], dash, color=colour, marker=marker, lw=2, label=name)
     axes.axhline(100 / num_classes, color=GREY, linestyle=":", linewidth=1)
     axes.text(sides[-1], 100 / num_classes, "a guess", color=GREY, ha="right", va="bottom")
@@ -133,7 +134,7 @@ def show_by_examples(results: Mapping[str, Mapping[int, Sequence[float]]], num_c
     """Accuracy (from 0 to 1) by the number of examples of a new task: every seed, and a line through their means."""
     figure, axes = plt.subplots(figsize=(WIDTH, 3.9))
     counts = sorted({count for table in results.values() for count in table})
-    for (name, table), (colour, marker, dash) in zip(results.items(), MARKS, strict=False):
+    for (name, table), (colour, marker, dash) in zip(results.items(), cycle(MARKS), strict=False):
         points = [(count, 100 * accuracy) for count, accuracies in table.items() for accuracy in accuracies]
         axes.plot(*zip(*points, strict=True), marker, color=colour, alpha=0.5)
         means = [100 * np.mean(accuracies) for accuracies in table.values()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
@@ -53,7 +54,7 @@ def show_layer_differences(
     figure, panels = plt.subplots(1, len(differences), figsize=(WIDTH, 4.2), sharey=True, squeeze=False)
     places = range(len(stages))
     for axes, (precision, lines) in zip(panels[0], differences.items(), strict=True):
-        for (name, values), (colour, marker, size) in zip(lines.items(), MARKS, strict=False):
+        for (name, values), (colour, marker, size) in zip(lines.items(), cycle(MARKS), strict=False):
             drawn = [max(v, NOTHING) for v in values]
             axes.plot(places, drawn, color=colour, marker=marker, markersize=size, label=name)
         for index, (name, values) in enumerate(controls[precision].items()):

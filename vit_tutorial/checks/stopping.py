@@ -9,6 +9,7 @@ import sysconfig
 import threading
 import time
 from contextlib import suppress
+from functools import cache
 from types import CodeType, FrameType, TracebackType
 
 import torch
@@ -40,7 +41,12 @@ class TookTooLong(BaseException):
 
 def is_readers(code: CodeType) -> bool:
     """True for code of a notebook cell or of the reader's files; False for torch, Python and this package."""
-    name = os.path.normcase(code.co_filename)
+    return is_readers_file(code.co_filename)
+
+
+@cache
+def is_readers_file(name: str) -> bool:
+    name = os.path.normcase(name)
     return not (name.startswith((*LIBRARIES, "<frozen", "<__array")) or any(part in name for part in INSTALLED))
 
 

@@ -177,18 +177,13 @@ def test_a_seed_is_a_whole_number(seed):
 
 
 @pytest.mark.parametrize("default", [torch.float64, torch.float16, torch.device("meta")], ids=str)
-def test_a_seed_draws_the_same_images_whatever_the_defaults_are(default):
+def test_a_seed_draws_the_same_images_whatever_the_defaults_are(default, set_default):
     """A default dtype or device that was set for something else. Meta stands for a GPU."""
     scenes, held_out = Shapes(20, (9, 7)), images(100).split(30)[1]
     everything = images(100)
-    is_dtype = isinstance(default, torch.dtype)
-    (torch.set_default_dtype if is_dtype else torch.set_default_device)(default)
-    try:
-        again, out = Shapes(20, (9, 7)), everything.split(30)[1]
-        assert scenes.mean_std() == again.mean_std()
-    finally:
-        torch.set_default_dtype(torch.float32)
-        torch.set_default_device(None)
+    set_default(default)
+    again, out = Shapes(20, (9, 7)), everything.split(30)[1]
+    assert scenes.mean_std() == again.mean_std()
     assert torch.equal(scenes.pixels, again.pixels)
     assert torch.equal(scenes.masks, again.masks)
     assert torch.equal(held_out.pixels, out.pixels)

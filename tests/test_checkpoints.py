@@ -59,7 +59,8 @@ def test_the_positions_on_their_way_end_where_the_model_is(name):
     assert epochs[-1] == model.card.about["recipe"]["epochs"]
     torch.manual_seed(model.card.about["recipe"]["seed"])
     untrained = VisionTransformer(model.config)
-    assert torch.equal(positions[0], untrained.embeddings.position())
+    # Not to the last bit: processors round the logarithms behind normal random numbers differently.
+    torch.testing.assert_close(positions[0], untrained.embeddings.position().detach(), rtol=0, atol=1e-6)
     assert torch.equal(positions[epochs[-1]], model.embeddings.position())
 
 

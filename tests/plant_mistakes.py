@@ -47,29 +47,29 @@ PATCHIFY = [
         "a bare reshape: rows of the image, not patches",
         "01",
         "patchify.py",
-        "return blocks.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)",
-        "return images.reshape(B, (H // P) * (W // Q), C * P * Q)",
+        "return blocks.permute(0, 2, 4, 1, 3, 5).reshape(",
+        "return images.reshape(",
     ),
     Mistake(
         "rows and columns of the grid swapped",
         "01",
         "patchify.py",
-        "return blocks.permute(0, 2, 4, 1, 3, 5).flatten(3)",
-        "return blocks.permute(0, 4, 2, 1, 3, 5).flatten(3)",
+        "return blocks.permute(0, 2, 4, 1, 3, 5)",
+        "return blocks.permute(0, 4, 2, 1, 3, 5)",
     ),
     Mistake(
         "wrong order back",
         "01",
         "patchify.py",
-        "blocks = patches.unflatten(2, (-1, P, Q)).unflatten(1, (h, w))",
-        "blocks = patches.unflatten(2, (-1, P, Q)).unflatten(1, (w, h)).transpose(1, 2)",
+        "blocks = patches.reshape(B, h, w, C, P, Q)",
+        "blocks = patches.reshape(B, w, h, C, P, Q).transpose(1, 2)",
     ),
     Mistake(
         "a patch flattened as (row, column, channel)",
         "01",
         "patchify.py",
-        "return blocks.permute(0, 2, 4, 1, 3, 5).flatten(3)",
-        "return blocks.permute(0, 2, 4, 3, 5, 1).flatten(3)",
+        "return blocks.permute(0, 2, 4, 1, 3, 5)",
+        "return blocks.permute(0, 2, 4, 3, 5, 1)",
     ),
 ]
 
@@ -148,9 +148,7 @@ EMBEDDINGS = [
 
 ATTENTION = [
     Mistake("no scale", "03", "attention.py", " / math.sqrt(q.shape[-1])", ""),
-    Mistake(
-        "no scale in the fused kernel", "03", "attention.py", "dropout_p=self.rate", "scale=1.0, dropout_p=self.rate"
-    ),
+    Mistake("no scale in the fused kernel", "03", "attention.py", "dropout_p=dropout", "scale=1.0, dropout_p=dropout"),
     Mistake(
         "scale by the number of tokens, not head_dim",
         "03",
@@ -187,10 +185,10 @@ ATTENTION = [
         "heads see only their slice of the input",
         "03",
         "attention.py",
-        "        q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(tokens).chunk(3, dim=2))",
+        "        q, k, v = self.qkv(tokens).chunk(3, dim=2)",
         "        mask = torch.block_diag(*[torch.ones(self.head_dim, self.head_dim)] * self.num_heads).repeat(3, 1)\n"
         "        qkv = F.linear(tokens, self.qkv.weight * mask.to(tokens), self.qkv.bias)\n"
-        "        q, k, v = (split_heads(part, self.num_heads) for part in qkv.chunk(3, dim=2))",
+        "        q, k, v = qkv.chunk(3, dim=2)",
         (("import torch.nn.functional as F", "import torch\nimport torch.nn.functional as F"),),
     ),
     Mistake(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from vit_tutorial import VisionTransformer, ViTConfig
 from vit_tutorial.config import to_pair
-from vit_tutorial.pretrained.naming import as_theirs
+from vit_tutorial.pretrained.tensor_names import as_theirs
 
 
 def build_torchvision(config: ViTConfig) -> nn.Module:

@@ -12,7 +12,7 @@ from torch import nn
 from vit_tutorial import VisionTransformer, ViTConfig, attend
 from vit_tutorial.analysis import mask_heads, position_similarity, record_attention, trace_shapes
 from vit_tutorial.attention import FusedAttention, split_heads
-from vit_tutorial.modes import eval_mode
+from vit_tutorial.inference import eval_mode
 
 
 def small_model(**options) -> VisionTransformer:

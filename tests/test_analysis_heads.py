@@ -9,8 +9,8 @@ from published import randomize
 
 from vit_tutorial import ImageSet, Shapes, VisionTransformer, ViTConfig, load_checkpoint
 from vit_tutorial.analysis import HeadCosts, head_costs, heads, mask_heads
-from vit_tutorial.card import Card
-from vit_tutorial.experiments.heads import load_head_costs, main, save_head_costs
+from vit_tutorial.experiments.head_table import load_head_costs, main, save_head_costs
+from vit_tutorial.model_card import ModelCard
 
 CONFIG = ViTConfig(image_size=8, patch_size=4, num_classes=8, embed_dim=12, depth=2, num_heads=3, mlp_dim=20)
 
@@ -23,7 +23,7 @@ def images():
 @pytest.fixture
 def model(images):
     model = randomize(VisionTransformer(CONFIG)).eval()
-    model.card = Card(images.classes, *images.mean_std())
+    model.card = ModelCard(images.classes, *images.mean_std())
     return model
 
 
@@ -85,7 +85,7 @@ def test_the_stored_table_fits_the_shipped_model():
 def test_dropout_takes_no_part_and_the_mode_stays(images):
     torch.manual_seed(0)
     model = randomize(VisionTransformer(replace(CONFIG, dropout=0.5)))
-    model.card = Card(images.classes, *images.mean_std())
+    model.card = ModelCard(images.classes, *images.mean_std())
     right = heads.right_answers(model.eval(), images)
     assert torch.equal(heads.right_answers(model.train(), images), right)
     assert model.training

@@ -8,7 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from vit_tutorial import SelfAttention, attend
-from vit_tutorial.attention import ExplicitAttention, FusedAttention, merge_heads, split_heads
+from vit_tutorial.analysis import ExplicitAttention
+from vit_tutorial.attention import FusedAttention, merge_heads, split_heads
 
 
 def random_qkv(*shape: int) -> list[torch.Tensor]:
@@ -80,7 +81,6 @@ def test_fused_and_explicit_drop_the_same_weights(rate):
     torch.manual_seed(1)
     explicit, weights = ExplicitAttention(rate)(q, k, v)
     assert none is None
-    assert FusedAttention(rate).explicit().rate == rate
     torch.testing.assert_close(fused, explicit, atol=1e-12, rtol=0)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, 5, dtype=torch.float64))
 
@@ -126,7 +126,7 @@ def test_self_attention_is_multihead_attention(embed_dim, num_heads, tokens, bat
     for mine, other in pairs:
         torch.testing.assert_close(mine.grad, other.grad, atol=1e-11, rtol=0)
 
-    ours.strategy = ours.strategy.explicit()
+    ours.strategy = ExplicitAttention()
     q, k, v = (split_heads(part, num_heads) for part in ours.qkv(z).chunk(3, dim=2))
     torch.testing.assert_close(ours.strategy(q, k, v)[1], expected_weights, atol=1e-12, rtol=0)
 

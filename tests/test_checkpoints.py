@@ -8,8 +8,8 @@ import torch
 
 from vit_tutorial import Shapes, VisionTransformer, load_checkpoint, predict
 from vit_tutorial.pretrained import CHECKPOINTS, load_positions
-from vit_tutorial.train import PRESETS, parse
-from vit_tutorial.training import Recipe, evaluate
+from vit_tutorial.train import parse
+from vit_tutorial.training import PRESETS, Recipe, evaluate
 
 NAMES = ("cifar10", "shapes")
 

@@ -95,7 +95,7 @@ def test_dropout_stands_where_the_paper_puts_it():
     block = EncoderBlock(12, 3, 20, dropout=0.1, attention_dropout=0.2, drop_path=0.3)
     dropouts = {name: module.p for name, module in block.named_modules() if isinstance(module, nn.Dropout)}
     assert dropouts == {"attention.dropout": 0.1, "mlp.dropout1": 0.1, "mlp.dropout2": 0.1}
-    assert block.attention.strategy.rate == 0.2
+    assert block.attention.strategy.dropout == 0.2
     paths = {name: module.p for name, module in block.named_modules() if isinstance(module, StochasticDepth)}
     assert paths == {"drop_path1": 0.3, "drop_path2": 0.3}
 
@@ -159,6 +159,6 @@ def test_the_config_reaches_every_part():
     block = Encoder(config)[1]
     assert isinstance(block.attention, SelfAttention)
     assert (block.attention.num_heads, block.mlp.expand.out_features) == (3, 8)
-    assert (block.attention.dropout.p, block.attention.strategy.rate) == (0.1, 0.2)
+    assert (block.attention.dropout.p, block.attention.strategy.dropout) == (0.1, 0.2)
     assert (block.mlp.dropout1.p, block.mlp.dropout2.p, block.drop_path2.p) == (0.1, 0.1, 0.3)
     assert (block.norm1.eps, block.norm2.eps) == (1e-4, 1e-4)

@@ -8,21 +8,21 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vit_tutorial import VisionTransformer, load_checkpoint
 from vit_tutorial.analysis import record_attention
-from vit_tutorial.convnet import conv_stem, small_cnn
 from vit_tutorial.experiments import (
     EXPERIMENTS,
     SEEDS,
     NewSize,
     NewTask,
     Setting,
+    adapted,
     load_results,
     main,
-    moving,
     run,
     tables,
 )
 from vit_tutorial.experiments import from_scratch as scratch
-from vit_tutorial.train import PRESETS
+from vit_tutorial.hybrid import conv_stem, small_cnn
+from vit_tutorial.training import PRESETS
 
 SMALL = {"image_size": 16, "patch_size": 8, "embed_dim": 8, "depth": 1, "num_heads": 2, "mlp_dim": 16}
 
@@ -31,9 +31,9 @@ SMALL = {"image_size": 16, "patch_size": 8, "embed_dim": 8, "depth": 1, "num_hea
 def quick(monkeypatch):
     """The same code on so little that it takes a moment."""
     monkeypatch.setattr(scratch, "IMAGES_SHOWN", 64)
-    monkeypatch.setattr(moving, "IMAGES_SHOWN", 64)
+    monkeypatch.setattr(adapted, "IMAGES_SHOWN", 64)
     monkeypatch.setattr(scratch, "TEST_SCENES", 40)
-    monkeypatch.setattr(moving, "TEST_SCENES", 40)
+    monkeypatch.setattr(adapted, "TEST_SCENES", 40)
     table = {"ViT": Setting(32, config=SMALL), "CNN": Setting(64, "CNN", config=SMALL)}
     monkeypatch.setitem(EXPERIMENTS, "quick", table)
     return table
@@ -157,22 +157,22 @@ def table(model: VisionTransformer) -> torch.Tensor:
 
 @pytest.mark.parametrize("size", [(44, 44), (20, 20)])
 def test_the_old_rows_in_their_old_order(size):
-    old, new = table(model := load_checkpoint("shapes")), table(moving.in_old_order(model, size))
+    old, new = table(model := load_checkpoint("shapes")), table(adapted.in_old_order(model, size))
     assert torch.equal(new[:26], old[:26]), "the class token's and the first 25"
     assert all(torch.equal(row, old[1 + i % 49]) for i, row in enumerate(new[1:]))
 
 
 def test_random_positions_are_as_large_as_the_learned_ones():
-    old, new = table(model := load_checkpoint("shapes")), table(moving.at_random(model, (44, 44)))
+    old, new = table(model := load_checkpoint("shapes")), table(adapted.at_random(model, (44, 44)))
     assert torch.equal(new[0], old[0])
     assert new[1:].std() == pytest.approx(old[1:].std().item(), rel=0.05)
     assert torch.equal(
-        model.encoder[0].mlp.expand.weight, moving.at_random(model, (20, 20)).encoder[0].mlp.expand.weight
+        model.encoder[0].mlp.expand.weight, adapted.at_random(model, (20, 20)).encoder[0].mlp.expand.weight
     )
 
 
 def test_from_scratch_keeps_nothing_but_the_card():
-    new = moving.from_scratch(model := load_checkpoint("shapes"), (20, 20))
+    new = adapted.from_scratch(model := load_checkpoint("shapes"), (20, 20))
     assert new.card == model.card
     assert not new.head.weight.any()
 
@@ -199,13 +199,13 @@ def test_a_moved_model_depends_on_the_seed(row):
 @pytest.mark.usefixtures("quick")
 @pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
 def test_a_probe_moves_the_head_alone(monkeypatch):
-    tuned, score = {}, moving.evaluate
+    tuned, score = {}, adapted.evaluate
 
     def note(model, images):
         tuned["model"] = model
         return score(model, images)
 
-    monkeypatch.setattr(moving, "evaluate", note)
+    monkeypatch.setattr(adapted, "evaluate", note)
     for way in ("linear probe", "full fine-tune"):
         NewTask(way, examples=30).run(0)
         kept = torch.equal(

@@ -17,8 +17,8 @@ from vit_tutorial import (
     replace_head,
     resize_position_embedding,
 )
-from vit_tutorial.card import Card
 from vit_tutorial.config import POSITIONS
+from vit_tutorial.model_card import ModelCard
 
 SMALL = {"image_size": (12, 20), "patch_size": 4, "embed_dim": 12, "depth": 2, "num_heads": 3, "mlp_dim": 16}
 
@@ -161,7 +161,7 @@ def test_every_kind_of_position_moves_as_its_table_does(position):
 
 
 def test_moved_sincos_positions_survive_a_file(tmp_path):
-    from vit_tutorial.weights import load_model, save_model
+    from vit_tutorial.saving import load_model, save_model
 
     moved = change_resolution(small_vit(position="sincos"), (20, 24))
     again = load_model(save_model(moved, tmp_path / "model.safetensors"))
@@ -207,7 +207,7 @@ def test_what_the_old_one_was_the_new_one_is(way):
 @pytest.mark.parametrize("way", ["resolution", "head"])
 def test_the_old_score_is_not_the_new_ones(way):
     model = small_vit()
-    model.card = Card(tuple("abcde"), (0.5,) * 3, (0.2,) * 3, {"test accuracy": 0.98})
+    model.card = ModelCard(tuple("abcde"), (0.5,) * 3, (0.2,) * 3, {"test accuracy": 0.98})
     card = moves(model)[way].card
     assert card.about == {"started from": {"test accuracy": 0.98}}
     assert (card.mean, card.std) == (model.card.mean, model.card.std)
@@ -224,13 +224,13 @@ def test_a_size_of_broken_patches_is_refused():
 
 def test_a_new_head_finds_every_class_equally_likely(capsys):
     model = small_vit(representation_size=7)
-    model.card = Card(("a", "b", "c", "d", "e"), (0.5,) * 3, (0.2,) * 3)
+    model.card = ModelCard(("a", "b", "c", "d", "e"), (0.5,) * 3, (0.2,) * 3)
     new, images = replace_head(model, 3), torch.randn(2, 3, 12, 20)
     assert capsys.readouterr().out == ""
     assert torch.equal(new(images), torch.zeros(2, 3))
     assert torch.equal(new.features(images), model.features(images))
     assert (new.config.num_classes, new.config.representation_size) == (3, None)
-    assert new.card == Card(("class 0", "class 1", "class 2"), (0.5,) * 3, (0.2,) * 3)
+    assert new.card == ModelCard(("class 0", "class 1", "class 2"), (0.5,) * 3, (0.2,) * 3)
     assert model(images).shape == (2, 5)
     loss = torch.nn.functional.cross_entropy(new(images), torch.tensor([0, 2]))
     assert loss.item() == pytest.approx(math.log(3))

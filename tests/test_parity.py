@@ -11,7 +11,7 @@ import torch
 from published import BUILD, logits_of, randomize, run, twin
 
 from vit_tutorial import VisionTransformer, ViTConfig
-from vit_tutorial.pretrained.naming import as_theirs
+from vit_tutorial.pretrained.tensor_names import as_theirs
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}
 

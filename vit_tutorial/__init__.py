@@ -1,12 +1,14 @@
 """The Vision Transformer, one equation to a file. Start with `config.py` and read down to `model.py`."""
 
+from .adapting import change_resolution, replace_head
 from .attention import SelfAttention, attend
 from .checks import check
 from .config import VARIANTS, ViTConfig
 from .data import ImageSet, Shapes, cifar10, image_folder, load_photo
-from .embeddings import Backbone, Embeddings, PatchEmbedding
+from .embeddings import Embeddings, PatchEmbedding
 from .encoder import Encoder, EncoderBlock, Mlp
-from .finetuning import change_resolution, replace_head
+from .hybrid import Backbone, conv_stem, small_cnn
+from .inference import predict
 from .model import VisionTransformer
 from .patchify import patchify, unpatchify
 from .positions import resize_position_embedding, sincos_position_embedding
@@ -17,7 +19,6 @@ from .pretrained import (
     from_transformers,
     load_checkpoint,
     load_pretrained,
-    predict,
     to_timm,
 )
 
@@ -38,6 +39,7 @@ __all__ = [
     "change_resolution",
     "check",
     "cifar10",
+    "conv_stem",
     "from_google",
     "from_timm",
     "from_torchvision",
@@ -51,6 +53,7 @@ __all__ = [
     "replace_head",
     "resize_position_embedding",
     "sincos_position_embedding",
+    "small_cnn",
     "to_timm",
     "unpatchify",
 ]

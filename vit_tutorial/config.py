@@ -5,15 +5,15 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass, fields, replace
 
-from .validation import (
-    check_choice,
-    check_eps,
-    check_heads,
-    check_positive,
-    check_rate,
-    check_sincos,
-    check_size,
-    check_whole_patches,
+from .errors import (
+    require_choice,
+    require_eps,
+    require_heads,
+    require_positive,
+    require_rate,
+    require_sincos,
+    require_size,
+    require_whole_patches,
 )
 
 Size = int | tuple[int, int]
@@ -24,13 +24,13 @@ POOLS = ("cls", "mean")
 
 @dataclass(frozen=True)
 class ViTConfig:
-    """Everything that decides the shapes of a Vision Transformer. The defaults are ViT-B/16.
+    """Decide the shapes and options of a Vision Transformer. The defaults are ViT-B/16.
 
-    Sizes are in pixels, `image_size` and `patch_size` an int or `(height, width)`; rates are
+    `image_size` and `patch_size` are in pixels, an int or `(height, width)`; dropout rates are
     probabilities in [0, 1). `drop_path` is the rate of the last block; it rises linearly from 0.
-    A size is kept in one form, so that equal configurations compare equal: (224, 224) becomes 224.
+    A square size is stored as one int, so that equal configurations compare equal.
 
-    Raises ValueError for a configuration that cannot be built, with the numbers that do not fit.
+    Raises ValueError for a configuration that cannot be built, and shows the values that do not fit.
 
     Source: Dosovitskiy et al. 2020 (arXiv 2010.11929), Table 1 and appendix B.1.
     """
@@ -53,37 +53,37 @@ class ViTConfig:
 
     def __post_init__(self):
         for name in ("image_size", "patch_size"):
-            check_size(name, size := to_plain(getattr(self, name)))
+            require_size(name, size := to_plain(getattr(self, name)))
             one = isinstance(size, tuple) and size[0] == size[1]
-            object.__setattr__(self, name, size[0] if one else size)  # the class is frozen, for everybody else
+            object.__setattr__(self, name, size[0] if one else size)  # the class is frozen for everybody else
         for name in ("in_channels", "num_classes", "embed_dim", "depth", "num_heads", "mlp_dim", "representation_size"):
             object.__setattr__(self, name, count := to_plain(getattr(self, name)))
             if count is not None or name != "representation_size":
-                check_positive(name, count)
+                require_positive(name, count)
         for name in ("dropout", "attention_dropout", "drop_path"):
-            check_rate(name, getattr(self, name))
-        check_eps("norm_eps", self.norm_eps)
-        check_choice("position", self.position, POSITIONS)
-        check_choice("pool", self.pool, POOLS)
-        check_heads(self.embed_dim, self.num_heads)
+            require_rate(name, getattr(self, name))
+        require_eps("norm_eps", self.norm_eps)
+        require_choice("position", self.position, POSITIONS)
+        require_choice("pool", self.pool, POOLS)
+        require_heads(self.embed_dim, self.num_heads)
         if self.position == "sincos":
-            check_sincos(self.embed_dim)
-        check_whole_patches(to_pair(self.image_size), to_pair(self.patch_size))
+            require_sincos(self.embed_dim)
+        require_whole_patches(to_pair(self.image_size), to_pair(self.patch_size))
 
     @classmethod
     def named(cls, name: str, **overrides) -> ViTConfig:
-        """The variant `name` of Table 1 ("B/16"), with any field replaced: `named("B/16", image_size=384)`.
+        """Return the variant `name` of Table 1 ("B/16"), with any field replaced: `named("B/16", image_size=384)`.
 
-        Raises ValueError for a name or a field that does not exist, with the nearest ones that do.
+        Raises ValueError for a name or a field that does not exist, and suggests the nearest ones.
         """
-        check_choice("variant", name, VARIANTS)
+        require_choice("variant", name, VARIANTS)
         for option in overrides:
-            check_choice("option", option, [field.name for field in fields(cls)])
+            require_choice("option", option, [field.name for field in fields(cls)])
         return replace(VARIANTS[name], **overrides)
 
     @property
     def grid(self) -> tuple[int, int]:
-        """(h, w): how many patches stand above one another and side by side."""
+        """(h, w): the number of patches down and across."""
         (height, width), (patch_height, patch_width) = to_pair(self.image_size), to_pair(self.patch_size)
         return height // patch_height, width // patch_width
 
@@ -104,18 +104,18 @@ class ViTConfig:
 
     @property
     def patch_dim(self) -> int:
-        """C·P·P: how many numbers are in one patch."""
+        """C·P·P: the number of values in one patch."""
         patch_height, patch_width = to_pair(self.patch_size)
         return self.in_channels * patch_height * patch_width
 
 
 def to_pair(size: Size) -> tuple[int, int]:
-    """An int n becomes (n, n); a pair (height, width) stays as it is."""
+    """Return (height, width) for an int or a pair."""
     return (size, size) if isinstance(size, int) else tuple(size)
 
 
 def to_plain(value: object) -> object:
-    """Whole numbers of any library (NumPy, a tensor of one) as ints, a list as a tuple; anything else as it is."""
+    """Return integers of any library (NumPy, a one-element tensor) as ints, lists as tuples, the rest unchanged."""
     if isinstance(value, (list, tuple)):
         return tuple(map(to_plain, value))
     try:

@@ -8,16 +8,16 @@ from torchvision.ops import StochasticDepth
 
 from .attention import SelfAttention
 from .config import ViTConfig
-from .validation import check_positive
+from .errors import require_positive
 
 
 class Mlp(nn.Module):
-    """Two linear layers with a GELU between them, for each token on its own: (B, T, D) → (B, T, D). Section 3.1."""
+    """Pass each token on its own through two linear layers with a GELU between: (B, T, D) → (B, T, D). Section 3.1."""
 
     def __init__(self, embed_dim: int, mlp_dim: int, dropout: float = 0.0):
         super().__init__()
-        check_positive("embed_dim", embed_dim)
-        check_positive("mlp_dim", mlp_dim)
+        require_positive("embed_dim", embed_dim)
+        require_positive("mlp_dim", mlp_dim)
         self.expand = nn.Linear(embed_dim, mlp_dim)
         self.activation = nn.GELU()
         self.dropout1 = nn.Dropout(dropout)
@@ -33,10 +33,10 @@ class Mlp(nn.Module):
 
 
 class EncoderBlock(nn.Module):
-    """Attention between the tokens, then an MLP on each, both added to what came in: (B, T, D) → (B, T, D).
+    """Let the tokens attend to each other, then pass each through an MLP; add both results to what came in.
 
-    Pre-norm: the sum itself is never normalised. In training, `drop_path` is the probability that an
-    image skips a branch (Huang et al. 2016, arXiv 1603.09382). Source: Eqs. 2 and 3.
+    (B, T, D) → (B, T, D). Pre-norm: the sum itself is never normalised. In training, `drop_path` is the
+    probability that an image skips a branch (Huang et al. 2016, arXiv 1603.09382). Source: Eqs. 2 and 3.
     """
 
     def __init__(
@@ -63,21 +63,21 @@ class EncoderBlock(nn.Module):
 
 
 class Encoder(nn.Sequential):
-    """`depth` blocks, one after the other: (B, T, D) → (B, T, D). Drop path rises linearly with depth."""
+    """Stack `depth` blocks: (B, T, D) → (B, T, D). The rate of drop path rises linearly, from 0 in the first block."""
 
     def __init__(self, config: ViTConfig):
-        last = max(config.depth - 1, 1)
+        rates = [config.drop_path * block / max(config.depth - 1, 1) for block in range(config.depth)]
         super().__init__(
             *(
                 EncoderBlock(
                     config.embed_dim,
                     config.num_heads,
                     config.mlp_dim,
-                    config.dropout,
-                    config.attention_dropout,
-                    config.drop_path * layer / last,
-                    config.norm_eps,
+                    dropout=config.dropout,
+                    attention_dropout=config.attention_dropout,
+                    drop_path=rate,
+                    norm_eps=config.norm_eps,
                 )
-                for layer in range(config.depth)
+                for rate in rates
             )
         )

@@ -8,61 +8,72 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .config import ViTConfig
-from .embeddings import Backbone, Embeddings
+from .embeddings import Embeddings
 from .encoder import Encoder
 
 
 class VisionTransformer(nn.Module):
-    """Images to logits: (B, C, H, W) → (B, K). Softmax is left to the loss.
+    """Turn images into logits: (B, C, H, W) → (B, K). The softmax is left to the loss.
 
     The weights start as in the authors' published code: Xavier for the encoder, 0.02 for positions,
     zero for biases, class token and head, so that an untrained model finds every class equally likely.
-    With a `backbone` it is the hybrid of section 3.1: patches of a feature map in place of the image.
+    With a `backbone` (see `hybrid.py`) it is the hybrid of section 3.1: patches of a feature map, not of the image.
 
     Raises ValueError if the images do not fit the configuration.
     Source: Dosovitskiy et al. 2020 (arXiv 2010.11929), Eqs. 1–4 and Figure 1.
     """
 
-    def __init__(self, config: ViTConfig, backbone: Backbone | None = None):
+    def __init__(self, config: ViTConfig, backbone: nn.Module | None = None):
         super().__init__()
         self.config = config
-        self.card = None  # what logits and pixels mean, a `Card`: None until somebody knows
+        self.card = None  # what logits and pixels mean, a `ModelCard`: None until somebody knows
         self.embeddings = Embeddings(config, backbone)
         self.encoder = Encoder(config)
         self.norm = nn.LayerNorm(config.embed_dim, eps=config.norm_eps)
-        self.pool = POOLS[config.pool]()
+        self.pool = POOL_CLASSES[config.pool]()
         self.head = make_head(config)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B K"]:
-        z = self.embeddings(images)  # Eq. 1     (B, 1+N, D)
-        z = self.encoder(z)  #         Eqs. 2–3  (B, 1+N, D)
-        y = self.pool(self.norm(z))  # Eq. 4     (B, D)
-        return self.head(y)  #                   (B, K)
+        z = self.embeddings(images)  # Eq. 1: (B, 1+N, D)
+        z = self.encoder(z)  # Eqs. 2–3: (B, 1+N, D)
+        y = self.pool(self.norm(z))  # Eq. 4: (B, D)
+        return self.head(y)  # (B, K)
+
+    def forward_features(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B T D"]:
+        """Return the normalised tokens that the pooling gets: (B, C, H, W) → (B, 1+N, D)."""
+        return self.norm(self.encoder(self.embeddings(images)))
+
+    def forward_head(self, tokens: Float[Tensor, "B T D"]) -> Float[Tensor, "B K"]:
+        """Return the logits for the tokens of `forward_features`: (B, 1+N, D) → (B, K)."""
+        return self.head(self.pool(tokens))
 
     def features(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
-        """What the head sees: one vector y for each image (Eq. 4)."""
-        return self.pool(self.norm(self.encoder(self.embeddings(images))))
+        """Return what the head sees, one vector y for each image: (B, C, H, W) → (B, D). Eq. 4."""
+        return self.pool(self.forward_features(images))
 
 
 class ClassTokenPool(nn.Module):
-    """The image is what its class token has become: (B, 1+N, D) → (B, D)."""
+    """Take the class token for the whole image: (B, 1+N, D) → (B, D)."""
 
     def forward(self, tokens: Float[Tensor, "B T D"]) -> Float[Tensor, "B D"]:
         return tokens[:, 0]
 
 
 class MeanPool(nn.Module):
-    """The image is the mean of its patch tokens: (B, 1+N, D) → (B, D). Appendix D.3."""
+    """Take the mean of the patch tokens for the whole image: (B, 1+N, D) → (B, D). Appendix D.3."""
 
     def forward(self, tokens: Float[Tensor, "B T D"]) -> Float[Tensor, "B D"]:
         return tokens[:, 1:].mean(dim=1)
 
 
-POOLS = {"cls": ClassTokenPool, "mean": MeanPool}
+POOL_CLASSES = {"cls": ClassTokenPool, "mean": MeanPool}
 
 
 def make_head(config: ViTConfig) -> nn.Module:
-    """A linear layer (B, D) → (B, K); with `representation_size`, a linear layer and a tanh before it (section 3.1)."""
+    """Build a linear layer (B, D) → (B, K), after a linear layer and a tanh if there is a `representation_size`.
+
+    Source: section 3.1, "a MLP with one hidden layer at pre-training time and … a single linear layer at fine-tuning".
+    """
     classifier = nn.Linear(config.representation_size or config.embed_dim, config.num_classes)
     nn.init.zeros_(classifier.weight)
     nn.init.zeros_(classifier.bias)

@@ -1,4 +1,4 @@
-"""An image as a sequence of patches, and back (section 3.1 of the paper)."""
+"""Turn an image into a sequence of patches, and back (section 3.1 of the paper)."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from .config import Size, to_pair
-from .validation import check_size, check_whole_patches
+from .errors import require_size, require_whole_patches
 
 
 def patchify(images: Shaped[Tensor, "B C H W"], patch_size: Size) -> Shaped[Tensor, "B N patch_dim"]:
     """Cut images into patches, row by row, and flatten each patch as (channel, row, column).
 
-    (B, C, H, W) → (B, N, C·P·P). Any dtype. With this order, `conv.weight.flatten(1)` of a convolution
+    (B, C, H, W) → (B, N, C·P·P), for any dtype. In this order, `conv.weight.flatten(1)` of a convolution
     with stride P is the weight of the linear layer that does the same to the patches.
 
     Raises ValueError if the image is not a whole number of patches, or not of rank 4.
     Source: section 3.1, x_p ∈ R^(N × P²·C).
     """
     validate_images(images, patch_size)
-    (P, Q), (B, C, H, W) = to_pair(patch_size), images.shape
-    blocks = images.reshape(B, C, H // P, P, W // Q, Q)  # (B, C, h, P, w, P)
-    return blocks.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)  # (B, h, w, C, P, P) → (B, N, C·P·P)
+    (P, Q), (B, C, H, W) = to_pair(patch_size), images.shape  # Q is the second P of P×P: patches need not be square
+    h, w = H // P, W // Q
+    blocks = images.reshape(B, C, h, P, w, Q)
+    return blocks.permute(0, 2, 4, 1, 3, 5).reshape(B, h * w, C * P * Q)  # from (B, h, w, C, P, Q)
 
 
 def unpatchify(
@@ -31,18 +32,20 @@ def unpatchify(
 
     Raises ValueError if that many patches of that length do not make such an image.
     """
-    check_size("patch_size", patch_size)
-    check_size("image_size", image_size)
+    require_size("patch_size", patch_size)
+    require_size("image_size", image_size)
     (P, Q), (H, W) = to_pair(patch_size), to_pair(image_size)
-    check_whole_patches((H, W), (P, Q))
+    require_whole_patches((H, W), (P, Q))
     h, w = H // P, W // Q
     if patches.ndim != 3 or patches.shape[1] != h * w or patches.shape[2] % (P * Q):
         raise ValueError(
             f"patches of shape {tuple(patches.shape)} do not make a {H}×{W} image: "
             f"(B, {h}·{w} = {h * w}, C·{P}·{Q}) would fit"
         )
-    blocks = patches.unflatten(2, (-1, P, Q)).unflatten(1, (h, w))  # (B, h, w, C, P, P)
-    return blocks.permute(0, 3, 1, 4, 2, 5).flatten(4).flatten(2, 3)  # (B, C, h, P, w, P) → (B, C, H, W)
+    B, _, patch_dim = patches.shape
+    C = patch_dim // (P * Q)
+    blocks = patches.reshape(B, h, w, C, P, Q)
+    return blocks.permute(0, 3, 1, 4, 2, 5).reshape(B, C, H, W)  # from (B, C, h, P, w, Q)
 
 
 def validate_images(
@@ -50,10 +53,10 @@ def validate_images(
 ) -> None:
     """Raise one ValueError that shows the facts if these images cannot be cut into patches.
 
-    A layer with weights also gives the number of channels it was built for, and then needs floats;
-    a model with a position for every patch also gives the one image size it was built for.
+    A layer with weights also passes the number of channels it was built for, and then needs floats.
+    A model with one position per patch also passes the one image size it was built for.
     """
-    check_size("patch_size", patch_size)
+    require_size("patch_size", patch_size)
     if images.ndim != 4:
         hint = "; for one image, images[None] adds the batch dimension" if images.ndim == 3 else ""
         raise ValueError(f"images have shape (B, C, H, W), got {tuple(images.shape)}{hint}")
@@ -62,7 +65,7 @@ def validate_images(
         raise ValueError(f"built for {in_channels} channels, got {channels}: images of shape {tuple(images.shape)}")
     if in_channels is not None and not images.is_floating_point():
         raise ValueError(f"images must hold floats, got {images.dtype}: for bytes, images.float() / 255")
-    check_whole_patches((height, width), to_pair(patch_size))
+    require_whole_patches((height, width), to_pair(patch_size))
     if image_size is not None and (height, width) != to_pair(image_size):
         built = "×".join(map(str, to_pair(image_size)))
         raise ValueError(f"built for {built} images, got {height}×{width}")

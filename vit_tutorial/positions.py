@@ -1,4 +1,4 @@
-"""E_pos of equation 1: where a patch was. Four kinds of positions, and how they move to another grid."""
+"""E_pos of equation 1: four kinds of position embeddings, and how to resize them for another grid."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .config import to_pair
-from .validation import check_choice, check_positive, check_sincos, check_size
+from .errors import require_choice, require_positive, require_sincos, require_size
 
 RESIZE_MODES = ("bicubic", "bilinear")
 
 
 class NoPosition(nn.Module):
-    """No positions: the table is all zeros, and the encoder sees a set, not a sequence."""
+    """Add no positions: the table is all zeros, and the encoder sees a set of tokens, not a sequence."""
 
     def __init__(self, grid: tuple[int, int], dim: int):
         super().__init__()
@@ -24,7 +24,7 @@ class NoPosition(nn.Module):
 
 
 class LearnedPosition(nn.Module):
-    """One learned vector for every token: the paper's choice (appendix D.4), a table of (1+N, D)."""
+    """Learn one vector for every token, a table of (1+N, D): the paper's choice (appendix D.4)."""
 
     def __init__(self, grid: tuple[int, int], dim: int):
         super().__init__()
@@ -35,12 +35,12 @@ class LearnedPosition(nn.Module):
 
 
 class SinCosPosition(nn.Module):
-    """Fixed sines and cosines of row and column; zero for the class token. Nothing is learned."""
+    """Use fixed sines and cosines of row and column, and zero for the class token. Nothing is learned."""
 
     def __init__(self, grid: tuple[int, int], dim: int):
         super().__init__()
         patches = sincos_position_embedding(grid, dim)
-        # Kept with the weights: moved to another grid it is no longer the formula's.
+        # Saved with the weights: after a resize it no longer follows the formula.
         self.register_buffer("table", torch.cat([torch.zeros(1, dim), patches]))
 
     def forward(self) -> Float[Tensor, "T D"]:
@@ -48,7 +48,7 @@ class SinCosPosition(nn.Module):
 
 
 class FactorizedPosition(nn.Module):
-    """A vector for each row plus one for each column, h+w in place of h·w; the class token has its own."""
+    """Learn a vector for each row and one for each column, h+w instead of h·w; the class token has its own."""
 
     def __init__(self, grid: tuple[int, int], dim: int):
         super().__init__()
@@ -62,7 +62,7 @@ class FactorizedPosition(nn.Module):
         return torch.cat([self.class_token, patches])
 
 
-POSITIONS = {
+POSITION_CLASSES = {
     "none": NoPosition,
     "learned": LearnedPosition,
     "sincos": SinCosPosition,
@@ -71,17 +71,17 @@ POSITIONS = {
 
 
 def sincos_position_embedding(grid: tuple[int, int], dim: int) -> Float[Tensor, "N D"]:
-    """Two-dimensional sin-cos positions: (h·w, D), row by row.
+    """Return two-dimensional sin-cos positions, row by row: (h·w, D).
 
-    The first half of a vector holds the row, the second the column. Each half is the sines, then the
+    The first half of a vector encodes the row, the second half the column. Each half holds the sines, then the
     cosines, of the index times D/4 frequencies that fall from 1 towards 1/10000.
 
     Raises ValueError if `dim` is not divisible by 4.
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.5, once for each axis.
     """
-    check_size("grid", grid)
-    check_positive("dim", dim)
-    check_sincos(dim)
+    require_size("grid", grid)
+    require_positive("dim", dim)
+    require_sincos(dim)
     h, w = to_pair(grid)
     frequencies = 10000 ** -(torch.arange(dim // 4) / (dim // 4))  # (D/4,)
 
@@ -103,17 +103,18 @@ def resize_position_embedding(
     antialias: bool = True,
     align_corners: bool = False,
 ) -> Float[Tensor, "S D"]:
-    """Position embeddings for another grid: (prefix + h·w, D) → (prefix + h'·w', D), each number interpolated.
+    """Interpolate position embeddings for another grid: (prefix + h·w, D) → (prefix + h'·w', D).
 
-    The first `num_prefix_tokens` rows (the class token: 1) have no place in the picture and stay as they are.
-    `mode` is "bicubic" or "bilinear". `align_corners=True` and `antialias=False` are torchvision's way.
+    The first `num_prefix_tokens` rows (1 for a class token) belong to no patch and stay as they are.
+    `mode` is "bicubic" or "bilinear"; torchvision uses `align_corners=True` and `antialias=False`. Half precision is
+    interpolated in float32.
 
-    Half precision is interpolated in float32. Raises ValueError if the rows are not those of `old_grid`.
+    Raises ValueError if the rows are not those of `old_grid`.
     Source: section 3.2, "2D interpolation of the pre-trained position embeddings".
     """
-    check_choice("mode", mode, RESIZE_MODES)
-    check_size("old_grid", old_grid)
-    check_size("new_grid", new_grid)
+    require_choice("mode", mode, RESIZE_MODES)
+    require_size("old_grid", old_grid)
+    require_size("new_grid", new_grid)
     (h, w), rows = to_pair(old_grid), len(position)
     if num_prefix_tokens < 0 or rows != num_prefix_tokens + h * w:
         raise ValueError(
@@ -122,7 +123,7 @@ def resize_position_embedding(
         )
     prefix, patches = position[:num_prefix_tokens], position[num_prefix_tokens:]
     image = patches.reshape(1, h, w, -1).movedim(-1, 1)  # (1, D, h, w): a picture with D channels
-    # Not every kernel knows half precision, and not every device antialiasing (PyTorch 2.6 and 2.7 on a Mac's GPU).
+    # Some kernels lack half precision, and some devices antialiasing (PyTorch 2.6 and 2.7 on a Mac's GPU).
     image = image.to("meta" if image.is_meta else "cpu", torch.promote_types(image.dtype, torch.float32))
     image = nn.functional.interpolate(
         image, to_pair(new_grid), mode=mode, antialias=antialias, align_corners=align_corners

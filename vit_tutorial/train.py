@@ -26,50 +26,26 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 
 import torch
 
 from .config import POOLS, POSITIONS, ViTConfig
 from .data import ImageSet, Shapes, cifar10, image_folder
-from .data.images import memory
-from .data.places import as_path
+from .data.download import as_path
+from .data.image_set import memory
 from .model import VisionTransformer
-from .training import Epoch, Recipe, Score, distributed, evaluate, fit, print_progress
-from .training.checkpoints import CHECKPOINT, hold
+from .saving import save_model
+from .training import PRESETS, Epoch, Recipe, Score, distributed, evaluate, fit, print_progress
 from .training.distributed import leave_processes, rank_and_world, start_processes
-from .training.evaluating import check_classes
+from .training.evaluation import check_classes
 from .training.optimizer import SCHEDULES
+from .training.position_snapshots import PositionSnapshots
+from .training.presets import TEST_SCENES, TRAINING_SCENES
 from .training.recipe import PRECISIONS, TRAINED
-from .training.snapshots import PositionSnapshots
-from .weights import save_model
-
-
-@dataclass(frozen=True)
-class Preset:
-    """What the command does for a data set if nothing else is asked for."""
-
-    config: ViTConfig
-    recipe: Recipe
-
+from .training.resuming import CHECKPOINT, hold
 
 PROGRAM = "python -m vit_tutorial.train"
-TRAINING_SCENES = 28_000
-TEST_SCENES = 6400  # of Shapes; a run on fewer is a trial, and tested on as many
-
-PRESETS = {
-    "shapes": Preset(
-        ViTConfig(image_size=28, patch_size=4, num_classes=8, embed_dim=48, depth=4, num_heads=3, mlp_dim=96),
-        Recipe(epochs=2, batch_size=32, learning_rate=3e-3, beta2=0.95, warmup_epochs=0.1),
-    ),
-    "cifar10": Preset(
-        ViTConfig(image_size=32, patch_size=4, embed_dim=128, depth=6, num_heads=4, mlp_dim=256),
-        Recipe(
-            epochs=36, batch_size=64, learning_rate=1.5e-3, warmup_epochs=2.0, label_smoothing=0.1, crop=4, flip=True
-        ),
-    ),
-}
-PRESETS["folder"] = PRESETS["cifar10"]
 
 MODEL_OPTIONS = (
     "image_size", "patch_size", "embed_dim", "depth", "num_heads", "mlp_dim",

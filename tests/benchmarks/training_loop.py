@@ -25,9 +25,9 @@ import torch
 import torch.nn.functional as F
 
 from vit_tutorial import Shapes, VisionTransformer
-from vit_tutorial.card import Card
 from vit_tutorial.data import ImageSet
-from vit_tutorial.train import PRESETS, Preset
+from vit_tutorial.model_card import ModelCard
+from vit_tutorial.training import PRESETS, Preset
 from vit_tutorial.training.alarms import TrainingAlarm
 from vit_tutorial.training.loop import train_epoch
 from vit_tutorial.training.optimizer import parameter_groups
@@ -45,7 +45,7 @@ def make_model(preset: Preset, num_classes: int) -> tuple[VisionTransformer, tor
     return model, torch.optim.AdamW(groups, lr=preset.recipe.learning_rate, betas=betas, fused=True)
 
 
-def make_bare_step(preset: Preset, card: Card, images: ImageSet) -> Callable[[], None]:
+def make_bare_step(preset: Preset, card: ModelCard, images: ImageSet) -> Callable[[], None]:
     """A step on the first batch of `images`."""
     model, optimizer = make_model(preset, len(images.classes))
     size = preset.recipe.batch_size
@@ -62,7 +62,7 @@ def make_bare_step(preset: Preset, card: Card, images: ImageSet) -> Callable[[],
 def measure(preset: Preset, steps: int, rounds: int) -> tuple[list[float], list[float]]:
     """Seconds of the loop and of the bare step in each of `rounds` epochs, after a first one that is not counted."""
     images = Shapes(steps * preset.recipe.batch_size, preset.config.image_size)
-    card = Card(images.classes, *images.mean_std())
+    card = ModelCard(images.classes, *images.mean_std())
     model, optimizer = make_model(preset, len(images.classes))
     reporter = Reporter((), preset.recipe, len(images), images.classes)
     bare_step, bare_times = make_bare_step(preset, card, images), []

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torchvision.models import VisionTransformer as TorchvisionVisionTransformer
 
 from vit_tutorial import VisionTransformer, ViTConfig
-from vit_tutorial.pretrained.naming import as_theirs
+from vit_tutorial.pretrained.tensor_names import as_theirs
 
 TINY = {"img_size": 32, "patch_size": 16, "num_classes": 7, "embed_dim": 32, "depth": 2, "num_heads": 4}
 NORM_FIRST = {"global_pool": "avg", "fc_norm": False}

@@ -11,10 +11,10 @@ from torchvision.models import ViT_B_16_Weights, ViT_L_16_Weights
 from transformers import DeiTImageProcessor, ViTImageProcessor
 
 from vit_tutorial import from_google, from_timm, from_torchvision, from_transformers, load_photo, predict, to_timm
-from vit_tutorial.card import Card
 from vit_tutorial.data.photo import find_photo
-from vit_tutorial.pretrained.predicting import fit_photo
-from vit_tutorial.weights import load_model, save_model
+from vit_tutorial.inference import fit_photo
+from vit_tutorial.model_card import ModelCard
+from vit_tutorial.saving import load_model, save_model
 
 from .families import google_arrays, our_vit, timm_by_name, timm_vit, torchvision_vit, transformers_vit
 
@@ -102,7 +102,7 @@ def test_the_margin_keeps_its_share_at_another_size():
     """Of 64 pixels, (256 - 224) / 224 of them: the middle of 73."""
     model = our_vit(image_size=64)
     margin = {"resize": 256, "crop": 224, "interpolation": "bicubic"}
-    model.card = Card(("?",) * 7, HALF, HALF, {"preprocessing": margin})
+    model.card = ModelCard(("?",) * 7, HALF, HALF, {"preprocessing": margin})
     expected = load_photo("grace_hopper", 73)[:, 4:68, 4:68]
     assert (fit_photo("grace_hopper", model) - expected).abs().mean() < 0.01
 
@@ -134,7 +134,7 @@ def test_the_card_goes_to_timm_and_back():
 @pytest.mark.parametrize("asked", [{"resize": "both sides"}, {"resize": "both sides", "to": 36, "crop": 32}], ids=str)
 def test_a_squeezed_photo_is_squeezed_in_timm_and_back(asked):
     model = our_vit().float()
-    model.card = Card(tuple("abcdefg"), HALF, HALF, {"preprocessing": {**asked, "interpolation": "bicubic"}})
+    model.card = ModelCard(tuple("abcdefg"), HALF, HALF, {"preprocessing": {**asked, "interpolation": "bicubic"}})
     theirs = to_timm(model)
     transform = timm.data.create_transform(**timm.data.resolve_model_data_config(theirs))
     assert (transform(picture()) - prepared(model)).abs().max() < 1e-6

@@ -23,8 +23,8 @@ from training.toys import start
 from vit_tutorial import VisionTransformer, ViTConfig, load_pretrained
 from vit_tutorial.config import VARIANTS
 from vit_tutorial.data import download
-from vit_tutorial.pretrained.downloading import PUBLISHED, source_of
-from vit_tutorial.pretrained.naming import as_theirs
+from vit_tutorial.pretrained.published import PUBLISHED, source_of
+from vit_tutorial.pretrained.tensor_names import as_theirs
 
 from . import one_download
 from .families import random

@@ -7,7 +7,7 @@ from published import logits_of
 
 from vit_tutorial import VisionTransformer, from_google, from_timm, from_torchvision, from_transformers, to_timm
 from vit_tutorial.config import to_pair
-from vit_tutorial.pretrained.naming import as_theirs
+from vit_tutorial.pretrained.tensor_names import as_theirs
 
 from .families import FAMILY, google_arrays, our_vit, run_google, timm_vit, torchvision_vit, transformers_vit
 

@@ -11,9 +11,9 @@ import torch
 
 from vit_tutorial import from_google
 from vit_tutorial.pretrained.converting import convert_tensors
-from vit_tutorial.pretrained.downloading import read_state_dict
-from vit_tutorial.pretrained.google import AXES
-from vit_tutorial.pretrained.naming import as_theirs
+from vit_tutorial.pretrained.google_files import AXES
+from vit_tutorial.pretrained.published import read_state_dict
+from vit_tutorial.pretrained.tensor_names import as_theirs
 
 from .families import google_arrays, our_vit
 

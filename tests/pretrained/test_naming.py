@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from vit_tutorial import from_timm, from_torchvision, from_transformers
-from vit_tutorial.pretrained import naming
-from vit_tutorial.pretrained.naming import as_ours, as_theirs, table
+from vit_tutorial.pretrained import tensor_names
+from vit_tutorial.pretrained.tensor_names import as_ours, as_theirs, table
 
 from .families import google_arrays, our_vit, run_google, timm_vit, torchvision_vit, transformers_vit
 
@@ -67,11 +67,11 @@ def test_a_wrong_row_is_noticed(case, monkeypatch):
     library = case.partition(":")[0]
     where, right, wrong = WRONG[case]
     arrays = google_arrays(our_vit(num_heads=4, embed_dim=16, mlp_dim=16))  # d = h: no shape tells them apart
-    text = getattr(naming, where)
+    text = getattr(tensor_names, where)
     table.cache_clear()
     mutated = swapped(text, right, wrong) if wrong in text else text.replace(right, wrong)
     assert mutated != text
-    monkeypatch.setattr(naming, where, mutated)
+    monkeypatch.setattr(tensor_names, where, mutated)
     if library == "google":
         model = our_vit(num_heads=4, embed_dim=16, mlp_dim=16)
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from vit_tutorial import VisionTransformer, ViTConfig, load_photo
-from vit_tutorial.card import Card
-from vit_tutorial.pretrained import predict
+from vit_tutorial import VisionTransformer, ViTConfig, load_photo, predict
+from vit_tutorial.model_card import ModelCard
 
 CLASSES = ("cat", "dog", "owl", "pig")
 
@@ -19,7 +18,7 @@ def model():
     )
     model = VisionTransformer(config)
     torch.nn.init.normal_(model.head.weight)
-    model.card = Card(CLASSES, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.5))
+    model.card = ModelCard(CLASSES, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.5))
     return model
 
 
@@ -118,6 +117,6 @@ def test_an_answer_that_is_not_finite_is_no_answer(model):
 )
 def test_a_preprocessing_that_cannot_be_done(asked, model):
     model = VisionTransformer(replace(model.config, image_size=16))
-    model.card = Card(CLASSES, (0.5,) * 3, (0.5,) * 3, {"preprocessing": asked})
+    model.card = ModelCard(CLASSES, (0.5,) * 3, (0.5,) * 3, {"preprocessing": asked})
     with pytest.raises(ValueError, match="preprocessing that cannot be done"):
         predict(model, "grace_hopper")

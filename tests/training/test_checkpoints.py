@@ -12,10 +12,10 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from vit_tutorial.card import Card
+from vit_tutorial.model_card import ModelCard
+from vit_tutorial.saving import read, write
 from vit_tutorial.training import TrainingAlarm, fit
 from vit_tutorial.training.progress import Epoch
-from vit_tutorial.weights import read, write
 
 from .toys import RESTLESS, RESTLESS_MODEL, bright_or_dark, differing, short, small_vit, start, weights_of
 
@@ -135,7 +135,7 @@ def test_other_images_are_another_run(other, uninterrupted):
 def test_another_scale_of_the_pixels_is_another_run(uninterrupted):
     """That of the model's card, or without one that of the images."""
     model = small_vit(**RESTLESS_MODEL)
-    model.card = Card((), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+    model.card = ModelCard((), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
     with pytest.raises(ValueError, match=r"another run: mean and std of the pixels .* there, .* here. Go on"):
         fit(model, bright_or_dark(), RECIPE, folder=uninterrupted[1])
 

@@ -14,8 +14,8 @@ import torch
 from PIL import Image
 
 from vit_tutorial import VisionTransformer, train
+from vit_tutorial.saving import load_model, read, write
 from vit_tutorial.training import TrainingAlarm, fit
-from vit_tutorial.weights import load_model, read, write
 
 from .toys import bright_or_dark, differing, short, small_vit, start
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from vit_tutorial.saving import load_model
 from vit_tutorial.training import distributed
-from vit_tutorial.weights import load_model
 
 from . import two_processes
 from .toys import start

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from vit_tutorial.card import Card
+from vit_tutorial.model_card import ModelCard
 from vit_tutorial.training import Score, evaluate
 
 from .toys import CLASSES, Copycat, answered, bright_or_dark, small_vit
@@ -32,7 +32,7 @@ def test_counted_by_hand(batch_size):
 def test_a_whole_vit_as_without_batches():
     images, model = bright_or_dark(23), small_vit()
     nn.init.normal_(model.head.weight)
-    model.card = Card(images.classes, *images.mean_std())
+    model.card = ModelCard(images.classes, *images.mean_std())
     logits = model.eval()(model.card.normalise(images.pixels.float() / 255))
     score = evaluate(model, images, batch_size=5)
     assert score.accuracy == (logits.argmax(1) == images.labels).sum().item() / 23
@@ -59,7 +59,7 @@ def test_the_interval_holds_every_accuracy_that_would_not_be_rejected():
 def test_there_is_no_dropout_and_the_mode_stays(training):
     images, model = bright_or_dark(), small_vit(dropout=0.5, attention_dropout=0.5, drop_path=0.5)
     nn.init.normal_(model.head.weight)
-    model.card = Card(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
+    model.card = ModelCard(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
     model.train(training)
     before = torch.get_rng_state()
     assert evaluate(model, images).loss == evaluate(model, images).loss
@@ -76,7 +76,7 @@ def test_a_model_that_does_not_fit_the_images_is_an_error():
     with pytest.raises(ValueError, match="class 1 is 'cow' to the model and 'bee' in the images, and 1 more differ"):
         evaluate(Copycat(("ant", "cow", "bee")), images)
     wide = small_vit(num_classes=4)
-    wide.card = Card(images.classes, (0.5,) * 3, (0.2,) * 3)
+    wide.card = ModelCard(images.classes, (0.5,) * 3, (0.2,) * 3)
     with pytest.raises(ValueError, match="4 logits, but the images have 3 classes"):
         evaluate(wide, answered([0] * 3, [0, 1, 2], side=8))
     with pytest.raises(ValueError, match="no card"):
@@ -85,7 +85,7 @@ def test_a_model_that_does_not_fit_the_images_is_an_error():
 
 def test_weights_that_are_not_finite_get_no_score():
     images, model = bright_or_dark(), small_vit()
-    model.card = Card(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
+    model.card = ModelCard(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
     model.norm.weight.data[0] = math.nan
     with pytest.raises(FloatingPointError, match="the loss is nan"):
         evaluate(model, images)
@@ -93,7 +93,7 @@ def test_weights_that_are_not_finite_get_no_score():
 
 def test_a_model_of_any_dtype_is_counted():
     images, model = bright_or_dark(), small_vit()
-    model.card = Card(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
+    model.card = ModelCard(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
     nn.init.normal_(model.head.weight)
     counted = evaluate(model, images)
     assert torch.equal(evaluate(model.double(), images).confusion, counted.confusion)
@@ -102,7 +102,7 @@ def test_a_model_of_any_dtype_is_counted():
 def test_a_part_that_was_in_another_mode_stays_in_it():
     """The frozen part of a model that trains."""
     images, model = bright_or_dark(), small_vit()
-    model.card = Card(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
+    model.card = ModelCard(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
     model.train().encoder.eval()
     evaluate(model, images)
     assert (model.training, model.encoder.training, model.head.training) == (True, False, True)

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from vit_tutorial import ImageSet
-from vit_tutorial.card import Card
+from vit_tutorial.model_card import ModelCard
+from vit_tutorial.saving import read
 from vit_tutorial.training import Recipe, TrainingAlarm, evaluate, fit, warmup_cosine
-from vit_tutorial.weights import read
 
 from .toys import RESTLESS, RESTLESS_MODEL, bright_or_dark, differing, float64, short, small_vit, weights_of
 
@@ -210,11 +210,11 @@ def test_the_classes_of_the_card_are_those_of_the_images():
     """A model that knew other classes keeps its scale of pixels and learns the new names; the score was another's."""
     model, fitted = small_vit(), {"resize": 9, "crop": 8}
     old = {"from": "elsewhere", "test accuracy": 0.9}
-    model.card = Card(("cat", "dog"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), {**old, "preprocessing": fitted})
+    model.card = ModelCard(("cat", "dog"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), {**old, "preprocessing": fitted})
     for _ in range(2):  # what it first came from does not sink deeper with every run
         fit(model, bright_or_dark(), short(epochs=1))
         about = {"preprocessing": fitted, "started from": old}
-        assert model.card == Card(("dark", "bright"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), about)
+        assert model.card == ModelCard(("dark", "bright"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), about)
 
 
 def alarms(model: nn.Module, images: ImageSet, recipe: Recipe) -> list[str]:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from vit_tutorial.saving import read
 from vit_tutorial.training import Epoch, Progress
-from vit_tutorial.training.snapshots import PositionSnapshots
-from vit_tutorial.weights import read
+from vit_tutorial.training.position_snapshots import PositionSnapshots
 
 from .toys import small_vit
 

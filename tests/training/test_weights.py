@@ -11,13 +11,15 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from vit_tutorial.card import Card
 from vit_tutorial.config import POOLS, POSITIONS
-from vit_tutorial.weights import load_model, read, save_model, write
+from vit_tutorial.model_card import ModelCard
+from vit_tutorial.saving import load_model, read, save_model, write
 
 from .toys import small_vit
 
-CARD = Card(("cat", "dog"), (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), {"test accuracy": 0.9, "by class": {"cat": [0.8, 1.0]}})
+CARD = ModelCard(
+    ("cat", "dog"), (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), {"test accuracy": 0.9, "by class": {"cat": [0.8, 1.0]}}
+)
 
 
 def randomised(**options) -> nn.Module:
@@ -56,7 +58,7 @@ def test_a_card_normalises_bytes_and_floats_alike():
 
 
 def test_a_colour_that_never_changed_is_moved_and_not_divided():
-    card = Card(("cat", "dog"), (0.5, 0.5, 1.0), (0.25, 0.5, 0.0))
+    card = ModelCard(("cat", "dog"), (0.5, 0.5, 1.0), (0.25, 0.5, 0.0))
     white = card.normalise(torch.ones(1, 3, 2, 2))
     assert white[0, :, 0, 0].tolist() == [2, 1, 0]
 

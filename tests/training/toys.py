@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from vit_tutorial import ImageSet, VisionTransformer, ViTConfig
-from vit_tutorial.card import Card
+from vit_tutorial.model_card import ModelCard
 from vit_tutorial.training import Recipe
 
 CLASSES = ("dark", "bright")
@@ -45,7 +45,9 @@ class Copycat(nn.Module):
 
     def __init__(self, classes: tuple[str, ...]):
         super().__init__()
-        self.card = Card(classes, mean=(0.0, 0.0, 0.0), std=(1 / 255, 1 / 255, 1 / 255))  # leaves bytes as they are
+        self.card = ModelCard(
+            classes, mean=(0.0, 0.0, 0.0), std=(1 / 255, 1 / 255, 1 / 255)
+        )  # leaves bytes as they are
         self.scale = nn.Parameter(torch.ones(()))
 
     def forward(self, images):

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from vit_tutorial import train, weights
-from vit_tutorial.card import Card
+from vit_tutorial import saving, train
+from vit_tutorial.model_card import ModelCard
 from vit_tutorial.training import evaluate, fit
 from vit_tutorial.training.alarms import alarm
 from vit_tutorial.training.distributed import distribute, rank_and_world, start_processes
@@ -70,7 +70,7 @@ def alarms() -> int:
 def ready(model: nn.Module) -> nn.Module:
     """With a head that is no longer zero (through which no gradient comes), and a card."""
     nn.init.normal_(model.head.weight, std=0.1, generator=torch.Generator().manual_seed(0))
-    model.card = Card(("dark", "bright"), (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
+    model.card = ModelCard(("dark", "bright"), (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
     return model.train()
 
 
@@ -83,8 +83,8 @@ def main(folder: Path, rank: int, port: int) -> int:
     confusion, loss = score()
     seen = {"world": rank_and_world(), "step loss": epoch.loss, "confusion": confusion, "test loss": loss}
     seen |= {"dropped": dropped(), "alarms": alarms(), "written": []}
-    put = weights.os.replace
-    weights.os.replace = lambda part, path: seen["written"].append(Path(path).name) or put(part, path)
+    put = saving.os.replace
+    saving.os.replace = lambda part, path: seen["written"].append(Path(path).name) or put(part, path)
     status = command(folder / "run")
     (folder / f"seen-{rank}.json").write_text(json.dumps(seen), encoding="utf-8")
     return status

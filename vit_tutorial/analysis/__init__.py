@@ -1,16 +1,17 @@
 """Measuring a model: arrays in, arrays out, nothing drawn."""
 
+from .attention_maps import attention_rollout, mean_attention_distance
 from .costs import Cost, cost_by_part
+from .filters import Filters, patch_filters
 from .heads import HeadCosts, head_costs
-from .maps import attention_rollout, mean_attention_distance
-from .positions import Structure, position_structure, similarity_by_offset
-from .recording import mask_heads, record_attention
-from .scores import object_auc, share_on_object
-from .shapes import Step, trace_shapes
-from .weights import Filters, patch_filters, position_similarity
+from .object_scores import object_auc, share_on_object
+from .position_maps import Structure, position_similarity, position_structure, similarity_by_offset
+from .recording import ExplicitAttention, mask_heads, record_attention
+from .tracing import Step, trace_shapes
 
 __all__ = [
     "Cost",
+    "ExplicitAttention",
     "Filters",
     "HeadCosts",
     "Step",

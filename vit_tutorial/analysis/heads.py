@@ -9,9 +9,9 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from ..data import ImageSet
+from ..inference import eval_mode
 from ..model import VisionTransformer
-from ..modes import eval_mode
-from ..training.evaluating import check_card
+from ..training.evaluation import check_card
 from .recording import mask_heads, self_attentions
 
 

@@ -12,16 +12,27 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..attention import SelfAttention
-from ..modes import changing, check_thread
+from ..attention import FusedAttention, SelfAttention, attend
+from ..inference import changing, check_thread
+
+
+class ExplicitAttention(nn.Module):
+    """Attend as the equation says and return the weights too, at the price of time and memory."""
+
+    def __init__(self, dropout: float = 0.0):
+        super().__init__()
+        self.dropout = dropout
+
+    def forward(self, q: Float[Tensor, "B h T d"], k: Float[Tensor, "B h T d"], v: Float[Tensor, "B h T d"]):
+        return attend(q, k, v, self.dropout if self.training else 0.0)
 
 
 class RecordingAttention(nn.Module):
-    """A strategy that attends as the one it wraps and keeps the weights."""
+    """Attend as the strategy that it wraps does, and keep the weights."""
 
     def __init__(self, inner: nn.Module, maps: list[Tensor | None], layer: int):
         super().__init__()
-        self.inner, self.maps, self.layer = inner.explicit(), maps, layer
+        self.inner, self.maps, self.layer = explicit(inner), maps, layer
         self.thread = threading.get_ident()
 
     def forward(self, q: Float[Tensor, "B h T d"], k: Float[Tensor, "B h T d"], v: Float[Tensor, "B h T d"]):
@@ -30,12 +41,9 @@ class RecordingAttention(nn.Module):
         self.maps[self.layer] = weights
         return out, weights
 
-    def explicit(self) -> nn.Module:
-        return self
-
 
 class MaskedHeads(nn.Module):
-    """A strategy that attends as the one it wraps, with nothing to take from some heads: their values are zero."""
+    """Attend as the strategy that it wraps does, with the values of some heads set to zero."""
 
     def __init__(self, inner: nn.Module, keep: Float[Tensor, "h 1 1"]):
         super().__init__()
@@ -46,8 +54,14 @@ class MaskedHeads(nn.Module):
         check_thread(self.thread)
         return self.inner(q, k, v * self.keep)
 
-    def explicit(self) -> nn.Module:
-        return MaskedHeads(self.inner.explicit(), self.keep)
+
+def explicit(strategy: nn.Module) -> nn.Module:
+    """Return the same strategy, with the equation instead of the fused kernel, so that there are weights to keep."""
+    if isinstance(strategy, FusedAttention):
+        return ExplicitAttention(strategy.dropout)
+    if isinstance(strategy, MaskedHeads):
+        return MaskedHeads(explicit(strategy.inner), strategy.keep)
+    return strategy
 
 
 @contextmanager

@@ -112,10 +112,10 @@ def complain_about_block(w: BlockWeights) -> None:
             "Two objects: `self.norm1 = nn.LayerNorm(...)` and `self.norm2 = nn.LayerNorm(...)`.",
         )
     for norm in (w.norm1, w.norm2):
-        check_eps(norm)
+        require_eps(norm)
 
 
-def check_eps(norm: Norm) -> None:
+def require_eps(norm: Norm) -> None:
     if norm.eps is not None and norm.eps != PAPER_EPS:
         default = ", PyTorch's default" if norm.eps == 1e-5 else ""
         raise Wrong(f"All is right but one number: the eps of your LayerNorm is {norm.eps:g}{default}.", EPS)

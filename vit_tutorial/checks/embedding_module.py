@@ -68,12 +68,12 @@ def new_trial(cls: type, sizes: Sizes, batch: int) -> Trial:
     try:
         check_parameters(module, images, sizes)
     except ReaderError as error:
-        check_stride(module, sizes.patch_size, error)
+        require_stride(module, sizes.patch_size, error)
         raise
     return Trial(cls, tuple(sizes), images, (batch, sizes.tokens, sizes.embed_dim), LETTERS)
 
 
-def check_stride(module: nn.Module, P: int, error: ReaderError) -> None:
+def require_stride(module: nn.Module, P: int, error: ReaderError) -> None:
     """Raise the reader's error with its likely cause if a convolution cuts overlapping patches."""
     for part in module.modules():
         if isinstance(part, nn.Conv2d) and part.kernel_size == (P, P) != part.stride:

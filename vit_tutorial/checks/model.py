@@ -7,7 +7,7 @@ from itertools import product
 import torch
 
 from ..config import ViTConfig
-from .block_weights import check_eps, complain_about_block, silent_parameters
+from .block_weights import complain_about_block, require_eps, silent_parameters
 from .comparing import random_tensor
 from .confirming import confirm, facts
 from .differences import same
@@ -141,7 +141,7 @@ def check_numbers(trial: Trial, parts, reading: ModelReading) -> None:
     w = read_model(trial, reading)
     for weights in w.blocks:
         complain_about_block(weights)
-    check_eps(w.norm)
+    require_eps(w.norm)
     check_starts(trial, parts)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..config import ViTConfig
 from ..model import VisionTransformer
-from ..pretrained.naming import name_of
+from ..pretrained.tensor_names import name_of
 from .tensor_origins import origin
 from .verdict import Wrong
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torchvision.models import VisionTransformer as TorchvisionVisionTransformer
 
 from ..config import ViTConfig
-from ..pretrained.naming import as_ours, name_of
+from ..pretrained.tensor_names import as_ours, name_of
 from .differences import kind
 from .running import call, unreadable
 from .state_dict_names import WHOLE_NUMBER, check_names, listed, our_names

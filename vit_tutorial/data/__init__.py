@@ -1,9 +1,9 @@
 """Where images come from: a photo, the built-in shapes, CIFAR-10, a folder of your own."""
 
 from .cifar10 import cifar10
-from .folder import image_folder
-from .images import ImageSet
+from .image_set import ImageSet
 from .photo import load_photo
+from .picture_folder import image_folder
 from .shapes import Shapes
 
 __all__ = ["ImageSet", "Shapes", "cifar10", "image_folder", "load_photo"]

@@ -9,9 +9,8 @@ from pathlib import Path
 import torch
 from torchvision.datasets import CIFAR10
 
-from .download import Source, fetch, locked, replacing
-from .images import ImageSet
-from .places import LAST, as_path, first_place
+from .download import LAST, Source, as_path, fetch, first_place, locked, replacing
+from .image_set import ImageSet
 
 SIZE = 170_498_071  # bytes of the archive
 

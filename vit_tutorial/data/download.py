@@ -1,8 +1,9 @@
-"""One file from the network, whole or not at all."""
+"""Find the folders that may hold a data set, and download a file: all of it, or nothing."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -18,6 +19,9 @@ from filelock import FileLock
 PATIENCE = 30.0  # seconds without a byte, or between two looks at the speed
 SLOWEST = 20_000  # bytes a second
 MEGABYTE = 10**6
+
+FIRST = "VIT_TUTORIAL_DATA"
+LAST = Path("~/.cache/vit_tutorial")
 
 
 class Source(NamedTuple):
@@ -138,3 +142,17 @@ def take(received: Queue) -> bytes | int | None:
 def check_length(length: int, source: Source) -> None:
     if length > source.size:
         raise OSError(f"the answer has {length:,} bytes or more, the file has {source.size:,} at most")
+
+
+def first_place() -> Path | None:
+    """The folder that the environment variable VIT_TUTORIAL_DATA names, if it names one."""
+    return as_path(FIRST, os.environ[FIRST]) if os.environ.get(FIRST) else None
+
+
+def as_path(name: str, value: str | os.PathLike) -> Path:
+    """Turn a reader's path into a `Path`, "~" included. Raises ValueError for what is no path, an empty one too."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise ValueError(f"{name} must be a path, got {type(value).__name__}")
+    if not os.fspath(value):
+        raise ValueError(f"{name} must be a path, got ''")
+    return Path(os.path.expanduser(value))  # Path.expanduser would raise for a user who is not there

@@ -12,8 +12,8 @@ from torch import Tensor
 from torchvision.transforms.functional import pil_to_tensor
 
 from ..config import Size, to_pair
-from ..validation import check_size
-from .places import as_path
+from ..errors import require_size
+from .download import as_path
 
 PHOTOS = {"grace_hopper": "grace_hopper.jpg"}
 # Pixels alone: left to itself, Pillow would hand an EPS file to Ghostscript, whatever the file is called.
@@ -29,7 +29,7 @@ def load_photo(name_or_path: str | os.PathLike = "grace_hopper", size: Size = 22
     Raises FileNotFoundError if there is no such photo, ValueError for a size that is not positive, and for a file
     that is no picture, damaged, or has more than 8 bits a colour.
     """
-    check_size("size", size)
+    require_size("size", size)
     return read_picture(find_photo(name_or_path), size).float() / 255
 
 

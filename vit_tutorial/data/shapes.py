@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor
 
 from ..config import Size, to_pair
-from ..validation import check_positive, check_size
-from .images import ImageSet, check_memory, generator
+from ..errors import require_positive, require_size
+from .image_set import ImageSet, check_memory, generator
 from .outlines import OUTLINES
 
 CHUNK_PIXELS = 2**18  # drawn at a time: a megabyte for each number that a pixel has
@@ -40,8 +40,8 @@ class Shapes(ImageSet):
     """
 
     def __init__(self, count: int, image_size: Size = 32, seed: int = 0, outlines: Outlines = OUTLINES):
-        check_positive("count", count)
-        check_size("image_size", image_size)
+        require_positive("count", count)
+        require_size("image_size", image_size)
         height, width = to_pair(image_size)
         check_memory(count, height, width)
         if not isinstance(outlines, Mapping) or not outlines or not all(map(callable, outlines.values())):

@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from ..config import ViTConfig
-from ..convnet import conv_stem, small_cnn
 from ..data import Shapes
+from ..hybrid import conv_stem, small_cnn
 from ..model import VisionTransformer
-from ..train import PRESETS, TEST_SCENES
-from ..training import Score, evaluate, fit
+from ..training import PRESETS, Score, evaluate, fit
+from ..training.presets import TEST_SCENES
 from ..training.progress import Watch
 
 IMAGES_SHOWN = 56_000  # in every run, however many different ones there are: the same work for all

@@ -19,14 +19,14 @@ from pathlib import Path
 
 import torch
 
+from ..errors import require_choice
 from ..train import print_on_any_terminal
 from ..training import Score, print_progress
 from ..training.progress import Watch
-from ..validation import check_choice
+from .adapted import MOVING, NewSize, NewTask
 from .from_scratch import FROM_SCRATCH, Setting
-from .moving import MOVING, NewSize, NewTask
 
-RESULTS = Path(__file__).parent.with_name("results")
+RESULTS = Path(__file__).with_name("results")
 SEEDS = (0, 1, 2)
 HEAD = ["row", "seed", "accuracy"]
 
@@ -43,7 +43,7 @@ def run(row: Row, seed: int, watch: Iterable[Watch] = ()) -> Score:
 
 def load_results(name: str) -> dict[str, list[float]]:
     """The accuracies of an experiment, from 0 to 1: for each row, one for each seed."""
-    check_choice("experiment", name, EXPERIMENTS)
+    require_choice("experiment", name, EXPERIMENTS)
     found: dict[str, list[float]] = {row: [] for row in EXPERIMENTS[name]}
     for (row, _), accuracy in read_table(RESULTS / f"{name}.csv", name).items():
         found[row].append(accuracy)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from ..config import check_size, check_whole_patches, to_pair
+from ..config import require_size, require_whole_patches, to_pair
 from .style import BLUE, GREEN, GREY, MAGNITUDE, ORANGE, PINK, RED, SKY, WIDTH, YELLOW, styled, to_numpy
 
 
@@ -73,8 +73,8 @@ def show_cuts(photo: Float[Tensor, "3 H W"], patch_sizes: Sequence[int], titles:
     row[0].imshow(picture)
     row[0].set_title(f"the photo, {size[0]}×{size[1]}")
     for axes, side, title in zip(row[1:], patch_sizes, titles, strict=True):
-        check_size("patch_size", side)
-        check_whole_patches(size, to_pair(side))
+        require_size("patch_size", side)
+        require_whole_patches(size, to_pair(side))
         gap = 1 / 32 * size[0] / max(1, (size[0] // side) ** 0.5)
         for top in range(0, size[0], side):
             for left in range(0, size[1], side):

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from ..config import Size, check_size, check_whole_patches, to_pair
+from ..config import Size, require_size, require_whole_patches, to_pair
 from .style import BLUE, GREEN, GREY, MAGNITUDE, ORANGE, PINK, RED, SKY, WIDTH, YELLOW, styled, to_numpy
 
 
@@ -24,7 +24,7 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str | None
     Raises ValueError if the image is not a whole number of patches.
     """
     (P, Q), (H, W) = to_pair(patch_size), image.shape[1:]
-    check_whole_patches((H, W), (P, Q))
+    require_whole_patches((H, W), (P, Q))
     h, w = H // P, W // Q
     figure, axes = plt.subplots(figsize=figure_size(H, W, height=4.1))
     axes.imshow(to_picture(image), extent=(0, W, H, 0))
@@ -107,7 +107,7 @@ def show_cut(
     The numbers must be the image's own and no two the same; at most 8 patches. Raises ValueError otherwise.
     """
     (P, Q), (H, W) = to_pair(patch_size), image.shape
-    check_whole_patches((H, W), (P, Q))
+    require_whole_patches((H, W), (P, Q))
     ids, sequence, w = to_numpy(image), to_numpy(patches), W // Q
     home = {int(ids[i, j]): (i // P) * w + j // Q for i in range(H) for j in range(W)}
     if len(home) != ids.size:
@@ -192,7 +192,7 @@ def to_picture(image: Tensor) -> np.ndarray:
 
 def to_tiles(patches: Tensor, patch_size: Size) -> list[np.ndarray]:
     """Each flattened patch as a picture: (N, C·P·P) → N times (P, P, 3)."""
-    check_size("patch_size", patch_size)
+    require_size("patch_size", patch_size)
     P, Q = to_pair(patch_size)
     if patches.shape[1] not in (P * Q, 3 * P * Q):
         raise ValueError(

@@ -1,16 +1,14 @@
-"""Trained models: those that ship, those that others trained, and what a model says of a photo."""
+"""Load trained models: those that ship with the package, and those of other libraries."""
 
-from .checkpoints import CHECKPOINTS, load_checkpoint, load_positions
-from .downloading import load_pretrained
-from .google import from_google
-from .predicting import Prediction, predict
-from .timm import from_timm, to_timm
-from .torchvision import from_torchvision
-from .transformers import from_transformers
+from .google_files import from_google
+from .published import load_pretrained
+from .shipped import CHECKPOINTS, load_checkpoint, load_positions
+from .timm_models import from_timm, to_timm
+from .torchvision_models import from_torchvision
+from .transformers_models import from_transformers
 
 __all__ = [
     "CHECKPOINTS",
-    "Prediction",
     "from_google",
     "from_timm",
     "from_torchvision",
@@ -18,6 +16,5 @@ __all__ = [
     "load_checkpoint",
     "load_positions",
     "load_pretrained",
-    "predict",
     "to_timm",
 ]

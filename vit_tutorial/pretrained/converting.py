@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from ..config import ViTConfig, to_pair
+from ..inference import eval_mode
 from ..model import VisionTransformer
-from ..modes import eval_mode
-from ..weights import check_numbers
-from .naming import as_ours, as_theirs
-from .refusing import refuse_parts
+from ..saving import check_numbers
+from .tensor_names import as_ours, as_theirs
+from .unsupported import refuse_parts
 
 HEADS = {"torchvision": "heads", "timm": "head", "transformers": "classifier"}
 

@@ -11,17 +11,17 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..card import Card
 from ..data import ImageSet
-from ..modes import changing
+from ..inference import changing
+from ..model_card import ModelCard
 from .alarms import check_finite, check_width
 from .batches import batches, make_mix, make_randaugment
-from .checkpoints import hold, resume, save_checkpoint
 from .distributed import distribute, rank_and_world
-from .evaluating import check_classes, evaluate
+from .evaluation import check_classes, evaluate
 from .optimizer import SCHEDULES, parameter_groups
 from .progress import Epoch, Reporter, Watch
 from .recipe import Recipe
+from .resuming import hold, resume, save_checkpoint
 
 RANDOM = threading.RLock()  # dropout and mixing draw from a generator that all threads share
 
@@ -58,7 +58,7 @@ def fit(
         groups = parameter_groups(model, recipe.weight_decay, recipe.layer_decay)
         optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
         history = resume(folder, model, optimizer, recipe, images) if folder is not None else []
-        card = getattr(model, "card", None) or Card((), *images.mean_std())
+        card = getattr(model, "card", None) or ModelCard((), *images.mean_std())
         model.card = card.passed_on(images.classes)
         trained = torch.compile(distribute(model)) if recipe.compile else distribute(model)
         reporter = Reporter(watch, recipe, len(images), images.classes)
@@ -114,7 +114,7 @@ def only_trained(model: nn.Module, part: str) -> Iterator[None]:
 
 def train_epoch(
     model: nn.Module,
-    card: Card,
+    card: ModelCard,
     optimizer: torch.optim.Optimizer,
     images: ImageSet,
     recipe: Recipe,

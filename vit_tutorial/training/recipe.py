@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
-from ..validation import check_choice
+from ..errors import require_choice
 from .optimizer import SCHEDULES
 
 PRECISIONS = ("fp32", "bf16")
@@ -80,7 +80,7 @@ class Recipe:
             if not fits(getattr(self, name)):
                 raise ValueError(f"{name} {rule}, got {getattr(self, name)!r}")
         for name, choices in CHOICES.items():
-            check_choice(name, getattr(self, name), choices)
+            require_choice(name, getattr(self, name), choices)
         if self.warmup_epochs > self.epochs:
             raise ValueError(f"warmup_epochs {self.warmup_epochs} is more than all epochs, {self.epochs}")
 

@@ -1,24 +1,85 @@
-"""What a trained model says of a photo."""
+"""Use a trained model: put it in eval mode for a while, and ask it what is in a photo."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, UInt8
-from torch import Tensor
+from torch import Tensor, nn
 from torchvision.transforms.functional import InterpolationMode, center_crop, pil_to_tensor, resize, to_pil_image
 
-from ..config import to_pair
-from ..data import load_photo
-from ..data.photo import check_area, find_photo, read_picture
-from ..model import VisionTransformer
-from ..modes import eval_mode
-from ..validation import check_positive, check_size
-from .cards import PREPROCESSING
+from .config import to_pair
+from .data import load_photo
+from .data.photo import check_area, find_photo, read_picture
+from .errors import require_positive, require_size
+from .model import VisionTransformer
+from .model_card import PREPROCESSING
 
+OWNERS: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the thread that is changing a module
+LOCK = threading.Lock()
 TOLERANCE = 0.25  # beyond [0, 1]: what bicubic resizing may add
+
+
+@contextmanager
+def eval_mode(model: nn.Module) -> Iterator[None]:
+    """Put a model in eval mode inside the block: no dropout. Afterwards every part is in the mode that it was in.
+
+    A model that is in eval mode already stays as it is, and any number of threads may use it. One in train mode is
+    changed by one thread at a time: a second one gets a RuntimeError.
+    """
+    with LOCK:
+        check_owner(model)
+        modes = [(module, module.training) for module in model.modules()]
+    if not any(training for _, training in modes):
+        yield
+        return
+    with changing(model):
+        model.eval()
+        try:
+            yield
+        finally:
+            for module, training in modes:
+                module.training = training
+
+
+@contextmanager
+def changing(model: nn.Module) -> Iterator[None]:
+    """Let this thread alone change the model inside the block, which may be nested.
+
+    Raises RuntimeError if another thread is changing the model, or a part of it.
+    """
+    with LOCK:
+        check_owner(model)
+        modules = [module for module in model.modules() if module not in OWNERS]
+        OWNERS.update(dict.fromkeys(modules, threading.get_ident()))
+    try:
+        yield
+    finally:
+        with LOCK:
+            for module in modules:
+                OWNERS.pop(module, None)
+
+
+def check_owner(model: nn.Module) -> None:
+    """Raise RuntimeError if another thread is changing the model, or a part of it."""
+    for module in model.modules():
+        check_thread(OWNERS.get(module, threading.get_ident()))
+
+
+def check_thread(owner: int) -> None:
+    """Raise RuntimeError in any thread but the owner. Compiled code does not ask."""
+    if not torch.compiler.is_compiling() and threading.get_ident() != owner:
+        raise RuntimeError(
+            "another thread is training this model, recording or masking its attention, or has put it in eval mode for "
+            "a while: "
+            "give each thread a copy of its own, made before they start with copy.deepcopy(model)"
+        )
 
 
 class Prediction(NamedTuple):
@@ -38,7 +99,7 @@ def predict(
     tensor of floats in [0, 1], or of bytes, that has that size. Raises ValueError for another tensor, for a model
     without a card, since nobody knows then what its numbers mean, and for one whose answer is not finite.
     """
-    check_positive("top", top)
+    require_positive("top", top)
     if getattr(model, "card", None) is None:
         raise ValueError(
             "this model has no card: it does not know the names of its classes, nor how its pixels were scaled"
@@ -96,7 +157,7 @@ def fit_photo(photo: str | Path, model: VisionTransformer) -> Float[Tensor, "3 H
         both, way = asked["resize"] == "both sides", InterpolationMode(asked["interpolation"])
         before, after = asked.get("to", 1) if both else asked["resize"], asked.get("crop", 1)
         size = tuple(side * before // after for side in ((height, width) if both else (height, height)))
-        check_size("size", size)
+        require_size("size", size)
         check_area(*size)
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         raise ValueError(f"the model's card asks for a preprocessing that cannot be done: {asked}") from None

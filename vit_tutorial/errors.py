@@ -1,7 +1,4 @@
-"""What numbers cannot be. Each check raises one ValueError that shows what was given and what would fit.
-
-Nothing here is about the Vision Transformer's ideas: read it when an error brings you here.
-"""
+"""Refuse values that cannot be: each function raises one ValueError that shows what was given and what would fit."""
 
 from __future__ import annotations
 
@@ -10,28 +7,28 @@ import math
 from collections.abc import Iterable
 
 
-def check_positive(name: str, value: int) -> None:
+def require_positive(name: str, value: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
 
 
-def check_size(name: str, value: object) -> None:
+def require_size(name: str, value: object) -> None:
     sides = value if isinstance(value, (tuple, list)) and len(value) == 2 else (value,)
     if not all(isinstance(side, int) and not isinstance(side, bool) and side > 0 for side in sides):
         raise ValueError(f"{name} must be a positive whole number or a pair (height, width) of them, got {value!r}")
 
 
-def check_rate(name: str, value: float) -> None:
+def require_rate(name: str, value: float) -> None:
     if not isinstance(value, (int, float)) or not 0 <= value < 1:
         raise ValueError(f"{name} is a probability in [0, 1), got {value!r}")
 
 
-def check_eps(name: str, value: float) -> None:
+def require_eps(name: str, value: float) -> None:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
         raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
 
 
-def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+def require_choice(name: str, value: str, choices: Iterable[str]) -> None:
     if value not in (choices := list(choices)):
         lower = {choice.lower(): choice for choice in choices}
         near = [lower[match] for match in difflib.get_close_matches(str(value).lower(), lower)]
@@ -39,9 +36,9 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
         raise ValueError(f"unknown {name} {value!r}: {hint}")
 
 
-def check_heads(embed_dim: int, num_heads: int) -> None:
-    check_positive("embed_dim", embed_dim)
-    check_positive("num_heads", num_heads)
+def require_heads(embed_dim: int, num_heads: int) -> None:
+    require_positive("embed_dim", embed_dim)
+    require_positive("num_heads", num_heads)
     if embed_dim % num_heads:
         raise ValueError(
             f"embed_dim {embed_dim} cannot be split over {num_heads} heads: "
@@ -49,14 +46,19 @@ def check_heads(embed_dim: int, num_heads: int) -> None:
         )
 
 
-def check_sincos(dim: int) -> None:
+def require_sincos(dim: int) -> None:
     if dim % 4:
         raise ValueError(
             f"sin-cos positions need a dimension divisible by 4 (sine and cosine of row and column), got {dim}"
         )
 
 
-def check_stride(stride: int, patch: tuple[int, int]) -> None:
+def require_backbone(backbone: object) -> None:
+    if not hasattr(backbone, "make_patch_embedding"):
+        raise ValueError(f"a backbone is a Backbone(network, channels, stride), got {type(backbone).__name__}")
+
+
+def require_stride(stride: int, patch: tuple[int, int]) -> None:
     if any(side % stride for side in patch):
         raise ValueError(
             f"a backbone of stride {stride} leaves no whole patches: patch_size {patch[0]}×{patch[1]} is in pixels "
@@ -64,7 +66,7 @@ def check_stride(stride: int, patch: tuple[int, int]) -> None:
         )
 
 
-def check_feature_map(features: object, image: tuple[int, int], channels: int, stride: int) -> None:
+def require_feature_map(features: object, image: tuple[int, int], channels: int, stride: int) -> None:
     expected = (channels, image[0] // stride, image[1] // stride)
     given = tuple(features.shape[1:]) if hasattr(features, "shape") else f"of type {type(features).__name__}"
     if given != expected:
@@ -74,7 +76,7 @@ def check_feature_map(features: object, image: tuple[int, int], channels: int, s
         )
 
 
-def check_whole_patches(image: tuple[int, int], patch: tuple[int, int]) -> None:
+def require_whole_patches(image: tuple[int, int], patch: tuple[int, int]) -> None:
     remainders = [
         f"{side} = {side // step}·{step} + {side % step}"
         for side, step in zip(image, patch, strict=True)

@@ -9,9 +9,9 @@ from torch import nn
 
 from ..config import ViTConfig
 from ..model import VisionTransformer
-from .cards import write_card
 from .converting import convert_model
-from .refusing import count_classes, norm_eps
+from .published_cards import write_card
+from .unsupported import count_classes, norm_eps
 
 
 def from_transformers(model: nn.Module, processor: object | None = None) -> VisionTransformer:

@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 
 from ..model import VisionTransformer
-from ..weights import read, write
+from ..saving import read, write
 from .progress import Progress
 
 

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from ..config import ViTConfig, to_pair
 from ..model import VisionTransformer
-from .cards import PREPROCESSING, write_card
 from .converting import convert_model
-from .naming import as_theirs
-from .refusing import count_classes, norm_eps
+from .published_cards import PREPROCESSING, write_card
+from .tensor_names import as_theirs
+from .unsupported import count_classes, norm_eps
 
-POOLS = {"token": "cls", "avg": "mean"}
+POOL_NAMES = {"token": "cls", "avg": "mean"}
 
 
 def from_timm(model: nn.Module) -> VisionTransformer:
@@ -60,7 +60,7 @@ def read_config(model: nn.Module) -> ViTConfig:
         raise ValueError("this model has no class token (cls_token): VisionTransformer always has one")
     if not isinstance(model.norm, nn.LayerNorm):
         raise ValueError(f"this model has no norm after the encoder (norm: {type(model.norm).__name__})")
-    if model.global_pool not in POOLS:
+    if model.global_pool not in POOL_NAMES:
         raise ValueError(f"this model pools by {model.global_pool!r} (global_pool): VisionTransformer cannot")
     if model.global_pool == "avg" and model.pool_include_prefix:
         raise ValueError("this model takes the class token into the mean (pool_include_prefix): ours does not")
@@ -75,7 +75,7 @@ def read_config(model: nn.Module) -> ViTConfig:
         num_heads=block.attn.num_heads,
         mlp_dim=block.mlp.fc1.out_features,
         position="none" if model.pos_embed is None else "learned",
-        pool=POOLS[model.global_pool],
+        pool=POOL_NAMES[model.global_pool],
         norm_eps=norm_eps(model),
     )
 
@@ -103,7 +103,7 @@ def to_timm(model: VisionTransformer) -> nn.Module:
         patch_size=to_pair(config.patch_size),
         in_chans=config.in_channels,
         num_classes=config.num_classes,
-        global_pool={ours: theirs for theirs, ours in POOLS.items()}[config.pool],
+        global_pool={ours: theirs for theirs, ours in POOL_NAMES.items()}[config.pool],
         fc_norm=False,  # timm's mean is taken before the norm unless told; ours after it
         embed_dim=config.embed_dim,
         depth=config.depth,

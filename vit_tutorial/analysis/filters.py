@@ -1,4 +1,4 @@
-"""What can be read off the weights, without an image."""
+"""Read the filters of a patch projection off its weights."""
 
 from __future__ import annotations
 
@@ -6,21 +6,9 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..model import VisionTransformer
-
-
-@torch.no_grad()
-def position_similarity(model: VisionTransformer) -> Float[Tensor, "h w h w"]:
-    """Cosine similarity of every patch's position embedding with every other's: (h, w, h, w).
-
-    `position_similarity(model)[i, j]` is the map of the patch in row i and column j. The class token's
-    position is left out. Source: Figure 7 (centre).
-    """
-    h, w = model.config.grid
-    unit = nn.functional.normalize(model.embeddings.position()[1:], dim=-1)  # (N, D)
-    return (unit @ unit.T).reshape(h, w, h, w)
 
 
 class Filters(NamedTuple):

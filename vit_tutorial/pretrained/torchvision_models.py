@@ -7,9 +7,9 @@ from torchvision.models import WeightsEnum
 
 from ..config import ViTConfig
 from ..model import VisionTransformer
-from .cards import write_card
 from .converting import convert_model
-from .refusing import count_classes, norm_eps
+from .published_cards import write_card
+from .unsupported import count_classes, norm_eps
 
 
 def from_torchvision(model: nn.Module, weights: WeightsEnum | None = None) -> VisionTransformer:

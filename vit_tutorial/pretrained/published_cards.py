@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 
-from ..card import PREPROCESSING, Card
 from ..model import VisionTransformer
+from ..model_card import PREPROCESSING, ModelCard
 
 WHOLE_PHOTO = {"resize": "both sides", "interpolation": "bilinear"}
 
@@ -34,5 +34,5 @@ def write_card(
         classes = [f"class {i}" for i in range(config.num_classes)]
     if preprocessing is not None:
         about[PREPROCESSING] = dict(preprocessing)
-    model.card = Card(tuple(classes), tuple(mean), tuple(std), {"weights": weights, **about})
+    model.card = ModelCard(tuple(classes), tuple(mean), tuple(std), {"weights": weights, **about})
     return model

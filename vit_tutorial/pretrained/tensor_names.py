@@ -67,7 +67,7 @@ encoder.{i}                   Transformer/encoderblock_{i}
 .mlp.contract.bias            /MlpBlock_3/Dense_1/bias
 """
 
-POSITIONS = "embeddings.position.table"
+POSITION_TABLE = "embeddings.position.table"
 
 
 class Name(NamedTuple):
@@ -131,7 +131,7 @@ def table(library: str) -> dict[str, Name]:
 def read_row(line: str, column: int, library: str) -> tuple[str, str, tuple[str, str]]:
     cells = re.split(r"  +", line)
     axes = tuple(cells[2:]) if library == "google" else ()
-    if cells[0] == POSITIONS:
+    if cells[0] == POSITION_TABLE:
         axes = ("T D", "1 T D")  # in PyTorch too: a batch of one
     return cells[0], cells[column], axes or ("...", "...")
 

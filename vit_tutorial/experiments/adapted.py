@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from ..adapting import change_resolution, replace_head
 from ..config import Size
 from ..data import Shapes
 from ..data.outlines import MORE_OUTLINES
-from ..finetuning import change_resolution, replace_head
 from ..model import VisionTransformer
 from ..pretrained import load_checkpoint
 from ..training import Recipe, Score, TrainingAlarm, evaluate, fit

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..modes import changing, check_thread
+from ..inference import changing, check_thread
 
 
 class Step(NamedTuple):

@@ -12,11 +12,11 @@ from torchvision.models import WeightsEnum, get_model_weights
 
 from ..config import ViTConfig
 from ..data.download import Source, fetch
+from ..errors import require_choice
 from ..model import VisionTransformer
-from ..validation import check_choice
-from .cards import write_card
 from .converting import convert_tensors
-from .torchvision import facts
+from .published_cards import write_card
+from .torchvision_models import facts
 
 PUBLISHED = {"B/16": "vit_b_16", "B/32": "vit_b_32", "L/16": "vit_l_16", "L/32": "vit_l_32"}
 
@@ -30,7 +30,7 @@ def load_pretrained(name: str) -> VisionTransformer:
 
     Raises ValueError for another name, ConnectionError that says what to do where there is neither file nor connection.
     """
-    check_choice("published model", name, PUBLISHED)
+    require_choice("published model", name, PUBLISHED)
     weights = get_model_weights(PUBLISHED[name]).IMAGENET1K_V1
     path = Path(torch.hub.get_dir(), "checkpoints", Path(weights.url).name)
     if not source_of(weights).is_at(path):

@@ -13,7 +13,7 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from ..data import ImageSet
-from ..modes import eval_mode
+from ..inference import eval_mode
 from .alarms import check_width
 from .distributed import rank_and_world, sum_over_processes
 

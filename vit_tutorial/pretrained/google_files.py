@@ -13,9 +13,9 @@ from torch import Tensor
 
 from ..config import ViTConfig
 from ..model import VisionTransformer
-from .cards import WHOLE_PHOTO, write_card
 from .converting import check_tensors, convert_tensors, expect
-from .refusing import refuse, refuse_names
+from .published_cards import WHOLE_PHOTO, write_card
+from .unsupported import refuse, refuse_names
 
 HALF = (0.5, 0.5, 0.5)  # pixels from -1 to 1
 MOST_UNPACKED = 10  # times the size of the file

@@ -7,11 +7,11 @@ from pathlib import Path
 from jaxtyping import Float
 from torch import Tensor
 
+from ..errors import require_choice
 from ..model import VisionTransformer
-from ..validation import check_choice
-from ..weights import load_model, read
+from ..saving import load_model, read
 
-CHECKPOINTS = Path(__file__).parent.with_name("checkpoints")
+CHECKPOINTS = Path(__file__).with_name("shipped_files")
 
 
 def load_checkpoint(name: str) -> VisionTransformer:
@@ -19,7 +19,7 @@ def load_checkpoint(name: str) -> VisionTransformer:
 
     `model.card.about` says how it was trained, on what, and how good it is. Raises ValueError for another name.
     """
-    check_choice("checkpoint", name, (path.stem for path in sorted(CHECKPOINTS.glob("*.safetensors"))))
+    require_choice("checkpoint", name, (path.stem for path in sorted(CHECKPOINTS.glob("*.safetensors"))))
     return load_model(CHECKPOINTS / f"{name}.safetensors")
 
 
@@ -29,6 +29,6 @@ def load_positions(name: str) -> dict[int, Float[Tensor, "T D"]]:
     Raises ValueError for a name that has none.
     """
     folder = CHECKPOINTS / "positions"
-    check_choice("checkpoint", name, (path.stem for path in sorted(folder.glob("*.safetensors"))))
+    require_choice("checkpoint", name, (path.stem for path in sorted(folder.glob("*.safetensors"))))
     tensors, _ = read(folder / f"{name}.safetensors")
     return {int(epoch): tensors[epoch] for epoch in sorted(tensors, key=int)}

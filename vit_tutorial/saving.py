@@ -16,9 +16,9 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from .card import Card
 from .config import ViTConfig
 from .model import VisionTransformer
+from .model_card import ModelCard
 
 MOST_ZEROS = 2**28  # numbers in the table of a model without positions, which no file holds
 
@@ -56,7 +56,7 @@ def load_model(path: str | Path) -> VisionTransformer:
     try:
         facts = about["config"].items()
         config = ViTConfig(**{name: tuple(value) if isinstance(value, list) else value for name, value in facts})
-        card = Card.from_dict(about["card"]) if about.get("card") else None
+        card = ModelCard.from_dict(about["card"]) if about.get("card") else None
         check_card(card, config)
         if other := {tensor.dtype for tensor in tensors.values() if not tensor.is_floating_point()}:
             raise ValueError(f"weights are floating-point numbers, some of these are {other}")
@@ -93,7 +93,7 @@ def check_numbers(tensors: Mapping[str, Tensor]) -> None:
             raise ValueError(f"{name} holds numbers that are not finite (nan or inf)")
 
 
-def check_card(card: Card | None, config: ViTConfig) -> None:
+def check_card(card: ModelCard | None, config: ViTConfig) -> None:
     """Raise ValueError unless the card has a name for each logit, a mean and a spread for each channel."""
     if card and (len(card.classes), len(card.mean)) != (config.num_classes, config.in_channels):
         raise ValueError(

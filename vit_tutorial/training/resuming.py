@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from torch import Tensor, nn
 
 from ..data import ImageSet
-from ..weights import check_numbers, read, remove_unfinished, write, write_bytes
+from ..saving import check_numbers, read, remove_unfinished, write, write_bytes
 from .alarms import alarm
 from .distributed import rank_and_world
 from .progress import Epoch

@@ -16,7 +16,7 @@ STARTED_FROM = "started from"
 
 
 @dataclass(frozen=True)
-class Card:
+class ModelCard:
     """Travels with a model as `model.card`, and with its weights into a file.
 
     `classes` are the names behind the logits; `mean` and `std` are those of the training images, a number
@@ -57,7 +57,7 @@ class Card:
         mean, std = torch.tensor([self.mean, std], device=images.device)[..., None, None] * scale  # each (C, 1, 1)
         return (images - mean) / std
 
-    def passed_on(self, classes: tuple[str, ...]) -> Card:
+    def passed_on(self, classes: tuple[str, ...]) -> ModelCard:
         """For a model that goes on from these weights: what is said of them stands under "started from"."""
         kept = {name: value for name, value in self.about.items() if name in (PREPROCESSING, STARTED_FROM)}
         old = {name: value for name, value in self.about.items() if name not in kept}
@@ -67,5 +67,5 @@ class Card:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, saved: Mapping) -> Card:
+    def from_dict(cls, saved: Mapping) -> ModelCard:
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()})

@@ -13,10 +13,10 @@ from torch import Tensor
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from ..config import Size, to_pair
-from ..validation import check_size
-from .images import ImageSet, check_memory
+from ..errors import require_size
+from .download import as_path, first_place
+from .image_set import ImageSet, check_memory
 from .photo import read_picture
-from .places import as_path, first_place
 
 SPLITS = {"train", "test", "val", "valid", "validation"}
 
@@ -33,7 +33,7 @@ def image_folder(root: str | Path, image_size: Size | None = None, split: str | 
     different sizes, for files that are no pictures and for more pixels than fit into memory; each says where.
     """
     if image_size is not None:
-        check_size("image_size", image_size)
+        require_size("image_size", image_size)
     folder = find_folder(as_path("root", root), split)
     classes, paths, labels = list_pictures(folder)
     return ImageSet(read_all(paths, image_size), torch.tensor(labels), classes)

@@ -1,7 +1,7 @@
 """What each head of the shipped CIFAR-10 model is worth, as the table that notebook 07 reads.
 
-    python -m vit_tutorial.experiments.heads
-    python -m vit_tutorial.experiments.heads --data my_cifar10
+    python -m vit_tutorial.experiments.head_table
+    python -m vit_tutorial.experiments.head_table --data my_cifar10
 
 Without `--data` the test images are those of `cifar10()`; with it, those of a folder of classes (`image_folder`).
 """
@@ -20,7 +20,7 @@ from ..analysis import HeadCosts, head_costs
 from ..data import cifar10, image_folder
 from ..pretrained import load_checkpoint
 
-TABLE = Path(__file__).parents[1] / "results" / "heads.csv"
+TABLE = Path(__file__).with_name("results") / "heads.csv"
 
 
 def save_head_costs(costs: HeadCosts, path: Path) -> None:
@@ -44,7 +44,7 @@ def load_head_costs(path: Path = TABLE) -> HeadCosts:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m vit_tutorial.experiments.heads",
+        prog="python -m vit_tutorial.experiments.head_table",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,0 +1,94 @@
+"""Convolutional networks: one in front of a ViT (the hybrid of section 3.1), and a small one to compare with."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from .config import ViTConfig, to_pair
+from .embeddings import PatchEmbedding
+from .errors import require_feature_map, require_positive, require_stride
+from .patchify import validate_images
+
+
+class Backbone(nn.Module):
+    """Run a network in front of the ViT: images (B, C, H, W) → feature map (B, channels, H/stride, W/stride).
+
+    Raises ValueError if the feature map is not what `channels` and `stride` promise.
+    """
+
+    def __init__(self, network: nn.Module, channels: int, stride: int):
+        super().__init__()
+        require_positive("channels", channels)
+        require_positive("stride", stride)
+        self.network, self.channels, self.stride = network, channels, stride
+
+    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
+        features = self.network(images)
+        require_feature_map(features, tuple(images.shape[2:]), self.channels, self.stride)
+        return features
+
+    def make_patch_embedding(self, config: ViTConfig) -> FeaturePatches:
+        """Build the layer that replaces `PatchEmbedding` in a model with this backbone."""
+        return FeaturePatches(self, config)
+
+
+class FeaturePatches(nn.Module):
+    """Embed the patches of a backbone's feature map: (B, C, H, W) → (B, N, D). The hybrid of section 3.1.
+
+    The config's `patch_size` is still in pixels of the image. On the feature map a patch is `stride` times
+    smaller; where the two are equal it is a single location. Raises ValueError if the stride does not divide it.
+    """
+
+    def __init__(self, backbone: Backbone, config: ViTConfig):
+        super().__init__()
+        require_stride(backbone.stride, to_pair(config.patch_size))
+        patch_on_map = tuple(side // backbone.stride for side in to_pair(config.patch_size))
+        self.config = config
+        self.on_map = PatchEmbedding(patch_on_map, backbone.channels, config.embed_dim)
+        self.backbone = backbone
+
+    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
+        validate_images(images, self.config.patch_size, self.config.in_channels, self.config.image_size)
+        return self.on_map(self.backbone(images))
+
+
+def conv_stem(width: int = 20) -> Backbone:
+    """Build three 3×3 convolutions with batch norm, two of stride 2: (B, 3, H, W) → (B, 2·width, H/4, W/4).
+
+    In front of a ViT with 4×4 patches, each patch is one location of this feature map. At the default width the stem
+    costs as much as one block of the Shapes model. Source: Xiao et al. 2021 (arXiv 2106.14881), section 4.
+    """
+    network = nn.Sequential(
+        conv_block(3, width, stride=2),
+        conv_block(width, width),
+        conv_block(width, 2 * width, stride=2),
+    )
+    return Backbone(network, channels=2 * width, stride=4)
+
+
+def small_cnn(num_classes: int, width: int = 24) -> nn.Sequential:
+    """Build five 3×3 convolutions with batch norm (two of stride 2), a mean over the image, and a linear layer.
+
+    (B, 3, H, W) → logits (B, num_classes), for any H and W. Unlike a ViT it is built on two assumptions: neighbouring
+    pixels belong together, and an object is the same object wherever it is.
+    """
+    return nn.Sequential(
+        conv_block(3, width),
+        conv_block(width, width, stride=2),
+        conv_block(width, 2 * width),
+        conv_block(2 * width, 2 * width, stride=2),
+        conv_block(2 * width, 4 * width),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(4 * width, num_classes),
+    )
+
+
+def conv_block(in_channels: int, out_channels: int, stride: int = 1) -> nn.Sequential:
+    """Build a 3×3 convolution, batch norm and ReLU."""
+    return nn.Sequential(
+        nn.Conv2d(in_channels, out_channels, kernel_size=3, stride=stride, padding=1, bias=False),
+        nn.BatchNorm2d(out_channels),
+        nn.ReLU(),
+    )

@@ -78,8 +78,8 @@ EMBEDDINGS = [
         "conv in and out channels swapped",
         "02",
         "embeddings.py",
-        "self.projection = nn.Conv2d(in_channels, embed_dim,",
-        "self.projection = nn.Conv2d(embed_dim, in_channels,",
+        "projection = nn.Conv2d(in_channels, embed_dim,",
+        "projection = nn.Conv2d(embed_dim, in_channels,",
     ),
     Mistake(
         "class token sized by a batch of 8",

@@ -29,8 +29,8 @@ def test_a_patch_is_cut_from_the_feature_map():
     """8 pixels of the image are 2 places of a map of stride 4: the projection is the plain one, on the map."""
     model, images = hybrid(), torch.randn(2, 3, 16, 24)
     patches = model.embeddings.patches
-    assert patches.on_map.projection.weight.shape == (12, 6, 2, 2)
-    expected = patches.on_map.projection(patches.backbone.network(images)).flatten(2).transpose(1, 2)
+    assert patches.projection.weight.shape == (12, 6, 2, 2)
+    expected = patches.projection(patches.backbone.network(images)).flatten(2).transpose(1, 2)
     assert torch.equal(patches(images), expected)
     assert model.config.grid == (2, 3)
 
@@ -51,7 +51,7 @@ def test_r50_vit_b16():
     stages = (resnet.conv1, resnet.bn1, resnet.relu, resnet.maxpool, resnet.layer1, resnet.layer2, resnet.layer3)
     config = ViTConfig.named("B/16", depth=1)
     model = VisionTransformer(config, Backbone(nn.Sequential(*stages), channels=1024, stride=16)).eval()
-    assert model.embeddings.patches.on_map.projection.weight.shape == (768, 1024, 1, 1)
+    assert model.embeddings.patches.projection.weight.shape == (768, 1024, 1, 1)
     with torch.no_grad():
         assert model(torch.randn(1, 3, 224, 224)).shape == (1, 1000)
 

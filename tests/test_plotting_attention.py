@@ -6,7 +6,7 @@ from jaxtyping import TypeCheckError
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from vit_tutorial.plotting.attention import (
+from vit_tutorial.plotting.attention_figures import (
     HEADS,
     show_attention_cost,
     show_attention_maps,

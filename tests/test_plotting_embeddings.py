@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from vit_tutorial import sincos_position_embedding
-from vit_tutorial.plotting.embeddings import (
+from vit_tutorial.plotting.token_figures import (
     mosaic,
     show_equation_one,
     show_filters,

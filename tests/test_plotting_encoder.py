@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from vit_tutorial.plotting.encoder import show_activations, show_block, show_layer_norm, show_skips, show_spread
+from vit_tutorial.plotting.block_figures import show_activations, show_block, show_layer_norm, show_skips, show_spread
 
 
 def words(axes):

@@ -5,8 +5,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from vit_tutorial.plotting.embeddings import mosaic
-from vit_tutorial.plotting.inside import (
+from vit_tutorial.plotting.inside_figures import (
     show_by_offset,
     show_covering,
     show_distances,
@@ -19,6 +18,7 @@ from vit_tutorial.plotting.inside import (
     show_structure,
     tiled,
 )
+from vit_tutorial.plotting.token_figures import mosaic
 
 
 def drawn(axes, image=0):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from vit_tutorial.plotting.model import (
+from vit_tutorial.plotting.model_figures import (
     show_cuts,
     show_overfit,
     show_shares,

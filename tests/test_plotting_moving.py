@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vit_tutorial.plotting.moving import (
+from vit_tutorial.plotting.resolution_figures import (
     show_before_after,
     show_by_examples,
     show_by_size,

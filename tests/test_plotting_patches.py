@@ -6,7 +6,7 @@ import torch
 from matplotlib.figure import Figure
 
 from vit_tutorial import patchify
-from vit_tutorial.plotting.patches import show_apart, show_cost, show_cut, show_grid, show_pictures, show_sequence
+from vit_tutorial.plotting.patch_figures import show_apart, show_cost, show_cut, show_grid, show_pictures, show_sequence
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ import pytest
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
-from vit_tutorial.plotting.pretrained import NOTHING, show_layer_differences, show_mistake_costs, show_tensor_shapes
+from vit_tutorial.plotting import show_layer_differences, show_mistake_costs, show_tensor_shapes
+from vit_tutorial.plotting.pretrained_figures import NOTHING
 
 ROWS = ["one", "two"]
 SHAPES = {"ours": ["(2, 3)", "(4,)"], "theirs": ["(3, 2)", "(4,)"]}

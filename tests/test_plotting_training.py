@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from vit_tutorial.plotting.training import (
+from vit_tutorial.plotting.training_figures import (
     LiveLoss,
     show_by_images,
     show_confusion,

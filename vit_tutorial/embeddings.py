@@ -28,13 +28,19 @@ class PatchEmbedding(nn.Module):
         require_positive("in_channels", in_channels)
         require_positive("embed_dim", embed_dim)
         self.patch_size, self.in_channels, self.image_size = to_pair(patch_size), in_channels, image_size
-        self.projection = nn.Conv2d(in_channels, embed_dim, kernel_size=self.patch_size, stride=self.patch_size)
-        nn.init.normal_(self.projection.weight, std=self.projection.weight[0].numel() ** -0.5)
-        nn.init.zeros_(self.projection.bias)
+        self.projection = make_projection(in_channels, embed_dim, self.patch_size)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
         validate_images(images, self.patch_size, self.in_channels, self.image_size)
         return self.projection(images).flatten(2).transpose(1, 2)  # (B, D, h, w) → (B, D, N) → (B, N, D)
+
+
+def make_projection(in_channels: int, embed_dim: int, patch_size: tuple[int, int]) -> nn.Conv2d:
+    """Build the linear layer of all patches as a convolution, with outputs of variance 1 for inputs of variance 1."""
+    projection = nn.Conv2d(in_channels, embed_dim, kernel_size=patch_size, stride=patch_size)
+    nn.init.normal_(projection.weight, std=projection.weight[0].numel() ** -0.5)
+    nn.init.zeros_(projection.bias)
+    return projection
 
 
 class Embeddings(nn.Module):

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .config import ViTConfig, to_pair
-from .embeddings import PatchEmbedding
+from .embeddings import make_projection
 from .errors import require_feature_map, require_positive, require_stride
 from .patchify import validate_images
 
@@ -43,14 +43,16 @@ class FeaturePatches(nn.Module):
     def __init__(self, backbone: Backbone, config: ViTConfig):
         super().__init__()
         require_stride(backbone.stride, to_pair(config.patch_size))
-        patch_on_map = tuple(side // backbone.stride for side in to_pair(config.patch_size))
+        height, width = to_pair(config.patch_size)
+        on_map = (height // backbone.stride, width // backbone.stride)
         self.config = config
-        self.on_map = PatchEmbedding(patch_on_map, backbone.channels, config.embed_dim)
+        self.projection = make_projection(backbone.channels, config.embed_dim, on_map)
         self.backbone = backbone
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
         validate_images(images, self.config.patch_size, self.config.in_channels, self.config.image_size)
-        return self.on_map(self.backbone(images))
+        features = self.backbone(images)  # (B, channels, H/stride, W/stride)
+        return self.projection(features).flatten(2).transpose(1, 2)  # (B, D, h, w) → (B, D, N) → (B, N, D)
 
 
 def conv_stem(width: int = 20) -> Backbone:

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 from torch import Tensor
 
-from .embeddings import mosaic
 from .style import BLUE, DIVERGING, GREEN, GREY, MAGNITUDE, ORANGE, PINK, RED, WIDTH, styled, to_numpy
+from .token_figures import mosaic
 
 # Colour and marker together, so that the colour is never alone.
 MARKS = ((BLUE, "o"), (RED, "s"), (GREEN, "^"), (ORANGE, "D"), (PINK, "v"))

@@ -2,15 +2,18 @@
 
     python notebooks/refresh.py                          # all of them
     python notebooks/refresh.py notebooks/01_patchify.ipynb
-    python notebooks/refresh.py --address                # run nothing, write the address
+    python notebooks/refresh.py --address                # write the address of this clone's origin
+    python notebooks/refresh.py --address https://github.com/me/vit-tutorial
 
-The address of [project.urls] in pyproject.toml goes into every setup cell and badge on the way.
+The repository's address is kept in [project.urls] of pyproject.toml, and goes from there into every
+setup cell and badge. With `--address` no cell runs.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -26,8 +29,9 @@ else:
 HERE = Path(__file__).resolve().parent
 PYPROJECT = HERE.parent / "pyproject.toml"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
-# Any address in the two places where one stands: what pip installs, and what a Colab badge opens.
+# Any address in the places that have one: what pip installs, git clones, a Colab badge opens.
 INSTALL = re.compile(r"git\+https://[^\s\"']+")
+CLONE = re.compile(r"git clone https://\S+ && cd \S+")
 COLAB = re.compile(r"https://colab\.research\.google\.com/github/[^/\s]+/[^/\s]+/")
 
 
@@ -36,9 +40,26 @@ def address() -> str:
     return tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
 
 
+def origin() -> str:
+    """Return where this clone came from, as a web address: git@github.com:me/mine.git is https://github.com/me/mine."""
+    asked = ["git", "-C", str(HERE), "remote", "get-url", "origin"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    parts = re.fullmatch(r"(?:https?://|ssh://)?(?:[^@/]+@)?([\w.-]+)[:/](.+?)(?:\.git)?/?", found)
+    if not parts or Path(found).exists():
+        raise SystemExit(f"no origin on the web (got {found!r}): name it after --address")
+    return f"https://{parts[1]}/{parts[2]}"
+
+
+def keep_address(new: str) -> None:
+    """Write a new address into pyproject.toml."""
+    text = PYPROJECT.read_text(encoding="utf-8")
+    PYPROJECT.write_text(text.replace(address(), new), encoding="utf-8")
+
+
 def write_address(text: str) -> str:
     """The text with the repository's address wherever an address of it stands."""
     text = INSTALL.sub(f"git+{address()}", text)
+    text = CLONE.sub(f"git clone {address()} && cd {address().split('/')[-1]}", text)
     return COLAB.sub(
         f"https://colab.research.google.com/github/{'/'.join(address().split('/')[-2:])}/", text
     )
@@ -93,9 +114,14 @@ def main() -> None:
         "notebooks", nargs="*", type=Path, default=sorted(HERE.glob("[0-9]*.ipynb"))
     )
     parser.add_argument(
-        "--address", action="store_true", help="write the address only, run nothing"
+        "--address",
+        nargs="?",
+        const="origin",
+        help="run nothing, write this address (default: the clone's origin)",
     )
     arguments = parser.parse_args()
+    if arguments.address:
+        keep_address(origin() if arguments.address == "origin" else arguments.address)
     for path in arguments.notebooks:
         notebook, start = nbformat.read(path, as_version=4), time.perf_counter()
         if not arguments.address:

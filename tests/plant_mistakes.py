@@ -42,7 +42,7 @@ class Mistake(NamedTuple):
 
 
 def read_mistakes(text: str) -> list[Mistake]:
-    """Read the table: a heading "## notebook 03, attention.py", then for each mistake its name, "- right", "+ wrong"."""
+    """Read the table: "## notebook 03, attention.py", then for each mistake its name, "- right", "+ wrong"."""
     mistakes = []
     for block in text.strip().split("\n\n"):
         if heading := re.fullmatch(r"## notebook (\d\d), (\w+\.py)", block):

@@ -2,6 +2,7 @@
 
 import re
 import statistics
+import subprocess
 import sys
 from pathlib import Path
 
@@ -140,8 +141,28 @@ def test_the_stored_file_is_normalised(path, notebook, tmp_path):
 
 def test_one_command_writes_the_address_everywhere(monkeypatch):
     monkeypatch.setattr(refresh, "address", lambda: "https://example.org/me/mine")
-    text = "pip install git+https://old.org/a/b\n[x](https://colab.research.google.com/github/a/b/blob/main/n.ipynb)"
+    colab = "https://colab.research.google.com/github/{}/blob/main/n.ipynb"
+    text = f"git+https://old.org/a/b\ngit clone https://old.org/a/b && cd b\n[x]({colab.format('a/b')})"
     assert refresh.write_address(text) == (
-        "pip install git+https://example.org/me/mine\n"
-        "[x](https://colab.research.google.com/github/me/mine/blob/main/n.ipynb)"
+        "git+https://example.org/me/mine\n"
+        "git clone https://example.org/me/mine && cd mine\n"
+        f"[x]({colab.format('me/mine')})"
     )
+
+
+@pytest.mark.parametrize(
+    "remote", ["git@example.org:me/mine.git", "https://example.org/me/mine", "ssh://git@example.org/me/mine.git/"]
+)
+def test_without_an_address_it_is_that_of_the_clones_origin(remote, monkeypatch, tmp_path):
+    for command in (["init", "-q"], ["remote", "add", "origin", remote]):
+        subprocess.run(["git", "-C", tmp_path, *command], check=True)
+    monkeypatch.setattr(refresh, "HERE", tmp_path)
+    assert refresh.origin() == "https://example.org/me/mine"
+
+
+def test_a_clone_of_a_folder_has_no_address(monkeypatch, tmp_path):
+    for command in (["init", "-q"], ["remote", "add", "origin", str(tmp_path)]):
+        subprocess.run(["git", "-C", tmp_path, *command], check=True)
+    monkeypatch.setattr(refresh, "HERE", tmp_path)
+    with pytest.raises(SystemExit, match="no origin on the web"):
+        refresh.origin()

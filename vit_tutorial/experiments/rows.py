@@ -171,7 +171,7 @@ def new_head(config: ViTConfig) -> VisionTransformer:
 
 
 def retrain(way: str, examples: int) -> Row:
-    """Return the shipped model tuned on `examples` of six other outlines; 6,400 images are shown, as often as it takes."""
+    """Return the shipped model tuned on `examples` of six other outlines; 6,400 images are shown in all."""
     make, changes = RETRAINING[way]
     epochs = 6400 // examples
     recipe = replace(FINE_TUNING, epochs=epochs, warmup_epochs=WARMUP * epochs, **changes)

@@ -1,7 +1,6 @@
 """The files of the paper's authors: the logits of their formulas; what is wrong is listed, and nothing is executed."""
 
 import io
-import os
 import re
 import zipfile
 from pathlib import Path
@@ -12,7 +11,7 @@ import torch
 
 from vit_tutorial import VisionTransformer, from_google
 
-from .families import google_arrays, our_vit, run_google, timm_vit
+from .families import Attack, google_arrays, our_vit, run_google, timm_vit
 from .test_converting import assert_equal_and_telling, draw
 
 POSITION = "Transformer/posembed_input/pos_embedding"
@@ -124,16 +123,6 @@ def test_a_file_of_something_else_lists_what_it_would_take(case, tmp_path):
     arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
     with pytest.raises(ValueError, match=rf"(?s)do not fill a VisionTransformer.*{message}"):
         from_google(save(tmp_path, arrays))
-
-
-class Attack:
-    """Unpickled, it makes a folder."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.folder),)
 
 
 def test_objects_in_a_file_are_never_opened(tmp_path):

@@ -24,7 +24,7 @@ from ..pretrained import load_checkpoint
 from ..train import print_on_any_terminal
 from ..training import print_progress
 from .rows import EXPERIMENTS, run
-from .tables import HEAD_COLUMNS, RESULTS, RUN_COLUMNS, SEEDS, append_lines, read_runs
+from .tables import RESULTS, RUN_COLUMNS, SEEDS, append_lines, read_runs, save_head_costs
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,11 +39,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="the table (default: the one in the package)")
     parser.add_argument("--data", help="heads: a folder of test images, one folder per class (default: CIFAR-10)")
     asked = parser.parse_args(arguments)
+    if asked.data and asked.name != "heads":
+        parser.error("--data is for heads: the other tables are made with Shapes")
     path = asked.out or RESULTS / f"{asked.name}.csv"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if asked.name == "heads":
-            mask_each_head(asked.data, path)
+            images = image_folder(asked.data) if asked.data else cifar10(train=False)
+            save_head_costs(costs := head_costs(load_checkpoint("cifar10"), images), path)
+            print(f"{costs.right:,} of {costs.images:,} right; {path}")
         else:
             run_all(asked.name, path)
     except (ValueError, OSError) as error:
@@ -54,27 +58,15 @@ def main(arguments: list[str] | None = None) -> int:
 def run_all(name: str, path: Path) -> None:
     """Add the runs that a table lacks."""
     if not path.exists():
-        append_lines(path, RUN_COLUMNS)
+        append_lines(path, [RUN_COLUMNS])
     done = read_runs(path, name)
     print(f"{len(done)} of {len(SEEDS) * len(EXPERIMENTS[name])} runs are in {path}", flush=True)
     for seed, (row, setting) in product(SEEDS, EXPERIMENTS[name].items()):
         if (row, seed) not in done:
             print(f"{row}, seed {seed}", flush=True)
             score = run(setting, seed, watch=[print_progress])
-            append_lines(path, (row, seed, score.accuracy))
+            append_lines(path, [(row, seed, score.accuracy)])
             print(f"{score.accuracy:.1%}", flush=True)
-
-
-def mask_each_head(data: str | None, path: Path) -> None:
-    """Count what each head is worth on test images, and write the table anew."""
-    images = image_folder(data) if data else cifar10(train=False)
-    costs = head_costs(load_checkpoint("cifar10"), images)
-    path.unlink(missing_ok=True)
-    append_lines(path, HEAD_COLUMNS)
-    for layer, head in product(*map(range, costs.lost.shape)):
-        changed = costs.lost[layer, head].item(), costs.gained[layer, head].item()
-        append_lines(path, (layer, head, costs.images, costs.right, *changed))
-    print(f"{costs.right:,} of {costs.images:,} right; {path}")
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def run(row: Row, seed: int, watch: Iterable[Watch] = ()) -> Score:
         return evaluate(model, Shapes(row.test_scenes, size, 1, outlines))
 
 
-# ---- models trained from scratch
+# ---- how a model is made
 
 
 def cnn(config: ViTConfig) -> nn.Module:
@@ -72,44 +72,20 @@ def hybrid(config: ViTConfig) -> VisionTransformer:
     return VisionTransformer(config, conv_stem())
 
 
-def train_with(scenes: int = 28_000, make: Callable = VisionTransformer, **changes: object) -> Row:
-    """Return a run of `python -m vit_tutorial.train --dataset shapes` with other fields of its config or its recipe.
-
-    However many different scenes there are, 56,000 are shown: the same work for all.
-    """
-    config, recipe, epochs = PRESETS["shapes"].config, PRESETS["shapes"].recipe, 56_000 // scenes
-    changes = {"epochs": epochs, "warmup_epochs": WARMUP * epochs} | changes
-    of_config = {name: changes.pop(name) for name in list(changes) if hasattr(config, name)}
-    return Row(make, replace(config, **of_config), replace(recipe, **changes), scenes, 6400, own_scenes=False)
+def new_head(config: ViTConfig) -> VisionTransformer:
+    return replace_head(load_checkpoint("shapes"), config.num_classes)
 
 
-ABLATIONS = {
-    "as it is": train_with(),
-    "no warm-up": train_with(warmup_epochs=0.0),
-    "no decay of the rate": train_with(schedule="constant"),
-    "no weight decay": train_with(weight_decay=0.0),
-    "β₂ = 0.999": train_with(beta2=0.999),
-    "no positions": train_with(position="none"),
-    "sin-cos positions": train_with(position="sincos"),
-    "factorized positions": train_with(position="factorized"),
-    "mean of the patches": train_with(pool="mean"),
-}
-IMAGES = {
-    f"{name}, {scenes:,} images": train_with(scenes, make)
-    for name, make in {"ViT": VisionTransformer, "CNN": cnn}.items()
-    for scenes in (100, 500, 2000, 8000, 28_000)
-}
-# The stem costs as much as a block. Patches of pixels with all four blocks are the first row of the ablations.
-STEM = {
-    "convolutional stem, 3 blocks": train_with(make=hybrid, depth=3),
-    "patches of pixels, 3 blocks": train_with(depth=3),
-}
-
-# ---- the shipped model at another image size
+def untrained(config: ViTConfig) -> VisionTransformer:
+    """Keep nothing of the shipped model but the card."""
+    card = load_checkpoint("shapes").card if config.num_classes == len(OUTLINES) else new_head(config).card
+    model = VisionTransformer(config)
+    model.card = card
+    return model
 
 
 def resized(config: ViTConfig, fill: Callable[[Tensor, Tensor], None] | None = None) -> VisionTransformer:
-    """Interpolate the positions; `fill(new, old)` may then overwrite those of the patches."""
+    """Interpolate the shipped model's positions; `fill(new, old)` may then overwrite those of the patches."""
     moved = change_resolution(shipped := load_checkpoint("shapes"), config.image_size)
     if fill:
         fill(*(model.embeddings.position.table.data[1:] for model in (moved, shipped)))
@@ -126,12 +102,18 @@ def at_random(new: Float[Tensor, "M D"], old: Float[Tensor, "N D"]) -> None:
     new.normal_(std=old.std().item())
 
 
-def untrained(config: ViTConfig) -> VisionTransformer:
-    """Keep nothing of the shipped model but the card."""
-    card = load_checkpoint("shapes").card if config.num_classes == len(OUTLINES) else new_head(config).card
-    model = VisionTransformer(config)
-    model.card = card
-    return model
+# ---- rows
+
+
+def train_with(scenes: int = 28_000, make: Callable = VisionTransformer, **changes: object) -> Row:
+    """Return a run of `python -m vit_tutorial.train --dataset shapes` with other fields of its config or its recipe.
+
+    However many different scenes there are, 56,000 are shown: the same work for all.
+    """
+    config, recipe, epochs = PRESETS["shapes"].config, PRESETS["shapes"].recipe, 56_000 // scenes
+    changes = {"epochs": epochs, "warmup_epochs": WARMUP * epochs} | changes
+    of_config = {name: changes.pop(name) for name in list(changes) if hasattr(config, name)}
+    return Row(make, replace(config, **of_config), replace(recipe, **changes), scenes, 6400, own_scenes=False)
 
 
 def resize(size: Size, way: str, scenes: int) -> Row:
@@ -141,7 +123,16 @@ def resize(size: Size, way: str, scenes: int) -> Row:
     return Row(make, config, recipe, scenes, trained_head=True)
 
 
-# Each way, and the learning rate that suits it.
+def retrain(way: str, examples: int) -> Row:
+    """Return the shipped model tuned on `examples` of six other outlines; 6,400 images are shown in all."""
+    make, changes = RETRAINING[way]
+    epochs = 6400 // examples
+    recipe = replace(FINE_TUNING, epochs=epochs, warmup_epochs=WARMUP * epochs, **changes)
+    config = replace(PRESETS["shapes"].config, num_classes=len(MORE_OUTLINES))
+    return Row(make, config, recipe, examples, outlines=MORE_OUTLINES)
+
+
+# Each way to another size with the learning rate that suits it, and each way to other classes.
 RESIZING = {
     "interpolated": (resized, 3e-4),
     "repeated": (partial(resized, fill=in_old_order), 1e-3),
@@ -155,45 +146,44 @@ SIZES = {
     (28, 44): ("interpolated", "repeated", "random", "from scratch"),
     (20, 20): ("interpolated", "cut", "random"),
 }
-RESOLUTION = {
-    f"{h}×{w}, {way}, {scenes:,} scenes": resize((h, w), way, scenes)
-    for (h, w), ways in SIZES.items()
-    for way in ways
-    for scenes in (0, 1600)
-    if scenes or way != "from scratch"
-}
-
-# ---- the shipped model on classes that it has not seen
-
-
-def new_head(config: ViTConfig) -> VisionTransformer:
-    return replace_head(load_checkpoint("shapes"), config.num_classes)
-
-
-def retrain(way: str, examples: int) -> Row:
-    """Return the shipped model tuned on `examples` of six other outlines; 6,400 images are shown in all."""
-    make, changes = RETRAINING[way]
-    epochs = 6400 // examples
-    recipe = replace(FINE_TUNING, epochs=epochs, warmup_epochs=WARMUP * epochs, **changes)
-    config = replace(PRESETS["shapes"].config, num_classes=len(MORE_OUTLINES))
-    return Row(make, config, recipe, examples, outlines=MORE_OUTLINES)
-
-
 RETRAINING = {
     "linear probe": (new_head, {"learning_rate": 1e-2, "trained": "head"}),
     "full fine-tune": (new_head, {"learning_rate": 1e-3}),
     "from scratch": (untrained, {"learning_rate": 2e-3}),
 }
-EXAMPLES = {
-    f"{way}, {examples:,} examples": retrain(way, examples)
-    for way in RETRAINING
-    for examples in (25, 100, 400, 1600, 6400)
-}
 
 EXPERIMENTS: dict[str, dict[str, Row]] = {
-    "ablations": ABLATIONS,
-    "images": IMAGES,
-    "stem": STEM,
-    "resolution": RESOLUTION,
-    "examples": EXAMPLES,
+    "ablations": {
+        "as it is": train_with(),
+        "no warm-up": train_with(warmup_epochs=0.0),
+        "no decay of the rate": train_with(schedule="constant"),
+        "no weight decay": train_with(weight_decay=0.0),
+        "β₂ = 0.999": train_with(beta2=0.999),
+        "no positions": train_with(position="none"),
+        "sin-cos positions": train_with(position="sincos"),
+        "factorized positions": train_with(position="factorized"),
+        "mean of the patches": train_with(pool="mean"),
+    },
+    "images": {
+        f"{name}, {scenes:,} images": train_with(scenes, make)
+        for name, make in {"ViT": VisionTransformer, "CNN": cnn}.items()
+        for scenes in (100, 500, 2000, 8000, 28_000)
+    },
+    # The stem costs as much as a block. Patches of pixels with all four blocks are the first row of the ablations.
+    "stem": {
+        "convolutional stem, 3 blocks": train_with(make=hybrid, depth=3),
+        "patches of pixels, 3 blocks": train_with(depth=3),
+    },
+    "resolution": {
+        f"{h}×{w}, {way}, {scenes:,} scenes": resize((h, w), way, scenes)
+        for (h, w), ways in SIZES.items()
+        for way in ways
+        for scenes in (0, 1600)
+        if scenes or way != "from scratch"
+    },
+    "examples": {
+        f"{way}, {examples:,} examples": retrain(way, examples)
+        for way in RETRAINING
+        for examples in (25, 100, 400, 1600, 6400)
+    },
 }

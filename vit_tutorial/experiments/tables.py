@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -14,8 +15,8 @@ from .rows import EXPERIMENTS
 
 SEEDS = (0, 1, 2)
 RESULTS = Path(__file__).with_name("results")
-RUN_COLUMNS = ("row", "seed", "accuracy")
-HEAD_COLUMNS = ("layer", "head", "images", "right", "lost", "gained")
+RUN_COLUMNS = {"row": str, "seed": int, "accuracy": float}
+HEAD_COLUMNS = dict.fromkeys(("layer", "head", "images", "right", "lost", "gained"), int)
 
 
 def load_results(name: str) -> dict[str, list[float]]:
@@ -29,30 +30,42 @@ def load_results(name: str) -> dict[str, list[float]]:
 
 def read_runs(path: Path, name: str) -> dict[tuple[str, int], float]:
     """Return accuracies by row and seed. Raises ValueError for a file that is no whole table of this experiment."""
-    found = {(row, int(seed)): float(accuracy) for row, seed, accuracy in read_lines(path, RUN_COLUMNS)}
+    found = {(row, seed): accuracy for row, seed, accuracy in read_lines(path, RUN_COLUMNS)}
     if other := [row for row, _ in found if row not in EXPERIMENTS[name]]:
         raise ValueError(f"{path} is no table of {name!r}, which has no row {other[0]!r}")
     return found
 
 
 def load_head_costs(path: Path = RESULTS / "heads.csv") -> HeadCosts:
-    """Read what masking each head of the shipped CIFAR-10 model costs."""
-    lines = torch.tensor([list(map(int, line)) for line in read_lines(path, HEAD_COLUMNS)])
-    layers, _, (images, *_), (right, *_), lost, gained = lines.T
+    """Read what masking each head costs; the stored table is that of the shipped CIFAR-10 model."""
+    layers, _, images, right, lost, gained = torch.tensor(read_lines(path, HEAD_COLUMNS)).T
     grid = (len(layers.unique()), -1)
-    return HeadCosts(images.item(), right.item(), lost.reshape(grid), gained.reshape(grid))
+    return HeadCosts(images[0].item(), right[0].item(), lost.reshape(grid), gained.reshape(grid))
 
 
-def read_lines(path: Path, columns: Sequence[str]) -> list[list[str]]:
-    """Return the lines of a table without its header. Raises ValueError unless all are whole and have these columns."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    header, *lines = list(csv.reader(text.splitlines())) or [[]]
-    if header != list(columns) or not text.endswith("\n") or any(len(line) != len(columns) for line in lines):
-        raise ValueError(f"{path} is no whole table of {', '.join(columns)}")
-    return lines
+def save_head_costs(costs: HeadCosts, path: Path) -> None:
+    """Write a line for each head."""
+    lines = (
+        (*head, costs.images, costs.right, costs.lost[head].item(), costs.gained[head].item())
+        for head in product(*map(range, costs.lost.shape))
+    )
+    path.unlink(missing_ok=True)
+    append_lines(path, [HEAD_COLUMNS, *lines])
 
 
-def append_lines(path: Path, *lines: Sequence[object]) -> None:
+def read_lines(path: Path, columns: Mapping[str, type]) -> list[tuple]:
+    """Return the lines of a table after its header. Raises ValueError unless all are whole and of these types."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        header, *lines = csv.reader(text.splitlines())
+        if header != list(columns) or not text.endswith("\n"):
+            raise ValueError("its first or its last line is cut off")
+        return [tuple(kind(value) for kind, value in zip(columns.values(), line, strict=True)) for line in lines]
+    except ValueError as error:
+        raise ValueError(f"{path} is no whole table of {', '.join(columns)}: {error}") from None
+
+
+def append_lines(path: Path, lines: Iterable[Iterable[object]]) -> None:
     """Add lines to a table; create it if there is none."""
     with path.open("a", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(lines)

@@ -66,9 +66,11 @@ def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) ->
     tell += ["head.representation.weight", "head.classifier.weight"] if pre_logits else ["head.weight"]
     tell += [] if facts else [POSITION, "encoder.0.attention.qkv.weight"]
     try:
-        size: dict[str, int] = {}
-        for ours in tell:
-            size |= read_axes(tensors, ours, library)
+        size: dict[str, int] = {}  # of each axis, by its letter
+        for (name, *_), (_, axes) in (name_of(ours, library) for ours in tell):
+            if tensors[name].ndim != len(axes.split()):
+                raise ValueError(f"{name} has the shape {tuple(tensors[name].shape)} instead of ({axes})")
+            size |= zip(axes.split(), tensors[name].shape, strict=True)
         patch = size["P"], size["Q"]
         facts = facts or {"image_size": square_image(size["T"] - 1, patch), "num_heads": size["h"]}
         sizes = {"in_channels": size["C"], "num_classes": size["K"], "embed_dim": size["D"], "mlp_dim": size["M"]}
@@ -78,15 +80,6 @@ def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) ->
         expected = expect(smallest, library)
         check_tensors({name: expected.get(name, tensor) for name, tensor in tensors.items()}, expected, library)
         raise
-
-
-def read_axes(tensors: Mapping[str, Tensor], ours: str, library: str) -> dict[str, int]:
-    """Return the length of each axis of a tensor, {"M": 3072, "D": 768}. Raises ValueError for too many or too few."""
-    (name, *_), (_, axes) = name_of(ours, library)
-    shape = tuple(tensors[name].shape)
-    if len(shape) != len(axes.split()):
-        raise ValueError(f"{name} has the shape {shape} instead of ({axes})")
-    return dict(zip(axes.split(), shape, strict=True))
 
 
 def square_image(num_patches: int, patch: tuple[int, int]) -> tuple[int, int]:

@@ -27,9 +27,9 @@ def from_timm(model: nn.Module) -> VisionTransformer:
     """
     ours = convert_model(model, "timm", read_facts, **with_class_position(model))
     known = getattr(model, "pretrained_cfg", None) or {}
-    source = ".".join(filter(None, ["from timm", known.get("architecture"), known.get("tag")])).replace(".", " ", 1)
+    source = ".".join(filter(None, [known.get("architecture"), known.get("tag")]))
     scale = known.get("mean"), known.get("std")
-    return write_card(ours, source, *scale, known.get("label_names"), preprocessing(ours, known))
+    return write_card(ours, f"from timm {source}".strip(), *scale, known.get("label_names"), preprocessing(ours, known))
 
 
 def with_class_position(model: nn.Module) -> dict[str, Tensor]:

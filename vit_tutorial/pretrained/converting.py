@@ -64,19 +64,21 @@ def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) ->
     pre_logits = any(name.startswith(names["head.representation.*"].rstrip("*")) for name in tensors)
     tell = ["embeddings.patches.projection.weight", "encoder.0.mlp.expand.weight"]
     tell += ["head.representation.weight", "head.classifier.weight"] if pre_logits else ["head.weight"]
-    tell += [] if facts else [POSITION, "encoder.0.attention.qkv.weight"]
+    if not facts:
+        tell += [POSITION, "encoder.0.attention.qkv.weight"]
     try:
         size: dict[str, int] = {}  # of each axis, by its letter
         for (name, *_), (_, axes) in (name_of(ours, library) for ours in tell):
             if tensors[name].ndim != len(axes.split()):
                 raise ValueError(f"{name} has the shape {tuple(tensors[name].shape)} instead of ({axes})")
-            size |= zip(axes.split(), tensors[name].shape, strict=True)
+            size = dict(zip(axes.split(), tensors[name].shape, strict=True)) | size
         patch = size["P"], size["Q"]
         facts = facts or {"image_size": square_image(size["T"] - 1, patch), "num_heads": size["h"]}
         sizes = {"in_channels": size["C"], "num_classes": size["K"], "embed_dim": size["D"], "mlp_dim": size["M"]}
         return ViTConfig(patch_size=patch, depth=depth, representation_size=size.get("R"), **sizes, **facts)
     except (KeyError, ValueError):
-        smallest = ViTConfig(1, 1, 1, 1, 1, depth, 1, 1, representation_size=1 if pre_logits else None)
+        position = {"position": facts.get("position", "learned")}
+        smallest = ViTConfig(1, 1, 1, 1, 1, depth, 1, 1, representation_size=1 if pre_logits else None, **position)
         expected = expect(smallest, library)
         check_tensors({name: expected.get(name, tensor) for name, tensor in tensors.items()}, expected, library)
         raise

@@ -1,4 +1,4 @@
-"""The published Vision Transformers that ours is held to: built from our configuration, with our weights copied in."""
+"""The published Vision Transformers that ours is held to, built from our configuration, with random weights or ours."""
 
 from __future__ import annotations
 
@@ -15,54 +15,56 @@ from vit_tutorial.config import to_pair
 from vit_tutorial.pretrained.tensor_names import as_theirs
 
 
-def build_torchvision(config: ViTConfig) -> nn.Module:
+def build_torchvision(config: ViTConfig, **options) -> nn.Module:
     """Square RGB images only."""
-    return torchvision.models.VisionTransformer(
-        image_size=config.image_size,
-        patch_size=config.patch_size,
-        num_layers=config.depth,
-        num_heads=config.num_heads,
-        hidden_dim=config.embed_dim,
-        mlp_dim=config.mlp_dim,
-        num_classes=config.num_classes,
-        representation_size=config.representation_size,
-        norm_layer=partial(nn.LayerNorm, eps=config.norm_eps),
-    )
+    ours = {
+        "image_size": config.image_size,
+        "patch_size": config.patch_size,
+        "num_layers": config.depth,
+        "num_heads": config.num_heads,
+        "hidden_dim": config.embed_dim,
+        "mlp_dim": config.mlp_dim,
+        "num_classes": config.num_classes,
+        "representation_size": config.representation_size,
+        "norm_layer": partial(nn.LayerNorm, eps=config.norm_eps),
+    }
+    return torchvision.models.VisionTransformer(**ours | options)
 
 
-def build_timm(config: ViTConfig) -> nn.Module:
+def build_timm(config: ViTConfig, **options) -> nn.Module:
     """timm normalises after pooling the mean, unless `fc_norm=False` moves the norm back before it, where ours is."""
-    return timm.models.vision_transformer.VisionTransformer(
-        img_size=config.image_size,
-        patch_size=config.patch_size,
-        in_chans=config.in_channels,
-        num_classes=config.num_classes,
-        global_pool={"cls": "token", "mean": "avg"}[config.pool],
-        fc_norm=False,
-        embed_dim=config.embed_dim,
-        depth=config.depth,
-        num_heads=config.num_heads,
-        mlp_ratio=config.mlp_dim / config.embed_dim,
-        norm_layer=partial(timm.layers.LayerNorm, eps=config.norm_eps),
-    )
+    ours = {
+        "img_size": config.image_size,
+        "patch_size": config.patch_size,
+        "in_chans": config.in_channels,
+        "num_classes": config.num_classes,
+        "global_pool": {"cls": "token", "mean": "avg"}[config.pool],
+        "fc_norm": False,
+        "embed_dim": config.embed_dim,
+        "depth": config.depth,
+        "num_heads": config.num_heads,
+        "mlp_ratio": config.mlp_dim / config.embed_dim,
+        "norm_layer": partial(timm.layers.LayerNorm, eps=config.norm_eps),
+    }
+    return timm.models.vision_transformer.VisionTransformer(**ours | options)
 
 
-def build_transformers(config: ViTConfig) -> nn.Module:
-    """With fused attention, since transformers' eager softmax is float32 whatever the weights are."""
-    return transformers.ViTForImageClassification(
-        transformers.ViTConfig(
-            image_size=to_pair(config.image_size),
-            patch_size=to_pair(config.patch_size),
-            num_channels=config.in_channels,
-            num_labels=config.num_classes,
-            hidden_size=config.embed_dim,
-            num_hidden_layers=config.depth,
-            num_attention_heads=config.num_heads,
-            intermediate_size=config.mlp_dim,
-            layer_norm_eps=config.norm_eps,
-            attn_implementation="sdpa",
-        )
-    )
+def build_transformers(config: ViTConfig, family: str = "ViT", **options) -> nn.Module:
+    """Other families are named alike. Attention is fused: transformers' eager softmax is never float64."""
+    ours = {
+        "image_size": to_pair(config.image_size),
+        "patch_size": to_pair(config.patch_size),
+        "num_channels": config.in_channels,
+        "num_labels": config.num_classes,
+        "hidden_size": config.embed_dim,
+        "num_hidden_layers": config.depth,
+        "num_attention_heads": config.num_heads,
+        "intermediate_size": config.mlp_dim,
+        "layer_norm_eps": config.norm_eps,
+        "attn_implementation": "sdpa",
+    }
+    their_config = getattr(transformers, f"{family}Config")(**ours | options)
+    return getattr(transformers, f"{family}ForImageClassification")(their_config)
 
 
 BUILD = {"torchvision": build_torchvision, "timm": build_timm, "transformers": build_transformers}
@@ -108,7 +110,6 @@ def randomize(model: nn.Module, seed: int = 0, scale: float = 0.3) -> nn.Module:
     generator = torch.Generator().manual_seed(seed)
     norms = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.LayerNorm)}
     for name, parameter in model.named_parameters():
-        is_norm_weight = name in norms
         noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-        parameter.copy_(noise * scale + is_norm_weight)
+        parameter.copy_(noise * scale + (name in norms))
     return model

@@ -9,7 +9,8 @@ from published import randomize
 
 from vit_tutorial import ImageSet, Shapes, VisionTransformer, ViTConfig, load_checkpoint
 from vit_tutorial.analysis import HeadCosts, head_costs, heads, mask_heads
-from vit_tutorial.experiments.head_table import load_head_costs, main, save_head_costs
+from vit_tutorial.experiments.__main__ import main
+from vit_tutorial.experiments.tables import load_head_costs, save_head_costs
 from vit_tutorial.model_card import ModelCard
 
 CONFIG = ViTConfig(image_size=8, patch_size=4, num_classes=8, embed_dim=12, depth=2, num_heads=3, mlp_dim=20)
@@ -70,7 +71,7 @@ def test_the_command_counts_a_folder_of_test_images(tmp_path, capsys):
     for name in model.card.classes:
         (tmp_path / "test" / name).mkdir(parents=True)
         Image.new("RGB", (32, 32), "grey").save(tmp_path / "test" / name / "1.png")
-    assert main(["--data", str(tmp_path / "test"), "--out", str(tmp_path / "heads.csv")]) == 0
+    assert main(["heads", "--data", str(tmp_path / "test"), "--out", str(tmp_path / "heads.csv")]) == 0
     assert capsys.readouterr().out.startswith("1 of 10 right")  # ten times the same picture
     assert load_head_costs(tmp_path / "heads.csv").images == 10
 

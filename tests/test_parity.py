@@ -11,6 +11,7 @@ import torch
 from published import BUILD, logits_of, randomize, run, twin
 
 from vit_tutorial import VisionTransformer, ViTConfig
+from vit_tutorial.config import to_pair
 from vit_tutorial.pretrained.tensor_names import as_theirs
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}
@@ -35,9 +36,9 @@ CASES += [("torchvision", replace(TINY, representation_size=9, depth=2), 3), ("t
 def draw(config: ViTConfig, batch: int, dtype: torch.dtype) -> tuple[VisionTransformer, torch.Tensor]:
     """A model without a zero in it, and images."""
     model = randomize(VisionTransformer(config).to(dtype), scale=0.2)
-    assert all(parameter.count_nonzero() == parameter.numel() for parameter in model.parameters())
-    height, width = config.image_size if isinstance(config.image_size, tuple) else (config.image_size,) * 2
-    return model, torch.randn(batch, config.in_channels, height, width, dtype=dtype, requires_grad=True)
+    assert all(parameter.all() for parameter in model.parameters())
+    size = to_pair(config.image_size)
+    return model, torch.randn(batch, config.in_channels, *size, dtype=dtype, requires_grad=True)
 
 
 def difference(ours: torch.Tensor, theirs: torch.Tensor) -> float:
@@ -53,28 +54,26 @@ def test_logits_tokens_and_gradients_agree(library, config, batch, dtype):
     peer = twin(model, library)
     logits, tokens = run(model, "ours", images, config.depth)
     their_logits, their_tokens = run(peer, library, images, config.depth)
-
     assert logits.std(1).min() > 0.1, "logits that do not vary over the classes prove nothing"
     assert batch == 1 or logits.std(0).mean() > 0.02, "nor do logits that do not vary over the images"
-    assert difference(logits, their_logits) <= TOLERANCE[dtype]
-
-    assert len(tokens) == len(their_tokens) == 1 + config.depth + 1
-    for ours, theirs in zip(tokens, their_tokens, strict=True):
-        assert difference(ours, theirs) <= TOLERANCE[dtype]
+    assert len(tokens) == 1 + config.depth + 1
 
     # A mean over the logits, weighted at random, so that gradients are about as large as what they belong to.
     direction = torch.randn_like(logits) / logits.numel()
-    names, parameters = zip(*model.named_parameters(), strict=True)
-    ours = torch.autograd.grad((logits * direction).sum(), (images, *parameters))
-    their_names, their_parameters = zip(*peer.named_parameters(), strict=True)
-    theirs = torch.autograd.grad((their_logits * direction).sum(), (images, *their_parameters))
-    assert ours[0].abs().max() > 1e-4
-    assert difference(ours[0], theirs[0]) <= TOLERANCE[dtype]
+    parameters, their_parameters = dict(model.named_parameters()), dict(peer.named_parameters())
+    gradient, *found = torch.autograd.grad((logits * direction).sum(), (images, *parameters.values()))
+    their_gradient, *theirs = torch.autograd.grad(
+        (their_logits * direction).sum(), (images, *their_parameters.values())
+    )
+    assert gradient.abs().max() > 1e-4
+    named = as_theirs(dict(zip(parameters, found, strict=True)), library, config.num_heads)
+    assert set(named) == set(their_parameters)
 
-    translated = as_theirs(dict(zip(names, ours[1:], strict=True)), library, config.num_heads)
-    assert set(translated) == set(their_names)
-    for name, gradient in zip(their_names, theirs[1:], strict=True):
-        assert difference(translated[name], gradient) <= TOLERANCE[dtype], name
+    pairs = [("logits", logits, their_logits), ("image", gradient, their_gradient)]
+    pairs += zip(range(len(tokens)), tokens, their_tokens, strict=True)
+    pairs += ((name, named[name], there) for name, there in zip(their_parameters, theirs, strict=True))
+    for name, ours, there in pairs:
+        assert difference(ours, there) <= TOLERANCE[dtype], name
 
 
 @pytest.mark.parametrize("library", BUILD)
@@ -94,8 +93,5 @@ def test_a_weight_left_out_is_noticed(library):
 
 def test_timm_pools_before_its_norm_unless_told():
     """Why the twin is built with `fc_norm=False`: timm's default for mean pooling is another function than ours."""
-    from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
-
-    options = {"img_size": 16, "patch_size": 8, "embed_dim": 12, "depth": 1, "num_heads": 3, "global_pool": "avg"}
-    assert isinstance(TimmVisionTransformer(**options).norm, torch.nn.Identity)
-    assert isinstance(TimmVisionTransformer(**options, fc_norm=False).fc_norm, torch.nn.Identity)
+    assert isinstance(BUILD["timm"](replace(TINY, pool="mean"), fc_norm=None).norm, torch.nn.Identity)
+    assert isinstance(BUILD["timm"](replace(TINY, pool="mean")).fc_norm, torch.nn.Identity)

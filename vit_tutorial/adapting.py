@@ -1,4 +1,4 @@
-"""A trained model on a new task or at a new resolution (section 3.2). The old model stays as it was."""
+"""Adapt a trained model to new classes or to a new resolution (section 3.2). The old model stays as it was."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .positions import resize_position_embedding
 
 
 def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransformer:
-    """A copy of the model with a new head of zeros: every class equally likely.
+    """Copy the model with a new head of zeros, for which every class is equally likely.
 
     A representation layer belongs to the old task and goes too. Classes get placeholder names until `fit` sees the new
     images. Raises ValueError for a number of classes that cannot be. Source: section 3.2.
     """
-    config = replace(model.config, num_classes=num_classes, representation_size=None)
     new = deepcopy(model)
-    new.config, new.head = config, make_head(config).to(next(model.parameters()))
+    new.config = replace(model.config, num_classes=num_classes, representation_size=None)
+    new.head = make_head(new.config).to(next(model.parameters()))
     if model.card:
         new.card = model.card.passed_on(tuple(f"class {number}" for number in range(num_classes)))
     return new
@@ -27,10 +27,10 @@ def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransforme
 def change_resolution(
     model: VisionTransformer, image_size: Size, mode: str = "bicubic", antialias: bool = True
 ) -> VisionTransformer:
-    """A copy of the model for images of another size, its positions interpolated.
+    """Copy the model for images of another size, with interpolated positions.
 
-    The patches stay as large as they were, so there are more or fewer of them. Every kind of position
-    moves: a table as a picture, the factorized rows and columns each along its own side. What is frozen stays so.
+    The patches stay as large as they were, so their number changes. Learned and sin-cos positions are resized like a
+    picture, factorized ones along each side. What is frozen stays frozen.
     Raises ValueError for a size that is not a whole number of patches. Source: section 3.2.
     """
     config = replace(model.config, image_size=image_size)
@@ -38,14 +38,11 @@ def change_resolution(
     moved = VisionTransformer(config, deepcopy(backbone)).to(next(model.parameters()))
     (h, w), (new_h, new_w) = old, new = model.config.grid, config.grid
     state = model.state_dict()
-    for name, *grids, num_prefix_tokens in (
-        ("table", old, new, 1),
-        ("rows", (h, 1), (new_h, 1), 0),
-        ("columns", (1, w), (1, new_w), 0),
-    ):
+    grids = {"table": (old, new, 1), "rows": ((h, 1), (new_h, 1), 0), "columns": ((1, w), (1, new_w), 0)}
+    for name, (*old_and_new, num_prefix_tokens) in grids.items():
         if (key := f"embeddings.position.{name}") in state:
             vectors = state[key].flatten(0, -2)  # (T, D)
-            vectors = resize_position_embedding(vectors, *grids, num_prefix_tokens, mode, antialias)
+            vectors = resize_position_embedding(vectors, *old_and_new, num_prefix_tokens, mode, antialias)
             state[key] = vectors.view_as(moved.state_dict()[key])
     moved.load_state_dict(state)
     for name, parameter in model.named_parameters():

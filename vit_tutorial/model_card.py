@@ -1,4 +1,4 @@
-"""What a model's numbers mean: the classes behind its logits, the pixels it expects, where its weights come from."""
+"""What a model's inputs and outputs mean: class names, the scale of the pixels, the origin of the weights."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ STARTED_FROM = "started from"
 
 @dataclass(frozen=True)
 class ModelCard:
-    """Travels with a model as `model.card`, and with its weights into a file.
+    """Say what a model's inputs and outputs mean, as `model.card` and beside its weights in a file.
 
-    `classes` are the names behind the logits; `mean` and `std` are those of the training images, a number
-    for each channel, of pixels in [0, 1]. `about` says where the weights come from: plain words and numbers.
-    Raises ValueError for what cannot be: a class that is no name, a number that is not finite, a negative spread.
+    `classes` are the names of the logits; `mean` and `std` are those of the training images, one value per channel, for
+    pixels in [0, 1]. `about` says in plain words and numbers where the weights come from.
+    Raises ValueError for a class that is no name, a value that is not finite, a negative standard deviation.
     """
 
     classes: tuple[str, ...]
@@ -32,7 +32,7 @@ class ModelCard:
     def __post_init__(self):
         if isinstance(self.classes, str) or not all(isinstance(name, str) for name in self.classes):
             raise ValueError(f"a card's classes are names, got {self.classes!r:.80}")
-        finite = all(isinstance(number, Real) and math.isfinite(number) for number in (*self.mean, *self.std))
+        finite = all(isinstance(value, Real) and math.isfinite(value) for value in (*self.mean, *self.std))
         if not finite or any(spread < 0 for spread in self.std) or len(self.mean) != len(self.std):
             raise ValueError(
                 "a card's mean and std have a finite number for each channel, no std below 0; "
@@ -42,9 +42,9 @@ class ModelCard:
             raise ValueError(f"what a card says about the weights is a dict, got {self.about!r:.80}")
 
     def normalise(self, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
-        """Pixels in [0, 1], or bytes from 0 to 255, to mean 0 and standard deviation 1, as the model was trained.
+        """Scale pixels in [0, 1], or bytes from 0 to 255, to mean 0 and standard deviation 1 over the training images.
 
-        A colour that was the same in all training images has no spread, and is only moved to mean 0.
+        A channel that was constant in all training images is only moved to mean 0.
         Raises ValueError for another number of channels, and for integers that are not bytes.
         """
         if images.shape[-3:-2] != (len(self.mean),) or not (images.dtype == torch.uint8 or images.is_floating_point()):
@@ -58,7 +58,7 @@ class ModelCard:
         return (images - mean) / std
 
     def passed_on(self, classes: tuple[str, ...]) -> ModelCard:
-        """For a model that goes on from these weights: what is said of them stands under "started from"."""
+        """Return the card for a fine-tuned model; what this card says about its weights moves under "started from"."""
         kept = {name: value for name, value in self.about.items() if name in (PREPROCESSING, STARTED_FROM)}
         old = {name: value for name, value in self.about.items() if name not in kept}
         return replace(self, classes=classes, about={**kept, STARTED_FROM: old} if old else kept)

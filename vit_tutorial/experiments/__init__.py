@@ -1,7 +1,6 @@
 """Comparisons over several seeds, and the tables that the notebooks read."""
 
-from .adapted import NewSize, NewTask
-from .from_scratch import Setting
-from .tables import EXPERIMENTS, SEEDS, load_results, main, run
+from .rows import EXPERIMENTS, FINE_TUNING, Row, run
+from .tables import SEEDS, load_head_costs, load_results
 
-__all__ = ["EXPERIMENTS", "SEEDS", "NewSize", "NewTask", "Setting", "load_results", "main", "run"]
+__all__ = ["EXPERIMENTS", "FINE_TUNING", "SEEDS", "Row", "load_head_costs", "load_results", "run"]

@@ -1,96 +1,71 @@
-"""Comparisons on Shapes over three seeds, kept as the tables that the notebooks read.
-
-    python -m vit_tutorial.experiments ablations     what the parts of model and recipe are worth
-    python -m vit_tutorial.experiments images        a ViT and a CNN, by the number of training images
-    python -m vit_tutorial.experiments stem          patches of pixels, or of a small CNN's feature map
-    python -m vit_tutorial.experiments resolution    the shipped model at another size
-    python -m vit_tutorial.experiments examples      the shipped model on classes that it has not seen
-
-A table gets a line after each run. Interrupted, the same command goes on after the last one. The tables in the
-package are whole: `--out my_table.csv` makes one of your own.
-"""
+"""The stored tables that the notebooks read: CSV files, of which each line is one run, or one attention head."""
 
 from __future__ import annotations
 
-import argparse
 import csv
 from collections.abc import Iterable, Mapping
+from itertools import product
 from pathlib import Path
 
 import torch
 
+from ..analysis import HeadCosts
 from ..errors import require_choice
-from ..train import print_on_any_terminal
-from ..training import Score, print_progress
-from ..training.progress import Watch
-from .adapted import MOVING, NewSize, NewTask
-from .from_scratch import FROM_SCRATCH, Setting
+from .rows import EXPERIMENTS
 
-RESULTS = Path(__file__).with_name("results")
 SEEDS = (0, 1, 2)
-HEAD = ["row", "seed", "accuracy"]
-
-
-Row = Setting | NewSize | NewTask
-EXPERIMENTS: dict[str, Mapping[str, Row]] = {**FROM_SCRATCH, **MOVING}
-
-
-def run(row: Row, seed: int, watch: Iterable[Watch] = ()) -> Score:
-    """Train one row with one seed and test it. The global random generator is left as it was."""
-    with torch.random.fork_rng(devices=[]):
-        return row.run(seed, watch)
+RESULTS = Path(__file__).with_name("results")
+RUN_COLUMNS = {"row": str, "seed": int, "accuracy": float}
+HEAD_COLUMNS = dict.fromkeys(("layer", "head", "images", "right", "lost", "gained"), int)
 
 
 def load_results(name: str) -> dict[str, list[float]]:
-    """The accuracies of an experiment, from 0 to 1: for each row, one for each seed."""
+    """Return the accuracies of an experiment, from 0 to 1: for each row a list, with one accuracy per seed."""
     require_choice("experiment", name, EXPERIMENTS)
     found: dict[str, list[float]] = {row: [] for row in EXPERIMENTS[name]}
-    for (row, _), accuracy in read_table(RESULTS / f"{name}.csv", name).items():
+    for (row, _), accuracy in read_runs(RESULTS / f"{name}.csv", name).items():
         found[row].append(accuracy)
     return found
 
 
-def read_table(path: Path, name: str) -> dict[tuple[str, int], float]:
-    """Accuracies by row and seed. Raises ValueError for a file that is no whole table of this experiment."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        head, *lines = csv.reader(text.splitlines())
-        found = {(row, int(seed)): float(accuracy) for row, seed, accuracy in lines}
-    except ValueError as error:
-        raise ValueError(f"{path} is no table of {name!r}: {error}") from None
+def read_runs(path: Path, name: str) -> dict[tuple[str, int], float]:
+    """Return accuracies by row and seed. Raises ValueError for a file that is no whole table of this experiment."""
+    found = {(row, seed): accuracy for row, seed, accuracy in read_lines(path, RUN_COLUMNS)}
     if other := [row for row, _ in found if row not in EXPERIMENTS[name]]:
         raise ValueError(f"{path} is no table of {name!r}, which has no row {other[0]!r}")
-    if head != HEAD or not text.endswith("\n"):
-        raise ValueError(f"{path} is no whole table of {name!r}: its first or its last line is cut off")
     return found
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command; return its exit status."""
-    print_on_any_terminal()
-    parser = argparse.ArgumentParser(
-        prog="python -m vit_tutorial.experiments",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+def load_head_costs(path: Path = RESULTS / "heads.csv") -> HeadCosts:
+    """Read what masking each head costs; the stored table is that of the shipped CIFAR-10 model."""
+    layers, _, images, right, lost, gained = torch.tensor(read_lines(path, HEAD_COLUMNS)).T
+    grid = (len(layers.unique()), -1)
+    return HeadCosts(images[0].item(), right[0].item(), lost.reshape(grid), gained.reshape(grid))
+
+
+def save_head_costs(costs: HeadCosts, path: Path) -> None:
+    """Write a line for each head."""
+    lines = (
+        (*head, costs.images, costs.right, costs.lost[head].item(), costs.gained[head].item())
+        for head in product(*map(range, costs.lost.shape))
     )
-    parser.add_argument("name", choices=EXPERIMENTS)
-    parser.add_argument("--out", type=Path, help="the table (default: the one in the package)")
-    asked = parser.parse_args(arguments)
-    path = asked.out or RESULTS / f"{asked.name}.csv"
+    path.unlink(missing_ok=True)
+    append_lines(path, [HEAD_COLUMNS, *lines])
+
+
+def read_lines(path: Path, columns: Mapping[str, type]) -> list[tuple]:
+    """Return the lines of a table after its header. Raises ValueError unless all are whole and of these types."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            path.write_text(",".join(HEAD) + "\n", encoding="utf-8")
-        done = read_table(path, asked.name)
-    except (ValueError, OSError) as error:
-        parser.error(str(error))
-    print(f"{len(done)} of {len(SEEDS) * len(EXPERIMENTS[asked.name])} runs are in {path}", flush=True)
-    for seed in SEEDS:
-        for row, setting in EXPERIMENTS[asked.name].items():
-            if (row, seed) not in done:
-                print(f"{row}, seed {seed}", flush=True)
-                score = run(setting, seed, watch=[print_progress])
-                with path.open("a", encoding="utf-8", newline="") as file:
-                    csv.writer(file, lineterminator="\n").writerow([row, seed, score.accuracy])
-                print(f"{score.accuracy:.1%}", flush=True)
-    return 0
+        text = path.read_text(encoding="utf-8")
+        header, *lines = csv.reader(text.splitlines())
+        if header != list(columns) or not text.endswith("\n"):
+            raise ValueError("its first or its last line is cut off")
+        return [tuple(kind(value) for kind, value in zip(columns.values(), line, strict=True)) for line in lines]
+    except ValueError as error:
+        raise ValueError(f"{path} is no whole table of {', '.join(columns)}: {error}") from None
+
+
+def append_lines(path: Path, lines: Iterable[Iterable[object]]) -> None:
+    """Add lines to a table; create it if there is none."""
+    with path.open("a", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(lines)

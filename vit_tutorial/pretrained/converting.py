@@ -1,7 +1,9 @@
-"""Weights of another library into a model of ours: all of them, in their places, with equal logits, or an error."""
+"""Convert the weights of another library: all of them, in their places, with equal logits, or raise an error."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping
 from functools import reduce
 
@@ -12,28 +14,35 @@ from ..config import ViTConfig, to_pair
 from ..inference import eval_mode
 from ..model import VisionTransformer
 from ..saving import check_numbers
-from .tensor_names import as_ours, as_theirs
-from .unsupported import refuse_parts
+from .tensor_names import POSITION, as_ours, as_theirs, column, name_of
+from .unsupported import norm_eps, refuse_parts
 
 HEADS = {"torchvision": "heads", "timm": "head", "transformers": "classifier"}
 
 
 def convert_model(
-    theirs: nn.Module, library: str, read_config: Callable[[nn.Module], ViTConfig], **replaced: Tensor
+    theirs: nn.Module, library: str, read_facts: Callable[[nn.Module], dict], **replaced: Tensor
 ) -> VisionTransformer:
-    """A model of another library: looked at, read, filled into one of ours, compared."""
+    """Convert a model of another library, and compare what both answer.
+
+    `read_facts` returns the fields of the config that no shape tells; `replaced` are tensors to use instead of theirs.
+    """
     try:
         refuse_parts(theirs)
-        config = read_config(theirs)
+        facts = read_facts(theirs)
+        head = theirs.get_submodule(HEADS[library])
     except AttributeError as error:
         raise ValueError(f"{type(theirs).__name__} is no Vision Transformer of {library}: {error}") from None
-    ours = convert_tensors(read_tensors(theirs) | replaced, library, config)
-    compare(ours, theirs, theirs.get_submodule(HEADS[library]))
+    if not isinstance(last := getattr(head, "head", head), nn.Linear):
+        raise ValueError(f"this model has no linear head ({type(last).__name__} instead), so no logits to compare")
+    tensors = read_tensors(theirs) | replaced
+    ours = convert_tensors(tensors, library, read_config(tensors, library, norm_eps=norm_eps(theirs), **facts))
+    compare(ours, theirs, head)
     return ours
 
 
 def read_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """All weights of a model; a layer that has no bias gets the one that changes nothing, zero."""
+    """Return all weights of a model; a layer without a bias gets one of zeros, which changes nothing."""
     tensors = dict(model.state_dict())
     for name, module in model.named_modules():
         if isinstance(module, (nn.Linear, nn.Conv2d)) and module.bias is None:
@@ -41,10 +50,52 @@ def read_tensors(model: nn.Module) -> dict[str, Tensor]:
     return tensors
 
 
+def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) -> ViTConfig:
+    """Return the config that the shapes tell, together with `facts`, its fields that no shape tells.
+
+    Google's files come without facts: the image is taken to be square, and the heads are an axis of the query.
+    Raises ValueError; if the shapes do not tell the sizes, it lists the tensors that are missing or not expected.
+    """
+    names = column(library)
+    number = re.escape(names["encoder.{i}"]).replace(r"\{i\}", r"(\d+)")
+    layers = {int(found) for name in tensors for found in re.findall(number, name)}
+    # Every layer has tensors, so a single high number in a name does not ask for a deep model.
+    depth = min(max(layers, default=0), len(tensors)) + 1
+    pre_logits = any(name.startswith(names["head.representation.*"].rstrip("*")) for name in tensors)
+    tell = ["embeddings.patches.projection.weight", "encoder.0.mlp.expand.weight"]
+    tell += ["head.representation.weight", "head.classifier.weight"] if pre_logits else ["head.weight"]
+    if not facts:
+        tell += [POSITION, "encoder.0.attention.qkv.weight"]
+    try:
+        size: dict[str, int] = {}  # of each axis, by its letter
+        for (name, *_), (_, axes) in (name_of(ours, library) for ours in tell):
+            if tensors[name].ndim != len(axes.split()):
+                raise ValueError(f"{name} has the shape {tuple(tensors[name].shape)} instead of ({axes})")
+            size = dict(zip(axes.split(), tensors[name].shape, strict=True)) | size
+        patch = size["P"], size["Q"]
+        facts = facts or {"image_size": square_image(size["T"] - 1, patch), "num_heads": size["h"]}
+        sizes = {"in_channels": size["C"], "num_classes": size["K"], "embed_dim": size["D"], "mlp_dim": size["M"]}
+        return ViTConfig(patch_size=patch, depth=depth, representation_size=size.get("R"), **sizes, **facts)
+    except (KeyError, ValueError):
+        position = {"position": facts.get("position", "learned")}
+        smallest = ViTConfig(1, 1, 1, 1, 1, depth, 1, 1, representation_size=1 if pre_logits else None, **position)
+        expected = expect(smallest, library)
+        check_tensors({name: expected.get(name, tensor) for name, tensor in tensors.items()}, expected, library)
+        raise
+
+
+def square_image(num_patches: int, patch: tuple[int, int]) -> tuple[int, int]:
+    """Return the size of the image with as many patches down as across."""
+    side = math.isqrt(max(num_patches, 0))
+    if side**2 != num_patches or not side:
+        raise ValueError(f"this model has {num_patches} positions besides the class token's: no square of patches")
+    return side * patch[0], side * patch[1]
+
+
 def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConfig) -> VisionTransformer:
     """Build a model with copies of the tensors, in their dtype and on their device; ready to predict.
 
-    Raises ValueError that lists every tensor that is missing, not expected or misshapen, or names one with numbers
+    Raises ValueError that lists every tensor that is missing, not expected or misshapen, or names one with values
     that are not finite.
     """
     check_tensors(tensors, expect(config, library), library)
@@ -64,12 +115,12 @@ def expect(config: ViTConfig, library: str) -> dict[str, Tensor]:
 
 
 def check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], library: str) -> None:
-    """ValueError with all that is wrong, unless the names and shapes are exactly the expected ones."""
+    """Raise ValueError with all that is wrong, unless the names and shapes are exactly the expected ones."""
     wrong = {
         "missing": [name for name in expected if name not in tensors],
         "not expected": [name for name in tensors if name not in expected],
         "misshapen": [
-            f"{name} {tuple(tensors[name].shape)} in place of {tuple(tensor.shape)}"
+            f"{name} {tuple(tensors[name].shape)} instead of {tuple(tensor.shape)}"
             for name, tensor in expected.items()
             if name in tensors and tensors[name].shape != tensor.shape
         ],
@@ -81,9 +132,9 @@ def check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor],
 
 @torch.no_grad()
 def compare(ours: VisionTransformer, theirs: nn.Module, their_head: nn.Module) -> None:
-    """ValueError unless both heads see the same of two random images, and give the same logits.
+    """Raise ValueError unless two random images give both heads the same input, and both models the same logits.
 
-    What no name reveals (a norm after the branch, a changed forward) shows here.
+    This finds what no name reveals: a norm after the branch, a changed forward.
     """
     weight, seen = next(ours.parameters()), []
     generator = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""What others say of their weights, on a card of ours: class names, the scale of the pixels, how a photo is fitted."""
+"""Write what others say about their weights on a model card: class names, scale of the pixels, preprocessing."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def write_card(
     preprocessing: Mapping | None = None,
     **about: object,
 ) -> VisionTransformer:
-    """The model with a card, if the scale of its pixels is known; classes without a name get a number.
+    """Return the model, with a card if the scale of its pixels is known; classes without a name get a number.
 
-    `weights` says where they come from. `preprocessing` is how a photo is fitted, for `predict`: the shorter side to
-    "resize" pixels, then the middle "crop" × "crop"; or "both sides" at once, "to" as many. Warns of a head of zeros.
+    `weights` says where they come from. `preprocessing` tells `predict` how to fit a photo: the shorter side to
+    "resize" pixels, then the central "crop" × "crop"; or "both sides" at once, "to" as many. Warns of a head of zeros.
     """
     config = model.config
     if not getattr(model.head, "classifier", model.head).weight.any():

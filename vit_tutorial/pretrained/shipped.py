@@ -15,20 +15,22 @@ CHECKPOINTS = Path(__file__).with_name("shipped_files")
 
 
 def load_checkpoint(name: str) -> VisionTransformer:
-    """A trained model that ships with the package, with its card, ready to predict: "shapes" or "cifar10".
+    """Load a trained model that ships with the package, with its card, ready to predict: "shapes" or "cifar10".
 
     `model.card.about` says how it was trained, on what, and how good it is. Raises ValueError for another name.
     """
-    require_choice("checkpoint", name, (path.stem for path in sorted(CHECKPOINTS.glob("*.safetensors"))))
-    return load_model(CHECKPOINTS / f"{name}.safetensors")
+    return load_model(find(CHECKPOINTS, name))
 
 
 def load_positions(name: str) -> dict[int, Float[Tensor, "T D"]]:
-    """The position embeddings of a shipped model on their way: {epochs of training: (1+N, D)}, from 0 to the last.
+    """Load a shipped model's position embeddings during training: {epochs: (1+N, D)}, from 0 epochs to the last.
 
     Raises ValueError for a name that has none.
     """
-    folder = CHECKPOINTS / "positions"
-    require_choice("checkpoint", name, (path.stem for path in sorted(folder.glob("*.safetensors"))))
-    tensors, _ = read(folder / f"{name}.safetensors")
+    tensors, _ = read(find(CHECKPOINTS / "positions", name))
     return {int(epoch): tensors[epoch] for epoch in sorted(tensors, key=int)}
+
+
+def find(folder: Path, name: str) -> Path:
+    require_choice("checkpoint", name, (path.stem for path in sorted(folder.glob("*.safetensors"))))
+    return folder / f"{name}.safetensors"

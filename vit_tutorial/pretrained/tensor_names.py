@@ -1,8 +1,7 @@
-"""The same tensors under five sets of names, as two tables, and the way from one set to the other and back.
+"""The same tensors under five sets of names, and the conversion from ours to another set and back.
 
-In a name, `*` stands for weight and for bias, `{i}` for the number of the block; a name that begins with a dot or a
-slash goes on from the block's. `[q|k|v]`: they keep apart what is one tensor here. `-`: they have no such layer.
-Libraries that are written in PyTorch differ from ours in names alone.
+In a name, `*` stands for weight and for bias, and `{i}` for the number of the block. A name that begins with a dot or
+a slash continues the block's. `[q|k|v]` are three tensors that are one tensor of ours. `-` marks a missing layer.
 """
 
 from __future__ import annotations
@@ -35,50 +34,52 @@ encoder.{i}              encoder.layers.encoder_layer_{i}  blocks.{i}    vit.lay
 .mlp.contract.*          .mlp.3.*                          .mlp.fc2.*    .mlp.fc2.*
 """
 
-# JAX multiplies from the other side (a kernel is ours transposed), and keeps the heads as an axis of their own: where
-# the axes differ, the last two columns name them, as einops does.
 GOOGLE = """
-ours                                  google                                      our axes  their axes
-embeddings.patches.projection.weight  embedding/kernel                            D C P Q   P Q C D
-embeddings.patches.projection.bias    embedding/bias
-embeddings.class_token                cls
-embeddings.position.table             Transformer/posembed_input/pos_embedding    T D       1 T D
-norm.weight                           Transformer/encoder_norm/scale
-norm.bias                             Transformer/encoder_norm/bias
-head.weight                           head/kernel                                 K D       D K
-head.bias                             head/bias
-head.representation.weight            pre_logits/kernel                           R D       D R
-head.representation.bias              pre_logits/bias
-head.classifier.weight                head/kernel                                 K R       R K
-head.classifier.bias                  head/bias
+ours                             google
+embeddings.patches.projection.*  embedding/*
+embeddings.class_token           cls
+embeddings.position.table        Transformer/posembed_input/pos_embedding
+norm.*                           Transformer/encoder_norm/*
+head.*                           head/*
+head.representation.*            pre_logits/*
+head.classifier.*                head/*
 
-encoder.{i}                   Transformer/encoderblock_{i}
-.norm1.weight                 /LayerNorm_0/scale
-.norm1.bias                   /LayerNorm_0/bias
-.attention.qkv.weight         /MultiHeadDotProductAttention_1/[query|key|value]/kernel  (h d) D  D h d
-.attention.qkv.bias           /MultiHeadDotProductAttention_1/[query|key|value]/bias    (h d)    h d
-.attention.projection.weight  /MultiHeadDotProductAttention_1/out/kernel                D (h d)  h d D
-.attention.projection.bias    /MultiHeadDotProductAttention_1/out/bias
-.norm2.weight                 /LayerNorm_2/scale
-.norm2.bias                   /LayerNorm_2/bias
-.mlp.expand.weight            /MlpBlock_3/Dense_0/kernel                                M D      D M
-.mlp.expand.bias              /MlpBlock_3/Dense_0/bias
-.mlp.contract.weight          /MlpBlock_3/Dense_1/kernel                                D M      M D
-.mlp.contract.bias            /MlpBlock_3/Dense_1/bias
+encoder.{i}              Transformer/encoderblock_{i}
+.norm1.*                 /LayerNorm_0/*
+.attention.qkv.*         /MultiHeadDotProductAttention_1/[query|key|value]/*
+.attention.projection.*  /MultiHeadDotProductAttention_1/out/*
+.norm2.*                 /LayerNorm_2/*
+.mlp.expand.*            /MlpBlock_3/Dense_0/*
+.mlp.contract.*          /MlpBlock_3/Dense_1/*
 """
 
-POSITION_TABLE = "embeddings.position.table"
+# Axes as einops writes them, ours and Google's. JAX multiplies from the other side, so a kernel is our weight
+# transposed, and it keeps the heads as an axis of their own. The libraries on PyTorch share our axes, except that
+# their positions, too, are a batch of one.
+POSITION = "embeddings.position.table"
+AXES = {
+    "embeddings.patches.projection.weight": ("D C P Q", "P Q C D"),
+    POSITION: ("T D", "1 T D"),
+    "head.weight": ("K D", "D K"),
+    "head.representation.weight": ("R D", "D R"),
+    "head.classifier.weight": ("K R", "R K"),
+    ".attention.qkv.weight": ("(h d) D", "D h d"),
+    ".attention.qkv.bias": ("(h d)", "h d"),
+    ".attention.projection.weight": ("D (h d)", "h d D"),
+    ".mlp.expand.weight": ("M D", "D M"),
+    ".mlp.contract.weight": ("D M", "M D"),
+}
 
 
 class Name(NamedTuple):
-    """What a library calls one tensor of ours (three names for `[q|k|v]`), and the axes of ours and of theirs."""
+    """A library's names for one tensor of ours (three for `[q|k|v]`), with the axes of ours and of theirs."""
 
     theirs: tuple[str, ...]
     axes: tuple[str, str]
 
 
 def as_theirs(tensors: Mapping[str, Tensor], library: str, num_heads: int) -> dict[str, Tensor]:
-    """Tensors of ours (weights, or their gradients) under a library's names and with its axes."""
+    """Return our tensors (weights, or their gradients) under a library's names and with its axes."""
     found = {}
     for ours, tensor in tensors.items():
         name = name_of(ours, library)
@@ -88,7 +89,7 @@ def as_theirs(tensors: Mapping[str, Tensor], library: str, num_heads: int) -> di
 
 
 def as_ours(tensors: Mapping[str, Tensor], library: str, names: Iterable[str], num_heads: int) -> dict[str, Tensor]:
-    """The way back: those of our tensors that are named, out of a library's."""
+    """Return those of our tensors that are named, out of a library's."""
     found = {}
     for ours in names:
         theirs, (our_axes, their_axes) = name_of(ours, library)
@@ -97,46 +98,33 @@ def as_ours(tensors: Mapping[str, Tensor], library: str, names: Iterable[str], n
 
 
 def turn(tensor: Tensor, axes: str, new_axes: str, num_heads: int) -> Tensor:
-    """The axes renamed and put in another order: `rearrange("D h d -> (h d) D")`."""
+    """Rearrange a tensor's axes: "D h d" to "(h d) D"."""
     return rearrange(tensor, f"{axes} -> {new_axes}", **({"h": num_heads} if "h" in axes else {}))
 
 
 def name_of(ours: str, library: str) -> Name:
-    """Raises ValueError where the library has no such tensor."""
-    general = re.sub(r"^encoder\.\d+", "encoder.{i}", ours)
-    if (name := table(library).get(general)) is None:
+    """Look up a tensor of ours. Raises ValueError where the library has no such tensor."""
+    block, number, rest, end = re.fullmatch(r"(encoder\.(\d+))?(.*?)(weight|bias)?", ours).groups("")
+    names = column(library)
+    theirs = names.get(f"{rest}*" if end else rest, "-")
+    if theirs == "-":
         raise ValueError(f"a Vision Transformer of {library} has no {ours}")
-    layer = ours.split(".")[1]
-    return Name(tuple(theirs.replace("{i}", layer) for theirs in name.theirs), name.axes)
+    if block:
+        theirs = names["encoder.{i}"].replace("{i}", number) + theirs
+    our_axes, their_axes = AXES.get(rest + end, ("...", "..."))
+    if library != "google" and rest != POSITION:
+        their_axes = our_axes
+    elif end == "weight":
+        end = "scale" if their_axes == "..." else "kernel"  # a norm has a scale
+    theirs = theirs.replace("*", end)
+    choices = re.search(r"\[(.*)\]", theirs)
+    parts = [theirs.replace(choices[0], part) for part in choices[1].split("|")] if choices else [theirs]
+    return Name(tuple(parts), (our_axes, their_axes))
 
 
 @cache
-def table(library: str) -> dict[str, Name]:
-    """One column of the tables above, a row for each tensor: {our name: theirs, with axes}."""
-    outside, blocks = (GOOGLE if library == "google" else PYTORCH).strip().split("\n\n")
-    header, *outside = outside.splitlines()
-    column = re.split(r"  +", header).index(library)
-    our_block, *_ = their_block = re.split(r"  +", blocks.splitlines()[0])
-    rows = [("", "", line) for line in outside]
-    rows += [(our_block, their_block[column], line) for line in blocks.splitlines()[1:]]
-    return {
-        (our_prefix + ours).replace("*", end): Name(alternatives((prefix + theirs).replace("*", end)), axes)
-        for our_prefix, prefix, line in rows
-        for ours, theirs, axes in [read_row(line, column, library)]
-        for end in (("weight", "bias") if "*" in ours else ("",))
-        if theirs != "-"
-    }
-
-
-def read_row(line: str, column: int, library: str) -> tuple[str, str, tuple[str, str]]:
-    cells = re.split(r"  +", line)
-    axes = tuple(cells[2:]) if library == "google" else ()
-    if cells[0] == POSITION_TABLE:
-        axes = ("T D", "1 T D")  # in PyTorch too: a batch of one
-    return cells[0], cells[column], axes or ("...", "...")
-
-
-def alternatives(name: str) -> tuple[str, ...]:
-    """ "[q|k|v]_proj" becomes ("q_proj", "k_proj", "v_proj")."""
-    before, *rest = re.split(r"\[(.*)\]", name)
-    return tuple(before + choice + rest[1] for choice in rest[0].split("|")) if rest else (before,)
+def column(library: str) -> dict[str, str]:
+    """Return the table's rows as {our name: theirs}."""
+    lines = (GOOGLE if library == "google" else PYTORCH).strip().splitlines()
+    header, *rows = (re.split(r"  +", line) for line in lines if line)
+    return {row[0]: row[header.index(library)] for row in rows}

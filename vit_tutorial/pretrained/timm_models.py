@@ -1,4 +1,4 @@
-"""Models of timm, there and back."""
+"""Convert models of timm to ours, and ours to timm's."""
 
 from __future__ import annotations
 
@@ -8,36 +8,32 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from ..config import ViTConfig, to_pair
+from ..config import to_pair
 from ..model import VisionTransformer
 from .converting import convert_model
 from .published_cards import PREPROCESSING, write_card
-from .tensor_names import as_theirs
-from .unsupported import count_classes, norm_eps
+from .tensor_names import POSITION, as_theirs
 
 POOL_NAMES = {"token": "cls", "avg": "mean"}
 
 
 def from_timm(model: nn.Module) -> VisionTransformer:
-    """A `timm` VisionTransformer as ours, with equal logits, in its dtype and on its device.
+    """Convert a `timm` VisionTransformer: equal logits, the same dtype and device, no dropout.
 
-    Its card has the mean, the spread and the preprocessing of `model.pretrained_cfg`, where there is one. Dropout
-    takes no part in the logits, and is not carried over.
+    Its card has the mean, the spread and the preprocessing of `model.pretrained_cfg`, where there is one.
 
-    Raises ValueError that names the part for what a VisionTransformer cannot be (LayerScale, registers, the norm after
-    pooling, ...), or lists the tensors that do not fit. Warns of a head of zeros.
+    Raises ValueError that names what a VisionTransformer cannot have (LayerScale, registers, a norm after pooling, …),
+    or lists the tensors that do not fit. Warns of a head of zeros.
     """
-    ours = convert_model(model, "timm", read_config, **with_class_position(model))
+    ours = convert_model(model, "timm", read_facts, **with_class_position(model))
     known = getattr(model, "pretrained_cfg", None) or {}
     source = ".".join(filter(None, [known.get("architecture"), known.get("tag")]))
-    classes = known.get("label_names")
-    return write_card(
-        ours, f"from timm {source}".strip(), known.get("mean"), known.get("std"), classes, preprocessing(ours, known)
-    )
+    scale = known.get("mean"), known.get("std")
+    return write_card(ours, f"from timm {source}".strip(), *scale, known.get("label_names"), preprocessing(ours, known))
 
 
 def with_class_position(model: nn.Module) -> dict[str, Tensor]:
-    """Where only patches have positions (`no_embed_class`), the class token's position is zero."""
+    """Return positions with a zero for the class token, where only patches have one (`no_embed_class`)."""
     position = getattr(model, "pos_embed", None)
     if position is None or not getattr(model, "no_embed_class", False):
         return {}
@@ -45,46 +41,39 @@ def with_class_position(model: nn.Module) -> dict[str, Tensor]:
 
 
 def preprocessing(model: VisionTransformer, known: dict) -> dict | None:
-    """timm's own: `crop_pct` is the part of the resized photo that the middle shows."""
+    """Return how timm fits a photo: `crop_pct` is the share of the resized photo that the centre crop keeps."""
     height, width = to_pair(model.config.image_size)
     mode, interpolation = known.get("crop_mode", "center"), known.get("interpolation", "bicubic")
     if mode not in ("center", "squash") or "crop_pct" not in known or (height != width and mode == "center"):
         return None
-    to = {"crop": height, "interpolation": interpolation}
     resize = math.floor(height / known["crop_pct"])
-    return {"resize": "both sides", "to": resize, **to} if mode == "squash" else {"resize": resize, **to}
+    resized = {"resize": "both sides", "to": resize} if mode == "squash" else {"resize": resize}
+    return {**resized, "crop": height, "interpolation": interpolation}
 
 
-def read_config(model: nn.Module) -> ViTConfig:
-    if model.cls_token is None:
-        raise ValueError("this model has no class token (cls_token): VisionTransformer always has one")
-    if not isinstance(model.norm, nn.LayerNorm):
-        raise ValueError(f"this model has no norm after the encoder (norm: {type(model.norm).__name__})")
-    if model.global_pool not in POOL_NAMES:
-        raise ValueError(f"this model pools by {model.global_pool!r} (global_pool): VisionTransformer cannot")
-    if model.global_pool == "avg" and model.pool_include_prefix:
-        raise ValueError("this model takes the class token into the mean (pool_include_prefix): ours does not")
-    block = model.blocks[0]
-    return ViTConfig(
-        image_size=model.patch_embed.img_size,
-        patch_size=model.patch_embed.patch_size,
-        in_channels=model.patch_embed.proj.in_channels,
-        num_classes=count_classes(model.head),
-        embed_dim=model.embed_dim,
-        depth=len(model.blocks),
-        num_heads=block.attn.num_heads,
-        mlp_dim=block.mlp.fc1.out_features,
-        position="none" if model.pos_embed is None else "learned",
-        pool=POOL_NAMES[model.global_pool],
-        norm_eps=norm_eps(model),
-    )
+def read_facts(model: nn.Module) -> dict:
+    refused = {
+        "no class token (cls_token)": model.cls_token is None,
+        f"no LayerNorm after the encoder (norm: {type(model.norm).__name__})": not isinstance(model.norm, nn.LayerNorm),
+        f"another pooling than ours, {model.global_pool!r} (global_pool)": model.global_pool not in POOL_NAMES,
+        "the class token in its mean (pool_include_prefix)": model.pool_include_prefix and model.global_pool == "avg",
+    }
+    for what, found in refused.items():
+        if found:
+            raise ValueError(f"this model has {what}, which a VisionTransformer cannot have")
+    return {
+        "image_size": model.patch_embed.img_size,
+        "num_heads": model.blocks[0].attn.num_heads,
+        "position": "none" if model.pos_embed is None else "learned",
+        "pool": POOL_NAMES[model.global_pool],
+    }
 
 
 def to_timm(model: VisionTransformer) -> nn.Module:
-    """Ours as a `timm` VisionTransformer, with equal logits, in its dtype and on its device, and its card's facts.
+    """Build a `timm` VisionTransformer with equal logits, in the model's dtype and on its device, with its card.
 
     Positions become learned ones, whatever they were. Raises ImportError without timm, ValueError for a
-    representation layer or a backbone, which timm's has no place for.
+    representation layer or a backbone, for which timm's has no place.
     """
     try:
         from timm.layers import LayerNorm
@@ -95,8 +84,8 @@ def to_timm(model: VisionTransformer) -> nn.Module:
     if hasattr(model.embeddings.patches, "backbone"):
         raise ValueError("this model has a backbone in front: a VisionTransformer of timm has no place for it")
     config = model.config
-    tensors = model.state_dict() | {"embeddings.position.table": model.embeddings.position().detach()}
-    tensors = {name: tensor for name, tensor in tensors.items() if "position" not in name or name.endswith("table")}
+    tensors = {name: tensor for name, tensor in model.state_dict().items() if ".position." not in name}
+    tensors[POSITION] = model.embeddings.position().detach()
     named = as_theirs(tensors, "timm", config.num_heads)
     theirs = TimmVisionTransformer(
         img_size=to_pair(config.image_size),
@@ -108,7 +97,7 @@ def to_timm(model: VisionTransformer) -> nn.Module:
         embed_dim=config.embed_dim,
         depth=config.depth,
         num_heads=config.num_heads,
-        mlp_ratio=(config.mlp_dim + 0.5) / config.embed_dim,  # timm cuts the product off at the point
+        mlp_ratio=(config.mlp_dim + 0.5) / config.embed_dim,  # timm rounds the product down
         norm_layer=partial(LayerNorm, eps=config.norm_eps),
         pos_drop_rate=config.dropout,
         proj_drop_rate=config.dropout,
@@ -122,12 +111,16 @@ def to_timm(model: VisionTransformer) -> nn.Module:
 
 
 def describe(model: VisionTransformer) -> dict:
-    """The card in timm's words, for `timm.data.resolve_model_data_config`."""
-    size = (model.config.in_channels, *to_pair(model.config.image_size))
-    facts = {"input_size": size, "num_classes": model.config.num_classes, "label_names": model.card.classes}
+    """Return the card in timm's words, for `timm.data.resolve_model_data_config`."""
     asked = model.card.about.get(PREPROCESSING, {})
     both = asked.get("resize") == "both sides"
-    crop = asked["crop"] / asked["to" if both else "resize"] if "crop" in asked else 1.0
-    mode = "squash" if both else "center"
-    facts |= {"crop_pct": crop, "crop_mode": mode, "interpolation": asked.get("interpolation", "bicubic")}
-    return facts | {"mean": model.card.mean, "std": model.card.std}
+    return {
+        "input_size": (model.config.in_channels, *to_pair(model.config.image_size)),
+        "num_classes": model.config.num_classes,
+        "label_names": model.card.classes,
+        "mean": model.card.mean,
+        "std": model.card.std,
+        "crop_pct": asked["crop"] / asked["to" if both else "resize"] if "crop" in asked else 1.0,
+        "crop_mode": "squash" if both else "center",
+        "interpolation": asked.get("interpolation", "bicubic"),
+    }

@@ -1,4 +1,4 @@
-"""What others built that a `VisionTransformer` has no place for: refused by its name, before anything is loaded."""
+"""Refuse what a `VisionTransformer` has no place for, by its name, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from torch import nn
 
-# What the part is called, and how its tensors or its layers are named wherever it was seen.
+# Each part, and how other libraries name its tensors or its layers.
 PARTS = {
     "a distillation token": r"dist(illation)?_token|head_dist|distillation_classifier",
     "register tokens": r"reg(ister)?_tokens?$",
@@ -25,19 +25,15 @@ PARTS = {
     "rotary or relative positions": r"\brope|rotary|relative_position|rel_pos",
     "a representation layer": r"^pre_logits\.",
     "a convolutional stem": r"conv_bn_relu|conv_last|conv_root|\bbackbone\b|block1/unit",
-    "GELU approximated by tanh": r"gelu_?tanh|newgelu|fastgelu",
+    "GELU approximated by tanh": r"gelu_?tanh|newgelu|fastgelu|gelu tanh",
 }
-# The layers without layers inside that a ViT is built of, as PyTorch, timm and transformers call them.
+# The innermost layers that a ViT is built of, as PyTorch, timm and transformers call them.
 KNOWN = {"Conv2d", "Linear", "NonDynamicallyQuantizableLinear", "LayerNorm", "Dropout", "DropPath", "Identity"}
 KNOWN |= {"GELU", "GELUActivation", "Tanh"}
 
 
-def refuse(part: str, where: str) -> None:
-    raise ValueError(f"this model has {part} ({where}): VisionTransformer has none")
-
-
 def refuse_names(names: Iterable[str]) -> None:
-    """ValueError for the first name that belongs to one of the `PARTS`."""
+    """Raise ValueError for the first name that belongs to one of the `PARTS`."""
     for name in names:
         for part, pattern in PARTS.items():
             if re.search(pattern, name, re.IGNORECASE):
@@ -45,32 +41,25 @@ def refuse_names(names: Iterable[str]) -> None:
 
 
 def refuse_parts(model: nn.Module) -> None:
-    """ValueError for a tensor or a layer that a VisionTransformer cannot have."""
+    """Raise ValueError for a tensor or a layer that a VisionTransformer cannot have."""
     refuse_names(name for name, _ in model.named_parameters())
     for name, module in model.named_modules():
         kind = type(module).__name__
         if isinstance(module, nn.Identity):
             continue  # a place kept free
-        refuse_names([f"{name}: {kind}"])
+        refuse_names([f"{name}: {kind} {getattr(module, 'approximate', '')}".rstrip()])
         if not any(module.children()) and kind not in KNOWN:
             refuse(kind, name)
-        if getattr(module, "approximate", "none") != "none":
-            refuse("GELU approximated by tanh", name)
+
+
+def refuse(part: str, where: str) -> None:
+    raise ValueError(f"this model has {part} ({where}): VisionTransformer has none")
 
 
 def norm_eps(model: nn.Module) -> float:
-    """The eps of all its LayerNorms. Raises ValueError if they differ."""
+    """Return the eps of all its LayerNorms. Raises ValueError if they differ."""
     found = {module.eps: name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm)}
     if len(found) != 1:
         listed = ", ".join(f"{eps} ({name})" for eps, name in found.items())
         raise ValueError(f"VisionTransformer has one eps for all its LayerNorms, this model has {listed or 'none'}")
     return found.popitem()[0]
-
-
-def count_classes(head: nn.Module) -> int:
-    """How many logits there are. Raises ValueError for a model without a linear head."""
-    if not isinstance(head, nn.Linear):
-        raise ValueError(
-            f"this model has no linear head ({type(head).__name__} in its place): it gives no logits to compare"
-        )
-    return head.out_features

@@ -1,0 +1,83 @@
+"""The same weights give the same logits here, whichever library built the model; weights that do not fit are listed."""
+
+import re
+
+import pytest
+import torch
+from published import logits_of
+
+from vit_tutorial import from_timm
+from vit_tutorial.config import to_pair
+from vit_tutorial.model import VisionTransformer
+from vit_tutorial.pretrained.converting import convert_tensors
+from vit_tutorial.pretrained.tensor_names import as_theirs
+
+from .families import FAMILY, MAKE, READ, our_vit, timm_vit
+
+LIBRARIES = ("torchvision", "timm", "transformers", "google")
+
+
+def draw(model: VisionTransformer) -> torch.Tensor:
+    size = to_pair(model.config.image_size)
+    return torch.randn(3, model.config.in_channels, *size, dtype=torch.float64, requires_grad=True)
+
+
+def difference(a: torch.Tensor, b: torch.Tensor) -> float:
+    assert a.shape == b.shape
+    assert a.dtype == b.dtype == torch.float64
+    return (a - b).abs().max().item()
+
+
+def assert_equal_and_telling(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    assert ours.std(0).mean() > 0.02, "logits that do not vary over the images prove nothing"
+    assert difference(ours, theirs) <= 1e-9
+
+
+@pytest.mark.parametrize("member", FAMILY)
+def test_every_member_of_the_family_gives_the_same_logits_and_gradients(member):
+    """`test_parity.py` compares the gradients of the weights, too."""
+    theirs = FAMILY[member]().eval()
+    ours = READ[member.partition(",")[0]](theirs)
+    images = draw(ours)
+    logits, their_logits = ours(images), logits_of(theirs(images))
+    assert_equal_and_telling(logits, their_logits)
+    direction = torch.randn_like(logits)
+    gradients = [torch.autograd.grad((answer * direction).sum(), images)[0] for answer in (logits, their_logits)]
+    assert gradients[0].abs().max() > 1e-4
+    assert difference(*gradients) <= 1e-9
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("library", MAKE)
+def test_the_dtype_stays(library, dtype):
+    ours = READ[library](MAKE[library]().to(dtype))
+    assert {parameter.dtype for parameter in ours.parameters()} == {dtype}
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_the_model_that_was_read_stays_as_it_was(train):
+    theirs = timm_vit(proj_drop_rate=0.5).train(train)
+    before = {name: tensor.clone() for name, tensor in theirs.state_dict().items()}
+    ours = from_timm(theirs)
+    assert theirs.training == train
+    assert not ours.training, "ready to predict"
+    for parameter in ours.parameters():
+        parameter.data.zero_()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in theirs.state_dict().items()), "copies, not shared"
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_tensor_that_is_missing_or_extra_or_misshapen_is_listed(library):
+    model = our_vit()
+    tensors = as_theirs(model.state_dict(), library, 4)
+    names = list(tensors)
+    missing, misshapen, extra = names[1::5], names[2::5], [f"surplus.{i}" for i in range(4)]
+    tensors = {name: tensor[..., None] if name in misshapen else tensor for name, tensor in tensors.items()}
+    tensors = {name: tensor for name, tensor in tensors.items() if name not in missing}
+    with pytest.raises(ValueError, match="do not fill") as caught:
+        convert_tensors(tensors | {name: torch.zeros(2) for name in extra}, library, model.config)
+    found = dict(line.split(": ", 1) for line in str(caught.value).splitlines()[1:])
+    assert found["missing"].split(", ") == missing
+    assert found["not expected"].split(", ") == extra
+    assert re.findall(r"([^ ,()]+) \([^)]*\) instead of", found["misshapen"]) == misshapen
+    assert min(len(missing), len(misshapen)) >= 3

@@ -1,0 +1,195 @@
+"""The files of the paper's authors: the logits of their formulas; what is wrong is listed, and nothing is executed."""
+
+import io
+import re
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from vit_tutorial import VisionTransformer, from_google
+
+from .families import Attack, google_arrays, our_vit, run_google, timm_vit
+from .test_converting import assert_equal_and_telling, draw
+
+POSITION = "Transformer/posembed_input/pos_embedding"
+QUERY = "Transformer/encoderblock_0/MultiHeadDotProductAttention_1/query/kernel"
+SIZES = ("embedding/kernel", POSITION, QUERY, "Transformer/encoderblock_0/MlpBlock_3/Dense_0/kernel", "head/kernel")
+
+
+def save(folder: Path, arrays: dict | None = None, **changes) -> Path:
+    """A small file; a change to None leaves an array out."""
+    arrays = (google_arrays(our_vit()) if arrays is None else arrays) | changes
+    np.savez(folder / "ViT.npz", **{name: array for name, array in arrays.items() if array is not None})
+    return folder / "ViT.npz"
+
+
+@pytest.mark.parametrize("options", [{}, {"representation_size": 24, "num_classes": 50}, {"image_size": 384}], ids=str)
+def test_a_file_gives_the_logits_of_the_authors_formulas(options, tmp_path):
+    arrays = google_arrays(our_vit(**options))
+    model = from_google(save(tmp_path, arrays))
+    images = draw(model)
+    assert_equal_and_telling(model(images), run_google(arrays, images))
+
+
+def test_a_file_gives_the_logits_that_timm_reads_in_it(tmp_path):
+    """The second witness, who did not learn the names from us."""
+    path = save(tmp_path, google_arrays(our_vit(num_heads=2)))
+    theirs = timm_vit(num_heads=2)
+    with torch.no_grad():
+        theirs.load_pretrained(str(path))
+    ours = from_google(str(path))
+    images = draw(ours)
+    assert_equal_and_telling(ours(images), theirs.eval()(images))
+
+
+@pytest.mark.parametrize("gone", SIZES)
+def test_a_file_without_a_tensor_that_tells_the_sizes_lists_all_the_same(gone, tmp_path):
+    with pytest.raises(ValueError, match="do not fill") as caught:
+        from_google(save(tmp_path, **{gone: None, "head/bias": None, "surplus": np.zeros(3)}))
+    missing, extra = (line.partition(": ")[2].split(", ") for line in str(caught.value).splitlines()[1:])
+    assert set(missing) == {gone, "head/bias"}
+    assert extra == ["surplus"]
+
+
+@pytest.mark.parametrize("flat", SIZES)
+def test_a_tensor_that_tells_the_sizes_with_other_axes_is_named(flat, tmp_path):
+    array = google_arrays(our_vit())[flat].reshape(-1)
+    with pytest.raises(ValueError, match=re.escape(f"{flat} has the shape ({array.size},)")):
+        from_google(save(tmp_path, **{flat: array}))
+
+
+BLOCK_1 = {name: None for name in google_arrays(our_vit(depth=2)) if "encoderblock_1/" in name}
+NO_PLACE = {
+    "no class token": ({"cls": None}, r"no class token \(cls\)"),
+    "a ResNet in front": (
+        {"conv_root/kernel": np.zeros((7, 7, 3, 64))},
+        r"a convolutional stem \(conv_root/kernel\)",
+    ),
+    "attention pooling": ({"MAPHead_0/probe": np.zeros((1, 1, 32))}, r"attention pooling \(MAPHead_0/probe\)"),
+    "no square": ({POSITION: np.zeros((1, 1 + 6, 32))}, "6 positions besides the class token's"),
+    "no positions": ({POSITION: np.zeros((1, 0, 32))}, "-1 positions besides the class token's"),
+    # (D, 2h, d/2) holds as many values as (D, h, d), and flattens to the same shape.
+    "heads that a reshape would hide": (
+        {QUERY.replace("query", "key"): np.zeros((32, 8, 4))},
+        r"misshapen: .*key/kernel \(32, 8, 4\) instead of \(32, 4, 8\)",
+    ),
+    "a block left out": (
+        BLOCK_1 | {"Transformer/encoderblock_2/LayerNorm_0/scale": np.zeros(32)},
+        "missing: .*Transformer/encoderblock_1/LayerNorm_0/scale",
+    ),
+    "not finite": ({"cls": np.full((1, 1, 32), np.nan)}, "cls holds numbers that are not finite"),
+    # Sizes that cannot be do not hide what is wrong with the names.
+    "a width that heads cannot share": (
+        {"embedding/kernel": np.zeros((16, 16, 3, 30)), "surplus": np.zeros(3), "head/bias": None},
+        r"missing: head/bias\nnot expected: surplus",
+    ),
+    "a cut table": (
+        {POSITION: np.zeros((1, 4, 32)), "surplus": np.zeros(3), "head/bias": None},
+        r"missing: head/bias\nnot expected: surplus",
+    ),
+    # The model that a few bytes ask for is not built.
+    "many classes": (
+        {"head/kernel": np.zeros((0, 10**12), np.float32), "head/bias": np.zeros(0)},
+        "(?s)do not fill.*misshapen: .*head/kernel",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NO_PLACE)
+def test_what_does_not_fit_is_named(case, tmp_path):
+    changes, message = NO_PLACE[case]
+    with pytest.raises(ValueError, match=message):
+        from_google(save(tmp_path, **changes))
+
+
+NO_VIT = {
+    "something else": ({"weights": (3,)}, r"missing: .*embedding/kernel.*\nnot expected: weights"),
+    "a layer of a high number": (
+        {"Transformer/encoderblock_999999999/x": (2,)},
+        "not expected: Transformer/encoderblock_999999999/x",
+    ),
+    "a wide layer": ({"pre_logits/kernel": (0, 10**12)}, "missing: .*pre_logits/bias"),
+    "a layer without a shape": ({"pre_logits/kernel": ()}, "missing: .*pre_logits/bias"),
+    "nothing": ({}, "missing: .*embedding/kernel"),
+}
+
+
+@pytest.mark.parametrize("case", NO_VIT)
+def test_a_file_of_something_else_lists_what_it_would_take(case, tmp_path):
+    shapes, message = NO_VIT[case]
+    arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    with pytest.raises(ValueError, match=rf"(?s)do not fill a VisionTransformer.*{message}"):
+        from_google(save(tmp_path, arrays))
+
+
+def test_objects_in_a_file_are_never_opened(tmp_path):
+    bad = np.empty(1, dtype=object)
+    bad[0] = Attack(tmp_path / "attacked")
+    bad.dump(tmp_path / "pickle.npz")
+    for path in (save(tmp_path, **{"head/bias": bad}), tmp_path / "pickle.npz"):
+        with pytest.raises(ValueError, match=rf"{path.name} is not a whole \.npz file"):
+            from_google(path)
+    assert not (tmp_path / "attacked").exists()
+
+
+def one_array(path: Path) -> bytes:
+    np.save(file := io.BytesIO(), np.zeros(3))
+    return file.getvalue()
+
+
+def far_more(path: Path) -> bytes:
+    np.savez_compressed(file := io.BytesIO(), head=np.zeros(10**6))
+    return file.getvalue()
+
+
+def locked(path: Path) -> bytes:
+    """With a password, says a bit of each entry."""
+    data = bytearray(path.read_bytes())
+    for entry in re.finditer(rb"PK\x01\x02", path.read_bytes()):
+        data[entry.start() + 8] |= 1
+    return data
+
+
+def changed_byte(path: Path) -> bytes:
+    with zipfile.ZipFile(path) as file:
+        at = file.getinfo("head/kernel.npy").header_offset + 300
+    data = bytearray(path.read_bytes())
+    data[at] ^= 255
+    return data
+
+
+DAMAGE = {
+    "cut off": lambda path: path.read_bytes()[: path.stat().st_size // 2],
+    "empty": lambda path: b"",
+    "a web page": lambda path: b"<html>hello",
+    "no numbers": lambda path: save(path.parent, **{"head/bias": np.array(["a"] * 7)}).read_bytes(),
+    "one array": one_array,
+    "far more": far_more,
+    "locked": locked,
+    "a changed byte": changed_byte,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_file_that_is_no_npz_says_so(damage, tmp_path):
+    path = save(tmp_path)
+    path.write_bytes(DAMAGE[damage](path))
+    told = r"bytes unpack to 8,000,\d+, and weights hardly get" if damage == "far more" else ""
+    with pytest.raises(ValueError, match=rf"ViT\.npz is not a whole \.npz file.*{told}"):
+        from_google(path)
+
+
+def test_a_file_that_is_not_there_is_looked_for_by_name(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"ViT\.npz"):
+        from_google(tmp_path / "ViT.npz")
+
+
+def test_the_widest_dtype_of_a_file_is_the_models(tmp_path):
+    arrays = google_arrays(our_vit())
+    model: VisionTransformer = from_google(save(tmp_path, cls=arrays["cls"].astype(np.float16)))
+    assert model.head.weight.dtype == torch.float64
+    with pytest.raises(ValueError, match=r"floating-point numbers, these are torch\.int64"):
+        from_google(save(tmp_path, {name: array.astype(np.int64) for name, array in arrays.items()}))

@@ -1,0 +1,125 @@
+"""What a VisionTransformer cannot be is refused by its name, before anything is loaded."""
+
+from functools import partial
+
+import pytest
+import timm
+from timm.layers import RmsNorm, SwiGLU, SwiGLUPacked
+from timm.models.vision_transformer import ParallelScalingBlock, ResPostBlock
+from torch import nn
+from torchvision.models.vision_transformer import ConvStemConfig
+from transformers import ViTConfig as TransformersConfig
+from transformers import ViTModel
+
+from .families import READ, our_vit, timm_by_name, timm_vit, torchvision_vit, transformers_vit
+
+MEAN = {"global_pool": "avg"}
+BARE_NORM = partial(nn.LayerNorm, elementwise_affine=False)
+TANH, DISTILLED = "GELU approximated by tanh", "a distillation token"
+
+
+def different_eps():
+    model = timm_vit()
+    model.blocks[1].norm2.eps = 1e-3
+    return model
+
+
+def headless():
+    """Nothing differs in its logits."""
+    model = timm_vit(block_fn=ResPostBlock)
+    nn.init.zeros_(model.head.weight)
+    nn.init.zeros_(model.head.bias)
+    return model
+
+
+def with_layer(name):
+    """With one more layer, of that name: other versions of the library build it."""
+    model = timm_vit()
+    parent, _, last = name.rpartition(".")
+    setattr(model.get_submodule(parent), last, nn.Linear(2, 2))
+    return model
+
+
+def changed(part):
+    """With a part that does more, which no name shows."""
+    model = torchvision_vit()
+    model.get_submodule(part).register_forward_hook(lambda module, inputs, output: output * 1.1)
+    return model
+
+
+# How it is made (options of timm's class, or a function), and what the message must show.
+REFUSED = {
+    "registers": ({"reg_tokens": 4}, "register tokens", "reg_token"),
+    "LayerScale": ({"init_values": 0.1}, "LayerScale", "blocks.0.ls1.gamma"),
+    "SwiGLU": ({"mlp_layer": SwiGLU}, "SwiGLU", "blocks.0.mlp.fc1_g.weight"),
+    "SwiGLU, packed": ({"mlp_layer": SwiGLUPacked}, "SwiGLU", "blocks.0.mlp"),
+    "qk-norm": ({"qk_norm": True}, "qk-norm", "blocks.0.attn.q_norm.weight"),
+    "qk-norm without weights": ({"qk_norm": True, "norm_layer": BARE_NORM}, "qk-norm", "blocks.0.attn.q_norm"),
+    "norm after pooling": ({"global_pool": "avg", "fc_norm": True}, "a norm after pooling", "fc_norm.weight"),
+    "attention pooling": ({"global_pool": "map"}, "attention pooling", "attn_pool.latent"),
+    "patch representation readout": ({"global_pool": "prr"}, "attention pooling", "attn_pool"),
+    "pooling by maximum": ({"global_pool": "max"}, "'max'", "global_pool"),
+    "no pooling": ({"global_pool": ""}, "''", "global_pool"),
+    "class token in the mean": (MEAN | {"pool_include_prefix": True}, "the class token in its mean", "pool_include"),
+    "no class token": (MEAN | {"class_token": False}, "no class token", "cls_token"),
+    "norm before the encoder": ({"pre_norm": True}, "a norm before the encoder", "norm_pre.weight"),
+    "no norm after it": ({"final_norm": False}, "no LayerNorm after the encoder", "norm: Identity"),
+    "norm of the patches": ({"embed_norm_layer": nn.LayerNorm}, "a norm of the patches"),
+    "norm of the values": ({"scale_attn_norm": True}, "a norm of the mixed values", "attn.norm"),
+    "norm in the MLP": ({"scale_mlp_norm": True}, "a norm within the MLP", "mlp.norm"),
+    "another norm": ({"norm_layer": RmsNorm}, "RmsNorm", "blocks.0.norm1"),
+    "two eps": (different_eps, "one eps", "1e-06", "0.001 (blocks.1.norm2)"),
+    "tanh GELU": ({"act_layer": "gelu_tanh"}, TANH, "blocks.0.mlp.act"),
+    "tanh GELU of PyTorch": ({"act_layer": partial(nn.GELU, approximate="tanh")}, TANH, "blocks.0.mlp.act"),
+    "quick GELU": ({"act_layer": "quick_gelu"}, "QuickGELU", "blocks.0.mlp.act"),
+    "ReLU": ({"act_layer": nn.ReLU}, "ReLU", "blocks.0.mlp.act"),
+    "patches left out": ({"patch_drop_rate": 0.5}, "PatchDropout", "patch_drop"),
+    "no head": ({"num_classes": 0}, "no linear head", "Identity"),
+    "parallel branches": ({"block_fn": ParallelScalingBlock}, "ParallelScalingBlock"),
+    "post-norm, under the same names": ({"block_fn": ResPostBlock}, "features differ", "computes something"),
+    "post-norm, with a head of zeros": (headless, "features differ"),
+    "gated attention": (partial(with_layer, "blocks.0.attn.gate"), "gated attention", "attn.gate.weight"),
+    "a representation layer": (partial(with_layer, "pre_logits"), "a representation layer", "pre_logits.weight"),
+    "distillation token": (partial(timm_by_name, "deit_tiny_distilled_patch16_224"), DISTILLED, "dist_token"),
+    "relative positions": (partial(timm.create_model, "vit_relpos_small_patch16_224", depth=1), "relative positions"),
+    "another model": (partial(timm.create_model, "resnet18"), "BatchNorm2d", "bn1"),
+    "no Vision Transformer": (partial(nn.Linear, 3, 4), "Linear is no Vision Transformer of timm", "cls_token"),
+    "torchvision: convolutional stem": (
+        partial(torchvision_vit, conv_stem_configs=[ConvStemConfig(8, 3, 2)]),
+        "a convolutional stem (conv_proj.conv_bn_relu_0",
+    ),
+    "torchvision: a model of timm": (timm_vit, "VisionTransformer is no Vision Transformer of torchvision"),
+    "torchvision: another forward": (partial(changed, "encoder.layers.encoder_layer_0"), "features differ"),
+    "torchvision: a head that does more": (partial(changed, "heads"), "logits differ"),
+    "transformers: DeiT": (partial(transformers_vit, family="DeiT"), DISTILLED, "distillation_token"),
+    "transformers: DINOv2": (partial(transformers_vit, family="Dinov2"), "VisionTransformer has none", "mask_token"),
+    "transformers: registers": (partial(transformers_vit, family="Dinov2WithRegisters"), "VisionTransformer has none"),
+    "transformers: tanh GELU": (partial(transformers_vit, hidden_act="gelu_pytorch_tanh"), TANH, "mlp.activation_fn"),
+    "transformers: GELU of GPT-2": (partial(transformers_vit, hidden_act="gelu_new"), TANH, "mlp.activation_fn"),
+    "transformers: quick GELU": (partial(transformers_vit, hidden_act="quick_gelu"), "QuickGELUActivation"),
+    "transformers: no head": (partial(transformers_vit, num_labels=0), "no linear head"),
+    "transformers: the encoder alone": (
+        lambda: ViTModel(TransformersConfig(hidden_size=32, num_attention_heads=4, num_hidden_layers=1)),
+        "ViTModel is no Vision Transformer of transformers",
+        "classifier",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_fit_is_named(case):
+    make, *facts = REFUSED[case]
+    model = timm_vit(**make) if isinstance(make, dict) else make()
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 (the facts follow)
+        READ.get(case.partition(":")[0], READ["timm"])(model)
+    assert not [fact for fact in facts if fact not in str(caught.value)], str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("read", READ.values())
+def test_a_path_or_a_state_dict_is_no_model(read):
+    for thing in ("model.pth", our_vit().state_dict()):
+        with pytest.raises(ValueError, match=f"{type(thing).__name__} is no Vision Transformer"):
+            read(thing)

@@ -1,0 +1,94 @@
+"""The hybrid (section 3.1): patches of a feature map instead of the image."""
+
+import pytest
+import torch
+from torch import nn
+from torchvision.models import resnet50
+
+from vit_tutorial import Backbone, VisionTransformer, ViTConfig, change_resolution
+from vit_tutorial.analysis import position_similarity, record_attention, trace_shapes
+from vit_tutorial.config import POSITIONS
+from vit_tutorial.saving import save_model
+
+
+def vit(network: nn.Module | None = None, channels=3, stride=1, image_size=16, patch_size=8, **options):
+    small = {"num_classes": 5, "embed_dim": 12, "depth": 2, "num_heads": 3, "mlp_dim": 16}
+    config = ViTConfig(image_size=image_size, patch_size=patch_size, **small, **options)
+    torch.manual_seed(0)
+    return VisionTransformer(config, network and Backbone(network, channels, stride)).eval()
+
+
+def hybrid(image_size=(16, 24), patch_size=8, **options) -> VisionTransformer:
+    network = nn.Conv2d(3, 6, kernel_size=3, stride=4, padding=1)
+    model = vit(network, 6, 4, image_size, patch_size, **options)
+    nn.init.normal_(model.head.weight)
+    return model
+
+
+def test_a_patch_is_cut_from_the_feature_map():
+    """8 pixels of the image are 2 places of a map of stride 4: the projection is the plain one, on the map."""
+    model, images = hybrid(), torch.randn(2, 3, 16, 24)
+    patches = model.embeddings.patches
+    assert patches.projection.weight.shape == (12, 6, 2, 2)
+    expected = patches.projection(patches.backbone.network(images)).flatten(2).transpose(1, 2)
+    assert torch.equal(patches(images), expected)
+    assert model.config.grid == (2, 3)
+
+
+def test_a_backbone_that_does_nothing_is_the_plain_vit():
+    images = torch.randn(2, 3, 16, 16)
+    assert torch.equal(vit().features(images), vit(nn.Identity()).features(images))
+
+
+def test_r50_vit_b16():
+    """ResNet-50 to its third stage has stride 16 and 1024 channels; a patch is one place of its 14×14 map."""
+    resnet = resnet50()
+    stages = (resnet.conv1, resnet.bn1, resnet.relu, resnet.maxpool, resnet.layer1, resnet.layer2, resnet.layer3)
+    config = ViTConfig.named("B/16", depth=1)
+    model = VisionTransformer(config, Backbone(nn.Sequential(*stages), channels=1024, stride=16)).eval()
+    assert model.embeddings.patches.projection.weight.shape == (768, 1024, 1, 1)
+    with torch.no_grad():
+        assert model(torch.randn(1, 3, 224, 224)).shape == (1, 1000)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("pool", ["cls", "mean"])
+def test_everything_else_works_unchanged(position, pool):
+    model, images = hybrid(position=position, pool=pool), torch.randn(2, 3, 16, 24)
+    with record_attention(model) as maps:
+        logits = model(images)
+    assert [tuple(weights.shape) for weights in maps] == [(2, 3, 7, 7)] * 2
+    assert position_similarity(model).shape == (2, 3, 2, 3)
+    assert trace_shapes(model, images)[-1].shape == (2, 5)
+    assert change_resolution(model, (24, 24))(torch.randn(2, 3, 24, 24)).shape == (2, 5)
+    torch.testing.assert_close(change_resolution(model, (16, 24))(images), logits)
+    logits.square().sum().backward()
+    assert all(parameter.grad.any() for parameter in model.embeddings.patches.backbone.parameters()), "it learns"
+
+
+class Pyramid(nn.Module):
+    def forward(self, images):
+        return [images, images[:, :, ::2, ::2]]
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_what_does_not_fit_is_told():
+    images = torch.randn(1, 3, 16, 16)
+    with pytest.raises(ValueError, match="a backbone of stride 4 leaves no whole patches: patch_size 6×6"):
+        hybrid(image_size=12, patch_size=6)
+    with pytest.raises(ValueError, match="built for 16×24 images, got 16×32"):
+        hybrid()(torch.randn(1, 3, 16, 32))
+    told = r"a feature map \(3, 16, 16\) of a 16×16 image: 3 channels and stride 4 promise \(3, 4, 4\)"
+    with pytest.raises(ValueError, match=told):
+        vit(nn.Identity(), stride=4)(images)
+    with pytest.raises(ValueError, match="makes a feature map of type list"):
+        vit(Pyramid())(images)
+    with pytest.raises(ValueError, match=r"a backbone is a Backbone\(network, channels, stride\), got Conv2d"):
+        VisionTransformer(hybrid().config, nn.Conv2d(3, 6, 4, 4))
+
+
+def test_a_backbone_without_weights_is_not_lost_in_a_file(tmp_path):
+    """Nobody would miss it there, and the model would answer otherwise."""
+    with pytest.raises(ValueError, match="a backbone is code, and this file holds numbers"):
+        save_model(vit(nn.Tanh()), tmp_path / "model.safetensors")
+    assert not list(tmp_path.iterdir())

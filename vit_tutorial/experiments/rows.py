@@ -1,0 +1,189 @@
+"""The rows of the tables: models trained from scratch, and the shipped Shapes model adapted to a size or to classes.
+
+Rows that adapt start from the same weights, and each seed tunes on scenes of its own. Their recipes were chosen on
+scenes of other seeds, with an earlier checkpoint.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..adapting import change_resolution, replace_head
+from ..config import Size, ViTConfig
+from ..data import Shapes
+from ..data.outlines import MORE_OUTLINES, OUTLINES
+from ..hybrid import conv_stem, small_cnn
+from ..model import VisionTransformer
+from ..pretrained import load_checkpoint
+from ..training import PRESETS, Recipe, Score, TrainingAlarm, evaluate, fit
+from ..training.progress import Watch
+
+WARMUP = 0.05  # of the run
+FINE_TUNING = Recipe(epochs=1, batch_size=32, learning_rate=3e-4, warmup_epochs=WARMUP)
+OWN_SCENES = 10  # the seed of the first ones to tune on; the shipped model was trained on seed 0 and tested on seed 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """Train `make(config)` on `scenes` drawings of Shapes (0 for no training), and test it on `test_scenes` others.
+
+    Without `own_scenes` all seeds train on the same ones. A `trained_head` raises no alarm about a low first loss.
+    """
+
+    make: Callable[[ViTConfig], nn.Module]
+    config: ViTConfig
+    recipe: Recipe
+    scenes: int
+    test_scenes: int = 3200
+    outlines: Mapping[str, Callable] | None = None
+    own_scenes: bool = True
+    trained_head: bool = False
+
+
+def run(row: Row, seed: int, watch: Iterable[Watch] = ()) -> Score:
+    """Train one row with one seed and test it. The global random generator is left as it was."""
+    size, outlines = row.config.image_size, row.outlines or OUTLINES
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        if row.trained_head:
+            warnings.simplefilter("ignore", TrainingAlarm)
+        torch.manual_seed(seed)
+        model = row.make(row.config)
+        if row.scenes:
+            images = Shapes(row.scenes, size, OWN_SCENES + seed if row.own_scenes else 0, outlines)
+            fit(model, images, replace(row.recipe, seed=seed), watch=watch)
+        return evaluate(model, Shapes(row.test_scenes, size, 1, outlines))
+
+
+# ---- how a model is made
+
+
+def cnn(config: ViTConfig) -> nn.Module:
+    return small_cnn(config.num_classes)
+
+
+def hybrid(config: ViTConfig) -> VisionTransformer:
+    return VisionTransformer(config, conv_stem())
+
+
+def new_head(config: ViTConfig) -> VisionTransformer:
+    return replace_head(load_checkpoint("shapes"), config.num_classes)
+
+
+def untrained(config: ViTConfig) -> VisionTransformer:
+    """Keep nothing of the shipped model but the card."""
+    card = load_checkpoint("shapes").card if config.num_classes == len(OUTLINES) else new_head(config).card
+    model = VisionTransformer(config)
+    model.card = card
+    return model
+
+
+def resized(config: ViTConfig, fill: Callable[[Tensor, Tensor], None] | None = None) -> VisionTransformer:
+    """Interpolate the shipped model's positions; `fill(new, old)` may then overwrite those of the patches."""
+    moved = change_resolution(shipped := load_checkpoint("shapes"), config.image_size)
+    if fill:
+        fill(*(model.embeddings.position.table.data[1:] for model in (moved, shipped)))
+    return moved
+
+
+def in_old_order(new: Float[Tensor, "M D"], old: Float[Tensor, "N D"]) -> None:
+    """Keep the old rows in their order: repeated where there are too few, cut off where there are too many."""
+    new.copy_(old[torch.arange(len(new)) % len(old)])
+
+
+def at_random(new: Float[Tensor, "M D"], old: Float[Tensor, "N D"]) -> None:
+    """Draw random positions, as large as the learned ones."""
+    new.normal_(std=old.std().item())
+
+
+# ---- rows
+
+
+def train_with(scenes: int = 28_000, make: Callable = VisionTransformer, **changes: object) -> Row:
+    """Return a run of `python -m vit_tutorial.train --dataset shapes` with other fields of its config or its recipe.
+
+    However many different scenes there are, 56,000 are shown: the same work for all.
+    """
+    config, recipe, epochs = PRESETS["shapes"].config, PRESETS["shapes"].recipe, 56_000 // scenes
+    changes = {"epochs": epochs, "warmup_epochs": WARMUP * epochs} | changes
+    of_config = {name: changes.pop(name) for name in list(changes) if hasattr(config, name)}
+    return Row(make, replace(config, **of_config), replace(recipe, **changes), scenes, 6400, own_scenes=False)
+
+
+def resize(size: Size, way: str, scenes: int) -> Row:
+    """Return the shipped model at another size, before any training (0 scenes) or tuned on some, each shown once."""
+    make, rate = RESIZING[way]
+    config, recipe = replace(PRESETS["shapes"].config, image_size=size), replace(FINE_TUNING, learning_rate=rate)
+    return Row(make, config, recipe, scenes, trained_head=True)
+
+
+def retrain(way: str, examples: int) -> Row:
+    """Return the shipped model tuned on `examples` of six other outlines; 6,400 images are shown in all."""
+    make, changes = RETRAINING[way]
+    epochs = 6400 // examples
+    recipe = replace(FINE_TUNING, epochs=epochs, warmup_epochs=WARMUP * epochs, **changes)
+    config = replace(PRESETS["shapes"].config, num_classes=len(MORE_OUTLINES))
+    return Row(make, config, recipe, examples, outlines=MORE_OUTLINES)
+
+
+# Each way to another size with the learning rate that suits it, and each way to other classes.
+RESIZING = {
+    "interpolated": (resized, 3e-4),
+    "repeated": (partial(resized, fill=in_old_order), 1e-3),
+    "cut": (partial(resized, fill=in_old_order), 1e-3),
+    "random": (partial(resized, fill=at_random), 1e-3),
+    "from scratch": (untrained, 2e-3),
+}
+SIZES = {
+    (28, 28): ("interpolated",),  # its own size: nothing to interpolate
+    (44, 44): ("interpolated", "repeated", "random", "from scratch"),
+    (28, 44): ("interpolated", "repeated", "random", "from scratch"),
+    (20, 20): ("interpolated", "cut", "random"),
+}
+RETRAINING = {
+    "linear probe": (new_head, {"learning_rate": 1e-2, "trained": "head"}),
+    "full fine-tune": (new_head, {"learning_rate": 1e-3}),
+    "from scratch": (untrained, {"learning_rate": 2e-3}),
+}
+
+EXPERIMENTS: dict[str, dict[str, Row]] = {
+    "ablations": {
+        "as it is": train_with(),
+        "no warm-up": train_with(warmup_epochs=0.0),
+        "no decay of the rate": train_with(schedule="constant"),
+        "no weight decay": train_with(weight_decay=0.0),
+        "β₂ = 0.999": train_with(beta2=0.999),
+        "no positions": train_with(position="none"),
+        "sin-cos positions": train_with(position="sincos"),
+        "factorized positions": train_with(position="factorized"),
+        "mean of the patches": train_with(pool="mean"),
+    },
+    "images": {
+        f"{name}, {scenes:,} images": train_with(scenes, make)
+        for name, make in {"ViT": VisionTransformer, "CNN": cnn}.items()
+        for scenes in (100, 500, 2000, 8000, 28_000)
+    },
+    # The stem costs as much as a block. Patches of pixels with all four blocks are the first row of the ablations.
+    "stem": {
+        "convolutional stem, 3 blocks": train_with(make=hybrid, depth=3),
+        "patches of pixels, 3 blocks": train_with(depth=3),
+    },
+    "resolution": {
+        f"{h}×{w}, {way}, {scenes:,} scenes": resize((h, w), way, scenes)
+        for (h, w), ways in SIZES.items()
+        for way in ways
+        for scenes in (0, 1600)
+        if scenes or way != "from scratch"
+    },
+    "examples": {
+        f"{way}, {examples:,} examples": retrain(way, examples)
+        for way in RETRAINING
+        for examples in (25, 100, 400, 1600, 6400)
+    },
+}

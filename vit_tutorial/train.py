@@ -23,15 +23,13 @@ Each process takes its part of every batch. --batch-size is still the size of th
 from __future__ import annotations
 
 import argparse
-import io
 import math
 import platform
 import shlex
 import signal
 import sys
-import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields, replace
+from collections.abc import Iterable
+from dataclasses import Field, asdict, fields, replace
 
 import torch
 
@@ -48,49 +46,29 @@ from .training.position_snapshots import PositionSnapshots
 from .training.presets import TEST_SCENES, TRAINING_SCENES
 
 PROGRAM = "python -m vit_tutorial.train"
-RECIPE_OPTIONS = {field.name: field.metadata for field in fields(Recipe)}
-MODEL_OPTIONS = {
-    "image_size": {"help": "in pixels"},
-    "patch_size": {"help": "in pixels"},
-    "embed_dim": {"help": "values in a token"},
-    "depth": {"help": "encoder blocks"},
-    "num_heads": {"help": "attention heads in a block"},
-    "mlp_dim": {"help": "hidden values of an MLP"},
-    "dropout": {"help": "of embeddings and of each block's outputs"},
-    "attention_dropout": {"help": "of attention weights"},
-    "drop_path": {"help": "of whole residual branches, in the last block"},
-    "position": {"help": "position embedding", "choices": POSITIONS},
-    "pool": {"help": "what the head sees", "choices": POOLS},
-}
+FIXED = ("in_channels", "num_classes", "representation_size", "norm_eps")  # of the model: no options
+MODEL_OPTIONS = [field for field in fields(ViTConfig) if field.name not in FIXED]
+RECIPE_OPTIONS = fields(Recipe)
+CHOICES = {"position": POSITIONS, "pool": POOLS}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # older terminals on Windows have no "×"
     arguments = sys.argv[1:] if arguments is None else arguments
     asked = parse(arguments)
-    handler = None
-    if threading.current_thread() is threading.main_thread():  # no other may handle signals
-        handler = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends a run as Ctrl-C does
-    try:
-        with process_group(asked.device) as device:
-            try:
-                run(asked, device, shlex.join([*launcher(), "-m", "vit_tutorial.train", *arguments]))
-            except KeyboardInterrupt:
-                say("\nstopped. The same command goes on after the last whole epoch.")
-                return 130
-            except (ValueError, OSError, FloatingPointError) as error:  # a mistake of the user; a bug raises others
-                print(f"{PROGRAM}: error: {' '.join(str(error).split())}", file=sys.stderr)
-                return 2
-    finally:
-        if handler is not None:
-            signal.signal(signal.SIGTERM, handler)
+    with process_group(asked.device) as device:
+        try:
+            run(asked, device, arguments)
+        except KeyboardInterrupt:
+            say("\nstopped. The same command goes on after the last whole epoch.")
+            return 130
+        except (ValueError, OSError, FloatingPointError) as error:  # a mistake of the user; a bug raises others
+            print(f"{PROGRAM}: error: {' '.join(str(error).split())}", file=sys.stderr)
+            return 2
     return 0
 
 
-def run(asked: argparse.Namespace, device: torch.device, command: str) -> None:
+def run(asked: argparse.Namespace, device: torch.device, arguments: list[str]) -> None:
     """Train, then validate, or test once and save."""
     preset = PRESETS[asked.dataset]
     out = as_path("--out", f"runs/{asked.dataset}" if asked.out is None else asked.out)
@@ -111,7 +89,7 @@ def run(asked: argparse.Namespace, device: torch.device, command: str) -> None:
         say(f"validation: {describe(evaluate(model, validation))}. The test set was not looked at.")
         return
     score = evaluate(model, test)
-    about = {"command": command, **provenance(images, recipe, history, score), "hardware": hardware(device)}
+    about = provenance(arguments, device, images, recipe, history, score)
     model.card = replace(model.card, about=about)
     if rank_and_world()[0] == 0:
         save_model(model, out / "model.safetensors")
@@ -136,8 +114,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--device", choices=devices(), metavar="NAME", help="cpu, cuda, cuda:1 or mps (default: the best there is)")
     add("--validate", type=int, metavar="N", help="hold out N training images, and never test")
     add("--snapshots", type=positive, default=10, metavar="N", help="save the positions N times")
-    add_options(parser.add_argument_group("the model (default: the data set's preset)"), ViTConfig, MODEL_OPTIONS)
-    add_options(parser.add_argument_group("the recipe (default: the data set's preset)"), Recipe, RECIPE_OPTIONS)
+    add_options(parser.add_argument_group("the model (default: the data set's preset)"), MODEL_OPTIONS)
+    add_options(parser.add_argument_group("the recipe (default: the data set's preset)"), RECIPE_OPTIONS)
     asked = parser.parse_args(arguments)
     if asked.dataset is None:
         asked.dataset = "shapes" if asked.data is None else "folder"
@@ -149,14 +127,15 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return asked
 
 
-def add_options(group: argparse._ArgumentGroup, owner: type, options: Mapping[str, Mapping]) -> None:
+def add_options(group: argparse._ArgumentGroup, options: Iterable[Field]) -> None:
     """Add an option for each of these fields of a dataclass, of the type of its default; `--no-flip` for a switch."""
-    for name, about in options.items():
-        kind, flag = type(getattr(owner, name)), "--" + name.replace("_", "-")
-        if kind is bool:
-            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=about["help"])
+    for field in options:
+        flag, about = "--" + field.name.replace("_", "-"), field.metadata.get("help")
+        if isinstance(field.default, bool):
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=about)
         else:
-            group.add_argument(flag, type=kind, choices=about.get("choices"), help=about["help"])
+            choices = field.metadata.get("choices") or CHOICES.get(field.name)
+            group.add_argument(flag, type=type(field.default), choices=choices, help=about)
 
 
 def positive(text: str) -> int:
@@ -171,9 +150,9 @@ def devices() -> list[str]:
     return ["cpu", *["cuda"] * bool(cuda), *cuda, *["mps"] * torch.backends.mps.is_available()]
 
 
-def chosen(asked: argparse.Namespace, names: Iterable[str]) -> dict:
-    """Return the options that were given."""
-    return {name: getattr(asked, name) for name in names if getattr(asked, name) is not None}
+def chosen(asked: argparse.Namespace, options: Iterable[Field]) -> dict:
+    """Return those of the options that were given."""
+    return {field.name: value for field in options if (value := getattr(asked, field.name)) is not None}
 
 
 def choose_recipe(preset: Recipe, given: dict) -> Recipe:
@@ -207,10 +186,21 @@ def load_images(asked: argparse.Namespace, preset_size: int) -> tuple[ImageSet, 
     return image_folder(asked.data, size, split="train"), image_folder(asked.data, size, split="test")
 
 
-def provenance(images: ImageSet, recipe: Recipe, history: list[Epoch], score: Score) -> dict:
+def provenance(
+    arguments: list[str],
+    device: torch.device,
+    images: ImageSet,
+    recipe: Recipe,
+    history: list[Epoch],
+    score: Score,
+) -> dict:
     """Return what the card says about where the weights come from."""
+    world = rank_and_world()[1]
+    launcher = ["python"] if world == 1 else ["torchrun", f"--nproc-per-node={world}"]
+    processor = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} {device.type}"
     by_class = zip(images.classes, score.per_class, strict=True)
     return {
+        "command": shlex.join([*launcher, "-m", "vit_tutorial.train", *arguments]),
         "training images": len(images),
         "test images": int(score.confusion.sum()),
         "test accuracy": score.accuracy,
@@ -219,17 +209,8 @@ def provenance(images: ImageSet, recipe: Recipe, history: list[Epoch], score: Sc
         "recipe": asdict(recipe),
         "seconds": sum(epoch.seconds for epoch in history),
         "torch": torch.__version__,
+        "hardware": f"{world} × {processor}, {torch.get_num_threads()} threads",
     }
-
-
-def hardware(device: torch.device) -> str:
-    kind = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} {device.type}"
-    return f"{rank_and_world()[1]} × {kind}, {torch.get_num_threads()} threads"
-
-
-def launcher() -> list[str]:
-    world = rank_and_world()[1]
-    return ["python"] if world == 1 else ["torchrun", f"--nproc-per-node={world}"]
 
 
 def describe(score: Score) -> str:
@@ -243,4 +224,7 @@ def say(line: str) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends a run as Ctrl-C does
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # older terminals on Windows have no "×"
     sys.exit(main())

@@ -77,7 +77,7 @@ def ready(model: nn.Module) -> nn.Module:
 def main(folder: Path, rank: int, port: int) -> int:
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    start_processes("cpu")
+    PG
     gradients, epoch = one_step()
     save_file(gradients, folder / f"gradients-{rank}.safetensors")
     confusion, loss = score()

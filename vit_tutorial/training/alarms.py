@@ -24,7 +24,6 @@ warnings.filterwarnings("always", category=TrainingAlarm, append=True)
 
 
 def warn_of_first_loss(loss: float, num_classes: int) -> None:
-    """Warn unless the loss before the first step is about ln K: an untrained model finds all classes equally likely."""
     expected = math.log(num_classes)
     if abs(loss - expected) > 0.25 * expected:
         alarm(
@@ -35,7 +34,6 @@ def warn_of_first_loss(loss: float, num_classes: int) -> None:
 
 
 def warn_of_no_learning(loss: float, num_classes: int) -> None:
-    """Warn if the loss is still ln K after warm-up."""
     expected = math.log(num_classes)
     if loss > 0.98 * expected:
         alarm(

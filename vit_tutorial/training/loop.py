@@ -20,7 +20,7 @@ from .evaluation import evaluate, require_same_classes
 from .optimizer import only_trained, parameter_groups
 from .progress import Epoch, Reporter, Watch
 from .recipe import Recipe
-from .resuming import locked, resume, save_checkpoint
+from .resuming import Checkpoint, locked
 
 RANDOM = threading.RLock()  # dropout, mixing and RandAugment draw from generators that all threads share
 
@@ -56,7 +56,8 @@ def fit(
         device = next(model.parameters()).device
         groups = parameter_groups(model, recipe.weight_decay, recipe.layer_decay)
         optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
-        history = resume(folder, model, optimizer, recipe, images) if folder is not None else []
+        checkpoint = Checkpoint(folder, model, optimizer, recipe, images) if folder is not None else None
+        history = checkpoint.load() if checkpoint else []
         card = getattr(model, "card", None) or ModelCard((), *images.mean_std())
         model.card = card.passed_on(images.classes)
         trained = torch.compile(distribute(model)) if recipe.compile else distribute(model)
@@ -72,8 +73,8 @@ def fit(
                 epoch = epoch._replace(validation_loss=score.loss, validation_accuracy=score.accuracy)
             history.append(epoch)
             reporter.finish(epoch)
-            if folder is not None and rank_and_world()[0] == 0:
-                save_checkpoint(folder, model, optimizer, recipe, images, history)
+            if checkpoint:
+                checkpoint.save(history)
     model.eval()
     return history
 

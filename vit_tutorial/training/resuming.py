@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 from filelock import FileLock, Timeout
 from torch import Tensor, nn
+from torch.optim import AdamW
 
 from ..data import ImageSet
 from ..saving import UNFINISHED, read, require_finite_tensors, write, write_bytes
@@ -51,107 +52,104 @@ def locked(folder: str | Path | None) -> Iterator[None]:
         yield
 
 
-def save_checkpoint(
-    folder: str | Path,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    recipe: Recipe,
-    images: ImageSet,
-    history: list[Epoch],
-) -> None:
-    """Write weights, AdamW's moments and the epochs so far as one file, and the epochs as a table in CSV.
+class Checkpoint:
+    """Everything a run needs to go on, in one file of its folder.
 
-    Each file is written atomically. No random state is saved: what an epoch draws comes from the recipe's seed and
-    the epoch's number. Raises OSError if the checkpoint cannot be written; the one before stays.
+    No random state is in it: what an epoch draws comes from the recipe's seed and the epoch's number.
     """
-    about = {"run": describe_run(recipe, images, model), "history": history, **computed_by()}
-    write(Path(folder, CHECKPOINT), state_of(model, optimizer), about)
-    write_table(folder, history)
+
+    def __init__(self, folder: str | Path, model: nn.Module, optimizer: AdamW, recipe: Recipe, images: ImageSet):
+        self.path, self.model, self.optimizer, self.epochs = Path(folder, CHECKPOINT), model, optimizer, recipe.epochs
+        self.steps_per_epoch = recipe.steps_per_epoch(len(images))
+        self.run = describe_run(recipe, images, model)
+
+    def save(self, history: list[Epoch]) -> None:
+        """Write weights, AdamW's moments and the epochs so far, atomically, and the epochs as a table.
+
+        Raises OSError if the checkpoint cannot be written; the one before stays.
+        """
+        if rank_and_world()[0] == 0:
+            write(self.path, self.tensors(), {"run": self.run, "history": history, **computed_by()})
+            write_table(self.path.with_name(METRICS), history)
+
+    def load(self) -> list[Epoch]:
+        """Load the checkpoint, if there is one, into model and optimizer; return its epochs.
+
+        Raises ValueError, before a weight is changed, if the file is damaged or belongs to another run. Warns if it
+        was made with another number of threads or processes: sums are then rounded in another order, and each
+        process draws its own dropout and mixing.
+        """
+        if not os.path.lexists(self.path):
+            return []
+        state, now = self.tensors(), computed_by()
+        try:
+            tensors, about = read(self.path, digest_needed=True)
+            # Fused AdamW trusts the shapes of its moments and writes wherever they say: compare these, too.
+            self.require_same({**about["run"], **kinds(tensors)}, {**self.run, **kinds(state)})
+            buffers = {f"model.{name}" for name, _ in self.model.named_buffers()}
+            require_finite_tensors({name: tensor for name, tensor in tensors.items() if name not in buffers})
+            steps = max(tensor.item() for name, tensor in tensors.items() if name.endswith("/step"))
+            history = self.read_history(about["history"], steps)
+            then = {name: about[name] for name in now}
+        except Exception as error:  # a forged file can fail anywhere
+            raise ValueError(f"{error}. Use another folder, or delete {self.path} to begin anew.") from None
+        if then != now:
+            made, has = (f"{by['processes']} process(es) of {by['threads']} thread(s)" for by in (then, now))
+            alarm(
+                f"{self.path} was made by {made}, this run has {has}: its weights may differ from those without an "
+                f"interruption. With torch.set_num_threads({then['threads']}), and as many processes, they do not."
+            )
+        with torch.no_grad():
+            for name, tensor in state.items():
+                tensor.copy_(tensors[name])
+        if rank_and_world()[0] == 0:
+            write_table(self.path.with_name(METRICS), history)
+        return history
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what training changes, by name: weights, buffers, and AdamW's moments for each weight.
+
+        A weight that no loss depends on, or before the first step, gets the moments that AdamW begins with.
+        """
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for name, weight in self.model.named_parameters():
+            if weight.requires_grad:
+                moments = self.optimizer.state[weight]
+                if not moments:
+                    moments["step"] = torch.zeros((), dtype=torch.float32, device=weight.device)
+                    moments |= {"exp_avg": torch.zeros_like(weight), "exp_avg_sq": torch.zeros_like(weight)}
+                tensors |= {f"optimizer.{name}/{moment}": tensor for moment, tensor in moments.items()}
+        return {name: tensor.detach() for name, tensor in tensors.items()}
+
+    def require_same(self, there: Mapping, here: Mapping) -> None:
+        if differing := [name for name in {**here, **there} if there.get(name) != here.get(name)]:
+            shown = [f"{name} {there.get(name)!r} there, {here.get(name)!r} here" for name in differing[:SHOWN]]
+            more = f", and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
+            raise ValueError(f"{self.path} belongs to another run: {', '.join(shown)}{more}")
+
+    def read_history(self, rows: list, steps: float) -> list[Epoch]:
+        """Return the epochs. Raises an error unless AdamW has taken as many `steps` as these have."""
+        history = [Epoch(*row) for row in rows]
+        if not 0 < len(history) <= self.epochs or steps != len(history) * self.steps_per_epoch:
+            asked = f"this run has {self.epochs} epochs of {self.steps_per_epoch} steps"
+            raise ValueError(f"the checkpoint has {len(history)} epochs and {steps:.0f} steps, {asked}")
+        if not math.isfinite(sum(sum(epoch[:4]) for epoch in history)):
+            raise ValueError("the checkpoint's history holds values that are not finite")
+        return history
 
 
-def write_table(folder: str | Path, history: list[Epoch]) -> None:
+def write_table(path: Path, history: list[Epoch]) -> None:
     """Write the epochs as CSV; warn if that fails, since the checkpoint has them too."""
     table = io.StringIO()
     csv.writer(table, lineterminator="\n").writerows([Epoch._fields, *history])
     try:
-        write_bytes(Path(folder, METRICS), table.getvalue().encode())
+        write_bytes(path, table.getvalue().encode())
     except OSError as error:  # on Windows, a spreadsheet that shows it
         alarm(f"{error}. The run goes on; the next epoch, or the same run again, writes it.", UserWarning)
 
 
-def resume(
-    folder: str | Path, model: nn.Module, optimizer: torch.optim.Optimizer, recipe: Recipe, images: ImageSet
-) -> list[Epoch]:
-    """Load the folder's checkpoint, if there is one, into model and optimizer; return its epochs.
-
-    Raises ValueError, before a weight is changed, if the checkpoint is damaged or belongs to another run. Warns if it
-    was made with another number of threads or processes: sums are then rounded in another order, and each process
-    draws its own dropout and mixing.
-    """
-    path = Path(folder, CHECKPOINT)
-    if not os.path.lexists(path):
-        return []
-    run, state, now = describe_run(recipe, images, model), state_of(model, optimizer), computed_by()
-    try:
-        tensors, about = read(path, digest_needed=True)
-        # Fused AdamW trusts the shapes of its moments and writes wherever they say: compare these, too.
-        require_same_run(path, {**about["run"], **kinds(tensors)}, {**run, **kinds(state)})
-        buffers = {f"model.{name}" for name, _ in model.named_buffers()}
-        require_finite_tensors({name: tensor for name, tensor in tensors.items() if name not in buffers})
-        steps = max(tensor.item() for name, tensor in tensors.items() if name.endswith("/step"))
-        history = read_history(about["history"], steps, recipe, images)
-        then = {name: about[name] for name in now}
-    except Exception as error:  # a forged file can fail anywhere
-        raise ValueError(f"{error}. Use another folder, or delete {path} to begin anew.") from None
-    if then != now:
-        made, has = (f"{by['processes']} process(es) of {by['threads']} thread(s)" for by in (then, now))
-        alarm(
-            f"{path} was made by {made}, this run has {has}: the weights may differ from those of one without "
-            f"interruption. With torch.set_num_threads({then['threads']}), and as many processes, they are the same."
-        )
-    with torch.no_grad():
-        for name, tensor in state.items():
-            tensor.copy_(tensors[name])
-    if rank_and_world()[0] == 0:
-        write_table(folder, history)
-    return history
-
-
-def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return the tensors that training changes, by name: weights, buffers, and AdamW's moments for each weight.
-
-    A weight without moments, because no step was taken or no loss depends on it, gets those that AdamW begins with.
-    """
-    state = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-    for name, weight in model.named_parameters():
-        if weight.requires_grad:
-            moments = optimizer.state[weight]
-            if not moments:
-                moments["step"] = torch.zeros((), dtype=torch.float32, device=weight.device)
-                moments |= {"exp_avg": torch.zeros_like(weight), "exp_avg_sq": torch.zeros_like(weight)}
-            state |= {f"optimizer.{name}/{moment}": tensor for moment, tensor in moments.items()}
-    return {name: tensor.detach() for name, tensor in state.items()}
-
-
 def kinds(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     return {name: f"{tensor.dtype} {tuple(tensor.shape)}" for name, tensor in tensors.items()}
-
-
-def require_same_run(path: Path, there: Mapping, here: Mapping) -> None:
-    if differing := [name for name in {**here, **there} if there.get(name) != here.get(name)]:
-        shown = [f"{name} {there.get(name)!r} there, {here.get(name)!r} here" for name in differing[:SHOWN]]
-        more = f", and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
-        raise ValueError(f"{path} belongs to another run: {', '.join(shown)}{more}")
-
-
-def read_history(rows: list, steps: float, recipe: Recipe, images: ImageSet) -> list[Epoch]:
-    """Return a checkpoint's epochs. Raises an error unless AdamW has taken as many `steps` as these have."""
-    history, steps_per_epoch = [Epoch(*row) for row in rows], recipe.steps_per_epoch(len(images))
-    if not 0 < len(history) <= recipe.epochs or steps != len(history) * steps_per_epoch:
-        raise ValueError(f"the checkpoint has {len(history)} epochs and {steps} steps, {steps_per_epoch} in an epoch")
-    if not math.isfinite(sum(sum(epoch[:4]) for epoch in history)):
-        raise ValueError("the checkpoint's history holds values that are not finite")
-    return history
 
 
 def computed_by() -> dict[str, int]:

@@ -95,7 +95,7 @@ def test_the_seed_decides_the_first_weights(tmp_path):
 
 
 def at_step(number: int, act: Callable, *arguments: str) -> int:
-    """Run the command; in the middle of its so-manieth training step, act."""
+    """Run the command; in the middle of training step `number`, act."""
     step, count = torch.optim.AdamW.step, []
 
     def interrupted(*arguments, **options):
@@ -128,7 +128,7 @@ def test_killed_at_random_moments_until_it_ends(uninterrupted, tmp_path):
 
 
 def die_at(operation: int, arguments: list[str]) -> int:
-    """The command, killed just before its so-manieth step of putting a file in its place."""
+    """Run the command; kill it just before so many calls of `os.fsync` and `os.replace`."""
     count, steps = [], {name: getattr(os, name) for name in ("fsync", "replace")}
 
     def deadly(name):

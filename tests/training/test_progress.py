@@ -45,7 +45,7 @@ def test_in_a_terminal_a_line_that_moves(monkeypatch):
     assert {len(line.rstrip("\n")) for line in (first, second, third)} == {79}, "each covers the one before"
 
 
-def test_the_numbers_are_those_of_the_run(monkeypatch):
+def test_what_is_told_is_what_the_run_does(monkeypatch):
     """Three epochs of 24 images in batches of 8, each step a second of a clock that we turn; told at every step.
 
     The two seconds that each validation takes are not counted: to validate is not to train.

@@ -58,14 +58,14 @@ class Reporter:
         self.started = self.reported = time.perf_counter()
         # Sums stay on their device, since reading them waits for it. Losses: of the epoch, and since the last report.
         self.losses = torch.zeros(2, device=device)
-        self.numbers = torch.arange(len(self.classes), device=device)
-        self.answers = torch.zeros_like(self.numbers)
+        self.labels = torch.arange(len(self.classes), device=device)
+        self.answers = torch.zeros_like(self.labels)
 
     def add(self, loss: Float[Tensor, ""], logits: Float[Tensor, "b K"], learning_rate: float) -> None:
         """Count a step."""
         self.step, self.images, self.learning_rate = self.step + 1, self.images + len(logits), learning_rate
         self.losses += loss * len(logits)
-        self.answers += (logits.argmax(dim=1, keepdim=True) == self.numbers).sum(dim=0)  # bincount would wait for a GPU
+        self.answers += (logits.argmax(dim=1, keepdim=True) == self.labels).sum(dim=0)  # bincount would wait for a GPU
         if self.index == 0 and self.step == 1:
             warn_of_first_loss(loss.item(), len(self.classes))
         now = time.perf_counter()

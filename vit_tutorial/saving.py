@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,15 +19,16 @@ from .config import ViTConfig
 from .model import VisionTransformer
 from .model_card import ModelCard
 
-MOST_ZEROS = 2**28  # numbers in the table of a model without positions, which no file holds
+MOST_ZEROS = 2**28  # in the position table of a model without positions, which is in no file
+UNFINISHED = ".unfinished"  # how the name of a file ends while it is written
 
 
 def save_model(model: VisionTransformer, path: str | Path, dtype: torch.dtype = torch.float32) -> Path:
-    """Write the weights, and beside them what is needed to build the model again. `dtype` is what is stored.
+    """Write the weights, stored as `dtype`, with everything needed to build the model again.
 
-    Raises ValueError for a hybrid: a file of numbers cannot say what network its backbone is; and for what
-    `load_model` would refuse: a card that is another model's, other layers than the configuration's, numbers that are
-    not finite, as those too large for `dtype`.
+    Raises ValueError for a hybrid, whose backbone is code that no such file can hold, and for everything that
+    `load_model` would refuse: a card or layers that do not fit the configuration, and weights that are not finite,
+    or too large for `dtype`.
     """
     model = getattr(model, "_orig_mod", model)  # what torch.compile was given
     if not isinstance(model, VisionTransformer):
@@ -37,73 +37,65 @@ def save_model(model: VisionTransformer, path: str | Path, dtype: torch.dtype = 
         raise ValueError(f"weights are stored as floats, got {dtype}")
     if hasattr(model.embeddings.patches, "backbone"):
         raise ValueError("a backbone is code, and this file holds numbers: save model.state_dict(), and build it again")
-    check_card(model.card, model.config)
     tensors = {name: tensor.to(dtype) for name, tensor in model.state_dict().items()}
-    check_fit({name: tensor.float() for name, tensor in tensors.items()}, model.config)
+    require_fitting(tensors, model.config, model.card)
     about = {"config": asdict(model.config), "card": model.card.to_dict() if model.card else None}
     return write(path, tensors, about)
 
 
 def load_model(path: str | Path) -> VisionTransformer:
-    """Build the model of a file that `save_model` wrote, in float32, ready to predict (`eval`).
+    """Build the model of a file that `save_model` wrote, in float32 and in eval mode.
 
-    Raises FileNotFoundError, or ValueError that names the file if it is something else or damaged, or holds weights
-    that are no finite numbers.
+    Raises FileNotFoundError, or ValueError that names the file if it is damaged, is something else, or holds weights
+    that are not finite.
     """
     tensors, about = read(path)
     if "config" not in about:
         raise ValueError(f"{path} holds no configuration of a VisionTransformer: it was not written by save_model")
     try:
-        facts = about["config"].items()
-        config = ViTConfig(**{name: tuple(value) if isinstance(value, list) else value for name, value in facts})
+        sizes = {name: tuple(size) for name, size in about["config"].items() if isinstance(size, list)}
+        config = ViTConfig(**{**about["config"], **sizes})
         card = ModelCard.from_dict(about["card"]) if about.get("card") else None
-        check_card(card, config)
-        if other := {tensor.dtype for tensor in tensors.values() if not tensor.is_floating_point()}:
-            raise ValueError(f"weights are floating-point numbers, some of these are {other}")
-        state = {name: tensor.float() for name, tensor in tensors.items()}
-        check_fit(state, config)
+        require_fitting(tensors, config, card)
         model = VisionTransformer(config)
-        model.load_state_dict(state)
+        model.load_state_dict(tensors)
         model.card = card
-    except Exception as error:  # facts that somebody forged can fail anywhere
+    except Exception as error:  # forged facts can fail anywhere
         raise ValueError(f"{path} holds no VisionTransformer that this version can build: {error}") from None
     return model.eval()
 
 
-def check_fit(state: Mapping[str, Tensor], config: ViTConfig) -> None:
-    """Raise an error unless the tensors are finite and all that the model has. No size costs memory."""
-    depth = len({name.split(".")[1] for name in state if name.startswith("encoder.")})
-    if depth != config.depth:
-        raise ValueError(f"the configuration says {config.depth} encoder layers, the weights are those of {depth}")
-    with torch.device("meta"):
-        model = VisionTransformer(config)
-    try:
-        model.load_state_dict(state, assign=True)
-    except RuntimeError as error:
-        raise ValueError(f"the tensors are not those of the configuration: {error}") from None
-    if any(buffer.numel() > MOST_ZEROS for buffer in model.buffers()):
-        raise ValueError(f"{config.num_tokens:,} tokens are more than fit")
-    check_numbers(state)
-
-
-def check_numbers(tensors: Mapping[str, Tensor]) -> None:
-    """Raise ValueError that names the first tensor with a number that is not finite."""
-    for name, tensor in tensors.items():
-        if not tensor.isfinite().all():
-            raise ValueError(f"{name} holds numbers that are not finite (nan or inf)")
-
-
-def check_card(card: ModelCard | None, config: ViTConfig) -> None:
-    """Raise ValueError unless the card has a name for each logit, a mean and a spread for each channel."""
+def require_fitting(tensors: Mapping[str, Tensor], config: ViTConfig, card: ModelCard | None) -> None:
+    """Raise ValueError unless tensors and card are those of such a model, and finite. Takes no memory at any size."""
     if card and (len(card.classes), len(card.mean)) != (config.num_classes, config.in_channels):
         raise ValueError(
             f"the card has {len(card.classes)} class names and a mean of {len(card.mean)} channels, the model "
             f"{config.num_classes} logits and {config.in_channels} channels"
         )
+    if others := {tensor.dtype for tensor in tensors.values() if not tensor.is_floating_point()}:
+        raise ValueError(f"weights are floating-point numbers, some of these are {others}")
+    depth = len({name.split(".")[1] for name in tensors if name.startswith("encoder.")})
+    if depth != config.depth:
+        raise ValueError(f"the configuration says {config.depth} encoder layers, the weights are those of {depth}")
+    with torch.device("meta"):
+        model = VisionTransformer(config)
+    try:
+        model.load_state_dict(tensors, assign=True)
+    except RuntimeError as error:
+        raise ValueError(f"the tensors are not those of the configuration: {error}") from None
+    if any(buffer.numel() > MOST_ZEROS for buffer in model.buffers()):
+        raise ValueError(f"{config.num_tokens:,} tokens are more than fit")
+    require_finite_tensors(tensors)
+
+
+def require_finite_tensors(tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if not tensor.float().isfinite().all():
+            raise ValueError(f"{name} holds numbers that are not finite (nan or inf)")
 
 
 def write(path: str | Path, tensors: Mapping[str, Tensor], about: Mapping) -> Path:
-    """Write tensors and facts (what JSON can say) into one file, with a digest of both: all of it or none of it."""
+    """Write tensors and facts (anything that JSON can say) into one file, atomically, with a digest of both."""
     # Copies: safetensors takes no weights that two layers share.
     tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
     facts = json.dumps(about)
@@ -111,39 +103,29 @@ def write(path: str | Path, tensors: Mapping[str, Tensor], about: Mapping) -> Pa
 
 
 def write_bytes(path: str | Path, data: bytes) -> Path:
-    """Put the bytes there atomically: readers find the old file or the new one, whole. Any OSError names `path`.
-
-    Several processes can write at once: each has an unfinished file of its own.
-    """
+    """Write the file atomically, also while other processes write it; any OSError names `path`."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{uuid4().hex}.part")
+    unfinished = path.with_name(f"{path.name}.{uuid4().hex}{UNFINISHED}")
     try:
-        with open(part, "xb") as file:  # a new file, whatever link lies there
+        with open(unfinished, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, path)
+        os.replace(unfinished, path)
     except BaseException as error:
-        part.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
         if isinstance(error, OSError):
             error.filename = str(path)  # a full disk does not say whose write failed
         raise
     return path
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove what a writer left that was killed. Nobody else may be writing there."""
-    for part in folder.glob("*.part"):
-        if re.search(r"\.[0-9a-f]{32}\.part$", part.name):  # ours, not a browser's
-            part.unlink(missing_ok=True)
-
-
 def read(path: str | Path, digest_needed: bool = False) -> tuple[dict[str, Tensor], dict]:
     """Return the tensors and the facts that `write` put there.
 
-    Raises FileNotFoundError, or ValueError that names the file if it is not whole or not as it was written. A file
-    without a digest is taken as it is, unless `digest_needed`.
+    Raises FileNotFoundError, or ValueError that names the file if its contents are not what was written. A file
+    without a digest is accepted unless `digest_needed`: older versions wrote none.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"no file {str(path)!r} (relative paths start at {Path.cwd()})")
@@ -155,11 +137,9 @@ def read(path: str | Path, digest_needed: bool = False) -> tuple[dict[str, Tenso
         about = json.loads(facts := metadata.get("about", "{}"))
         if not isinstance(about, dict):
             raise ValueError(f"its facts are {about!r:.40}")
-        if digest_needed and "digest" not in metadata:
-            raise ValueError("it has no digest of its contents (older versions wrote none)")
-        if "digest" in metadata and metadata["digest"] != digest(tensors, facts):
+        if ("digest" in metadata or digest_needed) and metadata.get("digest") != digest(tensors, facts):
             raise ValueError("its digest is that of other contents")
-    except Exception as error:  # safetensors has one class for all that a damaged file can be
+    except Exception as error:  # safetensors has one class for everything that a damaged file can be
         raise ValueError(f"{path} is not a whole safetensors file: {error}") from None
     return tensors, about
 

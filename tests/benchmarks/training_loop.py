@@ -64,7 +64,6 @@ def measure(preset: Preset, steps: int, rounds: int) -> tuple[list[float], list[
     images = Shapes(steps * preset.recipe.batch_size, preset.config.image_size)
     card = ModelCard(images.classes, *images.mean_std())
     model, optimizer = make_model(preset, len(images.classes))
-    reporter = Reporter((), preset.recipe, len(images), images.classes)
     bare_step, bare_times = make_bare_step(preset, card, images), []
 
     def timed_bare_step(*_) -> None:
@@ -77,6 +76,7 @@ def measure(preset: Preset, steps: int, rounds: int) -> tuple[list[float], list[
     for index in range(1 + rounds):
         bare_times.clear()
         start = time.perf_counter()
+        reporter = Reporter((), preset.recipe, images, index, torch.device("cpu"))
         train_epoch(model, card, optimizer, images, preset.recipe, index, reporter)
         bare.append(sum(bare_times))
         loop.append(time.perf_counter() - start - bare[-1])

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torchvision.transforms.v2.functional import horizontal_flip
 
 from vit_tutorial.training import Recipe
-from vit_tutorial.training.batches import batches, draw_moves, make_mix, make_randaugment, move
+from vit_tutorial.training.batches import batches, draw_moves, make_mix, move
 
 from .toys import short
 
@@ -109,7 +109,7 @@ def test_cutmix_pastes_a_piece_whose_area_is_the_share_in_the_label():
         assert torch.equal(mixed[i][:, ~own], images[other][:, ~own])
 
 
-def test_with_both_a_lot_decides_for_each_batch():
+def test_with_both_each_batch_gets_one_at_random():
     mix = make_mix(Recipe(mixup=1.0, cutmix=1.0), 4)
     images, labels = torch.rand(4, 3, 16, 16), torch.arange(4)
     kept = [(mix(images, labels)[0] == images).float().mean().item() for _ in range(40)]
@@ -117,16 +117,14 @@ def test_with_both_a_lot_decides_for_each_batch():
     assert 8 <= mixups <= 32
 
 
-def test_no_mixing_and_no_randaugment_leave_everything_as_it_is():
+def test_no_mixing_leaves_everything_as_it_is():
     images, labels = torch.rand(4, 3, 5, 7), torch.arange(4)
     assert make_mix(Recipe(), 4)(images, labels) == (images, labels)
-    pixels = random_images(3)
-    assert make_randaugment(Recipe())(pixels) is pixels
 
 
 def test_randaugment_draws_for_each_image_anew():
-    one = random_images(1, 16, 16)
-    augmented = make_randaugment(Recipe(randaugment=True))(one.expand(20, -1, -1, -1))
+    pixels = random_images(1, 16, 16).expand(20, -1, -1, -1)
+    ((augmented, _, _),) = batches(pixels, torch.arange(20), short(batch_size=20, randaugment=True), 0)
     assert augmented.dtype == torch.uint8
     assert augmented.shape == (20, 3, 16, 16)
     assert len(augmented.flatten(1).unique(dim=0)) > 10

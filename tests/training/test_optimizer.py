@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
-from torchvision.models import VisionTransformer as TorchvisionVisionTransformer
+from torchvision.models import VisionTransformer as TorchvisionViT
 
 from vit_tutorial.config import POSITIONS
 from vit_tutorial.training import parameter_groups, warmup_cosine
@@ -97,11 +97,6 @@ def test_what_decays_does_not_depend_on_the_layer():
     assert decaying(0.7) == decaying(1.0)
 
 
-def test_a_model_without_layers_cannot_have_rates_by_layer():
-    with pytest.raises(ValueError, match="layer_decay needs embeddings and an encoder of blocks, Linear has not both"):
-        parameter_groups(nn.Linear(2, 2), 0.05, 0.5)
-
-
 def test_layer_decay_forgets_no_parameter():
     """A model of one's own, with something beside the layers: it learns at the rate of the head."""
     model = small_vit()
@@ -112,7 +107,8 @@ def test_layer_decay_forgets_no_parameter():
     assert (with_it["lr_scale"], with_it["weight_decay"]) == (1.0, 0.0)
 
 
-def test_layer_decay_needs_layers():
-    other = TorchvisionVisionTransformer(32, 16, num_layers=1, num_heads=2, hidden_dim=8, mlp_dim=8)
-    with pytest.raises(ValueError, match="needs embeddings and an encoder of blocks, VisionTransformer has not both"):
+@pytest.mark.parametrize("other", [nn.Linear(2, 2), TorchvisionViT(32, 16, 1, 2, 8, 8)], ids=lambda m: type(m).__name__)
+def test_layer_decay_needs_layers(other):
+    told = f"layer_decay needs embeddings and an encoder of blocks, {type(other).__name__} has not both"
+    with pytest.raises(ValueError, match=told):
         parameter_groups(other, 0.05, layer_decay=0.5)

@@ -16,7 +16,7 @@ from vit_tutorial import saving, train
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.training import evaluate, fit
 from vit_tutorial.training.alarms import alarm
-from vit_tutorial.training.distributed import distribute, rank_and_world, start_processes
+from vit_tutorial.training.distributed import distribute, process_group, rank_and_world
 from vit_tutorial.training.loop import train_epoch
 from vit_tutorial.training.progress import Epoch, Reporter
 
@@ -34,7 +34,7 @@ def one_step() -> tuple[dict[str, torch.Tensor], Epoch]:
     with float64():
         model = ready(small_vit())
         optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
-        reporter = Reporter((), recipe, len(images), images.classes)
+        reporter = Reporter((), recipe, images, 0, torch.device("cpu"))
         epoch = train_epoch(distribute(model), model.card, optimizer, images, recipe, 0, reporter)
     return {name: parameter.grad for name, parameter in model.named_parameters()}, epoch
 
@@ -77,14 +77,14 @@ def ready(model: nn.Module) -> nn.Module:
 def main(folder: Path, rank: int, port: int) -> int:
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    start_processes("cpu")
-    gradients, epoch = one_step()
-    save_file(gradients, folder / f"gradients-{rank}.safetensors")
-    confusion, loss = score()
-    seen = {"world": rank_and_world(), "step loss": epoch.loss, "confusion": confusion, "test loss": loss}
-    seen |= {"dropped": dropped(), "alarms": alarms(), "written": []}
-    put = saving.os.replace
-    saving.os.replace = lambda part, path: seen["written"].append(Path(path).name) or put(part, path)
-    status = command(folder / "run")
+    with process_group("cpu"):
+        gradients, epoch = one_step()
+        save_file(gradients, folder / f"gradients-{rank}.safetensors")
+        confusion, loss = score()
+        seen = {"world": rank_and_world(), "step loss": epoch.loss, "confusion": confusion, "test loss": loss}
+        seen |= {"dropped": dropped(), "alarms": alarms(), "written": []}
+        put = saving.os.replace
+        saving.os.replace = lambda part, path: seen["written"].append(Path(path).name) or put(part, path)
+        status = command(folder / "run")
     (folder / f"seen-{rank}.json").write_text(json.dumps(seen), encoding="utf-8")
     return status

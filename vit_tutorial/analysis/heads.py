@@ -11,7 +11,7 @@ from torch import Tensor
 from ..data import ImageSet
 from ..inference import eval_mode
 from ..model import VisionTransformer
-from ..training.evaluation import check_card
+from ..training.evaluation import require_card
 from .recording import mask_heads, self_attentions
 
 
@@ -41,7 +41,7 @@ def head_costs(model: VisionTransformer, images: ImageSet) -> HeadCosts:
     The model's card says how pixels are scaled. Raises ValueError for a model without a card, or with other classes,
     FloatingPointError for logits that are not finite.
     """
-    check_card(model, images)
+    require_card(model, images)
     before = right_answers(model, images)
     lost, gained = [], []
     for layer, attention in enumerate(self_attentions(model)):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..config import ViTConfig, to_pair
 from ..inference import eval_mode
 from ..model import VisionTransformer
-from ..saving import check_numbers
+from ..saving import require_finite_tensors
 from .tensor_names import POSITION, as_ours, as_theirs, column, name_of
 from .unsupported import norm_eps, refuse_parts
 
@@ -102,7 +102,7 @@ def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConf
     dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors.values()))
     if not dtype.is_floating_point:
         raise ValueError(f"weights are floating-point numbers, these are {dtype}")
-    check_numbers(tensors)
+    require_finite_tensors(tensors)
     model = VisionTransformer(config).to(next(iter(tensors.values())).device, dtype)
     model.load_state_dict(as_ours(tensors, library, model.state_dict(), config.num_heads))
     return model.eval()

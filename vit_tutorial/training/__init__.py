@@ -1,4 +1,4 @@
-"""One honest training loop: a recipe, batches, an optimizer, counting, alarms, and checkpoints that go on."""
+"""One honest training loop: a recipe, batches, an optimizer, progress, alarms, and runs that can be resumed."""
 
 from .alarms import TrainingAlarm
 from .evaluation import Score, evaluate
@@ -7,7 +7,6 @@ from .optimizer import parameter_groups, warmup_cosine
 from .presets import PRESETS, Preset
 from .progress import Epoch, Progress, print_progress
 from .recipe import Recipe
-from .resuming import resume, save_checkpoint
 
 __all__ = [
     "PRESETS",
@@ -21,7 +20,5 @@ __all__ = [
     "fit",
     "parameter_groups",
     "print_progress",
-    "resume",
-    "save_checkpoint",
     "warmup_cosine",
 ]

@@ -1,26 +1,29 @@
-"""What should make you stop and look, told as warnings; and what must stop you, as an error."""
+"""Warn when a run looks wrong; stop it when nothing good can follow."""
 
 from __future__ import annotations
 
 import math
+import sys
 import warnings
+from pathlib import Path
 
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from .distributed import rank_and_world
 
+HERE = str(Path(__file__).parent)
+
 
 class TrainingAlarm(UserWarning):
-    """Something is probably wrong with a run, and what to look at."""
+    """Something is probably wrong with a run; the message says what to look at."""
 
 
-# Python tells a warning once for each line of code; a cell that is run again must raise its alarm again.
+# By default Python shows a warning once for each line of code; a cell that runs again must raise its alarm again.
 warnings.filterwarnings("always", category=TrainingAlarm, append=True)
 
 
-def check_start(loss: float, num_classes: int) -> None:
-    """Before any step a model knows nothing: its loss is ln K, give or take. Anything else is a mistake in wiring."""
+def warn_of_first_loss(loss: float, num_classes: int) -> None:
     expected = math.log(num_classes)
     if abs(loss - expected) > 0.25 * expected:
         alarm(
@@ -30,8 +33,7 @@ def check_start(loss: float, num_classes: int) -> None:
         )
 
 
-def check_learning(loss: float, num_classes: int) -> None:
-    """After warm-up the loss must have left ln K."""
+def warn_of_no_learning(loss: float, num_classes: int) -> None:
     expected = math.log(num_classes)
     if loss > 0.98 * expected:
         alarm(
@@ -42,8 +44,8 @@ def check_learning(loss: float, num_classes: int) -> None:
         )
 
 
-def check_answers(answers: Int64[Tensor, " K"], classes: tuple[str, ...]) -> None:
-    """A model that gives one answer to everything has learned nothing about images. `answers` counts them by class."""
+def warn_of_one_answer(answers: Int64[Tensor, " K"], classes: tuple[str, ...]) -> None:
+    """Warn if the model gives nearly all images the same class. `answers` counts them by class."""
     share = (answers.max() / answers.sum()).item()
     if share > 0.95:
         alarm(
@@ -53,14 +55,13 @@ def check_answers(answers: Int64[Tensor, " K"], classes: tuple[str, ...]) -> Non
         )
 
 
-def check_width(logits: Float[Tensor, "B K"], num_classes: int) -> None:
-    """Raises ValueError unless each class has its logit: counted with a wrong K, wrong answers would look right."""
+def require_logits(logits: Float[Tensor, "B K"], num_classes: int) -> None:
     if logits.shape[1] != num_classes:
         raise ValueError(f"the model gives {logits.shape[1]} logits, but the images have {num_classes} classes")
 
 
-def check_finite(name: str, value: float, epoch: int, learning_rate: float) -> None:
-    """Raises FloatingPointError for a value that is not a number any more: nothing good can follow."""
+def require_finite(name: str, value: float, epoch: int, learning_rate: float) -> None:
+    """Raise FloatingPointError for nan and inf."""
     if not math.isfinite(value):
         raise FloatingPointError(
             f"the {name} is {value} in epoch {epoch}, at a learning rate of {learning_rate:.1e}. Lower the learning "
@@ -68,7 +69,10 @@ def check_finite(name: str, value: float, epoch: int, learning_rate: float) -> N
         )
 
 
-def alarm(message: str, calls: int = 6) -> None:
-    """Tell it once, of several processes; as a warning about the line that called `fit`, so many calls up."""
+def alarm(message: str, category: type[Warning] = TrainingAlarm) -> None:
+    """Warn on rank 0 only, about the line outside this folder that led here: usually the caller of `fit`."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and frame.f_code.co_filename.startswith(HERE):
+        level, frame = level + 1, frame.f_back
     if rank_and_world()[0] == 0:
-        warnings.warn(message, TrainingAlarm, stacklevel=calls)
+        warnings.warn(message, category, stacklevel=level)

@@ -1,4 +1,4 @@
-"""How good a model is: counted, image by image."""
+"""Measure how good a model is: count its answers, image by image."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..data import ImageSet
 from ..inference import eval_mode
-from .alarms import check_width
+from .alarms import require_logits
 from .distributed import rank_and_world, sum_over_processes
 
 
@@ -26,7 +26,7 @@ class Score(NamedTuple):
 
     @property
     def accuracy(self) -> float:
-        """The share of images called by their own name: all right answers over all images."""
+        """The share of right answers among all images, from 0 to 1."""
         return self.confusion.trace().item() / self.confusion.sum().item()
 
     @property
@@ -35,21 +35,21 @@ class Score(NamedTuple):
         return (self.confusion.diagonal() / self.confusion.sum(dim=1)).tolist()
 
     def interval(self) -> tuple[float, float]:
-        """The accuracy's 95 % interval (Wilson 1927): what so many images can and cannot tell."""
+        """Return the 95 % confidence interval of the accuracy (Wilson 1927)."""
         n, p, z = self.confusion.sum().item(), self.accuracy, 1.96
-        middle, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-        return (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
+        centre, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        return (centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n)
 
 
 @torch.no_grad()
 def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 500) -> Score:
-    """Show the model every image once, without dropout, and count.
+    """Show the model every image once, without dropout, and count its answers.
 
-    The model's card says how pixels are scaled. The model is left in the mode that it was in. Several
-    processes share the images, and all get the score of all of them. Raises ValueError for a model without
-    a card, or with other classes, FloatingPointError for logits that are not finite.
+    The model's card says how pixels are scaled. The model stays in the mode that it was in. Several processes
+    share the images, and all get the score over all of them. Raises ValueError for a model without a card or
+    with other classes, FloatingPointError for logits that are not finite.
     """
-    check_card(model, images)
+    require_card(model, images)
     rank, world = rank_and_world()
     weight, K = next(model.parameters()), len(images.classes)
     device = weight.device
@@ -58,24 +58,23 @@ def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 500) -> Score
         for batch in torch.arange(len(images), device="cpu")[rank::world].split(batch_size):
             pixels, labels = images.pixels[batch].to(device), images.labels[batch].to(device)
             logits = model(model.card.normalise(pixels).to(weight.dtype)).float()
-            check_width(logits, K)
+            require_logits(logits, K)
             confusion += torch.bincount(labels * K + logits.argmax(dim=1), minlength=K * K)
             loss += F.cross_entropy(logits, labels, reduction="sum")
-    total_loss = sum_over_processes(loss).item() / len(images)
-    if not math.isfinite(total_loss):
-        raise FloatingPointError(f"the loss is {total_loss}: some weights or logits of the model are not finite")
-    return Score(sum_over_processes(confusion).view(K, K).cpu(), total_loss)
+    mean_loss = sum_over_processes(loss).item() / len(images)
+    if not math.isfinite(mean_loss):
+        raise FloatingPointError(f"the loss is {mean_loss}: some weights or logits of the model are not finite")
+    return Score(sum_over_processes(confusion).view(K, K).cpu(), mean_loss)
 
 
-def check_card(model: nn.Module, images: ImageSet) -> None:
-    """Raises ValueError for a model without a card, or with other classes than the images."""
+def require_card(model: nn.Module, images: ImageSet) -> None:
     if getattr(model, "card", None) is None:
         raise ValueError("the model has no card to say how pixels are scaled: `fit` gives it one, or set model.card")
-    check_classes(model.card.classes, images.classes)
+    require_same_classes(model.card.classes, images.classes)
 
 
-def check_classes(known: Sequence[str], asked: Sequence[str]) -> None:
-    """Raises ValueError unless logit i stands for the images' class i: counted by another order, right looks wrong."""
+def require_same_classes(known: Sequence[str], asked: Sequence[str]) -> None:
+    """Raise ValueError unless logit i stands for class i of the images: in another order, right answers look wrong."""
     pairs = enumerate(zip_longest(known, asked, fillvalue="nothing"))
     differing = [f"class {i} is {a!r} to the model and {b!r} in the images" for i, (a, b) in pairs if a != b]
     if differing:

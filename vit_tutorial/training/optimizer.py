@@ -1,49 +1,76 @@
-"""How the weights move: which of them decay, and how large the steps are."""
+"""How the weights move: which of them are trained, which of them decay, and how large the steps are."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import torch
 from torch import nn
 
 
+@contextmanager
+def only_trained(model: nn.Module, part: str) -> Iterator[None]:
+    """Freeze everything except `part` ("head", or "all" for no freezing) inside the block, and put it in eval mode.
+
+    Raises ValueError if nothing is left to train, or not in float32 or float64.
+    """
+    if part == "head" and not hasattr(model, "head"):
+        raise ValueError(f"trained='head' needs a model with a head, {type(model).__name__} has none")
+    chosen = set((model if part == "all" else model.head).parameters())
+    if not torch.is_grad_enabled() or not any(parameter.requires_grad for parameter in chosen):
+        raise ValueError("nothing to train: all weights are frozen, or gradients are off here (torch.no_grad)")
+    if dtypes := {parameter.dtype for parameter in chosen} - {torch.float32, torch.float64}:
+        raise ValueError(f"fit trains weights in float32 or float64, these are {dtypes}: model.float() makes them so")
+    before = [(parameter, "requires_grad", parameter.requires_grad) for parameter in model.parameters()]
+    before += [(module, "training", module.training) for module in model.modules()]
+    model.train(part == "all")
+    for parameter in model.parameters():
+        parameter.requires_grad_(parameter.requires_grad and parameter in chosen)
+    try:
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+
+
 def parameter_groups(model: nn.Module, weight_decay: float, layer_decay: float = 1.0) -> list[dict]:
-    """Two groups for AdamW: the matrices of linear layers and convolutions decay, everything else does not.
+    """Return two groups for AdamW: matrices of linear layers and convolutions decay, everything else does not.
 
-    What does not: norms, biases, class token and position embeddings. Pulling these towards zero does not
-    make the function simpler, it only moves it. Frozen parameters are left out.
+    Norms, biases, class token and position embeddings do not: pulling them towards zero does not make the
+    function simpler, it only moves it. Frozen parameters are left out.
 
-    With a `layer_decay` below 1 there are two groups for each layer, and their `lr_scale` is 1 for head and
-    last norm, layer_decay for the last block, its square for the block before, and so on to the embeddings.
-    Raises ValueError for a model without `embeddings` and `encoder` then.
+    With a `layer_decay` below 1, return two groups for each layer. Their `lr_scale` is 1 for head and last norm,
+    layer_decay for the last block, its square for the block before, and so on down to the embeddings. Raises
+    ValueError then for a model without `embeddings` and `encoder`.
     Source: Clark et al. 2020 (arXiv 2003.10555), section 3.1.
     """
-    matrices = {id(layer.weight) for layer in model.modules() if isinstance(layer, (nn.Linear, nn.Conv2d))}
+    matrices = {layer.weight for layer in model.modules() if isinstance(layer, (nn.Linear, nn.Conv2d))}
     groups = []
-    for scale, parameters in layers_by_rate(model, layer_decay).items():
-        trained = [parameter for parameter in parameters if parameter.requires_grad]
-        for decay, members in (
-            (weight_decay, [p for p in trained if id(p) in matrices]),
-            (0.0, [p for p in trained if id(p) not in matrices]),
-        ):
-            groups.append({"params": members, "weight_decay": decay, "lr_scale": scale})
+    for scale, layer in layers_by_scale(model, layer_decay).items():
+        trained = [parameter for parameter in layer if parameter.requires_grad]
+        decaying = [parameter for parameter in trained if parameter in matrices]
+        others = [parameter for parameter in trained if parameter not in matrices]
+        groups.append({"params": decaying, "weight_decay": weight_decay, "lr_scale": scale})
+        groups.append({"params": others, "weight_decay": 0.0, "lr_scale": scale})
     return groups
 
 
-def layers_by_rate(model: nn.Module, layer_decay: float) -> dict[float, list[nn.Parameter]]:
-    """{share of the learning rate: the parameters that have it}, all of them once."""
+def layers_by_scale(model: nn.Module, layer_decay: float) -> dict[float, list[nn.Parameter]]:
+    """Return {share of the learning rate: the parameters that have it}, with every parameter once."""
     if layer_decay == 1.0:
         return {1.0: list(model.parameters())}
     if not (hasattr(model, "embeddings") and hasattr(model, "encoder")):
         raise ValueError(f"layer_decay needs embeddings and an encoder of blocks, {type(model).__name__} has not both")
     below = [list(layer.parameters()) for layer in (model.embeddings, *model.encoder)]
-    known = {id(parameter) for layer in below for parameter in layer}
-    top = [parameter for parameter in model.parameters() if id(parameter) not in known]  # last norm and head
+    known = {parameter for layer in below for parameter in layer}
+    top = [parameter for parameter in model.parameters() if parameter not in known]  # last norm and head
     return {layer_decay**above: layer for above, layer in enumerate(reversed([*below, top]))}
 
 
 def warmup_cosine(step: int, warmup_steps: int, total_steps: int) -> float:
-    """The learning rate of a step (from 0) as a share of its peak: a straight line up to 1, then half a cosine down.
+    """Return the learning rate of a step (from 0) as a share of its peak: a straight line up, then half a cosine down.
 
     The first step is 1/warmup_steps of the peak, not zero, and the cosine would reach zero one step after the last.
     Source: appendix B.1 (linear warm-up of 10k steps; cosine decay in Table 3).
@@ -54,7 +81,7 @@ def warmup_cosine(step: int, warmup_steps: int, total_steps: int) -> float:
 
 
 def warmup_constant(step: int, warmup_steps: int, total_steps: int) -> float:
-    """Warm-up, and then the peak to the end."""
+    """Return the share for a schedule that warms up and stays at its peak."""
     return min((step + 1) / max(warmup_steps, 1), 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Where a run is: added up step by step, told to those who watch, and the alarms it should raise."""
+"""Count what a run does, tell those who watch it, and raise the alarms."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .alarms import check_answers, check_finite, check_learning, check_start
+from ..data import ImageSet
+from .alarms import require_finite, warn_of_first_loss, warn_of_no_learning, warn_of_one_answer
 from .distributed import rank_and_world, sum_over_processes
 from .recipe import Recipe
 
@@ -20,7 +22,7 @@ SECONDS_BETWEEN_REPORTS = 0.5
 
 
 class Epoch(NamedTuple):
-    """What one epoch came to. `loss` is the mean over its images as they were trained on; accuracy is from 0 to 1."""
+    """The result of one epoch. `loss` is the mean over its images as they were trained on; accuracy is from 0 to 1."""
 
     number: int
     learning_rate: float
@@ -31,7 +33,7 @@ class Epoch(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Where a run is. `epoch` is the epoch under way or just `finished`; `loss` is the mean since the report before."""
+    """Where a run is. `epoch` is the current or just `finished` epoch; `loss` is the mean since the last report."""
 
     step: int
     steps: int
@@ -46,96 +48,68 @@ class Progress(NamedTuple):
 Watch = Callable[[Progress], None]
 
 
-class Meter:
-    """A mean over images, and the time it took. The sum stays on its device: to read it is to wait for the device."""
-
-    def __init__(self, device: torch.device):
-        self.sum, self.images, self.started = torch.zeros((), device=device), 0, time.perf_counter()
-
-    def add(self, mean: Tensor, images: int) -> None:
-        self.sum.add_(mean, alpha=images)
-        self.images += images
-
-    def mean(self) -> float:
-        return self.sum.item() / max(self.images, 1)
-
-    def seconds(self) -> float:
-        return time.perf_counter() - self.started
-
-
 class Reporter:
-    """Adds up a run's steps, tells those who watch about twice a second and after each epoch, and raises alarms."""
+    """Count the steps of epoch `index` (from 0), report about twice a second and after the epoch, and raise alarms."""
 
-    def __init__(self, watch: Iterable[Watch], recipe: Recipe, num_images: int, classes: tuple[str, ...]):
-        self.rank, self.world = rank_and_world()
-        self.watch = tuple(watch) if self.rank == 0 else ()
-        self.recipe, self.num_images, self.classes = recipe, num_images, classes
+    def __init__(self, watch: Iterable[Watch], recipe: Recipe, images: ImageSet, index: int, device: torch.device):
+        self.watch, self.recipe, self.index, self.classes = watch, recipe, index, images.classes
+        self.num_images, self.steps = len(images), recipe.steps_per_epoch(len(images))
+        self.step = self.images = self.images_reported = 0
+        self.started = self.reported = time.perf_counter()
+        # Sums stay on their device, since reading them waits for it. Losses: of the epoch, and since the last report.
+        self.losses = torch.zeros(2, device=device)
+        self.labels = torch.arange(len(self.classes), device=device)
+        self.answers = torch.zeros_like(self.labels)
 
-    def start(self, index: int, device: torch.device) -> None:
-        """Before the first step of epoch `index`, counted from 0."""
-        self.index, self.step, self.rate = index, 0, 0.0
-        self.whole, self.recent = Meter(device), Meter(device)
-        self.numbers = torch.arange(len(self.classes), device=device)
-        self.answers = torch.zeros_like(self.numbers)
-
-    def add(self, loss: Float[Tensor, ""], logits: Float[Tensor, "b K"], rate: float) -> None:
-        """After a step: its mean loss, what the model answered, the learning rate."""
-        self.whole.add(loss, len(logits))
-        self.recent.add(loss, len(logits))
-        self.answers += (logits.argmax(dim=1, keepdim=True) == self.numbers).sum(dim=0)  # bincount would wait for a GPU
-        self.step, self.rate = self.step + 1, rate
+    def add(self, loss: Float[Tensor, ""], logits: Float[Tensor, "b K"], learning_rate: float) -> None:
+        """Count a step."""
+        self.step, self.images, self.learning_rate = self.step + 1, self.images + len(logits), learning_rate
+        self.losses += loss * len(logits)
+        self.answers += (logits.argmax(dim=1, keepdim=True) == self.labels).sum(dim=0)  # bincount would wait for a GPU
         if self.index == 0 and self.step == 1:
-            check_start(loss.item(), len(self.classes))
-        if self.recent.seconds() > SECONDS_BETWEEN_REPORTS:
-            check_finite("loss", self.recent.mean(), self.index + 1, rate)
-            self.tell()
-            self.recent = Meter(loss.device)
+            warn_of_first_loss(loss.item(), len(self.classes))
+        now = time.perf_counter()
+        if now - self.reported > SECONDS_BETWEEN_REPORTS:
+            recent_loss = self.losses[1].item() / (self.images - self.images_reported)
+            require_finite("loss", recent_loss, self.index + 1, learning_rate)
+            self.report(recent_loss, self.images * rank_and_world()[1] / (now - self.started))
+            self.losses[1], self.images_reported, self.reported = 0, self.images, time.perf_counter()
 
     def summary(self) -> Epoch:
-        """After the last step: the epoch, over all processes."""
-        loss = sum_over_processes(self.whole.sum).item() / self.num_images
-        check_finite("loss", loss, self.index + 1, self.rate)
-        if self.index == first_epoch_to_judge(self.recipe):
-            check_learning(loss, len(self.classes))
-            check_answers(sum_over_processes(self.answers).cpu(), self.classes)
-        return Epoch(self.index + 1, self.rate, loss, self.whole.seconds())
+        """Return the epoch, counted over all processes, and judge it if it is the first without warm-up.
 
-    def tell(self, finished: Epoch | None = None) -> None:
-        """How far the run is, to everyone who watches."""
-        steps, epochs = self.recipe.steps_per_epoch(self.num_images), self.recipe.epochs
-        done, total = self.index * steps + self.step, epochs * steps
-        seconds = finished.seconds if finished else self.whole.seconds()  # to validate is not to train
-        speed = self.whole.images * self.world / seconds
-        left = (1 - done / total) * epochs * self.num_images / speed
-        loss = finished.loss if finished else self.recent.mean()
-        progress = Progress(done, total, self.index + 1, epochs, loss, speed, left, finished)
-        for told in self.watch:
-            told(progress)
+        In a run of nothing but warm-up the last epoch is judged, unless half of it or more is warm-up.
+        """
+        loss = sum_over_processes(self.losses)[0].item() / self.num_images
+        seconds = time.perf_counter() - self.started  # after `item`, which has waited for the device
+        require_finite("loss", loss, self.index + 1, self.learning_rate)
+        warmup = self.recipe.warmup_epochs
+        if self.index == min(math.ceil(warmup), self.recipe.epochs - 1) and warmup < self.index + 0.5:
+            warn_of_no_learning(loss, len(self.classes))
+            warn_of_one_answer(sum_over_processes(self.answers).cpu(), self.classes)
+        return Epoch(self.index + 1, self.learning_rate, loss, seconds)
 
+    def finish(self, epoch: Epoch) -> None:
+        """Report an epoch that is over and validated."""
+        self.report(epoch.loss, self.num_images / epoch.seconds, epoch)
 
-def first_epoch_to_judge(recipe: Recipe) -> int | None:
-    """The first epoch, from 0, without warm-up; if there is none, the last, unless half of it or more is warm-up."""
-    without = math.ceil(recipe.warmup_epochs)
-    if without < recipe.epochs:
-        return without
-    return recipe.epochs - 1 if recipe.warmup_epochs < recipe.epochs - 0.5 else None
+    def report(self, loss: float, speed: float, finished: Epoch | None = None) -> None:
+        epochs = self.recipe.epochs
+        done, steps = self.index * self.steps + self.step, epochs * self.steps
+        seconds_left = (1 - done / steps) * epochs * self.num_images / speed
+        if rank_and_world()[0] == 0:
+            for tell in self.watch:
+                tell(Progress(done, steps, self.index + 1, epochs, loss, speed, seconds_left, finished))
 
 
 def print_progress(progress: Progress) -> None:
-    """A `watch` for `fit`: a line that moves, in a terminal; a line for each epoch, everywhere."""
+    """Print a line that moves, in a terminal, or a line for each epoch anywhere else. Pass it to `fit` as a `watch`."""
     moving, epoch = sys.stdout.isatty(), progress.finished
     if not (moving or epoch):
         return
     validated = f"  validation {epoch.validation_accuracy:.1%}" if epoch and epoch.validation_loss is not None else ""
     line = (
         f"epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}{validated}  "
-        f"{progress.images_per_second:,.0f} images/s  {clock(progress.seconds_left)} left"
+        f"{progress.images_per_second:,.0f} images/s  {timedelta(seconds=round(progress.seconds_left))} left"
     )
     print(f"\r{line:<79}" if moving else line, end="\n" if epoch else "", flush=True)
-
-
-def clock(seconds: float) -> str:
-    """65 → 1:05, 3700 → 1:01:40."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -1,101 +1,93 @@
-"""What a training run is, besides the model and the images."""
+"""Everything that decides a training run, besides the model and the images."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
 
 from ..errors import require_choice
 from .optimizer import SCHEDULES
 
-PRECISIONS = ("fp32", "bf16")
-TRAINED = ("all", "head")
+Rule = tuple[str, Callable[[float], bool]]  # the end of an error's sentence, and the test
 
-# What each number of a recipe can be, and the sentence that says so.
-LIMITS = {
-    "epochs": (lambda n: n >= 1, "must be at least 1"),
-    "batch_size": (lambda n: n >= 1, "must be at least 1"),
-    "learning_rate": (lambda x: x > 0, "must be above 0"),
-    "beta2": (lambda x: 0 <= x < 1, "must be at least 0 and below 1"),
-    "weight_decay": (lambda x: x >= 0, "cannot be negative"),
-    "warmup_epochs": (lambda x: x >= 0, "cannot be negative"),
-    "label_smoothing": (lambda x: 0 <= x < 1, "must be at least 0 and below 1"),
-    "clip_norm": (lambda x: x > 0, "must be above 0"),
-    "crop": (lambda n: 0 <= n < 2**15, "must be from 0 to 32767"),
-    "mixup": (lambda x: x >= 0, "cannot be negative"),
-    "cutmix": (lambda x: x >= 0, "cannot be negative"),
-    "layer_decay": (lambda x: 0 < x <= 1, "must be above 0 and at most 1"),
-    "seed": (lambda n: 0 <= n < 2**30, "must be from 0 to 1073741823"),
-}
-CHOICES = {"schedule": SCHEDULES, "precision": PRECISIONS, "trained": TRAINED}
-KINDS = {
-    "int": (int, "a whole number"),
-    "float": ((int, float), "a finite number"),
-    "bool": (bool, "True or False"),
-    "str": (str, "a string"),
-}
+COUNT: Rule = ("must be at least 1", lambda n: n >= 1)
+POSITIVE: Rule = ("must be above 0", lambda x: x > 0)
+NOT_NEGATIVE: Rule = ("cannot be negative", lambda x: x >= 0)
+BELOW_1: Rule = ("must be at least 0 and below 1", lambda x: 0 <= x < 1)
+FACTOR: Rule = ("must be above 0 and at most 1", lambda x: 0 < x <= 1)
+SHIFT: Rule = ("must be from 0 to 32767", lambda n: 0 <= n < 2**15)
+SEED: Rule = ("must be from 0 to 1073741823", lambda n: 0 <= n < 2**30)
+KINDS = {int: "a whole number", float: "a finite number", bool: "True or False", str: "a string"}
+
+
+def setting(default, help: str, rule: Rule | None = None, choices: Iterable[str] | None = None):
+    """Return a field of a recipe. `help` is what `--help` says; the default's type is the type of its values."""
+    return field(default=default, metadata={"help": help, "rule": rule, "choices": choices})
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Everything that decides a run: same recipe, same model, same images, same weights at the end (on one CPU).
 
-    `learning_rate` is the peak: reached after `warmup_epochs` of linear warm-up, left along a cosine that ends at
-    0, or kept ("constant"). `beta2` is how much of AdamW's mean of squared gradients a step keeps: it looks back
-    over about 1 / (1 - beta2) steps, and for a short run the usual 1,000 are long. `crop` is by how many pixels an
-    image may be shifted, its edge reflected; `mixup` and `cutmix` are the α of their Beta distribution, 0 for none.
-    For a model that was trained before: `trained="head"` leaves everything else as it is, and `layer_decay` below 1
-    makes the steps of a layer smaller by that factor for each layer above it.
+    For a short run set `beta2` below the usual 0.999: AdamW averages over about 1 / (1 - beta2) steps.
+    `trained` and `layer_decay` are for a model that was trained before.
 
-    Raises ValueError for what cannot be.
+    Raises ValueError for a value of the wrong type or out of range.
     Sources: AdamW, Loshchilov & Hutter 2017 (arXiv 1711.05101); the recipe, appendix B.1 of the paper, and for
     small data Touvron et al. 2020 (arXiv 2012.12877), Table 9; beta2 of 0.95, He et al. 2021 (arXiv 2111.06377),
     Table 8.
     """
 
-    epochs: int = 10
-    batch_size: int = 128
-    learning_rate: float = 1e-3
-    beta2: float = 0.999
-    weight_decay: float = 0.05
-    warmup_epochs: float = 1.0
-    schedule: str = "cosine"
-    label_smoothing: float = 0.0
-    clip_norm: float = 1.0
-    crop: int = 0
-    flip: bool = False
-    randaugment: bool = False
-    mixup: float = 0.0
-    cutmix: float = 0.0
-    trained: str = "all"
-    layer_decay: float = 1.0
-    precision: str = "fp32"
-    compile: bool = False
-    seed: int = 0
+    epochs: int = setting(10, "how often every image is seen", COUNT)
+    batch_size: int = setting(128, "images in a step, over all processes", COUNT)
+    learning_rate: float = setting(1e-3, "the peak, which is reached after warm-up", POSITIVE)
+    beta2: float = setting(0.999, "how much of AdamW's mean of squared gradients a step keeps", BELOW_1)
+    weight_decay: float = setting(0.05, "of the matrices; biases and norms do not decay", NOT_NEGATIVE)
+    warmup_epochs: float = setting(1.0, "epochs of linear warm-up", NOT_NEGATIVE)
+    schedule: str = setting("cosine", "the learning rate after warm-up: down to 0, or constant", choices=SCHEDULES)
+    label_smoothing: float = setting(0.0, "share of the target that all classes divide among them", BELOW_1)
+    clip_norm: float = setting(1.0, "longest gradient of a step", POSITIVE)
+    crop: int = setting(0, "shift an image by up to so many pixels; its edge is reflected", SHIFT)
+    flip: bool = setting(False, "mirror half of the images")
+    randaugment: bool = setting(False, "two random operations on each image (RandAugment)")
+    mixup: float = setting(0.0, "alpha of mixup's Beta distribution; 0 for no mixup", NOT_NEGATIVE)
+    cutmix: float = setting(0.0, "alpha of cutmix's Beta distribution; 0 for no cutmix", NOT_NEGATIVE)
+    trained: str = setting("all", "the part of the model that is trained", choices=("all", "head"))
+    layer_decay: float = setting(1.0, "each layer's learning rate, as a share of the next layer's", FACTOR)
+    precision: str = setting("fp32", "what the layers compute in; the weights stay fp32", choices=("fp32", "bf16"))
+    compile: bool = setting(False, "compile the model with torch.compile")
+    seed: int = setting(0, "decides everything random", SEED)
 
     def __post_init__(self):
-        for field in fields(self):
-            check_kind(field.name, getattr(self, field.name), field.type)
-        for name, (fits, rule) in LIMITS.items():
-            if not fits(getattr(self, name)):
-                raise ValueError(f"{name} {rule}, got {getattr(self, name)!r}")
-        for name, choices in CHOICES.items():
-            require_choice(name, getattr(self, name), choices)
+        for option in fields(self):
+            name, value = option.name, getattr(self, option.name)
+            require_kind(name, value, type(option.default))
+            if choices := option.metadata["choices"]:
+                require_choice(name, value, choices)
+            if rule := option.metadata["rule"]:
+                sentence, fits = rule
+                if not fits(value):
+                    raise ValueError(f"{name} {sentence}, got {value!r}")
         if self.warmup_epochs > self.epochs:
             raise ValueError(f"warmup_epochs {self.warmup_epochs} is more than all epochs, {self.epochs}")
 
     def steps_per_epoch(self, num_images: int) -> int:
-        """Batches are cut as evenly as can be, none larger than `batch_size`: every image once, no short last batch."""
+        """Return how many batches to cut, as evenly as possible, so that none is larger than `batch_size`."""
         return math.ceil(num_images / self.batch_size)
 
+    def learning_rate_at(self, step: int, steps_per_epoch: int) -> float:
+        """Return the learning rate of a step, counted from 0 over the whole run."""
+        warmup_steps = round(self.warmup_epochs * steps_per_epoch)
+        return self.learning_rate * SCHEDULES[self.schedule](step, warmup_steps, self.epochs * steps_per_epoch)
+
     def epoch_seed(self, index: int) -> int:
-        """What everything random in epoch `index` starts from, so that a run can go on at any epoch."""
+        """Return the seed of everything random in epoch `index`, so that a run can go on at any epoch."""
         return 1_000_003 * self.seed + index
 
 
-def check_kind(name: str, value: object, kind: str) -> None:
-    """Raise ValueError unless the value of field `name` is an "int", "float", "bool" or "str", and finite."""
-    types, described = KINDS[kind]
-    fits = isinstance(value, types) and isinstance(value, bool) == (kind == "bool")  # True is an int to Python
+def require_kind(name: str, value: object, kind: type) -> None:
+    fits = isinstance(value, (int, float) if kind is float else kind)
+    fits = fits and isinstance(value, bool) == (kind is bool)  # to Python, True is an int
     if not fits or (isinstance(value, float) and not math.isfinite(value)):
-        raise ValueError(f"{name} must be {described}, got {value!r}")
+        raise ValueError(f"{name} must be {KINDS[kind]}, got {value!r}")

@@ -12,6 +12,7 @@ from vit_tutorial.training import Score, evaluate
 
 from .toys import CLASSES, Copycat, answered, bright_or_dark, small_vit
 
+CARD = ModelCard(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
 ANT, BEE, COW = 0, 1, 2
 LABELS = [ANT, ANT, ANT, ANT, BEE, BEE, BEE, COW, COW, COW]
 ANSWERS = [ANT, ANT, ANT, BEE, BEE, COW, COW, COW, COW, ANT]
@@ -55,16 +56,16 @@ def test_the_interval_holds_every_accuracy_that_would_not_be_rejected():
         assert abs(3500 / 4000 - end) == pytest.approx(1.96 * math.sqrt(end * (1 - end) / 4000))
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_there_is_no_dropout_and_the_mode_stays(training):
+@pytest.mark.parametrize(("whole", "encoder"), [(True, True), (False, False), (True, False)])
+def test_there_is_no_dropout_and_every_part_stays_in_its_mode(whole, encoder):
     images, model = bright_or_dark(), small_vit(dropout=0.5, attention_dropout=0.5, drop_path=0.5)
     nn.init.normal_(model.head.weight)
-    model.card = ModelCard(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
-    model.train(training)
-    before = torch.get_rng_state()
+    model.card = CARD
+    model.train(whole).encoder.train(encoder)
+    before, modes = torch.get_rng_state(), [module.training for module in model.modules()]
     assert evaluate(model, images).loss == evaluate(model, images).loss
     assert torch.equal(torch.get_rng_state(), before)
-    assert {module.training for module in model.modules()} == {training}
+    assert [module.training for module in model.modules()] == modes
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
@@ -85,7 +86,7 @@ def test_a_model_that_does_not_fit_the_images_is_an_error():
 
 def test_weights_that_are_not_finite_get_no_score():
     images, model = bright_or_dark(), small_vit()
-    model.card = ModelCard(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
+    model.card = CARD
     model.norm.weight.data[0] = math.nan
     with pytest.raises(FloatingPointError, match="the loss is nan"):
         evaluate(model, images)
@@ -93,16 +94,7 @@ def test_weights_that_are_not_finite_get_no_score():
 
 def test_a_model_of_any_dtype_is_counted():
     images, model = bright_or_dark(), small_vit()
-    model.card = ModelCard(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
+    model.card = CARD
     nn.init.normal_(model.head.weight)
     counted = evaluate(model, images)
     assert torch.equal(evaluate(model.double(), images).confusion, counted.confusion)
-
-
-def test_a_part_that_was_in_another_mode_stays_in_it():
-    """The frozen part of a model that trains."""
-    images, model = bright_or_dark(), small_vit()
-    model.card = ModelCard(CLASSES, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
-    model.train().encoder.eval()
-    evaluate(model, images)
-    assert (model.training, model.encoder.training, model.head.training) == (True, False, True)

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..attention import FusedAttention, SelfAttention, attend
-from ..inference import changing, check_thread
+from ..inference import changing, require_thread
 
 
 class ExplicitAttention(nn.Module):
@@ -36,7 +36,7 @@ class RecordingAttention(nn.Module):
         self.thread = threading.get_ident()
 
     def forward(self, q: Float[Tensor, "B h T d"], k: Float[Tensor, "B h T d"], v: Float[Tensor, "B h T d"]):
-        check_thread(self.thread)
+        require_thread(self.thread)
         out, weights = self.inner(q, k, v)
         self.maps[self.layer] = weights
         return out, weights
@@ -51,7 +51,7 @@ class MaskedHeads(nn.Module):
         self.register_buffer("keep", keep, persistent=False)
 
     def forward(self, q: Float[Tensor, "B h T d"], k: Float[Tensor, "B h T d"], v: Float[Tensor, "B h T d"]):
-        check_thread(self.thread)
+        require_thread(self.thread)
         return self.inner(q, k, v * self.keep)
 
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..inference import changing, check_thread
+from ..inference import changing, require_thread
 
 
 class Step(NamedTuple):
@@ -32,7 +32,7 @@ def trace_shapes(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Ste
 
     def note(name):
         def hook(module, inputs, output):
-            check_thread(thread)
+            require_thread(thread)
             if isinstance(output, Tensor):
                 steps.append(Step(name, type(module).__name__, tuple(output.shape)))
 

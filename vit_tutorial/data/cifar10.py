@@ -6,12 +6,13 @@ import tarfile
 from pathlib import Path
 
 import torch
+from filelock import FileLock
 from torchvision.datasets import CIFAR10
 
-from .download import CACHE, Source, as_path, data_folder, fetch, locked, replacing
+from .download import CACHE, Source, as_path, data_folder, fetch, replacing
 from .image_set import ImageSet
 
-SIZE = 170_498_071  # bytes of the archive
+ARCHIVE = Source(CIFAR10.url, "md5", CIFAR10.tgz_md5, size=170_498_071)
 
 
 def cifar10(root: str | Path | None = None, train: bool = True, download: bool = False) -> ImageSet:
@@ -24,28 +25,23 @@ def cifar10(root: str | Path | None = None, train: bool = True, download: bool =
     Raises FileNotFoundError if there is none, ConnectionError if it could not be fetched; each says what to do. A
     download that fails leaves no part of it.
     """
-    root = None if root is None else as_path("root", root)
-    folders = [folder for folder in (data_folder(), root, as_path("root", CACHE)) if folder]
+    asked = None if root is None else as_path("root", root)
+    folders = [folder for folder in (data_folder(), asked, as_path("root", CACHE)) if folder]
     for folder in folders:
         if images := read(folder, train):
             return images
+    target = asked or folders[0]
+    by_hand = f"fetch {ARCHIVE.url} by hand (md5 {ARCHIVE.checksum}) and put it in {target}."
     if not download:
         raise FileNotFoundError(
             f"no CIFAR-10 here: {'; '.join(map(contents, folders))}. `cifar10(download=True)` fetches it (170 MB); "
-            f"{by_hand(folders[0])} Without it, `Shapes(20_000)` needs no download."
+            f"{by_hand} Without it, `Shapes(20_000)` needs no download."
         )
-    target = root or folders[0]
     try:
-        fetch(published(), target / CIFAR10.filename)
+        fetch(ARCHIVE, target / CIFAR10.filename)
     except OSError as error:
-        raise ConnectionError(
-            f"CIFAR-10 could not be fetched: {error}. Try again later, or {by_hand(target)}"
-        ) from None
+        raise ConnectionError(f"CIFAR-10 could not be fetched: {error}. Try again later, or {by_hand}") from None
     return read(target, train)
-
-
-def published() -> Source:
-    return Source(CIFAR10.url, "md5", CIFAR10.tgz_md5, SIZE)
 
 
 def read(folder: Path, train: bool) -> ImageSet | None:
@@ -53,7 +49,7 @@ def read(folder: Path, train: bool) -> ImageSet | None:
     try:
         data = CIFAR10(folder, train=train)
     except RuntimeError:  # torchvision's error for a file that is missing or has another md5
-        if not published().is_at(folder / CIFAR10.filename):
+        if not ARCHIVE.is_at(folder / CIFAR10.filename):
             return None
         unpack(folder)
         data = CIFAR10(folder, train=train)
@@ -65,7 +61,7 @@ def unpack(folder: Path) -> None:
     """Unpack the files that torchvision lists, and put each in its place whole: another process may be reading it."""
     archive, target = folder / CIFAR10.filename, folder / CIFAR10.base_folder
     target.mkdir(exist_ok=True)
-    with locked(archive, seconds=600.0), tarfile.open(archive) as tar:
+    with FileLock(f"{archive}.lock", timeout=600.0), tarfile.open(archive) as tar:
         for name in (*dict(CIFAR10.train_list + CIFAR10.test_list), CIFAR10.meta["filename"]):
             with replacing(target / name) as part:
                 part.write_bytes(tar.extractfile(f"{target.name}/{name}").read())
@@ -74,7 +70,3 @@ def unpack(folder: Path) -> None:
 def contents(folder: Path) -> str:
     found = " and ".join(name for name in (CIFAR10.base_folder, CIFAR10.filename) if (folder / name).exists())
     return f"{folder} ({f'{found}, but broken or not whole' if found else 'nothing'})"
-
-
-def by_hand(folder: Path) -> str:
-    return f"fetch {CIFAR10.url} by hand (md5 {CIFAR10.tgz_md5}) and put it in {folder}."

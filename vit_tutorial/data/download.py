@@ -49,7 +49,7 @@ def fetch(source: Source, path: Path) -> None:
     stalls, trickles or sends more than `source.size`. Only an empty `.lock` file may stay behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with locked(path, seconds=PATIENCE + source.size / SLOWEST):
+    with FileLock(f"{path}.lock", timeout=PATIENCE + source.size / SLOWEST):
         if source.is_at(path):
             return
         with replacing(path) as part:
@@ -60,11 +60,6 @@ def fetch(source: Source, path: Path) -> None:
                     f"{source.url} gave {part.stat().st_size:,} bytes without the {source.algorithm} "
                     f"{source.checksum}: cut off, or another file"
                 )
-
-
-def locked(path: Path, seconds: float) -> FileLock:
-    """Return a lock that one process at a time holds; waiting for it longer than `seconds` raises OSError."""
-    return FileLock(f"{path}.lock", timeout=seconds)
 
 
 @contextmanager

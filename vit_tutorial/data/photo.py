@@ -15,7 +15,6 @@ from ..config import Size, to_pair
 from ..errors import require_size
 from .download import as_path
 
-PHOTOS = {"grace_hopper": "grace_hopper.jpg"}
 # Pixels alone: left to itself, Pillow would hand an EPS file to Ghostscript, whatever the file is called.
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "PPM", "JPEG2000")
 
@@ -73,14 +72,14 @@ def require_area(size: Size) -> None:
 
 def find_photo(name_or_path: str | os.PathLike) -> Path:
     """Return the path of a photo. Raises FileNotFoundError if there is none, ValueError for what is no path."""
-    if str(name_or_path) in PHOTOS:
+    if str(name_or_path) == "grace_hopper":
         # Imported here so that a reader's own picture needs no matplotlib.
         from matplotlib import get_data_path
 
-        return Path(get_data_path(), "sample_data", PHOTOS[str(name_or_path)])
+        return Path(get_data_path(), "sample_data", "grace_hopper.jpg")
     if not (path := as_path("a photo", name_or_path)).is_file():
         raise FileNotFoundError(
-            f"no photo {str(name_or_path)!r}: give {' or '.join(map(repr, PHOTOS))}, or the path of a picture file "
+            f"no photo {str(name_or_path)!r}: give 'grace_hopper', or the path of a picture file "
             f"(relative paths start at {Path.cwd()})"
         )
     return path

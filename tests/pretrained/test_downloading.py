@@ -10,13 +10,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing import Process
 from pathlib import Path
 
 import pytest
 import torch
-from test_data_cifar10 import ARCHIVE, FAILURES, everything_in, serving, stalling, whole
-from torchvision.datasets import CIFAR10
+from data.file_server import FAILURES, everything_in, serving, stalling, whole
 from torchvision.models import ViT_B_16_Weights, get_model_weights
 from training.toys import start
 
@@ -58,9 +58,9 @@ def published(tmp_path, monkeypatch):
 
 @contextlib.contextmanager
 def serve(monkeypatch, answer, path: Path):
-    """The file server of the CIFAR-10 tests, asked for this file."""
-    with serving(monkeypatch, answer) as requests:
-        url = CIFAR10.url.replace(ARCHIVE, path.name)
+    """A file server, asked for this file."""
+    with serving(answer) as (address, requests):
+        url = f"{address}/{path.name}"
         point_to(url, monkeypatch.setattr)
         yield url, requests
 
@@ -74,7 +74,7 @@ def assert_same(ours: VisionTransformer, model: VisionTransformer) -> None:
 def test_a_whole_download_is_kept_and_needs_no_network_again(published, monkeypatch, capfd):
     model, content, path = published
     monkeypatch.setattr(download, "MEGABYTE", 1000)  # progress is shown after 1000 bytes
-    with serve(monkeypatch, whole(content), path) as (url, requests):
+    with serve(monkeypatch, partial(whole, content), path) as (url, requests):
         assert_same(load_pretrained("B/16"), model)
         assert_same(load_pretrained("B/16"), model)
         assert len(requests) == 1, "what is there is not fetched again"
@@ -91,7 +91,10 @@ def test_a_download_that_fails_says_the_way_out_and_leaves_nothing(case, publish
     answer, fact = FAILURES[case]
     model, content, path = published
     started = time.monotonic()
-    with serve(monkeypatch, answer(content), path) as (url, requests), pytest.raises(ConnectionError) as caught:
+    with (
+        serve(monkeypatch, partial(answer, content), path) as (url, requests),
+        pytest.raises(ConnectionError) as caught,
+    ):
         load_pretrained("B/16")
     message = str(caught.value)
     facts = [fact, url, "by hand", path.stem[-8:], str(path.parent), "it is not there", "1 MB", "load_checkpoint"]
@@ -103,7 +106,7 @@ def test_a_download_that_fails_says_the_way_out_and_leaves_nothing(case, publish
     assert len(requests) == 1
     assert time.monotonic() - started < 20, "the reader is not kept waiting"
 
-    with serve(monkeypatch, whole(content), path):  # and the next run is as good as a first one
+    with serve(monkeypatch, partial(whole, content), path):  # and the next run is as good as a first one
         assert_same(load_pretrained("B/16"), model)
 
 
@@ -124,7 +127,7 @@ def test_a_broken_file_under_the_trusted_name_is_never_read(damage, published, m
     path.write_bytes({"cut off": content[:-9], "empty": b"", "changed": content[:-1] + b"?"}[damage])
     with pytest.raises(ConnectionError, match="it is there, but broken"):
         load_pretrained("B/16")
-    with serve(monkeypatch, whole(content), path):
+    with serve(monkeypatch, partial(whole, content), path):
         assert_same(load_pretrained("B/16"), model)
     assert path.read_bytes() == content
 
@@ -144,7 +147,7 @@ def test_an_interrupted_download_leaves_nothing(published, monkeypatch):
 
     monkeypatch.setattr(download, "MEGABYTE", 10)
     monkeypatch.setattr("builtins.print", interrupt)
-    with serve(monkeypatch, whole(content), path), pytest.raises(KeyboardInterrupt):
+    with serve(monkeypatch, partial(whole, content), path), pytest.raises(KeyboardInterrupt):
         load_pretrained("B/16")
     assert everything_in(path.parent) == []
 
@@ -163,7 +166,7 @@ def test_two_processes_at_once(published, monkeypatch, tmp_path):
     def answer(handler, over):
         assert both_are_loading.wait(200)
         over.wait(0.5)
-        whole(content)(handler, over)
+        whole(content, handler, over)
 
     with serve(monkeypatch, answer, path) as (url, requests):
         processes = [start(one_download.load, url, str(path.parent.parent), output=output) for output in printed]
@@ -185,7 +188,7 @@ def test_a_process_killed_in_the_middle_leaves_nothing_that_is_trusted(published
 
     def answer(handler, over):
         asked.set()
-        stalling(content)(handler, over)
+        stalling(content, handler, over)
 
     with serve(monkeypatch, answer, path) as (url, _):
         process = start(one_download.load, url, str(path.parent.parent), output=tmp_path / "printed")
@@ -196,7 +199,7 @@ def test_a_process_killed_in_the_middle_leaves_nothing_that_is_trusted(published
         process.kill()
         process.join()
     assert not path.exists()
-    with serve(monkeypatch, whole(content), path):
+    with serve(monkeypatch, partial(whole, content), path):
         assert_same(load_pretrained("B/16"), model)
     assert everything_in(path.parent) == [path.name], "what the killed one left is gone"
 

@@ -27,7 +27,8 @@ def patch_filters(model: VisionTransformer, count: int) -> Filters:
     """
     weight = model.embeddings.patches.projection.weight  # (D, C, P, Q)
     filters = weight.flatten(1) - weight.flatten(1).mean(dim=0)  # (D, C·P·Q)
-    if not 1 <= count <= (most := min(filters.shape)):
+    most = min(filters.shape)
+    if not 1 <= count <= most:
         raise ValueError(f"{len(weight)} filters of {filters.shape[1]} values have {most} components, not {count}")
     _, sizes, components = torch.linalg.svd(filters, full_matrices=False)
     largest = components.gather(1, components.abs().argmax(dim=1, keepdim=True))

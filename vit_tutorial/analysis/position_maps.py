@@ -32,8 +32,9 @@ def similarity_by_offset(similarity: Float[Tensor, "h w h w"]) -> Float[Tensor, 
     h, w = similarity.shape[:2]
     down, across, _ = offsets(similarity)
     which = (down * w + across).flatten().to(similarity.device)  # (N·N,)
-    mean = similarity.new_zeros(h * w).scatter_reduce(0, which, similarity.flatten(), "mean", include_self=False)
-    return mean.view(h, w)
+    total = similarity.new_zeros(h * w).index_add_(0, which, similarity.flatten())
+    count = which.new_zeros(h * w).index_add_(0, which, torch.ones_like(which))
+    return (total / count).view(h, w)
 
 
 class Structure(NamedTuple):

@@ -33,10 +33,9 @@ def load_photo(name_or_path: str | os.PathLike = "grace_hopper", size: Size = 22
 
 def read_picture(path: Path, size: Size | None) -> UInt8[Tensor, "3 H W"]:
     """Read a picture file as `load_photo` does, in bytes: (3, H, W), of its own size if `size` is None."""
-    if size is not None:
-        require_area(size)
     picture = open_picture(path)
     if size is not None:
+        require_area(size)
         height, width = to_pair(size)
         picture = ImageOps.fit(picture, (width, height), Image.Resampling.BICUBIC)
     return pil_to_tensor(picture)
@@ -53,8 +52,10 @@ def open_picture(path: Path) -> Image.Image:
             raise ValueError(f"more than 8 bits a colour, Pillow's mode {picture.mode}: save it with 8")
         with suppress(Exception):  # broken EXIF notes are no reason to refuse a good picture
             ImageOps.exif_transpose(picture, in_place=True)
-        picture = picture.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture).convert("RGB")
+        if picture.mode.endswith(("A", "a")) or "transparency" in picture.info:
+            picture = picture.convert("RGBA")
+            picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
+        return picture.convert("RGB")
     except UnidentifiedImageError:
         reason = f"none of {', '.join(FORMATS)}"
     except Exception as error:  # a damaged file can make Pillow raise anything

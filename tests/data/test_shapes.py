@@ -53,8 +53,11 @@ def test_the_scenes_are_those_of_every_machine():
     # fmt: on
     assert (scenes.pixels[:, :, 16, 16].int() - torch.tensor(centre)).abs().max() <= 1
     assert (scenes.pixels[:, :, 0, 31].int() - torch.tensor(corner)).abs().max() <= 1
-    area = torch.tensor([201, 283, 358, 143, 335, 278, 215, 129])
-    assert (scenes.masks.sum(dim=(1, 2)) - area).abs().max() <= 1
+    areas = torch.tensor([201, 283, 358, 143, 335, 278, 215, 129])
+    assert (scenes.masks.sum(dim=(1, 2)) - areas).abs().max() <= 1
+    others = Shapes(12, 32, seed=0, outlines=MORE_OUTLINES)
+    areas = torch.tensor([153, 132, 169, 105, 156, 171, 164, 90, 157, 154, 174, 104])
+    assert (others.masks.sum(dim=(1, 2)) - areas).abs().max() <= 1
 
 
 def test_other_outlines_are_other_classes_in_the_same_places():

@@ -89,6 +89,7 @@ def test_a_mirror_by_hand():
     found = position_structure(one_hot([min(column, 4 - column) for _, column in places(5, 5)], 5, 5))
     assert found.left_right == pytest.approx(1)
     assert found.top_bottom == pytest.approx(0)  # all pairs of one column are alike
+    assert found.rows < 0, "pairs by the mirror do not count for rows: none of the others is alike"
 
 
 def test_a_grid_too_small_to_compare():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -12,12 +12,12 @@ from weakref import WeakKeyDictionary
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
-from torchvision.transforms.functional import InterpolationMode, center_crop, pil_to_tensor, resize, to_pil_image
+from torchvision.transforms.functional import InterpolationMode, center_crop, pil_to_tensor, resize
 
 from .config import to_pair
 from .data import load_photo
-from .data.photo import check_area, find_photo, read_picture
-from .errors import require_positive, require_size
+from .data.photo import find_photo, open_picture, require_area
+from .errors import require_positive
 from .model import VisionTransformer
 from .model_card import PREPROCESSING
 
@@ -28,58 +28,54 @@ TOLERANCE = 0.25  # beyond [0, 1]: what bicubic resizing may add
 
 @contextmanager
 def eval_mode(model: nn.Module) -> Iterator[None]:
-    """Put a model in eval mode inside the block: no dropout. Afterwards every part is in the mode that it was in.
+    """Put a model in eval mode temporarily: no dropout. Afterwards every part is in the mode that it was in.
 
-    A model that is in eval mode already stays as it is, and any number of threads may use it. One in train mode is
-    changed by one thread at a time: a second one gets a RuntimeError.
+    Any number of threads may use a model that is in eval mode already. One in train mode is changed by one thread at a
+    time: a second one gets a RuntimeError.
     """
-    with LOCK:
-        check_owner(model)
-        modes = [(module, module.training) for module in model.modules()]
-    if not any(training for _, training in modes):
-        yield
-        return
-    with changing(model):
+    with changing(model, lambda module: module.training) as modules:
         model.eval()
         try:
             yield
         finally:
-            for module, training in modes:
-                module.training = training
+            for module in modules:
+                module.training = True
 
 
 @contextmanager
-def changing(model: nn.Module) -> Iterator[None]:
-    """Let this thread alone change the model inside the block, which may be nested.
+def changing(model: nn.Module, which: Callable[[nn.Module], bool] = lambda module: True) -> Iterator[list[nn.Module]]:
+    """Let this thread alone change the modules that `which` picks, and give their list. Blocks may be nested.
 
-    Raises RuntimeError if another thread is changing the model, or a part of it.
+    Raises RuntimeError if another thread is changing any part of the model.
     """
     with LOCK:
-        check_owner(model)
-        modules = [module for module in model.modules() if module not in OWNERS]
-        OWNERS.update(dict.fromkeys(modules, threading.get_ident()))
+        for module in model.modules():
+            require_thread(OWNERS.get(module, threading.get_ident()))
+        modules = [module for module in model.modules() if which(module)]
+        claimed = [module for module in modules if module not in OWNERS]
+        OWNERS.update(dict.fromkeys(claimed, threading.get_ident()))
     try:
-        yield
+        yield modules
     finally:
         with LOCK:
-            for module in modules:
-                OWNERS.pop(module, None)
+            for module in claimed:
+                del OWNERS[module]
 
 
-def check_owner(model: nn.Module) -> None:
-    """Raise RuntimeError if another thread is changing the model, or a part of it."""
-    for module in model.modules():
-        check_thread(OWNERS.get(module, threading.get_ident()))
-
-
-def check_thread(owner: int) -> None:
+def require_thread(owner: int) -> None:
     """Raise RuntimeError in any thread but the owner. Compiled code does not ask."""
     if not torch.compiler.is_compiling() and threading.get_ident() != owner:
         raise RuntimeError(
-            "another thread is training this model, recording or masking its attention, or has put it in eval mode for "
-            "a while: "
-            "give each thread a copy of its own, made before they start with copy.deepcopy(model)"
+            "another thread is training this model, recording or masking its attention, or has put it in eval mode "
+            "for a while: give each thread its own copy, made before they start with copy.deepcopy(model)"
         )
+
+
+def logits_of(model: nn.Module, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"]) -> Float[Tensor, "B K"]:
+    """Return the model's logits in eval mode for pixels in [0, 1], or bytes, scaled as its card asks: (B, K)."""
+    weight = next(model.parameters())
+    with eval_mode(model):
+        return model(model.card.normalise(images.to(weight.device)).to(weight.dtype))
 
 
 class Prediction(NamedTuple):
@@ -93,33 +89,31 @@ class Prediction(NamedTuple):
 def predict(
     model: VisionTransformer, photo: str | Path | Float[Tensor, "3 H W"] | UInt8[Tensor, "3 H W"], top: int = 5
 ) -> list[Prediction]:
-    """The `top` most probable classes of a photo, the most probable first.
+    """Return the `top` most probable classes of a photo, the most probable first.
 
-    A photo is a name or a path for `load_photo`, fitted to the model's size in the way that its card asks for; or a
-    tensor of floats in [0, 1], or of bytes, that has that size. Raises ValueError for another tensor, for a model
-    without a card, since nobody knows then what its numbers mean, and for one whose answer is not finite.
+    A photo is a name or a path for `load_photo`, fitted to the model's size as its card asks; or a tensor of that
+    size, floats in [0, 1] or bytes. Raises ValueError for another tensor, for a model without a card, which does not
+    know what its logits mean, and for logits that are not finite.
     """
     require_positive("top", top)
     if getattr(model, "card", None) is None:
         raise ValueError(
             "this model has no card: it does not know the names of its classes, nor how its pixels were scaled"
         )
+    classes = model.card.classes
     image = photo if isinstance(photo, Tensor) else fit_photo(photo, model)
-    check_photo(image, len(model.card.mean))
-    weight = next(model.parameters())
-    pixels = model.card.normalise(image[None].to(weight.device)).to(weight.dtype)
-    with eval_mode(model):
-        logits = model(pixels)[0]
-    check_logits(logits, len(model.card.classes))
-    probabilities = logits.softmax(dim=0)
-    values, classes = probabilities.topk(min(top, len(probabilities)))
-    return [Prediction(model.card.classes[i], p) for p, i in zip(values.tolist(), classes.tolist(), strict=True)]
+    require_photo(image, len(model.card.mean))
+    logits = logits_of(model, image[None])[0]
+    if len(logits) != len(classes):
+        raise ValueError(f"the model gives {len(logits)} logits, but its card names {len(classes)} classes")
+    if wrong := len(logits) - logits.isfinite().sum():
+        raise ValueError(f"{wrong} of the model's {len(logits)} logits are not finite: look at its weights")
+    values, indices = logits.softmax(dim=0).topk(min(top, len(classes)))
+    return [Prediction(classes[i], p) for p, i in zip(values.tolist(), indices.tolist(), strict=True)]
 
 
-def check_photo(image: Tensor, channels: int) -> None:
-    """Raises ValueError unless these are pixels as `load_photo` gives them. The size, the model checks."""
-    if image.layout != torch.strided or image.is_meta:
-        raise ValueError(f"a photo is a dense tensor with values, got {image.layout} on {image.device}")
+def require_photo(image: Tensor, channels: int) -> None:
+    """Raise ValueError unless these are pixels as `load_photo` gives them. The model checks the size."""
     if image.ndim != 3 or len(image) != channels or 0 in image.shape:
         raise ValueError(f"a photo for this model has shape ({channels}, H, W), got {tuple(image.shape)}")
     if image.dtype == torch.uint8:
@@ -133,34 +127,23 @@ def check_photo(image: Tensor, channels: int) -> None:
         )
 
 
-def check_logits(logits: Float[Tensor, " K"], num_classes: int) -> None:
-    if len(logits) != num_classes:
-        raise ValueError(f"the model gives {len(logits)} logits, but its card names {num_classes} classes")
-    if not logits.isfinite().all():
-        raise ValueError(
-            f"{(~logits.isfinite()).sum()} of the model's {len(logits)} logits are not finite: look at its weights"
-        )
-
-
 def fit_photo(photo: str | Path, model: VisionTransformer) -> Float[Tensor, "3 H W"]:
-    """The photo as the model's card asks for it: `load_photo`, unless those who trained the model did something else.
+    """Load a photo as the model's card asks: through `load_photo`, unless those who trained the model did otherwise.
 
-    "shorter side to 256, middle 224" leaves a margin, of the same share at another image size; "both sides" squeezes.
+    {"resize": 256, "crop": 224} leaves a margin, of the same share at another image size; "both sides" squeezes.
     """
     if not hasattr(model, "config"):
         raise ValueError(f"{type(model).__name__} does not say its image size: give `predict` a tensor of that size")
-    height, width = to_pair(model.config.image_size)
+    sides = to_pair(model.config.image_size)
     asked = model.card.about.get(PREPROCESSING)
-    if asked is None or (height != width and asked.get("resize") != "both sides"):
-        return load_photo(photo, model.config.image_size)
+    if asked is None or (sides[0] != sides[1] and asked.get("resize") != "both sides"):
+        return load_photo(photo, sides)
     try:
         both, way = asked["resize"] == "both sides", InterpolationMode(asked["interpolation"])
         before, after = asked.get("to", 1) if both else asked["resize"], asked.get("crop", 1)
-        size = tuple(side * before // after for side in ((height, width) if both else (height, height)))
-        require_size("size", size)
-        check_area(*size)
+        size = tuple(side * before // after for side in sides)
+        require_area(size)
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         raise ValueError(f"the model's card asks for a preprocessing that cannot be done: {asked}") from None
-    picture = to_pil_image(read_picture(find_photo(photo), None))
-    picture = resize(picture, size if both else size[:1], way)
-    return pil_to_tensor(center_crop(picture, [height, width])).float() / 255
+    picture = resize(open_picture(find_photo(photo)), size if both else size[:1], way)
+    return pil_to_tensor(center_crop(picture, sides)).float() / 255

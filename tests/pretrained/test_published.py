@@ -1,7 +1,7 @@
 """Published weights by name, over a network that fails and over one that does not.
 
 The server is a real one, on this machine; the weights are a tiny model's, under the names that torchvision gives them.
-How else a network can fail is tried with CIFAR-10, which is fetched by the same function.
+How else a network can fail is tried in data/test_download.py, with the same function.
 """
 
 import contextlib
@@ -10,12 +10,12 @@ import io
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from test_data_cifar10 import ARCHIVE, FAILURES, everything_in, serving, stalling, whole
-from torchvision.datasets import CIFAR10
+from data.file_server import FAILURES, everything_in, serving, stalling, whole
 from torchvision.models import ViT_B_16_Weights, get_model_weights
 from training.toys import start
 
@@ -56,9 +56,9 @@ def published(tmp_path, monkeypatch):
 
 @contextlib.contextmanager
 def serve(monkeypatch, answer, path: Path):
-    """The file server of the CIFAR-10 tests, asked for this file."""
-    with serving(monkeypatch, answer) as requests:
-        monkeypatch.setattr(WEIGHTS.value, "url", CIFAR10.url.replace(ARCHIVE, path.name))
+    """Serve this file at the address where torchvision says it is."""
+    with serving(answer) as (address, requests):
+        monkeypatch.setattr(WEIGHTS.value, "url", f"{address}/{path.name}")
         yield requests
 
 
@@ -71,7 +71,7 @@ def assert_same(ours: VisionTransformer, model: VisionTransformer) -> None:
 def test_a_whole_download_is_kept_and_needs_no_network_again(published, monkeypatch, capfd):
     model, content, path = published
     monkeypatch.setattr(download, "MEGABYTE", 1000)  # progress is shown after 1000 bytes
-    with serve(monkeypatch, whole(content), path) as requests:
+    with serve(monkeypatch, partial(whole, content), path) as requests:
         assert_same(load_pretrained("B/16"), model)
         assert_same(load_pretrained("B/16"), model)
         assert len(requests) == 1, "what is there is not fetched again"
@@ -92,7 +92,7 @@ def test_what_was_fetched_by_hand_or_by_torchvision_needs_no_network(published):
 def test_a_download_that_fails_says_the_way_out_and_leaves_nothing(case, published, monkeypatch):
     answer, fact = FAILURES[case]
     model, content, path = published
-    with serve(monkeypatch, answer(content), path), pytest.raises(ConnectionError) as caught:
+    with serve(monkeypatch, partial(answer, content), path), pytest.raises(ConnectionError) as caught:
         load_pretrained("B/16")
     message = str(caught.value)
     facts = [fact, WEIGHTS.url, "by hand", path.stem[-8:], str(path.parent), "it is not there", "1 MB"]
@@ -101,7 +101,7 @@ def test_a_download_that_fails_says_the_way_out_and_leaves_nothing(case, publish
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__, "one error, not three"
     assert everything_in(path.parent) == []
-    with serve(monkeypatch, whole(content), path):  # and the next run is as good as a first one
+    with serve(monkeypatch, partial(whole, content), path):  # and the next run is as good as a first one
         assert_same(load_pretrained("B/16"), model)
 
 
@@ -124,7 +124,7 @@ def test_a_broken_file_under_the_trusted_name_is_never_read(damage, published, m
     path.write_bytes({"cut off": content[:-9], "empty": b"", "changed": content[:-1] + b"?"}[damage])
     with pytest.raises(ConnectionError, match="it is there, but broken"):
         load_pretrained("B/16")
-    with serve(monkeypatch, whole(content), path):
+    with serve(monkeypatch, partial(whole, content), path):
         assert_same(load_pretrained("B/16"), model)
     assert path.read_bytes() == content
 
@@ -143,7 +143,7 @@ def test_two_processes_at_once(published, monkeypatch, tmp_path):
     def answer(handler, over):
         assert both_have_begun.wait(200)
         over.wait(0.5)
-        whole(content)(handler, over)
+        whole(content, handler, over)
 
     with serve(monkeypatch, answer, path) as requests:
         processes = [start(begin_and_fetch, source_of(WEIGHTS), path, output=output) for output in outputs]
@@ -159,13 +159,13 @@ def test_two_processes_at_once(published, monkeypatch, tmp_path):
 
 def test_a_process_killed_in_the_middle_leaves_nothing_that_is_trusted(published, monkeypatch, tmp_path):
     model, content, path = published
-    with serve(monkeypatch, stalling(content), path) as requests:
+    with serve(monkeypatch, partial(stalling, content), path) as requests:
         process = start(begin_and_fetch, source_of(WEIGHTS), path, output=tmp_path / "printed")
         wait_for(lambda: requests and any(file.stat().st_size for file in path.parent.glob("*.part")), process)
         process.kill()
         process.join()
     assert not path.exists()
-    with serve(monkeypatch, whole(content), path):
+    with serve(monkeypatch, partial(whole, content), path):
         assert_same(load_pretrained("B/16"), model)
     assert everything_in(path.parent) == [path.name], "what the killed one left is gone"
 

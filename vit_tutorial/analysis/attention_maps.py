@@ -1,4 +1,4 @@
-"""What attention maps add up to: over the layers, and over distance."""
+"""Sum up attention maps: over the layers, and over distance."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..config import Size, to_pair
 
 
 def attention_rollout(maps: Sequence[Float[Tensor, "B h T T"]]) -> Float[Tensor, "B T T"]:
-    """How much of each input token a simple sum over paths finds in each output token. The rows sum to 1.
+    """Return how much of each input token is in each output token, summed over paths: (B, T, T). Rows sum to 1.
 
     `maps` are the weights of all layers, first to last, as `record_attention` gives them. In each layer the
     heads are averaged and the identity is added, for the residual stream, with equal weight; the layers are
     multiplied. Values, MLPs and norms are left out, so it is a rule of thumb, not a measurement.
     Source: Abnar & Zuidema 2020 (arXiv 2005.00928), section 3; appendix D.8 of the paper.
     """
-    check_recorded(maps)
+    require_recorded(maps)
     B, _, T, _ = maps[0].shape
     identity = torch.eye(T, dtype=maps[0].dtype, device=maps[0].device)
     rollout = identity.expand(B, T, T)
@@ -31,16 +31,18 @@ def attention_rollout(maps: Sequence[Float[Tensor, "B h T T"]]) -> Float[Tensor,
 def mean_attention_distance(
     maps: Sequence[Float[Tensor, "B h T T"]], grid: tuple[int, int], patch_size: Size
 ) -> Float[Tensor, "L h"]:
-    """How far a head looks, in pixels: the distance from a patch to the patches it takes from, weighted. (L, h).
+    """Return how far each head looks, in pixels: the weighted distance between patch centres, (L, h).
 
     Averaged over images and patches. The class token, first, is left out on both sides, and what a patch takes from it
     is shared out over the patches; a patch that takes all from it has no distance, and does not count.
     Source: appendix D.7 and Figure 7 (right).
     """
-    check_recorded(maps)
+    require_recorded(maps)
     if (T := maps[0].shape[-1]) != 1 + grid[0] * grid[1]:
         raise ValueError(f"maps of {T} tokens are not those of a {grid[0]}×{grid[1]} grid and a class token")
-    distances = patch_distances(grid, patch_size).to(maps[0])  # (N, N)
+    rows, columns = (torch.arange(count) * side for count, side in zip(grid, to_pair(patch_size), strict=True))
+    centres = torch.cartesian_prod(rows, columns).float()  # (N, 2), row by row
+    distances = torch.cdist(centres, centres).to(maps[0])  # (N, N)
     found = []
     for weights in maps:
         patches = weights[:, :, 1:, 1:]  # (B, h, N, N)
@@ -49,19 +51,11 @@ def mean_attention_distance(
     return torch.stack(found)
 
 
-def check_recorded(maps: Sequence[Tensor | None]) -> None:
-    """Raise ValueError unless there is a map for each layer, all of one shape but for the number of heads."""
+def require_recorded(maps: Sequence[Tensor | None]) -> None:
+    """Raise ValueError unless there is a map for each layer, all of one shape except for the number of heads."""
     shapes = {None if m is None else tuple(m.shape[:1] + m.shape[2:]) for m in maps}
     if len(shapes) != 1 or None in shapes:
         raise ValueError(
             "maps are the weights of all layers, (B, h, T, T), from one forward pass inside `with record_attention("
             f"model) as maps:`, got {[None if m is None else tuple(m.shape) for m in maps]}"
         )
-
-
-def patch_distances(grid: tuple[int, int], patch_size: Size) -> Float[Tensor, "N N"]:
-    """The distance between the middles of every two patches, in pixels, row by row."""
-    height, width = to_pair(patch_size)
-    rows, columns = torch.meshgrid(torch.arange(grid[0]) * height, torch.arange(grid[1]) * width, indexing="ij")
-    middles = torch.stack([rows.flatten(), columns.flatten()], dim=1).float()  # (N, 2)
-    return torch.cdist(middles, middles)

@@ -1,4 +1,4 @@
-"""What a model holds, and what it does in one forward pass."""
+"""Count the parameters and the FLOPs of each part of a model."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Cost(NamedTuple):
 
 @torch.no_grad()
 def cost_by_part(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> dict[str, Cost]:
-    """Parameters and FLOPs of each part of the model, for one forward pass of these images.
+    """Return parameters and FLOPs of each part of the model, for one forward pass of these images.
 
     Every parameter is in exactly one part. FLOPs are those of matrix products and convolutions, two for
     each multiply-add, as `torch.utils.flop_counter` counts them; it leaves out additions on their own,
     norms, softmax and GELU. "pairs" is q·kᵀ and weights·v, the part that grows with the square of T.
-    On the meta device nothing is computed, and the counts are the same.
+    The counts are the same on the meta device, which computes nothing.
     """
     names = {module: f"{type(model).__name__}.{name}" for name, module in model.named_modules()}
     blocks = list(model.encoder)

@@ -20,20 +20,17 @@ class Filters(NamedTuple):
 
 @torch.no_grad()
 def patch_filters(model: VisionTransformer, count: int) -> Filters:
-    """The first `count` principal components of the D filters that project a patch, the most important first.
+    """Return the first `count` principal components of the D filters that project a patch, the most important first.
 
-    Each is a pattern the size of a patch, of length 1. Its sign means nothing; it is chosen so that the
-    number furthest from zero is positive. Raises ValueError if there are fewer components than that.
-    Source: Figure 7 (left), with 28 of them.
+    Each is a pattern the size of a patch, of length 1; its sign means nothing, and is chosen so that the value furthest
+    from zero is positive. Raises ValueError if there are fewer components. Source: Figure 7 (left), with 28 of them.
     """
     weight = model.embeddings.patches.projection.weight  # (D, C, P, Q)
-    filters = weight.flatten(1) - weight.flatten(1).mean(dim=0)
-    if not 1 <= count <= min(filters.shape):
-        most = min(filters.shape)
-        raise ValueError(f"{len(weight)} filters of {filters.shape[1]} numbers have {most} components, not {count}")
+    filters = weight.flatten(1) - weight.flatten(1).mean(dim=0)  # (D, C·P·Q)
+    most = min(filters.shape)
+    if not 1 <= count <= most:
+        raise ValueError(f"{len(weight)} filters of {filters.shape[1]} values have {most} components, not {count}")
     _, sizes, components = torch.linalg.svd(filters, full_matrices=False)
     largest = components.gather(1, components.abs().argmax(dim=1, keepdim=True))
-    variance = sizes.square()
-    return Filters(
-        (components * largest.sign())[:count].view(-1, *weight.shape[1:]), (variance / variance.sum())[:count]
-    )
+    patterns, variance = components * largest.sign(), sizes.square()
+    return Filters(patterns[:count].view(-1, *weight.shape[1:]), (variance / variance.sum())[:count])

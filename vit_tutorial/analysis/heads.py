@@ -1,7 +1,8 @@
-"""What each head is worth: the images that a model gets wrong without it."""
+"""Measure what each head is worth: the images that a model gets wrong without it."""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import NamedTuple
 
 import torch
@@ -9,15 +10,14 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from ..data import ImageSet
-from ..inference import eval_mode
+from ..inference import logits_of
 from ..model import VisionTransformer
 from ..training.evaluation import require_card
 from .recording import mask_heads, self_attentions
 
 
 class HeadCosts(NamedTuple):
-    """How many of `images` are right with all heads; then, without one head, how many of these are lost, and how
-    many of the others gained."""
+    """Per head: answers that masking it breaks (`lost`), and answers it fixes (`gained`); `right` without masking."""
 
     images: int
     right: int
@@ -43,26 +43,19 @@ def head_costs(model: VisionTransformer, images: ImageSet) -> HeadCosts:
     """
     require_card(model, images)
     before = right_answers(model, images)
-    lost, gained = [], []
-    for layer, attention in enumerate(self_attentions(model)):
-        for head in range(attention.num_heads):
-            with mask_heads(model, {layer: head}):
-                after = right_answers(model, images)
-            lost.append((before & ~after).sum())
-            gained.append((after & ~before).sum())
-    shape = (layer + 1, -1)
-    return HeadCosts(
-        len(images), int(before.sum()), torch.stack(lost).reshape(shape), torch.stack(gained).reshape(shape)
-    )
+    layers = self_attentions(model)
+    changed = torch.zeros(2, len(layers), layers[0].num_heads, dtype=torch.int64, device="cpu")
+    for layer, head in product(*map(range, changed.shape[1:])):
+        with mask_heads(model, {layer: head}):
+            after = right_answers(model, images)
+        changed[:, layer, head] = torch.stack([(before & ~after).sum(), (after & ~before).sum()])
+    return HeadCosts(len(images), int(before.sum()), lost=changed[0], gained=changed[1])
 
 
 @torch.no_grad()
 def right_answers(model: VisionTransformer, images: ImageSet, batch_size: int = 250) -> Bool[Tensor, " N"]:
-    """Which images the model calls by their name, without dropout."""
-    weight = next(model.parameters())
-    batches = (model.card.normalise(pixels.to(weight.device)) for pixels in images.pixels.split(batch_size))
-    with eval_mode(model):
-        logits = torch.cat([model(batch.to(weight.dtype)) for batch in batches])
+    """Return which images the model calls by their name, without dropout."""
+    logits = torch.cat([logits_of(model, pixels) for pixels in images.pixels.split(batch_size)])
     if not logits.isfinite().all():
         raise FloatingPointError("some logits of the model are not finite: look at its weights")
     return logits.argmax(dim=1).cpu() == images.labels.cpu()

@@ -1,4 +1,4 @@
-"""What a map of similar positions shows, as numbers: nearness, rows and columns, left and right."""
+"""Measure a map of similar positions: nearness, rows and columns, mirror images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..model import VisionTransformer
 
 @torch.no_grad()
 def position_similarity(model: VisionTransformer) -> Float[Tensor, "h w h w"]:
-    """Cosine similarity of every patch's position embedding with every other's: (h, w, h, w).
+    """Return the cosine similarity of every two patches' position embeddings: (h, w, h, w).
 
     `position_similarity(model)[i, j]` is the map of the patch in row i and column j. The class token's
     position is left out. Source: Figure 7 (centre).
@@ -24,13 +24,13 @@ def position_similarity(model: VisionTransformer) -> Float[Tensor, "h w h w"]:
 
 
 def similarity_by_offset(similarity: Float[Tensor, "h w h w"]) -> Float[Tensor, "h w"]:
-    """The mean similarity of two patches that are i rows and j columns apart, in whichever direction: (h, w).
+    """Return the mean similarity of two patches that are i rows and j columns apart, in any direction: (h, w).
 
     Entry (0, 0) is a patch with itself. The first row holds patches of one row, the first column those of one column.
     Raises ValueError for a map of another shape.
     """
-    h, w = grid_of(similarity)
-    down, across = offsets(h, w)
+    h, w = similarity.shape[:2]
+    down, across, _ = offsets(similarity)
     which = (down * w + across).flatten().to(similarity.device)  # (N·N,)
     total = similarity.new_zeros(h * w).index_add_(0, which, similarity.flatten())
     count = which.new_zeros(h * w).index_add_(0, which, torch.ones_like(which))
@@ -48,7 +48,7 @@ class Structure(NamedTuple):
 
 
 def position_structure(similarity: Float[Tensor, "h w h w"]) -> Structure:
-    """Five numbers for a map of similar positions; each compares two kinds of pairs of patches.
+    """Compare the mean similarity of two kinds of pairs of patches, in five ways.
 
     near: touching patches, diagonally too, against those more than half the longer side apart.
     rows: two patches of one row, two or more columns apart, against two that share neither row nor column,
@@ -61,61 +61,42 @@ def position_structure(similarity: Float[Tensor, "h w h w"]) -> Structure:
     Raises ValueError for a grid of fewer than five rows or columns, which has no such pairs, and for a map of another
     shape.
     """
-    h, w = grid_of(similarity)
+    _, _, distance = offsets(similarity)
+    h, w = similarity.shape[:2]
     if min(h, w) < 5:
         raise ValueError(f"a grid of {h}×{w} is too small to compare equally distant pairs: it takes 5×5 or more")
-    down, across = offsets(h, w)
-    distance = (down.square() + across.square()).float().sqrt()
-    pairs = similarity.reshape(h * w, h * w)
-    near = pairs[(distance > 0) & (distance < 1.5)].mean() - pairs[distance > max(h, w) / 2].mean()
-    turned = similarity.permute(1, 0, 3, 2)
-    return Structure(
-        near.item(), in_a_row(similarity), in_a_row(turned), mirrored(similarity), mirrored(turned)
-    )  # fmt: skip
+    near = mean_gain(similarity, [((distance > 0) & (distance < 1.5), distance > max(h, w) / 2)])
+    rows, left_right = along_rows(similarity)
+    columns, top_bottom = along_rows(similarity.permute(1, 0, 3, 2))
+    return Structure(near, rows, columns, left_right, top_bottom)
 
 
-def grid_of(similarity: Float[Tensor, "h w h w"]) -> tuple[int, int]:
-    """(h, w). Raises ValueError unless every patch is compared with every patch of the same grid."""
-    if similarity.ndim != 4 or similarity.shape[:2] != similarity.shape[2:]:
-        raise ValueError(f"a map of similar positions has shape (h, w, h, w), got {tuple(similarity.shape)}")
-    return similarity.shape[0], similarity.shape[1]
-
-
-def in_a_row(similarity: Float[Tensor, "h w h w"]) -> float:
-    """How much more alike two patches of one row are than two of different rows and columns, equally far apart."""
-    h, w = similarity.shape[:2]
-    down, across = offsets(h, w)
-    distance = (down.square() + across.square()).float().sqrt().round()
-    same, neither = (down == 0) & ~by_the_mirror(h, w), (down > 0) & (across > 0)
-    return mean_gain(similarity, [(same & (across == d), neither & (distance == d)) for d in range(2, w)])
-
-
-def mirrored(similarity: Float[Tensor, "h w h w"]) -> float:
-    """How much more alike patches by each other's left-right mirror image are than other pairs with the same offset."""
-    h, w = similarity.shape[:2]
-    down, across = offsets(h, w)
-    images = by_the_mirror(h, w)
+def along_rows(similarity: Float[Tensor, "h w h w"]) -> tuple[float, float]:
+    """Return `rows` and `left_right` of `position_structure`."""
+    w = similarity.shape[1]
+    down, across, distance = offsets(similarity)
+    column = torch.arange(w)
+    mirrored = (down <= 1) & ((column[:, None, None] + column - (w - 1)).abs() <= 1)
+    in_row, in_neither = (down == 0) & ~mirrored, (down > 0) & (across > 0)
+    rows = [(in_row & (across == d), in_neither & (distance.round() == d)) for d in range(2, w)]
     steps = [(down == i) & (across == j) for i in (0, 1) for j in range(2, w)]
-    return mean_gain(similarity, [(images & step, ~images & step) for step in steps])
+    return mean_gain(similarity, rows), mean_gain(similarity, [(mirrored & step, ~mirrored & step) for step in steps])
 
 
 def mean_gain(similarity: Float[Tensor, "h w h w"], kinds: list[tuple[Tensor, Tensor]]) -> float:
-    """The mean over `kinds` of the mean similarity of its first pairs minus that of its second, where it has both."""
-    h, w = similarity.shape[:2]
-    pairs = similarity.reshape(h * w, h * w)
-    gains = [pairs[first].mean() - pairs[second].mean() for first, second in kinds if first.any() and second.any()]
+    """Return the mean over `kinds` of (mean similarity of the first pairs − that of the second), if there are both."""
+    gains = [similarity[a].mean() - similarity[b].mean() for a, b in kinds if a.any() and b.any()]
     return torch.stack(gains).mean().item()
 
 
-def offsets(h: int, w: int) -> tuple[Tensor, Tensor]:
-    """Rows and columns between every two patches of a grid: two tensors (N, N), not negative."""
-    place = torch.arange(h * w)
-    row, column = place // w, place % w
-    return (row[:, None] - row).abs(), (column[:, None] - column).abs()
+def offsets(similarity: Float[Tensor, "h w h w"]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rows, columns and distance between every two patches, (h, w, h, w) each and not negative, on the CPU.
 
-
-def by_the_mirror(h: int, w: int) -> Tensor:
-    """(N, N): true for two patches of which one is the other's left-right mirror image, or touches it."""
-    column = torch.arange(h * w) % w
-    down, _ = offsets(h, w)
-    return (down <= 1) & ((column[:, None] + column - (w - 1)).abs() <= 1)
+    Raises ValueError unless the map compares every patch with every patch of the same grid.
+    """
+    if similarity.ndim != 4 or similarity.shape[:2] != similarity.shape[2:]:
+        raise ValueError(f"a map of similar positions has shape (h, w, h, w), got {tuple(similarity.shape)}")
+    row, column = (torch.arange(count, device="cpu") for count in similarity.shape[:2])
+    down, across = (row[:, None, None, None] - row[:, None]).abs(), (column[:, None, None] - column).abs()
+    down, across = torch.broadcast_tensors(down, across)
+    return down, across, (down.square() + across.square()).float().sqrt()

@@ -1,4 +1,4 @@
-"""Seeing and changing how a model attends, for as long as a `with` block lasts."""
+"""See and change how a model attends, for as long as a `with` block lasts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import SupportsIndex
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..attention import FusedAttention, SelfAttention, attend
-from ..inference import changing, check_thread
+from ..inference import changing, require_thread
 
 
 class ExplicitAttention(nn.Module):
-    """Attend as the equation says and return the weights too, at the price of time and memory."""
+    """Attend as the equation says and return the weights too, which takes more time and memory."""
 
     def __init__(self, dropout: float = 0.0):
         super().__init__()
@@ -36,7 +35,7 @@ class RecordingAttention(nn.Module):
         self.thread = threading.get_ident()
 
     def forward(self, q: Float[Tensor, "B h T d"], k: Float[Tensor, "B h T d"], v: Float[Tensor, "B h T d"]):
-        check_thread(self.thread)
+        require_thread(self.thread)
         out, weights = self.inner(q, k, v)
         self.maps[self.layer] = weights
         return out, weights
@@ -51,7 +50,7 @@ class MaskedHeads(nn.Module):
         self.register_buffer("keep", keep, persistent=False)
 
     def forward(self, q: Float[Tensor, "B h T d"], k: Float[Tensor, "B h T d"], v: Float[Tensor, "B h T d"]):
-        check_thread(self.thread)
+        require_thread(self.thread)
         return self.inner(q, k, v * self.keep)
 
 
@@ -59,19 +58,17 @@ def explicit(strategy: nn.Module) -> nn.Module:
     """Return the same strategy, with the equation instead of the fused kernel, so that there are weights to keep."""
     if isinstance(strategy, FusedAttention):
         return ExplicitAttention(strategy.dropout)
-    if isinstance(strategy, MaskedHeads):
-        return MaskedHeads(explicit(strategy.inner), strategy.keep)
-    return strategy
+    return MaskedHeads(explicit(strategy.inner), strategy.keep) if isinstance(strategy, MaskedHeads) else strategy
 
 
 @contextmanager
 def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
-    """Inside `with record_attention(model) as maps:` the model keeps its attention weights.
+    """Keep the model's attention weights, inside `with record_attention(model) as maps:`.
 
     `maps[layer]` is (B, h, T, T), of the latest forward pass, and None before the first. The rows sum
-    to 1. The weights carry gradients where the forward pass does. Outside the block the model is as it was.
+    to 1. The weights carry gradients if the forward pass does. Outside the block the model is as it was.
     Raises ValueError for a model without this package's attention. One thread at a time: inside the block another
-    thread that records, masks or runs this model gets a RuntimeError, and needs a copy of its own.
+    thread that records, masks or runs this model gets a RuntimeError, and needs its own copy.
     """
     with changing(model):
         layers = self_attentions(model)
@@ -84,7 +81,7 @@ def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
 def mask_heads(
     model: nn.Module, heads: Mapping[SupportsIndex, SupportsIndex | Iterable[SupportsIndex]]
 ) -> Iterator[None]:
-    """Inside `with mask_heads(model, {layer: heads}):` these heads add nothing to the tokens.
+    """Keep these heads from adding anything to the tokens, inside `with mask_heads(model, {layer: heads}):`.
 
     Layers and heads are counted from 0; one head or several, also as a tensor. Recorded inside, a masked head still
     shows where it would have looked. Raises ValueError for a layer or a head that the model does not have. One thread
@@ -94,32 +91,30 @@ def mask_heads(
         layers = self_attentions(model)
         keeps = {}
         for key, chosen in heads.items():
-            (i,) = whole_numbers([key])
-            if not 0 <= i < len(layers):
-                raise ValueError(f"no layer {i} to mask: the model has layers 0 to {len(layers) - 1}")
-            chosen = whole_numbers(chosen)
-            if wrong := [head for head in chosen if not 0 <= head < layers[i].num_heads]:
-                raise ValueError(f"no head {wrong[0]} in layer {i}: it has heads 0 to {layers[i].num_heads - 1}")
-            weight = layers[i].projection.weight
-            keep = torch.ones(layers[i].num_heads, 1, 1, dtype=weight.dtype, device=weight.device)
-            keeps.setdefault(layers[i], keep)[chosen] = 0
+            (i,) = whole_numbers([key], len(layers), "no layer {0} to mask: the model has layers 0 to {1}")
+            weight, count = layers[i].projection.weight, layers[i].num_heads
+            keep = keeps.setdefault(layers[i], weight.new_ones(count, 1, 1))
+            keep[whole_numbers(chosen, count, f"no head {{0}} in layer {i}: it has heads 0 to {{1}}")] = 0
         with swapped({layer: MaskedHeads(layer.strategy, keep) for layer, keep in keeps.items()}):
             yield
 
 
-def whole_numbers(heads) -> list[int]:
-    """One head or several, as ints of Python; a ValueError for what counts nothing."""
+def whole_numbers(chosen: object, count: int, message: str) -> list[int]:
+    """Return one index or several as ints of Python. Raises ValueError unless they are whole numbers below `count`."""
     try:
-        several = list(heads) if getattr(heads, "ndim", 1) and hasattr(heads, "__iter__") else [heads]
-        if any(str(getattr(head, "dtype", type(head).__name__)).endswith("bool") for head in several):
+        several = list(chosen) if getattr(chosen, "ndim", 1) and hasattr(chosen, "__iter__") else [chosen]
+        if any(str(getattr(index, "dtype", type(index).__name__)).endswith("bool") for index in several):
             raise TypeError
-        return [operator.index(head) for head in several]
+        indices = [operator.index(index) for index in several]
     except TypeError:
-        raise ValueError(f"layers and heads are counted in whole numbers from 0, got {heads!r}") from None
+        raise ValueError(f"layers and heads are counted in whole numbers from 0, got {chosen!r}") from None
+    if wrong := [index for index in indices if not 0 <= index < count]:
+        raise ValueError(message.format(wrong[0], count - 1))
+    return indices
 
 
 def self_attentions(model: nn.Module) -> list[SelfAttention]:
-    """The model's attention layers, first to last; a ValueError where there is none to measure."""
+    """Return the model's attention layers, first to last. Raises ValueError if there is none."""
     layers = [module for module in model.modules() if isinstance(module, SelfAttention)]
     if not layers:
         raise ValueError(f"{type(model).__name__} has no SelfAttention of this package to measure")
@@ -128,7 +123,7 @@ def self_attentions(model: nn.Module) -> list[SelfAttention]:
 
 @contextmanager
 def swapped(strategies: Mapping[SelfAttention, nn.Module]) -> Iterator[None]:
-    """Give each layer its new strategy, and back the one it had, also when the body raises."""
+    """Give each layer its new strategy, and afterwards the old one back, also when the block raises."""
     found = {layer: layer.strategy for layer in strategies}
     for layer, strategy in strategies.items():
         layer.strategy = strategy.train(layer.training)

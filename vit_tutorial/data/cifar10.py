@@ -2,92 +2,71 @@
 
 from __future__ import annotations
 
-import shutil
 import tarfile
 from pathlib import Path
 
 import torch
+from filelock import FileLock
 from torchvision.datasets import CIFAR10
 
-from .download import LAST, Source, as_path, fetch, first_place, locked, replacing
+from .download import CACHE, Source, as_path, data_folder, fetch, replacing
 from .image_set import ImageSet
 
-SIZE = 170_498_071  # bytes of the archive
+ARCHIVE = Source(CIFAR10.url, "md5", CIFAR10.tgz_md5, size=170_498_071)
 
 
 def cifar10(root: str | Path | None = None, train: bool = True, download: bool = False) -> ImageSet:
-    """The 50,000 training or 10,000 test images, read by torchvision, which checks every file's md5.
+    """Load the 50,000 training or 10,000 test images through torchvision, which checks every file's md5.
 
-    Looked for in the folder that VIT_TUTORIAL_DATA names, in `root`, then in `~/.cache/vit_tutorial`: either
-    the folder `cifar-10-batches-py`, or the archive `cifar-10-python.tar.gz`, which is then unpacked beside
-    itself. With `download=True` an archive that is nowhere is fetched (170 MB) into `root`, or else into the first of
-    the other two that is named.
+    Looks into the folder that VIT_TUTORIAL_DATA names, `root` and `~/.cache/vit_tutorial`, in this order, for the
+    folder `cifar-10-batches-py` or the archive `cifar-10-python.tar.gz`, which is then unpacked beside itself. If
+    there is neither, `download=True` fetches the archive (170 MB) into `root`, or else into the first of the others.
 
-    Raises FileNotFoundError where there is none, ConnectionError where it could not be fetched; each says
-    what to do. A download that ends early leaves no part of it behind.
+    Raises FileNotFoundError if there is none, ConnectionError if it could not be fetched; each says what to do. A
+    download that fails leaves no part of it.
     """
-    root = None if root is None else as_path("root", root)
-    folders = [folder for folder in (first_place(), root, as_path("root", LAST)) if folder]
+    asked = None if root is None else as_path("root", root)
+    folders = [folder for folder in (data_folder(), asked, as_path("root", CACHE)) if folder]
     for folder in folders:
-        if images := read(folder, train) or read_archive(folder, train):
+        if images := read(folder, train):
             return images
+    target = asked or folders[0]
+    by_hand = f"fetch {ARCHIVE.url} by hand (md5 {ARCHIVE.checksum}) and put it in {target}."
     if not download:
         raise FileNotFoundError(
-            f"no CIFAR-10 here: {'; '.join(f'{folder} ({what_is_in(folder)})' for folder in folders)}. "
-            f"`cifar10(download=True)` fetches it (170 MB); {by_hand(folders[0])} "
-            "Without it, `Shapes(20_000)` needs no download."
+            f"no CIFAR-10 here: {'; '.join(map(contents, folders))}. `cifar10(download=True)` fetches it (170 MB); "
+            f"{by_hand} Without it, `Shapes(20_000)` needs no download."
         )
-    target = root or folders[0]
     try:
-        fetch(published(), target / CIFAR10.filename)
+        fetch(ARCHIVE, target / CIFAR10.filename)
     except OSError as error:
-        raise ConnectionError(
-            f"CIFAR-10 could not be fetched: {error}. Try again later, or {by_hand(target)}"
-        ) from None
-    unpack(target)
+        raise ConnectionError(f"CIFAR-10 could not be fetched: {error}. Try again later, or {by_hand}") from None
     return read(target, train)
 
 
-def published() -> Source:
-    return Source(CIFAR10.url, "md5", CIFAR10.tgz_md5, SIZE)
-
-
 def read(folder: Path, train: bool) -> ImageSet | None:
-    """torchvision's arrays as an `ImageSet`; None unless every file is there with the right md5."""
+    """Return the images of a folder, unpacked first if need be; None if it has neither whole files nor the archive."""
     try:
         data = CIFAR10(folder, train=train)
-    except RuntimeError:  # how torchvision says so
-        return None
+    except RuntimeError:  # torchvision's error for a file that is missing or has another md5
+        if not ARCHIVE.is_at(folder / CIFAR10.filename):
+            return None
+        unpack(folder)
+        data = CIFAR10(folder, train=train)
     pixels = torch.from_numpy(data.data).permute(0, 3, 1, 2).contiguous()  # (N, 32, 32, 3) → (N, 3, 32, 32)
     return ImageSet(pixels, torch.tensor(data.targets), tuple(data.classes))
 
 
-def read_archive(folder: Path, train: bool) -> ImageSet | None:
-    if not published().is_at(folder / CIFAR10.filename):
-        return None
-    unpack(folder)
-    return read(folder, train)
-
-
 def unpack(folder: Path) -> None:
-    """File by file, each put in its place whole: another process may be reading them.
-
-    Only the contents are read from the archive. The names are torchvision's, so nothing is written anywhere else.
-    """
-    path, target = folder / CIFAR10.filename, folder / CIFAR10.base_folder
-    names = [name for name, _ in (*CIFAR10.train_list, *CIFAR10.test_list)] + [CIFAR10.meta["filename"]]
+    """Unpack the files that torchvision lists, and put each in its place whole: another process may be reading it."""
+    archive, target = folder / CIFAR10.filename, folder / CIFAR10.base_folder
     target.mkdir(exist_ok=True)
-    with locked(path, seconds=600.0), tarfile.open(path) as archive:
-        for name in names:
-            content = archive.extractfile(f"{CIFAR10.base_folder}/{name}")
-            with replacing(target / name) as part, content, part.open("xb") as file:
-                shutil.copyfileobj(content, file)
+    with FileLock(f"{archive}.lock", timeout=600.0), tarfile.open(archive) as tar:
+        for name in (*dict(CIFAR10.train_list + CIFAR10.test_list), CIFAR10.meta["filename"]):
+            with replacing(target / name) as part:
+                part.write_bytes(tar.extractfile(f"{target.name}/{name}").read())
 
 
-def what_is_in(folder: Path) -> str:
-    found = [name for name in (CIFAR10.base_folder, CIFAR10.filename) if (folder / name).exists()]
-    return f"{' and '.join(found)}, but broken or not whole" if found else "nothing"
-
-
-def by_hand(folder: Path) -> str:
-    return f"fetch {CIFAR10.url} by hand (md5 {CIFAR10.tgz_md5}) and put it in {folder}."
+def contents(folder: Path) -> str:
+    found = " and ".join(name for name in (CIFAR10.base_folder, CIFAR10.filename) if (folder / name).exists())
+    return f"{folder} ({f'{found}, but broken or not whole' if found else 'nothing'})"

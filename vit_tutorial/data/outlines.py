@@ -1,12 +1,13 @@
-"""Outlines as signed distances: (x, y) → how far it is to the outline, negative inside. Eight, and six more.
+"""Outlines as signed distances: each function returns how far (x, y) is from the outline, negative inside.
 
-Each fits a circle of radius 1 around (0, 0). Signs are exact everywhere, distances near the outline
-but for its corners. Source: the constructions of Inigo Quilez, "2D distance functions", iquilezles.org.
+Each outline fits a circle of radius 1 around (0, 0). Signs are exact everywhere, distances near the outline, except
+at its corners. Source: the constructions of Inigo Quilez, "2D distance functions", iquilezles.org.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -25,7 +26,7 @@ def square(x: Tensor, y: Tensor) -> Tensor:
 
 
 def triangle(x: Tensor, y: Tensor) -> Tensor:
-    """Three equal sides: the farthest of three half-planes."""
+    """Equilateral: the intersection of three half-planes."""
     return torch.maximum(-x, 0.5 * x + math.sqrt(0.75) * y.abs()) - 0.5
 
 
@@ -58,7 +59,7 @@ def heart(x: Tensor, y: Tensor) -> Tensor:
 
 
 def crescent(x: Tensor, y: Tensor) -> Tensor:
-    """A disc without a smaller one at its side."""
+    """A disc minus a smaller one at its right."""
     return torch.maximum(torch.hypot(x, y) - 0.95, 0.72 - torch.hypot(x - 0.45, y))
 
 
@@ -67,7 +68,7 @@ def half_disc(x: Tensor, y: Tensor) -> Tensor:
 
 
 def lens(x: Tensor, y: Tensor) -> Tensor:
-    """What two discs share: as far outside it as the farther centre says."""
+    """Intersection of two discs."""
     return torch.hypot(x, y.abs() + 0.56) - 1.1
 
 
@@ -84,34 +85,20 @@ def arrow(x: Tensor, y: Tensor) -> Tensor:
 
 
 def hourglass(x: Tensor, y: Tensor) -> Tensor:
-    """Two triangles, tip to tip, a little blunt."""
+    """Two triangles that touch with blunt tips."""
     x, y = x.abs(), y.abs()
     return torch.maximum((x - 0.8 * y - 0.1) / math.hypot(1, 0.8), y - 0.7)
 
 
 def corner(x: Tensor, y: Tensor) -> Tensor:
-    """A square without the square at its upper right: an L."""
+    """A square minus the square at its upper right: an L."""
     whole = torch.maximum(x.abs(), y.abs()) - 0.67
     return torch.maximum(whole, torch.minimum(x + 0.2, 0.2 - y))
 
 
-OUTLINES = {
-    "circle": circle,
-    "ring": ring,
-    "square": square,
-    "triangle": triangle,
-    "star": star,
-    "cross": cross,
-    "heart": heart,
-    "crescent": crescent,
-}
+def by_name(*outlines: Callable[[Tensor, Tensor], Tensor]) -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
+    return {outline.__name__.replace("_", " "): outline for outline in outlines}
 
-# Classes that no shipped model has seen.
-MORE_OUTLINES = {
-    "half disc": half_disc,
-    "lens": lens,
-    "bar": bar,
-    "arrow": arrow,
-    "hourglass": hourglass,
-    "corner": corner,
-}
+
+OUTLINES = by_name(circle, ring, square, triangle, star, cross, heart, crescent)
+MORE_OUTLINES = by_name(half_disc, lens, bar, arrow, hourglass, corner)  # classes that no shipped model has seen

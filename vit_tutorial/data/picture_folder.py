@@ -14,34 +14,35 @@ from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from ..config import Size, to_pair
 from ..errors import require_size
-from .download import as_path, first_place
-from .image_set import ImageSet, check_memory
+from .download import as_path, data_folder
+from .image_set import ImageSet, require_memory
 from .photo import read_picture
 
 SPLITS = {"train", "test", "val", "valid", "validation"}
 
 
 def image_folder(root: str | Path, image_size: Size | None = None, split: str | None = None) -> ImageSet:
-    """The pictures in `root/<class>/…` (torchvision's `ImageFolder` layout), classes in alphabetical order.
+    """Load the pictures in `root/<class>/…` (torchvision's `ImageFolder` layout), classes in alphabetical order.
 
-    Each is resized, and its middle cropped, to `image_size`; None where all have one size already. What is transparent
-    becomes white. Where `root` holds `train/` and `test/` folders of classes, `split` names one of them. Hidden files
-    and folders do not count; inside a class, links to folders are not followed. A relative `root` is looked for in the
-    folder that VIT_TUTORIAL_DATA names, then here.
+    Each is resized and cropped around its centre to `image_size`; without one, all must have the same size.
+    Transparent pixels become white. If `root` holds `train/` and `test/` folders of classes, `split` names one of
+    them. Hidden files and folders do not count; inside a class, links to folders are not followed. A relative `root`
+    is looked for in the folder that VIT_TUTORIAL_DATA names, then here.
 
     Raises FileNotFoundError for a folder, or a class, without pictures, ValueError for pictures of
     different sizes, for files that are no pictures and for more pixels than fit into memory; each says where.
     """
     if image_size is not None:
         require_size("image_size", image_size)
-    folder = find_folder(as_path("root", root), split)
-    classes, paths, labels = list_pictures(folder)
-    return ImageSet(read_all(paths, image_size), torch.tensor(labels), classes)
+    classes = list_classes(find_folder(as_path("root", root), split))
+    labels = [label for label, paths in enumerate(classes.values()) for _ in paths]
+    pixels = read_pictures([path for paths in classes.values() for path in paths], image_size)
+    return ImageSet(pixels, torch.tensor(labels), tuple(classes))
 
 
 def find_folder(root: Path, split: str | None) -> Path:
-    """The folder of classes that is meant."""
-    if (first := first_place()) and (first / root).is_dir():  # an absolute root stays itself
+    """Return the folder that holds the classes."""
+    if (first := data_folder()) and (first / root).is_dir():  # an absolute root stays itself
         root = first / root
     if not root.is_dir():
         also = f" and not in {first}" if first and not root.is_absolute() else ""
@@ -55,50 +56,50 @@ def find_folder(root: Path, split: str | None) -> Path:
 
 
 def folders_in(folder: Path) -> list[str]:
-    """Names in alphabetical order. Hidden ones do not count: Jupyter leaves `.ipynb_checkpoints` where it has been."""
+    """Return names in alphabetical order, without hidden folders such as Jupyter's `.ipynb_checkpoints`."""
     return sorted(path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")
 
 
-def list_pictures(folder: Path) -> tuple[tuple[str, ...], list[Path], list[int]]:
-    """Class names, then path and label of every picture, in torchvision's order."""
-    # macOS may store "é" as two characters; its pictures are of the same class as those of another machine.
-    classes = sorted((unicodedata.normalize("NFC", name), name) for name in folders_in(folder))
-    names = tuple(name for name, _ in classes)
-    if not names:
+def list_classes(folder: Path) -> dict[str, list[Path]]:
+    """Return the pictures of each class, classes and pictures in torchvision's order."""
+    classes = {}
+    for stored in folders_in(folder):
+        # macOS may store "é" as two characters; its pictures are of the same class as those of another machine.
+        name = unicodedata.normalize("NFC", stored)
+        if name in classes:
+            raise ValueError(f"two folders in {folder} have the name {name!r}, written with different characters")
+        classes[name] = pictures_in(folder / stored)
+    if not classes:
         raise FileNotFoundError(f"no classes in {folder}: it should hold one folder of pictures for each class")
-    if len(set(names)) < len(names):
-        raise ValueError(f"two folders in {folder} have the same name, written with different characters: {names}")
-    pictures = [pictures_in(folder / stored) for _, stored in classes]
-    if empty := [name for name, found in zip(names, pictures, strict=True) if not found]:
+    if empty := [repr(name) for name, paths in classes.items() if not paths]:
         raise FileNotFoundError(
-            f"no pictures in {folder} for {', '.join(map(repr, empty))}: files end in {', '.join(IMG_EXTENSIONS)}"
+            f"no pictures in {folder} for {', '.join(empty)}: files end in {', '.join(IMG_EXTENSIONS)}"
         )
-    labels = [label for label, found in enumerate(pictures) for _ in found]
-    return names, [path for found in pictures for path in found], labels
+    return dict(sorted(classes.items()))
 
 
 def pictures_in(folder: Path) -> list[Path]:
-    """The pictures of a class, at any depth. A link to a folder is not followed: it may lead into another class."""
+    """Return the pictures of a class, at any depth."""
     found = []
-    for place, inside, files in os.walk(folder):
+    for place, inside, files in os.walk(folder):  # torchvision's `make_dataset` would follow links, even in a circle
         inside[:] = [name for name in inside if name[0] != "."]
         found += [(place, name) for name in files if name[0] != "." and name.lower().endswith(IMG_EXTENSIONS)]
     return [Path(*each) for each in sorted(found)]
 
 
-def read_all(paths: list[Path], image_size: Size | None) -> UInt8[Tensor, "N 3 H W"]:
-    """Every picture, read by several threads at a time into one tensor."""
-    if image_size is not None:
-        check_memory(len(paths), *to_pair(image_size))
-    first = read_picture(paths[0], image_size)
-    check_memory(len(paths), *first.shape[1:])
-    pixels = torch.empty(len(paths), *first.shape, dtype=torch.uint8)
+def read_pictures(paths: list[Path], image_size: Size | None) -> UInt8[Tensor, "N 3 H W"]:
+    """Read the pictures, several at a time, into one tensor."""
+    size = tuple(read_picture(paths[0], None).shape[1:]) if image_size is None else to_pair(image_size)
+    require_memory(len(paths), *size)
+    pixels = torch.empty(len(paths), 3, *size, dtype=torch.uint8)
 
     def read(index: int) -> None:
         picture = read_picture(paths[index], image_size)
-        if picture.shape != first.shape:
-            sizes = [f"{name} is {p.shape[1]}×{p.shape[2]}" for name, p in ((paths[0], first), (paths[index], picture))]
-            raise ValueError(f"pictures of different sizes need an image_size: {', '.join(sizes)}")
+        if (other := tuple(picture.shape[1:])) != size:
+            raise ValueError(
+                f"pictures of different sizes need an image_size: {paths[0]} is {size[0]}×{size[1]}, "
+                f"{paths[index]} is {other[0]}×{other[1]}"
+            )
         pixels[index] = picture
 
     with ThreadPoolExecutor() as pool:

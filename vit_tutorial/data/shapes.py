@@ -11,12 +11,12 @@ from torch import Tensor
 
 from ..config import Size, to_pair
 from ..errors import require_positive, require_size
-from .image_set import ImageSet, check_memory, generator
+from .image_set import ImageSet, generator, require_memory
 from .outlines import OUTLINES
 
-CHUNK_PIXELS = 2**18  # drawn at a time: a megabyte for each number that a pixel has
+CHUNK_PIXELS = 2**18  # drawn at a time: a megabyte for each float32 that a pixel needs
 
-# What chance decides, in the order in which it is drawn: another order makes other scenes of the same seed.
+# The random choices in the order in which they are drawn: another order makes other scenes of the same seed.
 CHOICES = ("class", "radius", "row", "column", "turn", "dark", "gap", "hue", "chroma", "ground hue", "ground chroma")
 TINT, WAVES = 3, 3
 
@@ -24,7 +24,7 @@ Outlines = Mapping[str, Callable[[Tensor, Tensor], Tensor]]
 
 
 class Shapes(ImageSet):
-    """`count` scenes of 32×32 pixels, or any other size, with `masks` (N, H, W): true where the object is.
+    """Draw `count` scenes of 32×32 pixels, or any other size, with `masks` (N, H, W): true where the object is.
 
     One object of eight classes at a random place, of a random size and colour, turned by up to 30° either way,
     on a ground with three waves in it. Only its outline tells the class. The object is never cut off, and
@@ -43,19 +43,17 @@ class Shapes(ImageSet):
         require_positive("count", count)
         require_size("image_size", image_size)
         height, width = to_pair(image_size)
-        check_memory(count, height, width)
+        require_memory(count, height, width)
         if not isinstance(outlines, Mapping) or not outlines or not all(map(callable, outlines.values())):
             raise ValueError(f"outlines are functions by the name of their class, at least one, got {outlines!r}")
         with torch.device("cpu"):  # where the generator is, whatever the default device
             # rand and not randn, whose stream depends on the build of PyTorch.
-            numbers = len(CHOICES) + TINT + 3 * WAVES
-            draws = torch.rand(count, numbers, generator=generator(seed), dtype=torch.float32)  # (N, K)
+            values = len(CHOICES) + TINT + 3 * WAVES
+            draws = torch.rand(count, values, generator=generator(seed), dtype=torch.float32)  # (N, K)
             labels = (draws[:, 0] * len(outlines)).long()
             pixels = torch.empty(count, 3, height, width, dtype=torch.uint8)
             masks = torch.empty(count, height, width, dtype=torch.bool)
-            step = max(1, CHUNK_PIXELS // (height * width))
-            for start in range(0, count, step):
-                part = slice(start, start + step)
+            for part in torch.arange(count).split(max(1, CHUNK_PIXELS // (height * width))):
                 pixels[part], masks[part] = draw(draws[part], labels[part], height, width, outlines)
         super().__init__(pixels, labels, tuple(outlines), masks)
 
@@ -63,13 +61,12 @@ class Shapes(ImageSet):
 def draw(
     draws: Float[Tensor, "B K"], labels: Int64[Tensor, " B"], height: int, width: int, outlines: Outlines
 ) -> tuple[UInt8[Tensor, "B 3 H W"], Bool[Tensor, "B H W"]]:
-    """Scenes from their numbers in [0, 1), (B, K): pixels (B, 3, H, W) and masks (B, H, W)."""
+    """Draw scenes from random values in [0, 1), (B, K): pixels (B, 3, H, W) and masks (B, H, W)."""
     choices, tint, wave = draws.split([len(CHOICES), TINT, 3 * WAVES], dim=1)
     choice = dict(zip(CHOICES, choices[:, :, None, None].unbind(dim=1), strict=True))  # (B, 1, 1) each
     side = min(height, width)
-    y = ((torch.arange(height, dtype=draws.dtype) + 0.5) / side)[:, None]  # (H, 1), pixel centres
-    x = ((torch.arange(width, dtype=draws.dtype) + 0.5) / side)[None]  # (1, W)
-    distance = object_distance(choice, labels, y, x, height / side, width / side, outlines)
+    y, x = ((torch.arange(length, dtype=draws.dtype) + 0.5) / side for length in (height, width))  # pixel centres
+    distance = object_distance(choice, labels, y, x, outlines)
     cover = (0.5 - distance * side).clamp(0, 1)  # the share of the pixel that the object covers
     ink, paper = colours(choice)
     shift = 0.24 * (tint[:, :, None, None] - 0.5) * waves(wave, y, x)[:, None]  # (B, 3, H, W)
@@ -78,19 +75,14 @@ def draw(
 
 
 def object_distance(
-    choice: dict[str, Tensor],
-    labels: Tensor,
-    y: Tensor,
-    x: Tensor,
-    height: float,
-    width: float,
-    outlines: Outlines,
+    choice: dict[str, Tensor], labels: Tensor, y: Float[Tensor, " H"], x: Float[Tensor, " W"], outlines: Outlines
 ) -> Float[Tensor, "B H W"]:
-    """How far each pixel is from the object's outline, in shares of the shorter side; negative inside."""
+    """Return how far each pixel is from the object's outline, in shares of the shorter side; negative inside."""
+    side = min(len(y), len(x))
     radius = 0.3 + 0.12 * choice["radius"]
     margin = radius + 0.02
-    y = y - (margin + choice["row"] * (height - 2 * margin))
-    x = x - (margin + choice["column"] * (width - 2 * margin))
+    y = y[:, None] - (margin + choice["row"] * (len(y) / side - 2 * margin))  # (B, H, 1)
+    x = x - (margin + choice["column"] * (len(x) / side - 2 * margin))  # (B, 1, W)
     turn = math.pi / 3 * (choice["turn"] - 0.5)  # up to 30° either way
     cos, sin = turn.cos() / radius, turn.sin() / radius
     x, y = cos * x - sin * y, sin * x + cos * y  # (B, H, W), turned, and the radius becomes 1
@@ -102,27 +94,26 @@ def object_distance(
 
 
 def colours(choice: dict[str, Tensor]) -> tuple[Float[Tensor, "B 3 1 1"], Float[Tensor, "B 3 1 1"]]:
-    """The object's colour and the ground's: any two hues, the object lighter by 0.3 or more."""
+    """Return the object's colour and the ground's: any two hues, the object lighter by 0.3 or more."""
     dark = 0.15 + 0.35 * choice["dark"]
     light = dark + 0.3 + choice["gap"] * (0.55 - dark)
     ink = coloured(light, choice["hue"], choice["chroma"])
-    paper = coloured(dark, choice["ground hue"], choice["ground chroma"])
-    return ink, paper
+    return ink, coloured(dark, choice["ground hue"], choice["ground chroma"])
 
 
 def coloured(grey: Tensor, hue: Tensor, chroma: Tensor) -> Float[Tensor, "B 3 1 1"]:
-    """Red, green and blue with the mean `grey`, and as far from it as `chroma` says and [0, 1] allows."""
+    """Return red, green and blue with the mean `grey`; a `chroma` of 1 is as far from grey as [0, 1] allows."""
     thirds = torch.arange(3, dtype=hue.dtype)[:, None, None] / 3
     direction = (2 * math.pi * (hue[:, None] + thirds)).cos()  # (B, 3, 1, 1), with the sum 0
     return grey[:, None] + (chroma * torch.minimum(grey, 1 - grey))[:, None] * direction
 
 
-def waves(draws: Float[Tensor, "B K"], y: Float[Tensor, "H 1"], x: Float[Tensor, "1 W"]) -> Float[Tensor, "B H W"]:
-    """The mean of three plane waves of one to six crests across the shorter side: (B, H, W), in [-1, 1]."""
+def waves(draws: Float[Tensor, "B K"], y: Float[Tensor, " H"], x: Float[Tensor, " W"]) -> Float[Tensor, "B H W"]:
+    """Return the mean of three plane waves of one to six crests across the shorter side: (B, H, W), in [-1, 1]."""
     crests, direction, phase = draws[:, :, None].unflatten(1, (WAVES, 3)).unbind(dim=2)  # each (B, WAVES, 1)
     frequency = 2 * math.pi * (1 + 5 * crests)
-    down = frequency * (2 * math.pi * direction).sin() * y[:, 0]  # (B, WAVES, H)
-    across = frequency * (2 * math.pi * direction).cos() * x[0] + 2 * math.pi * phase  # (B, WAVES, W)
+    down = frequency * (2 * math.pi * direction).sin() * y  # (B, WAVES, H)
+    across = frequency * (2 * math.pi * direction).cos() * x + 2 * math.pi * phase  # (B, WAVES, W)
     # sin(down + across) by the addition theorem: sines of rows and columns, not of pixels.
     rows = torch.cat([down.sin(), down.cos()], dim=1)  # (B, 2·WAVES, H)
     columns = torch.cat([across.cos(), across.sin()], dim=1)  # (B, 2·WAVES, W)

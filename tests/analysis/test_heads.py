@@ -52,9 +52,12 @@ def test_cost_and_spread_by_hand():
     assert table.spread.item() == pytest.approx(1.96 * (24 / 400 - 0.04**2) ** 0.5 / 20)
 
 
-def test_batches_do_not_change_the_count(model, images):
-    whole = heads.right_answers(model, images)
-    assert torch.equal(heads.right_answers(model, images, batch_size=7), whole)
+def test_neither_batches_nor_dropout_change_the_count(images):
+    model = randomize(VisionTransformer(replace(CONFIG, dropout=0.5)))
+    model.card = ModelCard(images.classes, *images.mean_std())
+    right = heads.right_answers(model.eval(), images)
+    assert torch.equal(heads.right_answers(model.train(), images, batch_size=7), right)
+    assert model.training
 
 
 def test_a_table_comes_back_as_it_was(tmp_path):
@@ -83,19 +86,10 @@ def test_the_stored_table_fits_the_shipped_model():
     assert (table.gained <= table.images - table.right).all()
 
 
-def test_dropout_takes_no_part_and_the_mode_stays(images):
-    torch.manual_seed(0)
-    model = randomize(VisionTransformer(replace(CONFIG, dropout=0.5)))
-    model.card = ModelCard(images.classes, *images.mean_std())
-    right = heads.right_answers(model.eval(), images)
-    assert torch.equal(heads.right_answers(model.train(), images), right)
-    assert model.training
-
-
 def test_what_cannot_be_counted(model, images):
     """The classes in another order, a model that gives no answers, none that knows the scale of the pixels."""
     with pytest.raises(ValueError, match=f"class 0 is {images.classes[0]!r} to the model and"):
-        head_costs(model, replace_classes(images, images.classes[::-1]))
+        head_costs(model, ImageSet(images.pixels, images.labels, images.classes[::-1]))
     torch.nn.init.constant_(model.head.bias, torch.nan)
     with pytest.raises(FloatingPointError, match="not finite"):
         head_costs(model, images)
@@ -107,7 +101,3 @@ def test_what_cannot_be_counted(model, images):
 def test_heads_count_the_same_in_double_precision(model, images):
     found = head_costs(model, images)
     assert head_costs(model.double(), images).lost.equal(found.lost)
-
-
-def replace_classes(images: Shapes, classes: tuple[str, ...]) -> ImageSet:
-    return ImageSet(images.pixels, images.labels, classes)

@@ -1,15 +1,14 @@
-"""Structure in a map of similar positions: tables built to have one kind of it, and none of the others."""
+"""Maps of similar positions, and the structure in them: tables built to have one kind of it, and none of the others."""
 
 import itertools
-import math
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from vit_tutorial import sincos_position_embedding
-from vit_tutorial.analysis import position_structure, similarity_by_offset
+from vit_tutorial import VisionTransformer, ViTConfig, sincos_position_embedding
+from vit_tutorial.analysis import position_similarity, position_structure, similarity_by_offset
 
 
 def similarity(table, h, w):
@@ -27,6 +26,17 @@ def places(h, w):
     return list(itertools.product(range(h), range(w)))
 
 
+def test_position_similarity_is_the_cosine_of_two_patches():
+    model = VisionTransformer(ViTConfig((8, 12), 4, embed_dim=12, depth=1, num_heads=3, mlp_dim=20))
+    found = position_similarity(model)
+    table = model.embeddings.position.table
+    assert found.shape == (2, 3, 2, 3)
+    cosine = F.cosine_similarity(table[1 + 1 * 3 + 2], table[1 + 0 * 3 + 1], dim=0)
+    torch.testing.assert_close(found[1, 2, 0, 1], cosine)
+    torch.testing.assert_close(found.reshape(6, 6).diag(), torch.ones(6))
+    assert not found.requires_grad
+
+
 def test_similarities_may_be_on_another_device():
     """One that is not there, played by a fake tensor."""
     with FakeTensorMode(allow_non_fake_inputs=True):
@@ -36,19 +46,12 @@ def test_similarities_may_be_on_another_device():
 def test_offsets_pair_by_pair():
     """The long way, on a grid that is not square."""
     given = similarity(torch.randn(15, 8), 3, 5)
-    found = similarity_by_offset(given)
-    assert found.shape == (3, 5)
-    for i, j in places(3, 5):
-        pairs = [
-            given[a, b, c, d].item()
-            for (a, b), (c, d) in itertools.product(places(3, 5), repeat=2)
-            if (abs(a - c), abs(b - d)) == (i, j)
-        ]
-        assert found[i, j].item() == pytest.approx(sum(pairs) / len(pairs), abs=1e-5)
-
-
-def test_a_place_is_like_itself():
-    assert similarity_by_offset(similarity(torch.randn(12, 4), 3, 4))[0, 0].item() == pytest.approx(1)
+    pairs = {offset: [] for offset in places(3, 5)}
+    for (a, b), (c, d) in itertools.product(places(3, 5), repeat=2):
+        pairs[abs(a - c), abs(b - d)].append(given[a, b, c, d].item())
+    expected = torch.tensor([sum(values) / len(values) for values in pairs.values()]).view(3, 5)
+    torch.testing.assert_close(similarity_by_offset(given), expected)
+    assert expected[0, 0].item() == pytest.approx(1), "a place is like itself"
 
 
 def test_rows_and_nothing_else():
@@ -71,14 +74,11 @@ def test_columns_are_rows_turned():
 @pytest.mark.parametrize(("h", "w"), [(8, 8), (7, 7), (6, 6), (5, 7)])
 def test_a_mirror_from_left_to_right_and_none_from_top_to_bottom(h, w):
     """Smooth positions that cannot tell left from right: rows and mirrored columns as sines and cosines."""
-    table = [
-        [math.cos(k * row / 2) for k in range(4)]
-        + [math.sin(k * row / 2) for k in range(4)]
-        + [2 * math.cos(k * abs(column - (w - 1) / 2)) for k in range(1, 4)]
-        + [2 * math.sin(k * abs(column - (w - 1) / 2)) for k in range(1, 4)]
-        for row, column in places(h, w)
-    ]
-    found = position_structure(similarity(torch.tensor(table), h, w))
+    row, column = torch.tensor(places(h, w)).T[:, :, None]  # (h·w, 1) each
+    mirrored = (column - (w - 1) / 2).abs()
+    down, across = row * torch.arange(4) / 2, mirrored * torch.arange(1, 4)
+    table = torch.cat([down.cos(), down.sin(), 2 * across.cos(), 2 * across.sin()], dim=1)
+    found = position_structure(similarity(table, h, w))
     assert found.left_right > 0.2
     assert abs(found.top_bottom) < 0.1
 
@@ -89,6 +89,7 @@ def test_a_mirror_by_hand():
     found = position_structure(one_hot([min(column, 4 - column) for _, column in places(5, 5)], 5, 5))
     assert found.left_right == pytest.approx(1)
     assert found.top_bottom == pytest.approx(0)  # all pairs of one column are alike
+    assert found.rows < 0, "pairs by the mirror do not count for rows: none of the others is alike"
 
 
 def test_a_grid_too_small_to_compare():

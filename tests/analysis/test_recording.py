@@ -1,0 +1,309 @@
+"""Recording and masking change nothing but what they should, in one thread at a time, and leave the model as it was."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+import torch
+from published import randomize
+from torch.testing import assert_close
+
+from vit_tutorial import VisionTransformer, ViTConfig, attend
+from vit_tutorial.analysis import mask_heads, record_attention, trace_shapes
+from vit_tutorial.attention import FusedAttention, split_heads
+from vit_tutorial.inference import eval_mode
+
+EXACT = {"atol": 1e-11, "rtol": 0}
+
+
+def small_model(**options) -> VisionTransformer:
+    config = ViTConfig((8, 12), 4, 3, 5, embed_dim=12, depth=2, num_heads=3, mlp_dim=20, **options)
+    return randomize(VisionTransformer(config).double()).eval()
+
+
+@pytest.fixture
+def model():
+    return small_model()
+
+
+@pytest.fixture
+def images():
+    return torch.randn(2, 3, 8, 12, dtype=torch.float64)
+
+
+def unchanged(model: VisionTransformer, images: torch.Tensor, before: torch.Tensor) -> bool:
+    """Fused again, the same logits, and nothing left behind."""
+    strategies = [block.attention.strategy for block in model.encoder]
+    return (
+        all(type(strategy) is FusedAttention and strategy.training == model.training for strategy in strategies)
+        and torch.equal(model(images), before)
+        and not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    )
+
+
+def run(model, images, *blocks):
+    """Return the logits inside these blocks, which are entered from left to right, and what each of them gave."""
+    if not blocks:
+        return [model(images)]
+    with blocks[0](model) as given:
+        return [*run(model, images, *blocks[1:]), given]
+
+
+def masking(heads):
+    return lambda model: mask_heads(model, heads)
+
+
+def test_recorded_are_the_weights_of_the_equation_and_the_logits_stay(model, images):
+    before = model(images)
+    with record_attention(model) as maps:
+        assert maps == [None, None]
+        assert_close(model(images), before, **EXACT)
+    assert unchanged(model, images, before)
+    z = model.embeddings(images)
+    for block, weights in zip(model.encoder, maps, strict=True):
+        q, k, v = (split_heads(part, 3) for part in block.attention.qkv(block.norm1(z)).chunk(3, dim=2))
+        assert weights.shape == (2, 3, 7, 7)
+        assert_close(weights, attend(q, k, v)[1], **EXACT)
+        assert_close(weights.sum(-1), torch.ones(2, 3, 7, dtype=torch.float64))
+        z = block(z)
+
+
+def test_recording_again_gives_the_latest_pass(model, images):
+    with record_attention(model) as maps:
+        model(images)
+        first = list(maps)
+        model(images[:1])
+        assert maps[0].shape[0] == 1
+    _, again = run(model, images, record_attention)
+    assert torch.equal(again[1], first[1])
+    assert maps[0].shape[0] == 1, "what was recorded before is left alone"
+
+
+def test_recording_twice_at_once_records_twice(model, images):
+    before = model(images)
+    _, inner, outer = run(model, images, record_attention, record_attention)
+    assert all(map(torch.equal, outer, inner))
+    assert unchanged(model, images, before)
+
+
+def test_recorded_weights_carry_gradients(model, images):
+    """A map may be asked what it depends on, and the model can be trained while it is watched."""
+    _, maps = run(model, images, record_attention)
+    (gradient,) = torch.autograd.grad(maps[1][0, 0, 0, 3], model.embeddings.class_token)
+    assert gradient.abs().max() > 1e-6
+    with torch.no_grad():
+        assert not run(model, images, record_attention)[1][0].requires_grad
+
+
+@pytest.mark.parametrize("measure", [record_attention, masking({0: 1, 1: [0, 2]})])
+def test_all_is_restored_when_the_body_raises(model, images, measure):
+    before = model(images)
+    with pytest.raises(ValueError, match="built for 8×12"):
+        run(model, images.transpose(2, 3), measure)
+    assert unchanged(model, images, before)
+
+
+@pytest.mark.parametrize("measure", [record_attention, masking({0: [], 1: []})])
+def test_attention_dropout_follows_the_mode_of_the_model(images, measure):
+    """On in training, off in evaluation, and when the mode changes inside the block it changes what is measured too."""
+    model = small_model(attention_dropout=0.5)
+    before = model(images)
+    for first, second in ((model.train, model.eval), (model.eval, model.train)):
+        with measure(second()):
+            drops = [model.training]
+            differences = [(model(images) - before).abs().max()]
+            drops.append(first().training)
+            differences.append((model(images) - before).abs().max())
+        assert [difference > 1e-3 for difference in differences] == drops
+        assert all(difference < 1e-11 for difference, drop in zip(differences, drops, strict=True) if not drop)
+        assert model.encoder[0].attention.strategy.training == model.training
+    assert unchanged(model, images, before)
+
+
+def test_recording_drops_the_same_weights_as_fused_and_keeps_those_before_dropout(images):
+    model = small_model(attention_dropout=0.5, dropout=0.1, drop_path=0.2).train()
+    torch.manual_seed(1)
+    fused = model(images)
+    torch.manual_seed(1)
+    recorded, maps = run(model, images, record_attention)
+    assert_close(recorded, fused, **EXACT)
+    assert_close(maps[0].sum(-1), torch.ones(2, 3, 7, dtype=torch.float64))
+    assert maps[0].count_nonzero() == maps[0].numel()
+
+
+def test_weights_are_saved_and_moved_as_ever_inside_the_blocks(model, images):
+    names = set(model.state_dict())
+    with mask_heads(model, {0: 1}), record_attention(model) as maps:
+        assert set(model.state_dict()) == names
+        model.float()
+        model(images.float())
+        assert maps[0].dtype == torch.float32
+
+
+def without_heads(model: VisionTransformer, heads: dict[int, list[int]]) -> VisionTransformer:
+    """Return the same model with the columns of the joining layer that read these heads set to zero."""
+    twin = small_model()
+    twin.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        for layer, chosen in heads.items():
+            for head in chosen:
+                twin.encoder[layer].attention.projection.weight[:, 4 * head : 4 * head + 4] = 0
+    return twin
+
+
+@pytest.mark.parametrize("heads", [{0: [1]}, {1: [0, 2]}, {0: [0, 1, 2], 1: [2]}, {0: []}])
+def test_masking_is_zeroing_the_columns_that_read_the_heads(model, images, heads):
+    before = model(images)
+    masked, _ = run(model, images, masking(heads))
+    assert_close(masked, without_heads(model, heads)(images), **EXACT)
+    assert ((masked - before).abs().max() > 1e-3) == any(heads.values())
+    assert unchanged(model, images, before)
+
+
+# The same two heads of layer 1, as what a reader may have at hand.
+SAME = {
+    "tensor": {1: torch.tensor([2, 0])},
+    "array": {np.int64(1): np.array([2, 0])},
+    "their numbers": {1: [torch.tensor(2), np.int64(0)]},
+    "set": {1: {0, 2}},
+    "generator": {1: (2 - 2 * i for i in range(2))},
+    "two entries": {torch.tensor(1): torch.tensor(2), 1: np.int64(0)},
+    "one head": {torch.tensor(1): 2, 1: 0},
+}
+
+
+@pytest.mark.parametrize("heads", SAME.values(), ids=SAME)
+def test_heads_may_be_numbers_of_any_library(model, images, heads):
+    assert torch.equal(run(model, images, masking(heads))[0], run(model, images, masking({1: [2, 0]}))[0])
+
+
+@pytest.mark.parametrize("heads", [True, [False, True, True], torch.tensor([True]), np.True_, 1.0, "1", None, [[1]]])
+def test_what_counts_no_head_is_refused(model, heads, unchecked):
+    with pytest.raises(ValueError, match="counted in whole numbers"), mask_heads(model, {0: heads}):
+        pass
+    with pytest.raises(ValueError, match="no head 3 in layer 0"), mask_heads(model, {0: torch.tensor([0, 3])}):
+        pass
+
+
+def test_masks_add_up_and_come_off_one_by_one(model, images):
+    before = model(images)
+    with mask_heads(model, {0: 1}):
+        outer = model(images)
+        nested, _ = run(model, images, masking({0: 2, 1: 0}))
+        assert torch.equal(model(images), outer)
+    assert_close(nested, run(model, images, masking({0: [1, 2], 1: [0]}))[0], **EXACT)
+    assert unchanged(model, images, before)
+
+
+def test_recording_inside_masking_is_masking_inside_recording(model, images):
+    before, heads = model(images), {0: [1], 1: [0]}
+    inside, inner, _ = run(model, images, masking(heads), record_attention)
+    assert unchanged(model, images, before)
+    outside, _, outer = run(model, images, record_attention, masking(heads))
+    assert unchanged(model, images, before)
+    assert_close(inside, outside, **EXACT)
+    assert_close(inside, without_heads(model, heads)(images), **EXACT)
+    assert_close(inner, outer, **EXACT)
+    _, free = run(model, images, record_attention)
+    assert_close(inner[0], free[0], **EXACT, msg="a masked head still shows where it would have looked")
+    assert (inner[1] - free[1]).abs().max() > 1e-3, "the next layer sees other tokens"
+
+
+def test_measuring_under_autocast():
+    model, images = small_model().float(), torch.randn(2, 3, 8, 12)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        masked, maps, _ = run(model, images, masking({0: []}), record_attention)
+        assert_close(masked, model(images), atol=0.1, rtol=0)
+    assert_close(maps[0].float().sum(-1), torch.ones(2, 3, 7), atol=0.05, rtol=0)
+
+
+def test_compiled_models_can_be_measured(model, images, unchecked):
+    torch.compiler.reset()
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    free = compiled(images)
+    with mask_heads(model, {0: 1}):
+        assert (compiled(images) - free).abs().max() > 1e-3
+    assert_close(compiled(images), free, **EXACT)
+
+
+# --- threads
+
+
+def in_a_thread(work):
+    """Return what `work` returns, or the error that it raises, in another thread."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(work)
+        return future.exception() or future.result()
+
+
+def entering(block):
+    with block:
+        pass
+
+
+CHANGES = {
+    "record": record_attention,
+    "mask": masking({0: 1, 1: 1}),
+    "part": lambda model: record_attention(model.encoder),
+    "eval": lambda model: eval_mode(model.train()),
+}
+USES = {
+    **CHANGES,
+    "eval": eval_mode,
+    "trace": lambda model: nullcontext(trace_shapes(model, torch.zeros(1, 3, 8, 12).double())),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_second_thread_is_refused_while_a_first_one_changes_the_model(change, use, model, images):
+    before = model(images)
+    with CHANGES[change](model):
+        assert "copy.deepcopy" in str(in_a_thread(lambda: entering(USES[use](model))))
+    assert in_a_thread(lambda: entering(USES[use](model))) is None
+    assert unchanged(model.eval(), images, before)
+
+
+@pytest.mark.parametrize("change", ["record", "mask"])
+def test_a_second_thread_cannot_run_a_changed_model(change, model, images):
+    before = model(images)
+    with CHANGES[change](model) as maps:
+        error = in_a_thread(lambda: model(images))
+        assert isinstance(error, RuntimeError)
+        assert "copy.deepcopy" in str(error)
+        assert maps in (None, [None, None])
+    assert torch.equal(in_a_thread(lambda: model(images)), before)
+
+
+def test_many_threads_record_mask_and_predict_without_a_wrong_number(model, images):
+    """Each gets the right answer or a RuntimeError, and the model ends as it was."""
+    before = model(images)
+    _, maps = run(model, images, record_attention)
+    masked, _ = run(model, images, CHANGES["mask"])
+    works = [
+        lambda: all(map(torch.equal, run(model, images, record_attention)[1], maps)),
+        lambda: torch.equal(run(model, images, CHANGES["mask"])[0], masked),
+        lambda: torch.equal(run(model, images, eval_mode)[0], before),
+    ]
+    with ThreadPoolExecutor(4) as pool:
+        futures = [pool.submit(work) for work in works * 60]
+    errors = [future.exception() for future in futures]
+    assert all(future.result() for future, error in zip(futures, errors, strict=True) if error is None)
+    assert {type(error) for error in errors} <= {RuntimeError, type(None)}
+    assert unchanged(model, images, before)
+
+
+def test_many_threads_may_put_a_model_in_eval_mode_that_is_there_already(model, images):
+    with eval_mode(model), mask_heads(model, {0: []}):
+        pass  # nested in one thread as ever
+    with eval_mode(model):
+        assert in_a_thread(lambda: entering(eval_mode(model))) is None
+
+
+def test_each_part_returns_to_the_mode_that_it_was_in(model):
+    model.train().encoder[0].eval()
+    modes = [module.training for module in model.modules()]
+    with eval_mode(model):
+        assert not any(module.training for module in model.modules())
+    assert [module.training for module in model.modules()] == modes

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from vit_tutorial import Embeddings, Encoder, EncoderBlock, VisionTransformer, ViTConfig, check
-from vit_tutorial.checks.parameters import block_count
+from vit_tutorial.checks.lesson_05_vision_transformer import block_count
 
 from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, solved, stubs
 
@@ -540,7 +540,7 @@ def test_untouched_counts_are_not_attempted():
 
 def test_every_part_is_counted_at_a_size_of_its_own():
     """Parts that can be told apart are: no two have the same sizes at all configurations, but for the known twins."""
-    from vit_tutorial.checks.parameters import CONFIGS, PARTS, count
+    from vit_tutorial.checks.lesson_05_vision_transformer import CONFIGS, PARTS, count
 
     assert count(CONFIGS[0]) == 86_567_656  # B/16, as published
     sizes = {}

@@ -5,14 +5,21 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from vit_tutorial.checks.attention_mistakes import MISTAKES, attention, by_head, joined
-from vit_tutorial.checks.block_weights import BlockReading, read_block, sort_layers
 from vit_tutorial.checks.comparing import Mistake, random_tensor
-from vit_tutorial.checks.encoder_mistakes import MIXING_MISTAKES, STRUCTURE_MISTAKES, block
-from vit_tutorial.checks.layouts import ORDERS, layouts, read
-from vit_tutorial.checks.model_mistakes import LOUD_MISTAKES, SILENT_MISTAKES
-from vit_tutorial.checks.modules import Trial, find, inventory, paired, randomise, recognise
-from vit_tutorial.checks.verdict import Wrong
+from vit_tutorial.checks.lesson_03_attention import ATTENTION_MISTAKES
+from vit_tutorial.checks.lesson_04_encoder_block import MIXING_MISTAKES, STRUCTURE_MISTAKES
+from vit_tutorial.checks.lesson_05_vision_transformer import LOUD_MISTAKES, SILENT_MISTAKES
+from vit_tutorial.checks.modules import Trial, find, inventory, paired, randomise, recognise_module
+from vit_tutorial.checks.reading_weights import (
+    ROW_ORDERS,
+    BlockReading,
+    layouts,
+    read_attention,
+    read_block,
+    sort_layers,
+)
+from vit_tutorial.checks.references import attention, block, by_head, joined
+from vit_tutorial.checks.running import Wrong
 
 D, HEADS = 20, 5
 
@@ -104,14 +111,14 @@ def fused(order):
     return inventory(module).layers, forward
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", ROW_ORDERS)
 def test_every_order_of_a_fused_layer_is_read(order):
     layers, forward = fused(order)
     x = random_tensor(2, 7, D)
     fitting = [
         layout
         for layout in layouts(layers, D, HEADS)
-        if (w := read(layers, layout, D, HEADS)) and torch.allclose(attention(w, x), forward(x), atol=1e-5)
+        if (w := read_attention(layers, layout, D, HEADS)) and torch.allclose(attention(w, x), forward(x), atol=1e-5)
     ]
     assert [layout.order for layout in fitting] == [order]
     assert fitting[0].roles == (0, 1, 2)
@@ -120,7 +127,7 @@ def test_every_order_of_a_fused_layer_is_read(order):
 def test_gradients_pass_through_a_reading():
     layers, _ = fused("h d n")
     layout = next(layout for layout in layouts(layers, D, HEADS) if layout.order == "h d n")
-    attention(read(layers, layout, D, HEADS), random_tensor(2, 7, D)).square().sum().backward()
+    attention(read_attention(layers, layout, D, HEADS), random_tensor(2, 7, D)).square().sum().backward()
     assert all(layer.weight.grad.abs().sum() > 0 for layer in layers)
 
 
@@ -156,9 +163,9 @@ def test_the_reading_that_fits_is_found():
 def test_a_mistake_is_recognised_only_if_it_gives_the_readers_result():
     halved = Mistake(lambda w, x: linear(w, x) / 2, "Half is missing.")
     impossible = Mistake(lambda w, x: x @ torch.ones(7, 7), "Does not fit this size.")
-    recognise(trial(), [impossible, halved], [1.0], read_linear)  # says nothing
+    recognise_module(trial(), [impossible, halved], [1.0], read_linear)  # says nothing
     with pytest.raises(Wrong, match="Half is missing"):
-        recognise(trial(), [impossible, halved], [2.0], read_linear)
+        recognise_module(trial(), [impossible, halved], [2.0], read_linear)
 
 
 def test_silenced_parameters_come_back():
@@ -170,7 +177,9 @@ def test_silenced_parameters_come_back():
     assert first.run().equal(before)
 
 
-@pytest.mark.parametrize("mistakes", [MISTAKES, STRUCTURE_MISTAKES, MIXING_MISTAKES, SILENT_MISTAKES, LOUD_MISTAKES])
+@pytest.mark.parametrize(
+    "mistakes", [ATTENTION_MISTAKES, STRUCTURE_MISTAKES, MIXING_MISTAKES, SILENT_MISTAKES, LOUD_MISTAKES]
+)
 def test_every_mistake_has_its_own_words(mistakes):
     messages = [mistake.message for mistake in mistakes]
     assert len(set(messages)) == len(messages)
@@ -192,7 +201,7 @@ def results(mistakes, right, w, x):
 
 
 @pytest.mark.parametrize(
-    ("mistakes", "right", "attribute"), [(MISTAKES, attention, "attention"), (MIXING_MISTAKES, block, None)]
+    ("mistakes", "right", "attribute"), [(ATTENTION_MISTAKES, attention, "attention"), (MIXING_MISTAKES, block, None)]
 )
 def test_no_two_mistakes_give_the_same_result(mistakes, right, attribute):
     """Each is named for certain: at the checks' sizes no mistake does what the reference or another mistake does."""

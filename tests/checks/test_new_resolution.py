@@ -12,8 +12,8 @@ from timm.layers import resample_abs_pos_embed
 from torch import nn
 
 from vit_tutorial import check, resize_position_embedding
-from vit_tutorial.checks.differences import same
-from vit_tutorial.checks.resize_mistakes import RESIZE_MISTAKES
+from vit_tutorial.checks.comparing import same
+from vit_tutorial.checks.lesson_08_new_resolution import RESIZE_MISTAKES
 
 from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, solved, stubs
 

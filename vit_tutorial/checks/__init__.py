@@ -10,44 +10,54 @@ from __future__ import annotations
 import difflib
 
 from . import (
-    attention,
-    embedding_module,
-    embeddings,
-    encoder,
-    looking_inside,
-    model,
-    new_resolution,
-    patchify,
-    published,
-    training,
+    lesson_01_patchify,
+    lesson_02_embeddings,
+    lesson_03_attention,
+    lesson_04_encoder_block,
+    lesson_05_vision_transformer,
+    lesson_06_training,
+    lesson_07_looking_inside,
+    lesson_08_new_resolution,
+    lesson_09_published_weights,
 )
 from .exercise import Exercise
 
-# The exercises of a notebook, in its order. A new file of exercises is added here.
+# The exercises of a notebook, in its order.
 NOTEBOOKS = {
-    "01 Patchify": (patchify.num_patches, patchify.patchify, patchify.unpatchify),
+    "01 Patchify": (lesson_01_patchify.num_patches, lesson_01_patchify.patchify, lesson_01_patchify.unpatchify),
     "02 Embeddings": (
-        embeddings.linear_is_conv,
-        embeddings.class_token,
-        embedding_module.embeddings,
-        embeddings.sincos,
+        lesson_02_embeddings.linear_is_conv,
+        lesson_02_embeddings.class_token,
+        lesson_02_embeddings.embeddings,
+        lesson_02_embeddings.sincos,
     ),
     "03 Attention": (
-        attention.attention_head,
-        attention.split_heads,
-        attention.merge_heads,
-        attention.self_attention,
+        lesson_03_attention.attention_head,
+        lesson_03_attention.split_heads,
+        lesson_03_attention.merge_heads,
+        lesson_03_attention.self_attention,
     ),
-    "04 Encoder block": (encoder.layer_norm, encoder.mlp, encoder.encoder_block),
-    "05 The Vision Transformer": (model.vision_transformer, model.parameter_count),
-    "06 Training": (training.warmup_cosine, training.parameter_groups, training.accuracy),
+    "04 Encoder block": (
+        lesson_04_encoder_block.layer_norm,
+        lesson_04_encoder_block.mlp,
+        lesson_04_encoder_block.encoder_block,
+    ),
+    "05 The Vision Transformer": (
+        lesson_05_vision_transformer.vision_transformer,
+        lesson_05_vision_transformer.parameter_count,
+    ),
+    "06 Training": (
+        lesson_06_training.warmup_cosine,
+        lesson_06_training.parameter_groups,
+        lesson_06_training.accuracy,
+    ),
     "07 Looking inside": (
-        looking_inside.position_similarity,
-        looking_inside.rollout,
-        looking_inside.mean_attention_distance,
+        lesson_07_looking_inside.position_similarity,
+        lesson_07_looking_inside.rollout,
+        lesson_07_looking_inside.mean_attention_distance,
     ),
-    "08 A new resolution": (new_resolution.resize_positions,),
-    "09 Published weights": (published.fuse_qkv, published.map_state_dict),
+    "08 A new resolution": (lesson_08_new_resolution.resize_positions,),
+    "09 Published weights": (lesson_09_published_weights.fuse_qkv, lesson_09_published_weights.map_state_dict),
 }
 
 

@@ -1,26 +1,121 @@
-"""An exercise: a judge of the reader's code, with a hint and a solution."""
+"""An exercise: a judge of the reader's code with a hint and a solution, and the verdict that a notebook shows."""
 
 from __future__ import annotations
 
+import html
 import inspect
+import re
+import textwrap
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from .running import is_stub, name_of, show, stopped_by, undisturbed
-from .stopping import readers_frame
-from .verdict import NOT_ATTEMPTED, PASSED, WRONG, Hint, NotAttempted, ReaderError, Solution, Verdict, Wrong
+from .running import NotAttempted, ReaderError, Wrong, is_stub, name_of, readers_frame, show, stopped_by, undisturbed
+
+PASSED, NOT_ATTEMPTED, WRONG = "passed", "not attempted", "wrong"
+
+
+# A sign and a colour for each word. The word alone says everything.
+SIGNS = {PASSED: ("✓", "#009E73"), NOT_ATTEMPTED: ("○", "#808080"), WRONG: ("✗", "#D55E00")}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check found. True in a condition only if the exercise is passed.
+
+    `status` is "passed", "not attempted" or "wrong"; `message` says what is wrong; `code` is the reader's
+    own line where there is one, shown under the message's first line; `hint` is what to try next.
+    """
+
+    exercise: str
+    status: str
+    message: str = ""
+    hint: str = ""
+    code: str = ""
+
+    def __bool__(self) -> bool:
+        return self.status == PASSED
+
+    def __repr__(self) -> str:
+        first, *rest = self.message.splitlines() or [""]
+        lines = [f"{self.exercise}: {self.status}", wrap(first), textwrap.indent(self.code, "      ")]
+        lines += [*map(wrap, rest), "" if self else wrap(self.help)]
+        return "\n".join(line for line in lines if line)
+
+    def _repr_html_(self) -> str:
+        sign, colour = SIGNS[self.status]
+        first, *rest = (f"<div>{to_html(line)}</div>" for line in self.message.splitlines() or [""])
+        parts = [
+            f'<div style="border-left: 4px solid {colour}; padding: 2px 12px; margin: 4px 0; max-width: 54em">',
+            f'<div><span style="color: {colour}" aria-hidden="true">{sign}</span> '
+            f"<b>{self.exercise}: {self.status}</b></div>",
+            first if self.message else "",
+            f'<pre style="margin: 6px 0; white-space: pre-wrap">{html.escape(self.code)}</pre>' if self.code else "",
+            *rest,
+            f"<details><summary>Hint</summary>{to_html(self.hint)}</details>" if self.hint else "",
+            "" if self else f"<div><small>{to_html(self.help)}</small></div>",
+            "</div>",
+        ]
+        return "\n".join(part for part in parts if part)
+
+    @property
+    def help(self) -> str:
+        """How to get more."""
+        return f"Help: `check.{self.exercise}.hint()`, then `check.{self.exercise}.solution()`"
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A hint that a notebook shows as text."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return textwrap.fill(self.text, 96)
+
+    def _repr_markdown_(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Source code that a notebook shows highlighted. `str(solution)` is the code itself."""
+
+    source: str
+
+    def __repr__(self) -> str:
+        return self.source
+
+    def _repr_markdown_(self) -> str:
+        return f"```python\n{self.source}\n```"
+
+
+def wrap(paragraph: str) -> str:
+    return textwrap.fill(paragraph, 96, initial_indent="  ", subsequent_indent="  ")
+
+
+def to_html(text: str) -> str:
+    """Escaped, with `code` between backticks."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
+
 
 UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
 
 
-def exercise(hint: str, solution: str, takes: str = "function") -> Callable[[Callable], Exercise]:
-    """Make an exercise of a judge: `judge(answer)` raises Wrong unless the answer is right; it may return a remark.
+def exercise(
+    hint: str, solution: Callable | str, takes: str | None = None, imports: str = ""
+) -> Callable[[Callable], Exercise]:
+    """Turn a judge into an exercise: `judge(answer)` raises Wrong unless the answer is right; it may return a remark.
 
-    The judge's name is the exercise's, its docstring the exercise's. `takes` is "function" or "class".
+    The judge's name and docstring are the exercise's. `solution` is one right answer, a real function or class under
+    the name of the notebook's stub (`my_patchify`, `MyMlp`): the reader is shown its source, after the lines `imports`
+    ("import math") if the notebook has not made these imports itself. A class as solution asks the reader for a class.
     """
-    return lambda judge: Exercise(judge, hint, solution.strip("\n"), takes)
+    if takes is None:
+        takes = "class" if inspect.isclass(solution) else "function"
+    return lambda judge: Exercise(judge, hint, solution, takes, imports)
 
 
 WORK = {
@@ -32,9 +127,9 @@ WORK = {
 class Exercise:
     """`check.patchify(my_patchify)` → Verdict, `check.patchify.hint()`, `check.patchify.solution()`."""
 
-    def __init__(self, judge: Callable, hint: str, solution: str, takes: str):
+    def __init__(self, judge: Callable, hint: str, solution: Callable | str, takes: str, imports: str = ""):
         self.judge, self.takes, self.name, self.__doc__ = judge, takes, judge.__name__, inspect.getdoc(judge)
-        self._hint, self._solution = Hint(hint), Solution(solution)
+        self._hint, self._solution, self._imports = Hint(hint), solution, imports
         self.threads: set[int] = set()  # those in which it is at work
 
     def __call__(self, answer) -> Verdict:
@@ -71,8 +166,11 @@ class Exercise:
         return self._hint
 
     def solution(self) -> Solution:
-        """One right answer, as source code."""
-        return self._solution
+        """Return one right answer as source code."""
+        if isinstance(self._solution, str):
+            return Solution(self._solution.strip("\n"))
+        source = inspect.getsource(self._solution).strip("\n")
+        return Solution(f"{self._imports}\n\n\n{source}" if self._imports else source)
 
     def __repr__(self) -> str:
         return f"check.{self.name}({self.takes}): {(self.__doc__ or '').splitlines()[0]}"

@@ -1,0 +1,404 @@
+"""What the exercises ask for, as plain functions with replaceable steps: a mistake replaces one of them.
+
+Axes are named as in notebook 01: a height of h·P pixels, a width of w·P. `Q` is the second P, the columns of a patch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor
+
+from ..patchify import patchify
+from .modules import Norm
+
+
+class AttentionWeights(NamedTuple):
+    """What attention learns, q, k and v head by head.
+
+    `sliced`: a head sees only its own slice of a token; `shared`: all heads have the same q, k and v.
+    """
+
+    qkv: Tensor  # (3, D, D)
+    bias: Tensor  # (3, D)
+    out: Tensor | None  # (D, D)
+    out_bias: Tensor | None  # (D,)
+    heads: int
+    sliced: bool = False
+    shared: bool = False
+
+
+class Sizes(NamedTuple):
+    """What the class is built with, and what follows from it."""
+
+    image_size: int
+    patch_size: int
+    in_channels: int
+    embed_dim: int
+
+    @property
+    def patches(self) -> int:
+        return (self.image_size // self.patch_size) ** 2
+
+    @property
+    def tokens(self) -> int:
+        return 1 + self.patches
+
+    @property
+    def patch_dim(self) -> int:
+        return self.in_channels * self.patch_size**2
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self._asdict().items())
+
+
+class EmbeddingWeights(NamedTuple):
+    """Eq. 1's parameters in the reference's layout."""
+
+    sizes: Sizes
+    order: str  # of the numbers in a patch
+    matrix: Tensor  # (D, C·P·P)
+    bias: Tensor  # (D,), or zero
+    class_token: Tensor  # (D,)
+    position: Tensor  # (1+N, D)
+
+
+OURS = "C P Q"
+
+
+ORDERS = {
+    "C P Q": "(channel, row, column)",
+    "P Q C": "(row, column, channel)",
+    "C Q P": "(channel, column, row)",
+    "Q P C": "(column, row, channel)",
+    "P C Q": "(row, channel, column)",
+    "Q C P": "(column, channel, row)",
+}
+
+
+def regroup(numbers: Tensor, read: str, write: str, **sizes: int) -> Tensor:
+    """Read the numbers, in the order in which they lie in memory, as axes `read`, and write them as axes `write`."""
+    return rearrange(numbers.reshape(-1), f"({read}) -> {write}", **sizes)
+
+
+def image_sizes(images: Tensor, P: int) -> dict[str, int]:
+    B, C, H, W = images.shape
+    return {"B": B, "C": C, "h": H // P, "w": W // P, "P": P, "Q": P}
+
+
+def patch_sizes(patches: Tensor, P: int, image_size: tuple[int, int]) -> dict[str, int]:
+    (B, _, length), (H, W) = patches.shape, image_size
+    return {"B": B, "C": length // (P * P), "h": H // P, "w": W // P, "P": P, "Q": P}
+
+
+def cut(images: Tensor, patch_size: int, order: str = OURS) -> Tensor:
+    """(B, C, H, W) -> (B, N, C·P·P), the numbers of a patch in this order."""
+    return regroup(images, "B C h P w Q", f"B (h w) ({order})", **image_sizes(images, patch_size))
+
+
+def join(patches: Tensor, patch_size: int, image_size: tuple[int, int], order: str = OURS) -> Tensor:
+    """(B, N, C·P·P) -> (B, C, H, W)."""
+    return regroup(patches, f"B h w {order}", "B C (h P) (w Q)", **patch_sizes(patches, patch_size, image_size))
+
+
+def eq1(w: EmbeddingWeights, images: Tensor) -> Tensor:
+    """z₀ = [x_class; x₁E; …; x_N E] + E_pos."""
+    return tokens(w, images) + w.position
+
+
+def tokens(w: EmbeddingWeights, images: Tensor, patches: Tensor | None = None) -> Tensor:
+    """The class token and the projected patches, without positions: (B, 1+N, D)."""
+    patches = project(w, images) if patches is None else patches
+    return torch.cat([w.class_token.expand(len(images), 1, -1), patches], dim=1)
+
+
+def project(w: EmbeddingWeights, images: Tensor) -> Tensor:
+    return cut(images, w.sizes.patch_size, w.order) @ w.matrix.T + w.bias
+
+
+ROW_SIN, ROW_COS, COLUMN_SIN, COLUMN_COS = range(4)
+
+
+def sincos_positions(
+    grid: tuple[int, int],
+    dim: int,
+    layout: tuple[int, ...] = (ROW_SIN, ROW_COS, COLUMN_SIN, COLUMN_COS),
+    exponent: float = -1.0,
+    steps: float = 0.0,
+    start: int = 0,
+    unit: float = 1.0,
+    per_side: bool = False,
+    by_columns: bool = False,
+    interleaved: bool = False,
+) -> Tensor:
+    """Sin-cos positions with one thing changed: (h·w, D).
+
+    `layout` orders the quarters; frequency i is 10000 ** (exponent · i / (D/4 + steps)); indices begin at
+    `start` and are counted in `unit`s, or as parts of the side; patches run row by row unless `by_columns`.
+    """
+    (h, w), quarter = grid, dim // 4
+    frequencies = 10000 ** (exponent * torch.arange(quarter) / (quarter + steps))
+    row, column = torch.meshgrid(torch.arange(h) + start, torch.arange(w) + start, indexing="ij")
+    if by_columns:
+        row, column = row.T, column.T
+    scale = (h, w) if per_side else (1, 1)
+    rows, columns = (
+        axis.reshape(-1, 1) * unit / side * frequencies for axis, side in zip((row, column), scale, strict=True)
+    )
+    parts = [(rows.sin(), rows.cos(), columns.sin(), columns.cos())[part] for part in layout]
+    if interleaved:
+        pairs = [torch.stack(parts[i : i + 2], dim=2).flatten(1) for i in (0, 2)]
+        return torch.cat(pairs, dim=1)
+    return torch.cat(parts, dim=1)
+
+
+def by_head(x: Tensor, heads: int) -> Tensor:
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)  # (B, T, D) → (B, h, T, d)
+
+
+def joined(x: Tensor) -> Tensor:
+    return x.transpose(1, 2).flatten(2)  # (B, h, T, d) → (B, T, D)
+
+
+def attention(
+    w: AttentionWeights,
+    x: Tensor,
+    *,
+    sources: Sequence[Tensor] | None = None,
+    split: Callable = by_head,
+    scale: Callable = lambda d, D: d**-0.5,
+    weigh: Callable = lambda scores: scores.softmax(-1),
+    merge: Callable = joined,
+    key: int = 1,
+    value: int = 2,
+) -> Tensor:
+    """Multi-head self-attention (Eqs. 5–8), its steps replaceable; `sources`: what q, k and v come from, if not `x`."""
+    qkv = [split(F.linear(z, *p), w.heads) for z, *p in zip(sources or (x, x, x), w.qkv, w.bias, strict=True)]
+    q, k, v = qkv[0], qkv[key], qkv[value]
+    D = x.shape[-1]
+    merged = merge(weigh(q @ k.transpose(-2, -1) * scale(D // w.heads, D)) @ v)
+    return merged if w.out is None else F.linear(merged, w.out, w.out_bias)
+
+
+def head(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: Callable = lambda d, D: d**-0.5,
+    weigh: Callable = lambda scores: scores.softmax(-1),
+) -> tuple[Tensor, Tensor]:
+    """One head (Eqs. 5-7), its steps replaceable."""
+    weights = weigh(q @ k.T * scale(q.shape[1], q.shape[1]))
+    return weights @ v, weights
+
+
+def reference_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+def standardised(x, weight, bias, eps, *, dim=-1, correction=0, centre=True, power=0.5):
+    centred = x - x.mean(dim, keepdim=True)
+    variance = x.var(dim, correction=correction, keepdim=True)
+    return (centred if centre else x) / (variance + eps) ** power * weight + bias
+
+
+PAPER_EPS = 1e-6
+
+
+# The MLP: two matrices with their biases
+
+
+class MlpWeights(NamedTuple):
+    expand: Tensor  # (M, D)
+    expand_bias: Tensor | None
+    contract: Tensor  # (D, M)
+    contract_bias: Tensor | None
+
+
+def reference_mlp(w: MlpWeights, x: Tensor, activation: Callable = F.gelu) -> Tensor:
+    return F.linear(activation(F.linear(x, w.expand, w.expand_bias)), w.contract, w.contract_bias)
+
+
+# The block: z + attention(norm1(z)), then z + mlp(norm2(z))
+
+
+class BlockWeights(NamedTuple):
+    """`attention` is None while the reader's attention is silenced: it adds zero."""
+
+    norm1: Norm
+    norm2: Norm
+    mlp: MlpWeights
+    attention: AttentionWeights | None
+
+
+def normed(norm: Norm, z: Tensor) -> Tensor:
+    return F.layer_norm(z, z.shape[-1:], norm.weight, norm.bias, PAPER_EPS if norm.eps is None else norm.eps)
+
+
+def mixed(w: BlockWeights, z: Tensor, attend: Callable = attention) -> Tensor:
+    return torch.zeros_like(z) if w.attention is None else attend(w.attention, z)
+
+
+def block(w: BlockWeights, z: Tensor, attend: Callable = attention, mlp: Callable = reference_mlp) -> Tensor:
+    z = z + mixed(w, normed(w.norm1, z), attend)  # Eq. 2
+    return z + mlp(w.mlp, normed(w.norm2, z))  # Eq. 3
+
+
+class ModelWeights(NamedTuple):
+    patch: Tensor  # (D, C·P·P)
+    patch_bias: Tensor | None
+    class_token: Tensor  # (1, D)
+    position: Tensor  # (T, D)
+    blocks: list[BlockWeights]
+    norm: Norm
+    head: Tensor  # (K, D)
+    head_bias: Tensor | None
+    patch_size: int
+    pool: str
+
+
+def patch_tokens(w: ModelWeights, images: Tensor) -> Tensor:
+    return F.linear(patchify(images, w.patch_size), w.patch, w.patch_bias)
+
+
+def embedded(w: ModelWeights, images: Tensor) -> Tensor:
+    patches = patch_tokens(w, images)
+    return torch.cat([w.class_token.expand(len(images), 1, -1), patches], dim=1) + w.position
+
+
+def pooled(w: ModelWeights, z: Tensor) -> Tensor:
+    return z[:, 0] if w.pool == "cls" else z[:, 1:].mean(dim=1)
+
+
+def model(
+    w: ModelWeights,
+    images: Tensor,
+    embed: Callable = embedded,
+    block: Callable = block,
+    pool: Callable = pooled,
+    end: Callable = normed,
+) -> Tensor:
+    z = embed(w, images)  # Eq. 1
+    for weights in w.blocks:
+        z = block(weights, z)  # Eqs. 2-3
+    return F.linear(pool(w, end(w.norm, z)), w.head, w.head_bias)  # Eq. 4
+
+
+Grid = tuple[int, int]
+
+
+def unit(p: Tensor) -> Tensor:
+    return p / p.norm(dim=-1, keepdim=True)
+
+
+def similarity(
+    position: Tensor,
+    grid: Grid,
+    patches: Callable[[Tensor], Tensor] = lambda position: position[1:],
+    prepare: Callable[[Tensor], Tensor] = unit,
+    finish: Callable[[Tensor], Tensor] = lambda s: s,
+    shape: Callable[[Tensor, int, int], Tensor] = lambda s, h, w: s.reshape(h, w, h, w),
+) -> Tensor:
+    """(1+N, D) → (h, w, h, w), its steps replaceable."""
+    p = prepare(patches(position))
+    return shape(finish(p @ p.T), *grid)
+
+
+def eye(A: Tensor) -> Tensor:
+    return torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+
+
+def with_identity(A: Tensor) -> Tensor:
+    return (A + eye(A)) / 2
+
+
+def product(layers: Sequence[Tensor]) -> Tensor:
+    return reduce(lambda before, A: A @ before, layers)
+
+
+def heads_mean(A: Tensor) -> Tensor:
+    return A.mean(dim=1)
+
+
+def through_layers(
+    maps: Sequence[Tensor],
+    heads: Callable[[Tensor], Tensor] = heads_mean,
+    mix: Callable[[Tensor], Tensor] = with_identity,
+    pick: Callable[[list], list] = lambda layers: layers,
+    together: Callable[[Sequence[Tensor]], Tensor] = product,
+    finish: Callable[[Tensor], Tensor] = lambda R: R,
+) -> Tensor:
+    """L times (B, h, T, T) → (B, T, T), its steps replaceable."""
+    return finish(together(pick([mix(heads(A)) for A in maps])))
+
+
+def by_rows(n: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
+    return n // grid[1], n % grid[1]
+
+
+def straight(rows: Tensor, columns: Tensor) -> Tensor:
+    return (rows**2 + columns**2).sqrt()
+
+
+def without_class_token(weights: Tensor) -> Tensor:
+    return weights[:, :, 1:, 1:]
+
+
+def shared_out(patches: Tensor) -> Tensor:
+    return patches / patches.sum(dim=-1, keepdim=True)
+
+
+def over_all(far: Tensor) -> Tensor:
+    return far.mean(dim=(0, 2))  # (B, h, N) → (h,)
+
+
+def distance(
+    weights: Tensor,
+    grid: Grid,
+    patch_size: int,
+    places: Callable[[Tensor, Grid], tuple[Tensor, Tensor]] = by_rows,
+    length: Callable[[Tensor, Tensor], Tensor] = straight,
+    patches: Callable[[Tensor], Tensor] = without_class_token,
+    share: Callable[[Tensor], Tensor] = shared_out,
+    average: Callable[[Tensor], Tensor] = over_all,
+    unit: Callable[[int], float] = lambda P: P,
+) -> Tensor:
+    """(B, h, T, T) → (h,), its steps replaceable."""
+    rows, columns = places(torch.arange(grid[0] * grid[1], device=weights.device), grid)
+    between = length((rows[:, None] - rows).float(), (columns[:, None] - columns).float())  # (N, N), in patches
+    return average((share(patches(weights)) * between * unit(patch_size)).sum(dim=-1))
+
+
+def zoom(picture: Tensor, new: Grid, mode: str = "bicubic", antialias: bool = True, **options) -> Tensor:
+    return F.interpolate(picture, new, mode=mode, antialias=antialias, **options)
+
+
+def to_picture(rows: Tensor, h: int, w: int) -> Tensor:
+    return rows.reshape(h, w, -1).permute(2, 0, 1)[None]
+
+
+def to_rows(picture: Tensor) -> Tensor:
+    return picture[0].flatten(1).T
+
+
+def resize(
+    position: Tensor,
+    old: Grid,
+    new: Grid,
+    prefix: int,
+    split: Callable = lambda p, prefix, N: (p[:prefix], p[prefix:]),
+    old_grid: Callable[[Grid], Grid] = lambda grid: grid,
+    picture: Callable[[Tensor, int, int], Tensor] = to_picture,
+    new_grid: Callable[[Grid], Grid] = lambda grid: grid,
+    zoom: Callable[[Tensor, Grid], Tensor] = zoom,
+    rows: Callable[[Tensor], Tensor] = to_rows,
+    join: Callable[[Tensor, Tensor], Tensor] = lambda first, rows: torch.cat([first, rows]),
+) -> Tensor:
+    """(T, D) → (S, D), its steps replaceable."""
+    first, patches = split(position, prefix, old[0] * old[1])
+    return join(first, rows(zoom(picture(patches, *old_grid(old)), new_grid(new))))

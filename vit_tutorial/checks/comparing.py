@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from numbers import Integral, Real
 from typing import NamedTuple
@@ -11,7 +12,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .running import NEW_TENSORS, ReaderError, Wrong, call, name_of, parameter_names, show_call, stopped_by, tensors_in
+from .running import (
+    NEW_TENSORS,
+    NotAttempted,
+    ReaderError,
+    Wrong,
+    call,
+    name_of,
+    parameter_names,
+    shorten,
+    show_call,
+    stopped_by,
+    tensors_in,
+)
 
 Letters = str | tuple[tuple[str, str], ...]
 
@@ -126,11 +139,13 @@ def compare(
     gradients: bool = True,
     tolerance: float = 1e-5,
     again: tuple | None = None,
+    narrow: Sequence[tuple[tuple, str]] = (),
 ) -> None:
     """Raise Wrong unless the reader's `function` does what `reference` does, for every tuple of arguments in `trials`.
 
     `letters` names the result's axes, "(B, N, D)"; for a result of several, a (name, letters) for each.
-    A wrong result is first looked up among the `mistakes`: the same result means the same mistake.
+    A wrong result, or an error, is first looked up among the `mistakes`: the same one means the same mistake.
+    `narrow` has easier arguments, and what to say if the function is right for these ("Right for square images").
     The first trial is repeated with other numbers (`again`, if not any will do), so that nothing can be kept from
     call to call, and the last one with gradients. Trials differ in every size: none can be written into the code.
     """
@@ -139,17 +154,21 @@ def compare(
         try:
             result = call(function, *args)
         except ReaderError as error:
-            raise ReaderError(at_another_size(error.message, number, trials), error.code, error.hint) from None
+            reason = same_error(error, args, consistent(mistakes, reference, trials[:number]))
+            reason = reason or Wrong(right_only_for(function, reference, narrow) or at_another_size("", number, trials))
+            error.explain(reason.message, reason.hint)
+            raise
         found = difference(result, expected, letters, tolerance)
         if found is not None:
-            explaining = [m for m in mistakes if all(right(m, reference, earlier) for earlier in trials[:number])]
             call_text = f"\nThis was `{show_call(function, args)}`."
             if same(result, expected, tolerance):  # only the kind, the dtype or the device is wrong
                 start, hint = ("", None) if isinstance(expected, int) else ("The values are right. ", NEW_TENSORS)
                 hint = hint if any(isinstance(arg, Tensor) for arg in args) else None
                 raise Wrong(start + found + call_text, hint)
-            recognise(result, args, explaining, tolerance)
+            recognise(result, args, consistent(mistakes, reference, trials[:number]), tolerance)
             check_repeats(function, args, result)
+            if sentence := right_only_for(function, reference, narrow):
+                raise Wrong(f"{found}{call_text}\n{sentence}")
             raise Wrong(at_another_size(found, number, trials) + call_text, next_step(result, expected))
     again = again or [renewed(arg) for arg in trials[0]]
     if difference(call(function, *again), reference(*again), letters, tolerance) is not None:
@@ -170,6 +189,31 @@ def check_repeats(function: Callable, args: tuple, result) -> None:
             "call to call.",
             "Look for `torch.rand`, `F.dropout`, layers or parameters made in the function, and globals that change.",
         )
+
+
+def consistent(mistakes: Sequence[Mistake], reference: Callable, trials: Sequence[tuple]) -> list[Mistake]:
+    """Return the mistakes that do not show in these trials, as the reader's did not."""
+    return [mistake for mistake in mistakes if all(right(mistake, reference, args) for args in trials)]
+
+
+def same_error(error: ReaderError, args: tuple, mistakes: Sequence[Mistake]) -> Wrong | None:
+    """Return the message of the mistake that stops with the same error for these arguments, if one does."""
+    for mistake in mistakes:
+        try:
+            mistake.function(*args)
+        except Exception as known:
+            if f"\n{type(known).__name__}: {shorten(str(known))}\n" in error.message:
+                return Wrong(mistake.message, mistake.hint)
+    return None
+
+
+def right_only_for(function: Callable, reference: Callable, narrow: Sequence[tuple[tuple, str]]) -> str | None:
+    """Return the sentence that belongs to the first arguments for which the reader's function is right."""
+    for args, sentence in narrow:
+        with suppress(Wrong, NotAttempted):
+            if same(call(function, *args), reference(*args)):
+                return sentence
+    return None
 
 
 def right(mistake: Mistake, reference: Callable, args: tuple) -> bool:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from .comparing import Mistake, flow, kind, random_tensor, same, shape_difference, weights_like
-from .running import NEW_TENSORS, Wrong, call, unreadable
+from .running import NEW_TENSORS, ReaderError, Wrong, call, unreadable
 
 LISTS = "Layers in a plain Python list or dict are no parameters of the module: `nn.ModuleList` registers them."
 
@@ -304,14 +304,17 @@ def confirm(
     """
     same_count(trial, count)
     same_for_fewer(trial, function, read(trial, reading))
-    right_so_far = f"Right with {trial.sizes}, but not at another size.\n"
+    right_so_far = f"Right with {trial.sizes}, but not at another size."
     try:
         again = other()
         if find(again, function, [reading], read) is None:
             recognise_module(again, mistakes, [reading], read)
             raise Wrong(f"The values are wrong with {again.sizes}.", FIXED)
+    except ReaderError as error:
+        error.explain(right_so_far)
+        raise
     except Wrong as wrong:
-        wrong.message = right_so_far + wrong.message
+        wrong.message = f"{right_so_far}\n{wrong.message}"
         raise
     same_gradients(trial, function, read(trial, reading))
 

@@ -106,19 +106,23 @@ def join(patches: Tensor, patch_size: int, image_size: tuple[int, int], order: s
     return regroup(patches, f"B h w {order}", "B C (h P) (w Q)", **patch_sizes(patches, patch_size, image_size))
 
 
-def eq1(w: EmbeddingWeights, images: Tensor) -> Tensor:
-    """z₀ = [x_class; x₁E; …; x_N E] + E_pos."""
-    return tokens(w, images) + w.position
-
-
-def tokens(w: EmbeddingWeights, images: Tensor, patches: Tensor | None = None) -> Tensor:
-    """The class token and the projected patches, without positions: (B, 1+N, D)."""
-    patches = project(w, images) if patches is None else patches
-    return torch.cat([w.class_token.expand(len(images), 1, -1), patches], dim=1)
-
-
 def project(w: EmbeddingWeights, images: Tensor) -> Tensor:
     return cut(images, w.sizes.patch_size, w.order) @ w.matrix.T + w.bias
+
+
+def in_front(class_token: Tensor, patches: Tensor) -> Tensor:
+    return torch.cat([class_token.expand(len(patches), 1, -1), patches], dim=1)
+
+
+def eq1(
+    w: EmbeddingWeights | ModelWeights,
+    images: Tensor,
+    project: Callable = project,
+    prepend: Callable = in_front,
+    place: Callable = torch.add,
+) -> Tensor:
+    """z₀ = [x_class; x₁E; …; x_N E] + E_pos, its steps replaceable: (B, C, H, W) → (B, 1+N, D)."""
+    return place(prepend(w.class_token, project(w, images)), w.position)
 
 
 ROW_SIN, ROW_COS, COLUMN_SIN, COLUMN_COS = range(4)
@@ -267,8 +271,7 @@ def patch_tokens(w: ModelWeights, images: Tensor) -> Tensor:
 
 
 def embedded(w: ModelWeights, images: Tensor) -> Tensor:
-    patches = patch_tokens(w, images)
-    return torch.cat([w.class_token.expand(len(images), 1, -1), patches], dim=1) + w.position
+    return eq1(w, images, patch_tokens)
 
 
 def pooled(w: ModelWeights, z: Tensor) -> Tensor:

@@ -39,6 +39,10 @@ class ReaderError(Wrong):
         super().__init__(message, hint)
         self.code = code
 
+    def explain(self, reason: str, hint: str | None = None) -> None:
+        """Say below the error what it means."""
+        self.message, self.hint = f"{self.message}\n{reason}".rstrip(), hint or self.hint
+
 
 class NotAttempted(Exception):
     """The stub is still as it was."""

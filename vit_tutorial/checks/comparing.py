@@ -20,7 +20,6 @@ from .running import (
     call,
     name_of,
     parameter_names,
-    shorten,
     show_call,
     stopped_by,
     tensors_in,
@@ -29,10 +28,26 @@ from .running import (
 Letters = str | tuple[tuple[str, str], ...]
 
 
+class Mistake(NamedTuple):
+    """A wrong implementation that people write, and the sentence that names its symptom."""
+
+    function: Callable
+    message: str
+    hint: str | None = None
+
+
+def mistakes_in(reference: Callable) -> Callable[..., Mistake]:
+    """Return `wrong(message, hint, **steps)`, which makes the mistake that is `reference` with these steps replaced."""
+    return lambda message, hint=None, **steps: Mistake(partial(reference, **steps), message, hint)
+
+
+# Two results ----------------------------------------------------------------------------------------------------------
+
+
 def difference(
     result, expected, letters: Letters = "", tolerance: float = 1e-5, name: str = "The result"
 ) -> str | None:
-    """What is wrong with a result, the first thing first, with the numbers; None if nothing is."""
+    """Say what is wrong with a result, the first thing first; None if nothing is."""
     if isinstance(expected, (tuple, list)):
         names = letters or tuple((f"result {i + 1}", "") for i in range(len(expected)))
         if not isinstance(result, (tuple, list)) or len(result) != len(expected):
@@ -42,7 +57,7 @@ def difference(
         # A wrong shape first: it explains wrong values in another part.
         parts.sort(key=lambda part: getattr(part[0], "shape", None) == getattr(part[1], "shape", None))
         found = (difference(r, e, text, tolerance, f"`{part}`") for r, e, (part, text) in parts)
-        return next((sentence for sentence in found if sentence), None)
+        return next(filter(None, found), None)
     if not isinstance(expected, Tensor):
         return number_difference(result, expected)
     if not isinstance(result, Tensor):
@@ -87,7 +102,7 @@ def number_difference(result, expected: int) -> str | None:
 
 
 def same(result, known, tolerance: float = 1e-5) -> bool:
-    """True if two results agree, dtypes aside."""
+    """Tell whether two results agree, dtypes aside."""
     if isinstance(known, (tuple, list)):
         fits = isinstance(result, (tuple, list)) and len(result) == len(known)
         return fits and all(same(r, k, tolerance) for r, k in zip(result, known, strict=True))
@@ -100,7 +115,7 @@ def same(result, known, tolerance: float = 1e-5) -> bool:
 
 
 def to_number(result) -> float | None:
-    """A number of Python, numpy or torch as a float; None if it is none, or too large for one."""
+    """Return a number of Python, numpy or torch as a float; None if it is none, or too large for one."""
     if isinstance(result, np.ndarray) and result.dtype.kind in "fiu" and result.size == 1:
         result = result.item()
     if isinstance(result, Tensor) and result.numel() == 1 and not result.is_complex():
@@ -117,17 +132,7 @@ def kind(value) -> str:
     return f"a value of type {type(value).__name__}"
 
 
-class Mistake(NamedTuple):
-    """A wrong implementation that people write, and the sentence that names its symptom."""
-
-    function: Callable
-    message: str
-    hint: str | None = None
-
-
-def mistakes_in(reference: Callable) -> Callable[..., Mistake]:
-    """Return `wrong(message, hint, **steps)`, which makes the mistake that is `reference` with these steps replaced."""
-    return lambda message, hint=None, **steps: Mistake(partial(reference, **steps), message, hint)
+# The reader's function against the reference --------------------------------------------------------------------------
 
 
 def compare(
@@ -146,7 +151,7 @@ def compare(
     `letters` names the result's axes, "(B, N, D)"; for a result of several, a (name, letters) for each.
     A wrong result, or an error, is first looked up among the `mistakes`: the same one means the same mistake.
     `narrow` has easier arguments, and what to say if the function is right for these ("Right for square images").
-    The first trial is repeated with other numbers (`again`, if not any will do), so that nothing can be kept from
+    The first trial is repeated with other values (`again`, if not any will do), so that nothing can be kept from
     call to call, and the last one with gradients. Trials differ in every size: none can be written into the code.
     """
     for number, args in enumerate(trials):
@@ -154,9 +159,11 @@ def compare(
         try:
             result = call(function, *args)
         except ReaderError as error:
-            reason = same_error(error, args, consistent(mistakes, reference, trials[:number]))
-            reason = reason or Wrong(right_only_for(function, reference, narrow) or at_another_size("", number, trials))
-            error.explain(reason.message, reason.hint)
+            known = same_error(error, args, consistent(mistakes, reference, trials[:number]))
+            if known is None:
+                error.explain(where_right(function, reference, number, narrow))
+            else:
+                error.explain(known.message, known.hint)
             raise
         found = difference(result, expected, letters, tolerance)
         if found is not None:
@@ -166,10 +173,9 @@ def compare(
                 hint = hint if any(isinstance(arg, Tensor) for arg in args) else None
                 raise Wrong(start + found + call_text, hint)
             recognise(result, args, consistent(mistakes, reference, trials[:number]), tolerance)
-            check_repeats(function, args, result)
-            if sentence := right_only_for(function, reference, narrow):
-                raise Wrong(f"{found}{call_text}\n{sentence}")
-            raise Wrong(at_another_size(found, number, trials) + call_text, next_step(result, expected))
+            require_repeats(function, args, result)
+            where = where_right(function, reference, number, narrow)
+            raise Wrong(f"{found}{call_text}\n{where}".rstrip(), next_step(result, expected))
     again = again or [renewed(arg) for arg in trials[0]]
     if difference(call(function, *again), reference(*again), letters, tolerance) is not None:
         raise Wrong(
@@ -181,7 +187,7 @@ def compare(
         compare_gradients(function, reference, trials[-1], mistakes, tolerance)
 
 
-def check_repeats(function: Callable, args: tuple, result) -> None:
+def require_repeats(function: Callable, args: tuple, result) -> None:
     """Raise Wrong if a second call with the same arguments gives another result."""
     if not same(tensors_in(call(function, *args)), tensors_in(result)):
         raise Wrong(
@@ -193,91 +199,41 @@ def check_repeats(function: Callable, args: tuple, result) -> None:
 
 def consistent(mistakes: Sequence[Mistake], reference: Callable, trials: Sequence[tuple]) -> list[Mistake]:
     """Return the mistakes that do not show in these trials, as the reader's did not."""
-    return [mistake for mistake in mistakes if all(right(mistake, reference, args) for args in trials)]
+    return [mistake for mistake in mistakes if all(hidden(mistake, reference, args) for args in trials)]
 
 
-def same_error(error: ReaderError, args: tuple, mistakes: Sequence[Mistake]) -> Wrong | None:
-    """Return the message of the mistake that stops with the same error for these arguments, if one does."""
+def same_error(error: ReaderError, args: tuple, mistakes: Sequence[Mistake]) -> Mistake | None:
+    """Return the mistake that stops with the same error for these arguments, if one does."""
     for mistake in mistakes:
         try:
             mistake.function(*args)
         except Exception as known:
-            if f"\n{type(known).__name__}: {shorten(str(known))}\n" in error.message:
-                return Wrong(mistake.message, mistake.hint)
+            _, text = stopped_by(known).message.splitlines()  # the place in the code differs, the text does not
+            if text in error.message.splitlines():
+                return mistake
     return None
 
 
-def right_only_for(function: Callable, reference: Callable, narrow: Sequence[tuple[tuple, str]]) -> str | None:
-    """Return the sentence that belongs to the first arguments for which the reader's function is right."""
+WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"
+
+
+def where_right(function: Callable, reference: Callable, number: int, narrow: Sequence[tuple[tuple, str]]) -> str:
+    """Say where a function that is wrong in trial `number` is right; empty if nowhere that was tried."""
+    if number > 0:
+        return WRITTEN_IN
     for args, sentence in narrow:
         with suppress(Wrong, NotAttempted):
             if same(call(function, *args), reference(*args)):
                 return sentence
-    return None
+    return ""
 
 
-def right(mistake: Mistake, reference: Callable, args: tuple) -> bool:
-    """True if this mistake does not show for these arguments, as it did not show in the reader's result."""
+def hidden(mistake: Mistake, reference: Callable, args: tuple) -> bool:
+    """Tell whether this mistake does not show for these arguments, as it did not show in the reader's result."""
     try:
         return same(mistake.function(*args), reference(*args))
     except Exception:  # a mistake may not fit every size
         return False
-
-
-def compare_gradients(
-    function: Callable, reference: Callable, args: tuple, mistakes: Sequence[Mistake] = (), tolerance: float = 1e-5
-) -> None:
-    """Raise Wrong unless the same gradients flow back to the tensors among `args`."""
-    got, expected = gradients_of(call, function, args), gradients_of(plain_call, reference, args)
-    if got is None:
-        raise Wrong(
-            "The values are right, but no gradient flows back through them: a model with this part could not learn.",
-            "Look for `.detach()`, `.data`, `.item()`, `.numpy()`, `torch.tensor(...)` and `no_grad`.",
-        )
-    names = [name for name, arg in zip(parameter_names(function), args, strict=False) if is_float(arg)]
-    for name, mine, theirs in zip(names, got, expected, strict=True):
-        if difference(mine, theirs, tolerance=tolerance) is not None:
-            silent = [m._replace(function=gradient_function(m.function)) for m in mistakes if right(m, reference, args)]
-            recognise(got, args, silent, tolerance)
-            raise Wrong(
-                f"The values are right, but the gradient that flows back to `{name}` is not"
-                + (": it is zero." if not mine.any() else "."),
-                f"Look for `.detach()`, `.data`, `no_grad` and `nn.Parameter(...)` between `{name}` and the result.",
-            )
-
-
-def plain_call(function: Callable, *args):
-    return function(*args)
-
-
-def gradient_function(function: Callable) -> Callable:
-    return lambda *args: gradients_of(plain_call, function, args)
-
-
-def gradients_of(run: Callable, function: Callable, args: tuple) -> list[Tensor] | None:
-    """The gradients of a fixed weighted sum of the result for each tensor of floats among `args`, or None."""
-    inputs = [arg.detach().clone().requires_grad_() if is_float(arg) else arg for arg in args]
-    wanted = [arg for arg in inputs if is_float(arg)]
-    results = run(function, *inputs)
-    results = [r for r in (results if isinstance(results, (tuple, list)) else [results]) if is_float(r)]
-    if not any(result.requires_grad for result in results):
-        return None
-    total = sum((result * weights_like(result)).sum() for result in results)
-    return [torch.zeros_like(x) if grad is None else grad for x, grad in zip(wanted, flow(total, wanted), strict=True)]
-
-
-def flow(total: Tensor, wanted: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-    """The gradients of a number for `wanted`. A ReaderError if the way back through the reader's code stops."""
-    try:
-        return torch.autograd.grad(total, wanted, allow_unused=True)
-    except Exception as error:
-        found = stopped_by(error)
-        found.message = f"The way forward works. On the way back, where gradients flow:\n{found.message}"
-        found.hint = (
-            "Do you write into a tensor, `x[...] = ` or a method that ends in an underscore, that an earlier step "
-            "still needs to compute its gradient? Work on a new one."
-        )
-        raise found from None
 
 
 def recognise(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float = 1e-5) -> None:
@@ -291,8 +247,57 @@ def recognise(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float
             raise Wrong(mistake.message, mistake.hint)
 
 
+def compare_gradients(
+    function: Callable, reference: Callable, args: tuple, mistakes: Sequence[Mistake] = (), tolerance: float = 1e-5
+) -> None:
+    """Raise Wrong unless the same gradients flow back to the tensors among `args`."""
+    got, expected = gradients_of(partial(call, function), args), gradients_of(reference, args)
+    if got is None:
+        raise Wrong(
+            "The values are right, but no gradient flows back through them: a model with this part could not learn.",
+            "Look for `.detach()`, `.data`, `.item()`, `.numpy()`, `torch.tensor(...)` and `no_grad`.",
+        )
+    names = [name for name, arg in zip(parameter_names(function), args, strict=False) if is_float(arg)]
+    for name, mine, theirs in zip(names, got, expected, strict=True):
+        if difference(mine, theirs, tolerance=tolerance) is not None:
+            silent = [m for m in mistakes if hidden(m, reference, args)]
+            silent = [m._replace(function=lambda *args, m=m: gradients_of(m.function, args)) for m in silent]
+            recognise(got, args, silent, tolerance)
+            raise Wrong(
+                f"The values are right, but the gradient that flows back to `{name}` is not"
+                + (": it is zero." if not mine.any() else "."),
+                f"Look for `.detach()`, `.data`, `no_grad` and `nn.Parameter(...)` between `{name}` and the result.",
+            )
+
+
+def gradients_of(function: Callable, args: tuple) -> list[Tensor] | None:
+    """Return the gradients of a fixed weighted sum of the result for each tensor of floats among `args`, or None."""
+    inputs = [arg.detach().clone().requires_grad_() if is_float(arg) else arg for arg in args]
+    wanted = [arg for arg in inputs if is_float(arg)]
+    results = function(*inputs)
+    results = [r for r in (results if isinstance(results, (tuple, list)) else [results]) if is_float(r)]
+    if not any(result.requires_grad for result in results):
+        return None
+    total = sum((result * weights_like(result)).sum() for result in results)
+    return [torch.zeros_like(x) if grad is None else grad for x, grad in zip(wanted, flow(total, wanted), strict=True)]
+
+
+def flow(total: Tensor, wanted: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+    """Return the gradients of a number for `wanted`; raise ReaderError if the way back through their code stops."""
+    try:
+        return torch.autograd.grad(total, wanted, allow_unused=True)
+    except Exception as error:
+        found = stopped_by(error)
+        found.message = f"The way forward works. On the way back, where gradients flow:\n{found.message}"
+        found.hint = (
+            "Do you write into a tensor, `x[...] = ` or a method that ends in an underscore, that an earlier step "
+            "still needs to compute its gradient? Work on a new one."
+        )
+        raise found from None
+
+
 def next_step(result, expected) -> str | None:
-    """What to try after a result that no known mistake explains; None leaves it to the exercise's own hint."""
+    """Say what to try after a result that no known mistake explains; None leaves it to the exercise's own hint."""
     if not isinstance(result, Tensor) or not isinstance(expected, Tensor) or result.shape != expected.shape:
         return None
     if same(*(tensor.detach().double().flatten().sort().values for tensor in (result, expected))):
@@ -301,10 +306,10 @@ def next_step(result, expected) -> str | None:
 
 
 def at_another_size(message: str, number: int, trials: Sequence[tuple]) -> str:
-    """The message, with the news that an earlier size went well."""
+    """Put before the message that an earlier size went well, if one did."""
     if number == 0:
         return message
-    return f"Right at the first size tried, wrong at another: is a size or a batch written into your code?\n{message}"
+    return f"{WRITTEN_IN}\n{message}"
 
 
 def is_float(value) -> bool:
@@ -312,7 +317,7 @@ def is_float(value) -> bool:
 
 
 def random_tensor(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
-    """Normal random numbers, the same on every call, on the CPU."""
+    """Draw normal random numbers, the same on every call, on the CPU."""
     generator = torch.Generator().manual_seed(seed + sum(shape))
     return torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu").to(dtype)
 
@@ -322,5 +327,5 @@ def weights_like(tensor: Tensor) -> Tensor:
 
 
 def renewed(arg):
-    """Other numbers in the same shape; anything else as it is."""
+    """Return other values in the same shape; anything else as it is."""
     return 1 - 2 * arg.detach().flip(0) if is_float(arg) else arg

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -14,21 +14,7 @@ from .comparing import Mistake, compare, mistakes_in, random_tensor, same, same_
 from .exercise import exercise
 from .modules import Inventory, Trial, build, confirm, find, recognise_module
 from .reading_weights import EmbeddingReading, bare_parameters, embedding_readings, kind_of, read_embeddings
-from .references import (
-    COLUMN_COS,
-    COLUMN_SIN,
-    ORDERS,
-    OURS,
-    ROW_COS,
-    ROW_SIN,
-    EmbeddingWeights,
-    Sizes,
-    eq1,
-    in_front,
-    project,
-    regroup,
-    sincos_positions,
-)
+from .references import ORDERS, OURS, EmbeddingWeights, Sizes, eq1, in_front, regroup, sincos_positions
 from .running import ReaderError, Wrong, call
 
 
@@ -64,9 +50,7 @@ def linear_is_conv(function):
             raise Wrong("Your function changes the convolution's own weights: only the linear layer is yours to fill.")
         if not isinstance(linear, nn.Linear):
             raise Wrong(f"Return the `nn.Linear` itself; what came back is of type {type(linear).__name__}.")
-        for found, message, hint in linear_problems(linear, conv):
-            if found:
-                raise Wrong(message, hint)
+        check_linear(linear, conv)
 
 
 NO_BIAS = (
@@ -75,81 +59,49 @@ NO_BIAS = (
 BIAS_HINT = "`nn.Linear(..., bias=conv.bias is not None)`, and copy the bias only if there is one."
 
 
-def linear_problems(linear: nn.Linear, conv: nn.Conv2d) -> Iterator[tuple[bool, str, str | None]]:
-    """Yield what can be wrong with a linear layer, in the order in which to look: if it is, the message, and a hint."""
+def check_linear(linear: nn.Linear, conv: nn.Conv2d) -> None:
+    """Raise Wrong unless the linear layer holds the convolution's weights and bias, in the right places."""
     rows, weight, bias = conv.weight.detach().flatten(1), linear.weight.detach(), linear.bias
     (D, patch_dim), got = rows.shape, (linear.out_features, linear.in_features)
+    raise_first([
+        (got == (patch_dim, D), "In and out are exchanged: `nn.Linear(in_features, out_features)`, from C·P·P = "
+         f"{patch_dim} to D = {D}.", None),
+        (weight.shape == (patch_dim, D), f"The weight is transposed, {(patch_dim, D)}: `nn.Linear` keeps it as "
+         f"(D, C·P·P) = {(D, patch_dim)}.", "`conv.weight.flatten(1)` has this shape already."),
+        (weight.shape != rows.shape, f"The layer must go from C·P·P = {patch_dim} values to D = {D}; your layer goes "
+         f"from {got[1]} to {got[0]}.", None),
+    ])  # fmt: skip
     sizes = dict(zip("DCPQ", conv.weight.shape, strict=True))
-    yield (
-        got == (patch_dim, D),
-        f"In and out are exchanged: `nn.Linear(in_features, out_features)`, from C·P·P = {patch_dim} to D = {D}.",
-        None,
-    )
-    yield (
-        weight.shape == (patch_dim, D),
-        f"The weight is transposed, {(patch_dim, D)}: `nn.Linear` keeps it as (D, C·P·P) = {(D, patch_dim)}.",
-        "`conv.weight.flatten(1)` has this shape already.",
-    )
-    yield (
-        weight.shape != rows.shape,
-        f"The layer must go from C·P·P = {patch_dim} values to D = {D}; yours goes from {got[1]} to {got[0]}.",
-        None,
-    )
-    for order, name in ORDERS.items():
-        other = regroup(rows, "D C P Q", f"D ({order})", **sizes)
-        yield (
-            order != OURS and same(weight, other),
-            f"Your rows are the kernels flattened as {name}; a patch is flattened as {ORDERS[OURS]}.",
-            None,
-        )
-    yield (
-        same(weight, rows.reshape(patch_dim, D).T),
-        "Your weights are the right values in the wrong places: `reshape` and `.T` mix up the kernels.",
-        None,
-    )
-    yield (
-        not same(weight.flatten().sort().values, rows.flatten().sort().values),
-        "The weights of your linear layer are not the convolution's: are they still its own random ones?",
-        None,
-    )
-    yield (
-        not same(weight, rows),
-        "The weights are the convolution's, in other places: row d must be kernel d, flattened.",
-        None,
-    )
-    if conv.bias is None:
-        yield (
-            bias is not None and bool(bias.any()),
-            f"{NO_BIAS} Your layer adds one all the same: is it still its own?",
-            BIAS_HINT,
-        )
-        return
-    yield (
-        bias is None or not bias.any(),
-        "The weights are right, and the bias is missing: the convolution adds one value to each of the D outputs.",
-        None,
-    )
-    yield (
-        not same(bias, conv.bias),
-        "The weights are right, and the bias is not the convolution's: is it still the layer's own?",
-        None,
-    )
-    x = random_tensor(2, 3, patch_dim)
-    yield (
-        not same(linear(x), x @ rows.T + conv.bias),
-        "Weights and bias are right, and the layer computes something else with them.",
-        None,
-    )
+    no_bias = bias is None or not bias.any()
+    raise_first([
+        *((order != OURS and same(weight, regroup(rows, "D C P Q", f"D ({order})", **sizes)), "Your rows are the "
+           f"kernels flattened as {name}; a patch is flattened as {ORDERS[OURS]}.", None)
+          for order, name in ORDERS.items()),
+        (not same(weight.flatten().sort().values, rows.flatten().sort().values), "The weights of your linear layer are "
+         "not the convolution's: are they still its own random ones?", None),
+        (not same(weight, rows), "Your layer has the convolution's weights in other places: row d must be kernel d, "
+         "flattened. `reshape` and `.T` mix up the kernels.", "`conv.weight.flatten(1)` leaves D alone."),
+        (conv.bias is None and not no_bias, f"{NO_BIAS} Your layer adds one all the same: is it still its own?",
+         BIAS_HINT),
+        (conv.bias is not None and no_bias, "The weights are right, and the bias is missing: the convolution adds one "
+         "value to each of the D outputs.", None),
+        (conv.bias is not None and not no_bias and not same(bias, conv.bias), "The weights are right, and the bias is "
+         "not the convolution's: is it still the layer's own?", None),
+    ])  # fmt: skip
 
 
-# fmt: skip
+def raise_first(problems: Sequence[tuple[bool, str, str | None]], more: str = "") -> None:
+    """Raise Wrong with the message, `more` and the hint of the first problem that is there."""
+    for there, message, hint in problems:
+        if there:
+            raise Wrong(message + more, hint)
 
 
 def one_channel(conv: nn.Conv2d) -> nn.Linear:
     return nn.Linear(conv.kernel_size[0] ** 2, conv.out_channels, bias=conv.bias is not None)
 
 
-PER_CHANNEL = "Your linear layer takes in P·P values, those of one channel. A patch has C·P·P of them, all channels'."
+PER_CHANNEL = "Your linear layer takes in the P·P values of one channel. A patch has C·P·P: those of all channels."
 
 LINEAR_ERRORS = [
     Mistake(lambda conv: one_channel(conv).weight.data.copy_(conv.weight.flatten(1)), PER_CHANNEL),
@@ -158,8 +110,8 @@ LINEAR_ERRORS = [
 
 
 def my_class_token(patches, class_token):
-    B, N, D = patches.shape
-    return torch.cat([class_token.expand(B, 1, D), patches], dim=1)
+    tokens = class_token.expand(len(patches), -1, -1)  # (1, 1, D) -> (B, 1, D)
+    return torch.cat([tokens, patches], dim=1)
 
 
 @exercise(
@@ -188,13 +140,13 @@ def check_token_used(function, patches: Tensor, class_token: Tensor) -> None:
     for changed in (0, 1):  # the same random numbers, if the function draws any, and other arguments
         torch.default_generator.manual_seed(0)
         results.append(call(function, patches + changed, class_token + changed))
-    expected, first = my_class_token(patches, class_token), results[0]
-    if isinstance(first, Tensor) and first.shape == expected.shape and same(first[:, 1:], patches):
-        if same(first[:, 0], results[1][:, 0]):
-            raise Wrong(
-                "Your first token is made inside the function: the `class_token` that it is given is not used.",
-                "A parameter made in a function is a new one in every call and never learns. Use the one you are given.",
-            )
+    expected, (first, second) = my_class_token(patches, class_token), results
+    fits = isinstance(first, Tensor) and first.shape == expected.shape and same(first[:, 1:], patches)
+    if fits and same(first[:, 0], second[:, 0]):
+        raise Wrong(
+            "Your first token is made inside the function: the `class_token` that it is given is not used.",
+            "A parameter made in a function is a new one in every call and never learns. Use the one you are given.",
+        )
 
 
 def only_first_image(patches: Tensor, class_token: Tensor) -> Tensor:
@@ -212,10 +164,9 @@ EXPAND = "`class_token.expand(len(patches), -1, -1)` is a class token for each i
 
 CLASS_TOKEN_MISTAKES = [
     Mistake(lambda x, t: last(t, x), LAST, IN_ORDER),
-    Mistake(lambda x, t: torch.cat([t, x], 1), "There is one class token and a batch of several images. Make one class "
-            "token for each of the B images.", EXPAND),
-    *(Mistake(lambda x, t, n=n: torch.cat([t.expand(n, -1, -1), x], 1), f"You make {n} class tokens, whatever the "
-              "batch. Make one class token for each of the B images.", EXPAND) for n in (2, 3, 4, 5, 8, 16, 32, 64)),
+    *(Mistake(lambda x, t, n=n: torch.cat([t.expand(n, -1, -1), x], 1), f"You put {n} class token{'s'[: n > 1]} in "
+              "front, whatever the batch. There must be one class token for each of the B images.", EXPAND)
+      for n in (1, 2, 3, 4, 5, 8, 16, 32, 64)),
     Mistake(lambda x, t: x + t, "You add the class token to every patch. It is a token of its own: the sequence gets "
             "one longer.", "`torch.cat([...], dim=1)` puts tokens after one another."),
     Mistake(lambda x, t: in_front(t, x[:, 1:]), "The class token takes the place of the first patch: that patch is "
@@ -227,19 +178,11 @@ CLASS_TOKEN_MISTAKES = [
             "image."),
     Mistake(lambda x, t: last(t, in_front(t, x)), "The class token stands at both ends: once is enough, in front."),
     Mistake(lambda x, t: in_front(t, x[:1]), "Only the first image is left of the batch."),
-    *(Mistake(lambda x, t, join=join: join(t.expand(-1, x.shape[1], -1), x), "You put the class token beside the "
-              "batch: `dim=0` counts images. Tokens are counted by `dim=1`.")
-      for join in (lambda t, x: torch.cat([x, t]), lambda t, x: torch.cat([t, x]))),
-    Mistake(lambda x, t: torch.cat([t, x], 0), "`dim=0` counts images. Tokens are counted by `dim=1`, and each of the "
-            "B images needs its class token.", EXPAND),
-    Mistake(lambda x, t: torch.cat([t.expand(len(x), -1, -1), x], 0), "`dim=0` counts images. Tokens are counted by "
-            "`dim=1`."),
-    Mistake(lambda x, t: torch.cat([t, x], 2), "`dim=2` counts the values in a token. Tokens are counted by `dim=1`, "
-            "and each of the B images needs its class token.", EXPAND),
-    Mistake(lambda x, t: torch.cat([t.expand(len(x), -1, -1), x], 2), "`dim=2` counts the values in a token. Tokens "
-            "are counted by `dim=1`."),
-    Mistake(lambda x, t: torch.cat([t.expand_as(x), x], dim=2), "You make every token wider: `dim=2` counts the values "
-            "in a token. Tokens are counted by `dim=1`."),
+    *(Mistake(lambda x, t, dim=dim, parts=parts: torch.cat(parts(x, t), dim), f"`dim={dim}` counts {what}. Tokens are "
+              "counted by `dim=1`, and each of the B images has its own.", EXPAND)
+      for dim, what in ((0, "images"), (2, "the values in a token"))
+      for parts in (lambda x, t: (t, x), lambda x, t: (t.expand(len(x), -1, -1), x), lambda x, t: (t.expand_as(x), x),
+                    lambda x, t: (t.expand(1, x.shape[1], -1), x), lambda x, t: (x, t.expand(1, x.shape[1], -1)))),
     Mistake(lambda x, t: torch.cat([t.expand_as(x), x], dim=1), "There are N class tokens for each image, one for each "
             "patch. One is enough: expand B only."),
     Mistake(only_first_image, "Only the first image has the class token; all need it, the same one."),
@@ -379,9 +322,8 @@ def complain_about_embeddings(module: nn.Module, parts: Inventory, sizes: Sizes)
         (True, "Your module has other parameters than Eq. 1: a projection, one class token, one table of positions.",
          "Delete those that Eq. 1 does not have."),
     ]  # fmt: skip
-    message, hint = next((message, hint) for found, message, hint in problems if found)
     listed = ", ".join(f"`{name}` {tuple(p.shape)}" for name, p in module.named_parameters()) or "none"
-    raise Wrong(f"{message}\nIts parameters at {sizes} are: {listed}.", hint)
+    raise_first(problems, f"\nIts parameters at {sizes} are: {listed}.")
 
 
 def missing(what: str, how: str, module: nn.Module, numel: int) -> str:
@@ -481,22 +423,9 @@ def sincos(function):
     compare(function, sincos_position_embedding, trials, "(h·w, D)", SINCOS_MISTAKES, gradients=False)
 
 
-def in_one_line(grid: tuple[int, int], dim: int, interleaved: bool = False) -> Tensor:
+def in_one_line(grid: tuple[int, int], dim: int, **steps) -> Tensor:
     """Return one-dimensional positions along the sequence, as for text."""
-    angles = torch.arange(math.prod(grid))[:, None] * 10000 ** -(torch.arange(dim // 2) / (dim // 2))
-    parts = [angles.sin(), angles.cos()]
-    return torch.stack(parts, dim=2).flatten(1) if interleaved else torch.cat(parts, dim=1)
-
-
-def gathered(row: Callable, column: Callable) -> Callable:
-    """Return right codes, put together in the order in which `row(n, h, w)` and `column(n, h, w)` count them."""
-
-    def mistaken(grid: tuple[int, int], dim: int) -> Tensor:
-        (h, w), n = grid, torch.arange(math.prod(grid))
-        code = sincos_positions(grid, dim).unflatten(0, grid)
-        return torch.cat([code[row(n, h, w), 0, : dim // 2], code[0, column(n, h, w), dim // 2 :]], dim=1)
-
-    return mistaken
+    return sincos_positions((grid[0] * grid[1], 1), 2 * dim, **steps)[:, :dim]
 
 
 def summed(grid: tuple[int, int], dim: int) -> Tensor:
@@ -505,9 +434,10 @@ def summed(grid: tuple[int, int], dim: int) -> Tensor:
     return (rows[:, None] + columns).flatten(0, 1)
 
 
-COLUMN_THEN_ROW = (COLUMN_SIN, COLUMN_COS, ROW_SIN, ROW_COS)
+COLUMN_THEN_ROW = "column.sin column.cos row.sin row.cos"
 FREQUENCY = "frequency i is 10000 ** -(i / (D/4))."
-DOWN = "`indexing='ij'` in `meshgrid`; patch n is in row n // w, column n % w."
+DOWN = {"row": lambda n, h, w: n % h, "column": lambda n, h, w: n // h}  # patches that run down the columns
+DOWN_HINT = "`indexing='ij'` in `meshgrid`; patch n is in row n // w, column n % w."
 REPEAT = (
     "`repeat` puts the whole list again, `repeat_interleave` each of its entries: one is for the columns, the other "
     "for the rows."
@@ -517,38 +447,43 @@ ONE_LINE = (
 )
 BESIDE = "`torch.cat([rows, columns], dim=1)`, each made with `dim // 2`."
 
-change = mistakes_in(sincos_positions)
+wrong = mistakes_in(sincos_positions)
 
 SINCOS_MISTAKES = [
-    change("The halves are exchanged: the first half of a vector must hold the row, the second the column.",
-           layout=COLUMN_THEN_ROW),
-    change("The cosines come before the sines: sines first.", layout=(ROW_COS, ROW_SIN, COLUMN_COS, COLUMN_SIN)),
-    change("The cosines come before the sines, and the column before the row.",
-           layout=(COLUMN_COS, COLUMN_SIN, ROW_COS, ROW_SIN)),
-    change("All sines come first, then all cosines. The row comes first, its sines and its cosines; then the column.",
-           layout=(ROW_SIN, COLUMN_SIN, ROW_COS, COLUMN_COS)),
-    change("Sines and cosines alternate. They come in blocks: D/4 sines, then D/4 cosines.", "`torch.cat([sin, cos], "
-           "dim=1)` makes blocks; `stack` and `[:, 0::2]` make them alternate.", interleaved=True),
-    change("Your frequencies end at exactly 1/10000: you divide the exponent by D/4 - 1. Divide it by D/4.",
-           "`torch.arange(dim // 4) / (dim // 4)`; `linspace` includes its end.", steps=-1.0),
-    change(f"Your frequencies fall twice as fast: {FREQUENCY}", exponent=-2.0),
-    change(f"Your frequencies fall half as fast: {FREQUENCY}", exponent=-0.5),
-    change(f"Your frequencies fall a quarter as fast: {FREQUENCY}", exponent=-0.25),
-    change("Your frequencies rise. They fall, from 1 towards 1/10000: the exponent is negative.", exponent=1.0),
-    change(f"All your frequencies are 1: {FREQUENCY}", exponent=0.0),
-    change("Your rows and columns are counted from 1. Count from 0.", start=1),
-    change("Your indices are parts of the side, between 0 and 1. Take the index itself: 0, 1, 2, …", per_side=True),
-    change("There is a 2π too many: the angle is the index times the frequency.", unit=2 * torch.pi),
-    change("Your patches run down the columns of the grid. They run row by row: patch 1 is in row 0, column 1.", DOWN,
-           by_columns=True),
-    change("Your patches run down the columns of the grid, and the halves of a vector are exchanged.", DOWN,
-           by_columns=True, layout=COLUMN_THEN_ROW),
-    change("Both halves hold the row: the second must hold the column.", layout=(ROW_SIN, ROW_COS) * 2),
-    change("Both halves hold the column: the first must hold the row.", layout=(COLUMN_SIN, COLUMN_COS) * 2),
-    Mistake(gathered(lambda n, h, w: n % h, lambda n, h, w: n % w), "Your rows run 0, 1, 2, 0, 1, 2, …, as the columns "
-            "do. In reading order each row stays for w patches: 0, 0, 0, 1, 1, 1, …", REPEAT),
-    Mistake(gathered(lambda n, h, w: n // w, lambda n, h, w: n // h), "Your columns stay the same for h patches, as if "
-            "they were rows. In reading order they run 0, 1, 2, 0, 1, 2, …", REPEAT),
+    wrong("The halves are exchanged: the first half of a vector must hold the row, the second the column.",
+          layout=COLUMN_THEN_ROW),
+    wrong("The cosines come before the sines: sines first.", layout="row.cos row.sin column.cos column.sin"),
+    wrong("The cosines come before the sines, and the column before the row.",
+          layout="column.cos column.sin row.cos row.sin"),
+    wrong("All sines come first, then all cosines. The row comes first, its sines and its cosines; then the column.",
+          layout="row.sin column.sin row.cos column.cos"),
+    wrong("Sines and cosines alternate. They come in blocks: D/4 sines, then D/4 cosines.", "`torch.cat([sin, cos], "
+          "dim=1)` makes blocks; `stack` and `[:, 0::2]` make them alternate.", interleaved=True),
+    wrong("Your frequencies end at exactly 1/10000: you divide the exponent by D/4 - 1. Divide it by D/4.",
+          "`torch.arange(dim // 4) / (dim // 4)`; `linspace` includes its end.",
+          frequency=lambda i, quarter: 10000 ** -(i / (quarter - 1))),
+    *(wrong(f"{what}: {FREQUENCY}", frequency=lambda i, quarter, power=power: 10000 ** (power * i / quarter))
+      for power, what in ((-2, "Your frequencies fall twice as fast"), (-0.5, "Your frequencies fall half as fast"),
+                          (-0.25, "Your frequencies fall a quarter as fast"), (0, "All your frequencies are 1"))),
+    wrong("Your frequencies rise. They fall, from 1 towards 1/10000: the exponent is negative.",
+          frequency=lambda i, quarter: 10000 ** (i / quarter)),
+    wrong("Your rows and columns are counted from 1. Count from 0.", row=lambda n, h, w: n // w + 1,
+          column=lambda n, h, w: n % w + 1),
+    wrong("Your indices are parts of the side, between 0 and 1. Take the index itself: 0, 1, 2, …",
+          row=lambda n, h, w: n // w / h, column=lambda n, h, w: n % w / w),
+    wrong("There is a 2π too many: the angle is the index times the frequency.",
+          row=lambda n, h, w: n // w * 2 * torch.pi, column=lambda n, h, w: n % w * 2 * torch.pi),
+    wrong("Your patches run down the columns of the grid. They run row by row: patch 1 is in row 0, column 1.",
+          DOWN_HINT, **DOWN),
+    wrong("Your patches run down the columns of the grid, and the halves of a vector are exchanged.", DOWN_HINT,
+          layout=COLUMN_THEN_ROW, **DOWN),
+    wrong("Both halves hold the row: the second must hold the column.", layout="row.sin row.cos row.sin row.cos"),
+    wrong("Both halves hold the column: the first must hold the row.",
+          layout="column.sin column.cos column.sin column.cos"),
+    wrong("Your rows run 0, 1, 2, 0, 1, 2, …, as the columns do. In reading order each row stays for w patches: "
+          "0, 0, 0, 1, 1, 1, …", REPEAT, row=DOWN["row"]),
+    wrong("Your columns stay the same for h patches, as if they were rows. In reading order they run 0, 1, 2, 0, 1, "
+          "2, …", REPEAT, column=DOWN["column"]),
     Mistake(summed, "You add the row's code and the column's. They stand side by side, D/2 values each.", BESIDE),
     Mistake(lambda grid, dim: sum(sincos_positions(grid, dim).chunk(2, dim=1)), "You add the row's code and the "
             "column's, and so a vector has D/2 values. They stand side by side: D/2 and D/2 make D.", BESIDE),

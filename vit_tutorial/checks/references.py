@@ -125,39 +125,26 @@ def eq1(
     return place(prepend(w.class_token, project(w, images)), w.position)
 
 
-ROW_SIN, ROW_COS, COLUMN_SIN, COLUMN_COS = range(4)
-
-
 def sincos_positions(
     grid: tuple[int, int],
     dim: int,
-    layout: tuple[int, ...] = (ROW_SIN, ROW_COS, COLUMN_SIN, COLUMN_COS),
-    exponent: float = -1.0,
-    steps: float = 0.0,
-    start: int = 0,
-    unit: float = 1.0,
-    per_side: bool = False,
-    by_columns: bool = False,
+    row: Callable = lambda n, h, w: n // w,
+    column: Callable = lambda n, h, w: n % w,
+    frequency: Callable = lambda i, quarter: 10000 ** -(i / quarter),
+    layout: str = "row.sin row.cos column.sin column.cos",
     interleaved: bool = False,
 ) -> Tensor:
-    """Sin-cos positions with one thing changed: (h·w, D).
-
-    `layout` orders the quarters; frequency i is 10000 ** (exponent · i / (D/4 + steps)); indices begin at
-    `start` and are counted in `unit`s, or as parts of the side; patches run row by row unless `by_columns`.
-    """
-    (h, w), quarter = grid, dim // 4
-    frequencies = 10000 ** (exponent * torch.arange(quarter) / (quarter + steps))
-    row, column = torch.meshgrid(torch.arange(h) + start, torch.arange(w) + start, indexing="ij")
-    if by_columns:
-        row, column = row.T, column.T
-    scale = (h, w) if per_side else (1, 1)
-    rows, columns = (
-        axis.reshape(-1, 1) * unit / side * frequencies for axis, side in zip((row, column), scale, strict=True)
-    )
-    parts = [(rows.sin(), rows.cos(), columns.sin(), columns.cos())[part] for part in layout]
+    """Sin-cos positions, their steps replaceable: (h·w, D). `row` and `column` say where patch n is."""
+    n, quarter = torch.arange(grid[0] * grid[1]), dim // 4
+    angles = [index(n, *grid)[:, None] * frequency(torch.arange(quarter), quarter) for index in (row, column)]
+    waves = {
+        f"{name}.{wave}": getattr(angle, wave)()
+        for name, angle in zip(("row", "column"), angles, strict=True)
+        for wave in ("sin", "cos")
+    }
+    parts = [waves[part] for part in layout.split()]
     if interleaved:
-        pairs = [torch.stack(parts[i : i + 2], dim=2).flatten(1) for i in (0, 2)]
-        return torch.cat(pairs, dim=1)
+        parts = [torch.stack(parts[i : i + 2], dim=2).flatten(1) for i in (0, 2)]
     return torch.cat(parts, dim=1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from numbers import Integral, Real
 from typing import NamedTuple
@@ -11,7 +12,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .running import NEW_TENSORS, ReaderError, Wrong, call, name_of, parameter_names, show_call, stopped_by, tensors_in
+from .running import (
+    NEW_TENSORS,
+    NotAttempted,
+    ReaderError,
+    Wrong,
+    call,
+    name_of,
+    parameter_names,
+    show_call,
+    stopped_by,
+    tensors_in,
+)
 
 Letters = str | tuple[tuple[str, str], ...]
 
@@ -99,6 +111,8 @@ def same(result, known, tolerance: float = 1e-5) -> bool:
         return fits and torch.allclose(
             result.detach().double(), known.detach().double(), 10 * tolerance, tolerance, equal_nan=True
         )
+    if isinstance(known, Exception):
+        return type(result) is type(known) and str(result) == str(known)
     return isinstance(result, Real) and bool(result == known)
 
 
@@ -132,20 +146,27 @@ def compare(
     gradients: bool = True,
     tolerance: float = 1e-5,
     again: tuple | None = None,
+    narrow: Sequence[tuple[tuple, str]] = (),
 ) -> None:
     """Raise Wrong unless the reader's `function` does what `reference` does, for every tuple of arguments in `trials`.
 
     `letters` names the result's axes, "(B, N, D)"; for a result of several, a (name, letters) for each.
-    A wrong result is first looked up among the `mistakes`: the same result means the same mistake.
+    A wrong result, or an error, is first looked up among the `mistakes`: the same one means the same mistake.
+    `narrow` has easier arguments, and what to say if the function is right for these ("Right for square images").
     The first trial is repeated with other values (`again`, if not any will do), so that nothing can be kept from
     call to call, and the last one with gradients. Trials differ in every size: none can be written into the code.
     """
     for number, args in enumerate(trials):
         expected = reference(*args)
+        # A mistake that shows at an earlier size, where the reader's result was right, is not theirs.
+        possible = [m for m in mistakes if all(is_hidden(m, reference, earlier) for earlier in trials[:number])]
         try:
             result = call(function, *args)
         except ReaderError as error:
-            raise ReaderError(at_another_size(error.message, number, trials), error.code, error.hint) from None
+            known = known_mistake(error.__context__, args, possible)
+            told = (known.message, known.hint) if known else (where_right(function, reference, number, narrow),)
+            error.explain(*told)
+            raise
         found = difference(result, expected, letters, tolerance)
         if found is not None:
             call_text = f"\nThis was `{show_call(function, args)}`."
@@ -153,11 +174,10 @@ def compare(
                 start, hint = ("", None) if isinstance(expected, int) else ("The values are right. ", NEW_TENSORS)
                 hint = hint if any(isinstance(arg, Tensor) for arg in args) else None
                 raise Wrong(start + found + call_text, hint)
-            # A mistake that shows at an earlier size, where the reader's result was right, is not theirs.
-            explaining = [m for m in mistakes if all(same(attempt(m.function, t), reference(*t)) for t in trials[:number])]
-            recognise(result, args, explaining, tolerance)
+            recognise(result, args, possible, tolerance)
             require_repeats(function, args, result)
-            raise Wrong(at_another_size(found, number, trials) + call_text, next_step(result, expected))
+            where = where_right(function, reference, number, narrow)
+            raise Wrong(f"{found}{call_text}\n{where}".rstrip(), next_step(result, expected))
     again = again or [renewed(arg) for arg in trials[0]]
     if difference(call(function, *again), reference(*again), letters, tolerance) is not None:
         raise Wrong(
@@ -180,18 +200,41 @@ def require_repeats(function: Callable, args: tuple, result) -> None:
 
 
 def attempt(function: Callable, args: tuple):
-    """Return what a mistake's function gives for these arguments; None if it does not fit their sizes."""
+    """Return what a mistake's function gives for these arguments, or the error with which it stops."""
     try:
         return function(*args)
-    except Exception:
-        return None
+    except Exception as error:
+        return error
+
+
+def is_hidden(mistake: Mistake, reference: Callable, args: tuple) -> bool:
+    """Tell whether the mistake does not show for these arguments."""
+    return same(attempt(mistake.function, args), reference(*args))
+
+
+def known_mistake(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float = 1e-5) -> Mistake | None:
+    """Return the first of the mistakes that gives this result for these arguments, or stops with this error."""
+    return next((m for m in mistakes if same(result, attempt(m.function, args), tolerance)), None)
 
 
 def recognise(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float = 1e-5) -> None:
     """Raise Wrong with the message of the mistake that gives this same result for these arguments, if one does."""
-    for mistake in mistakes:
-        if same(result, attempt(mistake.function, args), tolerance):
-            raise Wrong(mistake.message, mistake.hint)
+    if (mistake := known_mistake(result, args, mistakes, tolerance)) is not None:
+        raise Wrong(mistake.message, mistake.hint)
+
+
+WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"
+
+
+def where_right(function: Callable, reference: Callable, number: int, narrow: Sequence[tuple[tuple, str]]) -> str:
+    """Say where a function that is wrong in trial `number` is right; empty if nowhere that was tried."""
+    if number > 0:
+        return WRITTEN_IN
+    for args, sentence in narrow:
+        with suppress(Wrong, NotAttempted):
+            if same(call(function, *args), reference(*args)):
+                return sentence
+    return ""
 
 
 def compare_gradients(
@@ -207,7 +250,7 @@ def compare_gradients(
     names = [name for name, arg in zip(parameter_names(function), args, strict=False) if is_float(arg)]
     for name, mine, theirs in zip(names, got, expected, strict=True):
         if difference(mine, theirs, tolerance=tolerance) is not None:
-            silent = [m for m in mistakes if same(attempt(m.function, args), reference(*args))]
+            silent = [m for m in mistakes if is_hidden(m, reference, args)]
             silent = [m._replace(function=lambda *args, m=m: gradients_of(m.function, args)) for m in silent]
             recognise(got, args, silent, tolerance)
             raise Wrong(
@@ -254,9 +297,7 @@ def next_step(result, expected) -> str | None:
 
 def at_another_size(message: str, number: int, trials: Sequence[tuple]) -> str:
     """Put before the message that an earlier size went well, if one did."""
-    if number == 0:
-        return message
-    return f"Right at the first size tried, wrong at another: is a size or a batch written into your code?\n{message}"
+    return f"{WRITTEN_IN}\n{message}" if number else message
 
 
 def is_float(value) -> bool:

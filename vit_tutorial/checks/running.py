@@ -42,6 +42,10 @@ class ReaderError(Wrong):
         super().__init__(message, hint)
         self.code = code
 
+    def explain(self, reason: str, hint: str | None = None) -> None:
+        """Say below the error what it means."""
+        self.message, self.hint = f"{self.message}\n{reason}".rstrip(), hint or self.hint
+
 
 class NotAttempted(Exception):
     """The stub is still as it was."""
@@ -49,11 +53,14 @@ class NotAttempted(Exception):
 
 @contextmanager
 def prefixed(start: str) -> Iterator[None]:
-    """Put `start` before the message of a Wrong that is raised inside the block, as its first line."""
+    """Put `start` before the message of a Wrong that is raised inside the block; below that of a ReaderError."""
     try:
         yield
+    except ReaderError as error:
+        error.explain(start)
+        raise
     except Wrong as wrong:
-        wrong.message = f"{start}\n{wrong.message}" if start else wrong.message
+        wrong.message = f"{start}\n{wrong.message}".lstrip()
         raise
 
 

@@ -47,14 +47,14 @@ NOTEBOOKS = {
         lesson_05_vision_transformer.parameter_count,
     ),
     "06 Training": (
-        lesson_06_training.warmup_cosine,
         lesson_06_training.parameter_groups,
+        lesson_06_training.warmup_cosine,
         lesson_06_training.accuracy,
     ),
     "07 Looking inside": (
         lesson_07_looking_inside.position_similarity,
-        lesson_07_looking_inside.rollout,
         lesson_07_looking_inside.mean_attention_distance,
+        lesson_07_looking_inside.rollout,
     ),
     "08 A new resolution": (lesson_08_new_resolution.resize_positions,),
     "09 Published weights": (lesson_09_published_weights.fuse_qkv, lesson_09_published_weights.map_state_dict),

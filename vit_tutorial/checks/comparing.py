@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Integral, Real
 from typing import NamedTuple
@@ -96,6 +97,13 @@ def to_number(result) -> float | None:
     return float(result) if number or isinstance(result, float) else None
 
 
+def one_number(result, name: str) -> float:
+    """The reader's result as a float. Raises Wrong if it is not one number."""
+    if (number := to_number(result)) is None:
+        raise Wrong(f"{name} is one number; got {kind(result)}.")
+    return number
+
+
 def kind(value) -> str:
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
@@ -115,6 +123,29 @@ class Mistake(NamedTuple):
 def mistakes_in(reference: Callable) -> Callable[..., Mistake]:
     """Return `wrong(message, hint, **steps)`, which makes the mistake that is `reference` with these steps replaced."""
     return lambda message, hint=None, **steps: Mistake(partial(reference, **steps), message, hint)
+
+
+def known(hint: str | None, table: Mapping[str, Callable | Sequence[Callable]], make=lambda do: do) -> list[Mistake]:
+    """Return the mistakes of a table {message: function, or several}; `make` turns each entry into the function."""
+    several = ((message, do if isinstance(do, (list, tuple)) else [do]) for message, do in table.items())
+    return [Mistake(make(do), message, hint) for message, functions in several for do in functions]
+
+
+def replacing(reference: Callable, step: str, hint: str | None, table: Mapping) -> list[Mistake]:
+    """Return the mistakes of a table {message: what replaces this one step of the `reference`}."""
+    return known(hint, table, lambda do: partial(reference, **{step: do}))
+
+
+def judge_each(trials: Mapping[str, tuple], judge: Callable) -> None:
+    """Call `judge(*trial)` for each trial by name. A Wrong from a later one says first what was right."""
+    first = next(iter(trials))
+    for name, trial in trials.items():
+        try:
+            judge(*trial)
+        except Wrong as wrong:
+            if name != first:
+                wrong.message = f"Right with {first}, but not with {name}.\n{wrong.message}"
+            raise
 
 
 def compare(
@@ -139,6 +170,9 @@ def compare(
         try:
             result = call(function, *args)
         except ReaderError as error:
+            explain(
+                error, args, [m for m in mistakes if all(right(m, reference, earlier) for earlier in trials[:number])]
+            )
             raise ReaderError(at_another_size(error.message, number, trials), error.code, error.hint) from None
         found = difference(result, expected, letters, tolerance)
         if found is not None:
@@ -245,6 +279,28 @@ def recognise(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float
             continue
         if known is not None and same(result, known, tolerance):
             raise Wrong(mistake.message, mistake.hint)
+
+
+def explain(error: ReaderError, args: tuple, mistakes: Sequence[Mistake]) -> None:
+    """Add the message and the hint of the first mistake that stops with the same error for these arguments."""
+    stopped = error.__context__
+    for mistake in mistakes:
+        try:
+            mistake.function(*args)
+        except Exception as same_error:
+            if type(same_error) is type(stopped) and str(same_error) == str(stopped):
+                error.message, error.hint = f"{error.message}\n{mistake.message}", mistake.hint
+                return
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first three names and how many more; a name that several blocks have is told once, `encoder.*.x`."""
+    numbers: dict[str, list[str]] = {}
+    for name in names:
+        numbers.setdefault(re.sub(r"(?<=^encoder\.)\d+|(?<=encoder_layer_)\d+", "*", name), []).append(name)
+    short = [general if len(found) > 1 else found[0] for general, found in numbers.items()]
+    more = f" and {len(short) - 3} more like these" if len(short) > 3 else ""
+    return ", ".join(f"`{name}`" for name in short[:3]) + more
 
 
 def next_step(result, expected) -> str | None:

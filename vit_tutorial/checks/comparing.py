@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from numbers import Integral, Real
@@ -20,6 +21,7 @@ from .running import (
     call,
     name_of,
     parameter_names,
+    prefixed,
     show_call,
     stopped_by,
     tensors_in,
@@ -39,6 +41,17 @@ class Mistake(NamedTuple):
 def mistakes_in(reference: Callable) -> Callable[..., Mistake]:
     """Return `wrong(message, hint, **steps)`, which makes the mistake that is `reference` with these steps replaced."""
     return lambda message, hint=None, **steps: Mistake(partial(reference, **steps), message, hint)
+
+
+def known(hint: str | None, table: Mapping[str, Callable | Sequence[Callable]], make=lambda do: do) -> list[Mistake]:
+    """Return the mistakes of a table {message: function, or several}; `make` turns each entry into the function."""
+    several = ((message, do if isinstance(do, (list, tuple)) else [do]) for message, do in table.items())
+    return [Mistake(make(do), message, hint) for message, functions in several for do in functions]
+
+
+def replacing(reference: Callable, step: str, hint: str | None, table: Mapping) -> list[Mistake]:
+    """Return the mistakes of a table {message: what replaces this one step of the `reference`}."""
+    return known(hint, table, lambda do: partial(reference, **{step: do}))
 
 
 # Two results ----------------------------------------------------------------------------------------------------------
@@ -126,6 +139,13 @@ def to_number(result) -> float | None:
     return float(result) if number or isinstance(result, float) else None
 
 
+def one_number(result, name: str) -> float:
+    """Return the reader's result as a float; raise Wrong if it is not one number."""
+    if (number := to_number(result)) is None:
+        raise Wrong(f"{name} is one number; got {kind(result)}.")
+    return number
+
+
 def kind(value) -> str:
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
@@ -163,9 +183,8 @@ def compare(
         try:
             result = call(function, *args)
         except ReaderError as error:
-            known = known_mistake(error.__context__, args, possible)
-            told = (known.message, known.hint) if known else (where_right(function, reference, number, narrow),)
-            error.explain(*told)
+            if not explain(error, args, possible):
+                error.explain(where_right(function, reference, number, narrow))
             raise
         found = difference(result, expected, letters, tolerance)
         if found is not None:
@@ -221,6 +240,14 @@ def recognise(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float
     """Raise Wrong with the message of the mistake that gives this same result for these arguments, if one does."""
     if (mistake := known_mistake(result, args, mistakes, tolerance)) is not None:
         raise Wrong(mistake.message, mistake.hint)
+
+
+def explain(error: ReaderError, args: tuple, mistakes: Sequence[Mistake]) -> bool:
+    """Say below the reader's error which of the mistakes stops with the same one; tell whether one does."""
+    mistake = known_mistake(error.__context__, args, mistakes)
+    if mistake is not None:
+        error.explain(mistake.message, mistake.hint)
+    return mistake is not None
 
 
 WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"
@@ -293,6 +320,24 @@ def next_step(result, expected) -> str | None:
     if same(*(tensor.detach().double().flatten().sort().values for tensor in (result, expected))):
         return "Every number is there, in the wrong place: only the order of the axes, or how they are cut, is off."
     return None
+
+
+def judge_each(trials: Mapping[str, tuple], judge: Callable) -> None:
+    """Call `judge(*trial)` for each trial by name. A Wrong from a later one says what was right before."""
+    first = next(iter(trials))
+    for name, trial in trials.items():
+        with prefixed("" if name == first else f"Right with {first}, but not with {name}."):
+            judge(*trial)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first three names and how many more; a name that several blocks have is told once, `encoder.*.x`."""
+    numbers: dict[str, list[str]] = {}
+    for name in names:
+        numbers.setdefault(re.sub(r"(?<=^encoder\.)\d+|(?<=encoder_layer_)\d+", "*", name), []).append(name)
+    short = [general if len(found) > 1 else found[0] for general, found in numbers.items()]
+    more = f" and {len(short) - 3} more like these" if len(short) > 3 else ""
+    return ", ".join(f"`{name}`" for name in short[:3]) + more
 
 
 def at_another_size(message: str, number: int, trials: Sequence[tuple]) -> str:

@@ -16,10 +16,26 @@ from .running import NEW_TENSORS, ReaderError, Wrong, call, name_of, parameter_n
 Letters = str | tuple[tuple[str, str], ...]
 
 
+class Mistake(NamedTuple):
+    """A wrong implementation that people write, and the sentence that names its symptom."""
+
+    function: Callable
+    message: str
+    hint: str | None = None
+
+
+def mistakes_in(reference: Callable) -> Callable[..., Mistake]:
+    """Return `wrong(message, hint, **steps)`, which makes the mistake that is `reference` with these steps replaced."""
+    return lambda message, hint=None, **steps: Mistake(partial(reference, **steps), message, hint)
+
+
+# Two results ----------------------------------------------------------------------------------------------------------
+
+
 def difference(
     result, expected, letters: Letters = "", tolerance: float = 1e-5, name: str = "The result"
 ) -> str | None:
-    """What is wrong with a result, the first thing first, with the numbers; None if nothing is."""
+    """Say what is wrong with a result, the first thing first; None if nothing is."""
     if isinstance(expected, (tuple, list)):
         names = letters or tuple((f"result {i + 1}", "") for i in range(len(expected)))
         if not isinstance(result, (tuple, list)) or len(result) != len(expected):
@@ -29,7 +45,7 @@ def difference(
         # A wrong shape first: it explains wrong values in another part.
         parts.sort(key=lambda part: getattr(part[0], "shape", None) == getattr(part[1], "shape", None))
         found = (difference(r, e, text, tolerance, f"`{part}`") for r, e, (part, text) in parts)
-        return next((sentence for sentence in found if sentence), None)
+        return next(filter(None, found), None)
     if not isinstance(expected, Tensor):
         return number_difference(result, expected)
     if not isinstance(result, Tensor):
@@ -74,7 +90,7 @@ def number_difference(result, expected: int) -> str | None:
 
 
 def same(result, known, tolerance: float = 1e-5) -> bool:
-    """True if two results agree, dtypes aside."""
+    """Tell whether two results agree, dtypes aside."""
     if isinstance(known, (tuple, list)):
         fits = isinstance(result, (tuple, list)) and len(result) == len(known)
         return fits and all(same(r, k, tolerance) for r, k in zip(result, known, strict=True))
@@ -87,7 +103,7 @@ def same(result, known, tolerance: float = 1e-5) -> bool:
 
 
 def to_number(result) -> float | None:
-    """A number of Python, numpy or torch as a float; None if it is none, or too large for one."""
+    """Return a number of Python, numpy or torch as a float; None if it is none, or too large for one."""
     if isinstance(result, np.ndarray) and result.dtype.kind in "fiu" and result.size == 1:
         result = result.item()
     if isinstance(result, Tensor) and result.numel() == 1 and not result.is_complex():
@@ -104,17 +120,7 @@ def kind(value) -> str:
     return f"a value of type {type(value).__name__}"
 
 
-class Mistake(NamedTuple):
-    """A wrong implementation that people write, and the sentence that names its symptom."""
-
-    function: Callable
-    message: str
-    hint: str | None = None
-
-
-def mistakes_in(reference: Callable) -> Callable[..., Mistake]:
-    """Return `wrong(message, hint, **steps)`, which makes the mistake that is `reference` with these steps replaced."""
-    return lambda message, hint=None, **steps: Mistake(partial(reference, **steps), message, hint)
+# The reader's function against the reference --------------------------------------------------------------------------
 
 
 def compare(
@@ -131,7 +137,7 @@ def compare(
 
     `letters` names the result's axes, "(B, N, D)"; for a result of several, a (name, letters) for each.
     A wrong result is first looked up among the `mistakes`: the same result means the same mistake.
-    The first trial is repeated with other numbers (`again`, if not any will do), so that nothing can be kept from
+    The first trial is repeated with other values (`again`, if not any will do), so that nothing can be kept from
     call to call, and the last one with gradients. Trials differ in every size: none can be written into the code.
     """
     for number, args in enumerate(trials):
@@ -142,14 +148,14 @@ def compare(
             raise ReaderError(at_another_size(error.message, number, trials), error.code, error.hint) from None
         found = difference(result, expected, letters, tolerance)
         if found is not None:
-            explaining = [m for m in mistakes if all(right(m, reference, earlier) for earlier in trials[:number])]
             call_text = f"\nThis was `{show_call(function, args)}`."
             if same(result, expected, tolerance):  # only the kind, the dtype or the device is wrong
                 start, hint = ("", None) if isinstance(expected, int) else ("The values are right. ", NEW_TENSORS)
                 hint = hint if any(isinstance(arg, Tensor) for arg in args) else None
                 raise Wrong(start + found + call_text, hint)
+            explaining = [m for m in mistakes if all(hidden(m, reference, earlier) for earlier in trials[:number])]
             recognise(result, args, explaining, tolerance)
-            check_repeats(function, args, result)
+            require_repeats(function, args, result)
             raise Wrong(at_another_size(found, number, trials) + call_text, next_step(result, expected))
     again = again or [renewed(arg) for arg in trials[0]]
     if difference(call(function, *again), reference(*again), letters, tolerance) is not None:
@@ -162,7 +168,7 @@ def compare(
         compare_gradients(function, reference, trials[-1], mistakes, tolerance)
 
 
-def check_repeats(function: Callable, args: tuple, result) -> None:
+def require_repeats(function: Callable, args: tuple, result) -> None:
     """Raise Wrong if a second call with the same arguments gives another result."""
     if not same(tensors_in(call(function, *args)), tensors_in(result)):
         raise Wrong(
@@ -172,68 +178,12 @@ def check_repeats(function: Callable, args: tuple, result) -> None:
         )
 
 
-def right(mistake: Mistake, reference: Callable, args: tuple) -> bool:
-    """True if this mistake does not show for these arguments, as it did not show in the reader's result."""
+def hidden(mistake: Mistake, reference: Callable, args: tuple) -> bool:
+    """Tell whether this mistake does not show for these arguments, as it did not show in the reader's result."""
     try:
         return same(mistake.function(*args), reference(*args))
     except Exception:  # a mistake may not fit every size
         return False
-
-
-def compare_gradients(
-    function: Callable, reference: Callable, args: tuple, mistakes: Sequence[Mistake] = (), tolerance: float = 1e-5
-) -> None:
-    """Raise Wrong unless the same gradients flow back to the tensors among `args`."""
-    got, expected = gradients_of(call, function, args), gradients_of(plain_call, reference, args)
-    if got is None:
-        raise Wrong(
-            "The values are right, but no gradient flows back through them: a model with this part could not learn.",
-            "Look for `.detach()`, `.data`, `.item()`, `.numpy()`, `torch.tensor(...)` and `no_grad`.",
-        )
-    names = [name for name, arg in zip(parameter_names(function), args, strict=False) if is_float(arg)]
-    for name, mine, theirs in zip(names, got, expected, strict=True):
-        if difference(mine, theirs, tolerance=tolerance) is not None:
-            silent = [m._replace(function=gradient_function(m.function)) for m in mistakes if right(m, reference, args)]
-            recognise(got, args, silent, tolerance)
-            raise Wrong(
-                f"The values are right, but the gradient that flows back to `{name}` is not"
-                + (": it is zero." if not mine.any() else "."),
-                f"Look for `.detach()`, `.data`, `no_grad` and `nn.Parameter(...)` between `{name}` and the result.",
-            )
-
-
-def plain_call(function: Callable, *args):
-    return function(*args)
-
-
-def gradient_function(function: Callable) -> Callable:
-    return lambda *args: gradients_of(plain_call, function, args)
-
-
-def gradients_of(run: Callable, function: Callable, args: tuple) -> list[Tensor] | None:
-    """The gradients of a fixed weighted sum of the result for each tensor of floats among `args`, or None."""
-    inputs = [arg.detach().clone().requires_grad_() if is_float(arg) else arg for arg in args]
-    wanted = [arg for arg in inputs if is_float(arg)]
-    results = run(function, *inputs)
-    results = [r for r in (results if isinstance(results, (tuple, list)) else [results]) if is_float(r)]
-    if not any(result.requires_grad for result in results):
-        return None
-    total = sum((result * weights_like(result)).sum() for result in results)
-    return [torch.zeros_like(x) if grad is None else grad for x, grad in zip(wanted, flow(total, wanted), strict=True)]
-
-
-def flow(total: Tensor, wanted: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-    """The gradients of a number for `wanted`. A ReaderError if the way back through the reader's code stops."""
-    try:
-        return torch.autograd.grad(total, wanted, allow_unused=True)
-    except Exception as error:
-        found = stopped_by(error)
-        found.message = f"The way forward works. On the way back, where gradients flow:\n{found.message}"
-        found.hint = (
-            "Do you write into a tensor, `x[...] = ` or a method that ends in an underscore, that an earlier step "
-            "still needs to compute its gradient? Work on a new one."
-        )
-        raise found from None
 
 
 def recognise(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float = 1e-5) -> None:
@@ -247,8 +197,57 @@ def recognise(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float
             raise Wrong(mistake.message, mistake.hint)
 
 
+def compare_gradients(
+    function: Callable, reference: Callable, args: tuple, mistakes: Sequence[Mistake] = (), tolerance: float = 1e-5
+) -> None:
+    """Raise Wrong unless the same gradients flow back to the tensors among `args`."""
+    got, expected = gradients_of(partial(call, function), args), gradients_of(reference, args)
+    if got is None:
+        raise Wrong(
+            "The values are right, but no gradient flows back through them: a model with this part could not learn.",
+            "Look for `.detach()`, `.data`, `.item()`, `.numpy()`, `torch.tensor(...)` and `no_grad`.",
+        )
+    names = [name for name, arg in zip(parameter_names(function), args, strict=False) if is_float(arg)]
+    for name, mine, theirs in zip(names, got, expected, strict=True):
+        if difference(mine, theirs, tolerance=tolerance) is not None:
+            silent = [m for m in mistakes if hidden(m, reference, args)]
+            silent = [m._replace(function=lambda *args, m=m: gradients_of(m.function, args)) for m in silent]
+            recognise(got, args, silent, tolerance)
+            raise Wrong(
+                f"The values are right, but the gradient that flows back to `{name}` is not"
+                + (": it is zero." if not mine.any() else "."),
+                f"Look for `.detach()`, `.data`, `no_grad` and `nn.Parameter(...)` between `{name}` and the result.",
+            )
+
+
+def gradients_of(function: Callable, args: tuple) -> list[Tensor] | None:
+    """Return the gradients of a fixed weighted sum of the result for each tensor of floats among `args`, or None."""
+    inputs = [arg.detach().clone().requires_grad_() if is_float(arg) else arg for arg in args]
+    wanted = [arg for arg in inputs if is_float(arg)]
+    results = function(*inputs)
+    results = [r for r in (results if isinstance(results, (tuple, list)) else [results]) if is_float(r)]
+    if not any(result.requires_grad for result in results):
+        return None
+    total = sum((result * weights_like(result)).sum() for result in results)
+    return [torch.zeros_like(x) if grad is None else grad for x, grad in zip(wanted, flow(total, wanted), strict=True)]
+
+
+def flow(total: Tensor, wanted: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+    """Return the gradients of a number for `wanted`; raise ReaderError if the way back through their code stops."""
+    try:
+        return torch.autograd.grad(total, wanted, allow_unused=True)
+    except Exception as error:
+        found = stopped_by(error)
+        found.message = f"The way forward works. On the way back, where gradients flow:\n{found.message}"
+        found.hint = (
+            "Do you write into a tensor, `x[...] = ` or a method that ends in an underscore, that an earlier step "
+            "still needs to compute its gradient? Work on a new one."
+        )
+        raise found from None
+
+
 def next_step(result, expected) -> str | None:
-    """What to try after a result that no known mistake explains; None leaves it to the exercise's own hint."""
+    """Say what to try after a result that no known mistake explains; None leaves it to the exercise's own hint."""
     if not isinstance(result, Tensor) or not isinstance(expected, Tensor) or result.shape != expected.shape:
         return None
     if same(*(tensor.detach().double().flatten().sort().values for tensor in (result, expected))):
@@ -257,7 +256,7 @@ def next_step(result, expected) -> str | None:
 
 
 def at_another_size(message: str, number: int, trials: Sequence[tuple]) -> str:
-    """The message, with the news that an earlier size went well."""
+    """Put before the message that an earlier size went well, if one did."""
     if number == 0:
         return message
     return f"Right at the first size tried, wrong at another: is a size or a batch written into your code?\n{message}"
@@ -268,7 +267,7 @@ def is_float(value) -> bool:
 
 
 def random_tensor(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
-    """Normal random numbers, the same on every call, on the CPU."""
+    """Draw normal random numbers, the same on every call, on the CPU."""
     generator = torch.Generator().manual_seed(seed + sum(shape))
     return torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu").to(dtype)
 
@@ -278,5 +277,5 @@ def weights_like(tensor: Tensor) -> Tensor:
 
 
 def renewed(arg):
-    """Other numbers in the same shape; anything else as it is."""
+    """Return other values in the same shape; anything else as it is."""
     return 1 - 2 * arg.detach().flip(0) if is_float(arg) else arg

@@ -19,8 +19,8 @@ from .modules import LISTS, Layer, Search, Trial, paired
 from .reading_weights import (
     EPS,
     NORM_ORDERS,
-    BlockParts,
-    BlockReading,
+    Parts,
+    Reading,
     check_block_parts,
     check_hidden,
     complain_about_block,
@@ -147,7 +147,7 @@ def mlp(cls):
     first, count = mlp_trial(cls, 2, 5, D, M), 2 * D * M + M + D
     hint = "Three steps, one after another: linear to mlp_dim, `nn.GELU()`, linear back to embed_dim. Nothing else."
     search = Search(first, reference_mlp, read_mlp_trial, count, hint)
-    order = search.find(MLP_ORDERS, MLP_MISTAKES, "The values are not those of the MLP", lambda: mixing(first))
+    order = search.find(MLP_ORDERS, MLP_MISTAKES, "But", "the MLP", lambda: mixing(first))
     search.confirm(order, lambda: mlp_trial(cls, 3, 4, 9, 20))
     return judge_dropout(first)
 
@@ -268,18 +268,18 @@ def encoder_block(cls):
     search = Search(first, block, read_block_trial, count, f"{RESIDUAL} {SWAP}")
     parts = block_parts(first)
     ways = list(layouts(parts.attention, D, heads))
-    usual = [BlockReading(norms, way) for norms in NORM_ORDERS for way in usual_layouts(ways)]
+    usual = [Reading(norms, layout=way) for norms in NORM_ORDERS for way in usual_layouts(ways)]
     search.recognise(usual, DOUBLE_MISTAKES)
     # First with zeros in attention: only the order of the norms is open, and the sums around it show.
-    when = "Already with zeros in all weights of attention the values are not those of Eqs. 2 and 3"
+    when = "Already with zeros in all weights of attention"
     with first.silenced(silent_parameters(parts)):
-        orders = [BlockReading(norms) for norms in NORM_ORDERS]
-        order = search.find(orders, STRUCTURE_MISTAKES, when, lambda: doubts(first, parts))
+        orders = [Reading(norms) for norms in NORM_ORDERS]
+        order = search.find(orders, STRUCTURE_MISTAKES, when, "Eqs. 2 and 3", lambda: doubts(first, parts))
     # Then with attention at work: the layout of its weights is open, and which norm is the first.
-    when = "With zeros in all weights of attention the block is right; with attention the values are not those of Eq. 2"
-    readings = [BlockReading(norms, way) for norms in NORM_ORDERS if norms[1] == order.norms[1] for way in ways]
+    when = "With zeros in all weights of attention the block is right; with attention"
+    readings = [Reading(norms, layout=way) for norms in NORM_ORDERS if norms[1] == order.norms[1] for way in ways]
     usual = [reading for reading in usual if reading.norms == order.norms]
-    reading = search.find(readings, MIXING_MISTAKES, when, lambda: doubts(first, parts), among=usual)
+    reading = search.find(readings, MIXING_MISTAKES, when, "Eq. 2", lambda: doubts(first, parts), usual)
     complain_about_block(read_block_trial(first, reading))
     remark = judge_dropout(first)
     search.confirm(reading, lambda: block_trial(cls, 3, 5, 12, 2, 17), MIXING_MISTAKES)
@@ -293,17 +293,17 @@ def block_trial(cls: type, B: int, T: int, D: int, heads: int, M: int) -> Trial:
     return trial
 
 
-def block_parts(trial: Trial) -> BlockParts:
+def block_parts(trial: Trial) -> Parts:
     D, heads, _ = trial.args
     return sort_layers(layers_of(trial), trial.parts.norms, D, heads)
 
 
-def read_block_trial(trial: Trial, reading: BlockReading) -> BlockWeights | None:
+def read_block_trial(trial: Trial, reading: Reading) -> BlockWeights | None:
     D, heads, _ = trial.args
     return read_block(block_parts(trial), reading, D, heads)
 
 
-def doubts(trial: Trial, parts: BlockParts) -> str:
+def doubts(trial: Trial, parts: Parts) -> str:
     """Say what is odd about a block that no known mistake explains."""
     sentences = []
     with trial.silenced([*silent_parameters(parts), *mlp_parameters(parts)]):

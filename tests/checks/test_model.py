@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from vit_tutorial import Embeddings, Encoder, EncoderBlock, VisionTransformer, ViTConfig, check
-from vit_tutorial.checks.lesson_05_vision_transformer import block_count
 
 from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, solved, stubs
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from .comparing import Mistake, flow, kind, random_tensor, same, shape_difference, weights_like
+from .comparing import Mistake, attempt, flow, kind, random_tensor, same, shape_difference, weights_like
 from .running import NEW_TENSORS, ReaderError, Wrong, call, prefixed, unreadable
 
 # The parameters, sorted -----------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ class Trial:
         )
 
     def agrees(self, expected: Tensor | None) -> bool:
-        return expected is not None and same(self.out, expected)
+        return same(self.out, expected)
 
     @contextmanager
     def silenced(self, parameters: Iterable[Tensor]) -> Iterator[None]:
@@ -269,7 +269,7 @@ def find(trial: Trial, function: Callable, readings: Iterable, read: Callable):
     """Return the first reading of the weights with which `function(weights, x)` is the reader's result, or None."""
     for reading in readings:
         weights = read(trial, reading)
-        if weights is not None and trial.agrees(attempt(function, weights, trial.x)):
+        if weights is not None and trial.agrees(attempt(function, (weights, trial.x))):
             return reading
     return None
 
@@ -279,15 +279,8 @@ def recognise_module(trial: Trial, mistakes: Iterable[Mistake], readings: Iterab
     """Raise Wrong with the message of the mistake that, under one of the readings, gives the reader's result."""
     found = [weights for reading in readings if (weights := read(trial, reading)) is not None]
     for mistake in mistakes:
-        if any(trial.agrees(attempt(mistake.function, weights, trial.x)) for weights in found):
+        if any(trial.agrees(attempt(mistake.function, (weights, trial.x))) for weights in found):
             raise Wrong(mistake.message, mistake.hint)
-
-
-def attempt(function: Callable, weights, x: Tensor) -> Tensor | None:
-    try:
-        return function(weights, x)
-    except (RuntimeError, TypeError):  # a mistake may not fit every size
-        return None
 
 
 class Search(NamedTuple):

@@ -240,7 +240,7 @@ def bare_parameters(parts: Inventory) -> list[Tensor]:
 
 
 def kind_of(parameter: Tensor, sizes: Sizes) -> str:
-    """Say what a bare parameter can be, from the sizes of its axes: "vector", "table", "patch table", "matrix" or ""."""
+    """Return what a bare parameter can be, by its sizes: "vector", "table", "patch table", "matrix" or ""."""
     D, sides = sizes.embed_dim, sorted(side for side in parameter.shape if side > 1)
     if sides == [D]:
         return "vector"
@@ -252,7 +252,7 @@ def kind_of(parameter: Tensor, sizes: Sizes) -> str:
 
 
 def embedding_readings(parts: Inventory, sizes: Sizes) -> Iterator[Reading]:
-    """Yield every way to take the bare parameters for the parts of Eq. 1; none if they do not suffice, or are too many."""
+    """Yield every way to take the bare parameters for the parts of Eq. 1; none if they are too few or too many."""
     kinds = [kind_of(parameter, sizes) for parameter in bare_parameters(parts)]
     vectors = ["class token"] + ["class position"] * kinds.count("patch table")
     if "matrix" in kinds and kinds.count("vector") > len(vectors):

@@ -97,50 +97,43 @@ class EmbeddingWeights(NamedTuple):
     position: Tensor  # (1+N, D)
 
 
-def eq1(w: EmbeddingWeights | ModelWeights, images: Tensor) -> Tensor:
-    """z₀ = [x_class; x₁E; …; x_N E] + E_pos."""
-    return tokens(w, images) + w.position
-
-
-def tokens(w: EmbeddingWeights | ModelWeights, images: Tensor, patches: Tensor | None = None) -> Tensor:
-    """Return the class token and the projected patches, without positions: (B, 1+N, D)."""
-    patches = project(w, images) if patches is None else patches
-    return torch.cat([w.class_token.expand(len(images), 1, -1), patches], dim=1)
-
-
 def project(w: EmbeddingWeights | ModelWeights, images: Tensor) -> Tensor:
     return F.linear(cut(images, w.sizes.patch_size, w.order), w.matrix, w.bias)
 
 
-ROW_SIN, ROW_COS, COLUMN_SIN, COLUMN_COS = range(4)
+def in_front(class_token: Tensor, patches: Tensor) -> Tensor:
+    return torch.cat([class_token.expand(len(patches), 1, -1), patches], dim=1)
+
+
+def eq1(
+    w: EmbeddingWeights | ModelWeights,
+    images: Tensor,
+    project: Callable = project,
+    prepend: Callable = in_front,
+    place: Callable = torch.add,
+) -> Tensor:
+    """z₀ = [x_class; x₁E; …; x_N E] + E_pos: (B, C, H, W) → (B, 1+N, D)."""
+    return place(prepend(w.class_token, project(w, images)), w.position)
 
 
 def sincos_positions(
-    grid: Grid,
+    grid: tuple[int, int],
     dim: int,
-    layout: tuple[int, ...] = (ROW_SIN, ROW_COS, COLUMN_SIN, COLUMN_COS),
-    exponent: float = -1.0,
-    steps: float = 0.0,
-    start: int = 0,
-    unit: float = 1.0,
-    per_side: bool = False,
-    by_columns: bool = False,
+    row: Callable = lambda n, h, w: n // w,
+    column: Callable = lambda n, h, w: n % w,
+    frequency: Callable = lambda i, quarter: 10000 ** -(i / quarter),
+    layout: str = "row.sin row.cos column.sin column.cos",
     interleaved: bool = False,
 ) -> Tensor:
-    """Return sin-cos positions: (h·w, D).
-
-    `layout` orders the quarters; frequency i is 10000 ** (exponent · i / (D/4 + steps)); indices begin at
-    `start` and are counted in `unit`s, or as parts of the side; patches run row by row unless `by_columns`.
-    """
-    (h, w), quarter = grid, dim // 4
-    frequencies = 10000 ** (exponent * torch.arange(quarter) / (quarter + steps))
-    row, column = torch.meshgrid(torch.arange(h) + start, torch.arange(w) + start, indexing="ij")
-    if by_columns:
-        row, column = row.T, column.T
-    if per_side:
-        row, column = row / h, column / w
-    rows, columns = (axis.reshape(-1, 1) * unit * frequencies for axis in (row, column))
-    parts = [(rows.sin(), rows.cos(), columns.sin(), columns.cos())[part] for part in layout]
+    """Return sin-cos positions: (h·w, D). `row` and `column` say where patch n is."""
+    n, quarter = torch.arange(grid[0] * grid[1]), dim // 4
+    angles = [index(n, *grid)[:, None] * frequency(torch.arange(quarter), quarter) for index in (row, column)]
+    waves = {
+        f"{name}.{wave}": getattr(angle, wave)()
+        for name, angle in zip(("row", "column"), angles, strict=True)
+        for wave in ("sin", "cos")
+    }
+    parts = [waves[part] for part in layout.split()]
     if interleaved:
         parts = [torch.stack(parts[i : i + 2], dim=2).flatten(1) for i in (0, 2)]
     return torch.cat(parts, dim=1)

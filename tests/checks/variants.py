@@ -3,6 +3,7 @@
 import linecache
 import textwrap
 
+import pytest
 import torch
 from torch import nn
 
@@ -41,6 +42,16 @@ def assert_not_attempted(exercise, answer) -> Verdict:
     verdict = exercise(answer)
     assert verdict.status == "not attempted", verdict
     return verdict
+
+
+def rows(variants):
+    """Parametrise a test with (phrase, answer): what the verdict on a wrong answer must say, and the answer."""
+    return pytest.mark.parametrize(("phrase", "answer"), variants, ids=[phrase for phrase, _ in variants])
+
+
+def named(variants):
+    """Parametrise a test with answers by their names."""
+    return pytest.mark.parametrize("answer", variants.values(), ids=variants)
 
 
 FUNCTION_STUBS = {

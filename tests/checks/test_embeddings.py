@@ -142,13 +142,15 @@ def each_entry(codes, times):
     return codes.repeat_interleave(times, dim=0)
 
 
-def sincos(layout="row.sin row.cos column.sin column.cos", indexing="ij", start=0, frequencies=None):
+def sincos(
+    layout="row.sin row.cos column.sin column.cos", indexing="ij", start=0, frequencies=lambda i, q: 10000 ** -(i / q)
+):
     """Sin-cos positions as people write them, with one thing wrong."""
 
     def mine(grid, dim):
         row, column = torch.meshgrid(*(torch.arange(side) + start for side in grid), indexing=indexing)
         q = dim // 4
-        omega = 10000 ** -(torch.arange(q) / q) if frequencies is None else frequencies(q)
+        omega = frequencies(torch.arange(q), q)
         angles = {"row": row.reshape(-1, 1) * omega, "column": column.reshape(-1, 1) * omega}
         return torch.cat([getattr(angles[p.split(".")[0]], p.split(".")[1])() for p in layout.split()], dim=1)
 
@@ -282,20 +284,20 @@ WRONG = {
         "repeats exchanged": (put_together(whole_list, each_entry), "run down the columns of the grid"),
         "added": (added, "You add the row's code and the column's"),
         "counted from 1": (sincos(start=1), "counted from 1"),
-        "to the end": (sincos(frequencies=lambda q: 10000 ** -(torch.arange(q) / (q - 1))), "divide the exponent by D/4"),
-        "rising": (sincos(frequencies=lambda q: 10000 ** (torch.arange(q) / q)), "Your frequencies rise"),
-        "twice as fast": (sincos(frequencies=lambda q: 10000 ** -(2 * torch.arange(q) / q)), "fall twice as fast"),
-        "half as fast": (sincos(frequencies=lambda q: 10000 ** -(torch.arange(q) / (2 * q))), "fall half as fast"),
-        "no frequencies": (sincos(frequencies=lambda q: torch.ones(q)), "All your frequencies are 1"),
+        "to the end": (sincos(frequencies=lambda i, q: 10000 ** -(i / (q - 1))), "divide the exponent by D/4"),
+        "rising": (sincos(frequencies=lambda i, q: 10000 ** (i / q)), "Your frequencies rise"),
+        "twice as fast": (sincos(frequencies=lambda i, q: 10000 ** -(2 * i / q)), "fall twice as fast"),
+        "half as fast": (sincos(frequencies=lambda i, q: 10000 ** -(i / (2 * q))), "fall half as fast"),
+        "no frequencies": (sincos(frequencies=lambda i, q: torch.ones(q)), "All your frequencies are 1"),
         "alternating": (alternating, "Sines and cosines alternate"),
         "as for text": (as_for_text, "positions along one line"),
         "class row": (lambda grid, dim: torch.cat([torch.zeros(1, dim), sincos()(grid, dim)]), "One row too many"),
         "grid kept": (lambda grid, dim: sincos()(grid, dim).reshape(*grid, dim), "The grid is still there"),
         "batch axis": (lambda grid, dim: sincos_position_embedding(grid, dim)[None], "a batch axis in front"),
         "double": (lambda grid, dim: sincos_position_embedding(grid, dim).double(), "of dtype torch.float32"),
-        "base 100": (sincos(frequencies=lambda q: 100 ** -(torch.arange(q) / q)), "fall half as fast"),
-        "base 1000": (sincos(frequencies=lambda q: 1000 ** -(torch.arange(q) / q)), "right shape and wrong values"),
-        "square": (lambda grid, dim: sincos_position_embedding(grid[0], dim), "(h·w, D) = (15, 12) expected, got (9, 12)"),
+        "base 100": (sincos(frequencies=lambda i, q: 100 ** -(i / q)), "fall half as fast"),
+        "base 1000": (sincos(frequencies=lambda i, q: 1000 ** -(i / q)), "right shape and wrong values"),
+        "square": (lambda grid, dim: sincos_position_embedding(grid[0], dim), "(15, 12) expected, got (9, 12)"),
         "halves added": (lambda grid, dim: placed(grid, dim // 2, sum), "and so a vector has D/2 values"),
         "D not halved": (lambda grid, dim: placed(grid, dim, lambda parts: torch.cat(parts, 1)), "have 2·D values"),
     },

@@ -65,9 +65,11 @@ def stubs(parameters: str) -> dict:
 
 
 def listed(tables: dict) -> list:
-    """Return the variants of each exercise, {exercise: {name: answer or (answer, phrase)}}, for `parametrize`."""
-    return [
-        pytest.param(exercise, *(variant if isinstance(variant, tuple) else (variant,)), id=f"{exercise.name}: {name}")
-        for exercise, variants in tables.items()
-        for name, variant in variants.items()
-    ]
+    """Return each exercise's variants for `parametrize`: {name: answer or (answer, phrase)}, or [(answer, phrase)]."""
+    found = []
+    for exercise, variants in tables.items():
+        named = variants.items() if isinstance(variants, dict) else ((phrase, (a, phrase)) for a, phrase in variants)
+        for name, variant in named:
+            variant = variant if isinstance(variant, tuple) else (variant,)
+            found.append(pytest.param(exercise, *variant, id=f"{exercise.name}: {name}"))
+    return found

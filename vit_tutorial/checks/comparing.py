@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from numbers import Integral, Real
@@ -20,6 +21,7 @@ from .running import (
     call,
     name_of,
     parameter_names,
+    prefixed,
     show_call,
     stopped_by,
     tensors_in,
@@ -39,6 +41,17 @@ class Mistake(NamedTuple):
 def mistakes_in(reference: Callable) -> Callable[..., Mistake]:
     """Return `wrong(message, hint, **steps)`, which makes the mistake that is `reference` with these steps replaced."""
     return lambda message, hint=None, **steps: Mistake(partial(reference, **steps), message, hint)
+
+
+def known(hint: str | None, table: Mapping[str, Callable | Sequence[Callable]], make=lambda do: do) -> list[Mistake]:
+    """Return the mistakes of a table {message: function, or several}; `make` turns each entry into the function."""
+    several = ((message, do if isinstance(do, (list, tuple)) else [do]) for message, do in table.items())
+    return [Mistake(make(do), message, hint) for message, functions in several for do in functions]
+
+
+def replacing(reference: Callable, step: str, hint: str | None, table: Mapping) -> list[Mistake]:
+    """Return the mistakes of a table {message: what replaces this one step of the `reference`}."""
+    return known(hint, table, lambda do: partial(reference, **{step: do}))
 
 
 # Two results ----------------------------------------------------------------------------------------------------------
@@ -111,6 +124,8 @@ def same(result, known, tolerance: float = 1e-5) -> bool:
         return fits and torch.allclose(
             result.detach().double(), known.detach().double(), 10 * tolerance, tolerance, equal_nan=True
         )
+    if isinstance(known, Exception):
+        return type(result) is type(known) and str(result) == str(known)
     return isinstance(result, Real) and bool(result == known)
 
 
@@ -122,6 +137,13 @@ def to_number(result) -> float | None:
         return float(result)
     number = isinstance(result, Real) and not isinstance(result, bool) and abs(result) < 1e300
     return float(result) if number or isinstance(result, float) else None
+
+
+def one_number(result, name: str) -> float:
+    """Return the reader's result as a float; raise Wrong if it is not one number."""
+    if (number := to_number(result)) is None:
+        raise Wrong(f"{name} is one number; got {kind(result)}.")
+    return number
 
 
 def kind(value) -> str:
@@ -156,14 +178,13 @@ def compare(
     """
     for number, args in enumerate(trials):
         expected = reference(*args)
+        # A mistake that shows at an earlier size, where the reader's result was right, is not theirs.
+        possible = [m for m in mistakes if all(is_hidden(m, reference, earlier) for earlier in trials[:number])]
         try:
             result = call(function, *args)
         except ReaderError as error:
-            known = same_error(error, args, consistent(mistakes, reference, trials[:number]))
-            if known is None:
+            if not explain(error, args, possible):
                 error.explain(where_right(function, reference, number, narrow))
-            else:
-                error.explain(known.message, known.hint)
             raise
         found = difference(result, expected, letters, tolerance)
         if found is not None:
@@ -172,7 +193,7 @@ def compare(
                 start, hint = ("", None) if isinstance(expected, int) else ("The values are right. ", NEW_TENSORS)
                 hint = hint if any(isinstance(arg, Tensor) for arg in args) else None
                 raise Wrong(start + found + call_text, hint)
-            recognise(result, args, consistent(mistakes, reference, trials[:number]), tolerance)
+            recognise(result, args, possible, tolerance)
             require_repeats(function, args, result)
             where = where_right(function, reference, number, narrow)
             raise Wrong(f"{found}{call_text}\n{where}".rstrip(), next_step(result, expected))
@@ -197,21 +218,36 @@ def require_repeats(function: Callable, args: tuple, result) -> None:
         )
 
 
-def consistent(mistakes: Sequence[Mistake], reference: Callable, trials: Sequence[tuple]) -> list[Mistake]:
-    """Return the mistakes that do not show in these trials, as the reader's did not."""
-    return [mistake for mistake in mistakes if all(hidden(mistake, reference, args) for args in trials)]
+def attempt(function: Callable, args: tuple):
+    """Return what a mistake's function gives for these arguments, or the error with which it stops."""
+    try:
+        return function(*args)
+    except Exception as error:
+        return error
 
 
-def same_error(error: ReaderError, args: tuple, mistakes: Sequence[Mistake]) -> Mistake | None:
-    """Return the mistake that stops with the same error for these arguments, if one does."""
-    for mistake in mistakes:
-        try:
-            mistake.function(*args)
-        except Exception as known:
-            _, text = stopped_by(known).message.splitlines()  # the place in the code differs, the text does not
-            if text in error.message.splitlines():
-                return mistake
-    return None
+def is_hidden(mistake: Mistake, reference: Callable, args: tuple) -> bool:
+    """Tell whether the mistake does not show for these arguments."""
+    return same(attempt(mistake.function, args), reference(*args))
+
+
+def known_mistake(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float = 1e-5) -> Mistake | None:
+    """Return the first of the mistakes that gives this result for these arguments, or stops with this error."""
+    return next((m for m in mistakes if same(result, attempt(m.function, args), tolerance)), None)
+
+
+def recognise(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float = 1e-5) -> None:
+    """Raise Wrong with the message of the mistake that gives this same result for these arguments, if one does."""
+    if (mistake := known_mistake(result, args, mistakes, tolerance)) is not None:
+        raise Wrong(mistake.message, mistake.hint)
+
+
+def explain(error: ReaderError, args: tuple, mistakes: Sequence[Mistake]) -> bool:
+    """Say below the reader's error which of the mistakes stops with the same one; tell whether one does."""
+    mistake = known_mistake(error.__context__, args, mistakes)
+    if mistake is not None:
+        error.explain(mistake.message, mistake.hint)
+    return mistake is not None
 
 
 WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"
@@ -228,25 +264,6 @@ def where_right(function: Callable, reference: Callable, number: int, narrow: Se
     return ""
 
 
-def hidden(mistake: Mistake, reference: Callable, args: tuple) -> bool:
-    """Tell whether this mistake does not show for these arguments, as it did not show in the reader's result."""
-    try:
-        return same(mistake.function(*args), reference(*args))
-    except Exception:  # a mistake may not fit every size
-        return False
-
-
-def recognise(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float = 1e-5) -> None:
-    """Raise Wrong with the message of the mistake that gives this same result for these arguments, if one does."""
-    for mistake in mistakes:
-        try:
-            known = mistake.function(*args)
-        except Exception:  # a mistake may not fit every size
-            continue
-        if known is not None and same(result, known, tolerance):
-            raise Wrong(mistake.message, mistake.hint)
-
-
 def compare_gradients(
     function: Callable, reference: Callable, args: tuple, mistakes: Sequence[Mistake] = (), tolerance: float = 1e-5
 ) -> None:
@@ -260,7 +277,7 @@ def compare_gradients(
     names = [name for name, arg in zip(parameter_names(function), args, strict=False) if is_float(arg)]
     for name, mine, theirs in zip(names, got, expected, strict=True):
         if difference(mine, theirs, tolerance=tolerance) is not None:
-            silent = [m for m in mistakes if hidden(m, reference, args)]
+            silent = [m for m in mistakes if is_hidden(m, reference, args)]
             silent = [m._replace(function=lambda *args, m=m: gradients_of(m.function, args)) for m in silent]
             recognise(got, args, silent, tolerance)
             raise Wrong(
@@ -305,11 +322,27 @@ def next_step(result, expected) -> str | None:
     return None
 
 
+def judge_each(trials: Mapping[str, tuple], judge: Callable) -> None:
+    """Call `judge(*trial)` for each trial by name. A Wrong from a later one says what was right before."""
+    first = next(iter(trials))
+    for name, trial in trials.items():
+        with prefixed("" if name == first else f"Right with {first}, but not with {name}."):
+            judge(*trial)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first three names and how many more; a name that several blocks have is told once, `encoder.*.x`."""
+    numbers: dict[str, list[str]] = {}
+    for name in names:
+        numbers.setdefault(re.sub(r"(?<=^encoder\.)\d+|(?<=encoder_layer_)\d+", "*", name), []).append(name)
+    short = [general if len(found) > 1 else found[0] for general, found in numbers.items()]
+    more = f" and {len(short) - 3} more like these" if len(short) > 3 else ""
+    return ", ".join(f"`{name}`" for name in short[:3]) + more
+
+
 def at_another_size(message: str, number: int, trials: Sequence[tuple]) -> str:
     """Put before the message that an earlier size went well, if one did."""
-    if number == 0:
-        return message
-    return f"{WRITTEN_IN}\n{message}"
+    return f"{WRITTEN_IN}\n{message}" if number else message
 
 
 def is_float(value) -> bool:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..positions import sincos_position_embedding
-from .comparing import Mistake, compare, mistakes_in, random_tensor, same, same_error
+from .comparing import Mistake, compare, explain, mistakes_in, random_tensor, same
 from .exercise import exercise
 from .modules import Inventory, Trial, build, confirm, find, recognise_module
 from .reading_weights import EmbeddingReading, bare_parameters, embedding_readings, kind_of, read_embeddings
@@ -41,9 +41,7 @@ def linear_is_conv(function):
         try:
             linear = call(function, conv)
         except ReaderError as error:
-            if known := same_error(error, (conv,), LINEAR_ERRORS):
-                error.explain(known.message, known.hint)
-            elif not bias:
+            if not explain(error, (conv,), LINEAR_ERRORS) and not bias:
                 error.explain(NO_BIAS, BIAS_HINT)
             raise
         if not all(same(parameter, copy) for parameter, copy in zip(conv.parameters(), before, strict=True)):

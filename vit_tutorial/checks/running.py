@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
-from types import CodeType, FrameType, TracebackType
+from types import FrameType, TracebackType
 
 import numpy as np
 import torch
@@ -53,11 +53,14 @@ class NotAttempted(Exception):
 
 @contextmanager
 def prefixed(start: str) -> Iterator[None]:
-    """Put `start` before the message of a Wrong that is raised inside the block, as its first line."""
+    """Put `start` before the message of a Wrong that is raised inside the block; below that of a ReaderError."""
     try:
         yield
+    except ReaderError as error:
+        error.explain(start)
+        raise
     except Wrong as wrong:
-        wrong.message = f"{start}\n{wrong.message}" if start else wrong.message
+        wrong.message = f"{start}\n{wrong.message}".lstrip()
         raise
 
 
@@ -103,7 +106,8 @@ def call(function: Callable, *args, seconds: float | None = None):
         raise Wrong(f"Your {part} returns nothing (None): is the `return` missing?")
     for name, arg, copies in zip(parameter_names(function), args, before, strict=False):
         now = tensors_in(arg)
-        if len(now) != len(copies) or not all(map(unchanged, now, copies)):
+        readable = len(now) == len(copies) and not any(map(unreadable, now))
+        if not readable or any(a.dtype != b.dtype or not a.equal(b) for a, b in zip(now, copies, strict=True)):
             raise Wrong(
                 f"Your {part} changes its input: after the call `{name}` holds other values.",
                 "Methods that end in an underscore and `x[...] = ` write into the tensor itself. Work on a new one.",
@@ -154,11 +158,6 @@ def tensors_in(value, depth: int = 20) -> list[Tensor]:
     if isinstance(value, (list, tuple)) and depth:
         return [tensor for part in value for tensor in tensors_in(part, depth - 1)]
     return [value] if isinstance(value, Tensor) else []
-
-
-def unchanged(tensor: Tensor, before: Tensor) -> bool:
-    kept = tensor.dtype == before.dtype and unreadable(tensor) is None
-    return kept and torch.equal(tensor, before)
 
 
 def unreadable(tensor: Tensor) -> str | None:
@@ -242,22 +241,18 @@ LIBRARIES = tuple(
 INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
-def is_readers(code: CodeType) -> bool:
-    """Tell the code of a notebook cell or of the reader's files from torch's, Python's and this package's."""
-    return is_readers_file(code.co_filename)
-
-
 @cache
-def is_readers_file(name: str) -> bool:
-    name = os.path.normcase(name)
-    return not (name.startswith((*LIBRARIES, "<frozen", "<__array")) or any(part in name for part in INSTALLED))
+def is_readers(file: str) -> bool:
+    """Tell the files of notebook cells and the reader's own from those of torch, Python and this package."""
+    file = os.path.normcase(file)
+    return not (file.startswith((*LIBRARIES, "<frozen", "<__array")) or any(part in file for part in INSTALLED))
 
 
 def readers_frame(traceback: TracebackType | None) -> tuple[FrameType, int] | None:
     """Return the deepest of the reader's own frames in a traceback, with its line number."""
     found = None
     while traceback is not None:
-        if is_readers(traceback.tb_frame.f_code):
+        if is_readers(traceback.tb_frame.f_code.co_filename):
             found = traceback.tb_frame, traceback.tb_lineno
         traceback = traceback.tb_next
     return found
@@ -281,7 +276,7 @@ def raised_by_reader(error: BaseException) -> bool:
     traceback = error.__traceback__
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
-    return is_readers(traceback.tb_frame.f_code)
+    return is_readers(traceback.tb_frame.f_code.co_filename)
 
 
 def stopped_by(error: BaseException, more: str = "") -> ReaderError:
@@ -385,7 +380,7 @@ class time_limit:
         """Stop the reader's code at its next line once the time is over."""
         if event == "line" and time.monotonic() > self.deadline:
             raise TookTooLong
-        return self.trace if is_readers(frame.f_code) else None
+        return self.trace if is_readers(frame.f_code.co_filename) else None
 
     def frames(self) -> list[FrameType] | None:
         """Return what the thread is doing inside the block, the innermost frame first; None if it has left it."""
@@ -407,7 +402,7 @@ class time_limit:
     def strike(self) -> bool:
         """Raise TookTooLong in the thread if it is in the reader's code. True if there is no more to do for now."""
         with time_limit.lock:
-            if (frames := self.frames()) and is_readers(frames[0].f_code):
+            if (frames := self.frames()) and is_readers(frames[0].f_code.co_filename):
                 self.struck = True
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread), ctypes.py_object(TookTooLong))
                 return True

@@ -1,4 +1,4 @@
-"""An exercise: a judge of the reader's code with a hint and a solution, and the verdict that a notebook shows."""
+"""An exercise, which judges the reader's code and has a hint and a solution, and the verdict that a notebook shows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,19 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from .running import NotAttempted, ReaderError, Wrong, is_stub, name_of, readers_frame, show, stopped_by, undisturbed
+from .running import (
+    NotAttempted,
+    ReaderError,
+    Wrong,
+    is_stub,
+    name_of,
+    readers_frame,
+    show,
+    stopped_by,
+    undisturbed,
+)
 
 PASSED, NOT_ATTEMPTED, WRONG = "passed", "not attempted", "wrong"
-
 
 # A sign and a colour for each word. The word alone says everything.
 SIGNS = {PASSED: ("✓", "#009E73"), NOT_ATTEMPTED: ("○", "#808080"), WRONG: ("✗", "#D55E00")}
@@ -38,6 +47,11 @@ class Verdict:
     def __bool__(self) -> bool:
         return self.status == PASSED
 
+    @property
+    def help(self) -> str:
+        """How to get more."""
+        return f"Help: `check.{self.exercise}.hint()`, then `check.{self.exercise}.solution()`"
+
     def __repr__(self) -> str:
         first, *rest = self.message.splitlines() or [""]
         lines = [f"{self.exercise}: {self.status}", wrap(first), textwrap.indent(self.code, "      ")]
@@ -59,11 +73,6 @@ class Verdict:
             "</div>",
         ]
         return "\n".join(part for part in parts if part)
-
-    @property
-    def help(self) -> str:
-        """How to get more."""
-        return f"Help: `check.{self.exercise}.hint()`, then `check.{self.exercise}.solution()`"
 
 
 @dataclass(frozen=True)
@@ -97,11 +106,8 @@ def wrap(paragraph: str) -> str:
 
 
 def to_html(text: str) -> str:
-    """Escaped, with `code` between backticks."""
+    """Escape the text, and show `code` between backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
-
-
-UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
 
 
 def exercise(
@@ -113,11 +119,11 @@ def exercise(
     the name of the notebook's stub (`my_patchify`, `MyMlp`): the reader is shown its source, after the lines `imports`
     ("import math") if the notebook has not made these imports itself. A class as solution asks the reader for a class.
     """
-    if takes is None:
-        takes = "class" if inspect.isclass(solution) else "function"
+    takes = takes or ("class" if inspect.isclass(solution) else "function")
     return lambda judge: Exercise(judge, hint, solution, takes, imports)
 
 
+UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
 WORK = {
     "__init__": "it makes the layers, and keeps them as `self.name = ...`.",
     "forward": "it says what comes out for what goes in.",
@@ -142,27 +148,27 @@ class Exercise:
             self.threads.remove(thread)
 
     def verdict(self, answer) -> Verdict:
-        """What to say of the answer."""
+        """Judge the answer. An error of the judge's own is not hidden."""
         try:
-            self.check_answer(answer)
+            self.require_readers(answer)
             with undisturbed():
                 remark = self.judge(answer)
         except NotAttempted:
             return Verdict(self.name, NOT_ATTEMPTED, UNTOUCHED, self._hint.text)
-        except ReaderError as error:
-            return Verdict(self.name, WRONG, error.message, error.hint or self._hint.text, error.code)
-        except Wrong as wrong:
-            return Verdict(self.name, WRONG, wrong.message, wrong.hint or self._hint.text)
+        except Wrong as error:
+            wrong = error
         except (Exception, SystemExit) as error:  # from what the reader's code returned: its `__eq__`, its `__len__`
             found = readers_frame(error.__traceback__)
             if found is None or found[0].f_code is self.judge.__code__:
                 raise
-            stop = stopped_by(error)
-            return Verdict(self.name, WRONG, stop.message, self._hint.text, stop.code)
-        return Verdict(self.name, PASSED, remark or "")
+            wrong = stopped_by(error)
+        else:
+            return Verdict(self.name, PASSED, remark or "")
+        code = wrong.code if isinstance(wrong, ReaderError) else ""
+        return Verdict(self.name, WRONG, wrong.message, wrong.hint or self._hint.text, code)
 
     def hint(self) -> Hint:
-        """Where to look next."""
+        """Say where to look next."""
         return self._hint
 
     def solution(self) -> Solution:
@@ -175,22 +181,24 @@ class Exercise:
     def __repr__(self) -> str:
         return f"check.{self.name}({self.takes}): {(self.__doc__ or '').splitlines()[0]}"
 
-    def check_answer(self, answer) -> None:
-        """Raise Wrong with what to pass, if it is not a function (or class) of the reader's."""
+    def require_readers(self, answer) -> None:
+        """Raise Wrong with what to pass, if this is not a function (or class) of the reader's."""
         if answer is None or answer is Ellipsis:
             raise NotAttempted
         if isinstance(answer, Tensor) or not callable(answer):
+            got = f"{show(answer)[:60]} (of type {type(answer).__name__})"
+            got = f"a {show(answer)}: a result, not what makes it" if isinstance(answer, Tensor) else got
             raise Wrong(
-                f"The check needs your {self.takes} itself, and got {describe(answer)}.",
+                f"The check needs your {self.takes} itself, and got {got}.",
                 f"Without brackets: `check.{self.name}({'My…' if self.takes == 'class' else 'my_…'})`. "
                 f"The check calls it.",
             )
         if self.takes == "class":
-            self.check_class(answer)
+            self.require_module_class(answer)
         elif inspect.isclass(answer):
             raise Wrong(f"The check needs a function, and got the class `{answer.__name__}`.")
 
-    def check_class(self, answer) -> None:
+    def require_module_class(self, answer) -> None:
         if isinstance(answer, nn.Module):
             kind = type(answer).__name__
             raise Wrong(
@@ -203,14 +211,8 @@ class Exercise:
             raise Wrong(f"Your class is no module of PyTorch: begin with `class {answer.__name__}(nn.Module):`.")
         if answer.forward is nn.Module.forward:
             raise Wrong(f"`{answer.__name__}` has no method `forward`: {WORK['forward']}")
-        empty = [name for name in ("__init__", "forward") if is_stub(getattr(answer, name))]
+        empty = [name for name in WORK if is_stub(getattr(answer, name))]
         if len(empty) == 2:
             raise NotAttempted
         if empty:
             raise Wrong(f"`{empty[0]}` is empty: {WORK[empty[0]]}")
-
-
-def describe(answer) -> str:
-    if isinstance(answer, Tensor):
-        return f"a {show(answer)}: a result, not what makes it"
-    return f"{show(answer)[:60]} (of type {type(answer).__name__})"

@@ -1,4 +1,8 @@
-"""Read the weights of a reader's module into the references' layout: attention's, a block's, Eq. 1's and a model's."""
+"""Read the weights of a reader's module as the references take them: attention's, a block's, Eq. 1's and a model's.
+
+`Parts` are a module's layers and parameters, sorted by what their sizes allow them to be. A `Reading` is one way in
+which they may hold the weights; `modules.find` tries them all. Names are never looked at.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +28,11 @@ from .references import (
 )
 from .running import Wrong
 
+EPS = "The paper's code has eps = 1e-6: `nn.LayerNorm(embed_dim, eps=1e-6)`."
+
 
 class Layout(NamedTuple):
-    """How to read the layers of a module: all but `out`, stacked, hold n = 3 times h heads times d rows, in `order`."""
+    """How layers hold attention: all but `out`, stacked, have n = 3 times h heads times d rows, in `order`."""
 
     out: int | None  # counted in order of registration
     order: str = "n h d"
@@ -36,11 +42,88 @@ class Layout(NamedTuple):
     pair: str | None = None  # how one layer for two of q, k and v holds its n = 2 times h times d rows
 
 
+class Reading(NamedTuple):
+    """One way to read a block's parts, a model's, or the bare parameters of Eq. 1."""
+
+    norms: tuple[int, int] = (0, 1)  # which norm of a block comes first
+    final: int = -1  # where the final norm is registered
+    layout: Layout | None = None  # attention's; None: attention is silenced
+    order: str = OURS  # of the values in a patch
+    roles: tuple[str, ...] = ()  # what each bare parameter is, in order of registration
+
+
+NORM_ORDERS = ((0, 1), (1, 0), (0, 0), (1, 1))
 ROW_ORDERS = ("n h d", "h n d", "h d n", "d h n", "n d h", "d n h")
 
 
+class Parts(NamedTuple):
+    """The parts of a block, of several one after another, or of a model, which has all of these."""
+
+    norms: list[Norm]
+    expand: list[Layer]
+    contract: list[Layer]
+    attention: list[Layer]
+    patch: Sequence[Layer] = ()
+    head: Sequence[Layer] = ()
+    class_token: Sequence[Tensor] = ()
+    position: Sequence[Tensor] = ()  # one for all tokens, or the class token's and the patches'
+    of_patches: Sequence[Tensor] = ()  # positions for the patches only
+
+    def one(self, i: int, depth: int) -> Parts:
+        """Return the parts of block i of `depth`: each kind of part is registered block by block."""
+        return Parts(*(part[i * len(part) // depth : (i + 1) * len(part) // depth] for part in self[:4]))
+
+    @property
+    def blocks(self) -> Parts:  # an old name, until no lesson uses it
+        return self
+
+
+# Which part is what ---------------------------------------------------------------------------------------------------
+
+
+def sort_layers(layers: Sequence[Layer], norms: list[Norm], D: int, heads: int) -> Parts:
+    """Sort the layers of blocks: the MLP's second leads to D from another width, its first from D to that width."""
+    contract = [layer for layer in layers if layer.sizes[0] == D and layer.sizes[1] not in (D, D // heads)]
+    widths = {layer.sizes[1] for layer in contract}
+    expand = [layer for layer in layers if layer.sizes[1] == D and layer.sizes[0] in widths]
+    rest = [layer for layer in layers if not any(layer is other for other in (*contract, *expand))]
+    return Parts(norms, expand, contract, rest)
+
+
+def model_parts(trial: Trial) -> Parts:
+    """Sort the parts of a whole model."""
+    (c,), parts = trial.args, trial.parts
+    D = c.embed_dim
+    of_tokens = D, c.num_tokens * D, c.num_patches * D
+    class_token, position, of_patches = ([p for _, p in parts.loose if p.numel() == n] for n in of_tokens)
+    if of_patches and not position and len(class_token) == 2:
+        # The class token has a position of its own. Which of the two is which makes no difference: they are added.
+        position = [class_token.pop(), *of_patches]
+    matrices = paired([(name, p) for name, p in parts.loose if p.numel() not in of_tokens], 3 * D)
+    layers, ends = [*parts.layers, *matrices], ((D, c.patch_dim), (c.num_classes, D))
+    blocks = sort_layers([layer for layer in layers if layer.sizes not in ends], parts.norms, D, c.num_heads)
+    patch, head = ([layer for layer in layers if layer.sizes == size] for size in ends)
+    return blocks._replace(patch=patch, head=head, class_token=class_token, position=position, of_patches=of_patches)
+
+
+def attention_layers(parts: Inventory, embed_dim: int) -> list[Layer]:
+    return [*parts.layers, *paired(parts.loose, 3 * embed_dim)]
+
+
+def silent_parameters(parts: Parts) -> list[Tensor]:
+    """Return attention's parameters: with zeros in all of them, attention adds zero, whatever it does."""
+    return [p for layer in parts.attention for p in (layer.weight, layer.bias) if p is not None]
+
+
+def mlp_parameters(parts: Parts) -> list[Tensor]:
+    return [p for layer in (*parts.expand, *parts.contract) for p in (layer.weight, layer.bias) if p is not None]
+
+
+# Attention ------------------------------------------------------------------------------------------------------------
+
+
 def layouts(layers: Sequence[Layer], D: int, heads: int) -> Iterator[Layout]:
-    """Every way in which these layers may hold attention's weights, the usual ones first."""
+    """Yield every way in which these layers may hold attention's weights, the usual ones first."""
     sizes = {"n": 3, "h": heads, "d": D // heads}
     lasts = (False, True) if any(layer.raw for layer in layers) else (False,)
     for columns, order, out, last in product(("h d", "d h"), ROW_ORDERS, (-1, 0, 1, 2, None), lasts):
@@ -56,16 +139,12 @@ def layouts(layers: Sequence[Layer], D: int, heads: int) -> Iterator[Layout]:
 
 
 def usual_layouts(ways: Sequence[Layout]) -> list[Layout]:
-    """The usual ways: the mistakes are looked for in these only."""
+    """Return the usual ways: the mistakes are looked for in these only."""
     return [way for way in ways if way.columns == "h d" and way.order in ROW_ORDERS[:3]]
 
 
-def attention_layers(parts: Inventory, embed_dim: int) -> list[Layer]:
-    return [*parts.layers, *paired(parts.loose, 3 * embed_dim)]
-
-
 def read_attention(layers: Sequence[Layer], layout: Layout, D: int, heads: int) -> AttentionWeights | None:
-    """The weights in the reference's layout, or None if these layers cannot be read so. Gradients pass through."""
+    """Read attention's weights, or None if these layers cannot be read so. Gradients pass through."""
     layers = list(layers)
     if len(layers) <= max(layout.out or 0, 0):
         return None
@@ -96,7 +175,7 @@ def read_attention(layers: Sequence[Layer], layout: Layout, D: int, heads: int) 
 
 
 def stacked(layers: Sequence[Layer], in_size: int, last: bool) -> tuple[Tensor, Tensor]:
-    """The matrices that take `in_size` numbers, one below the other, and their biases, zero where there is none."""
+    """Stack the matrices that take `in_size` values, and their biases, zero where there is none."""
     rows, biases = [], []
     for layer in layers:
         matrix = layer.rows(in_size, last)
@@ -106,10 +185,115 @@ def stacked(layers: Sequence[Layer], in_size: int, last: bool) -> tuple[Tensor, 
 
 
 def unpaired(rows: Tensor, single_first: bool, pair: str, heads: int) -> Tensor:
-    """The D rows of a layer of its own, and the 2·D of one for two of q, k and v brought into the order "n h d"."""
+    """Bring the 2·D rows of one layer for two of q, k and v into the order "n h d", beside the D of the third."""
     double = slice(len(rows) // 3, None) if single_first else slice(None, -(len(rows) // 3))
     changed = rearrange(rows[double], f"({pair}) ... -> (n h d) ...", n=2, h=heads)
     return torch.cat([rows[: double.start], changed] if single_first else [changed, rows[double.stop :]])
+
+
+# Blocks and the model -------------------------------------------------------------------------------------------------
+
+
+def read_mlp(first: Layer, second: Layer, D: int) -> MlpWeights | None:
+    """Read two layers as the MLP's, or None if their sizes do not fit."""
+    expand = first.rows(D)
+    contract = None if expand is None else second.rows(len(expand))
+    if contract is None or len(contract) != D:
+        return None
+    biases = [(first.bias, expand), (second.bias, contract)]
+    if any(bias is not None and len(bias) != len(matrix) for bias, matrix in biases):
+        return None
+    return MlpWeights(expand, first.bias, contract, second.bias)
+
+
+def read_block(parts: Parts, reading: Reading, D: int, heads: int) -> BlockWeights | None:
+    """Read the weights of one block, or None if its parts cannot be read so."""
+    mlp = read_mlp(parts.expand[0], parts.contract[0], D) if parts.expand and parts.contract else None
+    attention = reading.layout and read_attention(parts.attention, reading.layout, D, heads)
+    if mlp is None or max(reading.norms) >= len(parts.norms) or (reading.layout and attention is None):
+        return None
+    return BlockWeights(*(parts.norms[i] for i in reading.norms), mlp, attention)
+
+
+def read_model(trial: Trial, reading: Reading) -> ModelWeights | None:
+    """Read the weights of the whole model, or None if its parts cannot be read so."""
+    (c,), parts = trial.args, model_parts(trial)
+    norms = list(parts.norms)
+    final = norms.pop(reading.final)
+    blocks = parts._replace(norms=norms)
+    blocks = [read_block(blocks.one(i, c.depth), reading, c.embed_dim, c.num_heads) for i in range(c.depth)]
+    if None in blocks:
+        return None
+    (patch,), (head,) = parts.patch, parts.head
+    position = torch.cat([p.reshape(-1, c.embed_dim) for p in parts.position])
+    eq1 = patch.rows(c.patch_dim), patch.bias, parts.class_token[0].reshape(-1), position
+    return ModelWeights(c, reading.order, *eq1, blocks, final, head.rows(c.embed_dim), head.bias)
+
+
+# Eq. 1 alone ----------------------------------------------------------------------------------------------------------
+
+
+def bare_parameters(parts: Inventory) -> list[Tensor]:
+    """Return the parameters of no layer. `inventory` may have taken two vectors side by side for a norm."""
+    vectors = [vector for norm in parts.norms if norm.eps is None for vector in (norm.weight, norm.bias)]
+    return [parameter for _, parameter in parts.loose] + vectors
+
+
+def kind_of(parameter: Tensor, sizes: Sizes) -> str:
+    """Return what a bare parameter can be, by its sizes: "vector", "table", "patch table", "matrix" or ""."""
+    D, sides = sizes.embed_dim, sorted(side for side in parameter.shape if side > 1)
+    if sides == [D]:
+        return "vector"
+    if parameter.numel() == sizes.num_tokens * D and D in sides:
+        return "table"
+    if parameter.numel() == sizes.num_patches * D and D in sides:
+        return "patch table"
+    return "matrix" if parameter.numel() == sizes.patch_dim * D and D in sides else ""
+
+
+def embedding_readings(parts: Inventory, sizes: Sizes) -> Iterator[Reading]:
+    """Yield every way to take the bare parameters for the parts of Eq. 1; none if they are too few or too many."""
+    kinds = [kind_of(parameter, sizes) for parameter in bare_parameters(parts)]
+    vectors = ["class token"] + ["class position"] * kinds.count("patch table")
+    if "matrix" in kinds and kinds.count("vector") > len(vectors):
+        vectors.append("bias")
+    others = sorted(kind for kind in kinds if kind != "vector")
+    tables = sum("table" in kind for kind in others)
+    if any(norm.eps is not None for norm in parts.norms):
+        return
+    if kinds.count("vector") != len(vectors) or tables != 1 or len(others) - 1 + len(parts.layers) != 1:
+        return
+    for roles in dict.fromkeys(permutations(vectors)):
+        rest = iter(roles)
+        filled = tuple(next(rest) if kind == "vector" else kind for kind in kinds)
+        yield from (Reading(order=order, roles=filled) for order in ORDERS)
+
+
+def read_embeddings(parts: Inventory, sizes: Sizes, reading: Reading) -> EmbeddingWeights | None:
+    """Read the weights of Eq. 1, or None. Gradients pass through."""
+    found = dict(zip(reading.roles, bare_parameters(parts), strict=True))
+    D = sizes.embed_dim
+    if parts.layers:
+        matrix, bias = parts.layers[0].weight, parts.layers[0].bias
+    else:
+        matrix, bias = as_rows(found["matrix"], D).T, found.get("bias")
+    if matrix.shape != (D, sizes.patch_dim):
+        return None
+    if "patch table" in found:
+        position = torch.cat([found["class position"].reshape(1, D), as_rows(found["patch table"], D)])
+    else:
+        position = as_rows(found["table"], D)
+    bias = matrix.new_zeros(D) if bias is None else bias.reshape(D)
+    return EmbeddingWeights(sizes, reading.order, matrix, bias, found["class token"].reshape(D), position)
+
+
+def as_rows(parameter: Tensor, D: int) -> Tensor:
+    """Turn a table so that its vectors of D values are rows, whichever axis they lie along."""
+    axis = max(axis for axis, side in enumerate(parameter.shape) if side == D)
+    return parameter.movedim(axis, -1).reshape(-1, D)
+
+
+# Right values, wrong weights ------------------------------------------------------------------------------------------
 
 
 def complain_about_attention(w: AttentionWeights) -> None:
@@ -131,72 +315,6 @@ def complain_about_attention(w: AttentionWeights) -> None:
         )
 
 
-NORM_ORDERS = ((0, 1), (1, 0), (0, 0), (1, 1))
-
-
-class BlockParts(NamedTuple):
-    """The parts of one block, or of several one after another."""
-
-    norms: list[Norm]
-    expand: list[Layer]
-    contract: list[Layer]
-    attention: list[Layer]
-
-    def one(self, i: int, depth: int) -> BlockParts:
-        """The parts of block i of `depth`: each kind of part is registered block by block."""
-        return BlockParts(*(part[i * len(part) // depth : (i + 1) * len(part) // depth] for part in self))
-
-
-class BlockReading(NamedTuple):
-    """Which norm comes first, and how attention's weights lie; `layout` None: attention is silenced."""
-
-    norms: tuple[int, int]
-    layout: Layout | None = None
-
-
-def sort_layers(layers: Sequence[Layer], norms: list[Norm], D: int, heads: int) -> BlockParts:
-    """The MLP's second layer leads to D numbers from another width; its first leads from D to that width."""
-    contract = [layer for layer in layers if layer.sizes[0] == D and layer.sizes[1] not in (D, D // heads)]
-    widths = {layer.sizes[1] for layer in contract}
-    expand = [layer for layer in layers if layer.sizes[1] == D and layer.sizes[0] in widths]
-    rest = [layer for layer in layers if not any(layer is other for other in (*contract, *expand))]
-    return BlockParts(norms, expand, contract, rest)
-
-
-def read_mlp(first: Layer, second: Layer, D: int) -> MlpWeights | None:
-    """Two layers as the MLP's, or None if their sizes do not fit."""
-    expand = first.rows(D)
-    contract = None if expand is None else second.rows(len(expand))
-    if contract is None or len(contract) != D:
-        return None
-    biases = [(first.bias, expand), (second.bias, contract)]
-    if any(bias is not None and len(bias) != len(matrix) for bias, matrix in biases):
-        return None
-    return MlpWeights(expand, first.bias, contract, second.bias)
-
-
-def read_block(parts: BlockParts, reading: BlockReading, D: int, heads: int) -> BlockWeights | None:
-    """The weights of one block, or None if its parts cannot be read so."""
-    mlp = read_mlp(parts.expand[0], parts.contract[0], D) if parts.expand and parts.contract else None
-    attention = reading.layout and read_attention(parts.attention, reading.layout, D, heads)
-    if mlp is None or max(reading.norms) >= len(parts.norms) or (reading.layout and attention is None):
-        return None
-    return BlockWeights(*(parts.norms[i] for i in reading.norms), mlp, attention)
-
-
-def silent_parameters(parts: BlockParts) -> list[Tensor]:
-    """Attention's parameters: with zeros in all of them, attention adds zero, whatever it does."""
-    return parameters_of(parts.attention)
-
-
-def mlp_parameters(parts: BlockParts) -> list[Tensor]:
-    return parameters_of([*parts.expand, *parts.contract])
-
-
-def parameters_of(layers: Sequence[Layer]) -> list[Tensor]:
-    return [p for layer in layers for p in (layer.weight, layer.bias) if p is not None]
-
-
 def check_hidden(hidden: int, asked: int, D: int) -> None:
     """Raise Wrong if the MLP's hidden layer has another width than `mlp_dim`."""
     if hidden != asked:
@@ -207,8 +325,8 @@ def check_hidden(hidden: int, asked: int, D: int) -> None:
         )
 
 
-def check_block_parts(parts: BlockParts, depth: int, mlp_dim: int, D: int) -> None:
-    """Raise Wrong if `depth` blocks cannot be made of these parts; names what is missing or too many."""
+def check_block_parts(parts: Parts, depth: int, mlp_dim: int, D: int) -> None:
+    """Raise Wrong if `depth` blocks cannot be made of these parts; say what is missing or too many."""
     counts = len(parts.expand), len(parts.contract)
     if counts != (depth, depth):
         raise Wrong(
@@ -239,135 +357,10 @@ def check_eps(norm: Norm) -> None:
         raise Wrong(f"All is right but one number: the eps of your LayerNorm is {norm.eps:g}{default}.", EPS)
 
 
-class EmbeddingReading(NamedTuple):
-    """Which bare parameter is what, in order of registration, and how a patch is flattened."""
-
-    roles: tuple[str, ...]
-    order: str
+# Old names, until no lesson uses them
+BlockParts = ModelParts = Parts
+EmbeddingReading = ModelReading = Reading
 
 
-def bare_parameters(parts: Inventory) -> list[Tensor]:
-    """The parameters of no layer. Two vectors side by side look like a hand-written norm's, see `modules.is_norm`."""
-    vectors = [vector for norm in parts.norms if norm.eps is None for vector in (norm.weight, norm.bias)]
-    return [parameter for _, parameter in parts.loose] + vectors
-
-
-def kind_of(parameter: Tensor, sizes: Sizes) -> str:
-    """What a bare parameter can be, from the sizes of its axes: "vector", "table", "patch table", "matrix" or ""."""
-    D, sides = sizes.embed_dim, sorted(side for side in parameter.shape if side > 1)
-    if sides == [D]:
-        return "vector"
-    if parameter.numel() == sizes.tokens * D and D in sides:
-        return "table"
-    if parameter.numel() == sizes.patches * D and D in sides:
-        return "patch table"
-    return "matrix" if parameter.numel() == sizes.patch_dim * D and D in sides else ""
-
-
-def embedding_readings(parts: Inventory, sizes: Sizes) -> Iterator[EmbeddingReading]:
-    """Every way to take the bare parameters for the parts of Eq. 1; none if they do not suffice, or are too many."""
-    kinds = [kind_of(parameter, sizes) for parameter in bare_parameters(parts)]
-    vectors = ["class token"] + ["class position"] * kinds.count("patch table")
-    if "matrix" in kinds and kinds.count("vector") > len(vectors):
-        vectors.append("bias")
-    others = sorted(kind for kind in kinds if kind != "vector")
-    tables = sum("table" in kind for kind in others)
-    if any(norm.eps is not None for norm in parts.norms):
-        return
-    if kinds.count("vector") != len(vectors) or tables != 1 or len(others) - 1 + len(parts.layers) != 1:
-        return
-    for roles in dict.fromkeys(permutations(vectors)):
-        rest = iter(roles)
-        filled = tuple(next(rest) if kind == "vector" else kind for kind in kinds)
-        yield from (EmbeddingReading(filled, order) for order in ORDERS)
-
-
-def read_embeddings(parts: Inventory, sizes: Sizes, reading: EmbeddingReading) -> EmbeddingWeights | None:
-    """The weights so read. Gradients pass through."""
-    found = dict(zip(reading.roles, bare_parameters(parts), strict=True))
-    D = sizes.embed_dim
-    if parts.layers:
-        matrix, bias = parts.layers[0].weight, parts.layers[0].bias
-    else:
-        matrix, bias = as_rows(found["matrix"], D).T, found.get("bias")
-    if matrix.shape != (D, sizes.patch_dim):
-        return None
-    if "patch table" in found:
-        position = torch.cat([found["class position"].reshape(1, D), as_rows(found["patch table"], D)])
-    else:
-        position = as_rows(found["table"], D)
-    bias = matrix.new_zeros(D) if bias is None else bias.reshape(D)
-    return EmbeddingWeights(sizes, reading.order, matrix, bias, found["class token"].reshape(D), position)
-
-
-def as_rows(parameter: Tensor, D: int) -> Tensor:
-    """A table with vectors of D numbers as rows, whichever axis they lie along."""
-    axis = max(axis for axis, side in enumerate(parameter.shape) if side == D)
-    return parameter.movedim(axis, -1).reshape(-1, D)
-
-
-class ModelReading(NamedTuple):
-    """Which norm of a block comes first, where the final norm is registered, how attention and patches are laid out."""
-
-    norms: tuple[int, int] = (0, 1)
-    final: int = -1
-    layout: Layout | None = None
-    order: str = OURS
-
-
-class ModelParts(NamedTuple):
-    """The layers of a model sorted by what they are for; `blocks` holds those of all blocks and the final norm."""
-
-    patch: list[Layer]
-    head: list[Layer]
-    class_token: list[torch.Tensor]
-    position: list[torch.Tensor]  # one for all tokens, or the class token's and the patches'
-    of_patches: list[torch.Tensor]  # positions for the patches only
-    blocks: BlockParts
-
-
-def model_parts(trial: Trial) -> ModelParts:
-    (c,), parts = trial.args, trial.parts
-    D = c.embed_dim
-    tokens = D, c.num_tokens * D, c.num_patches * D
-    matrices = paired([(name, p) for name, p in parts.loose if p.numel() not in tokens], 3 * D)
-    layers = [*parts.layers, *matrices]
-    patch, head = (
-        [layer for layer in layers if layer.sizes == size] for size in ((D, c.patch_dim), (c.num_classes, D))
-    )
-    rest = [layer for layer in layers if layer.sizes not in ((D, c.patch_dim), (c.num_classes, D))]
-    class_token, position, of_patches = ([p for _, p in parts.loose if p.numel() == n] for n in tokens)
-    if (
-        of_patches and not position and len(class_token) == 2
-    ):  # the class token has a position of its own: which is which is all one
-        position = [class_token.pop(), *of_patches]
-    return ModelParts(patch, head, class_token, position, of_patches, sort_layers(rest, parts.norms, D, c.num_heads))
-
-
-def read_model(trial: Trial, reading: ModelReading) -> ModelWeights | None:
-    """The weights of the whole model, or None if its parts cannot be read so."""
-    (c,), parts = trial.args, model_parts(trial)
-    norms = list(parts.blocks.norms)
-    final = norms.pop(reading.final)
-    blocks = parts.blocks._replace(norms=norms)
-    block = BlockReading(reading.norms, reading.layout)
-    blocks = [read_block(blocks.one(i, c.depth), block, c.embed_dim, c.num_heads) for i in range(c.depth)]
-    if None in blocks:
-        return None
-    (patch,), (head,), C, P = parts.patch, parts.head, c.in_channels, c.patch_size
-    matrix = patch.rows(c.patch_dim)
-    return ModelWeights(
-        rearrange(matrix, f"D ({reading.order}) -> D ({OURS})", C=C, P=P, Q=P),
-        patch.bias,
-        parts.class_token[0].reshape(1, -1),
-        torch.cat([p.reshape(-1, c.embed_dim) for p in parts.position]),
-        blocks,
-        final,
-        head.rows(c.embed_dim),
-        head.bias,
-        P,
-        c.pool,
-    )
-
-
-EPS = "The paper's code has eps = 1e-6: `nn.LayerNorm(embed_dim, eps=1e-6)`."
+def BlockReading(norms: tuple[int, int], layout: Layout | None = None) -> Reading:
+    return Reading(norms, layout=layout)

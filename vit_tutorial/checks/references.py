@@ -14,8 +14,132 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor
 
-from ..patchify import patchify
+from ..config import ViTConfig
 from .modules import Norm
+
+Grid = tuple[int, int]
+
+# Images and patches ---------------------------------------------------------------------------------------------------
+
+OURS = "C P Q"
+ORDERS = {
+    "C P Q": "(channel, row, column)",
+    "P Q C": "(row, column, channel)",
+    "C Q P": "(channel, column, row)",
+    "Q P C": "(column, row, channel)",
+    "P C Q": "(row, channel, column)",
+    "Q C P": "(column, channel, row)",
+}
+
+
+def regroup(values: Tensor, read: str, write: str, **sizes: int) -> Tensor:
+    """Read the values, in the order in which they lie in memory, as axes `read`, and write them as axes `write`."""
+    return rearrange(values.reshape(-1), f"({read}) -> {write}", **sizes)
+
+
+def image_sizes(images: Tensor, P: int) -> dict[str, int]:
+    B, C, H, W = images.shape
+    return {"B": B, "C": C, "h": H // P, "w": W // P, "P": P, "Q": P}
+
+
+def patch_sizes(patches: Tensor, P: int, image_size: Grid) -> dict[str, int]:
+    (B, _, length), (H, W) = patches.shape, image_size
+    return {"B": B, "C": length // (P * P), "h": H // P, "w": W // P, "P": P, "Q": P}
+
+
+def cut(images: Tensor, patch_size: int, order: str = OURS) -> Tensor:
+    """(B, C, H, W) -> (B, N, C·P·P), the values of a patch in this order."""
+    return regroup(images, "B C h P w Q", f"B (h w) ({order})", **image_sizes(images, patch_size))
+
+
+def join(patches: Tensor, patch_size: int, image_size: Grid, order: str = OURS) -> Tensor:
+    """(B, N, C·P·P) -> (B, C, H, W)."""
+    return regroup(patches, f"B h w {order}", "B C (h P) (w Q)", **patch_sizes(patches, patch_size, image_size))
+
+
+# Eq. 1: embeddings ----------------------------------------------------------------------------------------------------
+
+
+class Sizes(NamedTuple):
+    """What the class is built with, and what follows from it."""
+
+    image_size: int
+    patch_size: int
+    in_channels: int
+    embed_dim: int
+
+    @property
+    def num_patches(self) -> int:
+        return (self.image_size // self.patch_size) ** 2
+
+    @property
+    def num_tokens(self) -> int:
+        return 1 + self.num_patches
+
+    @property
+    def patch_dim(self) -> int:
+        return self.in_channels * self.patch_size**2
+
+    patches, tokens = num_patches, num_tokens
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self._asdict().items())
+
+
+class EmbeddingWeights(NamedTuple):
+    """What Eq. 1 learns."""
+
+    sizes: Sizes
+    order: str  # of the values in a patch
+    matrix: Tensor  # (D, C·P·P)
+    bias: Tensor  # (D,), or zero
+    class_token: Tensor  # (D,)
+    position: Tensor  # (1+N, D)
+
+
+def project(w: EmbeddingWeights | ModelWeights, images: Tensor) -> Tensor:
+    return F.linear(cut(images, w.sizes.patch_size, w.order), w.matrix, w.bias)
+
+
+def in_front(class_token: Tensor, patches: Tensor) -> Tensor:
+    return torch.cat([class_token.expand(len(patches), 1, -1), patches], dim=1)
+
+
+def eq1(
+    w: EmbeddingWeights | ModelWeights,
+    images: Tensor,
+    project: Callable = project,
+    prepend: Callable = in_front,
+    place: Callable = torch.add,
+) -> Tensor:
+    """z₀ = [x_class; x₁E; …; x_N E] + E_pos: (B, C, H, W) → (B, 1+N, D)."""
+    return place(prepend(w.class_token, project(w, images)), w.position)
+
+
+def sincos_positions(
+    grid: tuple[int, int],
+    dim: int,
+    row: Callable = lambda n, h, w: n // w,
+    column: Callable = lambda n, h, w: n % w,
+    frequency: Callable = lambda i, quarter: 10000 ** -(i / quarter),
+    layout: str = "row.sin row.cos column.sin column.cos",
+    interleaved: bool = False,
+) -> Tensor:
+    """Return sin-cos positions: (h·w, D). `row` and `column` say where patch n is."""
+    n, quarter = torch.arange(grid[0] * grid[1]), dim // 4
+    angles = [index(n, *grid)[:, None] * frequency(torch.arange(quarter), quarter) for index in (row, column)]
+    waves = {
+        f"{name}.{wave}": getattr(angle, wave)()
+        for name, angle in zip(("row", "column"), angles, strict=True)
+        for wave in ("sin", "cos")
+    }
+    parts = [waves[part] for part in layout.split()]
+    if interleaved:
+        parts = [torch.stack(parts[i : i + 2], dim=2).flatten(1) for i in (0, 2)]
+    return torch.cat(parts, dim=1)
+
+
+# Eqs. 5-8: attention --------------------------------------------------------------------------------------------------
 
 
 class AttentionWeights(NamedTuple):
@@ -33,130 +157,6 @@ class AttentionWeights(NamedTuple):
     shared: bool = False
 
 
-class Sizes(NamedTuple):
-    """What the class is built with, and what follows from it."""
-
-    image_size: int
-    patch_size: int
-    in_channels: int
-    embed_dim: int
-
-    @property
-    def patches(self) -> int:
-        return (self.image_size // self.patch_size) ** 2
-
-    @property
-    def tokens(self) -> int:
-        return 1 + self.patches
-
-    @property
-    def patch_dim(self) -> int:
-        return self.in_channels * self.patch_size**2
-
-    def __str__(self) -> str:
-        return ", ".join(f"{name}={value}" for name, value in self._asdict().items())
-
-
-class EmbeddingWeights(NamedTuple):
-    """Eq. 1's parameters in the reference's layout."""
-
-    sizes: Sizes
-    order: str  # of the numbers in a patch
-    matrix: Tensor  # (D, C·P·P)
-    bias: Tensor  # (D,), or zero
-    class_token: Tensor  # (D,)
-    position: Tensor  # (1+N, D)
-
-
-OURS = "C P Q"
-
-
-ORDERS = {
-    "C P Q": "(channel, row, column)",
-    "P Q C": "(row, column, channel)",
-    "C Q P": "(channel, column, row)",
-    "Q P C": "(column, row, channel)",
-    "P C Q": "(row, channel, column)",
-    "Q C P": "(column, channel, row)",
-}
-
-
-def regroup(numbers: Tensor, read: str, write: str, **sizes: int) -> Tensor:
-    """Read the numbers, in the order in which they lie in memory, as axes `read`, and write them as axes `write`."""
-    return rearrange(numbers.reshape(-1), f"({read}) -> {write}", **sizes)
-
-
-def image_sizes(images: Tensor, P: int) -> dict[str, int]:
-    B, C, H, W = images.shape
-    return {"B": B, "C": C, "h": H // P, "w": W // P, "P": P, "Q": P}
-
-
-def patch_sizes(patches: Tensor, P: int, image_size: tuple[int, int]) -> dict[str, int]:
-    (B, _, length), (H, W) = patches.shape, image_size
-    return {"B": B, "C": length // (P * P), "h": H // P, "w": W // P, "P": P, "Q": P}
-
-
-def cut(images: Tensor, patch_size: int, order: str = OURS) -> Tensor:
-    """(B, C, H, W) -> (B, N, C·P·P), the numbers of a patch in this order."""
-    return regroup(images, "B C h P w Q", f"B (h w) ({order})", **image_sizes(images, patch_size))
-
-
-def join(patches: Tensor, patch_size: int, image_size: tuple[int, int], order: str = OURS) -> Tensor:
-    """(B, N, C·P·P) -> (B, C, H, W)."""
-    return regroup(patches, f"B h w {order}", "B C (h P) (w Q)", **patch_sizes(patches, patch_size, image_size))
-
-
-def eq1(w: EmbeddingWeights, images: Tensor) -> Tensor:
-    """z₀ = [x_class; x₁E; …; x_N E] + E_pos."""
-    return tokens(w, images) + w.position
-
-
-def tokens(w: EmbeddingWeights, images: Tensor, patches: Tensor | None = None) -> Tensor:
-    """The class token and the projected patches, without positions: (B, 1+N, D)."""
-    patches = project(w, images) if patches is None else patches
-    return torch.cat([w.class_token.expand(len(images), 1, -1), patches], dim=1)
-
-
-def project(w: EmbeddingWeights, images: Tensor) -> Tensor:
-    return cut(images, w.sizes.patch_size, w.order) @ w.matrix.T + w.bias
-
-
-ROW_SIN, ROW_COS, COLUMN_SIN, COLUMN_COS = range(4)
-
-
-def sincos_positions(
-    grid: tuple[int, int],
-    dim: int,
-    layout: tuple[int, ...] = (ROW_SIN, ROW_COS, COLUMN_SIN, COLUMN_COS),
-    exponent: float = -1.0,
-    steps: float = 0.0,
-    start: int = 0,
-    unit: float = 1.0,
-    per_side: bool = False,
-    by_columns: bool = False,
-    interleaved: bool = False,
-) -> Tensor:
-    """Sin-cos positions with one thing changed: (h·w, D).
-
-    `layout` orders the quarters; frequency i is 10000 ** (exponent · i / (D/4 + steps)); indices begin at
-    `start` and are counted in `unit`s, or as parts of the side; patches run row by row unless `by_columns`.
-    """
-    (h, w), quarter = grid, dim // 4
-    frequencies = 10000 ** (exponent * torch.arange(quarter) / (quarter + steps))
-    row, column = torch.meshgrid(torch.arange(h) + start, torch.arange(w) + start, indexing="ij")
-    if by_columns:
-        row, column = row.T, column.T
-    scale = (h, w) if per_side else (1, 1)
-    rows, columns = (
-        axis.reshape(-1, 1) * unit / side * frequencies for axis, side in zip((row, column), scale, strict=True)
-    )
-    parts = [(rows.sin(), rows.cos(), columns.sin(), columns.cos())[part] for part in layout]
-    if interleaved:
-        pairs = [torch.stack(parts[i : i + 2], dim=2).flatten(1) for i in (0, 2)]
-        return torch.cat(pairs, dim=1)
-    return torch.cat(parts, dim=1)
-
-
 def by_head(x: Tensor, heads: int) -> Tensor:
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)  # (B, T, D) → (B, h, T, d)
 
@@ -165,19 +165,35 @@ def joined(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)  # (B, h, T, d) → (B, T, D)
 
 
+def root_of_width(d: int, D: int) -> float:
+    return d**-0.5
+
+
+def over_keys(scores: Tensor) -> Tensor:
+    return scores.softmax(-1)
+
+
+def head(
+    q: Tensor, k: Tensor, v: Tensor, scale: Callable = root_of_width, weigh: Callable = over_keys
+) -> tuple[Tensor, Tensor]:
+    """Return what one head mixes and its weights: (T, d) and (T, T)."""
+    weights = weigh(q @ k.T * scale(q.shape[1], q.shape[1]))
+    return weights @ v, weights
+
+
 def attention(
     w: AttentionWeights,
     x: Tensor,
     *,
     sources: Sequence[Tensor] | None = None,
     split: Callable = by_head,
-    scale: Callable = lambda d, D: d**-0.5,
-    weigh: Callable = lambda scores: scores.softmax(-1),
+    scale: Callable = root_of_width,
+    weigh: Callable = over_keys,
     merge: Callable = joined,
     key: int = 1,
     value: int = 2,
 ) -> Tensor:
-    """Multi-head self-attention (Eqs. 5–8), its steps replaceable; `sources`: what q, k and v come from, if not `x`."""
+    """Multi-head self-attention, (B, T, D) → (B, T, D). `sources`: what q, k and v come from, if not `x`."""
     qkv = [split(F.linear(z, *p), w.heads) for z, *p in zip(sources or (x, x, x), w.qkv, w.bias, strict=True)]
     q, k, v = qkv[0], qkv[key], qkv[value]
     D = x.shape[-1]
@@ -185,32 +201,9 @@ def attention(
     return merged if w.out is None else F.linear(merged, w.out, w.out_bias)
 
 
-def head(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    scale: Callable = lambda d, D: d**-0.5,
-    weigh: Callable = lambda scores: scores.softmax(-1),
-) -> tuple[Tensor, Tensor]:
-    """One head (Eqs. 5-7), its steps replaceable."""
-    weights = weigh(q @ k.T * scale(q.shape[1], q.shape[1]))
-    return weights @ v, weights
-
-
-def reference_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
-    return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
-
-
-def standardised(x, weight, bias, eps, *, dim=-1, correction=0, centre=True, power=0.5):
-    centred = x - x.mean(dim, keepdim=True)
-    variance = x.var(dim, correction=correction, keepdim=True)
-    return (centred if centre else x) / (variance + eps) ** power * weight + bias
-
+# Eqs. 2 and 3: the encoder block --------------------------------------------------------------------------------------
 
 PAPER_EPS = 1e-6
-
-
-# The MLP: two matrices with their biases
 
 
 class MlpWeights(NamedTuple):
@@ -220,15 +213,8 @@ class MlpWeights(NamedTuple):
     contract_bias: Tensor | None
 
 
-def reference_mlp(w: MlpWeights, x: Tensor, activation: Callable = F.gelu) -> Tensor:
-    return F.linear(activation(F.linear(x, w.expand, w.expand_bias)), w.contract, w.contract_bias)
-
-
-# The block: z + attention(norm1(z)), then z + mlp(norm2(z))
-
-
 class BlockWeights(NamedTuple):
-    """`attention` is None while the reader's attention is silenced: it adds zero."""
+    """What a block learns. `attention` is None while the reader's attention is silenced: it adds zero."""
 
     norm1: Norm
     norm2: Norm
@@ -236,8 +222,22 @@ class BlockWeights(NamedTuple):
     attention: AttentionWeights | None
 
 
+def standardised(x, weight, bias, eps, *, dim=-1, correction=0, centre=True, power=0.5):
+    centred = x - x.mean(dim, keepdim=True)
+    variance = x.var(dim, correction=correction, keepdim=True)
+    return (centred if centre else x) / (variance + eps) ** power * weight + bias
+
+
+def reference_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+def reference_mlp(w: MlpWeights, x: Tensor, activation: Callable = F.gelu) -> Tensor:
+    return F.linear(activation(F.linear(x, w.expand, w.expand_bias)), w.contract, w.contract_bias)
+
+
 def normed(norm: Norm, z: Tensor) -> Tensor:
-    return F.layer_norm(z, z.shape[-1:], norm.weight, norm.bias, PAPER_EPS if norm.eps is None else norm.eps)
+    return reference_norm(z, norm.weight, norm.bias, PAPER_EPS if norm.eps is None else norm.eps)
 
 
 def mixed(w: BlockWeights, z: Tensor, attend: Callable = attention) -> Tensor:
@@ -249,26 +249,30 @@ def block(w: BlockWeights, z: Tensor, attend: Callable = attention, mlp: Callabl
     return z + mlp(w.mlp, normed(w.norm2, z))  # Eq. 3
 
 
+# Eqs. 1 to 4: the model -----------------------------------------------------------------------------------------------
+
+
 class ModelWeights(NamedTuple):
-    patch: Tensor  # (D, C·P·P)
-    patch_bias: Tensor | None
-    class_token: Tensor  # (1, D)
-    position: Tensor  # (T, D)
+    """What Eq. 1 learns, under the same names as in EmbeddingWeights, then the blocks, the final norm and the head."""
+
+    sizes: ViTConfig
+    order: str
+    matrix: Tensor
+    bias: Tensor
+    class_token: Tensor
+    position: Tensor
     blocks: list[BlockWeights]
     norm: Norm
     head: Tensor  # (K, D)
     head_bias: Tensor | None
-    patch_size: int
-    pool: str
 
+    @property
+    def patch_size(self) -> int:
+        return self.sizes.patch_size
 
-def patch_tokens(w: ModelWeights, images: Tensor) -> Tensor:
-    return F.linear(patchify(images, w.patch_size), w.patch, w.patch_bias)
-
-
-def embedded(w: ModelWeights, images: Tensor) -> Tensor:
-    patches = patch_tokens(w, images)
-    return torch.cat([w.class_token.expand(len(images), 1, -1), patches], dim=1) + w.position
+    @property
+    def pool(self) -> str:
+        return self.sizes.pool
 
 
 def pooled(w: ModelWeights, z: Tensor) -> Tensor:
@@ -278,18 +282,19 @@ def pooled(w: ModelWeights, z: Tensor) -> Tensor:
 def model(
     w: ModelWeights,
     images: Tensor,
-    embed: Callable = embedded,
+    embed: Callable = eq1,
     block: Callable = block,
     pool: Callable = pooled,
     end: Callable = normed,
 ) -> Tensor:
+    """(B, C, H, W) → (B, K)."""
     z = embed(w, images)  # Eq. 1
     for weights in w.blocks:
         z = block(weights, z)  # Eqs. 2-3
     return F.linear(pool(w, end(w.norm, z)), w.head, w.head_bias)  # Eq. 4
 
 
-Grid = tuple[int, int]
+# Looking inside -------------------------------------------------------------------------------------------------------
 
 
 def unit(p: Tensor) -> Tensor:
@@ -304,7 +309,7 @@ def similarity(
     finish: Callable[[Tensor], Tensor] = lambda s: s,
     shape: Callable[[Tensor, int, int], Tensor] = lambda s, h, w: s.reshape(h, w, h, w),
 ) -> Tensor:
-    """(1+N, D) → (h, w, h, w), its steps replaceable."""
+    """Return the cosine of every two patches' positions, (1+N, D) → (h, w, h, w)."""
     p = prepare(patches(position))
     return shape(finish(p @ p.T), *grid)
 
@@ -333,7 +338,7 @@ def through_layers(
     together: Callable[[Sequence[Tensor]], Tensor] = product,
     finish: Callable[[Tensor], Tensor] = lambda R: R,
 ) -> Tensor:
-    """L times (B, h, T, T) → (B, T, T), its steps replaceable."""
+    """Attention rollout: L times (B, h, T, T) → (B, T, T)."""
     return finish(together(pick([mix(heads(A)) for A in maps])))
 
 
@@ -368,10 +373,13 @@ def distance(
     average: Callable[[Tensor], Tensor] = over_all,
     unit: Callable[[int], float] = lambda P: P,
 ) -> Tensor:
-    """(B, h, T, T) → (h,), its steps replaceable."""
+    """Return how far each head looks, in pixels: (B, h, T, T) → (h,)."""
     rows, columns = places(torch.arange(grid[0] * grid[1], device=weights.device), grid)
     between = length((rows[:, None] - rows).float(), (columns[:, None] - columns).float())  # (N, N), in patches
     return average((share(patches(weights)) * between * unit(patch_size)).sum(dim=-1))
+
+
+# A new resolution -----------------------------------------------------------------------------------------------------
 
 
 def zoom(picture: Tensor, new: Grid, mode: str = "bicubic", antialias: bool = True, **options) -> Tensor:
@@ -399,6 +407,10 @@ def resize(
     rows: Callable[[Tensor], Tensor] = to_rows,
     join: Callable[[Tensor, Tensor], Tensor] = lambda first, rows: torch.cat([first, rows]),
 ) -> Tensor:
-    """(T, D) → (S, D), its steps replaceable."""
+    """Resize a table of positions, (T, D) → (S, D)."""
     first, patches = split(position, prefix, old[0] * old[1])
     return join(first, rows(zoom(picture(patches, *old_grid(old)), new_grid(new))))
+
+
+# Old names, until no lesson uses them
+embedded, patch_tokens = eq1, project

@@ -3,6 +3,7 @@
 import linecache
 import textwrap
 
+import pytest
 import torch
 from torch import nn
 
@@ -61,3 +62,12 @@ def stubs(parameters: str) -> dict:
         kind: cell(source.format(parameters), name=f"/tmp/ipykernel_4711/{kind}.py")["mine"]
         for kind, source in FUNCTION_STUBS.items()
     }
+
+
+def listed(tables: dict) -> list:
+    """Return the variants of each exercise, {exercise: {name: answer or (answer, phrase)}}, for `parametrize`."""
+    return [
+        pytest.param(exercise, *(variant if isinstance(variant, tuple) else (variant,)), id=f"{exercise.name}: {name}")
+        for exercise, variants in tables.items()
+        for name, variant in variants.items()
+    ]

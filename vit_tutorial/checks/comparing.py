@@ -100,10 +100,15 @@ def value_difference(name: str, result: Tensor, expected: Tensor, tolerance: flo
         return f"{name} has the right shape, but holds {int((~result.isfinite()).sum())} values that are inf or nan."
     first = (~agree).nonzero()[0].tolist()
     wanted, got = expected[tuple(first)].item(), result[tuple(first)].item()
-    return (
+    digits = 4 if f"{wanted:.4g}" != f"{got:.4g}" else 8
+    text = (
         f"{name} has the right shape and wrong values: {int(agree.sum())} of {agree.numel()} agree. "
-        f"The first that differs is at {first}: {wanted:.4g} expected, got {got:.4g}."
+        f"The first that differs is at {first}: {wanted:.{digits}g} expected, got {got:.{digits}g}."
     )
+    off = (result - expected).abs().max().item()
+    if off > expected.abs().max().item() / 100:
+        return text
+    return f"{text} None is off by more than {off:.2g}: are they rounded on the way, to half precision for instance?"
 
 
 def number_difference(result, expected: int) -> str | None:

@@ -345,11 +345,6 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in short[:3]) + more
 
 
-def at_another_size(message: str, number: int, trials: Sequence[tuple]) -> str:
-    """Put before the message that an earlier size went well, if one did."""
-    return f"{WRITTEN_IN}\n{message}" if number else message
-
-
 def is_float(value) -> bool:
     return isinstance(value, Tensor) and value.is_floating_point()
 

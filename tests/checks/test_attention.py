@@ -504,9 +504,9 @@ WRONG_ATTENTION = {
                                                                         Separate.forward(self, x))[1]),
                                        "made in `forward`"),
     "softmax over the batch": (changed(attend=over(0)), "over the batch, not over the keys"),
-    "split by view": (changed(split=blocks_view), "split by `view` without a transpose"),
-    "merged by view": (changed(merge=flat_view), "merged by `view` without a transpose"),
-    "split and merged by view": (changed(split=blocks_view, merge=flat_view), "split and merged by `view`"),
+    "split by view": (changed(split=blocks_view), "split by `view` or `reshape` without a transpose"),
+    "merged by view": (changed(merge=flat_view), "merged by `view` or `reshape` without a transpose"),
+    "split and merged by view": (changed(split=blocks_view, merge=flat_view), "split and merged by `view` or"),
     "T and h not swapped": (changed(split=unswapped, merge=lambda self, x: x.flatten(2)),
                             "the heads of one token attend to each other"),
     "T and h swapped only afterwards": (changed(split=unswapped, merge=lambda self, x: x.transpose(1, 2).reshape(

@@ -337,11 +337,11 @@ ATTENTION_MISTAKES = [
     wrong("The queries stand in for the keys too: `q @ q`, not `q @ k`.", SCALE, key=0),
     Mistake(lambda w, x: attention(w, x.transpose(0, 1)).transpose(0, 1), "Attention runs across the batch: tokens in "
             "the same place of different images see each other, and tokens of one image do not.",
-            "`nn.MultiheadAttention` needs `batch_first=True`. Otherwise look for a `transpose(0, 1)` or a softmax over "
-            "the wrong axes."),
-    *(Mistake(lambda w, x, n=n: attention(w._replace(heads=n), x), f"There {'are' if n > 1 else 'is'} {n} head{'s'[: n > 1]} here, whatever "
-              "`num_heads` says.", "Split q, k and v into `num_heads` heads of `embed_dim // num_heads` values each.")
-      for n in (1, 2, 4, 10, 20)),
+            "`nn.MultiheadAttention` needs `batch_first=True`. Otherwise look for a `transpose(0, 1)` or a softmax "
+            "over the wrong axes."),
+    *(Mistake(lambda w, x, n=n: attention(w._replace(heads=n), x), f"There {'are' if n > 1 else 'is'} {n} "
+              f"head{'s'[: n > 1]} here, whatever `num_heads` says.", "Split q, k and v into `num_heads` heads of "
+              "`embed_dim // num_heads` values each.") for n in (1, 2, 4, 10, 20)),
     Mistake(lambda w, x: x + attention(w, x), "The input is added to the result: a residual connection.",
             "The residual is the encoder block's work (Eq. 2). Attention alone returns what the block adds."),
     Mistake(lambda w, x: attention(w._replace(out=None), x), "The output projection is there, and `forward` does not "

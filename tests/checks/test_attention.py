@@ -103,8 +103,8 @@ WRONG = {
         (lambda q, k, v: weights_of(q, k), "Only the weights are returned"),
         (lambda q, k, v: ((w := weights_of(q, k)).detach() @ v, w.detach()), "gradient"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v.sin(), w), "`out` has the right shape and wrong values"),
-        (lambda q, k, v: (q @ k @ v, q), "cannot be multiplied as matrices"),
-        (weighing(lambda q, k: (q * k / q.shape[1] ** 0.5).softmax(-1)), "one of them has to be"),
+        (lambda q, k, v: (q @ k @ v, q), "Two matrices of (T, d) cannot be multiplied"),
+        (weighing(lambda q, k: (q * k / q.shape[1] ** 0.5).softmax(-1)), "or must be the weights, (T, T)"),
         (lambda q, k, v: (q.softmax(-1) @ v.nothing, q), "Your code stops with an error"),
     ],
     check.split_heads: [

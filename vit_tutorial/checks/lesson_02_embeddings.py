@@ -171,7 +171,7 @@ CLASS_TOKEN_MISTAKES = [
     Mistake(lambda x, t: last(t, in_front(t, x)), "The class token stands at both ends: once is enough, in front."),
     Mistake(lambda x, t: in_front(t, x[:1]), "Only the first image is left of the batch."),
     *(Mistake(lambda x, t, dim=dim, parts=parts: torch.cat(parts(x, t), dim), f"`dim={dim}` counts {what}. Tokens are "
-              "counted by `dim=1`, and each of the B images has its own.", EXPAND)
+              "counted by `dim=1`, and each of the B images needs a class token.", EXPAND)
       for dim, what in ((0, "images"), (2, "the values in a token"))
       for parts in (lambda x, t: (t, x), lambda x, t: (t.expand(len(x), -1, -1), x), lambda x, t: (t.expand_as(x), x),
                     lambda x, t: (t.expand(1, x.shape[1], -1), x), lambda x, t: (x, t.expand(1, x.shape[1], -1)))),
@@ -253,7 +253,7 @@ def embeddings_trial(cls: type, sizes: Sizes, batch: int) -> Trial:
     except ReaderError as error:
         if "must match" in error.message and not any(map(nn.parameter.is_lazy, module.parameters())):
             one_token = f"except in dimension 1. Expected size 1 but got size {batch}" in error.message
-            causes = [*embedding_problems(module, sizes), (one_token, ONE_EACH, EXPAND)]
+            causes = [*embedding_problems(module, sizes, ran=False), (one_token, ONE_EACH, EXPAND)]
             error.explain(*next((cause for there, *cause in causes if there), ("", None)))
         raise
     if isinstance(out, Tensor) and out.shape == (batch, sizes.patches, sizes.embed_dim):
@@ -261,7 +261,7 @@ def embeddings_trial(cls: type, sizes: Sizes, batch: int) -> Trial:
     return Trial(cls, tuple(sizes), images, shape, letters, f"{sizes} and {batch} images")
 
 
-def embedding_problems(module: nn.Module, sizes: Sizes) -> list[Problem]:
+def embedding_problems(module: nn.Module, sizes: Sizes, ran: bool = True) -> list[Problem]:
     """Return what can be missing among a module's parameters, or too much."""
     (D, T, P), parts = (sizes.embed_dim, sizes.tokens, sizes.patch_size), inventory(module)
     kinds = [kind_of(parameter, sizes) for parameter in bare_parameters(parts)]
@@ -276,7 +276,7 @@ def embedding_problems(module: nn.Module, sizes: Sizes) -> list[Problem]:
     a_table = f"(1, 1+N, D) = (1, {T}, {D})"
     return [
         (bool(batches), f"{' '.join(batches)} A parameter is one for all images, with 1 as its first size; `expand` or "
-         "broadcasting gives it to each.", "A batch may have any number of images: an epoch's last has fewer."),
+         "broadcasting gives it to each.", "A batch may have any number of images: often an epoch's last has fewer."),
         (bool(strides), f"Your convolution has a kernel of {P}×{P} and moves by {strides[0] if strides else P}: its "
          "windows overlap, and there are more of them than patches.", "`nn.Conv2d(in_channels, embed_dim, "
          "kernel_size=patch_size, stride=patch_size)`"),
@@ -293,8 +293,8 @@ def embedding_problems(module: nn.Module, sizes: Sizes) -> list[Problem]:
          "tells no place from another.", f"A vector for every token: a parameter of {a_table}."),
         (not table and bool(thin), f"{' and '.join(thin)} holds one number for every token, and a position is a vector "
          f"of D values: {a_table}.", None),
-        (not table, missing("positions", f"one vector for every token, {a_table}", module, T * D), None),
-        (vectors == 0, missing("class token", f"one vector, (1, 1, D) = (1, 1, {D})", module, D), None),
+        (not table and ran, missing("positions", f"one vector for every token, {a_table}", module, T * D), None),
+        (vectors == 0 and ran, missing("class token", f"one vector, (1, 1, D) = (1, 1, {D})", module, D), None),
         ("patch table" in kinds and vectors == 1, f"There are {T - 1} position vectors, for the patches only. The "
          f"class token needs a row too: Eq. 1 adds one to each of the 1+N = {T} tokens.", "Put the class token in "
          "front first, then add the positions, (1, 1+N, D), to all of the tokens."),

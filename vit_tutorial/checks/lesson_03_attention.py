@@ -87,8 +87,8 @@ HEAD_MISTAKES = [
             "√d divides the weights after the softmax: the rows no longer sum to 1.", SCALE),
     Mistake(lambda q, k, v: ((w := (q * k / q.shape[1] ** 0.5).softmax(-1)) * v, w), "Your weights are (T, d): "
             "`q * k` multiplies value by value, and each token meets only itself. The weights are (T, T).", TRANSPOSE),
-    Mistake(lambda q, k, v: q @ k, "A (T, d) and a (T, d) cannot be multiplied as matrices: one of them has to be "
-            "transposed, or should be (T, T).", TRANSPOSE),
+    Mistake(lambda q, k, v: q @ k, "Two matrices of (T, d) cannot be multiplied: one of them must be transposed, or "
+            "must be the weights, (T, T).", TRANSPOSE),
     Mistake(lambda q, k, v: ((w := (q.T @ k / q.shape[1] ** 0.5).softmax(-1)), v @ w)[::-1], "Your weights are (d, d): "
             "`q.T @ k` compares the values of a token. Tokens are compared by `q @ k.T`, (T, T).", SCALE),
     Mistake(lambda q, k, v: head(k, q, v), "Queries and keys are swapped: row i must belong to query i.",

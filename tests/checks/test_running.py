@@ -562,7 +562,7 @@ def test_what_the_reader_prints_is_printed(capsys):
 
 
 def test_an_error_in_a_judge_is_ours_and_not_hidden():
-    @exercise(hint="", solution="")
+    @exercise(hint="", solution=len)
     def broken(function):
         """An exercise with a mistake in it."""
         raise KeyError("ours")

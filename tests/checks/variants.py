@@ -44,6 +44,16 @@ def assert_not_attempted(exercise, answer) -> Verdict:
     return verdict
 
 
+def rows(variants):
+    """Parametrise a test with (phrase, answer): what the verdict on a wrong answer must say, and the answer."""
+    return pytest.mark.parametrize(("phrase", "answer"), variants, ids=[phrase for phrase, _ in variants])
+
+
+def named(variants):
+    """Parametrise a test with answers by their names."""
+    return pytest.mark.parametrize("answer", variants.values(), ids=variants)
+
+
 FUNCTION_STUBS = {
     "raise": "def mine({0}):\n    # fill in\n    raise NotImplementedError",
     "raise with text": "def mine({0}):\n    '''What to do.'''\n    raise NotImplementedError('your turn')",

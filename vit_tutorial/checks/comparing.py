@@ -100,10 +100,15 @@ def value_difference(name: str, result: Tensor, expected: Tensor, tolerance: flo
         return f"{name} has the right shape, but holds {int((~result.isfinite()).sum())} values that are inf or nan."
     first = (~agree).nonzero()[0].tolist()
     wanted, got = expected[tuple(first)].item(), result[tuple(first)].item()
-    return (
+    digits = 4 if f"{wanted:.4g}" != f"{got:.4g}" else 8
+    text = (
         f"{name} has the right shape and wrong values: {int(agree.sum())} of {agree.numel()} agree. "
-        f"The first that differs is at {first}: {wanted:.4g} expected, got {got:.4g}."
+        f"The first that differs is at {first}: {wanted:.{digits}g} expected, got {got:.{digits}g}."
     )
+    off = (result - expected).abs().max().item()
+    if off > expected.abs().max().item() / 100:
+        return text
+    return f"{text} None is off by more than {off:.2g}: are they rounded on the way, to half precision for instance?"
 
 
 def number_difference(result, expected: int) -> str | None:
@@ -341,11 +346,6 @@ def listed(names: Sequence[str]) -> str:
     short = [general if len(found) > 1 else found[0] for general, found in numbers.items()]
     more = f" and {len(short) - 3} more like these" if len(short) > 3 else ""
     return ", ".join(f"`{name}`" for name in short[:3]) + more
-
-
-def at_another_size(message: str, number: int, trials: Sequence[tuple]) -> str:
-    """Put before the message that an earlier size went well, if one did."""
-    return f"{WRITTEN_IN}\n{message}" if number else message
 
 
 def is_float(value) -> bool:

@@ -71,8 +71,9 @@ def judge_groups(function: Callable, config: ViTConfig, weight_decay: float) -> 
         groups = read_groups(call(function, model, weight_decay))
     except ReaderError as error:
         code = re.sub(r"\bfor\b.+?\bin\b", "", error.code)
-        if "must match the size" in error.message and re.search(r"\bin\b|==|\.remove\(|\.index\(", code):
-            error.message += "\n`in`, `==`, `remove` and `index` compare tensors by value: are all their numbers equal?"
+        by_value = "must match the size" in error.message or "Boolean value of Tensor" in error.message
+        if by_value and re.search(r"\bin\b|==|\.remove\(|\.index\(", code):
+            error.message += "\n`in`, `==`, `remove` and `index` compare tensors by value: are all their values equal?"
             error.hint = (
                 "To ask whether two are one object, compare `id(p)` with the ids of the matrices, or use names."
             )

@@ -36,8 +36,8 @@ NUM_PATCHES_MISTAKES = [
             "P·P of them."),
     Mistake(lambda H, W, P: H // P + W // P, "You add rows and columns of the grid. A grid of h rows and w columns has "
             "h·w cells."),
-    Mistake(lambda H, W, P: (H // P) ** 2, "You square the rows of the grid. That is right only for a square image."),
-    Mistake(lambda H, W, P: (W // P) ** 2, "You square the columns of the grid. That is right only for a square image."),
+    Mistake(lambda H, W, P: (H // P) ** 2, "You square the rows. That is right only for a square image."),
+    Mistake(lambda H, W, P: (W // P) ** 2, "You square the columns. That is right only for a square image."),
     Mistake(lambda H, W, P: H // P, "These are the rows of the grid only. Each row has W / P patches."),
     Mistake(lambda H, W, P: W // P, "These are the columns of the grid only. Each column has H / P patches."),
     Mistake(lambda H, W, P: (H // P, W // P), "That is the grid, (h, w). The number of patches is one number, h·w."),

@@ -262,7 +262,7 @@ def embeddings_trial(cls: type, sizes: Sizes, batch: int) -> Trial:
 
 
 def embedding_problems(module: nn.Module, sizes: Sizes, ran: bool = True) -> list[Problem]:
-    """Return what can be missing among a module's parameters, or too much."""
+    """Return what can be missing among the parameters of a module, once it `ran`, or too much."""
     (D, T, P), parts = (sizes.embed_dim, sizes.tokens, sizes.patch_size), inventory(module)
     kinds = [kind_of(parameter, sizes) for parameter in bare_parameters(parts)]
     vectors, matrix, table = kinds.count("vector"), "matrix" in kinds, "table" in kinds or "patch table" in kinds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import permutations, product
+from itertools import product
 
 import torch
 import torch.nn.functional as F
@@ -189,7 +189,7 @@ MERGE_MISTAKES = [
     *(Mistake(lambda x, axes=axes: x.permute(0, *axes).reshape(len(x), x.shape[2], -1), "The shape is right, but "
               f"before the last step the axes are (B, {', '.join('BhTd'[i] for i in axes)}), not (B, T, h, d): tokens, "
               "heads and their values get mixed up.", "Swap h and T, nothing else: `transpose(1, 2)`.")
-      for axes in permutations((1, 2, 3)) if axes != (2, 1, 3)),
+      for axes in ((1, 3, 2), (3, 1, 2), (3, 2, 1))),
     Mistake(lambda x: joined(x.flip(1)), "The heads stand in the opposite order: head 0 comes first."),
     Mistake(lambda x: x.transpose(1, 2), "T and h are swapped back, but not merged: this is still (B, T, h, d).",
             "The last step is `flatten(2)`."),

@@ -44,6 +44,16 @@ def assert_not_attempted(exercise, answer) -> Verdict:
     return verdict
 
 
+def rows(variants):
+    """Parametrise a test with (phrase, answer): what the verdict on a wrong answer must say, and the answer."""
+    return pytest.mark.parametrize(("phrase", "answer"), variants, ids=[phrase for phrase, _ in variants])
+
+
+def named(variants):
+    """Parametrise a test with answers by their names."""
+    return pytest.mark.parametrize("answer", variants.values(), ids=variants)
+
+
 FUNCTION_STUBS = {
     "raise": "def mine({0}):\n    # fill in\n    raise NotImplementedError",
     "raise with text": "def mine({0}):\n    '''What to do.'''\n    raise NotImplementedError('your turn')",
@@ -65,9 +75,11 @@ def stubs(parameters: str) -> dict:
 
 
 def listed(tables: dict) -> list:
-    """Return the variants of each exercise, {exercise: {name: answer or (answer, phrase)}}, for `parametrize`."""
-    return [
-        pytest.param(exercise, *(variant if isinstance(variant, tuple) else (variant,)), id=f"{exercise.name}: {name}")
-        for exercise, variants in tables.items()
-        for name, variant in variants.items()
-    ]
+    """Return each exercise's variants for `parametrize`: {name: answer or (answer, phrase)}, or [(answer, phrase)]."""
+    found = []
+    for exercise, variants in tables.items():
+        named = variants.items() if isinstance(variants, dict) else ((phrase, (a, phrase)) for a, phrase in variants)
+        for name, variant in named:
+            variant = variant if isinstance(variant, tuple) else (variant,)
+            found.append(pytest.param(exercise, *variant, id=f"{exercise.name}: {name}"))
+    return found

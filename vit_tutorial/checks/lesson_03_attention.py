@@ -127,8 +127,8 @@ def split_heads(function):
     tokens, heads = trials[0]
     if call(function, tokens, heads).untyped_storage().data_ptr() != tokens.untyped_storage().data_ptr():
         return (
-            "The values are right, and yours are a copy: `chunk` gives views, `stack` and `cat` copy them. The task asks "
-            "for heads without a copy: `unflatten` (or `view`), then `transpose`."
+            "The values are right, and yours are a copy: `chunk` gives views, `stack` and `cat` copy them. The task "
+            "asks for heads without a copy: `unflatten` (or `view`), then `transpose`."
         )
     return None
 
@@ -136,14 +136,14 @@ def split_heads(function):
 VIEW = "`view` and `reshape` keep the values in their order. (B, T, D) → (B, T, h, d) first, then swap T and h."
 
 SPLIT_MISTAKES = [
-    Mistake(lambda x, h: x.reshape(len(x), h, x.shape[1], -1), "The shape is right, but `view` or `reshape` alone cuts "
-            "across tokens: a head gets pieces of different tokens mixed up.", VIEW),
-    Mistake(lambda x, h: x.unflatten(-1, (h, -1)), "T and h are not swapped: this is (B, T, h, d), and the task asks for "
+    Mistake(lambda x, h: x.reshape(len(x), h, x.shape[1], -1), "The shape is right, but `view` or `reshape` alone "
+            "cuts across tokens: a head gets pieces of different tokens mixed up.", VIEW),
+    Mistake(lambda x, h: x.unflatten(-1, (h, -1)), "T and h are not swapped: this is (B, T, h, d), not "
             "(B, h, T, d).", "The next step is `transpose(1, 2)`."),
     Mistake(lambda x, h: x.unflatten(-1, (-1, h)).permute(0, 3, 1, 2), "Each head takes every h-th value of a token. "
             "Head 0 is the first d values, head 1 the next d.", "Split D into (h, d), not into (d, h)."),
     Mistake(lambda x, h: x.unflatten(-1, (h, -1)).permute(0, 2, 3, 1), "The last two axes are swapped: this is "
-            "(B, h, d, T), and the task asks for (B, h, T, d).", "`transpose(1, 2)` swaps T and h, and leaves d last."),
+            "(B, h, d, T), not (B, h, T, d).", "`transpose(1, 2)` swaps T and h, and leaves d last."),
     Mistake(lambda x, h: x.unflatten(-1, (-1, h)).transpose(1, 2), "h and d are exchanged: this is (B, d, T, h). "
             "`num_heads` is how many heads there are, not how many values one has.", "Split D into (h, d)."),
     Mistake(lambda x, h: torch.stack(x.chunk(h, -1)), "The heads come before the batch: this is (h, B, T, d).",
@@ -253,7 +253,7 @@ def check_layers(trial: Trial) -> None:
         name = layer.name.removesuffix(".weight")
         if layer.sizes == (D, heads * D):
             raise Wrong(
-                f"`{name}` takes in h·D = {heads * D} values: are your heads D numbers wide each?",
+                f"`{name}` takes in h·D = {heads * D} values: are your heads D wide each?",
                 "All heads together have D values: a head has d = D / h of them.",
             )
         if layer.sizes == (D, D // heads):

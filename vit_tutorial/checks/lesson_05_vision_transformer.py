@@ -1,24 +1,32 @@
-"""Lesson 05: hint, solution, judge and known mistakes of each exercise."""
+"""Lesson 05, the Vision Transformer: for each exercise a solution, the judge, and the mistakes that it knows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache, partial
-from itertools import combinations, product
+from itertools import combinations_with_replacement, product
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from ..config import ViTConfig
+from ..embeddings import Embeddings
+from ..encoder import Encoder
 from ..model import VisionTransformer
 from .comparing import Mistake, difference, mistakes_in, random_tensor, same
 from .exercise import exercise
+from .lesson_02_embeddings import EMBEDDING_MISTAKES as EQ1_MISTAKES
 from .lesson_02_embeddings import NO_CLASS_POSITION
-from .lesson_04_encoder_block import MIXING_MISTAKES, STRUCTURE_MISTAKES
-from .modules import Layer, Trial, confirm, facts, find, recognise_module
+from .lesson_04_encoder_block import MIXING_MISTAKES, STRUCTURE_MISTAKES, judge_dropout
+from .modules import Search, Trial, no_new_parameters
 from .reading_weights import (
-    ModelParts,
-    ModelReading,
+    Parts,
+    Reading,
     check_eps,
     check_hidden,
     complain_about_block,
@@ -28,364 +36,12 @@ from .reading_weights import (
     silent_parameters,
     usual_layouts,
 )
-from .references import ORDERS, OURS, block, embedded, model, normed, patch_tokens, pooled
-from .running import Wrong, call
+from .references import ORDERS, OURS, block, eq1, in_front, model, normed, pooled
+from .running import Wrong, call, prefixed
 
+# The model ------------------------------------------------------------------------------------------------------------
 
-def check_model_parts(trial: Trial) -> ModelParts:
-    """The parts of the model. Raises Wrong, with what there is, if they are not those of Eqs. 1-4."""
-    (c,), parts = trial.args, model_parts(trial)
-    D, T, L = c.embed_dim, c.num_tokens, c.depth
-    check_depth(trial, parts.blocks.contract, L)
-    check_hidden(parts.blocks.contract[0].sizes[1], c.mlp_dim, D)
-    needed = [
-        (parts.patch, f"linear layer for the patches, from C·P·P = {c.patch_dim} to D = {D} numbers", EQ1),
-        (parts.class_token, f"parameter of D = {D} numbers for the class token", EQ1),
-        (parts.position[:1], f"parameter of (1+N)·D = {T}·{D} numbers for the positions", EQ1),
-        (parts.head, f"linear layer for the head, from D = {D} numbers to K = {c.num_classes} classes", EQ4),
-    ]
-    if parts.of_patches and not parts.position:
-        raise Wrong(NO_CLASS_POSITION, EQ1)
-    for found, what, hint in needed:
-        if len(found) != 1:
-            raise Wrong(f"The model needs one {what}. Among its parameters there are {len(found)}.", hint)
-    if len(parts.blocks.norms) != 2 * L + 1:
-        missing = " Is the final one missing?" if len(parts.blocks.norms) == 2 * L else ""
-        raise Wrong(
-            f"There are {len(parts.blocks.norms)} LayerNorms among the parameters. Two in each of {L} blocks and one "
-            f"after the last block make {2 * L + 1}.{missing}",
-            EQ4,
-        )
-    matrices = sum(layer.weight.numel() for layer in parts.blocks.attention) / D**2
-    if matrices > 4 * L:
-        raise Wrong(
-            f"There is a linear layer from D to D numbers too many: q, k, v and the output of {L} blocks are {4 * L} "
-            f"matrices of D×D, and your model has {matrices:g}. Is there a second one after the patch projection?",
-            "Eq. 1 has one linear map E from a patch to a token, and Eq. 4 one from y to the logits.",
-        )
-    return parts
 
-
-def check_depth(trial: Trial, found: list[Layer], depth: int) -> None:
-    """Raise Wrong unless `depth` blocks are registered; `found` has one layer of each block."""
-    if len(found) == depth:
-        return
-    shared = ""
-    if len(found) == 1 and calls(trial, found[0]) == depth:
-        shared = f" All {depth} places share one block's weights, as `[block] * depth` makes it."
-    raise Wrong(
-        f"A model of depth {depth} has the weights of {depth} blocks; yours has those of {len(found)}.{shared}",
-        "Build a new block for each layer: `nn.ModuleList(EncoderBlock(...) for _ in range(config.depth))`.",
-    )
-
-
-def calls(trial: Trial, layer: Layer) -> int:
-    """How often the module that holds this layer's weight is called for one input."""
-    counted = []
-    owner = trial.module.get_submodule(layer.name.rpartition(".")[0])
-    handle = owner.register_forward_hook(lambda *_: counted.append(owner))
-    trial.run()
-    handle.remove()
-    return len(counted)
-
-
-def check_starts(trial: Trial, parts: ModelParts) -> None:
-    """Raise Wrong if all blocks start from the same random numbers."""
-    starts = [trial.initial[layer.name] for layer in parts.blocks.contract if not layer.raw]
-    if len(starts) > 1 and starts[0].std() > 0 and all(start.equal(starts[0]) for start in starts):
-        raise Wrong(
-            "All blocks start with the same weights: copies of one block, or the same seed for each.",
-            "A block drawn anew for each layer starts from numbers of its own. `copy.deepcopy` copies the weights too, "
-            "and so does `nn.TransformerEncoder`: draw them again after building it.",
-        )
-
-
-def positions_on_patches(w, images):
-    return embedded(w._replace(position=w.position * (torch.arange(len(w.position)) > 0)[:, None]), images)
-
-
-def positions_on_class_token(w, images):
-    return embedded(w._replace(position=w.position * (torch.arange(len(w.position)) == 0)[:, None]), images)
-
-
-def without_class_token(w, images):
-    return embedded(w._replace(class_token=torch.zeros_like(w.class_token)), images)
-
-
-def class_token_last(w, images):
-    patches = patch_tokens(w, images)
-    return torch.cat([patches, w.class_token.expand(len(images), 1, -1)], dim=1) + w.position
-
-
-def column_by_column(w, images):
-    patches = patch_tokens(w, images).unflatten(1, (images.shape[2] // w.patch_size, -1))  # (B, h, w, D)
-    patches = patches.transpose(1, 2).flatten(1, 2)
-    return torch.cat([w.class_token.expand(len(images), 1, -1), patches], dim=1) + w.position
-
-
-def norm_after_pool(w, images):
-    return model(w, images, pool=lambda w, z: normed(w.norm, pooled(w, z)), end=lambda norm, z: z)
-
-
-wrong = mistakes_in(model)
-
-
-EQ1 = (
-    "Eq. 1: the class token in front of the patches, then `+ position` on all 1+N tokens. `Embeddings(config)` does it."
-)
-
-
-EQ4 = 'Eq. 4: `y = pool(norm(z))`, then the head. With pool="cls" that is token 0, the class token.'
-
-
-POOL = '`config.pool` decides: token 0 for "cls", the mean of tokens 1 to N for "mean".'
-
-
-HEAD_MISTAKES = [
-    wrong("The final LayerNorm is there, and `forward` does not use it.", EQ4, end=lambda norm, z: z),
-    wrong("The head reads the last token, a patch, not the class token.", EQ4, pool=lambda w, z: z[:, -1]),
-    wrong("The head reads token 1, the first patch, not the class token.", EQ4, pool=lambda w, z: z[:, 1]),
-    wrong("The head reads the class token, whatever `config.pool` says.", EQ4, pool=lambda w, z: z[:, 0]),
-    wrong("The head reads the mean of all tokens, the class token among them.",
-          POOL, pool=lambda w, z: z.mean(1)),
-    wrong("The head reads the mean of the patches, whatever `config.pool` says.", POOL,
-          pool=lambda w, z: z[:, 1:].mean(1)),
-    Mistake(norm_after_pool, "The final norm comes after the mean: norm first, then the mean of the patches.", EQ4),
-    wrong("The head reads the sum of the patches, not their mean.", POOL, pool=lambda w, z: z[:, 1:].sum(1)),
-    wrong("The head reads the largest of the patches' numbers, not their mean.", POOL,
-          pool=lambda w, z: z[:, 1:].amax(1)),
-    *(wrong(f"There is a {name} between the final norm and the head: the head is one linear layer.", EQ4,
-            pool=lambda w, z, function=function: function(pooled(w, z)))
-      for name, function in (("ReLU", F.relu), ("GELU", F.gelu), ("tanh", torch.tanh))),
-]  # fmt: skip
-
-
-EMBEDDING_MISTAKES = [
-    wrong(NO_CLASS_POSITION, EQ1, embed=positions_on_patches),
-    wrong("Only the class token gets its position, the patches none.", EQ1, embed=positions_on_class_token),
-    wrong("The class token's own vector is not used: a zero stands in its place.", EQ1, embed=without_class_token),
-    wrong("The class token stands last, and the head reads the first token, a patch.", EQ1, embed=class_token_last),
-    wrong("The class token stands last, not first.", EQ1, embed=class_token_last, pool=lambda w, z: z[:, -1]),
-    wrong("The patches stand column by column, not row by row.", EQ1, embed=column_by_column),
-]  # fmt: skip
-
-
-def first_only(w, images):
-    return model(w._replace(blocks=w.blocks[:1]), images)
-
-
-def first_again(w, images):
-    return model(w._replace(blocks=w.blocks[:1] * len(w.blocks)), images)
-
-
-def last_first(w, images):
-    return model(w._replace(blocks=w.blocks[::-1]), images)
-
-
-def none_of_them(w, images):
-    return model(w._replace(blocks=[]), images)
-
-
-def normed_first(w, images):
-    return model(w, images, embed=lambda w, x: normed(w.norm, embedded(w, x)), end=lambda norm, z: z)
-
-
-def normed_between(w, images):
-    return model(w, images, block=lambda weights, z: block(weights, normed(w.norm, z)))
-
-
-LOOP = "`for block in self.blocks: z = block(z)`: each block gets what the one before it returned."
-
-
-DEPTH_MISTAKES = [
-    Mistake(none_of_them, "The encoder's result is not used: the head sees the embeddings.", LOOP),
-    Mistake(first_only, "Only the first block's result reaches the head.", LOOP),
-    Mistake(lambda w, x: model(w._replace(blocks=w.blocks[-1:]), x), "Each block gets the embeddings, not the block "
-            "before it: only the last one counts.", LOOP),
-    Mistake(first_again, "The first block is applied again and again, the others never.", LOOP),
-    Mistake(last_first, "The blocks come in the opposite order.", LOOP),
-    Mistake(normed_first, "The final norm comes before the blocks: it stands after the last one.", EQ4),
-    Mistake(normed_between, "The final norm is also before each block: a block has its own norms.", EQ4),
-    wrong("A block's input is added to its result once more: the block adds it already, in Eqs. 2 and 3.", LOOP,
-          block=lambda w, z: z + block(w, z)),
-]  # fmt: skip
-
-
-def in_blocks(mistakes: list[Mistake]) -> list[Mistake]:
-    return [Mistake(partial(model, block=m.function), f"Inside the blocks. {m.message}", m.hint) for m in mistakes]
-
-
-# What can be told with attention silenced, and what only once it is at work.
-SILENT_MISTAKES = [*HEAD_MISTAKES, *EMBEDDING_MISTAKES, *DEPTH_MISTAKES, *in_blocks(STRUCTURE_MISTAKES)]
-
-
-LOUD_MISTAKES = [*EMBEDDING_MISTAKES, *in_blocks(MIXING_MISTAKES)]
-
-
-CONFIGS = [
-    ViTConfig.named("B/16"),
-    ViTConfig.named("B/32", image_size=(64, 96), num_classes=10),
-    ViTConfig((8, 12), 2, 1, num_classes=7, embed_dim=20, depth=3, num_heads=5, mlp_dim=33, pool="mean"),
-    ViTConfig(9, 3, 2, num_classes=11, embed_dim=14, depth=2, num_heads=2, mlp_dim=15),
-]
-
-
-@cache
-def count(config: ViTConfig) -> int:
-    """The parameters of the package's model, counted on the meta device: no weight is made."""
-    with torch.device("meta"):
-        return sum(p.numel() for p in VisionTransformer(config).parameters())
-
-
-# What may be forgotten or counted twice, and how many parameters it has.
-PARTS: dict[str, Callable[[ViTConfig], int]] = {
-    "the class token": lambda c: c.embed_dim,
-    "the bias of the patch projection": lambda c: c.embed_dim,
-    "the position of the class token": lambda c: c.embed_dim,
-    "the positions": lambda c: c.num_tokens * c.embed_dim,
-    "the weights of the patch projection": lambda c: c.patch_dim * c.embed_dim,
-    "one of the matrices of q, k and v in each block": lambda c: c.depth * c.embed_dim**2,
-    "two of the matrices of q, k and v in each block": lambda c: c.depth * 2 * c.embed_dim**2,
-    "the matrices of q, k and v": lambda c: c.depth * 3 * c.embed_dim**2,
-    "the biases of q, k and v": lambda c: c.depth * 3 * c.embed_dim,
-    "one of the biases of q, k and v in each block": lambda c: c.depth * c.embed_dim,
-    "two of the biases of q, k and v in each block": lambda c: c.depth * 2 * c.embed_dim,
-    "the weights of attention's output projection": lambda c: c.depth * c.embed_dim**2,
-    "the bias of attention's output projection": lambda c: c.depth * c.embed_dim,
-    "attention's output projection": lambda c: c.depth * (c.embed_dim**2 + c.embed_dim),
-    "attention's four biases": lambda c: c.depth * 4 * c.embed_dim,
-    "one of the MLP's matrices": lambda c: c.depth * c.embed_dim * c.mlp_dim,
-    "the bias of the MLP's first layer": lambda c: c.depth * c.mlp_dim,
-    "the bias of the MLP's second layer": lambda c: c.depth * c.embed_dim,
-    "the MLP's biases": lambda c: c.depth * (c.mlp_dim + c.embed_dim),
-    "the biases of attention and MLP": lambda c: c.depth * (5 * c.embed_dim + c.mlp_dim),
-    "one LayerNorm in each block": lambda c: c.depth * 2 * c.embed_dim,
-    "the biases of the blocks' LayerNorms": lambda c: c.depth * 2 * c.embed_dim,
-    "the biases of all LayerNorms": lambda c: (2 * c.depth + 1) * c.embed_dim,
-    "the blocks' LayerNorms": lambda c: c.depth * 4 * c.embed_dim,
-    "all LayerNorms": lambda c: (2 * c.depth + 1) * 2 * c.embed_dim,
-    "the final LayerNorm": lambda c: 2 * c.embed_dim,
-    "the weight, or the bias, of the final LayerNorm": lambda c: c.embed_dim,
-    "the weights of the head": lambda c: c.embed_dim * c.num_classes,
-    "the bias of the head": lambda c: c.num_classes,
-    "the head": lambda c: (c.embed_dim + 1) * c.num_classes,
-    "one block": lambda c: block_count(c),
-    "all blocks but one": lambda c: (c.depth - 1) * block_count(c),
-    'the class token and its position where pool="mean"': lambda c: 2 * c.embed_dim * (c.pool == "mean"),
-    "every bias of a linear layer": lambda c: linear_biases(c),
-    "all biases": lambda c: linear_biases(c) + (2 * c.depth + 1) * c.embed_dim,
-    "all biases and LayerNorms": lambda c: linear_biases(c) + (2 * c.depth + 1) * 2 * c.embed_dim,
-}
-
-
-# Sizes written into the code: how many parameters too many that makes.
-FIXED: dict[str, Callable[[ViTConfig], int]] = {
-    "The head is always counted for 1000 classes.": lambda c: (1000 - c.num_classes) * (c.embed_dim + 1),
-    "The MLP is always counted with 4·D in place of mlp_dim.": lambda c: (
-        c.depth * (4 * c.embed_dim - c.mlp_dim) * (2 * c.embed_dim + 1)
-    ),
-    "Images are always counted with 3 channels.": lambda c: (
-        (3 - c.in_channels) * c.patch_dim // c.in_channels * c.embed_dim
-    ),
-    "Patches are always counted with 16·16 pixels.": lambda c: (
-        (256 - c.patch_dim // c.in_channels) * c.in_channels * c.embed_dim
-    ),
-    "Positions are always counted for 197 tokens.": lambda c: (197 - c.num_tokens) * c.embed_dim,
-    "The grid is taken to be square, as high as wide: N = h·h.": lambda c: (
-        (c.grid[0] ** 2 - c.num_patches) * c.embed_dim
-    ),
-    "The grid is taken to be square, as wide as high: N = w·w.": lambda c: (
-        (c.grid[1] ** 2 - c.num_patches) * c.embed_dim
-    ),
-    "q, k and v are multiplied by the number of heads: all heads together have 3·D·D weights.": lambda c: (
-        c.depth * (c.num_heads - 1) * 3 * (c.embed_dim**2 + c.embed_dim)
-    ),
-    "Images are counted without their channels: a patch has C·P·P numbers.": lambda c: (
-        (c.patch_dim // c.in_channels - c.patch_dim) * c.embed_dim
-    ),
-    "q, k and v are counted for one head only, D → d: all heads together have 3·D·D weights.": lambda c: (
-        c.depth * 3 * (c.head_dim - c.embed_dim) * (c.embed_dim + 1)
-    ),
-    "The bias of the MLP's first layer is counted with D numbers: it has mlp_dim of them.": lambda c: (
-        c.depth * (c.embed_dim - c.mlp_dim)
-    ),
-    "The final LayerNorm is counted once for each block: there is one, after the last.": lambda c: (
-        (c.depth - 1) * 2 * c.embed_dim
-    ),
-    "The T·T weights of each head are counted: they are results, not parameters.": lambda c: (
-        c.depth * c.num_heads * c.num_tokens**2
-    ),
-    "T·T attention weights are counted in each block: they are results, not parameters.": lambda c: (
-        c.depth * c.num_tokens**2
-    ),
-    "The depth is always 12.": lambda c: (12 - c.depth) * block_count(c),
-    "The blocks are multiplied by the number of heads too.": lambda c: c.depth * (c.num_heads - 1) * block_count(c),
-}
-
-
-def linear_biases(c: ViTConfig) -> int:
-    return c.depth * (5 * c.embed_dim + c.mlp_dim) + c.embed_dim + c.num_classes
-
-
-def block_count(c: ViTConfig) -> int:
-    return 4 * (c.embed_dim**2 + c.embed_dim) + 2 * c.embed_dim * c.mlp_dim + c.mlp_dim + 5 * c.embed_dim
-
-
-def judge_count(function: Callable) -> None:
-    """Raise Wrong unless `function` counts every configuration right; names the part that explains all differences."""
-    extra = []
-    for config in CONFIGS:
-        got, expected = call(function, config), count(config)
-        found = difference(got, expected)
-        if found and not isinstance(got, int):
-            raise Wrong(found, "Count in whole numbers: `//` in place of `/`, and no tensors.")
-        extra.append(int(got) - expected)
-    if not any(extra):
-        return
-    worst = next(i for i, difference in enumerate(extra) if difference)
-    c, more = CONFIGS[worst], extra[worst]
-    shown = ("image_size", "patch_size", "embed_dim", "depth", "num_classes", "pool")
-    first = (
-        f"For {', '.join(f'{name} {getattr(c, name)}' for name in shown)} your count is "
-        f"{abs(more):,} too {'high' if more > 0 else 'low'}: {count(c):,} expected, got {count(c) + more:,}."
-    )
-    raise Wrong(f"{first}\n{explanation(extra)}".strip())
-
-
-def explanation(extra: list[int]) -> str:
-    """Which part, or which two, make exactly these differences, in one sentence; empty if none does."""
-    sizes = {sentence: [size(c) for c in CONFIGS] for sentence, size in FIXED.items()}
-    if fixed := [sentence for sentence, size in sizes.items() if size == extra]:
-        return fixed[0]
-    signed = [
-        (name, verb, [sign * size(c) for c in CONFIGS])
-        for name, size in PARTS.items()
-        for sign, verb in ((-1, "missing"), (1, "counted twice"))
-    ]
-    if single := [(name, verb) for name, verb, size in signed if size == extra]:
-        return f"That is exactly {' or '.join(name for name, _ in single)}: {single[0][1]}?"
-    for (one, verb, a), (two, other, b) in combinations(signed, 2):
-        if [x + y for x, y in zip(a, b, strict=True)] == extra:
-            return f"Two things together would make this difference: {one} ({verb}) and {two} ({other})."
-    return ""
-
-
-FIRST = ViTConfig(9, 3, 2, num_classes=7, embed_dim=20, depth=2, num_heads=5, mlp_dim=33)
-
-
-SECOND = ViTConfig((4, 8), 2, 3, num_classes=5, embed_dim=14, depth=3, num_heads=2, mlp_dim=17)
-
-
-MEAN = ViTConfig((6, 4), 2, 1, num_classes=4, embed_dim=15, depth=2, num_heads=3, mlp_dim=22, pool="mean")
-
-
-LOGITS = "The model returns logits, numbers of any size and sign: `F.cross_entropy` takes the softmax itself."
-
-
-@exercise(
-    hint="Four lines: `z = embeddings(images)`, `z = encoder(z)`, `y = norm(z)[:, 0]` (or the mean of the patches, as "
-    "`config.pool` says), `return head(y)`.",
-    solution="""
 class MyVisionTransformer(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -401,85 +57,162 @@ class MyVisionTransformer(nn.Module):
         z = self.norm(z)
         y = z[:, 0] if self.pool == "cls" else z[:, 1:].mean(dim=1)  # Eq. 4  (B, D)
         return self.head(y)  #                   (B, K)
-""",
-    takes="class",
+
+
+FIRST = ViTConfig(9, 3, 2, num_classes=7, embed_dim=20, depth=2, num_heads=5, mlp_dim=33)
+SECOND = ViTConfig((4, 8), 2, 3, num_classes=5, embed_dim=14, depth=3, num_heads=2, mlp_dim=17)
+MEAN = ViTConfig((6, 4), 2, 1, num_classes=4, embed_dim=15, depth=2, num_heads=3, mlp_dim=22, pool="mean")
+
+
+@exercise(
+    hint="Four lines: `z = embeddings(images)`, `z = encoder(z)`, `y = norm(z)[:, 0]` (or the mean of the patches, as "
+    "`config.pool` says), `return head(y)`.",
+    solution=MyVisionTransformer,
 )
 def vision_transformer(cls):
     """`cls(config)`, an nn.Module: images to logits, (B, C, H, W) → (B, K)."""
     first = model_trial(cls, FIRST, 3)
     check_logits(first)
-    parts = check_model_parts(first)
+    parts = check_parts(first)
     convolution = first.module.get_parameter(parts.patch[0].name).ndim == 4
-    orders = (OURS,) if convolution else tuple(ORDERS)  # of the numbers in a patch
+    orders = (OURS,) if convolution else tuple(ORDERS)  # of the values in a patch
+    search = Search(first, model, read_model, count(FIRST), SWAP)
     check_positions(first, parts)
+    ways = list(layouts(parts.one(0, FIRST.depth).attention, FIRST.embed_dim, FIRST.num_heads))
+    few = [way for way in usual_layouts(ways) if way.order == "n h d"]
     # First with zeros in attention: the order of the norms is open, and everything around attention shows.
     starts = product(((0, 1), (1, 0)), (-1, 0), orders[:2])
-    readings = [ModelReading(norms, final, order=order) for norms, final, order in starts]
-    with first.silenced(silent_parameters(parts.blocks)):
-        found = find(first, model, readings, read_model)
-        if found is None:
-            recognise_module(first, SILENT_MISTAKES, readings, read_model)
-    if found is None:
-        raise unrecognised(first, "Already with zeros in all weights of attention")
-    # Then with attention at work: the layout of its weights is open, and the order of the numbers in a patch.
-    ways = list(layouts(parts.blocks.one(0, FIRST.depth).attention, FIRST.embed_dim, FIRST.num_heads))
-    readings = [found._replace(layout=layout, order=order) for layout, order in product(ways, orders)]
-    reading = find(first, model, readings, read_model)
-    if reading is None:
-        check_patches_seen(first)
-        ways = [layout for layout in usual_layouts(ways) if layout.order == "n h d"]
-        usual = [found._replace(layout=layout, order=order) for layout, order in product(ways, orders[:2])]
-        recognise_module(first, LOUD_MISTAKES, usual, read_model)
-        raise unrecognised(first, "With zeros in all weights of attention the model is right; with attention")
-    check_numbers(first, parts, reading)
-    confirm(first, lambda: whole_trial(cls, SECOND), model, reading, read_model, count(FIRST), LOUD_MISTAKES)
+    readings = [Reading(norms, final, order=order) for norms, final, order in starts]
+    search.recognise([reading._replace(layout=way) for reading in readings for way in few], DOUBLE_MISTAKES)
+    with first.silenced(silent_parameters(parts)):
+        found = search.find(readings, SILENT_MISTAKES, "Already with zeros in all weights of attention", "Eqs. 1-4")
+    check_patches_seen(first)
+    # Then with attention at work: the layout of its weights is open, and the order of the values in a patch.
+    readings = [found._replace(layout=way, order=order) for way, order in product(ways, orders)]
+    usual = [found._replace(layout=way, order=order) for way, order in product(few, orders[:2])]
+    when = "With zeros in all weights of attention the model is right; with attention"
+    reading = search.find(readings, LOUD_MISTAKES, when, "Eqs. 1-4", among=usual)
+    weights = read_model(first, reading)
+    for of_block in weights.blocks:
+        complain_about_block(of_block)
+    check_eps(weights.norm)
+    check_starts(first, parts)
+    search.confirm(reading, lambda: whole_trial(cls, SECOND), LOUD_MISTAKES)
     check_mean(cls, reading)
-    check_training(first)
+    if judge_dropout(first):
+        raise Wrong(
+            "In training your model gives different results than in eval mode, although all rates in its config are 0.",
+            "Take the rate from the config: `nn.Dropout(config.dropout)`. `nn.TransformerEncoderLayer` has 0.1 if you "
+            "say nothing.",
+        )
+    return eps_remark(cls, reading)
 
 
 def model_trial(cls: type, config: ViTConfig, batch: int) -> Trial:
-    height, width = (side * config.patch_size for side in config.grid)
-    shown = ("image_size", "patch_size", "embed_dim", "depth", "pool")
-    sizes = ", ".join(f"{name} {getattr(config, name)}" for name in shown)
-    x = random_tensor(batch, config.in_channels, height, width)
+    x = random_tensor(batch, config.in_channels, *(side * config.patch_size for side in config.grid))
+    sizes = described(config, "image_size", "patch_size", "embed_dim", "depth", "pool")
     return Trial(cls, (config,), x, (batch, config.num_classes), "(B, K)", sizes)
 
 
+def described(config: ViTConfig, *fields: str) -> str:
+    return ", ".join(f"{field} {getattr(config, field)}" for field in fields)
+
+
 def whole_trial(cls: type, config: ViTConfig) -> Trial:
-    """A trial of two images, with all parts of the model."""
+    """Return a trial of two images with a model that has all its parts."""
     trial = model_trial(cls, config, 2)
-    check_model_parts(trial)
+    check_parts(trial)
     return trial
 
 
 def check_logits(trial: Trial) -> None:
-    """Raise Wrong if what comes out are probabilities, or their logarithms."""
-    ones = torch.ones(len(trial.out))
-    if same(trial.out.sum(dim=1), ones):
-        raise Wrong("There is a softmax inside the model: the results of each image sum to 1.", LOGITS)
-    if same(trial.out.exp().sum(dim=1), ones):
-        raise Wrong("There is a log-softmax inside the model: exp of the results sums to 1 for each image.", LOGITS)
+    """Raise Wrong if the model returns probabilities, or their logarithms."""
+    for name, values, what in (("softmax", trial.out, "the results"), ("log-softmax", trial.out.exp(), "their exps")):
+        if same(values.sum(dim=1), torch.ones(len(values))):
+            raise Wrong(
+                f"There is a {name} inside the model: {what} of each image sum to 1.",
+                "The model returns logits, values of any size and sign: `F.cross_entropy` takes the softmax itself.",
+            )
 
 
-def check_positions(trial: Trial, parts: ModelParts) -> None:
-    """Raise Wrong if the results do not depend on the positions."""
+def check_parts(trial: Trial) -> Parts:
+    """Return the parts of the model; raise Wrong, with what there is, if they are not those of Eqs. 1-4."""
+    (c,), parts = trial.args, model_parts(trial)
+    D, T, L = c.embed_dim, c.num_tokens, c.depth
+    check_depth(trial, parts, L)
+    check_hidden(parts.contract[0].sizes[1], c.mlp_dim, D)
+    check_head(trial)
+    if parts.of_patches and not parts.position:
+        raise Wrong(NO_CLASS_POSITION, EQ1)
+    for found, what, hint in (
+        (parts.patch, f"linear layer for the patches, from C·P·P = {c.patch_dim} to D = {D} values", EQ1),
+        (parts.class_token, f"parameter of D = {D} values for the class token", EQ1),
+        (parts.position[:1], f"parameter of (1+N)·D = {T}·{D} values for the positions", EQ1),
+        (parts.head, f"linear layer for the head, from D = {D} values to K = {c.num_classes} classes", EQ4),
+    ):
+        if len(found) != 1:
+            raise Wrong(f"The model needs one {what}. Among its parameters there are {len(found)}.", hint)
+    if (norms := len(parts.norms)) != 2 * L + 1:
+        raise Wrong(
+            f"There are {norms} LayerNorms among the parameters. Two in each of {L} blocks and one after the last "
+            f"block make {2 * L + 1}.{' Is the final one missing?' if norms == 2 * L else ''}",
+            EQ4,
+        )
+    if (matrices := sum(layer.weight.numel() for layer in parts.attention) / D**2) > 4 * L:
+        raise Wrong(
+            f"There is a linear layer from D to D values too many: q, k, v and the output of {L} blocks are {4 * L} "
+            f"matrices of D×D, and your model has {matrices:g}. Is there a second one after the patch projection?",
+            "Eq. 1 has one linear map E from a patch to a token, and Eq. 4 one from y to the logits.",
+        )
+    return parts
+
+
+def called(trial: Trial, is_meant: Callable[[nn.Module, Tensor], bool]) -> list[nn.Module]:
+    """Return the modules that are meant, with their input, each as often as the model calls it for one batch."""
+    found = []
+
+    def note(module, inputs, output):
+        if inputs and is_meant(module, inputs[0]):
+            found.append(module)
+
+    with register_module_forward_hook(note):
+        trial.run()
+    return found
+
+
+def check_depth(trial: Trial, parts: Parts, depth: int) -> None:
+    """Raise Wrong unless the model has as many blocks as its depth."""
+    if (count := len(parts.contract)) == depth:
+        return
+    shared = ""
+    if count == 1:
+        layer = trial.module.get_submodule(parts.contract[0].name.rpartition(".")[0])
+        if len(called(trial, lambda module, x: module is layer)) == depth:
+            shared = f" All {depth} places share one block's weights, as `[block] * depth` makes it."
+    raise Wrong(
+        f"A model of depth {depth} has the weights of {depth} blocks; yours has those of {count}.{shared}",
+        "Build a new block for each layer: `nn.ModuleList(EncoderBlock(...) for _ in range(config.depth))`.",
+    )
+
+
+def check_head(trial: Trial) -> None:
+    """Raise Wrong if two linear layers work on one vector for each image, as in the head for pre-training."""
+    layers = called(trial, lambda module, x: isinstance(module, nn.Linear) and x.shape[:-1] == trial.x.shape[:1])
+    if len(layers) == 2:
+        names = [f"`{name}`" for name, module in trial.module.named_modules() if module in layers]
+        raise Wrong(
+            f"The head has two linear layers, {' and '.join(names)}. That is the paper's head for pre-training, with a "
+            "tanh between them (section 3.1, `representation_size`). Here the head is one layer, from D to K.",
+            "`nn.Linear(config.embed_dim, config.num_classes)`, and nothing else after the final norm.",
+        )
+
+
+def check_positions(trial: Trial, parts: Parts) -> None:
+    """Raise Wrong if the logits do not depend on the positions."""
     out = trial.out
     with trial.silenced(parts.position):
         if trial.agrees(out):
-            raise Wrong("The positions are there, and never added.", EQ1)
-
-
-def check_training(trial: Trial) -> None:
-    """Raise Wrong if the model drops numbers in training, where every rate of the config is zero."""
-    trial.module.train()
-    repeats = all(same(trial.run(), trial.out) for _ in range(10))
-    trial.module.eval()
-    if not repeats:
-        raise Wrong(
-            "In training your model gives other results than in eval mode, and all dropout rates of its config are 0.",
-            "A rate comes from the config: `nn.Dropout(config.dropout)`. The default of `nn.TransformerEncoderLayer` "
-            "is 0.1.",
-        )
+            raise Wrong("The positions are never added: the logits do not depend on them.", EQ1)
 
 
 def check_patches_seen(trial: Trial) -> None:
@@ -492,40 +225,103 @@ def check_patches_seen(trial: Trial) -> None:
         )
 
 
-def check_numbers(trial: Trial, parts, reading: ModelReading) -> None:
-    """Raise Wrong for what the values do not show: eps, the layout's oddities, blocks that start alike."""
-    w = read_model(trial, reading)
-    for weights in w.blocks:
-        complain_about_block(weights)
-    check_eps(w.norm)
-    check_starts(trial, parts)
+def check_starts(trial: Trial, parts: Parts) -> None:
+    """Raise Wrong if all blocks start from the same random values."""
+    starts = [trial.initial[layer.name] for layer in parts.contract if not layer.raw]
+    if len(starts) > 1 and starts[0].std() > 0 and all(start.equal(starts[0]) for start in starts):
+        raise Wrong(
+            "All blocks start with the same weights: copies of one block, or the same seed for each.",
+            "Make a new block for each layer. `copy.deepcopy` copies the weights too, and so does "
+            "`nn.TransformerEncoder`: draw them again after building it.",
+        )
 
 
-def check_mean(cls: type, reading: ModelReading) -> None:
+def check_mean(cls: type, reading: Reading) -> None:
     """Raise Wrong unless `pool="mean"` is right too."""
-    try:
+    with prefixed('Right with pool="cls". With pool="mean":'):
         mean = whole_trial(cls, MEAN)
-    except Wrong as wrong:
-        wrong.message = f'Right with pool="cls". With pool="mean":\n{wrong.message}'
-        raise
-    if find(mean, model, [reading], read_model) is None:
-        recognise_module(mean, HEAD_MISTAKES, [reading], read_model)
-        raise Wrong('Right with pool="cls", wrong with pool="mean".', POOL)
+        Search(mean, model, read_model, count(MEAN), POOL).find([reading], HEAD_MISTAKES, "But", "Eq. 4")
 
 
-def unrecognised(trial: Trial, when: str) -> Wrong:
-    return Wrong(
-        f"The shape is right. {when} the values are not those of Eqs. 1-4, and none of the usual mistakes explains "
-        f"them.\n{facts(trial, count(FIRST), tokens=False)}",
-        "Put the package's `Embeddings` or `Encoder` in place of your own, one at a time: which one makes it pass?",
+def eps_remark(cls: type, reading: Reading) -> str | None:
+    eps = model_trial(cls, replace(FIRST, norm_eps=1e-3), 1).parts.norms[reading.final].eps
+    if eps in (None, 1e-3):
+        return None
+    return (
+        f"One thing for later: the eps of your final LayerNorm is {eps:g}, whatever `config.norm_eps` says. "
+        "`nn.LayerNorm(config.embed_dim, eps=config.norm_eps)` reads it."
     )
 
 
-@exercise(
-    hint="Go through the model part by part. A linear layer from a to b numbers has a·b + b, a LayerNorm 2·D. Do not "
-    "forget the biases, the class token, its position, and the final norm.",
-    solution="""
-def parameter_count(config):
+wrong = mistakes_in(model)
+SWAP = "Put the package's `Embeddings` or `Encoder` in place of your own, one at a time: which one makes it pass?"
+EQ1 = "Eq. 1: the class token before the patches, then `+ position` on all 1+N tokens. `Embeddings(config)` does it."
+EQ4 = 'Eq. 4: `y = pool(norm(z))`, then the head. With pool="cls" that is token 0, the class token.'
+POOL = '`config.pool` decides: token 0 for "cls", the mean of tokens 1 to N for "mean".'
+LOOP = "`for block in self.blocks: z = block(z)`: each block gets what the one before it returned."
+NO_NORM = {"end": lambda norm, z: z}
+
+HEAD_MISTAKES = [
+    wrong("The final LayerNorm is there, and `forward` does not use it.", EQ4, **NO_NORM),
+    *(wrong(f"The head reads {what}.", POOL, pool=lambda w, z, pool=pool: pool(z)) for what, pool in (
+        ("the last token, a patch, not the class token", lambda z: z[:, -1]),
+        ("token 1, the first patch, not the class token", lambda z: z[:, 1]),
+        ("the class token, whatever `config.pool` says", lambda z: z[:, 0]),
+        ("the mean of all tokens, the class token among them", lambda z: z.mean(1)),
+        ("the mean of the patches, whatever `config.pool` says", lambda z: z[:, 1:].mean(1)),
+        ("the sum of the patches, not their mean", lambda z: z[:, 1:].sum(1)),
+        ("the largest of the patches' values, not their mean", lambda z: z[:, 1:].amax(1)))),
+    wrong("The final norm comes after the mean: norm first, then the mean of the patches.", EQ4, **NO_NORM,
+          pool=lambda w, z: normed(w.norm, pooled(w, z))),
+    *(wrong(f"There is a {name} between the final norm and the head: the head is one linear layer.", EQ4,
+            pool=lambda w, z, function=function: function(pooled(w, z)))
+      for name, function in (("ReLU", F.relu), ("GELU", F.gelu), ("tanh", torch.tanh))),
+]  # fmt: skip
+
+# Two mistakes at once, of which one hides the other while attention is silenced.
+DOUBLE_MISTAKES = [
+    wrong("The class token comes last, not first, and the head reads it there.", EQ1,
+          embed=partial(eq1, prepend=lambda token, x: in_front(token, x).roll(-1, dims=1)), pool=lambda w, z: z[:, -1]),
+]  # fmt: skip
+
+# Lesson 02's, those without a position for the class token first: while attention is silenced, some others look alike.
+EMBEDDING_MISTAKES = [
+    *(wrong(m.message, m.hint or EQ1, embed=m.function)
+      for m in sorted(EQ1_MISTAKES, key=lambda m: m.message != NO_CLASS_POSITION)),
+    wrong("Only the class token gets its position, the patches get none.", EQ1,
+          embed=partial(eq1, place=lambda z, p: z + F.pad(p[:1], (0, 0, 0, len(p) - 1)))),
+]  # fmt: skip
+
+DEPTH_MISTAKES = [
+    *(Mistake(lambda w, x, pick=pick: model(w._replace(blocks=pick(w.blocks)), x), message, LOOP)
+      for message, pick in (
+        ("The encoder's result is not used: the head sees the embeddings.", lambda blocks: []),
+        ("Only the first block's result reaches the head.", lambda blocks: blocks[:1]),
+        ("Each block gets the embeddings again: only the last one counts.", lambda blocks: blocks[-1:]),
+        ("The first block is applied again and again, the others never.", lambda blocks: blocks[:1] * len(blocks)),
+        ("The blocks come in the opposite order.", lambda blocks: blocks[::-1]))),
+    wrong("The final norm comes before the blocks. It belongs after the last one.", EQ4, **NO_NORM,
+          embed=lambda w, x: normed(w.norm, eq1(w, x))),
+    Mistake(lambda w, x: model(w, x, block=lambda of_block, z: block(of_block, normed(w.norm, z))),
+            "The final norm is also before each block: a block has its own norms.", EQ4),
+    wrong("A block's input is added to its result once more: the block adds it already, in Eqs. 2 and 3.", LOOP,
+          block=lambda of_block, z: z + block(of_block, z)),
+]  # fmt: skip
+
+
+def in_blocks(mistakes: Iterable[Mistake]) -> list[Mistake]:
+    return [wrong(f"Inside the blocks. {m.message}", m.hint, block=m.function) for m in mistakes]
+
+
+# What can be told while attention is silenced, and what only once it is at work.
+SILENT_MISTAKES = [*HEAD_MISTAKES, *EMBEDDING_MISTAKES, *DEPTH_MISTAKES, *in_blocks(STRUCTURE_MISTAKES)]
+LOUD_MISTAKES = [*EMBEDDING_MISTAKES, *in_blocks(MIXING_MISTAKES)]
+
+
+# The count ------------------------------------------------------------------------------------------------------------
+
+
+def my_parameter_count(config):
     D, M = config.embed_dim, config.mlp_dim
     embeddings = config.patch_dim * D + D + D + config.num_tokens * D  # projection, class token, positions
     attention = D * 3 * D + 3 * D + D * D + D  # q, k, v, output
@@ -533,8 +329,183 @@ def parameter_count(config):
     block = 2 * D + attention + 2 * D + mlp
     head = D * config.num_classes + config.num_classes
     return embeddings + config.depth * block + 2 * D + head  # 2·D: the final norm
-""",
+
+
+CONFIGS = [
+    ViTConfig.named("B/16"),
+    ViTConfig.named("B/32", image_size=(64, 96), num_classes=10),
+    ViTConfig((8, 12), 2, 1, num_classes=7, embed_dim=20, depth=3, num_heads=5, mlp_dim=33, pool="mean"),
+    ViTConfig(9, 3, 2, num_classes=11, embed_dim=14, depth=2, num_heads=2, mlp_dim=15),
+]
+
+
+@exercise(
+    hint="Go through the model part by part. A linear layer from a to b values has a·b + b, a LayerNorm 2·D. Do not "
+    "forget the biases, the class token, its position, and the final norm.",
+    solution=my_parameter_count,
 )
 def parameter_count(function):
     """`fn(config) -> int`: how many parameters the model of a ViTConfig has, by arithmetic."""
-    judge_count(function)
+    more = []
+    for config in CONFIGS:
+        got, expected = call(function, config), count(config)
+        found = difference(got, expected)
+        if found and not isinstance(got, int):
+            raise Wrong(found, "Count in whole numbers: `//` instead of `/`, and no tensors.")
+        more.append(int(got) - expected)
+    if any(more):
+        c, off = next((c, off) for c, off in zip(CONFIGS, more, strict=True) if off)
+        sizes = described(c, "image_size", "patch_size", "embed_dim", "depth", "num_classes", "pool")
+        raise Wrong(
+            f"For {sizes} your count is {abs(off):,} too {'high' if off > 0 else 'low'}: {count(c):,} expected, got "
+            f"{count(c) + off:,}.\n{explanation(tuple(more), c)}"
+        )
+    try:
+        with no_new_parameters():
+            call(function, CONFIGS[-1])
+    except Wrong:
+        raise Wrong(
+            "Every count is right, but your function builds a model to get it. Can you do it by arithmetic?",
+            "Write down how many parameters each part has, from the fields of the config, and add them up.",
+        ) from None
+
+
+@cache
+def parameters(config: ViTConfig) -> dict[str, int]:
+    """Return the size of each parameter of the package's model, on the meta device: no weight is made."""
+    with torch.device("meta"):
+        return {name: p.numel() for name, p in VisionTransformer(config).named_parameters()}
+
+
+def count(config: ViTConfig, pattern: str = "") -> int:
+    """Count the parameters whose names match."""
+    return sum(size for name, size in parameters(config).items() if re.search(pattern, name))
+
+
+def explanation(more: tuple[int, ...], config: ViTConfig) -> str:
+    """Name each mistake, or else every two, that change the counts of CONFIGS so; or else show the count by part."""
+    ways = ways_to_miscount()
+    single = [text for text, sizes in ways if sizes == more]
+    single += [f"if {slip}" for slip, size in SLIPS.items() if tuple(map(size, CONFIGS)) == more]
+    if single:
+        return f"You get exactly this count {'; or '.join(single)}."
+    simple = [(text, sizes) for text, sizes in ways if text.startswith("without") or text.endswith("twice")]
+    pairs = combinations_with_replacement(simple, 2)
+    double = [f"{one}, and {two}" for (one, a), (two, b) in pairs if tuple(map(sum, zip(a, b, strict=True))) == more]
+    if double:
+        return f"Two mistakes together give exactly this count: {'; or '.join(double)}."
+    table = [f"{part}: {count(config, PARTS[part]):,}" for part in TABLE]
+    return "\n".join(["No mistake that the check knows explains this, and no two do. Compare part by part:", *table])
+
+
+@cache
+def ways_to_miscount() -> list[tuple[str, tuple[int, ...]]]:
+    """Return every way to get one part wrong, and what that adds at each of CONFIGS. Parts of one size share a way."""
+    found = defaultdict(list)
+    for part, pattern in PARTS.items():
+        places = {name.startswith("encoder") for name in parameters(CONFIGS[0]) if re.search(pattern, name)}
+        for way, (times, where) in WAYS.items():
+            if places <= where:
+                share = SHARES.get(part, 1)
+                found[way, tuple(round(count(c, pattern) * share * times(c.depth)) for c in CONFIGS)].append(part)
+    return [(way.format(either(parts)), sizes) for (way, sizes), parts in found.items()]
+
+
+def either(names: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+# Each part by the names of the package's parameters.
+PARTS = {
+    "the class token": "class_token",
+    "the position of the class token": "class_token",
+    "the class token and its position": "class_token",
+    "the positions": "position",
+    "the patch projection": "patches",
+    "the weights of the patch projection": "patches.*weight",
+    "the bias of the patch projection": "patches.*bias",
+    "the matrices of q, k and v": "qkv.weight",
+    "one of the matrices of q, k and v": "qkv.weight",
+    "two of the matrices of q, k and v": "qkv.weight",
+    "the biases of q, k and v": "qkv.bias",
+    "one of the biases of q, k and v": "qkv.bias",
+    "two of the biases of q, k and v": "qkv.bias",
+    "attention's output projection": "attention.projection",
+    "the weights of attention's output projection": "attention.projection.weight",
+    "the bias of attention's output projection": "attention.projection.bias",
+    "attention's four biases": "attention.*bias",
+    "attention": "attention",
+    "one of the MLP's matrices": "expand.weight",
+    "the bias of the MLP's first layer": "expand.bias",
+    "the bias of the MLP's second layer": "contract.bias",
+    "the MLP's biases": "mlp.*bias",
+    "the MLP": "mlp",
+    "the biases of attention and MLP": "(attention|mlp).*bias",
+    "one of the two LayerNorms of a block": "norm1",
+    "the biases of the blocks' LayerNorms": r"norm[12]\.bias",
+    "the blocks' LayerNorms": "norm[12]",
+    "the MLP and the blocks' LayerNorms": "mlp|norm[12]",
+    "the final LayerNorm": "^norm",
+    "half of the final LayerNorm": r"^norm\.bias",
+    "the biases of all LayerNorms": r"norm.?\.bias",
+    "all LayerNorms": "norm",
+    "the head": "head",
+    "the weights of the head": "head.weight",
+    "the bias of the head": "head.bias",
+    "the biases of all linear layers": "(patches|attention|mlp|head).*bias",
+    "all biases": "bias",
+    "all biases and LayerNorms": "bias|norm",
+}
+SHARES = {
+    "the class token and its position": 2,
+    "one of the matrices of q, k and v": 1 / 3,
+    "two of the matrices of q, k and v": 2 / 3,
+    "one of the biases of q, k and v": 1 / 3,
+    "two of the biases of q, k and v": 2 / 3,
+}
+TABLE = ("the patch projection", "the class token", "the positions", "attention", "the MLP", "the blocks' LayerNorms",
+         "the final LayerNorm", "the head")  # fmt: skip
+
+# How a part is counted, how many times too often that is in a model of this depth, and where: True in the blocks.
+WAYS = {
+    "without {}": (lambda depth: -1, {True, False}),
+    "with {} counted twice": (lambda depth: 1, {True, False}),
+    "with {} counted for one block only": (lambda depth: 1 / depth - 1, {True}),
+    "with {} counted for every block": (lambda depth: depth - 1, {False}),
+}
+
+
+def changed(c: ViTConfig, grid: tuple[int, int] | None = None, **fields) -> int:
+    """Return how many parameters a model gains with these fields, or with patches in this grid."""
+    if grid:
+        fields["image_size"] = tuple(side * fields.get("patch_size", c.patch_size) for side in grid)
+    return count(replace(c, **fields)) - count(c)
+
+
+# Other mistakes, and how many parameters too many they count.
+SLIPS: dict[str, Callable[[ViTConfig], int]] = {
+    "the head is always counted for 1000 classes": lambda c: changed(c, num_classes=1000),
+    "the MLP is always counted with 4·D instead of mlp_dim": lambda c: changed(c, mlp_dim=4 * c.embed_dim),
+    "images are always counted with 3 channels": lambda c: changed(c, in_channels=3),
+    "a patch is counted without its channels: it has C·P·P values": lambda c: changed(c, in_channels=1),
+    "patches are always counted with 16·16 pixels": lambda c: changed(c, c.grid, patch_size=16),
+    "positions are always counted for 197 tokens": lambda c: changed(c, (14, 14)),
+    "the grid is taken to be square, as high as wide: N = h·h": lambda c: changed(c, (c.grid[0], c.grid[0])),
+    "the grid is taken to be square, as wide as high: N = w·w": lambda c: changed(c, (c.grid[1], c.grid[1])),
+    'a model with pool="mean" has no class token': lambda c: -2 * count(c, "class_token") * (c.pool == "mean"),
+    "the depth is always 12": lambda c: changed(c, depth=12),
+    "only one block is counted": lambda c: changed(c, depth=1),
+    "one block is missing": lambda c: changed(c, depth=c.depth - 1),
+    "one block is counted twice": lambda c: changed(c, depth=c.depth + 1),
+    "the blocks are multiplied by the number of heads too": lambda c: (c.num_heads - 1) * count(c, "encoder"),
+    "q, k and v are multiplied by the number of heads: all heads together have 3·D·D weights":
+        lambda c: (c.num_heads - 1) * count(c, "qkv"),
+    "q, k and v are counted for one head only: all heads together have 3·D·D weights":
+        lambda c: count(c, "qkv") // c.num_heads - count(c, "qkv"),
+    "both biases of the MLP have mlp_dim values: the second one has D": lambda c: c.depth * (c.mlp_dim - c.embed_dim),
+    "both biases of the MLP have D values: the first one has mlp_dim": lambda c: c.depth * (c.embed_dim - c.mlp_dim),
+    "the T·T weights of each head are counted: they are results, not parameters":
+        lambda c: c.depth * c.num_heads * c.num_tokens**2,
+    "T·T attention weights are counted for each block: they are results, not parameters":
+        lambda c: c.depth * c.num_tokens**2,
+}  # fmt: skip

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from .comparing import Mistake, attempt, flow, kind, random_tensor, same, shape_difference, weights_like
-from .running import NEW_TENSORS, Wrong, call, prefixed, unreadable
+from .running import NEW_TENSORS, ReaderError, Wrong, call, prefixed, unreadable
 
 # The parameters, sorted -----------------------------------------------------------------------------------------------
 
@@ -227,7 +227,14 @@ class Trial:
 
     def run(self, x: Tensor | None = None):
         """Return what the module makes of `x`, or of the trial's own input."""
-        return call(self.module, self.x if x is None else x)
+        try:
+            return call(self.module, self.x if x is None else x)
+        except ReaderError as error:
+            uses_torchs = any(isinstance(part, nn.MultiheadAttention) for part in self.module.modules())
+            if uses_torchs and any(sign in error.message for sign in ("tuple", "NoneType", "size of tensor")):
+                error.message += "\n`nn.MultiheadAttention` returns (output, weights): you need the first of the two."
+                error.hint = "`output, weights = self.attention(y, y, y)`, or `self.attention(y, y, y)[0]`."
+            raise
 
     def repeats(self) -> bool:
         """Tell whether the module gives `out` again: once, or twenty times if it draws random numbers."""
@@ -274,6 +281,51 @@ def recognise_module(trial: Trial, mistakes: Iterable[Mistake], readings: Iterab
     for mistake in mistakes:
         if any(trial.agrees(attempt(mistake.function, (weights, trial.x))) for weights in found):
             raise Wrong(mistake.message, mistake.hint)
+
+
+class Search(NamedTuple):
+    """A reader's module beside the reference: `function(read(trial, reading), x)` under one reading after another.
+
+    `count` is how many parameters it should have; `hint` is for a module that nothing explains.
+    """
+
+    trial: Trial
+    function: Callable
+    read: Callable
+    count: int
+    hint: str
+
+    def find(
+        self,
+        readings: Iterable,
+        mistakes: Iterable[Mistake],
+        when: str,
+        equations: str,
+        doubts: Callable[[], str] = str,
+        among: Iterable | None = None,
+    ):
+        """Return the first reading under which the reference gives the reader's result.
+
+        If none does, raise Wrong: with the mistake that gives this result under one of the readings `among` (all
+        unless given), or with what is true of the module, and what `doubts()` adds.
+        """
+        readings = list(readings)
+        found = find(self.trial, self.function, readings, self.read)
+        if found is None:
+            self.recognise(readings if among is None else among, mistakes)
+            told = f"{facts(self.trial, self.count, self.trial.x.ndim == 3)} {doubts()}".strip()
+            raise Wrong(
+                f"The shape is right. {when} the values are not those of {equations}, and none of the usual mistakes "
+                f"explains them.\n{told}",
+                self.hint,
+            )
+        return found
+
+    def recognise(self, readings: Iterable, mistakes: Iterable[Mistake]) -> None:
+        recognise_module(self.trial, mistakes, readings, self.read)
+
+    def confirm(self, reading, other: Callable[[], Trial], mistakes: Iterable[Mistake] = ()) -> None:
+        confirm(self.trial, other, self.function, reading, self.read, self.count, mistakes)
 
 
 # Right in one trial, and further --------------------------------------------------------------------------------------

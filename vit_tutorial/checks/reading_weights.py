@@ -320,7 +320,7 @@ def check_hidden(hidden: int, asked: int, D: int) -> None:
     if hidden != asked:
         factor = f", {hidden // D} times embed_dim" if hidden % D == 0 else ""
         raise Wrong(
-            f"The hidden layer of the MLP has {hidden} numbers{factor}; mlp_dim = {asked} was asked.",
+            f"The hidden layer of the MLP has {hidden} values{factor}; mlp_dim = {asked} was asked.",
             "`nn.Linear(embed_dim, mlp_dim)`, then `nn.Linear(mlp_dim, embed_dim)`.",
         )
 

@@ -6,7 +6,7 @@ Axes are named as in notebook 01: a height of h·P pixels, a width of w·P. `Q` 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 import torch
@@ -222,31 +222,32 @@ class BlockWeights(NamedTuple):
     attention: AttentionWeights | None
 
 
-def standardised(x, weight, bias, eps, *, dim=-1, correction=0, centre=True, power=0.5):
-    centred = x - x.mean(dim, keepdim=True)
-    variance = x.var(dim, correction=correction, keepdim=True)
-    return (centred if centre else x) / (variance + eps) ** power * weight + bias
-
-
-def reference_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
-    return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
-
-
 def reference_mlp(w: MlpWeights, x: Tensor, activation: Callable = F.gelu) -> Tensor:
     return F.linear(activation(F.linear(x, w.expand, w.expand_bias)), w.contract, w.contract_bias)
 
 
 def normed(norm: Norm, z: Tensor) -> Tensor:
-    return reference_norm(z, norm.weight, norm.bias, PAPER_EPS if norm.eps is None else norm.eps)
+    return F.layer_norm(z, z.shape[-1:], norm.weight, norm.bias, PAPER_EPS if norm.eps is None else norm.eps)
 
 
 def mixed(w: BlockWeights, z: Tensor, attend: Callable = attention) -> Tensor:
     return torch.zeros_like(z) if w.attention is None else attend(w.attention, z)
 
 
-def block(w: BlockWeights, z: Tensor, attend: Callable = attention, mlp: Callable = reference_mlp) -> Tensor:
-    z = z + mixed(w, normed(w.norm1, z), attend)  # Eq. 2
-    return z + mlp(w.mlp, normed(w.norm2, z))  # Eq. 3
+def pre_norm(norm: Norm, branch: Callable, z: Tensor) -> Tensor:
+    return z + branch(normed(norm, z))
+
+
+def block(
+    w: BlockWeights,
+    z: Tensor,
+    attend: Callable = attention,
+    mlp: Callable = reference_mlp,
+    first: Callable = pre_norm,
+    second: Callable = pre_norm,
+) -> Tensor:
+    z = first(w.norm1, partial(mixed, w, attend=attend), z)  # Eq. 2
+    return second(w.norm2, partial(mlp, w.mlp), z)  # Eq. 3
 
 
 # Eqs. 1 to 4: the model -----------------------------------------------------------------------------------------------

@@ -181,7 +181,7 @@ def only(decays):
 WRONG_GROUPS = {
     "all decay": (only(lambda n, p: True), "Everything decays: all parameters are in groups"),
     "all decay, one group empty": (groups_by(lambda n, p: True), "Everything decays: all parameters are in groups"),
-    "all groups decay": (edited(lambda g, m: [{**x, "weight_decay": 0.3} for x in g]), "are in groups that decay"),
+    "all groups decay": (edited(lambda g, m: [{**x, "weight_decay": 0.3} for x in g]), "are in groups with a weight decay"),
     "norms": (groups_by(lambda n, p: is_matrix(n, p) or "norm" in n), "The norms decay, and should not"),
     "norms' weights": (groups_by(lambda n, p: n.endswith("weight")), "Some of the norms decay, and should not"),
     "one norm": (groups_by(lambda n, p: n.endswith("weight") and "norm1" not in n and "norm2" not in n),

@@ -181,7 +181,7 @@ def only(decays):
 WRONG_GROUPS = {
     "all decay": (only(lambda n, p: True), "Everything decays: all parameters are in groups"),
     "all decay, one group empty": (groups_by(lambda n, p: True), "Everything decays: all parameters are in groups"),
-    "all groups decay": (edited(lambda g, m: [{**x, "weight_decay": 0.3} for x in g]), "are in groups with a weight decay"),
+    "all groups decay": (edited(lambda g, m: [{**x, "weight_decay": 0.3} for x in g]), "in groups with a weight decay"),
     "norms": (groups_by(lambda n, p: is_matrix(n, p) or "norm" in n), "The norms decay, and should not"),
     "norms' weights": (groups_by(lambda n, p: n.endswith("weight")), "Some of the norms decay, and should not"),
     "one norm": (groups_by(lambda n, p: n.endswith("weight") and "norm1" not in n and "norm2" not in n),
@@ -192,7 +192,8 @@ WRONG_GROUPS = {
                     "The class token decays, and should not: `embeddings.class_token`."),
     "positions": (groups_by(lambda n, p: is_matrix(n, p) or "position" in n), "The positions decay, and should not"),
     "by axes": (groups_by(lambda n, p: p.ndim > 1), "The positions decay, and should not: `embeddings.position.table`. "
-                "The class token decays, and should not: `embeddings.class_token`."),
+                "The class token decays, and should not: `embeddings.class_token`. These are bare parameters with two axes or "
+                "more: a rule by `ndim` takes them for matrices."),
     "two axes": (groups_by(lambda n, p: p.ndim == 2 and "position" not in n),
                  "Some of the matrices do not decay, and should: `embeddings.patches.projection.weight`"),
     "table": (groups_by(lambda n, p: p.ndim > 1 and n not in ("embeddings.class_token", "embeddings.position.table")),

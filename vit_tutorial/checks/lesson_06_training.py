@@ -150,6 +150,7 @@ def check_decay(decay: dict[str, float], right: dict[str, float], weight_decay: 
             lines.append(f"{which} {verb}: {listed(wrong)}.")
             hints.append(hint)
     if lines:
+        lines += [BY_NDIM] if hints.count(BY_NDIM) > 1 else []
         raise Wrong("\n".join(lines), hints[0])
     if other := [value for name, value in decay.items() if value != right[name]]:
         hint = "The group of the matrices gets the `weight_decay` that your function is given."

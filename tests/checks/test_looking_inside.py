@@ -1,6 +1,7 @@
 """The checks of notebook 07 on right and wrong answers."""
 
 import math
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -31,22 +32,11 @@ def similarity_by_loops(position, grid):
     return out
 
 
-def by_outer_lengths(position, grid):
-    p = position[1:]
-    lengths = (p * p).sum(1).sqrt()
-    return (p @ p.T / torch.outer(lengths, lengths)).view(*grid, *grid)
-
-
-def by_grid(position, grid):
-    p = F.normalize(position[1:], dim=1).unflatten(0, grid)
-    return torch.einsum("ijd,kld->ijkl", p, p)
-
-
 RIGHT_SIMILARITY = {
     "solution": solved(check.position_similarity),
     "loops": similarity_by_loops,
-    "outer": by_outer_lengths,
-    "einsum": by_grid,
+    "outer": lambda p, g: (p @ p.T / torch.outer(p.norm(dim=1), p.norm(dim=1)))[1:, 1:].view(*g, *g),
+    "einsum": lambda p, g: torch.einsum("ijd,kld->ijkl", 2 * [F.normalize(p[1:], dim=1).unflatten(0, g)]),
     "cosine_similarity": lambda p, g: F.cosine_similarity(p[1:, None], p[None, 1:], dim=-1).reshape(*g, *g),
     "class token later": lambda p, g: cosines(p)[1:, 1:].reshape(*g, *g),
     "einops": lambda p, g: rearrange(cosines(p[1:]), "(a b) (c d) -> a b c d", b=g[1], d=g[1]),
@@ -57,10 +47,6 @@ RIGHT_SIMILARITY = {
 def maps_of(matrix):
     """With the class token left out, this matrix of similarities, (N, N), cut into (h, w, h, w)."""
     return lambda p, g: matrix(p[1:]).reshape(*g, *g)
-
-
-def down_the_columns(p, g):
-    return cosines(p[1:]).reshape(g[1], g[0], g[1], g[0]).permute(1, 0, 3, 2)
 
 
 WRONG_SIMILARITY = {
@@ -93,7 +79,7 @@ WRONG_SIMILARITY = {
     "first N": (lambda p, g: cosines(p[1:]).reshape(-1, *g), "still in one piece, (N, h, w)"),
     "second N": (lambda p, g: cosines(p[1:]).reshape(*g, -1), "still in one piece, (h, w, N)"),
     "w, h": (lambda p, g: cosines(p[1:]).reshape(*g[::-1], *g[::-1]), "h and w are exchanged"),
-    "columns": (down_the_columns, "counted down the columns"),
+    "columns": (lambda p, g: cosines(p[1:]).reshape(2 * g[::-1]).permute(1, 0, 3, 2), "counted down the columns"),
     "h h w w": (lambda p, g: cosines(p[1:]).reshape(*g, *g).transpose(1, 2), "the order (h, h, w, w)"),
     "h w w h": (lambda p, g: cosines(p[1:]).reshape(*g, *g[::-1]).transpose(2, 3), "has h and w exchanged"),
     "first map": (lambda p, g: cosines(p[1:])[0].reshape(g), "The map of the first patch only"),
@@ -109,13 +95,12 @@ WRONG_SIMILARITY = {
 # Rollout: a list of (B, h, T, T) -> (B, T, T)
 
 
-def rolled(step, maps, backwards=False):
-    """`step(A)` of each layer's mean over the heads, multiplied in the right order."""
+def rolled(step, maps, first=None):
+    """`step(A)` of each layer's mean over the heads, multiplied onto `first` in the right order."""
     B, _, T, _ = maps[0].shape
-    result = torch.eye(T).expand(B, T, T)
-    for weights in maps[::-1] if backwards else maps:
-        A = step(weights.mean(1))
-        result = result @ A if backwards else A @ result
+    result = torch.eye(T).expand(B, T, T) if first is None else first
+    for weights in maps:
+        result = step(weights.mean(1)) @ result
     return result
 
 
@@ -156,7 +141,7 @@ RIGHT_ROLLOUT = {
     "the package's": attention_rollout,
     "normalised": lambda maps: rolled(lambda A: normalised(A + eye(A)), maps),
     "normalised at the end": lambda maps: normalised(rolled(lambda A: A + eye(A), maps)),
-    "backwards": lambda maps: rolled(mixed, maps, backwards=True),
+    "backwards": lambda maps: reduce(torch.matmul, [mixed(A.mean(1)) for A in maps[::-1]]),
     "in place": in_place,
     "by image": by_image,
     "einsum": lambda maps: torch.einsum("bij,bjk->bik", mixed(maps[-1].mean(1)), attention_rollout(maps[:-1]))
@@ -179,30 +164,8 @@ def by_heads(pick, step=mixed):
     return mine
 
 
-def elementwise(maps):
-    result = mixed(maps[0].mean(1))
-    for weights in maps[1:]:
-        result = result * mixed(weights.mean(1))
-    return result
-
-
-def opposite(maps):
-    return rolled(mixed, maps[::-1])
-
-
-def first_without(maps):
-    result = maps[0].mean(1)
-    for weights in maps[1:]:
-        result = mixed(weights.mean(1)) @ result
-    return result
-
-
 def all_layers(maps):
     return [rolled(mixed, maps[: i + 1]) for i in range(len(maps))]
-
-
-def kept_heads(maps):
-    return by_heads(lambda A: A)(maps)
 
 
 def writes_into_the_maps(maps):
@@ -212,13 +175,12 @@ def writes_into_the_maps(maps):
 
 
 def drops_the_first(maps):
-    result = mixed(maps.pop(0).mean(1))
-    return rolled(mixed, maps) @ result
+    return rolled(mixed, maps, first=mixed(maps.pop(0).mean(1)))
 
 
 WRONG_ROLLOUT = {
     "no identity": (lambda maps: rolled(lambda A: A, maps), "The identity is missing, as if"),
-    "opposite": (opposite, "in the opposite order"),
+    "opposite": (lambda maps: rolled(mixed, maps[::-1]), "in the opposite order"),
     "opposite, no identity": (lambda m: rolled(lambda A: A, m[::-1]), "is missing, and the layers are multiplied in"),
     "not divided": (lambda maps: rolled(lambda A: A + eye(A), maps), "nothing divided: the rows sum to 2"),
     "not divided, opposite": (lambda maps: rolled(lambda A: A + eye(A), maps[::-1]), "Your rows sum to 2^L, and"),
@@ -234,18 +196,18 @@ WRONG_ROLLOUT = {
     "sum, normalised": (by_heads(lambda A: A.sum(1), lambda A: normalised(A + eye(A))), "You add up the heads"),
     "first head": (by_heads(lambda A: A[:, 0]), "Only the first head is used"),
     "last head": (by_heads(lambda A: A[:, -1], lambda A: A), "Only the last head is used"),
-    "heads kept": (kept_heads, "The heads are still there"),
-    "heads apart": (lambda maps: kept_heads(maps).mean(1), "averaged at the end"),
+    "heads kept": (by_heads(lambda A: A), "The heads are still there"),
+    "heads apart": (lambda maps: by_heads(lambda A: A)(maps).mean(1), "averaged at the end"),
     "last layer": (lambda maps: mixed(maps[-1].mean(1)), "Only the last layer"),
     "last layer, raw": (lambda maps: maps[-1].mean(1), "Only the last layer"),
     "first layer": (lambda maps: mixed(maps[0].mean(1)), "Only the first layer"),
     "without the first": (lambda m: rolled(mixed, m[1:]) if m[1:] else 0, "The first layer is missing"),
     "without the last": (lambda m: rolled(mixed, m[:-1]) if m[1:] else 0, "The last layer is missing"),
-    "elementwise": (elementwise, "You multiply value by value"),
+    "elementwise": (lambda maps: math.prod(mixed(A.mean(1)) for A in maps), "You multiply value by value"),
     "mean": (lambda maps: torch.stack([mixed(A.mean(1)) for A in maps]).mean(0), "You average the layers"),
     "mean, raw": (lambda maps: torch.stack(list(maps)).mean((0, 2)), "You average the layers"),
     "sum of layers": (lambda maps: sum(mixed(A.mean(1)) for A in maps), "You add up the layers"),
-    "first without identity": (first_without, "The identity is missing in the first layer"),
+    "first without identity": (lambda m: rolled(mixed, m[1:], m[0].mean(1)) if m[1:] else 0, "is missing in the first"),
     "identity at the end": (lambda m: mixed(rolled(lambda A: A, m)), "The identity is added once, at the end"),
     "transposed": (lambda maps: rolled(mixed, maps).mT, "Your result is transposed"),
     "mean image": (lambda maps: rolled(mixed, maps).mean(0), "The images are mixed"),
@@ -300,19 +262,13 @@ def by_meshgrid(weights, grid, P):
     return (shared(weights) * torch.cdist(p, p)).sum(-1).mean(2).mean(0)
 
 
-def by_numpy(weights, grid, P):
-    places = np.argwhere(np.ones(grid)) * P
-    between = np.linalg.norm(places[:, None] - places[None], axis=-1)
-    return torch.tensor((shared(weights).numpy() * between).sum(-1).mean((0, 2)), dtype=torch.float32)
-
-
 RIGHT_DISTANCE = {
     "solution": solved(check.mean_attention_distance),
     "the package's": lambda weights, grid, P: distance_by_layer([weights], grid, P)[0],
     "loops": distance_by_loops,
     "a list": lambda A, g, P: distance_by_loops(A, g, P).tolist(),
     "meshgrid": by_meshgrid,
-    "numpy": by_numpy,
+    "numpy": lambda A, g, P: torch.tensor((shared(A).numpy() * far(g, P).numpy()).sum(-1).mean((0, 2))),
     "einsum": lambda A, g, P: torch.einsum("bhij,ij->bhi", shared(A), far(g, P)).mean(dim=[0, -1]),
     "without the class token's share": lambda A, g, P: (A[..., 1:, 1:] / (1 - A[..., 1:, :1]) * far(g, P)).sum(-1).mean(
         (0, 2)
@@ -336,23 +292,8 @@ def averaged(average):
 
 
 def from_the_centre(A, g, P):
-    h, w = g
-    centre = ((h - 1) / 2 * P, (w - 1) / 2 * P)
-    to_centre = torch.tensor([math.dist((n // w * P, n % w * P), centre) for n in range(h * w)])
-    return (shared(A) * to_centre).sum(-1).mean((0, 2))
-
-
-def with_class_token(A, g, P):
-    return (A * F.pad(far(g, P), (1, 0, 1, 0))).sum(-1).mean((0, 2))
-
-
-def last_dropped(A, g, P):
-    A = A[:, :, :-1, :-1]
-    return (A / A.sum(-1, keepdim=True) * far(g, P)).sum(-1).mean((0, 2))
-
-
-def squared(a, b):
-    return math.dist(a, b) ** 2
+    n, centre = np.arange(g[0] * g[1]), ((g[0] - 1) / 2 * P, (g[1] - 1) / 2 * P)
+    return (shared(A) @ torch.tensor([math.dist((i // g[1] * P, i % g[1] * P), centre) for i in n])).mean((0, 2))
 
 
 WRONG_DISTANCE = {
@@ -360,9 +301,9 @@ WRONG_DISTANCE = {
     "P twice": (measured(times=lambda P: P), "multiplied by the patch size twice"),
     "Manhattan": (measured(lambda a, b: abs(a[0] - b[0]) + abs(a[1] - b[1])), "You add the steps down and the"),
     "Chebyshev": (measured(lambda a, b: max(abs(a[0] - b[0]), abs(a[1] - b[1]))), "You take the larger of the steps"),
-    "squared": (measured(squared), "Your distances are squared"),
-    "squared, in patches": (measured(squared, times=lambda P: 1 / P), "Your distances are squared"),
-    "root at the end": (lambda *args: measured(squared)(*args).sqrt(), "the mean of the squares"),
+    "squared": (measured(lambda a, b: math.dist(a, b) ** 2), "Your distances are squared"),
+    "squared, in patches": (measured(lambda a, b: math.dist(a, b) ** 2, times=lambda P: 1 / P), "are squared"),
+    "root at the end": (lambda *args: measured(lambda a, b: math.dist(a, b) ** 2)(*args).sqrt(), "mean of the squares"),
     "sequence": (measured(place=lambda n, h, w: (n, 0)), "along the sequence"),
     "rows only": (measured(place=lambda n, h, w: (n // w, 0)), "the columns are missing"),
     "columns only": (measured(place=lambda n, h, w: (0, n % w)), "the rows are missing"),
@@ -372,9 +313,11 @@ WRONG_DISTANCE = {
     "n % h": (measured(place=lambda n, h, w: (n // w, n % h)), "Your columns are n % h"),
     "from 1": (measured(place=lambda n, h, w: divmod(n + 1, w)), "Your patches count from 1"),
     "centre": (from_the_centre, "from the centre of the image"),
-    "last token": (last_dropped, "You leave out the last token"),
+    "last token": (lambda A, g, P: (normalised(A[:, :, :-1, :-1]) * far(g, P)).sum(-1).mean((0, 2)),
+                   "You leave out the last token"),
     "class token's row": (lambda A, g, P: (normalised(A[:, :, 0, 1:]) @ far(g, P)).mean((0, 2)), "class token's row"),
-    "class token": (with_class_token, "The class token is still there, at distance 0"),
+    "class token": (lambda A, g, P: (A * F.pad(far(g, P), (1, 0, 1, 0))).sum(-1).mean((0, 2)),
+                    "The class token is still there, at distance 0"),
     "class token kept": (lambda A, g, P: (A * far(g, P)).sum(-1).mean((0, 2)), "The class token is still there: 1+N"),
     "row dropped": (lambda A, g, P: (A[:, :, 1:] * far(g, P)).sum(-1).mean((0, 2)), "The class token is still there"),
     "not shared out": (shares(lambda A: A), "weights sum to less than 1"),

@@ -1,6 +1,7 @@
 """The checks of notebook 06 on right and wrong answers."""
 
 import math
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -65,15 +66,6 @@ def test_another_right_schedule_passes_and_is_named(answer, words):
     assert words in assert_passes(check.warmup_cosine, answer).message
 
 
-def at_most(s, w, T):
-    return (s + 1) / w if s <= w and w else cosine(s, w, T)
-
-
-def without_warm_up_broken(s, w, T):
-    warm = (s + 1) / w
-    return warm if s < w else cosine(s, w, T)
-
-
 WRONG_SCHEDULE = {
     "from step 0": (schedule(line, lambda s, w, T: half(s / T)), "the cosine is counted from step 0"),
     "from step 0, shorter": (schedule(line, lambda s, w, T: half(s / (T - w))), "the cosine is counted from step 0"),
@@ -107,11 +99,11 @@ WRONG_SCHEDULE = {
     "not divided": (schedule(lambda s, w, T: s + 1, cosine), "counts the steps"),
     "bent": (schedule(lambda s, w, T: (1 - math.cos(math.pi * s / w)) / 2, cosine), "is bent"),
     "product": (lambda s, w, T: min(1, (s + 1) / max(w, 1)) * half(s / T), "are multiplied"),
-    "one too long": (at_most, "the warm-up lasts one step too long"),
+    "one too long": (lambda s, w, T: (s + 1) / w if s <= w and w else cosine(s, w, T), "one step too long"),
     "for ever": (lambda s, w, T: (s + 1) / max(w, 1), "Your warm-up never ends"),
     "percent": (lambda s, w, T: 100 * warmup_cosine(s, w, T), "100 times as high"),
     "learning rate": (lambda s, w, T: 0.001 * warmup_cosine(s, w, T), "0.001 times as high"),
-    "without warm-up": (without_warm_up_broken, "but not with warmup_steps=0"),
+    "without warm-up": (lambda s, w, T: min((s + 1) / w, 1) if s < w or w == 0 else cosine(s, w, T), "warmup_steps=0"),
     "written in": (lambda s, w, T: warmup_cosine(s, 4, T), "Right with warmup_steps=4 and all_steps=12, but not"),
     "floor": (after(lambda p: 0.1 + 0.9 * half(p)), "Your cosine falls only to 0.1, where"),
     "floor, 0 at the last": (schedule(line, lambda s, w, T: 0.2 + 0.8 * half((s - w) / (T - w - 1))), "only to 0.2, w"),
@@ -145,10 +137,6 @@ def is_matrix(name, p):
     return name.endswith("weight") and "norm" not in name
 
 
-def one_group_each(model, weight_decay):
-    return [{"params": p, "weight_decay": weight_decay * is_matrix(n, p)} for n, p in model.named_parameters()]
-
-
 def by_modules(model, weight_decay):
     decay, rest = [], []
     for module in model.modules():
@@ -164,7 +152,9 @@ RIGHT_GROUPS = {
     "generators": groups_by(is_matrix, take=lambda params: (p for p in list(params))),
     "tuples": groups_by(is_matrix, take=tuple),
     "by axes and name": groups_by(lambda n, p: p.ndim > 1 and "token" not in n and "position" not in n),
-    "one group each": one_group_each,
+    "one group each": lambda model, wd: [
+        {"params": p, "weight_decay": wd * is_matrix(n, p)} for n, p in model.named_parameters()
+    ],
     "by modules": by_modules,
     "a tuple of groups": lambda model, wd: tuple(parameter_groups(model, wd)),
     "names too": lambda model, wd: [
@@ -189,9 +179,9 @@ def only(decays):
 
 
 WRONG_GROUPS = {
-    "all decay": (only(lambda n, p: True), "Everything decays: all parameters are in one group."),
-    "all decay, one group empty": (groups_by(lambda n, p: True), "Everything decays: all parameters are in one group."),
-    "all groups decay": (edited(lambda g, m: [{**x, "weight_decay": 0.3} for x in g]), "are in groups that decay"),
+    "all decay": (only(lambda n, p: True), "Everything decays: all parameters are in groups"),
+    "all decay, one group empty": (groups_by(lambda n, p: True), "Everything decays: all parameters are in groups"),
+    "all groups decay": (edited(lambda g, m: [{**x, "weight_decay": 0.3} for x in g]), "in groups with a weight decay"),
     "norms": (groups_by(lambda n, p: is_matrix(n, p) or "norm" in n), "The norms decay, and should not"),
     "norms' weights": (groups_by(lambda n, p: n.endswith("weight")), "Some of the norms decay, and should not"),
     "one norm": (groups_by(lambda n, p: n.endswith("weight") and "norm1" not in n and "norm2" not in n),
@@ -202,7 +192,8 @@ WRONG_GROUPS = {
                     "The class token decays, and should not: `embeddings.class_token`."),
     "positions": (groups_by(lambda n, p: is_matrix(n, p) or "position" in n), "The positions decay, and should not"),
     "by axes": (groups_by(lambda n, p: p.ndim > 1), "The positions decay, and should not: `embeddings.position.table`. "
-                "The class token decays, and should not: `embeddings.class_token`."),
+                "The class token decays, and should not: `embeddings.class_token`. These are bare parameters with two axes or "
+                "more: a rule by `ndim` takes them for matrices."),
     "two axes": (groups_by(lambda n, p: p.ndim == 2 and "position" not in n),
                  "Some of the matrices do not decay, and should: `embeddings.patches.projection.weight`"),
     "table": (groups_by(lambda n, p: p.ndim > 1 and n not in ("embeddings.class_token", "embeddings.position.table")),
@@ -282,63 +273,6 @@ def test_comparing_by_value_is_not_blamed_for_another_error(rest):
 # The accuracy over all batches
 
 
-def right_in(logits, labels):
-    return (logits.argmax(dim=1) == labels).sum()
-
-
-def by_loop(batches):
-    right = total = 0
-    for logits, labels in batches:
-        for row, label in zip(logits, labels, strict=True):
-            right += int(row.argmax() == label)
-            total += 1
-    return right / total
-
-
-def weighted(batches):
-    shares = [(right_in(*batch) / len(batch[1]), len(batch[1])) for batch in batches]
-    return sum(share * n for share, n in shares) / sum(n for _, n in shares)
-
-
-RIGHT_ACCURACY = {
-    "solution": solved(check.accuracy),
-    "loop": by_loop,
-    "a tensor": lambda b: sum(right_in(*batch) for batch in b) / sum(len(y) for _, y in b),
-    "all at once": lambda b: torch.cat([x.argmax(-1) == y for x, y in b]).float().mean(),
-    "max": lambda b: sum((x.max(1)[1] == y).sum().item() for x, y in b) / sum(y.numel() for _, y in b),
-    "softmax": lambda b: torch.cat([x.softmax(1).argmax(1) == y for x, y in b]).double().mean().item(),
-    "numpy": lambda b: np.concatenate([x.numpy().argmax(1) == y.numpy() for x, y in b]).mean(),
-    "weighted": weighted,
-    "one-element tensor": lambda b: torch.cat([x.argmax(-1) == y for x, y in b]).float().mean(0, keepdim=True),
-}
-
-
-def shares(batches):
-    return [(right_in(*batch) / len(batch[1])).item() for batch in batches]
-
-
-def last_only(batches):
-    for logits, labels in batches:
-        share = (logits.argmax(1) == labels).float().mean()
-    return share
-
-
-def begun_anew(batches):
-    total = 0
-    for logits, labels in batches:
-        right = 0
-        right += right_in(logits, labels).item()
-        total += len(labels)
-    return right / total
-
-
-def running(batches):
-    mean = None
-    for share in shares(batches):
-        mean = share if mean is None else (mean + share) / 2
-    return mean
-
-
 def count(batches):
     return sum(right_in(*batch).item() for batch in batches)
 
@@ -347,14 +281,31 @@ def images(batches):
     return sum(len(labels) for _, labels in batches)
 
 
-def written_in(batches):
-    return count(batches) / 13
+def shares(batches):
+    return [(right_in(*batch) / len(batch[1])).item() for batch in batches]
+
+
+def right_in(logits, labels):
+    return (logits.argmax(dim=1) == labels).sum()
+
+
+RIGHT_ACCURACY = {
+    "solution": solved(check.accuracy),
+    "loop": lambda b: sum(int(row.argmax() == k) for x, y in b for row, k in zip(x, y, strict=True)) / images(b),
+    "a tensor": lambda b: sum(right_in(*batch) for batch in b) / sum(len(y) for _, y in b),
+    "all at once": lambda b: torch.cat([x.argmax(-1) == y for x, y in b]).float().mean(),
+    "max": lambda b: sum((x.max(1)[1] == y).sum().item() for x, y in b) / sum(y.numel() for _, y in b),
+    "softmax": lambda b: torch.cat([x.softmax(1).argmax(1) == y for x, y in b]).double().mean().item(),
+    "numpy": lambda b: np.concatenate([x.numpy().argmax(1) == y.numpy() for x, y in b]).mean(),
+    "weighted": lambda b: sum(share * len(y) for share, (_, y) in zip(shares(b), b, strict=True)) / images(b),
+    "one-element tensor": lambda b: torch.cat([x.argmax(-1) == y for x, y in b]).float().mean(0, keepdim=True),
+}
 
 
 WRONG_ACCURACY = {
     "mean of batches": (lambda b: sum(shares(b)) / len(b), "the mean of the batches' accuracies"),
     "mean of batches, percent": (lambda b: 100 * np.mean(shares(b)), "the mean of the batches' accuracies, and in per"),
-    "last batch": (last_only, "the accuracy of the last batch alone"),
+    "last batch": (lambda b: [(x.argmax(1) == y).float().mean() for x, y in b][-1], "of the last batch alone"),
     "first batch": (lambda b: shares(b)[0], "the accuracy of the first batch alone"),
     "last batch left out": (lambda b: np.mean(shares(b)[:-1]), "The last, short batch is left out"),
     "count": (count, "Divide by how many images all batches have"),
@@ -366,9 +317,9 @@ WRONG_ACCURACY = {
     "by batches": (lambda b: count(b) / len(b), "how many batches there are"),
     "as the first": (lambda b: count(b) / (len(b) * len(b[0][1])), "as if every batch were as large as the first"),
     "by the first": (lambda b: count(b) / len(b[0][1]), "how many images the first batch has"),
-    "begun anew": (begun_anew, "does your count begin anew"),
+    "begun anew": (lambda b: right_in(*b[-1]).item() / images(b), "does your count begin anew"),
     "by logits": (lambda b: count(b) / sum(x.numel() for x, _ in b), "how many logits there are"),
-    "running": (running, "later batches count for more"),
+    "running": (lambda b: reduce(lambda mean, share: (mean + share) / 2, shares(b)), "later batches count for more"),
     "whole batches": (lambda b: np.mean([bool((x.argmax(1) == y).all()) for x, y in b]), "in which all answers are"),
     "per class": (
         lambda b: (
@@ -393,7 +344,7 @@ WRONG_ACCURACY = {
     "rounded": (lambda b: round(count(b) / images(b), 2), "rounded to 2 digits"),
     "a list": (shares, "of all batches together is one number; got a value of type list"),
     "a pair": (lambda b: (count(b), images(b)), "one number; got a value of type tuple"),
-    "written in": (written_in, "batches of 6, 6 and 1 images, but not with batches of 4 and 2"),
+    "written in": (lambda b: count(b) / 13, "batches of 6, 6 and 1 images, but not with batches of 4 and 2"),
     "int": (lambda b: int(count(b) / images(b)), "does `//` or `int` cut off"),
     "off": (lambda b: (count(b) + 1) / images(b), "0.5385 expected, got 0.6154"),
     "always 0": (lambda b: 0.0, "got 0.0000. The batches have 6, 6, 1 images: 7 of 13 answers are right."),

@@ -118,14 +118,6 @@ def repeated(rows: Tensor, count: int) -> Tensor:
     return rows.repeat(-(-count // len(rows)), 1)[:count]
 
 
-def tiled(patches: Tensor, old: Grid, new: Grid) -> Tensor:
-    return to_rows(to_picture(patches, *old).repeat(1, 1, *new)[:, :, : new[0], : new[1]])
-
-
-def padded(patches: Tensor, old: Grid, new: Grid) -> Tensor:
-    return to_rows(F.pad(to_picture(patches, *old), (0, new[1] - old[1], 0, new[0] - old[0])))
-
-
 BICUBIC = '`F.interpolate(picture, size=new_grid, mode="bicubic", antialias=True)`.'
 ALIGN = "the old and the new corner patches have the same centre. Their outer edges should meet, as two pictures' do."
 FACTOR = "Give `F.interpolate` the target itself, `size=new_grid`."
@@ -227,8 +219,10 @@ RESIZE_MISTAKES = replacing(resize, "zoom", BICUBIC, {
         chosen(lambda rows, old, new: repeated(rows, area(new))),
     "Every row is repeated. Nothing is interpolated.":
         chosen(lambda rows, old, new: rows.repeat_interleave(-(-area(new) // len(rows)), 0)[: area(new)]),
-    "The old grid is laid side by side, like tiles. Nothing is interpolated.": chosen(tiled),
-    "The old grid lies in a corner of the new one, and the rest is zero.": chosen(padded),
+    "The old grid is laid side by side, like tiles. Nothing is interpolated.":
+        chosen(lambda rows, old, new: to_rows(to_picture(rows, *old).repeat(1, 1, *new)[..., : new[0], : new[1]])),
+    "The old grid lies in a corner of the new one, and the rest is zero.":
+        chosen(lambda rows, old, new: to_rows(F.pad(to_picture(rows, *old), (0, new[1] - old[1], 0, new[0] - old[0])))),
     "The old rows are followed by rows of zeros. Nothing is interpolated.":
         chosen(lambda rows, old, new: F.pad(rows, (0, 0, 0, area(new) - len(rows)))),
 })  # fmt: skip

@@ -237,10 +237,6 @@ def check_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config
     if set(ours) == set(theirs):
         raise Wrong("All names are still torchvision's.", WHERE)
     origins = {name: found for name in extra if name not in theirs and (found := origin(ours[name], theirs))}
-    if thirds := [name for name in origins if origins[name][1] == "a third"]:
-        text = f"q, k and v are split: `{thirds[0]}` holds a third of `{origins[thirds[0]][0]}`."
-        hint = "`.self_attention.in_proj_weight` becomes `.attention.qkv.weight`, as it is."
-        raise Wrong(f"{text} Ours keeps them in one tensor, as torchvision does.", hint)
     lists = {
         "Missing": missing,
         "Still torchvision's names": [name for name in extra if name in theirs],
@@ -253,9 +249,8 @@ def check_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config
         which = f"block{'s'[: len(lost) - 1]} {', '.join(map(str, lost))}"
         lines.append(f"Of the {config.depth} blocks, counted from 0, this is so in {which}.")
     right = {there: here for here, there in names.items()}
-    lines += [f"`{name}` holds `{there}`, which ours calls `{right[there]}`." for name, (there, _) in origins.items()][
-        :1
-    ]
+    for name, (there, how) in list(origins.items())[:1]:
+        lines.append(f"`{name}` holds {how.format(there)}, which ours calls `{right[there]}`.")
     hint = WHERE if extra else "How many blocks there are can be seen in `theirs`: is a number written into your code?"
     for block in sorted(set(range(config.depth)) - set(lost)):
         found = origin(ours[f"encoder.{block}.norm1.weight"], theirs)
@@ -297,35 +292,34 @@ def check_tensors(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], conf
 
 def told_of(name: str, tensor: Tensor, expected: Tensor, right: str, source: str, how: str) -> str:
     """What one wrong tensor of the reader's is. `right` is torchvision's name for what belongs there."""
-    shapes = f"{tuple(tensor.shape)} instead of {tuple(expected.shape)}"
+    shapes = f", {tuple(tensor.shape)} instead of {tuple(expected.shape)}" if tensor.shape != expected.shape else ""
     if not source and tensor.numel() < expected.numel() and torch.isin(tensor.to(expected), expected).all():
-        return f"`{name}` holds {tensor.numel()} of the {expected.numel()} values of `{right}`, {shapes}."
+        return f"`{name}` holds {tensor.numel()} of the {expected.numel()} values of `{right}`{shapes}."
     if not source:
         rounded = not tensor.is_floating_point() or tensor.dtype.itemsize < expected.dtype.itemsize
         why = f": its dtype is {tensor.dtype}, torchvision's is {expected.dtype}" if rounded else ""
         return f"`{name}` holds values that are nowhere in torchvision's{why}."
-    if source != right:
-        part = "" if how == "as it is" else f" ({how})"
-        return f"`{name}` holds `{source}`{part}, and `{right}` belongs there."
-    return f"`{name}` " + {
-        "as it is": f"has the right values and the wrong shape, {shapes}.",
-        "transposed": "is transposed.",
-        "a third": f"holds only a third of `{right}`, {shapes}.",
-        "reordered": f"holds the values of `{right}` in another order.",
-    }[how]  # fmt: skip
+    told = f"`{name}` holds {how.format(source)}"
+    return f"{told}, and `{right}` belongs there." if source != right else f"{told}{shapes}."
+
+
+WAYS = {
+    "`{}`": lambda source: [source],
+    "`{}` transposed": lambda source: [source.mT] if source.ndim == 2 else [],
+    "a third of `{}`": lambda source: source.chunk(3) if len(source) % 3 == 0 else [],
+}
 
 
 def origin(tensor: Tensor, tensors: Mapping[str, Tensor]) -> tuple[str, str] | None:
-    """The name of the tensor with these values, and what was done to it; None if they are in none."""
+    """The name of the tensor with these values, and in words what was done to it; None if they are in none."""
     values = tensor.detach().flatten()
-    for name, source in tensors.items():
-        made_of = {"as it is": [source], "transposed": [source.mT] if source.ndim == 2 else []}
-        made_of["a third"] = source.chunk(3) if len(source) % 3 == 0 else []
-        for how, candidates in made_of.items():
-            if any(equal(values, candidate.flatten()) for candidate in candidates):
+    for how, made_of in WAYS.items():
+        for name, source in tensors.items():
+            if any(equal(values, candidate.flatten()) for candidate in made_of(source)):
                 return name, how
-    ordered = values.sort().values
-    return next(((n, "reordered") for n, t in tensors.items() if equal(ordered, t.flatten().sort().values)), None)
+    values = values.sort().values
+    same_values = (name for name, source in tensors.items() if equal(values, source.flatten().sort().values))
+    return next(((name, "the values of `{}` in another order") for name in same_values), None)
 
 
 def equal(values: Tensor, others: Tensor) -> bool:

@@ -6,8 +6,7 @@ import re
 import pytest
 
 from vit_tutorial import check
-from vit_tutorial.checks.exercise import Exercise
-from vit_tutorial.checks.verdict import Verdict
+from vit_tutorial.checks.exercise import Exercise, Verdict
 
 EXERCISES = [value for value in vars(check).values() if isinstance(value, Exercise)]
 

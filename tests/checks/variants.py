@@ -3,10 +3,11 @@
 import linecache
 import textwrap
 
+import pytest
 import torch
 from torch import nn
 
-from vit_tutorial.checks.verdict import Verdict
+from vit_tutorial.checks.exercise import Verdict
 
 
 def cell(source: str, name: str = "/tmp/ipykernel_4711/1234567890.py", **names) -> dict:
@@ -43,6 +44,16 @@ def assert_not_attempted(exercise, answer) -> Verdict:
     return verdict
 
 
+def rows(variants):
+    """Parametrise a test with (phrase, answer): what the verdict on a wrong answer must say, and the answer."""
+    return pytest.mark.parametrize(("phrase", "answer"), variants, ids=[phrase for phrase, _ in variants])
+
+
+def named(variants):
+    """Parametrise a test with answers by their names."""
+    return pytest.mark.parametrize("answer", variants.values(), ids=variants)
+
+
 FUNCTION_STUBS = {
     "raise": "def mine({0}):\n    # fill in\n    raise NotImplementedError",
     "raise with text": "def mine({0}):\n    '''What to do.'''\n    raise NotImplementedError('your turn')",
@@ -61,3 +72,14 @@ def stubs(parameters: str) -> dict:
         kind: cell(source.format(parameters), name=f"/tmp/ipykernel_4711/{kind}.py")["mine"]
         for kind, source in FUNCTION_STUBS.items()
     }
+
+
+def listed(tables: dict) -> list:
+    """Return each exercise's variants for `parametrize`: {name: answer or (answer, phrase)}, or [(answer, phrase)]."""
+    found = []
+    for exercise, variants in tables.items():
+        named = variants.items() if isinstance(variants, dict) else ((phrase, (a, phrase)) for a, phrase in variants)
+        for name, variant in named:
+            variant = variant if isinstance(variant, tuple) else (variant,)
+            found.append(pytest.param(exercise, *variant, id=f"{exercise.name}: {name}"))
+    return found

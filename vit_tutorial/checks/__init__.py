@@ -1,4 +1,4 @@
-"""The reader's own code, judged: `from vit_tutorial import check`, one function for each exercise.
+"""Judge the reader's own code: `from vit_tutorial import check`, one function for each exercise.
 
 check.patchify(my_patchify)   →  passed; not attempted; or what is wrong, by its symptom
 check.patchify.hint()         →  where to look next
@@ -8,55 +8,43 @@ check.patchify.solution()     →  one right answer, as code
 from __future__ import annotations
 
 import difflib
+from types import ModuleType
 
 from . import (
-    attention,
-    embedding_module,
-    embeddings,
-    encoder,
-    looking_inside,
-    model,
-    new_resolution,
-    patchify,
-    published,
-    training,
+    lesson_01_patchify,
+    lesson_02_embeddings,
+    lesson_03_attention,
+    lesson_04_encoder_block,
+    lesson_05_vision_transformer,
+    lesson_06_training,
+    lesson_07_looking_inside,
+    lesson_08_new_resolution,
+    lesson_09_published_weights,
 )
 from .exercise import Exercise
 
-# The exercises of a notebook, in its order. A new file of exercises is added here.
-NOTEBOOKS = {
-    "01 Patchify": (patchify.num_patches, patchify.patchify, patchify.unpatchify),
-    "02 Embeddings": (
-        embeddings.linear_is_conv,
-        embeddings.class_token,
-        embedding_module.embeddings,
-        embeddings.sincos,
-    ),
-    "03 Attention": (
-        attention.attention_head,
-        attention.split_heads,
-        attention.merge_heads,
-        attention.self_attention,
-    ),
-    "04 Encoder block": (encoder.layer_norm, encoder.mlp, encoder.encoder_block),
-    "05 The Vision Transformer": (model.vision_transformer, model.parameter_count),
-    "06 Training": (training.warmup_cosine, training.parameter_groups, training.accuracy),
-    "07 Looking inside": (
-        looking_inside.position_similarity,
-        looking_inside.rollout,
-        looking_inside.mean_attention_distance,
-    ),
-    "08 A new resolution": (new_resolution.resize_positions,),
-    "09 Published weights": (published.fuse_qkv, published.map_state_dict),
+LESSONS = {
+    "01 Patchify": lesson_01_patchify,
+    "02 Embeddings": lesson_02_embeddings,
+    "03 Attention": lesson_03_attention,
+    "04 Encoder block": lesson_04_encoder_block,
+    "05 The Vision Transformer": lesson_05_vision_transformer,
+    "06 Training": lesson_06_training,
+    "07 Looking inside": lesson_07_looking_inside,
+    "08 A new resolution": lesson_08_new_resolution,
+    "09 Published weights": lesson_09_published_weights,
 }
 
 
 class Check:
-    """Every exercise by its name: `check.patchify(my_patchify)`. `check` alone lists them."""
+    """Every exercise by its name: `check.patchify(my_patchify)`. `check` alone lists them, in the lessons' order."""
 
-    def __init__(self, notebooks: dict[str, tuple[Exercise, ...]]):
-        self._notebooks = notebooks
-        for exercises in notebooks.values():
+    def __init__(self, lessons: dict[str, ModuleType]):
+        self._lessons = {
+            title: [value for value in vars(lesson).values() if isinstance(value, Exercise)]
+            for title, lesson in lessons.items()
+        }
+        for exercises in self._lessons.values():
             vars(self).update({exercise.name: exercise for exercise in exercises})
 
     def __getattr__(self, name: str):
@@ -67,9 +55,9 @@ class Check:
 
     def __repr__(self) -> str:
         lines = []
-        for title, exercises in self._notebooks.items():
+        for title, exercises in self._lessons.items():
             lines += [title, *(f"    {exercise!r}" for exercise in exercises)]
         return "\n".join(lines)
 
 
-check = Check(NOTEBOOKS)
+check = Check(LESSONS)

@@ -1,16 +1,33 @@
-"""The reader's result against the reference's: kind, dtype, shape, values, gradients, and known mistakes."""
+"""Compare the reader's result with the reference's: kind, dtype, shape, values, gradients, and known mistakes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from numbers import Integral, Real
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from .differences import Letters, difference, same
-from .running import NEW_TENSORS, call, name_of, parameter_names, show_call, stopped_by, tensors_in
-from .verdict import ReaderError, Wrong
+from .running import (
+    NEW_TENSORS,
+    NotAttempted,
+    ReaderError,
+    Wrong,
+    call,
+    name_of,
+    parameter_names,
+    prefixed,
+    show_call,
+    stopped_by,
+    tensors_in,
+)
+
+Letters = str | tuple[tuple[str, str], ...]
 
 
 class Mistake(NamedTuple):
@@ -19,6 +36,130 @@ class Mistake(NamedTuple):
     function: Callable
     message: str
     hint: str | None = None
+
+
+def mistakes_in(reference: Callable) -> Callable[..., Mistake]:
+    """Return `wrong(message, hint, **steps)`, which makes the mistake that is `reference` with these steps replaced."""
+    return lambda message, hint=None, **steps: Mistake(partial(reference, **steps), message, hint)
+
+
+def known(hint: str | None, table: Mapping[str, Callable | Sequence[Callable]], make=lambda do: do) -> list[Mistake]:
+    """Return the mistakes of a table {message: function, or several}; `make` turns each entry into the function."""
+    several = ((message, do if isinstance(do, (list, tuple)) else [do]) for message, do in table.items())
+    return [Mistake(make(do), message, hint) for message, functions in several for do in functions]
+
+
+def replacing(reference: Callable, step: str, hint: str | None, table: Mapping) -> list[Mistake]:
+    """Return the mistakes of a table {message: what replaces this one step of the `reference`}."""
+    return known(hint, table, lambda do: partial(reference, **{step: do}))
+
+
+# Two results ----------------------------------------------------------------------------------------------------------
+
+
+def difference(
+    result, expected, letters: Letters = "", tolerance: float = 1e-5, name: str = "The result"
+) -> str | None:
+    """Say what is wrong with a result, the first thing first; None if nothing is."""
+    if isinstance(expected, (tuple, list)):
+        names = letters or tuple((f"result {i + 1}", "") for i in range(len(expected)))
+        if not isinstance(result, (tuple, list)) or len(result) != len(expected):
+            got = f"{len(result)} values" if isinstance(result, (tuple, list)) else kind(result)
+            return f"The result must be {len(expected)} values, {', '.join(n for n, _ in names)}; got {got}."
+        parts = list(zip(result, expected, names, strict=True))
+        # A wrong shape first: it explains wrong values in another part.
+        parts.sort(key=lambda part: getattr(part[0], "shape", None) == getattr(part[1], "shape", None))
+        found = (difference(r, e, text, tolerance, f"`{part}`") for r, e, (part, text) in parts)
+        return next(filter(None, found), None)
+    if not isinstance(expected, Tensor):
+        return number_difference(result, expected)
+    if not isinstance(result, Tensor):
+        return f"{name} must be a tensor, got {kind(result)}."
+    if result.shape != expected.shape:
+        return shape_difference(name, tuple(result.shape), tuple(expected.shape), letters)
+    if result.dtype != expected.dtype:
+        return f"{name} must be of dtype {expected.dtype}, got {result.dtype}."
+    return value_difference(name, result.detach(), expected.detach(), tolerance)
+
+
+def shape_difference(name: str, got: tuple, expected: tuple, letters: str) -> str:
+    asked = f"{letters} = {expected}" if letters else f"{expected}"
+    more = ""
+    if sorted(got) == sorted(expected):
+        more = " The sizes are right and their order is not."
+    elif torch.Size(got).numel() == torch.Size(expected).numel():
+        more = " The count of numbers is right: they are grouped into other axes."
+    return f"{name} has the wrong shape: {asked} expected, got {got}.{more}"
+
+
+def value_difference(name: str, result: Tensor, expected: Tensor, tolerance: float) -> str | None:
+    agree = torch.isclose(result, expected, rtol=10 * tolerance, atol=tolerance)
+    if agree.all():
+        return None
+    if result.is_floating_point() and not result.isfinite().all():
+        return f"{name} has the right shape, but holds {int((~result.isfinite()).sum())} values that are inf or nan."
+    first = (~agree).nonzero()[0].tolist()
+    wanted, got = expected[tuple(first)].item(), result[tuple(first)].item()
+    digits = 4 if f"{wanted:.4g}" != f"{got:.4g}" else 8
+    text = (
+        f"{name} has the right shape and wrong values: {int(agree.sum())} of {agree.numel()} agree. "
+        f"The first that differs is at {first}: {wanted:.{digits}g} expected, got {got:.{digits}g}."
+    )
+    off = (result - expected).abs().max().item()
+    if off > expected.abs().max().item() / 100:
+        return text
+    return f"{text} None is off by more than {off:.2g}: are they rounded on the way, to half precision for instance?"
+
+
+def number_difference(result, expected: int) -> str | None:
+    if isinstance(result, Integral) and not isinstance(result, bool):
+        return None if result == expected else f"{expected:,} expected, got {int(result):,}."
+    right = isinstance(result, float) and result == expected
+    start = "The number is right, its kind is not: a" if right else "A"
+    return f"{start} whole number, {kind(expected)}, is expected; got {kind(result)}."
+
+
+def same(result, known, tolerance: float = 1e-5) -> bool:
+    """Tell whether two results agree, dtypes aside."""
+    if isinstance(known, (tuple, list)):
+        fits = isinstance(result, (tuple, list)) and len(result) == len(known)
+        return fits and all(same(r, k, tolerance) for r, k in zip(result, known, strict=True))
+    if isinstance(known, Tensor):
+        fits = isinstance(result, Tensor) and result.shape == known.shape
+        return fits and torch.allclose(
+            result.detach().double(), known.detach().double(), 10 * tolerance, tolerance, equal_nan=True
+        )
+    if isinstance(known, Exception):
+        return type(result) is type(known) and str(result) == str(known)
+    return isinstance(result, Real) and bool(result == known)
+
+
+def to_number(result) -> float | None:
+    """Return a number of Python, numpy or torch as a float; None if it is none, or too large for one."""
+    if isinstance(result, np.ndarray) and result.dtype.kind in "fiu" and result.size == 1:
+        result = result.item()
+    if isinstance(result, Tensor) and result.numel() == 1 and not result.is_complex():
+        return float(result)
+    number = isinstance(result, Real) and not isinstance(result, bool) and abs(result) < 1e300
+    return float(result) if number or isinstance(result, float) else None
+
+
+def one_number(result, name: str) -> float:
+    """Return the reader's result as a float; raise Wrong if it is not one number."""
+    if (number := to_number(result)) is None:
+        raise Wrong(f"{name} is one number; got {kind(result)}.")
+    return number
+
+
+def kind(value) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f"{value!r} ({type(value).__name__})"
+    return f"a value of type {type(value).__name__}"
+
+
+# The reader's function against the reference --------------------------------------------------------------------------
 
 
 def compare(
@@ -30,12 +171,14 @@ def compare(
     gradients: bool = True,
     tolerance: float = 1e-5,
     again: tuple | None = None,
+    narrow: Sequence[tuple[tuple, str]] = (),
 ) -> None:
     """Raise Wrong unless the reader's `function` does what `reference` does, for every tuple of arguments in `trials`.
 
     `letters` names the result's axes, "(B, N, D)"; for a result of several, a (name, letters) for each.
-    A wrong result is first looked up among the `mistakes`: the same result means the same mistake.
-    The first trial is repeated with other numbers (`again`, if not any will do), so that nothing can be kept from
+    A wrong result, or an error, is first looked up among the `mistakes`: the same one means the same mistake.
+    `narrow` has easier arguments, and what to say if the function is right for these ("Right for square images").
+    The first trial is repeated with other values (`again`, if not any will do), so that nothing can be kept from
     call to call, and the last one with gradients. Trials differ in every size: none can be written into the code.
     """
     for number, args in enumerate(trials):
@@ -43,18 +186,20 @@ def compare(
         try:
             result = call(function, *args)
         except ReaderError as error:
-            raise ReaderError(at_another_size(error.message, number, trials), error.code, error.hint) from None
+            if not explain(error, args, hidden_in(trials[:number], mistakes, reference)):
+                error.explain(where_right(function, reference, number, narrow))
+            raise
         found = difference(result, expected, letters, tolerance)
         if found is not None:
-            explaining = [m for m in mistakes if all(right(m, reference, earlier) for earlier in trials[:number])]
             call_text = f"\nThis was `{show_call(function, args)}`."
             if same(result, expected, tolerance):  # only the kind, the dtype or the device is wrong
                 start, hint = ("", None) if isinstance(expected, int) else ("The values are right. ", NEW_TENSORS)
                 hint = hint if any(isinstance(arg, Tensor) for arg in args) else None
                 raise Wrong(start + found + call_text, hint)
-            recognise(result, args, explaining, tolerance)
-            check_repeats(function, args, result)
-            raise Wrong(at_another_size(found, number, trials) + call_text, next_step(result, expected))
+            recognise(result, args, hidden_in(trials[:number], mistakes, reference), tolerance)
+            require_repeats(function, args, result)
+            where = where_right(function, reference, number, narrow)
+            raise Wrong(f"{found}{call_text}\n{where}".rstrip(), next_step(result, expected))
     again = again or [renewed(arg) for arg in trials[0]]
     if difference(call(function, *again), reference(*again), letters, tolerance) is not None:
         raise Wrong(
@@ -66,7 +211,7 @@ def compare(
         compare_gradients(function, reference, trials[-1], mistakes, tolerance)
 
 
-def check_repeats(function: Callable, args: tuple, result) -> None:
+def require_repeats(function: Callable, args: tuple, result) -> None:
     """Raise Wrong if a second call with the same arguments gives another result."""
     if not same(tensors_in(call(function, *args)), tensors_in(result)):
         raise Wrong(
@@ -76,19 +221,62 @@ def check_repeats(function: Callable, args: tuple, result) -> None:
         )
 
 
-def right(mistake: Mistake, reference: Callable, args: tuple) -> bool:
-    """True if this mistake does not show for these arguments, as it did not show in the reader's result."""
+def attempt(function: Callable, args: tuple):
+    """Return what a mistake's function gives for these arguments, or the error with which it stops."""
     try:
-        return same(mistake.function(*args), reference(*args))
-    except Exception:  # a mistake may not fit every size
-        return False
+        return function(*args)
+    except Exception as error:
+        return error
+
+
+def is_hidden(mistake: Mistake, reference: Callable, args: tuple) -> bool:
+    """Tell whether the mistake does not show for these arguments."""
+    return same(attempt(mistake.function, args), reference(*args))
+
+
+def hidden_in(trials: Sequence[tuple], mistakes: Sequence[Mistake], reference: Callable) -> list[Mistake]:
+    """Return the mistakes that show in none of these trials, where the reader's result was right."""
+    return [m for m in mistakes if all(is_hidden(m, reference, args) for args in trials)]
+
+
+def known_mistake(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float = 1e-5) -> Mistake | None:
+    """Return the first of the mistakes that gives this result for these arguments, or stops with this error."""
+    return next((m for m in mistakes if same(result, attempt(m.function, args), tolerance)), None)
+
+
+def recognise(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float = 1e-5) -> None:
+    """Raise Wrong with the message of the mistake that gives this same result for these arguments, if one does."""
+    if (mistake := known_mistake(result, args, mistakes, tolerance)) is not None:
+        raise Wrong(mistake.message, mistake.hint)
+
+
+def explain(error: ReaderError, args: tuple, mistakes: Sequence[Mistake]) -> bool:
+    """Say below the reader's error which of the mistakes stops with the same one; tell whether one does."""
+    mistake = known_mistake(error.__context__, args, mistakes)
+    if mistake is not None:
+        error.explain(mistake.message, mistake.hint)
+    return mistake is not None
+
+
+WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"
+
+
+def where_right(function: Callable, reference: Callable, number: int, narrow: Sequence[tuple[tuple, str]]) -> str:
+    """Say where a function that is wrong in trial `number` is right; empty if nowhere that was tried."""
+    if number > 0:
+        return WRITTEN_IN
+    for args, sentence in narrow:
+        with suppress(Wrong, NotAttempted):
+            if same(call(function, *args), reference(*args)):
+                return sentence
+    return ""
 
 
 def compare_gradients(
     function: Callable, reference: Callable, args: tuple, mistakes: Sequence[Mistake] = (), tolerance: float = 1e-5
 ) -> None:
     """Raise Wrong unless the same gradients flow back to the tensors among `args`."""
-    got, expected = gradients_of(call, function, args), gradients_of(plain_call, reference, args)
+    got, expected = gradients_of(partial(call, function), args), gradients_of(reference, args)
     if got is None:
         raise Wrong(
             "The values are right, but no gradient flows back through them: a model with this part could not learn.",
@@ -97,7 +285,8 @@ def compare_gradients(
     names = [name for name, arg in zip(parameter_names(function), args, strict=False) if is_float(arg)]
     for name, mine, theirs in zip(names, got, expected, strict=True):
         if difference(mine, theirs, tolerance=tolerance) is not None:
-            silent = [m._replace(function=gradient_function(m.function)) for m in mistakes if right(m, reference, args)]
+            silent = [m for m in mistakes if is_hidden(m, reference, args)]
+            silent = [m._replace(function=lambda *args, m=m: gradients_of(m.function, args)) for m in silent]
             recognise(got, args, silent, tolerance)
             raise Wrong(
                 f"The values are right, but the gradient that flows back to `{name}` is not"
@@ -106,19 +295,11 @@ def compare_gradients(
             )
 
 
-def plain_call(function: Callable, *args):
-    return function(*args)
-
-
-def gradient_function(function: Callable) -> Callable:
-    return lambda *args: gradients_of(plain_call, function, args)
-
-
-def gradients_of(run: Callable, function: Callable, args: tuple) -> list[Tensor] | None:
-    """The gradients of a fixed weighted sum of the result for each tensor of floats among `args`, or None."""
+def gradients_of(function: Callable, args: tuple) -> list[Tensor] | None:
+    """Return the gradients of a fixed weighted sum of the result for each tensor of floats among `args`, or None."""
     inputs = [arg.detach().clone().requires_grad_() if is_float(arg) else arg for arg in args]
     wanted = [arg for arg in inputs if is_float(arg)]
-    results = run(function, *inputs)
+    results = function(*inputs)
     results = [r for r in (results if isinstance(results, (tuple, list)) else [results]) if is_float(r)]
     if not any(result.requires_grad for result in results):
         return None
@@ -127,7 +308,7 @@ def gradients_of(run: Callable, function: Callable, args: tuple) -> list[Tensor]
 
 
 def flow(total: Tensor, wanted: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-    """The gradients of a number for `wanted`. A ReaderError if the way back through the reader's code stops."""
+    """Return the gradients of a number for `wanted`; raise ReaderError if the way back through their code stops."""
     try:
         return torch.autograd.grad(total, wanted, allow_unused=True)
     except Exception as error:
@@ -140,19 +321,8 @@ def flow(total: Tensor, wanted: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
         raise found from None
 
 
-def recognise(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float = 1e-5) -> None:
-    """Raise Wrong with the message of the mistake that gives this same result for these arguments, if one does."""
-    for mistake in mistakes:
-        try:
-            known = mistake.function(*args)
-        except Exception:  # a mistake may not fit every size
-            continue
-        if known is not None and same(result, known, tolerance):
-            raise Wrong(mistake.message, mistake.hint)
-
-
 def next_step(result, expected) -> str | None:
-    """What to try after a result that no known mistake explains; None leaves it to the exercise's own hint."""
+    """Say what to try after a result that no known mistake explains; None leaves it to the exercise's own hint."""
     if not isinstance(result, Tensor) or not isinstance(expected, Tensor) or result.shape != expected.shape:
         return None
     if same(*(tensor.detach().double().flatten().sort().values for tensor in (result, expected))):
@@ -160,11 +330,22 @@ def next_step(result, expected) -> str | None:
     return None
 
 
-def at_another_size(message: str, number: int, trials: Sequence[tuple]) -> str:
-    """The message, with the news that an earlier size went well."""
-    if number == 0:
-        return message
-    return f"Right at the first size tried, wrong at another: is a size or a batch written into your code?\n{message}"
+def judge_each(trials: Mapping[str, tuple], judge: Callable) -> None:
+    """Call `judge(*trial)` for each trial by name. A Wrong from a later one says what was right before."""
+    first = next(iter(trials))
+    for name, trial in trials.items():
+        with prefixed("" if name == first else f"Right with {first}, but not with {name}."):
+            judge(*trial)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first three names and how many more; a name that several blocks have is told once, `encoder.*.x`."""
+    numbers: dict[str, list[str]] = {}
+    for name in names:
+        numbers.setdefault(re.sub(r"(?<=^encoder\.)\d+|(?<=encoder_layer_)\d+", "*", name), []).append(name)
+    short = [general if len(found) > 1 else found[0] for general, found in numbers.items()]
+    more = f" and {len(short) - 3} more like these" if len(short) > 3 else ""
+    return ", ".join(f"`{name}`" for name in short[:3]) + more
 
 
 def is_float(value) -> bool:
@@ -172,7 +353,7 @@ def is_float(value) -> bool:
 
 
 def random_tensor(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
-    """Normal random numbers, the same on every call, on the CPU."""
+    """Draw normal random numbers, the same on every call, on the CPU."""
     generator = torch.Generator().manual_seed(seed + sum(shape))
     return torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu").to(dtype)
 
@@ -182,5 +363,5 @@ def weights_like(tensor: Tensor) -> Tensor:
 
 
 def renewed(arg):
-    """Other numbers in the same shape; anything else as it is."""
+    """Return other values in the same shape; anything else as it is."""
     return 1 - 2 * arg.detach().flip(0) if is_float(arg) else arg

@@ -1,28 +1,126 @@
-"""An exercise: a judge of the reader's code, with a hint and a solution."""
+"""An exercise, which judges the reader's code and has a hint and a solution, and the verdict that a notebook shows."""
 
 from __future__ import annotations
 
+import html
 import inspect
+import re
+import textwrap
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from .running import is_stub, name_of, show, stopped_by, undisturbed
-from .stopping import readers_frame
-from .verdict import NOT_ATTEMPTED, PASSED, WRONG, Hint, NotAttempted, ReaderError, Solution, Verdict, Wrong
+from .running import (
+    NotAttempted,
+    ReaderError,
+    Wrong,
+    is_stub,
+    name_of,
+    readers_frame,
+    show,
+    stopped_by,
+    undisturbed,
+)
+
+PASSED, NOT_ATTEMPTED, WRONG = "passed", "not attempted", "wrong"
+
+# A sign and a colour for each word. The word alone says everything.
+SIGNS = {PASSED: ("✓", "#009E73"), NOT_ATTEMPTED: ("○", "#808080"), WRONG: ("✗", "#D55E00")}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check found. True in a condition only if the exercise is passed.
+
+    `status` is "passed", "not attempted" or "wrong"; `message` says what is wrong; `code` is the reader's
+    own line where there is one, shown under the message's first line; `hint` is what to try next.
+    """
+
+    exercise: str
+    status: str
+    message: str = ""
+    hint: str = ""
+    code: str = ""
+
+    def __bool__(self) -> bool:
+        return self.status == PASSED
+
+    @property
+    def help(self) -> str:
+        """How to get more."""
+        return f"Help: `check.{self.exercise}.hint()`, then `check.{self.exercise}.solution()`"
+
+    def __repr__(self) -> str:
+        first, *rest = self.message.splitlines() or [""]
+        lines = [f"{self.exercise}: {self.status}", wrap(first), textwrap.indent(self.code, "      ")]
+        lines += [*map(wrap, rest), "" if self else wrap(self.help)]
+        return "\n".join(line for line in lines if line)
+
+    def _repr_html_(self) -> str:
+        sign, colour = SIGNS[self.status]
+        first, *rest = (f"<div>{to_html(line)}</div>" for line in self.message.splitlines() or [""])
+        parts = [
+            f'<div style="border-left: 4px solid {colour}; padding: 2px 12px; margin: 4px 0; max-width: 54em">',
+            f'<div><span style="color: {colour}" aria-hidden="true">{sign}</span> '
+            f"<b>{self.exercise}: {self.status}</b></div>",
+            first if self.message else "",
+            f'<pre style="margin: 6px 0; white-space: pre-wrap">{html.escape(self.code)}</pre>' if self.code else "",
+            *rest,
+            f"<details><summary>Hint</summary>{to_html(self.hint)}</details>" if self.hint else "",
+            "" if self else f"<div><small>{to_html(self.help)}</small></div>",
+            "</div>",
+        ]
+        return "\n".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A hint that a notebook shows as text."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return textwrap.fill(self.text, 96)
+
+    def _repr_markdown_(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Source code that a notebook shows highlighted. `str(solution)` is the code itself."""
+
+    source: str
+
+    def __repr__(self) -> str:
+        return self.source
+
+    def _repr_markdown_(self) -> str:
+        return f"```python\n{self.source}\n```"
+
+
+def wrap(paragraph: str) -> str:
+    return textwrap.fill(paragraph, 96, initial_indent="  ", subsequent_indent="  ")
+
+
+def to_html(text: str) -> str:
+    """Escape the text, and show `code` between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
+
+
+def exercise(hint: str, solution: Callable, imports: str = "") -> Callable[[Callable], Exercise]:
+    """Turn a judge into an exercise: `judge(answer)` raises Wrong unless the answer is right; it may return a remark.
+
+    The judge's name and docstring are the exercise's. `solution` is one right answer, a real function or class under
+    the name of the notebook's stub (`my_patchify`, `MyMlp`): the reader is shown its source, after the lines `imports`
+    ("import math") if the notebook has not made these imports itself. A class as solution asks the reader for a class.
+    """
+    return lambda judge: Exercise(judge, hint, solution, imports)
+
 
 UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
-
-
-def exercise(hint: str, solution: str, takes: str = "function") -> Callable[[Callable], Exercise]:
-    """Make an exercise of a judge: `judge(answer)` raises Wrong unless the answer is right; it may return a remark.
-
-    The judge's name is the exercise's, its docstring the exercise's. `takes` is "function" or "class".
-    """
-    return lambda judge: Exercise(judge, hint, solution.strip("\n"), takes)
-
-
 WORK = {
     "__init__": "it makes the layers, and keeps them as `self.name = ...`.",
     "forward": "it says what comes out for what goes in.",
@@ -32,9 +130,10 @@ WORK = {
 class Exercise:
     """`check.patchify(my_patchify)` → Verdict, `check.patchify.hint()`, `check.patchify.solution()`."""
 
-    def __init__(self, judge: Callable, hint: str, solution: str, takes: str):
-        self.judge, self.takes, self.name, self.__doc__ = judge, takes, judge.__name__, inspect.getdoc(judge)
-        self._hint, self._solution = Hint(hint), Solution(solution)
+    def __init__(self, judge: Callable, hint: str, solution: Callable, imports: str = ""):
+        self.judge, self.name, self.__doc__ = judge, judge.__name__, inspect.getdoc(judge)
+        self.takes = "class" if inspect.isclass(solution) else "function"
+        self._hint, self._solution, self._imports = Hint(hint), solution, imports
         self.threads: set[int] = set()  # those in which it is at work
 
     def __call__(self, answer) -> Verdict:
@@ -47,52 +146,55 @@ class Exercise:
             self.threads.remove(thread)
 
     def verdict(self, answer) -> Verdict:
-        """What to say of the answer."""
+        """Judge the answer. An error of the judge's own is not hidden."""
         try:
-            self.check_answer(answer)
+            self.require_readers(answer)
             with undisturbed():
                 remark = self.judge(answer)
         except NotAttempted:
             return Verdict(self.name, NOT_ATTEMPTED, UNTOUCHED, self._hint.text)
-        except ReaderError as error:
-            return Verdict(self.name, WRONG, error.message, error.hint or self._hint.text, error.code)
-        except Wrong as wrong:
-            return Verdict(self.name, WRONG, wrong.message, wrong.hint or self._hint.text)
+        except Wrong as error:
+            wrong = error
         except (Exception, SystemExit) as error:  # from what the reader's code returned: its `__eq__`, its `__len__`
             found = readers_frame(error.__traceback__)
             if found is None or found[0].f_code is self.judge.__code__:
                 raise
-            stop = stopped_by(error)
-            return Verdict(self.name, WRONG, stop.message, self._hint.text, stop.code)
-        return Verdict(self.name, PASSED, remark or "")
+            wrong = stopped_by(error)
+        else:
+            return Verdict(self.name, PASSED, remark or "")
+        code = wrong.code if isinstance(wrong, ReaderError) else ""
+        return Verdict(self.name, WRONG, wrong.message, wrong.hint or self._hint.text, code)
 
     def hint(self) -> Hint:
-        """Where to look next."""
+        """Say where to look next."""
         return self._hint
 
     def solution(self) -> Solution:
-        """One right answer, as source code."""
-        return self._solution
+        """Return one right answer as source code."""
+        source = inspect.getsource(self._solution).strip("\n")
+        return Solution(f"{self._imports}\n\n\n{source}" if self._imports else source)
 
     def __repr__(self) -> str:
         return f"check.{self.name}({self.takes}): {(self.__doc__ or '').splitlines()[0]}"
 
-    def check_answer(self, answer) -> None:
-        """Raise Wrong with what to pass, if it is not a function (or class) of the reader's."""
+    def require_readers(self, answer) -> None:
+        """Raise Wrong with what to pass, if this is not a function (or class) of the reader's."""
         if answer is None or answer is Ellipsis:
             raise NotAttempted
         if isinstance(answer, Tensor) or not callable(answer):
+            got = f"{show(answer)[:60]} (of type {type(answer).__name__})"
+            got = f"a {show(answer)}: a result, not what makes it" if isinstance(answer, Tensor) else got
             raise Wrong(
-                f"The check needs your {self.takes} itself, and got {describe(answer)}.",
+                f"The check needs your {self.takes} itself, and got {got}.",
                 f"Without brackets: `check.{self.name}({'My…' if self.takes == 'class' else 'my_…'})`. "
                 f"The check calls it.",
             )
         if self.takes == "class":
-            self.check_class(answer)
+            self.require_module_class(answer)
         elif inspect.isclass(answer):
             raise Wrong(f"The check needs a function, and got the class `{answer.__name__}`.")
 
-    def check_class(self, answer) -> None:
+    def require_module_class(self, answer) -> None:
         if isinstance(answer, nn.Module):
             kind = type(answer).__name__
             raise Wrong(
@@ -105,14 +207,8 @@ class Exercise:
             raise Wrong(f"Your class is no module of PyTorch: begin with `class {answer.__name__}(nn.Module):`.")
         if answer.forward is nn.Module.forward:
             raise Wrong(f"`{answer.__name__}` has no method `forward`: {WORK['forward']}")
-        empty = [name for name in ("__init__", "forward") if is_stub(getattr(answer, name))]
+        empty = [name for name in WORK if is_stub(getattr(answer, name))]
         if len(empty) == 2:
             raise NotAttempted
         if empty:
             raise Wrong(f"`{empty[0]}` is empty: {WORK[empty[0]]}")
-
-
-def describe(answer) -> str:
-    if isinstance(answer, Tensor):
-        return f"a {show(answer)}: a result, not what makes it"
-    return f"{show(answer)[:60]} (of type {type(answer).__name__})"

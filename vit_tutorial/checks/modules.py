@@ -1,6 +1,6 @@
-"""A reader's module at a small size: its weights, found by what they are, and what it makes of one input.
+"""Try a reader's module at a small size: find its weights by what they are, and see what it makes of one input.
 
-Every parameter gets random numbers. Then the search tries one reading of the weights after another (which
+Every parameter gets random values. Then the search tries one reading of the weights after another (which
 matrix is the output projection, where in a fused matrix the keys are) until the reference, given the weights
 so read, makes of the input what the reader's module makes of it. Names are never looked at.
 """
@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import get_ident
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from .comparing import Mistake, random_tensor
-from .differences import kind, same, shape_difference
-from .registered import check_registered, none_made
-from .running import NEW_TENSORS, call, unreadable
-from .verdict import Wrong
+from .comparing import Mistake, attempt, flow, kind, random_tensor, same, shape_difference, weights_like
+from .running import NEW_TENSORS, ReaderError, Wrong, call, prefixed, unreadable
 
-BARE = (nn.ParameterList, nn.ParameterDict)
-DTYPE = "Look for `.half()`, `.double()`, `.float()` and NumPy: the result keeps the dtype of what comes in."
+# The parameters, sorted -----------------------------------------------------------------------------------------------
 
 
 class Layer(NamedTuple):
@@ -34,14 +32,14 @@ class Layer(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many numbers come out and go in; a bare matrix without a bias is taken for the W of x @ W."""
+        """How many values come out and go in; a bare matrix without a bias is taken for the W of x @ W."""
         if not self.raw:
             return tuple(self.weight.shape)
         out = self.weight.shape[-1] if self.bias is None else self.bias.numel()
         return out, self.weight.numel() // out
 
     def rows(self, in_size: int, last: bool = False) -> Tensor | None:
-        """The matrix with a row for each output, (out, in); None if it takes no input of that size."""
+        """Return the matrix with a row for each output, (out, in); None if it takes no input of that size."""
         axes = [axis for axis, size in enumerate(self.weight.shape) if size == in_size]
         if not self.raw:
             return self.weight if self.weight.shape[1] == in_size else None
@@ -65,6 +63,7 @@ class Inventory(NamedTuple):
 
 
 def inventory(module: nn.Module) -> Inventory:
+    """Sort the parameters of a module, which must have been given random values by `randomise`."""
     found = Inventory([], [], [])
     for name, part in module.named_modules():
         own = dict(part.named_parameters(name, recurse=False))
@@ -72,36 +71,32 @@ def inventory(module: nn.Module) -> Inventory:
             found.layers.append(Layer(f"{name}.in_proj_weight".lstrip("."), part.in_proj_weight, part.in_proj_bias))
         elif isinstance(part, (nn.Linear, nn.Conv1d, nn.Conv2d)):
             found.layers.append(Layer(f"{name}.weight", part.weight.flatten(1), part.bias))
-        elif isinstance(part, nn.LayerNorm) or (is_norm(own) and not isinstance(part, BARE)):
-            # Written by hand, the weight is the one whose numbers lie around 1, see `randomise`.
+        elif isinstance(part, nn.LayerNorm) or is_hand_written_norm(part, list(own.values())):
             weight, bias = (*sorted(own.values(), key=lambda p: -p.mean().item()), None, None)[:2]
             found.norms.append(Norm(weight, bias, getattr(part, "eps", None)))
         else:
             found.loose.extend(own.items())
-    return with_hand_norms(found)
-
-
-def is_norm(own: dict[str, Tensor]) -> bool:
-    return len(own) == 2 and all(p.ndim == 1 for p in own.values()) and len({p.shape for p in own.values()}) == 1
-
-
-def around_one(p: Tensor) -> bool:
-    """True for a norm's weight, see `randomise`."""
-    return p.ndim == 1 and p.mean().item() > 0.5
-
-
-def with_hand_norms(found: Inventory) -> Inventory:
-    """Loose vectors as norms, first weight with first bias and so on, if there are as many of each."""
-    weights = [p for _, p in found.loose if around_one(p)]
-    biases = [p for _, p in found.loose if p.ndim == 1 and not around_one(p)]
+    # Loose vectors are norms, too, first weight with first bias and so on, if there are as many of each.
+    weights = [p for _, p in found.loose if is_norm_weight(p)]
+    biases = [p for _, p in found.loose if p.ndim == 1 and not is_norm_weight(p)]
     if not weights or [p.shape for p in weights] != [p.shape for p in biases]:
         return found
     norms = [Norm(weight, bias, None) for weight, bias in zip(weights, biases, strict=True)]
     return found._replace(norms=[*found.norms, *norms], loose=[(name, p) for name, p in found.loose if p.ndim != 1])
 
 
+def is_hand_written_norm(part: nn.Module, own: list[Tensor]) -> bool:
+    vectors = len(own) == 2 and own[0].ndim == own[1].ndim == 1 and own[0].shape == own[1].shape
+    return vectors and not isinstance(part, (nn.ParameterList, nn.ParameterDict))
+
+
+def is_norm_weight(p: Tensor) -> bool:
+    """Tell whether the values lie around 1, where `randomise` leaves those that started there."""
+    return p.ndim == 1 and p.mean().item() > 0.5
+
+
 def paired(loose: Sequence[tuple[str, Tensor]], largest_bias: int) -> list[Layer]:
-    """Bare parameters as layers: first matrix, first bias, and so on. Too few biases go to the last matrices."""
+    """Take bare parameters for layers: first matrix, first bias, and so on. Too few biases go to the last matrices."""
     matrices = [(name, p) for name, p in loose if p.numel() > largest_bias]
     biases = [p.flatten() for _, p in loose if p.numel() <= largest_bias]
     biases = [None] * (len(matrices) - len(biases)) + biases
@@ -110,13 +105,20 @@ def paired(loose: Sequence[tuple[str, Tensor]], largest_bias: int) -> list[Layer
 
 @torch.no_grad()
 def randomise(module: nn.Module) -> None:
-    """Random numbers in every parameter; the ones that start at one, as a norm's weight does, stay around one."""
+    """Give every parameter random values; those that start at one, as a norm's weight does, stay around one."""
     for seed, p in enumerate(module.parameters()):
         p.copy_(float((p == 1).all()) + 0.3 * random_tensor(*p.shape, dtype=p.dtype, seed=seed))
 
 
+# A module at work -----------------------------------------------------------------------------------------------------
+
+LISTS = "Layers in a plain Python list or dict are no parameters of the module: `nn.ModuleList` registers them."
+DTYPE = "Look for `.half()`, `.double()`, `.float()` and NumPy: the result keeps the dtype of what comes in."
+METHODS = ("parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules", "children")
+
+
 def build(cls: type, args: tuple) -> nn.Module:
-    """An object of the reader's class, on the CPU and in eval mode. Raises Wrong if it cannot be one."""
+    """Build an object of the reader's class, on the CPU and in eval mode; raise Wrong if it cannot be one."""
     module = call(cls, *args)
     if not isinstance(module, nn.Module):
         raise Wrong(f"`{cls.__name__}(…)` makes no module, but {kind(module)}: what does your `__new__` return?")
@@ -132,10 +134,49 @@ def build(cls: type, args: tuple) -> nn.Module:
     return module
 
 
-METHODS = ("parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules", "children")
+def require_registered(module: nn.Module) -> None:
+    """Raise Wrong if layers lie in a plain list, tuple or dict, and their weights are not among the parameters."""
+    known = {id(p) for p in module.parameters()}
+    for name, part in module.named_modules():
+        for key, value in vars(part).items():
+            if isinstance(value, (list, tuple, dict)) and any(id(p) not in known for p in weights_in(value)):
+                place, kind_of = f"{name}.{key}".lstrip("."), type(value).__name__
+                raise Wrong(
+                    f"The layers in `{place}` are in a plain Python {kind_of}: none of their weights is among the "
+                    "module's parameters, so they would never learn, and `.to(device)` would leave them behind.",
+                    LISTS,
+                )
 
 
-def check_parameters(module: nn.Module) -> None:
+def weights_in(value, depth: int = 20) -> Iterator[Tensor]:
+    """Yield the parameters of the modules in lists, tuples and dicts within one another."""
+    if isinstance(value, nn.Module):
+        yield from value.parameters()
+    elif isinstance(value, (list, tuple, dict)) and depth:
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from weights_in(item, depth - 1)
+
+
+@contextmanager
+def no_new_parameters() -> Iterator[None]:
+    """Raise Wrong if a module gets new parameters inside the block."""
+    made, thread = [], get_ident()
+    handle = register_module_parameter_registration_hook(
+        lambda module, name, parameter: made.append(name) if get_ident() == thread else None
+    )
+    try:
+        yield
+    finally:
+        handle.remove()
+    if made:
+        raise Wrong(
+            "Layers or parameters are made in `forward`: an optimizer, which is made before the first call, never sees "
+            "them.",
+            "Make them in `__init__`; `forward` only uses them.",
+        )
+
+
+def require_usable(module: nn.Module) -> None:
     """Raise Wrong for parameters that nothing can be computed with."""
     for name, p in module.named_parameters():
         if nn.parameter.is_lazy(p):
@@ -156,10 +197,10 @@ class Trial:
     def __init__(self, cls: type, args: tuple, x: Tensor, shape: tuple, letters: str, sizes: str = ""):
         self.args, self.x, self.sizes = args, x, sizes
         self.module = build(cls, args)
-        check_registered(self.module)
-        with none_made():
+        require_registered(self.module)
+        with no_new_parameters():
             self.run()  # a lazy layer has its weights only after its first call
-        check_parameters(self.module)
+        require_usable(self.module)
         self.initial = {name: p.detach().clone() for name, p in self.module.named_parameters()}
         randomise(self.module)
         self.parts = inventory(self.module)
@@ -184,58 +225,207 @@ class Trial:
                 "itself, if it is made in `__init__`.",
             )
 
+    def run(self, x: Tensor | None = None):
+        """Return what the module makes of `x`, or of the trial's own input."""
+        try:
+            return call(self.module, self.x if x is None else x)
+        except ReaderError as error:
+            uses_torchs = any(isinstance(part, nn.MultiheadAttention) for part in self.module.modules())
+            if uses_torchs and any(sign in error.message for sign in ("tuple", "NoneType", "size of tensor")):
+                error.message += "\n`nn.MultiheadAttention` returns (output, weights): you need the first of the two."
+                error.hint = "`output, weights = self.attention(y, y, y)`, or `self.attention(y, y, y)[0]`."
+            raise
+
     def repeats(self) -> bool:
-        """True if the module gives `out` again: once, or twenty times if it draws random numbers."""
+        """Tell whether the module gives `out` again: once, or twenty times if it draws random numbers."""
         state = torch.get_rng_state()
         return same(self.run(), self.out) and (
             torch.equal(torch.get_rng_state(), state) or all(same(self.run(), self.out) for _ in range(20))
         )
 
-    def run(self, x: Tensor | None = None):
-        """What the module makes of `x`, or of the trial's own input."""
-        return call(self.module, self.x if x is None else x)
-
     def agrees(self, expected: Tensor | None) -> bool:
-        return expected is not None and same(self.out, expected)
+        return same(self.out, expected)
 
     @contextmanager
     def silenced(self, parameters: Iterable[Tensor]) -> Iterator[None]:
         """Inside the block these parameters are zero, and `out` is what the module makes of `x` then."""
         kept, out = [(p, p.detach().clone()) for p in parameters], self.out
         try:
-            with torch.no_grad():
-                for p, _ in kept:
-                    p.zero_()
+            for p, _ in kept:
+                p.data.zero_()
             self.out = self.run().detach()
             yield
         finally:
-            with torch.no_grad():
-                for p, value in kept:
-                    p.copy_(value)
+            for p, value in kept:
+                p.data.copy_(value)
             self.out = out
+
+
+# The search -----------------------------------------------------------------------------------------------------------
 
 
 @torch.no_grad()
 def find(trial: Trial, function: Callable, readings: Iterable, read: Callable):
-    """The first reading of the weights with which `function(weights, x)` is the reader's result; None if none is."""
+    """Return the first reading of the weights with which `function(weights, x)` is the reader's result, or None."""
     for reading in readings:
         weights = read(trial, reading)
-        if weights is not None and trial.agrees(attempt(function, weights, trial.x)):
+        if weights is not None and trial.agrees(attempt(function, (weights, trial.x))):
             return reading
     return None
 
 
 @torch.no_grad()
-def recognise(trial: Trial, mistakes: Iterable[Mistake], readings: Iterable, read: Callable) -> None:
+def recognise_module(trial: Trial, mistakes: Iterable[Mistake], readings: Iterable, read: Callable) -> None:
     """Raise Wrong with the message of the mistake that, under one of the readings, gives the reader's result."""
     found = [weights for reading in readings if (weights := read(trial, reading)) is not None]
     for mistake in mistakes:
-        if any(trial.agrees(attempt(mistake.function, weights, trial.x)) for weights in found):
+        if any(trial.agrees(attempt(mistake.function, (weights, trial.x))) for weights in found):
             raise Wrong(mistake.message, mistake.hint)
 
 
-def attempt(function: Callable, weights, x: Tensor) -> Tensor | None:
-    try:
-        return function(weights, x)
-    except RuntimeError:  # a mistake may not fit every size
-        return None
+class Search(NamedTuple):
+    """A reader's module beside the reference: `function(read(trial, reading), x)` under one reading after another.
+
+    `count` is how many parameters it should have; `hint` is for a module that nothing explains.
+    """
+
+    trial: Trial
+    function: Callable
+    read: Callable
+    count: int
+    hint: str
+
+    def find(
+        self,
+        readings: Iterable,
+        mistakes: Iterable[Mistake],
+        when: str,
+        equations: str,
+        doubts: Callable[[], str] = str,
+        among: Iterable | None = None,
+    ):
+        """Return the first reading under which the reference gives the reader's result.
+
+        If none does, raise Wrong: with the mistake that gives this result under one of the readings `among` (all
+        unless given), or with what is true of the module, and what `doubts()` adds.
+        """
+        readings = list(readings)
+        found = find(self.trial, self.function, readings, self.read)
+        if found is None:
+            self.recognise(readings if among is None else among, mistakes)
+            told = f"{facts(self.trial, self.count, self.trial.x.ndim == 3)} {doubts()}".strip()
+            raise Wrong(
+                f"The shape is right. {when} the values are not those of {equations}, and none of the usual mistakes "
+                f"explains them.\n{told}",
+                self.hint,
+            )
+        return found
+
+    def recognise(self, readings: Iterable, mistakes: Iterable[Mistake]) -> None:
+        recognise_module(self.trial, mistakes, readings, self.read)
+
+    def confirm(self, reading, other: Callable[[], Trial], mistakes: Iterable[Mistake] = ()) -> None:
+        confirm(self.trial, other, self.function, reading, self.read, self.count, mistakes)
+
+
+# Right in one trial, and further --------------------------------------------------------------------------------------
+
+FIXED = "Look for numbers in `__init__` and `forward` that should come from the arguments or the input's shape."
+DETACHED = (
+    "Something cuts the computation: look for `.detach()`, `.data`, `no_grad`, `.item()` and `torch.tensor(...)`."
+)
+
+
+def confirm(
+    trial: Trial,
+    other: Callable[[], Trial],
+    function: Callable,
+    reading,
+    read: Callable,
+    count: int,
+    mistakes: Iterable[Mistake] = (),
+) -> None:
+    """Verify further a module that is right in `trial`: parameter count, fewer inputs, another size, gradients.
+
+    Raises Wrong unless it has `count` parameters, is right for a smaller input too, and under the same reading at
+    the size of `other()` (one of the `mistakes` may show there first), and sends the right gradients to its input
+    and parameters.
+    """
+    require_count(trial, count)
+    weights = read(trial, reading)
+    fewer = trial.x[:1, :-1] if trial.x.ndim == 3 else trial.x[:1]
+    if not same(trial.run(fewer), function(weights, fewer)):
+        raise Wrong(
+            f"Right for an input of {tuple(trial.x.shape)}, wrong when the same object then gets {tuple(fewer.shape)}.",
+            "The result may depend on the weights and this input only: what does `forward` keep from call to call?",
+        )
+    with prefixed(f"Right with {trial.sizes}, but not at another size."):
+        again = other()
+        if find(again, function, [reading], read) is None:
+            recognise_module(again, mistakes, [reading], read)
+            raise Wrong(f"The values are wrong with {again.sizes}.", FIXED)
+    same_gradients(trial, function, weights)
+
+
+def same_gradients(trial: Trial, function: Callable, weights) -> None:
+    """Raise Wrong unless input and parameters get the gradients that they get through `function(weights, x)`."""
+    names, parameters = zip(*trial.module.named_parameters(), strict=True)
+    if frozen := [name for name, p in zip(names, parameters, strict=True) if not p.requires_grad]:
+        raise Wrong(f"The parameter `{frozen[0]}` has `requires_grad=False`: it can never learn.")
+    x = trial.x.clone().requires_grad_()
+    out, expected = trial.run(x), function(weights, x)
+    if not out.requires_grad:
+        raise Wrong("The values are right, but no gradient flows back through them.", DETACHED)
+    mine, theirs = (flow((y * weights_like(y)).sum(), [x, *parameters]) for y in (out, expected))
+    # Rounding grows with the largest gradient, and the key bias has none at all but rounding.
+    size = max(grad.abs().max().item() for grad in theirs if grad is not None)
+    for name, p, got, wanted in zip(["input", *names], [x, *parameters], mine, theirs, strict=True):
+        got, wanted = (torch.zeros_like(p) if grad is None else grad for grad in (got, wanted))
+        if not same(got / size, wanted / size):
+            where = "the input" if p is x else f"`{name}`"
+            found = f"the gradient of {where} is not" if got.any() else f"no gradient reaches {where}"
+            raise Wrong(f"The values are right, but {found}.", DETACHED)
+
+
+def require_count(trial: Trial, count: int) -> None:
+    """Raise Wrong unless the module has `count` parameters; say which of its own go unused."""
+    total = sum(p.numel() for p in trial.module.parameters())
+    if total != count:
+        layers = [(name, m) for name, m in trial.module.named_modules() if isinstance(m, (nn.Linear, nn.LayerNorm))]
+        bare = [f"`{name}`" for name, layer in layers if layer.bias is None]
+        unbiased = f" Without a bias: {', '.join(bare)}." if bare else ""
+        raise Wrong(
+            f"The values are right, but your module has {total} parameters with {trial.sizes}, and the paper's has "
+            f"{count}.{unused(trial)}{unbiased}",
+            "Every linear layer and every LayerNorm of the paper has a bias. Delete what `forward` does not use.",
+        )
+
+
+def unused(trial: Trial) -> str:
+    """Name the parameters that the result does not depend on, in a sentence; empty if there are none."""
+    own = {name: p for name, p in trial.module.named_parameters() if p.requires_grad}
+    out = trial.run()
+    grads = flow(out.sum(), list(own.values())) if out.requires_grad and own else ()
+    idle = [f"`{name}`" for name, grad in zip(own, grads, strict=False) if grad is None]
+    return f" Never used: {', '.join(idle)}." if idle else ""
+
+
+def facts(trial: Trial, count: int, tokens: bool = True) -> str:
+    """Say what is true of a module that no reading explains: parameters, images and tokens."""
+    total = sum(p.numel() for p in trial.module.parameters())
+    number = "as many as it should" if total == count else f"and should have {count}"
+    sentences = [f"It has {total} parameters, {number}.{unused(trial) if total else ''}"]
+    if trial.out.min() >= 0:
+        sentences.append("No result is below 0: is there a ReLU at the end?")
+    alone = torch.cat([trial.run(image[None]) for image in trial.x])
+    if same(alone, trial.out):
+        sentences.append("An image gets the same result alone and in a batch, as it must.")
+    else:
+        sentences.append("An image gets another result alone than in a batch: somewhere images mix.")
+    if tokens and same(trial.run(trial.x.flip(1)), trial.out.flip(1)):
+        sentences.append("Tokens in another order give the same results in that order, as they must.")
+    elif tokens:
+        sentences.append(
+            "Tokens in another order give other results: somewhere numbers of different tokens get mixed up."
+        )
+    return " ".join(sentences)

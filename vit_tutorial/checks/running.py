@@ -1,35 +1,94 @@
-"""Running the reader's code: what it returns, or a finding that says what happened, with their own line."""
+"""Run the reader's code within a time limit: get what it returns, or a finding that says what happened, and where."""
 
 from __future__ import annotations
 
 import ast
+import ctypes
 import inspect
 import linecache
 import os
 import random
 import re
+import sys
+import sysconfig
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
+from types import FrameType, TracebackType
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .stopping import TookTooLong, readers_frame, time_limit
-from .verdict import NotAttempted, ReaderError, Wrong
-
 SECONDS = 10.0
 LONG = 10**100  # Python itself refuses to write out much longer numbers
 
 
+class Wrong(Exception):
+    """The reader's code does something else than the exercise asks. `hint` replaces the exercise's own."""
+
+    def __init__(self, message: str, hint: str | None = None):
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
+class ReaderError(Wrong):
+    """The reader's code raised an error, or did not end. `code` is their own line, with its place."""
+
+    def __init__(self, message: str, code: str = "", hint: str | None = None):
+        super().__init__(message, hint)
+        self.code = code
+
+    def explain(self, reason: str, hint: str | None = None) -> None:
+        """Say below the error what it means."""
+        self.message, self.hint = f"{self.message}\n{reason}".rstrip(), hint or self.hint
+
+
+Problem = tuple[bool, str, str | None]  # whether it is there, the message, the hint
+
+
+def raise_first(problems: Iterable[Problem]) -> None:
+    """Raise Wrong with the message and the hint of the first problem that is there."""
+    for there, message, hint in problems:
+        if there:
+            raise Wrong(message, hint)
+
+
+class NotAttempted(Exception):
+    """The stub is still as it was."""
+
+
+@contextmanager
+def prefixed(start: str) -> Iterator[None]:
+    """Put `start` before the message of a Wrong that is raised inside the block; below that of a ReaderError."""
+    try:
+        yield
+    except ReaderError as error:
+        error.explain(start)
+        raise
+    except Wrong as wrong:
+        wrong.message = f"{start}\n{wrong.message}".lstrip()
+        raise
+
+
+# The call -------------------------------------------------------------------------------------------------------------
+
+NEW_TENSORS = (
+    "A tensor that you make yourself has a dtype and a device of its own. Give it the input's: "
+    "`torch.zeros(..., dtype=x.dtype, device=x.device)`."
+)
+
+
 def call(function: Callable, *args, seconds: float | None = None):
-    """What the reader's `function(*args)` returns. A class is built; a module is called.
+    """Return what the reader's `function(*args)` returns. A class is built; a module is called.
 
     Raises NotAttempted for a stub, ReaderError with the reader's own line if their code raises an error
     or is still running after `seconds`, Wrong if it returns nothing or changes a tensor it was given.
     """
-    named = check_arguments(function, args)
+    named = keyword_only(function, args)
     plain = args[: len(args) - len(named)]
     seconds = SECONDS if seconds is None else seconds
     before = [[tensor.detach().clone() for tensor in tensors_in(arg)] for arg in args]
@@ -50,15 +109,17 @@ def call(function: Callable, *args, seconds: float | None = None):
     finally:
         torch.set_grad_enabled(grad)
         set_defaults(default)
+    part = "`forward`" if isinstance(function, nn.Module) else "function"
     if result is None or result is Ellipsis:
         if result is Ellipsis or is_stub(function):
             raise NotAttempted
-        raise Wrong(f"Your {part_of(function)} returns nothing (None): is the `return` missing?")
+        raise Wrong(f"Your {part} returns nothing (None): is the `return` missing?")
     for name, arg, copies in zip(parameter_names(function), args, before, strict=False):
         now = tensors_in(arg)
-        if len(now) != len(copies) or not all(map(unchanged, now, copies)):
+        readable = len(now) == len(copies) and not any(map(unreadable, now))
+        if not readable or any(a.dtype != b.dtype or not a.equal(b) for a, b in zip(now, copies, strict=True)):
             raise Wrong(
-                f"Your {part_of(function)} changes its input: after the call `{name}` holds other numbers.",
+                f"Your {part} changes its input: after the call `{name}` holds other values.",
                 "Methods that end in an underscore and `x[...] = ` write into the tensor itself. Work on a new one.",
             )
     if isinstance(result, int) and abs(result) > LONG:
@@ -70,14 +131,47 @@ def call(function: Callable, *args, seconds: float | None = None):
     return result
 
 
-NEW_TENSORS = (
-    "A tensor that you make yourself has a dtype and a device of its own. Give it the input's: "
-    "`torch.zeros(..., dtype=x.dtype, device=x.device)`."
-)
+def keyword_only(function: Callable, args: tuple) -> list[str]:
+    """Return the names of the keyword-only parameters that take the last of `args`; raise Wrong if it takes others."""
+    if (signature := signature_of(function)) is None:
+        return []
+    kinds = [parameter.kind for parameter in signature.parameters.values()]
+    names = [p.name for p in signature.parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    over = 0 if inspect.Parameter.VAR_POSITIONAL in kinds else len(args) - len(kinds) + len(names)
+    named = names[: max(0, over)]
+    try:
+        signature.bind(*args[: len(args) - len(named)], **dict.fromkeys(named))
+    except TypeError as error:
+        raise Wrong(
+            f"The check gives {name_of(function)} {len(args)} argument{'s'[: len(args) != 1]}, "
+            f"and yours takes `{signature}`: {error}.",
+            "Keep the first line of the stub as it was.",
+        ) from None
+    return named
+
+
+def signature_of(function: Callable) -> inspect.Signature | None:
+    """Return what the reader's function takes; None if Python cannot say, as for one that is written in C."""
+    try:
+        return inspect.signature(function.forward if isinstance(function, nn.Module) else function)
+    except (TypeError, ValueError):
+        return None
+
+
+def parameter_names(function: Callable) -> list[str]:
+    signature = signature_of(function)
+    return [f"argument {number}" for number in range(1, 10)] if signature is None else list(signature.parameters)
+
+
+def tensors_in(value, depth: int = 20) -> list[Tensor]:
+    """Return a tensor itself; those in a list or a tuple, in lists within it, and so on."""
+    if isinstance(value, (list, tuple)) and depth:
+        return [tensor for part in value for tensor in tensors_in(part, depth - 1)]
+    return [value] if isinstance(value, Tensor) else []
 
 
 def unreadable(tensor: Tensor) -> str | None:
-    """Why a tensor's numbers cannot be compared, as the end of a sentence; None if they can be."""
+    """Say why a tensor's values cannot be compared, as the end of a sentence; None if they can be."""
     if tensor.is_nested or tensor.is_quantized or tensor.layout is not torch.strided:
         kind = "nested" if tensor.is_nested else "quantized" if tensor.is_quantized else f"{tensor.layout}"
         return f"must be an ordinary tensor, with a number in every place; it is {kind.removeprefix('torch.')}"
@@ -91,23 +185,8 @@ def unreadable(tensor: Tensor) -> str | None:
     return None
 
 
-def unchanged(tensor: Tensor, before: Tensor) -> bool:
-    kept = tensor.dtype == before.dtype and unreadable(tensor) is None
-    return kept and torch.equal(tensor, before)
-
-
-def stopped_by(error: BaseException, more: str = "") -> ReaderError:
-    """What to say of an error in the reader's code."""
-    place, code = readers_line(error)
-    try:
-        text = shorten(str(error))
-    except (Exception, SystemExit) as second:
-        text = f"(its own text cannot be shown: `__str__` stops with a {type(second).__name__})"
-    return ReaderError(f"Your code stops with an error{place}.\n{type(error).__name__}: {text}{more}", code)
-
-
 def set_defaults(default: Tensor) -> None:
-    """Make new tensors of this one's dtype, and on its device."""
+    """Give new tensors the dtype and the device of this one."""
     torch.set_default_dtype(default.dtype)
     if torch.empty(0).device != default.device:
         torch.set_default_device(None if default.device.type == "cpu" else default.device)
@@ -115,10 +194,10 @@ def set_defaults(default: Tensor) -> None:
 
 @contextmanager
 def undisturbed(seed: int = 0) -> Iterator[None]:
-    """Inside the block gradients are on, new tensors are floats on the CPU, and the random numbers start at `seed`.
+    """Inside the block gradients are on, new tensors are floats on the CPU, and random numbers start at `seed`.
 
-    After it all is as it was. One thread does the work: the tensors of a check are so small that waiting for a second
-    one takes longer.
+    Everything is restored afterwards. One thread does the work: the tensors of a check are so small that waiting for
+    a second one takes longer.
     """
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
     default, threads = torch.empty(0), torch.get_num_threads()
@@ -140,10 +219,13 @@ def undisturbed(seed: int = 0) -> Iterator[None]:
 
 
 def is_stub(function: Callable) -> bool:
-    """True if there is nothing in the body but a docstring, `super().__init__()`, `pass`, or a return of nothing."""
+    """Tell whether the body has nothing but a docstring, `super().__init__()`, `pass`, or a return of nothing."""
+    if isinstance(function, nn.Module):
+        function = type(function).forward
+    elif inspect.isclass(function):
+        function = function.__init__
     try:
-        source = textwrap.dedent(inspect.getsource(inspect.unwrap(readers_part(function))))
-        body = ast.parse(source).body[0].body
+        body = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function)))).body[0].body
     except (OSError, TypeError, SyntaxError, AttributeError):
         return False
     return all(is_empty(statement) for statement in body)
@@ -159,62 +241,35 @@ def is_empty(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Pass) or (isinstance(statement, (ast.Expr, ast.Return)) and nothing)
 
 
-def readers_part(function: Callable) -> Callable:
-    """The code behind what the reader passed: a module's `forward`, a class's `__init__`, or the function."""
-    if isinstance(function, nn.Module):
-        return type(function).forward
-    return function.__init__ if inspect.isclass(function) else function
+# The reader's own line ------------------------------------------------------------------------------------------------
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LIBRARIES = tuple(
+    os.path.normcase(folder) + os.sep
+    for folder in (PACKAGE, os.path.dirname(torch.__file__), sysconfig.get_path("stdlib"))
+)
+INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
-def signature_of(function: Callable) -> inspect.Signature | None:
-    """What the reader's function takes; None if Python cannot say, as of one that is written in C."""
-    try:
-        return inspect.signature(function.forward if isinstance(function, nn.Module) else function)
-    except (TypeError, ValueError):
-        return None
+@cache
+def is_readers(file: str) -> bool:
+    """Tell the files of notebook cells and the reader's own from those of torch, Python and this package."""
+    file = os.path.normcase(file)
+    return not (file.startswith((*LIBRARIES, "<frozen", "<__array")) or any(part in file for part in INSTALLED))
 
 
-def check_arguments(function: Callable, args: tuple) -> list[str]:
-    """The names of keyword-only parameters that take the last of `args`. Raises Wrong if it cannot take `args`."""
-    if (signature := signature_of(function)) is None:
-        return []
-    parameters = signature.parameters
-    kinds = [parameter.kind for parameter in parameters.values()]
-    names = [name for name, kind in zip(parameters, kinds, strict=True) if kind is inspect.Parameter.KEYWORD_ONLY]
-    over = 0 if inspect.Parameter.VAR_POSITIONAL in kinds else len(args) - len(kinds) + len(names)
-    named = names[: max(0, over)]
-    try:
-        signature.bind(*args[: len(args) - len(named)], **dict.fromkeys(named))
-    except TypeError as error:
-        raise Wrong(
-            f"The check gives {name_of(function)} {len(args)} argument{'s'[: len(args) != 1]}, "
-            f"and yours takes `{signature}`: {error}.",
-            "Keep the first line of the stub as it was.",
-        ) from None
-    return named
-
-
-def tensors_in(value, depth: int = 20) -> list[Tensor]:
-    """A tensor itself; those in a list or a tuple, in lists within it, and so on."""
-    if isinstance(value, (list, tuple)) and depth:
-        return [tensor for part in value for tensor in tensors_in(part, depth - 1)]
-    return [value] if isinstance(value, Tensor) else []
-
-
-def part_of(function: Callable) -> str:
-    return "`forward`" if isinstance(function, nn.Module) else "function"
-
-
-def raised_by_reader(error: BaseException) -> bool:
-    traceback = error.__traceback__
-    while traceback.tb_next is not None:
+def readers_frame(traceback: TracebackType | None) -> tuple[FrameType, int] | None:
+    """Return the deepest of the reader's own frames in a traceback, with its line number."""
+    found = None
+    while traceback is not None:
+        if is_readers(traceback.tb_frame.f_code.co_filename):
+            found = traceback.tb_frame, traceback.tb_lineno
         traceback = traceback.tb_next
-    found = readers_frame(error.__traceback__)
-    return found is not None and found[0] is traceback.tb_frame
+    return found
 
 
 def readers_line(error: BaseException) -> tuple[str, str]:
-    """Where in the reader's code an error came from: (" in line 3 of your cell", the line itself)."""
+    """Say where in the reader's code an error came from: (" in line 3 of your cell", the line itself)."""
     found = readers_frame(error.__traceback__)
     if found is None:
         return "", ""
@@ -226,9 +281,22 @@ def readers_line(error: BaseException) -> tuple[str, str]:
     return f" in line {number} of {'your cell' if in_cell else os.path.basename(path)}{inside}", line
 
 
-def parameter_names(function: Callable) -> list[str]:
-    signature = signature_of(function)
-    return [f"argument {number}" for number in range(1, 10)] if signature is None else list(signature.parameters)
+def raised_by_reader(error: BaseException) -> bool:
+    """Tell whether the reader's own line raised the error, and no function that it calls."""
+    traceback = error.__traceback__
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return is_readers(traceback.tb_frame.f_code.co_filename)
+
+
+def stopped_by(error: BaseException, more: str = "") -> ReaderError:
+    """Make the finding for an error in the reader's code."""
+    place, code = readers_line(error)
+    try:
+        text = textwrap.shorten(without_addresses(str(error)), 400, placeholder=" …")
+    except (Exception, SystemExit) as second:
+        text = f"(its own text cannot be shown: `__str__` stops with a {type(second).__name__})"
+    return ReaderError(f"Your code stops with an error{place}.\n{type(error).__name__}: {text}{more}", code)
 
 
 def name_of(function: Callable) -> str:
@@ -236,7 +304,7 @@ def name_of(function: Callable) -> str:
 
 
 def show_call(function: Callable, args: tuple) -> str:
-    """The call as text, tensors by their shapes: `my_patchify(images=tensor of (2, 3, 4, 6), patch_size=2)`."""
+    """Write out the call, tensors by their shapes: `my_patchify(images=tensor of (2, 3, 4, 6), patch_size=2)`."""
     shown = (f"{name}={show(arg)}" for name, arg in zip(parameter_names(function), args, strict=False))
     return f"{name_of(function)}({', '.join(shown)})"
 
@@ -253,9 +321,113 @@ def show(value) -> str:
         return "a whole number of more than 100 digits"
     if isinstance(value, nn.Module) and any(value.children()):
         return f"{type(value).__name__}(…)"
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+    return without_addresses(repr(value))
 
 
-def shorten(text: str) -> str:
-    """The first lines of an error's text, without the addresses that change from run to run."""
-    return textwrap.shorten(re.sub(r" at 0x[0-9a-fA-F]+", "", text), 400, placeholder=" …")
+def without_addresses(text: str) -> str:
+    """Remove what changes from run to run."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+
+
+# The time limit -------------------------------------------------------------------------------------------------------
+
+TICK = 0.05  # seconds
+# While one of these files is at work the reader's code is not: torch compiles, a debugger asks, a thread waits.
+UNTIMED = tuple(
+    os.sep + os.path.join(*parts)
+    for parts in (
+        ("_dynamo", "convert_frame.py"),
+        ("_inductor", "compile_fx.py"),
+        ("bdb.py",),
+        ("pydevd.py",),
+        ("threading.py",),
+    )
+)
+
+
+class TookTooLong(BaseException):
+    """Not an Exception, so that the reader's `except Exception: pass` does not swallow it."""
+
+
+class time_limit:
+    """Inside the block, raise TookTooLong in the reader's code after `seconds`, and again if it swallows that.
+
+    It strikes in the reader's own frames only: torch is never torn apart halfway. Time spent compiling, at a
+    debugger's prompt or waiting for another thread does not count. Code that never comes back from C is out of reach.
+    """
+
+    at_work: list[time_limit] = []  # noqa: RUF012
+    lock = threading.Lock()
+    watcher: threading.Thread | None = None
+
+    def __init__(self, seconds: float):
+        self.deadline, self.thread = time.monotonic() + seconds, threading.get_ident()
+        self.struck = self.over = False
+
+    def __enter__(self) -> None:
+        self.frame = sys._getframe(1)
+        with time_limit.lock:
+            self.at_work.append(self)
+            watcher = time_limit.watcher
+            if watcher is None or not watcher.is_alive():  # in a forked process it is not
+                time_limit.watcher = threading.Thread(target=watch, name="time limits of checks", daemon=True)
+                time_limit.watcher.start()
+        if sys.version_info < (3, 11):
+            # There, a loop of `try:` without a call never looks whether something strikes it: a trace function does.
+            self.trace_before = sys.gettrace()
+            sys.settrace(self.trace_before or self.trace)
+
+    def __exit__(self, *exc_info) -> None:
+        if sys.version_info < (3, 11):
+            sys.settrace(self.trace_before)
+        with time_limit.lock:
+            self.over = True  # from here on nothing strikes
+        if self.struck:
+            with suppress(TookTooLong):  # one may still be on its way: it arrives within this line
+                sum(1 for _ in range(1000))
+
+    def trace(self, frame: FrameType, event: str, argument: object) -> object:
+        """Stop the reader's code at its next line once the time is over."""
+        if event == "line" and time.monotonic() > self.deadline:
+            raise TookTooLong
+        return self.trace if is_readers(frame.f_code.co_filename) else None
+
+    def frames(self) -> list[FrameType] | None:
+        """Return what the thread is doing inside the block, the innermost frame first; None if it has left it."""
+        frames, frame = [], None if self.over else sys._current_frames().get(self.thread)
+        while frame is not None and frame is not self.frame:
+            frames.append(frame)
+            frame = frame.f_back
+        return None if frame is None else frames
+
+    def look(self, elapsed: float) -> None:
+        """Push the deadline back if the last `elapsed` seconds do not count; strike once it is over."""
+        if any(frame.f_code.co_filename.endswith(UNTIMED) for frame in self.frames() or ()):
+            self.deadline += elapsed
+        tries = 100 if time.monotonic() > self.deadline else 0
+        while tries and not self.strike():  # the thread may be in the reader's code a moment later
+            time.sleep(0.001)
+            tries -= 1
+
+    def strike(self) -> bool:
+        """Raise TookTooLong in the thread if it is in the reader's code. True if there is no more to do for now."""
+        with time_limit.lock:
+            if (frames := self.frames()) and is_readers(frames[0].f_code.co_filename):
+                self.struck = True
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread), ctypes.py_object(TookTooLong))
+                return True
+            return frames is None
+
+
+def watch() -> None:
+    """Look after all the time limits of a process, and end when there are none."""
+    while True:
+        before = time.monotonic()
+        time.sleep(TICK)
+        with time_limit.lock:
+            time_limit.at_work[:] = [limit for limit in time_limit.at_work if limit.frames() is not None]
+            if not time_limit.at_work:
+                time_limit.watcher = None
+                return
+        for limit in tuple(time_limit.at_work):
+            limit.look(time.monotonic() - before)

@@ -1,0 +1,417 @@
+"""Lesson 04, the encoder block: for each exercise a solution, the judge, and the mistakes that it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
+
+from ..attention import SelfAttention
+from ..encoder import Mlp
+from .comparing import Mistake, compare, known, random_tensor, replacing, same
+from .exercise import exercise
+from .lesson_02_embeddings import raise_first
+from .lesson_03_attention import ATTENTION_MISTAKES
+from .modules import LISTS, Layer, Search, Trial, paired
+from .reading_weights import (
+    EPS,
+    NORM_ORDERS,
+    Parts,
+    Reading,
+    check_block_parts,
+    check_hidden,
+    complain_about_block,
+    layouts,
+    mlp_parameters,
+    read_block,
+    read_mlp,
+    silent_parameters,
+    sort_layers,
+    usual_layouts,
+)
+from .references import BlockWeights, MlpWeights, attention, block, mixed, normed, reference_mlp
+from .running import Wrong
+
+# LayerNorm ------------------------------------------------------------------------------------------------------------
+
+
+def my_layer_norm(x, weight, bias, eps):
+    mean = x.mean(dim=-1, keepdim=True)  # (B, T, 1)
+    variance = x.var(dim=-1, correction=0, keepdim=True)  # (B, T, 1)
+    return (x - mean) / torch.sqrt(variance + eps) * weight + bias
+
+
+@exercise(
+    hint="Take mean and variance of each token over its D values (`dim=-1, keepdim=True, correction=0`). Subtract the "
+    "mean, divide by √(variance + eps), multiply by `weight`, add `bias`.",
+    solution=my_layer_norm,
+)
+def layer_norm(function):
+    """`fn(x, weight, bias, eps)`: LayerNorm over the last axis, (B, T, D) → (B, T, D)."""
+    # In float64, so that a way of computing the variance that loses digits is not taken for a wrong one.
+    doubles = partial(random_tensor, dtype=torch.float64)
+    first, small = doubles(3, 4, 6), 0.05 * doubles(2, 3, 7) + 0.3
+    first[1, 2] = 2.0  # a token whose values are all equal: only eps keeps it finite
+    first[2, 1] *= 1e-3  # a token so small that eps shows
+    trials = [(x, doubles(x.shape[-1]), doubles(x.shape[-1], seed=1), eps) for x, eps in ((first, 1e-2), (small, 1e-4))]
+    compare(function, norm_in_steps, trials, "(B, T, D)", NORM_MISTAKES)
+
+
+def mean_square(x, mean, dim):
+    return (x - mean).square().mean(dim, keepdim=True)
+
+
+def by_root(y, variance, eps):
+    return y / (variance + eps).sqrt()
+
+
+def scaled(y, weight, bias):
+    return y * weight + bias
+
+
+def norm_in_steps(x, w, b, eps, *, dim=-1, mean=torch.mean, variance=mean_square, divide=by_root, finish=scaled):
+    m = mean(x, dim, keepdim=True)
+    return finish(divide(x - m, variance(x, m, dim), eps), w, b)
+
+
+VARIANCE = "The variance is the mean of the squared distances from the mean: `x.var(-1, correction=0)` divides by D."
+INSIDE = "Divide by `torch.sqrt(variance + eps)`."
+UNBIASED = {"variance": lambda x, m, dim: x.var(dim, keepdim=True)}
+BIASED = {"variance": lambda x, m, dim: x.var(dim, correction=0, keepdim=True)}
+SQUARES = {"variance": lambda x, m, dim: (x - m).square().sum(dim, keepdim=True)}
+EPS_OUTSIDE = {"divide": lambda y, v, eps: y / (v.sqrt() + eps)}
+NO_MEAN = {"mean": lambda x, dim, keepdim: torch.zeros_like(x)}
+SUM = {"mean": torch.sum}
+NORM_MISTAKES = [Mistake(partial(norm_in_steps, **steps), message, hint) for hint, table in {
+    VARIANCE: {
+        "The variance divides by D - 1, not by D.": UNBIASED,
+        "Two things: the variance divides by D - 1, and eps is outside the root.": {**UNBIASED, **EPS_OUTSIDE},
+        "Your variance is the mean of the squares: the mean is not subtracted first.":
+            {"variance": lambda x, m, dim: mean_square(x, 0, dim)},
+        "Your variance is a sum of squared distances: it is not divided by D.": SQUARES,
+        "Mean and variance are sums: neither is divided by D.": {**SUM, **SQUARES},
+    },
+    "First `x - mean`, then divide. The mean is `x.mean(-1, keepdim=True)`.": {
+        "The mean is not subtracted.": {**NO_MEAN, **BIASED},
+        "The mean is not subtracted: this is RMSNorm.": NO_MEAN,
+        "Your mean is the sum of a token's values: it is not divided by D.": {**SUM, **BIASED},
+        "Your mean is the sum of a token's values, and so the variance is wrong too.": SUM,
+    },
+    "Each token is normalised by itself, over its D values: `dim=-1`, with `keepdim=True`.": {
+        "You normalise over the tokens, not over the D values of each token.": {"dim": 1},
+        "You normalise over the batch, not over the D values of each token.": {"dim": 0},
+        "You normalise over batch and tokens, which is batch norm, not over those of each token.": {"dim": (0, 1)},
+        "You normalise over all values of an image, not over those of each token.": {"dim": (1, 2)},
+        "You normalise over all values of the batch, not over those of each token.": {"dim": (0, 1, 2)},
+    },
+    "The last step is `normalised * weight + bias`.": {
+        "`bias` is not added.": {"finish": lambda y, w, b: y * w},
+        "`weight` is not used.": {"finish": lambda y, w, b: y + b},
+        "`weight` and `bias` are not used.": {"finish": lambda y, w, b: y},
+        "`bias` is added before `weight` multiplies.": {"finish": lambda y, w, b: (y + b) * w},
+        "`weight` and `bias` are swapped: `bias` multiplies, `weight` is added.": {"finish": lambda y, w, b: y * b + w},
+    },
+    INSIDE: {
+        "eps is added to the standard deviation, outside the root.": EPS_OUTSIDE,
+        "You divide by the variance, not by its root.": {"divide": lambda y, v, eps: y / (v + eps)},
+        "eps is squared before it is added.": {"divide": lambda y, v, eps: by_root(y, v, eps**2)},
+        "eps is not used: a token of equal values gives nan.": {"divide": lambda y, v, eps: by_root(y, v, 0)},
+        **{f"eps is always {fixed:g}, whatever the argument says.":
+               {"divide": lambda y, v, eps, fixed=fixed: by_root(y, v, fixed)} for fixed in (1e-5, 1e-6, 1e-8, 1e-12)},
+    },
+}.items() for message, steps in table.items()]  # fmt: skip
+
+
+# The MLP --------------------------------------------------------------------------------------------------------------
+
+
+class MyMlp(nn.Module):
+    def __init__(self, embed_dim, mlp_dim):
+        super().__init__()
+        self.expand = nn.Linear(embed_dim, mlp_dim)
+        self.activation = nn.GELU()
+        self.contract = nn.Linear(mlp_dim, embed_dim)
+
+    def forward(self, tokens):
+        return self.contract(self.activation(self.expand(tokens)))
+
+
+@exercise(
+    hint="`nn.Linear(embed_dim, mlp_dim)`, `nn.GELU()`, `nn.Linear(mlp_dim, embed_dim)`, one after another.",
+    solution=MyMlp,
+)
+def mlp(cls):
+    """`cls(embed_dim, mlp_dim)`, an nn.Module: two linear layers and a GELU, (B, T, D) → (B, T, D)."""
+    D, M = 14, 33
+    first, count = mlp_trial(cls, 2, 5, D, M), 2 * D * M + M + D
+    hint = "Three steps, one after another: linear to mlp_dim, `nn.GELU()`, linear back to embed_dim. Nothing else."
+    search = Search(first, reference_mlp, read_mlp_trial, count, hint)
+    order = search.find(MLP_ORDERS, MLP_MISTAKES, "But", "the MLP", lambda: mixing(first))
+    search.confirm(order, lambda: mlp_trial(cls, 3, 4, 9, 20))
+    return judge_dropout(first)
+
+
+MLP_ORDERS = ((0, 1), (1, 0))  # which of the two layers comes first
+
+
+def mlp_trial(cls: type, B: int, T: int, D: int, M: int) -> Trial:
+    """Return a trial that has the parts of an MLP: two layers with mlp_dim values between them, and no norm."""
+    trial = token_trial(cls, random_tensor(B, T, D), embed_dim=D, mlp_dim=M)
+    found = len(layers_of(trial))
+    raise_first([
+        (trial.parts.norms, "There is a LayerNorm inside your MLP.", "The norm is the encoder block's work (Eq. 3)."),
+        (found != 2, f"An MLP has two linear layers; yours has {found} among its parameters.", LISTS),
+    ])  # fmt: skip
+    for weights in filter(None, (read_mlp_trial(trial, order) for order in MLP_ORDERS)):
+        check_hidden(len(weights.expand), M, D)
+    return trial
+
+
+def token_trial(cls: type, tokens: torch.Tensor, **sizes: int) -> Trial:
+    words = ", ".join(f"{name} {size}" for name, size in sizes.items())
+    words += f", for {tokens.shape[0]} images of {tokens.shape[1]} tokens"
+    return Trial(cls, tuple(sizes.values()), tokens, tuple(tokens.shape), "(B, T, D)", words)
+
+
+def layers_of(trial: Trial) -> list[Layer]:
+    D, *_, M = trial.args
+    return [*trial.parts.layers, *paired(trial.parts.loose, max(3 * D, M))]
+
+
+def read_mlp_trial(trial: Trial, order: tuple[int, int]) -> MlpWeights | None:
+    return read_mlp(*(layers_of(trial)[i] for i in order), trial.args[0])
+
+
+def mixing(trial: Trial) -> str:
+    alone = same(trial.run(trial.x[:, :1]), trial.out[:, :1])
+    return "" if alone else "A token's result depends on the other tokens: an MLP works on each token alone."
+
+
+def judge_dropout(trial: Trial) -> str | None:
+    """Return a remark on a module that drops values in training; raise Wrong if it drops the same values twice."""
+    dropped, twice = [], []
+
+    def note(module, inputs, output):
+        if isinstance(module, nn.Dropout) and module.p > 0:
+            twice.extend(x for x in inputs if any(x is y for y in dropped))
+            dropped.append(output)
+
+    handle = register_module_forward_hook(note)
+    trial.module.train()
+    repeats = all(same(trial.run(), trial.out) for _ in range(10))
+    trial.module.eval()
+    handle.remove()
+    if twice:
+        raise Wrong(
+            "In training the same values are dropped twice: one dropout comes straight after another.",
+            "One dropout after each linear layer is enough: in the block, or inside attention and MLP, not both.",
+        )
+    return None if repeats else DROPOUT
+
+
+DROPOUT = (
+    "One thing for later: in training your module drops values at random, and nobody gave it a rate. Make the rate an "
+    "argument that is 0 by default: lesson 05 asks for a model without dropout."
+)
+
+
+ACTIVATIONS = {
+    "ReLU": F.relu,
+    "SiLU": F.silu,
+    "tanh": torch.tanh,
+    "the sigmoid": torch.sigmoid,
+    "LeakyReLU": F.leaky_relu,
+    "ELU": F.elu,
+    "x·sigmoid(1.702x), a rough GELU": lambda x: x * torch.sigmoid(1.702 * x),
+}
+GELU = "`nn.GELU()`, as it is, between the two linear layers."
+MLP_MISTAKES = [
+    *replacing(reference_mlp, "activation", GELU, {
+        **{f"The activation is {name}, not GELU.": function for name, function in ACTIVATIONS.items()},
+        "The activation is GELU's tanh approximation, not GELU itself.": partial(F.gelu, approximate="tanh"),
+        "There is no activation between the two layers: together they are one linear map.": lambda x: x}),
+    *replacing(reference_mlp, "activation", "GELU(x) = x·Φ(x), with Φ(x) = ½·(1 + erf(x/√2)). `nn.GELU()` is that.", {
+        "Your GELU takes erf(x), not erf(x/√2): the √2 is missing.": lambda x: x * (1 + x.erf()) / 2,
+        "Your GELU is twice as large as it should be: the ½ is missing.": lambda x: 2 * F.gelu(x)}),
+    *known(GELU, {
+        "There is a second activation, after the last layer.": lambda w, x: F.gelu(reference_mlp(w, x)),
+        "The activation comes after the second layer.": lambda w, x: F.gelu(reference_mlp(w, x, lambda y: y)),
+        "There is an activation before the first layer too.": lambda w, x: reference_mlp(w, F.gelu(x)),
+        "The activation comes before the first layer.": lambda w, x: reference_mlp(w, F.gelu(x), lambda y: y)}),
+    *known("The residual is the encoder block's work (Eq. 3). The MLP returns only what the block adds.", {
+        "The input is added to the result: a residual connection.": lambda w, x: x + reference_mlp(w, x)}),
+]  # fmt: skip
+
+
+# The encoder block ----------------------------------------------------------------------------------------------------
+
+
+class MyEncoderBlock(nn.Module):
+    def __init__(self, embed_dim, num_heads, mlp_dim):
+        super().__init__()
+        self.norm1 = nn.LayerNorm(embed_dim, eps=1e-6)
+        self.attention = SelfAttention(embed_dim, num_heads)
+        self.norm2 = nn.LayerNorm(embed_dim, eps=1e-6)
+        self.mlp = Mlp(embed_dim, mlp_dim)
+
+    def forward(self, z):
+        z = z + self.attention(self.norm1(z))  # Eq. 2
+        return z + self.mlp(self.norm2(z))  # Eq. 3
+
+
+@exercise(
+    hint="Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. Both norms are "
+    "`nn.LayerNorm(embed_dim, eps=1e-6)`.",
+    solution=MyEncoderBlock,
+)
+def encoder_block(cls):
+    """`cls(embed_dim, num_heads, mlp_dim)`, an nn.Module: Eqs. 2 and 3, (B, T, D) → (B, T, D)."""
+    D, heads, M = 20, 5, 33
+    first, count = block_trial(cls, 2, 7, D, heads, M), 4 * (D * D + D) + 2 * D * M + M + D + 4 * D
+    search = Search(first, block, read_block_trial, count, f"{RESIDUAL} {SWAP}")
+    parts = block_parts(first)
+    ways = list(layouts(parts.attention, D, heads))
+    usual = [Reading(norms, layout=way) for norms in NORM_ORDERS for way in usual_layouts(ways)]
+    search.recognise(usual, DOUBLE_MISTAKES)
+    # First with zeros in attention: only the order of the norms is open, and the sums around it show.
+    when = "Already with zeros in all weights of attention"
+    with first.silenced(silent_parameters(parts)):
+        orders = [Reading(norms) for norms in NORM_ORDERS]
+        order = search.find(orders, STRUCTURE_MISTAKES, when, "Eqs. 2 and 3", lambda: doubts(first, parts))
+    # Then with attention at work: the layout of its weights is open, and which norm is the first.
+    when = "With zeros in all weights of attention the block is right; with attention"
+    readings = [Reading(norms, layout=way) for norms in NORM_ORDERS if norms[1] == order.norms[1] for way in ways]
+    usual = [reading for reading in usual if reading.norms == order.norms]
+    reading = search.find(readings, MIXING_MISTAKES, when, "Eq. 2", lambda: doubts(first, parts), usual)
+    complain_about_block(read_block_trial(first, reading))
+    remark = judge_dropout(first)
+    search.confirm(reading, lambda: block_trial(cls, 3, 5, 12, 2, 17), MIXING_MISTAKES)
+    return remark
+
+
+def block_trial(cls: type, B: int, T: int, D: int, heads: int, M: int) -> Trial:
+    small = 0.05 * random_tensor(B, T, D)  # so that eps shows
+    trial = token_trial(cls, small, embed_dim=D, num_heads=heads, mlp_dim=M)
+    check_block_parts(block_parts(trial), 1, M, D)
+    return trial
+
+
+def block_parts(trial: Trial) -> Parts:
+    D, heads, _ = trial.args
+    return sort_layers(layers_of(trial), trial.parts.norms, D, heads)
+
+
+def read_block_trial(trial: Trial, reading: Reading) -> BlockWeights | None:
+    D, heads, _ = trial.args
+    return read_block(block_parts(trial), reading, D, heads)
+
+
+def doubts(trial: Trial, parts: Parts) -> str:
+    """Say what is odd about a block that no known mistake explains."""
+    sentences = []
+    with trial.silenced([*silent_parameters(parts), *mlp_parameters(parts)]):
+        if not trial.agrees(trial.x):
+            sentences.append(IDENTITY)
+    if any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in trial.module.modules()):
+        sentences.append("Its norm is a BatchNorm, over the batch: a LayerNorm is needed, over each token's D values.")
+    elif (found := len(parts.norms)) != 2:
+        sentences.append(f"It has {found} LayerNorm{'s'[: found != 1]}; two are needed.")
+    return " ".join(sentences)
+
+
+IDENTITY = (
+    "When attention and MLP both return zero, the block must return its input: z + 0, then z + 0. Yours does not."
+)
+RESIDUAL = "Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. The sum itself is never normalised."
+SWAP = "Put the package's `SelfAttention` or `Mlp` in place of your own: does it pass then?"
+
+
+def written(formula: Callable, mlp: Callable = reference_mlp) -> Callable:
+    """Return the block that computes `formula` of its input, attention `a`, the MLP `m` and their norms `n` and `o`."""
+    return lambda w, z: formula(
+        z, partial(mixed, w), partial(mlp, w.mlp), partial(normed, w.norm1), partial(normed, w.norm2)
+    )
+
+
+def unnormed(*which: int) -> Callable:
+    """Return the block in which those of q, k and v in `which` come from its input, the others from the norm."""
+
+    def formula(z, a, m, n, o):
+        sources = [z if i in which else n(z) for i in range(3)]
+        return (y := z + a(z, partial(attention, sources=sources))) + m(o(y))
+
+    return written(formula)
+
+
+def torch_eps(w, z):
+    norms = (norm._replace(eps=1e-5) if norm.eps is None else norm for norm in (w.norm1, w.norm2))
+    return block(BlockWeights(*norms, *w[2:]), z)
+
+
+def post_norm(z, a, m, n, o):
+    return o((y := n(z + a(z))) + m(y))
+
+
+def in_part(place: str, step: str, mistakes: Sequence[Mistake]) -> list[Mistake]:
+    return [Mistake(partial(block, **{step: m.function}), f"In the {place}: {m.message}", m.hint) for m in mistakes]
+
+
+# Two mistakes at once, of which one hides the other while attention is silenced.
+DOUBLE_MISTAKES = known(RESIDUAL, {
+    "Both residuals are missing, around attention and around the MLP.": lambda z, a, m, n, o: m(o(a(n(z)))),
+    "Attention and MLP both get their input without a norm.": lambda z, a, m, n, o: (y := z + a(z)) + m(y),
+}, written)  # fmt: skip
+
+# What can be told while attention is silenced.
+NO_IDENTITY = {
+    "The norm comes after the sum: post-norm, as in the first transformers.": post_norm,
+    "Both residuals are taken from the normed input.": lambda z, a, m, n, o: (y := o((x := n(z)) + a(x))) + m(y),
+    "The residual around attention is taken from the normed input.":
+        lambda z, a, m, n, o: (y := (x := n(z)) + a(x)) + m(o(y)),
+    "The residual around the MLP is taken from the normed input.":
+        lambda z, a, m, n, o: (y := o(z + a(n(z)))) + m(y),
+    "The residual around attention is missing.": lambda z, a, m, n, o: (y := a(n(z))) + m(o(y)),
+    "The residual around the MLP is missing.": lambda z, a, m, n, o: m(o(z + a(n(z)))),
+}  # fmt: skip
+STRUCTURE_MISTAKES = [
+    *known(RESIDUAL, {f"{message} {IDENTITY}": formula for message, formula in NO_IDENTITY.items()}, written),
+    *known(RESIDUAL, {
+        "One residual goes around the whole block. Attention and MLP need one each: here `z` meets only what the MLP "
+        "makes of attention's result.": lambda z, a, m, n, o: z + m(o(a(n(z)))),
+        "The norm comes after each branch, not before it.": lambda z, a, m, n, o: (y := z + n(a(z))) + o(m(y)),
+        "The MLP gets its input without a norm.": lambda z, a, m, n, o: (y := z + a(n(z))) + m(y),
+        "Your attention adds its input to its result, and the block adds it again.":
+            lambda z, a, m, n, o: (y := z + (x := n(z)) + a(x)) + m(o(y)),
+        "The MLP is there, and `forward` does not use it.": lambda z, a, m, n, o: z + a(n(z)),
+    }, written),
+    Mistake(written(post_norm, partial(reference_mlp, activation=F.relu)), "Two things: the norm comes after the sum "
+            "(post-norm), and the activation is ReLU. Both are defaults of `nn.TransformerEncoderLayer`. " + IDENTITY,
+            'With that layer: `norm_first=True, activation="gelu", batch_first=True, layer_norm_eps=1e-6`.'),
+    Mistake(torch_eps, "The eps of your LayerNorm is 1e-5.", EPS),
+    *in_part("MLP", "mlp", MLP_MISTAKES),
+]  # fmt: skip
+
+# What can be told only once attention is at work.
+MIXING_MISTAKES = [
+    *known(RESIDUAL, {
+        "Attention gets its input without a norm.": lambda z, a, m, n, o: (y := z + a(z)) + m(o(y)),
+        "Attention and MLP stand side by side, both on the block's input: the MLP does not see what attention added.":
+            lambda z, a, m, n, o: z + a(n(z)) + m(o(z)),
+        "The second sum starts again from the block's input: what attention added is lost.":
+            lambda z, a, m, n, o: z + m(o(z + a(n(z)))),
+        "The MLP comes first, then attention: swap them.": lambda z, a, m, n, o: (y := z + m(o(z))) + a(n(y)),
+    }, written),
+    *known("Normalise once: `y = norm1(z)`, then `attention(y, y, y)`.", {
+        "Queries and keys come from the input without a norm, the values from the normed one.": unnormed(0, 1),
+        "Keys and values come from the input without a norm, the queries from the normed one.": unnormed(1, 2),
+        "Queries and values come from the input without a norm, the keys from the normed one.": unnormed(0, 2),
+        "The queries come from the input without a norm, the keys and values from the normed one.": unnormed(0),
+        "The keys come from the input without a norm, the queries and values from the normed one.": unnormed(1),
+        "The values come from the input without a norm, the queries and keys from the normed one.": unnormed(2),
+    }),
+    *in_part("attention", "attend", ATTENTION_MISTAKES),
+]  # fmt: skip

@@ -1,0 +1,484 @@
+"""Lesson 05, the Vision Transformer: for each exercise a solution, the judge, and the mistakes that it knows."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache, partial
+from itertools import combinations_with_replacement, product
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
+
+from ..config import ViTConfig
+from ..embeddings import Embeddings
+from ..encoder import Encoder
+from ..model import VisionTransformer
+from .comparing import Mistake, difference, mistakes_in, random_tensor, same
+from .exercise import exercise
+from .lesson_02_embeddings import EMBEDDING_MISTAKES as EQ1_MISTAKES
+from .lesson_02_embeddings import NO_CLASS_POSITION, last, raise_first
+from .lesson_04_encoder_block import MIXING_MISTAKES, STRUCTURE_MISTAKES, judge_dropout
+from .modules import Search, Trial, no_new_parameters
+from .reading_weights import (
+    Parts,
+    Reading,
+    check_eps,
+    check_hidden,
+    complain_about_block,
+    layouts,
+    model_parts,
+    read_model,
+    silent_parameters,
+    usual_layouts,
+)
+from .references import ORDERS, OURS, block, eq1, model, normed, pooled
+from .running import Wrong, call, prefixed
+
+# The model ------------------------------------------------------------------------------------------------------------
+
+
+class MyVisionTransformer(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.pool = config.pool
+        self.embeddings = Embeddings(config)
+        self.encoder = Encoder(config)
+        self.norm = nn.LayerNorm(config.embed_dim, eps=config.norm_eps)
+        self.head = nn.Linear(config.embed_dim, config.num_classes)
+
+    def forward(self, images):
+        z = self.embeddings(images)  # Eq. 1     (B, 1+N, D)
+        z = self.encoder(z)  #         Eqs. 2-3  (B, 1+N, D)
+        z = self.norm(z)
+        y = z[:, 0] if self.pool == "cls" else z[:, 1:].mean(dim=1)  # Eq. 4  (B, D)
+        return self.head(y)  #                   (B, K)
+
+
+FIRST = ViTConfig(9, 3, 2, num_classes=7, embed_dim=20, depth=2, num_heads=5, mlp_dim=33)
+SECOND = ViTConfig((4, 8), 2, 3, num_classes=5, embed_dim=14, depth=3, num_heads=2, mlp_dim=17)
+MEAN = ViTConfig((6, 4), 2, 1, num_classes=4, embed_dim=15, depth=2, num_heads=3, mlp_dim=22, pool="mean")
+
+
+@exercise(
+    hint="Four lines: `z = embeddings(images)`, `z = encoder(z)`, `y = norm(z)[:, 0]` (or the mean of the patches, as "
+    "`config.pool` says), `return head(y)`.",
+    solution=MyVisionTransformer,
+)
+def vision_transformer(cls):
+    """`cls(config)`, an nn.Module: images to logits, (B, C, H, W) → (B, K)."""
+    first = model_trial(cls, FIRST, 3)
+    check_logits(first)
+    parts = check_parts(first)
+    convolution = first.module.get_parameter(parts.patch[0].name).ndim == 4
+    orders = (OURS,) if convolution else tuple(ORDERS)  # of the values in a patch
+    search = Search(first, model, read_model, count(FIRST), SWAP)
+    check_positions(first, parts)
+    ways = list(layouts(parts.one(0, FIRST.depth).attention, FIRST.embed_dim, FIRST.num_heads))
+    few = [way for way in usual_layouts(ways) if way.order == "n h d"]
+    # First with zeros in attention: the order of the norms is open, and everything around attention shows.
+    starts = product(((0, 1), (1, 0)), (-1, 0), orders[:2])
+    readings = [Reading(norms, final, order=order) for norms, final, order in starts]
+    search.recognise([reading._replace(layout=way) for reading in readings for way in few], DOUBLE_MISTAKES)
+    with first.silenced(silent_parameters(parts)):
+        found = search.find(readings, SILENT_MISTAKES, "Already with zeros in all weights of attention", "Eqs. 1-4")
+    check_patches_seen(first)
+    # Then with attention at work: the layout of its weights is open, and the order of the values in a patch.
+    readings = [found._replace(layout=way, order=order) for way, order in product(ways, orders)]
+    usual = [found._replace(layout=way, order=order) for way, order in product(few, orders[:2])]
+    when = "With zeros in all weights of attention the model is right; with attention"
+    reading = search.find(readings, LOUD_MISTAKES, when, "Eqs. 1-4", among=usual)
+    weights = read_model(first, reading)
+    for of_block in weights.blocks:
+        complain_about_block(of_block)
+    check_eps(weights.norm)
+    check_starts(first, parts)
+    search.confirm(reading, lambda: whole_trial(cls, SECOND), LOUD_MISTAKES)
+    check_mean(cls, reading)
+    raise_first([(
+        judge_dropout(first),
+        "In training your model gives different results than in eval mode, although all rates in its config are 0.",
+        "Use `nn.Dropout(config.dropout)`. The default of `nn.TransformerEncoderLayer` is 0.1.",
+    )])  # fmt: skip
+    return eps_remark(cls, reading)
+
+
+def model_trial(cls: type, config: ViTConfig, batch: int) -> Trial:
+    x = random_tensor(batch, config.in_channels, *(side * config.patch_size for side in config.grid))
+    sizes = described(config, "image_size", "patch_size", "embed_dim", "depth", "pool")
+    return Trial(cls, (config,), x, (batch, config.num_classes), "(B, K)", sizes)
+
+
+def described(config: ViTConfig, *fields: str) -> str:
+    return ", ".join(f"{field} {getattr(config, field)}" for field in fields)
+
+
+def whole_trial(cls: type, config: ViTConfig) -> Trial:
+    """Return a trial of two images with a model that has all its parts."""
+    trial = model_trial(cls, config, 2)
+    check_parts(trial)
+    return trial
+
+
+def check_logits(trial: Trial) -> None:
+    ones, hint = torch.ones(len(trial.out)), "Return logits, values of any size: `F.cross_entropy` takes the softmax."
+    raise_first([
+        (same(trial.out.sum(1), ones), "There is a softmax inside the model: an image's results sum to 1.", hint),
+        (same(trial.out.exp().sum(1), ones), "There is a log-softmax inside the model: exp of its results sums to 1.",
+         hint),
+    ])  # fmt: skip
+
+
+def check_parts(trial: Trial) -> Parts:
+    """Return the parts of the model; raise Wrong, with what there is, if they are not those of Eqs. 1-4."""
+    (c,), parts = trial.args, model_parts(trial)
+    D, T, L, blocks = c.embed_dim, c.num_tokens, c.depth, len(parts.contract)
+    shared = ""
+    if blocks == 1:
+        layer = trial.module.get_submodule(parts.contract[0].name.rpartition(".")[0])
+        if len(called(trial, lambda module, x: module is layer)) == L:
+            shared = f" All {L} places share one block's weights, as `[block] * depth` makes it."
+    raise_first([(
+        blocks != L, f"A model of depth {L} has the weights of {L} blocks; yours has those of {blocks}.{shared}",
+        "Build a new block for each layer: `nn.ModuleList(EncoderBlock(...) for _ in range(config.depth))`."
+    )])  # fmt: skip
+    check_hidden(parts.contract[0].sizes[1], c.mlp_dim, D)
+    norms, matrices = len(parts.norms), sum(layer.weight.numel() for layer in parts.attention) / D**2
+    last_norm = " Is the final one missing?" if norms == 2 * L else ""
+    on_images = called(trial, lambda module, x: isinstance(module, nn.Linear) and x.shape[:-1] == trial.x.shape[:1])
+    head = " and ".join(f"`{name}`" for name, module in trial.module.named_modules() if module in on_images)
+    needed = [
+        (parts.patch, f"linear layer for the patches, from C·P·P = {c.patch_dim} to D = {D} values", EQ1),
+        (parts.class_token, f"parameter of D = {D} values for the class token", EQ1),
+        (parts.position[:1], f"parameter of (1+N)·D = {T}·{D} values for the positions", EQ1),
+        (parts.head, f"linear layer for the head, from D = {D} values to K = {c.num_classes} classes", EQ4),
+    ]
+    raise_first([
+        (len(on_images) == 2, f"The head has two linear layers, {head}. That is the paper's head for pre-training, "
+         "with a tanh in between (section 3.1, `representation_size`). Here the head is one layer, from D to K.", EQ4),
+        (parts.of_patches and not parts.position, NO_CLASS_POSITION, EQ1),
+        *((len(found) != 1, f"The model needs one {what}. Among its parameters there are {len(found)}.", hint)
+          for found, what, hint in needed),
+        (norms != 2 * L + 1, f"There are {norms} LayerNorms among the parameters. Two in each of {L} blocks and one "
+         f"after the last block make {2 * L + 1}.{last_norm}", EQ4),
+        (matrices > 4 * L, f"There is a linear layer from D to D values too many: q, k, v and the output of {L} blocks "
+         f"are {4 * L} matrices of D×D, and your model has {matrices:g}. Is there a second one after the patch "
+         "projection?", "Eq. 1 has one linear map E from a patch to a token, and Eq. 4 one from y to the logits."),
+    ])  # fmt: skip
+    return parts
+
+
+def called(trial: Trial, is_meant: Callable[[nn.Module, Tensor], bool]) -> list[nn.Module]:
+    """Return the modules that are meant, with their input, each as often as the model calls it for one batch."""
+    found = []
+
+    def note(module, inputs, output):
+        if inputs and is_meant(module, inputs[0]):
+            found.append(module)
+
+    with register_module_forward_hook(note):
+        trial.run()
+    return found
+
+
+def check_positions(trial: Trial, parts: Parts) -> None:
+    out = trial.out
+    with trial.silenced(parts.position):
+        raise_first([(trial.agrees(out), "The positions are never added: the logits do not depend on them.", EQ1)])
+
+
+def check_patches_seen(trial: Trial) -> None:
+    raise_first([(
+        same(trial.out, trial.out[:1].expand_as(trial.out)),
+        "Every image gets the same logits: the class token never sees a patch.",
+        "Does attention run across the batch (`nn.MultiheadAttention` needs `batch_first=True`)? Or is there a mask, "
+        "or an attention between the heads of one token? `check.self_attention` judges it alone.",
+    )])  # fmt: skip
+
+
+def check_starts(trial: Trial, parts: Parts) -> None:
+    starts = [trial.initial[layer.name] for layer in parts.contract if not layer.raw]
+    alike = len(starts) > 1 and starts[0].std() > 0 and all(start.equal(starts[0]) for start in starts)
+    raise_first([(
+        alike, "All blocks start with the same weights: copies of one block, or the same seed for each.", "Make a new "
+        "block for each layer. `copy.deepcopy` and `nn.TransformerEncoder` copy the weights too: draw them again.",
+    )])  # fmt: skip
+
+
+def check_mean(cls: type, reading: Reading) -> None:
+    """Raise Wrong unless `pool="mean"` is right too."""
+    with prefixed('Right with pool="cls". With pool="mean":'):
+        mean = whole_trial(cls, MEAN)
+        Search(mean, model, read_model, count(MEAN), POOL).find([reading], HEAD_MISTAKES, "But", "Eq. 4")
+
+
+def eps_remark(cls: type, reading: Reading) -> str | None:
+    eps = model_trial(cls, replace(FIRST, norm_eps=1e-3), 1).parts.norms[reading.final].eps
+    if eps in (None, 1e-3):
+        return None
+    return (
+        f"One thing for later: the eps of your final LayerNorm is {eps:g}, whatever `config.norm_eps` says. "
+        "`nn.LayerNorm(config.embed_dim, eps=config.norm_eps)` reads it."
+    )
+
+
+wrong = mistakes_in(model)
+SWAP = "Put the package's `Embeddings` or `Encoder` in place of your own, one at a time: which one makes it pass?"
+EQ1 = "Eq. 1: the class token before the patches, then `+ position` on all 1+N tokens. `Embeddings(config)` does it."
+EQ4 = 'Eq. 4: `y = pool(norm(z))`, then the head. With pool="cls" that is token 0, the class token.'
+POOL = '`config.pool` decides: token 0 for "cls", the mean of tokens 1 to N for "mean".'
+LOOP = "`for block in self.blocks: z = block(z)`: each block gets what the one before it returned."
+NO_NORM = {"end": lambda norm, z: z}
+
+HEAD_MISTAKES = [
+    wrong("The final LayerNorm is there, and `forward` does not use it.", EQ4, **NO_NORM),
+    *(wrong(f"The head reads {what}.", POOL, pool=lambda w, z, pool=pool: pool(z)) for what, pool in (
+        ("the last token, a patch, not the class token", lambda z: z[:, -1]),
+        ("token 1, the first patch, not the class token", lambda z: z[:, 1]),
+        ("the class token, whatever `config.pool` says", lambda z: z[:, 0]),
+        ("the mean of all tokens, the class token among them", lambda z: z.mean(1)),
+        ("the mean of the patches, whatever `config.pool` says", lambda z: z[:, 1:].mean(1)),
+        ("the sum of the patches, not their mean", lambda z: z[:, 1:].sum(1)),
+        ("the largest of the patches' values, not their mean", lambda z: z[:, 1:].amax(1)))),
+    wrong("The final norm comes after the mean: norm first, then the mean of the patches.", EQ4, **NO_NORM,
+          pool=lambda w, z: normed(w.norm, pooled(w, z))),
+    *(wrong(f"There is a {name} between the final norm and the head: the head is one linear layer.", EQ4,
+            pool=lambda w, z, function=function: function(pooled(w, z)))
+      for name, function in (("ReLU", F.relu), ("GELU", F.gelu), ("tanh", torch.tanh))),
+]  # fmt: skip
+
+# Two mistakes at once, of which one hides the other while attention is silenced.
+DOUBLE_MISTAKES = [
+    wrong("The class token comes last, not first, and the head reads it there.", EQ1,
+          embed=partial(eq1, prepend=last), pool=lambda w, z: z[:, -1]),
+]  # fmt: skip
+
+# Lesson 02's, those without a position for the class token first: while attention is silenced, some others look alike.
+EMBEDDING_MISTAKES = [
+    *(wrong(m.message, m.hint or EQ1, embed=m.function)
+      for m in sorted(EQ1_MISTAKES, key=lambda m: m.message != NO_CLASS_POSITION)),
+    wrong("Only the class token gets its position, the patches get none.", EQ1,
+          embed=partial(eq1, place=lambda z, p: z + F.pad(p[:1], (0, 0, 0, len(p) - 1)))),
+]  # fmt: skip
+
+DEPTH_MISTAKES = [
+    *(Mistake(lambda w, x, pick=pick: model(w._replace(blocks=pick(w.blocks)), x), message, LOOP)
+      for message, pick in (
+        ("The encoder's result is not used: the head sees the embeddings.", lambda blocks: []),
+        ("Only the first block's result reaches the head.", lambda blocks: blocks[:1]),
+        ("Each block gets the embeddings again: only the last one counts.", lambda blocks: blocks[-1:]),
+        ("The first block is applied again and again, the others never.", lambda blocks: blocks[:1] * len(blocks)),
+        ("The blocks come in the opposite order.", lambda blocks: blocks[::-1]))),
+    wrong("The final norm comes before the blocks. It belongs after the last one.", EQ4, **NO_NORM,
+          embed=lambda w, x: normed(w.norm, eq1(w, x))),
+    Mistake(lambda w, x: model(w, x, block=lambda of_block, z: block(of_block, normed(w.norm, z))),
+            "The final norm is also before each block: a block has its own norms.", EQ4),
+    wrong("A block's input is added to its result once more: the block adds it already, in Eqs. 2 and 3.", LOOP,
+          block=lambda of_block, z: z + block(of_block, z)),
+]  # fmt: skip
+
+
+def in_blocks(mistakes: Iterable[Mistake]) -> list[Mistake]:
+    return [wrong(f"Inside the blocks. {m.message}", m.hint, block=m.function) for m in mistakes]
+
+
+# What can be told while attention is silenced, and what only once it is at work.
+SILENT_MISTAKES = [*HEAD_MISTAKES, *EMBEDDING_MISTAKES, *DEPTH_MISTAKES, *in_blocks(STRUCTURE_MISTAKES)]
+LOUD_MISTAKES = [*EMBEDDING_MISTAKES, *in_blocks(MIXING_MISTAKES)]
+
+
+# The count ------------------------------------------------------------------------------------------------------------
+
+
+def my_parameter_count(config):
+    D, M = config.embed_dim, config.mlp_dim
+    embeddings = config.patch_dim * D + D + D + config.num_tokens * D  # projection, class token, positions
+    attention = D * 3 * D + 3 * D + D * D + D  # q, k, v, output
+    mlp = D * M + M + M * D + D
+    block = 2 * D + attention + 2 * D + mlp
+    head = D * config.num_classes + config.num_classes
+    return embeddings + config.depth * block + 2 * D + head  # 2·D: the final norm
+
+
+CONFIGS = [
+    ViTConfig.named("B/16"),
+    ViTConfig.named("B/32", image_size=(64, 96), num_classes=10),
+    ViTConfig((8, 12), 2, 1, num_classes=7, embed_dim=20, depth=3, num_heads=5, mlp_dim=33, pool="mean"),
+    ViTConfig(9, 3, 2, num_classes=11, embed_dim=14, depth=2, num_heads=2, mlp_dim=15),
+]
+
+
+@exercise(
+    hint="Go through the model part by part. A linear layer from a to b values has a·b + b, a LayerNorm 2·D. Do not "
+    "forget the biases, the class token, its position, and the final norm.",
+    solution=my_parameter_count,
+)
+def parameter_count(function):
+    """`fn(config) -> int`: how many parameters the model of a ViTConfig has, by arithmetic."""
+    more = []
+    for config in CONFIGS:
+        got, expected = call(function, config), count(config)
+        found = difference(got, expected)
+        if found and not isinstance(got, int):
+            raise Wrong(found, "Count in whole numbers: `//` instead of `/`, and no tensors.")
+        more.append(int(got) - expected)
+    if any(more):
+        c, off = next((c, off) for c, off in zip(CONFIGS, more, strict=True) if off)
+        sizes = described(c, "image_size", "patch_size", "embed_dim", "depth", "num_classes", "pool")
+        raise Wrong(
+            f"For {sizes} your count is {abs(off):,} too {'high' if off > 0 else 'low'}: {count(c):,} expected, got "
+            f"{count(c) + off:,}.\n{explanation(tuple(more), c)}"
+        )
+    try:
+        with no_new_parameters():
+            call(function, CONFIGS[-1])
+    except Wrong:
+        raise Wrong(
+            "Every count is right, but your function builds a model to get it. Can you do it by arithmetic?",
+            "Write down how many parameters each part has, from the fields of the config, and add them up.",
+        ) from None
+
+
+@cache
+def parameters(config: ViTConfig) -> dict[str, int]:
+    """Return the size of each parameter of the package's model, on the meta device: no weight is made."""
+    with torch.device("meta"):
+        return {name: p.numel() for name, p in VisionTransformer(config).named_parameters()}
+
+
+def count(config: ViTConfig, pattern: str = "") -> int:
+    """Count the parameters whose names match."""
+    return sum(size for name, size in parameters(config).items() if re.search(pattern, name))
+
+
+def explanation(more: tuple[int, ...], config: ViTConfig) -> str:
+    """Name each mistake, or else every two, that change the counts of CONFIGS so; or else show the count by part."""
+    ways = ways_to_miscount()
+    single = [text for text, sizes in ways if sizes == more]
+    single += [f"if {slip}" for slip, size in SLIPS.items() if tuple(map(size, CONFIGS)) == more]
+    if single:
+        return f"You get exactly this count {'; or '.join(single)}."
+    simple = [(text, sizes) for text, sizes in ways if text.startswith("without") or text.endswith("twice")]
+    pairs = combinations_with_replacement(simple, 2)
+    double = [f"{one}, and {two}" for (one, a), (two, b) in pairs if tuple(map(sum, zip(a, b, strict=True))) == more]
+    if double:
+        return f"Two mistakes together give exactly this count: {'; or '.join(double)}."
+    table = [f"{part}: {count(config, PARTS[part]):,}" for part in TABLE]
+    return "\n".join(["No mistake that the check knows explains this, and no two do. Compare part by part:", *table])
+
+
+@cache
+def ways_to_miscount() -> list[tuple[str, tuple[int, ...]]]:
+    """Return every way to get one part wrong, and what that adds at each of CONFIGS. Parts of one size share a way."""
+    found = defaultdict(list)
+    for part, pattern in PARTS.items():
+        places = {name.startswith("encoder") for name in parameters(CONFIGS[0]) if re.search(pattern, name)}
+        for way, (times, where) in WAYS.items():
+            if places <= where:
+                share = SHARES.get(part, 1)
+                found[way, tuple(round(count(c, pattern) * share * times(c.depth)) for c in CONFIGS)].append(part)
+    return [(way.format(either(parts)), sizes) for (way, sizes), parts in found.items()]
+
+
+def either(names: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+# Each part by the names of the package's parameters.
+PARTS = {
+    "the class token": "class_token",
+    "the position of the class token": "class_token",
+    "the class token and its position": "class_token",
+    "the positions": "position",
+    "the patch projection": "patches",
+    "the weights of the patch projection": "patches.*weight",
+    "the bias of the patch projection": "patches.*bias",
+    "the matrices of q, k and v": "qkv.weight",
+    "one of the matrices of q, k and v": "qkv.weight",
+    "two of the matrices of q, k and v": "qkv.weight",
+    "the biases of q, k and v": "qkv.bias",
+    "one of the biases of q, k and v": "qkv.bias",
+    "two of the biases of q, k and v": "qkv.bias",
+    "attention's output projection": "attention.projection",
+    "the weights of attention's output projection": "attention.projection.weight",
+    "the bias of attention's output projection": "attention.projection.bias",
+    "attention's four biases": "attention.*bias",
+    "attention": "attention",
+    "one of the MLP's matrices": "expand.weight",
+    "the bias of the MLP's first layer": "expand.bias",
+    "the bias of the MLP's second layer": "contract.bias",
+    "the MLP's biases": "mlp.*bias",
+    "the MLP": "mlp",
+    "the biases of attention and MLP": "(attention|mlp).*bias",
+    "one of the two LayerNorms of a block": "norm1",
+    "the biases of the blocks' LayerNorms": r"norm[12]\.bias",
+    "the blocks' LayerNorms": "norm[12]",
+    "the MLP and the blocks' LayerNorms": "mlp|norm[12]",
+    "the final LayerNorm": "^norm",
+    "half of the final LayerNorm": r"^norm\.bias",
+    "the biases of all LayerNorms": r"norm.?\.bias",
+    "all LayerNorms": "norm",
+    "the head": "head",
+    "the weights of the head": "head.weight",
+    "the bias of the head": "head.bias",
+    "the biases of all linear layers": "(patches|attention|mlp|head).*bias",
+    "all biases": "bias",
+    "all biases and LayerNorms": "bias|norm",
+}
+SHARES = {
+    "the class token and its position": 2,
+    "one of the matrices of q, k and v": 1 / 3,
+    "two of the matrices of q, k and v": 2 / 3,
+    "one of the biases of q, k and v": 1 / 3,
+    "two of the biases of q, k and v": 2 / 3,
+}
+TABLE = ("the patch projection", "the class token", "the positions", "attention", "the MLP", "the blocks' LayerNorms",
+         "the final LayerNorm", "the head")  # fmt: skip
+
+# How a part is counted, how many times too often that is in a model of this depth, and where: True in the blocks.
+WAYS = {
+    "without {}": (lambda depth: -1, {True, False}),
+    "with {} counted twice": (lambda depth: 1, {True, False}),
+    "with {} counted for one block only": (lambda depth: 1 / depth - 1, {True}),
+    "with {} counted for every block": (lambda depth: depth - 1, {False}),
+}
+
+
+def changed(c: ViTConfig, grid: tuple[int, int] | None = None, **fields) -> int:
+    """Return how many parameters a model gains with these fields, or with patches in this grid."""
+    if grid:
+        fields["image_size"] = tuple(side * fields.get("patch_size", c.patch_size) for side in grid)
+    return count(replace(c, **fields)) - count(c)
+
+
+# Other mistakes, and how many parameters too many they count.
+SLIPS: dict[str, Callable[[ViTConfig], int]] = {
+    "the head is always counted for 1000 classes": lambda c: changed(c, num_classes=1000),
+    "the MLP is always counted with 4·D instead of mlp_dim": lambda c: changed(c, mlp_dim=4 * c.embed_dim),
+    "images are always counted with 3 channels": lambda c: changed(c, in_channels=3),
+    "a patch is counted without its channels: it has C·P·P values": lambda c: changed(c, in_channels=1),
+    "patches are always counted with 16·16 pixels": lambda c: changed(c, c.grid, patch_size=16),
+    "positions are always counted for 197 tokens": lambda c: changed(c, (14, 14)),
+    "the grid is taken to be square, as high as wide: N = h·h": lambda c: changed(c, (c.grid[0], c.grid[0])),
+    "the grid is taken to be square, as wide as high: N = w·w": lambda c: changed(c, (c.grid[1], c.grid[1])),
+    'a model with pool="mean" has no class token': lambda c: -2 * count(c, "class_token") * (c.pool == "mean"),
+    "the depth is always 12": lambda c: changed(c, depth=12),
+    "only one block is counted": lambda c: changed(c, depth=1),
+    "one block is missing": lambda c: changed(c, depth=c.depth - 1),
+    "one block is counted twice": lambda c: changed(c, depth=c.depth + 1),
+    "the blocks are multiplied by the number of heads too": lambda c: (c.num_heads - 1) * count(c, "encoder"),
+    "q, k and v are multiplied by the number of heads: all heads together have 3·D·D weights":
+        lambda c: (c.num_heads - 1) * count(c, "qkv"),
+    "q, k and v are counted for one head only: all heads together have 3·D·D weights":
+        lambda c: count(c, "qkv") // c.num_heads - count(c, "qkv"),
+    "both biases of the MLP have mlp_dim values: the second one has D": lambda c: c.depth * (c.mlp_dim - c.embed_dim),
+    "both biases of the MLP have D values: the first one has mlp_dim": lambda c: c.depth * (c.embed_dim - c.mlp_dim),
+    "the T·T weights of each head are counted: they are results, not parameters":
+        lambda c: c.depth * c.num_heads * c.num_tokens**2,
+    "T·T attention weights are counted for each block: they are results, not parameters":
+        lambda c: c.depth * c.num_tokens**2,
+}  # fmt: skip

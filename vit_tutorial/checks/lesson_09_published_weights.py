@@ -1,0 +1,336 @@
+"""Lesson 09: three layers in one, and a state dict under other names."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+from torchvision.models import VisionTransformer as TorchvisionVisionTransformer
+
+from ..config import ViTConfig
+from ..model import VisionTransformer
+from ..pretrained.naming import as_ours, name_of
+from .comparing import difference, judge_each, kind, known, listed, recognise, same
+from .exercise import exercise
+from .running import Wrong, call, unreadable
+
+# Three layers in one
+
+
+def my_fuse_qkv(q, k, v):
+    weight = torch.cat([q.weight, k.weight, v.weight])  # (3·D, D)
+    bias = torch.cat([q.bias, k.bias, v.bias])  # (3·D,)
+    return weight, bias
+
+
+@exercise(
+    hint="A linear layer's weight is (out, in): each row makes one value of the result. So the rows of three layers go "
+    "one below the other, `torch.cat([...], dim=0)`, and their biases, too, in the same order.",
+    solution=my_fuse_qkv,
+)
+def fuse_qkv(function):
+    """`fn(q, k, v)`, three `nn.Linear(D, D)` → weight (3·D, D), bias (3·D,): one layer for q, k and v."""
+    judge_each({f"D = {D}": (D,) for D in (4, 6, 3)}, partial(judge_fused, function))
+
+
+def judge_fused(function: Callable, D: int) -> None:
+    layers = [nn.Linear(D, D) for _ in "qkv"]
+    before = [p.detach().clone() for layer in layers for p in layer.parameters()]
+    result = call(function, *layers)
+    if not same([p for layer in layers for p in layer.parameters()], before, 0.0):
+        raise Wrong("Your function changes the layers it is given: the result is a new tensor, or a new layer.")
+    weight, bias = read_pair(result, D)
+    check_fused("weight", weight, [layer.weight.detach() for layer in layers], "(3·D, D)")
+    check_fused("bias", bias, [layer.bias.detach() for layer in layers], "(3·D,)")
+
+
+def read_pair(result, D: int) -> tuple:
+    """Weight and bias, be they in a pair, in a layer or under their names."""
+    if isinstance(result, nn.Linear):
+        result = (result.weight, result.bias)
+    if isinstance(result, Mapping) and {"weight", "bias"} <= set(result):
+        result = (result["weight"], result["bias"])
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        got = f"{len(result)} values" if isinstance(result, (tuple, list)) else kind(result)
+        if isinstance(result, Tensor):
+            which = {(3 * D, D): "the weight, and the bias is missing", (3 * D,): "the bias, and the weight is missing"}
+            got = which.get(tuple(result.shape), got)
+        raise Wrong(f"The task asks for two tensors, weight and bias; got {got}.", BOTH)
+    for part in filter(torch.is_tensor, result):
+        if text := unreadable(part):
+            raise Wrong(f"The result {text}.", BOTH)
+    weight, bias = result
+    if isinstance(weight, Tensor) and bias is None:
+        raise Wrong("The bias is missing: q, k and v each have one.", BOTH)
+    if [getattr(part, "ndim", 0) for part in result] == [1, 2]:
+        raise Wrong("Weight and bias are exchanged: the weight comes first.", BOTH)
+    return weight, bias
+
+
+def check_fused(name: str, result, parts: list[Tensor], letters: str) -> None:
+    """Raise Wrong unless the result is the three `parts`, one below the other."""
+    found = difference(result, torch.cat(parts), letters, 1e-6, f"The {name}")
+    if found is None:
+        return
+    start = "The weight is right, the bias is not. " if name == "bias" else ""
+    if not isinstance(result, Tensor) or same(result, torch.cat(parts), 1e-6):  # only the dtype is wrong
+        raise Wrong(start + found, BOTH)
+    try:
+        recognise(result, parts, FUSED_MISTAKES, 1e-6)
+    except Wrong as wrong:
+        wrong.message = start + wrong.message.format(name=name)
+        raise
+    if not result.isfinite().all():
+        raise Wrong(start + found, "`torch.empty` holds what was in memory before, until you fill every row.")
+    if result.shape == torch.cat(parts).shape:
+        blocks = [block_name(block, parts) for block in result.detach().chunk(3)]
+        found = f"From top to bottom the {name} holds {', '.join(blocks)} instead of q, k, v."
+        if set(blocks) == {"something else"}:
+            found = f"None of q, k and v is in the {name}: a new `nn.Linear` is random until others are copied in."
+    raise Wrong(start + found, ORDER)
+
+
+def block_name(block: Tensor, parts: list[Tensor]) -> str:
+    """What this third of the result is: "k", "k transposed", "0.5·k", "zeros", or "something else"."""
+    if not block.any():
+        return "zeros"
+    for name, part in zip("qkv", parts, strict=True):
+        factor = (block * part).sum() / part.square().sum()
+        if same(block, part, 1e-6):
+            return name
+        if same(block, factor * part, 1e-6):
+            return f"{factor:.3g}·{name}"
+        if part.ndim == 2 and same(block, part.T, 1e-6):
+            return f"{name} transposed"
+    return "something else"
+
+
+BOTH = "`return weight, bias`, of (3·D, D) and (3·D,)."
+ORDER = "q's rows first, then k's, then v's: `torch.cat([q, k, v])` of the weights, and the same of the biases."
+FUSED_MISTAKES = known(ORDER, {
+    "The {name} is transposed, (D, 3·D): `nn.Linear` keeps it as (out, in).": lambda *parts: torch.cat(parts).mT,
+    "The matrices stand side by side, (D, 3·D): that is a layer from 3·D values to D, which adds q, k and v up. One "
+    "below the other they give 3·D values.": lambda *parts: torch.cat(parts, dim=1),
+    "The three are stacked, with a new axis of 3 in front. A layer's {name} has no such axis.":
+        lambda *parts: torch.stack(parts),
+    "The three are added up: what comes out is q + k + v.": lambda *parts: sum(parts),
+    "The three are averaged: what comes out is the mean of q, k and v.": lambda *parts: sum(parts) / 3,
+    "The matrices are multiplied: that is one layer after another.": lambda q, k, v: v @ k @ q,
+    "The {name} is zero: q, k and v each have one.": lambda *parts: 0 * torch.cat(parts),
+    "The {name} goes row by row: q's first, k's first, v's first, then the second of each.":
+        lambda *parts: torch.stack(parts, dim=1).flatten(0, 1),
+    **{f"The {{name}} goes head by head: q, k and v of the first of {heads} heads, then of the next.":
+        lambda *parts, heads=heads: rearrange(list(parts), "n (h d) ... -> (h n d) ...", h=heads) for heads in (2, 3)},
+})  # fmt: skip
+
+
+# A state dict under other names
+
+
+def my_map_state_dict(theirs):
+    names = {
+        "conv_proj.": "embeddings.patches.projection.",
+        "class_token": "embeddings.class_token",
+        "encoder.pos_embedding": "embeddings.position.table",
+        "encoder.ln.": "norm.",
+        "heads.head.": "head.",
+        ".ln_1.": ".norm1.",
+        ".self_attention.in_proj_": ".attention.qkv.",
+        ".self_attention.out_proj.": ".attention.projection.",
+        ".ln_2.": ".norm2.",
+        ".mlp.0.": ".mlp.expand.",
+        ".mlp.3.": ".mlp.contract.",
+    }
+    ours = {}
+    for name, tensor in theirs.items():
+        name = re.sub(r"encoder\.layers\.encoder_layer_(\d+)", r"encoder.\1", name)
+        for old, new in names.items():
+            name = name.replace(old, new)
+        ours[name] = tensor
+    ours["embeddings.position.table"] = ours["embeddings.position.table"][0]  # (1, T, D) -> (T, D)
+    return ours
+
+
+@exercise(
+    hint="Print the names of both and set them side by side. Outside the blocks there are eight tensors under five "
+    "names: patch projection, class token, positions, last norm, head. Within a block, only the number changes: split "
+    "the name at its dots, and take the number from the part that holds it. torchvision's positions are (1, T, D), "
+    "ours (T, D).",
+    solution=my_map_state_dict,
+    imports="import re",
+)
+def map_state_dict(function):
+    """`fn(theirs)`: the state dict of torchvision's ViT → ours, as `load_state_dict(..., strict=True)` takes it."""
+    remarks: list[str | None] = []
+    judge_each(CONFIGS, lambda config: remarks.append(judge_state_dict(function, config)))
+    return remarks[0]
+
+
+# More than ten blocks the second time: a rule for `encoder_layer_1` may take `encoder_layer_10`, too.
+CONFIGS = {
+    "2 blocks": (ViTConfig(8, 4, num_classes=5, embed_dim=6, depth=2, num_heads=2, mlp_dim=10),),
+    "12 blocks": (ViTConfig(6, 2, num_classes=7, embed_dim=4, depth=12, num_heads=2, mlp_dim=9),),
+}
+
+
+def torchvision_tensors(config: ViTConfig) -> OrderedDict[str, Tensor]:
+    """The state dict of torchvision's model, every value random: no two tensors are alike."""
+    sizes = config.image_size, config.patch_size, config.depth, config.num_heads, config.embed_dim, config.mlp_dim
+    model = TorchvisionVisionTransformer(*sizes, num_classes=config.num_classes)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter)
+    return model.state_dict()
+
+
+@cache
+def our_names(config: ViTConfig) -> dict[str, str]:
+    """{our name: torchvision's}."""
+    with torch.device("meta"):
+        return {name: name_of(name, "torchvision").theirs[0] for name in VisionTransformer(config).state_dict()}
+
+
+def judge_state_dict(function: Callable, config: ViTConfig) -> str | None:
+    """Raise Wrong unless the tensors are mapped right. A remark if `theirs` itself is changed on the way."""
+    theirs = torchvision_tensors(config)
+    given = OrderedDict((name, tensor.clone()) for name, tensor in theirs.items())
+    tensors = dict(given)
+    result = call(function, given)
+    if written := [name for name, tensor in tensors.items() if not tensor.flatten().equal(theirs[name].flatten())]:
+        raise Wrong(
+            f"Your function writes into tensors it is given: {listed(written)}. They are the model's own.",
+            "Methods that end in an underscore and `x[...] = ` write into the tensor itself. Work on a new one.",
+        )
+    check_kind(result)
+    check_names(result, theirs, config)
+    check_tensors(result, theirs, config)
+    if list(given) != list(theirs):
+        return "One thing to know: `theirs` itself is changed; afterwards it has lost names, or has new ones."
+    return None
+
+
+def check_kind(result) -> None:
+    """Raise Wrong unless it is a dictionary of tensors by name."""
+    if not isinstance(result, Mapping) or not result:
+        got = "an empty one" if isinstance(result, Mapping) else kind(result)
+        got = f"a model, {type(result).__name__}" if isinstance(result, nn.Module) else got
+        raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {got}.", HOLDS_TENSORS)
+    for name, value in result.items():
+        if not isinstance(name, str):
+            raise Wrong(f"A name is a string; among yours is {name!r}.", HOLDS_TENSORS)
+        if not isinstance(value, Tensor):
+            raise Wrong(f"`{name}` must be a tensor; it is {kind(value)}.", HOLDS_TENSORS)
+        if text := "is on the meta device: it has a shape and no values" if value.is_meta else unreadable(value):
+            raise Wrong(f"`{name}` {text}.", HOLDS_TENSORS)
+
+
+def check_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config: ViTConfig) -> None:
+    """Raise Wrong with what is missing and what is too much, unless the names are exactly those of our model."""
+    names = our_names(config)
+    missing, extra = [name for name in names if name not in ours], [name for name in ours if name not in names]
+    if not missing and not extra:
+        return
+    if set(ours) == set(theirs):
+        raise Wrong("All names are still torchvision's.", WHERE)
+    origins = {name: found for name in extra if name not in theirs and (found := origin(ours[name], theirs))}
+    lists = {
+        "Missing": missing,
+        "Still torchvision's names": [name for name in extra if name in theirs],
+        "Not ours": [name for name in extra if name not in theirs],
+    }
+    lines = ["`load_state_dict(..., strict=True)` would refuse these names."]
+    lines += [f"{start}: {listed(wrong)}." for start, wrong in lists.items() if wrong]
+    lost = sorted({int(number[1]) for name in missing if (number := re.match(r"encoder\.(\d+)", name))})
+    if 0 < len(lost) < config.depth:
+        which = f"block{'s'[: len(lost) - 1]} {', '.join(map(str, lost))}"
+        lines.append(f"Of the {config.depth} blocks, counted from 0, this is so in {which}.")
+    right = {there: here for here, there in names.items()}
+    for name, (there, how) in list(origins.items())[:1]:
+        lines.append(f"`{name}` holds {how.format(there)}, which ours calls `{right[there]}`.")
+    hint = WHERE if extra else "How many blocks there are can be seen in `theirs`: is a number written into your code?"
+    for block in sorted(set(range(config.depth)) - set(lost)):
+        found = origin(ours[f"encoder.{block}.norm1.weight"], theirs)
+        number = found and re.search(r"encoder_layer_(\d+)\.", found[0])
+        if number and int(number[1]) in lost and not extra:
+            lines.append(f"`encoder.{block}` holds torchvision's block {number[1]}.")
+            hint = WHOLE_NUMBER
+            break
+    raise Wrong("\n".join(lines), hint)
+
+
+def check_tensors(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config: ViTConfig) -> None:
+    """Raise Wrong with the first tensor that is not what its name says, and what it is."""
+    belongs = our_names(config)
+    expected = as_ours(theirs, "torchvision", belongs, config.num_heads)
+    wrong = [
+        name for name in belongs if ours[name].shape != expected[name].shape or not equal(ours[name], expected[name])
+    ]
+    if not wrong:
+        return
+    origins = {name: origin(ours[name], theirs) or ("", "") for name in belongs}
+    name, right, (source, _) = wrong[0], belongs[wrong[0]], origins[wrong[0]]
+    told = told_of(name, ours[name], expected[name], right, *origins[name])
+    start, hint = "The names are right, and all tensors but one. ", COMPARE
+    if len(wrong) > 1:
+        start = f"The names are right. Of the {len(ours)} tensors {len(wrong)} are wrong: {listed(wrong)}.\n"
+    if source not in ("", right):
+        there = next(ours_ for ours_ in belongs if belongs[ours_] == source)
+        if origins[there][0] == right:
+            told += f" It is in `{there}`: the two are exchanged."
+        elif all(found != right for found, _ in origins.values()):
+            told += " Nowhere in yours is that one."
+        block, holds = (re.search(r"encoder_layer_\d+|$", text)[0] for text in (right, source))
+        if block and holds != block:
+            hint = WHOLE_NUMBER if holds.startswith(block) else SORTED if holds[-2:].isdigit() else COMPARE
+            told += f"\n`{block}` is the beginning of `{holds}`, too." if holds.startswith(block) else ""
+    raise Wrong(start + told, hint)
+
+
+def told_of(name: str, tensor: Tensor, expected: Tensor, right: str, source: str, how: str) -> str:
+    """What one wrong tensor of the reader's is. `right` is torchvision's name for what belongs there."""
+    shapes = f", {tuple(tensor.shape)} instead of {tuple(expected.shape)}" if tensor.shape != expected.shape else ""
+    if not source and tensor.numel() < expected.numel() and torch.isin(tensor.to(expected), expected).all():
+        return f"`{name}` holds {tensor.numel()} of the {expected.numel()} values of `{right}`{shapes}."
+    if not source:
+        rounded = not tensor.is_floating_point() or tensor.dtype.itemsize < expected.dtype.itemsize
+        why = f": its dtype is {tensor.dtype}, torchvision's is {expected.dtype}" if rounded else ""
+        return f"`{name}` holds values that are nowhere in torchvision's{why}."
+    told = f"`{name}` holds {how.format(source)}"
+    return f"{told}, and `{right}` belongs there." if source != right else f"{told}{shapes}."
+
+
+WAYS = {
+    "`{}`": lambda source: [source],
+    "`{}` transposed": lambda source: [source.mT] if source.ndim == 2 else [],
+    "a third of `{}`": lambda source: source.chunk(3) if len(source) % 3 == 0 else [],
+}
+
+
+def origin(tensor: Tensor, tensors: Mapping[str, Tensor]) -> tuple[str, str] | None:
+    """The name of the tensor with these values, and in words what was done to it; None if they are in none."""
+    values = tensor.detach().flatten()
+    for how, made_of in WAYS.items():
+        for name, source in tensors.items():
+            if any(equal(values, candidate.flatten()) for candidate in made_of(source)):
+                return name, how
+    values = values.sort().values
+    same_values = (name for name, source in tensors.items() if equal(values, source.flatten().sort().values))
+    return next(((name, "the values of `{}` in another order") for name in same_values), None)
+
+
+def equal(values: Tensor, others: Tensor) -> bool:
+    return values.shape == others.shape and values.detach().to(others).equal(others)
+
+
+HOLDS_TENSORS = "`{our name: tensor}`, what `load_state_dict` takes."
+WHERE = "Ours are in `VisionTransformer(config).state_dict()`."
+COMPARE = "Set the two lists of names side by side, with the shapes."
+SORTED = "Sorted as text, `encoder_layer_10` comes before `encoder_layer_2`: take the number from the name."
+WHOLE_NUMBER = (
+    "`encoder_layer_1` is the beginning of `encoder_layer_10`, too. Take the whole number: `name.split('.')` has it in "
+    "a part of its own, and a test with `in` or `startswith` needs the dot after the number."
+)

@@ -1,0 +1,400 @@
+"""What the exercises ask for, as plain functions with replaceable steps: a mistake replaces one of them.
+
+Axes are named as in notebook 01: a height of h·P pixels, a width of w·P. `Q` is the second P, the columns of a patch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor
+
+from ..config import ViTConfig
+from .modules import Norm
+
+Grid = tuple[int, int]
+
+# Images and patches ---------------------------------------------------------------------------------------------------
+
+OURS = "C P Q"
+ORDERS = {
+    "C P Q": "(channel, row, column)",
+    "P Q C": "(row, column, channel)",
+    "C Q P": "(channel, column, row)",
+    "Q P C": "(column, row, channel)",
+    "P C Q": "(row, channel, column)",
+    "Q C P": "(column, channel, row)",
+}
+
+
+def regroup(values: Tensor, read: str, write: str, **sizes: int) -> Tensor:
+    """Read the values, in the order in which they lie in memory, as axes `read`, and write them as axes `write`."""
+    return rearrange(values.reshape(-1), f"({read}) -> {write}", **sizes)
+
+
+def image_sizes(images: Tensor, P: int) -> dict[str, int]:
+    B, C, H, W = images.shape
+    return {"B": B, "C": C, "h": H // P, "w": W // P, "P": P, "Q": P}
+
+
+def patch_sizes(patches: Tensor, P: int, image_size: Grid) -> dict[str, int]:
+    (B, _, length), (H, W) = patches.shape, image_size
+    return {"B": B, "C": length // (P * P), "h": H // P, "w": W // P, "P": P, "Q": P}
+
+
+def cut(images: Tensor, patch_size: int, order: str = OURS) -> Tensor:
+    """(B, C, H, W) -> (B, N, C·P·P), the values of a patch in this order."""
+    return regroup(images, "B C h P w Q", f"B (h w) ({order})", **image_sizes(images, patch_size))
+
+
+def join(patches: Tensor, patch_size: int, image_size: Grid, order: str = OURS) -> Tensor:
+    """(B, N, C·P·P) -> (B, C, H, W)."""
+    return regroup(patches, f"B h w {order}", "B C (h P) (w Q)", **patch_sizes(patches, patch_size, image_size))
+
+
+# Eq. 1: embeddings ----------------------------------------------------------------------------------------------------
+
+
+class Sizes(NamedTuple):
+    """What the class is built with, and what follows from it."""
+
+    image_size: int
+    patch_size: int
+    in_channels: int
+    embed_dim: int
+
+    @property
+    def patches(self) -> int:
+        return (self.image_size // self.patch_size) ** 2
+
+    @property
+    def tokens(self) -> int:
+        return 1 + self.patches
+
+    @property
+    def patch_dim(self) -> int:
+        return self.in_channels * self.patch_size**2
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self._asdict().items())
+
+
+class EmbeddingWeights(NamedTuple):
+    """What Eq. 1 learns."""
+
+    sizes: Sizes
+    order: str  # of the values in a patch
+    matrix: Tensor  # (D, C·P·P)
+    bias: Tensor  # (D,), or zero
+    class_token: Tensor  # (D,)
+    position: Tensor  # (1+N, D)
+
+
+def project(w: EmbeddingWeights | ModelWeights, images: Tensor) -> Tensor:
+    return F.linear(cut(images, w.sizes.patch_size, w.order), w.matrix, w.bias)
+
+
+def in_front(class_token: Tensor, patches: Tensor) -> Tensor:
+    return torch.cat([class_token.expand(len(patches), 1, -1), patches], dim=1)
+
+
+def eq1(
+    w: EmbeddingWeights | ModelWeights,
+    images: Tensor,
+    project: Callable = project,
+    prepend: Callable = in_front,
+    place: Callable = torch.add,
+) -> Tensor:
+    """z₀ = [x_class; x₁E; …; x_N E] + E_pos: (B, C, H, W) → (B, 1+N, D)."""
+    return place(prepend(w.class_token, project(w, images)), w.position)
+
+
+def sincos_positions(
+    grid: tuple[int, int],
+    dim: int,
+    row: Callable = lambda n, h, w: n // w,
+    column: Callable = lambda n, h, w: n % w,
+    frequency: Callable = lambda i, quarter: 10000 ** -(i / quarter),
+    layout: str = "row.sin row.cos column.sin column.cos",
+    interleaved: bool = False,
+) -> Tensor:
+    """Return sin-cos positions: (h·w, D). `row` and `column` say where patch n is."""
+    n, quarter = torch.arange(grid[0] * grid[1]), dim // 4
+    angles = [index(n, *grid)[:, None] * frequency(torch.arange(quarter), quarter) for index in (row, column)]
+    waves = {
+        f"{name}.{wave}": getattr(angle, wave)()
+        for name, angle in zip(("row", "column"), angles, strict=True)
+        for wave in ("sin", "cos")
+    }
+    parts = [waves[part] for part in layout.split()]
+    if interleaved:
+        parts = [torch.stack(parts[i : i + 2], dim=2).flatten(1) for i in (0, 2)]
+    return torch.cat(parts, dim=1)
+
+
+# Eqs. 5-8: attention --------------------------------------------------------------------------------------------------
+
+
+class AttentionWeights(NamedTuple):
+    """What attention learns, q, k and v head by head.
+
+    `sliced`: a head sees only its own slice of a token; `shared`: all heads have the same q, k and v.
+    """
+
+    qkv: Tensor  # (3, D, D)
+    bias: Tensor  # (3, D)
+    out: Tensor | None  # (D, D)
+    out_bias: Tensor | None  # (D,)
+    heads: int
+    sliced: bool = False
+    shared: bool = False
+
+
+def by_head(x: Tensor, heads: int) -> Tensor:
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)  # (B, T, D) → (B, h, T, d)
+
+
+def joined(x: Tensor) -> Tensor:
+    return x.transpose(1, 2).flatten(2)  # (B, h, T, d) → (B, T, D)
+
+
+def root_of_width(d: int, D: int) -> float:
+    return d**-0.5
+
+
+def over_keys(scores: Tensor) -> Tensor:
+    return scores.softmax(-1)
+
+
+def head(
+    q: Tensor, k: Tensor, v: Tensor, scale: Callable = root_of_width, weigh: Callable = over_keys
+) -> tuple[Tensor, Tensor]:
+    """Return what one head mixes and its weights: (T, d) and (T, T)."""
+    weights = weigh(q @ k.T * scale(q.shape[1], q.shape[1]))
+    return weights @ v, weights
+
+
+def attention(
+    w: AttentionWeights,
+    x: Tensor,
+    *,
+    sources: Sequence[Tensor] | None = None,
+    split: Callable = by_head,
+    scale: Callable = root_of_width,
+    weigh: Callable = over_keys,
+    merge: Callable = joined,
+    key: int = 1,
+    value: int = 2,
+) -> Tensor:
+    """Multi-head self-attention, (B, T, D) → (B, T, D). `sources`: what q, k and v come from, if not `x`."""
+    qkv = [split(F.linear(z, *p), w.heads) for z, *p in zip(sources or (x, x, x), w.qkv, w.bias, strict=True)]
+    q, k, v = qkv[0], qkv[key], qkv[value]
+    D = x.shape[-1]
+    merged = merge(weigh(q @ k.transpose(-2, -1) * scale(D // w.heads, D)) @ v)
+    return merged if w.out is None else F.linear(merged, w.out, w.out_bias)
+
+
+# Eqs. 2 and 3: the encoder block --------------------------------------------------------------------------------------
+
+PAPER_EPS = 1e-6
+
+
+class MlpWeights(NamedTuple):
+    expand: Tensor  # (M, D)
+    expand_bias: Tensor | None
+    contract: Tensor  # (D, M)
+    contract_bias: Tensor | None
+
+
+class BlockWeights(NamedTuple):
+    """What a block learns. `attention` is None while the reader's attention is silenced: it adds zero."""
+
+    norm1: Norm
+    norm2: Norm
+    mlp: MlpWeights
+    attention: AttentionWeights | None
+
+
+def reference_mlp(w: MlpWeights, x: Tensor, activation: Callable = F.gelu) -> Tensor:
+    return F.linear(activation(F.linear(x, w.expand, w.expand_bias)), w.contract, w.contract_bias)
+
+
+def normed(norm: Norm, z: Tensor) -> Tensor:
+    return F.layer_norm(z, z.shape[-1:], norm.weight, norm.bias, PAPER_EPS if norm.eps is None else norm.eps)
+
+
+def mixed(w: BlockWeights, z: Tensor, attend: Callable = attention) -> Tensor:
+    return torch.zeros_like(z) if w.attention is None else attend(w.attention, z)
+
+
+def block(w: BlockWeights, z: Tensor, attend: Callable = attention, mlp: Callable = reference_mlp) -> Tensor:
+    z = z + mixed(w, normed(w.norm1, z), attend)  # Eq. 2
+    return z + mlp(w.mlp, normed(w.norm2, z))  # Eq. 3
+
+
+# Eqs. 1 to 4: the model -----------------------------------------------------------------------------------------------
+
+
+class ModelWeights(NamedTuple):
+    """What Eq. 1 learns, under the same names as in EmbeddingWeights, then the blocks, the final norm and the head."""
+
+    sizes: ViTConfig
+    order: str
+    matrix: Tensor
+    bias: Tensor
+    class_token: Tensor
+    position: Tensor
+    blocks: list[BlockWeights]
+    norm: Norm
+    head: Tensor  # (K, D)
+    head_bias: Tensor | None
+
+    @property
+    def patch_size(self) -> int:
+        return self.sizes.patch_size
+
+    @property
+    def pool(self) -> str:
+        return self.sizes.pool
+
+
+def pooled(w: ModelWeights, z: Tensor) -> Tensor:
+    return z[:, 0] if w.pool == "cls" else z[:, 1:].mean(dim=1)
+
+
+def model(
+    w: ModelWeights,
+    images: Tensor,
+    embed: Callable = eq1,
+    block: Callable = block,
+    pool: Callable = pooled,
+    end: Callable = normed,
+) -> Tensor:
+    """(B, C, H, W) → (B, K)."""
+    z = embed(w, images)  # Eq. 1
+    for weights in w.blocks:
+        z = block(weights, z)  # Eqs. 2-3
+    return F.linear(pool(w, end(w.norm, z)), w.head, w.head_bias)  # Eq. 4
+
+
+# Looking inside -------------------------------------------------------------------------------------------------------
+
+
+def unit(p: Tensor) -> Tensor:
+    return p / p.norm(dim=-1, keepdim=True)
+
+
+def similarity(
+    position: Tensor,
+    grid: Grid,
+    patches: Callable[[Tensor], Tensor] = lambda position: position[1:],
+    prepare: Callable[[Tensor], Tensor] = unit,
+    finish: Callable[[Tensor], Tensor] = lambda s: s,
+    shape: Callable[[Tensor, int, int], Tensor] = lambda s, h, w: s.reshape(h, w, h, w),
+) -> Tensor:
+    """Return the cosine of every two patches' positions, (1+N, D) → (h, w, h, w)."""
+    p = prepare(patches(position))
+    return shape(finish(p @ p.T), *grid)
+
+
+def eye(A: Tensor) -> Tensor:
+    return torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+
+
+def with_identity(A: Tensor) -> Tensor:
+    return (A + eye(A)) / 2
+
+
+def product(layers: Sequence[Tensor]) -> Tensor:
+    return reduce(lambda before, A: A @ before, layers)
+
+
+def heads_mean(A: Tensor) -> Tensor:
+    return A.mean(dim=1)
+
+
+def through_layers(
+    maps: Sequence[Tensor],
+    heads: Callable[[Tensor], Tensor] = heads_mean,
+    mix: Callable[[Tensor], Tensor] = with_identity,
+    pick: Callable[[list], list] = lambda layers: layers,
+    together: Callable[[Sequence[Tensor]], Tensor] = product,
+    finish: Callable[[Tensor], Tensor] = lambda R: R,
+) -> Tensor:
+    """Attention rollout: L times (B, h, T, T) → (B, T, T)."""
+    return finish(together(pick([mix(heads(A)) for A in maps])))
+
+
+def by_rows(n: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
+    return n // grid[1], n % grid[1]
+
+
+def straight(rows: Tensor, columns: Tensor) -> Tensor:
+    return (rows**2 + columns**2).sqrt()
+
+
+def without_class_token(weights: Tensor) -> Tensor:
+    return weights[:, :, 1:, 1:]
+
+
+def shared_out(patches: Tensor) -> Tensor:
+    return patches / patches.sum(dim=-1, keepdim=True)
+
+
+def over_all(far: Tensor) -> Tensor:
+    return far.mean(dim=(0, 2))  # (B, h, N) → (h,)
+
+
+def distance(
+    weights: Tensor,
+    grid: Grid,
+    patch_size: int,
+    places: Callable[[Tensor, Grid], tuple[Tensor, Tensor]] = by_rows,
+    length: Callable[[Tensor, Tensor], Tensor] = straight,
+    patches: Callable[[Tensor], Tensor] = without_class_token,
+    share: Callable[[Tensor], Tensor] = shared_out,
+    average: Callable[[Tensor], Tensor] = over_all,
+    unit: Callable[[int], float] = lambda P: P,
+) -> Tensor:
+    """Return how far each head looks, in pixels: (B, h, T, T) → (h,)."""
+    rows, columns = places(torch.arange(grid[0] * grid[1], device=weights.device), grid)
+    between = length((rows[:, None] - rows).float(), (columns[:, None] - columns).float())  # (N, N), in patches
+    return average((share(patches(weights)) * between * unit(patch_size)).sum(dim=-1))
+
+
+# A new resolution -----------------------------------------------------------------------------------------------------
+
+
+def zoom(picture: Tensor, new: Grid, mode: str = "bicubic", antialias: bool = True, **options) -> Tensor:
+    return F.interpolate(picture, new, mode=mode, antialias=antialias, **options)
+
+
+def to_picture(rows: Tensor, h: int, w: int) -> Tensor:
+    return rows.reshape(h, w, -1).permute(2, 0, 1)[None]
+
+
+def to_rows(picture: Tensor) -> Tensor:
+    return picture[0].flatten(1).T
+
+
+def resize(
+    position: Tensor,
+    old: Grid,
+    new: Grid,
+    prefix: int,
+    split: Callable = lambda p, prefix, N: (p[:prefix], p[prefix:]),
+    old_grid: Callable[[Grid], Grid] = lambda grid: grid,
+    picture: Callable[[Tensor, int, int], Tensor] = to_picture,
+    new_grid: Callable[[Grid], Grid] = lambda grid: grid,
+    zoom: Callable[[Tensor, Grid], Tensor] = zoom,
+    rows: Callable[[Tensor], Tensor] = to_rows,
+    join: Callable[[Tensor, Tensor], Tensor] = lambda first, rows: torch.cat([first, rows]),
+) -> Tensor:
+    """Resize a table of positions, (T, D) → (S, D)."""
+    first, patches = split(position, prefix, old[0] * old[1])
+    return join(first, rows(zoom(picture(patches, *old_grid(old)), new_grid(new))))

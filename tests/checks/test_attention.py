@@ -103,8 +103,8 @@ WRONG = {
         (lambda q, k, v: weights_of(q, k), "Only the weights are returned"),
         (lambda q, k, v: ((w := weights_of(q, k)).detach() @ v, w.detach()), "gradient"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v.sin(), w), "`out` has the right shape and wrong values"),
-        (lambda q, k, v: (q @ k @ v, q), "cannot be multiplied as matrices"),
-        (weighing(lambda q, k: (q * k / q.shape[1] ** 0.5).softmax(-1)), "one of them has to be"),
+        (lambda q, k, v: (q @ k @ v, q), "Two matrices of (T, d) cannot be multiplied"),
+        (weighing(lambda q, k: (q * k / q.shape[1] ** 0.5).softmax(-1)), "or must be the weights, (T, T)"),
         (lambda q, k, v: (q.softmax(-1) @ v.nothing, q), "Your code stops with an error"),
     ],
     check.split_heads: [
@@ -504,9 +504,9 @@ WRONG_ATTENTION = {
                                                                         Separate.forward(self, x))[1]),
                                        "made in `forward`"),
     "softmax over the batch": (changed(attend=over(0)), "over the batch, not over the keys"),
-    "split by view": (changed(split=blocks_view), "split by `view` without a transpose"),
-    "merged by view": (changed(merge=flat_view), "merged by `view` without a transpose"),
-    "split and merged by view": (changed(split=blocks_view, merge=flat_view), "split and merged by `view`"),
+    "split by view": (changed(split=blocks_view), "split by `view` or `reshape` without a transpose"),
+    "merged by view": (changed(merge=flat_view), "merged by `view` or `reshape` without a transpose"),
+    "split and merged by view": (changed(split=blocks_view, merge=flat_view), "split and merged by `view` or"),
     "T and h not swapped": (changed(split=unswapped, merge=lambda self, x: x.flatten(2)),
                             "the heads of one token attend to each other"),
     "T and h swapped only afterwards": (changed(split=unswapped, merge=lambda self, x: x.transpose(1, 2).reshape(

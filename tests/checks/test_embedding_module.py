@@ -275,10 +275,11 @@ WRONG = {
     "no_grad": (variant(forward=torch.no_grad()(Right.forward)), "no gradient flows back"),
     "batch norm": (variant(place=lambda self, x: x - x.mean(0) + self.position), "0 of 18 patch tokens are right"),
     "D written in": (variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, 5))),
-                     "Right with image_size=6"),
+                     "for tensor number 1 in the list. It was called as `Mine(x=tensor of (3, 2, 12, 12))`. Right with "
+                     "image_size=6"),
     "P written in": (variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, 2, 2)), "Right with image_size=6"),
     "exact D": (variant(make_projection=lambda self: nn.Conv2d(self.C, self.C * self.P**2, self.P, self.P)),
-                "Sizes of tensors"),
+                "`projection` must return D = 5 values for a patch"),
     "depends on the call": (FirstCall, "wrong when the same object then gets (1, 3, 6, 6)"),
     "batch of two": (variant(prepend=first(lambda self, B: torch.cat([self.class_token] * 2))),
                      "Expected size 2 but got size 1"),

@@ -197,8 +197,8 @@ WRONG_MLP = [
     ("before the first layer too", sequential(gelu, up, gelu, down)),
     ("a residual connection", forward(lambda self, x: x + Backwards.forward(self, x))),
     ("a LayerNorm inside", sequential(lambda D, M: nn.LayerNorm(D), up, gelu, down)),
-    ("among your parameters there is 1", sequential(lambda D, M: nn.Linear(D, D), gelu)),
-    ("there are 3", sequential(up, gelu, lambda D, M: nn.Linear(M, M), gelu, down)),
+    ("yours has 1 among its parameters", sequential(lambda D, M: nn.Linear(D, D), gelu)),
+    ("yours has 3 among its parameters", sequential(up, gelu, lambda D, M: nn.Linear(M, M), gelu, down)),
     ("14 values, 1 times embed_dim; mlp_dim = 33",
      sequential(lambda D, M: nn.Linear(D, D), gelu, lambda D, M: nn.Linear(D, D))),
     ("56 values, 4 times embed_dim; mlp_dim = 33",
@@ -330,7 +330,9 @@ def mlp_of(*layers):
 
 PLAIN = {"mix": plain_mix}
 RIGHT_BLOCK = {
-    "solution": cell(check.encoder_block.solution().source, SelfAttention=SelfAttention, Mlp=Mlp)["MyEncoderBlock"],
+    "solution": cell(
+        check.encoder_block.solution().source, "/tmp/ipykernel_4711/block.py", SelfAttention=SelfAttention, Mlp=Mlp
+    )["MyEncoderBlock"],
     "the package's": EncoderBlock,
     "torch's attention": Block,
     "torch's block": Torch,

@@ -141,9 +141,12 @@ class TorchEncoder(nn.Module):
 
 
 RIGHT_MODEL = {
-    "solution": cell(check.vision_transformer.solution().source, Embeddings=Embeddings, Encoder=Encoder)[
-        "MyVisionTransformer"
-    ],
+    "solution": cell(
+        check.vision_transformer.solution().source,
+        "/tmp/ipykernel_4711/model.py",
+        Embeddings=Embeddings,
+        Encoder=Encoder,
+    )["MyVisionTransformer"],
     "the package's": VisionTransformer,
     "own embeddings": model(replace(embeddings=OwnEmbeddings)),
     "own embeddings, the class token's position apart": model(replace(embeddings=ClassApart)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -12,8 +12,9 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from ..attention import SelfAttention
 from ..encoder import Mlp
-from .comparing import Mistake, compare, mistakes_in, random_tensor, same
+from .comparing import Mistake, compare, known, random_tensor, replacing, same
 from .exercise import exercise
+from .lesson_02_embeddings import raise_first
 from .lesson_03_attention import ATTENTION_MISTAKES
 from .modules import LISTS, Layer, Search, Trial, paired
 from .reading_weights import (
@@ -77,50 +78,52 @@ def norm_in_steps(x, w, b, eps, *, dim=-1, mean=torch.mean, variance=mean_square
     return finish(divide(x - m, variance(x, m, dim), eps), w, b)
 
 
-def no_mean(x, dim, keepdim):
-    return torch.zeros_like(x)
-
-
-def variance_of(correction):
-    return {"variance": lambda x, m, dim: x.var(dim, correction=correction, keepdim=True)}
-
-
-wrong_norm = mistakes_in(norm_in_steps)
-CENTRE = "First `x - mean`, then divide. The mean is `x.mean(-1, keepdim=True)`."
 VARIANCE = "The variance is the mean of the squared distances from the mean: `x.var(-1, correction=0)` divides by D."
 INSIDE = "Divide by `torch.sqrt(variance + eps)`."
-TOKEN = "Each token is normalised by itself, over its D values: `dim=-1`, with `keepdim=True`."
+UNBIASED = {"variance": lambda x, m, dim: x.var(dim, keepdim=True)}
+BIASED = {"variance": lambda x, m, dim: x.var(dim, correction=0, keepdim=True)}
+SQUARES = {"variance": lambda x, m, dim: (x - m).square().sum(dim, keepdim=True)}
 EPS_OUTSIDE = {"divide": lambda y, v, eps: y / (v.sqrt() + eps)}
-SUM_OF_SQUARES = {"variance": lambda x, m, dim: (x - m).square().sum(dim, keepdim=True)}
-NORM_MISTAKES = [
-    wrong_norm("The variance divides by D - 1, not by D.", VARIANCE, **variance_of(1)),
-    wrong_norm("eps is added to the standard deviation, outside the root.", INSIDE, **EPS_OUTSIDE),
-    wrong_norm("Two things: the variance divides by D - 1, and eps is outside the root.", f"{VARIANCE} {INSIDE}",
-               **variance_of(1), **EPS_OUTSIDE),
-    wrong_norm("You divide by the variance, not by its root.", INSIDE, divide=lambda y, v, eps: y / (v + eps)),
-    wrong_norm("Your variance is the mean of the squares: the mean is not subtracted first.", VARIANCE,
-               variance=lambda x, m, dim: mean_square(x, 0, dim)),
-    *(wrong_norm(f"You normalise over {what}, not over the D values of each token.", TOKEN, dim=dim) for dim, what in (
-        (1, "the tokens"), (0, "the batch"), ((0, 1), "batch and tokens, which is batch norm"),
-        ((1, 2), "all values of an image"), ((0, 1, 2), "all values of the batch"))),
-    wrong_norm("The mean is not subtracted.", CENTRE, mean=no_mean, **variance_of(0)),
-    wrong_norm("The mean is not subtracted: this is RMSNorm.", CENTRE, mean=no_mean),
-    *(wrong_norm("Your mean is the sum of a token's values: it is not divided by D.", CENTRE, mean=torch.sum, **steps)
-      for steps in ({}, variance_of(0))),
-    wrong_norm("Your variance is a sum of squared distances: it is not divided by D.", VARIANCE, **SUM_OF_SQUARES),
-    wrong_norm("Mean and variance are sums: neither is divided by D.", VARIANCE, mean=torch.sum, **SUM_OF_SQUARES),
-    *(wrong_norm(message, "The last step is `normalised * weight + bias`.", finish=finish) for message, finish in (
-        ("`bias` is not added.", lambda y, w, b: y * w),
-        ("`weight` is not used.", lambda y, w, b: y + b),
-        ("`weight` and `bias` are not used.", lambda y, w, b: y),
-        ("`bias` is added before `weight` multiplies.", lambda y, w, b: (y + b) * w),
-        ("`weight` and `bias` are swapped: `bias` multiplies, and `weight` is added.", lambda y, w, b: y * b + w))),
-    wrong_norm("eps is squared before it is added.", INSIDE, divide=lambda y, v, eps: by_root(y, v, eps**2)),
-    wrong_norm("eps is not used: a token whose values are all equal gives nan.", INSIDE,
-               divide=lambda y, v, eps: by_root(y, v, 0)),
-    *(wrong_norm(f"eps is always {fixed:g}, whatever the argument says.", INSIDE,
-                 divide=lambda y, v, eps, fixed=fixed: by_root(y, v, fixed)) for fixed in (1e-5, 1e-6, 1e-8, 1e-12)),
-]  # fmt: skip
+NO_MEAN = {"mean": lambda x, dim, keepdim: torch.zeros_like(x)}
+SUM = {"mean": torch.sum}
+NORM_MISTAKES = [Mistake(partial(norm_in_steps, **steps), message, hint) for hint, table in {
+    VARIANCE: {
+        "The variance divides by D - 1, not by D.": UNBIASED,
+        "Two things: the variance divides by D - 1, and eps is outside the root.": {**UNBIASED, **EPS_OUTSIDE},
+        "Your variance is the mean of the squares: the mean is not subtracted first.":
+            {"variance": lambda x, m, dim: mean_square(x, 0, dim)},
+        "Your variance is a sum of squared distances: it is not divided by D.": SQUARES,
+        "Mean and variance are sums: neither is divided by D.": {**SUM, **SQUARES},
+    },
+    "First `x - mean`, then divide. The mean is `x.mean(-1, keepdim=True)`.": {
+        "The mean is not subtracted.": {**NO_MEAN, **BIASED},
+        "The mean is not subtracted: this is RMSNorm.": NO_MEAN,
+        "Your mean is the sum of a token's values: it is not divided by D.": {**SUM, **BIASED},
+        "Your mean is the sum of a token's values, and so the variance is wrong too.": SUM,
+    },
+    "Each token is normalised by itself, over its D values: `dim=-1`, with `keepdim=True`.": {
+        "You normalise over the tokens, not over the D values of each token.": {"dim": 1},
+        "You normalise over the batch, not over the D values of each token.": {"dim": 0},
+        "You normalise over batch and tokens, which is batch norm, not over those of each token.": {"dim": (0, 1)},
+        "You normalise over all values of an image, not over those of each token.": {"dim": (1, 2)},
+        "You normalise over all values of the batch, not over those of each token.": {"dim": (0, 1, 2)},
+    },
+    "The last step is `normalised * weight + bias`.": {
+        "`bias` is not added.": {"finish": lambda y, w, b: y * w},
+        "`weight` is not used.": {"finish": lambda y, w, b: y + b},
+        "`weight` and `bias` are not used.": {"finish": lambda y, w, b: y},
+        "`bias` is added before `weight` multiplies.": {"finish": lambda y, w, b: (y + b) * w},
+        "`weight` and `bias` are swapped: `bias` multiplies, `weight` is added.": {"finish": lambda y, w, b: y * b + w},
+    },
+    INSIDE: {
+        "eps is added to the standard deviation, outside the root.": EPS_OUTSIDE,
+        "You divide by the variance, not by its root.": {"divide": lambda y, v, eps: y / (v + eps)},
+        "eps is squared before it is added.": {"divide": lambda y, v, eps: by_root(y, v, eps**2)},
+        "eps is not used: a token of equal values gives nan.": {"divide": lambda y, v, eps: by_root(y, v, 0)},
+        **{f"eps is always {fixed:g}, whatever the argument says.":
+               {"divide": lambda y, v, eps, fixed=fixed: by_root(y, v, fixed)} for fixed in (1e-5, 1e-6, 1e-8, 1e-12)},
+    },
+}.items() for message, steps in table.items()]  # fmt: skip
 
 
 # The MLP --------------------------------------------------------------------------------------------------------------
@@ -158,12 +161,11 @@ MLP_ORDERS = ((0, 1), (1, 0))  # which of the two layers comes first
 def mlp_trial(cls: type, B: int, T: int, D: int, M: int) -> Trial:
     """Return a trial that has the parts of an MLP: two layers with mlp_dim values between them, and no norm."""
     trial = token_trial(cls, random_tensor(B, T, D), embed_dim=D, mlp_dim=M)
-    if trial.parts.norms:
-        raise Wrong("There is a LayerNorm inside your MLP.", "The norm is the encoder block's work (Eq. 3).")
-    if (found := len(layers_of(trial))) != 2:
-        raise Wrong(
-            f"An MLP has two linear layers; among your parameters there {'is' if found == 1 else 'are'} {found}.", LISTS
-        )
+    found = len(layers_of(trial))
+    raise_first([
+        (trial.parts.norms, "There is a LayerNorm inside your MLP.", "The norm is the encoder block's work (Eq. 3)."),
+        (found != 2, f"An MLP has two linear layers; yours has {found} among its parameters.", LISTS),
+    ])  # fmt: skip
     for weights in filter(None, (read_mlp_trial(trial, order) for order in MLP_ORDERS)):
         check_hidden(len(weights.expand), M, D)
     return trial
@@ -217,26 +219,31 @@ DROPOUT = (
 )
 
 
-wrong_mlp = mistakes_in(reference_mlp)
+ACTIVATIONS = {
+    "ReLU": F.relu,
+    "SiLU": F.silu,
+    "tanh": torch.tanh,
+    "the sigmoid": torch.sigmoid,
+    "LeakyReLU": F.leaky_relu,
+    "ELU": F.elu,
+    "x·sigmoid(1.702x), a rough GELU": lambda x: x * torch.sigmoid(1.702 * x),
+}
 GELU = "`nn.GELU()`, as it is, between the two linear layers."
-PHI = "GELU(x) = x·Φ(x), with Φ(x) = ½·(1 + erf(x/√2)). `nn.GELU()` computes it."
 MLP_MISTAKES = [
-    *(wrong_mlp(f"The activation is {what}, not GELU.", GELU, activation=function) for function, what in (
-        (F.relu, "ReLU"), (F.silu, "SiLU"), (torch.tanh, "tanh"), (torch.sigmoid, "the sigmoid"),
-        (F.leaky_relu, "LeakyReLU"), (F.elu, "ELU"),
-        (lambda x: x * torch.sigmoid(1.702 * x), "x·sigmoid(1.702x), a rough GELU"))),
-    *(wrong_mlp(message, hint, activation=function) for function, message, hint in (
-        (partial(F.gelu, approximate="tanh"), "The activation is GELU's tanh approximation, not GELU itself.", GELU),
-        (lambda x: x * (1 + x.erf()) / 2, "Your GELU takes erf(x), not erf(x/√2): the √2 is missing.", PHI),
-        (lambda x: 2 * F.gelu(x), "Your GELU is twice as large as it should be: the ½ is missing.", PHI),
-        (lambda x: x, "There is no activation between the two layers: together they are one linear map.", GELU))),
-    *(Mistake(function, message, GELU) for function, message in (
-        (lambda w, x: F.gelu(reference_mlp(w, x)), "There is a second activation, after the last layer."),
-        (lambda w, x: F.gelu(reference_mlp(w, x, lambda y: y)), "The activation comes after the second layer."),
-        (lambda w, x: reference_mlp(w, F.gelu(x)), "There is an activation before the first layer too."),
-        (lambda w, x: reference_mlp(w, F.gelu(x), lambda y: y), "The activation comes before the first layer."))),
-    Mistake(lambda w, x: x + reference_mlp(w, x), "The input is added to the result: a residual connection.",
-            "The residual is the encoder block's work (Eq. 3). The MLP returns only what the block adds."),
+    *replacing(reference_mlp, "activation", GELU, {
+        **{f"The activation is {name}, not GELU.": function for name, function in ACTIVATIONS.items()},
+        "The activation is GELU's tanh approximation, not GELU itself.": partial(F.gelu, approximate="tanh"),
+        "There is no activation between the two layers: together they are one linear map.": lambda x: x}),
+    *replacing(reference_mlp, "activation", "GELU(x) = x·Φ(x), with Φ(x) = ½·(1 + erf(x/√2)). `nn.GELU()` is that.", {
+        "Your GELU takes erf(x), not erf(x/√2): the √2 is missing.": lambda x: x * (1 + x.erf()) / 2,
+        "Your GELU is twice as large as it should be: the ½ is missing.": lambda x: 2 * F.gelu(x)}),
+    *known(GELU, {
+        "There is a second activation, after the last layer.": lambda w, x: F.gelu(reference_mlp(w, x)),
+        "The activation comes after the second layer.": lambda w, x: F.gelu(reference_mlp(w, x, lambda y: y)),
+        "There is an activation before the first layer too.": lambda w, x: reference_mlp(w, F.gelu(x)),
+        "The activation comes before the first layer.": lambda w, x: reference_mlp(w, F.gelu(x), lambda y: y)}),
+    *known("The residual is the encoder block's work (Eq. 3). The MLP returns only what the block adds.", {
+        "The input is added to the result: a residual connection.": lambda w, x: x + reference_mlp(w, x)}),
 ]  # fmt: skip
 
 
@@ -321,40 +328,23 @@ IDENTITY = (
 )
 RESIDUAL = "Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. The sum itself is never normalised."
 SWAP = "Put the package's `SelfAttention` or `Mlp` in place of your own: does it pass then?"
-wrong_block = partial(mistakes_in(block), hint=RESIDUAL)
-
-# Wrong ways to go through one half of the block. The right one is `z + branch(norm(z))`.
-HALVES = {
-    "post-norm": lambda norm, branch, z: normed(norm, z + branch(z)),
-    "norm of the branch": lambda norm, branch, z: z + normed(norm, branch(z)),
-    "from normed": lambda norm, branch, z: normed(norm, z) + branch(normed(norm, z)),
-    "no residual": lambda norm, branch, z: branch(normed(norm, z)),
-    "no norm": lambda norm, branch, z: z + branch(z),
-    "skipped": lambda norm, branch, z: z,
-    "input added twice": lambda norm, branch, z: z + normed(norm, z) + branch(normed(norm, z)),
-}
 
 
-def wrong_half(message: str, name: str, halves=("first", "second"), **steps) -> Mistake:
-    return wrong_block(message, **dict.fromkeys(halves, HALVES[name]), **steps)
+def written(formula: Callable, mlp: Callable = reference_mlp) -> Callable:
+    """Return the block that computes `formula` of its input, attention `a`, the MLP `m` and their norms `n` and `o`."""
+    return lambda w, z: formula(
+        z, partial(mixed, w), partial(mlp, w.mlp), partial(normed, w.norm1), partial(normed, w.norm2)
+    )
 
 
-def from_input(which: tuple[int, ...]) -> Callable:
-    """Return a first half in which those of q, k and v in `which` come from the input, the others from the norm."""
+def unnormed(*which: int) -> Callable:
+    """Return the block in which those of q, k and v in `which` come from its input, the others from the norm."""
 
-    def half(norm, branch, z):
-        y = normed(norm, z)
-        return z + branch(y, attend=partial(attention, sources=[z if i in which else y for i in range(3)]))
+    def formula(z, a, m, n, o):
+        sources = [z if i in which else n(z) for i in range(3)]
+        return (y := z + a(z, partial(attention, sources=sources))) + m(o(y))
 
-    return half
-
-
-def attended(w, z):
-    return mixed(w, normed(w.norm1, z))
-
-
-def processed(w, z):
-    return reference_mlp(w.mlp, normed(w.norm2, z))
+    return written(formula)
 
 
 def torch_eps(w, z):
@@ -362,48 +352,66 @@ def torch_eps(w, z):
     return block(BlockWeights(*norms, *w[2:]), z)
 
 
+def post_norm(z, a, m, n, o):
+    return o((y := n(z + a(z))) + m(y))
+
+
+def in_part(place: str, step: str, mistakes: Sequence[Mistake]) -> list[Mistake]:
+    return [Mistake(partial(block, **{step: m.function}), f"In the {place}: {m.message}", m.hint) for m in mistakes]
+
+
 # Two mistakes at once, of which one hides the other while attention is silenced.
-DOUBLE_MISTAKES = [
-    wrong_half(f"Both residuals are missing, around attention and around the MLP. {IDENTITY}", "no residual"),
-    wrong_half("Attention and MLP both get their input without a norm.", "no norm"),
-]
+DOUBLE_MISTAKES = known(RESIDUAL, {
+    "Both residuals are missing, around attention and around the MLP.": lambda z, a, m, n, o: m(o(a(n(z)))),
+    "Attention and MLP both get their input without a norm.": lambda z, a, m, n, o: (y := z + a(z)) + m(y),
+}, written)  # fmt: skip
 
 # What can be told while attention is silenced.
+NO_IDENTITY = {
+    "The norm comes after the sum: post-norm, as in the first transformers.": post_norm,
+    "Both residuals are taken from the normed input.": lambda z, a, m, n, o: (y := o((x := n(z)) + a(x))) + m(y),
+    "The residual around attention is taken from the normed input.":
+        lambda z, a, m, n, o: (y := (x := n(z)) + a(x)) + m(o(y)),
+    "The residual around the MLP is taken from the normed input.":
+        lambda z, a, m, n, o: (y := o(z + a(n(z)))) + m(y),
+    "The residual around attention is missing.": lambda z, a, m, n, o: (y := a(n(z))) + m(o(y)),
+    "The residual around the MLP is missing.": lambda z, a, m, n, o: m(o(z + a(n(z)))),
+}  # fmt: skip
 STRUCTURE_MISTAKES = [
-    wrong_half(f"The norm comes after the sum: post-norm, as in the first transformers. {IDENTITY}", "post-norm"),
-    wrong_half("Two things: the norm comes after the sum (post-norm), and the activation is ReLU. Both are defaults of "
-               f"`nn.TransformerEncoderLayer`. {IDENTITY}", "post-norm", mlp=partial(reference_mlp, activation=F.relu),
-               hint='With that layer: `norm_first=True, activation="gelu", batch_first=True, layer_norm_eps=1e-6`.'),
-    wrong_half("The norm comes after each branch, not before it.", "norm of the branch"),
-    wrong_half(f"Both residuals are taken from the normed input. {IDENTITY}", "from normed"),
-    *(wrong_half(f"The residual around {what} is {wrong}. {IDENTITY}", name, [half])
-      for name, wrong in (("from normed", "taken from the normed input"), ("no residual", "missing"))
-      for half, what in (("first", "attention"), ("second", "the MLP"))),
-    Mistake(lambda w, z: z + processed(w, attended(w, z)), "One residual goes around the whole block. Attention and "
-            "MLP need one each: here `z` meets only what the MLP makes of attention's result.", RESIDUAL),
-    wrong_half("The MLP gets its input without a norm.", "no norm", ["second"]),
-    wrong_half("Your attention adds its input to its result, and the block adds it again.", "input added twice",
-               ["first"]),
-    wrong_half("The MLP is there, and `forward` does not use it.", "skipped", ["second"]),
+    *known(RESIDUAL, {f"{message} {IDENTITY}": formula for message, formula in NO_IDENTITY.items()}, written),
+    *known(RESIDUAL, {
+        "One residual goes around the whole block. Attention and MLP need one each: here `z` meets only what the MLP "
+        "makes of attention's result.": lambda z, a, m, n, o: z + m(o(a(n(z)))),
+        "The norm comes after each branch, not before it.": lambda z, a, m, n, o: (y := z + n(a(z))) + o(m(y)),
+        "The MLP gets its input without a norm.": lambda z, a, m, n, o: (y := z + a(n(z))) + m(y),
+        "Your attention adds its input to its result, and the block adds it again.":
+            lambda z, a, m, n, o: (y := z + (x := n(z)) + a(x)) + m(o(y)),
+        "The MLP is there, and `forward` does not use it.": lambda z, a, m, n, o: z + a(n(z)),
+    }, written),
+    Mistake(written(post_norm, partial(reference_mlp, activation=F.relu)), "Two things: the norm comes after the sum "
+            "(post-norm), and the activation is ReLU. Both are defaults of `nn.TransformerEncoderLayer`. " + IDENTITY,
+            'With that layer: `norm_first=True, activation="gelu", batch_first=True, layer_norm_eps=1e-6`.'),
     Mistake(torch_eps, "The eps of your LayerNorm is 1e-5.", EPS),
-    *(wrong_block(f"In the MLP: {m.message}", hint=m.hint, mlp=m.function) for m in MLP_MISTAKES),
+    *in_part("MLP", "mlp", MLP_MISTAKES),
 ]  # fmt: skip
 
 # What can be told only once attention is at work.
 MIXING_MISTAKES = [
-    wrong_half("Attention gets its input without a norm.", "no norm", ["first"]),
-    *(wrong_block(f"{these} come from the input without a norm, the {others} from the normed one.",
-                  hint="Normalise once: `y = norm1(z)`, then `attention(y, y, y)`.", first=from_input(which))
-      for which, these, others in (
-        ((0, 1), "Queries and keys", "values"), ((1, 2), "Keys and values", "queries"),
-        ((0, 2), "Queries and values", "keys"), ((0,), "The queries", "keys and values"),
-        ((1,), "The keys", "queries and values"), ((2,), "The values", "queries and keys"))),
-    *(Mistake(function, message, RESIDUAL) for function, message in (
-        (lambda w, z: z + attended(w, z) + processed(w, z), "Attention and MLP stand side by side, both on the block's "
-         "input: the MLP does not see what attention added."),
-        (lambda w, z: z + processed(w, z + attended(w, z)), "The second sum starts again from the block's input: what "
-         "attention added is lost."),
-        (lambda w, z: z + processed(w, z) + attended(w, z + processed(w, z)), "The MLP comes first, then attention: "
-         "swap them."))),
-    *(wrong_block(f"In the attention: {m.message}", hint=m.hint, attend=m.function) for m in ATTENTION_MISTAKES),
+    *known(RESIDUAL, {
+        "Attention gets its input without a norm.": lambda z, a, m, n, o: (y := z + a(z)) + m(o(y)),
+        "Attention and MLP stand side by side, both on the block's input: the MLP does not see what attention added.":
+            lambda z, a, m, n, o: z + a(n(z)) + m(o(z)),
+        "The second sum starts again from the block's input: what attention added is lost.":
+            lambda z, a, m, n, o: z + m(o(z + a(n(z)))),
+        "The MLP comes first, then attention: swap them.": lambda z, a, m, n, o: (y := z + m(o(z))) + a(n(y)),
+    }, written),
+    *known("Normalise once: `y = norm1(z)`, then `attention(y, y, y)`.", {
+        "Queries and keys come from the input without a norm, the values from the normed one.": unnormed(0, 1),
+        "Keys and values come from the input without a norm, the queries from the normed one.": unnormed(1, 2),
+        "Queries and values come from the input without a norm, the keys from the normed one.": unnormed(0, 2),
+        "The queries come from the input without a norm, the keys and values from the normed one.": unnormed(0),
+        "The keys come from the input without a norm, the queries and values from the normed one.": unnormed(1),
+        "The values come from the input without a norm, the queries and keys from the normed one.": unnormed(2),
+    }),
+    *in_part("attention", "attend", ATTENTION_MISTAKES),
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from ..model import VisionTransformer
 from .comparing import Mistake, difference, mistakes_in, random_tensor, same
 from .exercise import exercise
 from .lesson_02_embeddings import EMBEDDING_MISTAKES as EQ1_MISTAKES
-from .lesson_02_embeddings import NO_CLASS_POSITION
+from .lesson_02_embeddings import NO_CLASS_POSITION, last, raise_first
 from .lesson_04_encoder_block import MIXING_MISTAKES, STRUCTURE_MISTAKES, judge_dropout
 from .modules import Search, Trial, no_new_parameters
 from .reading_weights import (
@@ -36,7 +36,7 @@ from .reading_weights import (
     silent_parameters,
     usual_layouts,
 )
-from .references import ORDERS, OURS, block, eq1, in_front, model, normed, pooled
+from .references import ORDERS, OURS, block, eq1, model, normed, pooled
 from .running import Wrong, call, prefixed
 
 # The model ------------------------------------------------------------------------------------------------------------
@@ -99,12 +99,11 @@ def vision_transformer(cls):
     check_starts(first, parts)
     search.confirm(reading, lambda: whole_trial(cls, SECOND), LOUD_MISTAKES)
     check_mean(cls, reading)
-    if judge_dropout(first):
-        raise Wrong(
-            "In training your model gives different results than in eval mode, although all rates in its config are 0.",
-            "Take the rate from the config: `nn.Dropout(config.dropout)`. `nn.TransformerEncoderLayer` has 0.1 if you "
-            "say nothing.",
-        )
+    raise_first([(
+        judge_dropout(first),
+        "In training your model gives different results than in eval mode, although all rates in its config are 0.",
+        "Use `nn.Dropout(config.dropout)`. The default of `nn.TransformerEncoderLayer` is 0.1.",
+    )])  # fmt: skip
     return eps_remark(cls, reading)
 
 
@@ -126,44 +125,50 @@ def whole_trial(cls: type, config: ViTConfig) -> Trial:
 
 
 def check_logits(trial: Trial) -> None:
-    """Raise Wrong if the model returns probabilities, or their logarithms."""
-    for name, values, what in (("softmax", trial.out, "the results"), ("log-softmax", trial.out.exp(), "their exps")):
-        if same(values.sum(dim=1), torch.ones(len(values))):
-            raise Wrong(
-                f"There is a {name} inside the model: {what} of each image sum to 1.",
-                "The model returns logits, values of any size and sign: `F.cross_entropy` takes the softmax itself.",
-            )
+    ones, hint = torch.ones(len(trial.out)), "Return logits, values of any size: `F.cross_entropy` takes the softmax."
+    raise_first([
+        (same(trial.out.sum(1), ones), "There is a softmax inside the model: an image's results sum to 1.", hint),
+        (same(trial.out.exp().sum(1), ones), "There is a log-softmax inside the model: exp of its results sums to 1.",
+         hint),
+    ])  # fmt: skip
 
 
 def check_parts(trial: Trial) -> Parts:
     """Return the parts of the model; raise Wrong, with what there is, if they are not those of Eqs. 1-4."""
     (c,), parts = trial.args, model_parts(trial)
-    D, T, L = c.embed_dim, c.num_tokens, c.depth
-    check_depth(trial, parts, L)
+    D, T, L, blocks = c.embed_dim, c.num_tokens, c.depth, len(parts.contract)
+    shared = ""
+    if blocks == 1:
+        layer = trial.module.get_submodule(parts.contract[0].name.rpartition(".")[0])
+        if len(called(trial, lambda module, x: module is layer)) == L:
+            shared = f" All {L} places share one block's weights, as `[block] * depth` makes it."
+    raise_first([(
+        blocks != L, f"A model of depth {L} has the weights of {L} blocks; yours has those of {blocks}.{shared}",
+        "Build a new block for each layer: `nn.ModuleList(EncoderBlock(...) for _ in range(config.depth))`."
+    )])  # fmt: skip
     check_hidden(parts.contract[0].sizes[1], c.mlp_dim, D)
-    check_head(trial)
-    if parts.of_patches and not parts.position:
-        raise Wrong(NO_CLASS_POSITION, EQ1)
-    for found, what, hint in (
+    norms, matrices = len(parts.norms), sum(layer.weight.numel() for layer in parts.attention) / D**2
+    last_norm = " Is the final one missing?" if norms == 2 * L else ""
+    on_images = called(trial, lambda module, x: isinstance(module, nn.Linear) and x.shape[:-1] == trial.x.shape[:1])
+    head = " and ".join(f"`{name}`" for name, module in trial.module.named_modules() if module in on_images)
+    needed = [
         (parts.patch, f"linear layer for the patches, from C·P·P = {c.patch_dim} to D = {D} values", EQ1),
         (parts.class_token, f"parameter of D = {D} values for the class token", EQ1),
         (parts.position[:1], f"parameter of (1+N)·D = {T}·{D} values for the positions", EQ1),
         (parts.head, f"linear layer for the head, from D = {D} values to K = {c.num_classes} classes", EQ4),
-    ):
-        if len(found) != 1:
-            raise Wrong(f"The model needs one {what}. Among its parameters there are {len(found)}.", hint)
-    if (norms := len(parts.norms)) != 2 * L + 1:
-        raise Wrong(
-            f"There are {norms} LayerNorms among the parameters. Two in each of {L} blocks and one after the last "
-            f"block make {2 * L + 1}.{' Is the final one missing?' if norms == 2 * L else ''}",
-            EQ4,
-        )
-    if (matrices := sum(layer.weight.numel() for layer in parts.attention) / D**2) > 4 * L:
-        raise Wrong(
-            f"There is a linear layer from D to D values too many: q, k, v and the output of {L} blocks are {4 * L} "
-            f"matrices of D×D, and your model has {matrices:g}. Is there a second one after the patch projection?",
-            "Eq. 1 has one linear map E from a patch to a token, and Eq. 4 one from y to the logits.",
-        )
+    ]
+    raise_first([
+        (len(on_images) == 2, f"The head has two linear layers, {head}. That is the paper's head for pre-training, "
+         "with a tanh in between (section 3.1, `representation_size`). Here the head is one layer, from D to K.", EQ4),
+        (parts.of_patches and not parts.position, NO_CLASS_POSITION, EQ1),
+        *((len(found) != 1, f"The model needs one {what}. Among its parameters there are {len(found)}.", hint)
+          for found, what, hint in needed),
+        (norms != 2 * L + 1, f"There are {norms} LayerNorms among the parameters. Two in each of {L} blocks and one "
+         f"after the last block make {2 * L + 1}.{last_norm}", EQ4),
+        (matrices > 4 * L, f"There is a linear layer from D to D values too many: q, k, v and the output of {L} blocks "
+         f"are {4 * L} matrices of D×D, and your model has {matrices:g}. Is there a second one after the patch "
+         "projection?", "Eq. 1 has one linear map E from a patch to a token, and Eq. 4 one from y to the logits."),
+    ])  # fmt: skip
     return parts
 
 
@@ -180,60 +185,28 @@ def called(trial: Trial, is_meant: Callable[[nn.Module, Tensor], bool]) -> list[
     return found
 
 
-def check_depth(trial: Trial, parts: Parts, depth: int) -> None:
-    """Raise Wrong unless the model has as many blocks as its depth."""
-    if (count := len(parts.contract)) == depth:
-        return
-    shared = ""
-    if count == 1:
-        layer = trial.module.get_submodule(parts.contract[0].name.rpartition(".")[0])
-        if len(called(trial, lambda module, x: module is layer)) == depth:
-            shared = f" All {depth} places share one block's weights, as `[block] * depth` makes it."
-    raise Wrong(
-        f"A model of depth {depth} has the weights of {depth} blocks; yours has those of {count}.{shared}",
-        "Build a new block for each layer: `nn.ModuleList(EncoderBlock(...) for _ in range(config.depth))`.",
-    )
-
-
-def check_head(trial: Trial) -> None:
-    """Raise Wrong if two linear layers work on one vector for each image, as in the head for pre-training."""
-    layers = called(trial, lambda module, x: isinstance(module, nn.Linear) and x.shape[:-1] == trial.x.shape[:1])
-    if len(layers) == 2:
-        names = [f"`{name}`" for name, module in trial.module.named_modules() if module in layers]
-        raise Wrong(
-            f"The head has two linear layers, {' and '.join(names)}. That is the paper's head for pre-training, with a "
-            "tanh between them (section 3.1, `representation_size`). Here the head is one layer, from D to K.",
-            "`nn.Linear(config.embed_dim, config.num_classes)`, and nothing else after the final norm.",
-        )
-
-
 def check_positions(trial: Trial, parts: Parts) -> None:
-    """Raise Wrong if the logits do not depend on the positions."""
     out = trial.out
     with trial.silenced(parts.position):
-        if trial.agrees(out):
-            raise Wrong("The positions are never added: the logits do not depend on them.", EQ1)
+        raise_first([(trial.agrees(out), "The positions are never added: the logits do not depend on them.", EQ1)])
 
 
 def check_patches_seen(trial: Trial) -> None:
-    """Raise Wrong if different images get the same logits."""
-    if same(trial.out, trial.out[:1].expand_as(trial.out)):
-        raise Wrong(
-            "Every image gets the same logits: the class token never sees a patch.",
-            "Does attention run across the batch (`nn.MultiheadAttention` needs `batch_first=True`)? Or is there a "
-            "mask, or an attention between the heads of one token? `check.self_attention` judges it alone.",
-        )
+    raise_first([(
+        same(trial.out, trial.out[:1].expand_as(trial.out)),
+        "Every image gets the same logits: the class token never sees a patch.",
+        "Does attention run across the batch (`nn.MultiheadAttention` needs `batch_first=True`)? Or is there a mask, "
+        "or an attention between the heads of one token? `check.self_attention` judges it alone.",
+    )])  # fmt: skip
 
 
 def check_starts(trial: Trial, parts: Parts) -> None:
-    """Raise Wrong if all blocks start from the same random values."""
     starts = [trial.initial[layer.name] for layer in parts.contract if not layer.raw]
-    if len(starts) > 1 and starts[0].std() > 0 and all(start.equal(starts[0]) for start in starts):
-        raise Wrong(
-            "All blocks start with the same weights: copies of one block, or the same seed for each.",
-            "Make a new block for each layer. `copy.deepcopy` copies the weights too, and so does "
-            "`nn.TransformerEncoder`: draw them again after building it.",
-        )
+    alike = len(starts) > 1 and starts[0].std() > 0 and all(start.equal(starts[0]) for start in starts)
+    raise_first([(
+        alike, "All blocks start with the same weights: copies of one block, or the same seed for each.", "Make a new "
+        "block for each layer. `copy.deepcopy` and `nn.TransformerEncoder` copy the weights too: draw them again.",
+    )])  # fmt: skip
 
 
 def check_mean(cls: type, reading: Reading) -> None:
@@ -281,7 +254,7 @@ HEAD_MISTAKES = [
 # Two mistakes at once, of which one hides the other while attention is silenced.
 DOUBLE_MISTAKES = [
     wrong("The class token comes last, not first, and the head reads it there.", EQ1,
-          embed=partial(eq1, prepend=lambda token, x: in_front(token, x).roll(-1, dims=1)), pool=lambda w, z: z[:, -1]),
+          embed=partial(eq1, prepend=last), pool=lambda w, z: z[:, -1]),
 ]  # fmt: skip
 
 # Lesson 02's, those without a position for the class token first: while attention is silenced, some others look alike.

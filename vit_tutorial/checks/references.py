@@ -6,7 +6,7 @@ Axes are named as in notebook 01: a height of h·P pixels, a width of w·P. `Q` 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from functools import reduce
 from typing import NamedTuple
 
 import torch
@@ -69,18 +69,16 @@ class Sizes(NamedTuple):
     embed_dim: int
 
     @property
-    def num_patches(self) -> int:
+    def patches(self) -> int:
         return (self.image_size // self.patch_size) ** 2
 
     @property
-    def num_tokens(self) -> int:
-        return 1 + self.num_patches
+    def tokens(self) -> int:
+        return 1 + self.patches
 
     @property
     def patch_dim(self) -> int:
         return self.in_channels * self.patch_size**2
-
-    patches, tokens = num_patches, num_tokens
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self._asdict().items())
@@ -234,20 +232,9 @@ def mixed(w: BlockWeights, z: Tensor, attend: Callable = attention) -> Tensor:
     return torch.zeros_like(z) if w.attention is None else attend(w.attention, z)
 
 
-def pre_norm(norm: Norm, branch: Callable, z: Tensor) -> Tensor:
-    return z + branch(normed(norm, z))
-
-
-def block(
-    w: BlockWeights,
-    z: Tensor,
-    attend: Callable = attention,
-    mlp: Callable = reference_mlp,
-    first: Callable = pre_norm,
-    second: Callable = pre_norm,
-) -> Tensor:
-    z = first(w.norm1, partial(mixed, w, attend=attend), z)  # Eq. 2
-    return second(w.norm2, partial(mlp, w.mlp), z)  # Eq. 3
+def block(w: BlockWeights, z: Tensor, attend: Callable = attention, mlp: Callable = reference_mlp) -> Tensor:
+    z = z + mixed(w, normed(w.norm1, z), attend)  # Eq. 2
+    return z + mlp(w.mlp, normed(w.norm2, z))  # Eq. 3
 
 
 # Eqs. 1 to 4: the model -----------------------------------------------------------------------------------------------
@@ -411,7 +398,3 @@ def resize(
     """Resize a table of positions, (T, D) → (S, D)."""
     first, patches = split(position, prefix, old[0] * old[1])
     return join(first, rows(zoom(picture(patches, *old_grid(old)), new_grid(new))))
-
-
-# Old names, until no lesson uses them
-embedded, patch_tokens = eq1, project

@@ -191,9 +191,9 @@ WRONG_GROUPS = {
     "class token": (groups_by(lambda n, p: is_matrix(n, p) or n == "embeddings.class_token"),
                     "The class token decays, and should not: `embeddings.class_token`."),
     "positions": (groups_by(lambda n, p: is_matrix(n, p) or "position" in n), "The positions decay, and should not"),
-    "by axes": (groups_by(lambda n, p: p.ndim > 1), "The positions decay, and should not: `embeddings.position.table`. "
-                "The class token decays, and should not: `embeddings.class_token`. These are bare parameters with two axes or "
-                "more: a rule by `ndim` takes them for matrices."),
+    "by axes": (groups_by(lambda n, p: p.ndim > 1),
+                "The positions decay, and should not: `embeddings.position.table`. The class token decays, and should "
+                "not: `embeddings.class_token`. These are bare parameters with two axes or more: a rule by `ndim`"),
     "two axes": (groups_by(lambda n, p: p.ndim == 2 and "position" not in n),
                  "Some of the matrices do not decay, and should: `embeddings.patches.projection.weight`"),
     "table": (groups_by(lambda n, p: p.ndim > 1 and n not in ("embeddings.class_token", "embeddings.position.table")),

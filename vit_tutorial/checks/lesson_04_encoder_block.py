@@ -89,11 +89,13 @@ SUM = {"mean": torch.sum}
 NORM_MISTAKES = [Mistake(partial(norm_in_steps, **steps), message, hint) for hint, table in {
     VARIANCE: {
         "The variance divides by D - 1, not by D.": UNBIASED,
-        "Two things: the variance divides by D - 1, and eps is outside the root.": {**UNBIASED, **EPS_OUTSIDE},
         "Your variance is the mean of the squares: the mean is not subtracted first.":
             {"variance": lambda x, m, dim: mean_square(x, 0, dim)},
         "Your variance is a sum of squared distances: it is not divided by D.": SQUARES,
         "Mean and variance are sums: neither is divided by D.": {**SUM, **SQUARES},
+    },
+    f"{VARIANCE} {INSIDE}": {
+        "Two things: the variance divides by D - 1, and eps is outside the root.": {**UNBIASED, **EPS_OUTSIDE},
     },
     "First `x - mean`, then divide. The mean is `x.mean(-1, keepdim=True)`.": {
         "The mean is not subtracted.": {**NO_MEAN, **BIASED},
@@ -362,7 +364,7 @@ def in_part(place: str, step: str, mistakes: Sequence[Mistake]) -> list[Mistake]
 
 # Two mistakes at once, of which one hides the other while attention is silenced.
 DOUBLE_MISTAKES = known(RESIDUAL, {
-    "Both residuals are missing, around attention and around the MLP.": lambda z, a, m, n, o: m(o(a(n(z)))),
+    f"Both residuals are missing, around attention and around the MLP. {IDENTITY}": lambda z, a, m, n, o: m(o(a(n(z)))),
     "Attention and MLP both get their input without a norm.": lambda z, a, m, n, o: (y := z + a(z)) + m(y),
 }, written)  # fmt: skip
 

@@ -385,7 +385,7 @@ def ways_to_miscount() -> list[tuple[str, tuple[int, ...]]]:
 
 
 def either(names: list[str]) -> str:
-    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return ", or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 # Each part by the names of the package's parameters.

@@ -50,6 +50,19 @@ def variant(**methods) -> type:
     return type("Mine", (Right,), methods)
 
 
+def parameter(*axes, fill=torch.randn):
+    sizes = {"B": lambda self: 4, "1": lambda self: 1, "T": lambda self: 1 + self.N, "N": lambda self: self.N,
+             "D": lambda self: self.D}  # fmt: skip
+    return lambda self: nn.Parameter(fill(*(sizes[axis](self) for axis in axes)))
+
+
+def beside(make, name, **methods):
+    """A variant that has one more parameter or layer, made before its positions."""
+    return variant(
+        make_position=lambda self: (setattr(self, name, make(self)), Right.make_position(self))[1], **methods
+    )
+
+
 def linear(order):
     """A linear layer on patches flattened in this order."""
     pattern = f"b c (h p) (w q) -> b (h w) ({order})"
@@ -145,9 +158,9 @@ RIGHT = {
         make_class_token=lambda self: nn.Parameter(torch.ones(1, self.D)),
         prepend=lambda self, x: torch.cat([self.class_token.repeat(len(x), 1)[:, None], x], 1),
     ),
-    "positions (T, D)": variant(make_position=lambda self: nn.Parameter(torch.randn(1 + self.N, self.D))),
+    "positions (T, D)": variant(make_position=parameter("T", "D")),
     "positions (D, T)": variant(
-        make_position=lambda self: nn.Parameter(torch.randn(self.D, 1 + self.N)),
+        make_position=parameter("D", "T"),
         place=lambda self, x: x + self.position.T,
     ),
     "positions first, then the class token": Separate,
@@ -159,51 +172,18 @@ RIGHT = {
 
 @pytest.mark.parametrize("answer", RIGHT.values(), ids=RIGHT)
 def test_right_embeddings_pass(answer):
-    assert_passes(check.embeddings, answer)
+    assert assert_passes(check.embeddings, answer).message == ""
 
 
 def test_positions_that_start_at_zero_pass_with_a_remark():
-    zeros = variant(make_position=lambda self: nn.Parameter(torch.zeros(1, 1 + self.N, self.D)))
+    zeros = variant(make_position=parameter("1", "T", "D", fill=torch.zeros))
     assert "Your positions all start at zero" in assert_passes(check.embeddings, zeros).message
-    assert assert_passes(check.embeddings, Right).message == ""
 
 
 class MadeInForward(Right):
     def forward(self, x):
         self.class_token = nn.Parameter(torch.zeros(1, 1, self.D))
         return super().forward(x)
-
-
-class LocalInForward(Right):
-    make_class_token = lambda self: None  # noqa: E731
-
-    def prepend(self, x):
-        return torch.cat([nn.Parameter(torch.zeros(len(x), 1, self.D)), x], dim=1)
-
-
-class RandomInForward(Right):
-    def prepend(self, x):
-        return torch.cat([torch.randn(len(x), 1, self.D), x], dim=1)
-
-
-class SameForAll(Right):
-    make_position = lambda self: nn.Parameter(torch.randn(1, 1, self.D))  # noqa: E731
-
-
-class PatchesOnly(Right):
-    make_position = lambda self: nn.Parameter(torch.randn(1, self.N, self.D))  # noqa: E731
-
-    def forward(self, x):
-        return self.prepend(self.place(self.project(x)))
-
-
-class TwoLinear(Right):
-    def make_projection(self):
-        self.linear = nn.Linear(self.D, self.D)
-        return nn.Conv2d(self.C, self.D, self.P, stride=self.P)
-
-    def project(self, x):
-        return self.linear(super().project(x))
 
 
 class FirstCall(Right):
@@ -216,156 +196,100 @@ class FirstCall(Right):
         return super().place(x) if self.calls < 4 else x
 
 
-def bare_view(self, x):
-    return self.projection(x).reshape(len(x), -1, self.D)
-
-
-def image_rows(self, x):
-    return self.projection(x.reshape(len(x), -1, self.C * self.P**2))
-
-
-def by_columns(self, x):
-    return self.projection(x).transpose(2, 3).flatten(2).mT
-
-
-def parameter(*axes):
-    sizes = {"B": lambda self: 4, "1": lambda self: 1, "T": lambda self: 1 + self.N, "D": lambda self: self.D}
-    return lambda self: nn.Parameter(torch.randn(*(sizes[axis](self) for axis in axes)))
+def patches_first(self, x):
+    return self.prepend(self.place(self.project(x)))
 
 
 def at_end(self, x):
     return torch.cat([x, self.class_token.expand(len(x), -1, -1)], dim=1)
 
 
+def first(make):
+    """`prepend` with the token that `make(self, B)` returns."""
+    return lambda self, x: torch.cat([make(self, len(x)), x], dim=1)
+
+
 WRONG = {
-    "class token sized by the batch": (
-        variant(make_class_token=parameter("B", "1", "D")),
-        "`class_token` is sized by the batch",
-    ),
-    "positions sized by the batch": (
-        variant(make_position=parameter("B", "T", "D")),
-        "`position` is sized by the batch",
-    ),
-    "parameter made in forward": (MadeInForward, "`class_token` is made in `forward`"),
-    "local parameter in forward": (LocalInForward, "no parameter for the class token"),
-    "random token in forward": (RandomInForward, "Two calls with the same images give two results"),
-    "plain tensor": (
-        variant(make_position=lambda self: torch.randn(1, 1 + self.N, self.D)),
-        "`position` is a plain tensor: no optimizer finds it",
-    ),
-    "moved parameter": (
-        variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, self.D)) * 1),
-        "`class_token` is a plain tensor: no optimizer finds it",
-    ),
-    "frozen": (
-        variant(make_position=lambda self: nn.Parameter(torch.randn(1, 1 + self.N, self.D), requires_grad=False)),
-        "requires_grad=False",
-    ),
-    "one position for all": (SameForAll, "one position vector for all tokens"),
-    "first position for all": (
-        variant(place=lambda self, x: x + self.position[:, :1]),
-        "All tokens get the same position",
-    ),
+    "class token sized by the batch": (variant(make_class_token=parameter("B", "1", "D")),
+                                       "`class_token` is sized by the batch"),
+    "positions sized by the batch": (variant(make_position=parameter("B", "T", "D")),
+                                     "`position` is sized by the batch"),
+    "parameter made in forward": (MadeInForward, "made in `forward`: an optimizer"),
+    "local parameter in forward": (variant(make_class_token=lambda self: None, prepend=first(
+        lambda self, B: nn.Parameter(torch.zeros(B, 1, self.D)))), "no parameter for the class token"),
+    "random token in forward": (variant(prepend=first(lambda self, B: torch.randn(B, 1, self.D))),
+                                "does not give the same result each time"),
+    "plain tensor": (variant(make_position=lambda self: torch.randn(1, 1 + self.N, self.D)),
+                     "`position` is a plain tensor: no optimizer finds it"),
+    "buffer": (variant(make_position=lambda self: self.register_buffer("table", torch.randn(1, 1 + self.N, self.D)),
+                       place=lambda self, x: x + self.table), "`table` is a buffer: no optimizer finds it"),
+    "moved parameter": (variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, self.D)) * 1),
+                        "`class_token` is a plain tensor: no optimizer finds it"),
+    "frozen": (variant(make_position=lambda self: Right.make_position(self).requires_grad_(False)),
+               "requires_grad=False"),
+    "one position for all": (variant(make_position=parameter("1", "1", "D")), "one position vector for all tokens"),
+    "first position for all": (variant(place=lambda self, x: x + self.position[:, :1]),
+                               "All tokens get the same position"),
     "positions never added": (variant(place=lambda self, x: x), "The positions are never added"),
-    "patches only": (PatchesOnly, "there are 9 position vectors, for the patches only"),
-    "class token without a position": (
-        variant(forward=lambda self, x: self.prepend(self.project(x) + self.position[:, 1:])),
-        "The class token gets no position",
-    ),
-    "no positions": (
-        variant(make_position=lambda self: None, place=lambda self, x: x),
-        "no parameter for the positions",
-    ),
-    "no class token": (
-        variant(
-            make_class_token=lambda self: None,
-            prepend=lambda self, x: x,
-            make_position=parameter("1", "T", "D"),
-            place=lambda self, x: x + self.position[:, 1:],
-        ),
-        "The class token is missing",
-    ),
+    "patches only": (variant(make_position=parameter("1", "N", "D"), forward=patches_first),
+                     "there are 9 position vectors, for the patches only"),
+    "a table of N rows": (variant(make_position=parameter("1", "N", "D")), "The class token needs a row too"),
+    "class token not expanded": (variant(prepend=first(lambda self, B: self.class_token)),
+                                 "each image needs its class token"),
+    "class token without a position": (variant(forward=lambda self, x: self.prepend(
+        self.project(x) + self.position[:, 1:])), "The class token gets no position"),
+    "no positions": (variant(make_position=lambda self: None, place=lambda self, x: x),
+                     "no parameter for the positions"),
+    "no class token": (variant(make_class_token=lambda self: None, prepend=lambda self, x: x,
+                               place=lambda self, x: x + self.position[:, 1:]), "The class token is missing"),
     "last": (variant(prepend=at_end), "Your class token comes last"),
-    "last, with the first position": (
-        variant(forward=lambda self, x: Right.forward(self, x).roll(-1, 1)),
-        "Your class token comes last",
-    ),
-    "unused class token": (
-        variant(prepend=lambda self, x: torch.cat([torch.zeros(len(x), 1, self.D), x], 1)),
-        "The class token is not used",
-    ),
-    "class token everywhere": (
-        variant(project=lambda self, x: Right.project(self, x) + self.class_token),
-        "added to every patch as well",
-    ),
-    "one number for each position": (
-        variant(make_position=lambda self: nn.Parameter(torch.randn(1, 1 + self.N, 1))),
-        "`position` holds one number for every token",
-    ),
-    "projection in a list": (
-        variant(
-            make_projection=lambda self: [nn.Conv2d(self.C, self.D, self.P, self.P)],
-            project=lambda self, x: self.projection[0](x).flatten(2).mT,
-        ),
-        "The layers in `projection` are in a plain Python list",
-    ),
-    "stride forgotten": (
-        variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, self.P)),
-        "a kernel of 2×2 and moves by 1",
-    ),
+    "last, with the first position": (variant(forward=lambda self, x: Right.forward(self, x).roll(-1, 1)),
+                                      "Your class token comes last"),
+    "unused class token": (variant(prepend=first(lambda self, B: torch.zeros(B, 1, self.D))),
+                           "The class token is not used"),
+    "class token everywhere": (variant(project=lambda self, x: Right.project(self, x) + self.class_token),
+                               "added to every patch as well"),
+    "one number for each position": (variant(make_position=parameter("1", "T", "1")),
+                                     "`position` holds one number for every token"),
+    "projection in a list": (variant(make_projection=lambda self: [nn.Conv2d(self.C, self.D, self.P, self.P)],
+                                     project=lambda self, x: self.projection[0](x).flatten(2).mT),
+                             "The layers in `projection` are in a plain Python list"),
+    "stride forgotten": (variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, self.P)),
+                         "a kernel of 2×2 and moves by 1"),
     "patches times √D": (variant(project=lambda self, x: Right.project(self, x) * self.D**0.5), "multiplied by √D"),
     "nothing returned": (variant(forward=lambda self, x: print(end="")), "Your `forward` returns nothing"),
     "multiplied": (variant(place=lambda self, x: x * self.position), "The positions are multiplied"),
-    "two linear layers": (TwoLinear, "There are 2 layers, `linear`, `projection`"),
-    "norm": (
-        variant(make_position=lambda self: (setattr(self, "norm", nn.LayerNorm(self.D)), Right.make_position(self))[1]),
-        "a normalisation in your embeddings",
-    ),
-    "view in place of transpose": (variant(project=bare_view), "mix numbers of different patches"),
-    "image rows": (
-        variant(make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D), project=image_rows),
-        "Your patches are image rows",
-    ),
-    "grid by columns": (variant(project=by_columns), "run down the columns of the grid"),
+    "two linear layers": (beside(lambda self: nn.Linear(self.D, self.D), "linear", project=lambda self, x: self.linear(
+        Right.project(self, x))), "There are 2 layers, `projection`, `linear`"),
+    "norm": (beside(lambda self: nn.LayerNorm(self.D), "norm"), "a normalisation in your embeddings"),
+    "view instead of transpose": (variant(project=lambda self, x: self.projection(x).reshape(len(x), -1, self.D)),
+                                  "mix values of different patches"),
+    "image rows": (variant(make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D), project=lambda self, x:
+                           self.projection(x.reshape(len(x), -1, self.C * self.P**2))), "Your patches are image rows"),
+    "grid by columns": (variant(project=lambda self, x: self.projection(x).mT.flatten(2).mT),
+                        "run down the columns of the grid"),
     "gelu": (variant(project=lambda self, x: F.gelu(Right.project(self, x))), "There is a GELU after the projection"),
     "positions detached": (variant(place=lambda self, x: x + self.position.data), "no gradient reaches `position`"),
-    "class token detached": (
-        variant(prepend=lambda self, x: torch.cat([self.class_token.detach().expand(len(x), -1, -1), x], 1)),
-        "no gradient reaches `class_token`",
-    ),
+    "class token detached": (variant(prepend=first(lambda self, B: self.class_token.detach().expand(B, -1, -1))),
+                             "no gradient reaches `class_token`"),
     "no_grad": (variant(forward=torch.no_grad()(Right.forward)), "no gradient flows back"),
     "batch norm": (variant(place=lambda self, x: x - x.mean(0) + self.position), "0 of 18 patch tokens are right"),
-    "D written in": (
-        variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, 5))),
-        "Right at image_size=6",
-    ),
-    "P written in": (variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, 2, 2)), "Right at image_size=6"),
-    "exact D": (
-        variant(make_projection=lambda self: nn.Conv2d(self.C, self.C * self.P**2, self.P, self.P)),
-        "Sizes of tensors",
-    ),
-    "depends on the call": (FirstCall, "from call to call"),
-    "batch of two": (variant(prepend=lambda self, x: torch.cat([torch.cat([self.class_token] * 2), x], 1)), "a batch"),
-    "returns a pair": (
-        variant(forward=lambda self, x: (Right.forward(self, x), None)),
-        "one tensor is asked",
-    ),
-    "extra parameters": (
-        variant(
-            make_position=lambda self: (setattr(self, "scale", nn.Parameter(torch.ones(3))), Right.make_position(self))[
-                1
-            ]
-        ),
-        "other parameters than Eq. 1",
-    ),
-    "no projection": (
-        variant(
-            make_projection=lambda self: None, project=lambda self, x: vit_tutorial.patchify(x, self.P)[..., : self.D]
-        ),
-        "The projection E is missing",
-    ),
+    "D written in": (variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, 5))),
+                     "for tensor number 1 in the list. It was called as `Mine(x=tensor of (3, 2, 12, 12))`. Right with "
+                     "image_size=6"),
+    "P written in": (variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, 2, 2)), "Right with image_size=6"),
+    "exact D": (variant(make_projection=lambda self: nn.Conv2d(self.C, self.C * self.P**2, self.P, self.P)),
+                "`projection` must return D = 5 values for a patch"),
+    "depends on the call": (FirstCall, "wrong when the same object then gets (1, 3, 6, 6)"),
+    "batch of two": (variant(prepend=first(lambda self, B: torch.cat([self.class_token] * 2))),
+                     "Expected size 2 but got size 1"),
+    "returns a pair": (variant(forward=lambda self, x: (Right.forward(self, x), None)), "one tensor is asked"),
+    "extra parameters": (beside(lambda self: nn.Parameter(torch.ones(3)), "scale"), "other parameters than Eq. 1"),
+    "no projection": (variant(make_projection=lambda self: None,
+                              project=lambda self, x: vit_tutorial.patchify(x, self.P)[..., : self.D]),
+                      "The projection E is missing"),
     "changes the images": (variant(project=lambda self, x: Right.project(self, x.sub_(1))), "changes its input"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("answer", "phrase"), WRONG.values(), ids=WRONG)

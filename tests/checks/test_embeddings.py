@@ -10,7 +10,7 @@ from torch import nn
 
 from vit_tutorial import check, sincos_position_embedding
 
-from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, solved, stubs
+from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, listed, solved, stubs
 
 
 def linear_with(weight, bias):
@@ -41,20 +41,6 @@ def by_state(conv):
     linear = nn.Linear(conv.weight[0].numel(), conv.out_channels, bias=conv.bias is not None)
     linear.load_state_dict({name: p.flatten(1) if p.ndim == 4 else p for name, p in conv.state_dict().items()})
     return linear
-
-
-RIGHT_LINEAR = {
-    "solution": solved(check.linear_is_conv),
-    "copy_": lambda conv: linear_with(conv.weight.flatten(1), conv.bias),
-    "nn.Parameter": by_parameters,
-    ".data": by_data,
-    "state dict": by_state,
-}
-
-
-@pytest.mark.parametrize("answer", RIGHT_LINEAR.values(), ids=RIGHT_LINEAR)
-def test_right_linear_passes(answer):
-    assert_passes(check.linear_is_conv, answer)
 
 
 def bias_taken_for_granted(conv):
@@ -96,29 +82,13 @@ def permuted(*axes):
     return lambda conv: linear_with(conv.weight.permute(axes).flatten(1), conv.bias)
 
 
-WRONG_LINEAR = {
-    "own weights": (lambda conv: nn.Linear(conv.weight[0].numel(), conv.out_channels), "its own random ones"),
-    "bias forgotten": (lambda conv: linear_with(conv.weight.flatten(1), None), "the bias is missing"),
-    "bias zero": (lambda conv: linear_with(conv.weight.flatten(1), 0 * conv.bias), "the bias is missing"),
-    "own bias": (lambda conv: linear_with(conv.weight.flatten(1), torch.rand_like(conv.bias)), "is it still the"),
-    "channels last": (permuted(0, 2, 3, 1), "flattened as (row, column, channel)"),
-    "columns before rows": (permuted(0, 1, 3, 2), "flattened as (channel, column, row)"),
-    "in and out exchanged": (lambda conv: linear_with(conv.weight.flatten(1).T, None), "In and out are exchanged"),
-    "bias taken for granted": (bias_taken_for_granted, "Right for a convolution with a bias. This one has none"),
-    "own bias where there is none": (bias_left_over, "Your layer adds one all the same"),
-    "weight transposed": (turned, "The weight is transposed, (12, 5)"),
-    "mixed up": (out_of_place, "`reshape` and `.T` mix up the kernels"),
-    "kernels flipped": (lambda conv: linear_with(conv.weight.flip(2, 3).flatten(1), conv.bias), "in other places"),
-    "the convolution": (lambda conv: conv, "what came back is of type Conv2d"),
-    "one channel": (lambda conv: linear_with(conv.weight[:, 0].flatten(1), conv.bias), "your layer goes from 4 to 5"),
-    "sizes written in": (written_in, "size mismatch for weight"),
-    "changes the convolution": (clears_the_convolution, "changes the convolution's own weights"),
-}  # fmt: skip
+def per_channel(fill):
+    def mine(conv):
+        linear = nn.Linear(conv.kernel_size[0] ** 2, conv.out_channels, bias=False)
+        fill(linear, conv.weight.detach().flatten(1))
+        return linear
 
-
-@pytest.mark.parametrize(("answer", "phrase"), WRONG_LINEAR.values(), ids=WRONG_LINEAR)
-def test_wrong_linear_is_named(answer, phrase):
-    assert_wrong(check.linear_is_conv, answer, phrase)
+    return mine
 
 
 def filled(patches, token):
@@ -127,61 +97,12 @@ def filled(patches, token):
     return out
 
 
-RIGHT_CLASS_TOKEN = {
-    "solution": solved(check.class_token),
-    "expand": lambda x, token: torch.cat((token.expand(x.shape[0], -1, -1), x), 1),
-    "repeat": lambda x, token: torch.cat([token.repeat(len(x), 1, 1), x], dim=1),
-    "expand to the shape": lambda x, token: torch.cat([token.expand(len(x), 1, x.size(-1)), x], dim=-2),
-    "einops": lambda x, token: torch.cat([repeat(token, "1 1 d -> b 1 d", b=len(x)), x], dim=1),
-    "filled": filled,
-    "hstack": lambda x, token: torch.hstack([token.tile(len(x), 1, 1), x]),
-    "ones": lambda x, token: torch.cat([token * torch.ones(len(x), 1, 1), x], dim=1),
-}
-
-
-@pytest.mark.parametrize("answer", RIGHT_CLASS_TOKEN.values(), ids=RIGHT_CLASS_TOKEN)
-def test_right_class_token_passes(answer):
-    assert_passes(check.class_token, answer)
-
-
 def expanded(x, token):
     return token.expand(len(x), -1, -1)
 
 
-WRONG_CLASS_TOKEN = {
-    "last": (lambda x, t: torch.cat([x, expanded(x, t)], dim=1), "Your class token comes last"),
-    "added": (lambda x, t: x + t, "You add the class token to every patch"),
-    "first patch lost": (lambda x, t: torch.cat([expanded(x, t), x[:, 1:]], 1), "takes the place of the first patch"),
-    "last patch lost": (lambda x, t: torch.cat([expanded(x, t), x[:, :-1]], 1), "The last patch is lost"),
-    "zeros": (lambda x, t: torch.cat([expanded(x, torch.zeros(1, 1, x.shape[2])), x], 1), "made inside the function"),
-    "mean": (lambda x, t: torch.cat([x.mean(1, keepdim=True), x], 1), "the mean of the patches"),
-    "both ends": (lambda x, t: torch.cat([expanded(x, t), x, expanded(x, t)], 1), "at both ends"),
-    "along the batch": (lambda x, t: torch.cat([t.expand(1, x.shape[1], -1), x], 0), "`dim=0` counts images"),
-    "wider": (lambda x, t: torch.cat([t.expand_as(x), x], 2), "`dim=2` counts the numbers in a token"),
-    "one for each patch": (lambda x, t: torch.cat([t.expand_as(x), x], 1), "There are N class tokens"),
-    "first image only": (lambda x, t: torch.cat([t, x[:1]], 1), "Only the first image is left"),
-    "token detached": (lambda x, t: torch.cat([expanded(x, t.detach()), x], 1), "no gradient reaches the class token"),
-    "token made a parameter": (lambda x, t: torch.cat([expanded(x, nn.Parameter(t)), x], 1), "reaches the class token"),
-    "patches detached": (lambda x, t: torch.cat([expanded(x, t), x.data], 1), "no gradient reaches the patches"),
-    "float32": (lambda x, t: torch.cat([expanded(x, t), x], 1).float(), "of dtype torch.float64"),
-    "batch written in": (lambda x, t: torch.cat([t.expand(3, -1, -1), x], 1), "wrong at another"),
-    "random": (lambda x, t: torch.cat([torch.randn(len(x), 1, x.shape[2]), x], 1), "made inside the function"),
-    "a new parameter": (lambda x, t: torch.cat([expanded(x, nn.Parameter(torch.randn(1, 1, x.shape[2]))), x], 1),
-                        "made inside the function"),
-    "doubled": (lambda x, t: torch.cat([2 * expanded(x, t.detach()), x], 1), "differs is at [0, 0, 0]"),
-    "noise": (lambda x, t: torch.cat([expanded(x, t) + torch.rand(()), x], 1), "something in your function is random"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("answer", "phrase"), WRONG_CLASS_TOKEN.values(), ids=WRONG_CLASS_TOKEN)
-def test_wrong_class_token_is_named(answer, phrase):
-    assert_wrong(check.class_token, answer, phrase)
-
-
-def test_a_class_token_not_expanded_shows_the_line():
-    mine = cell("def mine(patches, class_token):\n    return torch.cat([class_token, patches], dim=1)")["mine"]
-    verdict = assert_wrong(check.class_token, mine, "Sizes of tensors must match")
-    assert verdict.code == "return torch.cat([class_token, patches], dim=1)"
+def join(*tokens):
+    return torch.cat(tokens, dim=1)
 
 
 def by_numpy(grid, dim):
@@ -221,27 +142,15 @@ def each_entry(codes, times):
     return codes.repeat_interleave(times, dim=0)
 
 
-RIGHT_SINCOS = {
-    "the package's": sincos_position_embedding,
-    "solution": solved(check.sincos),
-    "numpy": by_numpy,
-    "meshgrid": by_meshgrid,
-    "waves": put_together(each_entry, whole_list),
-}
-
-
-@pytest.mark.parametrize("answer", RIGHT_SINCOS.values(), ids=RIGHT_SINCOS)
-def test_right_sincos_passes(answer):
-    assert_passes(check.sincos, answer)
-
-
-def sincos(layout="row.sin row.cos column.sin column.cos", indexing="ij", start=0, frequencies=None):
+def sincos(
+    layout="row.sin row.cos column.sin column.cos", indexing="ij", start=0, frequencies=lambda i, q: 10000 ** -(i / q)
+):
     """Sin-cos positions as people write them, with one thing wrong."""
 
     def mine(grid, dim):
         row, column = torch.meshgrid(*(torch.arange(side) + start for side in grid), indexing=indexing)
         q = dim // 4
-        omega = 10000 ** -(torch.arange(q) / q) if frequencies is None else frequencies(q)
+        omega = frequencies(torch.arange(q), q)
         angles = {"row": row.reshape(-1, 1) * omega, "column": column.reshape(-1, 1) * omega}
         return torch.cat([getattr(angles[p.split(".")[0]], p.split(".")[1])() for p in layout.split()], dim=1)
 
@@ -265,45 +174,157 @@ def added(grid, dim):
     return (code[0][:, None] + code[1]).flatten(0, 1)
 
 
-WRONG_SINCOS = {
-    "column first": (sincos("column.sin column.cos row.sin row.cos"), "The halves are exchanged"),
-    "cosine first": (sincos("row.cos row.sin column.cos column.sin"), "The cosines come before the sines"),
-    "sines first": (sincos("row.sin column.sin row.cos column.cos"), "All sines come first"),
-    "row twice": (sincos("row.sin row.cos row.sin row.cos"), "Both halves hold the row"),
-    "column twice": (sincos("column.sin column.cos column.sin column.cos"), "Both halves hold the column"),
-    "grid by columns": (sincos(indexing="xy"), "run down the columns of the grid"),
-    "both repeated": (put_together(whole_list, whole_list), "Your rows run 0, 1, 2, 0, 1, 2"),
-    "both interleaved": (put_together(each_entry, each_entry), "Your columns stay the same for h patches"),
-    "repeats exchanged": (put_together(whole_list, each_entry), "run down the columns of the grid"),
-    "added": (added, "You add the row's code and the column's"),
-    "counted from 1": (sincos(start=1), "counted from 1"),
-    "to the end": (sincos(frequencies=lambda q: 10000 ** -(torch.arange(q) / (q - 1))), "divide the exponent by D/4"),
-    "rising": (sincos(frequencies=lambda q: 10000 ** (torch.arange(q) / q)), "Your frequencies rise"),
-    "twice as fast": (sincos(frequencies=lambda q: 10000 ** -(2 * torch.arange(q) / q)), "fall twice as fast"),
-    "half as fast": (sincos(frequencies=lambda q: 10000 ** -(torch.arange(q) / (2 * q))), "fall half as fast"),
-    "no frequencies": (sincos(frequencies=lambda q: torch.ones(q)), "All your frequencies are 1"),
-    "alternating": (alternating, "Sines and cosines alternate"),
-    "as for text": (as_for_text, "positions along one line"),
-    "class row": (lambda grid, dim: torch.cat([torch.zeros(1, dim), sincos()(grid, dim)]), "One row too many"),
-    "grid kept": (lambda grid, dim: sincos()(grid, dim).reshape(*grid, dim), "The grid is still there"),
-    "batch axis": (lambda grid, dim: sincos_position_embedding(grid, dim)[None], "a batch axis in front"),
-    "double": (lambda grid, dim: sincos_position_embedding(grid, dim).double(), "of dtype torch.float32"),
-    "base 100": (sincos(frequencies=lambda q: 100 ** -(torch.arange(q) / q)), "fall half as fast"),
-    "base 1000": (sincos(frequencies=lambda q: 1000 ** -(torch.arange(q) / q)), "right shape and wrong values"),
-    "square": (lambda grid, dim: sincos_position_embedding(grid[0], dim), "(h·w, D) = (15, 12) expected, got (9, 12)"),
+def waves(count, dim):
+    """The codes of notebook 02: (count, dim)."""
+    return sincos_position_embedding((count, 1), 2 * dim)[:, :dim]
+
+
+def placed(grid, dim, together):
+    h, w = grid
+    return together([waves(h, dim).repeat_interleave(w, 0), waves(w, dim).repeat(h, 1)])
+
+
+RIGHT = {
+    check.linear_is_conv: {
+        "solution": solved(check.linear_is_conv),
+        "copy_": lambda conv: linear_with(conv.weight.flatten(1), conv.bias),
+        "nn.Parameter": by_parameters,
+        ".data": by_data,
+        "state dict": by_state,
+    },
+    check.class_token: {
+        "solution": solved(check.class_token),
+        "expand": lambda x, token: torch.cat((token.expand(x.shape[0], -1, -1), x), 1),
+        "repeat": lambda x, token: torch.cat([token.repeat(len(x), 1, 1), x], dim=1),
+        "expand to the shape": lambda x, token: torch.cat([token.expand(len(x), 1, x.size(-1)), x], dim=-2),
+        "einops": lambda x, token: torch.cat([repeat(token, "1 1 d -> b 1 d", b=len(x)), x], dim=1),
+        "filled": filled,
+        "hstack": lambda x, token: torch.hstack([token.tile(len(x), 1, 1), x]),
+        "ones": lambda x, token: torch.cat([token * torch.ones(len(x), 1, 1), x], dim=1),
+    },
+    check.sincos: {
+        "the package's": sincos_position_embedding,
+        "solution": solved(check.sincos),
+        "numpy": by_numpy,
+        "meshgrid": by_meshgrid,
+        "waves": put_together(each_entry, whole_list),
+        "waves of the notebook": lambda grid, dim: placed(grid, dim // 2, lambda parts: torch.cat(parts, 1)),
+    },
+}
+
+
+@pytest.mark.parametrize(("exercise", "answer"), listed(RIGHT))
+def test_right_answers_pass(exercise, answer):
+    assert assert_passes(exercise, answer).message == ""
+
+
+PER_CHANNEL = "the P·P values of one channel"
+ONE_EACH = "one class token for each of the B images"
+
+WRONG = {
+    check.linear_is_conv: {
+        "own weights": (lambda conv: nn.Linear(conv.weight[0].numel(), conv.out_channels), "its own random ones"),
+        "bias forgotten": (lambda conv: linear_with(conv.weight.flatten(1), None), "the bias is missing"),
+        "bias zero": (lambda conv: linear_with(conv.weight.flatten(1), 0 * conv.bias), "the bias is missing"),
+        "own bias": (lambda conv: linear_with(conv.weight.flatten(1), torch.rand_like(conv.bias)), "is it still the"),
+        "channels last": (permuted(0, 2, 3, 1), "flattened as (row, column, channel)"),
+        "columns before rows": (permuted(0, 1, 3, 2), "flattened as (channel, column, row)"),
+        "in and out exchanged": (lambda conv: linear_with(conv.weight.flatten(1).T, None), "In and out are exchanged"),
+        "bias taken for granted": (bias_taken_for_granted, "Right for a convolution with a bias. This one has none"),
+        "own bias where there is none": (bias_left_over, "Your layer adds one all the same"),
+        "weight transposed": (turned, "The weight is transposed, (12, 5)"),
+        "mixed up": (out_of_place, "`reshape` and `.T` mix up the kernels"),
+        "kernels flipped": (lambda conv: linear_with(conv.weight.flip(2, 3).flatten(1), conv.bias), "in other places"),
+        "the convolution": (lambda conv: conv, "what came back is of type Conv2d"),
+        "one channel": (lambda conv: linear_with(conv.weight[:, 0].flatten(1), conv.bias), "layer goes from 4 to 5"),
+        "sizes written in": (written_in, "size mismatch for weight"),
+        "changes the convolution": (clears_the_convolution, "changes the convolution's own weights"),
+        "P·P inputs": (per_channel(lambda linear, weight: None), "your layer goes from 4 to 5"),
+        "P·P inputs, copied": (per_channel(lambda linear, weight: linear.weight.data.copy_(weight)), PER_CHANNEL),
+        "P·P inputs, loaded": (per_channel(lambda linear, weight: linear.load_state_dict({"weight": weight})),
+                               PER_CHANNEL),
+    },
+    check.class_token: {
+        "last": (lambda x, t: join(x, expanded(x, t)), "Your class token comes last"),
+        "added": (lambda x, t: x + t, "You add the class token to every patch"),
+        "first patch lost": (lambda x, t: join(expanded(x, t), x[:, 1:]), "the place of the first patch"),
+        "last patch lost": (lambda x, t: join(expanded(x, t), x[:, :-1]), "The last patch is lost"),
+        "zeros": (lambda x, t: join(expanded(x, torch.zeros(1, 1, x.shape[2])), x), "made inside the function"),
+        "mean": (lambda x, t: join(x.mean(1, keepdim=True), x), "the mean of the patches"),
+        "both ends": (lambda x, t: join(expanded(x, t), x, expanded(x, t)), "at both ends"),
+        "along the batch": (lambda x, t: torch.cat([t.expand(1, x.shape[1], -1), x], 0), "`dim=0` counts images"),
+        "wider": (lambda x, t: torch.cat([t.expand_as(x), x], 2), "`dim=2` counts the values in a token"),
+        "one for each patch": (lambda x, t: join(t.expand_as(x), x), "There are N class tokens"),
+        "first image only": (lambda x, t: join(t, x[:1]), "Only the first image is left"),
+        "token detached": (lambda x, t: join(expanded(x, t.detach()), x), "no gradient reaches the class token"),
+        "token made a parameter": (lambda x, t: join(expanded(x, nn.Parameter(t)), x), "reaches the class token"),
+        "patches detached": (lambda x, t: join(expanded(x, t), x.data), "no gradient reaches the patches"),
+        "float32": (lambda x, t: join(expanded(x, t), x).float(), "of dtype torch.float64"),
+        "batch written in": (lambda x, t: join(t.expand(3, -1, -1), x), "You put 3 class tokens in front"),
+        "random": (lambda x, t: join(torch.randn(len(x), 1, x.shape[2]), x), "made inside the function"),
+        "a new parameter": (lambda x, t: join(expanded(x, nn.Parameter(torch.randn(1, 1, x.shape[2]))), x),
+                            "made inside the function"),
+        "doubled": (lambda x, t: join(2 * expanded(x, t.detach()), x), "differs is at [0, 0, 0]"),
+        "noise": (lambda x, t: join(expanded(x, t) + torch.rand(()), x), "something in your function is random"),
+        "not expanded": (lambda x, t: join(t, x), ONE_EACH),
+        "not expanded, along the batch": (lambda x, t: torch.cat([t, x], 0), "`dim=0` counts images"),
+        "not expanded, wider": (lambda x, t: torch.cat([t, x], 2), "`dim=2` counts the values in a token"),
+        "expanded, along the batch": (lambda x, t: torch.cat([expanded(x, t), x], 0), "`dim=0` counts images"),
+        "a batch of 32": (lambda x, t: join(t.expand(32, -1, -1), x), "You put 32 class tokens in front"),
+    },
+    check.sincos: {
+        "column first": (sincos("column.sin column.cos row.sin row.cos"), "The halves are exchanged"),
+        "cosine first": (sincos("row.cos row.sin column.cos column.sin"), "The cosines come before the sines"),
+        "sines first": (sincos("row.sin column.sin row.cos column.cos"), "All sines come first"),
+        "row twice": (sincos("row.sin row.cos row.sin row.cos"), "Both halves hold the row"),
+        "column twice": (sincos("column.sin column.cos column.sin column.cos"), "Both halves hold the column"),
+        "grid by columns": (sincos(indexing="xy"), "run down the columns of the grid"),
+        "both repeated": (put_together(whole_list, whole_list), "Your rows run 0, 1, 2, 0, 1, 2"),
+        "both interleaved": (put_together(each_entry, each_entry), "Your columns stay the same for h patches"),
+        "repeats exchanged": (put_together(whole_list, each_entry), "run down the columns of the grid"),
+        "added": (added, "You add the row's code and the column's"),
+        "counted from 1": (sincos(start=1), "counted from 1"),
+        "to the end": (sincos(frequencies=lambda i, q: 10000 ** -(i / (q - 1))), "divide the exponent by D/4"),
+        "rising": (sincos(frequencies=lambda i, q: 10000 ** (i / q)), "Your frequencies rise"),
+        "twice as fast": (sincos(frequencies=lambda i, q: 10000 ** -(2 * i / q)), "fall twice as fast"),
+        "half as fast": (sincos(frequencies=lambda i, q: 10000 ** -(i / (2 * q))), "fall half as fast"),
+        "no frequencies": (sincos(frequencies=lambda i, q: torch.ones(q)), "All your frequencies are 1"),
+        "alternating": (alternating, "Sines and cosines alternate"),
+        "as for text": (as_for_text, "positions along one line"),
+        "class row": (lambda grid, dim: torch.cat([torch.zeros(1, dim), sincos()(grid, dim)]), "One row too many"),
+        "grid kept": (lambda grid, dim: sincos()(grid, dim).reshape(*grid, dim), "The grid is still there"),
+        "batch axis": (lambda grid, dim: sincos_position_embedding(grid, dim)[None], "a batch axis in front"),
+        "double": (lambda grid, dim: sincos_position_embedding(grid, dim).double(), "of dtype torch.float32"),
+        "base 100": (sincos(frequencies=lambda i, q: 100 ** -(i / q)), "fall half as fast"),
+        "base 1000": (sincos(frequencies=lambda i, q: 1000 ** -(i / q)), "right shape and wrong values"),
+        "square": (lambda grid, dim: sincos_position_embedding(grid[0], dim), "(15, 12) expected, got (9, 12)"),
+        "halves added": (lambda grid, dim: placed(grid, dim // 2, sum), "and so a vector has D/2 values"),
+        "D not halved": (lambda grid, dim: placed(grid, dim, lambda parts: torch.cat(parts, 1)), "have 2·D values"),
+    },
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("answer", "phrase"), WRONG_SINCOS.values(), ids=WRONG_SINCOS)
-def test_wrong_sincos_is_named(answer, phrase):
-    assert_wrong(check.sincos, answer, phrase)
+@pytest.mark.parametrize(("exercise", "answer", "phrase"), listed(WRONG))
+def test_wrong_answers_are_named(exercise, answer, phrase):
+    assert_wrong(exercise, answer, phrase)
+
+
+def test_an_error_shows_the_readers_line_then_what_it_means():
+    not_expanded = cell("def mine(x, t):\n    return torch.cat([t, x], dim=1)")["mine"]
+    for verdict, code, meaning in (
+        (check.class_token(not_expanded), "return torch.cat([t, x], dim=1)", ONE_EACH),
+        (check.linear_is_conv(bias_taken_for_granted), "linear.bias.copy_(conv.bias)", "Right for a convolution with"),
+    ):
+        first, *_, last = verdict.message.splitlines()
+        assert first.startswith("Your code stops with an error in line")
+        assert verdict.code == code
+        assert meaning in last
 
 
 @pytest.mark.parametrize(
-    ("exercise", "parameters"),
-    [(check.linear_is_conv, "conv"), (check.class_token, "patches, class_token"), (check.sincos, "grid, dim")],
-    ids=lambda value: getattr(value, "name", ""),
+    ("name", "parameters"),
+    [("linear_is_conv", "conv"), ("class_token", "patches, class_token"), ("sincos", "grid, dim")],
 )
-def test_untouched_stubs_are_not_attempted(exercise, parameters):
+def test_untouched_stubs_are_not_attempted(name, parameters):
     for stub in stubs(parameters).values():
-        assert_not_attempted(exercise, stub)
+        assert_not_attempted(getattr(check, name), stub)

@@ -8,10 +8,9 @@ import torch
 import torch.nn.functional as F
 from einops import rearrange
 
-import vit_tutorial
-from vit_tutorial import check
+from vit_tutorial import check, patchify, unpatchify
 
-from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, solved, stubs
+from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, listed, solved, stubs
 
 
 def by_loop(images, P):
@@ -43,151 +42,6 @@ def by_convolution(images, P):
     return F.conv2d(images, kernel, stride=P).flatten(2).mT
 
 
-RIGHT_PATCHIFY = {
-    "the package's": vit_tutorial.patchify,
-    "solution": solved(check.patchify),
-    "F.unfold": lambda x, P: F.unfold(x, P, stride=P).transpose(1, 2),
-    "einops": lambda x, P: rearrange(x, "b c (h p) (w q) -> b (h w) (c p q)", p=P, q=P),
-    "loop over patches": by_loop,
-    "loop over pixels": by_pixel_loop,
-    "Tensor.unfold": by_tensor_unfold,
-    "convolution": by_convolution,
-}
-
-
-@pytest.mark.parametrize("answer", RIGHT_PATCHIFY.values(), ids=RIGHT_PATCHIFY)
-def test_right_patchify_passes(answer):
-    assert assert_passes(check.patchify, answer).message == ""
-
-
-@pytest.mark.parametrize(
-    ("order", "words"),
-    [("p q c", "(row, column, channel)"), ("c q p", "(channel, column, row)"), ("q p c", "(column, row, channel)")],
-)
-def test_another_order_within_the_patch_passes_and_is_named(order, words):
-    verdict = assert_passes(
-        check.patchify, lambda x, P: rearrange(x, f"b c (h p) (w q) -> b (h w) ({order})", p=P, q=P)
-    )
-    assert words in verdict.message
-
-
-def rows(x, P):
-    """(B, N, C·P·P), as people get there with `reshape` alone."""
-    return x.reshape(len(x), -1, x.shape[1] * P * P)
-
-
-def split(x, P, *axes):
-    B, C, H, W = x.shape
-    return rows_of(x.reshape(B, C, H // P, P, W // P, P).permute(*axes), x, P)
-
-
-def rows_of(blocks, x, P):
-    B, C, H, W = x.shape
-    return blocks.reshape(B, (H // P) * (W // P), C * P * P)
-
-
-def exchanged(x, P):
-    B, C, H, W = x.shape
-    return rows_of(x.reshape(B, C, W // P, P, H // P, P).permute(0, 2, 4, 1, 3, 5), x, P)
-
-
-def dilated(x, P):
-    B, C, H, W = x.shape
-    return rows_of(x.reshape(B, C, P, H // P, P, W // P).permute(0, 3, 5, 1, 2, 4), x, P)
-
-
-def torn(x, P):
-    B, C, H, W = x.shape
-    return x.reshape(B, C, H // P, W // P, P, P)
-
-
-def kept(x, P, store={}):  # noqa: B006
-    """Right the first time at a size; then it returns what it had."""
-    return store.setdefault(x.shape, vit_tutorial.patchify(x, P).detach())
-
-
-def in_place(x, P):
-    x *= 2
-    return vit_tutorial.patchify(x, P) / 2
-
-
-WRONG_PATCHIFY = {
-    "reshape": (rows, "image rows, not patches"),
-    "view": (lambda x, P: x.view(len(x), -1, x.shape[1] * P * P), "image rows, not patches"),
-    "reshape, channels last": (lambda x, P: x.permute(0, 2, 3, 1).reshape(len(x), -1, x.shape[1] * P * P),
-                               "image rows, not patches, with the channels last"),
-    "grid by columns": (lambda x, P: split(x, P, 0, 4, 2, 1, 3, 5), "run down the columns of the grid"),
-    "h and w exchanged": (exchanged, "Height and width are exchanged"),
-    "dilated": (dilated, "every h-th row"),
-    "split as h, w, P, P": (lambda x, P: rows_of(torn(x, P).permute(0, 2, 3, 1, 4, 5), x, P), "tears the rows"),
-    "no permute of the channels": (lambda x, P: split(x, P, 0, 1, 2, 4, 3, 5), "your axes run (B, C, h, w, P, P)"),
-    "P and w not exchanged": (lambda x, P: split(x, P, 0, 2, 3, 4, 5, 1), "image rows, not patches"),
-    "P before w": (lambda x, P: split(x, P, 0, 2, 1, 3, 4, 5), "your axes run (B, h, C, P, w, P)"),
-    "unfold without transpose": (lambda x, P: F.unfold(x, P, stride=P), "The last two axes are exchanged"),
-    "unfold, then reshape": (lambda x, P: rows_of(F.unfold(x, P, stride=P), x, P), "your axes run (B, C, P, P, h, w)"),
-    "unfold without stride": (lambda x, P: F.unfold(x, P).transpose(1, 2), "(B, N, C·P·P) = (5, 16, 36) expected"),
-    "batch lost": (lambda x, P: vit_tutorial.patchify(x, P).flatten(0, 1), "The batch is gone"),
-    "grid kept": (lambda x, P: vit_tutorial.patchify(x, P).unflatten(1, (-1, x.shape[3] // P)), "The grid is still"),
-    "patches not flattened": (lambda x, P: rearrange(x, "b c (h p) (w q) -> b (h w) c p q", p=P, q=P),
-                              "still little images"),
-    "channels apart": (lambda x, P: rearrange(x, "b c (h p) (w q) -> b (c h w) (p q)", p=P, q=P),
-                       "Each channel has patches of its own"),
-    "first image only": (lambda x, P: vit_tutorial.patchify(x, P)[0], "Only the first image"),
-    "squeezed": (lambda x, P: vit_tutorial.patchify(x, P).squeeze(0), "wrong at another"),
-    "detached": (lambda x, P: vit_tutorial.patchify(x.detach(), P), "no gradient flows back"),
-    "through numpy": (lambda x, P: torch.from_numpy(vit_tutorial.patchify(x, P).detach().numpy()), "no gradient"),
-    "float32 always": (lambda x, P: vit_tutorial.patchify(x.float(), P), "of dtype torch.float64"),
-    "numpy": (lambda x, P: vit_tutorial.patchify(x.detach(), P).numpy(), "must be a tensor, got a value of type nd"),
-    "patch size written in": (lambda x, P: vit_tutorial.patchify(x, 3), "a size or a batch written into your code"),
-    "channels written in": (lambda x, P: vit_tutorial.patchify(x, P).reshape(len(x), -1, 4 * P * P),
-                            "a size or a batch written into your code"),
-    "batch written in": (lambda x, P: vit_tutorial.patchify(x, P).reshape(5, -1, x.shape[1] * P * P),
-                         "a size or a batch written into your code"),
-    "keeps its result": (kept, "keeps something from call to call"),
-    "changes its input": (in_place, "changes its input: after the call `x`"),
-    "noise": (lambda x, P: vit_tutorial.patchify(x, P) + torch.rand(()), "something in your function is random"),
-    "images mixed": (lambda x, P: (y := vit_tutorial.patchify(x, P)).transpose(0, 1).reshape(y.shape),
-                     "mix patches of different images"),
-    "scaled": (lambda x, P: vit_tutorial.patchify(x, P) / 255, "agree. The first that differs is at [0, 0, 1]"),
-    "patches shuffled": (lambda x, P: vit_tutorial.patchify(x, P).flip(1), "right shape and wrong values"),
-    "batch mixed": (lambda x, P: vit_tutorial.patchify(x - x.mean(0), P), "right shape and wrong values"),
-    "a pair": (lambda x, P: (vit_tutorial.patchify(x, P), 1), "must be a tensor, got a value of type tuple"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("answer", "phrase"), WRONG_PATCHIFY.values(), ids=WRONG_PATCHIFY)
-def test_wrong_patchify_is_named(answer, phrase):
-    assert_wrong(check.patchify, answer, phrase)
-
-
-def test_numbers_in_the_wrong_place_get_that_hint():
-    verdict = check.patchify(lambda x, P: vit_tutorial.patchify(x, P).flip(1))
-    assert "Every number is there, in the wrong place" in verdict.hint
-
-
-def test_only_the_dtype_wrong_is_not_called_a_wrong_place_or_a_written_size():
-    verdict = check.patchify(lambda x, P: vit_tutorial.patchify(x.float(), P))
-    assert verdict.message.startswith("The values are right. The result must be of dtype torch.float64")
-    assert "dtype=x.dtype" in verdict.hint
-
-
-def test_square_images_assumed_shows_the_readers_line():
-    mine = cell("""
-        def mine(images, P):
-            B, C, H, W = images.shape
-            h = w = H // P
-            blocks = images.reshape(B, C, h, P, w, P)
-            return blocks.permute(0, 2, 4, 1, 3, 5).reshape(B, h * w, C * P * P)
-    """)["mine"]
-    verdict = assert_wrong(check.patchify, mine, "in line 4 of your cell, in mine")
-    assert verdict.code == "blocks = images.reshape(B, C, h, P, w, P)"
-    assert "tensor of (5, 4, 6, 24)" in verdict.message
-
-
-def fold(patches, P, size):
-    return F.fold(patches.transpose(1, 2), size, P, stride=P)
-
-
 def place_by_place(patches, P, size):
     B, N, _ = patches.shape
     images = patches.new_zeros(B, patches.shape[2] // P**2, *size)
@@ -197,108 +51,246 @@ def place_by_place(patches, P, size):
     return images
 
 
-def from_einops(patches, P, size):
-    return rearrange(patches, "b (h w) (c p q) -> b c (h p) (w q)", p=P, q=P, h=size[0] // P)
+def cut(pattern):
+    """Patchify by an einops pattern."""
+    return lambda x, P: rearrange(x, pattern, p=P, q=P)
 
 
-RIGHT_UNPATCHIFY = {
-    "the package's": vit_tutorial.unpatchify,
-    "solution": solved(check.unpatchify),
-    "F.fold": fold,
-    "loop": place_by_place,
-    "einops": from_einops,
-}
-
-
-@pytest.mark.parametrize("answer", RIGHT_UNPATCHIFY.values(), ids=RIGHT_UNPATCHIFY)
-def test_right_unpatchify_passes(answer):
-    assert_passes(check.unpatchify, answer)
-
-
-def back(pattern):
+def join(pattern):
     """Unpatchify by an einops pattern."""
     return lambda x, P, size: rearrange(x, pattern, p=P, q=P, h=size[0] // P).reshape(len(x), -1, *size)
 
 
-def square(x, P, size):
-    side = math.isqrt(x.shape[1])
-    return rearrange(x, "b (h w) (c p q) -> b c (h p) (w q)", p=P, q=P, h=side)
-
-
-WRONG_UNPATCHIFY = {
-    "reshape": (lambda x, P, size: x.reshape(len(x), -1, *size), "patches laid end to end"),
-    "grid by columns": (lambda x, P, size: rearrange(x, "b (w h) (c p q) -> b c (h p) (w q)", p=P, q=P, h=size[0] // P),
-                        "running down the columns"),
-    "channels last": (back("b (h w) (p q c) -> b c (h p) (w q)"), "you read it as (row, column, channel)"),
-    "columns before rows": (back("b (h w) (c q p) -> b c (h p) (w q)"), "you read it as (channel, column, row)"),
-    "no permute inside": (back("b (h w) (c p q) -> b c h w p q"), "your axes run (B, C, h, w, P, P)"),
-    "pixels apart": (back("b (h w) (c p q) -> b c (p h) (q w)"), "your axes run (B, C, P, h, P, w)"),
-    "width first": (lambda x, P, size: vit_tutorial.unpatchify(x, P, size[::-1]), "`image_size` is (height, width)"),
-    "transposed": (lambda x, P, size: vit_tutorial.unpatchify(x, P, size).mT, "lying on its side"),
-    "square grid": (square, "the grid to be square"),
-    "channels written in": (lambda x, P, size: vit_tutorial.unpatchify(x, P, size).reshape(len(x), 4, *size),
-                            "a size or a batch written into your code"),
-    "fold without transpose": (lambda x, P, size: F.fold(x.reshape(len(x), -1, x.shape[1]), size, P, stride=P),
-                               "`F.fold` wants each patch as a column"),
-    "detached": (lambda x, P, size: vit_tutorial.unpatchify(x.detach(), P, size), "no gradient flows back"),
-    "batch lost": (lambda x, P, size: vit_tutorial.unpatchify(x, P, size)[0], "(B, C, H, W) = (5, 4, 6, 24) expected"),
-    "clamped": (lambda x, P, size: vit_tutorial.unpatchify(x, P, size).clamp(0, 1), "right shape and wrong values"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("answer", "phrase"), WRONG_UNPATCHIFY.values(), ids=WRONG_UNPATCHIFY)
-def test_wrong_unpatchify_is_named(answer, phrase):
-    assert_wrong(check.unpatchify, answer, phrase)
-
-
-RIGHT_NUM_PATCHES = {
-    "solution": solved(check.num_patches),
-    "area": lambda H, W, P: H * W // P**2,
-    "numpy": lambda H, W, P: np.prod([H // P, W // P]),
-    "counted": lambda H, W, P: len([1 for y in range(0, H, P) for x in range(0, W, P)]),
-    "int of a float": lambda H, W, P: int(H / P * W / P),
+RIGHT = {
+    check.num_patches: {
+        "solution": solved(check.num_patches),
+        "area": lambda H, W, P: H * W // P**2,
+        "numpy": lambda H, W, P: np.prod([H // P, W // P]),
+        "counted": lambda H, W, P: len([1 for y in range(0, H, P) for x in range(0, W, P)]),
+        "int of a float": lambda H, W, P: int(H / P * W / P),
+    },
+    check.patchify: {
+        "the package's": patchify,
+        "solution": solved(check.patchify),
+        "F.unfold": lambda x, P: F.unfold(x, P, stride=P).transpose(1, 2),
+        "einops": cut("b c (h p) (w q) -> b (h w) (c p q)"),
+        "loop over patches": by_loop,
+        "loop over pixels": by_pixel_loop,
+        "Tensor.unfold": by_tensor_unfold,
+        "convolution": by_convolution,
+    },
+    check.unpatchify: {
+        "the package's": unpatchify,
+        "solution": solved(check.unpatchify),
+        "F.fold": lambda x, P, size: F.fold(x.transpose(1, 2), size, P, stride=P),
+        "loop": place_by_place,
+        "einops": join("b (h w) (c p q) -> b c (h p) (w q)"),
+    },
 }
 
 
-@pytest.mark.parametrize("answer", RIGHT_NUM_PATCHES.values(), ids=RIGHT_NUM_PATCHES)
-def test_right_num_patches_passes(answer):
-    assert_passes(check.num_patches, answer)
-
-
-WRONG_NUM_PATCHES = {
-    "pixels": (lambda H, W, P: H * W, "You count pixels"),
-    "divided once": (lambda H, W, P: H * W // P, "You divide by P once"),
-    "added": (lambda H, W, P: H // P + W // P, "You add rows and columns"),
-    "height squared": (lambda H, W, P: (H // P) ** 2, "You square the rows"),
-    "width squared": (lambda H, W, P: (W // P) ** 2, "You square the columns"),
-    "rows only": (lambda H, W, P: H // P, "the rows of the grid only"),
-    "a pair": (lambda H, W, P: (H // P, W // P), "That is the grid"),
-    "16 written in": (lambda H, W, P: (H // 16) * (W // 16), "You divide by 16, whatever P is"),
-    "class token": (lambda H, W, P: (H // P) * (W // P) + 1, "the class token is no patch"),
-    "inside a patch": (lambda H, W, P: P * P, "how many pixels one patch covers"),
-    "overlapping": (lambda H, W, P: (H - P + 1) * (W - P + 1), "Patches do not overlap"),
-    "a float": (lambda H, W, P: H / P * W / P, "The number is right, its kind is not"),
-    "a tensor": (lambda H, W, P: torch.tensor((H // P) * (W // P)), "got a tensor of shape ()"),
-    "written in": (lambda H, W, P: 15, "wrong at another"),
-    "unrecognised": (lambda H, W, P: 3 * H + W, "15 expected, got 98"),
-    "a truth": (lambda H, W, P: True, "a whole number"),
-}
-
-
-@pytest.mark.parametrize(("answer", "phrase"), WRONG_NUM_PATCHES.values(), ids=WRONG_NUM_PATCHES)
-def test_wrong_num_patches_is_named(answer, phrase):
-    assert_wrong(check.num_patches, answer, phrase)
+@pytest.mark.parametrize(("exercise", "answer"), listed(RIGHT))
+def test_right_answers_pass(exercise, answer):
+    assert assert_passes(exercise, answer).message == ""
 
 
 @pytest.mark.parametrize(
-    ("exercise", "parameters"),
-    [
-        (check.num_patches, "height, width, patch_size"),
-        (check.patchify, "images, patch_size"),
-        (check.unpatchify, "patches, patch_size, image_size"),
-    ],
-    ids=lambda value: getattr(value, "name", ""),
+    "answer",
+    [lambda x, P: F.unfold(x.float(), P, stride=P).transpose(1, 2), lambda x, P: patchify(x.float(), P)],
+    ids=["F.unfold", "patchify"],
 )
-def test_untouched_stubs_are_not_attempted(exercise, parameters):
+def test_patches_that_are_always_float32_pass_with_a_note(answer):
+    assert "you make patches of torch.float32" in assert_passes(check.patchify, answer).message
+
+
+def split(*axes, h=None, w=None, C=None):
+    """Patchify by `reshape` and `permute(axes)`; h, w and C as a function of (C, H, W, P) if not the right ones."""
+
+    def mine(x, P):
+        B, *sizes = x.shape
+        c, high, wide = (
+            given(*sizes, P) if given else right
+            for given, right in ((C, sizes[0]), (h, sizes[1] // P), (w, sizes[2] // P))
+        )
+        return x.reshape(B, c, high, P, wide, P).permute(0, *axes).reshape(B, high * wide, c * P * P)
+
+    return mine
+
+
+def into_rows(blocks, x, P):
+    B, C, H, W = x.shape
+    return blocks.reshape(B, (H // P) * (W // P), C * P * P)
+
+
+def split_as(*letters):
+    """The first `reshape` splits into these axes, and the `permute` puts h and w first."""
+
+    def mine(x, P):
+        B, C, H, W = x.shape
+        sizes = {"C": C, "h": H // P, "w": W // P, "P": P}
+        order = [letters.index(axis) + 1 for axis in "hwC"] + [i + 1 for i, axis in enumerate(letters) if axis == "P"]
+        return into_rows(x.reshape(B, *(sizes[axis] for axis in letters)).permute(0, *order), x, P)
+
+    return mine
+
+
+def kept(x, P, store={}):  # noqa: B006
+    """Right the first time at a size; then it returns what it had."""
+    return store.setdefault(x.shape, patchify(x, P).detach())
+
+
+def in_place(x, P):
+    x *= 2
+    return patchify(x, P) / 2
+
+
+def join_with(h=None, C=None):
+    """Unpatchify by `reshape` and `permute`, with h and C from (patch_dim, N, P, size) if not the right ones."""
+
+    def mine(x, P, size):
+        B, N, dim = x.shape
+        high = h(dim, N, P, size) if h else size[0] // P
+        channels = C(dim, N, P, size) if C else dim // P**2
+        blocks = x.reshape(B, high, size[1] // P, channels, P, P)
+        return blocks.permute(0, 3, 1, 4, 2, 5).reshape(B, channels, *size)
+
+    return mine
+
+
+WRITTEN_IN = "is a size or a batch written into your code?"
+
+WRONG = {
+    check.num_patches: {
+        "pixels": (lambda H, W, P: H * W, "You count pixels"),
+        "divided once": (lambda H, W, P: H * W // P, "You divide by P once"),
+        "added": (lambda H, W, P: H // P + W // P, "You add rows and columns"),
+        "height squared": (lambda H, W, P: (H // P) ** 2, "You square the rows"),
+        "width squared": (lambda H, W, P: (W // P) ** 2, "You square the columns"),
+        "rows only": (lambda H, W, P: H // P, "the rows of the grid only"),
+        "columns only": (lambda H, W, P: W // P, "the columns of the grid only"),
+        "a pair": (lambda H, W, P: (H // P, W // P), "That is the grid"),
+        "16 written in": (lambda H, W, P: (H // 16) * (W // 16), "You divide by 16, whatever P is"),
+        "class token": (lambda H, W, P: (H // P) * (W // P) + 1, "the class token is no patch"),
+        "inside a patch": (lambda H, W, P: P * P, "how many pixels one patch covers"),
+        "overlapping": (lambda H, W, P: (H - P + 1) * (W - P + 1), "Patches do not overlap"),
+        "a float": (lambda H, W, P: H / P * W / P, "The number is right, its kind is not"),
+        "a tensor": (lambda H, W, P: torch.tensor((H // P) * (W // P)), "got a tensor of shape ()"),
+        "written in": (lambda H, W, P: 15, "wrong at another"),
+        "unrecognised": (lambda H, W, P: 3 * H + W, "15 expected, got 98"),
+        "a truth": (lambda H, W, P: True, "a whole number"),
+    },
+    check.patchify: {
+        "reshape": (lambda x, P: into_rows(x, x, P), "image rows, not patches"),
+        "view": (lambda x, P: x.view(len(x), -1, x.shape[1] * P * P), "image rows, not patches"),
+        "reshape, channels last": (lambda x, P: into_rows(x.permute(0, 2, 3, 1), x, P),
+                                   "image rows, not patches, with the channels last"),
+        "row, column, channel": (cut("b c (h p) (w q) -> b (h w) (p q c)"), "run (row, column, channel). The task asks "
+                                 "for (channel, row, column)"),
+        "channel, column, row": (cut("b c (h p) (w q) -> b (h w) (c q p)"), "run (channel, column, row)"),
+        "column, row, channel": (cut("b c (h p) (w q) -> b (h w) (q p c)"), "run (column, row, channel)"),
+        "grid by columns": (split(4, 2, 1, 3, 5), "run down the columns of the grid"),
+        "h and w exchanged": (split_as(*"CwPhP"), "Height and width are exchanged"),
+        "dilated": (split_as(*"CPhPw"), "every h-th row"),
+        "split as h, w, P, P": (split_as(*"ChwPP"), "tears the rows"),
+        "no permute of the channels": (split(1, 2, 4, 3, 5), "your axes run (B, C, h, w, P, P)"),
+        "P and w not exchanged": (split(2, 3, 4, 5, 1), "image rows, not patches"),
+        "P before w": (split(2, 1, 3, 4, 5), "your axes run (B, h, C, P, w, P)"),
+        "unfold without transpose": (lambda x, P: F.unfold(x, P, stride=P), "The last two axes are exchanged"),
+        "unfold, then reshape": (lambda x, P: into_rows(F.unfold(x, P, stride=P), x, P),
+                                 "your axes run (B, C, P, P, h, w)"),
+        "unfold without stride": (lambda x, P: F.unfold(x, P).transpose(1, 2), "(B, N, C·P·P) = (5, 16, 36) expected"),
+        "batch lost": (lambda x, P: patchify(x, P).flatten(0, 1), "The batch is gone"),
+        "grid kept": (lambda x, P: patchify(x, P).unflatten(1, (-1, x.shape[3] // P)), "The grid is still"),
+        "patches not flattened": (cut("b c (h p) (w q) -> b (h w) c p q"), "still little images"),
+        "channels apart": (cut("b c (h p) (w q) -> b (c h w) (p q)"), "Each channel has patches of its own"),
+        "first image only": (lambda x, P: patchify(x, P)[0], "Only the first image"),
+        "squeezed": (lambda x, P: patchify(x, P).squeeze(0), "wrong at another"),
+        "detached": (lambda x, P: patchify(x.detach(), P), "no gradient flows back"),
+        "through numpy": (lambda x, P: torch.from_numpy(patchify(x, P).detach().numpy()), "no gradient"),
+        "numpy": (lambda x, P: patchify(x.detach(), P).numpy(), "must be a tensor, got a value of type nd"),
+        "half precision": (lambda x, P: patchify(x, P).half().float(), "wrong values"),
+        "float64 always": (lambda x, P: patchify(x, P).double(), "The values are right. The result must be of dtype"),
+        "patch size written in": (lambda x, P: patchify(x, 3), WRITTEN_IN),
+        "4 channels written in": (lambda x, P: patchify(x, P).reshape(len(x), -1, 4 * P * P), WRITTEN_IN),
+        "batch written in": (lambda x, P: patchify(x, P).reshape(5, -1, x.shape[1] * P * P), WRITTEN_IN),
+        "3 channels": (split(2, 4, 1, 3, 5, C=lambda C, H, W, P: 3), "right for 3 channels, and here there are 4"),
+        "square, w = h": (split(2, 4, 1, 3, 5, w=lambda C, H, W, P: H // P), "right for a square image"),
+        "square, h = w": (split(2, 4, 1, 3, 5, h=lambda C, H, W, P: W // P), "right for a square image"),
+        "square, einops": (lambda x, P: rearrange(x, "b c (h p) (w q) -> b (h w) (c p q)", p=P, h=x.shape[3] // P,
+                                                  w=x.shape[3] // P), "right for a square image"),
+        "square, loops": (lambda x, P: by_loop(x[..., : x.shape[2]], P), "right for a square image"),
+        "square with 3 channels": (split(2, 4, 1, 3, 5, w=lambda C, H, W, P: H // P, C=lambda C, H, W, P: 3),
+                                   "right for a square image with 3 channels"),
+        "keeps its result": (kept, "keeps something from call to call"),
+        "changes its input": (in_place, "changes its input: after the call `x`"),
+        "noise": (lambda x, P: patchify(x, P) + torch.rand(()), "something in your function is random"),
+        "images mixed": (lambda x, P: (y := patchify(x, P)).transpose(0, 1).reshape(y.shape),
+                         "mix patches of different images"),
+        "scaled": (lambda x, P: patchify(x, P) / 255, "agree. The first that differs is at [0, 0, 1]"),
+        "patches shuffled": (lambda x, P: patchify(x, P).flip(1), "right shape and wrong values"),
+        "batch mixed": (lambda x, P: patchify(x - x.mean(0), P), "right shape and wrong values"),
+        "a pair": (lambda x, P: (patchify(x, P), 1), "must be a tensor, got a value of type tuple"),
+    },
+    check.unpatchify: {
+        "reshape": (lambda x, P, size: x.reshape(len(x), -1, *size), "patches laid end to end"),
+        "grid by columns": (lambda x, P, size: rearrange(x, "b (w h) (c p q) -> b c (h p) (w q)", p=P, q=P,
+                                                         h=size[0] // P), "running down the columns"),
+        "channels last": (join("b (h w) (p q c) -> b c (h p) (w q)"), "you read it as (row, column, channel)"),
+        "columns before rows": (join("b (h w) (c q p) -> b c (h p) (w q)"), "you read it as (channel, column, row)"),
+        "no permute inside": (join("b (h w) (c p q) -> b c h w p q"), "your axes run (B, C, h, w, P, P)"),
+        "pixels apart": (join("b (h w) (c p q) -> b c (p h) (q w)"), "your axes run (B, C, P, h, P, w)"),
+        "width first": (lambda x, P, size: unpatchify(x, P, size[::-1]), "`image_size` is (height, width)"),
+        "transposed": (lambda x, P, size: unpatchify(x, P, size).mT, "lying on its side"),
+        "square grid": (lambda x, P, size: rearrange(x, "b (h w) (c p q) -> b c (h p) (w q)", p=P, q=P,
+                                                     h=math.isqrt(x.shape[1])), "the grid to be square"),
+        "square, h = w": (join_with(h=lambda dim, N, P, size: size[1] // P), "right for a square image"),
+        "3 channels": (join_with(C=lambda dim, N, P, size: 3), "right for 3 channels"),
+        "divided by P once": (join_with(C=lambda dim, N, P, size: dim // P), "C = patch_dim // (P·P)"),
+        "4 channels written in": (lambda x, P, size: unpatchify(x, P, size).reshape(len(x), 4, *size), WRITTEN_IN),
+        "fold after reshape": (lambda x, P, size: F.fold(x.reshape(len(x), -1, x.shape[1]), size, P, stride=P),
+                               "`F.fold` wants each patch as a column"),
+        "fold of rows": (lambda x, P, size: F.fold(x, size, P, stride=P), "as a column, (B, C·P·P, N), and yours are"),
+        "detached": (lambda x, P, size: unpatchify(x.detach(), P, size), "no gradient flows back"),
+        "float32 always": (lambda x, P, size: unpatchify(x.float(), P, size), "of dtype torch.float64"),
+        "batch lost": (lambda x, P, size: unpatchify(x, P, size)[0], "(B, C, H, W) = (5, 4, 6, 24) expected"),
+        "clamped": (lambda x, P, size: unpatchify(x, P, size).clamp(0, 1), "right shape and wrong values"),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("exercise", "answer", "phrase"), listed(WRONG))
+def test_wrong_answers_are_named(exercise, answer, phrase):
+    assert_wrong(exercise, answer, phrase)
+
+
+def test_values_in_the_wrong_place_get_that_hint():
+    verdict = check.patchify(lambda x, P: patchify(x, P).flip(1))
+    assert "in the wrong place" in verdict.hint
+    assert "dtype=x.dtype" in check.patchify(lambda x, P: patchify(x, P).double()).hint
+
+
+def test_an_error_shows_the_readers_line_then_what_it_means():
+    mine = cell("""
+        def mine(images, P):
+            B, C, H, W = images.shape
+            h = w = H // P
+            blocks = images.reshape(B, C, h, P, w, P)
+            return blocks.permute(0, 2, 4, 1, 3, 5).reshape(B, h * w, C * P * P)
+    """)["mine"]
+    verdict = assert_wrong(check.patchify, mine, "in line 4 of your cell, in mine")
+    assert verdict.code == "blocks = images.reshape(B, C, h, P, w, P)"
+    first, error, call, meaning = verdict.message.splitlines()
+    assert first.startswith("Your code stops with an error")
+    assert "invalid for input of size 2880" in error
+    assert "tensor of (5, 4, 6, 24)" in call
+    assert meaning.startswith("Yours is right for a square image")
+
+
+STUBS = {"num_patches": "height, width, patch_size", "patchify": "images, patch_size",
+         "unpatchify": "patches, patch_size, image_size"}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "parameters"), STUBS.items())
+def test_untouched_stubs_are_not_attempted(name, parameters):
     for stub in stubs(parameters).values():
-        assert_not_attempted(exercise, stub)
+        assert_not_attempted(getattr(check, name), stub)

@@ -72,3 +72,14 @@ def stubs(parameters: str) -> dict:
         kind: cell(source.format(parameters), name=f"/tmp/ipykernel_4711/{kind}.py")["mine"]
         for kind, source in FUNCTION_STUBS.items()
     }
+
+
+def listed(tables: dict) -> list:
+    """Return each exercise's variants for `parametrize`: {name: answer or (answer, phrase)}, or [(answer, phrase)]."""
+    found = []
+    for exercise, variants in tables.items():
+        named = variants.items() if isinstance(variants, dict) else ((phrase, (a, phrase)) for a, phrase in variants)
+        for name, variant in named:
+            variant = variant if isinstance(variant, tuple) else (variant,)
+            found.append(pytest.param(exercise, *variant, id=f"{exercise.name}: {name}"))
+    return found

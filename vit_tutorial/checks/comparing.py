@@ -100,10 +100,15 @@ def value_difference(name: str, result: Tensor, expected: Tensor, tolerance: flo
         return f"{name} has the right shape, but holds {int((~result.isfinite()).sum())} values that are inf or nan."
     first = (~agree).nonzero()[0].tolist()
     wanted, got = expected[tuple(first)].item(), result[tuple(first)].item()
-    return (
+    digits = 4 if f"{wanted:.4g}" != f"{got:.4g}" else 8
+    text = (
         f"{name} has the right shape and wrong values: {int(agree.sum())} of {agree.numel()} agree. "
-        f"The first that differs is at {first}: {wanted:.4g} expected, got {got:.4g}."
+        f"The first that differs is at {first}: {wanted:.{digits}g} expected, got {got:.{digits}g}."
     )
+    off = (result - expected).abs().max().item()
+    if off > expected.abs().max().item() / 100:
+        return text
+    return f"{text} None is off by more than {off:.2g}: are they rounded on the way, to half precision for instance?"
 
 
 def number_difference(result, expected: int) -> str | None:
@@ -178,12 +183,10 @@ def compare(
     """
     for number, args in enumerate(trials):
         expected = reference(*args)
-        # A mistake that shows at an earlier size, where the reader's result was right, is not theirs.
-        possible = [m for m in mistakes if all(is_hidden(m, reference, earlier) for earlier in trials[:number])]
         try:
             result = call(function, *args)
         except ReaderError as error:
-            if not explain(error, args, possible):
+            if not explain(error, args, hidden_in(trials[:number], mistakes, reference)):
                 error.explain(where_right(function, reference, number, narrow))
             raise
         found = difference(result, expected, letters, tolerance)
@@ -193,7 +196,7 @@ def compare(
                 start, hint = ("", None) if isinstance(expected, int) else ("The values are right. ", NEW_TENSORS)
                 hint = hint if any(isinstance(arg, Tensor) for arg in args) else None
                 raise Wrong(start + found + call_text, hint)
-            recognise(result, args, possible, tolerance)
+            recognise(result, args, hidden_in(trials[:number], mistakes, reference), tolerance)
             require_repeats(function, args, result)
             where = where_right(function, reference, number, narrow)
             raise Wrong(f"{found}{call_text}\n{where}".rstrip(), next_step(result, expected))
@@ -229,6 +232,11 @@ def attempt(function: Callable, args: tuple):
 def is_hidden(mistake: Mistake, reference: Callable, args: tuple) -> bool:
     """Tell whether the mistake does not show for these arguments."""
     return same(attempt(mistake.function, args), reference(*args))
+
+
+def hidden_in(trials: Sequence[tuple], mistakes: Sequence[Mistake], reference: Callable) -> list[Mistake]:
+    """Return the mistakes that show in none of these trials, where the reader's result was right."""
+    return [m for m in mistakes if all(is_hidden(m, reference, args) for args in trials)]
 
 
 def known_mistake(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float = 1e-5) -> Mistake | None:
@@ -338,11 +346,6 @@ def listed(names: Sequence[str]) -> str:
     short = [general if len(found) > 1 else found[0] for general, found in numbers.items()]
     more = f" and {len(short) - 3} more like these" if len(short) > 3 else ""
     return ", ".join(f"`{name}`" for name in short[:3]) + more
-
-
-def at_another_size(message: str, number: int, trials: Sequence[tuple]) -> str:
-    """Put before the message that an earlier size went well, if one did."""
-    return f"{WRITTEN_IN}\n{message}" if number else message
 
 
 def is_float(value) -> bool:

@@ -110,17 +110,14 @@ def to_html(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
 
 
-def exercise(
-    hint: str, solution: Callable | str, takes: str | None = None, imports: str = ""
-) -> Callable[[Callable], Exercise]:
+def exercise(hint: str, solution: Callable, imports: str = "") -> Callable[[Callable], Exercise]:
     """Turn a judge into an exercise: `judge(answer)` raises Wrong unless the answer is right; it may return a remark.
 
     The judge's name and docstring are the exercise's. `solution` is one right answer, a real function or class under
     the name of the notebook's stub (`my_patchify`, `MyMlp`): the reader is shown its source, after the lines `imports`
     ("import math") if the notebook has not made these imports itself. A class as solution asks the reader for a class.
     """
-    takes = takes or ("class" if inspect.isclass(solution) else "function")
-    return lambda judge: Exercise(judge, hint, solution, takes, imports)
+    return lambda judge: Exercise(judge, hint, solution, imports)
 
 
 UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
@@ -133,8 +130,9 @@ WORK = {
 class Exercise:
     """`check.patchify(my_patchify)` → Verdict, `check.patchify.hint()`, `check.patchify.solution()`."""
 
-    def __init__(self, judge: Callable, hint: str, solution: Callable | str, takes: str, imports: str = ""):
-        self.judge, self.takes, self.name, self.__doc__ = judge, takes, judge.__name__, inspect.getdoc(judge)
+    def __init__(self, judge: Callable, hint: str, solution: Callable, imports: str = ""):
+        self.judge, self.name, self.__doc__ = judge, judge.__name__, inspect.getdoc(judge)
+        self.takes = "class" if inspect.isclass(solution) else "function"
         self._hint, self._solution, self._imports = Hint(hint), solution, imports
         self.threads: set[int] = set()  # those in which it is at work
 
@@ -173,8 +171,6 @@ class Exercise:
 
     def solution(self) -> Solution:
         """Return one right answer as source code."""
-        if isinstance(self._solution, str):
-            return Solution(self._solution.strip("\n"))
         source = inspect.getsource(self._solution).strip("\n")
         return Solution(f"{self._imports}\n\n\n{source}" if self._imports else source)
 

@@ -36,8 +36,8 @@ NUM_PATCHES_MISTAKES = [
             "P·P of them."),
     Mistake(lambda H, W, P: H // P + W // P, "You add rows and columns of the grid. A grid of h rows and w columns has "
             "h·w cells."),
-    Mistake(lambda H, W, P: (H // P) ** 2, "You square the rows of the grid. Right for a square image only."),
-    Mistake(lambda H, W, P: (W // P) ** 2, "You square the columns of the grid. Right for a square image only."),
+    Mistake(lambda H, W, P: (H // P) ** 2, "You square the rows. That is right only for a square image."),
+    Mistake(lambda H, W, P: (W // P) ** 2, "You square the columns. That is right only for a square image."),
     Mistake(lambda H, W, P: H // P, "These are the rows of the grid only. Each row has W / P patches."),
     Mistake(lambda H, W, P: W // P, "These are the columns of the grid only. Each column has H / P patches."),
     Mistake(lambda H, W, P: (H // P, W // P), "That is the grid, (h, w). The number of patches is one number, h·w."),
@@ -147,9 +147,8 @@ SPLIT = "First split into (B, C, h, P, w, P), then `permute`, then flatten."
 PERMUTE = "`permute` puts the axes into another order; `reshape` only cuts the same row of values differently."
 
 PATCHIFY_MISTAKES = [
-    *wrong("B C h P w Q", "(B C h P w Q)", "Your rows are image rows, not patches: `reshape` alone "
-           "keeps the values in the order in which they lie in memory, and there a pixel's neighbour below is a whole "
-           "image row away.", SPLIT),
+    *wrong("B C h P w Q", "(B C h P w Q)", "Your rows are image rows, not patches: `reshape` alone keeps the "
+           "values in their order, and there a pixel's neighbour below is a whole image row away.", SPLIT),
     *wrong("B C h P w Q", "(B h P w Q C)", "Your rows are image rows, not patches, with the channels last: a pixel and "
            "its neighbour below are a whole image row apart.", SPLIT),
     *(Mistake(regrouped("B C h P w Q", f"(B h w {order})"), "Every patch is in its place, but the values inside a "

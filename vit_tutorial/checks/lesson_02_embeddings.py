@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from ..positions import sincos_position_embedding
 from .comparing import Mistake, compare, explain, mistakes_in, random_tensor, same
 from .exercise import exercise
-from .modules import Inventory, Trial, build, confirm, find, recognise_module
-from .reading_weights import EmbeddingReading, bare_parameters, embedding_readings, kind_of, read_embeddings
+from .modules import Trial, build, confirm, find, inventory, recognise_module
+from .reading_weights import Reading, bare_parameters, embedding_readings, kind_of, read_embeddings
 from .references import ORDERS, OURS, EmbeddingWeights, Sizes, eq1, in_front, regroup, sincos_positions
-from .running import ReaderError, Wrong, call
+from .running import Problem, ReaderError, Wrong, call, raise_first
 
 
 def my_linear_is_conv(conv):
@@ -88,13 +88,6 @@ def check_linear(linear: nn.Linear, conv: nn.Conv2d) -> None:
     ])  # fmt: skip
 
 
-def raise_first(problems: Sequence[tuple[bool, str, str | None]], more: str = "") -> None:
-    """Raise Wrong with the message, `more` and the hint of the first problem that is there."""
-    for there, message, hint in problems:
-        if there:
-            raise Wrong(message + more, hint)
-
-
 def one_channel(conv: nn.Conv2d) -> nn.Linear:
     return nn.Linear(conv.kernel_size[0] ** 2, conv.out_channels, bias=conv.bias is not None)
 
@@ -158,6 +151,7 @@ def last(class_token: Tensor, patches: Tensor) -> Tensor:
 
 LAST = "Your class token comes last. The paper puts it first, and the head reads token 0."
 IN_ORDER = "`torch.cat` keeps the order of its list."
+ONE_EACH = "There is one class token and a batch of several images: each image needs its class token."
 EXPAND = "`class_token.expand(len(patches), -1, -1)` is a class token for each image, without a copy."
 
 CLASS_TOKEN_MISTAKES = [
@@ -177,7 +171,7 @@ CLASS_TOKEN_MISTAKES = [
     Mistake(lambda x, t: last(t, in_front(t, x)), "The class token stands at both ends: once is enough, in front."),
     Mistake(lambda x, t: in_front(t, x[:1]), "Only the first image is left of the batch."),
     *(Mistake(lambda x, t, dim=dim, parts=parts: torch.cat(parts(x, t), dim), f"`dim={dim}` counts {what}. Tokens are "
-              "counted by `dim=1`, and each of the B images has its own.", EXPAND)
+              "counted by `dim=1`, and each of the B images needs a class token.", EXPAND)
       for dim, what in ((0, "images"), (2, "the values in a token"))
       for parts in (lambda x, t: (t, x), lambda x, t: (t.expand(len(x), -1, -1), x), lambda x, t: (t.expand_as(x), x),
                     lambda x, t: (t.expand(1, x.shape[1], -1), x), lambda x, t: (x, t.expand(1, x.shape[1], -1)))),
@@ -216,13 +210,26 @@ def embeddings(cls):
     """`cls(image_size, patch_size, in_channels, embed_dim)`, a module (B, C, H, W) -> (B, 1+N, D): Eq. 1."""
     trial = embeddings_trial(cls, Sizes(6, 2, 3, 5), batch=2)
     sizes, count = Sizes(*trial.args), sum(p.numel() for p in trial.module.parameters())
-    choices = list(embedding_readings(trial.parts, sizes))
+    readings = list(embedding_readings(trial.parts, sizes))
+    choices = [w for reading in readings if (w := read_trial(trial, reading)) is not None]
     if not choices:
-        complain_about_embeddings(trial.module, trial.parts, sizes)
-    reading = find(trial, eq1, choices, read_trial)
+        raise_first(embedding_problems(trial.module, sizes))
+        listed = ", ".join(f"`{name}` {tuple(p.shape)}" for name, p in trial.module.named_parameters()) or "none"
+        raise Wrong(
+            "Your module has other parameters than Eq. 1: a projection, one class token, one table of positions.\n"
+            f"Its parameters with {trial.sizes} are: {listed}.",
+            "Delete those that Eq. 1 does not have.",
+        )
+    reading = find(trial, eq1, readings, read_trial)
     if reading is None:
-        recognise_module(trial, EMBEDDING_MISTAKES, choices, read_trial)
-        explain_tokens(trial, [w for reading in choices if (w := read_trial(trial, reading)) is not None])
+        recognise_module(trial, EMBEDDING_MISTAKES, readings, read_trial)
+        right = max(((trial.out - eq1(w, trial.x)).abs().amax(2) < 1e-4 for w in choices), key=torch.sum)  # (B, T)
+        raise Wrong(
+            "The shape is right and the values are not: the class token is "
+            f"{'right' if right[:, 0].all() else 'wrong'}, and {right[:, 1:].sum()} of {right[:, 1:].numel()} patch "
+            f"tokens are right.\nThis was with {trial.sizes}.",
+            "Build Eq. 1 in three lines (project, prepend, add the positions) and compare your tokens after each.",
+        )
     confirm(trial, lambda: embeddings_trial(cls, Sizes(12, 3, 2, 7), batch=3), eq1, reading, read_trial, count)
     if any(kind_of(p, sizes).endswith("table") and not p.any() for p in trial.initial.values()):
         return (
@@ -232,77 +239,47 @@ def embeddings(cls):
     return None
 
 
-def read_trial(trial: Trial, reading: EmbeddingReading) -> EmbeddingWeights | None:
+def read_trial(trial: Trial, reading: Reading) -> EmbeddingWeights | None:
     return read_embeddings(trial.parts, Sizes(*trial.args), reading)
 
 
 def embeddings_trial(cls: type, sizes: Sizes, batch: int) -> Trial:
-    """Return a trial of the reader's class; raise Wrong if a call shows already which part of Eq. 1 is amiss."""
+    """Return a trial of the reader's class. An error in its first call gets the likely cause."""
     images = random_tensor(batch, sizes.in_channels, sizes.image_size, sizes.image_size)
     shape, letters = (batch, sizes.tokens, sizes.embed_dim), "(B, 1+N, D)"
     module = build(cls, sizes)
-    check_batch_free(module, sizes)
     try:
         out = call(module, images)
     except ReaderError as error:
-        explain_error(error, module, sizes)
+        if "must match" in error.message and not any(map(nn.parameter.is_lazy, module.parameters())):
+            one_token = f"except in dimension 1. Expected size 1 but got size {batch}" in error.message
+            causes = [*embedding_problems(module, sizes, ran=False), (one_token, ONE_EACH, EXPAND)]
+            error.explain(*next((cause for there, *cause in causes if there), ("", None)))
         raise
     if isinstance(out, Tensor) and out.shape == (batch, sizes.patches, sizes.embed_dim):
         raise Wrong(f"The class token is missing: {letters} = {shape} expected, got {tuple(out.shape)}.")
     return Trial(cls, tuple(sizes), images, shape, letters, f"{sizes} and {batch} images")
 
 
-def check_batch_free(module: nn.Module, sizes: Sizes) -> None:
-    D, T = sizes.embed_dim, sizes.tokens
-    for name, parameter in module.named_parameters():
-        shape = () if nn.parameter.is_lazy(parameter) else tuple(parameter.shape)
-        if len(shape) == 3 and shape[0] not in (1, T, T - 1) and shape[1:] in ((1, D), (T, D), (T - 1, D)):
-            raise Wrong(
-                f"`{name}` is sized by the batch: {shape}. A parameter is one for all images, {(1, *shape[1:])}; "
-                "`expand` or broadcasting gives it to each.",
-                "A batch may have any number of images, the last one of an epoch has fewer.",
-            )
-
-
-def explain_error(error: ReaderError, module: nn.Module, sizes: Sizes) -> None:
-    """Say below the error what in the module's layers or parameters is its likely cause."""
-    P, kinds = sizes.patch_size, [kind_of(p, sizes) for p in module.parameters() if not nn.parameter.is_lazy(p)]
-    strides = [
-        m.stride[0] for m in module.modules() if isinstance(m, nn.Conv2d) and m.kernel_size == (P, P) != m.stride
-    ]
-    if strides:
-        error.explain(
-            f"Your convolution has a kernel of {P}×{P} and moves by {strides[0]}: its windows overlap, and there are "
-            "more of them than patches.",
-            "`nn.Conv2d(in_channels, embed_dim, kernel_size=patch_size, stride=patch_size)`",
-        )
-    elif "must match the size" in error.message and "patch table" in kinds:
-        error.explain(row_missing(sizes), POSITIONS_LAST)
-    elif "except in dimension 1. Expected size 1 " in error.message:
-        error.explain(
-            "There is one class token and a batch of several images: each image needs its class token.", EXPAND
-        )
-
-
-def row_missing(sizes: Sizes) -> str:
-    return (
-        f"There are {sizes.patches} position vectors, for the patches only. The class token needs a row too: Eq. 1 "
-        f"adds one to each of the 1+N = {sizes.tokens} tokens."
-    )
-
-
-POSITIONS_LAST = "Put the class token in front first, then add the positions, (1, 1+N, D), to all of the tokens."
-
-
-def complain_about_embeddings(module: nn.Module, parts: Inventory, sizes: Sizes) -> None:
-    """Raise Wrong with what is missing among a module's parameters, or is too much."""
-    D, T = sizes.embed_dim, sizes.tokens
+def embedding_problems(module: nn.Module, sizes: Sizes, ran: bool = True) -> list[Problem]:
+    """Return what can be missing among the parameters of a module, once it `ran`, or too much."""
+    (D, T, P), parts = (sizes.embed_dim, sizes.tokens, sizes.patch_size), inventory(module)
     kinds = [kind_of(parameter, sizes) for parameter in bare_parameters(parts)]
     vectors, matrix, table = kinds.count("vector"), "matrix" in kinds, "table" in kinds or "patch table" in kinds
     layers = [f"`{layer.name.removesuffix('.weight')}`" for layer in parts.layers]
+    batches = [f"`{name}` is sized by the batch, {tuple(p.shape)}." for name, p in parts.loose
+               if p.ndim == 3 and p.shape[0] not in (1, T - 1, T) and p.shape[1] in (1, T - 1, T)]  # fmt: skip
+    strides = [
+        m.stride[0] for m in module.modules() if isinstance(m, nn.Conv2d) and m.kernel_size == (P, P) != m.stride
+    ]
     thin = [f"`{name}`" for name, p in parts.loose if sorted(p.shape)[-1] == p.numel() == T]
     a_table = f"(1, 1+N, D) = (1, {T}, {D})"
-    problems = [
+    return [
+        (bool(batches), f"{' '.join(batches)} A parameter is one for all images, with 1 as its first size; `expand` or "
+         "broadcasting gives it to each.", "A batch may have any number of images: often an epoch's last has fewer."),
+        (bool(strides), f"Your convolution has a kernel of {P}×{P} and moves by {strides[0] if strides else P}: its "
+         "windows overlap, and there are more of them than patches.", "`nn.Conv2d(in_channels, embed_dim, "
+         "kernel_size=patch_size, stride=patch_size)`"),
         (any(norm.eps is not None for norm in parts.norms), "There is a normalisation in your embeddings. Eq. 1 has "
          "none: the first one is in the encoder.", None),
         (len(layers) > 1, f"There are {len(layers)} layers, {', '.join(layers)}. Eq. 1 has one, E: from C·P·P = "
@@ -310,18 +287,18 @@ def complain_about_embeddings(module: nn.Module, parts: Inventory, sizes: Sizes)
          "layer after it adds nothing but weights."),
         (not layers and not matrix, f"The projection E is missing: a layer from C·P·P = {sizes.patch_dim} to D = {D} "
          "values.", None),
+        (bool(layers) and parts.layers[0].sizes[0] != D, f"{', '.join(layers)} must return D = {D} values for a patch.",
+         None),
         (not table and vectors > 1 + matrix, "There is one position vector for all tokens: added to each of them, it "
          "tells no place from another.", f"A vector for every token: a parameter of {a_table}."),
-        (not table and thin, f"{' and '.join(thin)} holds one number for every token, and a position is a vector of D "
-         f"values: {a_table}.", None),
-        (not table, missing("positions", f"one vector for every token, {a_table}", module, T * D), None),
-        (vectors == 0, missing("class token", f"one vector, (1, 1, D) = (1, 1, {D})", module, D), None),
-        ("patch table" in kinds and vectors == 1, row_missing(sizes), POSITIONS_LAST),
-        (True, "Your module has other parameters than Eq. 1: a projection, one class token, one table of positions.",
-         "Delete those that Eq. 1 does not have."),
+        (not table and bool(thin), f"{' and '.join(thin)} holds one number for every token, and a position is a vector "
+         f"of D values: {a_table}.", None),
+        (not table and ran, missing("positions", f"one vector for every token, {a_table}", module, T * D), None),
+        (vectors == 0 and ran, missing("class token", f"one vector, (1, 1, D) = (1, 1, {D})", module, D), None),
+        ("patch table" in kinds and vectors == 1, f"There are {T - 1} position vectors, for the patches only. The "
+         f"class token needs a row too: Eq. 1 adds one to each of the 1+N = {T} tokens.", "Put the class token in "
+         "front first, then add the positions, (1, 1+N, D), to all of the tokens."),
     ]  # fmt: skip
-    listed = ", ".join(f"`{name}` {tuple(p.shape)}" for name, p in module.named_parameters()) or "none"
-    raise_first(problems, f"\nIts parameters at {sizes} are: {listed}.")
 
 
 def missing(what: str, how: str, module: nn.Module, numel: int) -> str:
@@ -333,20 +310,6 @@ def missing(what: str, how: str, module: nn.Module, numel: int) -> str:
                 place, is_a = f"{name}.{key}".lstrip("."), "buffer" if key in part._buffers else "plain tensor"
                 return f"{text} `{place}` is a {is_a}: no optimizer finds it. Wrap it in `nn.Parameter`."
     return f"{text} A tensor is a parameter if `__init__` stores it as `self.name = nn.Parameter(...)`."
-
-
-def explain_tokens(trial: Trial, choices: list[EmbeddingWeights]) -> None:
-    """Raise Wrong with what holds of a result that no known mistake explains: which tokens are right."""
-    if not choices:
-        complain_about_embeddings(trial.module, trial.parts, Sizes(*trial.args))
-    rights = [torch.isclose(trial.out, eq1(w, trial.x), rtol=1e-4, atol=1e-5).all(dim=2) for w in choices]  # (B, T)
-    right = max(rights, key=lambda right: int(right.sum()))
-    class_token, patches = right[:, 0].all(), right[:, 1:]
-    raise Wrong(
-        f"The shape is right and the values are not: the class token is {'right' if class_token else 'wrong'}, and "
-        f"{int(patches.sum())} of {patches.numel()} patch tokens are right.\nThis was with {trial.sizes}.",
-        "Build Eq. 1 in three lines (project, prepend, add the positions) and compare your tokens after each.",
-    )
 
 
 def on_patches(change: Callable) -> Callable:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
-from itertools import permutations, product
+from itertools import product
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +14,7 @@ from .exercise import exercise
 from .modules import Layer, Trial, confirm, facts, find, recognise_module
 from .reading_weights import Layout, attention_layers, complain_about_attention, layouts, read_attention, usual_layouts
 from .references import AttentionWeights, attention, by_head, head, joined
-from .running import Wrong, call
+from .running import Wrong, call, raise_first
 
 
 def my_attention_head(q, k, v):
@@ -88,8 +87,8 @@ HEAD_MISTAKES = [
             "√d divides the weights after the softmax: the rows no longer sum to 1.", SCALE),
     Mistake(lambda q, k, v: ((w := (q * k / q.shape[1] ** 0.5).softmax(-1)) * v, w), "Your weights are (T, d): "
             "`q * k` multiplies value by value, and each token meets only itself. The weights are (T, T).", TRANSPOSE),
-    Mistake(lambda q, k, v: q @ k, "A (T, d) and a (T, d) cannot be multiplied as matrices: one of them has to be "
-            "transposed, or should be (T, T).", TRANSPOSE),
+    Mistake(lambda q, k, v: q @ k, "Two matrices of (T, d) cannot be multiplied: one of them must be transposed, or "
+            "must be the weights, (T, T).", TRANSPOSE),
     Mistake(lambda q, k, v: ((w := (q.T @ k / q.shape[1] ** 0.5).softmax(-1)), v @ w)[::-1], "Your weights are (d, d): "
             "`q.T @ k` compares the values of a token. Tokens are compared by `q @ k.T`, (T, T).", SCALE),
     Mistake(lambda q, k, v: head(k, q, v), "Queries and keys are swapped: row i must belong to query i.",
@@ -127,23 +126,31 @@ def split_heads(function):
     tokens, heads = trials[0]
     if call(function, tokens, heads).untyped_storage().data_ptr() != tokens.untyped_storage().data_ptr():
         return (
-            "The values are right, and yours are a copy: `chunk` gives views, `stack` and `cat` copy them. The task asks "
-            "for heads without a copy: `unflatten` (or `view`), then `transpose`."
+            "The values are right, and yours are a copy: `chunk` gives views, `stack` and `cat` copy them. The task "
+            "asks for heads without a copy: `unflatten` (or `view`), then `transpose`."
         )
     return None
+
+
+def in_blocks(x: Tensor, heads: int) -> Tensor:
+    return x.reshape(len(x), heads, x.shape[1], -1)
+
+
+def unswapped(x: Tensor, heads: int) -> Tensor:
+    return x.unflatten(-1, (heads, -1))
 
 
 VIEW = "`view` and `reshape` keep the values in their order. (B, T, D) → (B, T, h, d) first, then swap T and h."
 
 SPLIT_MISTAKES = [
-    Mistake(lambda x, h: x.reshape(len(x), h, x.shape[1], -1), "The shape is right, but `view` or `reshape` alone cuts "
-            "across tokens: a head gets pieces of different tokens mixed up.", VIEW),
-    Mistake(lambda x, h: x.unflatten(-1, (h, -1)), "T and h are not swapped: this is (B, T, h, d), and the task asks for "
+    Mistake(in_blocks, "The shape is right, but `view` or `reshape` alone "
+            "cuts across tokens: a head gets pieces of different tokens mixed up.", VIEW),
+    Mistake(unswapped, "T and h are not swapped: this is (B, T, h, d), not "
             "(B, h, T, d).", "The next step is `transpose(1, 2)`."),
     Mistake(lambda x, h: x.unflatten(-1, (-1, h)).permute(0, 3, 1, 2), "Each head takes every h-th value of a token. "
             "Head 0 is the first d values, head 1 the next d.", "Split D into (h, d), not into (d, h)."),
     Mistake(lambda x, h: x.unflatten(-1, (h, -1)).permute(0, 2, 3, 1), "The last two axes are swapped: this is "
-            "(B, h, d, T), and the task asks for (B, h, T, d).", "`transpose(1, 2)` swaps T and h, and leaves d last."),
+            "(B, h, d, T), not (B, h, T, d).", "`transpose(1, 2)` swaps T and h, and leaves d last."),
     Mistake(lambda x, h: x.unflatten(-1, (-1, h)).transpose(1, 2), "h and d are exchanged: this is (B, d, T, h). "
             "`num_heads` is how many heads there are, not how many values one has.", "Split D into (h, d)."),
     Mistake(lambda x, h: torch.stack(x.chunk(h, -1)), "The heads come before the batch: this is (h, B, T, d).",
@@ -168,22 +175,27 @@ def merge_heads(function):
     compare(function, joined, trials, "(B, T, D)", MERGE_MISTAKES)
 
 
+def flat(x: Tensor) -> Tensor:
+    return x.reshape(len(x), x.shape[2], -1)
+
+
+SWAP = "Swap h and T back first, (B, h, T, d) → (B, T, h, d), then flatten the last two axes."
+
 MERGE_MISTAKES = [
-    Mistake(lambda x: x.reshape(len(x), x.shape[2], -1), "The shape is right, but `reshape` alone cuts across heads: a "
-            "token gets values of other tokens.", "Swap h and T back first, (B, h, T, d) → (B, T, h, d)."),
+    Mistake(flat, "The shape is right, but `reshape` alone cuts across heads: a "
+            "token gets values of other tokens.", SWAP),
     Mistake(lambda x: x.permute(0, 2, 3, 1).flatten(2), "The values of the heads are dealt out in turn. The d values "
             "of head 0 stay together, then those of head 1.", "Flatten (h, d), not (d, h)."),
     *(Mistake(lambda x, axes=axes: x.permute(0, *axes).reshape(len(x), x.shape[2], -1), "The shape is right, but "
               f"before the last step the axes are (B, {', '.join('BhTd'[i] for i in axes)}), not (B, T, h, d): tokens, "
               "heads and their values get mixed up.", "Swap h and T, nothing else: `transpose(1, 2)`.")
-      for axes in permutations((1, 2, 3)) if axes != (2, 1, 3)),
+      for axes in ((1, 3, 2), (3, 1, 2), (3, 2, 1))),
     Mistake(lambda x: joined(x.flip(1)), "The heads stand in the opposite order: head 0 comes first."),
     Mistake(lambda x: x.transpose(1, 2), "T and h are swapped back, but not merged: this is still (B, T, h, d).",
             "The last step is `flatten(2)`."),
     Mistake(lambda x: x.sum(1), "The heads are added up. They stand side by side: D = h·d values for a token."),
     Mistake(lambda x: x.mean(1), "The heads are averaged. They stand side by side: D = h·d values for a token."),
-    Mistake(lambda x: x.flatten(1, 2), "Heads and tokens are merged into one axis, (B, h·T, d).",
-            "Swap h and T first, then flatten the last two axes."),
+    Mistake(lambda x: x.flatten(1, 2), "Heads and tokens are merged into one axis, (B, h·T, d).", SWAP),
 ]  # fmt: skip
 
 
@@ -241,58 +253,43 @@ def self_attention(cls):
 
 def check_layers(trial: Trial) -> None:
     """Raise Wrong for layers that have no place in attention, or an output projection that takes in another width."""
-    if trial.parts.norms:
-        raise Wrong("There is a LayerNorm inside your attention.", "The norm is the encoder block's work (Eq. 2).")
-    if any(isinstance(part, nn.MultiheadAttention) for part in trial.module.modules()) and len(trial.parts.layers) > 2:
-        raise Wrong(
-            "There are more linear layers beside `nn.MultiheadAttention`. It projects q, k, v and the output itself.",
-            "Give it the tokens as they come: `self.attention(tokens, tokens, tokens)`.",
-        )
-    D, heads = trial.args
-    for layer in attention_layers(trial.parts, D):
-        name = layer.name.removesuffix(".weight")
-        if layer.sizes == (D, heads * D):
-            raise Wrong(
-                f"`{name}` takes in h·D = {heads * D} values: are your heads D numbers wide each?",
-                "All heads together have D values: a head has d = D / h of them.",
-            )
-        if layer.sizes == (D, D // heads):
-            raise Wrong(
-                f"`{name}` takes in d = {D // heads} values: are your heads added up or averaged?",
-                "The heads of a token stand side by side, h·d = D values, and all of them go through the last layer.",
-            )
+    (D, heads), layers = trial.args, attention_layers(trial.parts, trial.args[0])
+    fused = any(isinstance(part, nn.MultiheadAttention) for part in trial.module.modules())
+    names = {layer.sizes: f"`{layer.name.removesuffix('.weight')}`" for layer in layers}
+    wide, narrow = names.get((D, heads * D)), names.get((D, D // heads))
+    raise_first([
+        (bool(trial.parts.norms), "There is a LayerNorm inside your attention.", "The norm is the encoder block's work "
+         "(Eq. 2)."),
+        (fused and len(layers) > 2, "There are more linear layers beside `nn.MultiheadAttention`. It projects q, k, v "
+         "and the output itself.", "Give it the tokens as they come: `self.attention(tokens, tokens, tokens)`."),
+        (wide is not None, f"{wide} takes in h·D = {heads * D} values: are your heads D wide each?",
+         "All heads together have D values: a head has d = D / h of them."),
+        (narrow is not None, f"{narrow} takes in d = {D // heads} values: are your heads added up or averaged?",
+         "The heads of a token stand side by side, h·d = D values, and all of them go through the last layer."),
+    ])  # fmt: skip
 
 
 def check_shared(trial: Trial) -> None:
-    """Raise Wrong if the module is right but for q, k or v that no layer makes, or that shares one with another."""
-    count = len(attention_layers(trial.parts, trial.args[0]))
-    picks = product(range(count + 1), repeat=4) if count < 5 else ()  # which layer is q, k, v and the output
-    found = find(trial, attention, (pick for pick in picks if count in pick[:3] or count < 4), read_picked)
-    if found is None:
-        return
-    if count in found[:3]:
-        raise Wrong(
-            f"{those(found[:3], count)} come from no layer: they are the tokens as they came.",
-            "Three layers for q, k and v, or one that gives 3·D values, cut into three; and one for the output.",
-        )
-    raise Wrong(
-        f"{those(found, max(found, key=found.count))} come from the same layer: each needs one of its own.",
-        "Three layers for q, k and v, or one that gives 3·D values, cut into three; and one for the output.",
-    )
-
-
-def those(picks: tuple[int, ...], layer: int) -> str:
-    """What comes from this layer: "The queries, the keys and the values"."""
-    names = ("the queries", "the keys", "the values", "the output")[: len(picks)]
-    *most, last = [name for name, pick in zip(names, picks, strict=True) if pick == layer]
-    return f"{', '.join(most)} and {last}".removeprefix(" and ").capitalize()
-
-
-def read_picked(trial: Trial, picks: tuple[int, ...]) -> AttentionWeights | None:
-    """The weights if the layers are used so; the pick after the last layer is no layer at all."""
+    """Raise Wrong if the module is right except for a layer that is missing, or is used in two places."""
     D, heads = trial.args
-    layers = [*attention_layers(trial.parts, D), Layer("", torch.eye(D), None)]
-    return read_attention([layers[i] for i in picks], Layout(-1), D, heads)
+    layers = [*attention_layers(trial.parts, D), Layer("", torch.eye(D), None)]  # the last one is no layer at all
+    none = len(layers) - 1
+    picks = product(range(none + 1), repeat=4) if none < 5 else ()  # which layer is q, k, v and the output
+    pick = find(
+        trial,
+        attention,
+        (pick for pick in picks if none in pick[:3] or none < 4),
+        lambda trial, pick: read_attention([layers[i] for i in pick], Layout(-1), D, heads),
+    )
+    if pick is not None:
+        shared = none if none in pick[:3] else max(pick, key=pick.count)
+        names = ("the queries", "the keys", "the values", "the output")
+        *most, last = (name for name, layer in zip(names, pick, strict=True) if layer == shared)
+        what = "no layer: they are the tokens as they came" if shared == none else "the same layer: each needs its own"
+        raise Wrong(
+            f"{' and '.join([', '.join(most)] * bool(most) + [last]).capitalize()} come from {what}.",
+            "Three layers for q, k and v, or one that returns 3·D values, cut into three; and one for the output.",
+        )
 
 
 def attention_trial(cls: type, B: int, T: int, D: int, heads: int) -> Trial:
@@ -305,25 +302,7 @@ def read_trial(trial: Trial, layout: Layout) -> AttentionWeights | None:
     return read_attention(attention_layers(trial.parts, D), layout, D, heads)
 
 
-def across_batch(w: AttentionWeights, x: Tensor) -> Tensor:
-    return attention(w, x.transpose(0, 1)).transpose(0, 1)
-
-
-def in_heads(w: AttentionWeights, x: Tensor, *, heads: int) -> Tensor:
-    return attention(w._replace(heads=heads), x)
-
-
-def in_blocks(x: Tensor, heads: int) -> Tensor:
-    return x.reshape(len(x), heads, x.shape[1], -1)
-
-
-def unswapped(x: Tensor, heads: int) -> Tensor:
-    return x.unflatten(-1, (heads, -1))
-
-
-def flat(x: Tensor) -> Tensor:
-    return x.reshape(len(x), x.shape[2], -1)
-
+EQ8 = "The last line: the merged heads go through one more linear layer (Eq. 8)."
 
 wrong = mistakes_in(attention)
 
@@ -343,30 +322,30 @@ ATTENTION_MISTAKES = [
     wrong("The weights are averaged over the heads: all heads mix their values in the same way.",
           "Each head uses its own (T, T) weights; the results of the heads stand side by side.",
           weigh=lambda scores: scores.softmax(-1).mean(1, keepdim=True)),
-    wrong("The heads are split by `view` without a transpose: a head gets pieces of different tokens mixed up.", VIEW,
-          split=in_blocks),
-    wrong("The heads are merged by `view` without a transpose: a token gets values of other tokens.",
-          "Swap h and T back first: (B, h, T, d) → (B, T, h, d), then flatten the last two axes.", merge=flat),
-    wrong("The heads are split and merged by `view` without a transpose: tokens get mixed up.", VIEW,
+    wrong("The heads are split by `view` or `reshape` without a transpose: a head gets pieces of different tokens "
+          "mixed up.", VIEW, split=in_blocks),
+    wrong("The heads are merged by `view` or `reshape` without a transpose: a token gets values of other tokens.",
+          SWAP, merge=flat),
+    wrong("The heads are split and merged by `view` or `reshape` without a transpose: tokens get mixed up.", VIEW,
           split=in_blocks, merge=flat),
     wrong("T and h are not swapped before the scores: the heads of one token attend to each other, and no token sees "
           "another.", VIEW, split=unswapped, merge=lambda out: out.flatten(2)),
-    wrong("The heads attend to each other inside a token, and are then merged by a `view` that mixes tokens.", VIEW,
+    wrong("The heads attend to each other inside a token, and are then merged by a `reshape` that mixes tokens.", VIEW,
           split=unswapped, merge=lambda out: out.transpose(1, 2).reshape(*out.shape[:2], -1)),
     wrong("The weights mix the keys, not the values.", "The last step is `weights @ v`.", value=1),
     wrong("The weights mix the queries, not the values.", "The last step is `weights @ v`.", value=0),
     wrong("The queries stand in for the keys too: `q @ q`, not `q @ k`.", SCALE, key=0),
-    Mistake(across_batch, "Attention runs across the batch: tokens in the same place of different images see each "
-            "other, and tokens of one image do not.", "`nn.MultiheadAttention` needs `batch_first=True`. Otherwise "
-            "look for a `transpose(0, 1)` or a softmax over the wrong axes."),
-    *(Mistake(partial(in_heads, heads=n), f"There {'are' if n > 1 else 'is'} {n} head{'s'[: n > 1]} here, whatever "
-              "`num_heads` says.", "Split q, k and v into `num_heads` heads of `embed_dim // num_heads` values each.")
-      for n in (1, 2, 4, 10, 20)),
+    Mistake(lambda w, x: attention(w, x.transpose(0, 1)).transpose(0, 1), "Attention runs across the batch: tokens in "
+            "the same place of different images see each other, and tokens of one image do not.",
+            "`nn.MultiheadAttention` needs `batch_first=True`. Otherwise look for a `transpose(0, 1)` or a softmax "
+            "over the wrong axes."),
+    *(Mistake(lambda w, x, n=n: attention(w._replace(heads=n), x), f"There {'are' if n > 1 else 'is'} {n} "
+              f"head{'s'[: n > 1]} here, whatever `num_heads` says.", "Split q, k and v into `num_heads` heads of "
+              "`embed_dim // num_heads` values each.") for n in (1, 2, 4, 10, 20)),
     Mistake(lambda w, x: x + attention(w, x), "The input is added to the result: a residual connection.",
             "The residual is the encoder block's work (Eq. 2). Attention alone returns what the block adds."),
     Mistake(lambda w, x: attention(w._replace(out=None), x), "The output projection is there, and `forward` does not "
-            "use it.", "The last line: the merged heads go through one more linear layer (Eq. 8)."),
+            "use it.", EQ8),
     Mistake(lambda w, x: attention(w._replace(out=None), F.linear(x, w.out, w.out_bias)), "The output projection comes "
-            "first, before q, k and v. It comes last, after the heads are merged.", "The last line: the merged heads "
-            "go through one more linear layer (Eq. 8)."),
+            "first, before q, k and v. It comes last, after the heads are merged.", EQ8),
 ]  # fmt: skip

@@ -71,15 +71,16 @@ def judge_groups(function: Callable, config: ViTConfig, weight_decay: float) -> 
         groups = read_groups(call(function, model, weight_decay))
     except ReaderError as error:
         code = re.sub(r"\bfor\b.+?\bin\b", "", error.code)
-        if "must match the size" in error.message and re.search(r"\bin\b|==|\.remove\(|\.index\(", code):
-            error.message += "\n`in`, `==`, `remove` and `index` compare tensors by value: are all their numbers equal?"
+        by_value = "must match the size" in error.message or "Boolean value of Tensor" in error.message
+        if by_value and re.search(r"\bin\b|==|\.remove\(|\.index\(", code):
+            error.message += "\n`in`, `==`, `remove` and `index` compare tensors by value: are all their values equal?"
             error.hint = (
                 "To ask whether two are one object, compare `id(p)` with the ids of the matrices, or use names."
             )
         raise
     found = [(p[1] if isinstance(p, tuple) else p, g["weight_decay"]) for g in groups for p in g["params"]]
     check_members([id(p) for p, _ in found], names, {id(b): name for name, b in model.named_buffers()})
-    check_decay({names[id(p)]: decay for p, decay in found}, right, weight_decay, len(groups))
+    check_decay({names[id(p)]: decay for p, decay in found}, right, weight_decay)
     try:
         torch.optim.AdamW(groups)
     except (TypeError, ValueError) as error:
@@ -129,15 +130,15 @@ def check_members(given: list[int], names: dict[int, str], buffers: dict[int, st
         raise Wrong(f"More than once in your groups: {listed(twice)}. AdamW refuses that, or warns.", hint)
 
 
-def check_decay(decay: dict[str, float], right: dict[str, float], weight_decay: float, groups: int) -> None:
+def check_decay(decay: dict[str, float], right: dict[str, float], weight_decay: float) -> None:
     """Raise Wrong unless every parameter's weight decay is the right one."""
     if decay == {name: weight_decay - value for name, value in right.items()}:
         raise Wrong("The groups are exchanged: what should decay does not, and what should not does.")
     if not any(decay.values()):
         raise Wrong("Nothing decays: the weight decay is 0 in every group.", MATRICES)
     if all(decay.values()):
-        where = "all parameters are in one group" if groups == 1 else "all parameters are in groups that decay"
-        raise Wrong(f"Everything decays: {where}.", "Two groups: one for the matrices, one with 0.0 for all others.")
+        text = "Everything decays: all parameters are in groups with a weight decay."
+        raise Wrong(text, "Two groups: one for the matrices, one with 0.0 for all others.")
     lines, hints = [], []
     kinds = {name: next(kind for kind, (part, _) in KINDS.items() if part in name) for name in right}
     for kind_name, (_, hint) in KINDS.items():
@@ -149,6 +150,7 @@ def check_decay(decay: dict[str, float], right: dict[str, float], weight_decay: 
             lines.append(f"{which} {verb}: {listed(wrong)}.")
             hints.append(hint)
     if lines:
+        lines += [BY_NDIM] if hints.count(BY_NDIM) > 1 else []
         raise Wrong("\n".join(lines), hints[0])
     if other := [value for name, value in decay.items() if value != right[name]]:
         hint = "The group of the matrices gets the `weight_decay` that your function is given."

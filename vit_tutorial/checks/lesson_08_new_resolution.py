@@ -1,255 +1,228 @@
-"""Lesson 08: hint, solution, judge and known mistakes of each exercise."""
+"""Lesson 08: position embeddings resized to another grid."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from math import isqrt
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from ..positions import resize_position_embedding
-from .comparing import Mistake, compare, mistakes_in, random_tensor
+from .comparing import compare, judge_each, known, random_tensor, replacing
 from .exercise import exercise
 from .references import Grid, resize, to_picture, to_rows, zoom
-from .running import Wrong
 
 
-def square(grid: Grid) -> Grid:
-    return (isqrt(grid[0] * grid[1]),) * 2
-
-
-def turned(grid: Grid) -> Grid:
-    return grid[::-1]
-
-
-def by_factor(factors: Callable, **options) -> Callable:
-    """Interpolation by `scale_factor`: `factors(old, new)` for each of the two axes."""
-    return lambda picture, new: F.interpolate(
-        picture, scale_factor=factors(tuple(picture.shape[2:]), new), mode="bicubic", antialias=True, **options
-    )
-
-
-def by_rows(choose: Callable[[Tensor, Grid, Grid], Tensor], join: Callable = lambda a, b: torch.cat([a, b])):
-    """No interpolation of a picture: `choose(patches, old, new)` are the new rows."""
-    return lambda position, old, new, prefix: join(position[:prefix], choose(position[prefix:], old, new))
-
-
-def line(mode: str) -> Callable[[Tensor, int], Tensor]:
-    """Rows stretched as one long line."""
-    if mode == "linear":
-        return lambda rows, count: F.interpolate(rows.T[None], count, mode="linear")[0].T
-    return lambda rows, count: zoom(rows.T[None, :, None], (1, count))[0, :, 0].T
-
-
-def repeated(rows: Tensor, count: int) -> Tensor:
-    return rows.repeat(-(-count // len(rows)), 1)[:count]
-
-
-def tiled(patches: Tensor, old: Grid, new: Grid) -> Tensor:
-    times = [-(-there // here) for here, there in zip(old, new, strict=True)]
-    return to_rows(to_picture(patches, *old).repeat(1, 1, *times)[:, :, : new[0], : new[1]])
-
-
-def padded(patches: Tensor, old: Grid, new: Grid) -> Tensor:
-    return to_rows(F.pad(to_picture(patches, *old), (0, new[1] - old[1], 0, new[0] - old[0])))
-
-
-def area(grid: Grid) -> int:
-    return grid[0] * grid[1]
-
-
-wrong = mistakes_in(resize)
-
-
-def settings(message: str, hint: str | None, **options) -> Mistake:
-    return wrong(message, hint, zoom=partial(zoom, **options))
-
-
-BICUBIC = '`F.interpolate(picture, size=new_grid, mode="bicubic", antialias=True)`.'
-
-
-ANTIALIAS = "When the grid grows it matters, too: PyTorch's bicubic then uses another curve (a = -0.5, not -0.75)."
-
-
-FACTOR = "Give `F.interpolate` the target itself, `size=new_grid`."
-
-
-ROWS = "`h, w = grid`: rows first, columns second."
-
-
-SETTINGS = [
-    settings("This is bilinear interpolation. Bicubic is asked for.", BICUBIC, mode="bilinear"),
-    settings("This is bilinear interpolation, and with `align_corners=True`. Bicubic without it is asked for.", BICUBIC,
-             mode="bilinear", antialias=False, align_corners=True),
-    settings("This is bicubic interpolation without antialiasing.", "`antialias=True`. " + ANTIALIAS, antialias=False),
-    settings("This is bicubic interpolation with `align_corners=True`, and without antialiasing: the old and the new "
-             "corner patches have the same centre. Their outer edges should meet, as those of two pictures do.",
-             "Leave `align_corners` out, and take `antialias=True`.", antialias=False, align_corners=True),
-    settings("This is bicubic interpolation with `align_corners=True`: the old and the new corner patches have the "
-             "same centre. Their outer edges should meet, as those of two pictures do.", "Leave `align_corners` out.",
-             align_corners=True),
-    settings("This is `mode=\"nearest\"`, the default: positions are copied, none is in between. Bicubic is asked for.",
-             BICUBIC, mode="nearest", antialias=False),
-    settings("This is `mode=\"nearest-exact\"`: positions are copied, none is in between. Bicubic is asked for.",
-             BICUBIC, mode="nearest-exact", antialias=False),
-    settings("This is `mode=\"area\"`: means over windows. Bicubic is asked for.", BICUBIC, mode="area",
-             antialias=False),
-]  # fmt: skip
-
-
-FACTORS = [
-    wrong("One scale factor, the rows', for both axes: the grid need not keep its proportions.", FACTOR,
-          zoom=by_factor(lambda old, new: new[0] / old[0])),
-    wrong("One scale factor, the columns', for both axes: the grid need not keep its proportions.", FACTOR,
-          zoom=by_factor(lambda old, new: new[1] / old[1])),
-    wrong("One scale factor for both axes, √(N'/N): the grid need not keep its proportions.", FACTOR,
-          zoom=by_factor(lambda old, new: (area(new) / area(old)) ** 0.5)),
-    wrong("The scale factors are whole numbers, cut off by `//`: they give another grid than the one asked for.",
-          FACTOR, zoom=by_factor(lambda old, new: (float(new[0] // old[0]), float(new[1] // old[1])))),
-    *(wrong("`scale_factor` in place of `size`: 15 / 11 is rounded in the computer, 11 · (15 / 11) comes out below 15, "
-            "and PyTorch cuts it off at 14. So the grid lacks a row.", FACTOR,
-            zoom=by_factor(lambda old, new: (new[0] / old[0], new[1] / old[1]), **again))
-      for again in ({}, {"recompute_scale_factor": True})),
-    wrong("A scale factor with 0.1 added gives the right grid, but not the right places: everything is a bit displaced."
-          , FACTOR, zoom=by_factor(lambda old, new: ((new[0] + 0.1) / old[0], (new[1] + 0.1) / old[1]))),
-    wrong("The old grid is taken to be square, √N × √N.", ROWS, old_grid=square),
-    wrong("The new grid is taken to be square, √N' × √N'.", ROWS, new_grid=square),
-    wrong("Both grids are taken to be square, √N × √N and √N' × √N'.", ROWS, old_grid=square, new_grid=square),
-    wrong("The new grid is taken to be square, with as many rows as columns: h' × h'.", ROWS,
-          new_grid=lambda grid: (grid[0],) * 2),
-    wrong("The new grid is taken to be square, with as many rows as columns: w' × w'.", ROWS,
-          new_grid=lambda grid: (grid[1],) * 2),
-]  # fmt: skip
-
-
-FIRST = "The first `num_prefix_tokens` rows are kept aside, and come back in front: `torch.cat([prefix, rows])`."
-
-
-PICTURE = "Row n of the patches is the place (n // w, n % w): `reshape(1, h, w, D)`, then `permute(0, 3, 1, 2)`."
-
-
-BACK = "The way back is the way there reversed: `picture[0].flatten(1).T`, (D, h', w') → (h'·w', D)."
-
-
-MIXED = "Numbers of one row land in several places of the picture. Only `permute` moves an axis."
-
-
-PREFIX = [
-    wrong("The prefix is gone: only the patches' rows come back.", FIRST, join=lambda first, rows: rows),
-    wrong("The prefix is moved to the end. It stands in front.", FIRST,
-          join=lambda first, rows: torch.cat([rows, first])),
-    wrong("The prefix is there twice, in front and at the end.", FIRST,
-          join=lambda first, rows: torch.cat([first, rows, first])),
-    wrong("In the prefix's place there are zeros. It stays as it is.", FIRST,
-          join=lambda first, rows: torch.cat([torch.zeros_like(first), rows])),
-    wrong("In the prefix's place there is the mean of the patches' rows. It stays as it is.", FIRST,
-          join=lambda first, rows: torch.cat([rows.mean(0, keepdim=True).expand_as(first), rows])),
-    wrong("One row is kept, the class token's, whatever `num_prefix_tokens` says.", FIRST,
-          split=lambda p, prefix, N: (p[:1], p[-N:])),
-    wrong("One row is kept, the last of the prefix, whatever `num_prefix_tokens` says.", FIRST,
-          split=lambda p, prefix, N: (p[prefix - 1 : prefix], p[-N:])),
-    wrong("One row is kept as the prefix, and the grid begins right after it, with another prefix row.", FIRST,
-          split=lambda p, prefix, N: (p[:1], p[1 : 1 + N])),
-    wrong("The prefix is in the picture, too: the grid is filled from row 0 on, and the last patch is left out.", FIRST,
-          split=lambda p, prefix, N: (p[:prefix], p[:N])),
-    wrong("The prefix is in the picture: the grid is filled from row 0 on, and the last patch is left out.", FIRST,
-          split=lambda p, prefix, N: (p[:prefix], p[:N]), join=lambda first, rows: rows),
-    wrong("The prefix is looked for at the end: the last row is kept, and the grid begins with row 0.", FIRST,
-          split=lambda p, prefix, N: (p[N:], p[:N])),
-    wrong("The prefix is looked for at the end, and put back there: the grid begins with row 0.", FIRST,
-          split=lambda p, prefix, N: (p[N:], p[:N]), join=lambda first, rows: torch.cat([rows, first])),
-]  # fmt: skip
-
-
-AXES = [
-    wrong("The rows are read as (D, h, w) by `view` or `reshape`, without a transpose. " + MIXED, PICTURE,
-          picture=lambda rows, h, w: rows.reshape(1, -1, h, w)),
-    wrong("The rows are read as (D, h, w) and back by `view` or `reshape`, without a transpose. " + MIXED, PICTURE,
-          picture=lambda rows, h, w: rows.reshape(1, -1, h, w), rows=lambda p: p.reshape(-1, p.shape[1])),
-    wrong("The picture is right. On the way back (D, h', w') is read as rows by `view` or `reshape`, without a "
-          "transpose.", BACK, rows=lambda p: p.reshape(-1, p.shape[1])),
-    wrong("The old grid is read as (w, h): the picture is skewed.", ROWS, old_grid=turned),
-    wrong("The new grid is turned, (w', h').", ROWS, new_grid=turned),
-    wrong("Both grids are turned, (w, h) and (w', h'), or the patches are counted down the columns, "
-          "there and back.", ROWS, old_grid=turned, new_grid=turned),
-    wrong("The old picture is transposed: its rows lie where its columns should.", PICTURE,
-          picture=lambda rows, h, w: to_picture(rows, h, w).mT),
-    wrong("The new rows are counted down the columns. They come row by row.", BACK, rows=lambda p: to_rows(p.mT)),
-    wrong("The patches are counted down the columns. They come row by row.", PICTURE, picture=lambda rows, h, w:
-          to_picture(rows, w, h).mT),
-    wrong("Your result is transposed, (D, S).", BACK, join=lambda first, rows: torch.cat([first, rows]).T),
-    wrong("There is still a leading axis of one, (1, S, D).", "`[0]` takes it off.",
-          join=lambda first, rows: torch.cat([first, rows])[None]),
-    wrong("The rows are still a picture, (1, D, h', w'), and the prefix is not there.", BACK, rows=lambda p: p,
-          join=lambda first, rows: rows),
-    wrong("The D numbers of a row are in the opposite order.", BACK, rows=lambda p: to_rows(p).flip(1)),
-]  # fmt: skip
-
-
-OTHER_WAYS = [
-    Mistake(lambda p, old, new, prefix: p, "The old positions come back as they were."),
-    *(Mistake(lambda p, old, new, prefix, mode=mode: line(mode)(p, prefix + area(new)), "All T rows are stretched as"
-              " one long line, the prefix among them: the first patch takes up some of it, and a row of patches "
-              "runs on into the next.", FIRST) for mode in ("linear", "bicubic")),
-    *(Mistake(by_rows(lambda rows, old, new, mode=mode: line(mode)(rows, area(new))), "The patches' rows are stretched "
-              "as one long line: a row of patches runs on into the next. They are a picture, h high and w wide.",
-              PICTURE) for mode in ("linear", "bicubic")),
-    Mistake(by_rows(lambda rows, old, new: repeated(rows, area(new))), "The list of patches is repeated until it is "
-            "long enough. Nothing is interpolated.", PICTURE),
-    Mistake(lambda p, old, new, prefix: repeated(p, prefix + area(new)), "The list of rows, prefix and all, is repeated"
-            " until it is long enough. Nothing is interpolated.", PICTURE),
-    Mistake(by_rows(lambda rows, old, new: rows.repeat_interleave(-(-area(new) // len(rows)), 0)[: area(new)]), "Every "
-            "row is repeated. Nothing is interpolated.", PICTURE),
-    Mistake(by_rows(tiled), "The old grid is laid side by side, like tiles. Nothing is interpolated.", BICUBIC),
-    Mistake(by_rows(padded), "The old grid lies in a corner of the new one, and the rest is zero.", BICUBIC),
-    Mistake(by_rows(lambda rows, old, new: F.pad(rows, (0, 0, 0, area(new) - len(rows)))), "The old rows are followed "
-            "by rows of zeros. Nothing is interpolated.", BICUBIC),
-]  # fmt: skip
-
-
-RESIZE_MISTAKES = SETTINGS + FACTORS + PREFIX + AXES + OTHER_WAYS
-
-
-# D, the old grid, the new one, prefix tokens. Of the first, old and new, N is a square and the grid is not. The second
-# is the smallest where 15 / 11 is rounded such that 11 · (15 / 11) is cut off at 14.
-SIZES = [(5, (2, 8), (4, 9), 1), (3, (11, 2), (15, 4), 1), (4, (6, 4), (4, 3), 1), (6, (2, 3), (2, 3), 1)]
-
-
-OTHER_PREFIXES = [(3, (3, 2), (2, 5), 2), (6, (2, 3), (4, 3), 0)]
+def my_resize_positions(position, old_grid, new_grid, num_prefix_tokens):
+    h, w = old_grid
+    prefix, patches = position[:num_prefix_tokens], position[num_prefix_tokens:]
+    picture = patches.reshape(1, h, w, -1).permute(0, 3, 1, 2)  # (1, D, h, w)
+    picture = F.interpolate(picture, size=new_grid, mode="bicubic", antialias=True)  # (1, D, h', w')
+    return torch.cat([prefix, picture[0].flatten(1).T])  # (D, h'·w') -> (h'·w', D)
 
 
 @exercise(
     hint="Four steps: keep the first rows aside, `position[:num_prefix_tokens]`; make a picture of the others, "
     "`reshape(1, h, w, D)`, then the D axis to the front, `permute(0, 3, 1, 2)`; `F.interpolate(picture, "
     'size=new_grid, mode="bicubic", antialias=True)`; the same way back to rows, and the first rows in front.',
-    solution="""
-import torch
-import torch.nn.functional as F
-
-
-def resize_positions(position, old_grid, new_grid, num_prefix_tokens):
-    h, w = old_grid
-    prefix, patches = position[:num_prefix_tokens], position[num_prefix_tokens:]
-    picture = patches.reshape(1, h, w, -1).permute(0, 3, 1, 2)  # (1, D, h, w)
-    picture = F.interpolate(picture, size=new_grid, mode="bicubic", antialias=True)  # (1, D, h', w')
-    return torch.cat([prefix, picture[0].flatten(1).T])  # (D, h'·w') -> (h'·w', D)
-""",
+    solution=my_resize_positions,
 )
 def resize_positions(function):
     """`fn(position, old_grid, new_grid, num_prefix_tokens)`, (T, D) → (S, D): bicubic, antialiased, prefix as it is."""
-    judge_sizes(function, SIZES)
-    for size in OTHER_PREFIXES:
-        try:
-            judge_sizes(function, [size])
-        except Wrong as wrong:
-            wrong.message = f"Right with one prefix token, wrong with {size[-1]}.\n{wrong.message}"
-            wrong.hint = wrong.hint or "The first `num_prefix_tokens` rows are kept, be it 0, 1 or 2."
-            raise
+    judge_each(SIZES, lambda *sizes: judge_sizes(function, sizes))
 
 
-def judge_sizes(function, sizes: list[tuple]) -> None:
-    trials = [(random_tensor(prefix + old[0] * old[1], D), old, new, prefix) for D, old, new, prefix in sizes]
-    compare(function, resize_position_embedding, trials, "(S, D)", RESIZE_MISTAKES, gradients=False)
+# D, the old grid, the new one, prefix tokens. In the first, N is a square both times and no grid is. The second is the
+# smallest where 15 / 11 is rounded such that 11 · (15 / 11) is cut off at 14. In the fourth only the shape changes.
+SIZES = {
+    "one prefix token": [
+        (5, (2, 8), (4, 9), 1),
+        (3, (11, 2), (15, 4), 1),
+        (4, (6, 4), (4, 3), 1),
+        (5, (2, 8), (4, 4), 1),
+        (6, (2, 3), (2, 3), 1),
+    ],
+    "2 prefix tokens": [(3, (3, 2), (2, 5), 2)],
+    "0 prefix tokens": [(6, (2, 3), (4, 3), 0)],
+}
+
+
+def judge_sizes(function: Callable, sizes: tuple) -> None:
+    @wraps(function)
+    def watched(*args, **named):
+        with Interpolated() as picture:
+            try:
+                return function(*args, **named)
+            except Exception as error:
+                position, old, *_ = *args, *named.values()
+                if picture.shape and picture.shape[-2:] != old:
+                    asked = (1, position.shape[1], *old)
+                    text = f"`F.interpolate` got {picture.shape}, and needs (1, D, h, w), here {asked}."
+                    error.args = (f"{text} {error}",)
+                raise
+
+    trials = [(random_tensor(prefix + area(old), D), old, new, prefix) for D, old, new, prefix in sizes]
+    compare(watched, resize_position_embedding, trials, "(S, D)", RESIZE_MISTAKES, gradients=False)
+
+
+class Interpolated(TorchFunctionMode):
+    """Inside the block `shape` is that of the last picture that `F.interpolate` got."""
+
+    shape: tuple[int, ...] = ()
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is F.interpolate:
+            self.shape = tuple(args[0].shape)
+        return function(*args, **(kwargs or {}))
+
+
+def area(grid: Grid) -> int:
+    return grid[0] * grid[1]
+
+
+def swap(grid: Grid) -> Grid:
+    return grid[::-1]
+
+
+def square(grid: Grid) -> Grid:
+    return (isqrt(area(grid)),) * 2
+
+
+def by_factor(factors: Callable, **options) -> Callable:
+    """Interpolation by `scale_factor`: `factors(old, new)`, one for both axes or one for each."""
+    return lambda picture, new: F.interpolate(
+        picture, scale_factor=factors(tuple(picture.shape[2:]), new), mode="bicubic", antialias=True, **options
+    )
+
+
+def each_axis(factor: Callable, **options) -> Callable:
+    return by_factor(lambda old, new: tuple(float(factor(*sides)) for sides in zip(old, new, strict=True)), **options)
+
+
+def chosen(choose: Callable[[Tensor, Grid, Grid], Tensor]) -> Callable:
+    """No interpolation of a picture: `choose(patches, old, new)` are the new rows after the prefix."""
+    return lambda p, old, new, prefix: torch.cat([p[:prefix], choose(p[prefix:], old, new)])
+
+
+def line(rows: Tensor, count: int, mode: str) -> Tensor:
+    """Rows stretched as one long line."""
+    picture = rows.T[None, :, None]
+    return zoom(picture, (1, count), mode, antialias=mode == "bicubic")[0, :, 0].T
+
+
+def repeated(rows: Tensor, count: int) -> Tensor:
+    return rows.repeat(-(-count // len(rows)), 1)[:count]
+
+
+BICUBIC = '`F.interpolate(picture, size=new_grid, mode="bicubic", antialias=True)`.'
+ALIGN = "the old and the new corner patches have the same centre. Their outer edges should meet, as two pictures' do."
+FACTOR = "Give `F.interpolate` the target itself, `size=new_grid`."
+ROWS = "`h, w = grid`: rows first, columns second."
+FIRST = "The first `num_prefix_tokens` rows are kept as they are, and come back in front: `torch.cat([prefix, rows])`."
+PICTURE = "Row n of the patches is the place (n // w, n % w): `reshape(1, h, w, D)`, then `permute(0, 3, 1, 2)`."
+BACK = "The way back is the way there reversed: `picture[0].flatten(1).T`, (D, h', w') → (h'·w', D)."
+MIXED = "without a transpose. That mixes the values of several rows; only `permute` moves an axis."
+
+RESIZE_MISTAKES = replacing(resize, "zoom", BICUBIC, {
+    "This is bilinear interpolation. The task asks for bicubic.": partial(zoom, mode="bilinear"),
+    "This is bilinear interpolation, and with `align_corners=True`. The task asks for bicubic, without it.":
+        partial(zoom, mode="bilinear", antialias=False, align_corners=True),
+    "This is bicubic interpolation without antialiasing. When the grid grows it matters, too: PyTorch's bicubic then "
+    "uses another curve (a = -0.5, not -0.75).": partial(zoom, antialias=False),
+    "This is bicubic interpolation with `align_corners=True`, and without antialiasing: " + ALIGN:
+        partial(zoom, antialias=False, align_corners=True),
+    "This is bicubic interpolation with `align_corners=True`: " + ALIGN: partial(zoom, align_corners=True),
+    **{f'This is `mode="{mode}"`: {what}. The task asks for bicubic.': partial(zoom, mode=mode, antialias=False)
+       for mode, what in {"nearest": "positions are copied, none is in between",
+                          "nearest-exact": "positions are copied, none is in between",
+                          "area": "means over windows"}.items()},
+}) + replacing(resize, "zoom", FACTOR, {
+    "One scale factor, the rows', for both axes: they need one each.": by_factor(lambda old, new: new[0] / old[0]),
+    "One scale factor, the columns', for both axes: they need one each.": by_factor(lambda old, new: new[1] / old[1]),
+    "One scale factor for both axes, √(N'/N): they need one each.":
+        by_factor(lambda old, new: (area(new) / area(old)) ** 0.5),
+    "The scale factors are cut off to whole numbers by `//`: they give another grid than the one asked for.":
+        each_axis(lambda a, b: b // a),
+    "`scale_factor` instead of `size`: 15 / 11 is rounded in the computer, 11 · (15 / 11) comes out below 15, and "
+    "PyTorch cuts it off at 14. So the grid lacks a row.":
+        [each_axis(lambda a, b: b / a), each_axis(lambda a, b: b / a, recompute_scale_factor=True)],
+    "A scale factor with 0.1 added gives the right grid, but everything in it is a bit displaced.":
+        each_axis(lambda a, b: (b + 0.1) / a),
+}) + known(ROWS, {
+    "The old grid is taken to be square, √N × √N.": partial(resize, old_grid=square),
+    "The new grid is taken to be square, √N' × √N'.": partial(resize, new_grid=square),
+    "Both grids are taken to be square, √N × √N and √N' × √N'.": partial(resize, old_grid=square, new_grid=square),
+    "The new grid has as many columns as rows: h' × h'.": partial(resize, new_grid=lambda grid: (grid[0],) * 2),
+    "The new grid has as many rows as columns: w' × w'.": partial(resize, new_grid=lambda grid: (grid[1],) * 2),
+    "The old grid is read as (w, h): the picture is skewed.": partial(resize, old_grid=swap),
+    "The new grid is turned, (w', h').": partial(resize, new_grid=swap),
+    "Both grids are turned, (w, h) and (w', h'), or the patches are counted down the columns, there and back.":
+        partial(resize, old_grid=swap, new_grid=swap),
+}) + replacing(resize, "join", FIRST, {
+    "The prefix is gone: only the patches' rows come back.": lambda first, rows: rows,
+    "The prefix is moved to the end. It belongs in front.": lambda first, rows: torch.cat([rows, first]),
+    "The prefix is there twice, in front and at the end.": lambda first, rows: torch.cat([first, rows, first]),
+    "The prefix is replaced by zeros.": lambda first, rows: torch.cat([0 * first, rows]),
+    "The prefix is replaced by the mean of the patches' rows.":
+        lambda first, rows: torch.cat([rows.mean(0, keepdim=True).expand_as(first), rows]),
+    "The rows of the prefix are averaged.":
+        [lambda first, rows: torch.cat([first.mean(0, keepdim=True).expand_as(first), rows]),
+         lambda first, rows: torch.cat([first.mean(0, keepdim=True), rows])],
+}) + replacing(resize, "split", FIRST, {
+    "One row is kept, the class token's, whatever `num_prefix_tokens` says.": lambda p, prefix, N: (p[:1], p[-N:]),
+    "One row is kept, the last of the prefix, whatever `num_prefix_tokens` says.":
+        lambda p, prefix, N: (p[prefix - 1 : prefix], p[-N:]),
+    "One row is kept as the prefix, and the grid begins right after it, with another prefix row.":
+        lambda p, prefix, N: (p[:1], p[1 : 1 + N]),
+    "The prefix is in the picture, too: the grid is filled from row 0 on, and the last patch is left out.":
+        lambda p, prefix, N: (p[:prefix], p[:N]),
+    "The prefix is in the picture: the grid is filled from row 0 on, and the last patch is left out.":
+        lambda p, prefix, N: (p[:0], p[:N]),
+    "The prefix is looked for at the end: the last row is kept, and the grid begins with row 0.":
+        lambda p, prefix, N: (p[N:], p[:N]),
+}) + known(FIRST, {
+    "The prefix is looked for at the end, and put back there: the grid begins with row 0.":
+        partial(resize, split=lambda p, prefix, N: (p[N:], p[:N]), join=lambda first, rows: torch.cat([rows, first])),
+    "All T rows are stretched as one long line, the prefix among them, and a row of patches runs on into the next.":
+        [lambda p, old, new, prefix, mode=mode: line(p, prefix + area(new), mode) for mode in ("bilinear", "bicubic")],
+}) + replacing(resize, "picture", PICTURE, {
+    "`view` or `reshape` reads the rows as (D, h, w), " + MIXED: lambda rows, h, w: rows.reshape(1, -1, h, w),
+    "The old picture is transposed: rows lie where columns should.": lambda rows, h, w: to_picture(rows, h, w).mT,
+    "The patches are counted down the columns. They come row by row.": lambda rows, h, w: to_picture(rows, w, h).mT,
+}) + replacing(resize, "rows", BACK, {
+    "The picture is right. On the way back `view` or `reshape` reads (D, h', w') as rows, " + MIXED:
+        lambda picture: picture.reshape(-1, picture.shape[1]),
+    "The new rows are counted down the columns. They come row by row.": lambda picture: to_rows(picture.mT),
+    "The D values of a row are in the opposite order.": lambda picture: to_rows(picture).flip(1),
+}) + known(BACK, {
+    "`view` or `reshape` reads the rows as (D, h, w), and back, " + MIXED:
+        partial(resize, picture=lambda rows, h, w: rows.reshape(1, -1, h, w), rows=lambda p: p.reshape(-1, p.shape[1])),
+    "Your result is transposed, (D, S).": lambda *args: resize(*args).T,
+    "There is still a leading axis of one, (1, S, D): `[0]` takes it off.": lambda *args: resize(*args)[None],
+    "The rows are still a picture, (1, D, h', w'), and the prefix is not there.":
+        partial(resize, rows=lambda picture: picture, join=lambda first, rows: rows),
+}) + known(BICUBIC, {
+    "The old positions come back as they were.": lambda p, old, new, prefix: p,
+    "The old positions come back as they were if both grids have the same number of patches. But 16 patches in 2 rows "
+    "of 8 are in other places than in 4 rows of 4.":
+        lambda p, old, new, prefix: p if area(old) == area(new) else resize(p, old, new, prefix),
+    "The list of rows, prefix and all, is repeated until it is long enough. Nothing is interpolated.":
+        lambda p, old, new, prefix: repeated(p, prefix + area(new)),
+}) + known(PICTURE, {
+    "The patches' rows are stretched as one long line: a row of patches runs on into the next.":
+        [chosen(lambda rows, old, new, mode=mode: line(rows, area(new), mode)) for mode in ("bilinear", "bicubic")],
+    "The list of patches is repeated until it is long enough. Nothing is interpolated.":
+        chosen(lambda rows, old, new: repeated(rows, area(new))),
+    "Every row is repeated. Nothing is interpolated.":
+        chosen(lambda rows, old, new: rows.repeat_interleave(-(-area(new) // len(rows)), 0)[: area(new)]),
+    "The old grid is laid side by side, like tiles. Nothing is interpolated.":
+        chosen(lambda rows, old, new: to_rows(to_picture(rows, *old).repeat(1, 1, *new)[..., : new[0], : new[1]])),
+    "The old grid lies in a corner of the new one, and the rest is zero.":
+        chosen(lambda rows, old, new: to_rows(F.pad(to_picture(rows, *old), (0, new[1] - old[1], 0, new[0] - old[0])))),
+    "The old rows are followed by rows of zeros. Nothing is interpolated.":
+        chosen(lambda rows, old, new: F.pad(rows, (0, 0, 0, area(new) - len(rows)))),
+})  # fmt: skip

@@ -73,10 +73,6 @@ class Parts(NamedTuple):
         """Return the parts of block i of `depth`: each kind of part is registered block by block."""
         return Parts(*(part[i * len(part) // depth : (i + 1) * len(part) // depth] for part in self[:4]))
 
-    @property
-    def blocks(self) -> Parts:  # an old name, until no lesson uses it
-        return self
-
 
 # Which part is what ---------------------------------------------------------------------------------------------------
 
@@ -244,9 +240,9 @@ def kind_of(parameter: Tensor, sizes: Sizes) -> str:
     D, sides = sizes.embed_dim, sorted(side for side in parameter.shape if side > 1)
     if sides == [D]:
         return "vector"
-    if parameter.numel() == sizes.num_tokens * D and D in sides:
+    if parameter.numel() == sizes.tokens * D and D in sides:
         return "table"
-    if parameter.numel() == sizes.num_patches * D and D in sides:
+    if parameter.numel() == sizes.patches * D and D in sides:
         return "patch table"
     return "matrix" if parameter.numel() == sizes.patch_dim * D and D in sides else ""
 
@@ -357,10 +353,4 @@ def check_eps(norm: Norm) -> None:
         raise Wrong(f"All is right but one number: the eps of your LayerNorm is {norm.eps:g}{default}.", EPS)
 
 
-# Old names, until no lesson uses them
-BlockParts = ModelParts = Parts
-EmbeddingReading = ModelReading = Reading
-
-
-def BlockReading(norms: tuple[int, int], layout: Layout | None = None) -> Reading:
-    return Reading(norms, layout=layout)
+EmbeddingReading = Reading  # an old name, until lesson 02 does not use it

@@ -69,18 +69,16 @@ class Sizes(NamedTuple):
     embed_dim: int
 
     @property
-    def num_patches(self) -> int:
+    def patches(self) -> int:
         return (self.image_size // self.patch_size) ** 2
 
     @property
-    def num_tokens(self) -> int:
-        return 1 + self.num_patches
+    def tokens(self) -> int:
+        return 1 + self.patches
 
     @property
     def patch_dim(self) -> int:
         return self.in_channels * self.patch_size**2
-
-    patches, tokens = num_patches, num_tokens
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self._asdict().items())
@@ -400,7 +398,3 @@ def resize(
     """Resize a table of positions, (T, D) → (S, D)."""
     first, patches = split(position, prefix, old[0] * old[1])
     return join(first, rows(zoom(picture(patches, *old_grid(old)), new_grid(new))))
-
-
-# Old names, until no lesson uses them
-embedded, patch_tokens = eq1, project

@@ -14,7 +14,7 @@ import sysconfig
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from types import FrameType, TracebackType
@@ -45,6 +45,16 @@ class ReaderError(Wrong):
     def explain(self, reason: str, hint: str | None = None) -> None:
         """Say below the error what it means."""
         self.message, self.hint = f"{self.message}\n{reason}".rstrip(), hint or self.hint
+
+
+Problem = tuple[bool, str, str | None]  # whether it is there, the message, the hint
+
+
+def raise_first(problems: Iterable[Problem]) -> None:
+    """Raise Wrong with the message and the hint of the first problem that is there."""
+    for there, message, hint in problems:
+        if there:
+            raise Wrong(message, hint)
 
 
 class NotAttempted(Exception):

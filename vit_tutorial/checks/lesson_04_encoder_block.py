@@ -14,7 +14,6 @@ from ..attention import SelfAttention
 from ..encoder import Mlp
 from .comparing import Mistake, compare, known, random_tensor, replacing, same
 from .exercise import exercise
-from .lesson_02_embeddings import raise_first
 from .lesson_03_attention import ATTENTION_MISTAKES
 from .modules import LISTS, Layer, Search, Trial, paired
 from .reading_weights import (
@@ -34,7 +33,7 @@ from .reading_weights import (
     usual_layouts,
 )
 from .references import BlockWeights, MlpWeights, attention, block, mixed, normed, reference_mlp
-from .running import Wrong
+from .running import raise_first
 
 # LayerNorm ------------------------------------------------------------------------------------------------------------
 
@@ -207,11 +206,10 @@ def judge_dropout(trial: Trial) -> str | None:
     repeats = all(same(trial.run(), trial.out) for _ in range(10))
     trial.module.eval()
     handle.remove()
-    if twice:
-        raise Wrong(
-            "In training the same values are dropped twice: one dropout comes straight after another.",
-            "One dropout after each linear layer is enough: in the block, or inside attention and MLP, not both.",
-        )
+    raise_first([(
+        twice, "In training the same values are dropped twice: one dropout comes straight after another.",
+        "One dropout after each linear layer is enough: in the block, or inside attention and MLP, not both.",
+    )])  # fmt: skip
     return None if repeats else DROPOUT
 
 

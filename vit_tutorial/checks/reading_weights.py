@@ -351,6 +351,3 @@ def check_eps(norm: Norm) -> None:
     if norm.eps is not None and norm.eps != PAPER_EPS:
         default = ", PyTorch's default" if norm.eps == 1e-5 else ""
         raise Wrong(f"All is right but one number: the eps of your LayerNorm is {norm.eps:g}{default}.", EPS)
-
-
-EmbeddingReading = Reading  # an old name, until lesson 02 does not use it

@@ -134,11 +134,14 @@ class Backwards(nn.Module):
         return self.second(F.gelu(self.first(x)))
 
 
+def parameters(*shapes):
+    return (nn.Parameter(torch.randn(shape)) for shape in shapes)
+
+
 class BareMlp(nn.Module):
-    def __init__(self, embed_dim, mlp_dim):
+    def __init__(self, D, M):
         super().__init__()
-        self.w1, self.w2 = nn.Parameter(torch.randn(embed_dim, mlp_dim)), nn.Parameter(torch.randn(mlp_dim, embed_dim))
-        self.b1, self.b2 = nn.Parameter(torch.zeros(mlp_dim)), nn.Parameter(torch.zeros(embed_dim))
+        self.w1, self.w2, self.b1, self.b2 = parameters((D, M), (M, D), M, D)
 
     def forward(self, x):
         return F.gelu(x @ self.w1 + self.b1) @ self.w2 + self.b2
@@ -147,19 +150,19 @@ class BareMlp(nn.Module):
 class Convolutions(nn.Module):
     """A convolution of width 1 is a linear layer for each token."""
 
-    def __init__(self, embed_dim, mlp_dim):
+    def __init__(self, D, M):
         super().__init__()
-        self.first, self.second = nn.Conv1d(embed_dim, mlp_dim, 1), nn.Conv1d(mlp_dim, embed_dim, 1)
+        self.first, self.second = nn.Conv1d(D, M, 1), nn.Conv1d(M, D, 1)
 
     def forward(self, x):
         return self.second(F.gelu(self.first(x.mT))).mT
 
 
 class LayerAndMatrix(nn.Module):
-    def __init__(self, embed_dim, mlp_dim):
+    def __init__(self, D, M):
         super().__init__()
-        self.first = nn.Linear(embed_dim, mlp_dim)
-        self.second, self.bias = nn.Parameter(torch.randn(mlp_dim, embed_dim)), nn.Parameter(torch.zeros(embed_dim))
+        self.first = nn.Linear(D, M)
+        self.second, self.bias = parameters((M, D), D)
 
     def forward(self, x):
         return F.gelu(self.first(x)) @ self.second + self.bias
@@ -288,16 +291,14 @@ def torchs(**changed):
 
 
 class BareAttention(nn.Module):
-    def __init__(self, embed_dim, num_heads):
+    def __init__(self, D, heads):
         super().__init__()
-        self.heads = num_heads
-        self.w, self.b = nn.Parameter(torch.randn(3, embed_dim, embed_dim)), nn.Parameter(torch.zeros(3, embed_dim))
-        self.wo, self.bo = nn.Parameter(torch.randn(embed_dim, embed_dim)), nn.Parameter(torch.zeros(embed_dim))
+        self.heads = heads
+        self.w, self.b, self.wo, self.bo = parameters((3, D, D), (3, D), (D, D), D)
 
     def forward(self, x):
-        q, k, v = (
-            (x @ w + b).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w, b in zip(self.w, self.b, strict=True)
-        )
+        parts = (x @ w + b for w, b in zip(self.w, self.b, strict=True))
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
         return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2) @ self.wo + self.bo
 
 
@@ -305,19 +306,20 @@ def bare_norms(self, D, h, M):
     del self.norm1, self.norm2
     self.g1, self.b1 = nn.Parameter(torch.ones(D)), nn.Parameter(torch.zeros(D))
     self.g2, self.b2 = nn.Parameter(torch.ones(D)), nn.Parameter(torch.zeros(D))
-    self.vectors = lambda i: (self.g1, self.b1) if i == 1 else (self.g2, self.b2)
+    self.vectors = lambda: ((self.g1, self.b1), (self.g2, self.b2))
 
 
 def listed_norms(self, D, h, M):
     del self.norm1, self.norm2
     self.g = nn.ParameterList(torch.ones(D) for _ in range(2))
     self.b = nn.ParameterList(torch.zeros(D) for _ in range(2))
-    self.vectors = lambda i: (self.g[i - 1], self.b[i - 1])
+    self.vectors = lambda: zip(self.g, self.b, strict=True)
 
 
 def with_bare_norms(self, z):
-    z = z + self.mix(F.layer_norm(z, z.shape[-1:], *self.vectors(1), 1e-6))
-    return z + self.mlp(F.layer_norm(z, z.shape[-1:], *self.vectors(2), 1e-6))
+    for branch, (weight, bias) in zip((self.mix, self.mlp), self.vectors(), strict=True):
+        z = z + branch(F.layer_norm(z, z.shape[-1:], weight, bias, 1e-6))
+    return z
 
 
 def plain_mix(self, y):

@@ -53,8 +53,14 @@ def replace(**parts):
     return lambda self, c: [setattr(self, name, part(c)) for name, part in parts.items()]
 
 
+def add_all(token, patches, positions):
+    return torch.cat([token, patches], dim=1) + positions
+
+
 class OwnEmbeddings(nn.Module):
     """A linear layer on patches flattened as (row, column, channel); class token repeated; positions from a table."""
+
+    join = staticmethod(add_all)
 
     def __init__(self, c):
         super().__init__()
@@ -69,8 +75,19 @@ class OwnEmbeddings(nn.Module):
         return self.projection(blocks.reshape(B, -1, self.P * self.P * C))
 
     def forward(self, images):
-        x = torch.cat([self.token.repeat(len(images), 1, 1), self.patches(images)], dim=1)
-        return x + self.positions(torch.arange(x.shape[1]))
+        return self.join(self.token.repeat(len(images), 1, 1), self.patches(images), self.positions.weight)
+
+
+def joined(join, positions=None):
+    """A Model whose embeddings join class token, patches and positions so; `positions(c)` makes another table."""
+
+    class Joined(OwnEmbeddings):
+        def __init__(self, c):
+            super().__init__(c)
+            self.positions = positions(c) if positions else self.positions
+
+    Joined.join = staticmethod(join)
+    return model(replace(embeddings=Joined))
 
 
 class ClassApart(OwnEmbeddings):
@@ -186,31 +203,25 @@ def through_list(self, z):
     return z
 
 
-class Unadded(OwnEmbeddings):
-    def forward(self, images):
-        return torch.cat([self.token.expand(len(images), -1, -1), self.patches(images)], dim=1)
+def put_together(*parts):
+    return torch.cat(parts, dim=1)
 
 
-class UnaddedToPatches(OwnEmbeddings):
-    def forward(self, images):
-        positions = self.positions.weight * (torch.arange(self.positions.num_embeddings) == 0)[:, None]
-        return Unadded.forward(self, images) + positions
+def only_patches_placed(token, patches, positions):
+    return put_together(token, patches + positions[-patches.shape[1] :])
 
 
-class UnaddedToToken(OwnEmbeddings):
-    def patches(self, images):
-        return super().patches(images) + self.positions.weight[-self.count(images) :]
-
-    def count(self, images):
-        return images.shape[2] * images.shape[3] // self.P**2
-
-    forward = Unadded.forward
+def only_token_placed(token, patches, positions):
+    return put_together(token + positions[:1], patches)
 
 
-class OnePositionShort(UnaddedToToken):
-    def __init__(self, c):
-        super().__init__(c)
-        self.positions = nn.Embedding(c.num_patches, c.embed_dim)
+def token_last(token, patches, positions):
+    return put_together(patches, token) + positions
+
+
+def by_columns(token, patches, positions):
+    side = round(patches.shape[1] ** 0.5)
+    return add_all(token, patches.unflatten(1, (side, side)).transpose(1, 2).flatten(1, 2), positions)
 
 
 class MadeInForward(nn.Module):
@@ -222,27 +233,6 @@ class MadeInForward(nn.Module):
         return Encoder(self.config)(z)
 
 
-class TokenLast(OwnEmbeddings):
-    def forward(self, images):
-        x = torch.cat([self.patches(images), self.token.expand(len(images), -1, -1)], dim=1)
-        return x + self.positions(torch.arange(x.shape[1]))
-
-
-class ColumnByColumn(OwnEmbeddings):
-    def patches(self, images):
-        h = images.shape[2] // self.P
-        return super().patches(images).unflatten(1, (h, -1)).transpose(1, 2).flatten(1, 2)
-
-
-class NoPositions(OwnEmbeddings):
-    def __init__(self, c):
-        super().__init__(c)
-        del self.positions
-
-    def forward(self, images):
-        return Unadded.forward(self, images)
-
-
 def deepcopied(c):
     block = TorchBlock(c)
     return nn.Sequential(*(copy.deepcopy(block) for _ in range(c.depth)))
@@ -251,17 +241,6 @@ def deepcopied(c):
 class Unscaled(nn.Module):
     def forward(self, q, k, v):
         return (q @ k.mT).softmax(-1) @ v, None
-
-
-class Flipped(nn.Module):
-    """The positions back to front."""
-
-    def __init__(self, position):
-        super().__init__()
-        self.position = position
-
-    def forward(self):
-        return self.position().flip(-2)
 
 
 def blocks_of(make):
@@ -313,7 +292,8 @@ WRONG_MODEL = [
     ("mean of all tokens, the class token among them", mean_only(lambda z: z.mean(1))),
     ("The head reads the largest of the patches' values", mean_only(lambda z: z[:, 1:].max(1).values)),
     ("The head reads the sum of the patches", mean_only(lambda z: z[:, 1:].sum(1))),
-    ('With pool="mean": The shape is right. But the values are not those of Eq. 4', mean_only(lambda z: z[:, 2:].mean(1))),
+    ('With pool="mean": The shape is right. But the values are not those of Eq. 4',
+     mean_only(lambda z: z[:, 2:].mean(1))),
     ("There is a ReLU between the final norm and the head", before_head(torch.relu)),
     ("There is a tanh between the final norm and the head", before_head(torch.tanh)),
     ("The head has two linear layers, `head.0` and `head.2`", pretraining_head(lambda c: c.embed_dim)),
@@ -330,21 +310,24 @@ WRONG_MODEL = [
     ("The final norm comes after the mean",
      model(forward=lambda self, x: self.head(self.norm(self.pool(self.encode(self.embed(x))))))),
     ("wrong shape", model(pool=lambda self, z: z)),
-    ("The positions are never added", model(replace(embeddings=Unadded))),
-    ("for the positions. Among its parameters there are 0", model(replace(embeddings=NoPositions))),
-    ("The class token gets no position", model(replace(embeddings=UnaddedToToken))),
-    ("The class token gets no position", model(replace(embeddings=OnePositionShort))),
-    ("the patches get none", model(replace(embeddings=UnaddedToPatches))),
-    ("Your class token comes last", model(replace(embeddings=TokenLast))),
+    ("The positions are never added", joined(lambda token, patches, positions: put_together(token, patches))),
+    ("for the positions. Among its parameters there are 0",
+     joined(lambda token, patches, positions: put_together(token, patches), lambda c: nn.Embedding(1, 1))),
+    ("The class token gets no position", joined(only_patches_placed)),
+    ("The class token gets no position",
+     joined(only_patches_placed, lambda c: nn.Embedding(c.num_patches, c.embed_dim))),
+    ("the patches get none", joined(only_token_placed)),
+    ("Your class token comes last", joined(token_last)),
     ("The class token comes last, not first, and the head reads it there",
-     model(replace(embeddings=TokenLast), pool=lambda self, z: z[:, -1])),
-    ("down the columns", model(replace(embeddings=ColumnByColumn))),
+     type("Mine", (joined(token_last),), {"pool": lambda self, z: z[:, -1]})),
+    ("down the columns", joined(by_columns)),
     ("The positions are added back to front",
-     model(lambda self, c: setattr(self.embeddings, "position", Flipped(self.embeddings.position)))),
+     joined(lambda token, patches, positions: add_all(token, patches, positions.flip(0)))),
     ("There is a GELU after the projection",
      model(lambda self, c: setattr(self.embeddings, "patches", nn.Sequential(self.embeddings.patches, nn.GELU())))),
     ("Is there a second one after the patch projection?",
-     model(replace(more=lambda c: nn.Linear(c.embed_dim, c.embed_dim)), embed=lambda self, x: self.more(self.embeddings(x)))),
+     model(replace(more=lambda c: nn.Linear(c.embed_dim, c.embed_dim)),
+           embed=lambda self, x: self.more(self.embeddings(x)))),
     ("The encoder's result is not used", model(encode=lambda self, z: z)),
     ("Only the first block's result", model(encode=lambda self, z: self.encoder[0](z))),
     ("only the last one counts", model(encode=lambda self, z: [b(z) for b in self.encoder][-1])),
@@ -426,13 +409,14 @@ def of_block(c):
 
 NO_BIASES = {"patch_bias": 0, "qkv_bias": 0, "out_bias": 0, "mlp_bias": 0, "head_bias": 0}
 WRONG_COUNT = [
-    ("without the class token, the position of the class token, the bias of the patch projection or half of the final "
+    ("without the class token, the position of the class token, the bias of the patch projection, or half of the final "
      "LayerNorm.", counter(token=0)),
     ("the position of the class token", counter(tokens=-1)),
-    ("without the class token and its position or the final LayerNorm.", counter(token=0, tokens=-1)),
-    ("without the class token and its position or the final LayerNorm.", counter(final=0)),
-    ("without the class token, the position of the class token, the bias of the patch projection or half of the final "
-     "LayerNorm, and without the class token and its position or the final LayerNorm.", counter(final=0, patch_bias=0)),
+    ("without the class token and its position, or the final LayerNorm.", counter(token=0, tokens=-1)),
+    ("without the class token and its position, or the final LayerNorm.", counter(final=0)),
+    ("without the class token, the position of the class token, the bias of the patch projection, or half of the final "
+     "LayerNorm, and without the class token and its position, or the final LayerNorm.",
+     counter(final=0, patch_bias=0)),
     ("without two of the matrices of q, k and v", counter(qkv=1)),
     ("without one of the matrices of q, k and v", counter(qkv=2)),
     ("without the biases of q, k and v", counter(qkv_bias=0)),
@@ -442,12 +426,12 @@ WRONG_COUNT = [
     ("the biases of attention and MLP", counter(qkv_bias=0, out_bias=0, mlp_bias=0)),
     ("one of the two LayerNorms of a block", counter(norms=1)),
     ("the biases of the blocks' LayerNorms", counter(norm=1)),
-    ("with the class token and its position or the final LayerNorm counted twice", counter(final=4)),
+    ("with the class token and its position, or the final LayerNorm counted twice", counter(final=4)),
     ("without the bias of the head", counter(head_bias=0)),
     ("without the biases of all linear layers", counter(**NO_BIASES)),
     ("without all biases.", counter(**NO_BIASES, norm=1, final=1)),
     ("without all biases and LayerNorms", counter(**NO_BIASES, norm=0, final=0)),
-    ("Two mistakes together give exactly this count: without the class token and its position or the final LayerNorm, "
+    ("Two mistakes together give exactly this count: without the class token and its position, or the final LayerNorm, "
      "and without the bias of the head.", counter(final=0, head_bias=0)),
     ("with the MLP and the blocks' LayerNorms counted for one block only", counter(rest=0)),
     ("if one block is missing", counter(lambda c: -of_block(c))),

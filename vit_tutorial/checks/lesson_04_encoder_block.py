@@ -14,7 +14,6 @@ from ..attention import SelfAttention
 from ..encoder import Mlp
 from .comparing import Mistake, compare, known, random_tensor, replacing, same
 from .exercise import exercise
-from .lesson_02_embeddings import raise_first
 from .lesson_03_attention import ATTENTION_MISTAKES
 from .modules import LISTS, Layer, Search, Trial, paired
 from .reading_weights import (
@@ -34,7 +33,7 @@ from .reading_weights import (
     usual_layouts,
 )
 from .references import BlockWeights, MlpWeights, attention, block, mixed, normed, reference_mlp
-from .running import Wrong
+from .running import raise_first
 
 # LayerNorm ------------------------------------------------------------------------------------------------------------
 
@@ -89,11 +88,13 @@ SUM = {"mean": torch.sum}
 NORM_MISTAKES = [Mistake(partial(norm_in_steps, **steps), message, hint) for hint, table in {
     VARIANCE: {
         "The variance divides by D - 1, not by D.": UNBIASED,
-        "Two things: the variance divides by D - 1, and eps is outside the root.": {**UNBIASED, **EPS_OUTSIDE},
         "Your variance is the mean of the squares: the mean is not subtracted first.":
             {"variance": lambda x, m, dim: mean_square(x, 0, dim)},
         "Your variance is a sum of squared distances: it is not divided by D.": SQUARES,
         "Mean and variance are sums: neither is divided by D.": {**SUM, **SQUARES},
+    },
+    f"{VARIANCE} {INSIDE}": {
+        "Two things: the variance divides by D - 1, and eps is outside the root.": {**UNBIASED, **EPS_OUTSIDE},
     },
     "First `x - mean`, then divide. The mean is `x.mean(-1, keepdim=True)`.": {
         "The mean is not subtracted.": {**NO_MEAN, **BIASED},
@@ -205,11 +206,10 @@ def judge_dropout(trial: Trial) -> str | None:
     repeats = all(same(trial.run(), trial.out) for _ in range(10))
     trial.module.eval()
     handle.remove()
-    if twice:
-        raise Wrong(
-            "In training the same values are dropped twice: one dropout comes straight after another.",
-            "One dropout after each linear layer is enough: in the block, or inside attention and MLP, not both.",
-        )
+    raise_first([(
+        twice, "In training the same values are dropped twice: one dropout comes straight after another.",
+        "One dropout after each linear layer is enough: in the block, or inside attention and MLP, not both.",
+    )])  # fmt: skip
     return None if repeats else DROPOUT
 
 
@@ -362,7 +362,7 @@ def in_part(place: str, step: str, mistakes: Sequence[Mistake]) -> list[Mistake]
 
 # Two mistakes at once, of which one hides the other while attention is silenced.
 DOUBLE_MISTAKES = known(RESIDUAL, {
-    "Both residuals are missing, around attention and around the MLP.": lambda z, a, m, n, o: m(o(a(n(z)))),
+    f"Both residuals are missing, around attention and around the MLP. {IDENTITY}": lambda z, a, m, n, o: m(o(a(n(z)))),
     "Attention and MLP both get their input without a norm.": lambda z, a, m, n, o: (y := z + a(z)) + m(y),
 }, written)  # fmt: skip
 

@@ -21,7 +21,7 @@ from ..model import VisionTransformer
 from .comparing import Mistake, difference, mistakes_in, random_tensor, same
 from .exercise import exercise
 from .lesson_02_embeddings import EMBEDDING_MISTAKES as EQ1_MISTAKES
-from .lesson_02_embeddings import NO_CLASS_POSITION, last, raise_first
+from .lesson_02_embeddings import NO_CLASS_POSITION, last
 from .lesson_04_encoder_block import MIXING_MISTAKES, STRUCTURE_MISTAKES, judge_dropout
 from .modules import Search, Trial, no_new_parameters
 from .reading_weights import (
@@ -37,7 +37,7 @@ from .reading_weights import (
     usual_layouts,
 )
 from .references import ORDERS, OURS, block, eq1, model, normed, pooled
-from .running import Wrong, call, prefixed
+from .running import Wrong, call, prefixed, raise_first
 
 # The model ------------------------------------------------------------------------------------------------------------
 
@@ -385,7 +385,7 @@ def ways_to_miscount() -> list[tuple[str, tuple[int, ...]]]:
 
 
 def either(names: list[str]) -> str:
-    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return ", or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 # Each part by the names of the package's parameters.

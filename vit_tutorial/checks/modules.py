@@ -232,8 +232,10 @@ class Trial:
         except ReaderError as error:
             uses_torchs = any(isinstance(part, nn.MultiheadAttention) for part in self.module.modules())
             if uses_torchs and any(sign in error.message for sign in ("tuple", "NoneType", "size of tensor")):
-                error.message += "\n`nn.MultiheadAttention` returns (output, weights): you need the first of the two."
-                error.hint = "`output, weights = self.attention(y, y, y)`, or `self.attention(y, y, y)[0]`."
+                error.explain(
+                    "`nn.MultiheadAttention` returns (output, weights): you need the first of the two.",
+                    "`output, weights = self.attention(y, y, y)`, or `self.attention(y, y, y)[0]`.",
+                )
             raise
 
     def repeats(self) -> bool:

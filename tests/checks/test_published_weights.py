@@ -9,7 +9,7 @@ from torch import nn
 
 from vit_tutorial import VisionTransformer, check
 from vit_tutorial.checks.lesson_09_published_weights import CONFIGS, torchvision_tensors
-from vit_tutorial.pretrained.naming import as_ours, name_of
+from vit_tutorial.pretrained.tensor_names import as_ours, name_of
 
 from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, listed, solved, stubs
 

@@ -14,7 +14,7 @@ from torchvision.models import VisionTransformer as TorchvisionVisionTransformer
 
 from ..config import ViTConfig
 from ..model import VisionTransformer
-from ..pretrained.naming import as_ours, name_of
+from ..pretrained.tensor_names import as_ours, name_of
 from .comparing import difference, judge_each, kind, known, listed, recognise, same
 from .exercise import exercise
 from .running import Wrong, call, unreadable

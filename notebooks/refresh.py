@@ -25,6 +25,7 @@ else:
 
 HERE = Path(__file__).resolve().parent
 PYPROJECT = HERE.parent / "pyproject.toml"
+PNG = "image/png"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 # Any address in the two places where one stands: what pip installs, and what a Colab badge opens.
 INSTALL = re.compile(r"git\+https://[^\s\"']+")
@@ -67,7 +68,22 @@ def normalise(notebook: nbformat.NotebookNode) -> None:
             cell.outputs = merge_streams(cell.outputs)
             for output in cell.outputs:
                 if "metadata" in output:
-                    output.metadata = {}
+                    kept = {PNG: output.metadata[PNG]} if PNG in output.metadata else {}
+                    output.metadata = kept
+            describe_figures(cell)
+
+
+def describe_figures(cell: nbformat.NotebookNode) -> None:
+    """Write the alternative text of the cell's figures where JupyterLab, nbconvert and myst-nb look for it.
+
+    Each figure has its own in the output's metadata; the cell's metadata holds them joined.
+    """
+    alts = [
+        output.metadata[PNG]["alt"] for output in cell.outputs if PNG in output.get("metadata", {})
+    ]
+    if alts:
+        text = " ".join(alts)
+        cell.metadata |= {"alt": text, "mystnb": {"image": {"alt": text}}}
 
 
 def merge_streams(outputs: list) -> list:

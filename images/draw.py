@@ -9,11 +9,11 @@ import io
 from pathlib import Path
 
 import torch
+from overview import END, show_overview
 from PIL import Image
 
 from vit_tutorial import VisionTransformer, ViTConfig, load_photo
 from vit_tutorial.analysis import record_attention
-from vit_tutorial.plotting.overview import END, show_overview
 
 HERE = Path(__file__).resolve().parent
 

@@ -74,7 +74,7 @@ def normalise(notebook: nbformat.NotebookNode) -> None:
 
 
 def describe_figures(cell: nbformat.NotebookNode) -> None:
-    """Write the alternative text of the cell's figures where JupyterLab, nbconvert and myst-nb look for it.
+    """Write the figures' alternative text where JupyterLab, nbconvert and myst-nb look for it.
 
     Each figure has its own in the output's metadata; the cell's metadata holds them joined.
     """

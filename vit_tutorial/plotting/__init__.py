@@ -23,7 +23,6 @@ from .inside_figures import (
     show_structure,
 )
 from .model_figures import show_cuts, show_shares, show_token_gradients, show_trace
-from .overview import show_overview
 from .patch_figures import show_apart, show_cut, show_grid, show_pictures, show_sequence
 from .pretrained_figures import show_layer_differences, show_mistake_costs, show_tensor_shapes
 from .rendering import register
@@ -36,7 +35,7 @@ __all__ = [
     "show_by_images", "show_change", "show_channels", "show_confusion", "show_curves", "show_cut", "show_cuts",
     "show_distances", "show_entropy", "show_equation_one", "show_filters", "show_forming", "show_found",
     "show_grid", "show_head_costs", "show_heads", "show_influence", "show_layer_differences", "show_layer_norm",
-    "show_loss", "show_mistake_costs", "show_one_query", "show_overview", "show_patch_alone",
+    "show_loss", "show_mistake_costs", "show_one_query", "show_patch_alone",
     "show_patch_filters", "show_pictures", "show_position_similarity", "show_row", "show_scores", "show_seeds",
     "show_sequence", "show_shares", "show_shuffled", "show_sincos_table", "show_sizes", "show_skips",
     "show_structure", "show_tensor_shapes", "show_token_gradients", "show_trace", "show_weights",

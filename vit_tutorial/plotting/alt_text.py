@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from torch import Tensor
@@ -12,20 +13,24 @@ from .style import Figure
 def describe(figure: Figure, text: str) -> Figure:
     """Store the figure's title and `text` as its alternative text, and return the figure."""
     title = figure.get_suptitle() or figure.axes[0].get_title(loc="left")
-    figure.alt = " ".join(f"{title.rstrip('.')}. {text}".split()).removeprefix(". ")
+    stop = "." if title and title[-1] not in ".!?" else ""
+    plain = re.sub(r"[${}_\\]", "", f"{title}{stop} {text}".replace(r"\sqrt", "√"))  # mathtext
+    figure.alt = " ".join(plain.split())
     return figure
 
 
 def listed(items: Iterable[object]) -> str:
-    """["a", "b", "c"] → "a, b and c"."""
+    """["a", "b", "c"] → "a, b and c"; with semicolons if there are commas in the items."""
     *most, last = map(str, items)
-    return f"{', '.join(most)} and {last}" if most else last
+    comma = "; " if any("," in item for item in (*most, last)) else ", "
+    return f"{comma.join(most)}{'; ' if comma == '; ' else ' and '}{last}" if most else last
 
 
 def brief(value: float, unit: str = "") -> str:
-    """Write a value with three significant digits: 1234.5 → "1,230"; -0.0123 → "−0.0123"."""
-    value = float(f"{value:.3g}")
-    return (f"{value:,.0f}" if abs(value) >= 100 else f"{value:g}").replace("-", "−") + unit
+    """Write whole numbers in full and others with three significant digits: 50176 → "50,176"; -0.01234 → "−0.0123"."""
+    value = float(value)
+    text = f"{value:,.0f}" if value.is_integer() else f"{value:.3g}"
+    return text.replace("-", "−") + unit
 
 
 def span(values: Tensor | Iterable[float], unit: str = "") -> str:

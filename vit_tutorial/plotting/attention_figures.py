@@ -59,8 +59,8 @@ def show_one_query(
     draw_numbers(third, added, high=added.max().item())
     third.set_title("3  weight × value")
     total = [f"{number:.3g}" for number in added.sum(0).tolist()]
-    labels = [f"{column}\n{number}" for column, number in enumerate(total)]
-    third.set(xlabel="above, the place in the vector; below, the sum of the column", yticks=[])
+    labels = [f"{column}\nΣ {number}" for column, number in enumerate(total)]
+    third.set(xlabel="place in the vector\nΣ: sum of its column", yticks=[])
     third.set_xticks(range(values.shape[1]), labels)
     shares = [f"{name} {weight:.2g}" for name, weight in zip(names, weights.tolist(), strict=True)]
     return describe(
@@ -177,7 +177,7 @@ def show_attention_maps(
     `names` has one entry for each row of maps. All maps share one logarithmic scale, from 1/8 to 8.
     """
     rows, columns, h, w = maps.shape
-    figure = draw.blank(WIDTH, 0.4 + 1.95 * rows, title)
+    figure = draw.blank(WIDTH, 0.5 + rows * (0.05 + 0.86 * WIDTH / (1.2 + columns)), title)
     grid = figure.add_gridspec(rows, columns + 1, width_ratios=[1.2, *[1] * columns])
     draw.picture(figure.add_subplot(grid[:, 0]), photo)
     shares = maps * (1 + h * w)

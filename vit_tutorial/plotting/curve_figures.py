@@ -37,22 +37,24 @@ def show_curves(
     curves = {y: {name: as_runs(curve) for name, curve in named.items()} for y, named in measures.items()}
     look = style.looks((name for named in curves.values() for name in named), mistake)  # the same in each panel
     figure, (row,) = draw.panels(1, len(curves), WIDTH, 3.6, title)
+    dots = {"markevery": max(len(x) // 12, 1), "ms": 5 if len(x) <= 60 else 0}
     for axes, (ylabel, named) in zip(row, curves.items(), strict=True):
         for name, runs in named.items():
-            draw.band(axes, x, runs, name, look[name], markevery=max(len(x) // 12, 1), ms=5)
+            draw.band(axes, x, runs, name, look[name], **dots)
         axes.set(xlabel=xlabel, ylabel=ylabel)
         if mark:
             axes.axvspan(mark[0], mark[1], color=style.CONTROL, alpha=0.25, lw=0)
             axes.text(mark[1], 0.02, f" {mark[2]}", transform=axes.get_xaxis_transform(), va="bottom", fontsize=10)
         if level:
-            draw.level(axes, *level, x[-1])
+            ends = [min(abs(runs[:, end] - level[0]).min() for runs in named.values()) for end in (0, -1)]
+            draw.level(axes, *level, x[0] if ends[0] > ends[1] else x[-1], ha="left" if ends[0] > ends[1] else "right")
         set_scales(axes, x, torch.cat([runs.flatten() for runs in named.values()]), log)
         if len(named) > 2 and len(row) == 1:
             draw.legend_at_right(axes)
         elif len(named) > 1:
             axes.legend()
     told = [f"{y}: {courses({name: runs.mean(0).tolist() for name, runs in c.items()})}" for y, c in curves.items()]
-    return describe(figure, f"From {xlabel} {brief(x[0])} to {brief(x[-1])}, {'. '.join(told)}.")
+    return describe(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {'. '.join(told)}.")
 
 
 def as_runs(curve: Sequence[float] | Tensor) -> Tensor:

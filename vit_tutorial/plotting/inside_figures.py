@@ -61,7 +61,7 @@ def show_forming(
     draw.zero(below)
     below.set_xticks(range(len(epochs)), [str(epoch) for epoch in epochs])
     below.set(xlabel="epochs of training (not evenly spaced)", ylabel="difference of cosines")
-    draw.legend_at_right(below)
+    figure.legend(loc="outside lower center", ncols=len(measures))
     return describe(figure, f"From epoch {epochs[0]} to {epochs[-1]}: {courses(measures)}.")
 
 

@@ -20,7 +20,7 @@ from .style import WIDTH, Figure, styled, to_numpy
 # Fill and hatch for the parts of a model; others take the tints in order.
 PARTS = {
     "q, k, v, out": (style.ATTENTION, ""), "pairs": (style.ATTENTION, "//"), "MLP": (style.MLP, ""),
-    "norms": (style.NORM, ".."), "embeddings": (style.TINTS[0], ""), "head": (style.CONTROL, ""),
+    "norms": (style.NORM, ".."), "embeddings": (style.TINTS[0], ""), "head": (style.TINTS[3], ""),
 }  # fmt: skip
 
 

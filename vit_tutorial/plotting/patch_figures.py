@@ -77,7 +77,7 @@ def show_sequence(patches: Float[Tensor, "N patch_dim"], patch_size: Size, first
     figure, ((above,), (below,)) = draw.panels(2, 1, WIDTH, 4.2, height_ratios=(1, 4))
     above.imshow(draw.tile(pictures, count, gap))
     label_grid(above, [], np.arange(count) * (Q + gap) + (Q - 1) / 2, [], range(first, first + count))
-    above.set_title(f"Patches {first} to {first + count - 1} as pictures: the rows between the two marks below")
+    above.set_title(f"Patches {first} to {first + count - 1} as pictures: the rows beside the black bar below")
     # Ten shades: noise in 256 of them makes a picture file three times the size.
     shades = matplotlib.colormaps[style.MAGNITUDE].resampled(10)
     table = below.imshow(to_numpy(patches), cmap=shades, vmin=0, vmax=1, aspect="auto", interpolation="none")
@@ -88,10 +88,9 @@ def show_sequence(patches: Float[Tensor, "N patch_dim"], patch_size: Size, first
     below.set_xticks(np.arange(channels + 1) * P * Q)
     colours = ": red, then green, then blue" if channels == 3 else ""
     below.set(xlabel=f"place in the patch{colours}", ylabel="number of the patch")
-    for edge in (first - 0.5, first + count - 0.5):  # beside the table, where the marks hide nothing of it
-        below.plot(
-            [-0.03, 0], [edge, edge], transform=below.get_yaxis_transform(), color=style.BLACK, lw=2.5, clip_on=False
-        )
+    below.set_yticks([0, first, first + count - 1, N - 1])
+    ends, beside = [first - 0.5, first + count - 0.5], below.get_yaxis_transform()
+    below.plot([-0.004, -0.004], ends, transform=beside, color=style.BLACK, lw=5, clip_on=False, solid_capstyle="butt")
     figure.colorbar(table, ax=below, label="value", pad=0.01)
     return describe(figure, f"Below, a table with {N} rows, one for each patch, and {patch_dim} columns.")
 

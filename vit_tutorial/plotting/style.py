@@ -43,7 +43,7 @@ SERIES = (
 )
 NAMED = {
     "attention": (ATTENTION, "s", "--"), "MLP": (MLP, "^", ":"), "stream": (STREAM, "o", "-"),
-    "trained": (TRAINED, "o", "-"), "untrained": (CONTROL, "o", "-"), "": (TRAINED, "", "-"),
+    "trained": (TRAINED, "o", "-"), "untrained": (CONTROL, "X", "-"), "": (TRAINED, "", "-"),
 }  # fmt: skip
 # So pale that black text reads well on them.
 TINTS = [0.35 * np.array(to_rgb(c)) + 0.65 for c in (BLUE, ORANGE, GREEN, PINK, SKY, RED, YELLOW, GREY)]

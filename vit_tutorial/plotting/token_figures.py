@@ -190,4 +190,4 @@ def neighbours(name: str, similarity: Float[Tensor, "h w h w"]) -> str:
     near = similarity.flatten(0, 1).flatten(1)[range(h * w - 1), range(1, h * w)]
     near = near[[n for n in range(h * w - 1) if (n + 1) % w]].mean().item()
     every = (similarity.sum().item() - h * w) / (h * w * (h * w - 1))
-    return f"{name}, {near:.2f} for neighbours in a row and {every:.2f} for all pairs"
+    return f"{name}, {near:.2f} for neighbours in a row, {every:.2f} for all pairs".replace("-", "−")

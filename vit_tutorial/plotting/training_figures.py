@@ -76,7 +76,7 @@ def show_confusion(confusion: Int64[Tensor, "K K"], classes: Sequence[str], titl
     size = 2.0 + 0.55 * len(classes)
     figure, axes = draw.panel(size + 1.0, size, title)
     shades = matplotlib.colormaps["Oranges"]  # one hue, from white: right answers and zeros stay in the background
-    axes.imshow(mistakes, cmap=shades, vmin=0, vmax=1.3 * most)
+    axes.imshow(mistakes, cmap=shades, vmin=0, vmax=1.6 * most)
     for (row, column), count in np.ndenumerate(counts):
         look = {"weight": "bold"} if row == column else {"color": style.BLACK if count else style.CONTROL}
         axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=10, **look)

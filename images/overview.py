@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from torch import Tensor
 
-from . import draw, style
-from .alt_text import describe
-from .style import WIDTH, Figure, styled, to_numpy
+from vit_tutorial.plotting import draw, style
+from vit_tutorial.plotting.alt_text import describe
+from vit_tutorial.plotting.style import MAGNITUDE, WIDTH, Figure, styled, to_numpy
 
 CAPTIONS = (
     "An image …",
@@ -97,7 +97,7 @@ def draw_patches(axes: Axes, photo: Tensor, side: int, flight: float) -> None:
 
 def draw_tokens(axes: Axes, tokens: Tensor, grown: float) -> None:
     """Draw each token as a column of its values, rising from its patch; the class token has none below it."""
-    scale = {"cmap": style.MAGNITUDE, "vmin": tokens.min().item(), "vmax": tokens.max().item(), "aspect": "auto"}
+    scale = {"cmap": MAGNITUDE, "vmin": tokens.min().item(), "vmax": tokens.max().item(), "aspect": "auto"}
     height = TOKEN_HEIGHT * grown
     for i, token in enumerate(tokens):
         left, colour, width = slot(i) + 0.55, style.CONTROL if i else style.CLASS_TOKEN, 1 if i else 2.5

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import SupportsFloat
 
 from torch import Tensor
 
-from .style import Figure
+from .style import Figure, Number
 
 
 def describe(figure: Figure, text: str) -> Figure:
@@ -26,20 +27,20 @@ def listed(items: Iterable[object]) -> str:
     return f"{comma.join(most)}{'; ' if comma == '; ' else ' and '}{last}" if most else last
 
 
-def brief(value: float, unit: str = "") -> str:
+def brief(value: SupportsFloat, unit: str = "") -> str:
     """Write whole numbers in full and others with three significant digits: 50176 → "50,176"; -0.01234 → "−0.0123"."""
     value = float(value)
     text = f"{value:,.0f}" if value.is_integer() else f"{value:.3g}"
     return text.replace("-", "−") + unit
 
 
-def span(values: Tensor | Iterable[float], unit: str = "") -> str:
+def span(values: Tensor | Iterable[Number], unit: str = "") -> str:
     """Write the smallest and the largest value: "0.1 to 3.5"."""
     values = values.flatten().tolist() if isinstance(values, Tensor) else list(values)
     return f"{brief(min(values))} to {brief(max(values))}{unit}"
 
 
-def courses(lines: Mapping[str, Iterable[float]], unit: str = "") -> str:
+def courses(lines: Mapping[str, Iterable[Number]], unit: str = "") -> str:
     """Write where each line starts and ends: "trained from 1 to 0.2; untrained from 1 to 0"."""
     values = {name: list(line) for name, line in lines.items()}
     return "; ".join(f"{name} from {brief(line[0])} to {brief(line[-1])}{unit}" for name, line in values.items())

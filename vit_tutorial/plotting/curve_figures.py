@@ -12,18 +12,18 @@ from torch import Tensor
 
 from . import draw, style
 from .alt_text import brief, courses, describe
-from .style import WIDTH, Figure, styled
+from .style import WIDTH, Figure, Number, styled
 
 
 @styled
 def show_curves(
-    x: Sequence[float] | Tensor,
-    measures: Mapping[str, Mapping[str, Sequence[float] | Tensor]],
+    x: Sequence[Number] | Tensor,
+    measures: Mapping[str, Mapping[str, Sequence[Number] | Tensor]],
     xlabel: str,
     title: str,
     log: str = "",
-    level: tuple[float, str] | None = None,
-    mark: tuple[float, float, str] | None = None,
+    level: tuple[Number, str] | None = None,
+    mark: tuple[Number, Number, str] | None = None,
     mistake: str = "",
 ) -> Figure:
     """Draw curves, a panel for each y label.
@@ -57,12 +57,12 @@ def show_curves(
     return describe(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {'. '.join(told)}.")
 
 
-def as_runs(curve: Sequence[float] | Tensor) -> Tensor:
+def as_runs(curve: Sequence[Number] | Tensor) -> Tensor:
     """Return one curve (X,) or those of several runs (S, X) as (S, X) on the CPU."""
     return torch.atleast_2d(torch.as_tensor(curve, dtype=torch.float32).detach().cpu())
 
 
-def set_scales(axes, x: list[float], values: Tensor, log: str) -> None:
+def set_scales(axes, x: list[Number], values: Tensor, log: str) -> None:
     """Choose scales and ticks: at each x if there are few, without the labels that would run into the next."""
     if "x" in log:
         axes.set_xscale("log")

@@ -12,10 +12,10 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from torch import Tensor
 
-from .style import BLACK, CONTROL, DIVERGING, HIGHLIGHT, Figure, looks, to_numpy
+from .style import BLACK, CONTROL, DIVERGING, HIGHLIGHT, Figure, Number, looks, to_numpy
 
 
-def panel(width: float, height: float, title: str = "") -> tuple[Figure, Axes]:
+def panel(width: Number, height: Number, title: str = "") -> tuple[Figure, Axes]:
     """Return a figure of this size in inches, and its only panel."""
     figure = blank(width, height)
     axes = figure.subplots()
@@ -23,7 +23,7 @@ def panel(width: float, height: float, title: str = "") -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def blank(width: float, height: float, title: str = "", **options: Any) -> Figure:
+def blank(width: Number, height: Number, title: str = "", **options: Any) -> Figure:
     """Return a figure of this size in inches under its title, without panels."""
     figure = Figure(figsize=(width, height), **options)
     if title:
@@ -31,7 +31,7 @@ def blank(width: float, height: float, title: str = "", **options: Any) -> Figur
     return figure
 
 
-def panels(rows: int, columns: int, width: float, height: float, title: str = "", **options: Any) -> tuple:
+def panels(rows: int, columns: int, width: Number, height: Number, title: str = "", **options: Any) -> tuple:
     """Return a figure of this size in inches under one title, and its panels as an array (rows, columns)."""
     figure = blank(width, height, title)
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
@@ -53,7 +53,7 @@ def picture(axes: Axes, image: Tensor, title: str | None = None, **options: Any)
     bare(axes, title)
 
 
-def diverging(axes: Axes, table: Tensor, limit: float, **options: Any):
+def diverging(axes: Axes, table: Tensor, limit: Number, **options: Any):
     """Draw a matrix in colours around zero, from -limit to limit; return the image."""
     return axes.imshow(to_numpy(table), cmap=DIVERGING, vmin=-limit, vmax=limit, **options)
 
@@ -70,7 +70,7 @@ def tile(pictures: np.ndarray, columns: int, gap: int, border: int = 0, between:
     return canvas
 
 
-def highlight(axes: Axes, left: float, top: float, width: float, height: float) -> None:
+def highlight(axes: Axes, left: Number, top: Number, width: Number, height: Number) -> None:
     """Frame a part of a picture in a line that shows on any ground."""
     effect = [withStroke(linewidth=5, foreground=BLACK)]
     frame = Rectangle((left, top), width, height, fill=False, ec=HIGHLIGHT, lw=2.5, path_effects=effect, clip_on=False)
@@ -85,13 +85,13 @@ def texts(axes: Axes, texts: Sequence[Sequence[str]], dark: np.ndarray | None = 
             axes.text(column, row, text, ha="center", va="center", **{"color": colour, "fontsize": 10, **options})
 
 
-def lines(axes: Axes, x: Sequence[float], lines: Mapping[str, Sequence[float]], **options: Any) -> None:
+def lines(axes: Axes, x: Sequence[Number], lines: Mapping[str, Sequence[Number]], **options: Any) -> None:
     """Draw one line with markers for each name."""
     for (name, values), (colour, marker, dash) in zip(lines.items(), looks(lines).values(), strict=True):
         axes.plot(x, values, dash, color=colour, label=name, **{"marker": marker, "lw": 2, **options})
 
 
-def band(axes: Axes, x: Sequence[float], runs: Tensor, name: str, look: tuple[str, str, str], **options: Any) -> None:
+def band(axes: Axes, x: Sequence[Number], runs: Tensor, name: str, look: tuple[str, str, str], **options: Any) -> None:
     """Draw the mean of several runs (S, X) as a line, in a band from the lowest to the highest."""
     colour, marker, dash = look
     if len(runs) > 1:
@@ -99,7 +99,7 @@ def band(axes: Axes, x: Sequence[float], runs: Tensor, name: str, look: tuple[st
     axes.plot(x, to_numpy(runs.mean(0)), dash, color=colour, marker=marker, lw=2, label=name, **options)
 
 
-def level(axes: Axes, value: float, text: str = "", x: float = 0.0, **options: Any) -> None:
+def level(axes: Axes, value: Number, text: str = "", x: Number = 0, **options: Any) -> None:
     """Draw a dashed grey line at a height, with a text that ends above it at `x`."""
     axes.axhline(value, color=CONTROL, lw=1, ls="--", zorder=0)
     if text:
@@ -126,7 +126,7 @@ def legend_at_right(axes: Axes, **options: Any) -> None:
 
 
 def colour_bar(
-    figure: Figure, image, axes, label: str, ticks: Mapping[float, str] | None = None, **options: Any
+    figure: Figure, image, axes, label: str, ticks: Mapping[Number, str] | None = None, **options: Any
 ) -> None:
     """Put a colour bar beside one panel or several; `ticks` maps values to their labels."""
     bar = figure.colorbar(image, ax=list(np.ravel(axes)), label=label, **options)

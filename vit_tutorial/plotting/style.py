@@ -48,6 +48,8 @@ NAMED = {
 # So pale that black text reads well on them.
 TINTS = [0.35 * np.array(to_rgb(c)) + 0.65 for c in (BLUE, ORANGE, GREEN, PINK, SKY, RED, YELLOW, GREY)]
 
+Number = int | float  # as a type checker that runs with the tests wants it spelled
+
 # Inches. At 100 dots per inch this fills the width of a notebook's page without being scaled down.
 WIDTH = 9.0
 

@@ -1,9 +1,6 @@
 """The figures of notebook 09 draw what they are given."""
 
-import matplotlib.pyplot as plt
-import pytest
 from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
 
 from vit_tutorial.plotting import show_layer_differences, show_mistake_costs, show_tensor_shapes
 from vit_tutorial.plotting.pretrained_figures import NOTHING
@@ -54,25 +51,8 @@ def test_a_cost_within_its_spread_is_hollow():
     assert left.get_ylim()[0] > left.get_ylim()[1], "the first mistake stands at the top"
 
 
-def test_every_mistake_needs_its_numbers():
-    with pytest.raises(ValueError, match="2 mistakes need as many numbers, got 1"):
-        show_mistake_costs(["one", "two"], [1.0, 2.0], [1.0], [1.0, 1.0], "title")
-
-
 DRAWN = {
     "shapes": lambda: show_tensor_shapes(ROWS, SHAPES, DIFFERS, "title"),
     "differences": lambda: show_layer_differences(["Eq. 1", "logits"], LINES, CONTROLS, EPS, "title"),
     "mistakes": lambda: show_mistake_costs(["dear", "free"], [2.0, 1e-3], [20.0, 0.1], [2.0, 0.3], "title"),
 }
-
-
-@pytest.mark.parametrize("name", DRAWN)
-def test_every_figure_is_opaque_titled_closed_and_readable(name):
-    figure = DRAWN[name]()
-    assert isinstance(figure, Figure)
-    assert figure.get_facecolor() == (1.0, 1.0, 1.0, 1.0)
-    assert not plt.get_fignums()
-    assert figure._suptitle.get_text() == "title"
-    figure.canvas.draw()
-    texts = [text for text in figure.findobj(plt.Text) if text.get_text().strip() and text.get_visible()]
-    assert min(text.get_fontsize() for text in texts) >= 10

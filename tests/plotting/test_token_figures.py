@@ -5,7 +5,6 @@ import torch
 
 from vit_tutorial import sincos_position_embedding
 from vit_tutorial.plotting.token_figures import (
-    mosaic,
     show_equation_one,
     show_filters,
     show_position_similarity,
@@ -29,11 +28,6 @@ def test_filters_stand_above_their_answers():
         assert torch.equal(pixels(drawn.images[0]), answer)
         low, high = drawn.images[0].get_clim()
         assert low == -high, "zero has the middle colour"
-
-
-def test_every_filter_needs_a_name():
-    with pytest.raises(ValueError, match="2 filters, 2 maps of responses, 1 names"):
-        show_filters(PHOTO, torch.randn(2, 3, 4, 4), torch.randn(2, 2, 3), ["one"], "title")
 
 
 def test_equation_one_shows_tokens_positions_and_their_sum():
@@ -60,11 +54,6 @@ def test_shuffled_draws_how_far_the_class_tokens_are_apart():
     assert above.get_ylim() == below.get_ylim(), "one scale for both"
 
 
-def test_shuffled_needs_something_to_compare():
-    with pytest.raises(ValueError, match="class_tokens is empty"):
-        show_shuffled(PHOTO, PHOTO, {}, "title")
-
-
 def test_sincos_table_names_the_rows_of_the_grid():
     table = sincos_position_embedding((2, 3), 8)
     panel = show_sincos_table(table, (2, 3), "title").axes[0]
@@ -77,23 +66,13 @@ def test_sincos_table_must_fill_the_grid():
         show_sincos_table(sincos_position_embedding((2, 3), 8), (2, 4), "title")
 
 
-def test_mosaic_puts_each_map_at_its_patch():
-    similarity = torch.arange(36.0).reshape(2, 3, 2, 3)
-    picture = mosaic(similarity)
-    assert picture.shape == (2 * 3 + 1, 3 * 4 + 1)
-    assert torch.equal(picture[4:6, 9:12], similarity[1, 2])
-    assert torch.equal(picture.isnan().sum(), torch.tensor(7 * 13 - 36)), "the rest is the lines between"
-
-
-def test_position_similarity_gives_every_kind_a_panel_and_one_scale():
-    maps = {"one": torch.rand(2, 3, 2, 3), "two": torch.rand(2, 3, 2, 3)}
+def test_position_similarity_puts_each_map_at_its_patch_on_one_scale():
+    maps = {"one": torch.arange(36.0).reshape(2, 3, 2, 3) / 36, "two": torch.rand(2, 3, 2, 3)}
     *panels, _ = show_position_similarity(maps, "title").axes
     assert [panel.get_title(loc="left") for panel in panels] == list(maps)
     for panel, similarity in zip(panels, maps.values(), strict=True):
-        assert torch.equal(pixels(panel.images[0]).nan_to_num(-1), mosaic(similarity).nan_to_num(-1))
+        drawn = pixels(panel.images[0]).float()
+        assert drawn.shape == (2 * 3 + 1, 3 * 4 + 1)
+        assert torch.equal(drawn[4:6, 9:12], similarity[1, 2])
+        assert panel.images[0].get_array().mask.sum() == 7 * 13 - 36, "the rest is the lines between"
         assert panel.images[0].get_clim() == (0, 1)
-
-
-def test_position_similarity_needs_a_map():
-    with pytest.raises(ValueError, match="maps is empty"):
-        show_position_similarity({}, "title")

@@ -1,24 +1,17 @@
 """The figures of notebook 07 draw what they are given."""
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from vit_tutorial.plotting.inside_figures import (
-    show_by_offset,
-    show_covering,
     show_distances,
     show_forming,
     show_found,
-    show_gains,
     show_head_costs,
     show_patch_filters,
     show_scores,
     show_structure,
-    tiled,
 )
-from vit_tutorial.plotting.token_figures import mosaic
 
 
 def drawn(axes, image=0):
@@ -33,16 +26,6 @@ def lines(axes):
     return {line.get_label(): [float(y) for y in line.get_ydata()] for line in axes.lines}
 
 
-def test_by_offset_draws_the_first_row_and_the_first_column():
-    table, control = torch.tensor([[1.0, 0.5, 0.2], [0.4, 0.3, 0.1]]), torch.tensor([[1.0, 0.1, 0.0], [0.2, 0.0, 0.0]])
-    (axes,) = show_by_offset(table, control, "title").axes
-    found = lines(axes)
-    assert found["trained, in one row"] == pytest.approx([1, 0.5, 0.2])
-    assert found["trained, in one column"] == pytest.approx([1, 0.4])
-    assert found["untrained, in one row"] == pytest.approx([1, 0.1, 0])
-    assert found["untrained, in one column"] == pytest.approx([1, 0.2])
-
-
 def test_structure_has_a_marker_for_each_and_a_bar_where_chance_is_known():
     chance = {"one": torch.tensor([[-0.1, 0.0], [0.2, 0.1], [0.0, -0.3]])}
     (axes,) = show_structure(["near", "rows"], {"one": [0.5, 0.1], "two": [0.0, 0.2]}, chance, "title").axes
@@ -52,36 +35,6 @@ def test_structure_has_a_marker_for_each_and_a_bar_where_chance_is_known():
     (bars,) = axes.collections
     ends = [[point[0] for point in segment] for segment in bars.get_segments()]
     torch.testing.assert_close(torch.tensor(ends).float(), torch.tensor([[-0.1, 0.2], [-0.3, 0.1]]))
-
-
-def test_forming_shows_maps_above_and_measures_below():
-    maps = {0: torch.rand(2, 3, 2, 3), 5: torch.rand(2, 3, 2, 3)}
-    figure = show_forming(maps, [0, 1, 5], {"near": [0.0, 0.4, 0.6]}, "title")
-    first, second = figure.axes[:2]
-    torch.testing.assert_close(drawn(second).nan_to_num(9), mosaic(maps[5]).nan_to_num(9))
-    assert [axes.get_title(loc="left") for axes in (first, second)] == ["untrained", "epoch 5"]
-    below = figure.axes[-1]
-    assert lines(below)["near"] == [0, 0.4, 0.6]
-    assert [label.get_text() for label in below.get_xticklabels()] == ["0", "1", "5"]
-
-
-def test_filters_stand_in_rows_and_zero_is_grey():
-    weights = torch.randn(5, 3, 2, 2)
-    weights[4] = 0
-    weights[4, 0, 0, 0] = -3
-    picture = tiled(weights, columns=3)
-    assert picture.shape == (5, 8, 3)
-    torch.testing.assert_close(picture[:2, 3:5].permute(2, 0, 1), 0.5 + weights[1] / weights[1].abs().max() / 2)
-    assert picture[3, 3].tolist() == [0, 0.5, 0.5]
-    assert (picture[2] == 1).all()
-    figure = show_patch_filters({"one": weights, "two": weights}, 3, "title")
-    torch.testing.assert_close(drawn(figure.axes[1]), picture)
-
-
-def test_gains_are_drawn_from_pattern_1():
-    (axes,) = show_gains({"trained": torch.tensor([4.0, 1.0]), "untrained": torch.tensor([2.0, 2.0])}, "title").axes
-    assert lines(axes)["trained"] == [4, 1]
-    assert list(axes.lines[0].get_xdata()) == [1, 2]
 
 
 def test_distances_have_a_dot_for_each_head_over_the_band():
@@ -128,12 +81,6 @@ def test_scores_show_medians_and_quartiles():
     assert [axes.lines[-1].get_xdata()[0] for axes in figure.axes] == [1, 0.5]
 
 
-def test_covering_draws_a_line_for_each_way():
-    (axes,) = show_covering([0, 2], {"rollout": [0.9, 0.3], "any": [0.9, 0.8]}, 0.125, "title").axes
-    assert lines(axes)["any"] == [0.9, 0.8]
-    assert lines(axes)["rollout"] == [0.9, 0.3]
-
-
 def test_costs_within_their_spread_are_in_brackets():
     cost, spread = torch.tensor([[0.10, -0.01], [0.0, 0.02]]), torch.full((2, 2), 0.015)
     figure = show_head_costs({"model": cost}, {"model": spread}, "title")
@@ -143,16 +90,21 @@ def test_costs_within_their_spread_are_in_brackets():
     assert low == -high
 
 
-def test_a_figure_is_closed_drawn_or_not():
-    """A notebook shows what is left open, half drawn too; a figure of the reader's own stays."""
-    own = plt.figure()
-    assert isinstance(show_covering([0], {"any": [1.0]}, 0.1, "title"), Figure)
-    with pytest.raises(ValueError, match="same first dimension"):
-        show_covering([0, 1], {"any": [1.0]}, 0.1, "title")
-    assert plt.get_fignums() == [own.number]
-    plt.close(own)
+def test_forming_shows_maps_above_and_measures_below():
+    maps = {0: torch.rand(2, 3, 2, 3), 5: torch.rand(2, 3, 2, 3)}
+    first, second, _, below = show_forming(maps, [0, 1, 5], {"near": [0.0, 0.4, 0.6]}, "title").axes
+    torch.testing.assert_close(drawn(second)[1:3, 1:4].float(), maps[5][0, 0])
+    assert [axes.get_title(loc="left") for axes in (first, second)] == ["untrained", "epoch 5"]
+    assert lines(below)["near"] == [0, 0.4, 0.6]
+    assert [label.get_text() for label in below.get_xticklabels()] == ["0", "1", "5"]
 
 
-def test_more_lines_than_colours_are_all_drawn():
-    (axes,) = show_covering([0, 1], {str(n): [0.1 * n, 0.5] for n in range(9)}, 0.1, "title").axes
-    assert {str(n) for n in range(9)} <= set(lines(axes))
+def test_filters_stand_in_rows_and_zero_is_grey():
+    weights = torch.randn(5, 3, 2, 2)
+    weights[4] = 0
+    weights[4, 0, 0, 0] = -3
+    picture = drawn(show_patch_filters({"one": weights, "two": weights}, 3, "title").axes[1]).float()
+    assert picture.shape == (5, 8, 3)
+    torch.testing.assert_close(picture[:2, 3:5].permute(2, 0, 1), 0.5 + weights[1] / weights[1].abs().max() / 2)
+    assert picture[3, 3].tolist() == [0, 0.5, 0.5]
+    assert (picture[2] == 1).all()

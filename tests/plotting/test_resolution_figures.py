@@ -1,12 +1,9 @@
 """The figures of moved models show the numbers they are given, where they belong."""
 
-import pytest
 import torch
 
 from vit_tutorial.plotting.resolution_figures import (
     show_before_after,
-    show_by_examples,
-    show_by_size,
     show_channels,
     show_row,
     show_sizes,
@@ -41,15 +38,6 @@ def test_channels_share_one_scale_around_zero():
     assert panels[0].images[0].get_array().tolist() == [[1, -2]]
 
 
-def test_accuracy_by_size_marks_the_size_of_training():
-    axes = show_by_size([5, 7], {"one": [0.5, 1.0], "other": [0.25, 0.5]}, 7, 8, "sizes").axes[0]
-    trained, one, other, guess = axes.lines
-    assert trained.get_xdata()[0] == 7
-    assert (one.get_ydata().tolist(), other.get_ydata().tolist()) == ([50, 100], [25, 50])
-    assert guess.get_ydata()[0] == 12.5
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["5×5", "7×7"]
-
-
 def test_before_is_hollow_and_after_is_filled():
     results = {
         "44×44": {"interpolated": ([0.5], [0.9, 1.0]), "from scratch": ([], [0.2])},
@@ -62,13 +50,3 @@ def test_before_is_hollow_and_after_is_filled():
     assert [line.get_markerfacecolor() == "none" for line in dots] == [True, False, True, False]
     assert [label.get_text() for label in first.get_yticklabels()] == ["interpolated", "from scratch"]
     assert (first.get_title("left"), second.get_title("left")) == ("44×44", "28×44")
-
-
-def test_every_seed_of_every_number_of_examples_is_shown():
-    results = {"probe": {25: [0.25, 0.5], 100: [1.0, 1.0]}, "full": {25: [0.5, 0.5], 100: [0.5, 0.75]}}
-    axes = show_by_examples(results, 6, "more").axes[0]
-    seeds, means = axes.lines[:2]
-    assert seeds.get_xydata().tolist() == [[25, 25], [25, 50], [100, 100], [100, 100]]
-    assert means.get_ydata().tolist() == [37.5, 100]
-    assert axes.lines[-1].get_ydata()[0] == pytest.approx(100 / 6)
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["probe", "full"]

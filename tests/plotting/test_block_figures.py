@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from vit_tutorial.plotting.block_figures import show_block, show_layer_norm, show_skips
+from vit_tutorial import plotting
 
 
 def words(axes):
@@ -13,7 +13,7 @@ def words(axes):
 
 
 def test_a_pre_norm_block_has_one_norm_in_each_branch_and_a_post_norm_block_has_them_on_the_stream():
-    pre, post = show_block("pre", "post").axes
+    pre, post = plotting.show_block("pre", "post").axes
     for axes, on_the_stream in ((pre, False), (post, True)):
         norms = [text for text in axes.texts if text.get_text() == "LayerNorm"]
         branch = max(text.get_position()[1] for text in axes.texts if text.get_text().startswith("MLP"))
@@ -25,12 +25,12 @@ def test_a_pre_norm_block_has_one_norm_in_each_branch_and_a_post_norm_block_has_
 @pytest.mark.parametrize("norms", [(), ("middle",), ("pre", "Post")])
 def test_a_block_with_another_norm_is_refused(norms):
     with pytest.raises(ValueError, match='"pre" or "post"'):
-        show_block(*norms)
+        plotting.show_block(*norms)
 
 
 def test_layer_norm_figure_shows_every_number_and_the_biased_spread():
     before = torch.tensor([[1.0, 7.0, 9.0, 15.0], [0.0, 0.0, 2.0, 2.0]])
-    left, _right = show_layer_norm(before, before / 2, [0, 50]).axes
+    left, _right = plotting.show_layer_norm(before, before / 2, [0, 50]).axes
     dots = [line.get_ydata() for line in left.lines if line.get_marker() == "."]
     np.testing.assert_array_equal(dots[:2], before)
     mean, _caps, (bars,) = left.containers[0]
@@ -41,7 +41,7 @@ def test_layer_norm_figure_shows_every_number_and_the_biased_spread():
 
 def test_skips_are_crosses_and_the_rest_is_filled():
     kept = torch.tensor([[True, False], [True, True], [False, True]])
-    top, axes = show_skips(kept, [0.1, 0.5]).axes
+    top, axes = plotting.show_skips(kept, [0.1, 0.5]).axes
     filled, crosses = (torch.tensor(np.stack(line.get_data(), axis=1)) for line in axes.lines)
     assert_close(filled, torch.tensor([[1, 1], [1, 2], [2, 2], [2, 3]]))
     assert_close(crosses, torch.tensor([[2, 1], [1, 3]]))

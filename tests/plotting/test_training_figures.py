@@ -6,13 +6,7 @@ import math
 import pytest
 import torch
 
-from vit_tutorial.plotting.training_figures import (
-    LiveLoss,
-    show_by_images,
-    show_confusion,
-    show_loss,
-    show_seeds,
-)
+from vit_tutorial import plotting
 from vit_tutorial.training import Epoch, Progress
 
 
@@ -21,7 +15,7 @@ def progress(step: int, loss: float, finished: Epoch | None = None) -> Progress:
 
 
 def test_the_loss_stands_over_its_steps_with_ln_k_beside_it():
-    axes = show_loss([1, 3], [2.0, 1.5], total=4, num_classes=8, title="it falls").axes[0]
+    axes = plotting.show_loss([1, 3], [2.0, 1.5], total=4, num_classes=8, title="it falls").axes[0]
     curve, guess = axes.lines
     assert curve.get_xydata().tolist() == [[1, 2.0], [3, 1.5]]
     assert guess.get_ydata()[0] == pytest.approx(math.log(8))
@@ -29,7 +23,7 @@ def test_the_loss_stands_over_its_steps_with_ln_k_beside_it():
 
 
 def test_every_count_of_the_confusion_is_written_where_it_belongs():
-    axes = show_confusion(torch.tensor([[9, 1], [1200, 2]]), ("cat", "dog"), "dogs are called cats").axes[0]
+    axes = plotting.show_confusion(torch.tensor([[9, 1], [1200, 2]]), ("cat", "dog"), "dogs are called cats").axes[0]
     assert {text.get_position(): text.get_text() for text in axes.texts} == {
         (0, 0): "9",
         (1, 0): "1",
@@ -41,7 +35,7 @@ def test_every_count_of_the_confusion_is_written_where_it_belongs():
 
 def test_the_live_figure_says_how_long_it_takes_and_ends_under_its_title(monkeypatch):
     shown = []
-    live = LiveLoss(num_classes=8, title="it learned")
+    live = plotting.LiveLoss(num_classes=8, title="it learned")
     monkeypatch.setattr(live, "show", shown.append)
     live(progress(1, 2.0))
     live(progress(2, 1.8, Epoch(1, 1e-3, 1.9, 5.0)))
@@ -55,7 +49,7 @@ def test_the_live_figure_says_how_long_it_takes_and_ends_under_its_title(monkeyp
 
 def test_an_epoch_too_short_for_a_report_is_drawn_by_its_mean(monkeypatch):
     shown = []
-    live = LiveLoss(num_classes=8, title="it learned")
+    live = plotting.LiveLoss(num_classes=8, title="it learned")
     monkeypatch.setattr(live, "show", shown.append)
     live(progress(2, 1.8, Epoch(1, 1e-3, 1.8, 0.1)))
     live(progress(4, 1.1, Epoch(2, 0.0, 1.1, 0.1)))
@@ -64,7 +58,7 @@ def test_an_epoch_too_short_for_a_report_is_drawn_by_its_mean(monkeypatch):
 
 def test_a_slow_drawing_is_followed_by_a_long_pause(monkeypatch):
     now, shown = [0.0], []
-    live = LiveLoss(num_classes=8, title="it learned")
+    live = plotting.LiveLoss(num_classes=8, title="it learned")
     monkeypatch.setattr("vit_tutorial.plotting.training_figures.time.perf_counter", lambda: now[0])
 
     def slow(figure):
@@ -79,7 +73,7 @@ def test_a_slow_drawing_is_followed_by_a_long_pause(monkeypatch):
 
 
 def test_every_seed_is_a_dot_and_the_mean_a_bar():
-    axes = show_seeds({"as it is": [0.5, 0.7], "other": [0.2, 0.4]}, "rows").axes[0]
+    axes = plotting.show_seeds({"as it is": [0.5, 0.7], "other": [0.2, 0.4]}, "rows").axes[0]
     dots, bars = axes.lines[::2], axes.lines[1::2]
     assert [line.get_xdata().tolist() for line in dots] == [pytest.approx([50, 70]), pytest.approx([20, 40])]
     assert [line.get_ydata().tolist() for line in dots] == [[0, 0], [1, 1]]
@@ -91,7 +85,7 @@ def test_every_seed_is_a_dot_and_the_mean_a_bar():
 
 def test_accuracy_by_images_shows_every_seed_and_a_line_through_the_means():
     results = {"ViT": {500: [0.1, 0.3], 2000: [0.5, 0.7]}, "CNN": {500: [0.6, 0.6], 2000: [1.0, 0.9]}}
-    axes = show_by_images(results, num_classes=8, title="more is better").axes[0]
+    axes = plotting.show_by_images(results, num_classes=8, title="more is better").axes[0]
     seeds, means = axes.lines[0], axes.lines[1]
     assert seeds.get_xydata().tolist() == [[500, 10], [500, 30], [2000, 50], [2000, 70]]
     assert means.get_xydata().tolist() == [[500, pytest.approx(20)], [2000, pytest.approx(60)]]
@@ -103,10 +97,13 @@ def test_accuracy_by_images_shows_every_seed_and_a_line_through_the_means():
 def test_the_colours_of_the_confusion_are_for_mistakes():
     """Right answers are a hundred times as many: on one scale all mistakes would look alike."""
     image = (
-        show_confusion(torch.tensor([[900, 1, 0], [4, 2, 0], [0, 0, 7]]), ("cat", "dog", "ox"), "title")
+        plotting.show_confusion(torch.tensor([[900, 1, 0], [4, 2, 0], [0, 0, 7]]), ("cat", "dog", "ox"), "title")
         .axes[0]
         .images[0]
     )
     assert image.get_array().mask.tolist() == [[True, False, True], [False, True, True], [True] * 3]
     assert image.get_clim()[1] > 4
-    assert show_confusion(torch.tensor([[3, 0], [0, 2]]), ("cat", "dog"), "none").axes[0].images[0].get_clim()[1] > 0
+    assert (
+        plotting.show_confusion(torch.tensor([[3, 0], [0, 2]]), ("cat", "dog"), "none").axes[0].images[0].get_clim()[1]
+        > 0
+    )

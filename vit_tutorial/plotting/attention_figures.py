@@ -83,6 +83,7 @@ def show_weights(weights: Float[Tensor, "T T"], names: Sequence[str]) -> Figure:
     return describe(figure, f"A matrix of weights: {listed(most)}.")
 
 
+@styled
 def show_entropy(
     dims: Sequence[int], unscaled: Float[Tensor, "S n"], scaled: Float[Tensor, "S n"], limit: float
 ) -> Figure:

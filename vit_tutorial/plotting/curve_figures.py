@@ -26,7 +26,7 @@ def show_curves(
     mark: tuple[Number, Number, str] | None = None,
     mistake: str = "",
 ) -> Figure:
-    """Draw curves, a panel for each y label.
+    """Draw curves, one panel per y label.
 
     `measures[ylabel][name]` has one value for each x, (X,), or those of S runs, (S, X): then the line is their mean,
     in a band from the lowest to the highest. `log` names the logarithmic axes ("x", "y" or "xy"). `level` is a height

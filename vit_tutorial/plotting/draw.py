@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from torch import Tensor
 
-from .style import BLACK, CONTROL, DIVERGING, HIGHLIGHT, Figure, Number, looks, to_numpy
+from .style import BLACK, CONTROL, DIVERGING, HIGHLIGHT, Figure, Number, to_numpy
 
 
 def panel(width: Number, height: Number, title: str = "") -> tuple[Figure, Axes]:
@@ -83,12 +83,6 @@ def texts(axes: Axes, texts: Sequence[Sequence[str]], dark: np.ndarray | None = 
         for column, text in enumerate(line):
             colour = "white" if dark is not None and dark[row, column] else "black"
             axes.text(column, row, text, ha="center", va="center", **{"color": colour, "fontsize": 10, **options})
-
-
-def lines(axes: Axes, x: Sequence[Number], lines: Mapping[str, Sequence[Number]], **options: Any) -> None:
-    """Draw one line with markers for each name."""
-    for (name, values), (colour, marker, dash) in zip(lines.items(), looks(lines).values(), strict=True):
-        axes.plot(x, values, dash, color=colour, label=name, **{"marker": marker, "lw": 2, **options})
 
 
 def band(axes: Axes, x: Sequence[Number], runs: Tensor, name: str, look: tuple[str, str, str], **options: Any) -> None:

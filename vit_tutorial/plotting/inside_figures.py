@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import torch
 from jaxtyping import Bool, Float
 from matplotlib.colors import LogNorm
 from matplotlib.patheffects import withStroke
@@ -57,7 +58,8 @@ def show_forming(
         image = draw_mosaic(figure.add_subplot(grid[0, column]), similarity, f"epoch {epoch}" if epoch else "untrained")
     draw.colour_bar(figure, image, figure.axes, "cosine", extend="min", shrink=0.8)
     below = figure.add_subplot(grid[1, :])
-    draw.lines(below, range(len(epochs)), measures)
+    for name, look in style.looks(measures).items():
+        draw.band(below, range(len(epochs)), torch.tensor([measures[name]]), name, look)
     draw.zero(below)
     below.set_xticks(range(len(epochs)), [str(epoch) for epoch in epochs])
     below.set(xlabel="epochs of training (not evenly spaced)", ylabel="difference of cosines")
@@ -67,7 +69,7 @@ def show_forming(
 
 @styled
 def show_patch_filters(filters: Mapping[str, Float[Tensor, "n 3 P Q"]], columns: int, title: str) -> Figure:
-    """Draw filters, or components of filters, as small pictures: a panel a model. Grey is 0; each has its own range."""
+    """Draw filters, or components of filters, as small pictures, one panel per model; grey is 0, each in its own range."""
     rows = max(math.ceil(len(weights) / columns) for weights in filters.values())
     figure, (row,) = draw.panels(1, len(filters), WIDTH, WIDTH / len(filters) * rows / columns + 0.8, title)
     figure.get_layout_engine().set(w_pad=0.15)
@@ -87,7 +89,7 @@ def show_distances(
     even: Mapping[str, float],
     title: str,
 ) -> Figure:
-    """Draw mean attention distance, a dot for each head of each layer (Figure 7, right). A panel a model.
+    """Draw mean attention distance, a dot for each head of each layer (Figure 7, right), one panel per model.
 
     `bands` are the smallest and the largest distance among the heads of untrained models, drawn as a grey band;
     `even` is the distance of a head that looks at all patches alike, the dashed line.
@@ -115,7 +117,7 @@ def show_found(
     maps: Mapping[str, Float[Tensor, "B h w"]],
     title: str,
 ) -> Figure:
-    """Draw pictures, and what maps over their patches make of them: a row a picture, a column a map.
+    """Draw pictures, and what maps over their patches make of them: one row per picture, one column per map.
 
     The object's outline, where masks are given, is drawn into all of them. Maps are multiples of their own
     mean, on one logarithmic scale from 1/4 to 4.
@@ -148,7 +150,7 @@ def show_found(
 
 @styled
 def show_scores(scores: Mapping[str, Mapping[str, Float[Tensor, " B"]]], chance: Sequence[float], title: str) -> Figure:
-    """Draw scores over many images, a panel a measure and a line a map: the median, and a bar between quartiles."""
+    """Draw the median of scores over many images and a bar between quartiles: one panel per measure, one row per map."""
     figure, (row,) = draw.panels(1, len(scores), WIDTH, 4.2, title, sharey=True)
     told = []
     for axes, (measure, maps), none in zip(row, scores.items(), chance, strict=True):
@@ -168,7 +170,7 @@ def show_scores(scores: Mapping[str, Mapping[str, Float[Tensor, " B"]]], chance:
 def show_head_costs(
     costs: Mapping[str, Float[Tensor, "L h"]], spreads: Mapping[str, Float[Tensor, "L h"]], title: str
 ) -> Figure:
-    """Draw the points of accuracy lost without a head, a panel a model; in brackets where the spread reaches 0."""
+    """Draw the points of accuracy lost without a head, one panel per model; in brackets where the spread reaches 0."""
     ratios = [cost.shape[1] for cost in costs.values()]
     figure, (row,) = draw.panels(1, len(costs), 0.92 * WIDTH, 3.3, title, width_ratios=ratios)
     limit = 100 * max(cost.abs().max().item() for cost in costs.values())

@@ -17,7 +17,7 @@ NOTHING = 1e-18  # where a difference of exactly 0 is drawn on a logarithmic axi
 def show_tensor_shapes(
     rows: Sequence[str], shapes: Mapping[str, Sequence[str]], differs: Mapping[str, Sequence[bool]], title: str
 ) -> Figure:
-    """Draw a table of shapes: a row a tensor, a column a library; framed where more than the name differs."""
+    """Draw a table of shapes: one row per tensor, one column per library; framed where more than the name differs."""
     figure, ((axes,),) = draw.panels(1, 1, WIDTH, 0.33 * len(rows) + 1.1, title)
     draw.bare(axes)
     for column, (library, texts) in enumerate(shapes.items()):
@@ -42,7 +42,7 @@ def show_layer_differences(
     eps: Mapping[str, float],
     title: str,
 ) -> Figure:
-    """Draw the largest difference after each stage, as a share of the largest value there. A panel a precision.
+    """Draw the largest difference after each stage, as a share of the largest value there, one panel per precision.
 
     `differences[precision][library]` and `controls[precision][name]` have one value for each stage. The first control
     is drawn dashed, the others, mistakes, dotted. `eps[precision]`, the machine epsilon, is the thin line; exact zeros
@@ -87,7 +87,7 @@ def show_layer_differences(
 def show_mistake_costs(
     names: Sequence[str], moved: Sequence[float], costs: Sequence[float], spreads: Sequence[float], title: str
 ) -> Figure:
-    """Draw, one line a mistake, how far it moves the logits (left), and the points of accuracy that it costs (right).
+    """Draw, one line per mistake, how far it moves the logits (left), and the points of accuracy that it costs (right).
 
     `costs` and `spreads` are in points. A mark is filled where the cost is beyond its spread, and hollow where not.
     """

@@ -73,7 +73,7 @@ def show_channels(channels: Mapping[str, Float[Tensor, "h w"]], title: str) -> F
 def show_before_after(
     results: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]], num_classes: int, title: str
 ) -> Figure:
-    """Draw the accuracies (from 0 to 1) of the seeds before training, hollow, and after, filled: a panel a size.
+    """Draw the accuracies (from 0 to 1) of the seeds before training, hollow, and after, filled: one panel per size.
 
     `results[size][way]` is (before, after); `before` may be empty.
     """

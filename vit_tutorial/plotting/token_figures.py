@@ -126,7 +126,7 @@ def show_shuffled(
 
 @styled
 def show_sincos_table(table: Float[Tensor, "N D"], grid: tuple[int, int], title: str) -> Figure:
-    """Draw the sin-cos positions of a grid as a table: one line a patch in reading order, one column a value.
+    """Draw the sin-cos positions of a grid as a table: one row per patch in reading order, one column per value.
 
     Grey lines mark where a row of the grid ends, black ones the four quarters of the vector.
     Raises ValueError if the table does not hold one vector for each position of the grid.
@@ -157,7 +157,7 @@ def show_sincos_table(table: Float[Tensor, "N D"], grid: tuple[int, int], title:
 
 @styled
 def show_position_similarity(maps: Mapping[str, Float[Tensor, "h w h w"]], title: str) -> Figure:
-    """Draw the cosine similarity of every position with every other, a panel a model, a small map a place (Figure 7).
+    """Draw the cosine similarity of all positions (Figure 7): one panel per model, one small map per position.
 
     The small map in row i, column j of a panel says how alike the position of patch (i, j) is to all the
     others. All panels share one scale from 0 to 1; what is below 0 has the colour of 0.

@@ -91,7 +91,7 @@ def show_confusion(confusion: Int64[Tensor, "K K"], classes: Sequence[str], titl
 
 @styled
 def show_seeds(results: Mapping[str, Sequence[float]], title: str) -> Figure:
-    """Draw one row a setting: a dot for each seed's accuracy (from 0 to 1), a bar at their mean.
+    """Draw one row per setting: a dot for each seed's accuracy (from 0 to 1), a bar at their mean.
 
     The band is the range of the first row, with which the others are compared.
     """

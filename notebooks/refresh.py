@@ -74,9 +74,9 @@ def normalise(notebook: nbformat.NotebookNode) -> None:
 
 
 def describe_figures(cell: nbformat.NotebookNode) -> None:
-    """Write the figures' alternative text where JupyterLab, nbconvert and myst-nb look for it.
+    """Write the figures' alternative text into the cell's metadata too.
 
-    Each figure has its own in the output's metadata; the cell's metadata holds them joined.
+    nbconvert (classic template) reads the output's own or the cell's, myst-nb the cell's `mystnb`.
     """
     alts = [
         output.metadata[PNG]["alt"] for output in cell.outputs if PNG in output.get("metadata", {})

@@ -57,7 +57,7 @@ FIGURES = {
     "show_patch_alone": (lambda k: (PHOTO, 2, k, 1), "row 3, column 1"),
     "show_patch_filters": (lambda k: ({"trained": torch.rand(k, 3, 2, 2)}, 2, TITLE), "3 of trained"),
     "show_pictures": (lambda k: (BYTES[: k - 1], NAMES[: k - 1]), "2 pictures: a and b"),
-    "show_position_similarity": (lambda k: ({"one": SIMILAR["one"] + k / 10}, TITLE), "0.30 for neighbours"),
+    "show_position_similarity": (lambda k: ({"one": SIMILAR["one"] + k / 10}, TITLE), "0.3 for neighbours"),
     "show_row": (lambda k: ([1.0, 2.0], {"new": [1.0, 1.0 * k, 2.0]}, TITLE), "new: 1, 3, 2"),
     "show_scores": (lambda k: ({"AUC": {"map": torch.tensor([0.0, k, 9.0])}}, [0.5], TITLE), "map 3"),
     "show_seeds": (lambda k: ({"as it is": [0.1, k / 10]}, TITLE), "as it is 20.00 %"),
@@ -67,7 +67,7 @@ FIGURES = {
     "show_sincos_table": (lambda k: (sincos_position_embedding((k, 2), 8), (k, 2), TITLE), "left half changes 2"),
     "show_sizes": (lambda k: ({"wide": torch.zeros(3, 4, 4 * k, dtype=torch.uint8)}, 4, TITLE), "1×3 patches"),
     "show_skips": (lambda k: (OFTEN if k == 3 else ~OFTEN, [0.0, 0.1, 0.2, 0.3], TITLE), "1 skips in the first half"),
-    "show_structure": (lambda k: (["near"], {"one": [k / 10]}, {}, TITLE), "near 0.30"),
+    "show_structure": (lambda k: (["near"], {"one": [k / 10]}, {}, TITLE), "near 0.3"),
     "show_tensor_shapes": (
         lambda k: (["a", "b"], SHAPES, {"ours": DIFFERS, "theirs": [True, k == 3]}, TITLE), "theirs 2"),
     "show_token_gradients": (lambda k: ({"cls": torch.tensor([[1.0, 1, 1], [1, 0, k - 2]])}, TITLE), "cls, 2"),

@@ -29,7 +29,7 @@ def listed(items: Iterable[object]) -> str:
 
 def brief(value: SupportsFloat, unit: str = "") -> str:
     """Write whole numbers in full and others with three significant digits: 50176 → "50,176"; -0.01234 → "−0.0123"."""
-    value = float(value)
+    value = float(value) + 0.0  # −0 is 0
     text = f"{value:,.0f}" if value.is_integer() else f"{value:.3g}"
     return text.replace("-", "−") + unit
 

@@ -33,9 +33,7 @@ def show_patch_alone(photo: Float[Tensor, "3 H W"], patch_size: int, row: int, c
     draw.picture(whole, photo, "The other patches know")
     draw.highlight(whole, left, top, patch_size, patch_size)
     return describe(
-        figure,
-        f"Left, the patch of {patch_size}×{patch_size} pixels in row {row}, column {column}, too small to recognise. "
-        "Right, the photo it was cut from, with a frame around it.",
+        figure, f"The patch in row {row}, column {column} of {h} rows and {w} columns; framed in the photo."
     )
 
 
@@ -63,9 +61,7 @@ def show_one_query(
     third.set(xlabel="place in the vector\nΣ: sum of its column", yticks=[])
     third.set_xticks(range(values.shape[1]), labels)
     shares = [f"{name} {weight:.2g}" for name, weight in zip(names, weights.tolist(), strict=True)]
-    return describe(
-        figure, f"One query gives the weights {listed(shares)}; the weighted values add up to {listed(total)}."
-    )
+    return describe(figure, f"The query gives the weights {listed(shares)}; the values add up to {listed(total)}.")
 
 
 @styled
@@ -76,10 +72,7 @@ def show_weights(weights: Float[Tensor, "T T"], names: Sequence[str]) -> Figure:
     axes.set_xticks(range(len(names)), names)
     axes.set_yticks(range(len(names)), [f"{name} ({row.sum():.0f})" for name, row in zip(names, weights, strict=True)])
     axes.set(xlabel="key: who is asked", ylabel="query: who asks (sum of row)")
-    most = [
-        f"{name} takes most from {names[row.argmax()]}, {row.max():.2f}"
-        for name, row in zip(names, weights, strict=True)
-    ]
+    most = [f"{names[i]} takes most from {names[row.argmax()]}, {row.max():.2f}" for i, row in enumerate(weights)]
     return describe(figure, f"A matrix of weights: {listed(most)}.")
 
 
@@ -191,9 +184,7 @@ def show_attention_maps(
     ticks = {1 / 8: "1/8", 1 / 2: "1/2", 1: "1", 2: "2", 8: "8"}
     draw.colour_bar(figure, image, figure.axes, "weight (1 = equal share)", ticks, extend="both", shrink=0.8)
     peaks = [f"{name} up to {brief(row.max())}" for name, row in zip(names, shares, strict=True)]
-    return describe(
-        figure, f"A photo, and where {columns} heads look on it, in multiples of an equal share: {listed(peaks)} times."
-    )
+    return describe(figure, f"Where {columns} heads look on a photo, in multiples of an equal share: {listed(peaks)}.")
 
 
 @styled

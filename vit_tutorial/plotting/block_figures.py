@@ -59,9 +59,7 @@ def show_block(*norms: str) -> Figure:
         "post": "attention or MLP, the sum, then LayerNorm",
     }
     rows = [f"{norm}-norm, {order[norm]}" for norm in norms]
-    return describe(
-        figure, f"The residual stream runs straight through the block, and two branches leave it: {listed(rows)}."
-    )
+    return describe(figure, f"Two branches leave the residual stream and are added to it: {listed(rows)}.")
 
 
 def draw_sublayer(axes: Axes, left: float, name: str, colour: str, norm: str) -> None:
@@ -116,8 +114,7 @@ def show_layer_norm(
     figure.legend((*dots, bar), ("one value", "mean ± standard deviation"), loc="outside lower right", ncols=2)
     deviations = [span(tokens.std(dim=1, correction=0)) for tokens in (before, after)]
     return describe(
-        figure,
-        f"Standard deviations of {len(names)} tokens: {deviations[0]} before LayerNorm, {deviations[1]} after.",
+        figure, f"Standard deviations of {len(names)} tokens: {deviations[0]} before, {deviations[1]} after."
     )
 
 
@@ -143,8 +140,5 @@ def show_skips(kept: Bool[Tensor, "B branches"], rates: Sequence[float], title: 
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=2)
     halves = (~kept).chunk(2, dim=1)
-    return describe(
-        figure,
-        f"{len(kept)} images, {len(rates)} branches, rates of {span(rates)}: {int(halves[0].sum())} skips in "
-        f"the first half of the branches, {int(halves[1].sum())} in the second.",
-    )
+    skips = f"{int(halves[0].sum())} skips in the first half of the branches, {int(halves[1].sum())} in the second"
+    return describe(figure, f"{len(kept)} images, {len(rates)} branches, rates of {span(rates)}: {skips}.")

@@ -36,7 +36,9 @@ def show_structure(
             low, high = chance[name].amin(dim=0), chance[name].amax(dim=0)
             axes.hlines(heights, to_numpy(low), to_numpy(high), color=style.CONTROL, lw=7, alpha=0.35, zorder=1)
         axes.plot(values, heights, marker, color=colour, ls="none", ms=8, label=name, zorder=3)
-        told.append(f"{name}: {listed(f'{what} {value:.2f}' for what, value in zip(names, values, strict=True))}")
+        told.append(
+            f"{name}: {listed(f'{what} {brief(round(value, 2))}' for what, value in zip(names, values, strict=True))}"
+        )
     draw.zero(axes, vertical=True)
     draw.row_names(axes, names)
     axes.set(xlabel="difference of mean cosines (grey: what chance makes)")
@@ -69,7 +71,7 @@ def show_forming(
 
 @styled
 def show_patch_filters(filters: Mapping[str, Float[Tensor, "n 3 P Q"]], columns: int, title: str) -> Figure:
-    """Draw filters, or components of filters, as small pictures, one panel per model; grey is 0, each in its own range."""
+    """Draw filters, or components of filters, as small pictures, one panel per model; 0 is grey, each has its range."""
     rows = max(math.ceil(len(weights) / columns) for weights in filters.values())
     figure, (row,) = draw.panels(1, len(filters), WIDTH, WIDTH / len(filters) * rows / columns + 0.8, title)
     figure.get_layout_engine().set(w_pad=0.15)
@@ -143,14 +145,12 @@ def show_found(
     ticks = {1 / 4: "1/4", 1 / 2: "1/2", 1: "1", 2: "2", 4: "4"}
     draw.colour_bar(figure, image, grid, "weight (1 = the map's mean)", ticks, extend="both", shrink=0.7)
     peaks = [f"{name} {brief(found.amax())}" for name, found in relative.items()]
-    return describe(
-        figure, f"{rows} pictures and {len(maps)} maps of each; the largest multiple of the mean: {listed(peaks)}."
-    )
+    return describe(figure, f"{rows} pictures and their maps; the largest multiple of the mean: {listed(peaks)}.")
 
 
 @styled
 def show_scores(scores: Mapping[str, Mapping[str, Float[Tensor, " B"]]], chance: Sequence[float], title: str) -> Figure:
-    """Draw the median of scores over many images and a bar between quartiles: one panel per measure, one row per map."""
+    """Draw medians over many images and bars between quartiles: one panel per measure, one row per map."""
     figure, (row,) = draw.panels(1, len(scores), WIDTH, 4.2, title, sharey=True)
     told = []
     for axes, (measure, maps), none in zip(row, scores.items(), chance, strict=True):

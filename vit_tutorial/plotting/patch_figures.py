@@ -19,7 +19,7 @@ from .style import WIDTH, Figure, styled, to_numpy
 
 
 @styled
-def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str | None = None) -> Figure:
+def show_grid(image: Float[Tensor, "C H W"], patch_size: Size) -> Figure:
     """Draw an image (1 or 3 channels, values in [0, 1]) under the grid along which `patchify` cuts it.
 
     Raises ValueError if the image is not a whole number of patches.
@@ -27,7 +27,7 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str | None
     (P, Q), (H, W) = to_pair(patch_size), image.shape[1:]
     check_whole_patches((H, W), (P, Q))
     h, w = H // P, W // Q
-    figure, axes = draw.panel(*figure_size(H, W, height=4.1), title or f"{h}×{w} = {h * w} patches of {P}×{Q} pixels")
+    figure, axes = draw.panel(*figure_size(H, W, height=4.1), f"{h}×{w} = {h * w} patches of {P}×{Q} pixels")
     draw.picture(axes, in_52_shades(image), extent=(0, W, H, 0))
     axes.hlines(np.arange(P, H, P), 0, W, color="white", linewidth=1)
     axes.vlines(np.arange(Q, W, Q), 0, H, color="white", linewidth=1)
@@ -37,9 +37,7 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str | None
 
 
 @styled
-def show_apart(
-    patches: Float[Tensor, "N patch_dim"], patch_size: Size, grid: tuple[int, int], title: str | None = None
-) -> Figure:
+def show_apart(patches: Float[Tensor, "N patch_dim"], patch_size: Size, grid: tuple[int, int]) -> Figure:
     """Lay patches (flattened as by `patchify`) out row by row on `grid`, with gaps between them.
 
     Raises ValueError if the grid does not hold that many patches, or a patch is no picture.
@@ -50,15 +48,13 @@ def show_apart(
     pictures = to_pictures(patches, patch_size)
     (P, Q), gap = pictures.shape[1:3], max(2, pictures.shape[2] // 4)
     canvas = draw.tile(pictures, w, gap)
-    figure, axes = draw.panel(
-        *figure_size(*canvas.shape[:2], height=4.5), title or f"{h * w} patches, numbered row by row"
-    )
+    figure, axes = draw.panel(*figure_size(*canvas.shape[:2], height=4.5), f"{h * w} patches, numbered row by row")
     axes.imshow(canvas)
     rows, columns = np.arange(h) * (P + gap) + (P - 1) / 2, np.arange(w) * (Q + gap) + (Q - 1) / 2
     label_grid(axes, rows, columns, [f"{row * w}–{row * w + w - 1}" for row in range(h)], range(w))
     axes.set(xlabel="column of the grid", ylabel="patches in this row")
     return describe(
-        figure, f"{h} rows of {w} patches of {P}×{Q} pixels; the last row holds {h * w - w} to {h * w - 1}."
+        figure, f"{h} rows of {w} patches, {P}×{Q} pixels each; the last row holds {h * w - w} to {h * w - 1}."
     )
 
 

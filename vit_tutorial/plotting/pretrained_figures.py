@@ -52,22 +52,16 @@ def show_layer_differences(
     places, told = range(len(stages)), []
     for axes, (precision, lines) in zip(panels_, differences.items(), strict=True):
         # The later the smaller, so that of equal lines each is seen.
-        drawn = [
-            (name, values, colour, marker, "-", 9 - 2 * index)
-            for index, ((name, values), (colour, marker, _)) in enumerate(
-                zip(lines.items(), style.looks(lines).values(), strict=True)
-            )
-        ]
+        look = style.looks(lines)
+        drawn = [(name, values, *look[name][:2], "-", 9 - 2 * n) for n, (name, values) in enumerate(lines.items())]
         for index, (name, values) in enumerate(controls[precision].items()):
-            look = (style.MISTAKE, "x", ":") if index else (style.CONTROL, "D", "--")
-            drawn.append((name, values, *look, 6))
+            drawn.append((name, values, *((style.MISTAKE, "x", ":") if index else (style.CONTROL, "D", "--")), 6))
         for name, values, colour, marker, dash, size in drawn:
             heights = [max(value, NOTHING) for value in values]
             axes.plot(places, heights, dash, color=colour, marker=marker, markersize=size, label=name)
         axes.axhline(eps[precision], color=style.CONTROL, lw=1)
-        axes.text(
-            len(stages) - 1, eps[precision] / 2, f"epsilon of {precision}", color=style.CONTROL, ha="right", va="top"
-        )
+        place = {"color": style.CONTROL, "ha": "right", "va": "top"}
+        axes.text(len(stages) - 1, eps[precision] / 2, f"epsilon of {precision}", **place)
         axes.set_xticks(places, stages, rotation=40, ha="right")
         axes.set(yscale="log", ylim=(NOTHING, 1))
         axes.set_title(precision, fontsize=11)
@@ -106,7 +100,5 @@ def show_mistake_costs(
         draw.row_names(axes, names)
         axes.grid(axis="y", color=style.CONTROL, alpha=0.2)
     right.tick_params(labelleft=False)
-    return describe(
-        figure,
-        f"{len(names)} mistakes. Points of accuracy lost, where more than the spread: {listed(measured or ['none'])}.",
-    )
+    lost = listed(measured or ["none"])
+    return describe(figure, f"{len(names)} mistakes. Points of accuracy lost, where more than the spread: {lost}.")

@@ -17,11 +17,14 @@ def to_png(figure: Figure) -> tuple[str, dict[str, int | str]]:
     drawn, small = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png", dpi=2 * figure.dpi, bbox_inches="tight")
     image = Image.open(drawn).convert("RGB")
-    # 256 colours, a byte per pixel. This method keeps colours that are rare, a thin line over a photo for instance.
-    few = image.quantize(256, method=Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
-    few.save(small, format="png", optimize=True)
+    with_palette(image).save(small, format="png", optimize=True)
     size = {"width": image.width // 2, "height": image.height // 2}
     return base64.b64encode(small.getvalue()).decode(), {**size, "alt": figure.alt}
+
+
+def with_palette(image: Image.Image, colours: int = 256) -> Image.Image:
+    """Return an RGB image with one byte per pixel, in which rare colours survive: a thin line over a photo, say."""
+    return image.quantize(colours, method=Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
 
 
 def register() -> None:

@@ -89,11 +89,8 @@ def show_equation_one(
     names = ["0\nclass", *map(str, range(1, count))]
     below[-1].set(xlim=(-0.6, count - 0.4), xticks=range(count), xticklabels=names, xlabel="token")
     draw.colour_bar(figure, image, below, "value", shrink=0.6)
-    return describe(
-        figure,
-        f"{len(patches)} patches, and under them three tables of {count} tokens by {dim} values: the tokens, the "
-        f"positions, and their sum, which reaches from {span(tables[2])}.",
-    )
+    text = f"{len(patches)} patches, and under them {count} tokens of {dim} values, their positions, and the sum"
+    return describe(figure, f"{text}, which reaches from {span(tables[2])}.")
 
 
 @styled
@@ -148,11 +145,8 @@ def show_sincos_table(table: Float[Tensor, "N D"], grid: tuple[int, int], title:
     axes.set(xlabel=f"value in the vector (D = {table.shape[1]})", ylabel=f"row of the grid, {w} patches each")
     draw.colour_bar(figure, image, axes, "value")
     changes = [int((half.diff(dim=0).abs() > 1e-6).any(dim=1).sum()) for half in table.chunk(2, dim=1)]
-    return describe(
-        figure,
-        f"A table of {h * w} patches by {table.shape[1]} values. From one patch to the next the left half changes "
-        f"{changes[0]} times, the right half {changes[1]} times.",
-    )
+    text = f"A table of {h * w} patches by {table.shape[1]} values. From patch to patch the left half changes"
+    return describe(figure, f"{text} {changes[0]} times, the right half {changes[1]} times.")
 
 
 @styled
@@ -190,4 +184,4 @@ def neighbours(name: str, similarity: Float[Tensor, "h w h w"]) -> str:
     near = similarity.flatten(0, 1).flatten(1)[range(h * w - 1), range(1, h * w)]
     near = near[[n for n in range(h * w - 1) if (n + 1) % w]].mean().item()
     every = (similarity.sum().item() - h * w) / (h * w * (h * w - 1))
-    return f"{name}, {near:.2f} for neighbours in a row, {every:.2f} for all pairs".replace("-", "−")
+    return f"{name}, {brief(round(near, 2))} for neighbours in a row, {brief(round(every, 2))} for all pairs"

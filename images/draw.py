@@ -9,11 +9,12 @@ import io
 from pathlib import Path
 
 import torch
+from overview import END, show_overview
 from PIL import Image
 
 from vit_tutorial import VisionTransformer, ViTConfig, load_photo
 from vit_tutorial.analysis import record_attention
-from vit_tutorial.plotting.overview import END, show_overview
+from vit_tutorial.plotting.rendering import with_palette
 
 HERE = Path(__file__).resolve().parent
 
@@ -40,7 +41,7 @@ def save_animation(path: Path, frames_per_stage: int = 8, milliseconds: int = 12
     for i in range(int(END) * frames_per_stage + 1):
         buffer = io.BytesIO()
         show_overview(*arrays, moment=i / frames_per_stage).savefig(buffer, format="png")
-        frames.append(Image.open(buffer).convert("RGB").quantize(80, dither=Image.Dither.NONE))
+        frames.append(with_palette(Image.open(buffer).convert("RGB"), 96))
     durations = [milliseconds] * (len(frames) - 1) + [4000]
     frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=True)
 

@@ -28,6 +28,7 @@ else:
 
 HERE = Path(__file__).resolve().parent
 PYPROJECT = HERE.parent / "pyproject.toml"
+PNG = "image/png"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 # Any address in the places that have one: what pip installs, git clones, a Colab badge opens.
 INSTALL = re.compile(r"git\+https://[^\s\"']+")
@@ -88,7 +89,22 @@ def normalise(notebook: nbformat.NotebookNode) -> None:
             cell.outputs = merge_streams(cell.outputs)
             for output in cell.outputs:
                 if "metadata" in output:
-                    output.metadata = {}
+                    kept = {PNG: output.metadata[PNG]} if PNG in output.metadata else {}
+                    output.metadata = kept
+            describe_figures(cell)
+
+
+def describe_figures(cell: nbformat.NotebookNode) -> None:
+    """Write the figures' alternative text into the cell's metadata too.
+
+    nbconvert (classic template) reads the output's own or the cell's, myst-nb the cell's `mystnb`.
+    """
+    alts = [
+        output.metadata[PNG]["alt"] for output in cell.outputs if PNG in output.get("metadata", {})
+    ]
+    if alts:
+        text = " ".join(alts)
+        cell.metadata |= {"alt": text, "mystnb": {"image": {"alt": text}}}
 
 
 def merge_streams(outputs: list) -> list:

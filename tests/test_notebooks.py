@@ -1,5 +1,7 @@
 """What every notebook keeps to, so that a strict comparison of its outputs means something."""
 
+import base64
+import io
 import re
 import statistics
 import subprocess
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
@@ -98,6 +101,24 @@ def test_every_picture_in_the_text_says_what_it_shows(notebook):
             assert all("alt=" in tag for tag in re.findall(r"<img[^>]*>", cell.source)), cell.source
 
 
+def test_every_figure_has_alternative_text_where_tools_look_for_it(notebook):
+    for cell in code_cells(notebook):
+        figures = [output for output in cell.outputs if "image/png" in output.get("data", {})]
+        alts = [output.metadata.get("image/png", {}).get("alt", "") for output in figures]
+        assert all(len(alt.split()) >= 8 for alt in alts), f"more than a title: {alts}"
+        if figures:
+            assert cell.metadata["alt"] == cell.metadata["mystnb"]["image"]["alt"] == " ".join(alts)
+
+
+def test_figures_are_sharp(notebook):
+    for cell in code_cells(notebook):
+        for output in cell.outputs:
+            if "image/png" in output.get("data", {}):
+                image = Image.open(io.BytesIO(base64.b64decode(output.data["image/png"])))
+                shown = output.metadata["image/png"]
+                assert (shown["width"], shown["height"]) == (image.width // 2, image.height // 2)
+
+
 def test_every_figure_has_a_caption_under_it(notebook):
     for cell, following in zip(notebook.cells, [*notebook.cells[1:], None], strict=True):
         if cell.cell_type == "code" and any("image/png" in output.get("data", {}) for output in cell.outputs):
@@ -117,7 +138,7 @@ def test_code_cells_are_small(notebook):
 
 
 def test_the_file_is_small(path):
-    assert path.stat().st_size <= 1_000_000
+    assert path.stat().st_size < 1_000_000
 
 
 def test_the_setup_cell_is_the_same_in_all_and_holds_the_address(notebook):

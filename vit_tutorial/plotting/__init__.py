@@ -11,44 +11,34 @@ from .attention_figures import (
     show_patch_alone,
     show_weights,
 )
-from .block_figures import show_activations, show_block, show_layer_norm, show_skips, show_spread
+from .block_figures import show_block, show_layer_norm, show_skips
+from .curve_figures import show_curves
 from .inside_figures import (
-    show_by_offset,
-    show_covering,
     show_distances,
     show_forming,
     show_found,
-    show_gains,
     show_head_costs,
     show_patch_filters,
     show_scores,
     show_structure,
 )
-from .model_figures import show_cuts, show_overfit, show_shares, show_softmax_twice, show_token_gradients, show_trace
-from .overview import show_overview
-from .patch_figures import show_apart, show_cost, show_cut, show_grid, show_pictures, show_sequence
+from .model_figures import show_cuts, show_shares, show_token_gradients, show_trace
+from .patch_figures import show_apart, show_cut, show_grid, show_pictures, show_sequence
 from .pretrained_figures import show_layer_differences, show_mistake_costs, show_tensor_shapes
-from .resolution_figures import show_before_after, show_by_examples, show_by_size, show_channels, show_row, show_sizes
+from .rendering import register
+from .resolution_figures import show_before_after, show_channels, show_row, show_sizes
 from .token_figures import show_equation_one, show_filters, show_position_similarity, show_shuffled, show_sincos_table
-from .training_figures import (
-    LiveLoss,
-    show_by_images,
-    show_confusion,
-    show_loss,
-    show_scenes,
-    show_schedule,
-    show_seeds,
-)
+from .training_figures import LiveLoss, show_by_images, show_confusion, show_loss, show_seeds
 
 __all__ = [
-    "LiveLoss", "show_activations", "show_apart", "show_attention_cost", "show_attention_maps",
-    "show_before_after", "show_block", "show_by_examples", "show_by_images", "show_by_offset", "show_by_size",
-    "show_change", "show_channels", "show_confusion", "show_cost", "show_covering", "show_cut", "show_cuts",
+    "LiveLoss", "show_apart", "show_attention_cost", "show_attention_maps", "show_before_after", "show_block",
+    "show_by_images", "show_change", "show_channels", "show_confusion", "show_curves", "show_cut", "show_cuts",
     "show_distances", "show_entropy", "show_equation_one", "show_filters", "show_forming", "show_found",
-    "show_gains", "show_grid", "show_head_costs", "show_heads", "show_influence", "show_layer_differences",
-    "show_layer_norm", "show_loss", "show_mistake_costs", "show_one_query", "show_overfit", "show_overview",
-    "show_patch_alone", "show_patch_filters", "show_pictures", "show_position_similarity", "show_row",
-    "show_scenes", "show_schedule", "show_scores", "show_seeds", "show_sequence", "show_shares",
-    "show_shuffled", "show_sincos_table", "show_sizes", "show_skips", "show_softmax_twice", "show_spread",
+    "show_grid", "show_head_costs", "show_heads", "show_influence", "show_layer_differences", "show_layer_norm",
+    "show_loss", "show_mistake_costs", "show_one_query", "show_patch_alone",
+    "show_patch_filters", "show_pictures", "show_position_similarity", "show_row", "show_scores", "show_seeds",
+    "show_sequence", "show_shares", "show_shuffled", "show_sincos_table", "show_sizes", "show_skips",
     "show_structure", "show_tensor_shapes", "show_token_gradients", "show_trace", "show_weights",
 ]  # fmt: skip
+
+register()

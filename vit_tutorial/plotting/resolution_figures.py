@@ -1,149 +1,106 @@
-"""Figures of notebook 08: a model at another size, its positions resized, and a model on another task."""
+"""A model at another size, its positions resized, and what a size costs before and after fine-tuning."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 
-import matplotlib.pyplot as plt
-import numpy as np
 from jaxtyping import Float, UInt8
-from matplotlib.figure import Figure
 from torch import Tensor
 
-from .style import BLUE, DIVERGING, GREEN, GREY, ORANGE, PINK, RED, WIDTH, styled, to_numpy
-
-# Colour, marker and dash together, so that the colour is never alone.
-MARKS = ((BLUE, "o", "-"), (RED, "s", "--"), (GREEN, "^", "-."), (PINK, "D", ":"))
+from . import draw, style
+from .alt_text import describe, listed, span
+from .style import WIDTH, Figure, styled
 
 
 @styled
 def show_sizes(pictures: Mapping[str, UInt8[Tensor, "3 H W"]], patch_size: int, title: str) -> Figure:
-    """Pictures of several sizes side by side, all pixels equally large, with the grid of their patches."""
+    """Draw pictures of several sizes side by side, all pixels equally large, with the grid of their patches."""
     heights, widths = zip(*(picture.shape[1:] for picture in pictures.values()), strict=True)
     inches = WIDTH / (sum(widths) + 6 * len(widths))
-    figure, panels = plt.subplots(
-        1, len(pictures), figsize=(WIDTH, max(heights) * inches + 0.9), width_ratios=widths, squeeze=False
-    )
-    for axes, (name, picture) in zip(panels[0], pictures.items(), strict=True):
+    figure, (row,) = draw.panels(1, len(pictures), WIDTH, max(heights) * inches + 0.9, title, width_ratios=widths)
+    for axes, (name, picture) in zip(row, pictures.items(), strict=True):
         H, W = picture.shape[1:]
-        axes.imshow(to_numpy(picture).transpose(1, 2, 0), extent=(0, W, H, 0))
+        draw.picture(axes, picture, name, extent=(0, W, H, 0))
         axes.hlines(range(0, H + 1, patch_size), 0, W, color="white", lw=0.8)
         axes.vlines(range(0, W + 1, patch_size), 0, H, color="white", lw=0.8)
-        axes.set(xlim=(0, W), ylim=(max(heights), 0), xticks=[], yticks=[])
-        axes.set_title(name, fontsize=11)
-        axes.spines[:].set_visible(False)
-    figure.suptitle(title, x=0.01, ha="left")
-    return figure
+        axes.set(xlim=(0, W), ylim=(max(heights), 0))
+    grids = [
+        f"{name} pixels, {h // patch_size}×{w // patch_size} patches"
+        for name, h, w in zip(pictures, heights, widths, strict=True)
+    ]
+    return describe(figure, f"{len(pictures)} pictures: {listed(grids)}.")
 
 
 @styled
 def show_row(old: Sequence[float], new: Mapping[str, Sequence[float]], title: str) -> Figure:
-    """A row of numbers at the middles of its cells, and what it becomes in rows of other lengths.
+    """Draw a row of values at the centres of its cells, and what it becomes in rows of other lengths.
 
-    All rows are as long as the picture, from 0 to 1; straight lines join the old numbers and go on level at both ends.
+    All rows are as long as the picture, from 0 to 1; straight lines join the old values and go on level at both ends.
     """
-    figure, axes = plt.subplots(figsize=(0.85 * WIDTH, 3.0))
-    places = middles(len(old))
-    axes.plot([0, *places, 1], [old[0], *old, old[-1]], color=GREY, lw=1.5, zorder=1)
-    axes.plot(places, old, "s", color="black", ms=11, label=f"{len(old)} old numbers", zorder=2)
-    for (name, values), (colour, marker, _) in zip(new.items(), cycle(MARKS), strict=False):
-        axes.plot(middles(len(values)), values, marker, color=colour, ms=8, label=name, zorder=3)
-        for place, value in zip(middles(len(values)), values, strict=True):
+    figure, axes = draw.panel(0.85 * WIDTH, 3.0, title)
+    places = centres(len(old))
+    axes.plot([0, *places, 1], [old[0], *old, old[-1]], color=style.CONTROL, lw=1.5, zorder=1)
+    axes.plot(places, old, "s", color=style.BLACK, ms=11, label=f"{len(old)} old values", zorder=2)
+    for (name, values), (colour, marker, _) in zip(new.items(), style.looks(new).values(), strict=True):
+        axes.plot(centres(len(values)), values, marker, color=colour, ms=8, label=name, zorder=3)
+        for place, value in zip(centres(len(values)), values, strict=True):
             axes.annotate(f"{value:g}", (place, value), (0, 9), textcoords="offset points", ha="center", color=colour)
-    axes.set(xlim=(0, 1), xlabel="place in the picture, from its left edge to its right edge", ylabel="number")
+    axes.set(xlim=(0, 1), xlabel="place in the picture, from its left edge to its right edge", ylabel="value")
     axes.margins(y=0.25)
-    axes.set_title(title)
     axes.legend(loc="upper left")
-    return figure
+    rows = [f"{name}: {', '.join(f'{value:g}' for value in values)}" for name, values in {"old": old, **new}.items()]
+    return describe(figure, f"A row of values before and after: {'; '.join(rows)}.")
 
 
-def middles(count: int) -> list[float]:
-    """Where the middles of `count` equal cells lie, from 0 to 1."""
+def centres(count: int) -> list[float]:
+    """Return where the centres of `count` equal cells lie, from 0 to 1."""
     return [(index + 0.5) / count for index in range(count)]
 
 
 @styled
 def show_channels(channels: Mapping[str, Float[Tensor, "h w"]], title: str) -> Figure:
-    """One number of each position vector, as a picture of its grid; all panels on one scale around zero."""
+    """Draw one value of each position vector, as a picture of its grid; all panels on one scale around zero."""
     limit = max(channel.abs().max().item() for channel in channels.values())
-    figure, panels = plt.subplots(1, len(channels), figsize=(WIDTH, 0.9 + 0.9 * WIDTH / len(channels)), squeeze=False)
-    for axes, (name, channel) in zip(panels[0], channels.items(), strict=True):
-        image = axes.imshow(to_numpy(channel), cmap=DIVERGING, vmin=-limit, vmax=limit)
-        axes.set_title(name, fontsize=11)
-        axes.set(xticks=[], yticks=[])
-        axes.spines[:].set_visible(False)
-    figure.colorbar(image, ax=list(panels[0]), label="value", shrink=0.8)
-    figure.suptitle(title, x=0.01, ha="left")
-    return figure
-
-
-@styled
-def show_by_size(
-    sides: Sequence[int], accuracies: Mapping[str, Sequence[float]], trained_on: int, num_classes: int, title: str
-) -> Figure:
-    """Accuracy (from 0 to 1) of square pictures by the side of their grid, a line a way; the trained side is marked."""
-    figure, axes = plt.subplots(figsize=(WIDTH, 3.7))
-    axes.axvline(trained_on, color=ORANGE, lw=10, alpha=0.25)
-    for (name, values), (colour, marker, dash) in zip(accuracies.items(), cycle(MARKS), strict=False):
-        axes.plot(sides, [100 * value for value in values], dash, color=colour, marker=marker, lw=2, label=name)
-    axes.axhline(100 / num_classes, color=GREY, linestyle=":", linewidth=1)
-    axes.text(sides[-1], 100 / num_classes, "a guess", color=GREY, ha="right", va="bottom")
-    axes.set_xticks(sides, [f"{side}×{side}" for side in sides])
-    axes.set(ylim=(0, 103), xlabel="grid of the picture, patches", ylabel="test accuracy, %", title=title)
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    return figure
+    figure, (row,) = draw.panels(1, len(channels), WIDTH, 0.9 + 0.9 * WIDTH / len(channels), title)
+    for axes, (name, channel) in zip(row, channels.items(), strict=True):
+        image = draw.diverging(axes, channel, limit)
+        draw.bare(axes, name)
+    draw.colour_bar(figure, image, row, "value", shrink=0.8)
+    return describe(figure, f"One value over the grid: {listed(f'{name}, {span(c)}' for name, c in channels.items())}.")
 
 
 @styled
 def show_before_after(
     results: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]], num_classes: int, title: str
 ) -> Figure:
-    """A panel a size, a line a way: accuracies (from 0 to 1) of the seeds before training, hollow, and after, filled.
+    """Draw the accuracies (from 0 to 1) of the seeds before training, hollow, and after, filled: one panel per size.
 
     `results[size][way]` is (before, after); `before` may be empty.
     """
-    figure, panels = plt.subplots(
-        len(results), 1, sharex=True, squeeze=False, height_ratios=[len(ways) + 0.6 for ways in results.values()],
-        figsize=(WIDTH, 1.3 + sum(0.42 * len(ways) + 0.35 for ways in results.values())),
-    )  # fmt: skip
-    for axes, (size, ways) in zip(panels[:, 0], results.items(), strict=True):
-        for row, (before, after) in enumerate(ways.values()):
+    rows = [len(ways) for ways in results.values()]
+    height, ratios = 1.3 + sum(0.42 * count + 0.35 for count in rows), [count + 0.6 for count in rows]
+    figure, column = draw.panels(len(results), 1, WIDTH, height, title, sharex=True, height_ratios=ratios)
+    told = []
+    for axes, (size, ways) in zip(column[:, 0], results.items(), strict=True):
+        for row, (way, (before, after)) in enumerate(ways.items()):
             if before and max(before) < min(after):
-                axes.annotate(
-                    "", (100 * min(after), row), (100 * max(before), row),
-                    arrowprops={"arrowstyle": "->", "color": GREY, "shrinkA": 6, "shrinkB": 6},
-                )  # fmt: skip
-            hollow = {"mec": "black", "mfc": "none", "mew": 1.3, "zorder": 3}  # above the filled, where both are alike
-            for values, look in ((before, hollow), (after, {"color": BLUE, "mec": "none", "alpha": 0.6})):
+                arrow = {"arrowstyle": "->", "color": style.CONTROL, "shrinkA": 6, "shrinkB": 6}
+                axes.annotate("", (100 * min(after), row), (100 * max(before), row), arrowprops=arrow)
+            hollow = {
+                "mec": style.BLACK,
+                "mfc": "none",
+                "mew": 1.3,
+                "zorder": 3,
+            }  # above the filled, where both are alike
+            for values, look in ((before, hollow), (after, {"color": style.TRAINED, "mec": "none", "alpha": 0.6})):
                 axes.plot([100 * value for value in values], [row] * len(values), "o", ms=9, **look)
-        axes.set_yticks(range(len(ways)), ways)
-        axes.set(xlim=(0, 102), ylim=(len(ways) - 0.5, -0.5))
-        axes.axvline(100 / num_classes, color=GREY, linestyle=":", linewidth=1)
-        axes.tick_params(axis="y", length=0)
+            means = [f"{100 * sum(values) / len(values):.1f} %" for values in (before, after) if values]
+            told.append(f"{size}, {way}: {' then '.join(means)}")
+        draw.row_names(axes, ways)
+        axes.set(xlim=(0, 102))
+        axes.axvline(100 / num_classes, color=style.CONTROL, linestyle=":", linewidth=1)
         axes.grid(axis="x", color="#DDDDDD", linewidth=0.8)
         axes.set_axisbelow(True)
         axes.set_title(size, fontsize=11)
-    panels[-1, 0].set_xlabel("test accuracy, % (hollow: before training, filled: after; dotted: a guess)")
-    figure.suptitle(title, x=0.01, ha="left")
-    return figure
-
-
-@styled
-def show_by_examples(results: Mapping[str, Mapping[int, Sequence[float]]], num_classes: int, title: str) -> Figure:
-    """Accuracy (from 0 to 1) by the number of examples of a new task: every seed, and a line through their means."""
-    figure, axes = plt.subplots(figsize=(WIDTH, 3.9))
-    counts = sorted({count for table in results.values() for count in table})
-    for (name, table), (colour, marker, dash) in zip(results.items(), cycle(MARKS), strict=False):
-        points = [(count, 100 * accuracy) for count, accuracies in table.items() for accuracy in accuracies]
-        axes.plot(*zip(*points, strict=True), marker, color=colour, alpha=0.5)
-        means = [100 * np.mean(accuracies) for accuracies in table.values()]
-        axes.plot(list(table), means, dash, color=colour, marker=marker, ms=4, lw=2, label=name)
-    axes.axhline(100 / num_classes, color=GREY, linestyle=":", linewidth=1)
-    axes.text(counts[-1], 100 / num_classes, "a guess", color=GREY, ha="right", va="bottom")
-    axes.set_xscale("log")
-    axes.set_xticks(counts, [f"{count:,}" for count in counts])
-    axes.minorticks_off()
-    axes.set(ylim=(0, 103), xlabel="examples of the new classes (log scale)", ylabel="test accuracy, %", title=title)
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    return figure
+    column[-1, 0].set_xlabel("test accuracy, % (hollow: before training, filled: after; dotted: a guess)")
+    return describe(figure, f"Mean test accuracy. {'; '.join(told)}.")

@@ -1,24 +1,56 @@
-"""What all figures share: one look, safe for colour-blind readers, opaque on a light and on a dark page."""
+"""The look that all figures share, and the parts that many of them draw.
+
+The colours are those of Okabe and Ito, which colour-blind readers can tell apart. Each means the same in every lesson:
+
+    ATTENTION    sky blue   attention, and what a token takes from the others
+    MLP          orange     the MLP
+    NORM         green      LayerNorm
+    CLASS_TOKEN  pink       the class token
+    STREAM       black      the residual stream, and a mean over runs
+    TRAINED      blue       a trained model, and a measurement that nothing is compared with
+    CONTROL      grey       an untrained model, a guess, zero
+    MISTAKE      vermilion  a mistake, and what it costs
+    HIGHLIGHT    yellow     "look here": a frame or an outline over a picture, edged in black
+
+Lines that have no colour here take the next look of SERIES, where a marker and a dash go with each colour. Pale
+tints and hatches only tell neighbours apart. MAGNITUDE is for amounts, DIVERGING for values around zero.
+"""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+from collections.abc import Iterable
+from itertools import cycle
 
-import matplotlib.pyplot as plt
+import matplotlib.figure
 import numpy as np
-from matplotlib.figure import Figure
+from matplotlib.colors import to_rgb
 from torch import Tensor
 
-# Okabe and Ito's palette: categories. For magnitudes, MAGNITUDE; around zero, DIVERGING.
-BLUE, ORANGE, GREEN, PINK, SKY, RED, YELLOW, BLACK = (
-    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000",
+SKY, ORANGE, GREEN, PINK, BLACK, BLUE, GREY, RED, YELLOW = (
+    "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#000000", "#0072B2", "#6E6E6E", "#D55E00", "#F0E442",
 )  # fmt: skip
-GREY = "#6E6E6E"
-MAGNITUDE = "viridis"
-DIVERGING = "RdBu_r"
+ATTENTION, MLP, NORM, CLASS_TOKEN, STREAM = SKY, ORANGE, GREEN, PINK, BLACK
+TRAINED, CONTROL, MISTAKE, HIGHLIGHT = BLUE, GREY, RED, YELLOW
+MAGNITUDE, DIVERGING = "viridis", "RdBu_r"
 
-# Inches. At 100 dots an inch this fills the width of a notebook's page without being scaled down.
+SERIES = (
+    (BLUE, "o", "-"),
+    (ORANGE, "s", "--"),
+    (GREEN, "^", "-."),
+    (PINK, "D", ":"),
+    (SKY, "v", "-"),
+    (RED, "P", "--"),
+)
+NAMED = {
+    "attention": (ATTENTION, "s", "--"), "MLP": (MLP, "^", ":"), "stream": (STREAM, "o", "-"),
+    "trained": (TRAINED, "o", "-"), "untrained": (CONTROL, "X", "-"), "": (TRAINED, "", "-"),
+}  # fmt: skip
+# So pale that black text reads well on them.
+TINTS = [0.35 * np.array(to_rgb(c)) + 0.65 for c in (BLUE, ORANGE, GREEN, PINK, SKY, RED, YELLOW, GREY)]
+
+Number = int | float  # as a type checker that runs with the tests wants it spelled
+
+# Inches. At 100 dots per inch this fills the width of a notebook's page without being scaled down.
 WIDTH = 9.0
 
 STYLE = {
@@ -27,7 +59,6 @@ STYLE = {
     "figure.constrained_layout.use": True,
     "savefig.facecolor": "white",
     "axes.facecolor": "white",
-    "axes.prop_cycle": plt.cycler(color=[BLUE, ORANGE, GREEN, PINK, SKY, RED]),
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlelocation": "left",
@@ -43,27 +74,39 @@ STYLE = {
     "text.color": "black",
     "axes.labelcolor": "black",
 }
+styled = matplotlib.rc_context(STYLE)  # a decorator for every function that draws
 
 
-def styled(show: Callable[..., Figure]) -> Callable[..., Figure]:
-    """Draw in the series' style, and close the figure so that a notebook shows it once, as the cell's value.
+class Figure(matplotlib.figure.Figure):
+    """A matplotlib figure with `alt`: what a reader who cannot see it is told.
 
-    A figure that was begun when its function refused is closed too: a notebook would show it half drawn.
+    pyplot does not know it, so a notebook shows it once, as the value of its cell, and never half drawn.
     """
 
-    @functools.wraps(show)
-    def wrapper(*args, **kwargs) -> Figure:
-        already_open = plt.get_fignums()
-        with plt.rc_context(STYLE):
-            try:
-                return show(*args, **kwargs)
-            finally:
-                for number in set(plt.get_fignums()) - set(already_open):
-                    plt.close(number)
-
-    return wrapper
+    alt = ""
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:
-    """A tensor from any device, with or without gradients, as what matplotlib draws."""
+    """Return a tensor from any device, with or without gradients, as what matplotlib draws."""
     return tensor.detach().cpu().numpy()
+
+
+def looks(names: Iterable[str], mistake: str = "") -> dict[str, tuple[str, str, str]]:
+    """Return colour, marker and dash for each name: those of its meaning, or else the next free ones of SERIES.
+
+    "trained, in one row" has the colour of "trained", and a second name with this colour the dash of a second line.
+    """
+    found: dict[str, tuple[str, str, str]] = {}
+    names = list(dict.fromkeys(names))
+    meanings = {name: name.partition(",")[0] for name in names}
+    taken = {NAMED[meaning][0] for meaning in meanings.values() if meaning in NAMED}
+    free = cycle([look for look in SERIES if look[0] not in taken])
+    for name, meaning in meanings.items():
+        if mistake and name == mistake:
+            found[name] = (MISTAKE, "s", "--")
+        elif meaning not in NAMED:
+            found[name] = next(free)
+        else:
+            second = meaning in {meanings[other] for other in found}
+            found[name] = (NAMED[meaning][0], "s", "--") if second else NAMED[meaning]
+    return found

@@ -1,17 +1,18 @@
-"""Figures of Eq. 1: filters, the class token, positions."""
+"""Eq. 1: filters, the class token, positions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib.pyplot as plt
 import torch
 from jaxtyping import Float
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from .style import BLUE, DIVERGING, GREY, MAGNITUDE, ORANGE, WIDTH, styled, to_numpy
+from . import draw, style
+from .alt_text import brief, describe, listed, span
+from .style import WIDTH, Figure, styled, to_numpy
 
 
 @styled
@@ -22,37 +23,29 @@ def show_filters(
     names: Sequence[str],
     title: str,
 ) -> Figure:
-    """Above, the filters of a patch projection as small pictures; below, what each answers to every patch.
+    """Draw the filters of a patch projection as small pictures, and below each what it answers to every patch.
 
-    `responses[k, i, j]` is number k of the token of the patch in row i, column j. Filters are shown with
+    `responses[k, i, j]` is value k of the token of the patch in row i, column j. Filters are shown with
     grey for 0, lighter above it, darker below; responses in colours around zero, each with its own range,
     which stands above it.
-
-    Raises ValueError if there is not one name and one map of responses for each filter.
     """
-    if not len(filters) == len(responses) == len(names):
-        raise ValueError(
-            f"each filter needs its responses and its name: {len(filters)} filters, {len(responses)} maps of "
-            f"responses, {len(names)} names"
-        )
-    figure, axes = plt.subplots(2, 1 + len(filters), figsize=(WIDTH, 4.1), height_ratios=(1, 1.6))
+    figure, axes = draw.panels(2, 1 + len(filters), WIDTH, 4.1, title, height_ratios=(1, 1.6))
     text = "filters\nwhite: +\ngrey: 0\nblack: −\n\nanswers\nred: +\nwhite: 0\nblue: −"
     axes[0, 0].text(0.5, 0.5, text, ha="center", va="center", fontsize=10, transform=axes[0, 0].transAxes)
-    axes[1, 0].imshow(to_numpy(photo.permute(1, 2, 0)))
-    axes[1, 0].set_title("photo", loc="center", fontsize=11)
-    for column, (weight, answer, name) in enumerate(zip(filters, responses, names, strict=True), start=1):
-        axes[0, column].imshow(to_numpy(0.5 + weight / weight.abs().max() / 2).transpose(1, 2, 0))
-        axes[0, column].set_title(name, loc="center", fontsize=11)
-        limit = answer.abs().max().item()
-        axes[1, column].imshow(to_numpy(answer), cmap=DIVERGING, vmin=-limit, vmax=limit)
-        axes[1, column].set_title(
-            f"{answer.min():.1f} to {answer.max():.1f}".replace("-", "−"), loc="center", fontsize=10
-        )
-    for panel in axes.flat:
-        panel.set(xticks=(), yticks=())
-        panel.spines[:].set(visible=panel is not axes[0, 0], color=GREY)
-    figure.suptitle(title)
-    return figure
+    draw.bare(axes[0, 0])
+    draw.picture(axes[1, 0], photo, "photo")
+    ranges = [span(answer) for answer in responses]
+    for column, weight, answer, name in zip(axes.T[1:], filters, responses, names, strict=True):
+        draw.picture(column[0], 0.5 + weight / weight.abs().max() / 2)
+        draw.diverging(column[1], answer, answer.abs().max().item())
+        for axes_, label in zip(
+            column, (name, f"{answer.min():.1f} to {answer.max():.1f}".replace("-", "−")), strict=True
+        ):
+            axes_.set(xticks=(), yticks=())
+            axes_.set_title(label, loc="center", fontsize=11)
+            axes_.spines[:].set(visible=True, color=style.CONTROL)
+    answers = [f"{name} answers {reach}" for name, reach in zip(names, ranges, strict=True)]
+    return describe(figure, f"A photo, {len(filters)} filters, and their answers to each patch: {listed(answers)}.")
 
 
 @styled
@@ -62,9 +55,9 @@ def show_equation_one(
     positions: Float[Tensor, "T D"],
     title: str = "Eq. 1: a class token goes first, then every token gets its position added",
 ) -> Figure:
-    """Eq. 1 with real numbers: patches, the tokens made of them with the class token first, positions, the sum.
+    """Draw Eq. 1 with real values: patches, the tokens made of them with the class token first, positions, the sum.
 
-    Each column is one token, each cell one of its D numbers; all three tables share one scale around zero.
+    Each column is one token, each cell one of its D values; all three tables share one scale around zero.
 
     Raises ValueError if there are not 1 + N tokens and as many positions.
     """
@@ -74,32 +67,30 @@ def show_equation_one(
             f"got {len(tokens)} and {len(positions)}"
         )
     count, dim = tokens.shape
-    total = tokens + positions
-    limit = max(table.abs().max().item() for table in (tokens, positions, total))
-    figure, rows = plt.subplots(4, 1, figsize=(WIDTH, 6.6), height_ratios=(1, 1.7, 1.7, 1.7), sharex=True)
+    tables = torch.stack([tokens, positions, tokens + positions])
+    limit = tables.abs().max().item()
+    figure, rows = draw.panels(4, 1, WIDTH, 6.6, title, height_ratios=(1, 1.7, 1.7, 1.7), sharex=True)
+    top, *below = rows[:, 0]
     for i, patch in enumerate(patches, start=1):
-        rows[0].imshow(to_numpy(patch.permute(1, 2, 0)), extent=(i - 0.4, i + 0.4, 0, 1), aspect="auto")
-    rows[0].text(0, 0.5, "no patch:\na vector of\nits own", ha="center", va="center", fontsize=10)
-    rows[0].set(ylim=(0, 1), ylabel="patches")
-    rows[0].tick_params(left=False, labelleft=False)
-    labels = (r"$[x_{class};\ x_1E;\ \ldots;\ x_NE]$", r"$+\ E_{pos}$", r"$=\ z_0$")
-    for panel, table, label in zip(rows[1:], (tokens, positions, total), labels, strict=True):
+        draw.picture(top, patch, extent=(i - 0.4, i + 0.4, 0, 1), aspect="auto")
+    top.text(0, 0.5, "no patch:\na vector of\nits own", ha="center", va="center", fontsize=10)
+    top.set(ylim=(0, 1), ylabel="patches")
+    top.tick_params(length=0)
+    labels = (r"$[x_{class};\ x_p^1E;\ \ldots;\ x_p^NE]$", r"$+\ E_{pos}$", r"$=\ z_0$")
+    for axes, table, label in zip(below, tables, labels, strict=True):
+        draw.bare(axes)
         for i, token in enumerate(table):
             extent = (i - 0.4, i + 0.4, dim - 0.5, -0.5)
-            image = panel.imshow(
-                to_numpy(token[:, None]), cmap=DIVERGING, vmin=-limit, vmax=limit, extent=extent, aspect="auto"
-            )
-        panel.add_patch(Rectangle((-0.4, -0.5), 0.8, dim, fill=False, edgecolor=ORANGE, lw=3, clip_on=False))
-        panel.set(ylim=(dim - 0.5, -0.5), yticks=(0, dim - 1), yticklabels=(1, dim), ylabel=label)
-        panel.tick_params(left=False)
-    for panel in rows:
-        panel.tick_params(bottom=False)
-        panel.spines[:].set_visible(False)
-    rows[-1].set(xlim=(-0.6, count - 0.4), xticks=range(count), xlabel="token")
-    rows[-1].set_xticklabels(["0\nclass", *(str(i) for i in range(1, count))])
-    figure.colorbar(image, ax=list(rows[1:]), label="value", shrink=0.6)
-    figure.suptitle(title)
-    return figure
+            image = draw.diverging(axes, token[:, None], limit, extent=extent, aspect="auto")
+        frame = Rectangle((-0.4, -0.5), 0.8, dim, fill=False, edgecolor=style.CLASS_TOKEN, lw=3, clip_on=False)
+        axes.add_patch(frame)
+        axes.set(ylim=(dim - 0.5, -0.5), yticks=(0, dim - 1), yticklabels=(1, dim), ylabel=label)
+        axes.tick_params(length=0)
+    names = ["0\nclass", *map(str, range(1, count))]
+    below[-1].set(xlim=(-0.6, count - 0.4), xticks=range(count), xticklabels=names, xlabel="token")
+    draw.colour_bar(figure, image, below, "value", shrink=0.6)
+    text = f"{len(patches)} patches, and under them {count} tokens of {dim} values, their positions, and the sum"
+    return describe(figure, f"{text}, which reaches from {span(tables[2])}.")
 
 
 @styled
@@ -109,92 +100,88 @@ def show_shuffled(
     class_tokens: Mapping[str, Float[Tensor, "2 D"]],
     title: str,
 ) -> Figure:
-    """The photo beside its shuffled patches; under them, how far apart the class tokens of the two come out.
+    """Draw the photo beside its shuffled patches, and under them how far apart the class tokens of the two come out.
 
     `class_tokens[name]` holds the class token after the encoder: for the photo, then for the shuffled one.
-    Drawn is the second minus the first, number by number, on one scale for all names.
-
-    Raises ValueError if there is no class token to draw.
+    Drawn is the second minus the first, value by value, on one scale for all names.
     """
-    if not class_tokens:
-        raise ValueError("nothing to compare: class_tokens is empty, give at least one pair of class tokens")
     differences = {name: to_numpy(after - before) for name, (before, after) in class_tokens.items()}
     limit = 1.1 * max(abs(difference).max() for difference in differences.values()) or 1.0
-    figure = plt.figure(figsize=(WIDTH, 3.4 + 1.6 * len(differences)))
+    figure = draw.blank(WIDTH, 3.4 + 1.6 * len(differences), title)
     grid = figure.add_gridspec(1 + len(differences), 2, height_ratios=(2.2, *[1.0] * len(differences)))
     for column, (picture, name) in enumerate(((photo, "the photo"), (shuffled, "its patches, shuffled"))):
-        panel = figure.add_subplot(grid[0, column])
-        panel.imshow(to_numpy(picture.permute(1, 2, 0)))
-        panel.set_title(name, loc="center")
-        panel.axis("off")
+        draw.picture(figure.add_subplot(grid[0, column]), picture, name)
     for row, (name, difference) in enumerate(differences.items(), start=1):
-        panel = figure.add_subplot(grid[row, :])
-        panel.bar(range(len(difference)), difference, color=BLUE)
-        panel.axhline(0, color="black", lw=0.8)
-        panel.set(title=name, ylabel="difference", xlim=(-1, len(difference)), ylim=(-limit, limit))
-    panel.set_xlabel("number in the class token, after the encoder: shuffled minus photo")
-    figure.suptitle(title)
-    return figure
+        axes = figure.add_subplot(grid[row, :])
+        axes.bar(range(len(difference)), difference, color=style.CLASS_TOKEN)
+        draw.zero(axes)
+        axes.set(title=name, ylabel="difference", xlim=(-1, len(difference)), ylim=(-limit, limit))
+    axes.set_xlabel("value in the class token, after the encoder: shuffled minus photo")
+    largest = [f"{name}, at most {brief(abs(d).max())}" for name, d in differences.items()]
+    return describe(figure, f"The class tokens of a photo and of its shuffled patches differ: {listed(largest)}.")
 
 
 @styled
 def show_sincos_table(table: Float[Tensor, "N D"], grid: tuple[int, int], title: str) -> Figure:
-    """The sin-cos positions of a grid as a table: one line a patch in reading order, one column a number.
+    """Draw the sin-cos positions of a grid as a table: one row per patch in reading order, one column per value.
 
     Grey lines mark where a row of the grid ends, black ones the four quarters of the vector.
-    Raises ValueError if the table does not hold one vector for each place of the grid.
+    Raises ValueError if the table does not hold one vector for each position of the grid.
     """
     h, w = grid
     if len(table) != h * w:
         raise ValueError(f"a {h}×{w} grid has {h * w} places, the table has {len(table)} rows")
     quarter = table.shape[1] / 4
-    figure, axes = plt.subplots(figsize=(WIDTH, 4.8))
-    image = axes.imshow(to_numpy(table), cmap=DIVERGING, vmin=-1, vmax=1, aspect="auto", interpolation="none")
+    figure, axes = draw.panel(WIDTH, 4.8)
+    image = draw.diverging(axes, table, 1, aspect="auto", interpolation="none")
     axes.set_yticks([i * w + (w - 1) / 2 for i in range(h)], labels=[str(i) for i in range(h)])
     axes.tick_params(left=False)
     for i in range(1, h):
-        axes.axhline(i * w - 0.5, color=GREY, lw=0.5)
+        axes.axhline(i * w - 0.5, color=style.CONTROL, lw=0.5)
     for i, name in enumerate(("sines of the row", "cosines", "sines of the column", "cosines")):
-        axes.axvline(i * quarter - 0.5, color="black", lw=2.5 if i == 2 else 1)
+        axes.axvline(i * quarter - 0.5, color=style.BLACK, lw=2.5 if i == 2 else 1)
         axes.text((i + 0.5) * quarter - 0.5, -0.02 * len(table), name, ha="center", va="bottom", fontsize=10)
     axes.set_title(title, pad=22)
-    axes.set(xlabel=f"number in the vector (D = {table.shape[1]})", ylabel=f"row of the grid, {w} patches each")
-    figure.colorbar(image, label="value")
-    return figure
+    axes.set(xlabel=f"value in the vector (D = {table.shape[1]})", ylabel=f"row of the grid, {w} patches each")
+    draw.colour_bar(figure, image, axes, "value")
+    changes = [int((half.diff(dim=0).abs() > 1e-6).any(dim=1).sum()) for half in table.chunk(2, dim=1)]
+    text = f"A table of {h * w} patches by {table.shape[1]} values. From patch to patch the left half changes"
+    return describe(figure, f"{text} {changes[0]} times, the right half {changes[1]} times.")
 
 
 @styled
 def show_position_similarity(maps: Mapping[str, Float[Tensor, "h w h w"]], title: str) -> Figure:
-    """Cosine similarity of every position with every other, one panel a model, one small map a place (Figure 7).
+    """Draw the cosine similarity of all positions (Figure 7): one panel per model, one small map per position.
 
     The small map in row i, column j of a panel says how alike the position of patch (i, j) is to all the
     others. All panels share one scale from 0 to 1; what is below 0 has the colour of 0.
-
-    Raises ValueError if there is no map to draw.
     """
-    if not maps:
-        raise ValueError("nothing to draw: maps is empty, give at least one similarity")
-    figure, axes = plt.subplots(1, len(maps), figsize=(WIDTH, 0.4 + 0.95 * WIDTH / max(len(maps), 2)), squeeze=False)
-    for panel, (name, similarity) in zip(axes[0], maps.items(), strict=True):
-        image = panel.imshow(to_numpy(mosaic(similarity)), cmap=MAGNITUDE, vmin=0, vmax=1, interpolation="none")
+    figure, (row,) = draw.panels(1, len(maps), WIDTH, 0.4 + 0.95 * WIDTH / max(len(maps), 2), title)
+    for axes, (name, similarity) in zip(row, maps.items(), strict=True):
+        image = draw_mosaic(axes, similarity, name)
         h, w = similarity.shape[:2]
-        panel.set_xticks([j * (w + 1) + w / 2 for j in range(w)], labels=[str(j) for j in range(w)])
-        panel.set_yticks([i * (h + 1) + h / 2 for i in range(h)], labels=[str(i) for i in range(h)])
-        panel.set(title=name, xlabel="column of the patch")
-        panel.tick_params(length=0)
-        panel.spines[:].set_visible(False)
-    axes[0, 0].set_ylabel("row of the patch")
-    figure.colorbar(image, ax=list(axes[0]), label="cosine similarity", extend="min", shrink=0.9)
-    figure.suptitle(title)
-    return figure
+        axes.set_xticks([j * (w + 1) + w / 2 for j in range(w)], labels=[str(j) for j in range(w)])
+        axes.set_yticks([i * (h + 1) + h / 2 for i in range(h)], labels=[str(i) for i in range(h)])
+        axes.set(xlabel="column of the patch")
+        axes.tick_params(length=0)
+    row[0].set_ylabel("row of the patch")
+    draw.colour_bar(figure, image, row, "cosine similarity", extend="min", shrink=0.9)
+    return describe(figure, f"Mean cosine similarity of two positions: {listed(map(neighbours, maps, maps.values()))}.")
 
 
-def mosaic(similarity: Float[Tensor, "h w h w"]) -> Float[Tensor, "H W"]:
-    """The h·w small maps side by side, with an empty line between them: (h·(h+1) + 1, w·(w+1) + 1)."""
+def draw_mosaic(axes: Axes, similarity: Float[Tensor, "h w h w"], name: str):
+    """Draw the h·w small maps side by side with an empty line between them, and return the image."""
+    pictures = to_numpy(similarity.flatten(0, 1))
+    canvas = draw.tile(pictures, similarity.shape[1], gap=1, border=1, between=float("nan"))
+    image = axes.imshow(canvas, cmap=style.MAGNITUDE, vmin=0, vmax=1, interpolation="none")
+    draw.bare(axes, name)
+    return image
+
+
+def neighbours(name: str, similarity: Float[Tensor, "h w h w"]) -> str:
+    """Compare positions next to each other in a row with all others, in words."""
     h, w = similarity.shape[:2]
-    picture = torch.full((h * (h + 1) + 1, w * (w + 1) + 1), torch.nan)
-    for i in range(h):
-        for j in range(w):
-            top, left = i * (h + 1) + 1, j * (w + 1) + 1
-            picture[top : top + h, left : left + w] = similarity[i, j]
-    return picture
+    near = similarity.flatten(0, 1).flatten(1)[range(h * w - 1), range(1, h * w)]
+    near = near[[n for n in range(h * w - 1) if (n + 1) % w]].mean().item()
+    every = (similarity.sum().item() - h * w) / (h * w * (h * w - 1))
+    return f"{name}, {brief(round(near, 2))} for neighbours in a row, {brief(round(every, 2))} for all pairs"

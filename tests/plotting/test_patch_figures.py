@@ -5,8 +5,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from vit_tutorial import patchify
-from vit_tutorial.plotting.patch_figures import show_apart, show_cost, show_cut, show_grid, show_pictures, show_sequence
+from vit_tutorial import patchify, plotting
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def numbers(axes):
 
 
 def test_grid_draws_the_image_and_a_line_between_patches(image):
-    figure = show_grid(image, (4, 6))
+    figure = plotting.show_grid(image, (4, 6))
     assert isinstance(figure, Figure)
     (axes,) = figure.axes
     np.testing.assert_array_equal(drawn(axes), image.permute(1, 2, 0))
@@ -46,13 +45,13 @@ def test_grid_draws_the_image_and_a_line_between_patches(image):
 
 def test_any_picture_is_drawn_within_half_a_shade():
     image = torch.rand(3, 8, 12, generator=torch.Generator().manual_seed(0))
-    (axes,) = show_grid(image, 4).axes
+    (axes,) = plotting.show_grid(image, 4).axes
     np.testing.assert_allclose(drawn(axes), image.permute(1, 2, 0), atol=0.5 / 51 + 1e-6)
     assert len(np.unique(drawn(axes))) <= 52
 
 
 def test_apart_draws_each_patch_in_its_place_with_gaps_between(image, patches):
-    (axes,) = show_apart(patches, 4, (2, 3)).axes
+    (axes,) = plotting.show_apart(patches, 4, (2, 3)).axes
     canvas = drawn(axes)
     np.testing.assert_allclose(canvas[6:10, 12:16], image[:, 4:8, 8:12].permute(1, 2, 0))  # row 1, column 2
     assert (canvas[4:6] == 1).all()
@@ -61,7 +60,7 @@ def test_apart_draws_each_patch_in_its_place_with_gaps_between(image, patches):
 
 
 def test_sequence_draws_some_patches_as_pictures_and_all_as_a_table(image, patches):
-    strip, table, _ = show_sequence(patches, 4, first=4, count=2).axes
+    strip, table, _ = plotting.show_sequence(patches, 4, first=4, count=2).axes
     np.testing.assert_allclose(drawn(strip)[:, :4], image[:, 4:8, 4:8].permute(1, 2, 0))  # patch 4: row 1, column 1
     np.testing.assert_allclose(drawn(strip)[:, 6:10], image[:, 4:8, 8:12].permute(1, 2, 0))
     np.testing.assert_array_equal(drawn(table), patches)
@@ -69,7 +68,7 @@ def test_sequence_draws_some_patches_as_pictures_and_all_as_a_table(image, patch
 
 def test_cut_draws_every_number_in_the_tint_of_the_patch_it_comes_from(ids):
     sequence = patchify(ids[None, None], (4, 6))[0]
-    left, right = show_cut(ids, sequence, (4, 6)).axes
+    left, right = plotting.show_cut(ids, sequence, (4, 6)).axes
     assert numbers(left) == ids.flatten().tolist()
     assert numbers(right) == sequence.flatten().tolist()
     assert (drawn(right) == drawn(right)[:, :1]).all()  # each row one tint
@@ -77,38 +76,33 @@ def test_cut_draws_every_number_in_the_tint_of_the_patch_it_comes_from(ids):
 
 
 def test_cut_shows_a_wrong_cut(ids):
-    _, right = show_cut(ids, ids.reshape(6, 16), 4).axes  # a bare reshape
+    _, right = plotting.show_cut(ids, ids.reshape(6, 16), 4).axes  # a bare reshape
     assert not (drawn(right) == drawn(right)[:, :1]).all()
-
-
-def test_cost_draws_both_counts():
-    (axes,) = show_cost([8, 16], [784, 196], [614656, 38416], "a title").axes
-    pairs, tokens = (line.get_ydata() for line in axes.lines[:2])
-    assert list(tokens) == [784, 196]
-    assert list(pairs) == [614656, 38416]
-    assert axes.get_title(loc="left") == "a title"
-
-
-def test_pictures_draws_each_under_its_title(image):
-    axes = show_pictures([image, image[:1]], ["colour", "grey"]).axes
-    assert [a.get_title(loc="left") for a in axes] == ["colour", "grey"]
-    np.testing.assert_array_equal(drawn(axes[0]), image.permute(1, 2, 0))
-    np.testing.assert_array_equal(drawn(axes[1]), image[:1].expand(3, -1, -1).permute(1, 2, 0))
 
 
 def test_what_cannot_be_drawn_is_refused_with_the_facts(image, patches, ids):
     refused = {
-        "8×12 is not a whole number of 5×5 patches": lambda: show_grid(image, 5),
-        "a picture has 1 or 3 channels, got 2": lambda: show_grid(image[:2], 4),
-        r"6 patches do not fill a grid of 2×2 = 4": lambda: show_apart(patches, 4, (2, 2)),
-        "a patch of 48 numbers is no 5×5 picture": lambda: show_apart(patches, 5, (2, 3)),
-        "no patches 4 to 6 in a sequence of patches 0 to 5": lambda: show_sequence(patches, 4, first=4, count=3),
-        "the sequence holds 96, which is not in the image": lambda: show_cut(ids, ids.reshape(6, 16) + 1, 4),
-        "the image repeats numbers: 48 different ones for 96": lambda: show_cut(ids // 2, ids.reshape(6, 16), 4),
-        "24 patches are more than the 8 tints": lambda: show_cut(ids, ids.reshape(24, 4), 2),
-        "2 sizes, 1 tokens, 2 pairs": lambda: show_cost([8, 16], [196], [1, 2], "a title"),
-        "1 images, 0 titles": lambda: show_pictures([image], []),
+        "8×12 is not a whole number of 5×5 patches": lambda: plotting.show_grid(image, 5),
+        "a picture has 1 or 3 channels, got 2": lambda: plotting.show_grid(image[:2], 4),
+        r"6 patches do not fill a grid of 2×2 = 4": lambda: plotting.show_apart(patches, 4, (2, 2)),
+        "a patch of 48 values is no 5×5 picture": lambda: plotting.show_apart(patches, 5, (2, 3)),
+        "no patches 4 to 6 in a sequence of patches 0 to 5": lambda: plotting.show_sequence(
+            patches, 4, first=4, count=3
+        ),
+        "the sequence holds 96, which is not in the image": lambda: plotting.show_cut(ids, ids.reshape(6, 16) + 1, 4),
+        "the image repeats numbers: 48 different": lambda: plotting.show_cut(ids // 2, ids.reshape(6, 16), 4),
+        "24 patches are more than the 8 tints": lambda: plotting.show_cut(ids, ids.reshape(24, 4), 2),
     }
     for message, show in refused.items():
         with pytest.raises(ValueError, match=message):
             show()
+
+
+def test_pictures_stand_under_their_captions_and_empty_places_stay_empty(image):
+    bytes_ = (255 * image).to(torch.uint8)
+    axes = plotting.show_pictures([image, image[:1], bytes_], ["colour", "grey", "uint8"], "three", columns=2).axes
+    assert [a.get_title() for a in axes] == ["colour", "grey", "uint8", ""]
+    np.testing.assert_array_equal(drawn(axes[0]), image.permute(1, 2, 0))
+    np.testing.assert_array_equal(drawn(axes[1]), image[:1].expand(3, -1, -1).permute(1, 2, 0))
+    np.testing.assert_array_equal(drawn(axes[2]), bytes_.permute(1, 2, 0))
+    assert not axes[3].images

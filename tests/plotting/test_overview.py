@@ -1,9 +1,14 @@
 """The animation's frames: the picture grows, and holds what it was given."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
-from vit_tutorial.plotting.overview import CAPTIONS, END, show_overview
+IMAGES = Path(__file__).resolve().parents[2] / "images"
+sys.path.insert(0, str(IMAGES))
+from overview import CAPTIONS, END, show_overview  # noqa: E402
 
 
 @pytest.fixture

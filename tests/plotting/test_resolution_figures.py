@@ -1,21 +1,15 @@
 """The figures of moved models show the numbers they are given, where they belong."""
 
-import pytest
 import torch
 
-from vit_tutorial.plotting.resolution_figures import (
-    show_before_after,
-    show_by_examples,
-    show_by_size,
-    show_channels,
-    show_row,
-    show_sizes,
-)
+from vit_tutorial import plotting
 
 
 def test_every_picture_stands_under_its_name_with_a_line_around_every_patch():
     sizes = {"square": (8, 8), "wide": (8, 12)}
-    figure = show_sizes({name: torch.zeros(3, *size, dtype=torch.uint8) for name, size in sizes.items()}, 4, "grids")
+    figure = plotting.show_sizes(
+        {name: torch.zeros(3, *size, dtype=torch.uint8) for name, size in sizes.items()}, 4, "grids"
+    )
     for axes, (name, (H, W)) in zip(figure.axes, sizes.items(), strict=True):
         rows, columns = axes.collections
         assert len(rows.get_segments()) == H // 4 + 1
@@ -26,7 +20,7 @@ def test_every_picture_stands_under_its_name_with_a_line_around_every_patch():
 
 
 def test_a_number_stands_at_the_middle_of_its_cell():
-    axes = show_row([1.0, 3.0], {"four": [1.0, 1.5, 2.5, 3.0]}, "between").axes[0]
+    axes = plotting.show_row([1.0, 3.0], {"four": [1.0, 1.5, 2.5, 3.0]}, "between").axes[0]
     between, old, new = axes.lines
     assert old.get_xydata().tolist() == [[0.25, 1], [0.75, 3]]
     assert new.get_xydata().tolist() == [[0.125, 1], [0.375, 1.5], [0.625, 2.5], [0.875, 3]]
@@ -35,19 +29,10 @@ def test_a_number_stands_at_the_middle_of_its_cell():
 
 
 def test_channels_share_one_scale_around_zero():
-    figure = show_channels({"a": torch.tensor([[1.0, -2.0]]), "b": torch.tensor([[0.5]])}, "one number")
+    figure = plotting.show_channels({"a": torch.tensor([[1.0, -2.0]]), "b": torch.tensor([[0.5]])}, "one number")
     panels = [axes for axes in figure.axes if axes.images]
     assert [axes.images[0].get_clim() for axes in panels] == [(-2, 2)] * 2
     assert panels[0].images[0].get_array().tolist() == [[1, -2]]
-
-
-def test_accuracy_by_size_marks_the_size_of_training():
-    axes = show_by_size([5, 7], {"one": [0.5, 1.0], "other": [0.25, 0.5]}, 7, 8, "sizes").axes[0]
-    trained, one, other, guess = axes.lines
-    assert trained.get_xdata()[0] == 7
-    assert (one.get_ydata().tolist(), other.get_ydata().tolist()) == ([50, 100], [25, 50])
-    assert guess.get_ydata()[0] == 12.5
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["5×5", "7×7"]
 
 
 def test_before_is_hollow_and_after_is_filled():
@@ -55,20 +40,10 @@ def test_before_is_hollow_and_after_is_filled():
         "44×44": {"interpolated": ([0.5], [0.9, 1.0]), "from scratch": ([], [0.2])},
         "28×44": {"cut": ([0.1], [0.3])},
     }
-    figure = show_before_after(results, 4, "moved")
+    figure = plotting.show_before_after(results, 4, "moved")
     first, second = figure.axes
     dots = [line for line in first.lines if line.get_marker() == "o"]
     assert [line.get_xdata().tolist() for line in dots] == [[50], [90, 100], [], [20]]
     assert [line.get_markerfacecolor() == "none" for line in dots] == [True, False, True, False]
     assert [label.get_text() for label in first.get_yticklabels()] == ["interpolated", "from scratch"]
     assert (first.get_title("left"), second.get_title("left")) == ("44×44", "28×44")
-
-
-def test_every_seed_of_every_number_of_examples_is_shown():
-    results = {"probe": {25: [0.25, 0.5], 100: [1.0, 1.0]}, "full": {25: [0.5, 0.5], 100: [0.5, 0.75]}}
-    axes = show_by_examples(results, 6, "more").axes[0]
-    seeds, means = axes.lines[:2]
-    assert seeds.get_xydata().tolist() == [[25, 25], [25, 50], [100, 100], [100, 100]]
-    assert means.get_ydata().tolist() == [37.5, 100]
-    assert axes.lines[-1].get_ydata()[0] == pytest.approx(100 / 6)
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["probe", "full"]

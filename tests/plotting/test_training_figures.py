@@ -6,15 +6,7 @@ import math
 import pytest
 import torch
 
-from vit_tutorial.plotting.training_figures import (
-    LiveLoss,
-    show_by_images,
-    show_confusion,
-    show_loss,
-    show_scenes,
-    show_schedule,
-    show_seeds,
-)
+from vit_tutorial import plotting
 from vit_tutorial.training import Epoch, Progress
 
 
@@ -23,7 +15,7 @@ def progress(step: int, loss: float, finished: Epoch | None = None) -> Progress:
 
 
 def test_the_loss_stands_over_its_steps_with_ln_k_beside_it():
-    axes = show_loss([1, 3], [2.0, 1.5], total=4, num_classes=8, title="it falls").axes[0]
+    axes = plotting.show_loss([1, 3], [2.0, 1.5], total=4, num_classes=8, title="it falls").axes[0]
     curve, guess = axes.lines
     assert curve.get_xydata().tolist() == [[1, 2.0], [3, 1.5]]
     assert guess.get_ydata()[0] == pytest.approx(math.log(8))
@@ -31,7 +23,7 @@ def test_the_loss_stands_over_its_steps_with_ln_k_beside_it():
 
 
 def test_every_count_of_the_confusion_is_written_where_it_belongs():
-    axes = show_confusion(torch.tensor([[9, 1], [1200, 2]]), ("cat", "dog"), "dogs are called cats").axes[0]
+    axes = plotting.show_confusion(torch.tensor([[9, 1], [1200, 2]]), ("cat", "dog"), "dogs are called cats").axes[0]
     assert {text.get_position(): text.get_text() for text in axes.texts} == {
         (0, 0): "9",
         (1, 0): "1",
@@ -41,18 +33,9 @@ def test_every_count_of_the_confusion_is_written_where_it_belongs():
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("called", "is")
 
 
-def test_the_colours_of_the_confusion_are_for_mistakes():
-    """Right answers are a hundred times as many: on one scale all mistakes would look alike."""
-    axes = show_confusion(torch.tensor([[900, 1], [4, 2]]), ("cat", "dog"), "dogs are called cats").axes[0]
-    drawn = axes.images[0].get_array()
-    assert drawn.mask.tolist() == [[True, False], [False, True]]
-    assert axes.images[0].get_clim() == (0, 4)
-    assert show_confusion(torch.tensor([[3, 0], [0, 2]]), ("cat", "dog"), "none").axes[0].images[0].get_clim() == (0, 1)
-
-
 def test_the_live_figure_says_how_long_it_takes_and_ends_under_its_title(monkeypatch):
     shown = []
-    live = LiveLoss(num_classes=8, title="it learned")
+    live = plotting.LiveLoss(num_classes=8, title="it learned")
     monkeypatch.setattr(live, "show", shown.append)
     live(progress(1, 2.0))
     live(progress(2, 1.8, Epoch(1, 1e-3, 1.9, 5.0)))
@@ -66,7 +49,7 @@ def test_the_live_figure_says_how_long_it_takes_and_ends_under_its_title(monkeyp
 
 def test_an_epoch_too_short_for_a_report_is_drawn_by_its_mean(monkeypatch):
     shown = []
-    live = LiveLoss(num_classes=8, title="it learned")
+    live = plotting.LiveLoss(num_classes=8, title="it learned")
     monkeypatch.setattr(live, "show", shown.append)
     live(progress(2, 1.8, Epoch(1, 1e-3, 1.8, 0.1)))
     live(progress(4, 1.1, Epoch(2, 0.0, 1.1, 0.1)))
@@ -75,8 +58,8 @@ def test_an_epoch_too_short_for_a_report_is_drawn_by_its_mean(monkeypatch):
 
 def test_a_slow_drawing_is_followed_by_a_long_pause(monkeypatch):
     now, shown = [0.0], []
-    live = LiveLoss(num_classes=8, title="it learned")
-    monkeypatch.setattr("vit_tutorial.plotting.training.time.perf_counter", lambda: now[0])
+    live = plotting.LiveLoss(num_classes=8, title="it learned")
+    monkeypatch.setattr("vit_tutorial.plotting.training_figures.time.perf_counter", lambda: now[0])
 
     def slow(figure):
         shown.append(now[0])
@@ -89,26 +72,8 @@ def test_a_slow_drawing_is_followed_by_a_long_pause(monkeypatch):
     assert [round(b - a) for a, b in itertools.pairwise(shown)] == [22, 22], "a second of drawing, 20 of training"
 
 
-def test_every_scene_stands_under_its_caption_and_empty_places_stay_empty():
-    pixels = torch.arange(3, dtype=torch.uint8)[:, None, None, None].expand(3, 3, 4, 4)
-    figure = show_scenes(pixels, ["a", "b", "c"], "three", columns=2)
-    cells = figure.axes
-    assert [axes.get_title() for axes in cells] == ["a", "b", "c", ""]
-    assert [axes.images[0].get_array().max() for axes in cells if axes.images] == [0, 1, 2]
-    assert figure.get_suptitle() == "three"
-    with pytest.raises(ValueError, match="3 images, 2 captions"):
-        show_scenes(pixels, ["a", "b"], "three")
-
-
-def test_the_schedule_stands_over_its_steps_with_the_warm_up_marked():
-    axes = show_schedule([0.5, 1.0, 0.5, 0.1], warmup_steps=2, title="up, then down").axes[0]
-    assert axes.lines[0].get_xydata().tolist() == [[0, 0.5], [1, 1.0], [2, 0.5], [3, 0.1]]
-    assert axes.patches[0].get_extents().transformed(axes.transData.inverted()).x1 == pytest.approx(2)
-    assert "2 steps" in axes.texts[0].get_text()
-
-
 def test_every_seed_is_a_dot_and_the_mean_a_bar():
-    axes = show_seeds({"as it is": [0.5, 0.7], "other": [0.2, 0.4]}, "rows").axes[0]
+    axes = plotting.show_seeds({"as it is": [0.5, 0.7], "other": [0.2, 0.4]}, "rows").axes[0]
     dots, bars = axes.lines[::2], axes.lines[1::2]
     assert [line.get_xdata().tolist() for line in dots] == [pytest.approx([50, 70]), pytest.approx([20, 40])]
     assert [line.get_ydata().tolist() for line in dots] == [[0, 0], [1, 1]]
@@ -120,10 +85,25 @@ def test_every_seed_is_a_dot_and_the_mean_a_bar():
 
 def test_accuracy_by_images_shows_every_seed_and_a_line_through_the_means():
     results = {"ViT": {500: [0.1, 0.3], 2000: [0.5, 0.7]}, "CNN": {500: [0.6, 0.6], 2000: [1.0, 0.9]}}
-    axes = show_by_images(results, num_classes=8, title="more is better").axes[0]
+    axes = plotting.show_by_images(results, num_classes=8, title="more is better").axes[0]
     seeds, means = axes.lines[0], axes.lines[1]
     assert seeds.get_xydata().tolist() == [[500, 10], [500, 30], [2000, 50], [2000, 70]]
     assert means.get_xydata().tolist() == [[500, pytest.approx(20)], [2000, pytest.approx(60)]]
     assert axes.lines[-1].get_ydata()[0] == 12.5
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["ViT", "CNN"]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["500", "2,000"]
+
+
+def test_the_colours_of_the_confusion_are_for_mistakes():
+    """Right answers are a hundred times as many: on one scale all mistakes would look alike."""
+    image = (
+        plotting.show_confusion(torch.tensor([[900, 1, 0], [4, 2, 0], [0, 0, 7]]), ("cat", "dog", "ox"), "title")
+        .axes[0]
+        .images[0]
+    )
+    assert image.get_array().mask.tolist() == [[True, False, True], [False, True, True], [True] * 3]
+    assert image.get_clim()[1] > 4
+    assert (
+        plotting.show_confusion(torch.tensor([[3, 0], [0, 2]]), ("cat", "dog"), "none").axes[0].images[0].get_clim()[1]
+        > 0
+    )

@@ -1,0 +1,101 @@
+"""What holds for every figure: how it looks, and what a reader who cannot see it is told."""
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from matplotlib.text import Text
+
+from vit_tutorial import plotting, sincos_position_embedding
+from vit_tutorial.plotting.style import Figure
+
+TITLE = "a title"
+ONES, NAMES = [1.0, 1.0], ["a", "b", "c"]
+PHOTO, BYTES = torch.rand(3, 8, 8), torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
+IDS = torch.arange(16).reshape(4, 4)
+LINE, WEIGHTS = torch.tensor([0.0, 1.0, 2.0]), torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]])
+SIMILAR = {"one": torch.eye(4).reshape(2, 2, 2, 2)}
+MAPS = 1 + torch.arange(4.0).reshape(1, 2, 2)
+SHAPES, DIFFERS = {"ours": ["(2, 3)", "(4,)"], "theirs": ["(3, 2)", "(4,)"]}, [True, False]
+OFTEN = torch.tensor([[True] * 4, [True, False, True, True]])
+
+
+def cells(k):
+    """A small grid of values, k of which is the largest."""
+    return torch.tensor([[0.0, 1.0], [k, 0.5]])
+
+
+# For each function, arguments that depend on k, and what the sentence says for k = 3 that it does not for k = 2.
+FIGURES = {
+    "show_apart": (lambda k: (torch.rand(4 * k, 12), 2, (k, 4)), "row holds 8 to 11"),
+    "show_attention_cost": (lambda k: ([1, 2], {"x": [1.0, k / 1], "y": ONES}, {"x": ONES, "y": ONES}), "3,000"),
+    "show_attention_maps": (lambda k: (PHOTO, k * MAPS[None] / 20, ["seed 0"]), "up to 3"),
+    "show_before_after": (lambda k: ({"9×9": {"cut": ([0.1], [k / 10])}}, 8, TITLE), "10.0 % then 30.0 %"),
+    "show_block": (lambda k: (*["pre", "post"][: k - 1],), "post-norm"),
+    "show_by_images": (lambda k: ({"ViT": {10: [0.1], 20: [k / 10]}}, 8, TITLE), "30 % with 20"),
+    "show_change": (lambda k: (torch.tensor([[0.0, 0.0], [1.0, k]]), 1), "at most 3 of"),
+    "show_channels": (lambda k: ({"7×7": cells(k)}, TITLE), "7×7, 0 to 3"),
+    "show_confusion": (lambda k: (torch.tensor([[9, k], [0, 8]]), ("cat", "dog"), TITLE), "3 times, cat is"),
+    "show_curves": (lambda k: ([1, 2], {"y": {"one": [5, k]}}, "x", TITLE), "one from 5 to 3"),
+    "show_cut": (lambda k: (IDS, IDS.reshape(-1, k + 1 if k == 3 else 8), 2), "row 3 from patch 2"),
+    "show_cuts": (lambda k: (PHOTO, [2 ** (k - 1)], ["four"]), "4 patches of 4×4"),
+    "show_distances": (lambda k: ({"m": torch.tensor([[1.0, k]])}, {"m": (0.5, 2.5)}, {"m": 2.0}, TITLE), "m, 1 of 2"),
+    "show_entropy": (lambda k: ([1, 4], torch.tensor([[2.0, k]]), torch.ones(1, 2), 4.0), "from 2 to 3"),
+    "show_equation_one": (lambda k: (torch.rand(2, 3, 4, 4), torch.eye(3) * k, torch.zeros(3, 3)), "from 0 to 3"),
+    "show_filters": (lambda k: (PHOTO, torch.ones(1, 3, 2, 2), cells(k)[None], ["sum"], TITLE), "sum answers 0 to 3"),
+    "show_forming": (lambda k: ({0: SIMILAR["one"]}, [0, 1], {"near": [0.0, 1.0 * k]}, TITLE), "near from 0 to 3"),
+    "show_found": (lambda k: (PHOTO[None], None, {"m": torch.tensor([[[1.0, 2.0 * k - 3]]])}, TITLE), "m 1.5"),
+    "show_grid": (lambda k: (torch.rand(3, 4 * k, 8), 4), "3 rows and 2 columns"),
+    "show_head_costs": (lambda k: ({"m": cells(k)}, {"m": cells(0)}, TITLE), "head 0 of layer 1: 300 points"),
+    "show_heads": (lambda k: (IDS[:2, :2], torch.tensor([[[0], [k + 2]], [[1], [7 - k]]])), "1 of its own"),
+    "show_influence": (lambda k: ({"MLP": torch.eye(3) + (k == 3)},), "in MLP, 3 of 3"),
+    "show_layer_differences": (
+        lambda k: (["a"], {"f": {"timm": [1.0 * k]}}, {"f": {"same": [1.0]}}, {"f": 1e-7}, TITLE), "timm 3"),
+    "show_layer_norm": (lambda k: (torch.tensor([[-k, k], [-1.0, 1.0]]), torch.eye(2), [0, 9]), "1 to 3 before"),
+    "show_loss": (lambda k: ([1, 2], [1.0 * k, 0.5], 2, 8, TITLE), "from 3.0 to 0.5; a guess has 2.08"),
+    "show_mistake_costs": (lambda k: (["dear"], [1.0], [1.0 * k], [0.5], TITLE), "dear 3"),
+    "show_one_query": (lambda k: (NAMES, LINE, LINE / 2, k * torch.eye(3)), "0, 1.5 and 3"),
+    "show_patch_alone": (lambda k: (PHOTO, 2, k, 1), "row 3, column 1"),
+    "show_patch_filters": (lambda k: ({"trained": torch.rand(k, 3, 2, 2)}, 2, TITLE), "3 of trained"),
+    "show_pictures": (lambda k: (BYTES[: k - 1], NAMES[: k - 1]), "2 pictures: a and b"),
+    "show_position_similarity": (lambda k: ({"one": SIMILAR["one"] + k / 10}, TITLE), "0.3 for neighbours"),
+    "show_row": (lambda k: ([1.0, 2.0], {"new": [1.0, 1.0 * k, 2.0]}, TITLE), "new: 1, 3, 2"),
+    "show_scores": (lambda k: ({"AUC": {"map": torch.tensor([0.0, k, 9.0])}}, [0.5], TITLE), "map 3"),
+    "show_seeds": (lambda k: ({"as it is": [0.1, k / 10]}, TITLE), "as it is 20.00 %"),
+    "show_sequence": (lambda k: (torch.rand(4 * k, 12), 2, 1, 2), "12 rows"),
+    "show_shares": (lambda k: (["B"], {"MLP": [k], "rest": [1]}, ["x"], TITLE, "%"), "MLP 75 %"),
+    "show_shuffled": (lambda k: (PHOTO, PHOTO, {"with": torch.tensor([[0.0], [k]])}, TITLE), "at most 3"),
+    "show_sincos_table": (lambda k: (sincos_position_embedding((k, 2), 8), (k, 2), TITLE), "left half changes 2"),
+    "show_sizes": (lambda k: ({"wide": torch.zeros(3, 4, 4 * k, dtype=torch.uint8)}, 4, TITLE), "1×3 patches"),
+    "show_skips": (lambda k: (OFTEN if k == 3 else ~OFTEN, [0.0, 0.1, 0.2, 0.3], TITLE), "1 skips in the first half"),
+    "show_structure": (lambda k: (["near"], {"one": [k / 10]}, {}, TITLE), "near 0.3"),
+    "show_tensor_shapes": (
+        lambda k: (["a", "b"], SHAPES, {"ours": DIFFERS, "theirs": [True, k == 3]}, TITLE), "theirs 2"),
+    "show_token_gradients": (lambda k: ({"cls": torch.tensor([[1.0, 1, 1], [1, 0, k - 2]])}, TITLE), "cls, 2"),
+    "show_trace": (lambda k: (PHOTO, [("tokens", (k, 48)), ("y", (48,))], 2, TITLE), "tokens 3×48"),
+    "show_weights": (lambda k: (WEIGHTS.roll(k, dims=1).requires_grad_(), NAMES), "a takes most from a, 0.50"),
+}  # fmt: skip
+
+
+def test_every_figure_is_in_the_table():
+    assert set(FIGURES) == {name for name in plotting.__all__ if name.startswith("show_")}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_says_its_values_in_words(name):
+    arguments, words = FIGURES[name]
+    before, after = (getattr(plotting, name)(*arguments(k)).alt for k in (2, 3))
+    assert words in after
+    assert words not in before
+    assert not set("$\\\n") & set(after), "a screen reader would read mathtext out"
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_is_opaque_readable_and_left_to_the_notebook_to_show(name):
+    figure = getattr(plotting, name)(*FIGURES[name][0](3))
+    assert isinstance(figure, Figure)
+    assert repr(figure).startswith("<Figure size")
+    assert figure.get_facecolor() == (1.0, 1.0, 1.0, 1.0)
+    assert not plt.get_fignums(), "pyplot would show it a second time"
+    figure.draw_without_rendering()
+    texts = [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
+    assert min(text.get_fontsize() for text in texts) >= 10

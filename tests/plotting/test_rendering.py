@@ -1,0 +1,55 @@
+"""A notebook shows the package's figures sharp, small and with their words, and leaves a reader's own figures alone."""
+
+import base64
+import io
+import subprocess
+import sys
+
+import numpy as np
+import torch
+from IPython.core.formatters import DisplayFormatter
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from PIL import Image
+
+from vit_tutorial import load_photo
+from vit_tutorial.plotting import show_patch_alone
+from vit_tutorial.plotting.rendering import register, to_png
+from vit_tutorial.plotting.style import HIGHLIGHT
+
+PHOTO = torch.rand(3, 48, 48, generator=torch.Generator().manual_seed(0))
+
+
+def test_two_pixels_to_each_of_the_page_in_256_colours_with_the_words():
+    figure = show_patch_alone(PHOTO, 16, 1, 1)
+    data, shown = to_png(figure)
+    image = Image.open(io.BytesIO(base64.b64decode(data)))
+    assert image.mode == "P", "a palette: one byte per pixel"
+    assert (shown["width"], shown["height"]) == (image.width // 2, image.height // 2)
+    assert abs(shown["width"] - 100 * figure.get_figwidth()) < 25
+    assert shown["alt"] == figure.alt != ""
+
+
+def test_a_rare_colour_survives_among_many():
+    data, _ = to_png(show_patch_alone(load_photo("grace_hopper", size=224), 16, 4, 6))
+    pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB")) / 255
+    assert np.abs(pixels - to_rgb(HIGHLIGHT)).max(axis=-1).min() < 0.1
+
+
+def test_only_the_packages_own_figures_are_shown_so(monkeypatch):
+    class Shell:
+        display_formatter = DisplayFormatter()
+
+    shown = Shell.display_formatter.formatters["image/png"]
+    shown.for_type(Figure, lambda figure: "as ever")
+    monkeypatch.setattr("IPython.get_ipython", Shell)
+    register()
+    assert shown(Figure()) == "as ever"
+    data, metadata = shown(figure := show_patch_alone(PHOTO, 16, 1, 1))
+    assert metadata["alt"] == figure.alt
+    assert base64.b64decode(data).startswith(b"\x89PNG")
+
+
+def test_drawing_needs_neither_ipython_nor_pyplot():
+    code = "import sys, vit_tutorial.plotting; print({'IPython', 'matplotlib.pyplot'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

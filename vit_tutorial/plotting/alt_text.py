@@ -1,0 +1,46 @@
+"""What a figure says to a reader who cannot see it: sentences made from the values that it draws."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import SupportsFloat
+
+from torch import Tensor
+
+from .style import Figure, Number
+
+
+def describe(figure: Figure, text: str) -> Figure:
+    """Store the figure's title and `text` as its alternative text, and return the figure."""
+    title = figure.get_suptitle() or figure.axes[0].get_title(loc="left")
+    stop = "." if title and title[-1] not in ".!?" else ""
+    plain = re.sub(r"[${}_\\]", "", f"{title}{stop} {text}".replace(r"\sqrt", "√"))  # mathtext
+    figure.alt = " ".join(plain.split())
+    return figure
+
+
+def listed(items: Iterable[object]) -> str:
+    """["a", "b", "c"] → "a, b and c"; with semicolons if there are commas in the items."""
+    *most, last = map(str, items)
+    comma = "; " if any("," in item for item in (*most, last)) else ", "
+    return f"{comma.join(most)}{'; ' if comma == '; ' else ' and '}{last}" if most else last
+
+
+def brief(value: SupportsFloat, unit: str = "") -> str:
+    """Write whole numbers in full and others with three significant digits: 50176 → "50,176"; -0.01234 → "−0.0123"."""
+    value = float(value) + 0.0  # −0 is 0
+    text = f"{value:,.0f}" if value.is_integer() else f"{value:.3g}"
+    return text.replace("-", "−") + unit
+
+
+def span(values: Tensor | Iterable[Number], unit: str = "") -> str:
+    """Write the smallest and the largest value: "0.1 to 3.5"."""
+    values = values.flatten().tolist() if isinstance(values, Tensor) else list(values)
+    return f"{brief(min(values))} to {brief(max(values))}{unit}"
+
+
+def courses(lines: Mapping[str, Iterable[Number]], unit: str = "") -> str:
+    """Write where each line starts and ends: "trained from 1 to 0.2; untrained from 1 to 0"."""
+    values = {name: list(line) for name, line in lines.items()}
+    return "; ".join(f"{name} from {brief(line[0])} to {brief(line[-1])}{unit}" for name, line in values.items())

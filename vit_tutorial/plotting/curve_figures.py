@@ -1,0 +1,84 @@
+"""Curves over anything: patch sizes, blocks, steps, patches covered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import torch
+from matplotlib.ticker import LogLocator, MaxNLocator
+from torch import Tensor
+
+from . import draw, style
+from .alt_text import brief, courses, describe
+from .style import WIDTH, Figure, Number, styled
+
+
+@styled
+def show_curves(
+    x: Sequence[Number] | Tensor,
+    measures: Mapping[str, Mapping[str, Sequence[Number] | Tensor]],
+    xlabel: str,
+    title: str,
+    log: str = "",
+    level: tuple[Number, str] | None = None,
+    mark: tuple[Number, Number, str] | None = None,
+    mistake: str = "",
+) -> Figure:
+    """Draw curves, one panel per y label.
+
+    `measures[ylabel][name]` has one value for each x, (X,), or those of S runs, (S, X): then the line is their mean,
+    in a band from the lowest to the highest. `log` names the logarithmic axes ("x", "y" or "xy"). `level` is a height
+    and its text, a dashed line; `mark` a stretch of the x axis and its text, shaded. `mistake` is the curve that is
+    drawn as one.
+    """
+    x = torch.as_tensor(x).tolist()
+    curves = {y: {name: as_runs(curve) for name, curve in named.items()} for y, named in measures.items()}
+    look = style.looks((name for named in curves.values() for name in named), mistake)  # the same in each panel
+    figure, (row,) = draw.panels(1, len(curves), WIDTH, 3.6, title)
+    dots = {"markevery": max(len(x) // 12, 1), "ms": 5 if len(x) <= 60 else 0}
+    for axes, (ylabel, named) in zip(row, curves.items(), strict=True):
+        for name, runs in named.items():
+            draw.band(axes, x, runs, name, look[name], **dots)
+        axes.set(xlabel=xlabel, ylabel=ylabel)
+        if mark:
+            axes.axvspan(mark[0], mark[1], color=style.CONTROL, alpha=0.25, lw=0)
+            axes.text(mark[1], 0.02, f" {mark[2]}", transform=axes.get_xaxis_transform(), va="bottom", fontsize=10)
+        if level:
+            ends = [min(abs(runs[:, end] - level[0]).min() for runs in named.values()) for end in (0, -1)]
+            draw.level(axes, *level, x[0] if ends[0] > ends[1] else x[-1], ha="left" if ends[0] > ends[1] else "right")
+        set_scales(axes, x, torch.cat([runs.flatten() for runs in named.values()]), log)
+        if len(named) > 2 and len(row) == 1:
+            draw.legend_at_right(axes)
+        elif len(named) > 1:
+            axes.legend()
+    told = [f"{y}: {courses({name: runs.mean(0).tolist() for name, runs in c.items()})}" for y, c in curves.items()]
+    return describe(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {'. '.join(told)}.")
+
+
+def as_runs(curve: Sequence[Number] | Tensor) -> Tensor:
+    """Return one curve (X,) or those of several runs (S, X) as (S, X) on the CPU."""
+    return torch.atleast_2d(torch.as_tensor(curve, dtype=torch.float32).detach().cpu())
+
+
+def set_scales(axes, x: list[Number], values: Tensor, log: str) -> None:
+    """Choose scales and ticks: at each x if there are few, without the labels that would run into the next."""
+    if "x" in log:
+        axes.set_xscale("log")
+    if len(x) <= 20:
+        crowded = ["x" in log and after < 1.2 * place for place, after in pairwise([*x, math.inf])]
+        axes.set_xticks(x, ["" if close else f"{place:g}" for place, close in zip(x, crowded, strict=True)])
+        axes.minorticks_off()
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if "y" in log:
+        axes.set_yscale("log")
+        if values.max() / values.min() < 1000:  # 1, 2 and 5 times the powers of ten, written out
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_locator(LogLocator(subs=()))
+    elif values.min() < 0:
+        draw.zero(axes)
+    else:
+        axes.set_ylim(bottom=0)

@@ -1,0 +1,129 @@
+"""What many figures draw: panels, pictures, lines with their look, colour bars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
+from torch import Tensor
+
+from .style import BLACK, CONTROL, DIVERGING, HIGHLIGHT, Figure, Number, to_numpy
+
+
+def panel(width: Number, height: Number, title: str = "") -> tuple[Figure, Axes]:
+    """Return a figure of this size in inches, and its only panel."""
+    figure = blank(width, height)
+    axes = figure.subplots()
+    axes.set_title(title)
+    return figure, axes
+
+
+def blank(width: Number, height: Number, title: str = "", **options: Any) -> Figure:
+    """Return a figure of this size in inches under its title, without panels."""
+    figure = Figure(figsize=(width, height), **options)
+    if title:
+        figure.suptitle(title, x=0.01, ha="left")
+    return figure
+
+
+def panels(rows: int, columns: int, width: Number, height: Number, title: str = "", **options: Any) -> tuple:
+    """Return a figure of this size in inches under one title, and its panels as an array (rows, columns)."""
+    figure = blank(width, height, title)
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def bare(axes: Axes, title: str | None = None, **options: Any) -> None:
+    """Remove ticks and frame, as around a picture, and write the title over it."""
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+    if title is not None:
+        axes.set_title(title, **{"fontsize": 11, **options})
+
+
+def picture(axes: Axes, image: Tensor, title: str | None = None, **options: Any) -> None:
+    """Draw an image (C, H, W) of 1 or 3 channels: floats from 0 to 1, or uint8."""
+    if image.shape[0] not in (1, 3):
+        raise ValueError(f"a picture has 1 or 3 channels, got {image.shape[0]}: shape {tuple(image.shape)}")
+    axes.imshow(to_numpy(image.expand(3, -1, -1).permute(1, 2, 0)), **options)
+    bare(axes, title)
+
+
+def diverging(axes: Axes, table: Tensor, limit: Number, **options: Any):
+    """Draw a matrix in colours around zero, from -limit to limit; return the image."""
+    return axes.imshow(to_numpy(table), cmap=DIVERGING, vmin=-limit, vmax=limit, **options)
+
+
+def tile(pictures: np.ndarray, columns: int, gap: int, border: int = 0, between: float = 1.0) -> np.ndarray:
+    """Lay N small pictures (N, h, w, ...) row by row on one canvas, `gap` pixels of the value `between` apart."""
+    count, h, w = pictures.shape[:3]
+    rows = math.ceil(count / columns)
+    size = (rows * (h + gap) - gap + 2 * border, columns * (w + gap) - gap + 2 * border)
+    canvas = np.full((*size, *pictures.shape[3:]), between)
+    for n, picture in enumerate(pictures):
+        top, left = border + n // columns * (h + gap), border + n % columns * (w + gap)
+        canvas[top : top + h, left : left + w] = picture
+    return canvas
+
+
+def highlight(axes: Axes, left: Number, top: Number, width: Number, height: Number) -> None:
+    """Frame a part of a picture in a line that shows on any ground."""
+    effect = [withStroke(linewidth=5, foreground=BLACK)]
+    frame = Rectangle((left, top), width, height, fill=False, ec=HIGHLIGHT, lw=2.5, path_effects=effect, clip_on=False)
+    axes.add_patch(frame)
+
+
+def texts(axes: Axes, texts: Sequence[Sequence[str]], dark: np.ndarray | None = None, **options: Any) -> None:
+    """Write one text into each cell of a matrix drawn by `imshow`, in white where the cell is dark."""
+    for row, line in enumerate(texts):
+        for column, text in enumerate(line):
+            colour = "white" if dark is not None and dark[row, column] else "black"
+            axes.text(column, row, text, ha="center", va="center", **{"color": colour, "fontsize": 10, **options})
+
+
+def band(axes: Axes, x: Sequence[Number], runs: Tensor, name: str, look: tuple[str, str, str], **options: Any) -> None:
+    """Draw the mean of several runs (S, X) as a line, in a band from the lowest to the highest."""
+    colour, marker, dash = look
+    if len(runs) > 1:
+        axes.fill_between(x, to_numpy(runs.amin(0)), to_numpy(runs.amax(0)), color=colour, alpha=0.25, lw=0)
+    axes.plot(x, to_numpy(runs.mean(0)), dash, color=colour, marker=marker, lw=2, label=name, **options)
+
+
+def level(axes: Axes, value: Number, text: str = "", x: Number = 0, **options: Any) -> None:
+    """Draw a dashed grey line at a height, with a text that ends above it at `x`."""
+    axes.axhline(value, color=CONTROL, lw=1, ls="--", zorder=0)
+    if text:
+        place = {"color": CONTROL, "ha": "right", "va": "bottom", "fontsize": 10, **options}
+        axes.annotate(text, (x, value), (0, 2), textcoords="offset points", **place)
+
+
+def zero(axes: Axes, vertical: bool = False) -> None:
+    """Draw the thin grey line of zero."""
+    (axes.axvline if vertical else axes.axhline)(0, color=CONTROL, lw=0.8, zorder=0)
+
+
+def row_names(axes: Axes, names: Iterable[str]) -> None:
+    """Write a name before each row, the first at the top."""
+    names = list(names)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+
+
+def legend_at_right(axes: Axes, **options: Any) -> None:
+    """Put the legend beside the panel, where it hides nothing."""
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), **options)
+
+
+def colour_bar(
+    figure: Figure, image, axes, label: str, ticks: Mapping[Number, str] | None = None, **options: Any
+) -> None:
+    """Put a colour bar beside one panel or several; `ticks` maps values to their labels."""
+    bar = figure.colorbar(image, ax=list(np.ravel(axes)), label=label, **options)
+    if ticks:
+        bar.set_ticks(list(ticks), labels=list(ticks.values()))
+        bar.minorticks_off()

@@ -5,6 +5,7 @@ They are the same drawings as in the notebooks, kept as files for the README.
 
 from __future__ import annotations
 
+import base64
 import io
 from pathlib import Path
 
@@ -12,9 +13,10 @@ import torch
 from overview import END, show_overview
 from PIL import Image
 
-from vit_tutorial import VisionTransformer, ViTConfig, load_photo
-from vit_tutorial.analysis import record_attention
-from vit_tutorial.plotting.rendering import with_palette
+from vit_tutorial import VisionTransformer, ViTConfig, load_checkpoint, load_photo
+from vit_tutorial.analysis import position_similarity, record_attention
+from vit_tutorial.plotting import show_position_similarity
+from vit_tutorial.plotting.rendering import to_png, with_palette
 
 HERE = Path(__file__).resolve().parent
 
@@ -46,7 +48,20 @@ def save_animation(path: Path, frames_per_stage: int = 8, milliseconds: int = 12
     frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=True)
 
 
+def save_positions(path: Path) -> None:
+    """Draw how similar the positions of the shipped CIFAR-10 model are, beside the same model before training."""
+    torch.manual_seed(0)
+    trained = load_checkpoint("cifar10")
+    maps = {
+        "trained": position_similarity(trained),
+        "untrained": position_similarity(VisionTransformer(trained.config)),
+    }
+    figure = show_position_similarity(maps, "Which positions does the model find similar?")
+    path.write_bytes(base64.b64decode(to_png(figure)[0]))
+
+
 def main() -> None:
+    save_positions(HERE / "positions.png")
     save_animation(HERE / "forward.gif")
     show_overview(*overview_arrays()).savefig(HERE / "forward.png")
     for path in sorted(HERE.glob("*.[gp][in][fg]")):

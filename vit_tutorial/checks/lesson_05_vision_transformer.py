@@ -45,18 +45,17 @@ from .running import Wrong, call, prefixed, raise_first
 class MyVisionTransformer(nn.Module):
     def __init__(self, config):
         super().__init__()
-        self.pool = config.pool
+        self.taken = slice(0, 1) if config.pool == "cls" else slice(1, None)  # the class token, or the patches
         self.embeddings = Embeddings(config)
         self.encoder = Encoder(config)
         self.norm = nn.LayerNorm(config.embed_dim, eps=config.norm_eps)
         self.head = nn.Linear(config.embed_dim, config.num_classes)
 
     def forward(self, images):
-        z = self.embeddings(images)  # Eq. 1     (B, 1+N, D)
-        z = self.encoder(z)  #         Eqs. 2-3  (B, 1+N, D)
-        z = self.norm(z)
-        y = z[:, 0] if self.pool == "cls" else z[:, 1:].mean(dim=1)  # Eq. 4  (B, D)
-        return self.head(y)  #                   (B, K)
+        z = self.embeddings(images)  # Eq. 1: (B, 1+N, D)
+        z = self.encoder(z)  # Eqs. 2-3: (B, 1+N, D)
+        y = self.norm(z)[:, self.taken].mean(dim=1)  # Eq. 4: (B, D)
+        return self.head(y)  # (B, K)
 
 
 FIRST = ViTConfig(9, 3, 2, num_classes=7, embed_dim=20, depth=2, num_heads=5, mlp_dim=33)

@@ -21,7 +21,6 @@ from pathlib import Path
 from ..analysis import head_costs
 from ..data import cifar10, image_folder
 from ..pretrained import load_checkpoint
-from ..train import print_on_any_terminal
 from ..training import print_progress
 from .rows import EXPERIMENTS, run
 from .tables import RESULTS, RUN_COLUMNS, SEEDS, append_lines, read_runs, save_head_costs
@@ -29,7 +28,6 @@ from .tables import RESULTS, RUN_COLUMNS, SEEDS, append_lines, read_runs, save_h
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    print_on_any_terminal()
     parser = argparse.ArgumentParser(
         prog="python -m vit_tutorial.experiments",
         description=__doc__,
@@ -70,4 +68,6 @@ def run_all(name: str, path: Path) -> None:
 
 
 if __name__ == "__main__":
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # older terminals on Windows have no "×"
     sys.exit(main())

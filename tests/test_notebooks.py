@@ -148,6 +148,20 @@ def test_the_setup_cell_is_the_same_in_all_and_holds_the_address(notebook):
     assert sum("git+http" in cell.source for cell in notebook.cells) == 1
 
 
+@pytest.mark.parametrize("published", [True, False])
+def test_on_colab_the_setup_cell_installs_the_package_or_says_what_to_do(published, monkeypatch, tmp_path):
+    cell, asked = code_cells(nbformat.read(NOTEBOOKS[0], as_version=4))[0].source, []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # as where the package is not installed
+    monkeypatch.setattr("subprocess.run", lambda command, check: asked.append(command))
+    if published:
+        exec(refresh.INSTALL.sub("git+https://example.org/me/mine", cell), {})
+        assert asked == [[sys.executable, "-m", "pip", "install", "--quiet", "git+https://example.org/me/mine"]]
+    else:
+        with pytest.raises(AssertionError, match="put the address of your copy on GitHub into SOURCE"):
+            exec(cell, {})
+
+
 def test_the_badge_opens_this_notebook_at_the_address(path, notebook):
     owner_and_name = "/".join(refresh.address().split("/")[-2:])
     badge = f"https://colab.research.google.com/github/{owner_and_name}/blob/main/notebooks/{path.name}"

@@ -30,6 +30,11 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+def test_no_two_files_have_the_same_name():
+    names = [path.name for path in FILES if path.name != "__init__.py"]
+    assert sorted(names) == sorted(set(names))
+
+
 def imported(path: Path) -> set[str]:
     """Full names of the modules that a file imports: `from ..config import Size` is `vit_tutorial.config`."""
     here = ["vit_tutorial", *path.relative_to(PACKAGE).with_suffix("").parts]

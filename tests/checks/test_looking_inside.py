@@ -83,12 +83,11 @@ WRONG_SIMILARITY = [
 # Rollout: a list of (B, h, T, T) -> (B, T, T)
 
 
-def rolled(step, maps, first=None):
-    """`step(A)` of each layer's mean over the heads, multiplied onto `first` in the right order."""
-    B, _, T, _ = maps[0].shape
-    result = torch.eye(T).expand(B, T, T) if first is None else first
+def rolled(step, maps, first=None, pick=lambda weights: weights.mean(1)):
+    """`step(A)` of each layer's mean over the heads, or what `pick` takes of them, multiplied onto `first`."""
+    result = torch.eye(maps[0].shape[-1]) if first is None else first
     for weights in maps:
-        result = step(weights.mean(1)) @ result
+        result = step(pick(weights)) @ result
     return result
 
 
@@ -128,15 +127,7 @@ RIGHT_ROLLOUT = {
 
 
 def by_heads(pick, step=mixed):
-    """The layers multiplied, `pick(weights)` in place of the mean over the heads."""
-
-    def mine(maps):
-        result = step(pick(maps[0]))
-        for weights in maps[1:]:
-            result = step(pick(weights)) @ result
-        return result
-
-    return mine
+    return lambda maps: rolled(step, maps, pick=pick)
 
 
 def all_layers(maps):

@@ -57,8 +57,7 @@ RIGHT = {
     "no gradient": lambda p, *sizes: resize_position_embedding(p.detach(), *sizes),
     "parameter": lambda p, *sizes: nn.Parameter(resize_position_embedding(p, *sizes)),
     "nothing to do": lambda p, old, new, n: p if old == new else resize_position_embedding(p, old, new, n),
-    "no prefix, no cat": lambda p, old, new, n: answer()(p, old, new, n) if n else answer(join=lambda a, b: b)(p, old,
-                                                                                                             new, n),
+    "no prefix, no cat": lambda *args: (answer() if args[3] else answer(join=lambda a, b: b))(*args),
 }  # fmt: skip
 
 
@@ -66,39 +65,22 @@ def zoomed(**options):
     return answer(lambda image, new: F.interpolate(image, new, **options))
 
 
-def scaled(factor):
-    return answer(lambda image, new: F.interpolate(image, scale_factor=factor(image.shape[2:], new), **BICUBIC))
+def scaled(factor, **options):
+    options = {**BICUBIC, **options}
+    return answer(lambda image, new: F.interpolate(image, scale_factor=factor(image.shape[2:], new), **options))
 
 
-def recomputed(position, old_grid, new_grid, num_prefix_tokens):
-    options = {**BICUBIC, "recompute_scale_factor": True}
-    factors = [b / a for a, b in zip(old_grid, new_grid, strict=True)]
-    mine = answer(lambda image, new: F.interpolate(image, scale_factor=factors, **options))
-    return mine(position, old_grid, new_grid, num_prefix_tokens)
+def by_axis(factor, **options):
+    return scaled(lambda old, new: [factor(a, b) for a, b in zip(old, new, strict=True)], **options)
 
 
-def rooted(there=None, **steps):
-    def square(rows, h, w):
-        side = math.isqrt(len(rows))
-        return rows.T.reshape(1, -1, side, side)
-
-    return answer(there=square, **steps)
-
-
-def by_axis(factor):
-    return scaled(lambda old, new: [factor(a, b) for a, b in zip(old, new, strict=True)])
+def from_a_root(rows, h, w):
+    side = math.isqrt(len(rows))
+    return rows.T.reshape(1, -1, side, side)
 
 
 def to_a_root(image, new):
     return F.interpolate(image, (int(math.sqrt(new[0] * new[1])),) * 2, **BICUBIC)
-
-
-def viewed(rows, h, w):
-    return rows.reshape(1, -1, h, w)
-
-
-def as_a_line(position, old, new, n):
-    return F.interpolate(position.T[None], n + new[0] * new[1], mode="linear")[0].T
 
 
 def as_a_line_after_the_prefix(position, old, new, n):
@@ -116,27 +98,10 @@ def repeated(position, old, new, n):
     return torch.cat([position[:n], position[n:].repeat(count // (old[0] * old[1]) + 1, 1)[:count]])
 
 
-def repeated_whole(position, old, new, n):
-    return torch.cat([position] * 9)[: n + new[0] * new[1]]
-
-
 def filled(position, old, new, n, fill=torch.zeros):
     out = fill(n + new[0] * new[1], position.shape[1])
     out[: len(position)] = position[: len(out)]
     return out
-
-
-def tiled(image, new):
-    return image.repeat(1, 1, 9, 9)[:, :, : new[0], : new[1]]
-
-
-def one_kept(p, n):
-    return p[:1], p[1:]
-
-
-def written_over(position, *sizes):
-    position[0] = 0
-    return resize_position_embedding(position, *sizes)
 
 
 WRONG = [
@@ -154,11 +119,11 @@ WRONG = [
     (scaled(lambda old, new: math.sqrt(new[0] * new[1] / (old[0] * old[1]))), "for both axes, √(N'/N)"),
     (by_axis(lambda a, b: float(b // a)), "cut off to whole numbers by `//`"),
     (by_axis(lambda a, b: b / a), "`scale_factor` instead of `size`"),
-    (recomputed, "`scale_factor` instead of `size`"),
+    (by_axis(lambda a, b: b / a, recompute_scale_factor=True), "`scale_factor` instead of `size`"),
     (by_axis(lambda a, b: (b + 0.1) / a), "with 0.1 added"),
-    (rooted(), "The old grid is taken to be square"),
+    (answer(there=from_a_root), "The old grid is taken to be square"),
     (answer(to_a_root), "The new grid is taken to be square, √N'"),
-    (rooted(zoom=to_a_root), "Both grids are taken to be square"),
+    (answer(to_a_root, from_a_root), "Both grids are taken to be square"),
     (answer(lambda image, new: F.interpolate(image, new[0], **BICUBIC)), "as many columns as rows: h'"),
     (answer(join=lambda a, b: b), "The prefix is gone"),
     (answer(join=lambda a, b: torch.cat([b, a])), "moved to the end"),
@@ -167,12 +132,13 @@ WRONG = [
     (answer(split=lambda p, n: (p[:n], p[:-n or None])), "The prefix is in the picture, too"),
     (answer(split=lambda p, n: (p[:0], p[: len(p) - n])), "The prefix is in the picture:"),
     (answer(split=lambda p, n: (p[len(p) - n :], p[: len(p) - n])), "looked for at the end:"),
-    (answer(split=one_kept), "Right with one prefix token, but not with 2 prefix tokens"),
+    (answer(split=lambda p, n: (p[:1], p[1:])), "Right with one prefix token, but not with 2 prefix tokens"),
     (lambda p, old, new, n: answer(split=lambda p, n: (p[:1], p[-old[0] * old[1] :]))(p, old, new, n),
      "but not with 2 prefix tokens. One row is kept, the class"),
     (lambda p, old, new, n: answer()(p, old, new, n or 1), "Right with one prefix token, but not with 0"),
-    (answer(there=viewed), "`view` or `reshape` reads the rows as (D, h, w), without"),
-    (answer(there=viewed, back=lambda x: x.reshape(-1, x.shape[1])), "as (D, h, w), and back"),
+    (answer(there=lambda p, h, w: p.reshape(1, -1, h, w)), "`view` or `reshape` reads the rows as (D, h, w), without"),
+    (answer(there=lambda p, h, w: p.reshape(1, -1, h, w), back=lambda x: x.reshape(-1, x.shape[1])),
+     "as (D, h, w), and back"),
     (answer(back=lambda x: x.reshape(-1, x.shape[1])), "On the way back `view` or `reshape` reads"),
     (answer(there=lambda p, h, w: p.T.reshape(1, -1, w, h)), "The old grid is read as (w, h)"),
     (answer(lambda image, new: F.interpolate(image, new[::-1], **BICUBIC)), "The new grid is turned"),
@@ -194,17 +160,18 @@ WRONG = [
     (answer(join=lambda a, b: torch.cat([a.mean(0)[None][: len(a)], b])), "are averaged"),
     (lambda p, *sizes: p, "The old positions come back as they were"),
     (lambda p, old, new, n: p[: n + new[0] * new[1]], "The old positions come back as they were"),
-    (as_a_line, "All T rows are stretched as one long line"),
+    (lambda p, old, new, n: F.interpolate(p.T[None], n + new[0] * new[1], mode="linear")[0].T,
+     "All T rows are stretched as one long line"),
     (as_a_line_after_the_prefix, "The patches' rows are stretched as one long line"),
     (as_a_table, "The patches' rows are stretched as one long line"),
     (repeated, "The list of patches is repeated"),
-    (repeated_whole, "The list of rows, prefix and all, is repeated"),
-    (answer(tiled), "laid side by side, like tiles"),
+    (lambda p, old, new, n: torch.cat([p] * 9)[: n + new[0] * new[1]], "The list of rows, prefix and all, is repeated"),
+    (answer(lambda image, new: image.repeat(1, 1, 9, 9)[:, :, : new[0], : new[1]]), "laid side by side, like tiles"),
     (filled, "followed by rows of zeros"),
     (lambda *args: filled(*args, torch.randn), "Two calls with the same arguments give two results"),
     (lambda *args: resize_position_embedding(*args).numpy(), "must be a tensor"),
     (lambda *args: resize_position_embedding(*args).double(), "The values are right. The result must be of"),
-    (written_over, "changes its input: after the call `position`"),
+    (lambda p, *sizes: resize_position_embedding(p.zero_(), *sizes), "changes its input: after the call `p`"),
     (lambda p, old, new, n: F.interpolate(p[n:], new, mode="bicubic"), "`F.interpolate` got (16, 5)"),
     (lambda *args: None, "returns nothing"),
     (lambda p, old, new: p, "The check gives <lambda> 4 arguments"),

@@ -106,11 +106,6 @@ def kept(x, P, store={}):  # noqa: B006
     return store.setdefault(x.shape, patchify(x, P).detach())
 
 
-def in_place(x, P):
-    x *= 2
-    return patchify(x, P) / 2
-
-
 def join_with(h=None, C=None):
     """Unpatchify by `reshape` and `permute`, with h and C from (patch_dim, N, P, size) if not the right ones."""
 
@@ -154,9 +149,9 @@ WRONG = {
          "run (row, column, channel). The task asks for (channel, row, column)"),
         (cut("b c (h p) (w q) -> b (h w) (c q p)"), "run (channel, column, row)"),
         (cut("b c (h p) (w q) -> b (h w) (q p c)"), "run (column, row, channel)"),
-        (split(4, 2, 1, 3, 5), "run down the columns of the grid"),
+        (cut("b c (h p) (w q) -> b (w h) (c p q)"), "run down the columns of the grid"),
         (split_as(*"CwPhP"), "Height and width are exchanged"),
-        (split_as(*"CPhPw"), "every h-th row"),
+        (cut("b c (p h) (q w) -> b (h w) (c p q)"), "every h-th row"),
         (split_as(*"ChwPP"), "tears the rows"),
         (split(1, 2, 4, 3, 5), "your axes run (B, C, h, w, P, P)"),
         (split(2, 3, 4, 5, 1), "image rows, not patches"),
@@ -186,7 +181,7 @@ WRONG = {
         (lambda x, P: by_loop(x[..., : x.shape[2]], P), "right for a square image"),
         (split(2, 4, 1, 3, 5, w=lambda C, H, W, P: H // P, C=lambda C, H, W, P: 3), "right for a square image with 3"),
         (kept, "keeps something from call to call"),
-        (in_place, "changes its input: after the call `x`"),
+        (lambda x, P: patchify(x.mul_(2), P) / 2, "changes its input: after the call `x`"),
         (lambda x, P: patchify(x, P) + torch.rand(()), "something in your function is random"),
         (lambda x, P: (y := patchify(x, P)).transpose(0, 1).reshape(y.shape), "mix patches of different images"),
         (lambda x, P: patchify(x, P) / 255, "agree. The first that differs is at [0, 0, 1]"),

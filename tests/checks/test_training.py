@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from vit_tutorial import check
 from vit_tutorial.training import parameter_groups, warmup_cosine
@@ -137,12 +136,14 @@ def is_matrix(name, p):
     return name.endswith("weight") and "norm" not in name
 
 
-def by_modules(model, weight_decay):
-    decay, rest = [], []
-    for module in model.modules():
-        for name, p in module.named_parameters(recurse=False):
-            (decay if isinstance(module, (nn.Linear, nn.Conv2d)) and name == "weight" else rest).append(p)
-    return [{"params": rest, "weight_decay": 0}, {"params": decay, "weight_decay": weight_decay, "lr": 1e-3}]
+def edited(change):
+    """The package's groups with one thing changed: `change(groups, model)`."""
+
+    def mine(model, weight_decay):
+        groups = parameter_groups(model, weight_decay)
+        return change(groups, model) or groups
+
+    return mine
 
 
 RIGHT_GROUPS = {
@@ -155,23 +156,13 @@ RIGHT_GROUPS = {
     "one group each": lambda model, wd: [
         {"params": p, "weight_decay": wd * is_matrix(n, p)} for n, p in model.named_parameters()
     ],
-    "by modules": by_modules,
+    "by type, with more": edited(lambda g, m: [{**x, "lr": 1e-3} for x in g[::-1]]),
     "a tuple of groups": lambda model, wd: tuple(parameter_groups(model, wd)),
     "names too": lambda model, wd: [
         {"params": [(n, p) for n, p in model.named_parameters() if is_matrix(n, p) is want], "weight_decay": wd * want}
         for want in (True, False)
     ],
 }
-
-
-def edited(change):
-    """The package's groups with one thing changed: `change(groups, model)`."""
-
-    def mine(model, weight_decay):
-        groups = parameter_groups(model, weight_decay)
-        return change(groups, model) or groups
-
-    return mine
 
 
 def only(decays):

@@ -32,9 +32,9 @@ def my_parameter_groups(model, weight_decay):
 
 
 @exercise(
-    hint="The weights of linear layers and of the patch convolution decay. Biases, norms, the class token and the "
-    "positions do not, although some of these have two axes or more. Go through `model.modules()`, or through "
-    "`model.named_parameters()`, and put every parameter into one of two lists.",
+    hint="Go through `model.modules()`, or through `model.named_parameters()`, and put every parameter into one of two "
+    "lists. The weights of `nn.Linear` and of the patch projection, an `nn.Conv2d`, decay. Biases, norms, the class "
+    "token and the positions do not, although some of these have two axes or more.",
     solution=my_parameter_groups,
 )
 def parameter_groups(function):
@@ -50,14 +50,8 @@ MODELS = {
 }
 LOOKS_LIKE = 'Return `[{"params": [...], "weight_decay": weight_decay}, {"params": [...], "weight_decay": 0.0}]`.'
 BY_NDIM = "These are bare parameters with two axes or more: a rule by `ndim` takes them for matrices."
-MATRICES = "`nn.Linear` and `nn.Conv2d` have them, as `weight`. The patch projection's has four axes."
-KINDS = {  # a part of their names, and a hint
-    "the norms": ("norm", "A norm is an `nn.LayerNorm`; in this package every one has `norm` in its name."),
-    "the positions": ("position", BY_NDIM),
-    "the class token": ("class_token", BY_NDIM),
-    "the biases": ("bias", "Their names end in `bias`."),
-    "the matrices": ("", MATRICES),
-}
+# Each kind of parameter by a part of its names. What fits no other part is a matrix.
+KINDS = {"norms": "norm", "positions": "position", "class token": "class_token", "biases": "bias", "matrices": ""}
 
 
 def judge_groups(function: Callable, config: ViTConfig, weight_decay: float) -> None:
@@ -113,7 +107,8 @@ def check_members(given: list[int], names: dict[int, str], buffers: dict[int, st
     missing = listed([name for key, name in names.items() if key not in given])
     twice = listed([name for key, name in names.items() if given.count(key) > 1])
     raise_first([
-        (set(given).isdisjoint(names), "None of the model's parameters is in your groups: are these copies?", None),
+        (set(given).isdisjoint(names), "None of the model's parameters is in your groups. Did you copy them, or leave "
+         "the groups empty?", None),
         (found, f"{found} in your groups is a buffer, not a parameter: nothing trains sin-cos positions.",
          "`model.named_parameters()` leaves buffers out."),
         (not set(given) <= set(names), "Some tensors in your groups are not parameters of the model. Are they copies?",
@@ -128,21 +123,22 @@ def check_decay(decay: dict[str, float], right: dict[str, float], weight_decay: 
     exchanged = decay == {name: weight_decay - value for name, value in right.items()}
     raise_first([
         (exchanged, "The groups are exchanged: what should decay does not, and what should not does.", None),
-        (not any(decay.values()), "Nothing decays: the weight decay is 0 in every group.", MATRICES),
+        (not any(decay.values()), "Nothing decays: the weight decay is 0 in every group.", None),
         (all(decay.values()), "Everything decays: all parameters are in groups with a weight decay.", None),
     ])  # fmt: skip
-    lines, hints = [], []
-    kinds = {name: next(kind for kind, (part, _) in KINDS.items() if part in name) for name in right}
-    for kind_name, (_, hint) in KINDS.items():
+    kinds = {name: next(kind for kind, part in KINDS.items() if part in name) for name in right}
+    lines = {}
+    for kind_name in KINDS:
         names = [name for name in right if kinds[name] == kind_name]
         if wrong := [name for name in names if bool(decay[name]) != bool(right[name])]:
-            which = kind_name.capitalize() if len(wrong) == len(names) else f"Some of {kind_name}"
-            verb = "decays" if kind_name == "the class token" else "decay"
+            which = f"The {kind_name}" if len(wrong) == len(names) else f"Some of the {kind_name}"
+            verb = "decays" if kind_name == "class token" else "decay"
             verb = "do not decay, and should" if right[wrong[0]] else f"{verb}, and should not"
-            lines.append(f"{which} {verb}: {listed(wrong)}.")
-            hints.append(hint)
+            lines[kind_name] = f"{which} {verb}: {listed(wrong)}."
+    if {"positions", "class token"} <= set(lines):
+        lines["both"] = BY_NDIM
     if lines:
-        raise Wrong("\n".join(lines + [BY_NDIM] * (hints.count(BY_NDIM) > 1)), hints[0])
+        raise Wrong("\n".join(lines.values()))
     if other := [value for name, value in decay.items() if value != right[name]]:
         raise Wrong(f"The matrices decay by {other[0]:g}, not by the given `weight_decay`, {weight_decay:g}.")
 
@@ -158,8 +154,8 @@ def my_warmup_cosine(step, warmup_steps, all_steps):
 
 
 @exercise(
-    hint="Two cases. In the warm-up (`step < warmup_steps`, and never if that is 0) the factor is `(step + 1) / "
-    "warmup_steps`. After it, let p be the part of the remaining steps that is over, from 0 to 1: the factor is "
+    hint="In the warm-up, `if step < warmup_steps`, return `(step + 1) / warmup_steps`. After it, let p be the part of "
+    "the remaining steps that is over, `(step - warmup_steps) / (all_steps - warmup_steps)`, from 0 to 1, and return "
     "`(1 + math.cos(math.pi * p)) / 2`.",
     solution=my_warmup_cosine,
     imports="import math",
@@ -176,25 +172,22 @@ def judge_schedule(function: Callable, w: int, T: int) -> str:
     """Return a remark if it is right in another way than the package's; raise Wrong unless it is right."""
     factors = [one_number(call(function, step, w, T), "The factor of a step") for step in range(T)]
     factors, steps = torch.tensor(factors, dtype=torch.float64), torch.arange(T, dtype=torch.float64)
-    parts = (
-        ("in the warm-up", slice(0, w), WARM_UPS, WARM_UP_MISTAKES),
-        ("after the warm-up", slice(w, T), COSINES, COSINE_MISTAKES),
-    )
+    before, after = ("in", slice(0, w), WARM_UPS, WARM_UP_MISTAKES), ("after", slice(w, T), COSINES, COSINE_MISTAKES)
 
     def fitting(factors: Tensor) -> list[list[str]]:
         """Return for each part the remarks of the right curves that fit."""
-        return [[m for m, do in right if same(factors[at], do(steps[at], w, T))] for _, at, right, _ in parts]
+        return [[m for m, do in right if same(factors[at], do(steps[at], w, T))] for _, at, right, _ in (before, after)]
 
     peak = factors.max().item()
     if abs(peak - 1) > 1e-3 and all(fitting(factors / peak)):
         hint = "The optimizer multiplies the factor by the learning rate itself."
         raise Wrong(f"Your curve has the right form and is {peak:g} times as high: its peak must be 1.", hint)
-    for (when, at, right, mistakes), fits in zip(parts, fitting(factors), strict=True):
+    for (when, at, right, mistakes), fits in zip((before, after), fitting(factors), strict=True):
         if not fits:
             recognise(factors[at], (steps[at], w, T), mistakes)
             expected = right[0][1](steps[at], w, T)
             first = (~torch.isclose(factors[at], expected, 1e-4, 1e-5)).nonzero()[0]
-            text = f"Step {at.start + first.item()}, {when}, gives {factors[at][first].item():.4g}"
+            text = f"Step {at.start + first.item()}, {when} the warm-up, gives {factors[at][first].item():.4g}"
             call_text = f"This was with warmup_steps={w} and all_steps={T}."
             raise Wrong(f"{text}; {expected[first].item():.4g} is expected.\n{call_text}")
     return " ".join(fits[0] for fits in fitting(factors) if fits[0])

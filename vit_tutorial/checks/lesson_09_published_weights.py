@@ -29,8 +29,9 @@ def my_fuse_qkv(q, k, v):
 
 
 @exercise(
-    hint="A linear layer's weight is (out, in): each row makes one value of the result. So the rows of three layers go "
-    "one below the other, `torch.cat([...], dim=0)`, and their biases, too, in the same order.",
+    hint="A linear layer's weight is (out, in): each row makes one value of the result. Put the rows of the three "
+    "layers one below the other, q's first, `torch.cat([...], dim=0)`, and their biases in the same order. Return "
+    "both.",
     solution=my_fuse_qkv,
 )
 def fuse_qkv(function):
@@ -61,13 +62,13 @@ def read_pair(result, D: int) -> tuple:
         if isinstance(result, Tensor):
             which = {(3 * D, D): "the weight, and the bias is missing", (3 * D,): "the bias, and the weight is missing"}
             got = which.get(tuple(result.shape), got)
-        raise Wrong(f"The task asks for two tensors, weight and bias; got {got}.", BOTH)
+        raise Wrong(f"The task asks for two tensors, weight and bias; got {got}.")
     weight, bias = result
     unread = next(filter(None, (unreadable(part) for part in result if isinstance(part, Tensor))), None)
     raise_first([
-        (unread is not None, f"The result {unread}.", BOTH),
-        (isinstance(weight, Tensor) and bias is None, "The bias is missing: q, k and v each have one.", BOTH),
-        ([getattr(part, "ndim", 0) for part in result] == [1, 2], "Weight and bias are exchanged: weight first.", BOTH),
+        (unread is not None, f"The result {unread}.", None),
+        (isinstance(weight, Tensor) and bias is None, "The bias is missing: q, k and v each have one.", None),
+        ([getattr(part, "ndim", 0) for part in result] == [1, 2], "Weight and bias are exchanged.", "Weight first."),
     ])  # fmt: skip
     return weight, bias
 
@@ -78,7 +79,7 @@ def check_fused(name: str, result, parts: list[Tensor], letters: str) -> None:
     if (found := difference(result, expected, letters, 1e-6, f"The {name}")) is None:
         return
     if not isinstance(result, Tensor) or same(result, expected, 1e-6):  # only the dtype is wrong
-        raise Wrong(found, BOTH)
+        raise Wrong(found)
     recognise(result, parts, fused_mistakes(name), 1e-6)
     if not result.isfinite().all():
         raise Wrong(found, "`torch.empty` holds what was in memory before, until you fill every row.")
@@ -101,9 +102,6 @@ def block_name(block: Tensor, parts: list[Tensor]) -> str:
         if part.ndim == 2 and same(block, part.T, 1e-6):
             return f"{name} transposed"
     return "something else"
-
-
-BOTH = "`return weight, bias`, of (3·D, D) and (3·D,)."
 
 
 def fused_mistakes(name: str) -> list[Mistake]:
@@ -154,10 +152,10 @@ def my_map_state_dict(theirs):
 
 
 @exercise(
-    hint="Print the names of both and set them side by side. Outside the blocks there are eight tensors under five "
-    "names: patch projection, class token, positions, last norm, head. Within a block, only the number changes: split "
-    "the name at its dots, and take the number from the part that holds it. torchvision's positions are (1, T, D), "
-    "ours (T, D).",
+    hint="Print the names of both, side by side: ours are in `VisionTransformer(config).state_dict()`. Outside the "
+    "blocks, rename patch projection, class token, positions, last norm and head. Within a block, only the number "
+    "changes: split the name at its dots, and take the number from the part that holds it. torchvision's positions "
+    "are (1, T, D), ours (T, D).",
     solution=my_map_state_dict,
     imports="import re",
 )
@@ -215,14 +213,14 @@ def check_kind(result) -> None:
     if not isinstance(result, Mapping) or not result:
         got = "an empty one" if isinstance(result, Mapping) else kind(result)
         got = f"a model, {type(result).__name__}" if isinstance(result, nn.Module) else got
-        raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {got}.", HOLDS_TENSORS)
+        raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {got}.")
     for name, value in result.items():
         if not isinstance(name, str):
-            raise Wrong(f"A name is a string; among yours is {name!r}.", HOLDS_TENSORS)
+            raise Wrong(f"A name is a string; among yours is {name!r}.")
         if not isinstance(value, Tensor):
-            raise Wrong(f"`{name}` must be a tensor; it is {kind(value)}.", HOLDS_TENSORS)
+            raise Wrong(f"`{name}` must be a tensor; it is {kind(value)}.")
         if text := "is on the meta device: it has a shape and no values" if value.is_meta else unreadable(value):
-            raise Wrong(f"`{name}` {text}.", HOLDS_TENSORS)
+            raise Wrong(f"`{name}` {text}.")
 
 
 def check_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config: ViTConfig) -> None:
@@ -232,7 +230,7 @@ def check_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config
     if not missing and not extra:
         return
     if set(ours) == set(theirs):
-        raise Wrong("All names are still torchvision's.", WHERE)
+        raise Wrong("All names are still torchvision's.")
     strange = [name for name in extra if name not in theirs]
     lists = {"Missing": missing, "Still torchvision's names": [n for n in extra if n in theirs], "Not ours": strange}
     lines = ["`load_state_dict(..., strict=True)` would refuse these names."]
@@ -246,13 +244,14 @@ def check_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config
         if there:
             lines.append(f"`{name}` holds {how.format(there)}, which ours calls `{right[there]}`.")
             break
-    hint = WHERE if extra else "How many blocks there are can be seen in `theirs`: is a number written into your code?"
+    hint = None if extra else "`theirs` shows how many blocks there are: is a number written into your code?"
     for block in [] if extra else sorted(set(range(config.depth)) - set(lost)):
         source, _ = origin(ours[f"encoder.{block}.norm1.weight"], theirs)
         number = re.search(r"encoder_layer_(\d+)\.", source)
         if number and int(number[1]) in lost:
             lines.append(f"`encoder.{block}` holds torchvision's block {number[1]}.")
-            hint = WHOLE_NUMBER
+            lines.append(f"Is `encoder_layer_{number[1]}` taken for `encoder_layer_{block}`? Compare the whole number.")
+            hint = None
             break
     raise Wrong("\n".join(lines), hint)
 
@@ -266,7 +265,7 @@ def check_tensors(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], conf
         return
     origins = {name: origin(ours[name], theirs) for name in belongs}
     name, right, (source, how) = wrong[0], belongs[wrong[0]], origins[wrong[0]]
-    start, hint = "The names are right, and all tensors but one. ", COMPARE
+    start = "The names are right, and all tensors but one. "
     if len(wrong) > 1:
         start = f"The names are right. Of the {len(ours)} tensors {len(wrong)} are wrong: {listed(wrong)}.\n"
     got, asked = ours[name], expected[name]
@@ -285,10 +284,11 @@ def check_tensors(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], conf
         elif all(found != right for found, _ in origins.values()):
             told += " Nowhere in yours is that one."
         block, holds = (re.search(r"encoder_layer_\d+|$", text)[0] for text in (right, source))
-        if block and holds != block:
-            hint = WHOLE_NUMBER if holds.startswith(block) else SORTED if holds[-2:].isdigit() else COMPARE
-            told += f"\n`{block}` is the beginning of `{holds}`, too." if holds.startswith(block) else ""
-    raise Wrong(start + told, hint)
+        if block and holds != block and holds.startswith(block):
+            told += f"\n`{block}` is the beginning of `{holds}`, too. Compare the whole number."
+        elif block and holds != block and holds[-2:].isdigit():
+            told += "\nSorted as text, `encoder_layer_10` comes before `encoder_layer_2`: take the number itself."
+    raise Wrong(start + told)
 
 
 def origin(tensor: Tensor, tensors: Mapping[str, Tensor]) -> tuple[str, str]:
@@ -311,13 +311,3 @@ def origin(tensor: Tensor, tensors: Mapping[str, Tensor]) -> tuple[str, str]:
 
 def equal(values: Tensor, others: Tensor) -> bool:
     return values.shape == others.shape and values.detach().to(others).equal(others)
-
-
-HOLDS_TENSORS = "`{our name: tensor}`, what `load_state_dict` takes."
-WHERE = "Ours are in `VisionTransformer(config).state_dict()`."
-COMPARE = "Set the two lists of names side by side, with the shapes."
-SORTED = "Sorted as text, `encoder_layer_10` comes before `encoder_layer_2`: take the number from the name."
-WHOLE_NUMBER = (
-    "`encoder_layer_1` is the beginning of `encoder_layer_10`, too. Take the whole number: `name.split('.')` has it in "
-    "a part of its own, and a test with `in` or `startswith` needs the dot after the number."
-)

@@ -1,6 +1,7 @@
 """What the tests of the checks share: a notebook's cell, and what a verdict must say."""
 
 import linecache
+import re
 import textwrap
 
 import pytest
@@ -83,3 +84,24 @@ def listed(tables: dict) -> list:
             variant = variant if isinstance(variant, tuple) else (variant,)
             found.append(pytest.param(exercise, *variant, id=f"{exercise.name}: {name}"))
     return found
+
+
+def judged(right: dict, wrong: dict) -> tuple:
+    """Make a lesson's tests from {exercise: its right answers} and {exercise: rows of (wrong answer, phrase)}."""
+
+    @pytest.mark.parametrize(("exercise", "answer"), listed(right))
+    def test_right_answers_pass(exercise, answer):
+        assert assert_passes(exercise, answer).message == ""
+
+    @pytest.mark.parametrize(("exercise", "answer", "phrase"), listed(wrong))
+    def test_wrong_answers_are_named(exercise, answer, phrase):
+        verdict = assert_wrong(exercise, answer, phrase)
+        assert phrase.lower() in " ".join(verdict.message.split()).lower()  # and not only in the reader's own line
+
+    @pytest.mark.parametrize("exercise", right, ids=lambda exercise: exercise.name)
+    def test_untouched_stubs_are_not_attempted(exercise):
+        parameters = re.search(r"def \w+\((.+)\):", exercise.solution().source)[1]
+        for stub in stubs(parameters).values():
+            assert_not_attempted(exercise, stub)
+
+    return test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted

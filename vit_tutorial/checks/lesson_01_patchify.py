@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .comparing import Mistake, compare
+from .comparing import Mistake, compare, known
 from .exercise import exercise
 from .references import ORDERS, OURS, image_sizes, patch_sizes, regroup
 from .running import call
@@ -30,24 +30,20 @@ def num_patches(function):
     compare(function, my_num_patches, trials, mistakes=NUM_PATCHES_MISTAKES, gradients=False)
 
 
-NUM_PATCHES_MISTAKES = [
-    Mistake(lambda H, W, P: H * W, "You count pixels, not patches: one patch covers P·P of them."),
-    Mistake(lambda H, W, P: H * W // P, "You divide by P once. A patch is P pixels wide and P pixels high: it covers "
-            "P·P of them."),
-    Mistake(lambda H, W, P: H // P + W // P, "You add rows and columns of the grid. A grid of h rows and w columns has "
-            "h·w cells."),
-    Mistake(lambda H, W, P: (H // P) ** 2, "You square the rows. That is right only for a square image."),
-    Mistake(lambda H, W, P: (W // P) ** 2, "You square the columns. That is right only for a square image."),
-    Mistake(lambda H, W, P: H // P, "These are the rows of the grid only. Each row has W / P patches."),
-    Mistake(lambda H, W, P: W // P, "These are the columns of the grid only. Each column has H / P patches."),
-    Mistake(lambda H, W, P: (H // P, W // P), "That is the grid, (h, w). The number of patches is one number, h·w."),
-    Mistake(lambda H, W, P: (H // P) * (W // P) + 1, "One too many: the class token is no patch. It comes later, and "
-            "T = 1 + N."),
-    Mistake(lambda H, W, P: (H // 16) * (W // 16), "You divide by 16, whatever P is: use `patch_size`."),
-    Mistake(lambda H, W, P: P * P, "That is how many pixels one patch covers, not how many patches there are."),
-    Mistake(lambda H, W, P: (H - P + 1) * (W - P + 1), "You count the positions of a window that moves by one pixel. "
-            "Patches do not overlap: the step is P."),
-]  # fmt: skip
+NUM_PATCHES_MISTAKES = known(None, {
+    "You count pixels, not patches: one patch covers P·P of them.": lambda H, W, P: H * W,
+    "You divide by P once. A patch is P pixels wide and P pixels high.": lambda H, W, P: H * W // P,
+    "You add rows and columns. A grid of h rows and w columns has h·w cells.": lambda H, W, P: H // P + W // P,
+    "You square the rows. That is right only for a square image.": lambda H, W, P: (H // P) ** 2,
+    "You square the columns. That is right only for a square image.": lambda H, W, P: (W // P) ** 2,
+    "These are the rows of the grid only. Each row has W / P patches.": lambda H, W, P: H // P,
+    "These are the columns of the grid only. Each column has H / P patches.": lambda H, W, P: W // P,
+    "That is the grid, (h, w). The number of patches is one number, h·w.": lambda H, W, P: (H // P, W // P),
+    "One too many: the class token is no patch. It comes in lesson 02.": lambda H, W, P: (H // P) * (W // P) + 1,
+    "You divide by 16, whatever P is: use `patch_size`.": lambda H, W, P: (H // 16) * (W // 16),
+    "That is how many pixels one patch covers, not how many patches there are.": lambda H, W, P: P * P,
+    "Your window moves by one pixel. Patches do not overlap: move by P.": lambda H, W, P: (H - P + 1) * (W - P + 1),
+})  # fmt: skip
 
 
 # Images into patches and back. Axes are letters, see `references`: an image is "B C h P w Q", Q being the second P.
@@ -72,11 +68,8 @@ def patchify(function):
     narrow = [((pixel_ids(*shape), 3), sentence) for shape, sentence in NARROW]
     compare(function, my_patchify, trials, "(B, N, C·P·P)", PATCHIFY_MISTAKES, narrow=narrow)
     got = call(function, pixel_ids(1, 2, 4, 4).double(), 2).dtype
-    if got != torch.float64:
-        return (
-            f"One thing to know: from images of torch.float64 you make patches of {got}. The package keeps the dtype."
-        )
-    return None
+    note = f"One thing to know: from images of torch.float64 you make patches of {got}. The package keeps the dtype."
+    return None if got == torch.float64 else note
 
 
 def my_unpatchify(patches, patch_size, image_size):
@@ -131,57 +124,47 @@ def regrouped(read: str, write: str) -> Callable:
 
 
 def wrong(read: str, writes: str | Iterable[str], message: str, hint: str | None = None) -> list[Mistake]:
-    """Return a mistake for each way to write the axes; "{axes}" in the message stands for them."""
+    """Return a mistake for each way to write the axes. "{axes}" in the message becomes "(B, h, w, C, P, P)"."""
     writes = [writes] if isinstance(writes, str) else writes
-    return [Mistake(regrouped(read, write), message.format(axes=named(write)), hint) for write in writes]
-
-
-def named(axes: str) -> str:
-    """Return "(B, h, w, C, P, P)" for "(B h w C P Q)"."""
-    return ", ".join(axes.replace("Q", "P").split())
+    axes = {write: ", ".join(write.replace("Q", "P").split()) for write in writes}
+    return [Mistake(regrouped(read, write), message.format(axes=axes[write]), hint) for write in writes]
 
 
 OTHER_ORDERS = {order: name for order, name in ORDERS.items() if order != OURS}
 ANY_ORDER = [f"(B {' '.join(axes)})" for axes in permutations("hwCPQ")]
 SPLIT = "First split into (B, C, h, P, w, P), then `permute`, then flatten."
 PERMUTE = "`permute` puts the axes into another order; `reshape` only cuts the same row of values differently."
+INSIDE = "Before you flatten, the axes must run (B, h, w, C, P, P). Another order works too, if all code keeps to it."
 
 PATCHIFY_MISTAKES = [
-    *wrong("B C h P w Q", "(B C h P w Q)", "Your rows are image rows, not patches: `reshape` alone keeps the "
-           "values in their order, and there a pixel's neighbour below is a whole image row away.", SPLIT),
+    *wrong("B C h P w Q", "(B C h P w Q)", "Your rows are image rows, not patches: `reshape` alone keeps the values in "
+           "their order, and there a pixel's neighbour below is a whole image row away.", SPLIT),
     *wrong("B C h P w Q", "(B h P w Q C)", "Your rows are image rows, not patches, with the channels last: a pixel and "
            "its neighbour below are a whole image row apart.", SPLIT),
-    *(Mistake(regrouped("B C h P w Q", f"(B h w {order})"), "Every patch is in its place, but the values inside a "
-              f"patch run {name}. The task asks for {ORDERS[OURS]}.", "Before you flatten, the axes must run "
-              "(B, h, w, C, P, P). Another order is as good, as long as all of a model's code keeps to it.")
-      for order, name in OTHER_ORDERS.items()),
-    *wrong("B C h P w Q", [f"(B w h {order})" for order in ORDERS], "Your patches are right and their order is not: "
-           "they run down the columns of the grid. Go row by row, left to right: h before w."),
-    *wrong("B C w P h Q", ANY_ORDER, "Height and width are exchanged: the rows of the image are h·P, and you split "
-           "them into (w, P). A square image would hide this.", "`B, C, H, W = images.shape`; h = H // P belongs to "
-           "the rows."),
-    *wrong("B C P h Q w", ANY_ORDER, "Each of your patches takes pixels from all over the image, every h-th row of it: "
-           "the height is split into (P, h). Split it into (h, P): first which patch, then which row inside it."),
+    *(Mistake(regrouped("B C h P w Q", f"(B h w {order})"), "Every patch is in its place, but the values inside it "
+              f"run {name}. The task asks for {ORDERS[OURS]}.", INSIDE) for order, name in OTHER_ORDERS.items()),
+    *wrong("B C h P w Q", [f"(B w h {order})" for order in ORDERS], "Your patches are right, but they run down the "
+           "columns of the grid. Go row by row, left to right: h before w."),
+    *wrong("B C w P h Q", ANY_ORDER, "Height and width are exchanged: split the image's rows into (h, P), not "
+           "(w, P). A square image would hide this.", "`B, C, H, W = images.shape`; h = H // P belongs to the rows."),
+    *wrong("B C P h Q w", ANY_ORDER, "Each of your patches takes every h-th row of the image: the height is split "
+           "into (P, h). Split it into (h, P): first which patch, then which row inside it."),
     *wrong("B C h P w Q", ANY_ORDER, "Your rows mix pixels of different patches: before you flatten, your axes run "
-           "{axes}. They must run (B, h, w, C, P, P): what counts the patches comes first, then what is inside one.",
-           PERMUTE),
-    *wrong("B C h w P Q", ANY_ORDER, "Your first `reshape` splits into (B, C, h, w, P, P) and so tears the rows of the "
-           "image apart. Split each axis where it stands: H into (h, P), W into (w, P), that is (B, C, h, P, w, P).",
-           PERMUTE),
+           "{axes}. They must run (B, h, w, C, P, P): first what counts the patches, then the inside of one.", PERMUTE),
+    *wrong("B C h w P Q", ANY_ORDER, "Your first `reshape` splits into (B, C, h, w, P, P), which tears the rows of the "
+           "image apart. Split each axis in place: H into (h, P), W into (w, P), that is (B, C, h, P, w, P).", PERMUTE),
     *wrong("B C h P w Q", "B (C P Q) (h w)", "The last two axes are exchanged, (B, C·P·P, N): each patch is a column. "
-           "This is how `F.unfold` returns them.", "`.transpose(1, 2)` makes a patch a row."),
+           "`F.unfold` returns them so.", "`.transpose(1, 2)` makes a patch a row."),
     *wrong("B C h P w Q", "(B h w) (C P Q)", "The batch is gone: the patches of all images are in one list, "
            "(B·N, C·P·P).", "Keep B as the first axis."),
-    *wrong("B C h P w Q", "B h w (C P Q)", "The grid is still there, (B, h, w, C·P·P). The encoder needs a sequence: "
-           "flatten h and w into N."),
+    *wrong("B C h P w Q", "B h w (C P Q)", "The grid is still there, (B, h, w, C·P·P). Flatten h and w into N."),
     *wrong("B C h P w Q", [f"B (h w) {order}" for order in ORDERS], "The patches are still little images. Flatten the "
            "last three axes into one vector of C·P·P values."),
     *wrong("B C h P w Q", "B (C h w) (P Q)", "Each channel has patches of its own, (B, C·N, P·P). A patch holds all "
            "channels of its pixels."),
     *wrong("B C h P w Q", "(h w B C P Q)", "Your sequences mix patches of different images: the patches are in the "
            "order (N, B), and `reshape` does not exchange the two.", PERMUTE),
-    Mistake(lambda images, P: my_patchify(images, P)[0], "Only the first image is there. The whole batch goes through "
-            "at once, without a loop."),
+    Mistake(lambda images, P: my_patchify(images, P)[0], "Only the first image is there. Cut the whole batch at once."),
 ]  # fmt: skip
 
 
@@ -190,30 +173,32 @@ def assuming_a_square(patches: Tensor, P: int, image_size: tuple[int, int]) -> T
     return my_unpatchify(patches, P, (side, side))
 
 
-SQUARE = "You take the grid to be square, h = w = √N. Here it is not: h and w follow from `image_size`."
-COLUMNS = "`F.fold` wants each patch as a column, (B, C·P·P, N)"
+COLUMNS = "`patches.transpose(1, 2)` makes the columns."
 
 UNPATCHIFY_MISTAKES = [
     *wrong("B h w C P Q", "(B h w C P Q)", "Your image rows are patches laid end to end: `reshape` alone leaves the "
-           "values in their order.", "Split into (B, h, w, C, P, P), then `permute` to (B, C, h, P, w, P), then "
-           "flatten."),
+           "values in their order.", "Split into (B, h, w, C, P, P), `permute` to (B, C, h, P, w, P), then flatten."),
     *wrong("B w h C P Q", "(B C h P w Q)", "You read the patches as running down the columns of the grid. They run row "
            "by row: split N into (h, w)."),
     *(Mistake(regrouped(f"B h w {order}", "(B C h P w Q)"), "Every patch is in its place, and wrong inside: you read "
               f"it as {name}, and it is {ORDERS[OURS]}.", "Split the last axis into (C, P, P), in this order.")
       for order, name in OTHER_ORDERS.items()),
-    Mistake(lambda patches, P, size: F.fold(patches.reshape(len(patches), -1, patches.shape[1]), size, P, stride=P),
-            f"{COLUMNS}, and `reshape` does not exchange axes.", "`patches.transpose(1, 2)` makes the columns."),
-    Mistake(lambda patches, P, size: F.fold(patches, size, P, stride=P), f"{COLUMNS}, and yours are rows.",
-            "`patches.transpose(1, 2)` makes the columns."),
-    Mistake(lambda patches, P, size: patches.reshape(len(patches), size[0] // P, size[1] // P, patches.shape[2] // P,
-            P, P), "A patch has C·P·P values, and you divide by P once: C = patch_dim // (P·P)."),
-    Mistake(lambda patches, P, size: my_unpatchify(patches, P, size[::-1]), "Height and width are exchanged: "
-            "`image_size` is (height, width), and your image is (width, height)."),
-    Mistake(lambda patches, P, size: my_unpatchify(patches, P, size).mT, "Your image is the right one lying on its "
-            "side: rows and columns are exchanged."),
-    Mistake(assuming_a_square, SQUARE),
-    Mistake(lambda patches, P, size: assuming_a_square(patches, P, size).reshape(len(patches), -1, *size), SQUARE),
+    *known(COLUMNS, {
+        "`F.fold` wants each patch as a column, (B, C·P·P, N), and `reshape` does not exchange axes.":
+            lambda patches, P, size: F.fold(patches.reshape(len(patches), -1, patches.shape[1]), size, P, stride=P),
+        "`F.fold` wants each patch as a column, (B, C·P·P, N), and yours are rows.":
+            lambda patches, P, size: F.fold(patches, size, P, stride=P),
+    }),
+    *known(None, {
+        "A patch has C·P·P values, and you divide by P once: C = patch_dim // (P·P).":
+            lambda x, P, size: x.reshape(len(x), size[0] // P, size[1] // P, x.shape[2] // P, P, P),
+        "Height and width are exchanged: `image_size` is (height, width), and your image is (width, height).":
+            lambda patches, P, size: my_unpatchify(patches, P, size[::-1]),
+        "Your image is the right one lying on its side: rows and columns are exchanged.":
+            lambda patches, P, size: my_unpatchify(patches, P, size).mT,
+        "You take the grid to be square, h = w = √N. Here it is not: h and w follow from `image_size`.":
+            [assuming_a_square, lambda x, P, size: assuming_a_square(x, P, size).reshape(len(x), -1, *size)],
+    }),
     *wrong("B h w C P Q", ANY_ORDER, "The pixels are in wrong places: before you flatten, your axes run {axes}. They "
            "must run (B, C, h, P, w, P), so that h meets its P and w meets its P.", PERMUTE),
     *wrong("B w h C P Q", ANY_ORDER, "The patches are split into (w, h), and then not brought back into their places. "

@@ -16,7 +16,7 @@ from ..model import VisionTransformer
 from ..training import parameter_groups as the_packages_groups
 from .comparing import explain, judge_each, kind, known, listed, one_number, random_tensor, recognise, same
 from .exercise import exercise
-from .running import ReaderError, Wrong, call
+from .running import ReaderError, Wrong, call, raise_first
 
 # What decays
 
@@ -32,9 +32,9 @@ def my_parameter_groups(model, weight_decay):
 
 
 @exercise(
-    hint="The weights of linear layers and of the patch convolution decay. Biases, norms, the class token and the "
-    "positions do not, although some of these have two axes or more. Go through `model.modules()`, or through "
-    "`model.named_parameters()`, and put every parameter into one of two lists.",
+    hint="Go through `model.modules()`, or through `model.named_parameters()`, and put every parameter into one of two "
+    "lists. The weights of `nn.Linear` and of the patch projection, an `nn.Conv2d`, decay. Biases, norms, the class "
+    "token and the positions do not, although some of these have two axes or more.",
     solution=my_parameter_groups,
 )
 def parameter_groups(function):
@@ -48,18 +48,10 @@ MODELS = {
     "sin-cos positions": (ViTConfig(**SMALL, depth=1, position="sincos", pool="mean"), 0.05),
     "factorized positions": (ViTConfig(**SMALL, depth=3, position="factorized"), 0.1),
 }
-LOOKS_LIKE = (
-    'It looks like `[{"params": [...], "weight_decay": weight_decay}, {"params": [...], "weight_decay": 0.0}]`.'
-)
+LOOKS_LIKE = 'Return `[{"params": [...], "weight_decay": weight_decay}, {"params": [...], "weight_decay": 0.0}]`.'
 BY_NDIM = "These are bare parameters with two axes or more: a rule by `ndim` takes them for matrices."
-MATRICES = "`nn.Linear` and `nn.Conv2d` have them, as `weight`. The patch projection's has four axes."
-KINDS = {  # a part of their names, and a hint
-    "the norms": ("norm", "A norm is an `nn.LayerNorm`; in this package every one has `norm` in its name."),
-    "the positions": ("position", BY_NDIM),
-    "the class token": ("class_token", BY_NDIM),
-    "the biases": ("bias", "Their names end in `bias`."),
-    "the matrices": ("", MATRICES),
-}
+# Each kind of parameter by a part of its names. What fits no other part is a matrix.
+KINDS = {"norms": "norm", "positions": "position", "class token": "class_token", "biases": "bias", "matrices": ""}
 
 
 def judge_groups(function: Callable, config: ViTConfig, weight_decay: float) -> None:
@@ -73,10 +65,8 @@ def judge_groups(function: Callable, config: ViTConfig, weight_decay: float) -> 
         code = re.sub(r"\bfor\b.+?\bin\b", "", error.code)
         by_value = "must match the size" in error.message or "Boolean value of Tensor" in error.message
         if by_value and re.search(r"\bin\b|==|\.remove\(|\.index\(", code):
-            error.message += "\n`in`, `==`, `remove` and `index` compare tensors by value: are all their values equal?"
-            error.hint = (
-                "To ask whether two are one object, compare `id(p)` with the ids of the matrices, or use names."
-            )
+            text = "`in`, `==`, `remove` and `index` compare tensors by value: are all their values equal?"
+            error.explain(text, "To ask whether two are one object, compare their `id(p)`, or use names.")
         raise
     found = [(p[1] if isinstance(p, tuple) else p, g["weight_decay"]) for g in groups for p in g["params"]]
     check_members([id(p) for p, _ in found], names, {id(b): name for name, b in model.named_buffers()})
@@ -88,7 +78,7 @@ def judge_groups(function: Callable, config: ViTConfig, weight_decay: float) -> 
 
 
 def read_groups(result) -> list[dict]:
-    """The groups that are not empty, as lists and numbers. Raises Wrong if they are no groups for AdamW."""
+    """Return the groups that are not empty, as lists and numbers. Raises Wrong if they are no groups for AdamW."""
     if isinstance(result, (dict, Tensor, str)) or not hasattr(result, "__iter__"):
         got = "one dictionary" if isinstance(result, dict) else kind(result)
         raise Wrong(f"The task asks for a list of groups; got {got}.", LOOKS_LIKE)
@@ -100,9 +90,7 @@ def read_groups(result) -> list[dict]:
             default = "" if "params" in missing else " AdamW then uses its own, 0.01."
             raise Wrong(f'Group {number} has no "{min(missing)}".{default}', LOOKS_LIKE)
         if isinstance(group["params"], set):
-            raise Wrong(
-                f'AdamW takes no set, and "params" of group {number} is one: a set has no order.', "Make a list."
-            )
+            raise Wrong(f'AdamW takes no set, which has no order, as "params" of group {number}. Make a list.')
         params = [group["params"]] if isinstance(group["params"], Tensor) else call(list, group["params"])
         decay = one_number(group["weight_decay"], f'The "weight_decay" of group {number}')
         for p in params:
@@ -115,46 +103,44 @@ def read_groups(result) -> list[dict]:
 
 def check_members(given: list[int], names: dict[int, str], buffers: dict[int, str]) -> None:
     """Raise Wrong unless every parameter of the model is there once, and nothing else."""
-    if set(given).isdisjoint(names):
-        raise Wrong("None of the model's parameters is in your groups. Are there copies, or nothing at all?")
-    if found := [buffers[key] for key in given if key in buffers]:
-        text = "is a buffer, not a parameter: sin-cos positions are computed once, and nothing trains them"
-        raise Wrong(f"{listed(found)} in your groups {text}.", "`model.named_parameters()` leaves buffers out.")
-    if not set(given) <= set(names):
-        raise Wrong("There are tensors in your groups that are not parameters of the model. Are they copies?")
-    if missing := [name for key, name in names.items() if key not in given]:
-        hint = "Every parameter goes into one group: an `else` takes what is left over."
-        raise Wrong(f"In no group, and so never trained: {listed(missing)}.", hint)
-    if twice := [name for key, name in names.items() if given.count(key) > 1]:
-        hint = "`elif` and `else`: what has gone into one group goes into no other."
-        raise Wrong(f"More than once in your groups: {listed(twice)}. AdamW refuses that, or warns.", hint)
+    found = listed([buffers[key] for key in given if key in buffers])
+    missing = listed([name for key, name in names.items() if key not in given])
+    twice = listed([name for key, name in names.items() if given.count(key) > 1])
+    raise_first([
+        (set(given).isdisjoint(names), "None of the model's parameters is in your groups. Did you copy them, or leave "
+         "the groups empty?", None),
+        (found, f"{found} in your groups is a buffer, not a parameter: nothing trains sin-cos positions.",
+         "`model.named_parameters()` leaves buffers out."),
+        (not set(given) <= set(names), "Some tensors in your groups are not parameters of the model. Are they copies?",
+         None),
+        (missing, f"In no group, and so never trained: {missing}.", "Let an `else` take what is left over."),
+        (twice, f"More than once in your groups: {twice}. AdamW refuses that, or warns.", "Use `elif` and `else`."),
+    ])  # fmt: skip
 
 
 def check_decay(decay: dict[str, float], right: dict[str, float], weight_decay: float) -> None:
     """Raise Wrong unless every parameter's weight decay is the right one."""
-    if decay == {name: weight_decay - value for name, value in right.items()}:
-        raise Wrong("The groups are exchanged: what should decay does not, and what should not does.")
-    if not any(decay.values()):
-        raise Wrong("Nothing decays: the weight decay is 0 in every group.", MATRICES)
-    if all(decay.values()):
-        text = "Everything decays: all parameters are in groups with a weight decay."
-        raise Wrong(text, "Two groups: one for the matrices, one with 0.0 for all others.")
-    lines, hints = [], []
-    kinds = {name: next(kind for kind, (part, _) in KINDS.items() if part in name) for name in right}
-    for kind_name, (_, hint) in KINDS.items():
+    exchanged = decay == {name: weight_decay - value for name, value in right.items()}
+    raise_first([
+        (exchanged, "The groups are exchanged: what should decay does not, and what should not does.", None),
+        (not any(decay.values()), "Nothing decays: the weight decay is 0 in every group.", None),
+        (all(decay.values()), "Everything decays: all parameters are in groups with a weight decay.", None),
+    ])  # fmt: skip
+    kinds = {name: next(kind for kind, part in KINDS.items() if part in name) for name in right}
+    lines = {}
+    for kind_name in KINDS:
         names = [name for name in right if kinds[name] == kind_name]
         if wrong := [name for name in names if bool(decay[name]) != bool(right[name])]:
-            which = kind_name.capitalize() if len(wrong) == len(names) else f"Some of {kind_name}"
-            verb = "decays" if kind_name == "the class token" else "decay"
+            which = f"The {kind_name}" if len(wrong) == len(names) else f"Some of the {kind_name}"
+            verb = "decays" if kind_name == "class token" else "decay"
             verb = "do not decay, and should" if right[wrong[0]] else f"{verb}, and should not"
-            lines.append(f"{which} {verb}: {listed(wrong)}.")
-            hints.append(hint)
+            lines[kind_name] = f"{which} {verb}: {listed(wrong)}."
+    if {"positions", "class token"} <= set(lines):
+        lines["both"] = BY_NDIM
     if lines:
-        lines += [BY_NDIM] if hints.count(BY_NDIM) > 1 else []
-        raise Wrong("\n".join(lines), hints[0])
+        raise Wrong("\n".join(lines.values()))
     if other := [value for name, value in decay.items() if value != right[name]]:
-        hint = "The group of the matrices gets the `weight_decay` that your function is given."
-        raise Wrong(f"The matrices decay by {other[0]:g}, not by the given `weight_decay`, {weight_decay:g}.", hint)
+        raise Wrong(f"The matrices decay by {other[0]:g}, not by the given `weight_decay`, {weight_decay:g}.")
 
 
 # The schedule
@@ -168,8 +154,8 @@ def my_warmup_cosine(step, warmup_steps, all_steps):
 
 
 @exercise(
-    hint="Two cases. In the warm-up (`step < warmup_steps`, and never if that is 0) the factor is `(step + 1) / "
-    "warmup_steps`. After it, let p be the part of the remaining steps that is over, from 0 to 1: the factor is "
+    hint="In the warm-up, `if step < warmup_steps`, return `(step + 1) / warmup_steps`. After it, let p be the part of "
+    "the remaining steps that is over, `(step - warmup_steps) / (all_steps - warmup_steps)`, from 0 to 1, and return "
     "`(1 + math.cos(math.pi * p)) / 2`.",
     solution=my_warmup_cosine,
     imports="import math",
@@ -183,30 +169,27 @@ def warmup_cosine(function):
 
 
 def judge_schedule(function: Callable, w: int, T: int) -> str:
-    """A remark if it is right in another way than the package's; raises Wrong unless it is right."""
+    """Return a remark if it is right in another way than the package's; raise Wrong unless it is right."""
     factors = [one_number(call(function, step, w, T), "The factor of a step") for step in range(T)]
     factors, steps = torch.tensor(factors, dtype=torch.float64), torch.arange(T, dtype=torch.float64)
-    parts = (
-        ("in the warm-up", slice(0, w), WARM_UPS, WARM_UP_MISTAKES, LINE),
-        ("after the warm-up", slice(w, T), COSINES, COSINE_MISTAKES, PART),
-    )
+    before, after = ("in", slice(0, w), WARM_UPS, WARM_UP_MISTAKES), ("after", slice(w, T), COSINES, COSINE_MISTAKES)
 
     def fitting(factors: Tensor) -> list[list[str]]:
-        """For each part the remarks of the right curves that fit."""
-        return [[m for m, do in right if same(factors[at], do(steps[at], w, T))] for _, at, right, *_ in parts]
+        """Return for each part the remarks of the right curves that fit."""
+        return [[m for m, do in right if same(factors[at], do(steps[at], w, T))] for _, at, right, _ in (before, after)]
 
     peak = factors.max().item()
     if abs(peak - 1) > 1e-3 and all(fitting(factors / peak)):
         hint = "The optimizer multiplies the factor by the learning rate itself."
         raise Wrong(f"Your curve has the right form and is {peak:g} times as high: its peak must be 1.", hint)
-    for (when, at, right, mistakes, hint), fits in zip(parts, fitting(factors), strict=True):
+    for (when, at, right, mistakes), fits in zip((before, after), fitting(factors), strict=True):
         if not fits:
             recognise(factors[at], (steps[at], w, T), mistakes)
             expected = right[0][1](steps[at], w, T)
             first = (~torch.isclose(factors[at], expected, 1e-4, 1e-5)).nonzero()[0]
-            text = f"Step {at.start + first.item()}, {when}, gives {factors[at][first].item():.4g}"
+            text = f"Step {at.start + first.item()}, {when} the warm-up, gives {factors[at][first].item():.4g}"
             call_text = f"This was with warmup_steps={w} and all_steps={T}."
-            raise Wrong(f"{text}; {expected[first].item():.4g} is expected.\n{call_text}", hint)
+            raise Wrong(f"{text}; {expected[first].item():.4g} is expected.\n{call_text}")
     return " ".join(fits[0] for fits in fitting(factors) if fits[0])
 
 
@@ -222,13 +205,13 @@ def half(p: Tensor) -> Tensor:
 
 
 def shaped(shape: Callable[[Tensor], Tensor], phase: Curve) -> Curve:
-    """A curve over the part p of the way, from 0 to 1."""
+    """Return a curve over the part p of the way, from 0 to 1."""
     return lambda s, w, T: shape(phase(s, w, T))
 
 
-def falls(shapes: dict[str, Callable]) -> list:
-    """Wrong shapes after the warm-up, each with every right way of counting the steps."""
-    return known(HALF, {m: [shaped(shape, phase) for _, phase in PHASES] for m, shape in shapes.items()})
+def falls(shapes: dict[str, Callable | list]) -> list:
+    """Return wrong shapes after the warm-up, each with every right way of counting the steps."""
+    return [mistake for _, phase in PHASES for mistake in known(None, shapes, partial(shaped, phase=phase))]
 
 
 # Right: the package's way first. The texts are remarks.
@@ -249,64 +232,55 @@ PHASES = [
 COSINES = [(remark, shaped(half, phase)) for remark, phase in PHASES]
 FROM_0 = [lambda s, w, T: half(s / T), lambda s, w, T: half(s / (T - 1)), lambda s, w, T: half((s + 1) / T)]
 BENT = [lambda p: 1 - half(p), lambda p: 1 - half(p + 1), lambda p: 1 - cos(p / 2), torch.square, torch.sqrt]
-LINE = "Step 0 gives 1 / warmup_steps, the next 2 / warmup_steps, and so on up to 1: `(step + 1) / warmup_steps`."
-HALF = "With p from 0 to 1, `(1 + math.cos(math.pi * p)) / 2` runs from 1 to 0."
-PART = "The cosine's part of the way: p = (step - warmup_steps) / (all_steps - warmup_steps), from 0 to 1."
-EITHER = "One or the other: only `if step < warmup_steps`, with `<`, return the warm-up's factor. Steps count from 0."
+STAYS_AT_1 = (
+    "After the warm-up your factor stays at 1, or very near it. Is there no cosine? Does `//` cut off the fraction? "
+    "Do you turn degrees into radians where there are none?"
+)
 
-WARM_UP_MISTAKES = known(LINE, {
+WARM_UP_MISTAKES = known(None, {
     "There is no warm-up: the factor is 1 from the first step on.": lambda s, w, T: torch.ones_like(s),
     "There is no warm-up: the cosine runs from the first step on.": [*FROM_0, *(cosine for _, cosine in COSINES)],
-    "Your warm-up stays at 0 instead of rising step by step: does `//` cut off the fraction?":
-        [lambda s, w, T: 0 * s, lambda s, w, T: (s + 1) // w],
+    "Your warm-up stays at 0: does `//` cut off the fraction?": [lambda s, w, T: 0 * s, lambda s, w, T: (s + 1) // w],
     "Your warm-up falls. It should start small and rise to 1.":
         [lambda s, w, T: (w - s) / w, lambda s, w, T: (w - s - 1) / w, lambda s, w, T: (w - s) / (w + 1)],
     "Your warm-up is divided by all_steps: it ends far below 1.": [lambda s, w, T: (s + 1) / T, lambda s, w, T: s / T],
-    "Your warm-up counts the steps, and is not divided by anything.": [lambda s, w, T: s + 1, lambda s, w, T: s],
+    "Your warm-up counts the steps. Divide by `warmup_steps`.": [lambda s, w, T: s + 1, lambda s, w, T: s],
     "Your warm-up ends where it should, but it is bent. The task asks for a straight line.":
         [shaped(bend, warm) for _, warm in WARM_UPS for bend in BENT],
-}) + known(EITHER, {
-    "Warm-up and cosine are multiplied, so the cosine is at work during the warm-up already.":
+    "Warm-up and cosine are multiplied. If `step < warmup_steps`, return the warm-up's factor alone.":
         [lambda s, w, T, warm=warm, fall=fall: warm(s, w, T) * fall(s, w, T)
          for _, warm in WARM_UPS for fall in (*FROM_0[:2], *(cosine for _, cosine in COSINES))],
 })  # fmt: skip
 
-COSINE_MISTAKES = known(PART, {
+COSINE_MISTAKES = known(None, {
     "After the warm-up your curve jumps down: the cosine is counted from step 0, and has gone part of its way already.":
         [*FROM_0, lambda s, w, T: half(s / (T - w))],
     "Your cosine does not reach 0 at the end: it is stretched over all steps, and the warm-up has used up some.":
         [lambda s, w, T: half((s - w) / T), lambda s, w, T: half((s - w + 1) / T)],
 }) + falls({
-    "Your cosine reaches 0 halfway and rises again: its angle is twice too large. Half a turn is π.":
-        lambda p: half(2 * p),
-    "Your cosine goes only half of its way down, to 0.5: its angle is half the right one.": lambda p: half(p / 2),
+    "Your cosine reaches 0 halfway and rises again: half a turn is π, and yours is 2π.": lambda p: half(2 * p),
+    "Your cosine goes only half of its way down, to 0.5: half a turn is π, and yours is π/2.": lambda p: half(p / 2),
     "Your factor falls below 0, towards -1: a cosine runs from 1 to -1.": cos,
-    "Your factor is 0 for the whole second half: a cosine runs from 1 to -1, and what is below 0 is cut off.":
-        lambda p: cos(p).clamp(min=0),
-    "You take a quarter of a cosine: it is steepest at the end. Half a cosine ends as flat as it begins.":
-        lambda p: cos(p / 2),
+    "Your factor is 0 for the whole second half: you cut off the negative half.": lambda p: cos(p).clamp(min=0),
+    "You take a quarter of a cosine, steepest at the end. Half a cosine ends flat.": lambda p: cos(p / 2),
     "At the end of the warm-up your factor jumps to 2: 1 + cos runs from 2 to 0.": lambda p: 2 * half(p),
     "Your factor runs from 1.5 to 0.5: only the cosine is halved, not the sum.": lambda p: 1 + cos(p) / 2,
     "Your factor runs from 0.5 to -0.5: the cosine is halved, and 0.5 is not added.": lambda p: cos(p) / 2,
     "Your factor runs from 1.5 to -0.5: the cosine is not halved.": lambda p: 0.5 + cos(p),
     "Your cosine rises from 0 to 1: it is upside down.": lambda p: 1 - half(p),
-    "Your factor goes up and down: the cosine gets 180 for half a turn, and reads it as radians.":
-        lambda p: half(180 / torch.pi * p),
+    "The cosine gets 180 for half a turn, and reads it as radians.": lambda p: half(180 / torch.pi * p),
     "Your factor falls only to about 0.8: the angle runs to 1, not to π.": lambda p: half(p / torch.pi),
     "Your factor goes from 0.5 up to 1 and back: this is a sine, not a cosine.": lambda p: half(p - 0.5),
     "Your factor falls on a straight line. The task asks for half a cosine.": lambda p: 1 - p,
-    "After the warm-up your factor rises from 0 to 1: that is p, the part of the way, without the cosine.": lambda p: p,
+    "Your factor rises from 0 to 1: that is p, the part of the way, without the cosine.": lambda p: p,
     **{f"Your cosine falls only to {floor:g}, where it should fall to 0.":
         lambda p, floor=floor: floor + (1 - floor) * half(p) for floor in (0.2, 0.1, 0.05, 0.02, 0.01, 0.001)},
-}) + known(HALF, {
+    STAYS_AT_1: [lambda p, turn=turn: half(turn * p / 180) for turn in (1, torch.pi)],
+}) + known(None, {
     "Your factor falls on a straight line, and is counted from step 0. The task asks for half a cosine.":
         [lambda s, w, T: (T - s) / T, lambda s, w, T: (T - s - 1) / T],
-    "After the warm-up your factor stays at 1, or very near it. Is there no cosine yet? Does `//` cut off the "
-    "fraction? Or do you turn degrees into radians where there are none?":
-        [lambda s, w, T: torch.ones_like(s), lambda s, w, T: ((s - w) // (T - w - 1) == 0).to(s),
-         *(shaped(lambda p, turn=turn: half(turn * p / 180), phase) for _, phase in PHASES for turn in (1, torch.pi))],
+    STAYS_AT_1: [lambda s, w, T: torch.ones_like(s), lambda s, w, T: ((s - w) // (T - w - 1) == 0).to(s)],
     "After the warm-up your factor is 0: nothing is learned any more.": lambda s, w, T: 0 * s,
-}) + known(EITHER, {
     "Your warm-up never ends: the factor rises above 1.":
         [lambda s, w, T: (s + 1) / max(w, 1), lambda s, w, T: s / max(w, 1)],
     "At step `warmup_steps` your factor is above 1: the warm-up lasts one step too long.":
@@ -334,23 +308,17 @@ def accuracy(function):
     """`fn(batches) -> share`: for batches of (logits (B, K), labels (B,)), the right answers over all images."""
     # The first three tell every known mistake from the others. In the third all answers are right, so what is 0 there
     # was not cut off; the first image's largest logit, as a number, is its label.
-    three = (
-        batches_of("054125", "030000", "0"),
-        batches_of("200103", "045051", "1"),
-        batches_of("000000", "00000", "00"),
-    )
+    ranks = ("054125", "030000", "0"), ("200103", "045051", "1"), ("000000", "00000", "00")
+    three = [batches_of(*places) for places in ranks]
     for logits, labels in three[2]:
         logits[0] += labels[0] - logits[0].max()
-    trials = {
-        "batches of 6, 6 and 1 images": three,
-        "batches of 4 and 2": [batches_of("0102", "10", K=3)],
-        "one batch": [batches_of("01003", K=4)],
-    }
+    two, one = [batches_of("0102", "10", K=3)], [batches_of("01003", K=4)]
+    trials = {"batches of 6, 6 and 1 images": three, "batches of 4 and 2": two, "one batch": one}
     judge_each(trials, lambda *lists: judge_accuracy(function, lists))
 
 
 def batches_of(*ranks: str, K: int = 6) -> list[tuple[Tensor, Tensor]]:
-    """Logits (B, K) and labels (B,), batch by batch: a digit is the place of an image's label among its logits."""
+    """Return logits (B, K) and labels (B,), by batch: a digit is the place of an image's label among its logits."""
     batches = []
     for seed, places in enumerate(ranks):
         logits = random_tensor(len(places), K, seed=seed)
@@ -380,7 +348,7 @@ def hits(logits: Tensor, labels: Tensor, top: int = 1) -> Tensor:
 
 
 def over_lists(measure: Callable) -> Callable[..., Tensor]:
-    """`measure(x, y, n, B)` of each list: all its logits and labels, and each batch's right answers and images."""
+    """Apply `measure(x, y, n, B)` to each list: all its logits and labels, each batch's right answers and images."""
 
     def of_list(batches: list[tuple[Tensor, Tensor]]) -> Tensor:
         x, y = map(torch.cat, zip(*batches, strict=True))
@@ -391,14 +359,12 @@ def over_lists(measure: Callable) -> Callable[..., Tensor]:
 
 
 def summed(measure: Callable, x: Tensor, y: Tensor, B: Tensor) -> Tensor:
-    """The sum of `measure(logits, labels)` over the batches."""
+    """Return the sum of `measure(logits, labels)` over the batches."""
     return sum(measure(*batch) for batch in zip(x.split(B.tolist()), y.split(B.tolist()), strict=True))
 
 
-COUNT = "Count first, divide last: all right answers over all images."
-CLASSES = "`logits.argmax(dim=1)`: for each image, a row, the class with the largest logit."
-ACCURACY_MISTAKES = known(COUNT, {
-    "You take the mean of the batches' accuracies. The last batch is short, and an image in it counts for more.":
+ACCURACY_MISTAKES = known(None, {
+    "You take the mean of the batches' accuracies. An image of the short, last batch counts for more.":
         lambda x, y, n, B: (n / B).mean(),
     "You take the mean of the batches' accuracies, and in percent. The task asks for a share of all images.":
         lambda x, y, n, B: 100 * (n / B).mean(),
@@ -411,11 +377,9 @@ ACCURACY_MISTAKES = known(COUNT, {
     "You divide by how many images the last batch has, not all batches.": lambda x, y, n, B: n.sum() / B[-1],
     "You divide by how many images the first batch has, not all batches.": lambda x, y, n, B: n.sum() / B[0],
     "You divide by how many batches there are, not by how many images.": lambda x, y, n, B: n.sum() / len(B),
-    "You divide as if every batch were as large as the first. The last one is short.":
-        lambda x, y, n, B: n.sum() / (len(B) * B[0]),
-    "Only the last batch's right answers are counted, over all images: does your count begin anew in each batch?":
-        lambda x, y, n, B: n[-1] / B.sum(),
-    "You divide by how many logits there are, not by how many images: `len(labels)`, not `logits.numel()`.":
+    "You divide as if every batch were as large as the first.": lambda x, y, n, B: n.sum() / (len(B) * B[0]),
+    "Only the last batch counts: does your count begin anew in each batch?": lambda x, y, n, B: n[-1] / B.sum(),
+    "You divide by how many logits there are, `logits.numel()`: use `len(labels)`.":
         lambda x, y, n, B: n.sum() / x.numel(),
     "You average each batch with what came before it, so later batches count for more.":
         lambda x, y, n, B: reduce(lambda before, share: (before + share) / 2, n / B),
@@ -425,7 +389,6 @@ ACCURACY_MISTAKES = known(COUNT, {
     "You get 0: does `//` or `int` cut off the fraction?": lambda x, y, n, B: n.sum() // B.sum(),
     **{f"This is right, but rounded to {digits} digits. Round only what you print.":
         lambda x, y, n, B, digits=digits: round((n.sum() / B.sum()).item(), digits) for digits in (2, 3, 4)},
-}, over_lists) + known(CLASSES, {
     "You average over the classes. Every image counts the same, whatever its class.":
         lambda x, y, n, B: torch.stack([hits(x, y)[y == k].mean() for k in y.unique()]).mean(),
     **{f"An answer counts as right if it is among the {top} largest logits. Only the largest counts.":
@@ -435,7 +398,7 @@ ACCURACY_MISTAKES = known(COUNT, {
         lambda x, y, n, B: summed(lambda x, y: (x.argmax(0) == y).sum(), x, y, B) / B.sum(),
     "`argmax` without `dim` finds one place in the whole batch, not a class for each image.":
         lambda x, y, n, B: summed(lambda x, y: (x.argmax() == y).sum(), x, y, B) / B.sum(),
-    "This is the mean probability of the right class. An answer is right or wrong: it counts 1 or 0.":
+    "This is the mean probability of the right class. An answer is right or wrong: count 1 or 0.":
         lambda x, y, n, B: x.softmax(1).gather(1, y[:, None]).mean(),
     "This is how sure the model is: the labels are not used.": lambda x, y, n, B: x.softmax(1).amax(1).mean(),
     "This is the cross-entropy, the loss.": lambda x, y, n, B: F.cross_entropy(x, y),

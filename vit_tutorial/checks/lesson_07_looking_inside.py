@@ -11,7 +11,7 @@ from torch import Tensor
 from . import references as ref
 from .comparing import compare, known, random_tensor, replacing, to_number
 from .exercise import exercise
-from .references import distance, eye, over_all, product, shared_out, similarity, straight, through_layers, unit
+from .references import distance, eye, over_all, product, shared_out, similarity, through_layers, unit
 
 # Which positions are alike
 
@@ -24,8 +24,8 @@ def my_position_similarity(position, grid):
 
 
 @exercise(
-    hint="Three steps. Leave out row 0, the class token; else there are (1+N)² similarities in the end. Divide each "
-    "row by its own length. Then `unit @ unit.T` has all cosines, (N, N), with N = h·w.",
+    hint="Leave out row 0, the class token. Divide each row by its own length, `norm(dim=-1, keepdim=True)`. Then "
+    "`unit @ unit.T` has all cosines, (N, N), and `reshape(h, w, h, w)` gives each N its rows and columns.",
     solution=my_position_similarity,
 )
 def position_similarity(function):
@@ -34,23 +34,14 @@ def position_similarity(function):
     compare(function, similarity, trials, "(h, w, h, w)", SIMILARITY_MISTAKES, gradients=False)
 
 
-def distances(position: Tensor, grid: tuple[int, int]) -> Tensor:
-    return (position[1:, None] - position[1:]).norm(dim=-1).reshape(*grid, *grid)
-
-
-FIRST = "The class token is row 0: `position[1:]`."
-LENGTH = "Divide every vector by its own length, `norm(dim=-1, keepdim=True)`; then the products are cosines."
-COSINE = "`(unit @ unit.T).reshape(h, w, h, w)`, and nothing after it. A cosine is between -1 and 1."
-AXES = "N = h·w, row by row: the (N, N) cosines become (h, w, h, w) with `reshape(h, w, h, w)`."
-EACH = "`unit @ unit.T` compares each with each; `F.cosine_similarity` needs `unit[:, None]` and `unit[None]`."
-SIMILARITY_MISTAKES = known(FIRST, {
+SIMILARITY_MISTAKES = known(None, {
     "The class token is still there, and nothing is reshaped: (1+N, 1+N).": lambda p, grid: unit(p) @ unit(p).T,
-    "These are the class token's similarities. The task compares each patch with each patch.":
+    "These are the class token's similarities. Compare the patches.":
         lambda p, grid: (unit(p) @ unit(p).T)[0, 1:].reshape(grid),
-}) + replacing(similarity, "patches", FIRST, {
+}) + replacing(similarity, "patches", None, {
     "The last patch is left out, and the class token is still there: all has moved by one place.": lambda p: p[:-1],
     "The class token is still there: 1+N rows do not fit into the grid, N = h·w do.": lambda p: p,
-}) + replacing(similarity, "prepare", LENGTH, {
+}) + replacing(similarity, "prepare", None, {
     "These are plain products: long vectors give large values. Divide by the lengths.": lambda p: p,
     "You divide by D, not by the lengths of the two vectors.": lambda p: p / p.shape[1] ** 0.5,
     "You divide by √D, as in attention, not by the lengths of the two vectors.": lambda p: p / p.shape[1] ** 0.25,
@@ -62,33 +53,31 @@ SIMILARITY_MISTAKES = known(FIRST, {
     "You subtract each vector's mean: that gives the correlation.": lambda p: unit(p - p.mean(dim=-1, keepdim=True)),
     "You subtract the mean over the patches. For the cosine nothing is subtracted.": lambda p: unit(p - p.mean(dim=0)),
     "You standardise each column. For the cosine nothing is subtracted.": lambda p: unit((p - p.mean(0)) / p.std(0)),
-}) + known(LENGTH, {
+}) + known(None, {
     "The lengths are taken for one per column, not one per row: `keepdim=True` makes them (N, 1).":
         [lambda p, grid: p[1:] / p[1:].norm(dim=-1), lambda p, grid: p / p.norm(dim=-1)],
-    "You divide by one of the two lengths: the second vector keeps its own.":
-        lambda position, grid: (unit(position[1:]) @ position[1:].T).reshape(*grid, *grid),
-    "You divide by one of the two lengths: the first vector keeps its own.":
-        lambda position, grid: (position[1:] @ unit(position[1:]).T).reshape(*grid, *grid),
-    "These are distances: a patch has 0 with itself, and should have 1.": distances,
-    "These are distances with a minus: a patch has 0 with itself, and should have 1.": lambda p, g: -distances(p, g),
-}) + replacing(similarity, "finish", COSINE, {
+    "You divide by one length: the second vector keeps its own.": lambda p, g: (unit(p[1:]) @ p[1:].T).reshape(*g, *g),
+    "You divide by one length: the first vector keeps its own.": lambda p, g: (p[1:] @ unit(p[1:]).T).reshape(*g, *g),
+    **{f"These are {what}: a patch has 0 with itself, and should have 1.":
+        lambda p, g, sign=sign: sign * torch.cdist(p[1:], p[1:]).reshape(*g, *g)
+       for what, sign in {"distances": 1, "distances with a minus": -1}.items()},
+}) + replacing(similarity, "finish", None, {
     "This is a distance, 1 - cosine: a patch has 0 with itself, and should have 1.": lambda s: 1 - s,
     "These are the angles. The task asks for their cosines.": lambda s: s.clamp(-1, 1).arccos(),
     "The signs are lost: a cosine may be negative.": torch.abs,
     "The cosines are squared.": torch.square,
     "The cosines go through a softmax: a patch no longer has 1 with itself.": lambda s: s.softmax(-1),
-}) + replacing(similarity, "shape", AXES, {
+}) + replacing(similarity, "shape", None, {
     "The cosines are right, and still (N, N): nobody can see which patch is where.": lambda s, h, w: s,
     "The first N is still in one piece, (N, h, w). It has rows and columns, too.": lambda s, h, w: s.reshape(-1, h, w),
     "The second N is still in one piece, (h, w, N).": lambda s, h, w: s.reshape(h, w, -1),
     "h and w are exchanged: the grid is (h, w), rows first.": lambda s, h, w: s.reshape(w, h, w, h),
-    "The shape is right, but the patches are counted down the columns. They come row by row.":
+    "The patches are counted down the columns, not row by row.":
         lambda s, h, w: s.reshape(w, h, w, h).permute(1, 0, 3, 2),
     "The axes are in the order (h, h, w, w).": lambda s, h, w: s.reshape(h, w, h, w).permute(0, 2, 1, 3),
     "The shape is right, but the second patch has h and w exchanged.": lambda s, h, w: s.reshape(h, w, w, h).mT,
     "This is the map of the first patch only, (h, w). Each patch has one.": lambda s, h, w: s[0].reshape(h, w),
-}) + replacing(similarity, "shape", EACH, {
-    "Each patch is compared with itself only, and that gives 1 everywhere.":
+    "Each patch is compared with itself only. `F.cosine_similarity` needs `unit[:, None]` and `unit[None]`.":
         [lambda s, h, w: s.diagonal(), lambda s, h, w: s.diagonal().reshape(h, w)],
 })  # fmt: skip
 
@@ -107,9 +96,9 @@ def my_mean_attention_distance(weights, grid, patch_size):
 
 
 @exercise(
-    hint="Four steps: the distance of every two patches, (N, N), from their rows `n // w` and columns `n % w`, in "
-    "pixels; the weights without the class token, `[:, :, 1:, 1:]`, divided so that each row sums to 1; weights times "
-    "distances, summed over the keys; the mean over queries and images.",
+    hint="Patch n is in row `n // w` and column `n % w`: `torch.cdist` measures how far apart every two are, in "
+    "pixels. Leave out the class token, `weights[:, :, 1:, 1:]`, and divide so that each row sums to 1 again. Multiply "
+    "weights by distances, sum over the keys, and take the mean over queries and images.",
     solution=my_mean_attention_distance,
 )
 def mean_attention_distance(function):
@@ -128,71 +117,64 @@ def mean_attention_distance(function):
 
 
 def random_weights(B: int, h: int, T: int, seed: int = 0) -> Tensor:
-    """Random weights, each row a softmax."""
+    """Return random weights, each row a softmax."""
     return random_tensor(B, h, T, T, seed=seed).softmax(dim=-1)
 
 
-def pixels_between(grid: tuple[int, int], patch_size: int, origin: tuple[float, float] | None = None) -> Tensor:
-    """How far every two patches are apart, (N, N), or each from the `origin`, (N,)."""
-    rows, columns = ref.by_rows(torch.arange(grid[0] * grid[1]), grid)
-    row, column = origin or (rows[:, None], columns[:, None])
-    return straight(rows - row, columns - column) * patch_size
+def centres(grid: tuple[int, int], patch_size: int) -> Tensor:
+    """Return where the patches are, (N, 2), in pixels."""
+    return torch.stack(ref.by_rows(torch.arange(grid[0] * grid[1]), grid), dim=1) * float(patch_size)
 
 
-def from_centre(weights: Tensor, grid: tuple[int, int], patch_size: int) -> Tensor:
-    far = pixels_between(grid, patch_size, ((grid[0] - 1) / 2, (grid[1] - 1) / 2))
-    return over_all(shared_out(ref.without_class_token(weights)) @ far)
+def pixels_between(grid: tuple[int, int], patch_size: int) -> Tensor:
+    return torch.cdist(centres(grid, patch_size), centres(grid, patch_size))
 
 
-PLACES = "Patch n is in row n // w and column n % w, for a grid of (h, w)."
-STRAIGHT = "`((row_i - row_j) ** 2 + (column_i - column_j) ** 2) ** 0.5`, times the patch size; `torch.cdist` does it."
-TOKEN = "Leave out the class token on both sides: `weights[:, :, 1:, 1:]`. It is token 0 and has no place in the image."
-SHARE = "A mean needs weights that sum to 1: divide what is left, `patches / patches.sum(dim=-1, keepdim=True)`."
-AVERAGE = "For each query the sum over the keys; then the mean over queries and images, (B, h, N) → (h,)."
-DISTANCE_MISTAKES = replacing(distance, "unit", STRAIGHT, {
+def far_from_centre(grid: tuple[int, int], patch_size: int) -> Tensor:
+    return (centres(grid, patch_size) - centres(grid, patch_size).mean(dim=0)).norm(dim=1)
+
+
+DISTANCE_MISTAKES = replacing(distance, "unit", None, {
     "You measure in patches. The task asks for pixels: times the patch size.": lambda P: 1,
     "Your distances are multiplied by the patch size twice.": lambda P: P * P,
-}) + replacing(distance, "length", STRAIGHT, {
+}) + replacing(distance, "length", None, {
     "You add the steps down and the steps across. The straight line is shorter.": lambda r, c: r.abs() + c.abs(),
-    "You take the larger of the steps down and the steps across. The straight line is longer.":
+    "You take the larger of the steps down and across. The straight line is longer.":
         lambda r, c: torch.maximum(r.abs(), c.abs()),
     "Only the steps down count in your distances: the columns are missing.": lambda r, c: r.abs(),
     "Only the steps across count in your distances: the rows are missing.": lambda r, c: c.abs(),
     "Your distances are squared: the root is missing.": lambda r, c: r**2 + c**2,
-}) + known(STRAIGHT, {
-    "Your distances are squared: the root is missing, and the patch size is squared, too.":
-        partial(distance, length=lambda r, c: r**2 + c**2, unit=lambda P: P * P),
-    "You take the mean of the squares, and the root at the end. Each distance needs its own root.":
-        lambda *args: distance(*args, length=lambda r, c: r**2 + c**2, unit=lambda P: P * P).sqrt(),
-}) + known(PLACES, {
-    "You measure from the centre of the image. Measure from each query's own patch.": from_centre,
-}) + replacing(distance, "places", PLACES, {
-    "You count along the sequence, |i - j|: the end of a row and the start of the next seem near.":
-        lambda n, grid: (n, 0 * n),
-    "Rows and columns of the grid are exchanged: your patches run down the columns, or h and w have swapped.":
+}) + replacing(distance, "places", None, {
+    "You count along the sequence, |i - j|: the end of a row seems near the next one.": lambda n, grid: (n, 0 * n),
+    "Rows and columns of the grid are exchanged: h for w, or patches counted down the columns.":
         lambda n, grid: (n // grid[0], n % grid[0]),
     "Your rows are n // h. A row has w patches.": lambda n, grid: (n // grid[0], n % grid[1]),
     "Your columns are n % h. A row has w patches.": lambda n, grid: (n // grid[1], n % grid[0]),
     "Your patches count from 1, so the last of a row falls into the next.": lambda n, grid: ref.by_rows(n + 1, grid),
-}) + replacing(distance, "patches", TOKEN, {
+}) + replacing(distance, "patches", None, {
     "You leave out the last token, not the class token: all has moved by one place.": lambda A: A[:, :, :-1, :-1],
     "You use only the class token's row. Each patch has a row of its own.": lambda A: A[:, :, :1, 1:],
     "The class token is still there: 1+N weights meet N patches' distances.": [lambda A: A, lambda A: A[:, :, 1:]],
-}) + known(TOKEN, {
-    "The class token is still there, at distance 0 from all patches: your results are too small.":
-        lambda A, grid, P: over_all((A * F.pad(pixels_between(grid, P), (1, 0, 1, 0))).sum(dim=-1)),
-}) + known(SHARE, {
-    "All queries of a head are divided together: one that gives much to the class token counts for less.":
-        lambda A, grid, P: (A[:, :, 1:, 1:] * pixels_between(grid, P)).sum((0, 2, 3)) / A[:, :, 1:, 1:].sum((0, 2, 3)),
-}) + replacing(distance, "share", SHARE, {
+}) + replacing(distance, "share", None, {
     "Without the class token, a patch's weights sum to less than 1: your results are too small.": lambda A: A,
     "The weights of each key sum to 1, not those of each query.": lambda A: A / A.sum(dim=-2, keepdim=True),
     "A second softmax makes the weights nearly equal. Divide by their sum.": lambda A: A.softmax(dim=-1),
     "Your weights make no difference: every head gets the mean distance.": lambda A: torch.ones_like(A) / A.shape[-1],
-    "You take the distance to the strongest patch alone. All count, each by its weight.":
+    "You take the distance to the strongest patch alone. Each patch counts by its weight.":
         lambda A: F.one_hot(A.argmax(dim=-1), A.shape[-1]).to(A.dtype),
     "The weight of a patch on itself is left out. It counts, with distance 0.": lambda A: shared_out(A * (1 - eye(A))),
-}) + replacing(distance, "average", AVERAGE, {
+}) + known(None, {
+    "Your distances are squared: the root is missing, and the patch size is squared, too.":
+        partial(distance, length=lambda r, c: r**2 + c**2, unit=lambda P: P * P),
+    "You take the mean of the squares, and the root at the end. Each distance needs its own root.":
+        lambda *args: distance(*args, length=lambda r, c: r**2 + c**2, unit=lambda P: P * P).sqrt(),
+    "You measure from the centre of the image. Measure from each query's own patch.":
+        lambda A, grid, P: over_all(shared_out(ref.without_class_token(A)) @ far_from_centre(grid, P)),
+    "The class token is still there, at distance 0 from all patches.":
+        lambda A, grid, P: over_all((A * F.pad(pixels_between(grid, P), (1, 0, 1, 0))).sum(dim=-1)),
+    "All queries of a head are divided together: one that gives much to the class token counts for less.":
+        lambda A, grid, P: (A[:, :, 1:, 1:] * pixels_between(grid, P)).sum((0, 2, 3)) / A[:, :, 1:, 1:].sum((0, 2, 3)),
+}) + replacing(distance, "average", None, {
     "You add up over the queries. The task asks for the mean.": lambda far: far.mean(0).sum(-1),
     "You add up over the images. The task asks for the mean.": lambda far: far.mean(-1).sum(0),
     "You add up over queries and images. The task asks for the mean.": lambda far: far.sum((0, 2)),
@@ -220,8 +202,8 @@ def my_rollout(maps):
 
 
 @exercise(
-    hint="In each layer: average the heads, `A = weights.mean(dim=1)`; add the residual stream, `(A + torch.eye(T)) / "
-    "2`; multiply, the later layer from the left: `rollout = A @ rollout`. Each row of the result sums to 1.",
+    hint="In each layer, average the heads, `A = weights.mean(dim=1)`, add the residual stream, `(A + torch.eye(T)) / "
+    "2`, and multiply, the later layer from the left: `rollout = A @ rollout`. Each row of the result sums to 1.",
     solution=my_rollout,
 )
 def rollout(function):
@@ -240,21 +222,16 @@ def added(A: Tensor) -> Tensor:
     return A + eye(A)
 
 
-def backwards(layers: list[Tensor]) -> Tensor:
-    return product(layers[::-1])
+BACKWARDS = partial(reduce, torch.matmul)  # the first layer from the left
 
 
-def at_every_mix(step: str, hint: str, table: dict) -> list:
-    """Wrong steps, each with the identity added in the right way and in the usual wrong ones."""
+def at_every_mix(step: str, table: dict) -> list:
+    """Return wrong steps, each with the identity added in the right way and in the usual wrong ones."""
     mixes = ref.with_identity, alone, added, lambda A: shared_out(added(A))
-    return [mistake for mix in mixes for mistake in replacing(partial(through_layers, mix=mix), step, hint, table)]
+    return [mistake for mix in mixes for mistake in replacing(partial(through_layers, mix=mix), step, None, table)]
 
 
-RESIDUAL = "The residual stream carries each token on: `(A + torch.eye(T)) / 2` in each layer, A the mean of the heads."
-ORDER = "Each layer works on what the layers before it gave: `rollout = A @ rollout`, from the first layer to the last."
-HEADS = "The heads of a layer are averaged: `maps[i].mean(dim=1)`, (B, h, T, T) → (B, T, T)."
-SHAPE = "(B, T, T): a matrix for each image, which says for each output token how much of each input token is in it."
-ROLLOUT_MISTAKES = replacing(through_layers, "mix", RESIDUAL, {
+ROLLOUT_MISTAKES = replacing(through_layers, "mix", None, {
     "The identity is missing, as if there were no residual stream.": alone,
     "The identity is added, and nothing divided: the rows sum to 2 after one layer, to 2^L after L.": added,
     "The columns sum to 1 in each layer, not the rows.": lambda A: added(A) / added(A).sum(dim=-2, keepdim=True),
@@ -262,49 +239,46 @@ ROLLOUT_MISTAKES = replacing(through_layers, "mix", RESIDUAL, {
     "You halve attention, not the identity: the rows sum to 1.5 after one layer.": lambda A: A / 2 + eye(A),
     "You add ones everywhere. The identity has them on its diagonal only: `torch.eye(T)`.": lambda A: (A + 1) / 2,
     "Rows and columns are exchanged in each layer's matrix: is A transposed?": lambda A: ref.with_identity(A.mT),
-}) + replacing(through_layers, "together", ORDER, {
-    "The layers are multiplied in the opposite order: the first layer must act first, from the right.": backwards,
-}) + known(ORDER, {
-    "The identity is missing, and the layers are multiplied in the opposite order.":
-        partial(through_layers, mix=alone, together=backwards),
-    "Your rows sum to 2^L, and the layers are multiplied in the opposite order.":
-        partial(through_layers, mix=added, together=backwards),
-}) + at_every_mix("heads", HEADS, {
+}) + known(None, {
+    "The layers are multiplied in the opposite order: the first layer must act first, from the right.":
+        partial(through_layers, together=BACKWARDS),
+    **{f"{text}, and the layers are multiplied in the opposite order.":
+        partial(through_layers, mix=mix, together=BACKWARDS)
+       for text, mix in {"The identity is missing": alone, "Your rows sum to 2^L": added}.items()},
+    "The heads are multiplied one by one, and averaged at the end. Average them in every layer.":
+        partial(through_layers, heads=alone, finish=ref.heads_mean),
+    "The identity is missing in the first layer. The residual stream goes around every layer.":
+        lambda maps: product([maps[0].mean(1), *(ref.with_identity(A.mean(1)) for A in maps[1:])]),
+    "The identity is added once, at the end. The residual stream goes around every layer.":
+        lambda maps: ref.with_identity(product([A.mean(1) for A in maps])),
+}) + at_every_mix("heads", {
     "You take the largest weight of all heads, not their mean.": lambda A: A.amax(dim=1),
     "You take the smallest weight of all heads, not their mean.": lambda A: A.amin(dim=1),
     "You add up the heads, instead of taking their mean.": lambda A: A.sum(dim=1),
     "Only the first head is used.": lambda A: A[:, 0],
     "Only the last head is used.": lambda A: A[:, -1],
-}) + at_every_mix("pick", ORDER, {
+}) + at_every_mix("pick", {
     "Only the last layer is in your result.": lambda layers: layers[-1:],
     "Only the first layer is in your result: is `return` inside the loop?": lambda layers: layers[:1],
-}) + at_every_mix("together", ORDER, {
+}) + at_every_mix("together", {
     "You multiply value by value, with `*`: paths through other tokens are lost.": partial(reduce, torch.mul),
     "You average the layers. They follow one another: multiply their matrices.": lambda A: sum(A) / len(A),
     "You add up the layers. They follow one another: multiply their matrices.": sum,
-}) + replacing(through_layers, "pick", ORDER, {
+}) + replacing(through_layers, "pick", None, {
     "The first layer is missing in your product.": lambda layers: layers[1:],
     "The last layer is missing in your product.": lambda layers: layers[:-1],
-}) + known(HEADS, {
-    "The heads are multiplied one by one, and averaged at the end. In the model they meet in every layer.":
-        partial(through_layers, heads=alone, finish=ref.heads_mean),
-}) + replacing(through_layers, "heads", HEADS, {
+}) + replacing(through_layers, "heads", None, {
     "The heads are still there, (B, h, T, T): average each layer's before the product.": alone,
     "You average over the images, `dim=0`, and the heads are still there.": lambda A: A.mean(dim=0),
     "You average over images and heads. Every image needs a matrix of its own.": lambda A: A.mean(dim=(0, 1)),
-}) + known(RESIDUAL, {
-    "The identity is missing in the first layer: there is a residual stream around that one, too.":
-        lambda maps: product([maps[0].mean(1), *(ref.with_identity(A.mean(1)) for A in maps[1:])]),
-    "The identity is added once, at the end. There is a residual stream around every layer.":
-        lambda maps: ref.with_identity(product([A.mean(1) for A in maps])),
-}) + replacing(through_layers, "finish", SHAPE, {
+}) + replacing(through_layers, "finish", None, {
     "Your result is transposed: its columns sum to 1, not its rows.": lambda R: R.mT,
     "The images are mixed: their mean is taken, and one matrix is left.": lambda R: R.mean(dim=0),
     "Only the first image is left.": lambda R: R[0],
     "This is the class token's row only. The task asks for the whole matrix.": lambda R: R[:, 0],
     "This is the class token's row without itself. The task asks for the whole matrix.": lambda R: R[:, 0, 1:],
     "The class token is left out. The task asks for all T tokens.": lambda R: R[:, 1:, 1:],
-}) + replacing(through_layers, "together", SHAPE, {
+}) + replacing(through_layers, "together", None, {
     "There is a result for each layer. The last one is the rollout: it has all layers in it.":
         [lambda A, dim=dim: torch.stack([product(A[: i + 1]) for i in range(len(A))], dim) for dim in (0, 1)],
 })  # fmt: skip

@@ -26,9 +26,10 @@ def my_resize_positions(position, old_grid, new_grid, num_prefix_tokens):
 
 
 @exercise(
-    hint="Four steps: keep the first rows aside, `position[:num_prefix_tokens]`; make a picture of the others, "
-    "`reshape(1, h, w, D)`, then the D axis to the front, `permute(0, 3, 1, 2)`; `F.interpolate(picture, "
-    'size=new_grid, mode="bicubic", antialias=True)`; the same way back to rows, and the first rows in front.',
+    hint="Keep the first rows aside, `position[:num_prefix_tokens]`. Make a picture of the others, `reshape(1, h, w, "
+    "D)`, and bring the D axis to the front, `permute(0, 3, 1, 2)`. Then `F.interpolate(picture, size=new_grid, "
+    'mode="bicubic", antialias=True)`. Turn the picture back into rows, `picture[0].flatten(1).T`, and put the first '
+    "rows in front, `torch.cat([prefix, rows])`.",
     solution=my_resize_positions,
 )
 def resize_positions(function):
@@ -93,41 +94,37 @@ def square(grid: Grid) -> Grid:
 
 
 def by_factor(factors: Callable, **options) -> Callable:
-    """Interpolation by `scale_factor`: `factors(old, new)`, one for both axes or one for each."""
-    return lambda picture, new: F.interpolate(
-        picture, scale_factor=factors(tuple(picture.shape[2:]), new), mode="bicubic", antialias=True, **options
-    )
+    """Interpolate by `scale_factor=factors(old, new)`, one for both axes or one for each."""
+    return lambda picture, new: zoom(picture, None, scale_factor=factors(tuple(picture.shape[2:]), new), **options)
 
 
 def each_axis(factor: Callable, **options) -> Callable:
     return by_factor(lambda old, new: tuple(float(factor(*sides)) for sides in zip(old, new, strict=True)), **options)
 
 
-def chosen(choose: Callable[[Tensor, Grid, Grid], Tensor]) -> Callable:
-    """No interpolation of a picture: `choose(patches, old, new)` are the new rows after the prefix."""
-    return lambda p, old, new, prefix: torch.cat([p[:prefix], choose(p[prefix:], old, new)])
-
-
 def line(rows: Tensor, count: int, mode: str) -> Tensor:
-    """Rows stretched as one long line."""
-    picture = rows.T[None, :, None]
-    return zoom(picture, (1, count), mode, antialias=mode == "bicubic")[0, :, 0].T
+    """Stretch the rows as one long line."""
+    return to_rows(zoom(to_picture(rows, 1, len(rows)), (1, count), mode, antialias=mode == "bicubic"))
 
 
 def repeated(rows: Tensor, count: int) -> Tensor:
     return rows.repeat(-(-count // len(rows)), 1)[:count]
 
 
-BICUBIC = '`F.interpolate(picture, size=new_grid, mode="bicubic", antialias=True)`.'
-ALIGN = "the old and the new corner patches have the same centre. Their outer edges should meet, as two pictures' do."
-FACTOR = "Give `F.interpolate` the target itself, `size=new_grid`."
-ROWS = "`h, w = grid`: rows first, columns second."
-FIRST = "The first `num_prefix_tokens` rows are kept as they are, and come back in front: `torch.cat([prefix, rows])`."
-PICTURE = "Row n of the patches is the place (n // w, n % w): `reshape(1, h, w, D)`, then `permute(0, 3, 1, 2)`."
-BACK = "The way back is the way there reversed: `picture[0].flatten(1).T`, (D, h', w') → (h'·w', D)."
-MIXED = "without a transpose. That mixes the values of several rows; only `permute` moves an axis."
+def mean_as(first: Tensor, rows: Tensor) -> Tensor:
+    """Return the mean of the rows, once for each row of `first`."""
+    return rows.mean(0, keepdim=True).expand_as(first)
 
-RESIZE_MISTAKES = replacing(resize, "zoom", BICUBIC, {
+
+def read_as_they_lie(rows: Tensor, h: int, w: int) -> Tensor:
+    return rows.reshape(1, -1, h, w)
+
+
+ALIGN = "the old and the new corner patches have the same centre. Their outer edges should meet, as two pictures' do."
+MIXED = "without a transpose. That mixes the values of several rows; only `permute` moves an axis."
+MODES = {"nearest": "copies positions", "nearest-exact": "copies positions", "area": "averages over windows"}
+
+RESIZE_MISTAKES = replacing(resize, "zoom", None, {
     "This is bilinear interpolation. The task asks for bicubic.": partial(zoom, mode="bilinear"),
     "This is bilinear interpolation, and with `align_corners=True`. The task asks for bicubic, without it.":
         partial(zoom, mode="bilinear", antialias=False, align_corners=True),
@@ -136,23 +133,43 @@ RESIZE_MISTAKES = replacing(resize, "zoom", BICUBIC, {
     "This is bicubic interpolation with `align_corners=True`, and without antialiasing: " + ALIGN:
         partial(zoom, antialias=False, align_corners=True),
     "This is bicubic interpolation with `align_corners=True`: " + ALIGN: partial(zoom, align_corners=True),
-    **{f'This is `mode="{mode}"`: {what}. The task asks for bicubic.': partial(zoom, mode=mode, antialias=False)
-       for mode, what in {"nearest": "positions are copied, none is in between",
-                          "nearest-exact": "positions are copied, none is in between",
-                          "area": "means over windows"}.items()},
-}) + replacing(resize, "zoom", FACTOR, {
+    **{f'This is `mode="{mode}"`, which {does}. The task asks for bicubic.': partial(zoom, mode=mode, antialias=False)
+       for mode, does in MODES.items()},
     "One scale factor, the rows', for both axes: they need one each.": by_factor(lambda old, new: new[0] / old[0]),
     "One scale factor, the columns', for both axes: they need one each.": by_factor(lambda old, new: new[1] / old[1]),
     "One scale factor for both axes, √(N'/N): they need one each.":
         by_factor(lambda old, new: (area(new) / area(old)) ** 0.5),
-    "The scale factors are cut off to whole numbers by `//`: they give another grid than the one asked for.":
+    "The scale factors are cut off to whole numbers by `//`: give the target, `size=new_grid`.":
         each_axis(lambda a, b: b // a),
     "`scale_factor` instead of `size`: 15 / 11 is rounded in the computer, 11 · (15 / 11) comes out below 15, and "
     "PyTorch cuts it off at 14. So the grid lacks a row.":
         [each_axis(lambda a, b: b / a), each_axis(lambda a, b: b / a, recompute_scale_factor=True)],
-    "A scale factor with 0.1 added gives the right grid, but everything in it is a bit displaced.":
-        each_axis(lambda a, b: (b + 0.1) / a),
-}) + known(ROWS, {
+    "A scale factor with 0.1 added displaces everything a bit: use `size`.": each_axis(lambda a, b: (b + 0.1) / a),
+}) + replacing(resize, "join", None, {
+    "The prefix is gone: only the patches' rows come back.": lambda first, rows: rows,
+    "The prefix is moved to the end. It belongs in front.": lambda first, rows: torch.cat([rows, first]),
+    "The prefix is there twice, in front and at the end.": lambda first, rows: torch.cat([first, rows, first]),
+    "The prefix is replaced by zeros.": lambda first, rows: torch.cat([0 * first, rows]),
+    "The prefix is replaced by the mean of the patches.": lambda first, rows: torch.cat([mean_as(first, rows), rows]),
+    "The rows of the prefix are averaged.":
+        [lambda first, rows, n=n: torch.cat([mean_as(first[:n], first), rows]) for n in (None, 1)],
+}) + replacing(resize, "split", None, {
+    "One row is kept, the class token's, whatever `num_prefix_tokens` says.": lambda p, prefix, N: (p[:1], p[-N:]),
+    "One row is kept, the last of the prefix.": lambda p, prefix, N: (p[prefix - 1 : prefix], p[-N:]),
+    "One row is kept, and the grid begins with the next prefix row.": lambda p, prefix, N: (p[:1], p[1 : 1 + N]),
+    "The prefix is in the picture, too: the grid is filled from row 0 on.": lambda p, prefix, N: (p[:prefix], p[:N]),
+    "The prefix is in the picture: the grid is filled from row 0 on.": lambda p, prefix, N: (p[:0], p[:N]),
+    "The prefix is looked for at the end: the grid begins with row 0.": lambda p, prefix, N: (p[N:], p[:N]),
+}) + replacing(resize, "picture", None, {
+    "`view` or `reshape` reads the rows as (D, h, w), " + MIXED: read_as_they_lie,
+    "The old picture is transposed: rows lie where columns should.": lambda rows, h, w: to_picture(rows, h, w).mT,
+    "The patches are counted down the columns. They come row by row.": lambda rows, h, w: to_picture(rows, w, h).mT,
+}) + replacing(resize, "rows", None, {
+    "The picture is right. On the way back `view` or `reshape` reads (D, h', w') as rows, " + MIXED:
+        lambda picture: picture.reshape(-1, picture.shape[1]),
+    "The new rows are counted down the columns. They come row by row.": lambda picture: to_rows(picture.mT),
+    "The D values of a row are in the opposite order.": lambda picture: to_rows(picture).flip(1),
+}) + known(None, {
     "The old grid is taken to be square, √N × √N.": partial(resize, old_grid=square),
     "The new grid is taken to be square, √N' × √N'.": partial(resize, new_grid=square),
     "Both grids are taken to be square, √N × √N and √N' × √N'.": partial(resize, old_grid=square, new_grid=square),
@@ -160,69 +177,33 @@ RESIZE_MISTAKES = replacing(resize, "zoom", BICUBIC, {
     "The new grid has as many rows as columns: w' × w'.": partial(resize, new_grid=lambda grid: (grid[1],) * 2),
     "The old grid is read as (w, h): the picture is skewed.": partial(resize, old_grid=swap),
     "The new grid is turned, (w', h').": partial(resize, new_grid=swap),
-    "Both grids are turned, (w, h) and (w', h'), or the patches are counted down the columns, there and back.":
+    "Both grids are turned, (w, h) and (w', h'), or counted down the columns.":
         partial(resize, old_grid=swap, new_grid=swap),
-}) + replacing(resize, "join", FIRST, {
-    "The prefix is gone: only the patches' rows come back.": lambda first, rows: rows,
-    "The prefix is moved to the end. It belongs in front.": lambda first, rows: torch.cat([rows, first]),
-    "The prefix is there twice, in front and at the end.": lambda first, rows: torch.cat([first, rows, first]),
-    "The prefix is replaced by zeros.": lambda first, rows: torch.cat([0 * first, rows]),
-    "The prefix is replaced by the mean of the patches' rows.":
-        lambda first, rows: torch.cat([rows.mean(0, keepdim=True).expand_as(first), rows]),
-    "The rows of the prefix are averaged.":
-        [lambda first, rows: torch.cat([first.mean(0, keepdim=True).expand_as(first), rows]),
-         lambda first, rows: torch.cat([first.mean(0, keepdim=True), rows])],
-}) + replacing(resize, "split", FIRST, {
-    "One row is kept, the class token's, whatever `num_prefix_tokens` says.": lambda p, prefix, N: (p[:1], p[-N:]),
-    "One row is kept, the last of the prefix, whatever `num_prefix_tokens` says.":
-        lambda p, prefix, N: (p[prefix - 1 : prefix], p[-N:]),
-    "One row is kept as the prefix, and the grid begins right after it, with another prefix row.":
-        lambda p, prefix, N: (p[:1], p[1 : 1 + N]),
-    "The prefix is in the picture, too: the grid is filled from row 0 on, and the last patch is left out.":
-        lambda p, prefix, N: (p[:prefix], p[:N]),
-    "The prefix is in the picture: the grid is filled from row 0 on, and the last patch is left out.":
-        lambda p, prefix, N: (p[:0], p[:N]),
-    "The prefix is looked for at the end: the last row is kept, and the grid begins with row 0.":
-        lambda p, prefix, N: (p[N:], p[:N]),
-}) + known(FIRST, {
     "The prefix is looked for at the end, and put back there: the grid begins with row 0.":
         partial(resize, split=lambda p, prefix, N: (p[N:], p[:N]), join=lambda first, rows: torch.cat([rows, first])),
-    "All T rows are stretched as one long line, the prefix among them, and a row of patches runs on into the next.":
-        [lambda p, old, new, prefix, mode=mode: line(p, prefix + area(new), mode) for mode in ("bilinear", "bicubic")],
-}) + replacing(resize, "picture", PICTURE, {
-    "`view` or `reshape` reads the rows as (D, h, w), " + MIXED: lambda rows, h, w: rows.reshape(1, -1, h, w),
-    "The old picture is transposed: rows lie where columns should.": lambda rows, h, w: to_picture(rows, h, w).mT,
-    "The patches are counted down the columns. They come row by row.": lambda rows, h, w: to_picture(rows, w, h).mT,
-}) + replacing(resize, "rows", BACK, {
-    "The picture is right. On the way back `view` or `reshape` reads (D, h', w') as rows, " + MIXED:
-        lambda picture: picture.reshape(-1, picture.shape[1]),
-    "The new rows are counted down the columns. They come row by row.": lambda picture: to_rows(picture.mT),
-    "The D values of a row are in the opposite order.": lambda picture: to_rows(picture).flip(1),
-}) + known(BACK, {
     "`view` or `reshape` reads the rows as (D, h, w), and back, " + MIXED:
-        partial(resize, picture=lambda rows, h, w: rows.reshape(1, -1, h, w), rows=lambda p: p.reshape(-1, p.shape[1])),
-    "Your result is transposed, (D, S).": lambda *args: resize(*args).T,
-    "There is still a leading axis of one, (1, S, D): `[0]` takes it off.": lambda *args: resize(*args)[None],
+        partial(resize, picture=read_as_they_lie, rows=lambda picture: picture.reshape(-1, picture.shape[1])),
     "The rows are still a picture, (1, D, h', w'), and the prefix is not there.":
         partial(resize, rows=lambda picture: picture, join=lambda first, rows: rows),
-}) + known(BICUBIC, {
+    "Your result is transposed, (D, S).": lambda *args: resize(*args).T,
+    "There is still a leading axis of one, (1, S, D): `[0]` takes it off.": lambda *args: resize(*args)[None],
     "The old positions come back as they were.": lambda p, old, new, prefix: p,
     "The old positions come back as they were if both grids have the same number of patches. But 16 patches in 2 rows "
     "of 8 are in other places than in 4 rows of 4.":
         lambda p, old, new, prefix: p if area(old) == area(new) else resize(p, old, new, prefix),
     "The list of rows, prefix and all, is repeated until it is long enough. Nothing is interpolated.":
         lambda p, old, new, prefix: repeated(p, prefix + area(new)),
-}) + known(PICTURE, {
+    "All T rows are stretched as one long line, the prefix among them, and a row of patches runs on into the next.":
+        [lambda p, old, new, prefix, mode=mode: line(p, prefix + area(new), mode) for mode in ("bilinear", "bicubic")],
+}) + known(None, {
     "The patches' rows are stretched as one long line: a row of patches runs on into the next.":
-        [chosen(lambda rows, old, new, mode=mode: line(rows, area(new), mode)) for mode in ("bilinear", "bicubic")],
-    "The list of patches is repeated until it is long enough. Nothing is interpolated.":
-        chosen(lambda rows, old, new: repeated(rows, area(new))),
+        [lambda rows, old, new, mode=mode: line(rows, area(new), mode) for mode in ("bilinear", "bicubic")],
+    "The list of patches is repeated. Nothing is interpolated.": lambda rows, old, new: repeated(rows, area(new)),
     "Every row is repeated. Nothing is interpolated.":
-        chosen(lambda rows, old, new: rows.repeat_interleave(-(-area(new) // len(rows)), 0)[: area(new)]),
+        lambda rows, old, new: rows.repeat_interleave(-(-area(new) // len(rows)), 0)[: area(new)],
     "The old grid is laid side by side, like tiles. Nothing is interpolated.":
-        chosen(lambda rows, old, new: to_rows(to_picture(rows, *old).repeat(1, 1, *new)[..., : new[0], : new[1]])),
+        lambda rows, old, new: to_rows(to_picture(rows, *old).repeat(1, 1, *new)[..., : new[0], : new[1]]),
     "The old grid lies in a corner of the new one, and the rest is zero.":
-        chosen(lambda rows, old, new: to_rows(F.pad(to_picture(rows, *old), (0, new[1] - old[1], 0, new[0] - old[0])))),
-    "The old rows are followed by rows of zeros. Nothing is interpolated.":
-        chosen(lambda rows, old, new: F.pad(rows, (0, 0, 0, area(new) - len(rows)))),
-})  # fmt: skip
+        lambda rows, old, new: to_rows(F.pad(to_picture(rows, *old), (0, new[1] - old[1], 0, new[0] - old[0]))),
+    "The old rows are followed by rows of zeros.": lambda rows, old, new: F.pad(rows, (0, 0, 0, area(new) - len(rows))),
+}, lambda choose: lambda p, old, new, n: torch.cat([p[:n], choose(p[n:], old, new)]))  # fmt: skip

@@ -15,9 +15,9 @@ from torchvision.models import VisionTransformer as TorchvisionVisionTransformer
 from ..config import ViTConfig
 from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_ours, name_of
-from .comparing import difference, judge_each, kind, known, listed, recognise, same
+from .comparing import Mistake, difference, judge_each, kind, known, listed, recognise, same
 from .exercise import exercise
-from .running import Wrong, call, unreadable
+from .running import Wrong, call, prefixed, raise_first, unreadable
 
 # Three layers in one
 
@@ -29,8 +29,9 @@ def my_fuse_qkv(q, k, v):
 
 
 @exercise(
-    hint="A linear layer's weight is (out, in): each row makes one value of the result. So the rows of three layers go "
-    "one below the other, `torch.cat([...], dim=0)`, and their biases, too, in the same order.",
+    hint="A linear layer's weight is (out, in): each row makes one value of the result. Put the rows of the three "
+    "layers one below the other, q's first, `torch.cat([...], dim=0)`, and their biases in the same order. Return "
+    "both.",
     solution=my_fuse_qkv,
 )
 def fuse_qkv(function):
@@ -46,11 +47,12 @@ def judge_fused(function: Callable, D: int) -> None:
         raise Wrong("Your function changes the layers it is given: the result is a new tensor, or a new layer.")
     weight, bias = read_pair(result, D)
     check_fused("weight", weight, [layer.weight.detach() for layer in layers], "(3·D, D)")
-    check_fused("bias", bias, [layer.bias.detach() for layer in layers], "(3·D,)")
+    with prefixed("The weight is right, the bias is not."):
+        check_fused("bias", bias, [layer.bias.detach() for layer in layers], "(3·D,)")
 
 
 def read_pair(result, D: int) -> tuple:
-    """Weight and bias, be they in a pair, in a layer or under their names."""
+    """Return weight and bias, be they in a pair, in a layer or under their names."""
     if isinstance(result, nn.Linear):
         result = (result.weight, result.bias)
     if isinstance(result, Mapping) and {"weight", "bias"} <= set(result):
@@ -60,73 +62,66 @@ def read_pair(result, D: int) -> tuple:
         if isinstance(result, Tensor):
             which = {(3 * D, D): "the weight, and the bias is missing", (3 * D,): "the bias, and the weight is missing"}
             got = which.get(tuple(result.shape), got)
-        raise Wrong(f"The task asks for two tensors, weight and bias; got {got}.", BOTH)
-    for part in filter(torch.is_tensor, result):
-        if text := unreadable(part):
-            raise Wrong(f"The result {text}.", BOTH)
+        raise Wrong(f"The task asks for two tensors, weight and bias; got {got}.")
     weight, bias = result
-    if isinstance(weight, Tensor) and bias is None:
-        raise Wrong("The bias is missing: q, k and v each have one.", BOTH)
-    if [getattr(part, "ndim", 0) for part in result] == [1, 2]:
-        raise Wrong("Weight and bias are exchanged: the weight comes first.", BOTH)
+    unread = next(filter(None, (unreadable(part) for part in result if isinstance(part, Tensor))), None)
+    raise_first([
+        (unread is not None, f"The result {unread}.", None),
+        (isinstance(weight, Tensor) and bias is None, "The bias is missing: q, k and v each have one.", None),
+        ([getattr(part, "ndim", 0) for part in result] == [1, 2], "Weight and bias are exchanged.", "Weight first."),
+    ])  # fmt: skip
     return weight, bias
 
 
 def check_fused(name: str, result, parts: list[Tensor], letters: str) -> None:
     """Raise Wrong unless the result is the three `parts`, one below the other."""
-    found = difference(result, torch.cat(parts), letters, 1e-6, f"The {name}")
-    if found is None:
+    expected = torch.cat(parts)
+    if (found := difference(result, expected, letters, 1e-6, f"The {name}")) is None:
         return
-    start = "The weight is right, the bias is not. " if name == "bias" else ""
-    if not isinstance(result, Tensor) or same(result, torch.cat(parts), 1e-6):  # only the dtype is wrong
-        raise Wrong(start + found, BOTH)
-    try:
-        recognise(result, parts, FUSED_MISTAKES, 1e-6)
-    except Wrong as wrong:
-        wrong.message = start + wrong.message.format(name=name)
-        raise
+    if not isinstance(result, Tensor) or same(result, expected, 1e-6):  # only the dtype is wrong
+        raise Wrong(found)
+    recognise(result, parts, fused_mistakes(name), 1e-6)
     if not result.isfinite().all():
-        raise Wrong(start + found, "`torch.empty` holds what was in memory before, until you fill every row.")
-    if result.shape == torch.cat(parts).shape:
+        raise Wrong(found, "`torch.empty` holds what was in memory before, until you fill every row.")
+    if result.shape == expected.shape:
         blocks = [block_name(block, parts) for block in result.detach().chunk(3)]
         found = f"From top to bottom the {name} holds {', '.join(blocks)} instead of q, k, v."
         if set(blocks) == {"something else"}:
             found = f"None of q, k and v is in the {name}: a new `nn.Linear` is random until others are copied in."
-    raise Wrong(start + found, ORDER)
+    raise Wrong(found)
 
 
 def block_name(block: Tensor, parts: list[Tensor]) -> str:
-    """What this third of the result is: "k", "k transposed", "0.5·k", "zeros", or "something else"."""
+    """Name this third of the result: "k", "k transposed", "0.5·k", "zeros", or "something else"."""
     if not block.any():
         return "zeros"
     for name, part in zip("qkv", parts, strict=True):
         factor = (block * part).sum() / part.square().sum()
-        if same(block, part, 1e-6):
-            return name
         if same(block, factor * part, 1e-6):
-            return f"{factor:.3g}·{name}"
+            return name if same(block, part, 1e-6) else f"{factor:.3g}·{name}"
         if part.ndim == 2 and same(block, part.T, 1e-6):
             return f"{name} transposed"
     return "something else"
 
 
-BOTH = "`return weight, bias`, of (3·D, D) and (3·D,)."
-ORDER = "q's rows first, then k's, then v's: `torch.cat([q, k, v])` of the weights, and the same of the biases."
-FUSED_MISTAKES = known(ORDER, {
-    "The {name} is transposed, (D, 3·D): `nn.Linear` keeps it as (out, in).": lambda *parts: torch.cat(parts).mT,
-    "The matrices stand side by side, (D, 3·D): that is a layer from 3·D values to D, which adds q, k and v up. One "
-    "below the other they give 3·D values.": lambda *parts: torch.cat(parts, dim=1),
-    "The three are stacked, with a new axis of 3 in front. A layer's {name} has no such axis.":
-        lambda *parts: torch.stack(parts),
-    "The three are added up: what comes out is q + k + v.": lambda *parts: sum(parts),
-    "The three are averaged: what comes out is the mean of q, k and v.": lambda *parts: sum(parts) / 3,
-    "The matrices are multiplied: that is one layer after another.": lambda q, k, v: v @ k @ q,
-    "The {name} is zero: q, k and v each have one.": lambda *parts: 0 * torch.cat(parts),
-    "The {name} goes row by row: q's first, k's first, v's first, then the second of each.":
-        lambda *parts: torch.stack(parts, dim=1).flatten(0, 1),
-    **{f"The {{name}} goes head by head: q, k and v of the first of {heads} heads, then of the next.":
-        lambda *parts, heads=heads: rearrange(list(parts), "n (h d) ... -> (h n d) ...", h=heads) for heads in (2, 3)},
-})  # fmt: skip
+def fused_mistakes(name: str) -> list[Mistake]:
+    """Return the wrong ways to join the three weights, or biases, in words about the `name` of the two."""
+    return known(None, {
+        f"The {name} is transposed, (D, 3·D): `nn.Linear` keeps it as (out, in).": lambda *parts: torch.cat(parts).mT,
+        "The matrices stand side by side, (D, 3·D): that layer takes 3·D values and adds q, k and v up. Put them one "
+        "below the other.": lambda *parts: torch.cat(parts, dim=1),
+        f"The three are stacked, with a new axis of 3 in front. A layer's {name} has no such axis.":
+            lambda *parts: torch.stack(parts),
+        "The three are added up: what comes out is q + k + v.": lambda *parts: sum(parts),
+        "The three are averaged: what comes out is the mean of q, k and v.": lambda *parts: sum(parts) / 3,
+        "The matrices are multiplied: that is one layer after another.": lambda q, k, v: v @ k @ q,
+        f"The {name} is zero: q, k and v each have one.": lambda *parts: 0 * torch.cat(parts),
+        f"The {name} goes row by row: q's first, k's first, v's first, then the second of each.":
+            lambda *parts: torch.stack(parts, dim=1).flatten(0, 1),
+        **{f"The {name} goes head by head: q, k and v of the first of {heads} heads, then of the next.":
+            lambda *parts, heads=heads: rearrange(list(parts), "n (h d) ... -> (h n d) ...", h=heads)
+           for heads in (2, 3)},
+    })  # fmt: skip
 
 
 # A state dict under other names
@@ -157,10 +152,10 @@ def my_map_state_dict(theirs):
 
 
 @exercise(
-    hint="Print the names of both and set them side by side. Outside the blocks there are eight tensors under five "
-    "names: patch projection, class token, positions, last norm, head. Within a block, only the number changes: split "
-    "the name at its dots, and take the number from the part that holds it. torchvision's positions are (1, T, D), "
-    "ours (T, D).",
+    hint="Print the names of both, side by side: ours are in `VisionTransformer(config).state_dict()`. Outside the "
+    "blocks, rename patch projection, class token, positions, last norm and head. Within a block, only the number "
+    "changes: split the name at its dots, and take the number from the part that holds it. torchvision's positions "
+    "are (1, T, D), ours (T, D).",
     solution=my_map_state_dict,
     imports="import re",
 )
@@ -179,7 +174,7 @@ CONFIGS = {
 
 
 def torchvision_tensors(config: ViTConfig) -> OrderedDict[str, Tensor]:
-    """The state dict of torchvision's model, every value random: no two tensors are alike."""
+    """Return the state dict of torchvision's model, every value random: no two tensors are alike."""
     sizes = config.image_size, config.patch_size, config.depth, config.num_heads, config.embed_dim, config.mlp_dim
     model = TorchvisionVisionTransformer(*sizes, num_classes=config.num_classes)
     for parameter in model.parameters():
@@ -189,13 +184,13 @@ def torchvision_tensors(config: ViTConfig) -> OrderedDict[str, Tensor]:
 
 @cache
 def our_names(config: ViTConfig) -> dict[str, str]:
-    """{our name: torchvision's}."""
+    """Return {our name: torchvision's}."""
     with torch.device("meta"):
         return {name: name_of(name, "torchvision").theirs[0] for name in VisionTransformer(config).state_dict()}
 
 
 def judge_state_dict(function: Callable, config: ViTConfig) -> str | None:
-    """Raise Wrong unless the tensors are mapped right. A remark if `theirs` itself is changed on the way."""
+    """Raise Wrong unless the tensors are mapped right. Return a remark if `theirs` itself is changed on the way."""
     theirs = torchvision_tensors(config)
     given = OrderedDict((name, tensor.clone()) for name, tensor in theirs.items())
     tensors = dict(given)
@@ -218,14 +213,14 @@ def check_kind(result) -> None:
     if not isinstance(result, Mapping) or not result:
         got = "an empty one" if isinstance(result, Mapping) else kind(result)
         got = f"a model, {type(result).__name__}" if isinstance(result, nn.Module) else got
-        raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {got}.", HOLDS_TENSORS)
+        raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {got}.")
     for name, value in result.items():
         if not isinstance(name, str):
-            raise Wrong(f"A name is a string; among yours is {name!r}.", HOLDS_TENSORS)
+            raise Wrong(f"A name is a string; among yours is {name!r}.")
         if not isinstance(value, Tensor):
-            raise Wrong(f"`{name}` must be a tensor; it is {kind(value)}.", HOLDS_TENSORS)
+            raise Wrong(f"`{name}` must be a tensor; it is {kind(value)}.")
         if text := "is on the meta device: it has a shape and no values" if value.is_meta else unreadable(value):
-            raise Wrong(f"`{name}` {text}.", HOLDS_TENSORS)
+            raise Wrong(f"`{name}` {text}.")
 
 
 def check_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config: ViTConfig) -> None:
@@ -235,13 +230,9 @@ def check_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config
     if not missing and not extra:
         return
     if set(ours) == set(theirs):
-        raise Wrong("All names are still torchvision's.", WHERE)
-    origins = {name: found for name in extra if name not in theirs and (found := origin(ours[name], theirs))}
-    lists = {
-        "Missing": missing,
-        "Still torchvision's names": [name for name in extra if name in theirs],
-        "Not ours": [name for name in extra if name not in theirs],
-    }
+        raise Wrong("All names are still torchvision's.")
+    strange = [name for name in extra if name not in theirs]
+    lists = {"Missing": missing, "Still torchvision's names": [n for n in extra if n in theirs], "Not ours": strange}
     lines = ["`load_state_dict(..., strict=True)` would refuse these names."]
     lines += [f"{start}: {listed(wrong)}." for start, wrong in lists.items() if wrong]
     lost = sorted({int(number[1]) for name in missing if (number := re.match(r"encoder\.(\d+)", name))})
@@ -249,15 +240,18 @@ def check_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config
         which = f"block{'s'[: len(lost) - 1]} {', '.join(map(str, lost))}"
         lines.append(f"Of the {config.depth} blocks, counted from 0, this is so in {which}.")
     right = {there: here for here, there in names.items()}
-    for name, (there, how) in list(origins.items())[:1]:
-        lines.append(f"`{name}` holds {how.format(there)}, which ours calls `{right[there]}`.")
-    hint = WHERE if extra else "How many blocks there are can be seen in `theirs`: is a number written into your code?"
-    for block in sorted(set(range(config.depth)) - set(lost)):
-        found = origin(ours[f"encoder.{block}.norm1.weight"], theirs)
-        number = found and re.search(r"encoder_layer_(\d+)\.", found[0])
-        if number and int(number[1]) in lost and not extra:
+    for name, (there, how) in ((name, origin(ours[name], theirs)) for name in strange):
+        if there:
+            lines.append(f"`{name}` holds {how.format(there)}, which ours calls `{right[there]}`.")
+            break
+    hint = None if extra else "`theirs` shows how many blocks there are: is a number written into your code?"
+    for block in [] if extra else sorted(set(range(config.depth)) - set(lost)):
+        source, _ = origin(ours[f"encoder.{block}.norm1.weight"], theirs)
+        number = re.search(r"encoder_layer_(\d+)\.", source)
+        if number and int(number[1]) in lost:
             lines.append(f"`encoder.{block}` holds torchvision's block {number[1]}.")
-            hint = WHOLE_NUMBER
+            lines.append(f"Is `encoder_layer_{number[1]}` taken for `encoder_layer_{block}`? Compare the whole number.")
+            hint = None
             break
     raise Wrong("\n".join(lines), hint)
 
@@ -266,71 +260,54 @@ def check_tensors(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], conf
     """Raise Wrong with the first tensor that is not what its name says, and what it is."""
     belongs = our_names(config)
     expected = as_ours(theirs, "torchvision", belongs, config.num_heads)
-    wrong = [
-        name for name in belongs if ours[name].shape != expected[name].shape or not equal(ours[name], expected[name])
-    ]
+    wrong = [n for n in belongs if ours[n].shape != expected[n].shape or not equal(ours[n], expected[n])]
     if not wrong:
         return
-    origins = {name: origin(ours[name], theirs) or ("", "") for name in belongs}
-    name, right, (source, _) = wrong[0], belongs[wrong[0]], origins[wrong[0]]
-    told = told_of(name, ours[name], expected[name], right, *origins[name])
-    start, hint = "The names are right, and all tensors but one. ", COMPARE
+    origins = {name: origin(ours[name], theirs) for name in belongs}
+    name, right, (source, how) = wrong[0], belongs[wrong[0]], origins[wrong[0]]
+    start = "The names are right, and all tensors but one. "
     if len(wrong) > 1:
         start = f"The names are right. Of the {len(ours)} tensors {len(wrong)} are wrong: {listed(wrong)}.\n"
-    if source not in ("", right):
-        there = next(ours_ for ours_ in belongs if belongs[ours_] == source)
+    got, asked = ours[name], expected[name]
+    told = f"`{name}` holds {how.format(source)}"
+    if not source:
+        rounded = not got.is_floating_point() or got.dtype.itemsize < asked.dtype.itemsize
+        why = f": its dtype is {got.dtype}, torchvision's is {asked.dtype}" if rounded else ""
+        told = f"`{name}` holds values that are nowhere in torchvision's{why}."
+    elif source == right:
+        told += f", {tuple(got.shape)} instead of {tuple(asked.shape)}." if got.shape != asked.shape else "."
+    else:
+        told += f", and `{right}` belongs there."
+        there = next(here for here, name in belongs.items() if name == source)
         if origins[there][0] == right:
             told += f" It is in `{there}`: the two are exchanged."
         elif all(found != right for found, _ in origins.values()):
             told += " Nowhere in yours is that one."
         block, holds = (re.search(r"encoder_layer_\d+|$", text)[0] for text in (right, source))
-        if block and holds != block:
-            hint = WHOLE_NUMBER if holds.startswith(block) else SORTED if holds[-2:].isdigit() else COMPARE
-            told += f"\n`{block}` is the beginning of `{holds}`, too." if holds.startswith(block) else ""
-    raise Wrong(start + told, hint)
+        if block and holds != block and holds.startswith(block):
+            told += f"\n`{block}` is the beginning of `{holds}`, too. Compare the whole number."
+        elif block and holds != block and holds[-2:].isdigit():
+            told += "\nSorted as text, `encoder_layer_10` comes before `encoder_layer_2`: take the number itself."
+    raise Wrong(start + told)
 
 
-def told_of(name: str, tensor: Tensor, expected: Tensor, right: str, source: str, how: str) -> str:
-    """What one wrong tensor of the reader's is. `right` is torchvision's name for what belongs there."""
-    shapes = f", {tuple(tensor.shape)} instead of {tuple(expected.shape)}" if tensor.shape != expected.shape else ""
-    if not source and tensor.numel() < expected.numel() and torch.isin(tensor.to(expected), expected).all():
-        return f"`{name}` holds {tensor.numel()} of the {expected.numel()} values of `{right}`{shapes}."
-    if not source:
-        rounded = not tensor.is_floating_point() or tensor.dtype.itemsize < expected.dtype.itemsize
-        why = f": its dtype is {tensor.dtype}, torchvision's is {expected.dtype}" if rounded else ""
-        return f"`{name}` holds values that are nowhere in torchvision's{why}."
-    told = f"`{name}` holds {how.format(source)}"
-    return f"{told}, and `{right}` belongs there." if source != right else f"{told}{shapes}."
-
-
-WAYS = {
-    "`{}`": lambda source: [source],
-    "`{}` transposed": lambda source: [source.mT] if source.ndim == 2 else [],
-    "a third of `{}`": lambda source: source.chunk(3) if len(source) % 3 == 0 else [],
-}
-
-
-def origin(tensor: Tensor, tensors: Mapping[str, Tensor]) -> tuple[str, str] | None:
-    """The name of the tensor with these values, and in words what was done to it; None if they are in none."""
+def origin(tensor: Tensor, tensors: Mapping[str, Tensor]) -> tuple[str, str]:
+    """Return the name of the tensor with these values, and in words what was done to it; two "" if they are in none."""
     values = tensor.detach().flatten()
-    for how, made_of in WAYS.items():
+    in_order = values.sort().values
+    ways = {
+        "`{}`": lambda t: [t],
+        "`{}` transposed": lambda t: [t.mT] if t.ndim == 2 else [],
+        "a third of `{}`": lambda t: t.chunk(3) if len(t) % 3 == 0 else [],
+        "the values of `{}` in another order": lambda t: [values] if equal(in_order, t.flatten().sort().values) else [],
+        f"{len(values)} of the values of `{{}}`": lambda t: [values] if torch.isin(values.to(t), t).all() else [],
+    }
+    for how, made_of in ways.items():
         for name, source in tensors.items():
             if any(equal(values, candidate.flatten()) for candidate in made_of(source)):
                 return name, how
-    values = values.sort().values
-    same_values = (name for name, source in tensors.items() if equal(values, source.flatten().sort().values))
-    return next(((name, "the values of `{}` in another order") for name in same_values), None)
+    return "", ""
 
 
 def equal(values: Tensor, others: Tensor) -> bool:
     return values.shape == others.shape and values.detach().to(others).equal(others)
-
-
-HOLDS_TENSORS = "`{our name: tensor}`, what `load_state_dict` takes."
-WHERE = "Ours are in `VisionTransformer(config).state_dict()`."
-COMPARE = "Set the two lists of names side by side, with the shapes."
-SORTED = "Sorted as text, `encoder_layer_10` comes before `encoder_layer_2`: take the number from the name."
-WHOLE_NUMBER = (
-    "`encoder_layer_1` is the beginning of `encoder_layer_10`, too. Take the whole number: `name.split('.')` has it in "
-    "a part of its own, and a test with `in` or `startswith` needs the dot after the number."
-)

@@ -290,7 +290,7 @@ WRONG = {
         "half as fast": (sincos(frequencies=lambda i, q: 10000 ** -(i / (2 * q))), "fall half as fast"),
         "no frequencies": (sincos(frequencies=lambda i, q: torch.ones(q)), "All your frequencies are 1"),
         "alternating": (alternating, "Sines and cosines alternate"),
-        "as for text": (as_for_text, "positions along one line"),
+        "as for text": (as_for_text, "along one line"),
         "class row": (lambda grid, dim: torch.cat([torch.zeros(1, dim), sincos()(grid, dim)]), "One row too many"),
         "grid kept": (lambda grid, dim: sincos()(grid, dim).reshape(*grid, dim), "The grid is still there"),
         "batch axis": (lambda grid, dim: sincos_position_embedding(grid, dim)[None], "a batch axis in front"),

@@ -78,51 +78,37 @@ def norm_in_steps(x, w, b, eps, *, dim=-1, mean=torch.mean, variance=mean_square
     return finish(divide(x - m, variance(x, m, dim), eps), w, b)
 
 
-VARIANCE = "The variance is the mean of the squared distances from the mean: `x.var(-1, correction=0)` divides by D."
-INSIDE = "Divide by `torch.sqrt(variance + eps)`."
 UNBIASED = {"variance": lambda x, m, dim: x.var(dim, keepdim=True)}
 BIASED = {"variance": lambda x, m, dim: x.var(dim, correction=0, keepdim=True)}
 SQUARES = {"variance": lambda x, m, dim: (x - m).square().sum(dim, keepdim=True)}
 EPS_OUTSIDE = {"divide": lambda y, v, eps: y / (v.sqrt() + eps)}
 NO_MEAN = {"mean": lambda x, dim, keepdim: torch.zeros_like(x)}
 SUM = {"mean": torch.sum}
-NORM_MISTAKES = [mistake for hint, table in {
-    VARIANCE: {
-        "The variance divides by D - 1, not by D.": UNBIASED,
-        "Your variance is the mean of the squares: the mean is not subtracted first.":
-            {"variance": lambda x, m, dim: mean_square(x, 0, dim)},
-        "Your variance is a sum of squared distances: it is not divided by D.": SQUARES,
-        "Mean and variance are sums: neither is divided by D.": {**SUM, **SQUARES},
-    },
-    f"{VARIANCE} {INSIDE}": {
-        "Two things: the variance divides by D - 1, and eps is outside the root.": {**UNBIASED, **EPS_OUTSIDE},
-    },
-    "First `x - mean`, then divide. The mean is `x.mean(-1, keepdim=True)`.": {
-        "The mean is not subtracted.": {**NO_MEAN, **BIASED},
-        "The mean is not subtracted: this is RMSNorm.": NO_MEAN,
-        "Your mean is the sum of a token's values: it is not divided by D.": [{**SUM, **BIASED}, SUM],
-    },
-    "Each token is normalised by itself, over its D values: `dim=-1`, with `keepdim=True`.": {
-        f"You normalise over {what}, not over the D values of each token.": {"dim": dim} for what, dim in {
-            "the tokens": 1, "the batch": 0, "batch and tokens, which is batch norm,": (0, 1),
-            "all values of an image": (1, 2), "all values of the batch": (0, 1, 2)}.items()
-    },
-    "The last step is `normalised * weight + bias`.": {
-        "`bias` is not added.": {"finish": lambda y, w, b: y * w},
-        "`weight` is not used.": {"finish": lambda y, w, b: y + b},
-        "`weight` and `bias` are not used.": {"finish": lambda y, w, b: y},
-        "`bias` is added before `weight` multiplies.": {"finish": lambda y, w, b: (y + b) * w},
-        "`weight` and `bias` are swapped: `bias` multiplies, `weight` is added.": {"finish": lambda y, w, b: y * b + w},
-    },
-    INSIDE: {
-        "eps is added to the standard deviation, outside the root.": EPS_OUTSIDE,
-        "You divide by the variance, not by its root.": {"divide": lambda y, v, eps: y / (v + eps)},
-        "eps is squared before it is added.": {"divide": lambda y, v, eps: by_root(y, v, eps**2)},
-        "eps is not used: a token of equal values gives nan.": {"divide": lambda y, v, eps: by_root(y, v, 0)},
-        **{f"eps is always {fixed:g}, whatever the argument says.":
-               {"divide": lambda y, v, eps, fixed=fixed: by_root(y, v, fixed)} for fixed in (1e-5, 1e-6, 1e-8, 1e-12)},
-    },
-}.items() for mistake in known(hint, table, lambda steps: partial(norm_in_steps, **steps))]  # fmt: skip
+NORM_MISTAKES = known(None, {
+    "The variance divides by D - 1, not by D.": UNBIASED,
+    "Your variance is the mean of the squares: the mean is not subtracted first.":
+        {"variance": lambda x, m, dim: mean_square(x, 0, dim)},
+    "Your variance is a sum of squared distances: it is not divided by D.": SQUARES,
+    "Mean and variance are sums: neither is divided by D.": {**SUM, **SQUARES},
+    "Two things: the variance divides by D - 1, and eps is outside the root.": {**UNBIASED, **EPS_OUTSIDE},
+    "The mean is not subtracted.": {**NO_MEAN, **BIASED},
+    "The mean is not subtracted: this is RMSNorm.": NO_MEAN,
+    "Your mean is the sum of a token's values: it is not divided by D.": [{**SUM, **BIASED}, SUM],
+    **{f"You normalise over {what}, not over the D values of each token.": {"dim": dim} for what, dim in {
+        "the tokens": 1, "the batch": 0, "batch and tokens, which is batch norm,": (0, 1),
+        "all values of an image": (1, 2), "all values of the batch": (0, 1, 2)}.items()},
+    "`bias` is not added.": {"finish": lambda y, w, b: y * w},
+    "`weight` is not used.": {"finish": lambda y, w, b: y + b},
+    "`weight` and `bias` are not used.": {"finish": lambda y, w, b: y},
+    "`bias` is added before `weight` multiplies.": {"finish": lambda y, w, b: (y + b) * w},
+    "`weight` and `bias` are swapped: `bias` multiplies, `weight` is added.": {"finish": lambda y, w, b: y * b + w},
+    "eps is added to the standard deviation, outside the root.": EPS_OUTSIDE,
+    "You divide by the variance, not by its root.": {"divide": lambda y, v, eps: y / (v + eps)},
+    "eps is squared before it is added.": {"divide": lambda y, v, eps: by_root(y, v, eps**2)},
+    "eps is not used: a token of equal values gives nan.": {"divide": lambda y, v, eps: by_root(y, v, 0)},
+    **{f"eps is always {fixed:g}, whatever the argument says.":
+           {"divide": lambda y, v, eps, fixed=fixed: by_root(y, v, fixed)} for fixed in (1e-5, 1e-6, 1e-8, 1e-12)},
+}, lambda steps: partial(norm_in_steps, **steps))  # fmt: skip
 
 
 # The MLP --------------------------------------------------------------------------------------------------------------
@@ -210,9 +196,8 @@ DROPOUT = (
     "One thing for later: in training your module drops values at random, and nobody gave it a rate. Make the rate an "
     "argument that is 0 by default: lesson 05 asks for a model without dropout."
 )
-GELU = "`nn.GELU()`, as it is, between the two linear layers. GELU(x) = x·Φ(x), with Φ(x) = ½·(1 + erf(x/√2))."
 MLP_MISTAKES = [
-    *replacing(reference_mlp, "activation", GELU, {
+    *replacing(reference_mlp, "activation", "GELU(x) = x·Φ(x), with Φ(x) = ½·(1 + erf(x/√2)): `nn.GELU()` as it is.", {
         **{f"The activation is {name}, not GELU.": function for name, function in {
             "ReLU": F.relu, "SiLU": F.silu, "tanh": torch.tanh, "the sigmoid": torch.sigmoid,
             "LeakyReLU": F.leaky_relu, "ELU": F.elu,
@@ -221,13 +206,13 @@ MLP_MISTAKES = [
         "There is no activation between the two layers: together they are one linear map.": lambda x: x,
         "Your GELU takes erf(x), not erf(x/√2): the √2 is missing.": lambda x: x * (1 + x.erf()) / 2,
         "Your GELU is twice as large as it should be: the ½ is missing.": lambda x: 2 * F.gelu(x)}),
-    *known(GELU, {
+    *known(None, {
         "There is a second activation, after the last layer.": lambda w, x: F.gelu(reference_mlp(w, x)),
         "The activation comes after the second layer.": lambda w, x: F.gelu(reference_mlp(w, x, lambda y: y)),
         "There is an activation before the first layer too.": lambda w, x: reference_mlp(w, F.gelu(x)),
-        "The activation comes before the first layer.": lambda w, x: reference_mlp(w, F.gelu(x), lambda y: y)}),
-    *known("The residual is the encoder block's work (Eq. 3). The MLP returns only what the block adds.", {
-        "The input is added to the result: a residual connection.": lambda w, x: x + reference_mlp(w, x)}),
+        "The activation comes before the first layer.": lambda w, x: reference_mlp(w, F.gelu(x), lambda y: y),
+        "The input is added to the result: a residual connection, as in the block (Eq. 3).":
+            lambda w, x: x + reference_mlp(w, x)}),
 ]  # fmt: skip
 
 

@@ -200,61 +200,68 @@ class Fused(Separate):
         return self.out(self.merge(self.attend(q, k, v)))
 
 
-class ListOfHeads(nn.Module):
-    """Each head with three layers of its own."""
-
-    def __init__(self, D, num_heads):
-        super().__init__()
-        three = ({name: nn.Linear(D, D // num_heads) for name in ("k", "q", "v")} for _ in range(num_heads))
-        self.heads = nn.ModuleList(map(nn.ModuleDict, three))
-        self.out = nn.Linear(D, D)
-
-    def forward(self, x):
-        heads = [F.scaled_dot_product_attention(*(head[name](x) for name in "qkv")) for head in self.heads]
-        return self.out(torch.cat(heads, dim=-1))
+def changed(base=Separate, **changes):
+    return type(base.__name__, (base,), changes)
 
 
-class ListsOfLayers(nn.Module):
-    def __init__(self, embed_dim, num_heads):
-        super().__init__()
-        layers = [[nn.Linear(embed_dim, embed_dim // num_heads) for _ in range(num_heads)] for _ in range(3)]
-        self.q, self.k, self.v = (nn.ModuleList(part) for part in layers)
-        self.out = nn.Linear(embed_dim, embed_dim)
+def module(make, forward):
+    """A class with the layers that `make(D, heads)` returns by name, and this `forward`."""
 
-    def forward(self, x):
-        lists = zip(self.q, self.k, self.v, strict=True)
-        return self.out(torch.cat([F.scaled_dot_product_attention(q(x), k(x), v(x)) for q, k, v in lists], dim=-1))
-
-
-class Bare(Separate):
-    """Bare parameters, applied as x @ W + b."""
-
-    def __init__(self, embed_dim, num_heads):
+    def build(self, embed_dim, num_heads):
         nn.Module.__init__(self)
         self.num_heads = num_heads
-        for name in "qkvo":
-            setattr(self, f"w{name}", nn.Parameter(torch.randn(embed_dim, embed_dim)))
-            setattr(self, f"b{name}", nn.Parameter(torch.zeros(embed_dim)))
+        for name, part in make(embed_dim, num_heads).items():
+            setattr(self, name, part)
 
-    def apply(self, x, name):
-        return x @ getattr(self, f"w{name}") + getattr(self, f"b{name}")
+    return changed(__init__=build, forward=forward)
+
+
+def linears(D, out, count):
+    return nn.ModuleList(nn.Linear(D, out) for _ in range(count))
+
+
+def by_lists(names):
+    """In each list the layers of all heads, or in each list the layers of one head."""
 
     def forward(self, x):
-        return self.apply(self.merge(self.attend(*(self.split(self.apply(x, name)) for name in "qkv"))), "o")
+        heads = [self.attend(*(layer(x) for layer in layers)) for layers in names(self.lists)]
+        return self.out(torch.cat(heads, dim=-1))
+
+    return forward
 
 
-class BareRows(Bare):
-    """The same as x @ W.T + b."""
+ListOfHeads = module(
+    lambda D, h: {"lists": nn.ModuleList(linears(D, D // h, 3) for _ in range(h)), "out": nn.Linear(D, D)},
+    by_lists(lambda heads: heads),
+)
+ListsOfLayers = module(
+    lambda D, h: {"lists": nn.ModuleList(linears(D, D // h, h) for _ in range(3)), "out": nn.Linear(D, D)},
+    by_lists(lambda three: zip(*three, strict=True)),
+)
 
-    def apply(self, x, name):
-        return F.linear(x, getattr(self, f"w{name}"), getattr(self, f"b{name}"))
+
+def bare(D, h):
+    weights = {f"w{name}": nn.Parameter(torch.randn(D, D)) for name in "qkvo"}
+    return {**weights, **{f"b{name}": nn.Parameter(torch.zeros(D)) for name in "qkvo"}}
 
 
-class Einsum(nn.Module):
+def with_bare(times):
+    """A `forward` that applies its bare matrices so."""
+
+    def forward(self, x):
+        def applied(x, name):
+            return times(x, getattr(self, f"w{name}")) + getattr(self, f"b{name}")
+
+        return applied(self.merge(self.attend(*(self.split(applied(x, name)) for name in "qkv"))), "o")
+
+    return forward
+
+
+class Einsum(Separate):
     """A matrix for each head in one parameter."""
 
     def __init__(self, embed_dim, num_heads):
-        super().__init__()
+        nn.Module.__init__(self)
         d = embed_dim // num_heads
         self.w = nn.Parameter(torch.randn(3, num_heads, embed_dim, d))
         self.b = nn.Parameter(torch.zeros(3, num_heads, 1, d))
@@ -263,7 +270,7 @@ class Einsum(nn.Module):
 
     def forward(self, x):
         q, k, v = torch.einsum("btD,nhDd->nbhtd", x, self.w) + self.b[:, None]
-        return torch.einsum("bhtd,hdD->btD", F.scaled_dot_product_attention(q, k, v), self.w_out) + self.b_out
+        return torch.einsum("bhtd,hdD->btD", self.attend(q, k, v), self.w_out) + self.b_out
 
 
 class PairFused(nn.Module):
@@ -319,10 +326,6 @@ def fused(**changes):
     return type("Fused", (Fused,), changes)
 
 
-def changed(base=Separate, **changes):
-    return type(base.__name__, (base,), changes)
-
-
 def more(make, base=Separate, **changes):
     """`base` with the attributes that `make(self, embed_dim)` returns, and changed methods."""
 
@@ -343,8 +346,8 @@ RIGHT_ATTENTION = {
         self, x.transpose(0, 1)).transpose(0, 1)),
     "a list of heads": ListOfHeads,
     "lists of layers": ListsOfLayers,
-    "bare parameters": Bare,
-    "bare parameters, as rows": BareRows,
+    "bare parameters": module(bare, with_bare(torch.matmul)),
+    "bare parameters, as rows": module(bare, with_bare(F.linear)),
     "einsum": Einsum,
     "v, q, k in one layer": fused(roles=(1, 2, 0)),
     "head by head in one layer": fused(pattern="b t (h n d) -> n b h t d"),
@@ -426,29 +429,18 @@ class KeepsLength(Separate):
         return super().forward(x) * x.shape[1] / self.T
 
 
-class Narrow(nn.Module):
-    """One head's q, k and v for all heads; taken `once`, or once for each head."""
-
-    once = False
-
-    def __init__(self, embed_dim, num_heads):
-        super().__init__()
-        self.qkv = nn.Linear(embed_dim, 3 * embed_dim // num_heads)
-        self.count = 1 if self.once else num_heads
-        self.out = nn.Linear(self.count * embed_dim // num_heads, embed_dim)
-
-    def forward(self, x):
-        return self.out(attend(*self.qkv(x).chunk(3, -1))[0].repeat(1, 1, self.count))
+def narrow(count):
+    """One head's q, k and v for all heads, taken as often as `count(heads)` says."""
+    return module(
+        lambda D, h: {"qkv": nn.Linear(D, 3 * D // h), "out": nn.Linear(count(h) * D // h, D)},
+        lambda self, x: self.out(attend(*self.qkv(x).chunk(3, -1))[0].repeat(1, 1, count(self.num_heads))),
+    )
 
 
-class Wide(Separate):
-    """Each head as wide as a token."""
-
-    def __init__(self, embed_dim, num_heads):
-        nn.Module.__init__(self)
-        self.num_heads = num_heads
-        self.b, self.c, self.d = (nn.Linear(embed_dim, num_heads * embed_dim) for _ in range(3))
-        self.out = self.a = nn.Linear(num_heads * embed_dim, embed_dim)
+Wide = module(  # each head as wide as a token
+    lambda D, h: {**{name: nn.Linear(D, h * D) for name in "bcd"}, "out": nn.Linear(h * D, D)},
+    lambda self, x: self.out(self.mixed(x)),
+)
 
 
 def made(self, x):
@@ -488,8 +480,8 @@ WRONG_ATTENTION = [
     ("The values come from no layer: they are the tokens", changed(b=property(lambda self: lambda x: x))),
     ("The queries, the keys and the values come from no layer",
      changed(**dict.fromkeys("bcd", property(lambda self: lambda x: x)))),
-    ("All heads share one q, one k and one v", Narrow),
-    ("`out` takes in d = 4 values: are your heads added up or averaged?", changed(Narrow, once=True)),
+    ("All heads share one q, one k and one v", narrow(lambda h: h)),
+    ("`out` takes in d = 4 values: are your heads added up or averaged?", narrow(lambda h: 1)),
     ("`out` takes in h·D = 100 values: are your heads D wide each?", Wide),
     ("made in `forward`",
      changed(forward=lambda self, x: (vars(self).setdefault("once", made(self, x)), Separate.forward(self, x))[1])),

@@ -108,8 +108,8 @@ def vision_transformer(cls):
         (len(starts) > 1 and starts[0].std() > 0 and all(start.equal(starts[0]) for start in starts),
          "All blocks start with the same weights: copies of one block, or the same seed for each.",
          "Make a new block for each layer: `copy.deepcopy` and `nn.TransformerEncoder` copy the weights too."),
-        (judge_dropout(first), "In training your model gives other results than in eval, although all rates in "
-         "its config are 0.", "Use `nn.Dropout(config.dropout)`: `nn.TransformerEncoderLayer` takes 0.1 by default."),
+        (judge_dropout(first), "In training your model gives other results than in eval mode, although all "
+         "rates in its config are 0.", "Use `nn.Dropout(config.dropout)`: `nn.TransformerEncoderLayer` takes 0.1 by default."),
     ])  # fmt: skip
     return eps_remark(cls, reading)
 

@@ -109,7 +109,7 @@ def vision_transformer(cls):
          "All blocks start with the same weights: copies of one block, or the same seed for each.",
          "Make a new block for each layer: `copy.deepcopy` and `nn.TransformerEncoder` copy the weights too."),
         (judge_dropout(first), "In training your model gives other results than in eval mode, although all "
-         "rates in its config are 0.", "Use `nn.Dropout(config.dropout)`: `nn.TransformerEncoderLayer` takes 0.1 by default."),
+         "rates in its config are 0.", "Use `nn.Dropout(config.dropout)`, and 0 in `nn.TransformerEncoderLayer`."),
     ])  # fmt: skip
     return eps_remark(cls, reading)
 

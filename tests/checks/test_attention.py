@@ -10,7 +10,7 @@ from torch import nn
 
 from vit_tutorial import SelfAttention, attend, check
 
-from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, listed, solved, stubs
+from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, listed, named, rows, solved, stubs
 
 # The functions: one head, heads split and merged
 
@@ -109,19 +109,19 @@ WRONG = {
     ],
     check.split_heads: [
         (lambda x, h: x.view(len(x), h, x.shape[1], -1), "`view` or `reshape` alone cuts across tokens"),
-        (lambda x, h: x.view(*x.shape[:2], h, -1), "T and h are not swapped"),
+        (lambda x, h: x.view(*x.shape[:2], h, -1), "Your axes are (B, T, h, d); (B, h, T, d) is asked"),
         (lambda x, h: rearrange(x, "b t (d h) -> b h t d", h=h), "every h-th value"),
-        (lambda x, h: rearrange(x, "b t (h d) -> b h d t", h=h), "last two axes are swapped"),
-        (lambda x, h: torch.stack(x.chunk(h, -1)), "heads come before the batch"),
+        (lambda x, h: rearrange(x, "b t (h d) -> b h d t", h=h), "Your axes are (B, h, d, T);"),
+        (lambda x, h: torch.stack(x.chunk(h, -1)), "Your axes are (h, B, T, d);"),
         (lambda x, h: rearrange(x, "b t (h d) -> (b h) t d", h=h), "folded into one axis"),
-        (lambda x, h: rearrange(x, "b t (d h) -> b d t h", h=h), "h and d are exchanged"),
-        (lambda x, h: rearrange(x, "b t (h d) -> t h b d", h=h), "= (2, 3, 5, 4) expected, got (5, 3, 2, 4)"),
+        (lambda x, h: rearrange(x, "b t (d h) -> b d t h", h=h), "(B, d, T, h) and a head takes every"),
+        (lambda x, h: rearrange(x, "b t (h d) -> t h b d", h=h), "Your axes are (T, h, B, d);"),
         (lambda x, h: rearrange(x, "b t (h d) -> b h t d", h=h).squeeze(1), "wrong at another"),
         (lambda x, h: rearrange(x, "b t (h d) -> b h t d", h=3), "Right at the first size tried"),
     ],
     check.merge_heads: [
         (lambda x: x.reshape(len(x), x.shape[2], -1), "`reshape` alone cuts across heads"),
-        (lambda x: rearrange(x, "b h t d -> b t (d h)"), "dealt out in turn"),
+        (lambda x: rearrange(x, "b h t d -> b t (d h)"), "the axes are (B, T, d, h), not (B, T, h, d)"),
         (lambda x: x.permute(0, 3, 2, 1).reshape(len(x), x.shape[2], -1), "the axes are (B, d, T, h), not"),
         (lambda x: x.transpose(2, 3).reshape(len(x), x.shape[2], -1), "the axes are (B, h, d, T), not (B, T, h, d)"),
         (lambda x: torch.cat(x.unbind(1)[::-1], dim=-1), "in the opposite order"),
@@ -200,68 +200,68 @@ class Fused(Separate):
         return self.out(self.merge(self.attend(q, k, v)))
 
 
-class OneHead(nn.Module):
-    def __init__(self, embed_dim, head_dim):
-        super().__init__()
-        self.key = nn.Linear(embed_dim, head_dim)
-        self.query = nn.Linear(embed_dim, head_dim)
-        self.value = nn.Linear(embed_dim, head_dim)
-
-    def forward(self, x):
-        return F.scaled_dot_product_attention(self.query(x), self.key(x), self.value(x))
+def changed(base=Separate, **changes):
+    return type(base.__name__, (base,), changes)
 
 
-class ListOfHeads(nn.Module):
-    def __init__(self, embed_dim, num_heads):
-        super().__init__()
-        self.heads = nn.ModuleList(OneHead(embed_dim, embed_dim // num_heads) for _ in range(num_heads))
-        self.out = nn.Linear(embed_dim, embed_dim)
+def module(make, forward):
+    """A class with the layers that `make(D, heads)` returns by name, and this `forward`."""
 
-    def forward(self, x):
-        return self.out(torch.cat([head(x) for head in self.heads], dim=-1))
-
-
-class ListsOfLayers(nn.Module):
-    def __init__(self, embed_dim, num_heads):
-        super().__init__()
-        layers = [[nn.Linear(embed_dim, embed_dim // num_heads) for _ in range(num_heads)] for _ in range(3)]
-        self.q, self.k, self.v = (nn.ModuleList(part) for part in layers)
-        self.out = nn.Linear(embed_dim, embed_dim)
-
-    def forward(self, x):
-        lists = zip(self.q, self.k, self.v, strict=True)
-        return self.out(torch.cat([F.scaled_dot_product_attention(q(x), k(x), v(x)) for q, k, v in lists], dim=-1))
-
-
-class Bare(Separate):
-    """Bare parameters, applied as x @ W + b."""
-
-    def __init__(self, embed_dim, num_heads):
+    def build(self, embed_dim, num_heads):
         nn.Module.__init__(self)
         self.num_heads = num_heads
-        for name in "qkvo":
-            setattr(self, f"w{name}", nn.Parameter(torch.randn(embed_dim, embed_dim)))
-            setattr(self, f"b{name}", nn.Parameter(torch.zeros(embed_dim)))
+        for name, part in make(embed_dim, num_heads).items():
+            setattr(self, name, part)
 
-    def apply(self, x, name):
-        return x @ getattr(self, f"w{name}") + getattr(self, f"b{name}")
+    return changed(__init__=build, forward=forward)
+
+
+def linears(D, out, count):
+    return nn.ModuleList(nn.Linear(D, out) for _ in range(count))
+
+
+def by_lists(names):
+    """In each list the layers of all heads, or in each list the layers of one head."""
 
     def forward(self, x):
-        return self.apply(self.merge(self.attend(*(self.split(self.apply(x, name)) for name in "qkv"))), "o")
+        heads = [self.attend(*(layer(x) for layer in layers)) for layers in names(self.lists)]
+        return self.out(torch.cat(heads, dim=-1))
+
+    return forward
 
 
-class BareRows(Bare):
-    """The same as x @ W.T + b."""
+ListOfHeads = module(
+    lambda D, h: {"lists": nn.ModuleList(linears(D, D // h, 3) for _ in range(h)), "out": nn.Linear(D, D)},
+    by_lists(lambda heads: heads),
+)
+ListsOfLayers = module(
+    lambda D, h: {"lists": nn.ModuleList(linears(D, D // h, h) for _ in range(3)), "out": nn.Linear(D, D)},
+    by_lists(lambda three: zip(*three, strict=True)),
+)
 
-    def apply(self, x, name):
-        return F.linear(x, getattr(self, f"w{name}"), getattr(self, f"b{name}"))
+
+def bare(D, h):
+    weights = {f"w{name}": nn.Parameter(torch.randn(D, D)) for name in "qkvo"}
+    return {**weights, **{f"b{name}": nn.Parameter(torch.zeros(D)) for name in "qkvo"}}
 
 
-class Einsum(nn.Module):
+def with_bare(times):
+    """A `forward` that applies its bare matrices so."""
+
+    def forward(self, x):
+        def applied(x, name):
+            return times(x, getattr(self, f"w{name}")) + getattr(self, f"b{name}")
+
+        return applied(self.merge(self.attend(*(self.split(applied(x, name)) for name in "qkv"))), "o")
+
+    return forward
+
+
+class Einsum(Separate):
     """A matrix for each head in one parameter."""
 
     def __init__(self, embed_dim, num_heads):
-        super().__init__()
+        nn.Module.__init__(self)
         d = embed_dim // num_heads
         self.w = nn.Parameter(torch.randn(3, num_heads, embed_dim, d))
         self.b = nn.Parameter(torch.zeros(3, num_heads, 1, d))
@@ -270,7 +270,7 @@ class Einsum(nn.Module):
 
     def forward(self, x):
         q, k, v = torch.einsum("btD,nhDd->nbhtd", x, self.w) + self.b[:, None]
-        return torch.einsum("bhtd,hdD->btD", F.scaled_dot_product_attention(q, k, v), self.w_out) + self.b_out
+        return torch.einsum("bhtd,hdD->btD", self.attend(q, k, v), self.w_out) + self.b_out
 
 
 class PairFused(nn.Module):
@@ -326,10 +326,6 @@ def fused(**changes):
     return type("Fused", (Fused,), changes)
 
 
-def changed(base=Separate, **changes):
-    return type(base.__name__, (base,), changes)
-
-
 def more(make, base=Separate, **changes):
     """`base` with the attributes that `make(self, embed_dim)` returns, and changed methods."""
 
@@ -350,8 +346,8 @@ RIGHT_ATTENTION = {
         self, x.transpose(0, 1)).transpose(0, 1)),
     "a list of heads": ListOfHeads,
     "lists of layers": ListsOfLayers,
-    "bare parameters": Bare,
-    "bare parameters, as rows": BareRows,
+    "bare parameters": module(bare, with_bare(torch.matmul)),
+    "bare parameters, as rows": module(bare, with_bare(F.linear)),
     "einsum": Einsum,
     "v, q, k in one layer": fused(roles=(1, 2, 0)),
     "head by head in one layer": fused(pattern="b t (h n d) -> n b h t d"),
@@ -376,7 +372,7 @@ WITHOUT_BIASES = {  # Eqs. 5-8 as they are written
 }
 
 
-@pytest.mark.parametrize("answer", RIGHT_ATTENTION.values(), ids=RIGHT_ATTENTION)
+@named(RIGHT_ATTENTION)
 def test_right_attention_passes(answer):
     assert assert_passes(check.self_attention, answer).message == ""
 
@@ -386,12 +382,16 @@ def test_attention_without_biases_passes_with_a_remark(answer, phrase):
     assert phrase in assert_passes(check.self_attention, answer).message
 
 
+def attending(function):
+    return changed(attend=lambda self, q, k, v: function(q, k, v))
+
+
 def scaled(scale):
-    return lambda self, q, k, v: (q @ k.mT * scale(q.shape[-1])).softmax(-1) @ v
+    return attending(lambda q, k, v: (q @ k.mT * scale(q.shape[-1])).softmax(-1) @ v)
 
 
 def over(dim):
-    return lambda self, q, k, v: (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim) @ v
+    return attending(lambda q, k, v: (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim) @ v)
 
 
 class Sliced(nn.Module):
@@ -429,29 +429,18 @@ class KeepsLength(Separate):
         return super().forward(x) * x.shape[1] / self.T
 
 
-class Narrow(nn.Module):
-    """One head's q, k and v for all heads; taken `once`, or once for each head."""
-
-    once = False
-
-    def __init__(self, embed_dim, num_heads):
-        super().__init__()
-        self.qkv = nn.Linear(embed_dim, 3 * embed_dim // num_heads)
-        self.count = 1 if self.once else num_heads
-        self.out = nn.Linear(self.count * embed_dim // num_heads, embed_dim)
-
-    def forward(self, x):
-        return self.out(attend(*self.qkv(x).chunk(3, -1))[0].repeat(1, 1, self.count))
+def narrow(count):
+    """One head's q, k and v for all heads, taken as often as `count(heads)` says."""
+    return module(
+        lambda D, h: {"qkv": nn.Linear(D, 3 * D // h), "out": nn.Linear(count(h) * D // h, D)},
+        lambda self, x: self.out(attend(*self.qkv(x).chunk(3, -1))[0].repeat(1, 1, count(self.num_heads))),
+    )
 
 
-class Wide(Separate):
-    """Each head as wide as a token."""
-
-    def __init__(self, embed_dim, num_heads):
-        nn.Module.__init__(self)
-        self.num_heads = num_heads
-        self.b, self.c, self.d = (nn.Linear(embed_dim, num_heads * embed_dim) for _ in range(3))
-        self.out = self.a = nn.Linear(num_heads * embed_dim, embed_dim)
+Wide = module(  # each head as wide as a token
+    lambda D, h: {**{name: nn.Linear(D, h * D) for name in "bcd"}, "out": nn.Linear(h * D, D)},
+    lambda self, x: self.out(self.mixed(x)),
+)
 
 
 def made(self, x):
@@ -471,106 +460,86 @@ def unswapped(self, x):
     return x.unflatten(-1, (self.num_heads, -1))
 
 
-WRONG_ATTENTION = {
-    "no scale": (changed(attend=scaled(lambda d: 1)), "not divided by √d"),
-    "scale by D": (changed(attend=lambda self, q, k, v: (q @ k.mT / 20**0.5).softmax(-1) @ v),
-                   "by √D, the width of a token"),
-    "scaled twice": (changed(attend=scaled(lambda d: 1 / d)), "divided by d, not by √d"),
-    "scaled by the inverse": (changed(attend=scaled(lambda d: d**0.5)), "multiplied by √d"),
-    "scaled after": (changed(attend=lambda self, q, k, v: (q @ k.mT).softmax(-1) / q.shape[-1] ** 0.5 @ v),
-                     "after the softmax"),
-    "no softmax": (changed(attend=lambda self, q, k, v: q @ k.mT / q.shape[-1] ** 0.5 @ v), "no softmax"),
-    "softmax over queries": (changed(attend=over(-2)), "over the queries, not over the keys"),
-    "softmax over heads": (changed(attend=over(1)), "over the heads, not over the keys"),
-    "scaled by √h": (changed(attend=lambda self, q, k, v: (q @ k.mT / self.num_heads**0.5).softmax(-1) @ v),
-                     "by √h, the root of how many heads"),
-    "scaled by √64": (changed(attend=scaled(lambda d: 1 / 8)), "divided by 8 = √64"),
-    "scaled by √4, the first size": (changed(attend=scaled(lambda d: 1 / 2)),
-                                     "not at another size. The scores are divided by 2 = √4"),
-    "exp alone": (changed(attend=lambda self, q, k, v: (q @ k.mT / 2).exp() @ v), "only half of the softmax"),
-    "weights averaged": (changed(attend=lambda self, q, k, v: attend(q, k, v)[1].mean(1, keepdim=True) @ v),
-                         "The weights are averaged over the heads"),
-    "the output projection first": (changed(forward=lambda self, x: self.mixed(self.a(x))),
-                                    "The output projection comes first"),
-    "no layer for v": (changed(b=property(lambda self: lambda x: x)),
-                       "The values come from no layer: they are the tokens"),
-    "a layer for the output only": (changed(**dict.fromkeys("bcd", property(lambda self: lambda x: x))),
-                                    "The queries, the keys and the values come from no layer"),
-    "one q, k and v for all heads": (Narrow, "All heads share one q, one k and one v"),
-    "heads averaged": (changed(Narrow, once=True),
-                       "`out` takes in d = 4 values: are your heads added up or averaged?"),
-    "heads of width D": (Wide, "`out` takes in h·D = 100 values: are your heads D wide each?"),
-    "a layer made at the first call": (changed(forward=lambda self, x: (vars(self).setdefault("once", made(self, x)),
-                                                                        Separate.forward(self, x))[1]),
-                                       "made in `forward`"),
-    "softmax over the batch": (changed(attend=over(0)), "over the batch, not over the keys"),
-    "split by view": (changed(split=blocks_view), "split by `view` or `reshape` without a transpose"),
-    "merged by view": (changed(merge=flat_view), "merged by `view` or `reshape` without a transpose"),
-    "split and merged by view": (changed(split=blocks_view, merge=flat_view), "split and merged by `view` or"),
-    "T and h not swapped": (changed(split=unswapped, merge=lambda self, x: x.flatten(2)),
-                            "the heads of one token attend to each other"),
-    "T and h swapped only afterwards": (changed(split=unswapped, merge=lambda self, x: x.transpose(1, 2).reshape(
-        len(x), x.shape[1], -1)), "attend to each other inside a token"),
-    "causal": (changed(attend=lambda self, q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
-               "only itself and those before it"),
-    "queries for keys": (changed(attend=lambda self, q, k, v: attend(q, q, v)[0]), "The queries stand in for the keys"),
-    "something kept from the first call": (KeepsLength, "wrong when the same object then gets (1, 6, 20)"),
-    "an unused layer": (changed(attend=lambda self, q, k, v: attend(q, q.exp(), v)[0]),
-                        "Never used: `d.weight`, `d.bias`"),
-    "keys mixed": (changed(attend=lambda self, q, k, v: F.scaled_dot_product_attention(q, k, k)), "mix the keys"),
-    "batch_first forgotten": (changed(Torch, batch_first=False), "Attention runs across the batch"),
-    "heads forgotten": (changed(split=lambda self, x: x[:, None], merge=lambda self, x: x[:, 0]),
-                        "There is 1 head here"),
-    "h and d swapped": (changed(split=lambda self, x: rearrange(x, "b t (h d) -> b h t d", d=self.num_heads)),
-                        "There are 4 heads here"),
-    "a residual inside": (changed(forward=lambda self, x: x + Separate.forward(self, x)), "a residual connection"),
-    "heads slice the input": (Sliced, "slice the input before projecting"),
-    "heads slice the input, each with its own layers": (changed(Sliced, shared=False),
-                                                        "slice the input before projecting"),
-    "no output projection": (more(lambda self, D: {"a": nn.Identity()}), "output projection is missing"),
-    "output projection unused": (changed(forward=lambda self, x: self.mixed(x)), "does not use it"),
-    "dropout in eval mode": (changed(attend=lambda self, q, k, v: F.dropout(attend(q, k, v)[1], 0.2) @ v),
-                             "does not give the same result each time"),
-    "rarely dropped in eval mode": (changed(forward=lambda self, x: Separate.forward(self, x) * (torch.rand(()) > 0.1)),
-                                    "does not give the same result each time"),
-    "layers made in forward": (NewEachTime, "Layers or parameters are made in `forward`"),
-    "layers in a dict": (more(lambda self, D: {"layers": {"keys": self._modules.pop("d")}},
-                              d=property(lambda self: self.layers["keys"])),
-                         "The layers in `layers` are in a plain Python dict"),
-    "one layer for q and k": (more(lambda self, D: {"d": self.c}), "The queries and the keys come from the same layer"),
-    "one layer for q, k and v": (more(lambda self, D: {"c": self.b, "d": self.b}),
-                                 "The queries, the keys and the values come from"),
-    "one layer for v and the output": (more(lambda self, D: {"a": self.b}),
-                                       "The values and the output come from the same layer"),
-    "half precision": (changed(forward=lambda self, x: Separate.forward(self, x).half()), "got torch.float16"),
-    "relu at the end": (changed(forward=lambda self, x: Separate.forward(self, x).relu()), "No result is below 0"),
-    "changes its input": (changed(forward=lambda self, x: Separate.forward(self, x.add_(1))), "Your `forward` changes"),
-    "nothing returned": (changed(forward=lambda self, x: print(end="")), "Your `forward` returns nothing"),
-    "a norm inside": (more(lambda self, D: {"norm": nn.LayerNorm(D)},
-                           forward=lambda self, x: Separate.forward(self, self.norm(x))),
-                      "a LayerNorm inside your attention"),
-    "projected twice": (more(lambda self, D: {name: nn.Linear(D, D) for name in "qkv"}, Torch,
-                             forward=lambda self, x: self.attention(self.q(x), self.k(x), self.v(x))[0]),
-                        "more linear layers beside"),
-    "values cut off from the gradient": (changed(attend=lambda self, q, k, v: attend(q, k, v.detach())[0]), "gradient"),
-    "a tuple": (type("T", (Torch,), {"forward": lambda s, x: s.attention(x, x, x)}), "one tensor is asked"),
-    "one parameter too many": (more(lambda self, D: {"scale": nn.Parameter(torch.ones(()))}), "Never used: `scale`"),
-    "a size written into the code": (changed(split=lambda self, x: x.unflatten(-1, (5, 4)).transpose(1, 2)),
-                                     "not at another size"),
-    "the batch first in the result": (changed(forward=lambda self, x: Separate.forward(self, x).transpose(0, 1)),
-                                      "wrong shape"),
-    "weights frozen": (changed(layer=lambda self, D: nn.Linear(D, D).requires_grad_(False)), "can never learn"),
-
-}  # fmt: skip
+WRONG_ATTENTION = [
+    ("not divided by √d", scaled(lambda d: 1)),
+    ("by √D, the width of a token", attending(lambda q, k, v: (q @ k.mT / 20**0.5).softmax(-1) @ v)),
+    ("divided by d, not by √d", scaled(lambda d: 1 / d)),
+    ("multiplied by √d", scaled(lambda d: d**0.5)),
+    ("after the softmax", attending(lambda q, k, v: (q @ k.mT).softmax(-1) / q.shape[-1] ** 0.5 @ v)),
+    ("no softmax", attending(lambda q, k, v: q @ k.mT / q.shape[-1] ** 0.5 @ v)),
+    ("over the queries, not over the keys", over(-2)),
+    ("over the heads, not over the keys", over(1)),
+    ("by √h, the root of how many heads",
+     changed(attend=lambda self, q, k, v: (q @ k.mT / self.num_heads**0.5).softmax(-1) @ v)),
+    ("divided by 8 = √64", scaled(lambda d: 1 / 8)),
+    ("not at another size. The scores are divided by 2 = √4", scaled(lambda d: 1 / 2)),
+    ("only half of the softmax", attending(lambda q, k, v: (q @ k.mT / 2).exp() @ v)),
+    ("The weights are averaged over the heads",
+     attending(lambda q, k, v: attend(q, k, v)[1].mean(1, keepdim=True) @ v)),
+    ("The output projection comes first", changed(forward=lambda self, x: self.mixed(self.a(x)))),
+    ("The values come from no layer: they are the tokens", changed(b=property(lambda self: lambda x: x))),
+    ("The queries, the keys and the values come from no layer",
+     changed(**dict.fromkeys("bcd", property(lambda self: lambda x: x)))),
+    ("All heads share one q, one k and one v", narrow(lambda h: h)),
+    ("`out` takes in d = 4 values: are your heads added up or averaged?", narrow(lambda h: 1)),
+    ("`out` takes in h·D = 100 values: are your heads D wide each?", Wide),
+    ("made in `forward`",
+     changed(forward=lambda self, x: (vars(self).setdefault("once", made(self, x)), Separate.forward(self, x))[1])),
+    ("over the batch, not over the keys", over(0)),
+    ("split by `view` or `reshape` without a transpose", changed(split=blocks_view)),
+    ("merged by `view` or `reshape` without a transpose", changed(merge=flat_view)),
+    ("split and merged by `view` or", changed(split=blocks_view, merge=flat_view)),
+    ("the heads of one token attend to each other", changed(split=unswapped, merge=lambda self, x: x.flatten(2))),
+    ("attend to each other inside a token",
+     changed(split=unswapped, merge=lambda self, x: x.transpose(1, 2).reshape(len(x), x.shape[1], -1))),
+    ("only itself and those before it",
+     attending(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True))),
+    ("The queries stand in for the keys", attending(lambda q, k, v: attend(q, q, v)[0])),
+    ("wrong when the same object then gets (1, 6, 20)", KeepsLength),
+    ("Never used: `d.weight`, `d.bias`", attending(lambda q, k, v: attend(q, q.exp(), v)[0])),
+    ("mix the keys", attending(lambda q, k, v: F.scaled_dot_product_attention(q, k, k))),
+    ("Attention runs across the batch", changed(Torch, batch_first=False)),
+    ("There is 1 head here", changed(split=lambda self, x: x[:, None], merge=lambda self, x: x[:, 0])),
+    ("There are 4 heads here", changed(split=lambda self, x: rearrange(x, "b t (h d) -> b h t d", d=self.num_heads))),
+    ("a residual connection", changed(forward=lambda self, x: x + Separate.forward(self, x))),
+    ("slice the input before projecting", Sliced),
+    ("slice the input before projecting", changed(Sliced, shared=False)),
+    ("output projection is missing", more(lambda self, D: {"a": nn.Identity()})),
+    ("does not use it", changed(forward=lambda self, x: self.mixed(x))),
+    ("does not give the same result each time", attending(lambda q, k, v: F.dropout(attend(q, k, v)[1], 0.2) @ v)),
+    ("does not give the same result each time",
+     changed(forward=lambda self, x: Separate.forward(self, x) * (torch.rand(()) > 0.1))),
+    ("Layers or parameters are made in `forward`", NewEachTime),
+    ("The layers in `layers` are in a plain Python dict",
+     more(lambda self, D: {"layers": {"keys": self._modules.pop("d")}}, d=property(lambda self: self.layers["keys"]))),
+    ("The queries and the keys come from the same layer", more(lambda self, D: {"d": self.c})),
+    ("The queries, the keys and the values come from", more(lambda self, D: {"c": self.b, "d": self.b})),
+    ("The values and the output come from the same layer", more(lambda self, D: {"a": self.b})),
+    ("got torch.float16", changed(forward=lambda self, x: Separate.forward(self, x).half())),
+    ("No result is below 0", changed(forward=lambda self, x: Separate.forward(self, x).relu())),
+    ("Your `forward` changes", changed(forward=lambda self, x: Separate.forward(self, x.add_(1)))),
+    ("Your `forward` returns nothing", changed(forward=lambda self, x: print(end=""))),
+    ("a LayerNorm inside your attention",
+     more(lambda self, D: {"norm": nn.LayerNorm(D)}, forward=lambda self, x: Separate.forward(self, self.norm(x)))),
+    ("more linear layers beside",
+     more(lambda self, D: {name: nn.Linear(D, D) for name in "qkv"}, Torch,
+                             forward=lambda self, x: self.attention(self.q(x), self.k(x), self.v(x))[0])),
+    ("gradient", attending(lambda q, k, v: attend(q, k, v.detach())[0])),
+    ("one tensor is asked", type("T", (Torch,), {"forward": lambda s, x: s.attention(x, x, x)})),
+    ("Never used: `scale`", more(lambda self, D: {"scale": nn.Parameter(torch.ones(()))})),
+    ("not at another size", changed(split=lambda self, x: x.unflatten(-1, (5, 4)).transpose(1, 2))),
+    ("wrong shape", changed(forward=lambda self, x: Separate.forward(self, x).transpose(0, 1))),
+    ("can never learn", changed(layer=lambda self, D: nn.Linear(D, D).requires_grad_(False))),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("answer", "phrase"), WRONG_ATTENTION.values(), ids=WRONG_ATTENTION)
+@rows(WRONG_ATTENTION)
 def test_wrong_attention_is_told_what_is_wrong(answer, phrase):
     assert_wrong(check.self_attention, answer, phrase)
 
 
 def test_an_unknown_mistake_gets_true_facts_and_a_next_step():
-    answer = changed(attend=lambda self, q, k, v: attend(q, k.sin(), v)[0])
+    answer = attending(lambda q, k, v: attend(q, k.sin(), v)[0])
     verdict = assert_wrong(check.self_attention, answer, "none of the usual mistakes explains them")
     assert "1680 parameters, as many as it should" in verdict.message
     assert "same result alone and in a batch, as it must" in verdict.message

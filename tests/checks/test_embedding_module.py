@@ -1,6 +1,5 @@
 """The check of notebook 02's class, Eq. 1 as a module, on right and wrong answers."""
 
-import pytest
 import torch
 import torch.nn.functional as F
 from einops import rearrange, repeat
@@ -10,7 +9,7 @@ from torch import nn
 import vit_tutorial
 from vit_tutorial import check
 
-from .variants import assert_passes, assert_wrong, cell, solved
+from .variants import assert_passes, assert_wrong, cell, named, rows, solved
 
 
 class Right(nn.Module):
@@ -170,7 +169,7 @@ RIGHT = {
 }
 
 
-@pytest.mark.parametrize("answer", RIGHT.values(), ids=RIGHT)
+@named(RIGHT)
 def test_right_embeddings_pass(answer):
     assert assert_passes(check.embeddings, answer).message == ""
 
@@ -209,90 +208,80 @@ def first(make):
     return lambda self, x: torch.cat([make(self, len(x)), x], dim=1)
 
 
-WRONG = {
-    "class token sized by the batch": (variant(make_class_token=parameter("B", "1", "D")),
-                                       "`class_token` is sized by the batch"),
-    "positions sized by the batch": (variant(make_position=parameter("B", "T", "D")),
-                                     "`position` is sized by the batch"),
-    "parameter made in forward": (MadeInForward, "made in `forward`: an optimizer"),
-    "local parameter in forward": (variant(make_class_token=lambda self: None, prepend=first(
-        lambda self, B: nn.Parameter(torch.zeros(B, 1, self.D)))), "no parameter for the class token"),
-    "random token in forward": (variant(prepend=first(lambda self, B: torch.randn(B, 1, self.D))),
-                                "does not give the same result each time"),
-    "plain tensor": (variant(make_position=lambda self: torch.randn(1, 1 + self.N, self.D)),
-                     "`position` is a plain tensor: no optimizer finds it"),
-    "buffer": (variant(make_position=lambda self: self.register_buffer("table", torch.randn(1, 1 + self.N, self.D)),
-                       place=lambda self, x: x + self.table), "`table` is a buffer: no optimizer finds it"),
-    "moved parameter": (variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, self.D)) * 1),
-                        "`class_token` is a plain tensor: no optimizer finds it"),
-    "frozen": (variant(make_position=lambda self: Right.make_position(self).requires_grad_(False)),
-               "requires_grad=False"),
-    "one position for all": (variant(make_position=parameter("1", "1", "D")), "one position vector for all tokens"),
-    "first position for all": (variant(place=lambda self, x: x + self.position[:, :1]),
-                               "All tokens get the same position"),
-    "positions never added": (variant(place=lambda self, x: x), "The positions are never added"),
-    "patches only": (variant(make_position=parameter("1", "N", "D"), forward=patches_first),
-                     "there are 9 position vectors, for the patches only"),
-    "a table of N rows": (variant(make_position=parameter("1", "N", "D")), "The class token needs a row too"),
-    "class token not expanded": (variant(prepend=first(lambda self, B: self.class_token)),
-                                 "each image needs its class token"),
-    "class token without a position": (variant(forward=lambda self, x: self.prepend(
-        self.project(x) + self.position[:, 1:])), "The class token gets no position"),
-    "no positions": (variant(make_position=lambda self: None, place=lambda self, x: x),
-                     "no parameter for the positions"),
-    "no class token": (variant(make_class_token=lambda self: None, prepend=lambda self, x: x,
-                               place=lambda self, x: x + self.position[:, 1:]), "The class token is missing"),
-    "last": (variant(prepend=at_end), "Your class token comes last"),
-    "last, with the first position": (variant(forward=lambda self, x: Right.forward(self, x).roll(-1, 1)),
-                                      "Your class token comes last"),
-    "unused class token": (variant(prepend=first(lambda self, B: torch.zeros(B, 1, self.D))),
-                           "The class token is not used"),
-    "class token everywhere": (variant(project=lambda self, x: Right.project(self, x) + self.class_token),
-                               "added to every patch as well"),
-    "one number for each position": (variant(make_position=parameter("1", "T", "1")),
-                                     "`position` holds one number for every token"),
-    "projection in a list": (variant(make_projection=lambda self: [nn.Conv2d(self.C, self.D, self.P, self.P)],
-                                     project=lambda self, x: self.projection[0](x).flatten(2).mT),
-                             "The layers in `projection` are in a plain Python list"),
-    "stride forgotten": (variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, self.P)),
-                         "a kernel of 2×2 and moves by 1"),
-    "patches times √D": (variant(project=lambda self, x: Right.project(self, x) * self.D**0.5), "multiplied by √D"),
-    "nothing returned": (variant(forward=lambda self, x: print(end="")), "Your `forward` returns nothing"),
-    "multiplied": (variant(place=lambda self, x: x * self.position), "The positions are multiplied"),
-    "two linear layers": (beside(lambda self: nn.Linear(self.D, self.D), "linear", project=lambda self, x: self.linear(
-        Right.project(self, x))), "There are 2 layers, `projection`, `linear`"),
-    "norm": (beside(lambda self: nn.LayerNorm(self.D), "norm"), "a normalisation in your embeddings"),
-    "view instead of transpose": (variant(project=lambda self, x: self.projection(x).reshape(len(x), -1, self.D)),
-                                  "mix values of different patches"),
-    "image rows": (variant(make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D), project=lambda self, x:
-                           self.projection(x.reshape(len(x), -1, self.C * self.P**2))), "Your patches are image rows"),
-    "grid by columns": (variant(project=lambda self, x: self.projection(x).mT.flatten(2).mT),
-                        "run down the columns of the grid"),
-    "gelu": (variant(project=lambda self, x: F.gelu(Right.project(self, x))), "There is a GELU after the projection"),
-    "positions detached": (variant(place=lambda self, x: x + self.position.data), "no gradient reaches `position`"),
-    "class token detached": (variant(prepend=first(lambda self, B: self.class_token.detach().expand(B, -1, -1))),
-                             "no gradient reaches `class_token`"),
-    "no_grad": (variant(forward=torch.no_grad()(Right.forward)), "no gradient flows back"),
-    "batch norm": (variant(place=lambda self, x: x - x.mean(0) + self.position), "0 of 18 patch tokens are right"),
-    "D written in": (variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, 5))),
-                     "for tensor number 1 in the list. It was called as `Mine(x=tensor of (3, 2, 12, 12))`. Right with "
-                     "image_size=6"),
-    "P written in": (variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, 2, 2)), "Right with image_size=6"),
-    "exact D": (variant(make_projection=lambda self: nn.Conv2d(self.C, self.C * self.P**2, self.P, self.P)),
-                "`projection` must return D = 5 values for a patch"),
-    "depends on the call": (FirstCall, "wrong when the same object then gets (1, 3, 6, 6)"),
-    "batch of two": (variant(prepend=first(lambda self, B: torch.cat([self.class_token] * 2))),
-                     "Expected size 2 but got size 1"),
-    "returns a pair": (variant(forward=lambda self, x: (Right.forward(self, x), None)), "one tensor is asked"),
-    "extra parameters": (beside(lambda self: nn.Parameter(torch.ones(3)), "scale"), "other parameters than Eq. 1"),
-    "no projection": (variant(make_projection=lambda self: None,
-                              project=lambda self, x: vit_tutorial.patchify(x, self.P)[..., : self.D]),
-                      "The projection E is missing"),
-    "changes the images": (variant(project=lambda self, x: Right.project(self, x.sub_(1))), "changes its input"),
-}  # fmt: skip
+WRONG = [
+    ("`class_token` is sized by the batch", variant(make_class_token=parameter("B", "1", "D"))),
+    ("`position` is sized by the batch", variant(make_position=parameter("B", "T", "D"))),
+    ("made in `forward`: an optimizer", MadeInForward),
+    ("no parameter for the class token",
+     variant(make_class_token=lambda self: None, prepend=first(
+        lambda self, B: nn.Parameter(torch.zeros(B, 1, self.D))))),
+    ("does not give the same result each time", variant(prepend=first(lambda self, B: torch.randn(B, 1, self.D)))),
+    ("`position` is a plain tensor: no optimizer finds it",
+     variant(make_position=lambda self: torch.randn(1, 1 + self.N, self.D))),
+    ("`table` is a buffer: no optimizer finds it",
+     variant(make_position=lambda self: self.register_buffer("table", torch.randn(1, 1 + self.N, self.D)),
+                       place=lambda self, x: x + self.table)),
+    ("`class_token` is a plain tensor: no optimizer finds it",
+     variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, self.D)) * 1)),
+    ("requires_grad=False", variant(make_position=lambda self: Right.make_position(self).requires_grad_(False))),
+    ("one position vector for all tokens", variant(make_position=parameter("1", "1", "D"))),
+    ("All tokens get the same position", variant(place=lambda self, x: x + self.position[:, :1])),
+    ("The positions are never added", variant(place=lambda self, x: x)),
+    ("there are 9 position vectors, for the patches only",
+     variant(make_position=parameter("1", "N", "D"), forward=patches_first)),
+    ("The class token needs a row too", variant(make_position=parameter("1", "N", "D"))),
+    ("each image needs its class token", variant(prepend=first(lambda self, B: self.class_token))),
+    ("The class token gets no position",
+     variant(forward=lambda self, x: self.prepend(self.project(x) + self.position[:, 1:]))),
+    ("no parameter for the positions", variant(make_position=lambda self: None, place=lambda self, x: x)),
+    ("The class token is missing",
+     variant(make_class_token=lambda self: None, prepend=lambda self, x: x,
+                               place=lambda self, x: x + self.position[:, 1:])),
+    ("Your class token comes last", variant(prepend=at_end)),
+    ("Your class token comes last", variant(forward=lambda self, x: Right.forward(self, x).roll(-1, 1))),
+    ("The class token is not used", variant(prepend=first(lambda self, B: torch.zeros(B, 1, self.D)))),
+    ("added to every patch as well", variant(project=lambda self, x: Right.project(self, x) + self.class_token)),
+    ("`position` holds one number for every token", variant(make_position=parameter("1", "T", "1"))),
+    ("The layers in `projection` are in a plain Python list",
+     variant(make_projection=lambda self: [nn.Conv2d(self.C, self.D, self.P, self.P)],
+                                     project=lambda self, x: self.projection[0](x).flatten(2).mT)),
+    ("a kernel of 2×2 and moves by 1", variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, self.P))),
+    ("multiplied by √D", variant(project=lambda self, x: Right.project(self, x) * self.D**0.5)),
+    ("Your `forward` returns nothing", variant(forward=lambda self, x: print(end=""))),
+    ("The positions are multiplied", variant(place=lambda self, x: x * self.position)),
+    ("There are 2 layers, `projection`, `linear`",
+     beside(lambda self: nn.Linear(self.D, self.D), "linear", project=lambda self, x: self.linear(
+        Right.project(self, x)))),
+    ("a normalisation in your embeddings", beside(lambda self: nn.LayerNorm(self.D), "norm")),
+    ("mix values of different patches",
+     variant(project=lambda self, x: self.projection(x).reshape(len(x), -1, self.D))),
+    ("Your patches are image rows",
+     variant(make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D), project=lambda self, x:
+                           self.projection(x.reshape(len(x), -1, self.C * self.P**2)))),
+    ("run down the columns of the grid", variant(project=lambda self, x: self.projection(x).mT.flatten(2).mT)),
+    ("There is a GELU after the projection", variant(project=lambda self, x: F.gelu(Right.project(self, x)))),
+    ("no gradient reaches `position`", variant(place=lambda self, x: x + self.position.data)),
+    ("no gradient reaches `class_token`",
+     variant(prepend=first(lambda self, B: self.class_token.detach().expand(B, -1, -1)))),
+    ("no gradient flows back", variant(forward=torch.no_grad()(Right.forward))),
+    ("0 of 18 patch tokens are right", variant(place=lambda self, x: x - x.mean(0) + self.position)),
+    ("for tensor number 1 in the list. It was called as `Mine(x=tensor of (3, 2, 12, 12))`. Right with " "image_size=6",
+     variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, 5)))),
+    ("Right with image_size=6", variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, 2, 2))),
+    ("`projection` must return D = 5 values for a patch",
+     variant(make_projection=lambda self: nn.Conv2d(self.C, self.C * self.P**2, self.P, self.P))),
+    ("wrong when the same object then gets (1, 3, 6, 6)", FirstCall),
+    ("Expected size 2 but got size 1", variant(prepend=first(lambda self, B: torch.cat([self.class_token] * 2)))),
+    ("one tensor is asked", variant(forward=lambda self, x: (Right.forward(self, x), None))),
+    ("other parameters than Eq. 1", beside(lambda self: nn.Parameter(torch.ones(3)), "scale")),
+    ("The projection E is missing",
+     variant(make_projection=lambda self: None,
+                              project=lambda self, x: vit_tutorial.patchify(x, self.P)[..., : self.D])),
+    ("changes its input", variant(project=lambda self, x: Right.project(self, x.sub_(1)))),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("answer", "phrase"), WRONG.values(), ids=WRONG)
+@rows(WRONG)
 def test_wrong_embeddings_are_named(answer, phrase):
     assert_wrong(check.embeddings, answer, phrase)
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..positions import sincos_position_embedding
-from .comparing import Mistake, compare, explain, mistakes_in, random_tensor, same
+from .comparing import Mistake, compare, explain, known, random_tensor, replacing, same
 from .exercise import exercise
-from .modules import Trial, build, confirm, find, inventory, recognise_module
+from .modules import Search, Trial, build, inventory
 from .reading_weights import Reading, bare_parameters, embedding_readings, kind_of, read_embeddings
 from .references import ORDERS, OURS, EmbeddingWeights, Sizes, eq1, in_front, regroup, sincos_positions
 from .running import Problem, ReaderError, Wrong, call, raise_first
@@ -61,30 +61,24 @@ def check_linear(linear: nn.Linear, conv: nn.Conv2d) -> None:
     """Raise Wrong unless the linear layer holds the convolution's weights and bias, in the right places."""
     rows, weight, bias = conv.weight.detach().flatten(1), linear.weight.detach(), linear.bias
     (D, patch_dim), got = rows.shape, (linear.out_features, linear.in_features)
-    raise_first([
-        (got == (patch_dim, D), "In and out are exchanged: `nn.Linear(in_features, out_features)`, from C·P·P = "
-         f"{patch_dim} to D = {D}.", None),
-        (weight.shape == (patch_dim, D), f"The weight is transposed, {(patch_dim, D)}: `nn.Linear` keeps it as "
-         f"(D, C·P·P) = {(D, patch_dim)}.", "`conv.weight.flatten(1)` has this shape already."),
-        (weight.shape != rows.shape, f"The layer must go from C·P·P = {patch_dim} values to D = {D}; your layer goes "
-         f"from {got[1]} to {got[0]}.", None),
-    ])  # fmt: skip
     sizes = dict(zip("DCPQ", conv.weight.shape, strict=True))
-    no_bias = bias is None or not bias.any()
+    others = {
+        name: regroup(rows, "D C P Q", f"D ({order})", **sizes) for order, name in ORDERS.items() if order != OURS
+    }
+    no_bias, layer = bias is None or not bias.any(), f"the layer goes from C·P·P = {patch_dim} values to D = {D}"
     raise_first([
-        *((order != OURS and same(weight, regroup(rows, "D C P Q", f"D ({order})", **sizes)), "Your rows are the "
-           f"kernels flattened as {name}; a patch is flattened as {ORDERS[OURS]}.", None)
-          for order, name in ORDERS.items()),
-        (not same(weight.flatten().sort().values, rows.flatten().sort().values), "The weights of your linear layer are "
-         "not the convolution's: are they still its own random ones?", None),
-        (not same(weight, rows), "Your layer has the convolution's weights in other places: row d must be kernel d, "
-         "flattened. `reshape` and `.T` mix up the kernels.", "`conv.weight.flatten(1)` leaves D alone."),
-        (conv.bias is None and not no_bias, f"{NO_BIAS} Your layer adds one all the same: is it still its own?",
-         BIAS_HINT),
-        (conv.bias is not None and no_bias, "The weights are right, and the bias is missing: the convolution adds one "
-         "value to each of the D outputs.", None),
-        (conv.bias is not None and not no_bias and not same(bias, conv.bias), "The weights are right, and the bias is "
-         "not the convolution's: is it still the layer's own?", None),
+        (got == (patch_dim, D), f"In and out are exchanged: {layer}, `nn.Linear(in_features, out_features)`.", None),
+        (weight.shape == (patch_dim, D), f"The weight is transposed, {(patch_dim, D)}: {layer}.", None),
+        (weight.shape != rows.shape, f"Your layer goes from {got[1]} to {got[0]}: {layer}.", None),
+        *((same(weight, other), f"Your kernels are flattened as {name}, patches as {ORDERS[OURS]}.", None)
+          for name, other in others.items()),
+        (not same(weight.flatten().sort().values, rows.flatten().sort().values), "Your layer's weights are not the "
+         "convolution's: are they still its own random ones?", None),
+        (not same(weight, rows), "The convolution's weights are there, in other places: row d must be kernel d, "
+         "flattened. `reshape` and `.T` mix up the kernels.", None),
+        (conv.bias is None and not no_bias, f"{NO_BIAS} Your layer adds one all the same.", BIAS_HINT),
+        (conv.bias is not None and no_bias, "The weights are right, and the bias is missing.", None),
+        (conv.bias is not None and not same(bias, conv.bias), "The bias is wrong: is it still the layer's own?", None),
     ])  # fmt: skip
 
 
@@ -92,12 +86,10 @@ def one_channel(conv: nn.Conv2d) -> nn.Linear:
     return nn.Linear(conv.kernel_size[0] ** 2, conv.out_channels, bias=conv.bias is not None)
 
 
-PER_CHANNEL = "Your linear layer takes in the P·P values of one channel. A patch has C·P·P: those of all channels."
-
-LINEAR_ERRORS = [
-    Mistake(lambda conv: one_channel(conv).weight.data.copy_(conv.weight.flatten(1)), PER_CHANNEL),
-    Mistake(lambda conv: one_channel(conv).load_state_dict(my_linear_is_conv(conv).state_dict()), PER_CHANNEL),
-]
+LINEAR_ERRORS = known(None, {
+    "Your linear layer takes in the P·P values of one channel. A patch has C·P·P: those of all channels.": [
+        lambda conv: one_channel(conv).weight.data.copy_(conv.weight.flatten(1)),
+        lambda conv: one_channel(conv).load_state_dict(my_linear_is_conv(conv).state_dict())]})  # fmt: skip
 
 
 def my_class_token(patches, class_token):
@@ -118,10 +110,9 @@ def class_token(function):
     ]
     try:
         compare(function, my_class_token, trials, "(B, 1+N, D)", CLASS_TOKEN_MISTAKES)
-    except ReaderError:
-        raise
-    except Wrong:
-        check_token_used(function, *trials[0])
+    except Wrong as wrong:
+        if not isinstance(wrong, ReaderError):
+            check_token_used(function, *trials[0])
         raise
 
 
@@ -140,50 +131,39 @@ def check_token_used(function, patches: Tensor, class_token: Tensor) -> None:
         )
 
 
-def only_first_image(patches: Tensor, class_token: Tensor) -> Tensor:
-    rest = torch.zeros_like(class_token).expand(len(patches) - 1, -1, -1)
-    return torch.cat([torch.cat([class_token, rest]), patches], dim=1)
-
-
 def last(class_token: Tensor, patches: Tensor) -> Tensor:
     return torch.cat([patches, class_token.expand(len(patches), 1, -1)], dim=1)
 
 
 LAST = "Your class token comes last. The paper puts it first, and the head reads token 0."
-IN_ORDER = "`torch.cat` keeps the order of its list."
 ONE_EACH = "There is one class token and a batch of several images: each image needs its class token."
 EXPAND = "`class_token.expand(len(patches), -1, -1)` is a class token for each image, without a copy."
-
+TO_CONCATENATE = [
+    lambda x, t: (t, x), lambda x, t: (t.expand(len(x), -1, -1), x), lambda x, t: (t.expand_as(x), x),
+    lambda x, t: (t.expand(1, x.shape[1], -1), x), lambda x, t: (x, t.expand(1, x.shape[1], -1)),
+]  # fmt: skip
 CLASS_TOKEN_MISTAKES = [
-    Mistake(lambda x, t: last(t, x), LAST, IN_ORDER),
-    *(Mistake(lambda x, t, n=n: torch.cat([t.expand(n, -1, -1), x], 1), f"You put {n} class token{'s'[: n > 1]} in "
-              "front, whatever the batch. There must be one class token for each of the B images.", EXPAND)
-      for n in (1, 2, 3, 4, 5, 8, 16, 32, 64)),
-    Mistake(lambda x, t: x + t, "You add the class token to every patch. It is a token of its own: the sequence gets "
-            "one longer.", "`torch.cat([...], dim=1)` puts tokens after one another."),
-    Mistake(lambda x, t: in_front(t, x[:, 1:]), "The class token takes the place of the first patch: that patch is "
-            "lost."),
-    Mistake(lambda x, t: in_front(t, x[:, :-1]), "The last patch is lost: the sequence gets one longer, from N to "
-            "1+N."),
-    Mistake(lambda x, t: in_front(torch.zeros_like(t), x) + F.pad(x.mean(1, keepdim=True), (0, 0, 0, x.shape[1])),
-            "Your first token is the mean of the patches. The class token is a parameter that knows nothing of the "
-            "image."),
-    Mistake(lambda x, t: last(t, in_front(t, x)), "The class token stands at both ends: once is enough, in front."),
-    Mistake(lambda x, t: in_front(t, x[:1]), "Only the first image is left of the batch."),
-    *(Mistake(lambda x, t, dim=dim, parts=parts: torch.cat(parts(x, t), dim), f"`dim={dim}` counts {what}. Tokens are "
-              "counted by `dim=1`, and each of the B images needs a class token.", EXPAND)
-      for dim, what in ((0, "images"), (2, "the values in a token"))
-      for parts in (lambda x, t: (t, x), lambda x, t: (t.expand(len(x), -1, -1), x), lambda x, t: (t.expand_as(x), x),
-                    lambda x, t: (t.expand(1, x.shape[1], -1), x), lambda x, t: (x, t.expand(1, x.shape[1], -1)))),
-    Mistake(lambda x, t: torch.cat([t.expand_as(x), x], dim=1), "There are N class tokens for each image, one for each "
-            "patch. One is enough: expand B only."),
-    Mistake(only_first_image, "Only the first image has the class token; all need it, the same one."),
-    Mistake(lambda x, t: in_front(t.detach(), x), "The values are right, but no gradient reaches the class token: it "
-            "could never learn.", "Look for `.detach()`, `.data` and `nn.Parameter(...)` around it: what goes in is "
-            "the parameter itself."),
-    Mistake(lambda x, t: in_front(t, x.detach()), "The values are right, but no gradient reaches the patches: the "
-            "projection before them could never learn.", "Look for `.detach()`, `.data` and `no_grad` around the "
-            "patches."),
+    *known(EXPAND, {
+        **{f"You put {n} class token{'s'[: n > 1]} in front. There must be one class token for each of the B images.":
+               lambda x, t, n=n: torch.cat([t.expand(n, -1, -1), x], 1) for n in (1, 2, 3, 4, 5, 8, 16, 32, 64)},
+        **{f"`dim={dim}` counts {what}; tokens are counted by `dim=1`, and each image needs a class token.":
+               [lambda x, t, dim=dim, parts=parts: torch.cat(parts(x, t), dim) for parts in TO_CONCATENATE]
+           for dim, what in ((0, "images"), (2, "the values in a token"))},
+        "Only the first image has the class token; all need it.":
+            lambda x, t: torch.cat([F.pad(t, (0, 0, 0, 0, 0, len(x) - 1)), x], dim=1)}),
+    *known(None, {
+        LAST: lambda x, t: last(t, x),
+        "You add the class token to every patch. It is a token of its own, in front.": lambda x, t: x + t,
+        "The class token takes the place of the first patch: that patch is lost.": lambda x, t: in_front(t, x[:, 1:]),
+        "The last patch is lost: the sequence gets one longer, from N to 1+N.": lambda x, t: in_front(t, x[:, :-1]),
+        "Your first token is the mean of the patches, and not the class token.":
+            lambda x, t: torch.cat([x.mean(1, keepdim=True), x], dim=1),
+        "The class token stands at both ends: once is enough, in front.": lambda x, t: last(t, in_front(t, x)),
+        "Only the first image is left of the batch.": lambda x, t: in_front(t, x[:1]),
+        "There are N class tokens for each image: one is enough.": lambda x, t: torch.cat([t.expand_as(x), x], dim=1)}),
+    *known("Look for `.detach()`, `.data`, `no_grad` and `nn.Parameter(...)`.", {
+        "The values are right, but no gradient reaches the class token.": lambda x, t: in_front(t.detach(), x),
+        "The values are right, but no gradient reaches the patches.": lambda x, t: in_front(t, x.detach())}),
 ]  # fmt: skip
 
 
@@ -210,9 +190,8 @@ def embeddings(cls):
     """`cls(image_size, patch_size, in_channels, embed_dim)`, a module (B, C, H, W) -> (B, 1+N, D): Eq. 1."""
     trial = embeddings_trial(cls, Sizes(6, 2, 3, 5), batch=2)
     sizes, count = Sizes(*trial.args), sum(p.numel() for p in trial.module.parameters())
-    readings = list(embedding_readings(trial.parts, sizes))
-    choices = [w for reading in readings if (w := read_trial(trial, reading)) is not None]
-    if not choices:
+    readings = [r for r in embedding_readings(trial.parts, sizes) if read_trial(trial, r) is not None]
+    if not readings:
         raise_first(embedding_problems(trial.module, sizes))
         listed = ", ".join(f"`{name}` {tuple(p.shape)}" for name, p in trial.module.named_parameters()) or "none"
         raise Wrong(
@@ -220,17 +199,10 @@ def embeddings(cls):
             f"Its parameters with {trial.sizes} are: {listed}.",
             "Delete those that Eq. 1 does not have.",
         )
-    reading = find(trial, eq1, readings, read_trial)
-    if reading is None:
-        recognise_module(trial, EMBEDDING_MISTAKES, readings, read_trial)
-        right = max(((trial.out - eq1(w, trial.x)).abs().amax(2) < 1e-4 for w in choices), key=torch.sum)  # (B, T)
-        raise Wrong(
-            "The shape is right and the values are not: the class token is "
-            f"{'right' if right[:, 0].all() else 'wrong'}, and {right[:, 1:].sum()} of {right[:, 1:].numel()} patch "
-            f"tokens are right.\nThis was with {trial.sizes}.",
-            "Build Eq. 1 in three lines (project, prepend, add the positions) and compare your tokens after each.",
-        )
-    confirm(trial, lambda: embeddings_trial(cls, Sizes(12, 3, 2, 7), batch=3), eq1, reading, read_trial, count)
+    hint = "Build Eq. 1 in three lines (project, prepend, add the positions) and compare your tokens after each."
+    search = Search(trial, eq1, read_trial, count, hint)
+    reading = search.find(readings, EMBEDDING_MISTAKES, "But", "Eq. 1", lambda: right_tokens(trial, readings))
+    search.confirm(reading, lambda: embeddings_trial(cls, Sizes(12, 3, 2, 7), batch=3))
     if any(kind_of(p, sizes).endswith("table") and not p.any() for p in trial.initial.values()):
         return (
             "Your positions all start at zero: until training has moved them apart, the order of the patches makes no "
@@ -241,6 +213,14 @@ def embeddings(cls):
 
 def read_trial(trial: Trial, reading: Reading) -> EmbeddingWeights | None:
     return read_embeddings(trial.parts, Sizes(*trial.args), reading)
+
+
+def right_tokens(trial: Trial, readings: list[Reading]) -> str:
+    """Say which tokens are right under the reading that makes most of them right."""
+    expected = [eq1(read_trial(trial, reading), trial.x) for reading in readings]
+    right = max(((trial.out - tokens).abs().amax(2) < 1e-4 for tokens in expected), key=torch.sum)  # (B, 1+N)
+    first, patches = "right" if right[:, 0].all() else "wrong", right[:, 1:]
+    return f"The class token is {first}, and {patches.sum()} of {patches.numel()} patch tokens are right."
 
 
 def embeddings_trial(cls: type, sizes: Sizes, batch: int) -> Trial:
@@ -266,38 +246,28 @@ def embedding_problems(module: nn.Module, sizes: Sizes, ran: bool = True) -> lis
     (D, T, P), parts = (sizes.embed_dim, sizes.tokens, sizes.patch_size), inventory(module)
     kinds = [kind_of(parameter, sizes) for parameter in bare_parameters(parts)]
     vectors, matrix, table = kinds.count("vector"), "matrix" in kinds, "table" in kinds or "patch table" in kinds
-    layers = [f"`{layer.name.removesuffix('.weight')}`" for layer in parts.layers]
+    layers = ", ".join(f"`{layer.name.removesuffix('.weight')}`" for layer in parts.layers)
     batches = [f"`{name}` is sized by the batch, {tuple(p.shape)}." for name, p in parts.loose
                if p.ndim == 3 and p.shape[0] not in (1, T - 1, T) and p.shape[1] in (1, T - 1, T)]  # fmt: skip
-    strides = [
-        m.stride[0] for m in module.modules() if isinstance(m, nn.Conv2d) and m.kernel_size == (P, P) != m.stride
-    ]
+    windows = [m for m in module.modules() if isinstance(m, nn.Conv2d) and m.kernel_size == (P, P) != m.stride]
     thin = [f"`{name}`" for name, p in parts.loose if sorted(p.shape)[-1] == p.numel() == T]
-    a_table = f"(1, 1+N, D) = (1, {T}, {D})"
+    a_table, projection = f"(1, 1+N, D) = (1, {T}, {D})", f"from C·P·P = {sizes.patch_dim} to D = {D} values"
     return [
-        (bool(batches), f"{' '.join(batches)} A parameter is one for all images, with 1 as its first size; `expand` or "
-         "broadcasting gives it to each.", "A batch may have any number of images: often an epoch's last has fewer."),
-        (bool(strides), f"Your convolution has a kernel of {P}×{P} and moves by {strides[0] if strides else P}: its "
-         "windows overlap, and there are more of them than patches.", "`nn.Conv2d(in_channels, embed_dim, "
-         "kernel_size=patch_size, stride=patch_size)`"),
+        (batches, f"{' '.join(batches)} One parameter serves any number of images: its first size is 1.", EXPAND),
+        (windows, f"Your convolution has a kernel of {P}×{P} and moves by {windows[0].stride[0] if windows else P}: "
+         "its windows overlap, and there are more of them than patches.", None),
         (any(norm.eps is not None for norm in parts.norms), "There is a normalisation in your embeddings. Eq. 1 has "
          "none: the first one is in the encoder.", None),
-        (len(layers) > 1, f"There are {len(layers)} layers, {', '.join(layers)}. Eq. 1 has one, E: from C·P·P = "
-         f"{sizes.patch_dim} straight to D = {D}.", "A convolution with stride P is the projection already. A linear "
-         "layer after it adds nothing but weights."),
-        (not layers and not matrix, f"The projection E is missing: a layer from C·P·P = {sizes.patch_dim} to D = {D} "
-         "values.", None),
-        (bool(layers) and parts.layers[0].sizes[0] != D, f"{', '.join(layers)} must return D = {D} values for a patch.",
-         None),
+        (len(parts.layers) > 1, f"There are {len(parts.layers)} layers, {layers}. Eq. 1 has one, {projection}.", None),
+        (not parts.layers and not matrix, f"The projection E is missing: a layer {projection}.", None),
+        (parts.layers and parts.layers[0].sizes[0] != D, f"{layers} must return D = {D} values for a patch.", None),
         (not table and vectors > 1 + matrix, "There is one position vector for all tokens: added to each of them, it "
-         "tells no place from another.", f"A vector for every token: a parameter of {a_table}."),
-        (not table and bool(thin), f"{' and '.join(thin)} holds one number for every token, and a position is a vector "
-         f"of D values: {a_table}.", None),
+         f"tells no place from another. Every token needs its own: {a_table}.", None),
+        (not table and thin, f"{' and '.join(thin)} holds one number for every token, not a vector: {a_table}.", None),
         (not table and ran, missing("positions", f"one vector for every token, {a_table}", module, T * D), None),
         (vectors == 0 and ran, missing("class token", f"one vector, (1, 1, D) = (1, 1, {D})", module, D), None),
         ("patch table" in kinds and vectors == 1, f"There are {T - 1} position vectors, for the patches only. The "
-         f"class token needs a row too: Eq. 1 adds one to each of the 1+N = {T} tokens.", "Put the class token in "
-         "front first, then add the positions, (1, 1+N, D), to all of the tokens."),
+         f"class token needs a row too: {a_table}.", None),
     ]  # fmt: skip
 
 
@@ -312,11 +282,6 @@ def missing(what: str, how: str, module: nn.Module, numel: int) -> str:
     return f"{text} A tensor is a parameter if `__init__` stores it as `self.name = nn.Parameter(...)`."
 
 
-def on_patches(change: Callable) -> Callable:
-    """Return the step `prepend` for patch tokens that something is done to first."""
-    return lambda class_token, patches: in_front(class_token, change(patches))
-
-
 def columns_first(patches: Tensor) -> Tensor:
     side = math.isqrt(patches.shape[1])
     return patches.unflatten(1, (side, side)).transpose(1, 2).flatten(1, 2)
@@ -328,39 +293,35 @@ def image_rows(w: EmbeddingWeights, images: Tensor) -> Tensor:
 
 NO_CLASS_POSITION = "The class token gets no position: Eq. 1 adds one to every token, once the class token is in front."
 TEXT = "are multiplied by √D, as in the transformer for text. Eq. 1 does not."
-
-wrong = mistakes_in(eq1)
+LINEAR = "after the projection. Eq. 1 is linear: it has no activation."
 
 EMBEDDING_MISTAKES = [
-    wrong("The positions are never added: there is a parameter for them, and `forward` does not use it.",
-          place=lambda z, p: z),
-    wrong(NO_CLASS_POSITION, place=lambda z, p: z + F.pad(p[1:], (0, 0, 1, 0))),
-    wrong(NO_CLASS_POSITION, place=lambda z, p: z + F.pad(p[:-1], (0, 0, 1, 0))),
-    wrong("All tokens get the same position vector: added to each of them, it tells no place from another.",
-          "Do not index the positions: all 1+N are added.", place=lambda z, p: z + p[:1]),
-    wrong(LAST, IN_ORDER, prepend=last),
-    wrong(LAST, IN_ORDER, place=lambda z, p: (z + p).roll(-1, dims=1)),
-    wrong(f"{LAST} And the positions are never added.", prepend=last, place=lambda z, p: z),
-    wrong("The class token is not used: token 0 is its position alone.", prepend=lambda t, x: in_front(0 * t, x)),
-    wrong("The class token is added to every patch as well. It is a token of its own, in front.",
-          prepend=lambda t, x: in_front(t, x + t)),
-    wrong("The positions are multiplied with the tokens. Eq. 1 adds them.", place=torch.mul),
-    wrong("The positions are subtracted. Eq. 1 adds them.", place=torch.sub),
-    wrong("The positions are added twice.", place=lambda z, p: z + 2 * p),
-    wrong("The positions are added back to front.", place=lambda z, p: z + p.flip(0)),
-    wrong("Your patch tokens mix values of different patches: the convolution gives (B, D, h, w), and `reshape` to "
-          "(B, N, D) does not exchange axes.", "`.flatten(2).transpose(1, 2)`: first (B, D, N), then (B, N, D).",
-          prepend=on_patches(lambda x: x.mT.reshape(x.shape))),
-    wrong("Your patches run down the columns of the grid. They run row by row.", "After the convolution `.flatten(2)` "
-          "counts row by row. Do not exchange h and w before it.", prepend=on_patches(columns_first)),
-    wrong("Your patches are image rows: `reshape` alone does not cut an image into patches.",
-          "Use your `patchify` of notebook 01, or a convolution with stride P.", project=image_rows),
-    wrong("There is a GELU after the projection. Eq. 1 is linear: it has no activation.", prepend=on_patches(F.gelu)),
-    wrong("There is a ReLU after the projection. Eq. 1 is linear: it has no activation.", prepend=on_patches(F.relu)),
-    wrong(f"The tokens {TEXT}", place=lambda z, p: z * z.shape[-1] ** 0.5 + p),
-    wrong(f"The patch tokens {TEXT}", prepend=on_patches(lambda x: x * x.shape[-1] ** 0.5)),
-    wrong("The tokens are normalised. Eq. 1 has no norm: the first one is in the encoder.",
-          place=lambda z, p: F.layer_norm(z + p, z.shape[-1:])),
+    *replacing(eq1, "place", None, {
+        "The positions are never added: `forward` does not use their parameter.": lambda z, p: z,
+        NO_CLASS_POSITION: [lambda z, p: z + F.pad(p[1:], (0, 0, 1, 0)), lambda z, p: z + F.pad(p[:-1], (0, 0, 1, 0))],
+        "All tokens get the same position vector: it tells no place from another.": lambda z, p: z + p[:1],
+        LAST: lambda z, p: (z + p).roll(-1, dims=1),
+        "The positions are multiplied with the tokens. Eq. 1 adds them.": torch.mul,
+        "The positions are subtracted. Eq. 1 adds them.": torch.sub,
+        "The positions are added twice.": lambda z, p: z + 2 * p,
+        "The positions are added back to front.": lambda z, p: z + p.flip(0),
+        f"The tokens {TEXT}": lambda z, p: z * z.shape[-1] ** 0.5 + p,
+        "The tokens are normalised. Eq. 1 has no norm.": lambda z, p: F.layer_norm(z + p, z.shape[-1:])}),
+    *replacing(eq1, "prepend", None, {
+        LAST: last,
+        "The class token is not used: token 0 is its position alone.": lambda t, x: in_front(0 * t, x),
+        "The class token is added to every patch as well, not only in front.": lambda t, x: in_front(t, x + t)}),
+    Mistake(partial(eq1, prepend=last, place=lambda z, p: z), f"{LAST} And the positions are never added."),
+    *known(None, {
+        "Your patch tokens mix values of different patches: the convolution gives (B, D, h, w), and `reshape` to "
+        "(B, N, D) does not exchange axes.": lambda x: x.mT.reshape(x.shape),
+        "Your patches run down the columns of the grid. They run row by row.": columns_first,
+        f"There is a GELU {LINEAR}": F.gelu,
+        f"There is a ReLU {LINEAR}": F.relu,
+        f"The patch tokens {TEXT}": lambda x: x * x.shape[-1] ** 0.5,
+    }, lambda change: partial(eq1, prepend=lambda t, x: in_front(t, change(x)))),
+    *replacing(eq1, "project", "Use your `patchify` of notebook 01, or a convolution with stride P.", {
+        "Your patches are image rows: `reshape` alone does not cut an image into patches.": image_rows}),
 ]  # fmt: skip
 
 
@@ -395,68 +356,56 @@ def summed(grid: tuple[int, int], dim: int) -> Tensor:
     return (rows[:, None] + columns).flatten(0, 1)
 
 
-COLUMN_THEN_ROW = "column.sin column.cos row.sin row.cos"
-FREQUENCY = "frequency i is 10000 ** -(i / (D/4))."
 DOWN = {"row": lambda n, h, w: n % h, "column": lambda n, h, w: n // h}  # patches that run down the columns
-DOWN_HINT = "`indexing='ij'` in `meshgrid`; patch n is in row n // w, column n % w."
-REPEAT = (
-    "`repeat` puts the whole list again, `repeat_interleave` each of its entries: one is for the columns, the other "
-    "for the rows."
-)
-ONE_LINE = (
-    "These are positions along one line, as for text: patches one below the other are as far apart as the grid is wide."
-)
-BESIDE = "`torch.cat([rows, columns], dim=1)`, each made with `dim // 2`."
-
-wrong = mistakes_in(sincos_positions)
+EXCHANGED = {"layout": "column.sin column.cos row.sin row.cos"}
+SIDE_BY_SIDE = "They stand side by side, D/2 values each: `torch.cat([rows, columns], dim=1)`."
+ALONG_A_LINE = "Your positions are along one line, as for text: the patch below is as far away as the grid is wide."
 
 SINCOS_MISTAKES = [
-    wrong("The halves are exchanged: the first half of a vector must hold the row, the second the column.",
-          layout=COLUMN_THEN_ROW),
-    wrong("The cosines come before the sines: sines first.", layout="row.cos row.sin column.cos column.sin"),
-    wrong("The cosines come before the sines, and the column before the row.",
-          layout="column.cos column.sin row.cos row.sin"),
-    wrong("All sines come first, then all cosines. The row comes first, its sines and its cosines; then the column.",
-          layout="row.sin column.sin row.cos column.cos"),
-    wrong("Sines and cosines alternate. They come in blocks: D/4 sines, then D/4 cosines.", "`torch.cat([sin, cos], "
-          "dim=1)` makes blocks; `stack` and `[:, 0::2]` make them alternate.", interleaved=True),
-    wrong("Your frequencies end at exactly 1/10000: you divide the exponent by D/4 - 1. Divide it by D/4.",
-          "`torch.arange(dim // 4) / (dim // 4)`; `linspace` includes its end.",
-          frequency=lambda i, quarter: 10000 ** -(i / (quarter - 1))),
-    *(wrong(f"{what}: {FREQUENCY}", frequency=lambda i, quarter, power=power: 10000 ** (power * i / quarter))
-      for power, what in ((-2, "Your frequencies fall twice as fast"), (-0.5, "Your frequencies fall half as fast"),
-                          (-0.25, "Your frequencies fall a quarter as fast"), (0, "All your frequencies are 1"))),
-    wrong("Your frequencies rise. They fall, from 1 towards 1/10000: the exponent is negative.",
-          frequency=lambda i, quarter: 10000 ** (i / quarter)),
-    wrong("Your rows and columns are counted from 1. Count from 0.", row=lambda n, h, w: n // w + 1,
-          column=lambda n, h, w: n % w + 1),
-    wrong("Your indices are parts of the side, between 0 and 1. Take the index itself: 0, 1, 2, …",
-          row=lambda n, h, w: n // w / h, column=lambda n, h, w: n % w / w),
-    wrong("There is a 2π too many: the angle is the index times the frequency.",
-          row=lambda n, h, w: n // w * 2 * torch.pi, column=lambda n, h, w: n % w * 2 * torch.pi),
-    wrong("Your patches run down the columns of the grid. They run row by row: patch 1 is in row 0, column 1.",
-          DOWN_HINT, **DOWN),
-    wrong("Your patches run down the columns of the grid, and the halves of a vector are exchanged.", DOWN_HINT,
-          layout=COLUMN_THEN_ROW, **DOWN),
-    wrong("Both halves hold the row: the second must hold the column.", layout="row.sin row.cos row.sin row.cos"),
-    wrong("Both halves hold the column: the first must hold the row.",
-          layout="column.sin column.cos column.sin column.cos"),
-    wrong("Your rows run 0, 1, 2, 0, 1, 2, …, as the columns do. In reading order each row stays for w patches: "
-          "0, 0, 0, 1, 1, 1, …", REPEAT, row=DOWN["row"]),
-    wrong("Your columns stay the same for h patches, as if they were rows. In reading order they run 0, 1, 2, 0, 1, "
-          "2, …", REPEAT, column=DOWN["column"]),
-    Mistake(summed, "You add the row's code and the column's. They stand side by side, D/2 values each.", BESIDE),
-    Mistake(lambda grid, dim: sum(sincos_positions(grid, dim).chunk(2, dim=1)), "You add the row's code and the "
-            "column's, and so a vector has D/2 values. They stand side by side: D/2 and D/2 make D.", BESIDE),
-    Mistake(lambda grid, dim: sincos_positions(grid, 2 * dim), "Your vectors have 2·D values: D for the row and D for "
-            "the column. Each gets half of them, D/2.", BESIDE),
-    Mistake(in_one_line, ONE_LINE),
-    Mistake(lambda grid, dim: in_one_line(grid, dim, interleaved=True), ONE_LINE),
-    Mistake(lambda grid, dim: F.pad(sincos_positions(grid, dim), (0, 0, 1, 0)), "One row too many: the class token's. "
-            "Here are the patches' only, h·w of them."),
-    Mistake(lambda grid, dim: sincos_positions(grid, dim).unflatten(0, grid), "The grid is still there, (h, w, D). The "
-            "sequence needs (h·w, D): flatten the first two axes."),
-    Mistake(lambda grid, dim: sincos_positions(grid, dim)[None], "There is a batch axis in front, (1, h·w, D). Leave "
-            "it out: (h·w, D) fits every batch."),
-    Mistake(lambda grid, dim: sincos_positions(grid, dim).T, "The axes are exchanged, (D, h·w): a position is a row."),
+    *known(None, {
+        "The halves are exchanged: the row comes first, then the column.": EXCHANGED,
+        "The cosines come before the sines.": {"layout": "row.cos row.sin column.cos column.sin"},
+        "The cosines come before the sines, the column before the row.":
+            {"layout": "column.cos column.sin row.cos row.sin"},
+        "All sines come first. They come in turn: the row's sines and cosines, then the column's.":
+            {"layout": "row.sin column.sin row.cos column.cos"},
+        "Both halves hold the row: the second must hold the column.": {"layout": "row.sin row.cos row.sin row.cos"},
+        "Both halves hold the column: the first must hold the row.":
+            {"layout": "column.sin column.cos column.sin column.cos"},
+        "Sines and cosines alternate. They come in blocks: D/4 sines, then D/4 cosines.": {"interleaved": True},
+        "Your rows and columns are counted from 1. Count from 0.":
+            {"row": lambda n, h, w: n // w + 1, "column": lambda n, h, w: n % w + 1},
+        "Your indices are parts of the side, between 0 and 1. Take the index itself: 0, 1, 2, …":
+            {"row": lambda n, h, w: n // w / h, "column": lambda n, h, w: n % w / w},
+        "There is a 2π too many: the angle is the index times the frequency.":
+            {"row": lambda n, h, w: n // w * 2 * torch.pi, "column": lambda n, h, w: n % w * 2 * torch.pi},
+    }, lambda steps: partial(sincos_positions, **steps)),
+    *known("`indexing='ij'` in `meshgrid`; patch n is in row n // w, column n % w.", {
+        "Your patches run down the columns of the grid. They run row by row.": DOWN,
+        "Your patches run down the columns of the grid, and the halves are exchanged.": {**DOWN, **EXCHANGED},
+        "Your rows run 0, 1, 2, 0, 1, 2, …, as the columns do: each row must stay for w patches.": {"row": DOWN["row"]},
+        "Your columns stay the same for h patches, as rows do: they must run 0, 1, 2, 0, 1, 2, …":
+            {"column": DOWN["column"]},
+    }, lambda steps: partial(sincos_positions, **steps)),
+    *replacing(sincos_positions, "frequency", "Frequency i is 10000 ** -(i / (D/4)).", {
+        "Your frequencies end at exactly 1/10000: divide the exponent by D/4, not by D/4 - 1.":
+            lambda i, q: 10000 ** -(i / (q - 1)),
+        "Your frequencies rise. They fall, from 1 towards 1/10000.": lambda i, q: 10000 ** (i / q),
+        "Your frequencies fall twice as fast.": lambda i, q: 10000 ** (-2 * i / q),
+        "Your frequencies fall half as fast.": lambda i, q: 10000 ** (-0.5 * i / q),
+        "Your frequencies fall a quarter as fast.": lambda i, q: 10000 ** (-0.25 * i / q),
+        "All your frequencies are 1.": lambda i, q: 1.0 + 0 * i}),
+    *known(SIDE_BY_SIDE, {
+        "You add the row's code and the column's.": summed,
+        "You add the row's code and the column's, and so a vector has D/2 values.":
+            lambda grid, dim: sum(sincos_positions(grid, dim).chunk(2, dim=1)),
+        "Your vectors have 2·D values: D for the row and D for the column.":
+            lambda grid, dim: sincos_positions(grid, 2 * dim)}),
+    *known(None, {ALONG_A_LINE: [in_one_line, partial(in_one_line, interleaved=True)]}),
+    *known(None, {
+        "One row too many: here are the patches only, no class token.": lambda codes, grid: F.pad(codes, (0, 0, 1, 0)),
+        "The grid is still there, (h, w, D): flatten the first two axes.": lambda codes, grid: codes.unflatten(0, grid),
+        "There is a batch axis in front, (1, h·w, D). Leave it out.": lambda codes, grid: codes[None],
+        "The axes are exchanged, (D, h·w): a position is a row.": lambda codes, grid: codes.T,
+    }, lambda change: lambda grid, dim: change(sincos_positions(grid, dim), grid)),
 ]  # fmt: skip

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from itertools import product
+from functools import partial
+from itertools import permutations, product
 
 import torch
 import torch.nn.functional as F
+from einops import rearrange
 from torch import Tensor, nn
 
-from .comparing import Mistake, compare, mistakes_in, random_tensor
+from .comparing import compare, known, random_tensor, replacing
 from .exercise import exercise
-from .modules import Layer, Trial, confirm, facts, find, recognise_module
+from .modules import Layer, Search, Trial, find
 from .reading_weights import Layout, attention_layers, complain_about_attention, layouts, read_attention, usual_layouts
 from .references import AttentionWeights, attention, by_head, head, joined
 from .running import Wrong, call, raise_first
@@ -44,68 +46,55 @@ def causal(scores: Tensor) -> Tensor:
     return scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -math.inf).softmax(-1)
 
 
-SCALE = (
-    "The scores are `q @ k.transpose(-2, -1) / math.sqrt(head_dim)`, before the softmax. "
-    "`F.scaled_dot_product_attention` scales by itself."
-)
-ROWS = "Each row of the weights is one query, and says how it shares itself out over the keys: `softmax(dim=-1)`."
-TRANSPOSE = "`q @ k.T` is (T, d) @ (d, T), and so (T, T): every query with every key."
-BOTH = "`return out, weights`"
+SCALE = "`F.scaled_dot_product_attention` divides by √d itself; by hand, divide before the softmax."
+NOT_1 = "the rows of the weights do not sum to 1"
 
 # Wrong scales, as functions of d and D, and what people write instead of the softmax: for one head and for many.
-SCALES = [
-    (lambda d, D: 1, "The scores are not divided by √d."),
-    (lambda d, D: 1 / d, "The scores are divided by d, not by √d: is the root missing, or are they scaled twice?"),
-    (lambda d, D: d**0.5, "The scores are multiplied by √d, not divided by it."),
-    *((lambda d, D, n=n: n**-0.5, f"The scores are divided by {n**0.5:g} = √{n}, not by √d.") for n in (4, 64)),
-]
-WEIGHINGS = [
-    (lambda scores: scores, "There is no softmax: the rows of the weights do not sum to 1."),
-    (lambda scores: scores.softmax(-2), "The softmax runs over the queries, not over the keys: your columns sum to 1, "
-     "not your rows."),
-    (torch.exp, "The rows of the weights do not sum to 1: `exp` is only half of the softmax. Each row is divided by "
-     "its sum."),
-    (torch.sigmoid, "There is a sigmoid instead of the softmax: the rows of the weights do not sum to 1."),
-    (lambda scores: scores.flatten(-2).softmax(-1).view_as(scores), "All weights together sum to 1, not each row."),
-    (lambda scores: F.one_hot(scores.argmax(-1), scores.shape[-1]).to(scores.dtype), "Each query takes one key, the "
-     "one with the largest score: an argmax. The softmax gives every key a share."),
-    (causal, "The scores of the later tokens are masked: each token sees only itself and those before it, as in GPT. "
-     "In a Vision Transformer every patch sees every patch."),
-]  # fmt: skip
-
-wrong = mistakes_in(head)
+SCALES = {
+    "The scores are not divided by √d.": lambda d, D: 1,
+    "The scores are divided by d, not by √d: are they scaled twice?": lambda d, D: 1 / d,
+    "The scores are multiplied by √d, not divided by it.": lambda d, D: d**0.5,
+    "The scores are divided by 2 = √4, not by √d.": lambda d, D: 1 / 2,
+    "The scores are divided by 8 = √64, not by √d.": lambda d, D: 1 / 8,
+}
+WEIGHINGS = {
+    f"There is no softmax: {NOT_1}.": lambda scores: scores,
+    "The softmax runs over the queries, not over the keys: your columns sum to 1, not your rows.":
+        lambda scores: scores.softmax(-2),
+    f"`exp` is only half of the softmax: {NOT_1} until each is divided by its sum.": torch.exp,
+    f"There is a sigmoid instead of the softmax: {NOT_1}.": torch.sigmoid,
+    "All weights together sum to 1, not each row.": lambda scores: scores.flatten(-2).softmax(-1).view_as(scores),
+    "Each query takes one key only: an argmax. The softmax gives every key a share.":
+        lambda scores: F.one_hot(scores.argmax(-1), scores.shape[-1]).to(scores.dtype),
+    "Each token sees only itself and those before it, as in GPT. Here every patch sees every patch.": causal,
+}  # fmt: skip
 
 HEAD_MISTAKES = [
-    *(wrong(message, SCALE, scale=scale) for scale, message in SCALES),
-    *(wrong(message, ROWS, weigh=weigh) for weigh, message in WEIGHINGS),
-    wrong("The rows of the weights do not sum to 1: column j is divided by the sum of row j.", "`e.sum(1)` is a row of "
-          "T values: they meet the columns. `e.sum(1, keepdim=True)` is a column, (T, 1), one value for each row.",
-          weigh=lambda scores: scores.exp() / scores.exp().sum(1)),
-    Mistake(lambda q, k, v: head(q, k, v, lambda d, D: len(q) ** -0.5), "The scores are divided by √T, the root of "
-            "how many tokens there are, not by √d.", SCALE),
-    Mistake(lambda q, k, v: head(q, k, v, lambda d, D: 1, lambda scores: scores.softmax(-1) / q.shape[1] ** 0.5),
-            "√d divides the weights after the softmax: the rows no longer sum to 1.", SCALE),
-    Mistake(lambda q, k, v: ((w := (q * k / q.shape[1] ** 0.5).softmax(-1)) * v, w), "Your weights are (T, d): "
-            "`q * k` multiplies value by value, and each token meets only itself. The weights are (T, T).", TRANSPOSE),
-    Mistake(lambda q, k, v: q @ k, "Two matrices of (T, d) cannot be multiplied: one of them must be transposed, or "
-            "must be the weights, (T, T).", TRANSPOSE),
-    Mistake(lambda q, k, v: ((w := (q.T @ k / q.shape[1] ** 0.5).softmax(-1)), v @ w)[::-1], "Your weights are (d, d): "
-            "`q.T @ k` compares the values of a token. Tokens are compared by `q @ k.T`, (T, T).", SCALE),
-    Mistake(lambda q, k, v: head(k, q, v), "Queries and keys are swapped: row i must belong to query i.",
-            "The scores are `q @ k.T`."),
-    Mistake(lambda q, k, v: head(q, k, k), "The weights mix the keys, not the values.", "The last step is "
-            "`weights @ v`."),
-    Mistake(lambda q, k, v: (head(q, k, v)[1].T @ v, head(q, k, v)[1]), "The weights are right, but their columns mix "
-            "the values, not their rows.", "The last step is `weights @ v`: no transpose."),
-    Mistake(lambda q, k, v: (head(q, k, v)[0], head(q, k, v)[1].T), "`out` is right, but the weights come back "
-            "transposed: your columns sum to 1, not your rows.", ROWS),
-    Mistake(lambda q, k, v: (head(q, k, v)[0], head(q, k, v, weigh=lambda scores: scores)[1]), "`out` is right, but "
-            "instead of the weights you return the scores before the softmax.", "Return what the softmax gave."),
-    Mistake(lambda q, k, v: head(q, k, v)[::-1], "The two results come in the wrong order.", BOTH),
-    Mistake(lambda q, k, v: head(q, k, v)[0], "`out` is right, but only `out` is returned: the weights too, please.",
-            BOTH),
-    Mistake(lambda q, k, v: head(q, k, v)[1], "Only the weights are returned, not yet used.",
-            "`return weights @ v, weights`"),
+    *replacing(head, "scale", SCALE, SCALES),
+    *replacing(head, "weigh", None, WEIGHINGS),
+    *known("`e.sum(1)` is a row of T values: they meet the columns. `e.sum(1, keepdim=True)` is a column, (T, 1).", {
+        f"Column j is divided by the sum of row j: {NOT_1}.":
+            partial(head, weigh=lambda scores: scores.exp() / scores.exp().sum(1))}),
+    *known(None, {
+        "The scores are divided by √T, not by √d.": lambda q, k, v: head(q, k, v, lambda d, D: len(q) ** -0.5),
+        f"√d divides the weights after the softmax: {NOT_1}.":
+            lambda q, k, v: head(q, k, v, lambda d, D: 1, lambda scores: scores.softmax(-1) / q.shape[1] ** 0.5),
+        "Your weights are (d, d): `q.T @ k` compares the values of a token. Tokens are compared by `q @ k.T`, (T, T).":
+            lambda q, k, v: (v @ (w := (q.T @ k / q.shape[1] ** 0.5).softmax(-1)), w),
+        "Your weights are (T, d), not (T, T): with `q * k` each token meets only itself.":
+            lambda q, k, v: ((w := (q * k / q.shape[1] ** 0.5).softmax(-1)) * v, w),
+        "Two matrices of (T, d) cannot be multiplied: one of them must be transposed, or must be the weights, (T, T).":
+            lambda q, k, v: q @ k,
+        "Queries and keys are swapped: row i must belong to query i.": lambda q, k, v: head(k, q, v),
+        "The weights mix the keys, not the values.": lambda q, k, v: head(q, k, k)}),
+    *known("`return weights @ v, weights`", {
+        "The weights are right, but their columns mix the values.": lambda o, w, scores, v: (w.T @ v, w),
+        "`out` is right, but the weights come back transposed.": lambda o, w, scores, v: (o, w.T),
+        "`out` is right, but you return the scores before the softmax.": lambda o, w, scores, v: (o, scores),
+        "The two results come in the wrong order.": lambda o, w, scores, v: (w, o),
+        "`out` is right, but only `out` is returned: the weights too, please.": lambda o, w, scores, v: o,
+        "Only the weights are returned, not yet used.": lambda o, w, scores, v: w,
+    }, lambda give: lambda q, k, v: give(*head(q, k, v), head(q, k, v, weigh=lambda scores: scores)[1], v)),
 ]  # fmt: skip
 
 
@@ -141,23 +130,18 @@ def unswapped(x: Tensor, heads: int) -> Tensor:
 
 
 VIEW = "`view` and `reshape` keep the values in their order. (B, T, D) → (B, T, h, d) first, then swap T and h."
+WAYS = [
+    (split, axes) for split in ("(h d)", "(d h)") for axes in permutations("BhTd")
+]  # a split, then an order of axes
 
-SPLIT_MISTAKES = [
-    Mistake(in_blocks, "The shape is right, but `view` or `reshape` alone "
-            "cuts across tokens: a head gets pieces of different tokens mixed up.", VIEW),
-    Mistake(unswapped, "T and h are not swapped: this is (B, T, h, d), not "
-            "(B, h, T, d).", "The next step is `transpose(1, 2)`."),
-    Mistake(lambda x, h: x.unflatten(-1, (-1, h)).permute(0, 3, 1, 2), "Each head takes every h-th value of a token. "
-            "Head 0 is the first d values, head 1 the next d.", "Split D into (h, d), not into (d, h)."),
-    Mistake(lambda x, h: x.unflatten(-1, (h, -1)).permute(0, 2, 3, 1), "The last two axes are swapped: this is "
-            "(B, h, d, T), not (B, h, T, d).", "`transpose(1, 2)` swaps T and h, and leaves d last."),
-    Mistake(lambda x, h: x.unflatten(-1, (-1, h)).transpose(1, 2), "h and d are exchanged: this is (B, d, T, h). "
-            "`num_heads` is how many heads there are, not how many values one has.", "Split D into (h, d)."),
-    Mistake(lambda x, h: torch.stack(x.chunk(h, -1)), "The heads come before the batch: this is (h, B, T, d).",
-            "`torch.stack(..., dim=1)` puts them second."),
-    Mistake(lambda x, h: by_head(x, h).flatten(0, 1), "Batch and heads are folded into one axis, (B·h, T, d).",
-            "Keep them apart: (B, h, T, d)."),
-]  # fmt: skip
+SPLIT_MISTAKES = known(VIEW, {
+    "`view` or `reshape` alone cuts across tokens: a head gets pieces of different tokens mixed up.": in_blocks,
+    "Batch and heads are folded into one axis, (B·h, T, d).": lambda x, h: by_head(x, h).flatten(0, 1),
+    **{f"Your axes are ({', '.join(axes)}){' and a head takes every h-th value' * (split == '(d h)')}; (B, h, T, d) is "
+       "asked, head 0 the first d values.":
+           lambda x, h, split=split, axes=axes: rearrange(x, f"B T {split} -> {' '.join(axes)}", h=h)
+       for split, axes in WAYS[1:]},
+})  # fmt: skip
 
 
 def my_merge_heads(heads):
@@ -181,22 +165,17 @@ def flat(x: Tensor) -> Tensor:
 
 SWAP = "Swap h and T back first, (B, h, T, d) → (B, T, h, d), then flatten the last two axes."
 
-MERGE_MISTAKES = [
-    Mistake(flat, "The shape is right, but `reshape` alone cuts across heads: a "
-            "token gets values of other tokens.", SWAP),
-    Mistake(lambda x: x.permute(0, 2, 3, 1).flatten(2), "The values of the heads are dealt out in turn. The d values "
-            "of head 0 stay together, then those of head 1.", "Flatten (h, d), not (d, h)."),
-    *(Mistake(lambda x, axes=axes: x.permute(0, *axes).reshape(len(x), x.shape[2], -1), "The shape is right, but "
-              f"before the last step the axes are (B, {', '.join('BhTd'[i] for i in axes)}), not (B, T, h, d): tokens, "
-              "heads and their values get mixed up.", "Swap h and T, nothing else: `transpose(1, 2)`.")
-      for axes in ((1, 3, 2), (3, 1, 2), (3, 2, 1))),
-    Mistake(lambda x: joined(x.flip(1)), "The heads stand in the opposite order: head 0 comes first."),
-    Mistake(lambda x: x.transpose(1, 2), "T and h are swapped back, but not merged: this is still (B, T, h, d).",
-            "The last step is `flatten(2)`."),
-    Mistake(lambda x: x.sum(1), "The heads are added up. They stand side by side: D = h·d values for a token."),
-    Mistake(lambda x: x.mean(1), "The heads are averaged. They stand side by side: D = h·d values for a token."),
-    Mistake(lambda x: x.flatten(1, 2), "Heads and tokens are merged into one axis, (B, h·T, d).", SWAP),
-]  # fmt: skip
+MERGE_MISTAKES = known(SWAP, {
+    "`reshape` alone cuts across heads: a token gets values of other tokens.": flat,
+    "T and h are swapped back, but not merged: this is still (B, T, h, d).": lambda x: x.transpose(1, 2),
+    **{f"Before the last step the axes are (B, {', '.join('BhTd'[i] for i in axes)}), not (B, T, h, d).":
+           lambda x, axes=axes: x.permute(0, *axes).reshape(len(x), x.shape[2], -1)
+       for axes in ((2, 3, 1), (1, 3, 2), (3, 1, 2), (3, 2, 1))},
+    "The heads stand in the opposite order: head 0 comes first.": lambda x: joined(x.flip(1)),
+    "The heads are added up. They stand side by side.": lambda x: x.sum(1),
+    "The heads are averaged. They stand side by side.": lambda x: x.mean(1),
+    "Heads and tokens are merged into one axis, (B, h·T, d).": lambda x: x.flatten(1, 2),
+})  # fmt: skip
 
 
 class MySelfAttention(nn.Module):
@@ -224,31 +203,38 @@ class MySelfAttention(nn.Module):
 )
 def self_attention(cls):
     """`cls(embed_dim, num_heads)`, an nn.Module: multi-head self-attention, (B, T, D) → (B, T, D)."""
-    first = attention_trial(cls, 2, 7, 20, 5)
-    layers, total = attention_layers(first.parts, 20), sum(p.numel() for p in first.module.parameters())
-    ways = list(layouts(layers, 20, 5))
-    layout = find(first, attention, ways, read_trial)
-    if layout is None:
-        check_layers(first)
-        check_shared(first)
-        recognise_module(first, ATTENTION_MISTAKES, usual_layouts(ways), read_trial)
-        raise Wrong(
-            "The shape is right, the values are not those of multi-head self-attention, and none of the usual mistakes "
-            f"explains them.\n{facts(first, 4 * (20 * 20 + 20))}",
-            "Take it apart: `check.split_heads`, `check.attention_head` and `check.merge_heads` judge one step each. "
-            "q, k, v and the output each need D·D weights and D biases.",
-        )
-    complain_about_attention(read_trial(first, layout))
+    D, heads = 20, 5
+    first = token_trial(cls, random_tensor(2, 7, D), embed_dim=D, num_heads=heads)
+    layers, total = attention_layers(first.parts, D), sum(p.numel() for p in first.module.parameters())
     bare = [f"`{layer.name.removesuffix('.weight')}`" for layer in layers if layer.bias is None]
-    literal = bool(bare) and total - 4 * 20 * 20 in (0, 20, 3 * 20)  # as Eqs. 5-8 are written: no biases, or not all
-    count = total if literal else 4 * (20 * 20 + 20)
-    confirm(first, lambda: attention_trial(cls, 3, 5, 12, 2), attention, layout, read_trial, count, ATTENTION_MISTAKES)
+    literal = bool(bare) and total - 4 * D * D in (0, D, 3 * D)  # as Eqs. 5-8 are written: no biases, or not all
+    search = Search(first, attention, read_trial, total if literal else 4 * (D * D + D), STEP_BY_STEP)
+    check_layers(first)
+    check_shared(first)
+    ways = list(layouts(layers, D, heads))
+    layout = search.find(ways, ATTENTION_MISTAKES, "But", "multi-head self-attention", among=usual_layouts(ways))
+    complain_about_attention(read_trial(first, layout))
+    search.confirm(
+        layout, lambda: token_trial(cls, random_tensor(3, 5, 12), embed_dim=12, num_heads=2), ATTENTION_MISTAKES
+    )
     if literal:
         return (
             f"Without a bias: {', '.join(bare)}. Eqs. 5 to 8 have none either. The authors' code has D biases each for "
             "q, k, v and the output, and so do published weights: to load those, leave `bias=False` out."
         )
     return None
+
+
+def token_trial(cls: type, tokens: Tensor, **sizes: int) -> Trial:
+    """Return a trial of the class built with `sizes`, which keeps the shape of its tokens."""
+    words = ", ".join(f"{name} {size}" for name, size in sizes.items())
+    words += f", for {tokens.shape[0]} images of {tokens.shape[1]} tokens"
+    return Trial(cls, tuple(sizes.values()), tokens, tuple(tokens.shape), "(B, T, D)", words)
+
+
+def read_trial(trial: Trial, layout: Layout) -> AttentionWeights | None:
+    D, heads = trial.args
+    return read_attention(attention_layers(trial.parts, D), layout, D, heads)
 
 
 def check_layers(trial: Trial) -> None:
@@ -258,28 +244,23 @@ def check_layers(trial: Trial) -> None:
     names = {layer.sizes: f"`{layer.name.removesuffix('.weight')}`" for layer in layers}
     wide, narrow = names.get((D, heads * D)), names.get((D, D // heads))
     raise_first([
-        (bool(trial.parts.norms), "There is a LayerNorm inside your attention.", "The norm is the encoder block's work "
-         "(Eq. 2)."),
-        (fused and len(layers) > 2, "There are more linear layers beside `nn.MultiheadAttention`. It projects q, k, v "
-         "and the output itself.", "Give it the tokens as they come: `self.attention(tokens, tokens, tokens)`."),
-        (wide is not None, f"{wide} takes in h·D = {heads * D} values: are your heads D wide each?",
-         "All heads together have D values: a head has d = D / h of them."),
-        (narrow is not None, f"{narrow} takes in d = {D // heads} values: are your heads added up or averaged?",
-         "The heads of a token stand side by side, h·d = D values, and all of them go through the last layer."),
+        (trial.parts.norms, "There is a LayerNorm inside your attention: it is the encoder block's (Eq. 2).", None),
+        (fused and len(layers) > 2, "There are more linear layers beside `nn.MultiheadAttention`, which projects q, k, "
+         "v and the output itself.", "Give it the tokens as they come: `self.attention(tokens, tokens, tokens)`."),
+        (wide, f"{wide} takes in h·D = {heads * D} values: are your heads D wide each?", SIDE_BY_SIDE),
+        (narrow, f"{narrow} takes in d = {D // heads} values: are your heads added up or averaged?", SIDE_BY_SIDE),
     ])  # fmt: skip
 
 
 def check_shared(trial: Trial) -> None:
     """Raise Wrong if the module is right except for a layer that is missing, or is used in two places."""
-    D, heads = trial.args
+    D = trial.args[0]
     layers = [*attention_layers(trial.parts, D), Layer("", torch.eye(D), None)]  # the last one is no layer at all
     none = len(layers) - 1
     picks = product(range(none + 1), repeat=4) if none < 5 else ()  # which layer is q, k, v and the output
+    picks = [pick for pick in picks if none in pick[:3] or (none < 4 and len(set(pick)) < 4)]
     pick = find(
-        trial,
-        attention,
-        (pick for pick in picks if none in pick[:3] or none < 4),
-        lambda trial, pick: read_attention([layers[i] for i in pick], Layout(-1), D, heads),
+        trial, attention, picks, lambda _, pick: read_attention([layers[i] for i in pick], Layout(-1), *trial.args)
     )
     if pick is not None:
         shared = none if none in pick[:3] else max(pick, key=pick.count)
@@ -292,60 +273,50 @@ def check_shared(trial: Trial) -> None:
         )
 
 
-def attention_trial(cls: type, B: int, T: int, D: int, heads: int) -> Trial:
-    sizes = f"embed_dim {D} and num_heads {heads}, for {B} images of {T} tokens"
-    return Trial(cls, (D, heads), random_tensor(B, T, D), (B, T, D), "(B, T, D)", sizes)
-
-
-def read_trial(trial: Trial, layout: Layout) -> AttentionWeights | None:
-    D, heads = trial.args
-    return read_attention(attention_layers(trial.parts, D), layout, D, heads)
-
-
-EQ8 = "The last line: the merged heads go through one more linear layer (Eq. 8)."
-
-wrong = mistakes_in(attention)
+STEP_BY_STEP = (
+    "Take it apart: `check.split_heads`, `check.attention_head` and `check.merge_heads` judge one step each. "
+    "q, k, v and the output each need D·D weights and D biases."
+)
+SIDE_BY_SIDE = "Each head has d = D / h values and its own (T, T) weights; the heads' results stand side by side."
+NO_TRANSPOSE = "by `view` or `reshape` without a transpose"
 
 ATTENTION_MISTAKES = [
-    *(wrong(message, SCALE, scale=scale) for scale, message in SCALES),
-    wrong("The scores are divided by √D, the width of a token, not by √d, the width of a head.", SCALE,
-          scale=lambda d, D: D**-0.5),
-    wrong("The scores are divided by √h, the root of how many heads there are, not by √d.", SCALE,
-          scale=lambda d, D: (d / D) ** 0.5),
-    wrong("√d divides the weights after the softmax: the rows no longer sum to 1.", SCALE,
-          scale=lambda d, D: 1, merge=lambda out: joined(out) / out.shape[-1] ** 0.5),
-    *(wrong(message, ROWS, weigh=weigh) for weigh, message in WEIGHINGS),
-    wrong("The softmax runs over the heads, not over the keys: the rows of the weights do not sum to 1.", ROWS,
-          weigh=lambda scores: scores.softmax(1)),
-    wrong("The softmax runs over the batch, not over the keys: the rows of the weights do not sum to 1.", ROWS,
-          weigh=lambda scores: scores.softmax(0)),
-    wrong("The weights are averaged over the heads: all heads mix their values in the same way.",
-          "Each head uses its own (T, T) weights; the results of the heads stand side by side.",
-          weigh=lambda scores: scores.softmax(-1).mean(1, keepdim=True)),
-    wrong("The heads are split by `view` or `reshape` without a transpose: a head gets pieces of different tokens "
-          "mixed up.", VIEW, split=in_blocks),
-    wrong("The heads are merged by `view` or `reshape` without a transpose: a token gets values of other tokens.",
-          SWAP, merge=flat),
-    wrong("The heads are split and merged by `view` or `reshape` without a transpose: tokens get mixed up.", VIEW,
-          split=in_blocks, merge=flat),
-    wrong("T and h are not swapped before the scores: the heads of one token attend to each other, and no token sees "
-          "another.", VIEW, split=unswapped, merge=lambda out: out.flatten(2)),
-    wrong("The heads attend to each other inside a token, and are then merged by a `reshape` that mixes tokens.", VIEW,
-          split=unswapped, merge=lambda out: out.transpose(1, 2).reshape(*out.shape[:2], -1)),
-    wrong("The weights mix the keys, not the values.", "The last step is `weights @ v`.", value=1),
-    wrong("The weights mix the queries, not the values.", "The last step is `weights @ v`.", value=0),
-    wrong("The queries stand in for the keys too: `q @ q`, not `q @ k`.", SCALE, key=0),
-    Mistake(lambda w, x: attention(w, x.transpose(0, 1)).transpose(0, 1), "Attention runs across the batch: tokens in "
-            "the same place of different images see each other, and tokens of one image do not.",
-            "`nn.MultiheadAttention` needs `batch_first=True`. Otherwise look for a `transpose(0, 1)` or a softmax "
-            "over the wrong axes."),
-    *(Mistake(lambda w, x, n=n: attention(w._replace(heads=n), x), f"There {'are' if n > 1 else 'is'} {n} "
-              f"head{'s'[: n > 1]} here, whatever `num_heads` says.", "Split q, k and v into `num_heads` heads of "
-              "`embed_dim // num_heads` values each.") for n in (1, 2, 4, 10, 20)),
-    Mistake(lambda w, x: x + attention(w, x), "The input is added to the result: a residual connection.",
-            "The residual is the encoder block's work (Eq. 2). Attention alone returns what the block adds."),
-    Mistake(lambda w, x: attention(w._replace(out=None), x), "The output projection is there, and `forward` does not "
-            "use it.", EQ8),
-    Mistake(lambda w, x: attention(w._replace(out=None), F.linear(x, w.out, w.out_bias)), "The output projection comes "
-            "first, before q, k and v. It comes last, after the heads are merged.", EQ8),
+    *replacing(attention, "scale", SCALE, {
+        **SCALES,
+        "The scores are divided by √D, the width of a token, not by √d.": lambda d, D: D**-0.5,
+        "The scores are divided by √h, the root of how many heads there are, not by √d.": lambda d, D: (d / D) ** 0.5}),
+    *replacing(attention, "weigh", None, {
+        **WEIGHINGS,
+        f"The softmax runs over the heads, not over the keys: {NOT_1}.": lambda scores: scores.softmax(1),
+        f"The softmax runs over the batch, not over the keys: {NOT_1}.": lambda scores: scores.softmax(0),
+        "The weights are averaged over the heads: all heads mix their values in the same way.":
+            lambda scores: scores.softmax(-1).mean(1, keepdim=True)}),
+    *known(VIEW, {
+        f"The heads are split {NO_TRANSPOSE}: a head gets pieces of different tokens mixed up.": {"split": in_blocks},
+        f"The heads are merged {NO_TRANSPOSE}: a token gets values of other tokens.": {"merge": flat},
+        f"The heads are split and merged {NO_TRANSPOSE}: tokens get mixed up.": {"split": in_blocks, "merge": flat},
+        "T and h are not swapped before the scores: the heads of one token attend to each other.":
+            {"split": unswapped, "merge": lambda out: out.flatten(2)},
+        "The heads attend to each other inside a token, and are then merged by a `reshape` that mixes tokens.":
+            {"split": unswapped, "merge": lambda out: out.transpose(1, 2).reshape(*out.shape[:2], -1)},
+    }, lambda steps: partial(attention, **steps)),
+    *known(None, {
+        f"√d divides the weights after the softmax: {NOT_1}.":
+            {"scale": lambda d, D: 1, "merge": lambda out: joined(out) / out.shape[-1] ** 0.5},
+        "The weights mix the keys, not the values.": {"value": 1},
+        "The weights mix the queries, not the values.": {"value": 0},
+        "The queries stand in for the keys too: `q @ q`, not `q @ k`.": {"key": 0},
+    }, lambda steps: partial(attention, **steps)),
+    *known("`nn.MultiheadAttention` needs `batch_first=True`. Otherwise look for a `transpose(0, 1)`.", {
+        "Attention runs across the batch: tokens in the same place of different images see each other.":
+            lambda w, x: attention(w, x.transpose(0, 1)).transpose(0, 1)}),
+    *known(None, {
+        **{f"There {'are' if n > 1 else 'is'} {n} head{'s'[: n > 1]} here, whatever `num_heads` says.":
+               lambda w, x, n=n: attention(w._replace(heads=n), x) for n in (1, 2, 4, 10, 20)},
+        "The input is added to the result: a residual connection, as in the block (Eq. 2).":
+            lambda w, x: x + attention(w, x),
+        "The output projection (Eq. 8) is there; `forward` does not use it.":
+            lambda w, x: attention(w._replace(out=None), x),
+        "The output projection comes first. It comes last, after the heads are merged (Eq. 8).":
+            lambda w, x: attention(w._replace(out=None), F.linear(x, w.out, w.out_bias))}),
 ]  # fmt: skip

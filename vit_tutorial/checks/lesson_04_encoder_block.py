@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
+from itertools import combinations
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +15,7 @@ from ..attention import SelfAttention
 from ..encoder import Mlp
 from .comparing import Mistake, compare, known, random_tensor, replacing, same
 from .exercise import exercise
-from .lesson_03_attention import ATTENTION_MISTAKES
+from .lesson_03_attention import ATTENTION_MISTAKES, token_trial
 from .modules import LISTS, Layer, Search, Trial, paired
 from .reading_weights import (
     EPS,
@@ -33,7 +34,7 @@ from .reading_weights import (
     usual_layouts,
 )
 from .references import BlockWeights, MlpWeights, attention, block, mixed, normed, reference_mlp
-from .running import raise_first
+from .running import Wrong, raise_first
 
 # LayerNorm ------------------------------------------------------------------------------------------------------------
 
@@ -77,54 +78,37 @@ def norm_in_steps(x, w, b, eps, *, dim=-1, mean=torch.mean, variance=mean_square
     return finish(divide(x - m, variance(x, m, dim), eps), w, b)
 
 
-VARIANCE = "The variance is the mean of the squared distances from the mean: `x.var(-1, correction=0)` divides by D."
-INSIDE = "Divide by `torch.sqrt(variance + eps)`."
 UNBIASED = {"variance": lambda x, m, dim: x.var(dim, keepdim=True)}
 BIASED = {"variance": lambda x, m, dim: x.var(dim, correction=0, keepdim=True)}
 SQUARES = {"variance": lambda x, m, dim: (x - m).square().sum(dim, keepdim=True)}
 EPS_OUTSIDE = {"divide": lambda y, v, eps: y / (v.sqrt() + eps)}
 NO_MEAN = {"mean": lambda x, dim, keepdim: torch.zeros_like(x)}
 SUM = {"mean": torch.sum}
-NORM_MISTAKES = [Mistake(partial(norm_in_steps, **steps), message, hint) for hint, table in {
-    VARIANCE: {
-        "The variance divides by D - 1, not by D.": UNBIASED,
-        "Your variance is the mean of the squares: the mean is not subtracted first.":
-            {"variance": lambda x, m, dim: mean_square(x, 0, dim)},
-        "Your variance is a sum of squared distances: it is not divided by D.": SQUARES,
-        "Mean and variance are sums: neither is divided by D.": {**SUM, **SQUARES},
-    },
-    f"{VARIANCE} {INSIDE}": {
-        "Two things: the variance divides by D - 1, and eps is outside the root.": {**UNBIASED, **EPS_OUTSIDE},
-    },
-    "First `x - mean`, then divide. The mean is `x.mean(-1, keepdim=True)`.": {
-        "The mean is not subtracted.": {**NO_MEAN, **BIASED},
-        "The mean is not subtracted: this is RMSNorm.": NO_MEAN,
-        "Your mean is the sum of a token's values: it is not divided by D.": {**SUM, **BIASED},
-        "Your mean is the sum of a token's values, and so the variance is wrong too.": SUM,
-    },
-    "Each token is normalised by itself, over its D values: `dim=-1`, with `keepdim=True`.": {
-        "You normalise over the tokens, not over the D values of each token.": {"dim": 1},
-        "You normalise over the batch, not over the D values of each token.": {"dim": 0},
-        "You normalise over batch and tokens, which is batch norm, not over those of each token.": {"dim": (0, 1)},
-        "You normalise over all values of an image, not over those of each token.": {"dim": (1, 2)},
-        "You normalise over all values of the batch, not over those of each token.": {"dim": (0, 1, 2)},
-    },
-    "The last step is `normalised * weight + bias`.": {
-        "`bias` is not added.": {"finish": lambda y, w, b: y * w},
-        "`weight` is not used.": {"finish": lambda y, w, b: y + b},
-        "`weight` and `bias` are not used.": {"finish": lambda y, w, b: y},
-        "`bias` is added before `weight` multiplies.": {"finish": lambda y, w, b: (y + b) * w},
-        "`weight` and `bias` are swapped: `bias` multiplies, `weight` is added.": {"finish": lambda y, w, b: y * b + w},
-    },
-    INSIDE: {
-        "eps is added to the standard deviation, outside the root.": EPS_OUTSIDE,
-        "You divide by the variance, not by its root.": {"divide": lambda y, v, eps: y / (v + eps)},
-        "eps is squared before it is added.": {"divide": lambda y, v, eps: by_root(y, v, eps**2)},
-        "eps is not used: a token of equal values gives nan.": {"divide": lambda y, v, eps: by_root(y, v, 0)},
-        **{f"eps is always {fixed:g}, whatever the argument says.":
-               {"divide": lambda y, v, eps, fixed=fixed: by_root(y, v, fixed)} for fixed in (1e-5, 1e-6, 1e-8, 1e-12)},
-    },
-}.items() for message, steps in table.items()]  # fmt: skip
+NORM_MISTAKES = known(None, {
+    "The variance divides by D - 1, not by D.": UNBIASED,
+    "Your variance is the mean of the squares: the mean is not subtracted first.":
+        {"variance": lambda x, m, dim: mean_square(x, 0, dim)},
+    "Your variance is a sum of squared distances: it is not divided by D.": SQUARES,
+    "Mean and variance are sums: neither is divided by D.": {**SUM, **SQUARES},
+    "Two things: the variance divides by D - 1, and eps is outside the root.": {**UNBIASED, **EPS_OUTSIDE},
+    "The mean is not subtracted.": {**NO_MEAN, **BIASED},
+    "The mean is not subtracted: this is RMSNorm.": NO_MEAN,
+    "Your mean is the sum of a token's values: it is not divided by D.": [{**SUM, **BIASED}, SUM],
+    **{f"You normalise over {what}, not over the D values of each token.": {"dim": dim} for what, dim in {
+        "the tokens": 1, "the batch": 0, "batch and tokens, which is batch norm,": (0, 1),
+        "all values of an image": (1, 2), "all values of the batch": (0, 1, 2)}.items()},
+    "`bias` is not added.": {"finish": lambda y, w, b: y * w},
+    "`weight` is not used.": {"finish": lambda y, w, b: y + b},
+    "`weight` and `bias` are not used.": {"finish": lambda y, w, b: y},
+    "`bias` is added before `weight` multiplies.": {"finish": lambda y, w, b: (y + b) * w},
+    "`weight` and `bias` are swapped: `bias` multiplies, `weight` is added.": {"finish": lambda y, w, b: y * b + w},
+    "eps is added to the standard deviation, outside the root.": EPS_OUTSIDE,
+    "You divide by the variance, not by its root.": {"divide": lambda y, v, eps: y / (v + eps)},
+    "eps is squared before it is added.": {"divide": lambda y, v, eps: by_root(y, v, eps**2)},
+    "eps is not used: a token of equal values gives nan.": {"divide": lambda y, v, eps: by_root(y, v, 0)},
+    **{f"eps is always {fixed:g}, whatever the argument says.":
+           {"divide": lambda y, v, eps, fixed=fixed: by_root(y, v, fixed)} for fixed in (1e-5, 1e-6, 1e-8, 1e-12)},
+}, lambda steps: partial(norm_in_steps, **steps))  # fmt: skip
 
 
 # The MLP --------------------------------------------------------------------------------------------------------------
@@ -164,18 +148,12 @@ def mlp_trial(cls: type, B: int, T: int, D: int, M: int) -> Trial:
     trial = token_trial(cls, random_tensor(B, T, D), embed_dim=D, mlp_dim=M)
     found = len(layers_of(trial))
     raise_first([
-        (trial.parts.norms, "There is a LayerNorm inside your MLP.", "The norm is the encoder block's work (Eq. 3)."),
+        (trial.parts.norms, "There is a LayerNorm inside your MLP: it is the encoder block's (Eq. 3).", None),
         (found != 2, f"An MLP has two linear layers; yours has {found} among its parameters.", LISTS),
     ])  # fmt: skip
     for weights in filter(None, (read_mlp_trial(trial, order) for order in MLP_ORDERS)):
         check_hidden(len(weights.expand), M, D)
     return trial
-
-
-def token_trial(cls: type, tokens: torch.Tensor, **sizes: int) -> Trial:
-    words = ", ".join(f"{name} {size}" for name, size in sizes.items())
-    words += f", for {tokens.shape[0]} images of {tokens.shape[1]} tokens"
-    return Trial(cls, tuple(sizes.values()), tokens, tuple(tokens.shape), "(B, T, D)", words)
 
 
 def layers_of(trial: Trial) -> list[Layer]:
@@ -206,10 +184,11 @@ def judge_dropout(trial: Trial) -> str | None:
     repeats = all(same(trial.run(), trial.out) for _ in range(10))
     trial.module.eval()
     handle.remove()
-    raise_first([(
-        twice, "In training the same values are dropped twice: one dropout comes straight after another.",
-        "One dropout after each linear layer is enough: in the block, or inside attention and MLP, not both.",
-    )])  # fmt: skip
+    if twice:
+        raise Wrong(
+            "In training the same values are dropped twice: one dropout comes straight after another.",
+            "One dropout after each linear layer is enough: in the block, or inside attention and MLP, not both.",
+        )
     return None if repeats else DROPOUT
 
 
@@ -217,33 +196,23 @@ DROPOUT = (
     "One thing for later: in training your module drops values at random, and nobody gave it a rate. Make the rate an "
     "argument that is 0 by default: lesson 05 asks for a model without dropout."
 )
-
-
-ACTIVATIONS = {
-    "ReLU": F.relu,
-    "SiLU": F.silu,
-    "tanh": torch.tanh,
-    "the sigmoid": torch.sigmoid,
-    "LeakyReLU": F.leaky_relu,
-    "ELU": F.elu,
-    "x·sigmoid(1.702x), a rough GELU": lambda x: x * torch.sigmoid(1.702 * x),
-}
-GELU = "`nn.GELU()`, as it is, between the two linear layers."
 MLP_MISTAKES = [
-    *replacing(reference_mlp, "activation", GELU, {
-        **{f"The activation is {name}, not GELU.": function for name, function in ACTIVATIONS.items()},
+    *replacing(reference_mlp, "activation", "GELU(x) = x·Φ(x), with Φ(x) = ½·(1 + erf(x/√2)): `nn.GELU()` as it is.", {
+        **{f"The activation is {name}, not GELU.": function for name, function in {
+            "ReLU": F.relu, "SiLU": F.silu, "tanh": torch.tanh, "the sigmoid": torch.sigmoid,
+            "LeakyReLU": F.leaky_relu, "ELU": F.elu,
+            "x·sigmoid(1.702x), a rough GELU": lambda x: x * torch.sigmoid(1.702 * x)}.items()},
         "The activation is GELU's tanh approximation, not GELU itself.": partial(F.gelu, approximate="tanh"),
-        "There is no activation between the two layers: together they are one linear map.": lambda x: x}),
-    *replacing(reference_mlp, "activation", "GELU(x) = x·Φ(x), with Φ(x) = ½·(1 + erf(x/√2)). `nn.GELU()` is that.", {
+        "There is no activation between the two layers: together they are one linear map.": lambda x: x,
         "Your GELU takes erf(x), not erf(x/√2): the √2 is missing.": lambda x: x * (1 + x.erf()) / 2,
         "Your GELU is twice as large as it should be: the ½ is missing.": lambda x: 2 * F.gelu(x)}),
-    *known(GELU, {
+    *known(None, {
         "There is a second activation, after the last layer.": lambda w, x: F.gelu(reference_mlp(w, x)),
         "The activation comes after the second layer.": lambda w, x: F.gelu(reference_mlp(w, x, lambda y: y)),
         "There is an activation before the first layer too.": lambda w, x: reference_mlp(w, F.gelu(x)),
-        "The activation comes before the first layer.": lambda w, x: reference_mlp(w, F.gelu(x), lambda y: y)}),
-    *known("The residual is the encoder block's work (Eq. 3). The MLP returns only what the block adds.", {
-        "The input is added to the result: a residual connection.": lambda w, x: x + reference_mlp(w, x)}),
+        "The activation comes before the first layer.": lambda w, x: reference_mlp(w, F.gelu(x), lambda y: y),
+        "The input is added to the result: a residual connection, as in the block (Eq. 3).":
+            lambda w, x: x + reference_mlp(w, x)}),
 ]  # fmt: skip
 
 
@@ -347,71 +316,70 @@ def unnormed(*which: int) -> Callable:
     return written(formula)
 
 
+def post_norm(z, a, m, n, o):
+    return o((y := n(z + a(z))) + m(y))
+
+
 def torch_eps(w, z):
     norms = (norm._replace(eps=1e-5) if norm.eps is None else norm for norm in (w.norm1, w.norm2))
     return block(BlockWeights(*norms, *w[2:]), z)
 
 
-def post_norm(z, a, m, n, o):
-    return o((y := n(z + a(z))) + m(y))
-
-
-def in_part(place: str, step: str, mistakes: Sequence[Mistake]) -> list[Mistake]:
-    return [Mistake(partial(block, **{step: m.function}), f"In the {place}: {m.message}", m.hint) for m in mistakes]
+def in_part(part: str, step: str, exercise: str, mistakes: list[Mistake]) -> list[Mistake]:
+    """Return the mistakes of a part as mistakes of the block."""
+    hint = f"`check.{exercise}` judges it alone."
+    return [
+        Mistake(partial(block, **{step: m.function}), f"In the {part}: {m.message}", m.hint or hint) for m in mistakes
+    ]
 
 
 # Two mistakes at once, of which one hides the other while attention is silenced.
 DOUBLE_MISTAKES = known(RESIDUAL, {
-    f"Both residuals are missing, around attention and around the MLP. {IDENTITY}": lambda z, a, m, n, o: m(o(a(n(z)))),
+    "Both residuals are missing, around attention and around the MLP.": lambda z, a, m, n, o: m(o(a(n(z)))),
     "Attention and MLP both get their input without a norm.": lambda z, a, m, n, o: (y := z + a(z)) + m(y),
 }, written)  # fmt: skip
 
 # What can be told while attention is silenced.
-NO_IDENTITY = {
-    "The norm comes after the sum: post-norm, as in the first transformers.": post_norm,
-    "Both residuals are taken from the normed input.": lambda z, a, m, n, o: (y := o((x := n(z)) + a(x))) + m(y),
-    "The residual around attention is taken from the normed input.":
-        lambda z, a, m, n, o: (y := (x := n(z)) + a(x)) + m(o(y)),
-    "The residual around the MLP is taken from the normed input.":
-        lambda z, a, m, n, o: (y := o(z + a(n(z)))) + m(y),
-    "The residual around attention is missing.": lambda z, a, m, n, o: (y := a(n(z))) + m(o(y)),
-    "The residual around the MLP is missing.": lambda z, a, m, n, o: m(o(z + a(n(z)))),
-}  # fmt: skip
 STRUCTURE_MISTAKES = [
-    *known(RESIDUAL, {f"{message} {IDENTITY}": formula for message, formula in NO_IDENTITY.items()}, written),
+    *known(f"{RESIDUAL} {IDENTITY}", {
+        "The norm comes after the sum: post-norm, as in the first transformers.": post_norm,
+        "Both residuals are taken from the normed input.": lambda z, a, m, n, o: (y := o((x := n(z)) + a(x))) + m(y),
+        "The residual around attention is taken from the normed input.":
+            lambda z, a, m, n, o: (y := (x := n(z)) + a(x)) + m(o(y)),
+        "The residual around the MLP is taken from the normed input.":
+            lambda z, a, m, n, o: (y := o(z + a(n(z)))) + m(y),
+        "The residual around attention is missing.": lambda z, a, m, n, o: (y := a(n(z))) + m(o(y)),
+        "The residual around the MLP is missing.": lambda z, a, m, n, o: m(o(z + a(n(z)))),
+    }, written),
     *known(RESIDUAL, {
-        "One residual goes around the whole block. Attention and MLP need one each: here `z` meets only what the MLP "
-        "makes of attention's result.": lambda z, a, m, n, o: z + m(o(a(n(z)))),
+        "One residual goes around the whole block: attention and MLP need one each.":
+            lambda z, a, m, n, o: z + m(o(a(n(z)))),
         "The norm comes after each branch, not before it.": lambda z, a, m, n, o: (y := z + n(a(z))) + o(m(y)),
         "The MLP gets its input without a norm.": lambda z, a, m, n, o: (y := z + a(n(z))) + m(y),
         "Your attention adds its input to its result, and the block adds it again.":
             lambda z, a, m, n, o: (y := z + (x := n(z)) + a(x)) + m(o(y)),
         "The MLP is there, and `forward` does not use it.": lambda z, a, m, n, o: z + a(n(z)),
     }, written),
-    Mistake(written(post_norm, partial(reference_mlp, activation=F.relu)), "Two things: the norm comes after the sum "
-            "(post-norm), and the activation is ReLU. Both are defaults of `nn.TransformerEncoderLayer`. " + IDENTITY,
-            'With that layer: `norm_first=True, activation="gelu", batch_first=True, layer_norm_eps=1e-6`.'),
-    Mistake(torch_eps, "The eps of your LayerNorm is 1e-5.", EPS),
-    *in_part("MLP", "mlp", MLP_MISTAKES),
+    *known('With that layer: `norm_first=True, activation="gelu", batch_first=True, layer_norm_eps=1e-6`.', {
+        "Two things: the norm comes after the sum (post-norm), and the activation is ReLU. Both are defaults of "
+        "`nn.TransformerEncoderLayer`.": written(post_norm, partial(reference_mlp, activation=F.relu))}),
+    *known(EPS, {"The eps of your LayerNorm is 1e-5.": torch_eps}),
+    *in_part("MLP", "mlp", "mlp", MLP_MISTAKES),
 ]  # fmt: skip
 
 # What can be told only once attention is at work.
+QKV = ("queries", "keys", "values")
 MIXING_MISTAKES = [
     *known(RESIDUAL, {
         "Attention gets its input without a norm.": lambda z, a, m, n, o: (y := z + a(z)) + m(o(y)),
-        "Attention and MLP stand side by side, both on the block's input: the MLP does not see what attention added.":
+        "Attention and MLP stand side by side: the MLP does not see what attention added.":
             lambda z, a, m, n, o: z + a(n(z)) + m(o(z)),
         "The second sum starts again from the block's input: what attention added is lost.":
             lambda z, a, m, n, o: z + m(o(z + a(n(z)))),
         "The MLP comes first, then attention: swap them.": lambda z, a, m, n, o: (y := z + m(o(z))) + a(n(y)),
     }, written),
     *known("Normalise once: `y = norm1(z)`, then `attention(y, y, y)`.", {
-        "Queries and keys come from the input without a norm, the values from the normed one.": unnormed(0, 1),
-        "Keys and values come from the input without a norm, the queries from the normed one.": unnormed(1, 2),
-        "Queries and values come from the input without a norm, the keys from the normed one.": unnormed(0, 2),
-        "The queries come from the input without a norm, the keys and values from the normed one.": unnormed(0),
-        "The keys come from the input without a norm, the queries and values from the normed one.": unnormed(1),
-        "The values come from the input without a norm, the queries and keys from the normed one.": unnormed(2),
-    }),
-    *in_part("attention", "attend", ATTENTION_MISTAKES),
+        f"Only the {' and '.join(QKV[i] for i in which)} come from the input without a norm.": unnormed(*which)
+        for count in (1, 2) for which in combinations(range(3), count)}),
+    *in_part("attention", "attend", "self_attention", ATTENTION_MISTAKES),
 ]  # fmt: skip

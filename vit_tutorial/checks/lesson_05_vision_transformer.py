@@ -11,14 +11,15 @@ from itertools import combinations_with_replacement, product
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor, nn, relu, tanh
+from torch.nn.functional import gelu
 from torch.nn.modules.module import register_module_forward_hook
 
 from ..config import ViTConfig
 from ..embeddings import Embeddings
 from ..encoder import Encoder
 from ..model import VisionTransformer
-from .comparing import Mistake, difference, mistakes_in, random_tensor, same
+from .comparing import Mistake, difference, known, random_tensor, replacing, same
 from .exercise import exercise
 from .lesson_02_embeddings import EMBEDDING_MISTAKES as EQ1_MISTAKES
 from .lesson_02_embeddings import NO_CLASS_POSITION, last
@@ -71,12 +72,10 @@ MEAN = ViTConfig((6, 4), 2, 1, num_classes=4, embed_dim=15, depth=2, num_heads=3
 def vision_transformer(cls):
     """`cls(config)`, an nn.Module: images to logits, (B, C, H, W) → (B, K)."""
     first = model_trial(cls, FIRST, 3)
-    check_logits(first)
     parts = check_parts(first)
     convolution = first.module.get_parameter(parts.patch[0].name).ndim == 4
     orders = (OURS,) if convolution else tuple(ORDERS)  # of the values in a patch
     search = Search(first, model, read_model, count(FIRST), SWAP)
-    check_positions(first, parts)
     ways = list(layouts(parts.one(0, FIRST.depth).attention, FIRST.embed_dim, FIRST.num_heads))
     few = [way for way in usual_layouts(ways) if way.order == "n h d"]
     # First with zeros in attention: the order of the norms is open, and everything around attention shows.
@@ -85,7 +84,12 @@ def vision_transformer(cls):
     search.recognise([reading._replace(layout=way) for reading in readings for way in few], DOUBLE_MISTAKES)
     with first.silenced(silent_parameters(parts)):
         found = search.find(readings, SILENT_MISTAKES, "Already with zeros in all weights of attention", "Eqs. 1-4")
-    check_patches_seen(first)
+    raise_first([(
+        same(first.out, first.out[:1].expand_as(first.out)),
+        "Every image gets the same logits: the class token never sees a patch.",
+        "Does attention run across the batch (`nn.MultiheadAttention` needs `batch_first=True`), or between the heads "
+        "of one token, or is there a mask? `check.self_attention` judges it alone.",
+    )])  # fmt: skip
     # Then with attention at work: the layout of its weights is open, and the order of the values in a patch.
     readings = [found._replace(layout=way, order=order) for way, order in product(ways, orders)]
     usual = [found._replace(layout=way, order=order) for way, order in product(few, orders[:2])]
@@ -95,14 +99,18 @@ def vision_transformer(cls):
     for of_block in weights.blocks:
         complain_about_block(of_block)
     check_eps(weights.norm)
-    check_starts(first, parts)
     search.confirm(reading, lambda: whole_trial(cls, SECOND), LOUD_MISTAKES)
-    check_mean(cls, reading)
-    raise_first([(
-        judge_dropout(first),
-        "In training your model gives different results than in eval mode, although all rates in its config are 0.",
-        "Use `nn.Dropout(config.dropout)`. The default of `nn.TransformerEncoderLayer` is 0.1.",
-    )])  # fmt: skip
+    with prefixed('Right with pool="cls". With pool="mean":'):
+        mean = Search(whole_trial(cls, MEAN), model, read_model, count(MEAN), POOL)
+        mean.find([reading], HEAD_MISTAKES, "But", "Eq. 4")
+    starts = [first.initial[layer.name] for layer in parts.contract if not layer.raw]
+    raise_first([
+        (len(starts) > 1 and starts[0].std() > 0 and all(start.equal(starts[0]) for start in starts),
+         "All blocks start with the same weights: copies of one block, or the same seed for each.",
+         "Make a new block for each layer: `copy.deepcopy` and `nn.TransformerEncoder` copy the weights too."),
+        (judge_dropout(first), "In training your model gives other results than in eval mode, although all "
+         "rates in its config are 0.", "Use `nn.Dropout(config.dropout)`, and 0 in `nn.TransformerEncoderLayer`."),
+    ])  # fmt: skip
     return eps_remark(cls, reading)
 
 
@@ -123,17 +131,9 @@ def whole_trial(cls: type, config: ViTConfig) -> Trial:
     return trial
 
 
-def check_logits(trial: Trial) -> None:
-    ones, hint = torch.ones(len(trial.out)), "Return logits, values of any size: `F.cross_entropy` takes the softmax."
-    raise_first([
-        (same(trial.out.sum(1), ones), "There is a softmax inside the model: an image's results sum to 1.", hint),
-        (same(trial.out.exp().sum(1), ones), "There is a log-softmax inside the model: exp of its results sums to 1.",
-         hint),
-    ])  # fmt: skip
-
-
 def check_parts(trial: Trial) -> Parts:
     """Return the parts of the model; raise Wrong, with what there is, if they are not those of Eqs. 1-4."""
+    ones, logits = torch.ones(len(trial.out)), "Return logits, values of any size: `F.cross_entropy` takes the softmax."
     (c,), parts = trial.args, model_parts(trial)
     D, T, L, blocks = c.embed_dim, c.num_tokens, c.depth, len(parts.contract)
     shared = ""
@@ -141,10 +141,12 @@ def check_parts(trial: Trial) -> Parts:
         layer = trial.module.get_submodule(parts.contract[0].name.rpartition(".")[0])
         if len(called(trial, lambda module, x: module is layer)) == L:
             shared = f" All {L} places share one block's weights, as `[block] * depth` makes it."
-    raise_first([(
-        blocks != L, f"A model of depth {L} has the weights of {L} blocks; yours has those of {blocks}.{shared}",
-        "Build a new block for each layer: `nn.ModuleList(EncoderBlock(...) for _ in range(config.depth))`."
-    )])  # fmt: skip
+    raise_first([
+        (same(trial.out.sum(1), ones), "There is a softmax inside the model: an image's results sum to 1.", logits),
+        (same(trial.out.exp().sum(1), ones), "There is a log-softmax inside the model.", logits),
+        (blocks != L, f"A model of depth {L} has the weights of {L} blocks; yours has those of {blocks}.{shared}",
+         "Build a new block for each layer: `nn.ModuleList(EncoderBlock(...) for _ in range(config.depth))`."),
+    ])  # fmt: skip
     check_hidden(parts.contract[0].sizes[1], c.mlp_dim, D)
     norms, matrices = len(parts.norms), sum(layer.weight.numel() for layer in parts.attention) / D**2
     last_norm = " Is the final one missing?" if norms == 2 * L else ""
@@ -157,17 +159,19 @@ def check_parts(trial: Trial) -> Parts:
         (parts.head, f"linear layer for the head, from D = {D} values to K = {c.num_classes} classes", EQ4),
     ]
     raise_first([
-        (len(on_images) == 2, f"The head has two linear layers, {head}. That is the paper's head for pre-training, "
-         "with a tanh in between (section 3.1, `representation_size`). Here the head is one layer, from D to K.", EQ4),
+        (len(on_images) == 2, f"The head has two linear layers, {head}: that is the paper's head for pre-training, "
+         "with a tanh in between (section 3.1, `representation_size`). Here it is one layer, from D to K.", EQ4),
         (parts.of_patches and not parts.position, NO_CLASS_POSITION, EQ1),
         *((len(found) != 1, f"The model needs one {what}. Among its parameters there are {len(found)}.", hint)
           for found, what, hint in needed),
         (norms != 2 * L + 1, f"There are {norms} LayerNorms among the parameters. Two in each of {L} blocks and one "
          f"after the last block make {2 * L + 1}.{last_norm}", EQ4),
-        (matrices > 4 * L, f"There is a linear layer from D to D values too many: q, k, v and the output of {L} blocks "
-         f"are {4 * L} matrices of D×D, and your model has {matrices:g}. Is there a second one after the patch "
-         "projection?", "Eq. 1 has one linear map E from a patch to a token, and Eq. 4 one from y to the logits."),
+        (matrices > 4 * L, f"There is a linear layer from D to D values too many: q, k, v and the output are "
+         f"{4 * L} matrices of D×D, yours {matrices:g}. Is there a second one after the patch projection?", EQ1),
     ])  # fmt: skip
+    with trial.silenced(parts.position):
+        silent = trial.out
+    raise_first([(same(silent, trial.out), "The positions are never added: the logits do not depend on them.", EQ1)])
     return parts
 
 
@@ -184,37 +188,6 @@ def called(trial: Trial, is_meant: Callable[[nn.Module, Tensor], bool]) -> list[
     return found
 
 
-def check_positions(trial: Trial, parts: Parts) -> None:
-    out = trial.out
-    with trial.silenced(parts.position):
-        raise_first([(trial.agrees(out), "The positions are never added: the logits do not depend on them.", EQ1)])
-
-
-def check_patches_seen(trial: Trial) -> None:
-    raise_first([(
-        same(trial.out, trial.out[:1].expand_as(trial.out)),
-        "Every image gets the same logits: the class token never sees a patch.",
-        "Does attention run across the batch (`nn.MultiheadAttention` needs `batch_first=True`)? Or is there a mask, "
-        "or an attention between the heads of one token? `check.self_attention` judges it alone.",
-    )])  # fmt: skip
-
-
-def check_starts(trial: Trial, parts: Parts) -> None:
-    starts = [trial.initial[layer.name] for layer in parts.contract if not layer.raw]
-    alike = len(starts) > 1 and starts[0].std() > 0 and all(start.equal(starts[0]) for start in starts)
-    raise_first([(
-        alike, "All blocks start with the same weights: copies of one block, or the same seed for each.", "Make a new "
-        "block for each layer. `copy.deepcopy` and `nn.TransformerEncoder` copy the weights too: draw them again.",
-    )])  # fmt: skip
-
-
-def check_mean(cls: type, reading: Reading) -> None:
-    """Raise Wrong unless `pool="mean"` is right too."""
-    with prefixed('Right with pool="cls". With pool="mean":'):
-        mean = whole_trial(cls, MEAN)
-        Search(mean, model, read_model, count(MEAN), POOL).find([reading], HEAD_MISTAKES, "But", "Eq. 4")
-
-
 def eps_remark(cls: type, reading: Reading) -> str | None:
     eps = model_trial(cls, replace(FIRST, norm_eps=1e-3), 1).parts.norms[reading.final].eps
     if eps in (None, 1e-3):
@@ -225,7 +198,6 @@ def eps_remark(cls: type, reading: Reading) -> str | None:
     )
 
 
-wrong = mistakes_in(model)
 SWAP = "Put the package's `Embeddings` or `Encoder` in place of your own, one at a time: which one makes it pass?"
 EQ1 = "Eq. 1: the class token before the patches, then `+ position` on all 1+N tokens. `Embeddings(config)` does it."
 EQ4 = 'Eq. 4: `y = pool(norm(z))`, then the head. With pool="cls" that is token 0, the class token.'
@@ -234,55 +206,62 @@ LOOP = "`for block in self.blocks: z = block(z)`: each block gets what the one b
 NO_NORM = {"end": lambda norm, z: z}
 
 HEAD_MISTAKES = [
-    wrong("The final LayerNorm is there, and `forward` does not use it.", EQ4, **NO_NORM),
-    *(wrong(f"The head reads {what}.", POOL, pool=lambda w, z, pool=pool: pool(z)) for what, pool in (
-        ("the last token, a patch, not the class token", lambda z: z[:, -1]),
-        ("token 1, the first patch, not the class token", lambda z: z[:, 1]),
-        ("the class token, whatever `config.pool` says", lambda z: z[:, 0]),
-        ("the mean of all tokens, the class token among them", lambda z: z.mean(1)),
-        ("the mean of the patches, whatever `config.pool` says", lambda z: z[:, 1:].mean(1)),
-        ("the sum of the patches, not their mean", lambda z: z[:, 1:].sum(1)),
-        ("the largest of the patches' values, not their mean", lambda z: z[:, 1:].amax(1)))),
-    wrong("The final norm comes after the mean: norm first, then the mean of the patches.", EQ4, **NO_NORM,
-          pool=lambda w, z: normed(w.norm, pooled(w, z))),
-    *(wrong(f"There is a {name} between the final norm and the head: the head is one linear layer.", EQ4,
-            pool=lambda w, z, function=function: function(pooled(w, z)))
-      for name, function in (("ReLU", F.relu), ("GELU", F.gelu), ("tanh", torch.tanh))),
+    *known(POOL, {
+        f"The head reads {what}.": lambda w, z, pool=pool: pool(z) for what, pool in {
+            "the last token, a patch, not the class token": lambda z: z[:, -1],
+            "token 1, the first patch, not the class token": lambda z: z[:, 1],
+            "the class token, whatever `config.pool` says": lambda z: z[:, 0],
+            "the mean of all tokens, the class token among them": lambda z: z.mean(1),
+            "the mean of the patches, whatever `config.pool` says": lambda z: z[:, 1:].mean(1),
+            "the sum of the patches, not their mean": lambda z: z[:, 1:].sum(1),
+            "the largest of the patches' values, not their mean": lambda z: z[:, 1:].amax(1)}.items()
+    }, lambda pool: partial(model, pool=pool)),
+    *known(EQ4, {
+        "The final LayerNorm is there, and `forward` does not use it.": NO_NORM,
+        "The final norm comes after the mean: norm first, then the mean of the patches.":
+            {**NO_NORM, "pool": lambda w, z: normed(w.norm, pooled(w, z))},
+        **{f"There is a {function.__name__} between the final norm and the head: the head is one linear layer.":
+               {"pool": lambda w, z, function=function: function(pooled(w, z))} for function in (relu, gelu, tanh)},
+    }, lambda steps: partial(model, **steps)),
 ]  # fmt: skip
 
 # Two mistakes at once, of which one hides the other while attention is silenced.
-DOUBLE_MISTAKES = [
-    wrong("The class token comes last, not first, and the head reads it there.", EQ1,
-          embed=partial(eq1, prepend=last), pool=lambda w, z: z[:, -1]),
-]  # fmt: skip
+DOUBLE_MISTAKES = known(EQ1, {
+    "The class token comes last, not first, and the head reads it there.":
+        partial(model, embed=partial(eq1, prepend=last), pool=lambda w, z: z[:, -1])})  # fmt: skip
 
 # Lesson 02's, those without a position for the class token first: while attention is silenced, some others look alike.
 EMBEDDING_MISTAKES = [
-    *(wrong(m.message, m.hint or EQ1, embed=m.function)
-      for m in sorted(EQ1_MISTAKES, key=lambda m: m.message != NO_CLASS_POSITION)),
-    wrong("Only the class token gets its position, the patches get none.", EQ1,
-          embed=partial(eq1, place=lambda z, p: z + F.pad(p[:1], (0, 0, 0, len(p) - 1)))),
+    *(Mistake(partial(model, embed=function), message, hint or EQ1)
+      for function, message, hint in sorted(EQ1_MISTAKES, key=lambda m: m.message != NO_CLASS_POSITION)),
+    *known(EQ1, {"Only the class token gets its position, the patches get none.":
+        partial(model, embed=partial(eq1, place=lambda z, p: z + F.pad(p[:1], (0, 0, 0, len(p) - 1))))}),
 ]  # fmt: skip
 
 DEPTH_MISTAKES = [
-    *(Mistake(lambda w, x, pick=pick: model(w._replace(blocks=pick(w.blocks)), x), message, LOOP)
-      for message, pick in (
-        ("The encoder's result is not used: the head sees the embeddings.", lambda blocks: []),
-        ("Only the first block's result reaches the head.", lambda blocks: blocks[:1]),
-        ("Each block gets the embeddings again: only the last one counts.", lambda blocks: blocks[-1:]),
-        ("The first block is applied again and again, the others never.", lambda blocks: blocks[:1] * len(blocks)),
-        ("The blocks come in the opposite order.", lambda blocks: blocks[::-1]))),
-    wrong("The final norm comes before the blocks. It belongs after the last one.", EQ4, **NO_NORM,
-          embed=lambda w, x: normed(w.norm, eq1(w, x))),
-    Mistake(lambda w, x: model(w, x, block=lambda of_block, z: block(of_block, normed(w.norm, z))),
-            "The final norm is also before each block: a block has its own norms.", EQ4),
-    wrong("A block's input is added to its result once more: the block adds it already, in Eqs. 2 and 3.", LOOP,
-          block=lambda of_block, z: z + block(of_block, z)),
+    *known(LOOP, {
+        "The encoder's result is not used: the head sees the embeddings.": lambda blocks: [],
+        "Only the first block's result reaches the head.": lambda blocks: blocks[:1],
+        "Each block gets the embeddings again: only the last one counts.": lambda blocks: blocks[-1:],
+        "The first block is applied again and again, the others never.": lambda blocks: blocks[:1] * len(blocks),
+        "The blocks come in the opposite order.": lambda blocks: blocks[::-1],
+    }, lambda pick: lambda w, x: model(w._replace(blocks=pick(w.blocks)), x)),
+    *known(EQ4, {
+        "The final norm comes before the blocks. It belongs after the last one.":
+            partial(model, **NO_NORM, embed=lambda w, x: normed(w.norm, eq1(w, x))),
+        "The final norm is also before each block: a block has its own norms.":
+            lambda w, x: model(w, x, block=lambda of_block, z: block(of_block, normed(w.norm, z)))}),
+    *replacing(model, "block", LOOP, {
+        "A block's input is added to its result once more: the block adds it already, in Eqs. 2 and 3.":
+            lambda w, z: z + block(w, z)}),
 ]  # fmt: skip
 
 
 def in_blocks(mistakes: Iterable[Mistake]) -> list[Mistake]:
-    return [wrong(f"Inside the blocks. {m.message}", m.hint, block=m.function) for m in mistakes]
+    return [
+        Mistake(partial(model, block=function), f"Inside the blocks. {message}", hint)
+        for function, message, hint in mistakes
+    ]
 
 
 # What can be told while attention is silenced, and what only once it is at work.
@@ -366,7 +345,7 @@ def explanation(more: tuple[int, ...], config: ViTConfig) -> str:
     double = [f"{one}, and {two}" for (one, a), (two, b) in pairs if tuple(map(sum, zip(a, b, strict=True))) == more]
     if double:
         return f"Two mistakes together give exactly this count: {'; or '.join(double)}."
-    table = [f"{part}: {count(config, PARTS[part]):,}" for part in TABLE]
+    table = [f"{part}: {count(config, PARTS[part][0]):,}" for part in TABLE]
     return "\n".join(["No mistake that the check knows explains this, and no two do. Compare part by part:", *table])
 
 
@@ -374,11 +353,10 @@ def explanation(more: tuple[int, ...], config: ViTConfig) -> str:
 def ways_to_miscount() -> list[tuple[str, tuple[int, ...]]]:
     """Return every way to get one part wrong, and what that adds at each of CONFIGS. Parts of one size share a way."""
     found = defaultdict(list)
-    for part, pattern in PARTS.items():
+    for part, (pattern, share) in PARTS.items():
         places = {name.startswith("encoder") for name in parameters(CONFIGS[0]) if re.search(pattern, name)}
         for way, (times, where) in WAYS.items():
             if places <= where:
-                share = SHARES.get(part, 1)
                 found[way, tuple(round(count(c, pattern) * share * times(c.depth)) for c in CONFIGS)].append(part)
     return [(way.format(either(parts)), sizes) for (way, sizes), parts in found.items()]
 
@@ -387,54 +365,38 @@ def either(names: list[str]) -> str:
     return ", or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-# Each part by the names of the package's parameters.
+# Each part by the names of the package's parameters, and how often it holds them.
 PARTS = {
-    "the class token": "class_token",
-    "the position of the class token": "class_token",
-    "the class token and its position": "class_token",
-    "the positions": "position",
-    "the patch projection": "patches",
-    "the weights of the patch projection": "patches.*weight",
-    "the bias of the patch projection": "patches.*bias",
-    "the matrices of q, k and v": "qkv.weight",
-    "one of the matrices of q, k and v": "qkv.weight",
-    "two of the matrices of q, k and v": "qkv.weight",
-    "the biases of q, k and v": "qkv.bias",
-    "one of the biases of q, k and v": "qkv.bias",
-    "two of the biases of q, k and v": "qkv.bias",
-    "attention's output projection": "attention.projection",
-    "the weights of attention's output projection": "attention.projection.weight",
-    "the bias of attention's output projection": "attention.projection.bias",
-    "attention's four biases": "attention.*bias",
-    "attention": "attention",
-    "one of the MLP's matrices": "expand.weight",
-    "the bias of the MLP's first layer": "expand.bias",
-    "the bias of the MLP's second layer": "contract.bias",
-    "the MLP's biases": "mlp.*bias",
-    "the MLP": "mlp",
-    "the biases of attention and MLP": "(attention|mlp).*bias",
-    "one of the two LayerNorms of a block": "norm1",
-    "the biases of the blocks' LayerNorms": r"norm[12]\.bias",
-    "the blocks' LayerNorms": "norm[12]",
-    "the MLP and the blocks' LayerNorms": "mlp|norm[12]",
-    "the final LayerNorm": "^norm",
-    "half of the final LayerNorm": r"^norm\.bias",
-    "the biases of all LayerNorms": r"norm.?\.bias",
-    "all LayerNorms": "norm",
-    "the head": "head",
-    "the weights of the head": "head.weight",
-    "the bias of the head": "head.bias",
-    "the biases of all linear layers": "(patches|attention|mlp|head).*bias",
-    "all biases": "bias",
-    "all biases and LayerNorms": "bias|norm",
-}
-SHARES = {
-    "the class token and its position": 2,
-    "one of the matrices of q, k and v": 1 / 3,
-    "two of the matrices of q, k and v": 2 / 3,
-    "one of the biases of q, k and v": 1 / 3,
-    "two of the biases of q, k and v": 2 / 3,
-}
+    "the class token": ("class_token", 1),
+    "the position of the class token": ("class_token", 1),
+    "the class token and its position": ("class_token", 2),
+    **{f"{some}the {kind} of q, k and v": (f"qkv.{name}", share)
+       for kind, name in (("matrices", "weight"), ("biases", "bias"))
+       for some, share in (("", 1), ("one of ", 1 / 3), ("two of ", 2 / 3))},
+    **{f"{some}{layer}": (f"{pattern}{name}", 1)
+       for some, name in (("", ""), ("the weights of ", ".*weight"), ("the bias of ", ".*bias"))
+       for layer, pattern in {
+           "the patch projection": "patches", "attention's output projection": "attention.projection",
+           "the MLP's first layer": "expand", "the MLP's second layer": "contract", "the head": "head"}.items()},
+    **{part: (pattern, 1) for part, pattern in {
+        "the positions": "position",
+        "attention's four biases": "attention.*bias",
+        "attention": "attention",
+        "the MLP's biases": "mlp.*bias",
+        "the MLP": "mlp",
+        "the biases of attention and MLP": "(attention|mlp).*bias",
+        "one of the two LayerNorms of a block": "norm1",
+        "the biases of the blocks' LayerNorms": r"norm[12]\.bias",
+        "the blocks' LayerNorms": "norm[12]",
+        "the MLP and the blocks' LayerNorms": "mlp|norm[12]",
+        "the final LayerNorm": "^norm",
+        "half of the final LayerNorm": r"^norm\.bias",
+        "the biases of all LayerNorms": r"norm.?\.bias",
+        "all LayerNorms": "norm",
+        "the biases of all linear layers": "(patches|attention|mlp|head).*bias",
+        "all biases": "bias",
+        "all biases and LayerNorms": "bias|norm"}.items()},
+}  # fmt: skip
 TABLE = ("the patch projection", "the class token", "the positions", "attention", "the MLP", "the blocks' LayerNorms",
          "the final LayerNorm", "the head")  # fmt: skip
 

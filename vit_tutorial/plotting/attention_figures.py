@@ -40,13 +40,13 @@ def show_one_query(
 ) -> Figure:
     """Draw one query's way through Eqs. 6–7: scores → weights → what each token adds, and their sum."""
     figure, ((first, second, third),) = draw.panels(1, 3, WIDTH, 3.2, width_ratios=(1, 1, 1.25))
-    for axes, amounts, colour, title in (
+    for axes, lengths, colour, title in (
         (first, scores, style.CONTROL, "1  scores  $q·k/\\sqrt{d}$"),
         (second, weights, style.ATTENTION, "2  softmax: weights"),
     ):
-        bars = axes.barh(range(len(names)), to_numpy(amounts), color=colour)
-        axes.bar_label(bars, labels=[f"{amount:.3g}" for amount in amounts.tolist()], padding=3)
-        axes.set(title=title, xticks=[], xlim=(0, 1.3 * max(amounts.max().item(), 0.1)))
+        bars = axes.barh(range(len(names)), to_numpy(lengths), color=colour)
+        axes.bar_label(bars, fmt="{:.3g}", padding=3)
+        axes.set(title=title, xticks=[], xlim=(0, 1.3 * max(lengths.max().item(), 0.1)))
         axes.spines["bottom"].set_visible(False)
         draw.row_names(axes, names)
     second.set_yticks([])
@@ -202,5 +202,5 @@ def show_change(change: Float[Tensor, "L T"], layer: int) -> Figure:
 def draw_numbers(axes, matrix: Tensor, high: float) -> None:
     """Draw a small matrix as colours, with each value written in its place."""
     axes.imshow(to_numpy(matrix), cmap=style.MAGNITUDE, vmin=0, vmax=high)
-    texts = [[f"{number:.3g}" for number in row] for row in matrix.tolist()]
-    draw.texts(axes, texts, dark=to_numpy(matrix) <= 0.6 * high, fontsize=11)
+    numbers = to_numpy(matrix)
+    draw.texts(axes, np.vectorize("{:.3g}".format)(numbers), dark=numbers <= 0.6 * high, fontsize=11)

@@ -77,12 +77,11 @@ def highlight(axes: Axes, left: Number, top: Number, width: Number, height: Numb
     axes.add_patch(frame)
 
 
-def texts(axes: Axes, texts: Sequence[Sequence[str]], dark: np.ndarray | None = None, **options: Any) -> None:
+def texts(axes: Axes, texts: np.ndarray, dark: np.ndarray | bool = False, fontsize: Number = 10) -> None:
     """Write one text into each cell of a matrix drawn by `imshow`, in white where the cell is dark."""
-    for row, line in enumerate(texts):
-        for column, text in enumerate(line):
-            colour = "white" if dark is not None and dark[row, column] else "black"
-            axes.text(column, row, text, ha="center", va="center", **{"color": colour, "fontsize": 10, **options})
+    colours = np.where(np.broadcast_to(dark, texts.shape), "white", "black")
+    for (row, column), text in np.ndenumerate(texts):
+        axes.text(column, row, text, ha="center", va="center", color=colours[row, column], fontsize=fontsize)
 
 
 def band(axes: Axes, x: Sequence[Number], runs: Tensor, name: str, look: tuple[str, str, str], **options: Any) -> None:

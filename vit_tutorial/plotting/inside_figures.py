@@ -167,8 +167,7 @@ def show_head_costs(costs: HeadTables, spreads: HeadTables, title: str) -> Figur
     told = []
     for axes, (name, cost) in zip(row, costs.items(), strict=True):
         image = draw.diverging(axes, 100 * cost, limit, aspect="auto")
-        pairs = zip(cost.flatten().tolist(), spreads[name].flatten().tolist(), strict=True)
-        texts = np.array([write_cost(100 * points, 100 * spread) for points, spread in pairs]).reshape(cost.shape)
+        texts = np.vectorize(write_cost)(100 * cost.double(), 100 * spreads[name].double())
         draw.texts(axes, texts, dark=to_numpy(100 * cost.abs()) > 0.6 * limit)
         axes.set(title=name, xlabel="head", ylabel="layer", xticks=range(cost.shape[1]), yticks=range(len(cost)))
         axes.tick_params(length=0)

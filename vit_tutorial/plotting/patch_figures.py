@@ -114,7 +114,7 @@ def show_cut(
     figure, ((left, right),) = draw.panels(1, 2, WIDTH, 2.9, width_ratios=(W, sequence.shape[1] + 1))
     for axes, numbers in ((left, ids), (right, sequence)):
         axes.imshow(np.array([[style.TINTS[home[int(number)]] for number in row] for row in numbers]))
-        draw.texts(axes, [[str(int(number)) for number in row] for row in numbers])
+        draw.texts(axes, numbers)
         axes.set(xticks=[], yticks=[])
     boxes = [(left, side, top, Q, P) for top in range(0, H, P) for side in range(0, W, Q)]
     boxes += [(right, 0, n, sequence.shape[1], 1) for n in range(len(sequence))]

@@ -1,5 +1,7 @@
 """What holds for every figure: how it looks, and what a reader who cannot see it is told."""
 
+import re
+
 import matplotlib.pyplot as plt
 import pytest
 import torch
@@ -88,6 +90,7 @@ def test_every_figure_says_its_values_in_words(name):
     assert words in after
     assert words not in before
     assert not set("$\\\n") & set(after), "a screen reader would read mathtext out"
+    assert not re.search(r"[.!?] [a-z]{2}", after), "sentences begin with a capital"
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from matplotlib.colors import LogNorm
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from . import draw, style
@@ -29,7 +30,8 @@ def show_patch_alone(photo: Float[Tensor, "3 H W"], patch_size: int, row: int, c
     figure, ((alone, whole),) = draw.panels(1, 2, WIDTH * 0.7, 3.2)
     draw.picture(alone, photo[:, top : top + patch_size, left : left + patch_size], "What is this?")
     draw.picture(whole, photo, "The other patches know")
-    draw.highlight(whole, left, top, patch_size, patch_size)
+    edge = {"path_effects": [withStroke(linewidth=5, foreground=style.BLACK)], "clip_on": False}  # shows on any ground
+    whole.add_patch(Rectangle((left, top), patch_size, patch_size, fill=False, ec=style.HIGHLIGHT, lw=2.5, **edge))
     told = f"The patch in row {row}, column {column} of {h} rows and {w} columns; framed in the photo."
     return describe(figure, told)
 

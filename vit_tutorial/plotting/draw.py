@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
-from matplotlib.patheffects import withStroke
 from torch import Tensor
 
-from .style import BLACK, CONTROL, DIVERGING, HIGHLIGHT, Figure, Number, to_numpy
+from .style import CONTROL, DIVERGING, Figure, Number, to_numpy
 
 
 def panel(width: Number, height: Number, title: str = "") -> tuple[Figure, Axes]:
@@ -68,13 +66,6 @@ def tile(pictures: np.ndarray, columns: int, gap: int, border: int = 0, between:
         top, left = border + n // columns * (h + gap), border + n % columns * (w + gap)
         canvas[top : top + h, left : left + w] = picture
     return canvas
-
-
-def highlight(axes: Axes, left: Number, top: Number, width: Number, height: Number) -> None:
-    """Frame a part of a picture in a line that shows on any ground."""
-    effect = [withStroke(linewidth=5, foreground=BLACK)]
-    frame = Rectangle((left, top), width, height, fill=False, ec=HIGHLIGHT, lw=2.5, path_effects=effect, clip_on=False)
-    axes.add_patch(frame)
 
 
 def texts(axes: Axes, texts: np.ndarray, dark: np.ndarray | bool = False, fontsize: Number = 10) -> None:

@@ -118,7 +118,8 @@ def show_by_images(results: Mapping[str, Mapping[int, Sequence[float]]], num_cla
     figure, axes = draw.panel(WIDTH, 3.8, title)
     counts = sorted({count for table in results.values() for count in table})
     told = []
-    for (name, table), (colour, marker, dash) in zip(results.items(), style.looks(results).values(), strict=True):
+    for name, (colour, marker, dash) in style.looks(results).items():
+        table = results[name]
         points = [(count, 100 * accuracy) for count, accuracies in table.items() for accuracy in accuracies]
         axes.plot(*zip(*points, strict=True), marker, color=colour, alpha=0.5)
         means = [100 * np.mean(accuracies) for accuracies in table.values()]

@@ -14,56 +14,48 @@ from vit_tutorial import VisionTransformer, ViTConfig
 from vit_tutorial.config import to_pair
 from vit_tutorial.pretrained.tensor_names import as_theirs
 
+# Our names of the sizes, and those of torchvision, timm and transformers.
+SIZES = {
+    "image_size": ("image_size", "img_size", "image_size"),
+    "patch_size": ("patch_size", "patch_size", "patch_size"),
+    "in_channels": ("", "in_chans", "num_channels"),
+    "num_classes": ("num_classes", "num_classes", "num_labels"),
+    "embed_dim": ("hidden_dim", "embed_dim", "hidden_size"),
+    "depth": ("num_layers", "depth", "num_hidden_layers"),
+    "num_heads": ("num_heads", "num_heads", "num_attention_heads"),
+    "mlp_dim": ("mlp_dim", "", "intermediate_size"),
+}
+
+
+def sizes_of(config: ViTConfig, library: str) -> dict:
+    """The config's sizes under the library's names."""
+    column = list(BUILD).index(library)
+    return {names[column]: getattr(config, ours) for ours, names in SIZES.items() if names[column]}
+
 
 def build_torchvision(config: ViTConfig, **options) -> nn.Module:
     """Square RGB images only."""
-    ours = {
-        "image_size": config.image_size,
-        "patch_size": config.patch_size,
-        "num_layers": config.depth,
-        "num_heads": config.num_heads,
-        "hidden_dim": config.embed_dim,
-        "mlp_dim": config.mlp_dim,
-        "num_classes": config.num_classes,
-        "representation_size": config.representation_size,
-        "norm_layer": partial(nn.LayerNorm, eps=config.norm_eps),
-    }
-    return torchvision.models.VisionTransformer(**ours | options)
+    norm = partial(nn.LayerNorm, eps=config.norm_eps)
+    ours = {"representation_size": config.representation_size, "norm_layer": norm}
+    return torchvision.models.VisionTransformer(**sizes_of(config, "torchvision") | ours | options)
 
 
 def build_timm(config: ViTConfig, **options) -> nn.Module:
     """timm normalises after pooling the mean, unless `fc_norm=False` moves the norm back before it, where ours is."""
     ours = {
-        "img_size": config.image_size,
-        "patch_size": config.patch_size,
-        "in_chans": config.in_channels,
-        "num_classes": config.num_classes,
         "global_pool": {"cls": "token", "mean": "avg"}[config.pool],
         "fc_norm": False,
-        "embed_dim": config.embed_dim,
-        "depth": config.depth,
-        "num_heads": config.num_heads,
         "mlp_ratio": config.mlp_dim / config.embed_dim,
         "norm_layer": partial(timm.layers.LayerNorm, eps=config.norm_eps),
     }
-    return timm.models.vision_transformer.VisionTransformer(**ours | options)
+    return timm.models.vision_transformer.VisionTransformer(**sizes_of(config, "timm") | ours | options)
 
 
 def build_transformers(config: ViTConfig, family: str = "ViT", **options) -> nn.Module:
     """Other families are named alike. Attention is fused: transformers' eager softmax is never float64."""
-    ours = {
-        "image_size": to_pair(config.image_size),
-        "patch_size": to_pair(config.patch_size),
-        "num_channels": config.in_channels,
-        "num_labels": config.num_classes,
-        "hidden_size": config.embed_dim,
-        "num_hidden_layers": config.depth,
-        "num_attention_heads": config.num_heads,
-        "intermediate_size": config.mlp_dim,
-        "layer_norm_eps": config.norm_eps,
-        "attn_implementation": "sdpa",
-    }
-    their_config = getattr(transformers, f"{family}Config")(**ours | options)
+    ours = {"layer_norm_eps": config.norm_eps, "attn_implementation": "sdpa"}
+    ours |= {name: to_pair(getattr(config, name)) for name in ("image_size", "patch_size")}
+    their_config = getattr(transformers, f"{family}Config")(**sizes_of(config, "transformers") | ours | options)
     return getattr(transformers, f"{family}ForImageClassification")(their_config)
 
 

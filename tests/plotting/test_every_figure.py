@@ -1,5 +1,7 @@
 """What holds for every figure: how it looks, and what a reader who cannot see it is told."""
 
+import re
+
 import matplotlib.pyplot as plt
 import pytest
 import torch
@@ -11,6 +13,7 @@ from vit_tutorial.plotting.style import Figure
 TITLE = "a title"
 ONES, NAMES = [1.0, 1.0], ["a", "b", "c"]
 PHOTO, BYTES = torch.rand(3, 8, 8), torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
+OUTLINE = torch.eye(8, dtype=torch.bool)[None]
 IDS = torch.arange(16).reshape(4, 4)
 LINE, WEIGHTS = torch.tensor([0.0, 1.0, 2.0]), torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]])
 SIMILAR = {"one": torch.eye(4).reshape(2, 2, 2, 2)}
@@ -43,7 +46,7 @@ FIGURES = {
     "show_equation_one": (lambda k: (torch.rand(2, 3, 4, 4), torch.eye(3) * k, torch.zeros(3, 3)), "from 0 to 3"),
     "show_filters": (lambda k: (PHOTO, torch.ones(1, 3, 2, 2), cells(k)[None], ["sum"], TITLE), "sum answers 0 to 3"),
     "show_forming": (lambda k: ({0: SIMILAR["one"]}, [0, 1], {"near": [0.0, 1.0 * k]}, TITLE), "near from 0 to 3"),
-    "show_found": (lambda k: (PHOTO[None], None, {"m": torch.tensor([[[1.0, 2.0 * k - 3]]])}, TITLE), "m 1.5"),
+    "show_found": (lambda k: (PHOTO[None], OUTLINE, {"m": torch.tensor([[[1.0, 2.0 * k - 3]]])}, TITLE), "m 1.5"),
     "show_grid": (lambda k: (torch.rand(3, 4 * k, 8), 4), "3 rows and 2 columns"),
     "show_head_costs": (lambda k: ({"m": cells(k)}, {"m": cells(0)}, TITLE), "head 0 of layer 1: 300 points"),
     "show_heads": (lambda k: (IDS[:2, :2], torch.tensor([[[0], [k + 2]], [[1], [7 - k]]])), "1 of its own"),
@@ -87,6 +90,7 @@ def test_every_figure_says_its_values_in_words(name):
     assert words in after
     assert words not in before
     assert not set("$\\\n") & set(after), "a screen reader would read mathtext out"
+    assert not re.search(r"[.!?] [a-z]{2}", after), "sentences begin with a capital"
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -1,18 +1,20 @@
-"""The same weights give the same logits here, whichever library built the model; weights that do not fit are listed."""
+"""The same weights give the same logits in either library; names, and weights that do not fit."""
 
 import re
+import sys
 
 import pytest
 import torch
 from published import logits_of
+from torch import nn
 
-from vit_tutorial import from_timm
-from vit_tutorial.config import to_pair
-from vit_tutorial.model import VisionTransformer
+from vit_tutorial import Backbone, VisionTransformer, ViTConfig, from_timm, to_timm
+from vit_tutorial.config import POSITIONS, to_pair
+from vit_tutorial.pretrained import tensor_names
 from vit_tutorial.pretrained.converting import convert_tensors
-from vit_tutorial.pretrained.tensor_names import as_theirs
+from vit_tutorial.pretrained.tensor_names import as_ours, as_theirs, column
 
-from .families import FAMILY, MAKE, READ, our_vit, timm_vit
+from .families import FAMILY, MAKE, READ, google_arrays, our_vit, run_google, timm_vit
 
 LIBRARIES = ("torchvision", "timm", "transformers", "google")
 
@@ -81,3 +83,104 @@ def test_every_tensor_that_is_missing_or_extra_or_misshapen_is_listed(library):
     assert found["not expected"].split(", ") == extra
     assert re.findall(r"([^ ,()]+) \([^)]*\) instead of", found["misshapen"]) == misshapen
     assert min(len(missing), len(misshapen)) >= 3
+
+
+# ---- to timm
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("pool", ["cls", "mean"])
+def test_a_model_of_ours_can_be_used_in_timm(pool, position):
+    ours = our_vit(pool=pool, position=position, image_size=(12, 20), patch_size=(4, 10), mlp_dim=71, norm_eps=1e-4)
+    theirs = to_timm(ours)
+    images = draw(ours)
+    assert not theirs.training
+    assert_equal_and_telling(ours(images), theirs(images))
+    assert_equal_and_telling(ours(images), from_timm(theirs)(images))
+
+
+def test_the_rates_of_dropout_go_to_timm():
+    theirs = to_timm(our_vit(dropout=0.1, attention_dropout=0.2, drop_path=0.3))
+    block = theirs.blocks[-1]
+    assert (theirs.pos_drop.p, block.mlp.drop2.p, block.attn.attn_drop.p) == (0.1, 0.1, 0.2)
+    assert block.drop_path1.drop_prob == pytest.approx(0.3)
+
+
+def test_what_timm_has_no_place_for_is_refused():
+    with pytest.raises(ValueError, match=re.escape("timm has no head.representation.weight")):
+        to_timm(our_vit(representation_size=8))
+    hybrid = VisionTransformer(ViTConfig(16, 8, num_classes=5), Backbone(nn.Identity(), channels=3, stride=1))
+    with pytest.raises(ValueError, match="this model has a backbone in front"):
+        to_timm(hybrid)
+
+
+def test_without_timm_the_way_to_it_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm.layers", None)
+    with pytest.raises(ImportError, match="pip install timm"):
+        to_timm(our_vit())
+
+
+# ---- names
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_there_and_back_is_the_identity(library):
+    tensors = our_vit().state_dict()
+    theirs = as_theirs(tensors, library, 4)
+    back = as_ours(theirs, library, tensors, 4)
+    assert list(back) == list(tensors)
+    assert all(torch.equal(back[name], tensor) for name, tensor in tensors.items())
+    assert len(theirs) == len(tensors) + (2 * 2 * 2 if library in ("transformers", "google") else 0), "q, k and v"
+
+
+def test_every_row_has_a_tensor():
+    names = {name for size in (None, 8) for name in our_vit(representation_size=size).state_dict()}
+    rows = {re.sub(r"^encoder\.\d|(weight|bias)$", lambda end: "*" if end[1] else "", name) for name in names}
+    for library in LIBRARIES:
+        assert set(column(library)) == rows | {"encoder.{i}"}
+
+
+# A row that says something wrong, of tensors that have the same shape.
+WRONG = {
+    "transformers: q and k": ("PYTORCH", "[q|k|v]", "[k|q|v]"),
+    "google: query and key": ("GOOGLE", "[query|key|value]", "[key|query|value]"),
+    "torchvision: the norms": ("PYTORCH", ".ln_1.*", ".ln_2.*"),
+    "timm: the norms": ("PYTORCH", ".norm1.*      .layer", ".norm2.*      .layer"),
+    "google: the norms": ("GOOGLE", "/LayerNorm_0", "/LayerNorm_2"),
+    "google: the kernel of out not turned": (".attention.projection.weight", "h d D", "d h D"),
+    "google: height and width of a patch": ("embeddings.patches.projection.weight", "P Q C D", "Q P C D"),
+}
+
+
+@pytest.fixture
+def fresh():
+    column.cache_clear()
+    yield
+    column.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_row_is_noticed(case, monkeypatch):
+    library = case.partition(":")[0]
+    where, right, wrong = WRONG[case]
+    model, other = (our_vit(embed_dim=16, mlp_dim=16) for _ in range(2))  # d = h: no shape tells them apart
+    arrays = google_arrays(other)
+    column.cache_clear()
+    if where in tensor_names.AXES:
+        ours, theirs = tensor_names.AXES[where]
+        assert theirs == right
+        monkeypatch.setitem(tensor_names.AXES, where, (ours, wrong))
+    else:
+        text = getattr(tensor_names, where)
+        assert right in text
+        swapped = text.replace(wrong, "?").replace(right, wrong).replace("?", right)
+        monkeypatch.setattr(tensor_names, where, swapped)
+    if library != "google":
+        with pytest.raises(ValueError, match="features differ"):
+            READ[library](MAKE[library]())
+        return
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    model.load_state_dict(as_ours(tensors, library, model.state_dict(), 4))
+    images = torch.randn(3, 3, 32, 32, dtype=torch.float64)
+    assert (model(images) - run_google(arrays, images)).abs().max() > 1e-3

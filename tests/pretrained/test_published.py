@@ -22,8 +22,8 @@ from training.toys import start
 from vit_tutorial import VisionTransformer, ViTConfig, load_pretrained
 from vit_tutorial.config import VARIANTS
 from vit_tutorial.data import download
-from vit_tutorial.pretrained.published import PUBLISHED, source_of
 from vit_tutorial.pretrained.tensor_names import as_theirs
+from vit_tutorial.pretrained.torchvision_models import PUBLISHED, source_of
 
 from .families import Attack, random
 from .one_download import begin_and_fetch

@@ -38,8 +38,8 @@ class HeadCosts(NamedTuple):
 def head_costs(model: VisionTransformer, images: ImageSet) -> HeadCosts:
     """Mask one head after the other and count right answers.
 
-    The model's card says how pixels are scaled. Raises ValueError for a model without a card, or with other classes,
-    FloatingPointError for logits that are not finite.
+    Raises ValueError for a model without a card, or with other classes, FloatingPointError for logits that are not
+    finite.
     """
     require_card(model, images)
     before = right_answers(model, images)

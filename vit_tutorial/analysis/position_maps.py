@@ -38,7 +38,16 @@ def similarity_by_offset(similarity: Float[Tensor, "h w h w"]) -> Float[Tensor, 
 
 
 class Structure(NamedTuple):
-    """How positions are arranged, as differences of mean cosines: 0 is no structure."""
+    """How positions are arranged: the mean similarity of some pairs of patches minus that of others; 0 is no structure.
+
+    near: touching patches, diagonally too, against those more than half the longer side apart.
+    rows: two patches of one row, two or more columns apart, against two that share neither row nor column,
+    at the same distance rounded to whole patches; the mean over these distances. What left_right counts is left out.
+    columns: the same for one column.
+    left_right: two patches of which one touches, or is, the other's mirror image in its row, against other pairs with
+    as many rows and columns between them, two columns or more; the mean over these offsets.
+    top_bottom: the same for mirror images in the column.
+    """
 
     near: float
     rows: float
@@ -48,18 +57,9 @@ class Structure(NamedTuple):
 
 
 def position_structure(similarity: Float[Tensor, "h w h w"]) -> Structure:
-    """Compare the mean similarity of two kinds of pairs of patches, in five ways.
+    """Measure the structure of a map of similar positions.
 
-    near: touching patches, diagonally too, against those more than half the longer side apart.
-    rows: two patches of one row, two or more columns apart, against two that share neither row nor column,
-    at the same distance rounded to whole patches; the mean over these distances. What left_right counts is left out.
-    columns: the same for one column.
-    left_right: two patches of which one touches, or is, the other's mirror image in its row, against other pairs with
-    as many rows and columns between them, two columns or more; the mean over these offsets.
-    top_bottom: the same for mirror images in the column.
-
-    Raises ValueError for a grid of fewer than five rows or columns, which has no such pairs, and for a map of another
-    shape.
+    Raises ValueError for a grid of fewer than five rows or columns, which has no such pairs, or another shape.
     """
     _, _, distance = offsets(similarity)
     h, w = similarity.shape[:2]

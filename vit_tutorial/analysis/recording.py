@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from ..attention import FusedAttention, SelfAttention, attend
 from ..inference import changing, require_thread
 
+Heads = Float[Tensor, "B h T d"]
+
 
 class ExplicitAttention(nn.Module):
     """Attend as the equation says and return the weights too, which takes more time and memory."""
@@ -22,7 +24,7 @@ class ExplicitAttention(nn.Module):
         super().__init__()
         self.dropout = dropout
 
-    def forward(self, q: Float[Tensor, "B h T d"], k: Float[Tensor, "B h T d"], v: Float[Tensor, "B h T d"]):
+    def forward(self, q: Heads, k: Heads, v: Heads):
         return attend(q, k, v, self.dropout if self.training else 0.0)
 
 
@@ -34,7 +36,7 @@ class RecordingAttention(nn.Module):
         self.inner, self.maps, self.layer = explicit(inner), maps, layer
         self.thread = threading.get_ident()
 
-    def forward(self, q: Float[Tensor, "B h T d"], k: Float[Tensor, "B h T d"], v: Float[Tensor, "B h T d"]):
+    def forward(self, q: Heads, k: Heads, v: Heads):
         require_thread(self.thread)
         out, weights = self.inner(q, k, v)
         self.maps[self.layer] = weights
@@ -49,7 +51,7 @@ class MaskedHeads(nn.Module):
         self.inner, self.thread = inner, threading.get_ident()
         self.register_buffer("keep", keep, persistent=False)
 
-    def forward(self, q: Float[Tensor, "B h T d"], k: Float[Tensor, "B h T d"], v: Float[Tensor, "B h T d"]):
+    def forward(self, q: Heads, k: Heads, v: Heads):
         require_thread(self.thread)
         return self.inner(q, k, v * self.keep)
 
@@ -65,10 +67,9 @@ def explicit(strategy: nn.Module) -> nn.Module:
 def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
     """Keep the model's attention weights, inside `with record_attention(model) as maps:`.
 
-    `maps[layer]` is (B, h, T, T), of the latest forward pass, and None before the first. The rows sum
-    to 1. The weights carry gradients if the forward pass does. Outside the block the model is as it was.
-    Raises ValueError for a model without this package's attention. One thread at a time: inside the block another
-    thread that records, masks or runs this model gets a RuntimeError, and needs its own copy.
+    `maps[layer]` is (B, h, T, T), of the latest forward pass, and None before the first. The rows sum to 1, and carry
+    gradients if the pass does. Raises ValueError for a model without this package's attention. One thread at a time:
+    inside the block another thread that records, masks or runs this model gets a RuntimeError, and needs its own copy.
     """
     with changing(model):
         layers = self_attentions(model)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from ..adapting import change_resolution, replace_head
 from ..config import Size, ViTConfig
@@ -64,42 +63,30 @@ def run(row: Row, seed: int, watch: Iterable[Watch] = ()) -> Score:
 # ---- how a model is made
 
 
-def cnn(config: ViTConfig) -> nn.Module:
-    return small_cnn(config.num_classes)
-
-
-def hybrid(config: ViTConfig) -> VisionTransformer:
-    return VisionTransformer(config, conv_stem())
-
-
 def new_head(config: ViTConfig) -> VisionTransformer:
     return replace_head(load_checkpoint("shapes"), config.num_classes)
 
 
 def untrained(config: ViTConfig) -> VisionTransformer:
-    """Keep nothing of the shipped model but the card."""
-    card = load_checkpoint("shapes").card if config.num_classes == len(OUTLINES) else new_head(config).card
+    """Keep nothing of the shipped model except the card."""
     model = VisionTransformer(config)
-    model.card = card
+    model.card = (load_checkpoint("shapes") if config.num_classes == len(OUTLINES) else new_head(config)).card
     return model
 
 
-def resized(config: ViTConfig, fill: Callable[[Tensor, Tensor], None] | None = None) -> VisionTransformer:
-    """Interpolate the shipped model's positions; `fill(new, old)` may then overwrite those of the patches."""
+def resized(config: ViTConfig, positions: str = "interpolated") -> VisionTransformer:
+    """Move the shipped model to another size.
+
+    Positions "in old order" are repeated where there are too few, and cut off where there are too many; those
+    "at random" are as large as the learned ones.
+    """
     moved = change_resolution(shipped := load_checkpoint("shapes"), config.image_size)
-    if fill:
-        fill(*(model.embeddings.position.table.data[1:] for model in (moved, shipped)))
+    new, old = (model.embeddings.position.table.data[1:] for model in (moved, shipped))  # (M, D) and (N, D)
+    if positions == "in old order":
+        new.copy_(old[torch.arange(len(new)) % len(old)])
+    elif positions == "at random":
+        new.normal_(std=old.std().item())
     return moved
-
-
-def in_old_order(new: Float[Tensor, "M D"], old: Float[Tensor, "N D"]) -> None:
-    """Keep the old rows in their order: repeated where there are too few, cut off where there are too many."""
-    new.copy_(old[torch.arange(len(new)) % len(old)])
-
-
-def at_random(new: Float[Tensor, "M D"], old: Float[Tensor, "N D"]) -> None:
-    """Draw random positions, as large as the learned ones."""
-    new.normal_(std=old.std().item())
 
 
 # ---- rows
@@ -135,9 +122,9 @@ def retrain(way: str, examples: int) -> Row:
 # Each way to another size with the learning rate that suits it, and each way to other classes.
 RESIZING = {
     "interpolated": (resized, 3e-4),
-    "repeated": (partial(resized, fill=in_old_order), 1e-3),
-    "cut": (partial(resized, fill=in_old_order), 1e-3),
-    "random": (partial(resized, fill=at_random), 1e-3),
+    "repeated": (partial(resized, positions="in old order"), 1e-3),
+    "cut": (partial(resized, positions="in old order"), 1e-3),
+    "random": (partial(resized, positions="at random"), 1e-3),
     "from scratch": (untrained, 2e-3),
 }
 SIZES = {
@@ -166,12 +153,12 @@ EXPERIMENTS: dict[str, dict[str, Row]] = {
     },
     "images": {
         f"{name}, {scenes:,} images": train_with(scenes, make)
-        for name, make in {"ViT": VisionTransformer, "CNN": cnn}.items()
+        for name, make in {"ViT": VisionTransformer, "CNN": lambda config: small_cnn(config.num_classes)}.items()
         for scenes in (100, 500, 2000, 8000, 28_000)
     },
     # The stem costs as much as a block. Patches of pixels with all four blocks are the first row of the ablations.
     "stem": {
-        "convolutional stem, 3 blocks": train_with(make=hybrid, depth=3),
+        "convolutional stem, 3 blocks": train_with(make=lambda config: VisionTransformer(config, conv_stem()), depth=3),
         "patches of pixels, 3 blocks": train_with(depth=3),
     },
     "resolution": {

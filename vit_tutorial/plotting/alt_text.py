@@ -16,8 +16,13 @@ def describe(figure: Figure, text: str) -> Figure:
     title = figure.get_suptitle() or figure.axes[0].get_title(loc="left")
     stop = "." if title and title[-1] not in ".!?" else ""
     plain = re.sub(r"[${}_\\]", "", f"{title}{stop} {text}".replace(r"\sqrt", "√"))  # mathtext
-    figure.alt = " ".join(plain.split())
+    figure.alt = as_sentences(" ".join(plain.split()))
     return figure
+
+
+def as_sentences(text: str) -> str:
+    """Begin every sentence with a capital, except one that begins with a symbol such as d."""
+    return re.sub(r"(?:^|[.!?] )[a-z](?=[a-z])", lambda start: start[0].upper(), text)
 
 
 def listed(items: Iterable[object]) -> str:
@@ -32,6 +37,11 @@ def brief(value: SupportsFloat, unit: str = "") -> str:
     value = float(value) + 0.0  # −0 is 0
     text = f"{value:,.0f}" if value.is_integer() else f"{value:.3g}"
     return text.replace("-", "−") + unit
+
+
+def amounts(values: Mapping[str, SupportsFloat], between: str = " ", unit: str = "") -> str:
+    """Write each name with its value: {"trained": 1, "untrained": 2} → "trained 1 and untrained 2"."""
+    return listed(f"{name}{between}{brief(value, unit)}" for name, value in values.items())
 
 
 def span(values: Tensor | Iterable[Number], unit: str = "") -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from jaxtyping import Float, Shaped
 from matplotlib.colors import LogNorm
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from . import draw, style
-from .alt_text import brief, describe, listed
+from .alt_text import amounts, brief, describe, listed
 from .curve_figures import show_curves
 from .style import WIDTH, Figure, styled, to_numpy
 
@@ -20,10 +22,7 @@ HATCHES = ("", "///", "...", "\\\\\\", "xxx", "++", "oo")
 
 @styled
 def show_patch_alone(photo: Float[Tensor, "3 H W"], patch_size: int, row: int, column: int) -> Figure:
-    """Draw one patch as the model gets it, then the photo it was cut from. Rows and columns count patches from 0.
-
-    Raises ValueError if the photo has no such patch.
-    """
+    """Draw one patch as the model gets it, then the photo. Raises ValueError if the photo has no such patch."""
     h, w = (side // patch_size for side in photo.shape[1:])
     if not (0 <= row < h and 0 <= column < w):
         raise ValueError(f"no patch in row {row}, column {column}: the photo has {h} rows and {w} columns of them")
@@ -31,10 +30,10 @@ def show_patch_alone(photo: Float[Tensor, "3 H W"], patch_size: int, row: int, c
     figure, ((alone, whole),) = draw.panels(1, 2, WIDTH * 0.7, 3.2)
     draw.picture(alone, photo[:, top : top + patch_size, left : left + patch_size], "What is this?")
     draw.picture(whole, photo, "The other patches know")
-    draw.highlight(whole, left, top, patch_size, patch_size)
-    return describe(
-        figure, f"The patch in row {row}, column {column} of {h} rows and {w} columns; framed in the photo."
-    )
+    edge = {"path_effects": [withStroke(linewidth=5, foreground=style.BLACK)], "clip_on": False}  # shows on any ground
+    whole.add_patch(Rectangle((left, top), patch_size, patch_size, fill=False, ec=style.HIGHLIGHT, lw=2.5, **edge))
+    told = f"The patch in row {row}, column {column} of {h} rows and {w} columns; framed in the photo."
+    return describe(figure, told)
 
 
 @styled
@@ -43,13 +42,13 @@ def show_one_query(
 ) -> Figure:
     """Draw one query's way through Eqs. 6–7: scores → weights → what each token adds, and their sum."""
     figure, ((first, second, third),) = draw.panels(1, 3, WIDTH, 3.2, width_ratios=(1, 1, 1.25))
-    for axes, amounts, colour, title in (
+    for axes, lengths, colour, title in (
         (first, scores, style.CONTROL, "1  scores  $q·k/\\sqrt{d}$"),
         (second, weights, style.ATTENTION, "2  softmax: weights"),
     ):
-        bars = axes.barh(range(len(names)), to_numpy(amounts), color=colour)
-        axes.bar_label(bars, labels=[f"{amount:.3g}" for amount in amounts.tolist()], padding=3)
-        axes.set(title=title, xticks=[], xlim=(0, 1.3 * max(amounts.max().item(), 0.1)))
+        bars = axes.barh(range(len(names)), to_numpy(lengths), color=colour)
+        axes.bar_label(bars, fmt="{:.3g}", padding=3)
+        axes.set(title=title, xticks=[], xlim=(0, 1.3 * max(lengths.max().item(), 0.1)))
         axes.spines["bottom"].set_visible(False)
         draw.row_names(axes, names)
     second.set_yticks([])
@@ -128,14 +127,14 @@ def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], ti
     columns = [table.shape[1] for table in tables]
     size = (0.5 * sum(columns) + 1.1 * len(tables), 0.5 * len(tokens) + 1.2)
     figure, (row,) = draw.panels(1, len(tables), *size, title, width_ratios=columns)
-    owners = []
+    owners, box = [], {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none"}
     for axes, table, name in zip(row, tables, titles, strict=True):
-        owners.append([place[number] % tokens.shape[1] // width for number in table.flatten().tolist()])
-        for index, (number, owner) in enumerate(zip(table.flatten().tolist(), owners[-1], strict=True)):
-            y, x = divmod(index, table.shape[1])
+        owners.append([])
+        for (y, x), number in np.ndenumerate(to_numpy(table)):
+            owner = place[number] % tokens.shape[1] // width
+            owners[-1].append(owner)
             look = {"facecolor": style.TINTS[owner], "hatch": HATCHES[owner], "edgecolor": "white"}
             axes.add_patch(Rectangle((x, y), 1, 1, lw=1, **look))
-            box = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none"}
             axes.text(x + 0.5, y + 0.5, str(number), ha="center", va="center", bbox=box)
         draw.bare(axes)
         axes.set(xlim=(0, table.shape[1]), ylim=(len(table), 0), aspect="equal", title=name)
@@ -183,8 +182,8 @@ def show_attention_maps(
             axes.set_ylabel(name if head == 0 else "", fontsize=11)
     ticks = {1 / 8: "1/8", 1 / 2: "1/2", 1: "1", 2: "2", 8: "8"}
     draw.colour_bar(figure, image, figure.axes, "weight (1 = equal share)", ticks, extend="both", shrink=0.8)
-    peaks = [f"{name} up to {brief(row.max())}" for name, row in zip(names, shares, strict=True)]
-    return describe(figure, f"Where {columns} heads look on a photo, in multiples of an equal share: {listed(peaks)}.")
+    peaks = amounts({name: row.max() for name, row in zip(names, shares, strict=True)}, " up to ")
+    return describe(figure, f"Where {columns} heads look on a photo, in multiples of an equal share: {peaks}.")
 
 
 @styled
@@ -205,5 +204,5 @@ def show_change(change: Float[Tensor, "L T"], layer: int) -> Figure:
 def draw_numbers(axes, matrix: Tensor, high: float) -> None:
     """Draw a small matrix as colours, with each value written in its place."""
     axes.imshow(to_numpy(matrix), cmap=style.MAGNITUDE, vmin=0, vmax=high)
-    texts = [[f"{number:.3g}" for number in row] for row in matrix.tolist()]
-    draw.texts(axes, texts, dark=to_numpy(matrix) <= 0.6 * high, fontsize=11)
+    numbers = to_numpy(matrix)
+    draw.texts(axes, np.vectorize("{:.3g}".format)(numbers), dark=numbers <= 0.6 * high, fontsize=11)

@@ -30,6 +30,10 @@ STREAMS = {
     "pre": "the residual stream, (B, T, D) all the way",
     "post": "the residual stream, (B, T, D), normalised after each sum",
 }
+ORDERS = {
+    "pre": "pre-norm, LayerNorm, then attention or MLP, then the sum",
+    "post": "post-norm, attention or MLP, the sum, then LayerNorm",
+}
 
 
 @styled
@@ -54,12 +58,8 @@ def show_block(*norms: str) -> Figure:
         for x, equation in zip((9, 47.5), EQUATIONS[norm], strict=True):
             axes.text(x, 21.5, equation, fontsize=12, va="center")
         axes.text(45, 2.0, STREAMS[norm], color=style.CONTROL, ha="center", va="center")
-    order = {
-        "pre": "LayerNorm, then attention or MLP, then the sum",
-        "post": "attention or MLP, the sum, then LayerNorm",
-    }
-    rows = [f"{norm}-norm, {order[norm]}" for norm in norms]
-    return describe(figure, f"Two branches leave the residual stream and are added to it: {listed(rows)}.")
+    orders = listed(ORDERS[norm] for norm in norms)
+    return describe(figure, f"Two branches leave the residual stream and are added to it: {orders}.")
 
 
 def draw_sublayer(axes: Axes, left: float, name: str, colour: str, norm: str) -> None:
@@ -97,25 +97,20 @@ def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], head
 def show_layer_norm(
     before: Float[Tensor, "T D"], after: Float[Tensor, "T D"], names: Sequence[int], title: str = ""
 ) -> Figure:
-    """Draw every value of each token as a point, with the token's mean and one standard deviation around it.
-
-    `names` are the tokens' places in their image, written under them.
-    """
+    """Draw every value of each token as a point, with the token's mean and one standard deviation, over its name."""
     figure, (row,) = draw.panels(1, 2, WIDTH, 4.0, title)
     for axes, tokens, when in zip(row, (before, after), ("before", "after"), strict=True):
         for place, token in enumerate(tokens):
             dots = axes.plot([place] * len(token), to_numpy(token), ".", color=style.NORM, alpha=0.3, ms=5, zorder=1)
         mean, spread = to_numpy(tokens.mean(dim=1)), to_numpy(tokens.std(dim=1, correction=0))
-        places = range(len(names))
-        bar = axes.errorbar(places, mean, yerr=spread, fmt="o", ms=6, color=style.BLACK, lw=2, capsize=5, zorder=2)
+        look = {"fmt": "o", "ms": 6, "color": style.BLACK, "lw": 2, "capsize": 5, "zorder": 2}
+        bar = axes.errorbar(range(len(names)), mean, yerr=spread, **look)
         draw.zero(axes)
         axes.set(xlabel="token", ylabel="its values", title=f"{when} LayerNorm")
-        axes.set_xticks(places, labels=[str(name) for name in names])
+        axes.set_xticks(range(len(names)), names)
     figure.legend((*dots, bar), ("one value", "mean ± standard deviation"), loc="outside lower right", ncols=2)
-    deviations = [span(tokens.std(dim=1, correction=0)) for tokens in (before, after)]
-    return describe(
-        figure, f"Standard deviations of {len(names)} tokens: {deviations[0]} before, {deviations[1]} after."
-    )
+    first, second = (span(tokens.std(dim=1, correction=0)) for tokens in (before, after))
+    return describe(figure, f"Standard deviations of {len(names)} tokens: {first} before, {second} after.")
 
 
 @styled
@@ -129,16 +124,14 @@ def show_skips(kept: Bool[Tensor, "B branches"], rates: Sequence[float], title: 
     columns = range(1, kept.shape[1] + 1)
     top.bar(columns, rates, color=style.CONTROL)
     top.set(ylabel="rate", yticks=(0, max(rates)), yticklabels=("0", f"{max(rates):g}"))
-    for where, marker, colour, label in (
-        (kept, "s", style.TRAINED, "takes part"),
-        (~kept, "x", style.CONTROL, "skips"),
-    ):
+    looks = {"takes part": (kept, "s", style.TRAINED, 1), "skips": (~kept, "x", style.CONTROL, 2)}
+    for label, (where, marker, colour, edge) in looks.items():
         rows, places = to_numpy(where.nonzero().T)
-        axes.plot(places + 1, rows + 1, marker, color=colour, ms=8, mew=2 if marker == "x" else 1, label=label)
+        axes.plot(places + 1, rows + 1, marker, color=colour, ms=8, mew=edge, label=label)
     axes.set(xlabel="branch (two to a block)", ylabel="image", xlim=(0.3, len(rates) + 0.7))
     axes.set(ylim=(len(kept) + 0.7, 0.3), xticks=columns)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    halves = (~kept).chunk(2, dim=1)
-    skips = f"{int(halves[0].sum())} skips in the first half of the branches, {int(halves[1].sum())} in the second"
+    first, second = (int(half.sum()) for half in (~kept).chunk(2, dim=1))
+    skips = f"{first} skips in the first half of the branches, {second} in the second"
     return describe(figure, f"{len(kept)} images, {len(rates)} branches, rates of {span(rates)}: {skips}.")

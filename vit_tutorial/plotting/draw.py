@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
-from matplotlib.patheffects import withStroke
 from torch import Tensor
 
-from .style import BLACK, CONTROL, DIVERGING, HIGHLIGHT, Figure, Number, to_numpy
+from .style import CONTROL, DIVERGING, Figure, Number, to_numpy
 
 
 def panel(width: Number, height: Number, title: str = "") -> tuple[Figure, Axes]:
@@ -70,19 +68,11 @@ def tile(pictures: np.ndarray, columns: int, gap: int, border: int = 0, between:
     return canvas
 
 
-def highlight(axes: Axes, left: Number, top: Number, width: Number, height: Number) -> None:
-    """Frame a part of a picture in a line that shows on any ground."""
-    effect = [withStroke(linewidth=5, foreground=BLACK)]
-    frame = Rectangle((left, top), width, height, fill=False, ec=HIGHLIGHT, lw=2.5, path_effects=effect, clip_on=False)
-    axes.add_patch(frame)
-
-
-def texts(axes: Axes, texts: Sequence[Sequence[str]], dark: np.ndarray | None = None, **options: Any) -> None:
+def texts(axes: Axes, texts: np.ndarray, dark: np.ndarray | bool = False, fontsize: Number = 10) -> None:
     """Write one text into each cell of a matrix drawn by `imshow`, in white where the cell is dark."""
-    for row, line in enumerate(texts):
-        for column, text in enumerate(line):
-            colour = "white" if dark is not None and dark[row, column] else "black"
-            axes.text(column, row, text, ha="center", va="center", **{"color": colour, "fontsize": 10, **options})
+    colours = np.where(np.broadcast_to(dark, texts.shape), "white", "black")
+    for (row, column), text in np.ndenumerate(texts):
+        axes.text(column, row, text, ha="center", va="center", color=colours[row, column], fontsize=fontsize)
 
 
 def band(axes: Axes, x: Sequence[Number], runs: Tensor, name: str, look: tuple[str, str, str], **options: Any) -> None:
@@ -112,6 +102,13 @@ def row_names(axes: Axes, names: Iterable[str]) -> None:
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
+
+
+def accuracy_rows(axes: Axes, names: Iterable[str]) -> None:
+    """Write a name before each row, over a grid to read accuracies off."""
+    row_names(axes, names)
+    axes.grid(axis="x", color="#DDDDDD", linewidth=0.8)
+    axes.set_axisbelow(True)
 
 
 def legend_at_right(axes: Axes, **options: Any) -> None:

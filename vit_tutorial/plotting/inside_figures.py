@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from matplotlib.colors import LogNorm
@@ -12,33 +13,31 @@ from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from . import draw, style
-from .alt_text import brief, courses, describe, listed
+from .alt_text import amounts, brief, courses, describe, listed
 from .style import WIDTH, Figure, styled, to_numpy
 from .token_figures import draw_mosaic
+
+HeadTables = Mapping[str, Float[Tensor, "L h"]]
 
 
 @styled
 def show_structure(
     names: Sequence[str], found: Mapping[str, Sequence[float]], chance: Mapping[str, Float[Tensor, "S n"]], title: str
 ) -> Figure:
-    """Draw measures of structure, one line each: a marker for each model, and a bar as wide as what chance makes of it.
+    """Draw measures of structure, one line each, with a marker for each model.
 
-    `found` and `chance` are by model; `chance[model]` holds S draws of all measures, and the bar reaches from the
-    smallest to the largest. Models without an entry there get no bar.
+    Grey bars reach from the smallest to the largest of S random draws, for the models that are in `chance`.
     """
     figure, axes = draw.panel(WIDTH * 0.85, 0.6 * len(names) + 1.6, title)
-    step, told = 0.22, []
-    look = style.looks(found)
+    told, look = [], style.looks(found)
     for index, (name, values) in enumerate(found.items()):
-        colour, marker, _ = look[name]
-        heights = [row + step * (index - (len(found) - 1) / 2) for row in range(len(names))]
+        heights = [row + 0.22 * (index - (len(found) - 1) / 2) for row in range(len(names))]
         if name in chance:
-            low, high = chance[name].amin(dim=0), chance[name].amax(dim=0)
-            axes.hlines(heights, to_numpy(low), to_numpy(high), color=style.CONTROL, lw=7, alpha=0.35, zorder=1)
-        axes.plot(values, heights, marker, color=colour, ls="none", ms=8, label=name, zorder=3)
-        told.append(
-            f"{name}: {listed(f'{what} {brief(round(value, 2))}' for what, value in zip(names, values, strict=True))}"
-        )
+            low, high = map(to_numpy, chance[name].aminmax(dim=0))
+            axes.hlines(heights, low, high, color=style.CONTROL, lw=7, alpha=0.35, zorder=1)
+        axes.plot(values, heights, look[name][1], color=look[name][0], ls="none", ms=8, label=name, zorder=3)
+        rounded = [round(value, 2) for value in values]
+        told.append(f"{name}: {amounts(dict(zip(names, rounded, strict=True)))}")
     draw.zero(axes, vertical=True)
     draw.row_names(axes, names)
     axes.set(xlabel="difference of mean cosines (grey: what chance makes)")
@@ -63,7 +62,7 @@ def show_forming(
     for name, look in style.looks(measures).items():
         draw.band(below, range(len(epochs)), torch.tensor([measures[name]]), name, look)
     draw.zero(below)
-    below.set_xticks(range(len(epochs)), [str(epoch) for epoch in epochs])
+    below.set_xticks(range(len(epochs)), epochs)
     below.set(xlabel="epochs of training (not evenly spaced)", ylabel="difference of cosines")
     figure.legend(loc="outside lower center", ncols=len(measures))
     return describe(figure, f"From epoch {epochs[0]} to {epochs[-1]}: {courses(measures)}.")
@@ -79,22 +78,19 @@ def show_patch_filters(filters: Mapping[str, Float[Tensor, "n 3 P Q"]], columns:
         scaled = 0.5 + weights / weights.abs().amax(dim=(1, 2, 3), keepdim=True) / 2
         axes.imshow(draw.tile(to_numpy(scaled.permute(0, 2, 3, 1)), columns, gap=1))
         draw.bare(axes, name)
-    counts = [f"{len(weights)} of {name}" for name, weights in filters.items()]
-    P, Q = next(iter(filters.values())).shape[2:]
-    return describe(figure, f"Filters of {P}×{Q} pixels as small pictures: {listed(counts)}.")
+    P, Q = weights.shape[2:]
+    counts = listed(f"{len(weights)} of {name}" for name, weights in filters.items())
+    return describe(figure, f"Filters of {P}×{Q} pixels as small pictures: {counts}.")
 
 
 @styled
 def show_distances(
-    distances: Mapping[str, Float[Tensor, "L h"]],
-    bands: Mapping[str, tuple[float, float]],
-    even: Mapping[str, float],
-    title: str,
+    distances: HeadTables, bands: Mapping[str, tuple[float, float]], even: Mapping[str, float], title: str
 ) -> Figure:
     """Draw mean attention distance, a dot for each head of each layer (Figure 7, right), one panel per model.
 
-    `bands` are the smallest and the largest distance among the heads of untrained models, drawn as a grey band;
-    `even` is the distance of a head that looks at all patches alike, the dashed line.
+    `bands` reach from the smallest to the largest distance among the heads of untrained models; `even` is the distance
+    of a head that looks at all patches alike, the dashed line.
     """
     figure, (row,) = draw.panels(1, len(distances), WIDTH * 0.9, 3.3, title)
     told = []
@@ -115,37 +111,33 @@ def show_distances(
 @styled
 def show_found(
     pictures: Float[Tensor, "B 3 H W"],
-    masks: Bool[Tensor, "B H W"] | None,
+    masks: Bool[Tensor, "B H W"],
     maps: Mapping[str, Float[Tensor, "B h w"]],
     title: str,
 ) -> Figure:
-    """Draw pictures, and what maps over their patches make of them: one row per picture, one column per map.
+    """Draw pictures and maps over their patches, with the object's outline: one row per picture, one column per map.
 
-    The object's outline, where masks are given, is drawn into all of them. Maps are multiples of their own
-    mean, on one logarithmic scale from 1/4 to 4.
+    Maps are multiples of their own mean, on one logarithmic scale from 1/4 to 4.
     """
     rows, columns = len(pictures), 1 + len(maps)
     figure, grid = draw.panels(rows, columns, 0.85 * WIDTH, 0.6 + 0.85 * WIDTH / (columns + 1) * rows, title)
     H, W = pictures.shape[2:]
     relative = {name: found / found.mean(dim=(1, 2), keepdim=True) for name, found in maps.items()}
-    for row, (line, picture) in enumerate(zip(grid, pictures, strict=True)):
+    outline = {"colors": style.HIGHLIGHT, "linewidths": 1.5, "extent": (0, W, 0, H)}
+    for row, (line, picture, mask) in enumerate(zip(grid, pictures, masks, strict=True)):
         draw.picture(line[0], picture, extent=(0, W, H, 0))
         for axes, (name, found) in zip(line[1:], relative.items(), strict=True):
-            norm = LogNorm(1 / 4, 4)
-            image = axes.imshow(to_numpy(found[row]), cmap=style.MAGNITUDE, norm=norm, extent=(0, W, H, 0))
+            look = {"cmap": style.MAGNITUDE, "norm": LogNorm(1 / 4, 4), "extent": (0, W, H, 0)}
+            image = axes.imshow(to_numpy(found[row]), **look)
             draw.bare(axes, name.replace(" ", "\n") if row == 0 else "", loc="center")
-        if masks is not None:
-            for axes in line:
-                inside = to_numpy(masks[row].float())
-                outline = axes.contour(
-                    inside, [0.5], colors=style.HIGHLIGHT, linewidths=1.5, extent=(0, W, 0, H), origin=None
-                )
-                outline.set_path_effects([withStroke(linewidth=3.5, foreground=style.BLACK)])
+        for axes in line:
+            drawn = axes.contour(to_numpy(mask.float()), [0.5], **outline)
+            drawn.set_path_effects([withStroke(linewidth=3.5, foreground=style.BLACK)])
     grid[0, 0].set_title("picture", fontsize=11, loc="center")
     ticks = {1 / 4: "1/4", 1 / 2: "1/2", 1: "1", 2: "2", 4: "4"}
     draw.colour_bar(figure, image, grid, "weight (1 = the map's mean)", ticks, extend="both", shrink=0.7)
-    peaks = [f"{name} {brief(found.amax())}" for name, found in relative.items()]
-    return describe(figure, f"{rows} pictures and their maps; the largest multiple of the mean: {listed(peaks)}.")
+    peaks = amounts({name: found.amax() for name, found in relative.items()})
+    return describe(figure, f"{rows} pictures and their maps; the largest multiple of the mean: {peaks}.")
 
 
 @styled
@@ -162,14 +154,12 @@ def show_scores(scores: Mapping[str, Mapping[str, Float[Tensor, " B"]]], chance:
         axes.axvline(none, color=style.CONTROL, lw=1, ls="--")
         draw.row_names(axes, maps)
         axes.set(xlabel=measure)
-        told.append(f"{measure}: {listed(f'{name} {brief(median)}' for name, median in medians.items())}")
+        told.append(f"{measure}: {amounts(medians)}")
     return describe(figure, f"Medians. {'; '.join(told)}.")
 
 
 @styled
-def show_head_costs(
-    costs: Mapping[str, Float[Tensor, "L h"]], spreads: Mapping[str, Float[Tensor, "L h"]], title: str
-) -> Figure:
+def show_head_costs(costs: HeadTables, spreads: HeadTables, title: str) -> Figure:
     """Draw the points of accuracy lost without a head, one panel per model; in brackets where the spread reaches 0."""
     ratios = [cost.shape[1] for cost in costs.values()]
     figure, (row,) = draw.panels(1, len(costs), 0.92 * WIDTH, 3.3, title, width_ratios=ratios)
@@ -177,10 +167,7 @@ def show_head_costs(
     told = []
     for axes, (name, cost) in zip(row, costs.items(), strict=True):
         image = draw.diverging(axes, 100 * cost, limit, aspect="auto")
-        texts = [
-            [write_cost(100 * points, 100 * spread) for points, spread in zip(*lines, strict=True)]
-            for lines in zip(cost.tolist(), spreads[name].tolist(), strict=True)
-        ]
+        texts = np.vectorize(write_cost)(100 * cost.double(), 100 * spreads[name].double())
         draw.texts(axes, texts, dark=to_numpy(100 * cost.abs()) > 0.6 * limit)
         axes.set(title=name, xlabel="head", ylabel="layer", xticks=range(cost.shape[1]), yticks=range(len(cost)))
         axes.tick_params(length=0)

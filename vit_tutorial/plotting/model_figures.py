@@ -10,11 +10,9 @@ from matplotlib.colors import LogNorm
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from ..config import to_pair
-from ..errors import require_size, require_whole_patches
 from ..patchify import patchify
 from . import draw, style
-from .alt_text import describe, listed
+from .alt_text import amounts, describe, listed
 from .patch_figures import to_pictures
 from .style import WIDTH, Figure, styled, to_numpy
 
@@ -41,7 +39,8 @@ def show_trace(
     for channel, pixels in enumerate(channels):
         bottom = (C - 1 - channel) * H
         axes.imshow(pixels, extent=(0, W, bottom, bottom + H), cmap="gray", vmin=0, vmax=1)
-    label_column(axes, W / 2, "image", (C, H, W))
+    label = {"ha": "center", "va": "top", "fontsize": 10}
+    axes.text(W / 2, -30, f"image\n{by(channels.shape)}", **label)
     x, centre, tallest = W, C * H / 2, C * H
     for name, shape in shapes:
         if len(shape) not in (1, 2):
@@ -54,17 +53,17 @@ def show_trace(
         if columns == 1 or columns > num_patches:
             # One column is thinner than a pixel of the screen: drawn as a line, it stays visible.
             axes.plot([x, x], [0, height], color=style.CLASS_TOKEN, linewidth=3, solid_capstyle="butt")
-        label_column(axes, x + columns / 2, name, shape)
+        axes.text(x + columns / 2, -30, f"{name}\n{by(shape)}", **label)
         x, tallest = x + columns, max(tallest, height)
     axes.set(xlim=(-40, x + 90), ylim=(-150, tallest + 20), aspect="equal")
     axes.axis("off")
-    stages = [f"{name} {'×'.join(map(str, shape))}" for name, shape in (("image", (C, H, W)), *shapes)]
-    return describe(figure, f"At one scale, from left to right: {', '.join(stages)}.")
+    stages = ", ".join(f"{name} {by(shape)}" for name, shape in (("image", (C, H, W)), *shapes))
+    return describe(figure, f"At one scale, from left to right: {stages}.")
 
 
-def label_column(axes, x: float, name: str, shape: tuple[int, ...]) -> None:
-    text = f"{name}\n{'×'.join(map(str, shape))}"
-    axes.text(x, -30, text, ha="center", va="top", fontsize=10)
+def by(shape: Sequence[int]) -> str:
+    """Write a shape: (3, 8, 8) → "3×8×8"."""
+    return "×".join(map(str, shape))
 
 
 @styled
@@ -76,12 +75,10 @@ def show_cuts(photo: Float[Tensor, "3 H W"], patch_sizes: Sequence[int], titles:
     H, W = photo.shape[1:]
     figure, (row,) = draw.panels(1, len(patch_sizes) + 1, WIDTH, 3.3)
     draw.picture(row[0], photo, f"the photo, {H}×{W}")
-    enlarged = photo.repeat_interleave(8, dim=1).repeat_interleave(8, dim=2)  # a gap is narrower than a pixel
     for axes, side, title in zip(row[1:], patch_sizes, titles, strict=True):
-        require_size("patch_size", side)
-        require_whole_patches((H, W), to_pair(side))
-        pictures = to_pictures(patchify(enlarged[None], 8 * side)[0], 8 * side)
-        axes.imshow(draw.tile(pictures, W // side, gap=max(2, round(8 * H / 32 / (H // side) ** 0.5))))
+        pictures = to_pictures(patchify(photo[None], side)[0], side)
+        enlarged = pictures.repeat(8, axis=1).repeat(8, axis=2)  # a gap is narrower than a pixel
+        axes.imshow(draw.tile(enlarged, W // side, gap=max(2, round(8 * H / 32 / (H // side) ** 0.5))))
         axes.axis("off")
         axes.set_title(title, fontsize=11)
     cuts = [f"{(H // side) * (W // side)} patches of {side}×{side} pixels" for side in patch_sizes]
@@ -97,8 +94,8 @@ def show_shares(
     `parts[name][i]` is the part's amount in row i. Shares of 4 % and more are written into the bar; a part
     that is zero everywhere is left out, and one that is nowhere wide enough to see is named so in the legend.
     """
-    amounts = np.array(list(parts.values()), dtype=float)
-    percent = 100 * amounts / amounts.sum(axis=0)
+    sizes = np.array(list(parts.values()), dtype=float)
+    percent = 100 * sizes / sizes.sum(axis=0)
     figure, axes = draw.panel(WIDTH, 1.5 + 0.36 * len(rows), title)
     left, places = np.zeros(len(rows)), range(len(rows))
     for index, (name, widths) in enumerate(zip(parts, percent, strict=True)):
@@ -119,11 +116,9 @@ def show_shares(
     axes.set(xlim=(0, 114), xlabel=unit)
     axes.set_xticks(range(0, 101, 20))
     figure.legend(loc="outside lower center", ncols=len(parts), handlelength=1.4, columnspacing=1.4)
-    largest = [
-        f"{row}, {list(parts)[n]} {percent[n, i]:.0f} %"
-        for i, (row, n) in enumerate(zip(rows, percent.argmax(0), strict=True))
-    ]
-    return describe(figure, f"The largest part of each bar: {'; '.join(largest)}.")
+    largest = [list(parts)[n] for n in percent.argmax(axis=0)]
+    told = [f"{row}, {part} {most:.0f} %" for row, part, most in zip(rows, largest, percent.max(axis=0), strict=True)]
+    return describe(figure, f"The largest part of each bar: {'; '.join(told)}.")
 
 
 @styled
@@ -143,5 +138,5 @@ def show_token_gradients(gradients: Mapping[str, Float[Tensor, "M T"]], title: s
         axes.set(xlabel="token", title=name, yticks=range(len(shares)))
     row[0].set_ylabel("blocks passed")
     draw.colour_bar(figure, image, row, "gradient, share of the row's largest", pad=0.02)
-    last = [f"{name}, {int((gradient[-1] > 0).sum())}" for name, gradient in gradients.items()]
-    return describe(figure, f"Tokens after the last block on which the logits depend: {listed(last)}.")
+    last = amounts({name: (gradient[-1] > 0).sum() for name, gradient in gradients.items()}, ", ")
+    return describe(figure, f"Tokens after the last block on which the logits depend: {last}.")

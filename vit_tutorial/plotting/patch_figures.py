@@ -54,9 +54,8 @@ def show_apart(patches: Float[Tensor, "N patch_dim"], patch_size: Size, grid: tu
     rows, columns = np.arange(h) * (P + gap) + (P - 1) / 2, np.arange(w) * (Q + gap) + (Q - 1) / 2
     label_grid(axes, rows, columns, [f"{row * w}–{row * w + w - 1}" for row in range(h)], range(w))
     axes.set(xlabel="column of the grid", ylabel="patches in this row")
-    return describe(
-        figure, f"{h} rows of {w} patches, {P}×{Q} pixels each; the last row holds {h * w - w} to {h * w - 1}."
-    )
+    told = f"{h} rows of {w} patches, {P}×{Q} pixels each; the last row holds {h * w - w} to {h * w - 1}."
+    return describe(figure, told)
 
 
 @styled
@@ -114,7 +113,7 @@ def show_cut(
     figure, ((left, right),) = draw.panels(1, 2, WIDTH, 2.9, width_ratios=(W, sequence.shape[1] + 1))
     for axes, numbers in ((left, ids), (right, sequence)):
         axes.imshow(np.array([[style.TINTS[home[int(number)]] for number in row] for row in numbers]))
-        draw.texts(axes, [[str(int(number)) for number in row] for row in numbers])
+        draw.texts(axes, numbers)
         axes.set(xticks=[], yticks=[])
     boxes = [(left, side, top, Q, P) for top in range(0, H, P) for side in range(0, W, Q)]
     boxes += [(right, 0, n, sequence.shape[1], 1) for n in range(len(sequence))]
@@ -145,12 +144,12 @@ def show_pictures(
     side = min(WIDTH / columns, 0.2 * WIDTH)
     height = rows * (side * images[0].shape[1] / images[0].shape[2] + 0.22 * lines) + (0.5 if title else 0.08)
     figure, grid = draw.panels(rows, columns, columns * side, height, title)
-    for axes in grid.flat:
-        axes.axis("off")
     for axes, (image, caption) in zip(grid.flat, zip(images, captions, strict=True), strict=False):
         draw.picture(axes, image)
         axes.set_title(caption, fontsize=10, loc="center")
-    return describe(figure, f"{len(images)} pictures: {listed(caption.replace(chr(10), ' ') for caption in captions)}.")
+    for axes in grid.flat[len(images) :]:
+        axes.axis("off")
+    return describe(figure, f"{len(images)} pictures: {listed(' '.join(caption.split()) for caption in captions)}.")
 
 
 def in_52_shades(image: Tensor) -> Tensor:
@@ -179,6 +178,6 @@ def figure_size(height_px: int, width_px: int, height: float) -> tuple[float, fl
 def label_grid(axes: Axes, rows, columns, row_labels, column_labels) -> None:
     """Put ticks at the centres of the patches, and no frame."""
     draw.bare(axes)
-    axes.set_xticks(columns, [str(label) for label in column_labels])
-    axes.set_yticks(rows, [str(label) for label in row_labels])
+    axes.set_xticks(columns, column_labels)
+    axes.set_yticks(rows, row_labels)
     axes.tick_params(length=0)

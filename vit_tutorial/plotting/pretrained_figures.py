@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from matplotlib.patches import Rectangle
 
 from . import draw, style
-from .alt_text import brief, describe, listed
+from .alt_text import amounts, brief, describe
 from .style import WIDTH, Figure, styled
 
 NOTHING = 1e-18  # where a difference of exactly 0 is drawn on a logarithmic axis
+Lines = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 @styled
@@ -30,34 +31,29 @@ def show_tensor_shapes(
     axes.set_yticks([row + 0.5 for row in range(len(rows))], rows)
     axes.set(xlim=(0, len(shapes)), ylim=(len(rows), -1))
     axes.tick_params(length=0)
-    others = [f"{library} {sum(differs[library])}" for library in shapes]
-    return describe(figure, f"A table of {len(rows)} tensors. More than the name differs in: {listed(others)}.")
+    others = amounts({library: sum(differs[library]) for library in shapes})
+    return describe(figure, f"A table of {len(rows)} tensors. More than the name differs in: {others}.")
 
 
 @styled
 def show_layer_differences(
-    stages: Sequence[str],
-    differences: Mapping[str, Mapping[str, Sequence[float]]],
-    controls: Mapping[str, Mapping[str, Sequence[float]]],
-    eps: Mapping[str, float],
-    title: str,
+    stages: Sequence[str], differences: Lines, controls: Lines, eps: Mapping[str, float], title: str
 ) -> Figure:
     """Draw the largest difference after each stage, as a share of the largest value there, one panel per precision.
 
     `differences[precision][library]` and `controls[precision][name]` have one value for each stage. The first control
-    is drawn dashed, the others, mistakes, dotted. `eps[precision]`, the machine epsilon, is the thin line; exact zeros
-    lie on the axis.
+    is drawn dashed, the others, mistakes, dotted. `eps[precision]`, the machine epsilon, is the thin line.
     """
-    figure, (panels_,) = draw.panels(1, len(differences), WIDTH, 4.2, title, sharey=True)
-    places, told = range(len(stages)), []
-    for axes, (precision, lines) in zip(panels_, differences.items(), strict=True):
+    figure, (row,) = draw.panels(1, len(differences), WIDTH, 4.2, title, sharey=True)
+    places, told, powers = range(len(stages)), [], (15, 12, 9, 6, 3)
+    for axes, (precision, lines) in zip(row, differences.items(), strict=True):
         # The later the smaller, so that of equal lines each is seen.
-        look = style.looks(lines)
-        drawn = [(name, values, *look[name][:2], "-", 9 - 2 * n) for n, (name, values) in enumerate(lines.items())]
-        for index, (name, values) in enumerate(controls[precision].items()):
-            drawn.append((name, values, *((style.MISTAKE, "x", ":") if index else (style.CONTROL, "D", "--")), 6))
-        for name, values, colour, marker, dash, size in drawn:
-            heights = [max(value, NOTHING) for value in values]
+        drawn = {name: (*look[:2], "-", 9 - 2 * n) for n, (name, look) in enumerate(style.looks(lines).items())}
+        for index, name in enumerate(controls[precision]):
+            drawn[name] = *((style.MISTAKE, "x", ":") if index else (style.CONTROL, "D", "--")), 6
+        lines = {**lines, **controls[precision]}
+        for name, (colour, marker, dash, size) in drawn.items():
+            heights = [max(value, NOTHING) for value in lines[name]]
             axes.plot(places, heights, dash, color=colour, marker=marker, markersize=size, label=name)
         axes.axhline(eps[precision], color=style.CONTROL, lw=1)
         place = {"color": style.CONTROL, "ha": "right", "va": "top"}
@@ -65,15 +61,13 @@ def show_layer_differences(
         axes.set_xticks(places, stages, rotation=40, ha="right")
         axes.set(yscale="log", ylim=(NOTHING, 1))
         axes.set_title(precision, fontsize=11)
-        powers = (15, 12, 9, 6, 3)
         axes.set_yticks([NOTHING, *(10.0**-n for n in powers), 1])
         axes.set_yticklabels(["exactly 0", *(rf"$10^{{-{n}}}$" for n in powers), "1"])
         axes.minorticks_off()
-        largest = [f"{name} {brief(max(values))}" for name, values, *_ in drawn]
-        told.append(f"{precision}, with an epsilon of {brief(eps[precision])}: {listed(largest)}")
-    panels_[0].set_ylabel("largest difference\n(1 = largest value there)")
-    handles, labels = panels_[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        largest = amounts({name: max(values) for name, values in lines.items()})
+        told.append(f"{precision}, with an epsilon of {brief(eps[precision])}: {largest}")
+    row[0].set_ylabel("largest difference\n(1 = largest value there)")
+    figure.legend(*row[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(drawn))
     return describe(figure, f"Largest difference at any stage in {'; in '.join(told)}.")
 
 
@@ -86,13 +80,14 @@ def show_mistake_costs(
     `costs` and `spreads` are in points. A mark is filled where the cost is beyond its spread, and hollow where not.
     """
     figure, ((left, right),) = draw.panels(1, 2, WIDTH, 0.36 * len(names) + 1.3, title, sharey=True)
-    measured = []
+    measured = {}
     for row, (name, amount, cost, spread) in enumerate(zip(names, moved, costs, spreads, strict=True)):
-        clear = abs(cost) > spread
-        colour, face = (style.MISTAKE, style.MISTAKE) if clear else (style.CONTROL, "white")
+        colour, face = style.CONTROL, "white"
+        if abs(cost) > spread:
+            colour = face = style.MISTAKE
+            measured[name] = cost
         left.plot(amount, row, "s", color=style.TRAINED)
         right.errorbar(cost, row, xerr=spread, fmt="o", color=colour, mfc=face, capsize=3)
-        measured += [f"{name} {brief(cost)}"] * clear
     draw.zero(right, vertical=True)
     left.set(xscale="log", xlabel="largest change of a logit")
     right.set(xlabel="points of accuracy lost\n(hollow: none measured)")
@@ -100,5 +95,5 @@ def show_mistake_costs(
         draw.row_names(axes, names)
         axes.grid(axis="y", color=style.CONTROL, alpha=0.2)
     right.tick_params(labelleft=False)
-    lost = listed(measured or ["none"])
+    lost = amounts(measured) if measured else "none"
     return describe(figure, f"{len(names)} mistakes. Points of accuracy lost, where more than the spread: {lost}.")

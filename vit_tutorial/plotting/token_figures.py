@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from . import draw, style
-from .alt_text import brief, describe, listed, span
+from .alt_text import amounts, brief, describe, listed, span
 from .style import WIDTH, Figure, styled, to_numpy
 
 
@@ -25,26 +25,23 @@ def show_filters(
 ) -> Figure:
     """Draw the filters of a patch projection as small pictures, and below each what it answers to every patch.
 
-    `responses[k, i, j]` is value k of the token of the patch in row i, column j. Filters are shown with
-    grey for 0, lighter above it, darker below; responses in colours around zero, each with its own range,
-    which stands above it.
+    `responses[k, i, j]` is value k of the token of the patch in row i, column j. Each has its own range of colours
+    around zero, which stands above it.
     """
     figure, axes = draw.panels(2, 1 + len(filters), WIDTH, 4.1, title, height_ratios=(1, 1.6))
     text = "filters\nwhite: +\ngrey: 0\nblack: −\n\nanswers\nred: +\nwhite: 0\nblue: −"
     axes[0, 0].text(0.5, 0.5, text, ha="center", va="center", fontsize=10, transform=axes[0, 0].transAxes)
     draw.bare(axes[0, 0])
     draw.picture(axes[1, 0], photo, "photo")
-    ranges = [span(answer) for answer in responses]
-    for column, weight, answer, name in zip(axes.T[1:], filters, responses, names, strict=True):
-        draw.picture(column[0], 0.5 + weight / weight.abs().max() / 2)
-        draw.diverging(column[1], answer, answer.abs().max().item())
-        for axes_, label in zip(
-            column, (name, f"{answer.min():.1f} to {answer.max():.1f}".replace("-", "−")), strict=True
-        ):
-            axes_.set(xticks=(), yticks=())
-            axes_.set_title(label, loc="center", fontsize=11)
-            axes_.spines[:].set(visible=True, color=style.CONTROL)
-    answers = [f"{name} answers {reach}" for name, reach in zip(names, ranges, strict=True)]
+    answers = []
+    for (above, below), weight, answer, name in zip(axes.T[1:], filters, responses, names, strict=True):
+        draw.picture(above, 0.5 + weight / weight.abs().max() / 2)
+        draw.diverging(below, answer, answer.abs().max().item())
+        reach = f"{answer.min():.1f} to {answer.max():.1f}".replace("-", "−")
+        for panel, label in ((above, name), (below, reach)):
+            draw.bare(panel, label, loc="center")
+            panel.spines[:].set(visible=True, color=style.CONTROL)
+        answers.append(f"{name} answers {span(answer)}")
     return describe(figure, f"A photo, {len(filters)} filters, and their answers to each patch: {listed(answers)}.")
 
 
@@ -58,7 +55,6 @@ def show_equation_one(
     """Draw Eq. 1 with real values: patches, the tokens made of them with the class token first, positions, the sum.
 
     Each column is one token, each cell one of its D values; all three tables share one scale around zero.
-
     Raises ValueError if there are not 1 + N tokens and as many positions.
     """
     if not 1 + len(patches) == len(tokens) == len(positions):
@@ -102,8 +98,8 @@ def show_shuffled(
 ) -> Figure:
     """Draw the photo beside its shuffled patches, and under them how far apart the class tokens of the two come out.
 
-    `class_tokens[name]` holds the class token after the encoder: for the photo, then for the shuffled one.
-    Drawn is the second minus the first, value by value, on one scale for all names.
+    `class_tokens[name]` holds the class token after the encoder, of the photo and of the shuffled one. Their difference
+    is drawn value by value, on one scale for all names.
     """
     differences = {name: to_numpy(after - before) for name, (before, after) in class_tokens.items()}
     limit = 1.1 * max(abs(difference).max() for difference in differences.values()) or 1.0
@@ -117,8 +113,8 @@ def show_shuffled(
         draw.zero(axes)
         axes.set(title=name, ylabel="difference", xlim=(-1, len(difference)), ylim=(-limit, limit))
     axes.set_xlabel("value in the class token, after the encoder: shuffled minus photo")
-    largest = [f"{name}, at most {brief(abs(d).max())}" for name, d in differences.items()]
-    return describe(figure, f"The class tokens of a photo and of its shuffled patches differ: {listed(largest)}.")
+    largest = amounts({name: abs(difference).max() for name, difference in differences.items()}, ", at most ")
+    return describe(figure, f"The class tokens of a photo and of its shuffled patches differ: {largest}.")
 
 
 @styled
@@ -134,7 +130,7 @@ def show_sincos_table(table: Float[Tensor, "N D"], grid: tuple[int, int], title:
     quarter = table.shape[1] / 4
     figure, axes = draw.panel(WIDTH, 4.8)
     image = draw.diverging(axes, table, 1, aspect="auto", interpolation="none")
-    axes.set_yticks([i * w + (w - 1) / 2 for i in range(h)], labels=[str(i) for i in range(h)])
+    axes.set_yticks([i * w + (w - 1) / 2 for i in range(h)], range(h))
     axes.tick_params(left=False)
     for i in range(1, h):
         axes.axhline(i * w - 0.5, color=style.CONTROL, lw=0.5)
@@ -160,8 +156,8 @@ def show_position_similarity(maps: Mapping[str, Float[Tensor, "h w h w"]], title
     for axes, (name, similarity) in zip(row, maps.items(), strict=True):
         image = draw_mosaic(axes, similarity, name)
         h, w = similarity.shape[:2]
-        axes.set_xticks([j * (w + 1) + w / 2 for j in range(w)], labels=[str(j) for j in range(w)])
-        axes.set_yticks([i * (h + 1) + h / 2 for i in range(h)], labels=[str(i) for i in range(h)])
+        axes.set_xticks([j * (w + 1) + w / 2 for j in range(w)], range(w))
+        axes.set_yticks([i * (h + 1) + h / 2 for i in range(h)], range(h))
         axes.set(xlabel="column of the patch")
         axes.tick_params(length=0)
     row[0].set_ylabel("row of the patch")
@@ -181,7 +177,6 @@ def draw_mosaic(axes: Axes, similarity: Float[Tensor, "h w h w"], name: str):
 def neighbours(name: str, similarity: Float[Tensor, "h w h w"]) -> str:
     """Compare positions next to each other in a row with all others, in words."""
     h, w = similarity.shape[:2]
-    near = similarity.flatten(0, 1).flatten(1)[range(h * w - 1), range(1, h * w)]
-    near = near[[n for n in range(h * w - 1) if (n + 1) % w]].mean().item()
+    near = similarity.diagonal(dim1=0, dim2=2).diagonal(offset=1, dim1=0, dim2=1).mean().item()
     every = (similarity.sum().item() - h * w) / (h * w * (h * w - 1))
     return f"{name}, {brief(round(near, 2))} for neighbours in a row, {brief(round(every, 2))} for all pairs"

@@ -23,8 +23,8 @@ DRAWING_SHARE = 0.05  # of the time, at most: on a busy computer a drawing takes
 class LiveLoss:
     """Draw the loss while the model trains, in JupyterLab and in Colab: a `watch` for `fit`.
 
-    The picture is replaced in place about every two seconds, with the epoch and the time left in its title;
-    the last one keeps `title`. Drawing takes about a tenth of a second, and never more than a twentieth of the time.
+    The picture is replaced in place about every two seconds, with the epoch and the time left in its title; the last
+    one keeps `title`.
     """
 
     def __init__(self, num_classes: int, title: str):
@@ -49,10 +49,10 @@ class LiveLoss:
         # Imported here: the package draws without a notebook too.
         from IPython.display import display
 
-        if self.handle is None:
-            self.handle = display(figure, display_id=True)
-        else:
+        if self.handle:
             self.handle.update(figure)
+        else:
+            self.handle = display(figure, display_id=True)
 
 
 @styled
@@ -96,17 +96,17 @@ def show_seeds(results: Mapping[str, Sequence[float]], title: str) -> Figure:
     The band is the range of the first row, with which the others are compared.
     """
     figure, axes = draw.panel(WIDTH, 1.3 + 0.4 * len(results), title)
-    percents = [100 * np.array(accuracies) for accuracies in results.values()]
-    axes.axvspan(percents[0].min(), percents[0].max(), color=style.CONTROL, alpha=0.25, linewidth=0)
-    for row, percent in enumerate(percents):
+    told = []
+    for row, (name, accuracies) in enumerate(results.items()):
+        percent = 100 * np.array(accuracies)
+        if row == 0:
+            axes.axvspan(percent.min(), percent.max(), color=style.CONTROL, alpha=0.25, linewidth=0)
         axes.plot(percent, np.full(len(percent), row), "o", color=style.TRAINED, markersize=7, alpha=0.75)
         axes.plot(2 * [percent.mean()], [row - 0.3, row + 0.3], color=style.BLACK, linewidth=2)
-    draw.row_names(axes, results)
+        told.append(f"{name} {percent.mean():.2f} %")
+    draw.accuracy_rows(axes, results)
     axes.set(xlabel="test accuracy, %")
-    axes.grid(axis="x", color="#DDDDDD", linewidth=0.8)
-    axes.set_axisbelow(True)
-    means = [f"{name} {percent.mean():.2f} %" for name, percent in zip(results, percents, strict=True)]
-    return describe(figure, f"Mean test accuracy: {listed(means)}.")
+    return describe(figure, f"Mean test accuracy: {listed(told)}.")
 
 
 @styled
@@ -118,7 +118,8 @@ def show_by_images(results: Mapping[str, Mapping[int, Sequence[float]]], num_cla
     figure, axes = draw.panel(WIDTH, 3.8, title)
     counts = sorted({count for table in results.values() for count in table})
     told = []
-    for (name, table), (colour, marker, dash) in zip(results.items(), style.looks(results).values(), strict=True):
+    for name, (colour, marker, dash) in style.looks(results).items():
+        table = results[name]
         points = [(count, 100 * accuracy) for count, accuracies in table.items() for accuracy in accuracies]
         axes.plot(*zip(*points, strict=True), marker, color=colour, alpha=0.5)
         means = [100 * np.mean(accuracies) for accuracies in table.values()]

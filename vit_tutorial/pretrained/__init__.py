@@ -1,10 +1,9 @@
 """Load trained models: those that ship with the package, and those of other libraries."""
 
 from .google_files import from_google
-from .published import load_pretrained
 from .shipped import CHECKPOINTS, load_checkpoint, load_positions
 from .timm_models import from_timm, to_timm
-from .torchvision_models import from_torchvision
+from .torchvision_models import from_torchvision, load_pretrained
 from .transformers_models import from_transformers
 
 __all__ = [

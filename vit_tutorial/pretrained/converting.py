@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from ..config import ViTConfig, to_pair
 from ..inference import eval_mode
 from ..model import VisionTransformer
+from ..model_card import PREPROCESSING, ModelCard
 from ..saving import require_finite_tensors
 from .tensor_names import POSITION, as_ours, as_theirs, column, name_of
 from .unsupported import norm_eps, refuse_parts
@@ -68,7 +70,7 @@ def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) ->
         tell += [POSITION, "encoder.0.attention.qkv.weight"]
     try:
         size: dict[str, int] = {}  # of each axis, by its letter
-        for (name, *_), (_, axes) in (name_of(ours, library) for ours in tell):
+        for (name, *_), _, axes in (name_of(ours, library) for ours in tell):
             if tensors[name].ndim != len(axes.split()):
                 raise ValueError(f"{name} has the shape {tuple(tensors[name].shape)} instead of ({axes})")
             size = dict(zip(axes.split(), tensors[name].shape, strict=True)) | size
@@ -106,6 +108,33 @@ def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConf
     model = VisionTransformer(config).to(next(iter(tensors.values())).device, dtype)
     model.load_state_dict(as_ours(tensors, library, model.state_dict(), config.num_heads))
     return model.eval()
+
+
+def write_card(
+    model: VisionTransformer,
+    weights: str,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    classes: Sequence[str] | None = None,
+    preprocessing: Mapping | None = None,
+    **about: object,
+) -> VisionTransformer:
+    """Return the model, with a card if the scale of its pixels is known; classes without a name get a number.
+
+    `weights` says where they come from. `preprocessing` tells `predict` how to fit a photo: the shorter side to
+    "resize" pixels, then the central "crop" × "crop"; or "both sides" at once, "to" as many. Warns of a head of zeros.
+    """
+    channels, count = model.config.in_channels, model.config.num_classes
+    if not getattr(model.head, "classifier", model.head).weight.any():
+        warnings.warn("the head is all zeros: all images get the same logits until it is trained", stacklevel=3)
+    if mean is None or std is None or not len(mean) == len(std) == channels:
+        return model
+    if classes is None or len(classes) != count:
+        classes = [f"class {number}" for number in range(count)]
+    if preprocessing is not None:
+        about[PREPROCESSING] = dict(preprocessing)
+    model.card = ModelCard(tuple(classes), tuple(mean), tuple(std), {"weights": weights, **about})
+    return model
 
 
 def expect(config: ViTConfig, library: str) -> dict[str, Tensor]:

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from ..model import VisionTransformer
-from .converting import convert_tensors, read_config
-from .published_cards import WHOLE_PHOTO, write_card
+from .converting import convert_tensors, read_config, write_card
 from .unsupported import refuse_names
 
 HALF = (0.5, 0.5, 0.5)  # pixels from -1 to 1
@@ -27,12 +26,14 @@ def from_google(npz_path: str | Path) -> VisionTransformer:
     opened), for a ResNet in front or another pooling, and for tensors that do not fit, all of which it lists. Warns of
     a head of zeros, which the first files for 21,843 classes have.
     """
-    tensors = read_npz(Path(npz_path).expanduser())
+    path = Path(npz_path).expanduser()
+    tensors = read_npz(path)
     refuse_names(tensors)
     if "cls" not in tensors and "embedding/kernel" in tensors:
         raise ValueError("this file has no class token (cls): VisionTransformer always has one")
     model = convert_tensors(tensors, "google", read_config(tensors, "google"))
-    return write_card(model, f"{Path(npz_path).name}, of the paper's authors", HALF, HALF, preprocessing=WHOLE_PHOTO)
+    whole_photo = {"resize": "both sides", "interpolation": "bilinear"}
+    return write_card(model, f"{path.name}, of the paper's authors", HALF, HALF, preprocessing=whole_photo)
 
 
 def read_npz(path: Path) -> dict[str, Tensor]:

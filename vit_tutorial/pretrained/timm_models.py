@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from functools import partial
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..config import to_pair
 from ..model import VisionTransformer
-from .converting import convert_model
-from .published_cards import PREPROCESSING, write_card
+from ..model_card import PREPROCESSING
+from .converting import convert_model, write_card
 from .tensor_names import POSITION, as_theirs
 
 POOL_NAMES = {"token": "cls", "avg": "mean"}
@@ -25,19 +24,14 @@ def from_timm(model: nn.Module) -> VisionTransformer:
     Raises ValueError that names what a VisionTransformer cannot have (LayerScale, registers, a norm after pooling, …),
     or lists the tensors that do not fit. Warns of a head of zeros.
     """
-    ours = convert_model(model, "timm", read_facts, **with_class_position(model))
+    replaced = {}
+    if getattr(model, "no_embed_class", False) and model.pos_embed is not None:  # the class token has no position
+        replaced["pos_embed"] = nn.functional.pad(model.pos_embed.detach(), (0, 0, 1, 0))
+    ours = convert_model(model, "timm", read_facts, **replaced)
     known = getattr(model, "pretrained_cfg", None) or {}
     source = ".".join(filter(None, [known.get("architecture"), known.get("tag")]))
     scale = known.get("mean"), known.get("std")
     return write_card(ours, f"from timm {source}".strip(), *scale, known.get("label_names"), preprocessing(ours, known))
-
-
-def with_class_position(model: nn.Module) -> dict[str, Tensor]:
-    """Return positions with a zero for the class token, where only patches have one (`no_embed_class`)."""
-    position = getattr(model, "pos_embed", None)
-    if position is None or not getattr(model, "no_embed_class", False):
-        return {}
-    return {"pos_embed": torch.cat([torch.zeros_like(position[:, :1]), position], dim=1).detach()}
 
 
 def preprocessing(model: VisionTransformer, known: dict) -> dict | None:

@@ -6,8 +6,7 @@ from PIL import Image
 from torch import nn
 
 from ..model import VisionTransformer
-from .converting import convert_model
-from .published_cards import write_card
+from .converting import convert_model, write_card
 
 
 def from_transformers(model: nn.Module, processor: object | None = None) -> VisionTransformer:

@@ -10,7 +10,7 @@ from PIL import Image
 from torchvision.models import ViT_B_16_Weights, ViT_L_16_Weights
 from transformers import DeiTImageProcessor, ViTImageProcessor
 
-from vit_tutorial import from_google, from_timm, from_torchvision, from_transformers, load_photo, predict
+from vit_tutorial import from_google, from_timm, from_torchvision, from_transformers, load_photo, predict, to_timm
 from vit_tutorial.data.photo import find_photo
 from vit_tutorial.inference import fit_photo
 from vit_tutorial.model_card import ModelCard
@@ -126,3 +126,23 @@ def test_a_head_of_zeros_is_warned_about(library, tmp_path):
         np.savez(tmp_path / "ViT.npz", **google_arrays(theirs))
     with pytest.warns(UserWarning, match="all zeros"):
         from_google(tmp_path / "ViT.npz") if library == "google" else READ[library](theirs)
+
+
+def test_the_card_goes_to_timm_and_back():
+    ours = from_torchvision(torchvision_vit(224, 32, num_classes=1000), ViT_B_16_Weights.IMAGENET1K_V1)
+    theirs = to_timm(ours)
+    config = timm.data.resolve_model_data_config(theirs)
+    assert (config["mean"], config["std"], config["input_size"]) == (ours.card.mean, ours.card.std, (3, 224, 224))
+    back = from_timm(theirs).card
+    assert (back.classes, back.mean, back.std) == (ours.card.classes, ours.card.mean, ours.card.std)
+    assert back.about["preprocessing"] == ours.card.about["preprocessing"]
+
+
+@pytest.mark.parametrize("asked", [{"resize": "both sides"}, {"resize": "both sides", "to": 36, "crop": 32}], ids=str)
+def test_a_squeezed_photo_is_squeezed_in_timm_and_back(asked):
+    model = our_vit().float()
+    model.card = ModelCard(tuple("abcdefg"), HALF, HALF, {"preprocessing": {**asked, "interpolation": "bicubic"}})
+    theirs = to_timm(model)
+    transform = timm.data.create_transform(**timm.data.resolve_model_data_config(theirs))
+    assert (transform(picture()) - prepared(model)).abs().max() < 1e-6
+    assert torch.equal(prepared(from_timm(theirs)), prepared(model))

@@ -1,11 +1,17 @@
-"""Where the parameters and the FLOPs of a model are, counted on the meta device."""
+"""Parameters and FLOPs counted as torchvision publishes them, filters as NumPy finds them, shapes in their order."""
 
+import numpy as np
 import pytest
 import torch
 import torchvision.models
 
 from vit_tutorial import VisionTransformer, ViTConfig
-from vit_tutorial.analysis import cost_by_part
+from vit_tutorial.analysis import cost_by_part, patch_filters, trace_shapes
+
+
+@pytest.fixture
+def model():
+    return VisionTransformer(ViTConfig((8, 12), 4, 3, 5, embed_dim=24, depth=2, num_heads=3, mlp_dim=20)).eval()
 
 
 def count(config, batch=1, device="meta"):
@@ -63,3 +69,51 @@ def test_a_real_device_counts_the_same_as_the_meta_device_and_a_batch_costs_its_
     assert real == meta
     assert total(batch) == (total(meta)[0], 3 * total(meta)[1])
     assert type(model.encoder[0].attention.strategy).__name__ == "FusedAttention", "the model is left as it was"
+
+
+def test_the_filters_components_are_those_of_numpy(model):
+    components, shares = patch_filters(model, 5)
+    assert components.shape == (5, 3, 4, 4)
+    filters = model.embeddings.patches.projection.weight.detach().flatten(1).numpy()  # (24, 48)
+    values, vectors = np.linalg.eigh(np.cov(filters.T, bias=True))
+    np.testing.assert_allclose(shares, values[::-1][:5] / values.sum(), rtol=1e-4)
+    flat = components.flatten(1)
+    overlap = np.abs(np.sum(flat.numpy() * vectors[:, ::-1][:, :5].T, axis=1))
+    np.testing.assert_allclose(overlap, 1, atol=1e-3)  # the same direction, whichever way it points
+    torch.testing.assert_close(flat @ flat.T, torch.eye(5), atol=1e-5, rtol=0)
+    assert (flat.max(dim=1).values >= flat.min(dim=1).values.abs()).all(), "the value furthest from 0 is positive"
+
+
+@pytest.mark.parametrize("count", [0, 25])
+def test_no_more_components_than_there_are(model, count):
+    with pytest.raises(ValueError, match=f"24 filters of 48 values have 24 components, not {count}"):
+        patch_filters(model, count)
+
+
+def has_hooks(model) -> bool:
+    return any(module._forward_hooks for module in model.modules())
+
+
+def test_trace_shapes_follows_the_data(model):
+    steps = {step.name: (step.module, step.shape) for step in trace_shapes(model, torch.randn(2, 3, 8, 12))}
+    expected = {
+        "embeddings.patches.projection": ("Conv2d", (2, 24, 2, 3)),
+        "embeddings.patches": ("PatchEmbedding", (2, 6, 24)),
+        "embeddings.position": ("LearnedPosition", (7, 24)),
+        "embeddings": ("Embeddings", (2, 7, 24)),
+        "encoder.0.attention.qkv": ("Linear", (2, 7, 72)),
+        "encoder.1.mlp.expand": ("Linear", (2, 7, 20)),
+        "encoder.1": ("EncoderBlock", (2, 7, 24)),
+        "pool": ("ClassTokenPool", (2, 24)),
+        "": ("VisionTransformer", (2, 5)),
+    }
+    assert {name: steps[name] for name in expected} == expected
+    assert [name for name in steps if name in expected] == list(expected), "in the order in which they finish"
+    assert list(steps)[-1] == ""
+    assert not has_hooks(model)
+
+
+def test_trace_shapes_takes_its_hooks_away_when_the_model_raises(model):
+    with pytest.raises(ValueError, match="built for 8×12"):
+        trace_shapes(model, torch.randn(2, 3, 12, 8))
+    assert not has_hooks(model)

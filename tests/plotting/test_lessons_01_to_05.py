@@ -1,0 +1,309 @@
+"""The figures of lessons 01 to 05 draw what they are given, and refuse what they cannot draw."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from jaxtyping import TypeCheckError
+from reading import drawn, words
+from torch.testing import assert_close
+
+from vit_tutorial import patchify, plotting, sincos_position_embedding
+from vit_tutorial.plotting.style import TINTS
+
+NAMES, PHOTO = ["a", "b", "c"], torch.rand(3, 24, 16, generator=torch.Generator().manual_seed(0))
+SMALL = PHOTO[:, :8, :8]
+IMAGE = (
+    torch.randint(0, 52, (3, 8, 12), generator=torch.Generator().manual_seed(0)) / 51
+)  # a grid of 2×3 patches of 4×4
+PATCHES, IDS = patchify(IMAGE[None], 4)[0], torch.arange(96).reshape(8, 12)
+WEIGHTS = torch.randn(3, 3, generator=torch.Generator().manual_seed(1)).softmax(-1)
+
+REFUSED = {
+    "8×12 is not a whole number of 5×5 patches": lambda: plotting.show_grid(IMAGE, 5),
+    "a picture has 1 or 3 channels, got 2": lambda: plotting.show_grid(IMAGE[:2], 4),
+    "6 patches do not fill a grid of 2×2 = 4": lambda: plotting.show_apart(PATCHES, 4, (2, 2)),
+    "a patch of 48 values is no 5×5 picture": lambda: plotting.show_apart(PATCHES, 5, (2, 3)),
+    "no patches 4 to 6 in a sequence of patches 0 to 5": lambda: plotting.show_sequence(PATCHES, 4, first=4, count=3),
+    "the sequence holds 96, which is not in the image": lambda: plotting.show_cut(IDS, IDS.reshape(6, 16) + 1, 4),
+    "the image repeats numbers: 48 different": lambda: plotting.show_cut(IDS // 2, IDS.reshape(6, 16), 4),
+    "24 patches are more than the 8 tints": lambda: plotting.show_cut(IDS, IDS.reshape(24, 4), 2),
+    "6 patches and a class token need 7 tokens and positions, got 6 and 6": lambda: plotting.show_equation_one(
+        torch.rand(6, 3, 4, 4), torch.randn(6, 5), torch.randn(6, 5)
+    ),
+    "2×4 grid has 8 places, the table has 6 rows": lambda: plotting.show_sincos_table(torch.zeros(6, 8), (2, 4), ""),
+    "no patch in row 3, column 0: the photo has 3 rows and 2": lambda: plotting.show_patch_alone(PHOTO, 8, 3, 0),
+    "each once": lambda: plotting.show_heads(torch.arange(6).reshape(3, 2), torch.zeros(2, 3, 1)),
+    '"pre" or "post", got ()': plotting.show_block,
+    "\"pre\" or \"post\", got ('pre', 'Post')": lambda: plotting.show_block("pre", "Post"),
+    "neither a sequence": lambda: plotting.show_trace(SMALL, [("image", (3, 8, 8))], 4, ""),
+    "8 = 2·3 + 2": lambda: plotting.show_cuts(SMALL, [3], ["three"]),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_cannot_be_drawn_is_refused_with_the_facts(message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        REFUSED[message]()
+
+
+def test_a_tensor_of_the_wrong_shape_is_refused():
+    with pytest.raises(TypeCheckError):
+        plotting.show_weights(WEIGHTS[:2], NAMES)
+
+
+# ---- lesson 01
+
+
+def test_grid_draws_the_image_and_a_line_between_patches():
+    (axes,) = plotting.show_grid(IMAGE, (4, 6)).axes
+    np.testing.assert_array_equal(drawn(axes), IMAGE.permute(1, 2, 0))
+    horizontal, vertical = (lines.get_segments() for lines in axes.collections)
+    assert [segment[0, 1] for segment in horizontal] == [4]
+    assert [segment[0, 0] for segment in vertical] == [6]
+    assert axes.get_title(loc="left") == "2×2 = 4 patches of 4×6 pixels"
+
+
+def test_any_picture_is_drawn_within_half_a_shade():
+    image = torch.rand(3, 8, 12, generator=torch.Generator().manual_seed(0))
+    (axes,) = plotting.show_grid(image, 4).axes
+    np.testing.assert_allclose(drawn(axes), image.permute(1, 2, 0), atol=0.5 / 51 + 1e-6)
+    assert len(np.unique(drawn(axes))) <= 52
+
+
+def test_apart_draws_each_patch_in_its_place_with_gaps_between():
+    (axes,) = plotting.show_apart(PATCHES, 4, (2, 3)).axes
+    canvas = drawn(axes)
+    np.testing.assert_allclose(canvas[6:10, 12:16], IMAGE[:, 4:8, 8:12].permute(1, 2, 0))  # row 1, column 2
+    assert (canvas[4:6] == 1).all()
+    assert (canvas[:, 4:6] == 1).all()
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["0–2", "3–5"]
+
+
+def test_sequence_draws_some_patches_as_pictures_and_all_as_a_table():
+    strip, table, _ = plotting.show_sequence(PATCHES, 4, first=4, count=2).axes
+    np.testing.assert_allclose(drawn(strip)[:, :4], IMAGE[:, 4:8, 4:8].permute(1, 2, 0))  # patch 4: row 1, column 1
+    np.testing.assert_allclose(drawn(strip)[:, 6:10], IMAGE[:, 4:8, 8:12].permute(1, 2, 0))
+    np.testing.assert_array_equal(drawn(table), PATCHES)
+
+
+def test_cut_draws_every_number_in_the_tint_of_the_patch_it_comes_from():
+    sequence = patchify(IDS[None, None], (4, 6))[0]
+    left, right = plotting.show_cut(IDS, sequence, (4, 6)).axes
+    assert words(left) == [str(number) for number in IDS.flatten().tolist()]
+    assert words(right) == [str(number) for number in sequence.flatten().tolist()]
+    assert (drawn(right) == drawn(right)[:, :1]).all()  # each row one tint
+    assert len(np.unique(drawn(right)[:, 0], axis=0)) == 4
+
+
+def test_cut_shows_a_wrong_cut():
+    _, right = plotting.show_cut(IDS, IDS.reshape(6, 16), 4).axes  # a bare reshape
+    assert not (drawn(right) == drawn(right)[:, :1]).all()
+
+
+def test_pictures_stand_under_their_captions_and_empty_places_stay_empty():
+    bytes_ = (255 * IMAGE).to(torch.uint8)
+    axes = plotting.show_pictures([IMAGE, IMAGE[:1], bytes_], ["colour", "grey", "uint8"], "three", columns=2).axes
+    assert [a.get_title() for a in axes] == ["colour", "grey", "uint8", ""]
+    np.testing.assert_array_equal(drawn(axes[0]), IMAGE.permute(1, 2, 0))
+    np.testing.assert_array_equal(drawn(axes[1]), IMAGE[:1].expand(3, -1, -1).permute(1, 2, 0))
+    np.testing.assert_array_equal(drawn(axes[2]), bytes_.permute(1, 2, 0))
+    assert not axes[3].images
+
+
+# ---- lesson 02
+
+
+def test_filters_stand_above_their_answers():
+    filters, responses = torch.randn(2, 3, 4, 4), torch.randn(2, 2, 3)
+    axes = plotting.show_filters(PHOTO, filters, responses, ["one", "two"], "title").axes
+    assert [panel.get_title() for panel in axes[1:3]] == ["one", "two"]
+    assert torch.equal(drawn(axes[3]), PHOTO.permute(1, 2, 0))
+    for panel, answer in zip(axes[4:], responses, strict=True):
+        assert torch.equal(drawn(panel), answer)
+        low, high = panel.images[0].get_clim()
+        assert low == -high, "zero has the middle colour"
+
+
+def test_equation_one_shows_tokens_positions_and_their_sum():
+    patches, tokens, positions = torch.rand(6, 3, 4, 4), torch.randn(7, 5), torch.randn(7, 5)
+    thumbnails, *tables, _ = plotting.show_equation_one(patches, tokens, positions).axes
+    assert [len(panel.images) for panel in (thumbnails, *tables)] == [6, 7, 7, 7]
+    for panel, table in zip(tables, (tokens, positions, tokens + positions), strict=True):
+        assert torch.equal(torch.cat([drawn(panel, n) for n in range(7)], dim=1).T, table)
+    assert len({image.get_clim() for panel in tables for image in panel.images}) == 1, "one scale for all"
+
+
+def test_shuffled_draws_how_far_the_class_tokens_are_apart():
+    equal, apart = torch.ones(2, 4), torch.tensor([[0.0, 0, 0, 0], [1, -2, 3, 0]])
+    photo, shuffled, above, below = plotting.show_shuffled(PHOTO, PHOTO.flip(2), {"a": equal, "b": apart}, "title").axes
+    assert torch.equal(drawn(photo), PHOTO.permute(1, 2, 0))
+    assert torch.equal(drawn(shuffled), PHOTO.flip(2).permute(1, 2, 0))
+    assert [bar.get_height() for bar in above.patches] == [0, 0, 0, 0]
+    assert [bar.get_height() for bar in below.patches] == [1, -2, 3, 0]
+    assert above.get_ylim() == below.get_ylim(), "one scale for both"
+
+
+def test_sincos_table_names_the_rows_of_the_grid():
+    table = sincos_position_embedding((2, 3), 8)
+    panel = plotting.show_sincos_table(table, (2, 3), "title").axes[0]
+    assert torch.equal(drawn(panel), table)
+    assert list(panel.get_yticks()) == [1, 4], "the middle of each row's three patches"
+
+
+def test_position_similarity_puts_each_map_at_its_patch_on_one_scale():
+    maps = {"one": torch.arange(36.0).reshape(2, 3, 2, 3) / 36, "two": torch.rand(2, 3, 2, 3)}
+    *panels, _ = plotting.show_position_similarity(maps, "title").axes
+    assert [panel.get_title(loc="left") for panel in panels] == list(maps)
+    for panel, similarity in zip(panels, maps.values(), strict=True):
+        canvas = drawn(panel).float()
+        assert canvas.shape == (2 * 3 + 1, 3 * 4 + 1)
+        assert torch.equal(canvas[4:6, 9:12], similarity[1, 2])
+        assert panel.images[0].get_array().mask.sum() == 7 * 13 - 36, "the rest is the lines between"
+        assert panel.images[0].get_clim() == (0, 1)
+
+
+# ---- lesson 03
+
+
+def test_the_patch_is_the_one_asked_for():
+    figure = plotting.show_patch_alone(PHOTO, patch_size=8, row=2, column=1)
+    alone, whole = figure.axes
+    assert_close(drawn(alone), PHOTO[:, 16:24, 8:16].permute(1, 2, 0))
+    assert {box.get_xy() for box in whole.patches} == {(8, 16)}
+
+
+def test_one_query_shows_scores_weights_and_what_they_add():
+    scores, weights = torch.tensor([2.0, 1.0, 0.0]), torch.tensor([0.5, 0.25, 0.25])
+    first, second, third = plotting.show_one_query(NAMES, scores, weights, 4 * torch.eye(3)).axes
+    assert [bar.get_width() for bar in first.patches] == scores.tolist()
+    assert [bar.get_width() for bar in second.patches] == weights.tolist()
+    assert_close(drawn(third), torch.diag(torch.tensor([2.0, 1.0, 1.0])))
+    assert [label.get_text() for label in third.get_xticklabels()] == ["0\nΣ 2", "1\nΣ 1", "2\nΣ 1"]
+
+
+def test_weights_are_written_into_their_places():
+    (axes,) = plotting.show_weights(WEIGHTS, NAMES).axes
+    assert_close(drawn(axes), WEIGHTS)
+    assert words(axes) == [f"{number:.3g}" for number in WEIGHTS.flatten().tolist()]
+
+
+def test_influence_marks_the_zeros_and_counts_who_sees_others():
+    figure = plotting.show_influence({"alone": torch.eye(3), "all": WEIGHTS})
+    alone, everyone = figure.axes[:2]
+    assert words(alone) == ["0"] * 6
+    assert words(everyone) == []
+    assert alone.get_title(loc="left").endswith("0 of 3 tokens see others")
+    assert_close(drawn(everyone), WEIGHTS / WEIGHTS.max())
+
+
+def test_attention_maps_are_multiples_of_an_equal_share():
+    maps = torch.full((2, 3, 3, 2), 1 / 7)
+    figure = plotting.show_attention_maps(PHOTO, maps, ["x", "y"])
+    whole, *panels, _bar = figure.axes
+    assert len(panels) == 6
+    assert_close(drawn(whole), PHOTO.permute(1, 2, 0))
+    assert_close(drawn(panels[-1]), torch.ones(3, 2))
+
+
+def test_change_says_from_where_on_the_tokens_move():
+    change = torch.tensor([[0.0, 0.0, 0.0], [1.0, 2.0, 0.0]])
+    figure = plotting.show_change(change, layer=1)
+    assert_close(drawn(figure.axes[0]), change)
+    assert figure.axes[0].get_title(loc="left") == "Tokens that change: 0 of 3 before block 1, 2 of 3 from there on"
+
+
+def test_a_number_keeps_the_tint_of_its_head_wherever_it_lands():
+    tokens = torch.arange(6).reshape(3, 2)
+    figure = plotting.show_heads(tokens, tokens.view(2, 3, 1))  # wrong on purpose: no transpose
+    first, second = map(tuple, TINTS[:2])
+    tints = [[box.get_facecolor()[:3] for box in axes.patches] for axes in figure.axes]
+    assert tints == [[first, second] * 3, [first, second, first], [second, first, second]]
+    assert words(figure.axes[2]) == ["3", "4", "5"]
+
+
+# ---- lesson 04
+
+
+def test_a_pre_norm_block_has_one_norm_in_each_branch_and_a_post_norm_block_has_them_on_the_stream():
+    pre, post = plotting.show_block("pre", "post").axes
+    for axes, on_the_stream in ((pre, False), (post, True)):
+        norms = [text for text in axes.texts if text.get_text() == "LayerNorm"]
+        branch = max(text.get_position()[1] for text in axes.texts if text.get_text().startswith("MLP"))
+        assert [text.get_position()[1] < branch for text in norms] == [on_the_stream] * 2
+    assert "Eq. 2" in " ".join(words(pre))
+    assert "Eq. 2" not in " ".join(words(post))
+
+
+def test_layer_norm_figure_shows_every_number_and_the_biased_spread():
+    before = torch.tensor([[1.0, 7.0, 9.0, 15.0], [0.0, 0.0, 2.0, 2.0]])
+    left, _right = plotting.show_layer_norm(before, before / 2, [0, 50]).axes
+    dots = [line.get_ydata() for line in left.lines if line.get_marker() == "."]
+    np.testing.assert_array_equal(dots[:2], before)
+    mean, _caps, (bars,) = left.containers[0]
+    np.testing.assert_allclose(mean.get_ydata(), [8, 1])
+    np.testing.assert_allclose([segment[:, 1] for segment in bars.get_segments()], [[3, 13], [0, 2]])
+    assert [label.get_text() for label in left.get_xticklabels()] == ["0", "50"]
+
+
+def test_skips_are_crosses_and_the_rest_is_filled():
+    kept = torch.tensor([[True, False], [True, True], [False, True]])
+    top, axes = plotting.show_skips(kept, [0.1, 0.5]).axes
+    filled, crosses = (torch.tensor(np.stack(line.get_data(), axis=1)) for line in axes.lines)
+    assert_close(filled, torch.tensor([[1, 1], [1, 2], [2, 2], [2, 3]]))
+    assert_close(crosses, torch.tensor([[2, 1], [1, 3]]))
+    assert [bar.get_height() for bar in top.patches] == [0.1, 0.5]
+
+
+# ---- lesson 05
+
+
+def test_the_trace_draws_every_number_at_one_scale():
+    figure = plotting.show_trace(SMALL, [("patches", (4, 48)), ("tokens", (5, 48)), ("y", (48,))], 4, "All of it")
+    (axes,) = figure.axes
+    assert axes.get_title(loc="left") == "All of it"
+    image = sum((extent[1] - extent[0]) * (extent[3] - extent[2]) for extent in (i.get_extent() for i in axes.images))
+    areas = [rectangle.get_width() * rectangle.get_height() for rectangle in axes.patches]
+    assert [image, *areas] == [3 * 8 * 8, 4 * 48, 5 * 48, 48]
+    assert len(axes.lines) == 2, "the tokens and y have a class token, the patches have none"
+    for label in ("image\n3×8×8", "patches\n4×48", "tokens\n5×48", "y\n48"):
+        assert label in words(axes)
+
+
+def test_the_shares_of_a_row_fill_it():
+    figure = plotting.show_shares(
+        ["a", "b"], {"body": [3, 1], "nothing": [0, 0], "head": [1, 1]}, ["4", "2"], "Shares", "%"
+    )
+    (axes,) = figure.axes
+    assert [round(bar.get_width()) for bar in axes.patches] == [75, 50, 25, 50]
+    assert [round(bar.get_x()) for bar in axes.patches] == [0, 0, 75, 50]
+    assert words(axes) == ["75", "50", "25", "50", "4", "2"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["body", "head"]
+
+
+def test_the_legend_says_what_is_too_thin_to_see():
+    figure = plotting.show_shares(
+        ["a", "b"], {"body": [998, 996], "norms": [2, 1], "head": [0, 3]}, ["", ""], "Shares", "%"
+    )
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["body", "norms (below 0.3 %)", "head"]
+
+
+def test_a_token_without_a_gradient_is_crossed_out():
+    gradient = torch.tensor([[2.0, 1.0, 4.0], [5.0, 0.0, 0.0]])
+    figure = plotting.show_token_gradients({"cls": gradient, "mean": gradient.flip(1)}, "Who is read")
+    left, right, _ = figure.axes
+    assert_close(torch.tensor(left.images[0].get_array().data[0]), torch.tensor([0.5, 0.25, 1.0]))
+    assert left.lines[0].get_xydata().tolist() == [[1, 1], [2, 1]]
+    assert right.lines[0].get_xydata().tolist() == [[0, 1], [1, 1]]
+    assert figure.get_suptitle() == "Who is read"
+
+
+def test_the_cuts_hold_the_photo_and_its_patches():
+    whole, four, _ = plotting.show_cuts(SMALL, [4, 2], ["four", "sixteen"]).axes
+    assert_close(torch.tensor(whole.images[0].get_array()), SMALL.permute(1, 2, 0))
+    canvas = drawn(four).float()
+    gap = len(canvas) - 8 * 8
+    assert (canvas[32 : 32 + gap] == 1).all()
+    second = canvas[4:32:8, 32 + gap + 4 :: 8]  # the centre of each pixel, which is 8 wide
+    assert_close(second, SMALL[:, :4, 4:].permute(1, 2, 0), atol=0.5 / 51 + 1e-6, rtol=0)

@@ -1,0 +1,363 @@
+"""Curves, and the figures of lessons 06 to 09, draw what they are given."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.colors import to_rgba
+from reading import drawn, lines, words
+from torch.testing import assert_close
+
+from vit_tutorial import plotting
+from vit_tutorial.plotting.pretrained_figures import NOTHING
+from vit_tutorial.plotting.style import CONTROL, MISTAKE, SERIES, TRAINED
+from vit_tutorial.training import Epoch, Progress
+
+# ---- curves
+
+
+@pytest.mark.parametrize("log", ["", "y", "xy"])
+def test_the_line_is_the_mean_and_the_band_goes_from_the_lowest_to_the_highest(log):
+    runs = torch.tensor([[1.0, 2.0, 4.0], [3.0, 6.0, 5.0]], requires_grad=True)
+    first, second = plotting.show_curves(
+        [1, 2, 3], {"size": {"mine": runs}, "other": {"mine": [7, 8, 9]}}, "block", "", log
+    ).axes
+    assert (lines(first), lines(second)) == ({"mine": [2, 4, 4.5]}, {"mine": [7, 8, 9]})
+    corners = first.collections[0].get_paths()[0].vertices
+    assert {(1, 1), (1, 3), (2, 2), (2, 6), (3, 4), (3, 5)} <= {tuple(corner) for corner in corners}
+    assert not second.collections, "one run has no band"
+    assert (first.get_xlabel(), first.get_ylabel(), second.get_ylabel()) == ("block", "size", "other")
+    assert (first.get_xscale(), first.get_yscale()) == tuple("log" if axis in log else "linear" for axis in "xy")
+
+
+def test_a_curve_of_another_length_is_refused():
+    with pytest.raises(ValueError, match="size"):
+        plotting.show_curves([1, 2], {"size": {"mine": torch.ones(4, 3)}}, "block", "")
+
+
+def test_a_name_looks_the_same_in_every_panel_and_as_its_meaning_asks():
+    measures = {
+        "size": {"all": [1], "part": [2], "wrong": [2]},
+        "share": {"part": [3], "untrained": [4], "trained": [5]},
+    }
+    left, right = plotting.show_curves([1], measures, "block", "", mistake="wrong").axes
+    looks = {line.get_label(): (line.get_color(), line.get_linestyle(), line.get_marker()) for line in left.lines}
+    again = {line.get_label(): (line.get_color(), line.get_linestyle(), line.get_marker()) for line in right.lines}
+    assert looks["all"] != looks["part"] == again["part"]
+    assert TRAINED not in {looks["all"][0], looks["part"][0]}, "its colour is taken"
+    assert [looks["wrong"][0], again["untrained"][0], again["trained"][0]] == [MISTAKE, CONTROL, TRAINED]
+
+
+def test_two_names_of_one_meaning_share_its_colour_and_differ_in_dash():
+    measures = {"y": {"trained, in one row": [1, 2], "trained, in one column": [2, 3]}}
+    row, column = plotting.show_curves([1, 2], measures, "x", "").axes[0].lines
+    assert row.get_color() == column.get_color() == TRAINED
+    assert row.get_linestyle() != column.get_linestyle()
+
+
+def test_more_lines_than_colours_are_all_drawn():
+    many = {str(n): [0.1 * n, 0.5] for n in range(len(SERIES) + 3)}
+    assert set(lines(plotting.show_curves([0, 1], {"y": many}, "x", "").axes[0])) == set(many)
+
+
+def test_a_level_and_a_stretch_are_marked_with_their_texts():
+    options = {"level": (0.125, "a guess"), "mark": (2, 3, "warm-up")}
+    (axes,) = plotting.show_curves([1, 4], {"accuracy": {"one": [0.5, 0.9]}}, "x", "title", **options).axes
+    assert axes.lines[-1].get_ydata()[0] == 0.125
+    assert {"a guess", " warm-up"} == {text.get_text() for text in axes.texts}
+    assert (axes.patches[0].get_x(), axes.patches[0].get_width()) == (2, 1)
+    assert axes.get_ylim()[0] == 0
+
+
+def test_labels_on_a_logarithmic_axis_do_not_run_into_each_other():
+    axes = plotting.show_curves([8, 14, 16, 32], {"y": {"one": [1, 2, 3, 4]}}, "P", "", log="x").axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["8", "", "16", "32"]
+
+
+def test_entropy_says_how_many_tokens_it_is():
+    unscaled, scaled = torch.tensor([[3.0, 1.0], [1.0, 0.0]]), torch.tensor([[3.0, 3.0], [1.0, 2.0]])
+    figure = plotting.show_entropy([1, 4], unscaled, scaled, limit=4.0)
+    assert list(lines(figure.axes[0]).values()) == [[2.0, 2.5], [2.0, 0.5]]
+    assert figure.get_suptitle() == "d = 4: a query looks at 1.4 tokens without the scale, 6 with it"
+    (right,) = figure.axes[0].child_axes
+    assert [label.get_text() for label in right.get_yticklabels()] == ["1", "2", "4", "8", "16"]
+
+
+def test_cost_draws_milliseconds_and_megabytes_and_compares_the_last():
+    figure = plotting.show_attention_cost(
+        [10, 20], {"a": [0.1, 0.6], "b": [0.1, 0.2]}, {"a": [1.0, 8.0], "b": [2.0, 4.0]}
+    )
+    time, memory = map(lines, figure.axes)
+    np.testing.assert_allclose([time["a"], time["b"]], [[100, 600], [100, 200]], rtol=1e-6)
+    assert memory == {"a": [1, 8], "b": [2, 4]}
+    assert figure.get_suptitle() == "a at 20 tokens: 3.0× the time, 2.0× the memory"
+
+
+# ---- lesson 06
+
+
+def progress(step: int, loss: float, finished: Epoch | None = None) -> Progress:
+    return Progress(step, 4, (step + 1) // 2, 2, loss, 100.0, 10.0 * (4 - step), finished)
+
+
+def test_the_loss_stands_over_its_steps_with_ln_k_beside_it():
+    axes = plotting.show_loss([1, 3], [2.0, 1.5], total=4, num_classes=8, title="it falls").axes[0]
+    curve, guess = axes.lines
+    assert curve.get_xydata().tolist() == [[1, 2.0], [3, 1.5]]
+    assert guess.get_ydata()[0] == pytest.approx(math.log(8))
+    assert (axes.get_xlim(), axes.get_title("left")) == ((0, 4), "it falls")
+
+
+def test_every_count_of_the_confusion_is_written_where_it_belongs():
+    axes = plotting.show_confusion(torch.tensor([[9, 1], [1200, 2]]), ("cat", "dog"), "dogs are called cats").axes[0]
+    found = {text.get_position(): text.get_text() for text in axes.texts}
+    assert found == {(0, 0): "9", (1, 0): "1", (0, 1): "1,200", (1, 1): "2"}
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("called", "is")
+
+
+def test_the_live_figure_says_how_long_it_takes_and_ends_under_its_title(monkeypatch):
+    shown = []
+    live = plotting.LiveLoss(num_classes=8, title="it learned")
+    monkeypatch.setattr(live, "show", shown.append)
+    live(progress(1, 2.0))
+    live(progress(2, 1.8, Epoch(1, 1e-3, 1.9, 5.0)))
+    live(progress(3, 1.2))
+    live(progress(4, 1.1, Epoch(2, 0.0, 1.2, 5.0)))
+    axes = shown[-1].axes[0]
+    assert shown[0].axes[0].get_title("left") == "epoch 1 of 2, 30 seconds left"
+    assert axes.get_title("left") == "it learned"
+    assert axes.lines[0].get_xydata().tolist() == [[1, 2.0], [3, 1.2]], "reports, not the means of epochs"
+
+
+def test_an_epoch_too_short_for_a_report_is_drawn_by_its_mean(monkeypatch):
+    shown = []
+    live = plotting.LiveLoss(num_classes=8, title="it learned")
+    monkeypatch.setattr(live, "show", shown.append)
+    live(progress(2, 1.8, Epoch(1, 1e-3, 1.8, 0.1)))
+    live(progress(4, 1.1, Epoch(2, 0.0, 1.1, 0.1)))
+    assert shown[-1].axes[0].lines[0].get_xydata().tolist() == [[2, 1.8], [4, 1.1]]
+
+
+def test_a_slow_drawing_is_followed_by_a_long_pause(monkeypatch):
+    now, shown = [0.0], []
+    live = plotting.LiveLoss(num_classes=8, title="it learned")
+    monkeypatch.setattr("vit_tutorial.plotting.training_figures.time.perf_counter", lambda: now[0])
+
+    def slow(figure):
+        shown.append(now[0])
+        now[0] += 1.0
+
+    monkeypatch.setattr(live, "show", slow)
+    for step in range(60):
+        live(Progress(step, 100, 1, 1, 2.0, 100.0, 10.0, None))
+        now[0] += 1.0
+    assert [round(b - a) for a, b in itertools.pairwise(shown)] == [22, 22], "a second of drawing, 20 of training"
+
+
+def test_every_seed_is_a_dot_and_the_mean_a_bar():
+    axes = plotting.show_seeds({"as it is": [0.5, 0.7], "other": [0.2, 0.4]}, "rows").axes[0]
+    dots, bars = axes.lines[::2], axes.lines[1::2]
+    assert [line.get_xdata().tolist() for line in dots] == [pytest.approx([50, 70]), pytest.approx([20, 40])]
+    assert [line.get_ydata().tolist() for line in dots] == [[0, 0], [1, 1]]
+    assert [bar.get_xdata()[0] for bar in bars] == [pytest.approx(60), pytest.approx(30)]
+    band = axes.patches[0].get_extents().transformed(axes.transData.inverted())
+    assert (band.x0, band.x1) == (pytest.approx(50), pytest.approx(70))
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["as it is", "other"]
+
+
+def test_accuracy_by_images_shows_every_seed_and_a_line_through_the_means():
+    results = {"ViT": {500: [0.1, 0.3], 2000: [0.5, 0.7]}, "CNN": {500: [0.6, 0.6], 2000: [1.0, 0.9]}}
+    axes = plotting.show_by_images(results, num_classes=8, title="more is better").axes[0]
+    seeds, means = axes.lines[0], axes.lines[1]
+    assert seeds.get_xydata().tolist() == [[500, 10], [500, 30], [2000, 50], [2000, 70]]
+    assert means.get_xydata().tolist() == [[500, pytest.approx(20)], [2000, pytest.approx(60)]]
+    assert axes.lines[-1].get_ydata()[0] == 12.5
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["ViT", "CNN"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["500", "2,000"]
+
+
+def test_the_colours_of_the_confusion_are_for_mistakes():
+    """Right answers are a hundred times as many: on one scale all mistakes would look alike."""
+    counts = torch.tensor([[900, 1, 0], [4, 2, 0], [0, 0, 7]])
+    some, none = (
+        plotting.show_confusion(table, ("a", "b", "c"), "").axes[0].images[0] for table in (counts, torch.eye(3).long())
+    )
+    assert some.get_array().mask.tolist() == [[True, False, True], [False, True, True], [True] * 3]
+    assert some.get_clim()[1] > 4
+    assert none.get_clim()[1] > 0
+
+
+# ---- lesson 07
+
+
+def test_structure_has_a_marker_for_each_and_a_bar_where_chance_is_known():
+    chance = {"one": torch.tensor([[-0.1, 0.0], [0.2, 0.1], [0.0, -0.3]])}
+    (axes,) = plotting.show_structure(["near", "rows"], {"one": [0.5, 0.1], "two": [0.0, 0.2]}, chance, "title").axes
+    marks = {line.get_label(): list(line.get_xdata()) for line in axes.lines}
+    assert marks["one"] == [0.5, 0.1]
+    assert marks["two"] == [0.0, 0.2]
+    (bars,) = axes.collections
+    ends = [[point[0] for point in segment] for segment in bars.get_segments()]
+    assert_close(torch.tensor(ends).float(), torch.tensor([[-0.1, 0.2], [-0.3, 0.1]]))
+
+
+def test_distances_have_a_dot_for_each_head_over_the_band():
+    far = torch.tensor([[3.0, 9.0], [8.0, 7.0], [1.0, 2.0]])
+    (axes,) = plotting.show_distances({"model": far}, {"model": (6.0, 8.5)}, {"model": 7.5}, "title").axes
+    dots = next(line for line in axes.lines if line.get_label() == "trained heads")
+    assert list(zip(*dots.get_data(), strict=True)) == [(0, 3), (0, 9), (1, 8), (1, 7), (2, 1), (2, 2)]
+    (band,) = axes.patches
+    assert (band.get_y(), band.get_y() + band.get_height()) == (6.0, 8.5)
+    assert axes.get_ylim()[0] == 0
+
+
+def test_found_draws_multiples_of_each_maps_mean_and_the_outline_where_the_object_is():
+    pictures, masks = torch.rand(2, 3, 8, 8), torch.zeros(2, 8, 8, dtype=torch.bool)
+    masks[:, 1:3, 4:7] = True  # at the top right, which must not be drawn at the bottom
+    maps = {"one": torch.rand(2, 4, 4) + 0.1, "two": torch.ones(2, 4, 4)}
+    picture, one, two = plotting.show_found(pictures, masks, maps, "title").axes[3:6]
+    assert_close(drawn(picture), pictures[1].permute(1, 2, 0))
+    assert_close(drawn(one), maps["one"][1] / maps["one"][1].mean())
+    assert_close(drawn(two), torch.ones(4, 4))
+    for axes in (picture, one, two):
+        points = torch.cat([torch.as_tensor(path.vertices) for path in axes.collections[-1].get_paths()])
+        assert points[:, 0].min() > 3
+        assert points[:, 0].max() < 8
+        assert points[:, 1].max() < 4
+
+
+def test_scores_show_medians_and_quartiles():
+    values = torch.tensor([0.0, 1.0, 2.0, 3.0, 4.0])
+    figure = plotting.show_scores(
+        {"share": {"a": values, "b": 2 * values}, "AUC": {"a": values, "b": values}}, [1.0, 0.5], ""
+    )
+    share = figure.axes[0]
+    bars, dots = share.lines[0:4:2], share.lines[1:4:2]
+    assert [list(bar.get_xdata()) for bar in bars] == [[1, 3], [2, 6]]
+    assert [dot.get_xdata()[0] for dot in dots] == [2, 4]
+    assert [axes.lines[-1].get_xdata()[0] for axes in figure.axes] == [1, 0.5]
+
+
+def test_costs_within_their_spread_are_in_brackets():
+    cost, spread = torch.tensor([[0.10, -0.01], [0.0, 0.02]]), torch.full((2, 2), 0.015)
+    figure = plotting.show_head_costs({"model": cost}, {"model": spread}, "title")
+    assert_close(drawn(figure.axes[0]), 100 * cost)
+    assert words(figure.axes[0]) == ["10.0±1.5", "(−1.0±1.5)", "(0.0±1.5)", "2.0±1.5"]
+    low, high = figure.axes[0].images[0].get_clim()
+    assert low == -high
+
+
+def test_forming_shows_maps_above_and_measures_below():
+    maps = {0: torch.rand(2, 3, 2, 3), 5: torch.rand(2, 3, 2, 3)}
+    first, second, _, below = plotting.show_forming(maps, [0, 1, 5], {"near": [0.0, 0.4, 0.6]}, "title").axes
+    assert_close(drawn(second)[1:3, 1:4].float(), maps[5][0, 0])
+    assert [axes.get_title(loc="left") for axes in (first, second)] == ["untrained", "epoch 5"]
+    assert lines(below)["near"] == [0, 0.4, 0.6]
+    assert [label.get_text() for label in below.get_xticklabels()] == ["0", "1", "5"]
+
+
+def test_filters_stand_in_rows_and_zero_is_grey():
+    weights = torch.randn(5, 3, 2, 2)
+    weights[4] = 0
+    weights[4, 0, 0, 0] = -3
+    picture = drawn(plotting.show_patch_filters({"one": weights, "two": weights}, 3, "title").axes[1]).float()
+    assert picture.shape == (5, 8, 3)
+    assert_close(picture[:2, 3:5].permute(2, 0, 1), 0.5 + weights[1] / weights[1].abs().max() / 2)
+    assert picture[3, 3].tolist() == [0, 0.5, 0.5]
+    assert (picture[2] == 1).all()
+
+
+# ---- lesson 08
+
+
+def test_every_picture_stands_under_its_name_with_a_line_around_every_patch():
+    sizes = {"square": (8, 8), "wide": (8, 12)}
+    figure = plotting.show_sizes(
+        {name: torch.zeros(3, *size, dtype=torch.uint8) for name, size in sizes.items()}, 4, "grids"
+    )
+    for axes, (name, (H, W)) in zip(figure.axes, sizes.items(), strict=True):
+        rows, columns = axes.collections
+        assert len(rows.get_segments()) == H // 4 + 1
+        assert len(columns.get_segments()) == W // 4 + 1
+        assert axes.get_title("left") == name
+        assert axes.images[0].get_extent() == [0, W, H, 0]
+    assert figure.get_suptitle() == "grids"
+
+
+def test_a_number_stands_at_the_middle_of_its_cell():
+    axes = plotting.show_row([1.0, 3.0], {"four": [1.0, 1.5, 2.5, 3.0]}, "between").axes[0]
+    between, old, new = axes.lines
+    assert old.get_xydata().tolist() == [[0.25, 1], [0.75, 3]]
+    assert new.get_xydata().tolist() == [[0.125, 1], [0.375, 1.5], [0.625, 2.5], [0.875, 3]]
+    assert between.get_xydata()[[0, -1]].tolist() == [[0, 1], [1, 3]]
+    assert [text.get_text() for text in axes.texts] == ["1", "1.5", "2.5", "3"]
+
+
+def test_channels_share_one_scale_around_zero():
+    figure = plotting.show_channels({"a": torch.tensor([[1.0, -2.0]]), "b": torch.tensor([[0.5]])}, "one number")
+    panels = [axes for axes in figure.axes if axes.images]
+    assert [axes.images[0].get_clim() for axes in panels] == [(-2, 2)] * 2
+    assert panels[0].images[0].get_array().tolist() == [[1, -2]]
+
+
+def test_before_is_hollow_and_after_is_filled():
+    results = {
+        "44×44": {"interpolated": ([0.5], [0.9, 1.0]), "from scratch": ([], [0.2])},
+        "28×44": {"cut": ([0.1], [0.3])},
+    }
+    figure = plotting.show_before_after(results, 4, "moved")
+    first, second = figure.axes
+    dots = [line for line in first.lines if line.get_marker() == "o"]
+    assert [line.get_xdata().tolist() for line in dots] == [[50], [90, 100], [], [20]]
+    assert [line.get_markerfacecolor() == "none" for line in dots] == [True, False, True, False]
+    assert [label.get_text() for label in first.get_yticklabels()] == ["interpolated", "from scratch"]
+    assert (first.get_title("left"), second.get_title("left")) == ("44×44", "28×44")
+
+
+# ---- lesson 09
+
+
+ROWS = ["one", "two"]
+SHAPES = {"ours": ["(2, 3)", "(4,)"], "theirs": ["(3, 2)", "(4,)"]}
+DIFFERS = {"ours": [False, False], "theirs": [True, False]}
+LINES = {"float64": {"timm": [0.0, 1e-15]}, "float32": {"timm": [1e-7, 2e-7]}}
+CONTROLS = {name: {"rounding": [1e-16, 0.0], "a mistake": [1e-5, 1e-4]} for name in LINES}
+EPS = {"float64": 2.2e-16, "float32": 1.2e-7}
+
+
+def test_shapes_stand_in_their_cells_and_only_the_others_are_framed():
+    (axes,) = plotting.show_tensor_shapes(ROWS, SHAPES, DIFFERS, "title").axes
+    found = {text.get_position(): text.get_text() for text in axes.texts}
+    assert found[(0.5, -0.5)] == "ours"
+    assert found[(1.5, 0.5)] == "(3, 2)"
+    assert found[(0.5, 1.5)] == "(4,)"
+    (frame,) = axes.patches
+    assert (round(frame.get_x()), round(frame.get_y())) == (1, 0)
+    assert [label.get_text() for label in axes.get_yticklabels()] == ROWS
+
+
+def test_differences_have_a_panel_a_precision_and_zero_lies_on_the_axis():
+    figure = plotting.show_layer_differences(["Eq. 1", "logits"], LINES, CONTROLS, EPS, "title")
+    first, second = figure.axes
+    found = {"timm": [NOTHING, 1e-15], "rounding": [1e-16, NOTHING], "a mistake": [1e-5, 1e-4]}
+    assert lines(first) == found
+    assert [2.2e-16, 2.2e-16] in [list(line.get_ydata()) for line in first.lines]
+    assert first.get_ylim()[0] == NOTHING
+    assert first.get_yticklabels()[0].get_text() == "exactly 0"
+    assert second.get_title(loc="left") == "float32"
+    assert [label.get_text() for label in second.get_xticklabels()] == ["Eq. 1", "logits"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["timm", "rounding", "a mistake"]
+
+
+def test_a_cost_within_its_spread_is_hollow():
+    figure = plotting.show_mistake_costs(["dear", "free"], [2.0, 1e-3], [20.0, 0.1], [2.0, 0.3], "title")
+    left, right = figure.axes
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in left.lines] == [(2.0, 0), (1e-3, 1)]
+    marks = [container.lines[0] for container in right.containers]
+    assert [mark.get_xdata()[0] for mark in marks] == [20.0, 0.1]
+    assert [to_rgba(mark.get_markerfacecolor()) == to_rgba("white") for mark in marks] == [False, True]
+    (bar,) = right.containers[0].lines[2]
+    assert bar.get_segments()[0][:, 0].tolist() == [18.0, 22.0]
+    assert left.get_ylim()[0] > left.get_ylim()[1], "the first mistake stands at the top"

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from torch import Tensor
 
-from vit_tutorial.plotting import draw, style
+from vit_tutorial.plotting import panels, style
 from vit_tutorial.plotting.alt_text import describe
 from vit_tutorial.plotting.style import MAGNITUDE, WIDTH, Figure, styled, to_numpy
 
@@ -42,7 +42,7 @@ def show_overview(
     `tokens` are those of Eq. 1, class token first, so 1 + a square number of them; `weights` what the class
     token takes from every token in each layer; `moment` runs from 0 (the photo alone) to `END` (all of it).
     """
-    figure = draw.blank(WIDTH, 4.8, layout="none")
+    figure = panels.blank(WIDTH, 4.8, layout="none")
     axes = figure.add_axes((0, 0, 1, 1))
     axes.axis("off")
     side = math.isqrt(len(tokens) - 1)
@@ -69,7 +69,7 @@ def slot(position: int) -> float:
 
 def draw_photo(axes: Axes, photo: Tensor, side: int, grid: float) -> None:
     right, top = PHOTO_LEFT + PHOTO_SIDE, PHOTO_BOTTOM + PHOTO_SIDE
-    draw.picture(axes, photo, extent=(PHOTO_LEFT, right, PHOTO_BOTTOM, top), zorder=1)
+    panels.picture(axes, photo, extent=(PHOTO_LEFT, right, PHOTO_BOTTOM, top), zorder=1)
     for line in range(1, side):
         reached = PHOTO_SIDE * min(max(grid * 2 - line / side, 0), 1)
         at = line * PHOTO_SIDE / side
@@ -90,7 +90,7 @@ def draw_patches(axes: Axes, photo: Tensor, side: int, flight: float) -> None:
         x, y = home[0] + way * (slot(i + 1) - home[0]), home[1] + way * (PATCH_ROW - home[1])
         size = cell + way * (PATCH - cell)
         patch = photo[:, row * step : (row + 1) * step, column * step : (column + 1) * step]
-        draw.picture(axes, patch, extent=(x, x + size, y, y + size), zorder=3)
+        panels.picture(axes, patch, extent=(x, x + size, y, y + size), zorder=3)
         if way:
             axes.add_patch(Rectangle(home, cell, cell, facecolor="white", alpha=0.55 * way, zorder=2))
 

@@ -8,7 +8,7 @@ from einops import rearrange
 from torch import nn
 
 from vit_tutorial import VisionTransformer, check
-from vit_tutorial.checks.lesson_09_published_weights import CONFIGS, torchvision_tensors
+from vit_tutorial.checks.lesson_09_pretrained_weights import CONFIGS, torchvision_tensors
 from vit_tutorial.pretrained.tensor_names import as_ours, name_of
 
 from .variants import assert_passes, cell, judged, solved

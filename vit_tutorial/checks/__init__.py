@@ -19,7 +19,7 @@ from . import (
     lesson_06_training,
     lesson_07_looking_inside,
     lesson_08_new_resolution,
-    lesson_09_published_weights,
+    lesson_09_pretrained_weights,
 )
 from .exercise import Exercise
 
@@ -32,7 +32,7 @@ LESSONS = {
     "06 Training": lesson_06_training,
     "07 Looking inside": lesson_07_looking_inside,
     "08 A new resolution": lesson_08_new_resolution,
-    "09 Published weights": lesson_09_published_weights,
+    "09 Published weights": lesson_09_pretrained_weights,
 }
 
 

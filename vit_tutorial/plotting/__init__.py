@@ -13,21 +13,14 @@ from .attention_figures import (
 )
 from .block_figures import show_block, show_layer_norm, show_skips
 from .curve_figures import show_curves
-from .inside_figures import (
-    show_distances,
-    show_forming,
-    show_found,
-    show_head_costs,
-    show_patch_filters,
-    show_scores,
-    show_structure,
-)
+from .looking_inside_figures import show_distances, show_found, show_head_costs, show_patch_filters, show_scores
 from .model_figures import show_cuts, show_shares, show_token_gradients, show_trace
 from .patch_figures import show_apart, show_cut, show_grid, show_pictures, show_sequence
+from .position_figures import show_forming, show_position_similarity, show_sincos_table, show_structure
 from .pretrained_figures import show_layer_differences, show_mistake_costs, show_tensor_shapes
 from .rendering import register
 from .resolution_figures import show_before_after, show_channels, show_row, show_sizes
-from .token_figures import show_equation_one, show_filters, show_position_similarity, show_shuffled, show_sincos_table
+from .token_figures import show_equation_one, show_filters, show_shuffled
 from .training_figures import LiveLoss, show_by_images, show_confusion, show_loss, show_seeds
 
 __all__ = [

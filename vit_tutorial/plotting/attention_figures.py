@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from torch import Tensor
 
-from . import draw, style
+from . import panels, style
 from .alt_text import amounts, brief, describe, listed
 from .curve_figures import show_curves
 from .style import WIDTH, Figure, styled, to_numpy
@@ -27,9 +27,9 @@ def show_patch_alone(photo: Float[Tensor, "3 H W"], patch_size: int, row: int, c
     if not (0 <= row < h and 0 <= column < w):
         raise ValueError(f"no patch in row {row}, column {column}: the photo has {h} rows and {w} columns of them")
     top, left = row * patch_size, column * patch_size
-    figure, ((alone, whole),) = draw.panels(1, 2, WIDTH * 0.7, 3.2)
-    draw.picture(alone, photo[:, top : top + patch_size, left : left + patch_size], "What is this?")
-    draw.picture(whole, photo, "The other patches know")
+    figure, ((alone, whole),) = panels.panels(1, 2, WIDTH * 0.7, 3.2)
+    panels.picture(alone, photo[:, top : top + patch_size, left : left + patch_size], "What is this?")
+    panels.picture(whole, photo, "The other patches know")
     edge = {"path_effects": [withStroke(linewidth=5, foreground=style.BLACK)], "clip_on": False}  # shows on any ground
     whole.add_patch(Rectangle((left, top), patch_size, patch_size, fill=False, ec=style.HIGHLIGHT, lw=2.5, **edge))
     told = f"The patch in row {row}, column {column} of {h} rows and {w} columns; framed in the photo."
@@ -41,7 +41,7 @@ def show_one_query(
     names: Sequence[str], scores: Float[Tensor, " T"], weights: Float[Tensor, " T"], values: Float[Tensor, "T d"]
 ) -> Figure:
     """Draw one query's way through Eqs. 6–7: scores → weights → what each token adds, and their sum."""
-    figure, ((first, second, third),) = draw.panels(1, 3, WIDTH, 3.2, width_ratios=(1, 1, 1.25))
+    figure, ((first, second, third),) = panels.panels(1, 3, WIDTH, 3.2, width_ratios=(1, 1, 1.25))
     for axes, lengths, colour, title in (
         (first, scores, style.CONTROL, "1  scores  $q·k/\\sqrt{d}$"),
         (second, weights, style.ATTENTION, "2  softmax: weights"),
@@ -50,7 +50,7 @@ def show_one_query(
         axes.bar_label(bars, fmt="{:.3g}", padding=3)
         axes.set(title=title, xticks=[], xlim=(0, 1.3 * max(lengths.max().item(), 0.1)))
         axes.spines["bottom"].set_visible(False)
-        draw.row_names(axes, names)
+        panels.row_names(axes, names)
     second.set_yticks([])
     added = weights[:, None] * values
     draw_numbers(third, added, high=added.max().item())
@@ -66,7 +66,7 @@ def show_one_query(
 @styled
 def show_weights(weights: Float[Tensor, "T T"], names: Sequence[str]) -> Figure:
     """Draw the whole matrix of weights, with its values: a row asks, a column answers."""
-    figure, axes = draw.panel(WIDTH * 0.58, 3.6, "Every row sums to 1")
+    figure, axes = panels.panel(WIDTH * 0.58, 3.6, "Every row sums to 1")
     draw_numbers(axes, weights, high=1.0)
     axes.set_xticks(range(len(names)), names)
     axes.set_yticks(range(len(names)), [f"{name} ({row.sum():.0f})" for name, row in zip(names, weights, strict=True)])
@@ -126,7 +126,7 @@ def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], ti
     titles = [f"unsplit  {tuple(tokens.shape)}", *(f"head {i}  {tuple(heads.shape[1:])}" for i in range(count))]
     columns = [table.shape[1] for table in tables]
     size = (0.5 * sum(columns) + 1.1 * len(tables), 0.5 * len(tokens) + 1.2)
-    figure, (row,) = draw.panels(1, len(tables), *size, title, width_ratios=columns)
+    figure, (row,) = panels.panels(1, len(tables), *size, title, width_ratios=columns)
     owners, box = [], {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none"}
     for axes, table, name in zip(row, tables, titles, strict=True):
         owners.append([])
@@ -136,7 +136,7 @@ def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], ti
             look = {"facecolor": style.TINTS[owner], "hatch": HATCHES[owner], "edgecolor": "white"}
             axes.add_patch(Rectangle((x, y), 1, 1, lw=1, **look))
             axes.text(x + 0.5, y + 0.5, str(number), ha="center", va="center", bbox=box)
-        draw.bare(axes)
+        panels.bare(axes)
         axes.set(xlim=(0, table.shape[1]), ylim=(len(table), 0), aspect="equal", title=name)
         axes.set_yticks([y + 0.5 for y in range(len(table))], [f"token {y}" for y in range(len(table))])
         axes.tick_params(length=0, labelleft=axes is row[0])
@@ -147,7 +147,7 @@ def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], ti
 @styled
 def show_influence(influence: Mapping[str, Float[Tensor, "T T"]]) -> Figure:
     """Draw how strongly output token i (row) depends on input token j (column), one matrix for each layer."""
-    figure, (row,) = draw.panels(1, len(influence), WIDTH, 3.3)
+    figure, (row,) = panels.panels(1, len(influence), WIDTH, 3.3)
     talks = {name: int(((matrix > 0).sum(1) > 1).sum()) for name, matrix in influence.items()}
     for axes, (name, matrix) in zip(row, influence.items(), strict=True):
         image = axes.imshow(to_numpy(matrix / matrix.max()), cmap=style.MAGNITUDE, vmin=0, vmax=1)
@@ -156,7 +156,7 @@ def show_influence(influence: Mapping[str, Float[Tensor, "T T"]]) -> Figure:
         for i, j in (matrix == 0).nonzero().tolist():
             axes.text(j, i, "0", ha="center", va="center", color="white")
     row[0].set_ylabel("output token")
-    draw.colour_bar(figure, image, row, "gradient (largest = 1)", shrink=0.75)
+    panels.colour_bar(figure, image, row, "gradient (largest = 1)", shrink=0.75)
     see = [f"in {name}, {talks[name]} of {len(matrix)} tokens depend on others" for name, matrix in influence.items()]
     return describe(figure, f"Gradients of each output token by each input token: {listed(see)}.")
 
@@ -170,18 +170,18 @@ def show_attention_maps(
     `names` has one entry for each row of maps. All maps share one logarithmic scale, from 1/8 to 8.
     """
     rows, columns, h, w = maps.shape
-    figure = draw.blank(WIDTH, 0.5 + rows * (0.05 + 0.86 * WIDTH / (1.2 + columns)), title)
+    figure = panels.blank(WIDTH, 0.5 + rows * (0.05 + 0.86 * WIDTH / (1.2 + columns)), title)
     grid = figure.add_gridspec(rows, columns + 1, width_ratios=[1.2, *[1] * columns])
-    draw.picture(figure.add_subplot(grid[:, 0]), photo)
+    panels.picture(figure.add_subplot(grid[:, 0]), photo)
     shares = maps * (1 + h * w)
     for row, (name, heads) in enumerate(zip(names, shares, strict=True)):
         for head, weights in enumerate(heads):
             axes = figure.add_subplot(grid[row, 1 + head])
             image = axes.imshow(to_numpy(weights), cmap=style.MAGNITUDE, norm=LogNorm(1 / 8, 8))
-            draw.bare(axes, f"head {head}" if row == 0 else "")
+            panels.bare(axes, f"head {head}" if row == 0 else "")
             axes.set_ylabel(name if head == 0 else "", fontsize=11)
     ticks = {1 / 8: "1/8", 1 / 2: "1/2", 1: "1", 2: "2", 8: "8"}
-    draw.colour_bar(figure, image, figure.axes, "weight (1 = equal share)", ticks, extend="both", shrink=0.8)
+    panels.colour_bar(figure, image, figure.axes, "weight (1 = equal share)", ticks, extend="both", shrink=0.8)
     peaks = amounts({name: row.max() for name, row in zip(names, shares, strict=True)}, " up to ")
     return describe(figure, f"Where {columns} heads look on a photo, in multiples of an equal share: {peaks}.")
 
@@ -192,12 +192,12 @@ def show_change(change: Float[Tensor, "L T"], layer: int) -> Figure:
     count = change.shape[1]
     before, after = int((change[:layer] > 0).any(0).sum()), int((change[layer:] > 0).all(0).sum())
     title = f"Tokens that change: {before} of {count} before block {layer}, {after} of {count} from there on"
-    figure, axes = draw.panel(WIDTH, 3.7, title)
+    figure, axes = panels.panel(WIDTH, 3.7, title)
     image = axes.imshow(to_numpy(change), cmap=style.MAGNITUDE, aspect="auto", vmin=0)
     axes.axhline(layer - 0.5, color="white", lw=1.5, ls="--")
     axes.text(count / 2, layer - 0.75, "head masked here ↓", color="white", ha="center", va="bottom")
     axes.set(xlabel="token (0 is the class token)", ylabel="after block", yticks=range(0, len(change), 2))
-    draw.colour_bar(figure, image, axes, "change / length of the token")
+    panels.colour_bar(figure, image, axes, "change / length of the token")
     return describe(figure, f"Over {len(change)} blocks, a token moves by at most {brief(change.max())} of its length.")
 
 
@@ -205,4 +205,4 @@ def draw_numbers(axes, matrix: Tensor, high: float) -> None:
     """Draw a small matrix as colours, with each value written in its place."""
     axes.imshow(to_numpy(matrix), cmap=style.MAGNITUDE, vmin=0, vmax=high)
     numbers = to_numpy(matrix)
-    draw.texts(axes, np.vectorize("{:.3g}".format)(numbers), dark=numbers <= 0.6 * high, fontsize=11)
+    panels.texts(axes, np.vectorize("{:.3g}".format)(numbers), dark=numbers <= 0.6 * high, fontsize=11)

@@ -10,7 +10,7 @@ from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from . import draw, style
+from . import panels, style
 from .alt_text import describe, listed, span
 from .style import WIDTH, Figure, styled, to_numpy
 
@@ -44,7 +44,7 @@ def show_block(*norms: str) -> Figure:
     """
     if not norms or any(norm not in EQUATIONS for norm in norms):
         raise ValueError(f'a block is drawn with its norm "pre" or "post", got {norms}')
-    figure = draw.blank(WIDTH, 2.5 * len(norms), layout="none")
+    figure = panels.blank(WIDTH, 2.5 * len(norms), layout="none")
     figure.subplots_adjust(left=0, right=1, bottom=0, top=1, hspace=0)
     for axes, norm in zip(figure.subplots(len(norms), squeeze=False)[:, 0], norms, strict=True):
         axes.set(xlim=(0, 90), ylim=(0, 25), aspect="equal")
@@ -98,14 +98,14 @@ def show_layer_norm(
     before: Float[Tensor, "T D"], after: Float[Tensor, "T D"], names: Sequence[int], title: str = ""
 ) -> Figure:
     """Draw every value of each token as a point, with the token's mean and one standard deviation, over its name."""
-    figure, (row,) = draw.panels(1, 2, WIDTH, 4.0, title)
+    figure, (row,) = panels.panels(1, 2, WIDTH, 4.0, title)
     for axes, tokens, when in zip(row, (before, after), ("before", "after"), strict=True):
         for place, token in enumerate(tokens):
             dots = axes.plot([place] * len(token), to_numpy(token), ".", color=style.NORM, alpha=0.3, ms=5, zorder=1)
         mean, spread = to_numpy(tokens.mean(dim=1)), to_numpy(tokens.std(dim=1, correction=0))
         look = {"fmt": "o", "ms": 6, "color": style.BLACK, "lw": 2, "capsize": 5, "zorder": 2}
         bar = axes.errorbar(range(len(names)), mean, yerr=spread, **look)
-        draw.zero(axes)
+        panels.zero(axes)
         axes.set(xlabel="token", ylabel="its values", title=f"{when} LayerNorm")
         axes.set_xticks(range(len(names)), names)
     figure.legend((*dots, bar), ("one value", "mean ± standard deviation"), loc="outside lower right", ncols=2)
@@ -120,7 +120,7 @@ def show_skips(kept: Bool[Tensor, "B branches"], rates: Sequence[float], title: 
     `rates` are the probabilities of skipping, one for each branch.
     """
     height, ratios = 1.6 + 0.26 * len(kept), (1, 0.21 * len(kept))
-    figure, ((top,), (axes,)) = draw.panels(2, 1, WIDTH, height, title, sharex=True, height_ratios=ratios)
+    figure, ((top,), (axes,)) = panels.panels(2, 1, WIDTH, height, title, sharex=True, height_ratios=ratios)
     columns = range(1, kept.shape[1] + 1)
     top.bar(columns, rates, color=style.CONTROL)
     top.set(ylabel="rate", yticks=(0, max(rates)), yticklabels=("0", f"{max(rates):g}"))

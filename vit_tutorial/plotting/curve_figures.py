@@ -10,7 +10,7 @@ import torch
 from matplotlib.ticker import LogLocator, MaxNLocator
 from torch import Tensor
 
-from . import draw, style
+from . import panels, style
 from .alt_text import brief, courses, describe
 from .style import WIDTH, Figure, Number, styled
 
@@ -36,21 +36,23 @@ def show_curves(
     x = torch.as_tensor(x).tolist()
     curves = {y: {name: as_runs(curve) for name, curve in named.items()} for y, named in measures.items()}
     look = style.looks((name for named in curves.values() for name in named), mistake)  # the same in each panel
-    figure, (row,) = draw.panels(1, len(curves), WIDTH, 3.6, title)
+    figure, (row,) = panels.panels(1, len(curves), WIDTH, 3.6, title)
     dots = {"markevery": max(len(x) // 12, 1), "ms": 5 if len(x) <= 60 else 0}
     for axes, (ylabel, named) in zip(row, curves.items(), strict=True):
         for name, runs in named.items():
-            draw.band(axes, x, runs, name, look[name], **dots)
+            panels.band(axes, x, runs, name, look[name], **dots)
         axes.set(xlabel=xlabel, ylabel=ylabel)
         if mark:
             axes.axvspan(mark[0], mark[1], color=style.CONTROL, alpha=0.25, lw=0)
             axes.text(mark[1], 0.02, f" {mark[2]}", transform=axes.get_xaxis_transform(), va="bottom", fontsize=10)
         if level:
             ends = [min(abs(runs[:, end] - level[0]).min() for runs in named.values()) for end in (0, -1)]
-            draw.level(axes, *level, x[0] if ends[0] > ends[1] else x[-1], ha="left" if ends[0] > ends[1] else "right")
+            panels.level(
+                axes, *level, x[0] if ends[0] > ends[1] else x[-1], ha="left" if ends[0] > ends[1] else "right"
+            )
         set_scales(axes, x, torch.cat([runs.flatten() for runs in named.values()]), log)
         if len(named) > 2 and len(row) == 1:
-            draw.legend_at_right(axes)
+            panels.legend_at_right(axes)
         elif len(named) > 1:
             axes.legend()
     told = [f"{y}: {courses({name: runs.mean(0).tolist() for name, runs in c.items()})}" for y, c in curves.items()]
@@ -79,6 +81,6 @@ def set_scales(axes, x: list[Number], values: Tensor, log: str) -> None:
             axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_locator(LogLocator(subs=()))
     elif values.min() < 0:
-        draw.zero(axes)
+        panels.zero(axes)
     else:
         axes.set_ylim(bottom=0)

@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from ..patchify import patchify
-from . import draw, style
+from . import panels, style
 from .alt_text import amounts, describe, listed
 from .patch_figures import to_pictures
 from .style import WIDTH, Figure, styled, to_numpy
@@ -35,7 +35,7 @@ def show_trace(
     """
     channels, gap = to_numpy(image), 190
     C, H, W = channels.shape
-    figure, axes = draw.panel(WIDTH, 4.9, title)
+    figure, axes = panels.panel(WIDTH, 4.9, title)
     for channel, pixels in enumerate(channels):
         bottom = (C - 1 - channel) * H
         axes.imshow(pixels, extent=(0, W, bottom, bottom + H), cmap="gray", vmin=0, vmax=1)
@@ -73,12 +73,12 @@ def show_cuts(photo: Float[Tensor, "3 H W"], patch_sizes: Sequence[int], titles:
     Raises ValueError if the photo is not a whole number of patches.
     """
     H, W = photo.shape[1:]
-    figure, (row,) = draw.panels(1, len(patch_sizes) + 1, WIDTH, 3.3)
-    draw.picture(row[0], photo, f"the photo, {H}×{W}")
+    figure, (row,) = panels.panels(1, len(patch_sizes) + 1, WIDTH, 3.3)
+    panels.picture(row[0], photo, f"the photo, {H}×{W}")
     for axes, side, title in zip(row[1:], patch_sizes, titles, strict=True):
         pictures = to_pictures(patchify(photo[None], side)[0], side)
         enlarged = pictures.repeat(8, axis=1).repeat(8, axis=2)  # a gap is narrower than a pixel
-        axes.imshow(draw.tile(enlarged, W // side, gap=max(2, round(8 * H / 32 / (H // side) ** 0.5))))
+        axes.imshow(panels.tile(enlarged, W // side, gap=max(2, round(8 * H / 32 / (H // side) ** 0.5))))
         axes.axis("off")
         axes.set_title(title, fontsize=11)
     cuts = [f"{(H // side) * (W // side)} patches of {side}×{side} pixels" for side in patch_sizes]
@@ -96,7 +96,7 @@ def show_shares(
     """
     sizes = np.array(list(parts.values()), dtype=float)
     percent = 100 * sizes / sizes.sum(axis=0)
-    figure, axes = draw.panel(WIDTH, 1.5 + 0.36 * len(rows), title)
+    figure, axes = panels.panel(WIDTH, 1.5 + 0.36 * len(rows), title)
     left, places = np.zeros(len(rows)), range(len(rows))
     for index, (name, widths) in enumerate(zip(parts, percent, strict=True)):
         if not widths.any():
@@ -111,7 +111,7 @@ def show_shares(
         left += widths
     for i, total in zip(places, totals, strict=True):
         axes.text(101, i, total, va="center", fontsize=10)
-    draw.row_names(axes, rows)
+    panels.row_names(axes, rows)
     axes.spines["left"].set_visible(False)
     axes.set(xlim=(0, 114), xlabel=unit)
     axes.set_xticks(range(0, 101, 20))
@@ -128,7 +128,7 @@ def show_token_gradients(gradients: Mapping[str, Float[Tensor, "M T"]], title: s
     Row m is the tokens after m blocks, column t the token (0 is the class token). Each row is drawn as a
     share of its own largest value, on a logarithmic scale; an exact zero is an empty cell with a cross.
     """
-    figure, (row,) = draw.panels(1, len(gradients), WIDTH, 3.6, title, sharey=True)
+    figure, (row,) = panels.panels(1, len(gradients), WIDTH, 3.6, title, sharey=True)
     for axes, (name, gradient) in zip(row, gradients.items(), strict=True):
         shares = to_numpy(gradient / gradient.amax(dim=1, keepdim=True))
         image = axes.imshow(np.ma.masked_equal(shares, 0), cmap=style.MAGNITUDE, norm=LogNorm(1e-3, 1), aspect="auto")
@@ -137,6 +137,6 @@ def show_token_gradients(gradients: Mapping[str, Float[Tensor, "M T"]], title: s
         axes.set_xticks([0, *range(4, shares.shape[1], 4)], ["class", *range(4, shares.shape[1], 4)])
         axes.set(xlabel="token", title=name, yticks=range(len(shares)))
     row[0].set_ylabel("blocks passed")
-    draw.colour_bar(figure, image, row, "gradient, share of the row's largest", pad=0.02)
+    panels.colour_bar(figure, image, row, "gradient, share of the row's largest", pad=0.02)
     last = amounts({name: (gradient[-1] > 0).sum() for name, gradient in gradients.items()}, ", ")
     return describe(figure, f"Tokens after the last block on which the logits depend: {last}.")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..config import Size, to_pair
 from ..errors import require_size, require_whole_patches
-from . import draw, style
+from . import panels, style
 from .alt_text import describe, listed
 from .style import WIDTH, Figure, styled, to_numpy
 
@@ -28,8 +28,8 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size) -> Figure:
     (P, Q), (H, W) = to_pair(patch_size), image.shape[1:]
     require_whole_patches((H, W), (P, Q))
     h, w = H // P, W // Q
-    figure, axes = draw.panel(*figure_size(H, W, height=4.1), f"{h}×{w} = {h * w} patches of {P}×{Q} pixels")
-    draw.picture(axes, in_52_shades(image), extent=(0, W, H, 0))
+    figure, axes = panels.panel(*figure_size(H, W, height=4.1), f"{h}×{w} = {h * w} patches of {P}×{Q} pixels")
+    panels.picture(axes, in_52_shades(image), extent=(0, W, H, 0))
     axes.hlines(np.arange(P, H, P), 0, W, color="white", linewidth=1)
     axes.vlines(np.arange(Q, W, Q), 0, H, color="white", linewidth=1)
     label_grid(axes, np.arange(h) * P + P / 2, np.arange(w) * Q + Q / 2, range(h), range(w))
@@ -48,8 +48,8 @@ def show_apart(patches: Float[Tensor, "N patch_dim"], patch_size: Size, grid: tu
         raise ValueError(f"{len(patches)} patches do not fill a grid of {h}×{w} = {h * w}")
     pictures = to_pictures(patches, patch_size)
     (P, Q), gap = pictures.shape[1:3], max(2, pictures.shape[2] // 4)
-    canvas = draw.tile(pictures, w, gap)
-    figure, axes = draw.panel(*figure_size(*canvas.shape[:2], height=4.5), f"{h * w} patches, numbered row by row")
+    canvas = panels.tile(pictures, w, gap)
+    figure, axes = panels.panel(*figure_size(*canvas.shape[:2], height=4.5), f"{h * w} patches, numbered row by row")
     axes.imshow(canvas)
     rows, columns = np.arange(h) * (P + gap) + (P - 1) / 2, np.arange(w) * (Q + gap) + (Q - 1) / 2
     label_grid(axes, rows, columns, [f"{row * w}–{row * w + w - 1}" for row in range(h)], range(w))
@@ -70,8 +70,8 @@ def show_sequence(patches: Float[Tensor, "N patch_dim"], patch_size: Size, first
     pictures = to_pictures(patches[first : first + count], patch_size)
     P, Q = pictures.shape[1:3]
     gap = max(2, Q // 4)
-    figure, ((above,), (below,)) = draw.panels(2, 1, WIDTH, 4.2, height_ratios=(1, 4))
-    above.imshow(draw.tile(pictures, count, gap))
+    figure, ((above,), (below,)) = panels.panels(2, 1, WIDTH, 4.2, height_ratios=(1, 4))
+    above.imshow(panels.tile(pictures, count, gap))
     label_grid(above, [], np.arange(count) * (Q + gap) + (Q - 1) / 2, [], range(first, first + count))
     above.set_title(f"Patches {first} to {first + count - 1} as pictures: the rows beside the black bar below")
     # Ten shades: noise in 256 of them makes a picture file three times the size.
@@ -110,10 +110,10 @@ def show_cut(
         raise ValueError(f"the sequence holds {strangers[0]}, which is not in the image")
     if (number := (H // P) * w) > len(style.TINTS):
         raise ValueError(f"{number} patches are more than the {len(style.TINTS)} tints")
-    figure, ((left, right),) = draw.panels(1, 2, WIDTH, 2.9, width_ratios=(W, sequence.shape[1] + 1))
+    figure, ((left, right),) = panels.panels(1, 2, WIDTH, 2.9, width_ratios=(W, sequence.shape[1] + 1))
     for axes, numbers in ((left, ids), (right, sequence)):
         axes.imshow(np.array([[style.TINTS[home[int(number)]] for number in row] for row in numbers]))
-        draw.texts(axes, numbers)
+        panels.texts(axes, numbers)
         axes.set(xticks=[], yticks=[])
     boxes = [(left, side, top, Q, P) for top in range(0, H, P) for side in range(0, W, Q)]
     boxes += [(right, 0, n, sequence.shape[1], 1) for n in range(len(sequence))]
@@ -143,9 +143,9 @@ def show_pictures(
     rows, lines = math.ceil(len(images) / columns), 1 + max(caption.count("\n") for caption in captions)
     side = min(WIDTH / columns, 0.2 * WIDTH)
     height = rows * (side * images[0].shape[1] / images[0].shape[2] + 0.22 * lines) + (0.5 if title else 0.08)
-    figure, grid = draw.panels(rows, columns, columns * side, height, title)
+    figure, grid = panels.panels(rows, columns, columns * side, height, title)
     for axes, (image, caption) in zip(grid.flat, zip(images, captions, strict=True), strict=False):
-        draw.picture(axes, image)
+        panels.picture(axes, image)
         axes.set_title(caption, fontsize=10, loc="center")
     for axes in grid.flat[len(images) :]:
         axes.axis("off")
@@ -177,7 +177,7 @@ def figure_size(height_px: int, width_px: int, height: float) -> tuple[float, fl
 
 def label_grid(axes: Axes, rows, columns, row_labels, column_labels) -> None:
     """Put ticks at the centres of the patches, and no frame."""
-    draw.bare(axes)
+    panels.bare(axes)
     axes.set_xticks(columns, column_labels)
     axes.set_yticks(rows, row_labels)
     axes.tick_params(length=0)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.patches import Rectangle
 
-from . import draw, style
+from . import panels, style
 from .alt_text import amounts, brief, describe
 from .style import WIDTH, Figure, styled
 
@@ -19,8 +19,8 @@ def show_tensor_shapes(
     rows: Sequence[str], shapes: Mapping[str, Sequence[str]], differs: Mapping[str, Sequence[bool]], title: str
 ) -> Figure:
     """Draw a table of shapes: one row per tensor, one column per library; framed where more than the name differs."""
-    figure, ((axes,),) = draw.panels(1, 1, WIDTH, 0.33 * len(rows) + 1.1, title)
-    draw.bare(axes)
+    figure, ((axes,),) = panels.panels(1, 1, WIDTH, 0.33 * len(rows) + 1.1, title)
+    panels.bare(axes)
     for column, (library, texts) in enumerate(shapes.items()):
         axes.text(column + 0.5, -0.5, library, ha="center", va="center", weight="bold")
         for row, (text, is_other) in enumerate(zip(texts, differs[library], strict=True)):
@@ -44,7 +44,7 @@ def show_layer_differences(
     `differences[precision][library]` and `controls[precision][name]` have one value for each stage. The first control
     is drawn dashed, the others, mistakes, dotted. `eps[precision]`, the machine epsilon, is the thin line.
     """
-    figure, (row,) = draw.panels(1, len(differences), WIDTH, 4.2, title, sharey=True)
+    figure, (row,) = panels.panels(1, len(differences), WIDTH, 4.2, title, sharey=True)
     places, told, powers = range(len(stages)), [], (15, 12, 9, 6, 3)
     for axes, (precision, lines) in zip(row, differences.items(), strict=True):
         # The later the smaller, so that of equal lines each is seen.
@@ -79,7 +79,7 @@ def show_mistake_costs(
 
     `costs` and `spreads` are in points. A mark is filled where the cost is beyond its spread, and hollow where not.
     """
-    figure, ((left, right),) = draw.panels(1, 2, WIDTH, 0.36 * len(names) + 1.3, title, sharey=True)
+    figure, ((left, right),) = panels.panels(1, 2, WIDTH, 0.36 * len(names) + 1.3, title, sharey=True)
     measured = {}
     for row, (name, amount, cost, spread) in enumerate(zip(names, moved, costs, spreads, strict=True)):
         colour, face = style.CONTROL, "white"
@@ -88,11 +88,11 @@ def show_mistake_costs(
             measured[name] = cost
         left.plot(amount, row, "s", color=style.TRAINED)
         right.errorbar(cost, row, xerr=spread, fmt="o", color=colour, mfc=face, capsize=3)
-    draw.zero(right, vertical=True)
+    panels.zero(right, vertical=True)
     left.set(xscale="log", xlabel="largest change of a logit")
     right.set(xlabel="points of accuracy lost\n(hollow: none measured)")
     for axes in (left, right):
-        draw.row_names(axes, names)
+        panels.row_names(axes, names)
         axes.grid(axis="y", color=style.CONTROL, alpha=0.2)
     right.tick_params(labelleft=False)
     lost = amounts(measured) if measured else "none"

@@ -12,7 +12,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from ..training import Progress
-from . import draw, style
+from . import panels, style
 from .alt_text import describe, listed
 from .style import WIDTH, Figure, styled, to_numpy
 
@@ -59,9 +59,9 @@ class LiveLoss:
 def show_loss(steps: Sequence[int], losses: Sequence[float], total: int, num_classes: int, title: str) -> Figure:
     """Draw the loss by step, on axes for all `total` steps, with the loss of a guess, ln K, as a dashed line."""
     chance = math.log(num_classes)
-    figure, axes = draw.panel(WIDTH, 3.4, title)
+    figure, axes = panels.panel(WIDTH, 3.4, title)
     axes.plot(steps, losses, color=style.TRAINED, linewidth=2)
-    draw.level(axes, chance, f"ln {num_classes}: every class equally likely", total)
+    panels.level(axes, chance, f"ln {num_classes}: every class equally likely", total)
     axes.set(xlim=(0, total), ylim=(0, 1.15 * max([chance, *losses])), xlabel="step", ylabel="loss")
     ends = f"from {losses[0]:.1f} to {losses[-1]:.1f}" if losses else "not yet known"
     return describe(figure, f"The loss over {total} steps, {ends}; a guess has {chance:.2f}.")
@@ -74,7 +74,7 @@ def show_confusion(confusion: Int64[Tensor, "K K"], classes: Sequence[str], titl
     mistakes = np.ma.masked_array(counts, mask=right | (counts == 0))
     most = max(mistakes.filled(0).max(), 1)  # a model without mistakes is drawn too
     size = 2.0 + 0.55 * len(classes)
-    figure, axes = draw.panel(size + 1.0, size, title)
+    figure, axes = panels.panel(size + 1.0, size, title)
     shades = matplotlib.colormaps["Oranges"]  # one hue, from white: right answers and zeros stay in the background
     axes.imshow(mistakes, cmap=shades, vmin=0, vmax=1.6 * most)
     for (row, column), count in np.ndenumerate(counts):
@@ -95,7 +95,7 @@ def show_seeds(results: Mapping[str, Sequence[float]], title: str) -> Figure:
 
     The band is the range of the first row, with which the others are compared.
     """
-    figure, axes = draw.panel(WIDTH, 1.3 + 0.4 * len(results), title)
+    figure, axes = panels.panel(WIDTH, 1.3 + 0.4 * len(results), title)
     told = []
     for row, (name, accuracies) in enumerate(results.items()):
         percent = 100 * np.array(accuracies)
@@ -104,7 +104,7 @@ def show_seeds(results: Mapping[str, Sequence[float]], title: str) -> Figure:
         axes.plot(percent, np.full(len(percent), row), "o", color=style.TRAINED, markersize=7, alpha=0.75)
         axes.plot(2 * [percent.mean()], [row - 0.3, row + 0.3], color=style.BLACK, linewidth=2)
         told.append(f"{name} {percent.mean():.2f} %")
-    draw.accuracy_rows(axes, results)
+    panels.accuracy_rows(axes, results)
     axes.set(xlabel="test accuracy, %")
     return describe(figure, f"Mean test accuracy: {listed(told)}.")
 
@@ -115,7 +115,7 @@ def show_by_images(results: Mapping[str, Mapping[int, Sequence[float]]], num_cla
 
     `results[name][images]` are the accuracies of the seeds; a guess is a dashed line.
     """
-    figure, axes = draw.panel(WIDTH, 3.8, title)
+    figure, axes = panels.panel(WIDTH, 3.8, title)
     counts = sorted({count for table in results.values() for count in table})
     told = []
     for name, (colour, marker, dash) in style.looks(results).items():
@@ -125,10 +125,10 @@ def show_by_images(results: Mapping[str, Mapping[int, Sequence[float]]], num_cla
         means = [100 * np.mean(accuracies) for accuracies in table.values()]
         axes.plot(list(table), means, dash, color=colour, linewidth=2, marker=marker, markersize=4, label=name)
         told.append(f"{name} {means[0]:.0f} % with {min(table):,} and {means[-1]:.0f} % with {max(table):,}")
-    draw.level(axes, 100 / num_classes, "a guess", counts[-1])
+    panels.level(axes, 100 / num_classes, "a guess", counts[-1])
     axes.set_xscale("log")
     axes.set_xticks(counts, [f"{count:,}" for count in counts])
     axes.minorticks_off()
     axes.set(ylim=(0, 103), xlabel="training images (log scale)", ylabel="test accuracy, %")
-    draw.legend_at_right(axes)
+    panels.legend_at_right(axes)
     return describe(figure, f"Mean test accuracy by the number of training images: {listed(told)}.")

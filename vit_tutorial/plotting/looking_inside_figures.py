@@ -1,4 +1,4 @@
-"""Inside a trained model: positions, filters, where heads look, what maps find, what heads are worth."""
+"""Draw what is inside a trained model: its filters, where heads look, what maps find, what heads are worth."""
 
 from __future__ import annotations
 
@@ -6,78 +6,28 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float
 from matplotlib.colors import LogNorm
 from matplotlib.patheffects import withStroke
 from torch import Tensor
 
-from . import draw, style
-from .alt_text import amounts, brief, courses, describe, listed
+from . import panels, style
+from .alt_text import amounts, brief, describe, listed
 from .style import WIDTH, Figure, styled, to_numpy
-from .token_figures import draw_mosaic
 
 HeadTables = Mapping[str, Float[Tensor, "L h"]]
-
-
-@styled
-def show_structure(
-    names: Sequence[str], found: Mapping[str, Sequence[float]], chance: Mapping[str, Float[Tensor, "S n"]], title: str
-) -> Figure:
-    """Draw measures of structure, one line each, with a marker for each model.
-
-    Grey bars reach from the smallest to the largest of S random draws, for the models that are in `chance`.
-    """
-    figure, axes = draw.panel(WIDTH * 0.85, 0.6 * len(names) + 1.6, title)
-    told, look = [], style.looks(found)
-    for index, (name, values) in enumerate(found.items()):
-        heights = [row + 0.22 * (index - (len(found) - 1) / 2) for row in range(len(names))]
-        if name in chance:
-            low, high = map(to_numpy, chance[name].aminmax(dim=0))
-            axes.hlines(heights, low, high, color=style.CONTROL, lw=7, alpha=0.35, zorder=1)
-        axes.plot(values, heights, look[name][1], color=look[name][0], ls="none", ms=8, label=name, zorder=3)
-        rounded = [round(value, 2) for value in values]
-        told.append(f"{name}: {amounts(dict(zip(names, rounded, strict=True)))}")
-    draw.zero(axes, vertical=True)
-    draw.row_names(axes, names)
-    axes.set(xlabel="difference of mean cosines (grey: what chance makes)")
-    draw.legend_at_right(axes)
-    return describe(figure, f"Differences of mean cosines. {'; '.join(told)}.")
-
-
-@styled
-def show_forming(
-    similarities: Mapping[int, Float[Tensor, "h w h w"]],
-    epochs: Sequence[int],
-    measures: Mapping[str, Sequence[float]],
-    title: str,
-) -> Figure:
-    """Draw above, similar positions after some epochs; below, measures of them after each of `epochs`."""
-    figure = draw.blank(WIDTH * 0.9, 4.8, title)
-    grid = figure.add_gridspec(2, len(similarities), height_ratios=(1, 1.2))
-    for column, (epoch, similarity) in enumerate(similarities.items()):
-        image = draw_mosaic(figure.add_subplot(grid[0, column]), similarity, f"epoch {epoch}" if epoch else "untrained")
-    draw.colour_bar(figure, image, figure.axes, "cosine", extend="min", shrink=0.8)
-    below = figure.add_subplot(grid[1, :])
-    for name, look in style.looks(measures).items():
-        draw.band(below, range(len(epochs)), torch.tensor([measures[name]]), name, look)
-    draw.zero(below)
-    below.set_xticks(range(len(epochs)), epochs)
-    below.set(xlabel="epochs of training (not evenly spaced)", ylabel="difference of cosines")
-    figure.legend(loc="outside lower center", ncols=len(measures))
-    return describe(figure, f"From epoch {epochs[0]} to {epochs[-1]}: {courses(measures)}.")
 
 
 @styled
 def show_patch_filters(filters: Mapping[str, Float[Tensor, "n 3 P Q"]], columns: int, title: str) -> Figure:
     """Draw filters, or components of filters, as small pictures, one panel per model; 0 is grey, each has its range."""
     rows = max(math.ceil(len(weights) / columns) for weights in filters.values())
-    figure, (row,) = draw.panels(1, len(filters), WIDTH, WIDTH / len(filters) * rows / columns + 0.8, title)
+    figure, (row,) = panels.panels(1, len(filters), WIDTH, WIDTH / len(filters) * rows / columns + 0.8, title)
     figure.get_layout_engine().set(w_pad=0.15)
     for axes, (name, weights) in zip(row, filters.items(), strict=True):
         scaled = 0.5 + weights / weights.abs().amax(dim=(1, 2, 3), keepdim=True) / 2
-        axes.imshow(draw.tile(to_numpy(scaled.permute(0, 2, 3, 1)), columns, gap=1))
-        draw.bare(axes, name)
+        axes.imshow(panels.tile(to_numpy(scaled.permute(0, 2, 3, 1)), columns, gap=1))
+        panels.bare(axes, name)
     P, Q = weights.shape[2:]
     counts = listed(f"{len(weights)} of {name}" for name, weights in filters.items())
     return describe(figure, f"Filters of {P}×{Q} pixels as small pictures: {counts}.")
@@ -92,12 +42,12 @@ def show_distances(
     `bands` reach from the smallest to the largest distance among the heads of untrained models; `even` is the distance
     of a head that looks at all patches alike, the dashed line.
     """
-    figure, (row,) = draw.panels(1, len(distances), WIDTH * 0.9, 3.3, title)
+    figure, (row,) = panels.panels(1, len(distances), WIDTH * 0.9, 3.3, title)
     told = []
     for axes, (name, far) in zip(row, distances.items(), strict=True):
         low, high = bands[name]
         axes.axhspan(low, high, color=style.CONTROL, alpha=0.25, lw=0, label="heads of untrained models")
-        draw.level(axes, even[name])
+        panels.level(axes, even[name])
         layers = [layer for layer, heads in enumerate(far) for _ in heads]
         axes.plot(layers, to_numpy(far.flatten()), "o", color=style.TRAINED, alpha=0.8, label="trained heads")
         axes.set(title=name, xlabel="layer", ylabel="mean distance (pixels)", xticks=range(len(far)))
@@ -120,22 +70,22 @@ def show_found(
     Maps are multiples of their own mean, on one logarithmic scale from 1/4 to 4.
     """
     rows, columns = len(pictures), 1 + len(maps)
-    figure, grid = draw.panels(rows, columns, 0.85 * WIDTH, 0.6 + 0.85 * WIDTH / (columns + 1) * rows, title)
+    figure, grid = panels.panels(rows, columns, 0.85 * WIDTH, 0.6 + 0.85 * WIDTH / (columns + 1) * rows, title)
     H, W = pictures.shape[2:]
     relative = {name: found / found.mean(dim=(1, 2), keepdim=True) for name, found in maps.items()}
     outline = {"colors": style.HIGHLIGHT, "linewidths": 1.5, "extent": (0, W, 0, H)}
     for row, (line, picture, mask) in enumerate(zip(grid, pictures, masks, strict=True)):
-        draw.picture(line[0], picture, extent=(0, W, H, 0))
+        panels.picture(line[0], picture, extent=(0, W, H, 0))
         for axes, (name, found) in zip(line[1:], relative.items(), strict=True):
             look = {"cmap": style.MAGNITUDE, "norm": LogNorm(1 / 4, 4), "extent": (0, W, H, 0)}
             image = axes.imshow(to_numpy(found[row]), **look)
-            draw.bare(axes, name.replace(" ", "\n") if row == 0 else "", loc="center")
+            panels.bare(axes, name.replace(" ", "\n") if row == 0 else "", loc="center")
         for axes in line:
             drawn = axes.contour(to_numpy(mask.float()), [0.5], **outline)
             drawn.set_path_effects([withStroke(linewidth=3.5, foreground=style.BLACK)])
     grid[0, 0].set_title("picture", fontsize=11, loc="center")
     ticks = {1 / 4: "1/4", 1 / 2: "1/2", 1: "1", 2: "2", 4: "4"}
-    draw.colour_bar(figure, image, grid, "weight (1 = the map's mean)", ticks, extend="both", shrink=0.7)
+    panels.colour_bar(figure, image, grid, "weight (1 = the map's mean)", ticks, extend="both", shrink=0.7)
     peaks = amounts({name: found.amax() for name, found in relative.items()})
     return describe(figure, f"{rows} pictures and their maps; the largest multiple of the mean: {peaks}.")
 
@@ -143,7 +93,7 @@ def show_found(
 @styled
 def show_scores(scores: Mapping[str, Mapping[str, Float[Tensor, " B"]]], chance: Sequence[float], title: str) -> Figure:
     """Draw medians over many images and bars between quartiles: one panel per measure, one row per map."""
-    figure, (row,) = draw.panels(1, len(scores), WIDTH, 4.2, title, sharey=True)
+    figure, (row,) = panels.panels(1, len(scores), WIDTH, 4.2, title, sharey=True)
     told = []
     for axes, (measure, maps), none in zip(row, scores.items(), chance, strict=True):
         medians = {}
@@ -152,7 +102,7 @@ def show_scores(scores: Mapping[str, Mapping[str, Float[Tensor, " B"]]], chance:
             axes.plot([low, high], [height, height], color=style.TRAINED, lw=6, alpha=0.35, solid_capstyle="butt")
             axes.plot(medians[name], height, "o", color=style.TRAINED)
         axes.axvline(none, color=style.CONTROL, lw=1, ls="--")
-        draw.row_names(axes, maps)
+        panels.row_names(axes, maps)
         axes.set(xlabel=measure)
         told.append(f"{measure}: {amounts(medians)}")
     return describe(figure, f"Medians. {'; '.join(told)}.")
@@ -162,19 +112,19 @@ def show_scores(scores: Mapping[str, Mapping[str, Float[Tensor, " B"]]], chance:
 def show_head_costs(costs: HeadTables, spreads: HeadTables, title: str) -> Figure:
     """Draw the points of accuracy lost without a head, one panel per model; in brackets where the spread reaches 0."""
     ratios = [cost.shape[1] for cost in costs.values()]
-    figure, (row,) = draw.panels(1, len(costs), 0.92 * WIDTH, 3.3, title, width_ratios=ratios)
+    figure, (row,) = panels.panels(1, len(costs), 0.92 * WIDTH, 3.3, title, width_ratios=ratios)
     limit = 100 * max(cost.abs().max().item() for cost in costs.values())
     told = []
     for axes, (name, cost) in zip(row, costs.items(), strict=True):
-        image = draw.diverging(axes, 100 * cost, limit, aspect="auto")
+        image = panels.diverging(axes, 100 * cost, limit, aspect="auto")
         texts = np.vectorize(write_cost)(100 * cost.double(), 100 * spreads[name].double())
-        draw.texts(axes, texts, dark=to_numpy(100 * cost.abs()) > 0.6 * limit)
+        panels.texts(axes, texts, dark=to_numpy(100 * cost.abs()) > 0.6 * limit)
         axes.set(title=name, xlabel="head", ylabel="layer", xticks=range(cost.shape[1]), yticks=range(len(cost)))
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
         layer, head = divmod(int(cost.argmax()), cost.shape[1])
         told.append(f"{name}, head {head} of layer {layer}: {brief(100 * cost.max())} points")
-    draw.colour_bar(figure, image, row, "cost in points of accuracy")
+    panels.colour_bar(figure, image, row, "cost in points of accuracy")
     return describe(figure, f"The head that costs most: {'; '.join(told)}.")
 
 

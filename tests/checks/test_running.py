@@ -195,12 +195,12 @@ def test_time_spent_compiling_does_not_count(impatient):
     assert_passes(check.split_heads, torch.compile(solved(check.split_heads), backend=slow))
 
 
-def test_a_time_limit_costs_microseconds():
+def test_a_time_limit_costs_less_than_a_millisecond():
     start = time.perf_counter()
     for _ in range(1000):
         with time_limit(10):
             pass
-    assert time.perf_counter() - start < 0.1
+    assert time.perf_counter() - start < 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on Windows")

@@ -8,7 +8,6 @@ check.patchify.solution()     →  one right answer, as code
 from __future__ import annotations
 
 import difflib
-from types import ModuleType
 
 from . import (
     lesson_01_patchify,
@@ -39,25 +38,20 @@ LESSONS = {
 class Check:
     """Every exercise by its name: `check.patchify(my_patchify)`. `check` alone lists them, in the lessons' order."""
 
-    def __init__(self, lessons: dict[str, ModuleType]):
-        self._lessons = {
-            title: [value for value in vars(lesson).values() if isinstance(value, Exercise)]
-            for title, lesson in lessons.items()
-        }
-        for exercises in self._lessons.values():
-            vars(self).update({exercise.name: exercise for exercise in exercises})
+    def __init__(self):
+        for lesson in LESSONS.values():
+            vars(self).update({each.name: each for each in vars(lesson).values() if isinstance(each, Exercise)})
 
     def __getattr__(self, name: str):
-        names = [name for name in vars(self) if not name.startswith("_")]
-        near = difflib.get_close_matches(name, names)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
+        near = difflib.get_close_matches(name, vars(self))
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(vars(self))}"
         raise AttributeError(f"there is no exercise {name!r}: {hint}")
 
     def __repr__(self) -> str:
         lines = []
-        for title, exercises in self._lessons.items():
-            lines += [title, *(f"    {exercise!r}" for exercise in exercises)]
+        for title, lesson in LESSONS.items():
+            lines += [title, *(f"    {each!r}" for each in vars(self).values() if vars(lesson).get(each.name) is each)]
         return "\n".join(lines)
 
 
-check = Check(LESSONS)
+check = Check()

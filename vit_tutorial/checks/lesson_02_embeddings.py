@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..positions import sincos_position_embedding
 from .comparing import Mistake, compare, explain, mistakes_in, random_tensor, same
 from .exercise import exercise
-from .modules import Trial, build, confirm, find, inventory, recognise_module
+from .modules import Search, Trial, build, inventory
 from .reading_weights import Reading, bare_parameters, embedding_readings, kind_of, read_embeddings
 from .references import ORDERS, OURS, EmbeddingWeights, Sizes, eq1, in_front, regroup, sincos_positions
 from .running import Problem, ReaderError, Wrong, call, raise_first
@@ -220,9 +220,10 @@ def embeddings(cls):
             f"Its parameters with {trial.sizes} are: {listed}.",
             "Delete those that Eq. 1 does not have.",
         )
-    reading = find(trial, eq1, readings, read_trial)
+    search = Search(trial, eq1, read_trial, count)
+    reading = search.first(readings)
     if reading is None:
-        recognise_module(trial, EMBEDDING_MISTAKES, readings, read_trial)
+        search.recognise(readings, EMBEDDING_MISTAKES)
         right = max(((trial.out - eq1(w, trial.x)).abs().amax(2) < 1e-4 for w in choices), key=torch.sum)  # (B, T)
         raise Wrong(
             "The shape is right and the values are not: the class token is "
@@ -230,7 +231,7 @@ def embeddings(cls):
             f"tokens are right.\nThis was with {trial.sizes}.",
             "Build Eq. 1 in three lines (project, prepend, add the positions) and compare your tokens after each.",
         )
-    confirm(trial, lambda: embeddings_trial(cls, Sizes(12, 3, 2, 7), batch=3), eq1, reading, read_trial, count)
+    search.confirm(reading, lambda: embeddings_trial(cls, Sizes(12, 3, 2, 7), batch=3))
     if any(kind_of(p, sizes).endswith("table") and not p.any() for p in trial.initial.values()):
         return (
             "Your positions all start at zero: until training has moved them apart, the order of the patches makes no "

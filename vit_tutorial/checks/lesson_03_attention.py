@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .comparing import Mistake, compare, mistakes_in, random_tensor
 from .exercise import exercise
-from .modules import Layer, Trial, confirm, facts, find, recognise_module
+from .modules import Layer, Search, Trial, facts
 from .reading_weights import Layout, attention_layers, complain_about_attention, layouts, read_attention, usual_layouts
 from .references import AttentionWeights, attention, by_head, head, joined
 from .running import Wrong, call, raise_first
@@ -227,11 +227,11 @@ def self_attention(cls):
     first = attention_trial(cls, 2, 7, 20, 5)
     layers, total = attention_layers(first.parts, 20), sum(p.numel() for p in first.module.parameters())
     ways = list(layouts(layers, 20, 5))
-    layout = find(first, attention, ways, read_trial)
+    layout = Search(first, attention, read_trial).first(ways)
     if layout is None:
         check_layers(first)
         check_shared(first)
-        recognise_module(first, ATTENTION_MISTAKES, usual_layouts(ways), read_trial)
+        Search(first, attention, read_trial).recognise(usual_layouts(ways), ATTENTION_MISTAKES)
         raise Wrong(
             "The shape is right, the values are not those of multi-head self-attention, and none of the usual mistakes "
             f"explains them.\n{facts(first, 4 * (20 * 20 + 20))}",
@@ -242,7 +242,8 @@ def self_attention(cls):
     bare = [f"`{layer.name.removesuffix('.weight')}`" for layer in layers if layer.bias is None]
     literal = bool(bare) and total - 4 * 20 * 20 in (0, 20, 3 * 20)  # as Eqs. 5-8 are written: no biases, or not all
     count = total if literal else 4 * (20 * 20 + 20)
-    confirm(first, lambda: attention_trial(cls, 3, 5, 12, 2), attention, layout, read_trial, count, ATTENTION_MISTAKES)
+    search = Search(first, attention, read_trial, count)
+    search.confirm(layout, lambda: attention_trial(cls, 3, 5, 12, 2), ATTENTION_MISTAKES)
     if literal:
         return (
             f"Without a bias: {', '.join(bare)}. Eqs. 5 to 8 have none either. The authors' code has D biases each for "
@@ -275,12 +276,10 @@ def check_shared(trial: Trial) -> None:
     layers = [*attention_layers(trial.parts, D), Layer("", torch.eye(D), None)]  # the last one is no layer at all
     none = len(layers) - 1
     picks = product(range(none + 1), repeat=4) if none < 5 else ()  # which layer is q, k, v and the output
-    pick = find(
-        trial,
-        attention,
-        (pick for pick in picks if none in pick[:3] or none < 4),
-        lambda trial, pick: read_attention([layers[i] for i in pick], Layout(-1), D, heads),
+    search = Search(
+        trial, attention, lambda trial, pick: read_attention([layers[i] for i in pick], Layout(-1), D, heads)
     )
+    pick = search.first(pick for pick in picks if none in pick[:3] or none < 4)
     if pick is not None:
         shared = none if none in pick[:3] else max(pick, key=pick.count)
         names = ("the queries", "the keys", "the values", "the output")

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from .comparing import Mistake, attempt, flow, kind, random_tensor, same, shape_difference, weights_like
+from .comparing import Mistake, attempt, flow, form_difference, kind, random_tensor, same
 from .running import NEW_TENSORS, ReaderError, Wrong, call, prefixed, unreadable
 
 # The parameters, sorted -----------------------------------------------------------------------------------------------
@@ -210,13 +210,9 @@ class Trial:
                 f"Your module returns a {type(self.out).__name__} of {len(self.out)}, and one tensor is asked.",
                 "`nn.MultiheadAttention` returns the tokens and the weights: `out, _ = self.attention(x, x, x)`.",
             )
-        if not isinstance(self.out, Tensor):
-            raise Wrong(f"Your module must return a tensor, got {kind(self.out)}.")
-        if self.out.shape != shape:
-            found = shape_difference("The result", tuple(self.out.shape), shape, letters)
-            raise Wrong(f"{found}\nThe input was {tuple(x.shape)}.")
-        if self.out.dtype != x.dtype:
-            raise Wrong(f"The result must be of dtype {x.dtype}, as the input is; got {self.out.dtype}.", DTYPE)
+        if found := form_difference(self.out, x.new_empty(shape), letters):
+            hint = DTYPE if isinstance(self.out, Tensor) and self.out.shape == shape else None
+            raise Wrong(f"{found}\nThe input was {tuple(x.shape)}, {x.dtype}.", hint)
         self.out = self.out.detach()
         if not self.repeats():
             raise Wrong(
@@ -266,25 +262,6 @@ class Trial:
 # The search -----------------------------------------------------------------------------------------------------------
 
 
-@torch.no_grad()
-def find(trial: Trial, function: Callable, readings: Iterable, read: Callable):
-    """Return the first reading of the weights with which `function(weights, x)` is the reader's result, or None."""
-    for reading in readings:
-        weights = read(trial, reading)
-        if weights is not None and trial.agrees(attempt(function, (weights, trial.x))):
-            return reading
-    return None
-
-
-@torch.no_grad()
-def recognise_module(trial: Trial, mistakes: Iterable[Mistake], readings: Iterable, read: Callable) -> None:
-    """Raise Wrong with the message of the mistake that, under one of the readings, gives the reader's result."""
-    found = [weights for reading in readings if (weights := read(trial, reading)) is not None]
-    for mistake in mistakes:
-        if any(trial.agrees(attempt(mistake.function, (weights, trial.x))) for weights in found):
-            raise Wrong(mistake.message, mistake.hint)
-
-
 class Search(NamedTuple):
     """A reader's module beside the reference: `function(read(trial, reading), x)` under one reading after another.
 
@@ -294,8 +271,25 @@ class Search(NamedTuple):
     trial: Trial
     function: Callable
     read: Callable
-    count: int
-    hint: str
+    count: int = 0
+    hint: str | None = None
+
+    @torch.no_grad()
+    def first(self, readings: Iterable):
+        """Return the first reading of the weights with which the reference gives the reader's result, or None."""
+        for reading in readings:
+            weights = self.read(self.trial, reading)
+            if weights is not None and self.trial.agrees(attempt(self.function, (weights, self.trial.x))):
+                return reading
+        return None
+
+    @torch.no_grad()
+    def recognise(self, readings: Iterable, mistakes: Iterable[Mistake]) -> None:
+        """Raise Wrong with the message of the mistake that, under one of the readings, gives the reader's result."""
+        found = [weights for reading in readings if (weights := self.read(self.trial, reading)) is not None]
+        for mistake in mistakes:
+            if any(self.trial.agrees(attempt(mistake.function, (weights, self.trial.x))) for weights in found):
+                raise Wrong(mistake.message, mistake.hint)
 
     def find(
         self,
@@ -312,7 +306,7 @@ class Search(NamedTuple):
         unless given), or with what is true of the module, and what `doubts()` adds.
         """
         readings = list(readings)
-        found = find(self.trial, self.function, readings, self.read)
+        found = self.first(readings)
         if found is None:
             self.recognise(readings if among is None else among, mistakes)
             told = f"{facts(self.trial, self.count, self.trial.x.ndim == 3)} {doubts()}".strip()
@@ -323,50 +317,40 @@ class Search(NamedTuple):
             )
         return found
 
-    def recognise(self, readings: Iterable, mistakes: Iterable[Mistake]) -> None:
-        recognise_module(self.trial, mistakes, readings, self.read)
-
     def confirm(self, reading, other: Callable[[], Trial], mistakes: Iterable[Mistake] = ()) -> None:
-        confirm(self.trial, other, self.function, reading, self.read, self.count, mistakes)
+        """Verify further a module that is right in its trial: parameter count, fewer inputs, another size, gradients.
+
+        Raises Wrong unless it has `count` parameters, is right for a smaller input too, and under the same reading at
+        the size of `other()` (one of the `mistakes` may show there first), and sends the right gradients to its input
+        and parameters.
+        """
+        trial = self.trial
+        require_count(trial, self.count)
+        weights = self.read(trial, reading)
+        fewer = trial.x[:1, :-1] if trial.x.ndim == 3 else trial.x[:1]
+        if not same(trial.run(fewer), self.function(weights, fewer)):
+            raise Wrong(
+                f"Right for an input of {tuple(trial.x.shape)}, wrong when the same object then gets "
+                f"{tuple(fewer.shape)}.",
+                "The result may depend on the weights and this input only: what does `forward` keep from call to call?",
+            )
+        with prefixed(f"Right with {trial.sizes}, but not at another size."):
+            again = self._replace(trial=other())
+            if again.first([reading]) is None:
+                again.recognise([reading], mistakes)
+                raise Wrong(
+                    f"The values are wrong with {again.trial.sizes}.",
+                    "Look for numbers in `__init__` and `forward` that should come from the arguments or the input's "
+                    "shape.",
+                )
+        same_gradients(trial, self.function, weights)
 
 
 # Right in one trial, and further --------------------------------------------------------------------------------------
 
-FIXED = "Look for numbers in `__init__` and `forward` that should come from the arguments or the input's shape."
 DETACHED = (
     "Something cuts the computation: look for `.detach()`, `.data`, `no_grad`, `.item()` and `torch.tensor(...)`."
 )
-
-
-def confirm(
-    trial: Trial,
-    other: Callable[[], Trial],
-    function: Callable,
-    reading,
-    read: Callable,
-    count: int,
-    mistakes: Iterable[Mistake] = (),
-) -> None:
-    """Verify further a module that is right in `trial`: parameter count, fewer inputs, another size, gradients.
-
-    Raises Wrong unless it has `count` parameters, is right for a smaller input too, and under the same reading at
-    the size of `other()` (one of the `mistakes` may show there first), and sends the right gradients to its input
-    and parameters.
-    """
-    require_count(trial, count)
-    weights = read(trial, reading)
-    fewer = trial.x[:1, :-1] if trial.x.ndim == 3 else trial.x[:1]
-    if not same(trial.run(fewer), function(weights, fewer)):
-        raise Wrong(
-            f"Right for an input of {tuple(trial.x.shape)}, wrong when the same object then gets {tuple(fewer.shape)}.",
-            "The result may depend on the weights and this input only: what does `forward` keep from call to call?",
-        )
-    with prefixed(f"Right with {trial.sizes}, but not at another size."):
-        again = other()
-        if find(again, function, [reading], read) is None:
-            recognise_module(again, mistakes, [reading], read)
-            raise Wrong(f"The values are wrong with {again.sizes}.", FIXED)
-    same_gradients(trial, function, weights)
 
 
 def same_gradients(trial: Trial, function: Callable, weights) -> None:
@@ -378,7 +362,7 @@ def same_gradients(trial: Trial, function: Callable, weights) -> None:
     out, expected = trial.run(x), function(weights, x)
     if not out.requires_grad:
         raise Wrong("The values are right, but no gradient flows back through them.", DETACHED)
-    mine, theirs = (flow((y * weights_like(y)).sum(), [x, *parameters]) for y in (out, expected))
+    mine, theirs = (flow([y], [x, *parameters]) for y in (out, expected))
     # Rounding grows with the largest gradient, and the key bias has none at all but rounding.
     size = max(grad.abs().max().item() for grad in theirs if grad is not None)
     for name, p, got, wanted in zip(["input", *names], [x, *parameters], mine, theirs, strict=True):
@@ -407,7 +391,7 @@ def unused(trial: Trial) -> str:
     """Name the parameters that the result does not depend on, in a sentence; empty if there are none."""
     own = {name: p for name, p in trial.module.named_parameters() if p.requires_grad}
     out = trial.run()
-    grads = flow(out.sum(), list(own.values())) if out.requires_grad and own else ()
+    grads = flow([out], list(own.values())) if out.requires_grad and own else ()
     idle = [f"`{name}`" for name, grad in zip(own, grads, strict=False) if grad is None]
     return f" Never used: {', '.join(idle)}." if idle else ""
 

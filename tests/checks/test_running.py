@@ -32,13 +32,6 @@ def finding(kind, source, *args):
     return raised.value
 
 
-def test_the_result_comes_back():
-    assert call(lambda a, b: a + b, 2, 3) == 5
-
-
-# The reader's own line ------------------------------------------------------------------------------------------------
-
-
 LINES = {  # the cell, the line shown, what is said
     "of the cell": (
         "def mine(x):\n    y = x.reshape(2, 3)\n    return y + z",
@@ -107,8 +100,6 @@ def test_the_stop_button_still_stops():
     with pytest.raises(KeyboardInterrupt):
         call(interrupted, 1)
 
-
-# Loops ----------------------------------------------------------------------------------------------------------------
 
 LOOPS = {
     "while": "def mine(x):\n    while True:\n        x = x + 1",
@@ -238,80 +229,56 @@ def test_who_stands_at_a_breakpoint_is_not_timed_out(impatient):
     assert call(lambda event: event.wait(1.0), threading.Event()) is False
 
 
-# Stubs ----------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", stubs("x"))
 def test_a_stub_is_not_attempted(kind):
     with pytest.raises(NotAttempted):
         call(stubs("x")[kind], torch.zeros(2))
 
 
-def test_code_without_a_return_is_told_so():
-    assert "is the `return` missing?" in finding(Wrong, "def mine(x):\n    y = x + 1", torch.zeros(2)).message
-
-
-def test_not_implemented_in_torch_is_an_error_not_a_stub():
-    class Silent(nn.Module):
-        pass
-
-    with pytest.raises(ReaderError, match="forward"):
-        call(lambda x: Silent()(x), torch.zeros(2))
-
-
-def test_a_lambda_that_returns_nothing_is_no_stub():
-    with pytest.raises(Wrong, match="return"):
-        call(lambda x: None, 1)
-
-
-def test_class_stubs_are_not_attempted():
-    stub = """
+@pytest.mark.parametrize(
+    ("build", "run"),
+    [
+        ("super().__init__()", "raise NotImplementedError"),
+        ("super().__init__()", "return ..."),
+        ("...", "..."),
+        ("pass", "pass"),
+        ("super().__init__(); self.size = image_size", "size = self.size; raise NotImplementedError"),
+    ],
+)
+def test_a_class_stub_is_not_attempted(build, run):
+    source = """
         class Mine(nn.Module):
             def __init__(self, image_size, patch_size, in_channels, embed_dim):
                 {}
             def forward(self, images):
                 {}
     """
-    for build, run in [
-        ("super().__init__()", "raise NotImplementedError"),
-        ("super().__init__()", "return ..."),
-        ("...", "..."),
-        ("pass", "pass"),
-        ("super().__init__(); self.size = image_size", "size = self.size; raise NotImplementedError"),
-    ]:
-        assert_not_attempted(check.embeddings, cell(stub.format(build, run))["Mine"])
-
-
-# Arguments ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_function_with_other_arguments_is_told_so():
-    assert "yours takes `(x)`" in finding(Wrong, "def mine(x):\n    return x", 1, 2).message
+    assert_not_attempted(check.embeddings, cell(source.format(build, run))["Mine"])
 
 
 def test_arguments_may_be_keyword_only():
     mine = cell("def mine(x, *, y, z=1):\n    return x - y + z")["mine"]
     assert call(mine, 5, 2) == 4
     assert call(mine, 5, 2, 3) == 6
-    assert "yours takes `(x, *, y, z=1)`" in finding(Wrong, "def mine(x, *, y, z=1):\n    return x", 5).message
 
 
-def test_a_module_is_told_of_its_forward():
-    class Silent(nn.Module):
-        def forward(self, x):
-            self.last = x.add_(1)
-            return self.last if len(x) == 2 else None
+CHANGES = ("x += 1", "x[0] = 5", "x.zero_()", "x.t_()", "x.resize_(6)")
+MODULE = "class Mine(nn.Module):\n    def forward(self, x):\n        {}\nmine = Mine()"
+CALLS = [  # called with one matrix: the cell, what is raised, what is said
+    ("def mine(x):\n    y = x + 1", Wrong, "Your function returns nothing (None): is the `return` missing?"),
+    ("mine = lambda x: None", Wrong, "is the `return` missing?"),
+    (MODULE.format("self.last = x"), Wrong, "Your `forward` returns nothing"),
+    (MODULE.format("return x.add_(1)"), Wrong, "Your `forward` changes its input"),
+    *((f"def mine(x):\n    {change}\n    return x * 1", Wrong, "input: after the call `x`") for change in CHANGES),
+    ("def mine():\n    return 1", Wrong, "yours takes `()`"),
+    ("def mine(x, *, y, z=1):\n    return x", Wrong, "yours takes `(x, *, y, z=1)`"),
+    ("mine = lambda x: nn.Module()(x)", ReaderError, 'missing the required "forward"'),  # torch's, and so no stub
+]
 
-    with pytest.raises(Wrong, match="Your `forward` changes its input"):
-        call(Silent(), torch.zeros(2))
-    with pytest.raises(Wrong, match="Your `forward` returns nothing"):
-        call(Silent(), torch.zeros(3))
 
-
-@pytest.mark.parametrize("change", ["x += 1", "x[0] = 5", "x.zero_()", "x.t_()", "x.resize_(6)"])
-def test_a_changed_input_is_noticed(change):
-    error = finding(Wrong, f"def mine(x):\n    {change}\n    return x * 1", torch.ones(2, 3))
-    assert "changes its input: after the call `x`" in error.message
+@pytest.mark.parametrize(("source", "kind", "phrase"), CALLS, ids=[source for source, *_ in CALLS])
+def test_what_a_call_finds(source, kind, phrase):
+    assert phrase in finding(kind, source, torch.ones(2, 3)).message
 
 
 def test_the_wrong_thing_handed_over_is_named():
@@ -325,20 +292,10 @@ def test_the_wrong_thing_handed_over_is_named():
     assert_wrong(check.embeddings, Mine(), "needs your class, not an object of it")
     assert_wrong(check.embeddings, lambda x: x, "needs your class, and got the function")
     assert_wrong(check.embeddings, dict, "class dict(nn.Module)")
+    assert_wrong(check.embeddings, type("Empty", (nn.Module,), {}), "`Empty` has no method `forward`")
     assert_wrong(check.embeddings, Mine, "Mine.__init__() takes 1 positional argument but 5 were given")
     assert_not_attempted(check.patchify, None)
     assert_not_attempted(check.patchify, ...)
-
-
-def test_a_class_without_forward_is_told_so():
-    class Mine(nn.Module):
-        def foward(self, x):
-            return x
-
-    assert_wrong(check.embeddings, Mine, "has no method `forward`")
-
-
-# Odd answers ----------------------------------------------------------------------------------------------------------
 
 
 class Odd:
@@ -352,8 +309,7 @@ class Odd:
 
 
 class Silent(Exception):
-    def __str__(self):
-        raise ValueError("no text")
+    __str__ = Odd.fail
 
 
 class Backwards(torch.autograd.Function):
@@ -370,10 +326,6 @@ def stop(error):
     raise error
 
 
-def nested(x):
-    return torch.nested.nested_tensor(list(x))
-
-
 def circle():
     found = []
     found.append(found)
@@ -384,7 +336,7 @@ split = solved(check.split_heads)
 ODD_RESULTS = {
     "sparse": (lambda x, h: split(x, h).to_sparse(), "must be an ordinary tensor"),
     "compressed": (lambda x, h: x[0].to_sparse_csr(), "it is sparse_csr"),
-    "nested": (lambda x, h: nested(split(x, h)), "it is nested"),
+    "nested": (lambda x, h: torch.nested.nested_tensor(list(x)), "it is nested"),
     "jagged": (lambda x, h: torch.nested.nested_tensor(list(x), layout=torch.jagged), "it is nested"),
     "quantized": (lambda x, h: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), "it is quantized"),
     "meta": (lambda x, h: split(x, h).to("meta"), "must be on the device cpu, where its input is; it is on meta"),
@@ -466,9 +418,6 @@ ODD = {check.split_heads: ODD_RESULTS, check.num_patches: ODD_NUMBERS, check.mlp
 @pytest.mark.parametrize(("exercise", "answer", "phrase"), listed(ODD))
 def test_an_odd_answer_gets_a_verdict(exercise, answer, phrase):
     assert_wrong(exercise, answer, phrase)
-
-
-# Nothing left behind --------------------------------------------------------------------------------------------------
 
 
 def test_random_numbers_and_modes_are_left_as_found():

@@ -54,9 +54,6 @@ def replacing(reference: Callable, step: str, hint: str | None, table: Mapping) 
     return known(hint, table, lambda do: partial(reference, **{step: do}))
 
 
-# Two results ----------------------------------------------------------------------------------------------------------
-
-
 def difference(
     result, expected, letters: Letters = "", tolerance: float = 1e-5, name: str = "The result"
 ) -> str | None:
@@ -160,9 +157,6 @@ def kind(value) -> str:
     return f"a value of type {type(value).__name__}"
 
 
-# The reader's function against the reference --------------------------------------------------------------------------
-
-
 def compare(
     function: Callable,
     reference: Callable,
@@ -198,9 +192,15 @@ def compare(
                 hint = hint if any(isinstance(arg, Tensor) for arg in args) else None
                 raise Wrong(start + found + call_text, hint)
             recognise(result, args, hidden_in(trials[:number], mistakes, reference), tolerance)
-            require_repeats(function, args, result)
+            if not same(tensors_in(call(function, *args)), tensors_in(result)):
+                raise Wrong(
+                    "Two calls with the same arguments give two results: something in your function is random, or is "
+                    "kept from call to call.",
+                    "Look for `torch.rand`, `F.dropout`, layers or parameters made in the function, and globals that "
+                    "change.",
+                )
             where = where_right(function, reference, number, narrow)
-            raise Wrong(f"{found}{call_text}\n{where}".rstrip(), next_step(result, expected))
+            raise Wrong(f"{found}{call_text}\n{where}".rstrip(), SCRAMBLED if scrambled(result, expected) else None)
     again = again or [1 - 2 * arg.detach().flip(0) if is_float(arg) else arg for arg in trials[0]]
     if difference(call(function, *again), reference(*again), letters, tolerance) is not None:
         raise Wrong(
@@ -210,16 +210,6 @@ def compare(
         )
     if gradients:
         compare_gradients(function, reference, trials[-1], mistakes, tolerance)
-
-
-def require_repeats(function: Callable, args: tuple, result) -> None:
-    """Raise Wrong if a second call with the same arguments gives another result."""
-    if not same(tensors_in(call(function, *args)), tensors_in(result)):
-        raise Wrong(
-            "Two calls with the same arguments give two results: something in your function is random, or is kept from "
-            "call to call.",
-            "Look for `torch.rand`, `F.dropout`, layers or parameters made in the function, and globals that change.",
-        )
 
 
 def attempt(function: Callable, args: tuple):
@@ -294,21 +284,20 @@ def compare_gradients(
 def gradients_of(function: Callable, args: tuple) -> list[Tensor] | None:
     """Return the gradients that flow from the result to each tensor of floats among `args`, or None."""
     inputs = [arg.detach().clone().requires_grad_() if is_float(arg) else arg for arg in args]
-    wanted = [arg for arg in inputs if is_float(arg)]
     results = function(*inputs)
     results = [r for r in (results if isinstance(results, (tuple, list)) else [results]) if is_float(r)]
-    if not any(result.requires_grad for result in results):
-        return None
-    return [
-        torch.zeros_like(x) if grad is None else grad for x, grad in zip(wanted, flow(results, wanted), strict=True)
-    ]
+    return flow(results, [x for x in inputs if is_float(x)]) if any(r.requires_grad for r in results) else None
 
 
-def flow(results: Sequence[Tensor], wanted: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-    """Return the gradients of a fixed weighted sum of the results; raise ReaderError if the way back stops."""
+def flow(results: Sequence[Tensor], wanted: Sequence[Tensor], unused: Callable = torch.zeros_like) -> list:
+    """Return the gradients of a fixed weighted sum of the results; raise ReaderError if the way back stops.
+
+    `unused` makes the gradient for a tensor that no result depends on.
+    """
     total = sum((y * random_tensor(*y.shape, dtype=y.dtype, seed=7).to(y.device)).sum() for y in results)
     try:
-        return torch.autograd.grad(total, wanted, allow_unused=True)
+        grads = torch.autograd.grad(total, wanted, allow_unused=True)
+        return [unused(x) if grad is None else grad for x, grad in zip(wanted, grads, strict=True)]
     except Exception as error:
         found = stopped_by(error)
         found.message = f"The way forward works. On the way back, where gradients flow:\n{found.message}"
@@ -319,13 +308,12 @@ def flow(results: Sequence[Tensor], wanted: Sequence[Tensor]) -> tuple[Tensor | 
         raise found from None
 
 
-def next_step(result, expected) -> str | None:
-    """Say what to try after a result that no known mistake explains; None leaves it to the exercise's own hint."""
-    if not isinstance(result, Tensor) or not isinstance(expected, Tensor) or result.shape != expected.shape:
-        return None
-    if same(*(tensor.detach().double().flatten().sort().values for tensor in (result, expected))):
-        return "Every number is there, in the wrong place: only the order of the axes, or how they are cut, is off."
-    return None
+SCRAMBLED = "Every number is there, in the wrong place: only the order of the axes, or how they are cut, is off."
+
+
+def scrambled(result, expected) -> bool:
+    fits = isinstance(result, Tensor) and isinstance(expected, Tensor) and result.shape == expected.shape
+    return fits and same(*(tensor.detach().double().flatten().sort().values for tensor in (result, expected)))
 
 
 def judge_each(trials: Mapping[str, tuple], judge: Callable) -> None:

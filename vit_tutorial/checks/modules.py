@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from threading import get_ident
 from typing import NamedTuple
 
@@ -16,10 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from .comparing import Mistake, attempt, flow, form_difference, kind, random_tensor, same
+from .comparing import Mistake, attempt, flow, form_difference, kind, random_tensor, recognise, same
 from .running import NEW_TENSORS, ReaderError, Wrong, call, prefixed, unreadable
-
-# The parameters, sorted -----------------------------------------------------------------------------------------------
 
 
 class Layer(NamedTuple):
@@ -110,8 +109,6 @@ def randomise(module: nn.Module) -> None:
         p.copy_(float((p == 1).all()) + 0.3 * random_tensor(*p.shape, dtype=p.dtype, seed=seed))
 
 
-# A module at work -----------------------------------------------------------------------------------------------------
-
 LISTS = "Layers in a plain Python list or dict are no parameters of the module: `nn.ModuleList` registers them."
 DTYPE = "Look for `.half()`, `.double()`, `.float()` and NumPy: the result keeps the dtype of what comes in."
 METHODS = ("parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules", "children")
@@ -176,17 +173,6 @@ def no_new_parameters() -> Iterator[None]:
         )
 
 
-def require_usable(module: nn.Module) -> None:
-    """Raise Wrong for parameters that nothing can be computed with."""
-    for name, p in module.named_parameters():
-        if nn.parameter.is_lazy(p):
-            raise Wrong(f"`{name}` never gets a size: `forward` does not use its lazy layer.")
-        if text := unreadable(p):
-            raise Wrong(f"`{name}` {text}.", NEW_TENSORS)
-        if not p.is_floating_point():
-            raise Wrong(f"`{name}` is a parameter of {p.dtype}. Parameters are floats: they change by small steps.")
-
-
 class Trial:
     """The reader's class built with `args`, with random weights, in eval mode, and its `out` for `x`.
 
@@ -200,7 +186,13 @@ class Trial:
         require_registered(self.module)
         with no_new_parameters():
             self.run()  # a lazy layer has its weights only after its first call
-        require_usable(self.module)
+        for name, p in self.module.named_parameters():
+            if nn.parameter.is_lazy(p):
+                raise Wrong(f"`{name}` never gets a size: `forward` does not use its lazy layer.")
+            if text := unreadable(p):
+                raise Wrong(f"`{name}` {text}.", NEW_TENSORS)
+            if not p.is_floating_point():
+                raise Wrong(f"`{name}` is a parameter of {p.dtype}. Parameters are floats: they change by small steps.")
         self.initial = {name: p.detach().clone() for name, p in self.module.named_parameters()}
         randomise(self.module)
         self.parts = inventory(self.module)
@@ -212,7 +204,7 @@ class Trial:
             )
         if found := form_difference(self.out, x.new_empty(shape), letters):
             hint = DTYPE if isinstance(self.out, Tensor) and self.out.shape == shape else None
-            raise Wrong(f"{found}\nThe input was {tuple(x.shape)}, {x.dtype}.", hint)
+            raise Wrong(f"{found}\nThe input was {tuple(x.shape)}.", hint)
         self.out = self.out.detach()
         if not self.repeats():
             raise Wrong(
@@ -236,10 +228,9 @@ class Trial:
 
     def repeats(self) -> bool:
         """Tell whether the module gives `out` again: once, or twenty times if it draws random numbers."""
-        state = torch.get_rng_state()
-        return same(self.run(), self.out) and (
-            torch.equal(torch.get_rng_state(), state) or all(same(self.run(), self.out) for _ in range(20))
-        )
+        state, again = torch.get_rng_state(), same(self.run(), self.out)
+        drawn = not torch.equal(torch.get_rng_state(), state)
+        return again and not (drawn and not all(same(self.run(), self.out) for _ in range(20)))
 
     def agrees(self, expected: Tensor | None) -> bool:
         return same(self.out, expected)
@@ -257,9 +248,6 @@ class Trial:
             for p, value in kept:
                 p.data.copy_(value)
             self.out = out
-
-
-# The search -----------------------------------------------------------------------------------------------------------
 
 
 class Search(NamedTuple):
@@ -287,9 +275,8 @@ class Search(NamedTuple):
     def recognise(self, readings: Iterable, mistakes: Iterable[Mistake]) -> None:
         """Raise Wrong with the message of the mistake that, under one of the readings, gives the reader's result."""
         found = [weights for reading in readings if (weights := self.read(self.trial, reading)) is not None]
-        for mistake in mistakes:
-            if any(self.trial.agrees(attempt(mistake.function, (weights, self.trial.x))) for weights in found):
-                raise Wrong(mistake.message, mistake.hint)
+        for mistake, weights in product(mistakes, found):
+            recognise(self.trial.out, (weights, self.trial.x), [mistake])
 
     def find(
         self,
@@ -346,8 +333,6 @@ class Search(NamedTuple):
         same_gradients(trial, self.function, weights)
 
 
-# Right in one trial, and further --------------------------------------------------------------------------------------
-
 DETACHED = (
     "Something cuts the computation: look for `.detach()`, `.data`, `no_grad`, `.item()` and `torch.tensor(...)`."
 )
@@ -363,13 +348,10 @@ def same_gradients(trial: Trial, function: Callable, weights) -> None:
     if not out.requires_grad:
         raise Wrong("The values are right, but no gradient flows back through them.", DETACHED)
     mine, theirs = (flow([y], [x, *parameters]) for y in (out, expected))
-    # Rounding grows with the largest gradient, and the key bias has none at all but rounding.
-    size = max(grad.abs().max().item() for grad in theirs if grad is not None)
-    for name, p, got, wanted in zip(["input", *names], [x, *parameters], mine, theirs, strict=True):
-        got, wanted = (torch.zeros_like(p) if grad is None else grad for grad in (got, wanted))
+    size = max(grad.abs().max().item() for grad in theirs)  # the key bias has no gradient but rounding
+    for name, got, wanted in zip(["the input", *(f"`{name}`" for name in names)], mine, theirs, strict=True):
         if not same(got / size, wanted / size):
-            where = "the input" if p is x else f"`{name}`"
-            found = f"the gradient of {where} is not" if got.any() else f"no gradient reaches {where}"
+            found = f"the gradient of {name} is not" if got.any() else f"no gradient reaches {name}"
             raise Wrong(f"The values are right, but {found}.", DETACHED)
 
 
@@ -391,7 +373,7 @@ def unused(trial: Trial) -> str:
     """Name the parameters that the result does not depend on, in a sentence; empty if there are none."""
     own = {name: p for name, p in trial.module.named_parameters() if p.requires_grad}
     out = trial.run()
-    grads = flow([out], list(own.values())) if out.requires_grad and own else ()
+    grads = flow([out], list(own.values()), lambda p: None) if out.requires_grad and own else ()
     idle = [f"`{name}`" for name, grad in zip(own, grads, strict=False) if grad is None]
     return f" Never used: {', '.join(idle)}." if idle else ""
 
@@ -403,15 +385,17 @@ def facts(trial: Trial, count: int, tokens: bool = True) -> str:
     sentences = [f"It has {total} parameters, {number}.{unused(trial) if total else ''}"]
     if trial.out.min() >= 0:
         sentences.append("No result is below 0: is there a ReLU at the end?")
-    alone = torch.cat([trial.run(image[None]) for image in trial.x])
-    if same(alone, trial.out):
-        sentences.append("An image gets the same result alone and in a batch, as it must.")
-    else:
-        sentences.append("An image gets another result alone than in a batch: somewhere images mix.")
-    if tokens and same(trial.run(trial.x.flip(1)), trial.out.flip(1)):
-        sentences.append("Tokens in another order give the same results in that order, as they must.")
-    elif tokens:
+    alone = same(torch.cat([trial.run(image[None]) for image in trial.x]), trial.out)
+    sentences.append(
+        "An image gets the same result alone and in a batch, as it must."
+        if alone
+        else "An image gets another result alone than in a batch: somewhere images mix."
+    )
+    if tokens:
+        turned = same(trial.run(trial.x.flip(1)), trial.out.flip(1))
         sentences.append(
-            "Tokens in another order give other results: somewhere numbers of different tokens get mixed up."
+            "Tokens in another order give the same results in that order, as they must."
+            if turned
+            else "Tokens in another order give other results: somewhere numbers of different tokens get mixed up."
         )
     return " ".join(sentences)

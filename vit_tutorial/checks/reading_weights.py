@@ -1,7 +1,7 @@
 """Read the weights of a reader's module as the references take them: attention's, a block's, Eq. 1's and a model's.
 
 `Parts` are a module's layers and parameters, sorted by what their sizes allow them to be. A `Reading` is one way in
-which they may hold the weights; `modules.find` tries them all. Names are never looked at.
+which they may hold the weights; `modules.Search` tries them all. Names are never looked at.
 """
 
 from __future__ import annotations
@@ -74,9 +74,6 @@ class Parts(NamedTuple):
         return Parts(*(part[i * len(part) // depth : (i + 1) * len(part) // depth] for part in self[:4]))
 
 
-# Which part is what ---------------------------------------------------------------------------------------------------
-
-
 def sort_layers(layers: Sequence[Layer], norms: list[Norm], D: int, heads: int) -> Parts:
     """Sort the layers of blocks: the MLP's second leads to D from another width, its first from D to that width."""
     contract = [layer for layer in layers if layer.sizes[0] == D and layer.sizes[1] not in (D, D // heads)]
@@ -108,14 +105,15 @@ def attention_layers(parts: Inventory, embed_dim: int) -> list[Layer]:
 
 def silent_parameters(parts: Parts) -> list[Tensor]:
     """Return attention's parameters: with zeros in all of them, attention adds zero, whatever it does."""
-    return [p for layer in parts.attention for p in (layer.weight, layer.bias) if p is not None]
+    return parameters_of(parts.attention)
 
 
 def mlp_parameters(parts: Parts) -> list[Tensor]:
-    return [p for layer in (*parts.expand, *parts.contract) for p in (layer.weight, layer.bias) if p is not None]
+    return parameters_of([*parts.expand, *parts.contract])
 
 
-# Attention ------------------------------------------------------------------------------------------------------------
+def parameters_of(layers: Sequence[Layer]) -> list[Tensor]:
+    return [p for layer in layers for p in (layer.weight, layer.bias) if p is not None]
 
 
 def layouts(layers: Sequence[Layer], D: int, heads: int) -> Iterator[Layout]:
@@ -187,9 +185,6 @@ def unpaired(rows: Tensor, single_first: bool, pair: str, heads: int) -> Tensor:
     return torch.cat([rows[: double.start], changed] if single_first else [changed, rows[double.stop :]])
 
 
-# Blocks and the model -------------------------------------------------------------------------------------------------
-
-
 def read_mlp(first: Layer, second: Layer, D: int) -> MlpWeights | None:
     """Read two layers as the MLP's, or None if their sizes do not fit."""
     expand = first.rows(D)
@@ -226,9 +221,6 @@ def read_model(trial: Trial, reading: Reading) -> ModelWeights | None:
     return ModelWeights(c, reading.order, *eq1, blocks, final, head.rows(c.embed_dim), head.bias)
 
 
-# Eq. 1 alone ----------------------------------------------------------------------------------------------------------
-
-
 def bare_parameters(parts: Inventory) -> list[Tensor]:
     """Return the parameters of no layer. `inventory` may have taken two vectors side by side for a norm."""
     vectors = [vector for norm in parts.norms if norm.eps is None for vector in (norm.weight, norm.bias)]
@@ -247,19 +239,24 @@ def kind_of(parameter: Tensor, sizes: Sizes) -> str:
     return "matrix" if parameter.numel() == sizes.patch_dim * D and D in sides else ""
 
 
+def eq1_parameters(parts: Inventory, sizes: Sizes) -> list[tuple[str, Tensor]]:
+    """Return every parameter with what it can be. Only of a layer's bias it is certain."""
+    of_layers = [(kind_of(layer.weight, sizes), layer.weight) for layer in parts.layers]
+    of_layers += [("bias", layer.bias) for layer in parts.layers if layer.bias is not None]
+    return of_layers + [(kind_of(p, sizes), p) for p in bare_parameters(parts)]
+
+
 def embedding_readings(parts: Inventory, sizes: Sizes) -> Iterator[Reading]:
-    """Yield every way to take the bare parameters for the parts of Eq. 1; none if they are too few or too many."""
-    kinds = [kind_of(parameter, sizes) for parameter in bare_parameters(parts)]
+    """Yield every way to take the parameters for the parts of Eq. 1; none if they are too few or too many."""
+    kinds = [kind for kind, _ in eq1_parameters(parts, sizes)]
     vectors = ["class token"] + ["class position"] * kinds.count("patch table")
-    if "matrix" in kinds and kinds.count("vector") > len(vectors):
+    if not parts.layers and kinds.count("vector") > len(vectors):
         vectors.append("bias")
-    others = sorted(kind for kind in kinds if kind != "vector")
-    tables = sum("table" in kind for kind in others)
-    if any(norm.eps is not None for norm in parts.norms):
+    table = "patch table" if "patch table" in kinds else "table"
+    needed = sorted(["matrix", table, *["vector"] * len(vectors)])
+    if sorted(kind for kind in kinds if kind != "bias") != needed or any(norm.eps is not None for norm in parts.norms):
         return
-    if kinds.count("vector") != len(vectors) or tables != 1 or len(others) - 1 + len(parts.layers) != 1:
-        return
-    for roles in dict.fromkeys(permutations(vectors)):
+    for roles in permutations(vectors):
         rest = iter(roles)
         filled = tuple(next(rest) if kind == "vector" else kind for kind in kinds)
         yield from (Reading(order=order, roles=filled) for order in ORDERS)
@@ -267,29 +264,17 @@ def embedding_readings(parts: Inventory, sizes: Sizes) -> Iterator[Reading]:
 
 def read_embeddings(parts: Inventory, sizes: Sizes, reading: Reading) -> EmbeddingWeights | None:
     """Read the weights of Eq. 1, or None. Gradients pass through."""
-    found = dict(zip(reading.roles, bare_parameters(parts), strict=True))
-    D = sizes.embed_dim
-    if parts.layers:
-        matrix, bias = parts.layers[0].weight, parts.layers[0].bias
-    else:
-        matrix, bias = as_rows(found["matrix"], D).T, found.get("bias")
-    if matrix.shape != (D, sizes.patch_dim):
-        return None
-    if "patch table" in found:
-        position = torch.cat([found["class position"].reshape(1, D), as_rows(found["patch table"], D)])
-    else:
-        position = as_rows(found["table"], D)
-    bias = matrix.new_zeros(D) if bias is None else bias.reshape(D)
-    return EmbeddingWeights(sizes, reading.order, matrix, bias, found["class token"].reshape(D), position)
+    D, found = sizes.embed_dim, dict(zip(reading.roles, (p for _, p in eq1_parameters(parts, sizes)), strict=True))
+    matrix = as_rows(found["matrix"], D).T
+    bias = found["bias"].reshape(D) if "bias" in found else matrix.new_zeros(D)
+    tables = [as_rows(found[role], D) for role in ("class position", "table", "patch table") if role in found]
+    return EmbeddingWeights(sizes, reading.order, matrix, bias, found["class token"].reshape(D), torch.cat(tables))
 
 
 def as_rows(parameter: Tensor, D: int) -> Tensor:
     """Turn a table so that its vectors of D values are rows, whichever axis they lie along."""
     axis = max(axis for axis, side in enumerate(parameter.shape) if side == D)
     return parameter.movedim(axis, -1).reshape(-1, D)
-
-
-# Right values, wrong weights ------------------------------------------------------------------------------------------
 
 
 def complain_about_attention(w: AttentionWeights) -> None:

@@ -6,7 +6,7 @@ Axes are named as in notebook 01: a height of h·P pixels, a width of w·P. `Q` 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 import torch
@@ -18,8 +18,6 @@ from ..config import ViTConfig
 from .modules import Norm
 
 Grid = tuple[int, int]
-
-# Images and patches ---------------------------------------------------------------------------------------------------
 
 OURS = "C P Q"
 ORDERS = {
@@ -50,14 +48,6 @@ def patch_sizes(patches: Tensor, P: int, image_size: Grid) -> dict[str, int]:
 def cut(images: Tensor, patch_size: int, order: str = OURS) -> Tensor:
     """(B, C, H, W) -> (B, N, C·P·P), the values of a patch in this order."""
     return regroup(images, "B C h P w Q", f"B (h w) ({order})", **image_sizes(images, patch_size))
-
-
-def join(patches: Tensor, patch_size: int, image_size: Grid, order: str = OURS) -> Tensor:
-    """(B, N, C·P·P) -> (B, C, H, W)."""
-    return regroup(patches, f"B h w {order}", "B C (h P) (w Q)", **patch_sizes(patches, patch_size, image_size))
-
-
-# Eq. 1: embeddings ----------------------------------------------------------------------------------------------------
 
 
 class Sizes(NamedTuple):
@@ -137,9 +127,6 @@ def sincos_positions(
     return torch.cat(parts, dim=1)
 
 
-# Eqs. 5-8: attention --------------------------------------------------------------------------------------------------
-
-
 class AttentionWeights(NamedTuple):
     """What attention learns, q, k and v head by head.
 
@@ -155,6 +142,13 @@ class AttentionWeights(NamedTuple):
     shared: bool = False
 
 
+softmax = partial(torch.softmax, dim=-1)  # over the keys
+
+
+def by_root(d: int, D: int) -> float:
+    return d**-0.5
+
+
 def by_head(x: Tensor, heads: int) -> Tensor:
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)  # (B, T, D) → (B, h, T, d)
 
@@ -163,16 +157,8 @@ def joined(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)  # (B, h, T, d) → (B, T, D)
 
 
-def root_of_width(d: int, D: int) -> float:
-    return d**-0.5
-
-
-def over_keys(scores: Tensor) -> Tensor:
-    return scores.softmax(-1)
-
-
 def head(
-    q: Tensor, k: Tensor, v: Tensor, scale: Callable = root_of_width, weigh: Callable = over_keys
+    q: Tensor, k: Tensor, v: Tensor, scale: Callable = by_root, weigh: Callable = softmax
 ) -> tuple[Tensor, Tensor]:
     """Return what one head mixes and its weights: (T, d) and (T, T)."""
     weights = weigh(q @ k.T * scale(q.shape[1], q.shape[1]))
@@ -185,8 +171,8 @@ def attention(
     *,
     sources: Sequence[Tensor] | None = None,
     split: Callable = by_head,
-    scale: Callable = root_of_width,
-    weigh: Callable = over_keys,
+    scale: Callable = by_root,
+    weigh: Callable = softmax,
     merge: Callable = joined,
     key: int = 1,
     value: int = 2,
@@ -198,8 +184,6 @@ def attention(
     merged = merge(weigh(q @ k.transpose(-2, -1) * scale(D // w.heads, D)) @ v)
     return merged if w.out is None else F.linear(merged, w.out, w.out_bias)
 
-
-# Eqs. 2 and 3: the encoder block --------------------------------------------------------------------------------------
 
 PAPER_EPS = 1e-6
 
@@ -237,9 +221,6 @@ def block(w: BlockWeights, z: Tensor, attend: Callable = attention, mlp: Callabl
     return z + mlp(w.mlp, normed(w.norm2, z))  # Eq. 3
 
 
-# Eqs. 1 to 4: the model -----------------------------------------------------------------------------------------------
-
-
 class ModelWeights(NamedTuple):
     """What Eq. 1 learns, under the same names as in EmbeddingWeights, then the blocks, the final norm and the head."""
 
@@ -254,17 +235,9 @@ class ModelWeights(NamedTuple):
     head: Tensor  # (K, D)
     head_bias: Tensor | None
 
-    @property
-    def patch_size(self) -> int:
-        return self.sizes.patch_size
-
-    @property
-    def pool(self) -> str:
-        return self.sizes.pool
-
 
 def pooled(w: ModelWeights, z: Tensor) -> Tensor:
-    return z[:, 0] if w.pool == "cls" else z[:, 1:].mean(dim=1)
+    return z[:, 0] if w.sizes.pool == "cls" else z[:, 1:].mean(dim=1)
 
 
 def model(
@@ -282,9 +255,6 @@ def model(
     return F.linear(pool(w, end(w.norm, z)), w.head, w.head_bias)  # Eq. 4
 
 
-# Looking inside -------------------------------------------------------------------------------------------------------
-
-
 def unit(p: Tensor) -> Tensor:
     return p / p.norm(dim=-1, keepdim=True)
 
@@ -292,10 +262,10 @@ def unit(p: Tensor) -> Tensor:
 def similarity(
     position: Tensor,
     grid: Grid,
-    patches: Callable[[Tensor], Tensor] = lambda position: position[1:],
-    prepare: Callable[[Tensor], Tensor] = unit,
-    finish: Callable[[Tensor], Tensor] = lambda s: s,
-    shape: Callable[[Tensor, int, int], Tensor] = lambda s, h, w: s.reshape(h, w, h, w),
+    patches: Callable = lambda position: position[1:],
+    prepare: Callable = unit,
+    finish: Callable = lambda s: s,
+    shape: Callable = lambda s, h, w: s.reshape(h, w, h, w),
 ) -> Tensor:
     """Return the cosine of every two patches' positions, (1+N, D) → (h, w, h, w)."""
     p = prepare(patches(position))
@@ -303,7 +273,7 @@ def similarity(
 
 
 def eye(A: Tensor) -> Tensor:
-    return torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+    return torch.eye(A.shape[-1], dtype=A.dtype)
 
 
 def with_identity(A: Tensor) -> Tensor:
@@ -320,11 +290,11 @@ def heads_mean(A: Tensor) -> Tensor:
 
 def through_layers(
     maps: Sequence[Tensor],
-    heads: Callable[[Tensor], Tensor] = heads_mean,
-    mix: Callable[[Tensor], Tensor] = with_identity,
-    pick: Callable[[list], list] = lambda layers: layers,
-    together: Callable[[Sequence[Tensor]], Tensor] = product,
-    finish: Callable[[Tensor], Tensor] = lambda R: R,
+    heads: Callable = heads_mean,
+    mix: Callable = with_identity,
+    pick: Callable = lambda layers: layers,
+    together: Callable = product,
+    finish: Callable = lambda R: R,
 ) -> Tensor:
     """Attention rollout: L times (B, h, T, T) → (B, T, T)."""
     return finish(together(pick([mix(heads(A)) for A in maps])))
@@ -354,20 +324,17 @@ def distance(
     weights: Tensor,
     grid: Grid,
     patch_size: int,
-    places: Callable[[Tensor, Grid], tuple[Tensor, Tensor]] = by_rows,
-    length: Callable[[Tensor, Tensor], Tensor] = straight,
-    patches: Callable[[Tensor], Tensor] = without_class_token,
-    share: Callable[[Tensor], Tensor] = shared_out,
-    average: Callable[[Tensor], Tensor] = over_all,
-    unit: Callable[[int], float] = lambda P: P,
+    places: Callable = by_rows,
+    length: Callable = straight,
+    patches: Callable = without_class_token,
+    share: Callable = shared_out,
+    average: Callable = over_all,
+    unit: Callable = lambda P: P,
 ) -> Tensor:
     """Return how far each head looks, in pixels: (B, h, T, T) → (h,)."""
     rows, columns = places(torch.arange(grid[0] * grid[1], device=weights.device), grid)
     between = length((rows[:, None] - rows).float(), (columns[:, None] - columns).float())  # (N, N), in patches
     return average((share(patches(weights)) * between * unit(patch_size)).sum(dim=-1))
-
-
-# A new resolution -----------------------------------------------------------------------------------------------------
 
 
 def zoom(picture: Tensor, new: Grid, mode: str = "bicubic", antialias: bool = True, **options) -> Tensor:
@@ -388,12 +355,12 @@ def resize(
     new: Grid,
     prefix: int,
     split: Callable = lambda p, prefix, N: (p[:prefix], p[prefix:]),
-    old_grid: Callable[[Grid], Grid] = lambda grid: grid,
-    picture: Callable[[Tensor, int, int], Tensor] = to_picture,
-    new_grid: Callable[[Grid], Grid] = lambda grid: grid,
-    zoom: Callable[[Tensor, Grid], Tensor] = zoom,
-    rows: Callable[[Tensor], Tensor] = to_rows,
-    join: Callable[[Tensor, Tensor], Tensor] = lambda first, rows: torch.cat([first, rows]),
+    old_grid: Callable = lambda grid: grid,
+    picture: Callable = to_picture,
+    new_grid: Callable = lambda grid: grid,
+    zoom: Callable = zoom,
+    rows: Callable = to_rows,
+    join: Callable = lambda first, rows: torch.cat([first, rows]),
 ) -> Tensor:
     """Resize a table of positions, (T, D) → (S, D)."""
     first, patches = split(position, prefix, old[0] * old[1])

@@ -41,7 +41,7 @@ class ReaderError(Wrong):
     """The reader's code raised an error, or did not end. `code` is their own line."""
 
     def explain(self, reason: str, hint: str | None = None) -> None:
-        """Say below the error what it means."""
+        """Add what the error means."""
         self.message, self.hint = f"{self.message}\n{reason}".rstrip(), hint or self.hint
 
 
@@ -71,8 +71,6 @@ def prefixed(start: str) -> Iterator[None]:
         wrong.message = f"{start}\n{wrong.message}".lstrip()
         raise
 
-
-# The call -------------------------------------------------------------------------------------------------------------
 
 NEW_TENSORS = (
     "A tensor that you make yourself has a dtype and a device of its own. Give it the input's: "
@@ -229,8 +227,6 @@ def is_stub(function: Callable) -> bool:
     return all(re.fullmatch(NOTHING, ast.unparse(statement), re.DOTALL) for statement in body)
 
 
-# The reader's own line ------------------------------------------------------------------------------------------------
-
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIBRARIES = tuple(
     os.path.normcase(folder) + os.sep
@@ -301,8 +297,6 @@ def without_addresses(text: str) -> str:
     """Remove what changes from run to run."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
 
-
-# The time limit -------------------------------------------------------------------------------------------------------
 
 TICK = 0.05  # seconds
 # While one of these files is at work the reader's code is not: torch compiles, a debugger asks, a thread waits.

@@ -43,6 +43,11 @@ LINES = {  # the cell, the line shown, what is said
         "return layer(x)",
         ["RuntimeError", "in line 3 of your cell"],
     ),
+    "the call of the package": (
+        "from vit_tutorial import patchify\ndef mine(x):\n    return patchify(x.reshape(1, 1, 2, 3), 2)",
+        "return patchify(x.reshape(1, 1, 2, 3), 2)",
+        ["3 = 1·2 + 1"],
+    ),
     "of a recursion": ("def mine(x):\n    return mine(x)", "return mine(x)", ["RecursionError"]),
     "of an exit": ("def mine(x):\n    raise SystemExit", "raise SystemExit", ["SystemExit"]),
     "without addresses": (
@@ -54,7 +59,7 @@ LINES = {  # the cell, the line shown, what is said
 
 
 @pytest.mark.parametrize(("source", "code", "phrases"), LINES.values(), ids=LINES)
-def test_an_error_shows_the_readers_own_line(source, code, phrases):
+def test_an_error_shows_the_readers_own_line(source, code, phrases, unchecked):
     error = finding(ReaderError, source, torch.zeros(6))
     assert error.code == code
     assert all(phrase in error.message for phrase in phrases), error.message
@@ -72,25 +77,11 @@ def test_the_deepest_of_the_readers_functions_is_shown_across_cells():
 
 
 def test_a_function_from_a_file_is_shown_with_the_files_name(tmp_path):
-    file = tmp_path / "my_vit.py"
-    file.write_text("def mine(x):\n    return x.nothing\n")
-    mine = {}
-    exec(compile(file.read_text(), str(file), "exec"), mine)
+    mine = cell("def mine(x):\n    return x.nothing\n", name=str(tmp_path / "my_vit.py"))["mine"]
     with pytest.raises(ReaderError) as raised:
-        call(mine["mine"], 1)
+        call(mine, 1)
     assert "in line 2 of my_vit.py, in mine" in raised.value.message
     assert str(tmp_path) not in raised.value.message
-
-
-def test_an_error_of_the_package_shows_the_readers_call_of_it(unchecked):
-    source = """
-        from vit_tutorial import patchify
-        def mine(images, P):
-            return patchify(images, P + 1)
-    """
-    error = finding(ReaderError, source, torch.zeros(1, 1, 4, 4), 2)
-    assert error.code == "return patchify(images, P + 1)"
-    assert "4 = 1·3 + 1" in error.message
 
 
 def test_the_stop_button_still_stops():
@@ -101,44 +92,16 @@ def test_the_stop_button_still_stops():
         call(interrupted, 1)
 
 
+LOOP = "def mine(x):\n    while True:\n        "
 LOOPS = {
-    "while": "def mine(x):\n    while True:\n        x = x + 1",
-    "pass": "def mine(x):\n    while True: pass",
-    "except Exception": """
-        def mine(x):
-            while True:
-                try:
-                    x = x + 1
-                except Exception:
-                    pass
-        """,
-    "bare except": """
-        def mine(x):
-            while True:
-                try:
-                    x = x + 1
-                except:
-                    pass
-        """,
-    "generator": """
-        import itertools
-        def mine(x):
-            return sum(i for i in itertools.count())
-        """,
+    "while": LOOP + "x = x + 1",
+    "pass": LOOP + "pass",
+    "except Exception": LOOP + "try:\n            x = x + 1\n        except Exception:\n            pass",
+    "bare except": LOOP + "try:\n            x = x + 1\n        except:\n            pass",
+    "generator": "import itertools\ndef mine(x):\n    return sum(i for i in itertools.count())",
     "torch": "def mine(x):\n    while x.sum() < 1:\n        x = torch.relu(x)",
-    "module": """
-        def mine(x):
-            layer = nn.Linear(2, 2)
-            while True:
-                y = layer(x)
-        """,
-    "function": """
-        def step(x):
-            return x * 1
-        def mine(x):
-            while True:
-                x = step(x)
-        """,
+    "module": "layer = nn.Linear(2, 2)\n" + LOOP + "y = layer(x)",
+    "function": "def step(x):\n    return x * 1\n" + LOOP + "x = step(x)",
 }
 
 
@@ -209,11 +172,7 @@ def test_a_forked_process_has_its_own_clock(impatient):
 
 def test_a_debugger_goes_on_tracing(impatient):
     seen = []
-
-    def debugger(frame, event, argument):
-        seen.append(frame.f_code.co_name)
-
-    before = sys.gettrace()
+    before, debugger = sys.gettrace(), lambda frame, event, argument: seen.append(frame.f_code.co_name)
     sys.settrace(debugger)
     try:
         call(cell("def mine(x):\n    return x")["mine"], 1)
@@ -469,17 +428,13 @@ def test_a_check_inside_the_code_that_it_checks_is_told_so():
     assert_passes(check.split_heads, split)
 
 
-def test_a_check_works_where_sums_are_in_half_precision():
-    with torch.autocast("cpu", torch.bfloat16):
-        assert_passes(check.mlp, solved(check.mlp))
-        assert_passes(check.rollout, solved(check.rollout))
-
-
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_a_check_works_where_gradients_are_off(mode):
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu", torch.bfloat16)])
+def test_a_check_works_in_every_mode_and_leaves_it(mode):
     with mode():
-        assert_passes(check.patchify, lambda x, P: torch.nn.functional.unfold(x, P, stride=P).mT)
-        assert not torch.is_grad_enabled()
+        gradients = torch.is_grad_enabled()
+        for exercise in (check.patchify, check.mlp, check.rollout):
+            assert_passes(exercise, solved(exercise))
+        assert torch.is_grad_enabled() == gradients
 
 
 def test_what_the_reader_prints_is_printed(capsys):

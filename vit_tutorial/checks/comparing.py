@@ -54,9 +54,7 @@ def replacing(reference: Callable, step: str, hint: str | None, table: Mapping) 
     return known(hint, table, lambda do: partial(reference, **{step: do}))
 
 
-def difference(
-    result, expected, letters: Letters = "", tolerance: float = 1e-5, name: str = "The result"
-) -> str | None:
+def difference(result, expected, letters: Letters = "", tolerance: float = 1e-5, name="The result") -> str | None:
     """Say what is wrong with a result, the first thing first; None if nothing is."""
     if isinstance(expected, (tuple, list)):
         names = letters or tuple((f"result {i + 1}", "") for i in range(len(expected)))
@@ -164,7 +162,6 @@ def compare(
     letters: Letters = "",
     mistakes: Sequence[Mistake] = (),
     gradients: bool = True,
-    tolerance: float = 1e-5,
     again: tuple | None = None,
     narrow: Sequence[tuple[tuple, str]] = (),
 ) -> None:
@@ -184,14 +181,13 @@ def compare(
             if not explain(error, args, hidden_in(trials[:number], mistakes, reference)):
                 error.explain(where_right(function, reference, number, narrow))
             raise
-        found = difference(result, expected, letters, tolerance)
-        if found is not None:
+        if found := difference(result, expected, letters):
             call_text = f"\nThis was `{show_call(function, args)}`."
-            if same(result, expected, tolerance):  # only the kind, the dtype or the device is wrong
+            if same(result, expected):  # only the kind, the dtype or the device is wrong
                 start, hint = ("", None) if isinstance(expected, int) else ("The values are right. ", NEW_TENSORS)
                 hint = hint if any(isinstance(arg, Tensor) for arg in args) else None
                 raise Wrong(start + found + call_text, hint)
-            recognise(result, args, hidden_in(trials[:number], mistakes, reference), tolerance)
+            recognise(result, args, hidden_in(trials[:number], mistakes, reference))
             if not same(tensors_in(call(function, *args)), tensors_in(result)):
                 raise Wrong(
                     "Two calls with the same arguments give two results: something in your function is random, or is "
@@ -202,14 +198,14 @@ def compare(
             where = where_right(function, reference, number, narrow)
             raise Wrong(f"{found}{call_text}\n{where}".rstrip(), SCRAMBLED if scrambled(result, expected) else None)
     again = again or [1 - 2 * arg.detach().flip(0) if is_float(arg) else arg for arg in trials[0]]
-    if difference(call(function, *again), reference(*again), letters, tolerance) is not None:
+    if difference(call(function, *again), reference(*again), letters):
         raise Wrong(
             f"{name_of(function)} is right when it is first called, and wrong when it is called again with other "
             "numbers of the same shape: it keeps something from call to call.",
             "The result may depend on the arguments only: look for globals, default arguments and stored tensors.",
         )
     if gradients:
-        compare_gradients(function, reference, trials[-1], mistakes, tolerance)
+        compare_gradients(function, reference, trials[-1], mistakes)
 
 
 def attempt(function: Callable, args: tuple):
@@ -258,9 +254,7 @@ def where_right(function: Callable, reference: Callable, number: int, narrow: Se
     return ""
 
 
-def compare_gradients(
-    function: Callable, reference: Callable, args: tuple, mistakes: Sequence[Mistake] = (), tolerance: float = 1e-5
-) -> None:
+def compare_gradients(function: Callable, reference: Callable, args: tuple, mistakes: Sequence[Mistake]) -> None:
     """Raise Wrong unless the same gradients flow back to the tensors among `args`."""
     got, expected = gradients_of(partial(call, function), args), gradients_of(reference, args)
     if got is None:
@@ -270,10 +264,10 @@ def compare_gradients(
         )
     names = [name for name, arg in zip(parameter_names(function), args, strict=False) if is_float(arg)]
     for name, mine, theirs in zip(names, got, expected, strict=True):
-        if difference(mine, theirs, tolerance=tolerance) is not None:
+        if difference(mine, theirs):
             silent = hidden_in([args], mistakes, reference)
             silent = [m._replace(function=lambda *args, m=m: gradients_of(m.function, args)) for m in silent]
-            recognise(got, args, silent, tolerance)
+            recognise(got, args, silent)
             raise Wrong(
                 f"The values are right, but the gradient that flows back to `{name}` is not"
                 + (": it is zero." if not mine.any() else "."),

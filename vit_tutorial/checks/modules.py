@@ -206,7 +206,10 @@ class Trial:
             hint = DTYPE if isinstance(self.out, Tensor) and self.out.shape == shape else None
             raise Wrong(f"{found}\nThe input was {tuple(x.shape)}.", hint)
         self.out = self.out.detach()
-        if not self.repeats():
+        state = torch.get_rng_state()
+        again = self.run()
+        draws = 0 if torch.equal(torch.get_rng_state(), state) else 20  # a module that draws random numbers
+        if not self.agrees(again) or not all(self.agrees(self.run()) for _ in range(draws)):
             raise Wrong(
                 "In eval mode your module does not give the same result each time it is called with the same input.",
                 "`F.dropout` drops in eval mode too, unless told `training=self.training`; `nn.Dropout` knows by "
@@ -226,13 +229,7 @@ class Trial:
                 )
             raise
 
-    def repeats(self) -> bool:
-        """Tell whether the module gives `out` again: once, or twenty times if it draws random numbers."""
-        state, again = torch.get_rng_state(), same(self.run(), self.out)
-        drawn = not torch.equal(torch.get_rng_state(), state)
-        return again and not (drawn and not all(same(self.run(), self.out) for _ in range(20)))
-
-    def agrees(self, expected: Tensor | None) -> bool:
+    def agrees(self, expected) -> bool:
         return same(self.out, expected)
 
     @contextmanager
@@ -278,31 +275,22 @@ class Search(NamedTuple):
         for mistake, weights in product(mistakes, found):
             recognise(self.trial.out, (weights, self.trial.x), [mistake])
 
-    def find(
-        self,
-        readings: Iterable,
-        mistakes: Iterable[Mistake],
-        when: str,
-        equations: str,
-        doubts: Callable[[], str] = str,
-        among: Iterable | None = None,
-    ):
+    def find(self, readings: Iterable, mistakes: list[Mistake], when: str, equations: str, doubts=str, among=None):
         """Return the first reading under which the reference gives the reader's result.
 
         If none does, raise Wrong: with the mistake that gives this result under one of the readings `among` (all
         unless given), or with what is true of the module, and what `doubts()` adds.
         """
         readings = list(readings)
-        found = self.first(readings)
-        if found is None:
-            self.recognise(readings if among is None else among, mistakes)
-            told = f"{facts(self.trial, self.count, self.trial.x.ndim == 3)} {doubts()}".strip()
-            raise Wrong(
-                f"The shape is right. {when} the values are not those of {equations}, and none of the usual mistakes "
-                f"explains them.\n{told}",
-                self.hint,
-            )
-        return found
+        if (found := self.first(readings)) is not None:
+            return found
+        self.recognise(among or readings, mistakes)
+        told = f"{facts(self.trial, self.count, self.trial.x.ndim == 3)} {doubts()}".strip()
+        raise Wrong(
+            f"The shape is right. {when} the values are not those of {equations}, and none of the usual mistakes "
+            f"explains them.\n{told}",
+            self.hint,
+        )
 
     def confirm(self, reading, other: Callable[[], Trial], mistakes: Iterable[Mistake] = ()) -> None:
         """Verify further a module that is right in its trial: parameter count, fewer inputs, another size, gradients.

@@ -1,11 +1,12 @@
 """What the exercises ask for, as plain functions with replaceable steps: a mistake replaces one of them.
 
 Axes are named as in notebook 01: a height of h·P pixels, a width of w·P. `Q` is the second P, the columns of a patch.
+Parameters that have a default are the steps, as functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial, reduce
 from typing import NamedTuple
 
@@ -94,22 +95,18 @@ def in_front(class_token: Tensor, patches: Tensor) -> Tensor:
 
 
 def eq1(
-    w: EmbeddingWeights | ModelWeights,
-    images: Tensor,
-    project: Callable = project,
-    prepend: Callable = in_front,
-    place: Callable = torch.add,
+    w: EmbeddingWeights | ModelWeights, images: Tensor, project=project, prepend=in_front, place=torch.add
 ) -> Tensor:
     """z₀ = [x_class; x₁E; …; x_N E] + E_pos: (B, C, H, W) → (B, 1+N, D)."""
     return place(prepend(w.class_token, project(w, images)), w.position)
 
 
 def sincos_positions(
-    grid: tuple[int, int],
+    grid: Grid,
     dim: int,
-    row: Callable = lambda n, h, w: n // w,
-    column: Callable = lambda n, h, w: n % w,
-    frequency: Callable = lambda i, quarter: 10000 ** -(i / quarter),
+    row=lambda n, h, w: n // w,
+    column=lambda n, h, w: n % w,
+    frequency=lambda i, quarter: 10000 ** -(i / quarter),
     layout: str = "row.sin row.cos column.sin column.cos",
     interleaved: bool = False,
 ) -> Tensor:
@@ -157,9 +154,7 @@ def joined(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)  # (B, h, T, d) → (B, T, D)
 
 
-def head(
-    q: Tensor, k: Tensor, v: Tensor, scale: Callable = by_root, weigh: Callable = softmax
-) -> tuple[Tensor, Tensor]:
+def head(q: Tensor, k: Tensor, v: Tensor, scale=by_root, weigh=softmax) -> tuple[Tensor, Tensor]:
     """Return what one head mixes and its weights: (T, d) and (T, T)."""
     weights = weigh(q @ k.T * scale(q.shape[1], q.shape[1]))
     return weights @ v, weights
@@ -168,14 +163,13 @@ def head(
 def attention(
     w: AttentionWeights,
     x: Tensor,
-    *,
-    sources: Sequence[Tensor] | None = None,
-    split: Callable = by_head,
-    scale: Callable = by_root,
-    weigh: Callable = softmax,
-    merge: Callable = joined,
-    key: int = 1,
-    value: int = 2,
+    sources=None,
+    split=by_head,
+    scale=by_root,
+    weigh=softmax,
+    merge=joined,
+    key=1,
+    value=2,
 ) -> Tensor:
     """Multi-head self-attention, (B, T, D) → (B, T, D). `sources`: what q, k and v come from, if not `x`."""
     qkv = [split(F.linear(z, *p), w.heads) for z, *p in zip(sources or (x, x, x), w.qkv, w.bias, strict=True)]
@@ -204,7 +198,7 @@ class BlockWeights(NamedTuple):
     attention: AttentionWeights | None
 
 
-def reference_mlp(w: MlpWeights, x: Tensor, activation: Callable = F.gelu) -> Tensor:
+def reference_mlp(w: MlpWeights, x: Tensor, activation=F.gelu) -> Tensor:
     return F.linear(activation(F.linear(x, w.expand, w.expand_bias)), w.contract, w.contract_bias)
 
 
@@ -212,11 +206,11 @@ def normed(norm: Norm, z: Tensor) -> Tensor:
     return F.layer_norm(z, z.shape[-1:], norm.weight, norm.bias, PAPER_EPS if norm.eps is None else norm.eps)
 
 
-def mixed(w: BlockWeights, z: Tensor, attend: Callable = attention) -> Tensor:
+def mixed(w: BlockWeights, z: Tensor, attend=attention) -> Tensor:
     return torch.zeros_like(z) if w.attention is None else attend(w.attention, z)
 
 
-def block(w: BlockWeights, z: Tensor, attend: Callable = attention, mlp: Callable = reference_mlp) -> Tensor:
+def block(w: BlockWeights, z: Tensor, attend=attention, mlp=reference_mlp) -> Tensor:
     z = z + mixed(w, normed(w.norm1, z), attend)  # Eq. 2
     return z + mlp(w.mlp, normed(w.norm2, z))  # Eq. 3
 
@@ -240,14 +234,7 @@ def pooled(w: ModelWeights, z: Tensor) -> Tensor:
     return z[:, 0] if w.sizes.pool == "cls" else z[:, 1:].mean(dim=1)
 
 
-def model(
-    w: ModelWeights,
-    images: Tensor,
-    embed: Callable = eq1,
-    block: Callable = block,
-    pool: Callable = pooled,
-    end: Callable = normed,
-) -> Tensor:
+def model(w: ModelWeights, images: Tensor, embed=eq1, block=block, pool=pooled, end=normed) -> Tensor:
     """(B, C, H, W) → (B, K)."""
     z = embed(w, images)  # Eq. 1
     for weights in w.blocks:
@@ -259,13 +246,17 @@ def unit(p: Tensor) -> Tensor:
     return p / p.norm(dim=-1, keepdim=True)
 
 
+def as_it_is(x):
+    return x
+
+
 def similarity(
     position: Tensor,
     grid: Grid,
-    patches: Callable = lambda position: position[1:],
-    prepare: Callable = unit,
-    finish: Callable = lambda s: s,
-    shape: Callable = lambda s, h, w: s.reshape(h, w, h, w),
+    patches=lambda position: position[1:],
+    prepare=unit,
+    finish=as_it_is,
+    shape=lambda s, h, w: s.reshape(h, w, h, w),
 ) -> Tensor:
     """Return the cosine of every two patches' positions, (1+N, D) → (h, w, h, w)."""
     p = prepare(patches(position))
@@ -289,12 +280,7 @@ def heads_mean(A: Tensor) -> Tensor:
 
 
 def through_layers(
-    maps: Sequence[Tensor],
-    heads: Callable = heads_mean,
-    mix: Callable = with_identity,
-    pick: Callable = lambda layers: layers,
-    together: Callable = product,
-    finish: Callable = lambda R: R,
+    maps: Sequence[Tensor], heads=heads_mean, mix=with_identity, pick=as_it_is, together=product, finish=as_it_is
 ) -> Tensor:
     """Attention rollout: L times (B, h, T, T) → (B, T, T)."""
     return finish(together(pick([mix(heads(A)) for A in maps])))
@@ -324,12 +310,12 @@ def distance(
     weights: Tensor,
     grid: Grid,
     patch_size: int,
-    places: Callable = by_rows,
-    length: Callable = straight,
-    patches: Callable = without_class_token,
-    share: Callable = shared_out,
-    average: Callable = over_all,
-    unit: Callable = lambda P: P,
+    places=by_rows,
+    length=straight,
+    patches=without_class_token,
+    share=shared_out,
+    average=over_all,
+    unit=as_it_is,
 ) -> Tensor:
     """Return how far each head looks, in pixels: (B, h, T, T) → (h,)."""
     rows, columns = places(torch.arange(grid[0] * grid[1], device=weights.device), grid)
@@ -354,13 +340,13 @@ def resize(
     old: Grid,
     new: Grid,
     prefix: int,
-    split: Callable = lambda p, prefix, N: (p[:prefix], p[prefix:]),
-    old_grid: Callable = lambda grid: grid,
-    picture: Callable = to_picture,
-    new_grid: Callable = lambda grid: grid,
-    zoom: Callable = zoom,
-    rows: Callable = to_rows,
-    join: Callable = lambda first, rows: torch.cat([first, rows]),
+    split=lambda p, prefix, N: (p[:prefix], p[prefix:]),
+    old_grid=as_it_is,
+    picture=to_picture,
+    new_grid=as_it_is,
+    zoom=zoom,
+    rows=to_rows,
+    join=lambda first, rows: torch.cat([first, rows]),
 ) -> Tensor:
     """Resize a table of positions, (T, D) → (S, D)."""
     first, patches = split(position, prefix, old[0] * old[1])

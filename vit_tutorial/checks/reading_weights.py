@@ -208,7 +208,8 @@ def read_model(trial: Trial, reading: Reading) -> ref.ModelWeights | None:
     (patch,), (head,) = parts.patch, parts.head
     position = torch.cat([p.reshape(-1, c.embed_dim) for p in parts.position])
     eq1 = patch.rows(c.patch_dim), patch.bias, parts.class_token[0].reshape(-1), position
-    return ref.ModelWeights(c, reading.order, *eq1, blocks, final, head.rows(c.embed_dim), head.bias)
+    embeddings = ref.EmbeddingWeights(c, reading.order, *eq1)
+    return ref.ModelWeights(embeddings, blocks, final, head.rows(c.embed_dim), head.bias)
 
 
 def bare_parameters(parts: Inventory) -> list[Tensor]:

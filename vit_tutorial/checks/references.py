@@ -78,7 +78,7 @@ class Sizes(NamedTuple):
 class EmbeddingWeights(NamedTuple):
     """What Eq. 1 learns."""
 
-    sizes: Sizes
+    sizes: Sizes | ViTConfig
     order: str  # of the values in a patch
     matrix: Tensor  # (D, C·P·P)
     bias: Tensor  # (D,), or zero
@@ -86,7 +86,7 @@ class EmbeddingWeights(NamedTuple):
     position: Tensor  # (1+N, D)
 
 
-def project(w: EmbeddingWeights | ModelWeights, images: Tensor) -> Tensor:
+def project(w: EmbeddingWeights, images: Tensor) -> Tensor:
     return F.linear(cut(images, w.sizes.patch_size, w.order), w.matrix, w.bias)
 
 
@@ -94,9 +94,7 @@ def in_front(class_token: Tensor, patches: Tensor) -> Tensor:
     return torch.cat([class_token.expand(len(patches), 1, -1), patches], dim=1)
 
 
-def eq1(
-    w: EmbeddingWeights | ModelWeights, images: Tensor, project=project, prepend=in_front, place=torch.add
-) -> Tensor:
+def eq1(w: EmbeddingWeights, images: Tensor, project=project, prepend=in_front, place=torch.add) -> Tensor:
     """z₀ = [x_class; x₁E; …; x_N E] + E_pos: (B, C, H, W) → (B, 1+N, D)."""
     return place(prepend(w.class_token, project(w, images)), w.position)
 
@@ -216,14 +214,9 @@ def block(w: BlockWeights, z: Tensor, attend=attention, mlp=reference_mlp) -> Te
 
 
 class ModelWeights(NamedTuple):
-    """What Eq. 1 learns, under the same names as in EmbeddingWeights, then the blocks, the final norm and the head."""
+    """What a model learns."""
 
-    sizes: ViTConfig
-    order: str
-    matrix: Tensor
-    bias: Tensor
-    class_token: Tensor
-    position: Tensor
+    embeddings: EmbeddingWeights
     blocks: list[BlockWeights]
     norm: Norm
     head: Tensor  # (K, D)
@@ -231,12 +224,12 @@ class ModelWeights(NamedTuple):
 
 
 def pooled(w: ModelWeights, z: Tensor) -> Tensor:
-    return z[:, 0] if w.sizes.pool == "cls" else z[:, 1:].mean(dim=1)
+    return z[:, 0] if w.embeddings.sizes.pool == "cls" else z[:, 1:].mean(dim=1)
 
 
 def model(w: ModelWeights, images: Tensor, embed=eq1, block=block, pool=pooled, end=normed) -> Tensor:
     """(B, C, H, W) → (B, K)."""
-    z = embed(w, images)  # Eq. 1
+    z = embed(w.embeddings, images)  # Eq. 1
     for weights in w.blocks:
         z = block(weights, z)  # Eqs. 2-3
     return F.linear(pool(w, end(w.norm, z)), w.head, w.head_bias)  # Eq. 4

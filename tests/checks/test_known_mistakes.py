@@ -1,13 +1,20 @@
-"""Every known mistake, handed in as the answer, is told by its own message and no other's."""
+"""Every known mistake is told by its own message, and no two look alike."""
+
+from itertools import combinations
 
 import pytest
+import torch
 
 from vit_tutorial import check
+from vit_tutorial.checks.comparing import random_tensor
 from vit_tutorial.checks.lesson_01_patchify import NUM_PATCHES_MISTAKES
 from vit_tutorial.checks.lesson_02_embeddings import CLASS_TOKEN_MISTAKES, SINCOS_MISTAKES
-from vit_tutorial.checks.lesson_03_attention import HEAD_MISTAKES, MERGE_MISTAKES, SPLIT_MISTAKES
+from vit_tutorial.checks.lesson_03_attention import ATTENTION_MISTAKES, HEAD_MISTAKES, MERGE_MISTAKES, SPLIT_MISTAKES
+from vit_tutorial.checks.lesson_04_encoder_block import MIXING_MISTAKES, STRUCTURE_MISTAKES
 from vit_tutorial.checks.lesson_07_looking_inside import DISTANCE_MISTAKES, ROLLOUT_MISTAKES, SIMILARITY_MISTAKES
 from vit_tutorial.checks.lesson_08_new_resolution import RESIZE_MISTAKES
+from vit_tutorial.checks.modules import Norm
+from vit_tutorial.checks.references import AttentionWeights, BlockWeights, MlpWeights, attention, block
 
 CATALOGUES = {
     check.num_patches: NUM_PATCHES_MISTAKES,
@@ -31,3 +38,32 @@ def test_each_known_mistake_is_told_by_its_own_message(exercise):
         if mistake.message not in (verdict := exercise(lambda *args, mistake=mistake: mistake.function(*args))).message
     ]
     assert not others
+
+
+D, HEADS, M = 20, 5, 33
+WEIGHTS = BlockWeights(
+    *(Norm(1 + 0.3 * random_tensor(D, seed=seed), 0.3 * random_tensor(D, seed=seed + 1), None) for seed in (0, 2)),
+    MlpWeights(*(0.3 * random_tensor(*shape, seed=4) for shape in ((M, D), (M,), (D, M), (D,)))),
+    AttentionWeights(*(0.3 * random_tensor(*shape, seed=5) for shape in ((3, D, D), (3, D), (D, D), (D,))), HEADS),
+)
+
+
+@pytest.mark.parametrize(
+    ("mistakes", "right", "weights"),
+    [
+        (ATTENTION_MISTAKES, attention, WEIGHTS.attention),
+        (STRUCTURE_MISTAKES, block, WEIGHTS._replace(attention=None)),
+        (MIXING_MISTAKES, block, WEIGHTS),
+    ],
+    ids=["attention", "structure", "mixing"],
+)
+def test_no_two_mistakes_give_the_same_result(mistakes, right, weights):
+    """Each is named for certain: at the checks' sizes no mistake does what the reference or another mistake does."""
+    fixed = ("head here", "heads here", "√4")  # a number written into the code is right at some size
+    certain = [m for m in mistakes if not any(words in m.message for words in fixed)]
+    x = 0.05 * random_tensor(2, 7, D)
+    with torch.no_grad():
+        found = [("right", right(weights, x)), *((m.message, m.function(weights, x)) for m in certain)]
+    for (one, a), (two, b) in combinations(found, 2):
+        alike = a.shape == b.shape and torch.allclose(a, b, rtol=1e-4, atol=1e-5)
+        assert one == two or not alike, (one, two)

@@ -32,13 +32,6 @@ def finding(kind, source, *args):
     return raised.value
 
 
-def test_the_result_comes_back():
-    assert call(lambda a, b: a + b, 2, 3) == 5
-
-
-# The reader's own line ------------------------------------------------------------------------------------------------
-
-
 LINES = {  # the cell, the line shown, what is said
     "of the cell": (
         "def mine(x):\n    y = x.reshape(2, 3)\n    return y + z",
@@ -49,6 +42,11 @@ LINES = {  # the cell, the line shown, what is said
         "def mine(x):\n    layer = nn.Linear(3, 2)\n    return layer(x)",
         "return layer(x)",
         ["RuntimeError", "in line 3 of your cell"],
+    ),
+    "the call of the package": (
+        "from vit_tutorial import patchify\ndef mine(x):\n    return patchify(x.reshape(1, 1, 2, 3), 2)",
+        "return patchify(x.reshape(1, 1, 2, 3), 2)",
+        ["3 = 1·2 + 1"],
     ),
     "of a recursion": ("def mine(x):\n    return mine(x)", "return mine(x)", ["RecursionError"]),
     "of an exit": ("def mine(x):\n    raise SystemExit", "raise SystemExit", ["SystemExit"]),
@@ -61,7 +59,7 @@ LINES = {  # the cell, the line shown, what is said
 
 
 @pytest.mark.parametrize(("source", "code", "phrases"), LINES.values(), ids=LINES)
-def test_an_error_shows_the_readers_own_line(source, code, phrases):
+def test_an_error_shows_the_readers_own_line(source, code, phrases, unchecked):
     error = finding(ReaderError, source, torch.zeros(6))
     assert error.code == code
     assert all(phrase in error.message for phrase in phrases), error.message
@@ -79,25 +77,11 @@ def test_the_deepest_of_the_readers_functions_is_shown_across_cells():
 
 
 def test_a_function_from_a_file_is_shown_with_the_files_name(tmp_path):
-    file = tmp_path / "my_vit.py"
-    file.write_text("def mine(x):\n    return x.nothing\n")
-    mine = {}
-    exec(compile(file.read_text(), str(file), "exec"), mine)
+    mine = cell("def mine(x):\n    return x.nothing\n", name=str(tmp_path / "my_vit.py"))["mine"]
     with pytest.raises(ReaderError) as raised:
-        call(mine["mine"], 1)
+        call(mine, 1)
     assert "in line 2 of my_vit.py, in mine" in raised.value.message
     assert str(tmp_path) not in raised.value.message
-
-
-def test_an_error_of_the_package_shows_the_readers_call_of_it(unchecked):
-    source = """
-        from vit_tutorial import patchify
-        def mine(images, P):
-            return patchify(images, P + 1)
-    """
-    error = finding(ReaderError, source, torch.zeros(1, 1, 4, 4), 2)
-    assert error.code == "return patchify(images, P + 1)"
-    assert "4 = 1·3 + 1" in error.message
 
 
 def test_the_stop_button_still_stops():
@@ -108,46 +92,16 @@ def test_the_stop_button_still_stops():
         call(interrupted, 1)
 
 
-# Loops ----------------------------------------------------------------------------------------------------------------
-
+LOOP = "def mine(x):\n    while True:\n        "
 LOOPS = {
-    "while": "def mine(x):\n    while True:\n        x = x + 1",
-    "pass": "def mine(x):\n    while True: pass",
-    "except Exception": """
-        def mine(x):
-            while True:
-                try:
-                    x = x + 1
-                except Exception:
-                    pass
-        """,
-    "bare except": """
-        def mine(x):
-            while True:
-                try:
-                    x = x + 1
-                except:
-                    pass
-        """,
-    "generator": """
-        import itertools
-        def mine(x):
-            return sum(i for i in itertools.count())
-        """,
+    "while": LOOP + "x = x + 1",
+    "pass": LOOP + "pass",
+    "except Exception": LOOP + "try:\n            x = x + 1\n        except Exception:\n            pass",
+    "bare except": LOOP + "try:\n            x = x + 1\n        except:\n            pass",
+    "generator": "import itertools\ndef mine(x):\n    return sum(i for i in itertools.count())",
     "torch": "def mine(x):\n    while x.sum() < 1:\n        x = torch.relu(x)",
-    "module": """
-        def mine(x):
-            layer = nn.Linear(2, 2)
-            while True:
-                y = layer(x)
-        """,
-    "function": """
-        def step(x):
-            return x * 1
-        def mine(x):
-            while True:
-                x = step(x)
-        """,
+    "module": "layer = nn.Linear(2, 2)\n" + LOOP + "y = layer(x)",
+    "function": "def step(x):\n    return x * 1\n" + LOOP + "x = step(x)",
 }
 
 
@@ -195,12 +149,12 @@ def test_time_spent_compiling_does_not_count(impatient):
     assert_passes(check.split_heads, torch.compile(solved(check.split_heads), backend=slow))
 
 
-def test_a_time_limit_costs_microseconds():
+def test_a_time_limit_costs_less_than_a_millisecond():
     start = time.perf_counter()
     for _ in range(1000):
         with time_limit(10):
             pass
-    assert time.perf_counter() - start < 0.1
+    assert time.perf_counter() - start < 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on Windows")
@@ -218,11 +172,7 @@ def test_a_forked_process_has_its_own_clock(impatient):
 
 def test_a_debugger_goes_on_tracing(impatient):
     seen = []
-
-    def debugger(frame, event, argument):
-        seen.append(frame.f_code.co_name)
-
-    before = sys.gettrace()
+    before, debugger = sys.gettrace(), lambda frame, event, argument: seen.append(frame.f_code.co_name)
     sys.settrace(debugger)
     try:
         call(cell("def mine(x):\n    return x")["mine"], 1)
@@ -235,10 +185,8 @@ def test_a_debugger_goes_on_tracing(impatient):
 
 def test_who_stands_at_a_breakpoint_is_not_timed_out(impatient):
     # A debugger's prompt waits inside Python's own library, as `Event.wait` does here.
-    assert call(lambda event: event.wait(1.0), threading.Event()) is False
-
-
-# Stubs ----------------------------------------------------------------------------------------------------------------
+    mine = cell("def mine(event):\n    event.wait(1.0)\n    return sum(i for i in range(10**6))")["mine"]
+    assert call(mine, threading.Event()) > 0
 
 
 @pytest.mark.parametrize("kind", stubs("x"))
@@ -247,71 +195,50 @@ def test_a_stub_is_not_attempted(kind):
         call(stubs("x")[kind], torch.zeros(2))
 
 
-def test_code_without_a_return_is_told_so():
-    assert "is the `return` missing?" in finding(Wrong, "def mine(x):\n    y = x + 1", torch.zeros(2)).message
-
-
-def test_not_implemented_in_torch_is_an_error_not_a_stub():
-    class Silent(nn.Module):
-        pass
-
-    with pytest.raises(ReaderError, match="forward"):
-        call(lambda x: Silent()(x), torch.zeros(2))
-
-
-def test_a_lambda_that_returns_nothing_is_no_stub():
-    with pytest.raises(Wrong, match="return"):
-        call(lambda x: None, 1)
-
-
-def test_class_stubs_are_not_attempted():
-    stub = """
+@pytest.mark.parametrize(
+    ("build", "run"),
+    [
+        ("super().__init__()", "raise NotImplementedError"),
+        ("super().__init__()", "return ..."),
+        ("...", "..."),
+        ("pass", "pass"),
+        ("super().__init__(); self.size = image_size", "size = self.size; raise NotImplementedError"),
+    ],
+)
+def test_a_class_stub_is_not_attempted(build, run):
+    source = """
         class Mine(nn.Module):
             def __init__(self, image_size, patch_size, in_channels, embed_dim):
                 {}
             def forward(self, images):
                 {}
     """
-    for build, run in [
-        ("super().__init__()", "raise NotImplementedError"),
-        ("super().__init__()", "return ..."),
-        ("...", "..."),
-        ("pass", "pass"),
-        ("super().__init__(); self.size = image_size", "size = self.size; raise NotImplementedError"),
-    ]:
-        assert_not_attempted(check.embeddings, cell(stub.format(build, run))["Mine"])
-
-
-# Arguments ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_function_with_other_arguments_is_told_so():
-    assert "yours takes `(x)`" in finding(Wrong, "def mine(x):\n    return x", 1, 2).message
+    assert_not_attempted(check.embeddings, cell(source.format(build, run))["Mine"])
 
 
 def test_arguments_may_be_keyword_only():
     mine = cell("def mine(x, *, y, z=1):\n    return x - y + z")["mine"]
     assert call(mine, 5, 2) == 4
     assert call(mine, 5, 2, 3) == 6
-    assert "yours takes `(x, *, y, z=1)`" in finding(Wrong, "def mine(x, *, y, z=1):\n    return x", 5).message
 
 
-def test_a_module_is_told_of_its_forward():
-    class Silent(nn.Module):
-        def forward(self, x):
-            self.last = x.add_(1)
-            return self.last if len(x) == 2 else None
+CHANGES = ("x += 1", "x[0] = 5", "x.zero_()", "x.t_()", "x.resize_(6)")
+MODULE = "class Mine(nn.Module):\n    def forward(self, x):\n        {}\nmine = Mine()"
+CALLS = [  # called with one matrix: the cell, what is raised, what is said
+    ("def mine(x):\n    y = x + 1", Wrong, "Your function returns nothing (None): is the `return` missing?"),
+    ("mine = lambda x: None", Wrong, "is the `return` missing?"),
+    (MODULE.format("self.last = x"), Wrong, "Your `forward` returns nothing"),
+    (MODULE.format("return x.add_(1)"), Wrong, "Your `forward` changes its input"),
+    *((f"def mine(x):\n    {change}\n    return x * 1", Wrong, "input: after the call `x`") for change in CHANGES),
+    ("def mine():\n    return 1", Wrong, "yours takes `()`"),
+    ("def mine(x, *, y, z=1):\n    return x", Wrong, "yours takes `(x, *, y, z=1)`"),
+    ("mine = lambda x: nn.Module()(x)", ReaderError, 'missing the required "forward"'),  # torch's, and so no stub
+]
 
-    with pytest.raises(Wrong, match="Your `forward` changes its input"):
-        call(Silent(), torch.zeros(2))
-    with pytest.raises(Wrong, match="Your `forward` returns nothing"):
-        call(Silent(), torch.zeros(3))
 
-
-@pytest.mark.parametrize("change", ["x += 1", "x[0] = 5", "x.zero_()", "x.t_()", "x.resize_(6)"])
-def test_a_changed_input_is_noticed(change):
-    error = finding(Wrong, f"def mine(x):\n    {change}\n    return x * 1", torch.ones(2, 3))
-    assert "changes its input: after the call `x`" in error.message
+@pytest.mark.parametrize(("source", "kind", "phrase"), CALLS, ids=[source for source, *_ in CALLS])
+def test_what_a_call_finds(source, kind, phrase):
+    assert phrase in finding(kind, source, torch.ones(2, 3)).message
 
 
 def test_the_wrong_thing_handed_over_is_named():
@@ -325,20 +252,10 @@ def test_the_wrong_thing_handed_over_is_named():
     assert_wrong(check.embeddings, Mine(), "needs your class, not an object of it")
     assert_wrong(check.embeddings, lambda x: x, "needs your class, and got the function")
     assert_wrong(check.embeddings, dict, "class dict(nn.Module)")
+    assert_wrong(check.embeddings, type("Empty", (nn.Module,), {}), "`Empty` has no method `forward`")
     assert_wrong(check.embeddings, Mine, "Mine.__init__() takes 1 positional argument but 5 were given")
     assert_not_attempted(check.patchify, None)
     assert_not_attempted(check.patchify, ...)
-
-
-def test_a_class_without_forward_is_told_so():
-    class Mine(nn.Module):
-        def foward(self, x):
-            return x
-
-    assert_wrong(check.embeddings, Mine, "has no method `forward`")
-
-
-# Odd answers ----------------------------------------------------------------------------------------------------------
 
 
 class Odd:
@@ -352,8 +269,7 @@ class Odd:
 
 
 class Silent(Exception):
-    def __str__(self):
-        raise ValueError("no text")
+    __str__ = Odd.fail
 
 
 class Backwards(torch.autograd.Function):
@@ -370,10 +286,6 @@ def stop(error):
     raise error
 
 
-def nested(x):
-    return torch.nested.nested_tensor(list(x))
-
-
 def circle():
     found = []
     found.append(found)
@@ -384,7 +296,7 @@ split = solved(check.split_heads)
 ODD_RESULTS = {
     "sparse": (lambda x, h: split(x, h).to_sparse(), "must be an ordinary tensor"),
     "compressed": (lambda x, h: x[0].to_sparse_csr(), "it is sparse_csr"),
-    "nested": (lambda x, h: nested(split(x, h)), "it is nested"),
+    "nested": (lambda x, h: torch.nested.nested_tensor(list(x)), "it is nested"),
     "jagged": (lambda x, h: torch.nested.nested_tensor(list(x), layout=torch.jagged), "it is nested"),
     "quantized": (lambda x, h: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), "it is quantized"),
     "meta": (lambda x, h: split(x, h).to("meta"), "must be on the device cpu, where its input is; it is on meta"),
@@ -468,9 +380,6 @@ def test_an_odd_answer_gets_a_verdict(exercise, answer, phrase):
     assert_wrong(exercise, answer, phrase)
 
 
-# Nothing left behind --------------------------------------------------------------------------------------------------
-
-
 def test_random_numbers_and_modes_are_left_as_found():
     def messy(height, width, patch_size):
         torch.manual_seed(1)
@@ -520,17 +429,13 @@ def test_a_check_inside_the_code_that_it_checks_is_told_so():
     assert_passes(check.split_heads, split)
 
 
-def test_a_check_works_where_sums_are_in_half_precision():
-    with torch.autocast("cpu", torch.bfloat16):
-        assert_passes(check.mlp, solved(check.mlp))
-        assert_passes(check.rollout, solved(check.rollout))
-
-
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_a_check_works_where_gradients_are_off(mode):
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu", torch.bfloat16)])
+def test_a_check_works_in_every_mode_and_leaves_it(mode):
     with mode():
-        assert_passes(check.patchify, lambda x, P: torch.nn.functional.unfold(x, P, stride=P).mT)
-        assert not torch.is_grad_enabled()
+        gradients = torch.is_grad_enabled()
+        for exercise in (check.patchify, check.mlp, check.rollout):
+            assert_passes(exercise, solved(exercise))
+        assert torch.is_grad_enabled() == gradients
 
 
 def test_what_the_reader_prints_is_printed(capsys):

@@ -8,56 +8,34 @@ check.patchify.solution()     →  one right answer, as code
 from __future__ import annotations
 
 import difflib
-from types import ModuleType
+from importlib import import_module
+from pkgutil import iter_modules
 
-from . import (
-    lesson_01_patchify,
-    lesson_02_embeddings,
-    lesson_03_attention,
-    lesson_04_encoder_block,
-    lesson_05_vision_transformer,
-    lesson_06_training,
-    lesson_07_looking_inside,
-    lesson_08_new_resolution,
-    lesson_09_pretrained_weights,
-)
 from .exercise import Exercise
 
-LESSONS = {
-    "01 Patchify": lesson_01_patchify,
-    "02 Embeddings": lesson_02_embeddings,
-    "03 Attention": lesson_03_attention,
-    "04 Encoder block": lesson_04_encoder_block,
-    "05 The Vision Transformer": lesson_05_vision_transformer,
-    "06 Training": lesson_06_training,
-    "07 Looking inside": lesson_07_looking_inside,
-    "08 A new resolution": lesson_08_new_resolution,
-    "09 Published weights": lesson_09_pretrained_weights,
-}
+FILES = sorted(file.name for file in iter_modules(__path__) if file.name.startswith("lesson_"))
+LESSONS = [import_module(f".{name}", __name__) for name in FILES]
 
 
 class Check:
     """Every exercise by its name: `check.patchify(my_patchify)`. `check` alone lists them, in the lessons' order."""
 
-    def __init__(self, lessons: dict[str, ModuleType]):
-        self._lessons = {
-            title: [value for value in vars(lesson).values() if isinstance(value, Exercise)]
-            for title, lesson in lessons.items()
-        }
-        for exercises in self._lessons.values():
-            vars(self).update({exercise.name: exercise for exercise in exercises})
+    def __init__(self):
+        for lesson in LESSONS:
+            vars(self).update({each.name: each for each in vars(lesson).values() if isinstance(each, Exercise)})
 
     def __getattr__(self, name: str):
-        names = [name for name in vars(self) if not name.startswith("_")]
-        near = difflib.get_close_matches(name, names)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
+        near = difflib.get_close_matches(name, vars(self))
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(vars(self))}"
         raise AttributeError(f"there is no exercise {name!r}: {hint}")
 
     def __repr__(self) -> str:
         lines = []
-        for title, exercises in self._lessons.items():
-            lines += [title, *(f"    {exercise!r}" for exercise in exercises)]
+        for lesson in LESSONS:
+            number, _, title = lesson.__name__.rpartition("lesson_")[2].partition("_")
+            lines += [f"{number} {title.replace('_', ' ').capitalize()}"]
+            lines += [f"    {each!r}" for each in vars(self).values() if each.judge.__module__ == lesson.__name__]
         return "\n".join(lines)
 
 
-check = Check(LESSONS)
+check = Check()

@@ -54,12 +54,7 @@ def replacing(reference: Callable, step: str, hint: str | None, table: Mapping) 
     return known(hint, table, lambda do: partial(reference, **{step: do}))
 
 
-# Two results ----------------------------------------------------------------------------------------------------------
-
-
-def difference(
-    result, expected, letters: Letters = "", tolerance: float = 1e-5, name: str = "The result"
-) -> str | None:
+def difference(result, expected, letters: Letters = "", tolerance: float = 1e-5, name="The result") -> str | None:
     """Say what is wrong with a result, the first thing first; None if nothing is."""
     if isinstance(expected, (tuple, list)):
         names = letters or tuple((f"result {i + 1}", "") for i in range(len(expected)))
@@ -73,26 +68,28 @@ def difference(
         return next(filter(None, found), None)
     if not isinstance(expected, Tensor):
         return number_difference(result, expected)
+    return form_difference(result, expected, letters, name) or value_difference(
+        result.detach(), expected.detach(), tolerance, name
+    )
+
+
+def form_difference(result, expected: Tensor, letters: str, name: str = "The result") -> str | None:
+    """Say what is wrong with the kind, the shape or the dtype of a result; None if nothing is."""
     if not isinstance(result, Tensor):
         return f"{name} must be a tensor, got {kind(result)}."
-    if result.shape != expected.shape:
-        return shape_difference(name, tuple(result.shape), tuple(expected.shape), letters)
-    if result.dtype != expected.dtype:
-        return f"{name} must be of dtype {expected.dtype}, got {result.dtype}."
-    return value_difference(name, result.detach(), expected.detach(), tolerance)
-
-
-def shape_difference(name: str, got: tuple, expected: tuple, letters: str) -> str:
-    asked = f"{letters} = {expected}" if letters else f"{expected}"
-    more = ""
-    if sorted(got) == sorted(expected):
+    if result.shape == expected.shape:
+        return (
+            None if result.dtype == expected.dtype else f"{name} must be of dtype {expected.dtype}, got {result.dtype}."
+        )
+    got, asked, more = tuple(result.shape), tuple(expected.shape), ""
+    if sorted(got) == sorted(asked):
         more = " The sizes are right and their order is not."
-    elif torch.Size(got).numel() == torch.Size(expected).numel():
+    elif result.numel() == expected.numel():
         more = " The count of numbers is right: they are grouped into other axes."
-    return f"{name} has the wrong shape: {asked} expected, got {got}.{more}"
+    return f"{name} has the wrong shape: {letters}{' = ' * bool(letters)}{asked} expected, got {got}.{more}"
 
 
-def value_difference(name: str, result: Tensor, expected: Tensor, tolerance: float) -> str | None:
+def value_difference(result: Tensor, expected: Tensor, tolerance: float, name: str) -> str | None:
     agree = torch.isclose(result, expected, rtol=10 * tolerance, atol=tolerance)
     if agree.all():
         return None
@@ -101,14 +98,13 @@ def value_difference(name: str, result: Tensor, expected: Tensor, tolerance: flo
     first = (~agree).nonzero()[0].tolist()
     wanted, got = expected[tuple(first)].item(), result[tuple(first)].item()
     digits = 4 if f"{wanted:.4g}" != f"{got:.4g}" else 8
-    text = (
+    off, rounded = (result - expected).abs().max().item(), ""
+    if off <= expected.abs().max().item() / 100:
+        rounded = f" None is off by more than {off:.2g}: are they rounded on the way, to half precision for instance?"
+    return (
         f"{name} has the right shape and wrong values: {int(agree.sum())} of {agree.numel()} agree. "
-        f"The first that differs is at {first}: {wanted:.{digits}g} expected, got {got:.{digits}g}."
+        f"The first that differs is at {first}: {wanted:.{digits}g} expected, got {got:.{digits}g}.{rounded}"
     )
-    off = (result - expected).abs().max().item()
-    if off > expected.abs().max().item() / 100:
-        return text
-    return f"{text} None is off by more than {off:.2g}: are they rounded on the way, to half precision for instance?"
 
 
 def number_difference(result, expected: int) -> str | None:
@@ -159,9 +155,6 @@ def kind(value) -> str:
     return f"a value of type {type(value).__name__}"
 
 
-# The reader's function against the reference --------------------------------------------------------------------------
-
-
 def compare(
     function: Callable,
     reference: Callable,
@@ -169,7 +162,6 @@ def compare(
     letters: Letters = "",
     mistakes: Sequence[Mistake] = (),
     gradients: bool = True,
-    tolerance: float = 1e-5,
     again: tuple | None = None,
     narrow: Sequence[tuple[tuple, str]] = (),
 ) -> None:
@@ -189,36 +181,31 @@ def compare(
             if not explain(error, args, hidden_in(trials[:number], mistakes, reference)):
                 error.explain(where_right(function, reference, number, narrow))
             raise
-        found = difference(result, expected, letters, tolerance)
-        if found is not None:
+        if found := difference(result, expected, letters):
             call_text = f"\nThis was `{show_call(function, args)}`."
-            if same(result, expected, tolerance):  # only the kind, the dtype or the device is wrong
+            if same(result, expected):  # only the kind, the dtype or the device is wrong
                 start, hint = ("", None) if isinstance(expected, int) else ("The values are right. ", NEW_TENSORS)
                 hint = hint if any(isinstance(arg, Tensor) for arg in args) else None
                 raise Wrong(start + found + call_text, hint)
-            recognise(result, args, hidden_in(trials[:number], mistakes, reference), tolerance)
-            require_repeats(function, args, result)
+            recognise(result, args, hidden_in(trials[:number], mistakes, reference))
+            if not same(tensors_in(call(function, *args)), tensors_in(result)):
+                raise Wrong(
+                    "Two calls with the same arguments give two results: something in your function is random, or is "
+                    "kept from call to call.",
+                    "Look for `torch.rand`, `F.dropout`, layers or parameters made in the function, and globals that "
+                    "change.",
+                )
             where = where_right(function, reference, number, narrow)
-            raise Wrong(f"{found}{call_text}\n{where}".rstrip(), next_step(result, expected))
-    again = again or [renewed(arg) for arg in trials[0]]
-    if difference(call(function, *again), reference(*again), letters, tolerance) is not None:
+            raise Wrong(f"{found}{call_text}\n{where}".rstrip(), SCRAMBLED if scrambled(result, expected) else None)
+    again = again or [1 - 2 * arg.detach().flip(0) if is_float(arg) else arg for arg in trials[0]]
+    if difference(call(function, *again), reference(*again), letters):
         raise Wrong(
             f"{name_of(function)} is right when it is first called, and wrong when it is called again with other "
             "numbers of the same shape: it keeps something from call to call.",
             "The result may depend on the arguments only: look for globals, default arguments and stored tensors.",
         )
     if gradients:
-        compare_gradients(function, reference, trials[-1], mistakes, tolerance)
-
-
-def require_repeats(function: Callable, args: tuple, result) -> None:
-    """Raise Wrong if a second call with the same arguments gives another result."""
-    if not same(tensors_in(call(function, *args)), tensors_in(result)):
-        raise Wrong(
-            "Two calls with the same arguments give two results: something in your function is random, or is kept from "
-            "call to call.",
-            "Look for `torch.rand`, `F.dropout`, layers or parameters made in the function, and globals that change.",
-        )
+        compare_gradients(function, reference, trials[-1], mistakes)
 
 
 def attempt(function: Callable, args: tuple):
@@ -229,14 +216,9 @@ def attempt(function: Callable, args: tuple):
         return error
 
 
-def is_hidden(mistake: Mistake, reference: Callable, args: tuple) -> bool:
-    """Tell whether the mistake does not show for these arguments."""
-    return same(attempt(mistake.function, args), reference(*args))
-
-
 def hidden_in(trials: Sequence[tuple], mistakes: Sequence[Mistake], reference: Callable) -> list[Mistake]:
     """Return the mistakes that show in none of these trials, where the reader's result was right."""
-    return [m for m in mistakes if all(is_hidden(m, reference, args) for args in trials)]
+    return [m for m in mistakes if all(same(attempt(m.function, args), reference(*args)) for args in trials)]
 
 
 def known_mistake(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float = 1e-5) -> Mistake | None:
@@ -272,9 +254,7 @@ def where_right(function: Callable, reference: Callable, number: int, narrow: Se
     return ""
 
 
-def compare_gradients(
-    function: Callable, reference: Callable, args: tuple, mistakes: Sequence[Mistake] = (), tolerance: float = 1e-5
-) -> None:
+def compare_gradients(function: Callable, reference: Callable, args: tuple, mistakes: Sequence[Mistake]) -> None:
     """Raise Wrong unless the same gradients flow back to the tensors among `args`."""
     got, expected = gradients_of(partial(call, function), args), gradients_of(reference, args)
     if got is None:
@@ -284,10 +264,10 @@ def compare_gradients(
         )
     names = [name for name, arg in zip(parameter_names(function), args, strict=False) if is_float(arg)]
     for name, mine, theirs in zip(names, got, expected, strict=True):
-        if difference(mine, theirs, tolerance=tolerance) is not None:
-            silent = [m for m in mistakes if is_hidden(m, reference, args)]
+        if difference(mine, theirs):
+            silent = hidden_in([args], mistakes, reference)
             silent = [m._replace(function=lambda *args, m=m: gradients_of(m.function, args)) for m in silent]
-            recognise(got, args, silent, tolerance)
+            recognise(got, args, silent)
             raise Wrong(
                 f"The values are right, but the gradient that flows back to `{name}` is not"
                 + (": it is zero." if not mine.any() else "."),
@@ -296,21 +276,22 @@ def compare_gradients(
 
 
 def gradients_of(function: Callable, args: tuple) -> list[Tensor] | None:
-    """Return the gradients of a fixed weighted sum of the result for each tensor of floats among `args`, or None."""
+    """Return the gradients that flow from the result to each tensor of floats among `args`, or None."""
     inputs = [arg.detach().clone().requires_grad_() if is_float(arg) else arg for arg in args]
-    wanted = [arg for arg in inputs if is_float(arg)]
     results = function(*inputs)
     results = [r for r in (results if isinstance(results, (tuple, list)) else [results]) if is_float(r)]
-    if not any(result.requires_grad for result in results):
-        return None
-    total = sum((result * weights_like(result)).sum() for result in results)
-    return [torch.zeros_like(x) if grad is None else grad for x, grad in zip(wanted, flow(total, wanted), strict=True)]
+    return flow(results, [x for x in inputs if is_float(x)]) if any(r.requires_grad for r in results) else None
 
 
-def flow(total: Tensor, wanted: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-    """Return the gradients of a number for `wanted`; raise ReaderError if the way back through their code stops."""
+def flow(results: Sequence[Tensor], wanted: Sequence[Tensor], unused: Callable = torch.zeros_like) -> list:
+    """Return the gradients of a fixed weighted sum of the results; raise ReaderError if the way back stops.
+
+    `unused` makes the gradient for a tensor that no result depends on.
+    """
+    total = sum((y * random_tensor(*y.shape, dtype=y.dtype, seed=7).to(y.device)).sum() for y in results)
     try:
-        return torch.autograd.grad(total, wanted, allow_unused=True)
+        grads = torch.autograd.grad(total, wanted, allow_unused=True)
+        return [unused(x) if grad is None else grad for x, grad in zip(wanted, grads, strict=True)]
     except Exception as error:
         found = stopped_by(error)
         found.message = f"The way forward works. On the way back, where gradients flow:\n{found.message}"
@@ -321,13 +302,12 @@ def flow(total: Tensor, wanted: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
         raise found from None
 
 
-def next_step(result, expected) -> str | None:
-    """Say what to try after a result that no known mistake explains; None leaves it to the exercise's own hint."""
-    if not isinstance(result, Tensor) or not isinstance(expected, Tensor) or result.shape != expected.shape:
-        return None
-    if same(*(tensor.detach().double().flatten().sort().values for tensor in (result, expected))):
-        return "Every number is there, in the wrong place: only the order of the axes, or how they are cut, is off."
-    return None
+SCRAMBLED = "Every number is there, in the wrong place: only the order of the axes, or how they are cut, is off."
+
+
+def scrambled(result, expected) -> bool:
+    fits = isinstance(result, Tensor) and isinstance(expected, Tensor) and result.shape == expected.shape
+    return fits and same(*(tensor.detach().double().flatten().sort().values for tensor in (result, expected)))
 
 
 def judge_each(trials: Mapping[str, tuple], judge: Callable) -> None:
@@ -356,12 +336,3 @@ def random_tensor(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0
     """Draw normal random numbers, the same on every call, on the CPU."""
     generator = torch.Generator().manual_seed(seed + sum(shape))
     return torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu").to(dtype)
-
-
-def weights_like(tensor: Tensor) -> Tensor:
-    return random_tensor(*tensor.shape, dtype=tensor.dtype, seed=7).to(tensor.device)
-
-
-def renewed(arg):
-    """Return other values in the same shape; anything else as it is."""
-    return 1 - 2 * arg.detach().flip(0) if is_float(arg) else arg

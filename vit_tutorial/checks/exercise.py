@@ -12,17 +12,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from .running import (
-    NotAttempted,
-    ReaderError,
-    Wrong,
-    is_stub,
-    name_of,
-    readers_frame,
-    show,
-    stopped_by,
-    undisturbed,
-)
+from .running import NotAttempted, Wrong, is_stub, name_of, readers_frames, show, stopped_by, undisturbed
 
 PASSED, NOT_ATTEMPTED, WRONG = "passed", "not attempted", "wrong"
 
@@ -76,29 +66,17 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Hint:
-    """A hint that a notebook shows as text."""
-
-    text: str
-
-    def __repr__(self) -> str:
-        return textwrap.fill(self.text, 96)
-
-    def _repr_markdown_(self) -> str:
-        return self.text
-
-
-@dataclass(frozen=True)
-class Solution:
-    """Source code that a notebook shows highlighted. `str(solution)` is the code itself."""
+class Shown:
+    """A hint or a solution: `source` in a terminal, `markdown` in a notebook."""
 
     source: str
+    markdown: str
 
     def __repr__(self) -> str:
         return self.source
 
     def _repr_markdown_(self) -> str:
-        return f"```python\n{self.source}\n```"
+        return self.markdown
 
 
 def wrap(paragraph: str) -> str:
@@ -133,7 +111,7 @@ class Exercise:
     def __init__(self, judge: Callable, hint: str, solution: Callable, imports: str = ""):
         self.judge, self.name, self.__doc__ = judge, judge.__name__, inspect.getdoc(judge)
         self.takes = "class" if inspect.isclass(solution) else "function"
-        self._hint, self._solution, self._imports = Hint(hint), solution, imports
+        self._hint, self._solution, self._imports = hint, solution, imports
         self.threads: set[int] = set()  # those in which it is at work
 
     def __call__(self, answer) -> Verdict:
@@ -152,27 +130,26 @@ class Exercise:
             with undisturbed():
                 remark = self.judge(answer)
         except NotAttempted:
-            return Verdict(self.name, NOT_ATTEMPTED, UNTOUCHED, self._hint.text)
+            return Verdict(self.name, NOT_ATTEMPTED, UNTOUCHED, self._hint)
         except Wrong as error:
             wrong = error
         except (Exception, SystemExit) as error:  # from what the reader's code returned: its `__eq__`, its `__len__`
-            found = readers_frame(error.__traceback__)
-            if found is None or found[0].f_code is self.judge.__code__:
+            frames = readers_frames(error)
+            if not frames or frames[-1][0].f_code is self.judge.__code__:
                 raise
             wrong = stopped_by(error)
         else:
             return Verdict(self.name, PASSED, remark or "")
-        code = wrong.code if isinstance(wrong, ReaderError) else ""
-        return Verdict(self.name, WRONG, wrong.message, wrong.hint or self._hint.text, code)
+        return Verdict(self.name, WRONG, wrong.message, wrong.hint or self._hint, wrong.code)
 
-    def hint(self) -> Hint:
+    def hint(self) -> Shown:
         """Say where to look next."""
-        return self._hint
+        return Shown(textwrap.fill(self._hint, 96), self._hint)
 
-    def solution(self) -> Solution:
+    def solution(self) -> Shown:
         """Return one right answer as source code."""
-        source = inspect.getsource(self._solution).strip("\n")
-        return Solution(f"{self._imports}\n\n\n{source}" if self._imports else source)
+        source = f"{self._imports}\n\n\n{inspect.getsource(self._solution)}".strip("\n")
+        return Shown(source, f"```python\n{source}\n```")
 
     def __repr__(self) -> str:
         return f"check.{self.name}({self.takes}): {(self.__doc__ or '').splitlines()[0]}"
@@ -189,25 +166,25 @@ class Exercise:
                 f"Without brackets: `check.{self.name}({'My…' if self.takes == 'class' else 'my_…'})`. "
                 f"The check calls it.",
             )
+        name = name_of(answer)
         if self.takes == "class":
-            self.require_module_class(answer)
+            self.require_module_class(answer, name)
         elif inspect.isclass(answer):
-            raise Wrong(f"The check needs a function, and got the class `{answer.__name__}`.")
+            raise Wrong(f"The check needs a function, and got the class `{name}`.")
 
-    def require_module_class(self, answer) -> None:
+    def require_module_class(self, answer, name: str) -> None:
         if isinstance(answer, nn.Module):
-            kind = type(answer).__name__
             raise Wrong(
                 "The check needs your class, not an object of it: it builds objects of several sizes itself.",
-                f"Without brackets: `check.{self.name}({kind})`, not `check.{self.name}({kind}(…))`.",
+                f"Without brackets: `check.{self.name}({name})`, not `check.{self.name}({name}(…))`.",
             )
         if not inspect.isclass(answer):
-            raise Wrong(f"The check needs your class, and got the function `{name_of(answer)}`.")
+            raise Wrong(f"The check needs your class, and got the function `{name}`.")
         if not issubclass(answer, nn.Module):
-            raise Wrong(f"Your class is no module of PyTorch: begin with `class {answer.__name__}(nn.Module):`.")
+            raise Wrong(f"Your class is no module of PyTorch: begin with `class {name}(nn.Module):`.")
         if answer.forward is nn.Module.forward:
-            raise Wrong(f"`{answer.__name__}` has no method `forward`: {WORK['forward']}")
-        empty = [name for name in WORK if is_stub(getattr(answer, name))]
+            raise Wrong(f"`{name}` has no method `forward`: {WORK['forward']}")
+        empty = [method for method in WORK if is_stub(getattr(answer, method))]
         if len(empty) == 2:
             raise NotAttempted
         if empty:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from .comparing import compare, known, random_tensor, replacing
 from .exercise import exercise
-from .modules import Layer, Search, Trial, find
+from .modules import Layer, Search, Trial
 from .reading_weights import Layout, attention_layers, complain_about_attention, layouts, read_attention, usual_layouts
 from .references import AttentionWeights, attention, by_head, head, joined
 from .running import Wrong, call, raise_first
@@ -259,9 +259,10 @@ def check_shared(trial: Trial) -> None:
     none = len(layers) - 1
     picks = product(range(none + 1), repeat=4) if none < 5 else ()  # which layer is q, k, v and the output
     picks = [pick for pick in picks if none in pick[:3] or (none < 4 and len(set(pick)) < 4)]
-    pick = find(
-        trial, attention, picks, lambda _, pick: read_attention([layers[i] for i in pick], Layout(-1), *trial.args)
+    search = Search(
+        trial, attention, lambda trial, pick: read_attention([layers[i] for i in pick], Layout(-1), *trial.args)
     )
+    pick = search.first(picks)
     if pick is not None:
         shared = none if none in pick[:3] else max(pick, key=pick.count)
         names = ("the queries", "the keys", "the values", "the output")

@@ -248,7 +248,7 @@ DEPTH_MISTAKES = [
     }, lambda pick: lambda w, x: model(w._replace(blocks=pick(w.blocks)), x)),
     *known(EQ4, {
         "The final norm comes before the blocks. It belongs after the last one.":
-            partial(model, **NO_NORM, embed=lambda w, x: normed(w.norm, eq1(w, x))),
+            lambda w, x: model(w, x, **NO_NORM, embed=lambda *embeddings: normed(w.norm, eq1(*embeddings))),
         "The final norm is also before each block: a block has its own norms.":
             lambda w, x: model(w, x, block=lambda of_block, z: block(of_block, normed(w.norm, z)))}),
     *replacing(model, "block", LOOP, {

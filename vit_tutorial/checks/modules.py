@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from threading import get_ident
 from typing import NamedTuple
 
@@ -16,10 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from .comparing import Mistake, attempt, flow, kind, random_tensor, same, shape_difference, weights_like
+from .comparing import Mistake, attempt, flow, form_difference, kind, random_tensor, recognise, same
 from .running import NEW_TENSORS, ReaderError, Wrong, call, prefixed, unreadable
-
-# The parameters, sorted -----------------------------------------------------------------------------------------------
 
 
 class Layer(NamedTuple):
@@ -110,8 +109,6 @@ def randomise(module: nn.Module) -> None:
         p.copy_(float((p == 1).all()) + 0.3 * random_tensor(*p.shape, dtype=p.dtype, seed=seed))
 
 
-# A module at work -----------------------------------------------------------------------------------------------------
-
 LISTS = "Layers in a plain Python list or dict are no parameters of the module: `nn.ModuleList` registers them."
 DTYPE = "Look for `.half()`, `.double()`, `.float()` and NumPy: the result keeps the dtype of what comes in."
 METHODS = ("parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules", "children")
@@ -176,17 +173,6 @@ def no_new_parameters() -> Iterator[None]:
         )
 
 
-def require_usable(module: nn.Module) -> None:
-    """Raise Wrong for parameters that nothing can be computed with."""
-    for name, p in module.named_parameters():
-        if nn.parameter.is_lazy(p):
-            raise Wrong(f"`{name}` never gets a size: `forward` does not use its lazy layer.")
-        if text := unreadable(p):
-            raise Wrong(f"`{name}` {text}.", NEW_TENSORS)
-        if not p.is_floating_point():
-            raise Wrong(f"`{name}` is a parameter of {p.dtype}. Parameters are floats: they change by small steps.")
-
-
 class Trial:
     """The reader's class built with `args`, with random weights, in eval mode, and its `out` for `x`.
 
@@ -200,7 +186,13 @@ class Trial:
         require_registered(self.module)
         with no_new_parameters():
             self.run()  # a lazy layer has its weights only after its first call
-        require_usable(self.module)
+        for name, p in self.module.named_parameters():
+            if nn.parameter.is_lazy(p):
+                raise Wrong(f"`{name}` never gets a size: `forward` does not use its lazy layer.")
+            if text := unreadable(p):
+                raise Wrong(f"`{name}` {text}.", NEW_TENSORS)
+            if not p.is_floating_point():
+                raise Wrong(f"`{name}` is a parameter of {p.dtype}. Parameters are floats: they change by small steps.")
         self.initial = {name: p.detach().clone() for name, p in self.module.named_parameters()}
         randomise(self.module)
         self.parts = inventory(self.module)
@@ -210,15 +202,14 @@ class Trial:
                 f"Your module returns a {type(self.out).__name__} of {len(self.out)}, and one tensor is asked.",
                 "`nn.MultiheadAttention` returns the tokens and the weights: `out, _ = self.attention(x, x, x)`.",
             )
-        if not isinstance(self.out, Tensor):
-            raise Wrong(f"Your module must return a tensor, got {kind(self.out)}.")
-        if self.out.shape != shape:
-            found = shape_difference("The result", tuple(self.out.shape), shape, letters)
-            raise Wrong(f"{found}\nThe input was {tuple(x.shape)}.")
-        if self.out.dtype != x.dtype:
-            raise Wrong(f"The result must be of dtype {x.dtype}, as the input is; got {self.out.dtype}.", DTYPE)
+        if found := form_difference(self.out, x.new_empty(shape), letters):
+            hint = DTYPE if isinstance(self.out, Tensor) and self.out.shape == shape else None
+            raise Wrong(f"{found}\nThe input was {tuple(x.shape)}.", hint)
         self.out = self.out.detach()
-        if not self.repeats():
+        state = torch.get_rng_state()
+        again = self.run()
+        draws = 0 if torch.equal(torch.get_rng_state(), state) else 20  # a module that draws random numbers
+        if not self.agrees(again) or not all(self.agrees(self.run()) for _ in range(draws)):
             raise Wrong(
                 "In eval mode your module does not give the same result each time it is called with the same input.",
                 "`F.dropout` drops in eval mode too, unless told `training=self.training`; `nn.Dropout` knows by "
@@ -238,14 +229,7 @@ class Trial:
                 )
             raise
 
-    def repeats(self) -> bool:
-        """Tell whether the module gives `out` again: once, or twenty times if it draws random numbers."""
-        state = torch.get_rng_state()
-        return same(self.run(), self.out) and (
-            torch.equal(torch.get_rng_state(), state) or all(same(self.run(), self.out) for _ in range(20))
-        )
-
-    def agrees(self, expected: Tensor | None) -> bool:
+    def agrees(self, expected) -> bool:
         return same(self.out, expected)
 
     @contextmanager
@@ -263,28 +247,6 @@ class Trial:
             self.out = out
 
 
-# The search -----------------------------------------------------------------------------------------------------------
-
-
-@torch.no_grad()
-def find(trial: Trial, function: Callable, readings: Iterable, read: Callable):
-    """Return the first reading of the weights with which `function(weights, x)` is the reader's result, or None."""
-    for reading in readings:
-        weights = read(trial, reading)
-        if weights is not None and trial.agrees(attempt(function, (weights, trial.x))):
-            return reading
-    return None
-
-
-@torch.no_grad()
-def recognise_module(trial: Trial, mistakes: Iterable[Mistake], readings: Iterable, read: Callable) -> None:
-    """Raise Wrong with the message of the mistake that, under one of the readings, gives the reader's result."""
-    found = [weights for reading in readings if (weights := read(trial, reading)) is not None]
-    for mistake in mistakes:
-        if any(trial.agrees(attempt(mistake.function, (weights, trial.x))) for weights in found):
-            raise Wrong(mistake.message, mistake.hint)
-
-
 class Search(NamedTuple):
     """A reader's module beside the reference: `function(read(trial, reading), x)` under one reading after another.
 
@@ -294,79 +256,74 @@ class Search(NamedTuple):
     trial: Trial
     function: Callable
     read: Callable
-    count: int
-    hint: str
+    count: int = 0
+    hint: str | None = None
 
-    def find(
-        self,
-        readings: Iterable,
-        mistakes: Iterable[Mistake],
-        when: str,
-        equations: str,
-        doubts: Callable[[], str] = str,
-        among: Iterable | None = None,
-    ):
+    @torch.no_grad()
+    def first(self, readings: Iterable):
+        """Return the first reading of the weights with which the reference gives the reader's result, or None."""
+        for reading in readings:
+            weights = self.read(self.trial, reading)
+            if weights is not None and self.trial.agrees(attempt(self.function, (weights, self.trial.x))):
+                return reading
+        return None
+
+    @torch.no_grad()
+    def recognise(self, readings: Iterable, mistakes: Iterable[Mistake]) -> None:
+        """Raise Wrong with the message of the mistake that, under one of the readings, gives the reader's result."""
+        found = [weights for reading in readings if (weights := self.read(self.trial, reading)) is not None]
+        for mistake, weights in product(mistakes, found):
+            recognise(self.trial.out, (weights, self.trial.x), [mistake])
+
+    def find(self, readings: Iterable, mistakes: list[Mistake], when: str, equations: str, doubts=str, among=None):
         """Return the first reading under which the reference gives the reader's result.
 
         If none does, raise Wrong: with the mistake that gives this result under one of the readings `among` (all
         unless given), or with what is true of the module, and what `doubts()` adds.
         """
         readings = list(readings)
-        found = find(self.trial, self.function, readings, self.read)
-        if found is None:
-            self.recognise(readings if among is None else among, mistakes)
-            told = f"{facts(self.trial, self.count, self.trial.x.ndim == 3)} {doubts()}".strip()
-            raise Wrong(
-                f"The shape is right. {when} the values are not those of {equations}, and none of the usual mistakes "
-                f"explains them.\n{told}",
-                self.hint,
-            )
-        return found
-
-    def recognise(self, readings: Iterable, mistakes: Iterable[Mistake]) -> None:
-        recognise_module(self.trial, mistakes, readings, self.read)
+        if (found := self.first(readings)) is not None:
+            return found
+        self.recognise(among or readings, mistakes)
+        told = f"{facts(self.trial, self.count, self.trial.x.ndim == 3)} {doubts()}".strip()
+        raise Wrong(
+            f"The shape is right. {when} the values are not those of {equations}, and none of the usual mistakes "
+            f"explains them.\n{told}",
+            self.hint,
+        )
 
     def confirm(self, reading, other: Callable[[], Trial], mistakes: Iterable[Mistake] = ()) -> None:
-        confirm(self.trial, other, self.function, reading, self.read, self.count, mistakes)
+        """Verify further a module that is right in its trial: parameter count, fewer inputs, another size, gradients.
+
+        Raises Wrong unless it has `count` parameters, is right for a smaller input too, and under the same reading at
+        the size of `other()` (one of the `mistakes` may show there first), and sends the right gradients to its input
+        and parameters.
+        """
+        trial = self.trial
+        require_count(trial, self.count)
+        weights = self.read(trial, reading)
+        fewer = trial.x[:1, :-1] if trial.x.ndim == 3 else trial.x[:1]
+        if not same(trial.run(fewer), self.function(weights, fewer)):
+            raise Wrong(
+                f"Right for an input of {tuple(trial.x.shape)}, wrong when the same object then gets "
+                f"{tuple(fewer.shape)}.",
+                "The result may depend on the weights and this input only: what does `forward` keep from call to call?",
+            )
+        with prefixed(f"Right with {trial.sizes}, but not at another size."):
+            again = self._replace(trial=other())
+            if again.first([reading]) is None:
+                again.recognise([reading], mistakes)
+                raise Wrong(
+                    f"The values are wrong with {again.trial.sizes}.",
+                    "Look for numbers in `__init__` and `forward` that should come from the arguments or the input's "
+                    "shape.",
+                )
+        same_gradients(trial, self.function, weights)
 
 
-# Right in one trial, and further --------------------------------------------------------------------------------------
-
-FIXED = "Look for numbers in `__init__` and `forward` that should come from the arguments or the input's shape."
 DETACHED = (
     "Something cuts the computation: look for `.detach()`, `.data`, `no_grad`, `.item()` and `torch.tensor(...)`."
 )
-
-
-def confirm(
-    trial: Trial,
-    other: Callable[[], Trial],
-    function: Callable,
-    reading,
-    read: Callable,
-    count: int,
-    mistakes: Iterable[Mistake] = (),
-) -> None:
-    """Verify further a module that is right in `trial`: parameter count, fewer inputs, another size, gradients.
-
-    Raises Wrong unless it has `count` parameters, is right for a smaller input too, and under the same reading at
-    the size of `other()` (one of the `mistakes` may show there first), and sends the right gradients to its input
-    and parameters.
-    """
-    require_count(trial, count)
-    weights = read(trial, reading)
-    fewer = trial.x[:1, :-1] if trial.x.ndim == 3 else trial.x[:1]
-    if not same(trial.run(fewer), function(weights, fewer)):
-        raise Wrong(
-            f"Right for an input of {tuple(trial.x.shape)}, wrong when the same object then gets {tuple(fewer.shape)}.",
-            "The result may depend on the weights and this input only: what does `forward` keep from call to call?",
-        )
-    with prefixed(f"Right with {trial.sizes}, but not at another size."):
-        again = other()
-        if find(again, function, [reading], read) is None:
-            recognise_module(again, mistakes, [reading], read)
-            raise Wrong(f"The values are wrong with {again.sizes}.", FIXED)
-    same_gradients(trial, function, weights)
 
 
 def same_gradients(trial: Trial, function: Callable, weights) -> None:
@@ -378,14 +335,11 @@ def same_gradients(trial: Trial, function: Callable, weights) -> None:
     out, expected = trial.run(x), function(weights, x)
     if not out.requires_grad:
         raise Wrong("The values are right, but no gradient flows back through them.", DETACHED)
-    mine, theirs = (flow((y * weights_like(y)).sum(), [x, *parameters]) for y in (out, expected))
-    # Rounding grows with the largest gradient, and the key bias has none at all but rounding.
-    size = max(grad.abs().max().item() for grad in theirs if grad is not None)
-    for name, p, got, wanted in zip(["input", *names], [x, *parameters], mine, theirs, strict=True):
-        got, wanted = (torch.zeros_like(p) if grad is None else grad for grad in (got, wanted))
+    mine, theirs = (flow([y], [x, *parameters]) for y in (out, expected))
+    size = max(grad.abs().max().item() for grad in theirs)  # the key bias has no gradient but rounding
+    for name, got, wanted in zip(["the input", *(f"`{name}`" for name in names)], mine, theirs, strict=True):
         if not same(got / size, wanted / size):
-            where = "the input" if p is x else f"`{name}`"
-            found = f"the gradient of {where} is not" if got.any() else f"no gradient reaches {where}"
+            found = f"the gradient of {name} is not" if got.any() else f"no gradient reaches {name}"
             raise Wrong(f"The values are right, but {found}.", DETACHED)
 
 
@@ -407,7 +361,7 @@ def unused(trial: Trial) -> str:
     """Name the parameters that the result does not depend on, in a sentence; empty if there are none."""
     own = {name: p for name, p in trial.module.named_parameters() if p.requires_grad}
     out = trial.run()
-    grads = flow(out.sum(), list(own.values())) if out.requires_grad and own else ()
+    grads = flow([out], list(own.values()), lambda p: None) if out.requires_grad and own else ()
     idle = [f"`{name}`" for name, grad in zip(own, grads, strict=False) if grad is None]
     return f" Never used: {', '.join(idle)}." if idle else ""
 
@@ -419,15 +373,17 @@ def facts(trial: Trial, count: int, tokens: bool = True) -> str:
     sentences = [f"It has {total} parameters, {number}.{unused(trial) if total else ''}"]
     if trial.out.min() >= 0:
         sentences.append("No result is below 0: is there a ReLU at the end?")
-    alone = torch.cat([trial.run(image[None]) for image in trial.x])
-    if same(alone, trial.out):
-        sentences.append("An image gets the same result alone and in a batch, as it must.")
-    else:
-        sentences.append("An image gets another result alone than in a batch: somewhere images mix.")
-    if tokens and same(trial.run(trial.x.flip(1)), trial.out.flip(1)):
-        sentences.append("Tokens in another order give the same results in that order, as they must.")
-    elif tokens:
+    alone = same(torch.cat([trial.run(image[None]) for image in trial.x]), trial.out)
+    sentences.append(
+        "An image gets the same result alone and in a batch, as it must."
+        if alone
+        else "An image gets another result alone than in a batch: somewhere images mix."
+    )
+    if tokens:
+        turned = same(trial.run(trial.x.flip(1)), trial.out.flip(1))
         sentences.append(
-            "Tokens in another order give other results: somewhere numbers of different tokens get mixed up."
+            "Tokens in another order give the same results in that order, as they must."
+            if turned
+            else "Tokens in another order give other results: somewhere numbers of different tokens get mixed up."
         )
     return " ".join(sentences)

@@ -1,7 +1,7 @@
 """Read the weights of a reader's module as the references take them: attention's, a block's, Eq. 1's and a model's.
 
 `Parts` are a module's layers and parameters, sorted by what their sizes allow them to be. A `Reading` is one way in
-which they may hold the weights; `modules.find` tries them all. Names are never looked at.
+which they may hold the weights; `modules.Search` tries them all. Names are never looked at.
 """
 
 from __future__ import annotations
@@ -14,18 +14,8 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
+from . import references as ref
 from .modules import LISTS, Inventory, Layer, Norm, Trial, paired
-from .references import (
-    ORDERS,
-    OURS,
-    PAPER_EPS,
-    AttentionWeights,
-    BlockWeights,
-    EmbeddingWeights,
-    MlpWeights,
-    ModelWeights,
-    Sizes,
-)
 from .running import Wrong
 
 EPS = "The paper's code has eps = 1e-6: `nn.LayerNorm(embed_dim, eps=1e-6)`."
@@ -48,7 +38,7 @@ class Reading(NamedTuple):
     norms: tuple[int, int] = (0, 1)  # which norm of a block comes first
     final: int = -1  # where the final norm is registered
     layout: Layout | None = None  # attention's; None: attention is silenced
-    order: str = OURS  # of the values in a patch
+    order: str = ref.OURS  # of the values in a patch
     roles: tuple[str, ...] = ()  # what each bare parameter is, in order of registration
 
 
@@ -72,9 +62,6 @@ class Parts(NamedTuple):
     def one(self, i: int, depth: int) -> Parts:
         """Return the parts of block i of `depth`: each kind of part is registered block by block."""
         return Parts(*(part[i * len(part) // depth : (i + 1) * len(part) // depth] for part in self[:4]))
-
-
-# Which part is what ---------------------------------------------------------------------------------------------------
 
 
 def sort_layers(layers: Sequence[Layer], norms: list[Norm], D: int, heads: int) -> Parts:
@@ -108,14 +95,15 @@ def attention_layers(parts: Inventory, embed_dim: int) -> list[Layer]:
 
 def silent_parameters(parts: Parts) -> list[Tensor]:
     """Return attention's parameters: with zeros in all of them, attention adds zero, whatever it does."""
-    return [p for layer in parts.attention for p in (layer.weight, layer.bias) if p is not None]
+    return parameters_of(parts.attention)
 
 
 def mlp_parameters(parts: Parts) -> list[Tensor]:
-    return [p for layer in (*parts.expand, *parts.contract) for p in (layer.weight, layer.bias) if p is not None]
+    return parameters_of([*parts.expand, *parts.contract])
 
 
-# Attention ------------------------------------------------------------------------------------------------------------
+def parameters_of(layers: Sequence[Layer]) -> list[Tensor]:
+    return [p for layer in layers for p in (layer.weight, layer.bias) if p is not None]
 
 
 def layouts(layers: Sequence[Layer], D: int, heads: int) -> Iterator[Layout]:
@@ -139,7 +127,7 @@ def usual_layouts(ways: Sequence[Layout]) -> list[Layout]:
     return [way for way in ways if way.columns == "h d" and way.order in ROW_ORDERS[:3]]
 
 
-def read_attention(layers: Sequence[Layer], layout: Layout, D: int, heads: int) -> AttentionWeights | None:
+def read_attention(layers: Sequence[Layer], layout: Layout, D: int, heads: int) -> ref.AttentionWeights | None:
     """Read attention's weights, or None if these layers cannot be read so. Gradients pass through."""
     layers = list(layers)
     if len(layers) <= max(layout.out or 0, 0):
@@ -164,10 +152,10 @@ def read_attention(layers: Sequence[Layer], layout: Layout, D: int, heads: int) 
         weight = torch.einsum("nhdi,hg->nhdgi", weight, torch.eye(heads)).flatten(3)
     weight = weight.flatten(1, 2)
     if out is None:
-        return AttentionWeights(weight, bias, None, None, heads, sliced, shared)
+        return ref.AttentionWeights(weight, bias, None, None, heads, sliced, shared)
     square = Layer(out.name, out.weight.reshape(D, D), None, out.raw).rows(D, layout.last)
     square = rearrange(square, f"o ({layout.columns}) -> o (h d)", h=heads)
-    return AttentionWeights(weight, bias, square, out.bias, heads, sliced, shared)
+    return ref.AttentionWeights(weight, bias, square, out.bias, heads, sliced, shared)
 
 
 def stacked(layers: Sequence[Layer], in_size: int, last: bool) -> tuple[Tensor, Tensor]:
@@ -187,10 +175,7 @@ def unpaired(rows: Tensor, single_first: bool, pair: str, heads: int) -> Tensor:
     return torch.cat([rows[: double.start], changed] if single_first else [changed, rows[double.stop :]])
 
 
-# Blocks and the model -------------------------------------------------------------------------------------------------
-
-
-def read_mlp(first: Layer, second: Layer, D: int) -> MlpWeights | None:
+def read_mlp(first: Layer, second: Layer, D: int) -> ref.MlpWeights | None:
     """Read two layers as the MLP's, or None if their sizes do not fit."""
     expand = first.rows(D)
     contract = None if expand is None else second.rows(len(expand))
@@ -199,19 +184,19 @@ def read_mlp(first: Layer, second: Layer, D: int) -> MlpWeights | None:
     biases = [(first.bias, expand), (second.bias, contract)]
     if any(bias is not None and len(bias) != len(matrix) for bias, matrix in biases):
         return None
-    return MlpWeights(expand, first.bias, contract, second.bias)
+    return ref.MlpWeights(expand, first.bias, contract, second.bias)
 
 
-def read_block(parts: Parts, reading: Reading, D: int, heads: int) -> BlockWeights | None:
+def read_block(parts: Parts, reading: Reading, D: int, heads: int) -> ref.BlockWeights | None:
     """Read the weights of one block, or None if its parts cannot be read so."""
     mlp = read_mlp(parts.expand[0], parts.contract[0], D) if parts.expand and parts.contract else None
     attention = reading.layout and read_attention(parts.attention, reading.layout, D, heads)
     if mlp is None or max(reading.norms) >= len(parts.norms) or (reading.layout and attention is None):
         return None
-    return BlockWeights(*(parts.norms[i] for i in reading.norms), mlp, attention)
+    return ref.BlockWeights(*(parts.norms[i] for i in reading.norms), mlp, attention)
 
 
-def read_model(trial: Trial, reading: Reading) -> ModelWeights | None:
+def read_model(trial: Trial, reading: Reading) -> ref.ModelWeights | None:
     """Read the weights of the whole model, or None if its parts cannot be read so."""
     (c,), parts = trial.args, model_parts(trial)
     norms = list(parts.norms)
@@ -223,10 +208,8 @@ def read_model(trial: Trial, reading: Reading) -> ModelWeights | None:
     (patch,), (head,) = parts.patch, parts.head
     position = torch.cat([p.reshape(-1, c.embed_dim) for p in parts.position])
     eq1 = patch.rows(c.patch_dim), patch.bias, parts.class_token[0].reshape(-1), position
-    return ModelWeights(c, reading.order, *eq1, blocks, final, head.rows(c.embed_dim), head.bias)
-
-
-# Eq. 1 alone ----------------------------------------------------------------------------------------------------------
+    embeddings = ref.EmbeddingWeights(c, reading.order, *eq1)
+    return ref.ModelWeights(embeddings, blocks, final, head.rows(c.embed_dim), head.bias)
 
 
 def bare_parameters(parts: Inventory) -> list[Tensor]:
@@ -235,7 +218,7 @@ def bare_parameters(parts: Inventory) -> list[Tensor]:
     return [parameter for _, parameter in parts.loose] + vectors
 
 
-def kind_of(parameter: Tensor, sizes: Sizes) -> str:
+def kind_of(parameter: Tensor, sizes: ref.Sizes) -> str:
     """Return what a bare parameter can be, by its sizes: "vector", "table", "patch table", "matrix" or ""."""
     D, sides = sizes.embed_dim, sorted(side for side in parameter.shape if side > 1)
     if sides == [D]:
@@ -247,40 +230,36 @@ def kind_of(parameter: Tensor, sizes: Sizes) -> str:
     return "matrix" if parameter.numel() == sizes.patch_dim * D and D in sides else ""
 
 
-def embedding_readings(parts: Inventory, sizes: Sizes) -> Iterator[Reading]:
-    """Yield every way to take the bare parameters for the parts of Eq. 1; none if they are too few or too many."""
-    kinds = [kind_of(parameter, sizes) for parameter in bare_parameters(parts)]
+def eq1_parameters(parts: Inventory, sizes: ref.Sizes) -> list[tuple[str, Tensor]]:
+    """Return every parameter with what it can be. Only of a layer's bias it is certain."""
+    of_layers = [(kind_of(layer.weight, sizes), layer.weight) for layer in parts.layers]
+    of_layers += [("bias", layer.bias) for layer in parts.layers if layer.bias is not None]
+    return of_layers + [(kind_of(p, sizes), p) for p in bare_parameters(parts)]
+
+
+def embedding_readings(parts: Inventory, sizes: ref.Sizes) -> Iterator[Reading]:
+    """Yield every way to take the parameters for the parts of Eq. 1; none if they are too few or too many."""
+    kinds = [kind for kind, _ in eq1_parameters(parts, sizes)]
     vectors = ["class token"] + ["class position"] * kinds.count("patch table")
-    if "matrix" in kinds and kinds.count("vector") > len(vectors):
+    if not parts.layers and kinds.count("vector") > len(vectors):
         vectors.append("bias")
-    others = sorted(kind for kind in kinds if kind != "vector")
-    tables = sum("table" in kind for kind in others)
-    if any(norm.eps is not None for norm in parts.norms):
+    table = "patch table" if "patch table" in kinds else "table"
+    needed = sorted(["matrix", table, *["vector"] * len(vectors)])
+    if sorted(kind for kind in kinds if kind != "bias") != needed or any(norm.eps is not None for norm in parts.norms):
         return
-    if kinds.count("vector") != len(vectors) or tables != 1 or len(others) - 1 + len(parts.layers) != 1:
-        return
-    for roles in dict.fromkeys(permutations(vectors)):
+    for roles in permutations(vectors):
         rest = iter(roles)
         filled = tuple(next(rest) if kind == "vector" else kind for kind in kinds)
-        yield from (Reading(order=order, roles=filled) for order in ORDERS)
+        yield from (Reading(order=order, roles=filled) for order in ref.ORDERS)
 
 
-def read_embeddings(parts: Inventory, sizes: Sizes, reading: Reading) -> EmbeddingWeights | None:
+def read_embeddings(parts: Inventory, sizes: ref.Sizes, reading: Reading) -> ref.EmbeddingWeights | None:
     """Read the weights of Eq. 1, or None. Gradients pass through."""
-    found = dict(zip(reading.roles, bare_parameters(parts), strict=True))
-    D = sizes.embed_dim
-    if parts.layers:
-        matrix, bias = parts.layers[0].weight, parts.layers[0].bias
-    else:
-        matrix, bias = as_rows(found["matrix"], D).T, found.get("bias")
-    if matrix.shape != (D, sizes.patch_dim):
-        return None
-    if "patch table" in found:
-        position = torch.cat([found["class position"].reshape(1, D), as_rows(found["patch table"], D)])
-    else:
-        position = as_rows(found["table"], D)
-    bias = matrix.new_zeros(D) if bias is None else bias.reshape(D)
-    return EmbeddingWeights(sizes, reading.order, matrix, bias, found["class token"].reshape(D), position)
+    D, found = sizes.embed_dim, dict(zip(reading.roles, (p for _, p in eq1_parameters(parts, sizes)), strict=True))
+    matrix = as_rows(found["matrix"], D).T
+    bias = found["bias"].reshape(D) if "bias" in found else matrix.new_zeros(D)
+    tables = [as_rows(found[role], D) for role in ("class position", "table", "patch table") if role in found]
+    return ref.EmbeddingWeights(sizes, reading.order, matrix, bias, found["class token"].reshape(D), torch.cat(tables))
 
 
 def as_rows(parameter: Tensor, D: int) -> Tensor:
@@ -289,10 +268,7 @@ def as_rows(parameter: Tensor, D: int) -> Tensor:
     return parameter.movedim(axis, -1).reshape(-1, D)
 
 
-# Right values, wrong weights ------------------------------------------------------------------------------------------
-
-
-def complain_about_attention(w: AttentionWeights) -> None:
+def complain_about_attention(w: ref.AttentionWeights) -> None:
     """Raise Wrong for weights with which the values are right but which are not the paper's."""
     if w.sliced:
         raise Wrong(
@@ -335,7 +311,7 @@ def check_block_parts(parts: Parts, depth: int, mlp_dim: int, D: int) -> None:
         raise Wrong("There are no parameters of an attention layer.", LISTS)
 
 
-def complain_about_block(w: BlockWeights) -> None:
+def complain_about_block(w: ref.BlockWeights) -> None:
     """Raise Wrong for weights with which the values are right but which are not the paper's."""
     complain_about_attention(w.attention)
     if w.norm1 is w.norm2:
@@ -348,6 +324,6 @@ def complain_about_block(w: BlockWeights) -> None:
 
 
 def check_eps(norm: Norm) -> None:
-    if norm.eps is not None and norm.eps != PAPER_EPS:
+    if norm.eps is not None and norm.eps != ref.PAPER_EPS:
         default = ", PyTorch's default" if norm.eps == 1e-5 else ""
         raise Wrong(f"All is right but one number: the eps of your LayerNorm is {norm.eps:g}{default}.", EPS)

@@ -1,12 +1,13 @@
 """What the exercises ask for, as plain functions with replaceable steps: a mistake replaces one of them.
 
 Axes are named as in notebook 01: a height of h·P pixels, a width of w·P. `Q` is the second P, the columns of a patch.
+Parameters that have a default are the steps, as functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections.abc import Sequence
+from functools import partial, reduce
 from typing import NamedTuple
 
 import torch
@@ -18,8 +19,6 @@ from ..config import ViTConfig
 from .modules import Norm
 
 Grid = tuple[int, int]
-
-# Images and patches ---------------------------------------------------------------------------------------------------
 
 OURS = "C P Q"
 ORDERS = {
@@ -52,14 +51,6 @@ def cut(images: Tensor, patch_size: int, order: str = OURS) -> Tensor:
     return regroup(images, "B C h P w Q", f"B (h w) ({order})", **image_sizes(images, patch_size))
 
 
-def join(patches: Tensor, patch_size: int, image_size: Grid, order: str = OURS) -> Tensor:
-    """(B, N, C·P·P) -> (B, C, H, W)."""
-    return regroup(patches, f"B h w {order}", "B C (h P) (w Q)", **patch_sizes(patches, patch_size, image_size))
-
-
-# Eq. 1: embeddings ----------------------------------------------------------------------------------------------------
-
-
 class Sizes(NamedTuple):
     """What the class is built with, and what follows from it."""
 
@@ -87,7 +78,7 @@ class Sizes(NamedTuple):
 class EmbeddingWeights(NamedTuple):
     """What Eq. 1 learns."""
 
-    sizes: Sizes
+    sizes: Sizes | ViTConfig
     order: str  # of the values in a patch
     matrix: Tensor  # (D, C·P·P)
     bias: Tensor  # (D,), or zero
@@ -95,7 +86,7 @@ class EmbeddingWeights(NamedTuple):
     position: Tensor  # (1+N, D)
 
 
-def project(w: EmbeddingWeights | ModelWeights, images: Tensor) -> Tensor:
+def project(w: EmbeddingWeights, images: Tensor) -> Tensor:
     return F.linear(cut(images, w.sizes.patch_size, w.order), w.matrix, w.bias)
 
 
@@ -103,23 +94,17 @@ def in_front(class_token: Tensor, patches: Tensor) -> Tensor:
     return torch.cat([class_token.expand(len(patches), 1, -1), patches], dim=1)
 
 
-def eq1(
-    w: EmbeddingWeights | ModelWeights,
-    images: Tensor,
-    project: Callable = project,
-    prepend: Callable = in_front,
-    place: Callable = torch.add,
-) -> Tensor:
+def eq1(w: EmbeddingWeights, images: Tensor, project=project, prepend=in_front, place=torch.add) -> Tensor:
     """z₀ = [x_class; x₁E; …; x_N E] + E_pos: (B, C, H, W) → (B, 1+N, D)."""
     return place(prepend(w.class_token, project(w, images)), w.position)
 
 
 def sincos_positions(
-    grid: tuple[int, int],
+    grid: Grid,
     dim: int,
-    row: Callable = lambda n, h, w: n // w,
-    column: Callable = lambda n, h, w: n % w,
-    frequency: Callable = lambda i, quarter: 10000 ** -(i / quarter),
+    row=lambda n, h, w: n // w,
+    column=lambda n, h, w: n % w,
+    frequency=lambda i, quarter: 10000 ** -(i / quarter),
     layout: str = "row.sin row.cos column.sin column.cos",
     interleaved: bool = False,
 ) -> Tensor:
@@ -137,9 +122,6 @@ def sincos_positions(
     return torch.cat(parts, dim=1)
 
 
-# Eqs. 5-8: attention --------------------------------------------------------------------------------------------------
-
-
 class AttentionWeights(NamedTuple):
     """What attention learns, q, k and v head by head.
 
@@ -155,6 +137,13 @@ class AttentionWeights(NamedTuple):
     shared: bool = False
 
 
+softmax = partial(torch.softmax, dim=-1)  # over the keys
+
+
+def by_root(d: int, D: int) -> float:
+    return d**-0.5
+
+
 def by_head(x: Tensor, heads: int) -> Tensor:
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)  # (B, T, D) → (B, h, T, d)
 
@@ -163,17 +152,7 @@ def joined(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)  # (B, h, T, d) → (B, T, D)
 
 
-def root_of_width(d: int, D: int) -> float:
-    return d**-0.5
-
-
-def over_keys(scores: Tensor) -> Tensor:
-    return scores.softmax(-1)
-
-
-def head(
-    q: Tensor, k: Tensor, v: Tensor, scale: Callable = root_of_width, weigh: Callable = over_keys
-) -> tuple[Tensor, Tensor]:
+def head(q: Tensor, k: Tensor, v: Tensor, scale=by_root, weigh=softmax) -> tuple[Tensor, Tensor]:
     """Return what one head mixes and its weights: (T, d) and (T, T)."""
     weights = weigh(q @ k.T * scale(q.shape[1], q.shape[1]))
     return weights @ v, weights
@@ -182,14 +161,13 @@ def head(
 def attention(
     w: AttentionWeights,
     x: Tensor,
-    *,
-    sources: Sequence[Tensor] | None = None,
-    split: Callable = by_head,
-    scale: Callable = root_of_width,
-    weigh: Callable = over_keys,
-    merge: Callable = joined,
-    key: int = 1,
-    value: int = 2,
+    sources=None,
+    split=by_head,
+    scale=by_root,
+    weigh=softmax,
+    merge=joined,
+    key=1,
+    value=2,
 ) -> Tensor:
     """Multi-head self-attention, (B, T, D) → (B, T, D). `sources`: what q, k and v come from, if not `x`."""
     qkv = [split(F.linear(z, *p), w.heads) for z, *p in zip(sources or (x, x, x), w.qkv, w.bias, strict=True)]
@@ -198,8 +176,6 @@ def attention(
     merged = merge(weigh(q @ k.transpose(-2, -1) * scale(D // w.heads, D)) @ v)
     return merged if w.out is None else F.linear(merged, w.out, w.out_bias)
 
-
-# Eqs. 2 and 3: the encoder block --------------------------------------------------------------------------------------
 
 PAPER_EPS = 1e-6
 
@@ -220,7 +196,7 @@ class BlockWeights(NamedTuple):
     attention: AttentionWeights | None
 
 
-def reference_mlp(w: MlpWeights, x: Tensor, activation: Callable = F.gelu) -> Tensor:
+def reference_mlp(w: MlpWeights, x: Tensor, activation=F.gelu) -> Tensor:
     return F.linear(activation(F.linear(x, w.expand, w.expand_bias)), w.contract, w.contract_bias)
 
 
@@ -228,74 +204,52 @@ def normed(norm: Norm, z: Tensor) -> Tensor:
     return F.layer_norm(z, z.shape[-1:], norm.weight, norm.bias, PAPER_EPS if norm.eps is None else norm.eps)
 
 
-def mixed(w: BlockWeights, z: Tensor, attend: Callable = attention) -> Tensor:
+def mixed(w: BlockWeights, z: Tensor, attend=attention) -> Tensor:
     return torch.zeros_like(z) if w.attention is None else attend(w.attention, z)
 
 
-def block(w: BlockWeights, z: Tensor, attend: Callable = attention, mlp: Callable = reference_mlp) -> Tensor:
+def block(w: BlockWeights, z: Tensor, attend=attention, mlp=reference_mlp) -> Tensor:
     z = z + mixed(w, normed(w.norm1, z), attend)  # Eq. 2
     return z + mlp(w.mlp, normed(w.norm2, z))  # Eq. 3
 
 
-# Eqs. 1 to 4: the model -----------------------------------------------------------------------------------------------
-
-
 class ModelWeights(NamedTuple):
-    """What Eq. 1 learns, under the same names as in EmbeddingWeights, then the blocks, the final norm and the head."""
+    """What a model learns."""
 
-    sizes: ViTConfig
-    order: str
-    matrix: Tensor
-    bias: Tensor
-    class_token: Tensor
-    position: Tensor
+    embeddings: EmbeddingWeights
     blocks: list[BlockWeights]
     norm: Norm
     head: Tensor  # (K, D)
     head_bias: Tensor | None
 
-    @property
-    def patch_size(self) -> int:
-        return self.sizes.patch_size
-
-    @property
-    def pool(self) -> str:
-        return self.sizes.pool
-
 
 def pooled(w: ModelWeights, z: Tensor) -> Tensor:
-    return z[:, 0] if w.pool == "cls" else z[:, 1:].mean(dim=1)
+    return z[:, 0] if w.embeddings.sizes.pool == "cls" else z[:, 1:].mean(dim=1)
 
 
-def model(
-    w: ModelWeights,
-    images: Tensor,
-    embed: Callable = eq1,
-    block: Callable = block,
-    pool: Callable = pooled,
-    end: Callable = normed,
-) -> Tensor:
+def model(w: ModelWeights, images: Tensor, embed=eq1, block=block, pool=pooled, end=normed) -> Tensor:
     """(B, C, H, W) → (B, K)."""
-    z = embed(w, images)  # Eq. 1
+    z = embed(w.embeddings, images)  # Eq. 1
     for weights in w.blocks:
         z = block(weights, z)  # Eqs. 2-3
     return F.linear(pool(w, end(w.norm, z)), w.head, w.head_bias)  # Eq. 4
-
-
-# Looking inside -------------------------------------------------------------------------------------------------------
 
 
 def unit(p: Tensor) -> Tensor:
     return p / p.norm(dim=-1, keepdim=True)
 
 
+def as_it_is(x):
+    return x
+
+
 def similarity(
     position: Tensor,
     grid: Grid,
-    patches: Callable[[Tensor], Tensor] = lambda position: position[1:],
-    prepare: Callable[[Tensor], Tensor] = unit,
-    finish: Callable[[Tensor], Tensor] = lambda s: s,
-    shape: Callable[[Tensor, int, int], Tensor] = lambda s, h, w: s.reshape(h, w, h, w),
+    patches=lambda position: position[1:],
+    prepare=unit,
+    finish=as_it_is,
+    shape=lambda s, h, w: s.reshape(h, w, h, w),
 ) -> Tensor:
     """Return the cosine of every two patches' positions, (1+N, D) → (h, w, h, w)."""
     p = prepare(patches(position))
@@ -303,7 +257,7 @@ def similarity(
 
 
 def eye(A: Tensor) -> Tensor:
-    return torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+    return torch.eye(A.shape[-1], dtype=A.dtype)
 
 
 def with_identity(A: Tensor) -> Tensor:
@@ -319,12 +273,7 @@ def heads_mean(A: Tensor) -> Tensor:
 
 
 def through_layers(
-    maps: Sequence[Tensor],
-    heads: Callable[[Tensor], Tensor] = heads_mean,
-    mix: Callable[[Tensor], Tensor] = with_identity,
-    pick: Callable[[list], list] = lambda layers: layers,
-    together: Callable[[Sequence[Tensor]], Tensor] = product,
-    finish: Callable[[Tensor], Tensor] = lambda R: R,
+    maps: Sequence[Tensor], heads=heads_mean, mix=with_identity, pick=as_it_is, together=product, finish=as_it_is
 ) -> Tensor:
     """Attention rollout: L times (B, h, T, T) → (B, T, T)."""
     return finish(together(pick([mix(heads(A)) for A in maps])))
@@ -354,20 +303,17 @@ def distance(
     weights: Tensor,
     grid: Grid,
     patch_size: int,
-    places: Callable[[Tensor, Grid], tuple[Tensor, Tensor]] = by_rows,
-    length: Callable[[Tensor, Tensor], Tensor] = straight,
-    patches: Callable[[Tensor], Tensor] = without_class_token,
-    share: Callable[[Tensor], Tensor] = shared_out,
-    average: Callable[[Tensor], Tensor] = over_all,
-    unit: Callable[[int], float] = lambda P: P,
+    places=by_rows,
+    length=straight,
+    patches=without_class_token,
+    share=shared_out,
+    average=over_all,
+    unit=as_it_is,
 ) -> Tensor:
     """Return how far each head looks, in pixels: (B, h, T, T) → (h,)."""
     rows, columns = places(torch.arange(grid[0] * grid[1], device=weights.device), grid)
     between = length((rows[:, None] - rows).float(), (columns[:, None] - columns).float())  # (N, N), in patches
     return average((share(patches(weights)) * between * unit(patch_size)).sum(dim=-1))
-
-
-# A new resolution -----------------------------------------------------------------------------------------------------
 
 
 def zoom(picture: Tensor, new: Grid, mode: str = "bicubic", antialias: bool = True, **options) -> Tensor:
@@ -387,13 +333,13 @@ def resize(
     old: Grid,
     new: Grid,
     prefix: int,
-    split: Callable = lambda p, prefix, N: (p[:prefix], p[prefix:]),
-    old_grid: Callable[[Grid], Grid] = lambda grid: grid,
-    picture: Callable[[Tensor, int, int], Tensor] = to_picture,
-    new_grid: Callable[[Grid], Grid] = lambda grid: grid,
-    zoom: Callable[[Tensor, Grid], Tensor] = zoom,
-    rows: Callable[[Tensor], Tensor] = to_rows,
-    join: Callable[[Tensor, Tensor], Tensor] = lambda first, rows: torch.cat([first, rows]),
+    split=lambda p, prefix, N: (p[:prefix], p[prefix:]),
+    old_grid=as_it_is,
+    picture=to_picture,
+    new_grid=as_it_is,
+    zoom=zoom,
+    rows=to_rows,
+    join=lambda first, rows: torch.cat([first, rows]),
 ) -> Tensor:
     """Resize a table of positions, (T, D) → (S, D)."""
     first, patches = split(position, prefix, old[0] * old[1])

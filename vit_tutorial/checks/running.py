@@ -17,7 +17,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
-from types import FrameType, TracebackType
+from inspect import Parameter
+from traceback import walk_tb
+from types import FrameType
 
 import numpy as np
 import torch
@@ -30,20 +32,16 @@ LONG = 10**100  # Python itself refuses to write out much longer numbers
 class Wrong(Exception):
     """The reader's code does something else than the exercise asks. `hint` replaces the exercise's own."""
 
-    def __init__(self, message: str, hint: str | None = None):
+    def __init__(self, message: str, hint: str | None = None, code: str = ""):
         super().__init__(message)
-        self.message, self.hint = message, hint
+        self.message, self.hint, self.code = message, hint, code
 
 
 class ReaderError(Wrong):
-    """The reader's code raised an error, or did not end. `code` is their own line, with its place."""
-
-    def __init__(self, message: str, code: str = "", hint: str | None = None):
-        super().__init__(message, hint)
-        self.code = code
+    """The reader's code raised an error, or did not end. `code` is their own line."""
 
     def explain(self, reason: str, hint: str | None = None) -> None:
-        """Say below the error what it means."""
+        """Add what the error means."""
         self.message, self.hint = f"{self.message}\n{reason}".rstrip(), hint or self.hint
 
 
@@ -74,37 +72,34 @@ def prefixed(start: str) -> Iterator[None]:
         raise
 
 
-# The call -------------------------------------------------------------------------------------------------------------
-
 NEW_TENSORS = (
     "A tensor that you make yourself has a dtype and a device of its own. Give it the input's: "
     "`torch.zeros(..., dtype=x.dtype, device=x.device)`."
 )
 
 
-def call(function: Callable, *args, seconds: float | None = None):
+def call(function: Callable, *args):
     """Return what the reader's `function(*args)` returns. A class is built; a module is called.
 
     Raises NotAttempted for a stub, ReaderError with the reader's own line if their code raises an error
-    or is still running after `seconds`, Wrong if it returns nothing or changes a tensor it was given.
+    or is still running after SECONDS, Wrong if it returns nothing or changes a tensor it was given.
     """
-    named = keyword_only(function, args)
-    plain = args[: len(args) - len(named)]
-    seconds = SECONDS if seconds is None else seconds
+    plain, named = bound(function, args)
     before = [[tensor.detach().clone() for tensor in tensors_in(arg)] for arg in args]
     grad, default = torch.is_grad_enabled(), torch.empty(0)
     try:
-        with time_limit(seconds):
-            result = function(*plain, **dict(zip(named, args[len(plain) :], strict=True)))
+        with time_limit(SECONDS):
+            result = function(*plain, **named)
     except TookTooLong as stopped:
         place, code = readers_line(stopped)
-        message = f"Your code was stopped: it was still running after {seconds:g} seconds{place}."
-        raise ReaderError(message, code, "Which of your loops has no end? A `while` must come to be false.") from None
+        message = f"Your code was stopped: it was still running after {SECONDS:g} seconds{place}."
+        raise ReaderError(message, "Which of your loops has no end? A `while` must come to be false.", code) from None
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        if isinstance(error, NotImplementedError) and raised_by_reader(error):
-            raise NotAttempted from None
+        *_, last = walk_tb(error.__traceback__)
+        if isinstance(error, NotImplementedError) and [last] == readers_frames(error)[-1:]:
+            raise NotAttempted from None  # raised in the reader's own line, and by no function that it calls
         raise stopped_by(error, f"\nIt was called as `{show_call(function, args)}`.") from None
     finally:
         torch.set_grad_enabled(grad)
@@ -131,31 +126,29 @@ def call(function: Callable, *args, seconds: float | None = None):
     return result
 
 
-def keyword_only(function: Callable, args: tuple) -> list[str]:
-    """Return the names of the keyword-only parameters that take the last of `args`; raise Wrong if it takes others."""
+def bound(function: Callable, args: tuple) -> tuple[tuple, dict]:
+    """Return `args` as the reader's function takes them, by position and by name; raise Wrong if it takes others."""
     if (signature := signature_of(function)) is None:
-        return []
+        return args, {}
     kinds = [parameter.kind for parameter in signature.parameters.values()]
-    names = [p.name for p in signature.parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    over = 0 if inspect.Parameter.VAR_POSITIONAL in kinds else len(args) - len(kinds) + len(names)
-    named = names[: max(0, over)]
+    by_name = [name for name, kind in zip(signature.parameters, kinds, strict=True) if kind is Parameter.KEYWORD_ONLY]
+    places = len(args) if Parameter.VAR_POSITIONAL in kinds else len(kinds) - len(by_name)
+    plain, named = args[:places], dict(zip(by_name, args[places:], strict=False))
     try:
-        signature.bind(*args[: len(args) - len(named)], **dict.fromkeys(named))
+        signature.bind(*plain, *args[len(plain) + len(named) :], **named)
     except TypeError as error:
         raise Wrong(
             f"The check gives {name_of(function)} {len(args)} argument{'s'[: len(args) != 1]}, "
             f"and yours takes `{signature}`: {error}.",
             "Keep the first line of the stub as it was.",
         ) from None
-    return named
+    return plain, named
 
 
 def signature_of(function: Callable) -> inspect.Signature | None:
     """Return what the reader's function takes; None if Python cannot say, as for one that is written in C."""
-    try:
+    with suppress(TypeError, ValueError):
         return inspect.signature(function.forward if isinstance(function, nn.Module) else function)
-    except (TypeError, ValueError):
-        return None
 
 
 def parameter_names(function: Callable) -> list[str]:
@@ -193,8 +186,8 @@ def set_defaults(default: Tensor) -> None:
 
 
 @contextmanager
-def undisturbed(seed: int = 0) -> Iterator[None]:
-    """Inside the block gradients are on, new tensors are floats on the CPU, and random numbers start at `seed`.
+def undisturbed() -> Iterator[None]:
+    """Inside the block gradients are on, new tensors are floats on the CPU, and random numbers start at the same seed.
 
     Everything is restored afterwards. One thread does the work: the tensors of a check are so small that waiting for
     a second one takes longer.
@@ -204,9 +197,9 @@ def undisturbed(seed: int = 0) -> Iterator[None]:
     on_cpu = nullcontext() if default.device.type == "cpu" else torch.device("cpu")  # slower
     try:
         with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False), on_cpu:
-            torch.default_generator.manual_seed(seed)
-            random.seed(seed)
-            np.random.seed(seed)  # noqa: NPY002
+            torch.default_generator.manual_seed(0)
+            random.seed(0)
+            np.random.seed(0)  # noqa: NPY002
             torch.set_default_dtype(torch.float32)
             torch.set_num_threads(1)
             yield
@@ -216,6 +209,9 @@ def undisturbed(seed: int = 0) -> Iterator[None]:
         torch.set_rng_state(states[0])
         random.setstate(states[1])
         np.random.set_state(states[2])  # noqa: NPY002
+
+
+NOTHING = r"""pass|\.\.\.|return|return None|return \.\.\.|raise NotImplementedError.*|super\(\)\.__init__\(\)|['"].*"""
 
 
 def is_stub(function: Callable) -> bool:
@@ -228,20 +224,8 @@ def is_stub(function: Callable) -> bool:
         body = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function)))).body[0].body
     except (OSError, TypeError, SyntaxError, AttributeError):
         return False
-    return all(is_empty(statement) for statement in body)
+    return all(re.fullmatch(NOTHING, ast.unparse(statement), re.DOTALL) for statement in body)
 
-
-def is_empty(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.Raise):
-        return "NotImplementedError" in ast.dump(statement)
-    value = getattr(statement, "value", None)
-    if isinstance(value, ast.Call):
-        return ast.unparse(value) == "super().__init__()"
-    nothing = value is None or isinstance(value, ast.Constant)
-    return isinstance(statement, ast.Pass) or (isinstance(statement, (ast.Expr, ast.Return)) and nothing)
-
-
-# The reader's own line ------------------------------------------------------------------------------------------------
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIBRARIES = tuple(
@@ -258,35 +242,20 @@ def is_readers(file: str) -> bool:
     return not (file.startswith((*LIBRARIES, "<frozen", "<__array")) or any(part in file for part in INSTALLED))
 
 
-def readers_frame(traceback: TracebackType | None) -> tuple[FrameType, int] | None:
-    """Return the deepest of the reader's own frames in a traceback, with its line number."""
-    found = None
-    while traceback is not None:
-        if is_readers(traceback.tb_frame.f_code.co_filename):
-            found = traceback.tb_frame, traceback.tb_lineno
-        traceback = traceback.tb_next
-    return found
+def readers_frames(error: BaseException) -> list[tuple[FrameType, int]]:
+    """Return the reader's own frames in an error's traceback, each with its line number, the deepest last."""
+    return [step for step in walk_tb(error.__traceback__) if is_readers(step[0].f_code.co_filename)]
 
 
 def readers_line(error: BaseException) -> tuple[str, str]:
     """Say where in the reader's code an error came from: (" in line 3 of your cell", the line itself)."""
-    found = readers_frame(error.__traceback__)
-    if found is None:
+    if not (found := readers_frames(error)):
         return "", ""
-    frame, number = found
+    frame, number = found[-1]
     path, function = frame.f_code.co_filename, frame.f_code.co_name
-    in_cell = re.search(r"ipykernel|ipython-input|^<", path)
-    line = linecache.getline(path, number, frame.f_globals).strip()
+    file = "your cell" if re.search(r"ipykernel|ipython-input|^<", path) else os.path.basename(path)
     inside = "" if function.startswith("<") else f", in {function}"
-    return f" in line {number} of {'your cell' if in_cell else os.path.basename(path)}{inside}", line
-
-
-def raised_by_reader(error: BaseException) -> bool:
-    """Tell whether the reader's own line raised the error, and no function that it calls."""
-    traceback = error.__traceback__
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    return is_readers(traceback.tb_frame.f_code.co_filename)
+    return f" in line {number} of {file}{inside}", linecache.getline(path, number, frame.f_globals).strip()
 
 
 def stopped_by(error: BaseException, more: str = "") -> ReaderError:
@@ -296,7 +265,7 @@ def stopped_by(error: BaseException, more: str = "") -> ReaderError:
         text = textwrap.shorten(without_addresses(str(error)), 400, placeholder=" …")
     except (Exception, SystemExit) as second:
         text = f"(its own text cannot be shown: `__str__` stops with a {type(second).__name__})"
-    return ReaderError(f"Your code stops with an error{place}.\n{type(error).__name__}: {text}{more}", code)
+    return ReaderError(f"Your code stops with an error{place}.\n{type(error).__name__}: {text}{more}", None, code)
 
 
 def name_of(function: Callable) -> str:
@@ -329,20 +298,9 @@ def without_addresses(text: str) -> str:
     return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
 
 
-# The time limit -------------------------------------------------------------------------------------------------------
-
 TICK = 0.05  # seconds
 # While one of these files is at work the reader's code is not: torch compiles, a debugger asks, a thread waits.
-UNTIMED = tuple(
-    os.sep + os.path.join(*parts)
-    for parts in (
-        ("_dynamo", "convert_frame.py"),
-        ("_inductor", "compile_fx.py"),
-        ("bdb.py",),
-        ("pydevd.py",),
-        ("threading.py",),
-    )
-)
+UNTIMED = {"convert_frame.py", "compile_fx.py", "bdb.py", "pydevd.py", "threading.py"}
 
 
 class TookTooLong(BaseException):
@@ -356,22 +314,13 @@ class time_limit:
     debugger's prompt or waiting for another thread does not count. Code that never comes back from C is out of reach.
     """
 
-    at_work: list[time_limit] = []  # noqa: RUF012
-    lock = threading.Lock()
-    watcher: threading.Thread | None = None
-
     def __init__(self, seconds: float):
         self.deadline, self.thread = time.monotonic() + seconds, threading.get_ident()
-        self.struck = self.over = False
+        self.over, self.lock, self.struck = threading.Event(), threading.Lock(), False
 
     def __enter__(self) -> None:
         self.frame = sys._getframe(1)
-        with time_limit.lock:
-            self.at_work.append(self)
-            watcher = time_limit.watcher
-            if watcher is None or not watcher.is_alive():  # in a forked process it is not
-                time_limit.watcher = threading.Thread(target=watch, name="time limits of checks", daemon=True)
-                time_limit.watcher.start()
+        threading.Thread(target=self.watch, name="time limit of a check", daemon=True).start()
         if sys.version_info < (3, 11):
             # There, a loop of `try:` without a call never looks whether something strikes it: a trace function does.
             self.trace_before = sys.gettrace()
@@ -380,8 +329,8 @@ class time_limit:
     def __exit__(self, *exc_info) -> None:
         if sys.version_info < (3, 11):
             sys.settrace(self.trace_before)
-        with time_limit.lock:
-            self.over = True  # from here on nothing strikes
+        with self.lock:
+            self.over.set()  # from here on nothing strikes
         if self.struck:
             with suppress(TookTooLong):  # one may still be on its way: it arrives within this line
                 sum(1 for _ in range(1000))
@@ -392,42 +341,31 @@ class time_limit:
             raise TookTooLong
         return self.trace if is_readers(frame.f_code.co_filename) else None
 
-    def frames(self) -> list[FrameType] | None:
-        """Return what the thread is doing inside the block, the innermost frame first; None if it has left it."""
-        frames, frame = [], None if self.over else sys._current_frames().get(self.thread)
+    def watch(self) -> None:
+        """Push the deadline back while time does not count, and strike whenever the reader's code is at work after it.
+
+        Runs in a thread of its own until the block is left.
+        """
+        before, pause = time.monotonic(), TICK
+        while not self.over.wait(pause):
+            with self.lock:
+                if (files := self.files_at_work()) is None:
+                    return
+                now, pause = time.monotonic(), TICK
+                if any(os.path.basename(file) in UNTIMED for file in files):
+                    self.deadline += now - before
+                elif now > self.deadline and files and is_readers(files[0]):
+                    self.struck = True
+                    error = ctypes.py_object(TookTooLong)
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread), error)
+                elif now > self.deadline:
+                    pause = 0.001  # the thread may be in the reader's code a moment later
+                before = now
+
+    def files_at_work(self) -> list[str] | None:
+        """Return the files of the thread's functions inside the block, the innermost first; None if it has left it."""
+        files, frame = [], None if self.over.is_set() else sys._current_frames().get(self.thread)
         while frame is not None and frame is not self.frame:
-            frames.append(frame)
+            files.append(frame.f_code.co_filename)
             frame = frame.f_back
-        return None if frame is None else frames
-
-    def look(self, elapsed: float) -> None:
-        """Push the deadline back if the last `elapsed` seconds do not count; strike once it is over."""
-        if any(frame.f_code.co_filename.endswith(UNTIMED) for frame in self.frames() or ()):
-            self.deadline += elapsed
-        tries = 100 if time.monotonic() > self.deadline else 0
-        while tries and not self.strike():  # the thread may be in the reader's code a moment later
-            time.sleep(0.001)
-            tries -= 1
-
-    def strike(self) -> bool:
-        """Raise TookTooLong in the thread if it is in the reader's code. True if there is no more to do for now."""
-        with time_limit.lock:
-            if (frames := self.frames()) and is_readers(frames[0].f_code.co_filename):
-                self.struck = True
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread), ctypes.py_object(TookTooLong))
-                return True
-            return frames is None
-
-
-def watch() -> None:
-    """Look after all the time limits of a process, and end when there are none."""
-    while True:
-        before = time.monotonic()
-        time.sleep(TICK)
-        with time_limit.lock:
-            time_limit.at_work[:] = [limit for limit in time_limit.at_work if limit.frames() is not None]
-            if not time_limit.at_work:
-                time_limit.watcher = None
-                return
-        for limit in tuple(time_limit.at_work):
-            limit.look(time.monotonic() - before)
+        return None if frame is None else files

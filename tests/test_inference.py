@@ -53,7 +53,7 @@ def test_a_network_without_a_size_of_its_own_takes_a_tensor(model):
 
 
 WRONG = {
-    "whole numbers": (torch.zeros(3, 16, 24, dtype=torch.int64), ["floats", "torch.int64", "photo.float() / 255"]),
+    "whole numbers": (torch.zeros(3, 16, 24, dtype=torch.int64), ["floats", "torch.int64", "photo / 255"]),
     "0 to 255": (torch.full((3, 16, 24), 254.0), ["from 0 to 1", "254 to 254", "photo / 255"]),
     "normalised": (torch.linspace(-2, 2, 3 * 16 * 24).view(3, 16, 24), ["from 0 to 1", "-2 to 2"]),
     "nan": (torch.full((3, 16, 24), torch.nan), ["from 0 to 1", "nan"]),
@@ -87,7 +87,7 @@ MODELS = {
     "no card": (lambda model: setattr(model, "card", None), "no card"),
     "too few names": (
         lambda model: setattr(model, "card", replace(model.card, classes=CLASSES[:2])),
-        "gives 4 logits, but its card names 2 classes",
+        "4 logits for 2 classes",
     ),
     "not finite": (
         lambda model: torch.nn.init.constant_(model.head.bias, torch.nan),

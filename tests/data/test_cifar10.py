@@ -93,7 +93,7 @@ def test_a_whole_download(tiny, tmp_path, monkeypatch):
     assert train.pixels[:, 0, 5, 5].tolist() == list(range(20)), "red is the first channel"
     assert test.pixels[3, :, 9, 0].tolist() == [53, 100, 200]
     assert test.pixels[3, 0, 0, :3].tolist() == [53, 77, 53], "rows are rows"
-    assert not list((tmp_path / "root").rglob("*.part"))
+    assert not list((tmp_path / "root").rglob(f"*{download.UNFINISHED}"))
 
 
 def test_a_download_that_fails_says_the_way_out(tiny, tmp_path, monkeypatch):

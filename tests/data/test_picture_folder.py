@@ -162,7 +162,7 @@ TROUBLES = {
         lambda pets: (pets / "cat/1.PNG").write_bytes(b"never looked at"),
         {"image_size": 10**7},
         ValueError,
-        ["4 images of 10000000×10000000 take 1,200,000.0 GB", "of memory"],
+        ["4 images of 10000000×10000000 need 2,400,000.0 GB", "of memory"],
     ),
     "size": (lambda pets: None, {"image_size": 0}, ValueError, ["image_size", "0"]),
 }

@@ -206,7 +206,7 @@ def test_outlines_stay_apart_under_any_turn():
         ({"count": 0}, "count"),
         ({"count": 2.5}, "count"),
         ({"count": 1, "image_size": (32, 0)}, "image_size"),
-        ({"count": 10, "image_size": 10**7}, r"10 images of 10000000×10000000 take 3,000,000\.0 GB"),
+        ({"count": 10, "image_size": 10**7}, r"10 images of 10000000×10000000 need 6,000,000\.0 GB"),
         ({"count": 1, "outlines": {}}, "outlines"),
         ({"count": 1, "outlines": {"circle": 0.5}}, "outlines"),
         ({"count": 1, "outlines": None}, "outlines"),

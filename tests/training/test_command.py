@@ -17,7 +17,8 @@ import torch
 from PIL import Image
 
 from vit_tutorial import VisionTransformer, train
-from vit_tutorial.saving import UNFINISHED, load_model, read
+from vit_tutorial.data.download import UNFINISHED
+from vit_tutorial.saving import load_model, read
 from vit_tutorial.training import TrainingAlarm, fit
 
 from .toys import bright_or_dark, differing, short, small_vit, start
@@ -269,8 +270,7 @@ MISTAKES = {
     "--patch-size 5": ["28×28", "5×5"],
     "--num-heads 5": ["48", "5 heads"],
     "--pool average": ["--pool", "'average'"],
-    "--scenes 0": ["--scenes", "'0'"],
-    "--snapshots -1": ["--snapshots", "'-1'"],
+    "--scenes 0": ["count", "at least 1", "0"],
     "--scenes 20 --validate 20": ["1 to 19", "20"],
     "--scenes 20 --validate 0": ["1 to 19", "0"],
     "--scenes 2000000000000": ["GB", "memory"],

@@ -78,7 +78,7 @@ def test_a_model_that_does_not_fit_the_images_is_an_error():
         evaluate(Copycat(("ant", "cow", "bee")), images)
     wide = small_vit(num_classes=4)
     wide.card = ModelCard(images.classes, (0.5,) * 3, (0.2,) * 3)
-    with pytest.raises(ValueError, match="4 logits, but the images have 3 classes"):
+    with pytest.raises(ValueError, match="4 logits for 3 classes"):
         evaluate(wide, answered([0] * 3, [0, 1, 2], side=8))
     with pytest.raises(ValueError, match="no card"):
         evaluate(small_vit(num_classes=3), images)

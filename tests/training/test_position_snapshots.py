@@ -5,7 +5,7 @@ import torch
 
 from vit_tutorial.saving import read, write
 from vit_tutorial.training import Epoch, Progress
-from vit_tutorial.training.position_snapshots import PositionSnapshots
+from vit_tutorial.training.position_snapshots import save_positions
 
 from .toys import small_vit
 
@@ -30,7 +30,7 @@ def test_closer_together_at_the_start_and_the_last_epoch_among_them(epochs, coun
     model, path = small_vit(), tmp_path / "positions.safetensors"
     write(path, {"0": torch.ones(1, 5, 99), "7": torch.ones(1, 5, 99)}, {})
     untrained = model.embeddings.position().detach().clone()
-    snapshots = PositionSnapshots(model, path, count)
+    snapshots = save_positions(model, path, count)
     for epoch in range(1, epochs + 1):
         model.embeddings.position.table.data.fill_(-1)
         snapshots(report(epoch, epochs, finished=False))
@@ -45,7 +45,7 @@ def test_closer_together_at_the_start_and_the_last_epoch_among_them(epochs, coun
 @pytest.mark.parametrize("obstacle", ["nothing", "no whole file", "a folder"])
 def test_a_file_that_is_lost_or_in_the_way_ends_no_run(obstacle, tmp_path):
     path = tmp_path / "positions.safetensors"
-    snapshots = PositionSnapshots(small_vit(), path)
+    snapshots = save_positions(small_vit(), path)
     if obstacle == "nothing":
         snapshots(report(2, 3, finished=True))
         assert sorted(read(path)[0]) == ["0", "2"]

@@ -122,7 +122,7 @@ def forged(path: Path, config: object = None, card: object = None, weights: dict
         ({"config": {"depth": 10**8}}, "the configuration says 100000000 encoder layers"),
         ({"config": {"mlp_dim": 10**12}}, r"size mismatch for encoder.0.mlp.expand.weight"),
         ({"config": {"image_size": 10**6}, "position": "none"}, "62,500,000,001 tokens are more than fit"),
-        ({"config": []}, "no attribute 'items'"),
+        ({"config": []}, "must be a mapping, not list"),
         ({"config": {}, "card": 3}, "no attribute 'items'"),
         ({"config": {}, "card": {"colour": "red"}}, "colour"),
         ({"config": {}, "card": {"classes": ["cat"]}}, "1 class names and a mean of 3 channels, the model 2 logits"),

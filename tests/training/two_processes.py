@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from vit_tutorial import saving, train
+from vit_tutorial import train
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.training import evaluate, fit
 from vit_tutorial.training.alarms import alarm
@@ -83,8 +83,8 @@ def main(folder: Path, rank: int, port: int) -> int:
         confusion, loss = score()
         seen = {"world": rank_and_world(), "step loss": epoch.loss, "confusion": confusion, "test loss": loss}
         seen |= {"dropped": dropped(), "alarms": alarms(), "written": []}
-        put = saving.os.replace
-        saving.os.replace = lambda part, path: seen["written"].append(Path(path).name) or put(part, path)
+        put = os.replace
+        os.replace = lambda part, path: seen["written"].append(Path(path).name) or put(part, path)
         status = command(folder / "run")
     (folder / f"seen-{rank}.json").write_text(json.dumps(seen), encoding="utf-8")
     return status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +42,6 @@ def image_folder(root: str | Path, image_size: Size | None = None, split: str | 
 
 
 def find_folder(root: Path, split: str | None) -> Path:
-    """Return the folder that holds the classes."""
     if (first := data_folder()) and (first / root).is_dir():  # an absolute root stays itself
         root = first / root
     if not root.is_dir():
@@ -71,10 +71,8 @@ def list_classes(folder: Path) -> dict[str, list[Path]]:
         classes[name] = pictures_in(folder / stored)
     if not classes:
         raise FileNotFoundError(f"no classes in {folder}: it should hold one folder of pictures for each class")
-    if empty := [repr(name) for name, paths in classes.items() if not paths]:
-        raise FileNotFoundError(
-            f"no pictures in {folder} for {', '.join(empty)}: files end in {', '.join(IMG_EXTENSIONS)}"
-        )
+    if empty := ", ".join(repr(name) for name, paths in classes.items() if not paths):
+        raise FileNotFoundError(f"no pictures in {folder} for {empty}: files end in {', '.join(IMG_EXTENSIONS)}")
     return dict(sorted(classes.items()))
 
 
@@ -90,7 +88,7 @@ def pictures_in(folder: Path) -> list[Path]:
 def read_pictures(paths: list[Path], image_size: Size | None) -> UInt8[Tensor, "N 3 H W"]:
     """Read the pictures, several at a time, into one tensor."""
     size = tuple(read_picture(paths[0], None).shape[1:]) if image_size is None else to_pair(image_size)
-    require_memory(len(paths), *size)
+    require_memory(f"{len(paths):,} images of {size[0]}×{size[1]}", 6 * len(paths) * math.prod(size))
     pixels = torch.empty(len(paths), 3, *size, dtype=torch.uint8)
 
     def read(index: int) -> None:

@@ -50,7 +50,8 @@ def load_model(path: str | Path) -> VisionTransformer:
     if "config" not in about:
         raise ValueError(f"{path} holds no configuration of a VisionTransformer: it was not written by save_model")
     try:
-        config = ViTConfig(**about["config"])
+        sizes = {name: tuple(size) for name, size in about["config"].items() if isinstance(size, list)}
+        config = ViTConfig(**{**about["config"], **sizes})
         card = ModelCard.from_dict(about["card"]) if about.get("card") else None
         require_fitting(tensors, config, card)
         model = VisionTransformer(config)

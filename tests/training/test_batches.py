@@ -58,11 +58,6 @@ def test_processes_share_each_batch_and_see_what_one_alone_would_see(world):
         assert [share for _, _, share in parts] == [len(part) / len(whole) for part, _, _ in parts]
 
 
-def test_more_processes_than_images_in_a_batch_is_an_error():
-    with pytest.raises(ValueError, match="4 processes cannot share batches of 3 of 12 images"):
-        next(batches(*numbered(12), short(batch_size=3), 0, 0, 4))
-
-
 def test_a_move_is_a_crop_of_the_reflected_image_and_a_flip():
     """Every move there is, on an image that is not square, beside torchvision's flip of a slice of PyTorch's pad."""
     crop = 3
@@ -85,7 +80,9 @@ def test_every_move_is_as_likely_as_any_other():
     assert not draw_moves(100, short(crop=3), torch.Generator())[:, 2].any()
 
 
-def test_a_crop_beyond_what_a_mirror_shows_is_an_error():
+def test_a_batch_and_a_crop_that_cannot_be():
+    with pytest.raises(ValueError, match="4 processes cannot share batches of 3 of 12 images"):
+        next(batches(*numbered(12), short(batch_size=3), 0, 0, 4))
     next(batches(*numbered(4), short(crop=5), 0))
     with pytest.raises(ValueError, match="crop 6 is no shift within images of 6×6"):
         next(batches(*numbered(4), short(crop=6), 0))
@@ -111,16 +108,12 @@ def test_cutmix_pastes_a_piece_whose_area_is_the_share_in_the_label():
         assert torch.equal(mixed[i][:, ~own], images[other][:, ~own])
 
 
-def test_with_both_each_batch_gets_one_at_random():
+def test_with_both_each_batch_gets_one_at_random_and_with_neither_none():
     mix = make_mix(Recipe(mixup=1.0, cutmix=1.0), 4)
     images, labels = torch.rand(4, 3, 16, 16), torch.arange(4)
     kept = [(mix(images, labels)[0] == images).float().mean().item() for _ in range(40)]
     mixups = sum(share < 0.01 for share in kept)  # mixup leaves no pixel as it was
     assert 8 <= mixups <= 32
-
-
-def test_no_mixing_leaves_everything_as_it_is():
-    images, labels = torch.rand(4, 3, 5, 7), torch.arange(4)
     assert make_mix(Recipe(), 4)(images, labels) == (images, labels)
 
 

@@ -23,12 +23,6 @@ def star(x: Tensor, y: Tensor) -> Tensor:
     return (tip[1] * (x - notch) - (tip[0] - notch) * y) / length
 
 
-def cross(x: Tensor, y: Tensor) -> Tensor:
-    """Two bars, the long side of each three times the short one."""
-    x, y = x.abs(), y.abs()
-    return maximum(maximum(x, y) - 0.95, minimum(x, y) - 0.3)
-
-
 def heart(x: Tensor, y: Tensor) -> Tensor:
     """A square on its corner and two discs on its upper sides."""
     size = 1.58
@@ -46,25 +40,13 @@ def arrow(x: Tensor, y: Tensor) -> Tensor:
     return minimum(head, shaft)
 
 
-def hourglass(x: Tensor, y: Tensor) -> Tensor:
-    """Two triangles that touch with blunt tips."""
-    x, y = x.abs(), y.abs()
-    return maximum((x - 0.8 * y - 0.1) / math.hypot(1, 0.8), y - 0.7)
-
-
-def corner(x: Tensor, y: Tensor) -> Tensor:
-    """A square minus the square at its upper right: an L."""
-    whole = maximum(x.abs(), y.abs()) - 0.67
-    return maximum(whole, minimum(x + 0.2, 0.2 - y))
-
-
 OUTLINES = {
     "circle": lambda x, y: hypot(x, y) - 0.85,
     "ring": lambda x, y: (hypot(x, y) - 0.7).abs() - 0.25,
     "square": lambda x, y: maximum(x.abs(), y.abs()) - 0.7,
     "triangle": lambda x, y: maximum(-x, 0.5 * x + math.sqrt(0.75) * y.abs()) - 0.5,  # where three half-planes meet
     "star": star,
-    "cross": cross,
+    "cross": lambda x, y: maximum(maximum(x.abs(), y.abs()) - 0.95, minimum(x.abs(), y.abs()) - 0.3),  # two bars
     "heart": heart,
     "crescent": lambda x, y: maximum(hypot(x, y) - 0.95, 0.72 - hypot(x - 0.45, y)),  # a disc minus a smaller one
 }
@@ -73,6 +55,6 @@ MORE_OUTLINES = {  # classes that no shipped model has seen
     "lens": lambda x, y: hypot(x, y.abs() + 0.56) - 1.1,  # where two discs overlap
     "bar": lambda x, y: maximum(x.abs() - 0.92, y.abs() - 0.26),
     "arrow": arrow,
-    "hourglass": hourglass,
-    "corner": corner,
+    "hourglass": lambda x, y: maximum((x.abs() - 0.8 * y.abs() - 0.1) / math.hypot(1, 0.8), y.abs() - 0.7),
+    "corner": lambda x, y: maximum(maximum(x.abs(), y.abs()) - 0.67, minimum(x + 0.2, 0.2 - y)),  # an L
 }

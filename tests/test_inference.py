@@ -62,7 +62,6 @@ WRONG = {
     "a batch": (torch.zeros(1, 3, 16, 24), ["(3, H, W)", "(1, 3, 16, 24)"]),
     "nothing": (torch.zeros(3, 0, 24), ["(3, H, W)", "(3, 0, 24)"]),
     "another size": (torch.zeros(3, 16, 32), ["built for 16×24", "16×32"]),
-    "not a photo": (None, ["a photo must be a path", "None"]),
 }
 
 
@@ -97,17 +96,15 @@ def test_a_model_that_cannot_answer_says_so(case, model):
         predict(model, torch.rand(3, 16, 24))
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {},
-        {"resize": 10, "crop": 0, "interpolation": "bilinear"},
-        {"resize": "big", "interpolation": "bilinear"},
-        {"resize": 10**9, "interpolation": "bilinear"},
-        {"resize": "both sides", "interpolation": "magic"},
-    ],
-    ids=str,
-)
+ASKED = [
+    {},
+    {"resize": 10, "crop": 0, "interpolation": "bilinear"},
+    {"resize": 10**9, "interpolation": "bilinear"},
+    {"resize": "both sides", "interpolation": "magic"},
+]
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
 def test_a_preprocessing_that_cannot_be_done(asked, model):
     model = VisionTransformer(replace(model.config, image_size=16))
     model.card = ModelCard(CLASSES, (0.5,) * 3, (0.5,) * 3, {"preprocessing": asked})

@@ -59,14 +59,6 @@ def command(out: Path) -> int:
         return train.main([*COMMAND.split(), "--out", str(out)])
 
 
-def alarms() -> int:
-    """How many warnings this process shows of an alarm that both raise."""
-    with warnings.catch_warnings(record=True) as shown:
-        warnings.simplefilter("always")
-        alarm("the loss is still ln K")
-    return len(shown)
-
-
 def ready(model: nn.Module) -> nn.Module:
     """With a head that is no longer zero (through which no gradient comes), and a card."""
     nn.init.normal_(model.head.weight, std=0.1, generator=torch.Generator().manual_seed(0))
@@ -82,7 +74,9 @@ def main(folder: Path, rank: int, port: int) -> int:
         save_file(gradients, folder / f"gradients-{rank}.safetensors")
         confusion, loss = score()
         seen = {"world": rank_and_world(), "step loss": epoch.loss, "confusion": confusion, "test loss": loss}
-        seen |= {"dropped": dropped(), "alarms": alarms(), "written": []}
+        with warnings.catch_warnings(record=True) as shown:  # of an alarm that both raise
+            alarm("the loss is still ln K")
+        seen |= {"dropped": dropped(), "alarms": len(shown), "written": []}
         put = os.replace
         os.replace = lambda part, path: seen["written"].append(Path(path).name) or put(part, path)
         status = command(folder / "run")

@@ -10,8 +10,8 @@ from .alarms import alarm
 from .progress import Progress, Watch
 
 
-def save_positions(model: VisionTransformer, path: Path, count: int = 10) -> Watch:
-    """Return a `watch` for `fit` that saves the position embeddings about `count` times, most of them early.
+def save_positions(model: VisionTransformer, path: Path) -> Watch:
+    """Return a `watch` for `fit` that saves the position embeddings after up to nine epochs, most of them early ones.
 
     The file names them by the number of epochs that the model has seen; "0" is the model as it is now. The first epoch
     replaces the file of an earlier run. A file that cannot be read or written costs a warning, not the run.
@@ -19,13 +19,11 @@ def save_positions(model: VisionTransformer, path: Path, count: int = 10) -> Wat
     untrained = model.embeddings.position().detach().clone()
 
     def watch(progress: Progress) -> None:
-        saves = min(count, 20 * progress.epochs)  # enough for every epoch
-        epochs = {round(progress.epochs ** (1 - i / max(saves - 2, 1))) for i in range(saves - 1)}
-        if progress.finished and progress.epoch in epochs | {1}:
-            now = {str(progress.epoch): model.embeddings.position()} if progress.epoch in epochs else {}
+        if progress.finished and progress.epoch in {round(progress.epochs ** (i / 8)) for i in range(9)}:
             try:
                 known = progress.epoch > 1 and path.is_file()
-                write(path, (read(path)[0] if known else {"0": untrained}) | now, {})
+                before = read(path)[0] if known else {"0": untrained}
+                write(path, before | {str(progress.epoch): model.embeddings.position()}, {})
             except (ValueError, OSError) as error:
                 alarm(f"{error}. The positions of epoch {progress.epoch} are not saved.", UserWarning)
 

@@ -13,7 +13,7 @@ STRENGTH = 0.3  # magnitude 9 of 30
 ANGLE = 30 * STRENGTH  # degrees
 SLANT = math.degrees(math.atan(0.3 * STRENGTH))  # pixels across for each pixel down, as an angle
 SHIFT = 150 / 331 * STRENGTH  # share of a side
-CHANGE = 0.9 * STRENGTH  # share of a colour's distance from grey, of an edge's sharpness, …
+CHANGE = 0.9 * STRENGTH  # of a brightness, colour, contrast or sharpness of 1
 
 # What torchvision's `v2.RandAugment(magnitude=9)` does, and as often. A `sign` of -1 or 1 is the direction.
 OPERATIONS = {

@@ -19,7 +19,7 @@ from .data import load_photo
 from .data.photo import find_photo, open_picture, require_area
 from .errors import require_positive
 from .model import VisionTransformer
-from .model_card import PREPROCESSING
+from .model_card import PREPROCESSING, ModelCard
 
 OWNERS: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the thread that is changing a module
 LOCK = threading.Lock()
@@ -72,10 +72,26 @@ def require_thread(owner: int) -> None:
 
 
 def logits_of(model: nn.Module, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"]) -> Float[Tensor, "B K"]:
-    """Return the model's logits in eval mode for pixels in [0, 1], or bytes, scaled as its card asks: (B, K)."""
-    weight = next(model.parameters())
+    """Return the model's logits in eval mode for pixels in [0, 1], or bytes, scaled as its card asks: (B, K).
+
+    Raises ValueError for a model without a card, or with a card for another number of classes.
+    """
+    card, weight = card_of(model), next(model.parameters())
     with eval_mode(model):
-        return model(model.card.normalise(images.to(weight.device)).to(weight.dtype))
+        logits = model(card.normalise(images.to(weight.device)).to(weight.dtype))
+    require_logits(logits, len(card.classes))
+    return logits
+
+
+def card_of(model: nn.Module) -> ModelCard:
+    if card := getattr(model, "card", None):
+        return card
+    raise ValueError("the model has no card: nothing says what its classes are called, nor how pixels are scaled")
+
+
+def require_logits(logits: Float[Tensor, "B K"], num_classes: int) -> None:
+    if logits.shape[1] != num_classes:
+        raise ValueError(f"the model gives {logits.shape[1]} logits for {num_classes} classes")
 
 
 class Prediction(NamedTuple):
@@ -96,34 +112,26 @@ def predict(
     know what its logits mean, and for logits that are not finite.
     """
     require_positive("top", top)
-    if getattr(model, "card", None) is None:
-        raise ValueError(
-            "this model has no card: it does not know the names of its classes, nor how its pixels were scaled"
-        )
-    classes = model.card.classes
+    card = card_of(model)
     image = photo if isinstance(photo, Tensor) else fit_photo(photo, model)
-    require_photo(image, len(model.card.mean))
+    require_photo(image, len(card.mean))
     logits = logits_of(model, image[None])[0]
-    if len(logits) != len(classes):
-        raise ValueError(f"the model gives {len(logits)} logits, but its card names {len(classes)} classes")
     if wrong := len(logits) - logits.isfinite().sum():
         raise ValueError(f"{wrong} of the model's {len(logits)} logits are not finite: look at its weights")
-    values, indices = logits.softmax(dim=0).topk(min(top, len(classes)))
-    return [Prediction(classes[i], p) for p, i in zip(values.tolist(), indices.tolist(), strict=True)]
+    values, indices = logits.softmax(dim=0).topk(min(top, len(logits)))
+    return [Prediction(card.classes[i], p) for p, i in zip(values.tolist(), indices.tolist(), strict=True)]
 
 
 def require_photo(image: Tensor, channels: int) -> None:
     """Raise ValueError unless these are pixels as `load_photo` gives them. The model checks the size."""
     if image.ndim != 3 or len(image) != channels or 0 in image.shape:
         raise ValueError(f"a photo for this model has shape ({channels}, H, W), got {tuple(image.shape)}")
-    if image.dtype == torch.uint8:
-        return
-    if not image.is_floating_point():
-        raise ValueError(f"a photo must hold floats, got {image.dtype}: for values from 0 to 255, photo.float() / 255")
     low, high = image.min().item(), image.max().item()
-    if not -TOLERANCE <= low <= high <= 1 + TOLERANCE:  # nan, too
+    fits = image.is_floating_point() and -TOLERANCE <= low <= high <= 1 + TOLERANCE  # nan does not
+    if not fits and image.dtype != torch.uint8:
         raise ValueError(
-            f"a photo holds floats from 0 to 1, got {low:.4g} to {high:.4g}: for values from 0 to 255, photo / 255"
+            f"a photo holds bytes, or floats from 0 to 1, got {image.dtype} from {low:.4g} to {high:.4g}: "
+            "for values from 0 to 255, photo / 255"
         )
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from uuid import uuid4
 
 import torch
 from safetensors import safe_open
@@ -16,11 +14,11 @@ from safetensors.torch import save
 from torch import Tensor
 
 from .config import ViTConfig
+from .data.download import replacing
 from .model import VisionTransformer
 from .model_card import ModelCard
 
 MOST_ZEROS = 2**28  # in the position table of a model without positions, which is in no file
-UNFINISHED = ".unfinished"  # how the name of a file ends while it is written
 
 
 def save_model(model: VisionTransformer, path: str | Path, dtype: torch.dtype = torch.float32) -> Path:
@@ -39,8 +37,7 @@ def save_model(model: VisionTransformer, path: str | Path, dtype: torch.dtype = 
         raise ValueError("a backbone is code, and this file holds numbers: save model.state_dict(), and build it again")
     tensors = {name: tensor.to(dtype) for name, tensor in model.state_dict().items()}
     require_fitting(tensors, model.config, model.card)
-    about = {"config": asdict(model.config), "card": model.card.to_dict() if model.card else None}
-    return write(path, tensors, about)
+    return write(path, tensors, {"config": asdict(model.config), "card": model.card and model.card.to_dict()})
 
 
 def load_model(path: str | Path) -> VisionTransformer:
@@ -95,29 +92,16 @@ def require_finite_tensors(tensors: Mapping[str, Tensor]) -> None:
 
 
 def write(path: str | Path, tensors: Mapping[str, Tensor], about: Mapping) -> Path:
-    """Write tensors and facts (anything that JSON can say) into one file, atomically, with a digest of both."""
+    """Write tensors and facts (anything that JSON can say) into one file, atomically, with a digest of both.
+
+    Any OSError names `path`.
+    """
     # Copies: safetensors takes no weights that two layers share.
     tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-    facts = json.dumps(about)
-    return write_bytes(path, save(tensors, {"about": facts, "digest": digest(tensors, facts)}))
-
-
-def write_bytes(path: str | Path, data: bytes) -> Path:
-    """Write the file atomically, also while other processes write it; any OSError names `path`."""
-    path = Path(path)
+    facts, path = json.dumps(about), Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.{uuid4().hex}{UNFINISHED}")
-    try:
-        with open(unfinished, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except BaseException as error:
-        unfinished.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            error.filename = str(path)  # a full disk does not say whose write failed
-        raise
+    with replacing(path) as part:
+        part.write_bytes(save(tensors, {"about": facts, "digest": digest(tensors, facts)}))
     return path
 
 

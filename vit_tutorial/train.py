@@ -36,20 +36,20 @@ import torch
 from .config import POOLS, POSITIONS, ViTConfig
 from .data import ImageSet, Shapes, cifar10, image_folder
 from .data.download import as_path
-from .data.image_set import memory
+from .data.image_set import require_memory
 from .model import VisionTransformer
 from .saving import save_model
 from .training import PRESETS, Epoch, Recipe, Score, evaluate, fit, print_progress
 from .training.distributed import process_group, rank_and_world
 from .training.evaluation import require_same_classes
-from .training.position_snapshots import PositionSnapshots
-from .training.presets import TEST_SCENES, TRAINING_SCENES
+from .training.position_snapshots import save_positions
 
 PROGRAM = "python -m vit_tutorial.train"
 FIXED = ("in_channels", "num_classes", "representation_size", "norm_eps")  # of the model: no options
 MODEL_OPTIONS = [field for field in fields(ViTConfig) if field.name not in FIXED]
 RECIPE_OPTIONS = fields(Recipe)
 CHOICES = {"position": POSITIONS, "pool": POOLS}
+TRAINING_SCENES, TEST_SCENES = 28_000, 6400  # of Shapes; a run on fewer is a trial, and tested on as many
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parse(arguments)
     with process_group(asked.device) as device:
         try:
-            run(asked, device, arguments)
+            run(asked, device, shlex.join(arguments))
         except KeyboardInterrupt:
             say("\nstopped. The same command goes on after the last whole epoch.")
             return 130
@@ -68,13 +68,15 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def run(asked: argparse.Namespace, device: torch.device, arguments: list[str]) -> None:
+def run(asked: argparse.Namespace, device: torch.device, options: str) -> None:
     """Train, then validate, or test once and save."""
     preset = PRESETS[asked.dataset]
     out = as_path("--out", f"runs/{asked.dataset}" if asked.out is None else asked.out)
     recipe = choose_recipe(preset.recipe, chosen(asked, RECIPE_OPTIONS))
     config = replace(preset.config, **chosen(asked, MODEL_OPTIONS))  # mistakes are found before images are read
-    require_memory(config)
+    D = config.embed_dim
+    parameters = config.depth * (4 * D * D + 2 * D * config.mlp_dim) + D * config.patch_dim
+    require_memory(f"{parameters:,} parameters, their gradients and AdamW's moments", 16 * parameters)
     images, test = load_images(asked, preset.config.image_size)
     require_same_classes(images.classes, test.classes)
     config = replace(config, num_classes=len(images.classes))
@@ -83,17 +85,18 @@ def run(asked: argparse.Namespace, device: torch.device, arguments: list[str]) -
     torch.manual_seed(recipe.seed)
     model = VisionTransformer(config).to(device)
     say(f"{images!r}, on {device}, in {out}")
-    positions = PositionSnapshots(model, out / "positions.safetensors", asked.snapshots)
-    history = fit(model, images, recipe, validation=validation, folder=out, watch=[print_progress, positions])
+    watch = [print_progress, save_positions(model, out / "positions.safetensors")]
+    history = fit(model, images, recipe, validation=validation, folder=out, watch=watch)
+    score = evaluate(model, validation or test)
+    low, high = score.interval()
+    right = f"{score.accuracy:.2%} of {score.confusion.sum():,} images right (95 % interval {low:.2%} to {high:.2%})"
     if validation:
-        say(f"validation: {describe(evaluate(model, validation))}. The test set was not looked at.")
+        say(f"validation: {right}. The test set was not looked at.")
         return
-    score = evaluate(model, test)
-    about = provenance(arguments, device, images, recipe, history, score)
-    model.card = replace(model.card, about=about)
+    model.card = replace(model.card, about=provenance(options, device, images, recipe, history, score))
     if rank_and_world()[0] == 0:
         save_model(model, out / "model.safetensors")
-    say(f"test: {describe(score)}. The model is in {out / 'model.safetensors'}")
+    say(f"test: {right}. The model is in {out / 'model.safetensors'}")
 
 
 class Parser(argparse.ArgumentParser):
@@ -108,12 +111,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("--dataset", choices=PRESETS, help="what to train on (default: shapes; with --data, folder)")
     add("--data", help="where the images are: a folder with train/ and test/, or CIFAR-10's folder")
-    add("--scenes", type=positive, metavar="N", help="train on N Shapes (default: 28000), test on 6400 at most")
+    add("--scenes", type=int, metavar="N", help="train on N Shapes (default: 28000), test on 6400 at most")
     add("--download", action="store_true", help="fetch CIFAR-10 if it is not there")
     add("--out", help="the run's folder (default: runs/DATASET)")
     add("--device", choices=devices(), metavar="NAME", help="cpu, cuda, cuda:1 or mps (default: the best there is)")
     add("--validate", type=int, metavar="N", help="hold out N training images, and never test")
-    add("--snapshots", type=positive, default=10, metavar="N", help="save the positions N times")
     add_options(parser.add_argument_group("the model (default: the data set's preset)"), MODEL_OPTIONS)
     add_options(parser.add_argument_group("the recipe (default: the data set's preset)"), RECIPE_OPTIONS)
     asked = parser.parse_args(arguments)
@@ -130,18 +132,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 def add_options(group: argparse._ArgumentGroup, options: Iterable[Field]) -> None:
     """Add an option for each of these fields of a dataclass, of the type of its default; `--no-flip` for a switch."""
     for field in options:
-        flag, about = "--" + field.name.replace("_", "-"), field.metadata.get("help")
+        kind = {"type": type(field.default), "choices": field.metadata.get("choices") or CHOICES.get(field.name)}
         if isinstance(field.default, bool):
-            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=about)
-        else:
-            choices = field.metadata.get("choices") or CHOICES.get(field.name)
-            group.add_argument(flag, type=type(field.default), choices=choices, help=about)
-
-
-def positive(text: str) -> int:
-    if (value := int(text)) < 1:
-        raise ValueError(text)  # argparse's own sentence: "invalid positive value: '0'"
-    return value
+            kind = {"action": argparse.BooleanOptionalAction, "default": None}
+        group.add_argument("--" + field.name.replace("_", "-"), help=field.metadata.get("help"), **kind)
 
 
 def devices() -> list[str]:
@@ -161,22 +155,11 @@ def choose_recipe(preset: Recipe, given: dict) -> Recipe:
     return replace(preset, **{"warmup_epochs": warmup, **given})
 
 
-def require_memory(config: ViTConfig) -> None:
-    """Raise ValueError if weights, gradients and two moments, 4 bytes each, do not fit into memory."""
-    D = config.embed_dim
-    parameters = config.depth * (4 * D * D + 2 * D * config.mlp_dim) + D * config.patch_dim
-    if 16 * parameters > memory():
-        raise ValueError(
-            f"a model of {parameters:,} parameters takes {16 * parameters / 1e9:,.0f} GB to train, and this machine "
-            f"has {memory() / 1e9:,.0f} GB of memory"
-        )
-
-
 def load_images(asked: argparse.Namespace, preset_size: int) -> tuple[ImageSet, ImageSet]:
     """Return the training images and the test images. Shapes draws its test scenes from another seed."""
     size = asked.image_size or preset_size
     if asked.dataset == "shapes":
-        count = asked.scenes or TRAINING_SCENES
+        count = TRAINING_SCENES if asked.scenes is None else asked.scenes
         return Shapes(count, size, seed=0), Shapes(min(count, TEST_SCENES), size, seed=1)
     if asked.dataset == "cifar10":
         if size != preset_size:
@@ -187,20 +170,15 @@ def load_images(asked: argparse.Namespace, preset_size: int) -> tuple[ImageSet, 
 
 
 def provenance(
-    arguments: list[str],
-    device: torch.device,
-    images: ImageSet,
-    recipe: Recipe,
-    history: list[Epoch],
-    score: Score,
+    options: str, device: torch.device, images: ImageSet, recipe: Recipe, history: list[Epoch], score: Score
 ) -> dict:
     """Return what the card says about where the weights come from."""
     world = rank_and_world()[1]
-    launcher = ["python"] if world == 1 else ["torchrun", f"--nproc-per-node={world}"]
+    launcher = "python" if world == 1 else f"torchrun --nproc-per-node={world}"
     processor = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} {device.type}"
     by_class = zip(images.classes, score.per_class, strict=True)
     return {
-        "command": shlex.join([*launcher, "-m", "vit_tutorial.train", *arguments]),
+        "command": f"{launcher} -m vit_tutorial.train {options}",
         "training images": len(images),
         "test images": int(score.confusion.sum()),
         "test accuracy": score.accuracy,
@@ -211,11 +189,6 @@ def provenance(
         "torch": torch.__version__,
         "hardware": f"{world} × {processor}, {torch.get_num_threads()} threads",
     }
-
-
-def describe(score: Score) -> str:
-    low, high = score.interval()
-    return f"{score.accuracy:.2%} of {score.confusion.sum():,} images right (95 % interval {low:.2%} to {high:.2%})"
 
 
 def say(line: str) -> None:

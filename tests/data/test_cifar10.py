@@ -93,7 +93,7 @@ def test_a_whole_download(tiny, tmp_path, monkeypatch):
     assert train.pixels[:, 0, 5, 5].tolist() == list(range(20)), "red is the first channel"
     assert test.pixels[3, :, 9, 0].tolist() == [53, 100, 200]
     assert test.pixels[3, 0, 0, :3].tolist() == [53, 77, 53], "rows are rows"
-    assert not list((tmp_path / "root").rglob("*.part"))
+    assert not list((tmp_path / "root").rglob(f"*{download.UNFINISHED}"))
 
 
 def test_a_download_that_fails_says_the_way_out(tiny, tmp_path, monkeypatch):
@@ -132,17 +132,15 @@ def test_each_file_is_read_once_for_its_md5(tiny, tmp_path, monkeypatch):
     assert len(computed) == 7
 
 
-@pytest.mark.parametrize(
-    ("put", "file", "damage"),
-    [
-        (unpack, f"{FOLDER}/data_batch_3", lambda content: None),
-        (unpack, f"{FOLDER}/data_batch_3", lambda content: content[:-1]),
-        (unpack, f"{FOLDER}/data_batch_3", lambda content: content[:-1] + b"?"),
-        (unpack, f"{FOLDER}/batches.meta", lambda content: content[:-1]),
-        (put_archive, ARCHIVE, lambda content: content[:-1]),
-    ],
-    ids=["missing", "cut off", "changed", "names", "archive"],
-)
+DAMAGES = {  # how the data lie there, which file is damaged, and how
+    "missing": (unpack, f"{FOLDER}/data_batch_3", lambda content: None),
+    "changed": (unpack, f"{FOLDER}/data_batch_3", lambda content: content[:-1] + b"?"),
+    "names": (unpack, f"{FOLDER}/batches.meta", lambda content: content[:-1]),
+    "archive": (put_archive, ARCHIVE, lambda content: content[:-1]),
+}
+
+
+@pytest.mark.parametrize(("put", "file", "damage"), DAMAGES.values(), ids=DAMAGES)
 def test_what_is_half_there_is_not_trusted(put, file, damage, tiny, tmp_path, monkeypatch):
     root = put(tiny, tmp_path / "root")
     content = (root / file).read_bytes()
@@ -178,15 +176,11 @@ def test_where_it_looks_first(places, tiny, tmp_path, monkeypatch):
     assert [place for place in folders if (folders[place] / FOLDER).exists()] == places[:1]
 
 
-@pytest.mark.parametrize(
-    ("first", "root", "target"),
-    [
-        ("first", "root", "root"),
-        ("first", None, "first"),
-        (None, "root", "root"),
-        (None, None, "home/.cache/vit_tutorial"),
-    ],
-)
+HOME = "home/.cache/vit_tutorial"
+PUT = [("first", "root", "root"), ("first", None, "first"), (None, "root", "root"), (None, None, HOME)]
+
+
+@pytest.mark.parametrize(("first", "root", "target"), PUT)
 def test_where_it_is_put(first, root, target, tiny, tmp_path, monkeypatch):
     if first:
         monkeypatch.setenv("VIT_TUTORIAL_DATA", str(tmp_path / first))

@@ -22,6 +22,7 @@ from training.toys import start
 from vit_tutorial import VisionTransformer, ViTConfig, load_pretrained
 from vit_tutorial.config import VARIANTS
 from vit_tutorial.data import download
+from vit_tutorial.data.download import UNFINISHED
 from vit_tutorial.pretrained.tensor_names import as_theirs
 from vit_tutorial.pretrained.torchvision_models import PUBLISHED, source_of
 
@@ -161,7 +162,7 @@ def test_a_process_killed_in_the_middle_leaves_nothing_that_is_trusted(published
     model, content, path = published
     with serve(monkeypatch, partial(stalling, content), path) as requests:
         process = start(begin_and_fetch, source_of(WEIGHTS), path, output=tmp_path / "printed")
-        wait_for(lambda: requests and any(file.stat().st_size for file in path.parent.glob("*.part")), process)
+        wait_for(lambda: requests and any(file.stat().st_size for file in path.parent.glob(f"*{UNFINISHED}")), process)
         process.kill()
         process.join()
     assert not path.exists()

@@ -3,10 +3,12 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torchvision.transforms.v2 import RandAugment
 from torchvision.transforms.v2.functional import horizontal_flip
 
 from vit_tutorial.training import Recipe
 from vit_tutorial.training.batches import batches, draw_moves, make_mix, move
+from vit_tutorial.training.randaugment import OPERATIONS, rand_augment
 
 from .toys import short
 
@@ -47,18 +49,13 @@ def test_the_order_depends_on_the_seed_and_the_epoch_and_on_nothing_else():
 @pytest.mark.parametrize("world", [2, 3])
 def test_processes_share_each_batch_and_see_what_one_alone_would_see(world):
     pixels, labels = random_images(10), torch.arange(10)
-    recipe = short(batch_size=4, crop=2, flip=True)
+    recipe = short(batch_size=4, crop=2, flip=True, randaugment=True)
     alone = list(batches(pixels, labels, recipe, 1))
     shared = zip(*(batches(pixels, labels, recipe, 1, rank, world) for rank in range(world)), strict=True)
     for (whole, its_labels, _), parts in zip(alone, shared, strict=True):
         assert torch.equal(torch.cat([part for part, _, _ in parts]), whole)
         assert torch.equal(torch.cat([part for _, part, _ in parts]), its_labels)
         assert [share for _, _, share in parts] == [len(part) / len(whole) for part, _, _ in parts]
-
-
-def test_more_processes_than_images_in_a_batch_is_an_error():
-    with pytest.raises(ValueError, match="4 processes cannot share batches of 3 of 12 images"):
-        next(batches(*numbered(12), short(batch_size=3), 0, 0, 4))
 
 
 def test_a_move_is_a_crop_of_the_reflected_image_and_a_flip():
@@ -68,7 +65,7 @@ def test_a_move_is_a_crop_of_the_reflected_image_and_a_flip():
     moves = torch.tensor([(down, right, flip) for down in steps for right in steps for flip in (0, 1)])
     images = random_images(len(moves))
     padded = F.pad(images.float(), [crop] * 4, mode="reflect").to(torch.uint8)
-    for image, (down, right, flip), moved in zip(padded, moves.tolist(), move(images, moves), strict=True):
+    for image, (down, right, flip), moved in zip(padded, moves.tolist(), move(images, moves, crop), strict=True):
         expected = image[:, crop + down : crop + down + 5, crop + right : crop + right + 7]
         assert torch.equal(moved, horizontal_flip(expected) if flip else expected)
 
@@ -83,7 +80,9 @@ def test_every_move_is_as_likely_as_any_other():
     assert not draw_moves(100, short(crop=3), torch.Generator())[:, 2].any()
 
 
-def test_a_crop_beyond_what_a_mirror_shows_is_an_error():
+def test_a_batch_and_a_crop_that_cannot_be():
+    with pytest.raises(ValueError, match="4 processes cannot share batches of 3 of 12 images"):
+        next(batches(*numbered(12), short(batch_size=3), 0, 0, 4))
     next(batches(*numbered(4), short(crop=5), 0))
     with pytest.raises(ValueError, match="crop 6 is no shift within images of 6×6"):
         next(batches(*numbered(4), short(crop=6), 0))
@@ -109,22 +108,50 @@ def test_cutmix_pastes_a_piece_whose_area_is_the_share_in_the_label():
         assert torch.equal(mixed[i][:, ~own], images[other][:, ~own])
 
 
-def test_with_both_each_batch_gets_one_at_random():
+def test_with_both_each_batch_gets_one_at_random_and_with_neither_none():
     mix = make_mix(Recipe(mixup=1.0, cutmix=1.0), 4)
     images, labels = torch.rand(4, 3, 16, 16), torch.arange(4)
     kept = [(mix(images, labels)[0] == images).float().mean().item() for _ in range(40)]
     mixups = sum(share < 0.01 for share in kept)  # mixup leaves no pixel as it was
     assert 8 <= mixups <= 32
-
-
-def test_no_mixing_leaves_everything_as_it_is():
-    images, labels = torch.rand(4, 3, 5, 7), torch.arange(4)
     assert make_mix(Recipe(), 4)(images, labels) == (images, labels)
 
 
+@pytest.mark.parametrize("size", [(32, 32), (28, 41)])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_operation_does_what_torchvisions_does(operation, size, monkeypatch):
+    """Within one grey level, up and down. Ours gets two images at once, torchvision's one after the other."""
+    space = RandAugment._AUGMENTATION_SPACE
+    assert list(OPERATIONS) == list(space), "as often as there"
+    monkeypatch.setattr(RandAugment, "_AUGMENTATION_SPACE", {operation: space[operation]})
+    images, theirs = random_images(2, *size), RandAugment(num_ops=1, magnitude=9)
+    images[1] = images[1] // 3 + 60  # pale, for what stretches the contrast
+    for sign, drawn in ((-1, 0.0), (1, 1.0)):
+        monkeypatch.setattr(torch, "rand", lambda *_, drawn=drawn: torch.tensor(drawn))
+        expected = torch.stack([theirs(image) for image in images])
+        changed = OPERATIONS[operation](images, sign)
+        assert changed.dtype == torch.uint8
+        assert (changed.int() - expected.int()).abs().max() <= 1
+        assert torch.equal(changed, images) == (operation == "Identity")
+
+
+def test_randaugment_changes_each_image_by_the_operations_it_drew(monkeypatch):
+    """By two, and in their order: three images of one batch, and their draws."""
+    count, images = 2 * len(OPERATIONS), random_images(3, 32, 32)
+    names = list(OPERATIONS)
+    first, second = names.index("Solarize"), names.index("Rotate")
+    draws = torch.tensor([[2 * first, 2 * second], [2 * second + 1, 2 * first], [2 * first, 2 * first]])
+    turn, solarize = OPERATIONS["Rotate"], OPERATIONS["Solarize"]
+    expected = [
+        turn(solarize(images[:1], -1), -1),
+        solarize(turn(images[1:2], 1), -1),
+        solarize(solarize(images[2:], -1), -1),
+    ]
+    assert torch.equal(rand_augment(images, (draws + 0.5) / count), torch.cat(expected))
+
+
 def test_randaugment_draws_for_each_image_anew():
-    pixels = random_images(1, 16, 16).expand(20, -1, -1, -1)
-    ((augmented, _, _),) = batches(pixels, torch.arange(20), short(batch_size=20, randaugment=True), 0)
-    assert augmented.dtype == torch.uint8
-    assert augmented.shape == (20, 3, 16, 16)
-    assert len(augmented.flatten(1).unique(dim=0)) > 10
+    pixels = random_images(1, 16, 16).expand(200, -1, -1, -1)
+    ((augmented, _, _),) = batches(pixels, torch.arange(200), short(batch_size=200, randaugment=True), 0)
+    assert augmented.shape == (200, 3, 16, 16)
+    assert len(augmented.flatten(1).unique(dim=0)) > 100

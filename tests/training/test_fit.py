@@ -91,6 +91,20 @@ def test_the_same_recipe_gives_the_same_weights_and_another_seed_others():
     assert differing(trained(short(epochs=2, seed=1, **RESTLESS), **RESTLESS_MODEL), first)
 
 
+def test_every_epoch_draws_its_own_dropout_and_bf16_is_what_the_layers_compute_in():
+    """The mask of the first batch of each epoch, seen on a layer of ones."""
+    model, masks, logits = small_vit(dropout=0.5), [], []
+    model.embeddings.dropout.register_forward_hook(lambda layer, inputs, output: masks.append(output == 0))
+    model.head.register_forward_hook(lambda layer, inputs, output: logits.append(output.dtype))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingAlarm)  # three steps teach nothing
+        fit(model, bright_or_dark(8), short(epochs=3, precision="bf16"))
+    assert not torch.equal(masks[0], masks[1])
+    assert not torch.equal(masks[1], masks[2])
+    assert set(logits) == {torch.bfloat16}
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
 def test_the_random_numbers_of_the_caller_are_left_alone():
     """Two users with two seeds draw different numbers after `fit`, as they would have without it."""
     model = small_vit(**RESTLESS_MODEL)
@@ -99,18 +113,6 @@ def test_the_random_numbers_of_the_caller_are_left_alone():
     torch.manual_seed(1)
     fit(model, bright_or_dark(), short(epochs=1, **RESTLESS))
     assert torch.equal(torch.rand(3), expected)
-
-
-def test_every_epoch_draws_its_own_dropout():
-    """The mask of the first batch of each epoch, seen on a layer of ones."""
-    model, masks = small_vit(dropout=0.5), []
-    model.embeddings.dropout.register_forward_hook(lambda layer, inputs, output: masks.append(output == 0))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingAlarm)  # three steps teach nothing
-        fit(model, bright_or_dark(8), short(epochs=3))
-    assert len(masks) == 3
-    assert not torch.equal(masks[0], masks[1])
-    assert not torch.equal(masks[1], masks[2])
 
 
 @pytest.mark.parametrize("mix", [{}, {"mixup": 1.0}, {"cutmix": 1.0}], ids=["plain", "mixup", "cutmix"])
@@ -148,62 +150,48 @@ def test_every_switch_of_the_recipe_is_connected(change):
     assert all(tensor.isfinite().all() for tensor in changed.values())
 
 
-def test_bf16_is_what_the_layers_compute_in_and_the_weights_stay_fp32():
-    model, seen = small_vit(), []
-    model.head.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
-    fit(model, bright_or_dark(), short(epochs=1, precision="bf16"))
-    assert set(seen) == {torch.bfloat16}
-    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
-
-
 def test_a_compiled_model_learns_the_same(monkeypatch):
+    """With another module around the model instead of the compiler, which takes longer than all tests here."""
+
+    class Traced(nn.Module):
+        def __init__(self, model: nn.Module):
+            super().__init__()
+            self._orig_mod = model
+            compiled.append(model)
+
+        def forward(self, images):
+            return self._orig_mod(images)
+
     compiled = []
-    monkeypatch.setattr(torch, "compile", lambda model: compiled.append(model) or Traced(model))
+    monkeypatch.setattr(torch, "compile", Traced)
     plain = trained(short(epochs=1))
     assert not compiled
     assert not differing(trained(short(epochs=1, compile=True)), plain)
     assert len(compiled) == 1
 
 
-class Traced(nn.Module):
-    """In place of `torch.compile`, whose compiler takes longer than all tests here: another module around the model."""
-
-    def __init__(self, model: nn.Module):
-        super().__init__()
-        self._orig_mod = model
-
-    def forward(self, images):
-        return self._orig_mod(images)
-
-
 def test_frozen_weights_stay_and_the_others_move():
-    model = small_vit().requires_grad_(False)
-    model.head.requires_grad_(True)
-    before = weights_of(model)
-    fit(model, bright_or_dark(), short(epochs=1))
-    assert differing(weights_of(model), before) == ["head.weight", "head.bias"]
+    """An old gradient of a frozen weight is no part of the norm that the gradients are clipped to."""
+    used, fresh = small_vit().requires_grad_(False), small_vit().requires_grad_(False)
+    before = weights_of(fresh)
+    for parameter in used.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    for model in (used, fresh):
+        model.head.requires_grad_(True)
+        fit(model, bright_or_dark(), short(epochs=1))
+        assert differing(weights_of(model), before) == ["head.weight", "head.bias"]
+    assert not differing(weights_of(used), weights_of(fresh))
 
 
 def test_a_linear_probe_moves_the_head_and_nothing_else():
     """Without dropout below it: what the head sees of an image is the same in every step."""
-    model, images = small_vit(**RESTLESS_MODEL), bright_or_dark()
+    model, quiet = small_vit(**RESTLESS_MODEL), small_vit()
     before = weights_of(model)
-    fit(model, images, short(epochs=1, trained="head"))
-    assert differing(weights_of(model), before) == ["head.weight", "head.bias"]
-    assert all(parameter.requires_grad for parameter in model.parameters()), "frozen afterwards"
-    quiet = small_vit()
-    fit(quiet, images, short(epochs=1, trained="head"))
+    for probed in (model, quiet):
+        fit(probed, bright_or_dark(), short(epochs=1, trained="head"))
+        assert differing(weights_of(probed), before) == ["head.weight", "head.bias"]
+        assert all(parameter.requires_grad for parameter in probed.parameters()), "frozen afterwards"
     assert not differing(weights_of(model), weights_of(quiet))
-
-
-def test_an_old_gradient_of_a_frozen_weight_plays_no_part():
-    """It is no part of the norm that the gradients are clipped to."""
-    used, fresh = small_vit(), small_vit()
-    for parameter in used.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    for model in (used, fresh):
-        fit(model, bright_or_dark(), short(epochs=1, trained="head"))
-    assert not differing(weights_of(used), weights_of(fresh))
 
 
 def test_the_classes_of_the_card_are_those_of_the_images():
@@ -225,13 +213,18 @@ def alarms(model: nn.Module, images: ImageSet, recipe: Recipe) -> list[str]:
     return [str(warning.message) for warning in caught]
 
 
-def test_alarm_a_first_loss_far_from_ln_K():
+def test_alarm_a_first_loss_far_from_ln_K_and_one_answer_to_everything():
+    """The answer is wrong about the few dark images only, so its loss is low."""
     model = small_vit()
     nn.init.normal_(model.head.weight, std=3)
     (told,) = alarms(model, bright_or_dark(), short())
     assert told.startswith("the first loss is")
-    assert "ln 2 = 0.69" in told
-    assert "Look at the head" in told
+    assert "ln 2 = 0.69. Look at the head" in told
+    images = bright_or_dark(100).subset([*range(0, 6, 2), *range(1, 100, 2)])
+    noise = ImageSet(images.pixels % 50, images.labels, images.classes)
+    (told,) = alarms(small_vit(), noise, short(epochs=2))
+    assert told.startswith("after warm-up 'bright' is the answer to")
+    assert "balance of the classes" in told
 
 
 @pytest.mark.parametrize(("epochs", "warmup", "count"), [(4, 1.0, 1), (1, 0.2, 1), (2, 1.4, 1), (2, 1.5, 0)])
@@ -243,15 +236,6 @@ def test_alarm_nothing_learned_once_in_the_first_epoch_after_warm_up_or_the_last
     told = alarms(model, unlearnable, short(epochs=epochs, warmup_epochs=warmup, learning_rate=1e-5))
     assert [message[:37] for message in told] == ["after warm-up the loss is still 0.69,"] * count
     assert all("Look at the learning rate" in message for message in told)
-
-
-def test_alarm_one_answer_to_everything():
-    """It is wrong about the few dark images only, so its loss is low."""
-    images = bright_or_dark(100).subset([*range(0, 6, 2), *range(1, 100, 2)])
-    noise = ImageSet(images.pixels % 50, images.labels, images.classes)
-    (told,) = alarms(small_vit(), noise, short(epochs=2))
-    assert told.startswith("after warm-up 'bright' is the answer to")
-    assert "balance of the classes" in told
 
 
 @pytest.mark.parametrize(("spoiled", "told"), [("logits", "the loss"), ("gradient", "the norm of all weights")])
@@ -281,23 +265,15 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_epoch_before(spoiled, t
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"epochs": 2.0}, "epochs must be a whole number, got 2.0"),
         ({"batch_size": True}, "batch_size must be a whole number, got True"),
-        ({"learning_rate": "1e-3"}, "learning_rate must be a finite number, got '1e-3'"),
         ({"learning_rate": math.inf}, "learning_rate must be a finite number, got inf"),
-        ({"weight_decay": math.nan}, "weight_decay must be a finite number, got nan"),
-        ({"flip": 2}, "flip must be True or False, got 2"),
         ({"randaugment": "False"}, "randaugment must be True or False, got 'False'"),
-        ({"compile": "no"}, "compile must be True or False, got 'no'"),
         ({"schedule": None}, "schedule must be a string, got None"),
-        ({"batch_size": 0}, "batch_size must be"),
-        ({"learning_rate": 0.0}, "learning_rate must be above 0, got 0.0"),
         ({"clip_norm": -1.0}, "clip_norm must be above 0"),
-        ({"label_smoothing": 1.0}, "label_smoothing must be at least 0 and below 1, got 1.0"),
-        ({"mixup": -0.1}, "mixup cannot be negative, got -0.1"),
+        ({"mixup": -0.1}, "mixup must be at least 0, got -0.1"),
         ({"schedule": "cosin"}, "did you mean 'cosine'"),
         ({"beta2": 1.0}, "beta2 must be at least 0 and below 1, got 1.0"),
         ({"layer_decay": 0.0}, "layer_decay must be above 0 and at most 1, got 0.0"),
         ({"trained": "neck"}, "unknown trained 'neck'"),
-        ({"precision": "fp16"}, "unknown precision 'fp16'"),
         ({"epochs": 1, "warmup_epochs": 2.0}, "warmup_epochs 2.0 is more than all epochs, 1"),
         ({"crop": 2**20}, "crop must be from 0 to 32767, got 1048576"),
         ({"seed": 2**45}, "seed must be from 0 to 1073741823"),
@@ -312,8 +288,8 @@ REFUSED = {
     "frozen": (lambda: small_vit().requires_grad_(False), {}, "nothing to train"),
     "half": (lambda: small_vit().bfloat16(), {}, "float32 or float64, these are {torch.bfloat16}"),
     "crop": (small_vit, {"recipe": short(crop=8)}, "crop 8 is no shift"),
-    "too few classes": (lambda: small_vit(num_classes=1), {}, "1 logits, but the images have 2 classes"),
-    "too many classes": (lambda: small_vit(num_classes=5), {}, "5 logits, but the images have 2 classes"),
+    "too few classes": (lambda: small_vit(num_classes=1), {}, "1 logits for 2 classes"),
+    "too many classes": (lambda: small_vit(num_classes=5), {}, "5 logits for 2 classes"),
     "no folder": (small_vit, {"folder": ""}, "folder is '', which names none"),
     "no head": (
         lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, 2)),
@@ -337,9 +313,6 @@ def test_a_refused_model_is_left_as_it_was(build, options, told):
         fit(model, bright_or_dark(), **{"recipe": short(), **options})
     assert not any(module.training for module in model.modules())
     assert not differing(weights_of(model), weights)
-
-
-def test_nothing_is_trained_where_gradients_are_off():
     with torch.no_grad(), pytest.raises(ValueError, match=r"gradients are off here \(torch.no_grad\)"):
         fit(small_vit(), bright_or_dark(), short())
 
@@ -355,7 +328,7 @@ def test_the_default_dtype_and_device_do_not_matter(default, set_default):
     assert losses == pytest.approx(expected, rel=1e-3)
 
 
-def test_two_threads_train_two_models():
+def test_two_threads_train_two_models_and_never_one():
     """Dropout draws from one generator for all threads: each model still gets the numbers of its own seed."""
     expected, models = trained(short(), **RESTLESS_MODEL), [small_vit(**RESTLESS_MODEL) for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
@@ -363,15 +336,12 @@ def test_two_threads_train_two_models():
     for model in models:
         assert not differing(weights_of(model), expected)
 
-
-def test_two_threads_cannot_train_one_model_nor_test_it_meanwhile():
-    model, told = small_vit(), []
-
     def meddle(progress):
         with ThreadPoolExecutor(1) as pool:
             for use in (lambda: fit(model, bright_or_dark(), short()), lambda: evaluate(model, bright_or_dark())):
                 told.append(pool.submit(use).exception())
 
+    told = []
     fit(model, bright_or_dark(), short(epochs=1), watch=[meddle])
     assert [type(error) for error in told] == [RuntimeError] * 2
     assert "another thread is training this model" in str(told[0])

@@ -27,17 +27,12 @@ def test_warmup_and_cosine_as_pytorch_schedules_them(warmup, total):
         schedule.step()
 
 
-def test_warmup_and_cosine_by_hand():
-    assert [warmup_cosine(step, 4, 8) for step in range(4)] == [0.25, 0.5, 0.75, 1]
-    assert [warmup_cosine(step, 4, 8) for step in range(4, 9)] == pytest.approx(
-        [1, 0.5 + math.sqrt(0.125), 0.5, 0.5 - math.sqrt(0.125), 0]
-    )
-    assert warmup_cosine(0, 0, 10) == 1, "no warm-up: the first step is the largest"
-
-
-def test_the_constant_schedule_warms_up_and_stays():
-    assert [warmup_constant(step, 4, 8) for step in range(8)] == [0.25, 0.5, 0.75, 1, 1, 1, 1, 1]
-    assert warmup_constant(0, 0, 8) == 1
+def test_the_schedules_by_hand():
+    up = [0.25, 0.5, 0.75, 1]
+    down = [1, 0.5 + math.sqrt(0.125), 0.5, 0.5 - math.sqrt(0.125), 0]
+    assert [warmup_cosine(step, 4, 8) for step in range(9)] == pytest.approx(up + down)
+    assert [warmup_constant(step, 4, 8) for step in range(8)] == up + [1] * 4
+    assert warmup_cosine(0, 0, 10) == warmup_constant(0, 0, 8) == 1, "no warm-up: the first step is the largest"
 
 
 def named_groups(model: nn.Module, weight_decay: float = 0.05) -> tuple[set[str], set[str]]:
@@ -66,45 +61,26 @@ def test_of_a_vit_only_the_matrices_decay(position):
     assert staying == norms | biases | tokens
 
 
-def test_of_a_cnn_the_kernels_decay_too():
+def test_of_a_cnn_the_kernels_decay_too_and_frozen_weights_are_left_out():
     cnn = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4, 2))
     assert named_groups(cnn) == ({"0.weight", "4.weight"}, {"0.bias", "1.weight", "1.bias", "4.bias"})
-
-
-def test_frozen_weights_are_left_out():
-    model = small_vit().requires_grad_(False)
-    model.head.requires_grad_(True)
-    assert named_groups(model) == ({"head.weight"}, {"head.bias"})
+    cnn[0].requires_grad_(False)
+    assert named_groups(cnn) == ({"4.weight"}, {"1.weight", "1.bias", "4.bias"})
 
 
 def test_lower_layers_take_smaller_steps():
+    """A parameter beside the layers, in a model of one's own, learns at the rate of the head."""
     model = small_vit(depth=2)
-    names = {parameter: name for name, parameter in model.named_parameters()}
-    scale = {names[p]: group["lr_scale"] for group in parameter_groups(model, 0.05, 0.5) for p in group["params"]}
-    assert set(scale) == set(names.values())
-    by_part = {"head": 1, "norm": 1, "encoder.1": 0.5, "encoder.0": 0.25, "embeddings": 0.125}
-    for name, found in scale.items():
-        assert found == next(expected for part, expected in by_part.items() if name.startswith(part)), name
-
-
-def test_what_decays_does_not_depend_on_the_layer():
-    model = small_vit(depth=2)
-
-    def decaying(layer_decay: float) -> set[nn.Parameter]:
-        groups = parameter_groups(model, 0.05, layer_decay)
-        return {parameter for group in groups if group["weight_decay"] for parameter in group["params"]}
-
-    assert decaying(0.7) == decaying(1.0)
-
-
-def test_layer_decay_forgets_no_parameter():
-    """A model of one's own, with something beside the layers: it learns at the rate of the head."""
-    model = small_vit()
     model.temperature = nn.Parameter(torch.ones(()))
+    names = {parameter: name for name, parameter in model.named_parameters()}
     groups = parameter_groups(model, 0.05, layer_decay=0.5)
-    assert sum(len(group["params"]) for group in groups) == len(list(model.parameters()))
-    (with_it,) = [group for group in groups if any(p is model.temperature for p in group["params"])]
-    assert (with_it["lr_scale"], with_it["weight_decay"]) == (1.0, 0.0)
+    scale = {names[p]: group["lr_scale"] for group in groups for p in group["params"]}
+    assert sum(len(group["params"]) for group in groups) == len(scale) == len(names)
+    parts = {"head": 1, "norm": 1, "temperature": 1, "encoder.1": 0.5, "encoder.0": 0.25, "embeddings": 0.125}
+    for name, found in scale.items():
+        assert found == next(expected for part, expected in parts.items() if name.startswith(part)), name
+    decaying = {names[parameter] for group in groups if group["weight_decay"] for parameter in group["params"]}
+    assert decaying == named_groups(model)[0], "which weights decay does not depend on the layer"
 
 
 @pytest.mark.parametrize("other", [nn.Linear(2, 2), TorchvisionViT(32, 16, 1, 2, 8, 8)], ids=lambda m: type(m).__name__)

@@ -20,6 +20,7 @@ from .toys import small_vit
 CARD = ModelCard(
     ("cat", "dog"), (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), {"test accuracy": 0.9, "by class": {"cat": [0.8, 1.0]}}
 )
+OTHER_CARD = dataclasses.replace(CARD, classes=("ant", "bee", "cow"))
 
 
 def randomised(**options) -> nn.Module:
@@ -40,27 +41,24 @@ def test_what_is_loaded_answers_as_what_was_saved(position, pool, size, tmp_path
     assert loaded.config == model.config
     assert not loaded.training
     assert loaded.card is None
-
-
-def test_the_card_travels_with_the_weights(tmp_path):
-    model = randomised()
     model.card = CARD
     assert load_model(save_model(model, tmp_path / "model.safetensors")).card == CARD
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_card_normalises_bytes_and_floats_alike():
+    """A colour that never changed is moved and not divided."""
     pixels = torch.randint(256, (2, 3, 4, 5), dtype=torch.uint8)
-    expected = torch.stack(
-        [(pixels[:, c] / 255 - mean) / std for c, (mean, std) in enumerate(zip(CARD.mean, CARD.std, strict=True))], 1
-    )
-    torch.testing.assert_close(CARD.normalise(pixels), expected)
-    torch.testing.assert_close(CARD.normalise(pixels / 255), expected)
-
-
-def test_a_colour_that_never_changed_is_moved_and_not_divided():
-    card = ModelCard(("cat", "dog"), (0.5, 0.5, 1.0), (0.25, 0.5, 0.0))
-    white = card.normalise(torch.ones(1, 3, 2, 2))
-    assert white[0, :, 0, 0].tolist() == [2, 1, 0]
+    expected = [
+        (pixels[:, c] / 255 - mean) / std for c, (mean, std) in enumerate(zip(CARD.mean, CARD.std, strict=True))
+    ]
+    torch.testing.assert_close(CARD.normalise(pixels), torch.stack(expected, dim=1))
+    torch.testing.assert_close(CARD.normalise(pixels / 255), torch.stack(expected, dim=1))
+    constant = ModelCard(("cat", "dog"), (0.5, 0.5, 1.0), (0.25, 0.5, 0.0))
+    assert constant.normalise(torch.ones(1, 3, 2, 2))[0, :, 0, 0].tolist() == [2, 1, 0]
+    for wrong in (torch.ones(2, 1, 4, 4), torch.ones(4, 4), torch.ones(2, 3, 4, 4, dtype=torch.int32)):
+        with pytest.raises(ValueError, match=r"images of 3 channels, bytes or floats, got torch.* of shape \("):
+            CARD.normalise(wrong)
 
 
 def test_half_precision_is_how_it_is_stored_not_how_it_computes(tmp_path):
@@ -118,18 +116,15 @@ def forged(path: Path, config: object = None, card: object = None, weights: dict
     [
         ({"config": {"colour": "red"}}, "colour"),
         ({"config": {"position": "absolute"}}, "unknown position 'absolute'"),
-        ({"config": {"depth": 3}}, "the configuration says 3 encoder layers, the weights are those of 2"),
         ({"config": {"depth": 10**8}}, "the configuration says 100000000 encoder layers"),
         ({"config": {"mlp_dim": 10**12}}, r"size mismatch for encoder.0.mlp.expand.weight"),
         ({"config": {"image_size": 10**6}, "position": "none"}, "62,500,000,001 tokens are more than fit"),
         ({"config": []}, "no attribute 'items'"),
-        ({"config": {}, "card": 3}, "no attribute 'items'"),
         ({"config": {}, "card": {"colour": "red"}}, "colour"),
         ({"config": {}, "card": {"classes": ["cat"]}}, "1 class names and a mean of 3 channels, the model 2 logits"),
         ({"config": {}, "card": {"classes": ["cat", 3]}}, "classes are names"),
         ({"config": {}, "card": {"mean": [0.5], "std": [0.5]}}, "a mean of 1 channels, the model 2 logits and 3"),
         ({"config": {}, "card": {"mean": [0.1, 0.2, float("nan")]}}, "finite number for each channel.*nan"),
-        ({"config": {}, "card": {"std": [0.1, -0.2, 0.3]}}, "no std below 0"),
         ({"config": {}, "card": {"about": 3}}, "is a dict, got 3"),
         ({"config": {}, "weights": {"norm.bias": torch.ones(8, dtype=torch.uint8)}}, "some of these are {torch.uint8}"),
         ({"config": {}, "weights": {"norm.bias": torch.full((8,), float("nan"))}}, "norm.bias holds .* not finite"),
@@ -208,25 +203,21 @@ def test_writers_at_the_same_time_do_not_meet(tmp_path, monkeypatch):
     assert (tmp_path / "mine").read_text(encoding="utf-8") == "mine"
 
 
-def of_another_head(model):
-    model.head = torch.nn.Linear(8, 5)
-
-
-def of_another_card(model):
-    model.card = dataclasses.replace(CARD, classes=("ant", "bee", "cow"))
-
-
-def too_large(model):
-    model.head.bias.data.fill_(1e6)
-
-
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("change", "dtype", "told"),
     [
-        (of_another_head, torch.float32, "not those of the configuration.*head.weight"),
-        (of_another_card, torch.float32, "3 class names and a mean of 3 channels, the model 2 logits"),
-        (too_large, torch.float16, "head.bias holds numbers that are not finite"),
+        (
+            lambda model: setattr(model, "head", nn.Linear(8, 5)),
+            torch.float32,
+            "not those of the configuration.*head.weight",
+        ),
+        (
+            lambda model: setattr(model, "card", OTHER_CARD),
+            torch.float32,
+            "3 class names and a mean of 3 channels, the model 2 logits",
+        ),
+        (lambda model: model.head.bias.data.fill_(1e6), torch.float16, "head.bias holds numbers that are not finite"),
         (lambda model: None, torch.int8, "stored as floats, got torch.int8"),
         (lambda model: None, "float16", "stored as floats, got float16"),
     ],
@@ -245,12 +236,3 @@ def test_a_compiled_model_is_saved_as_what_was_compiled(tmp_path):
     model = randomised()
     save_model(torch.compile(model), tmp_path / "model.safetensors")
     torch.testing.assert_close(load_model(tmp_path / "model.safetensors").state_dict(), model.state_dict())
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    "images", [torch.ones(2, 1, 4, 4), torch.ones(4, 4), torch.ones(2, 3, 4, 4, dtype=torch.int32)]
-)
-def test_images_that_a_card_is_not_for(images):
-    with pytest.raises(ValueError, match=r"images of 3 channels, bytes or floats, got torch.* of shape \("):
-        CARD.normalise(images)

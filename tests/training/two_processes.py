@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from vit_tutorial import saving, train
+from vit_tutorial import train
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.training import evaluate, fit
 from vit_tutorial.training.alarms import alarm
@@ -59,14 +59,6 @@ def command(out: Path) -> int:
         return train.main([*COMMAND.split(), "--out", str(out)])
 
 
-def alarms() -> int:
-    """How many warnings this process shows of an alarm that both raise."""
-    with warnings.catch_warnings(record=True) as shown:
-        warnings.simplefilter("always")
-        alarm("the loss is still ln K")
-    return len(shown)
-
-
 def ready(model: nn.Module) -> nn.Module:
     """With a head that is no longer zero (through which no gradient comes), and a card."""
     nn.init.normal_(model.head.weight, std=0.1, generator=torch.Generator().manual_seed(0))
@@ -82,9 +74,11 @@ def main(folder: Path, rank: int, port: int) -> int:
         save_file(gradients, folder / f"gradients-{rank}.safetensors")
         confusion, loss = score()
         seen = {"world": rank_and_world(), "step loss": epoch.loss, "confusion": confusion, "test loss": loss}
-        seen |= {"dropped": dropped(), "alarms": alarms(), "written": []}
-        put = saving.os.replace
-        saving.os.replace = lambda part, path: seen["written"].append(Path(path).name) or put(part, path)
+        with warnings.catch_warnings(record=True) as shown:  # of an alarm that both raise
+            alarm("the loss is still ln K")
+        seen |= {"dropped": dropped(), "alarms": len(shown), "written": []}
+        put = os.replace
+        os.replace = lambda part, path: seen["written"].append(Path(path).name) or put(part, path)
         status = command(folder / "run")
     (folder / f"seen-{rank}.json").write_text(json.dumps(seen), encoding="utf-8")
     return status

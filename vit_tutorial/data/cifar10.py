@@ -9,7 +9,7 @@ import torch
 from filelock import FileLock
 from torchvision.datasets import CIFAR10
 
-from .download import CACHE, Source, as_path, data_folder, fetch, replacing
+from .download import CACHE, Source, as_path, data_folder, delete_unfinished, fetch, replacing
 from .image_set import ImageSet
 
 ARCHIVE = Source(CIFAR10.url, "md5", CIFAR10.tgz_md5, size=170_498_071)
@@ -62,6 +62,7 @@ def unpack(folder: Path) -> None:
     archive, target = folder / CIFAR10.filename, folder / CIFAR10.base_folder
     target.mkdir(exist_ok=True)
     with FileLock(f"{archive}.lock", timeout=600.0), tarfile.open(archive) as tar:
+        delete_unfinished(target)
         for name in (*dict(CIFAR10.train_list + CIFAR10.test_list), CIFAR10.meta["filename"]):
             with replacing(target / name) as part:
                 part.write_bytes(tar.extractfile(f"{target.name}/{name}").read())

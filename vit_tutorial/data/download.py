@@ -12,13 +12,14 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from urllib.request import Request, urlopen
+from uuid import uuid4
 
 from filelock import FileLock
 
 PATIENCE = 30.0  # seconds without a byte, and before the mean speed counts
 SLOWEST = 20_000  # bytes a second
 MEGABYTE = 10**6
-
+UNFINISHED = ".unfinished"  # how the name of a file ends while it is written
 DATA_VARIABLE = "VIT_TUTORIAL_DATA"
 CACHE = "~/.cache/vit_tutorial"
 
@@ -52,6 +53,7 @@ def fetch(source: Source, path: Path) -> None:
     with FileLock(f"{path}.lock", timeout=PATIENCE + source.size / SLOWEST):
         if source.is_at(path):
             return
+        delete_unfinished(path.parent, path.name)
         with replacing(path) as part:
             with part.open("xb") as file:
                 receive(source, file)
@@ -64,16 +66,27 @@ def fetch(source: Source, path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give the block a name to write to; move that file to `path` if the block ends well, delete it if not.
+    """Give the block a new name to write to; move that file to `path` if the block ends well, delete it if not.
 
-    Hold the lock of `path` meanwhile: the name is always the same, so that what a killed process left is removed.
+    Any number of processes may do so at once: whoever reads `path` finds a whole file. A full disk is told by `path`.
     """
-    part = path.with_name(f"{path.name}.part")
-    part.unlink(missing_ok=True)
+    part = path.with_name(f"{path.name}.{uuid4().hex}{UNFINISHED}")
     try:
         yield part
-        part.replace(path)
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        if error.errno:
+            error.filename = str(path)  # the system does not say whose write failed
+        raise
     finally:
+        part.unlink(missing_ok=True)
+
+
+def delete_unfinished(folder: Path, name: str = "*") -> None:
+    """Delete what killed processes left of a file. Hold its lock meanwhile."""
+    for part in folder.glob(f"{name}.*{UNFINISHED}"):
         part.unlink(missing_ok=True)
 
 

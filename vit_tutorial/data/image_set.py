@@ -41,10 +41,9 @@ class ImageSet(Dataset):
             require_tensor("masks", self.masks, torch.bool, (count, height, width))
         if not isinstance(self.classes, (tuple, list)) or not all(isinstance(name, str) for name in self.classes):
             raise ValueError(f"classes are the names of the classes, one for each, got {reprlib.repr(self.classes)}")
-        low, high = self.labels.min().item(), self.labels.max().item()
-        if low < 0 or high >= len(self.classes):
-            known = len(self.classes)
-            raise ValueError(f"{known} classes have the labels 0 to {known - 1}, got {low} to {high}")
+        low, high, K = self.labels.min().item(), self.labels.max().item(), len(self.classes)
+        if low < 0 or high >= K:
+            raise ValueError(f"{K} classes have the labels 0 to {K - 1}, got {low} to {high}")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -117,16 +116,11 @@ def generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(int(seed))
 
 
-def require_memory(count: int, height: int, width: int) -> None:
-    """Raise ValueError for images that would fill more than half of the memory: the work on them takes some, too."""
-    needed, there = 3 * count * height * width, memory()
-    if needed > there / 2:
-        raise ValueError(
-            f"{count:,} images of {height}×{width} take {needed / 1e9:,.1f} GB as bytes, more than half of the "
-            f"{there / 1e9:,.1f} GB of memory: choose a smaller size, or fewer images"
-        )
+def require_memory(what: str, needed: int) -> None:
+    """Raise ValueError if so many bytes are more than this machine has; on Windows, where Python does not know, 32 GB.
 
-
-def memory() -> int:
-    """Return the bytes of memory of this machine; on Windows, where Python does not know, 32 GB."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 32 * 10**9
+    Ask for twice the bytes of images: the work on them takes some, too.
+    """
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 32 * 10**9
+    if needed > there:
+        raise ValueError(f"{what} need {needed / 1e9:,.1f} GB, and this machine has {there / 1e9:,.1f} GB of memory")

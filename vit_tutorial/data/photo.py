@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -36,8 +37,7 @@ def read_picture(path: Path, size: Size | None) -> UInt8[Tensor, "3 H W"]:
     picture = open_picture(path)
     if size is not None:
         require_area(size)
-        height, width = to_pair(size)
-        picture = ImageOps.fit(picture, (width, height), Image.Resampling.BICUBIC)
+        picture = ImageOps.fit(picture, to_pair(size)[::-1], Image.Resampling.BICUBIC)
     return pil_to_tensor(picture)
 
 
@@ -66,8 +66,7 @@ def open_picture(path: Path) -> Image.Image:
 def require_area(size: Size) -> None:
     require_size("size", size)
     height, width = to_pair(size)
-    limit = Image.MAX_IMAGE_PIXELS
-    if limit is not None and height * width > limit:
+    if height * width > (limit := Image.MAX_IMAGE_PIXELS or math.inf):
         raise ValueError(f"{height}×{width} is more than the {limit:,} pixels that Pillow takes for a picture")
 
 

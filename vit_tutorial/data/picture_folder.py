@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +42,6 @@ def image_folder(root: str | Path, image_size: Size | None = None, split: str | 
 
 
 def find_folder(root: Path, split: str | None) -> Path:
-    """Return the folder that holds the classes."""
     if (first := data_folder()) and (first / root).is_dir():  # an absolute root stays itself
         root = first / root
     if not root.is_dir():
@@ -68,29 +68,22 @@ def list_classes(folder: Path) -> dict[str, list[Path]]:
         name = unicodedata.normalize("NFC", stored)
         if name in classes:
             raise ValueError(f"two folders in {folder} have the name {name!r}, written with different characters")
-        classes[name] = pictures_in(folder / stored)
+        found = []
+        for place, inside, files in os.walk(folder / stored):  # `make_dataset` of torchvision would follow links
+            inside[:] = [child for child in inside if child[0] != "."]
+            found += [(place, file) for file in files if file[0] != "." and file.lower().endswith(IMG_EXTENSIONS)]
+        classes[name] = [Path(*each) for each in sorted(found)]
     if not classes:
         raise FileNotFoundError(f"no classes in {folder}: it should hold one folder of pictures for each class")
-    if empty := [repr(name) for name, paths in classes.items() if not paths]:
-        raise FileNotFoundError(
-            f"no pictures in {folder} for {', '.join(empty)}: files end in {', '.join(IMG_EXTENSIONS)}"
-        )
+    if empty := ", ".join(repr(name) for name, paths in classes.items() if not paths):
+        raise FileNotFoundError(f"no pictures in {folder} for {empty}: files end in {', '.join(IMG_EXTENSIONS)}")
     return dict(sorted(classes.items()))
-
-
-def pictures_in(folder: Path) -> list[Path]:
-    """Return the pictures of a class, at any depth."""
-    found = []
-    for place, inside, files in os.walk(folder):  # torchvision's `make_dataset` would follow links, even in a circle
-        inside[:] = [name for name in inside if name[0] != "."]
-        found += [(place, name) for name in files if name[0] != "." and name.lower().endswith(IMG_EXTENSIONS)]
-    return [Path(*each) for each in sorted(found)]
 
 
 def read_pictures(paths: list[Path], image_size: Size | None) -> UInt8[Tensor, "N 3 H W"]:
     """Read the pictures, several at a time, into one tensor."""
     size = tuple(read_picture(paths[0], None).shape[1:]) if image_size is None else to_pair(image_size)
-    require_memory(len(paths), *size)
+    require_memory(f"{len(paths):,} images of {size[0]}×{size[1]}", 6 * len(paths) * math.prod(size))
     pixels = torch.empty(len(paths), 3, *size, dtype=torch.uint8)
 
     def read(index: int) -> None:

@@ -43,7 +43,7 @@ class Shapes(ImageSet):
         require_positive("count", count)
         require_size("image_size", image_size)
         height, width = to_pair(image_size)
-        require_memory(count, height, width)
+        require_memory(f"{count:,} images of {height}×{width}", 6 * count * height * width)
         if not isinstance(outlines, Mapping) or not outlines or not all(map(callable, outlines.values())):
             raise ValueError(f"outlines are functions by the name of their class, at least one, got {outlines!r}")
         with torch.device("cpu"):  # where the generator is, whatever the default device
@@ -68,9 +68,11 @@ def draw(
     y, x = ((torch.arange(length, dtype=draws.dtype) + 0.5) / side for length in (height, width))  # pixel centres
     distance = object_distance(choice, labels, y, x, outlines)
     cover = (0.5 - distance * side).clamp(0, 1)  # the share of the pixel that the object covers
-    ink, paper = colours(choice)
-    shift = 0.24 * (tint[:, :, None, None] - 0.5) * waves(wave, y, x)[:, None]  # (B, 3, H, W)
-    picture = torch.lerp((paper + shift).clamp(0, 1), ink, cover[:, None])
+    dark = 0.15 + 0.35 * choice["dark"]
+    light = dark + 0.3 + choice["gap"] * (0.55 - dark)
+    paper = coloured(dark, choice["ground hue"], choice["ground chroma"])
+    paper = paper + 0.24 * (tint[:, :, None, None] - 0.5) * waves(wave, y, x)[:, None]  # (B, 3, H, W)
+    picture = torch.lerp(paper.clamp(0, 1), coloured(light, choice["hue"], choice["chroma"]), cover[:, None])
     return (picture * 255 + 0.5).to(torch.uint8), distance < 0
 
 
@@ -91,14 +93,6 @@ def object_distance(
         mine = labels == label
         distance[mine] = outline(x[mine], y[mine])
     return distance * radius
-
-
-def colours(choice: dict[str, Tensor]) -> tuple[Float[Tensor, "B 3 1 1"], Float[Tensor, "B 3 1 1"]]:
-    """Return the object's colour and the ground's: any two hues, the object lighter by 0.3 or more."""
-    dark = 0.15 + 0.35 * choice["dark"]
-    light = dark + 0.3 + choice["gap"] * (0.55 - dark)
-    ink = coloured(light, choice["hue"], choice["chroma"])
-    return ink, coloured(dark, choice["ground hue"], choice["ground chroma"])
 
 
 def coloured(grey: Tensor, hue: Tensor, chroma: Tensor) -> Float[Tensor, "B 3 1 1"]:

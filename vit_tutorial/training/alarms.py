@@ -7,7 +7,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from jaxtyping import Float, Int64
+from jaxtyping import Int64
 from torch import Tensor
 
 from .distributed import rank_and_world
@@ -28,36 +28,26 @@ def warn_of_first_loss(loss: float, num_classes: int) -> None:
     if abs(loss - expected) > 0.25 * expected:
         alarm(
             f"the first loss is {loss:.2f}, but {num_classes} equally likely classes cost ln {num_classes} = "
-            f"{expected:.2f}. Look at the head (too large at the start? trained before?) and at the labels "
-            "(0 to K-1?)."
+            f"{expected:.2f}. Look at the head (too large at the start? trained before?) and at the labels (0 to K-1?)."
         )
 
 
-def warn_of_no_learning(loss: float, num_classes: int) -> None:
-    expected = math.log(num_classes)
-    if loss > 0.98 * expected:
+def warn_of_no_learning(loss: float, answers: Int64[Tensor, " K"], classes: tuple[str, ...]) -> None:
+    """Warn of a loss as good as a guess, and of one class for nearly all images. `answers` counts them by class."""
+    K, share = len(classes), (answers.max() / answers.sum()).item()
+    if loss > 0.98 * math.log(K):
         alarm(
-            f"after warm-up the loss is still {loss:.2f}, and knowing nothing costs ln {num_classes} = {expected:.2f}. "
+            f"after warm-up the loss is still {loss:.2f}, and knowing nothing costs ln {K} = {math.log(K):.2f}. "
             "Look at the learning rate (too small, or so large that it broke the model?), at the pixels (all alike "
             "after normalising?), at the head (a softmax inside the model?) and at the labels (do they belong to "
             "these images?)."
         )
-
-
-def warn_of_one_answer(answers: Int64[Tensor, " K"], classes: tuple[str, ...]) -> None:
-    """Warn if the model gives nearly all images the same class. `answers` counts them by class."""
-    share = (answers.max() / answers.sum()).item()
     if share > 0.95:
         alarm(
             f"after warm-up {classes[answers.argmax()]!r} is the answer to {share:.0%} of the images. Look at the "
             "learning rate (too large?), at the balance of the classes, and at whether different images give "
             "different features."
         )
-
-
-def require_logits(logits: Float[Tensor, "B K"], num_classes: int) -> None:
-    if logits.shape[1] != num_classes:
-        raise ValueError(f"the model gives {logits.shape[1]} logits, but the images have {num_classes} classes")
 
 
 def require_finite(name: str, value: float, epoch: int, learning_rate: float) -> None:

@@ -1,4 +1,4 @@
-"""The images of an epoch: in random order, cut into batches, augmented."""
+"""The images of an epoch: in random order, cut into batches, moved and augmented."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 from torchvision.transforms import v2
 
+from .randaugment import rand_augment
 from .recipe import Recipe
 
 
@@ -22,26 +23,26 @@ def batches(
 ) -> Iterator[tuple[UInt8[Tensor, "b C H W"], Int64[Tensor, " b"], float]]:
     """Yield this process's part of each batch of an epoch: (pixels, labels, its share of the whole batch).
 
-    Every image comes exactly once. All processes draw the same order and the same shifts from (seed, epoch), so
-    these depend neither on the number of processes nor on earlier epochs. Only RandAugment (Cubuk et al. 2019,
-    arXiv 1909.13719) draws from the global generator.
+    Every image comes exactly once. All processes draw the same order and the same changes of each image from
+    (seed, epoch), so these depend neither on the number of processes nor on earlier epochs.
     Raises ValueError for a crop that no reflection can fill, or a batch with fewer images than processes.
     """
+    steps = recipe.steps_per_epoch(len(labels))
     if recipe.crop >= min(pixels.shape[2:]):
         raise ValueError(f"crop {recipe.crop} is no shift within images of {pixels.shape[2]}×{pixels.shape[3]}")
-    if len(labels) // recipe.steps_per_epoch(len(labels)) < world:
+    if len(labels) // steps < world:
         raise ValueError(f"{world} processes cannot share batches of {recipe.batch_size} of {len(labels)} images")
     generator = torch.Generator().manual_seed(recipe.epoch_seed(epoch))
     order = torch.randperm(len(labels), generator=generator, device="cpu")
-    randaugment = v2.RandAugment(num_ops=2, magnitude=9)
-    for batch in order.tensor_split(recipe.steps_per_epoch(len(labels))):
+    for batch in order.tensor_split(steps):
         mine = batch.tensor_split(world)[rank].to(pixels.device)
         picked = pixels.index_select(0, mine)
         if recipe.crop or recipe.flip:
             moves = draw_moves(len(batch), recipe, generator)
-            picked = move(picked, moves.tensor_split(world)[rank].to(pixels.device))
+            picked = move(picked, moves.tensor_split(world)[rank].to(pixels.device), recipe.crop)
         if recipe.randaugment:
-            picked = torch.stack([randaugment(image) for image in picked])
+            draws = torch.rand(len(batch), 2, generator=generator, dtype=torch.float32, device="cpu")
+            picked = rand_augment(picked, draws.tensor_split(world)[rank])
         yield picked, labels.index_select(0, mine), len(mine) / len(batch)
 
 
@@ -52,20 +53,14 @@ def draw_moves(count: int, recipe: Recipe, generator: torch.Generator) -> Int64[
     return torch.cat([shifts, mirrored], dim=1)
 
 
-def move(pixels: UInt8[Tensor, "B C H W"], moves: Int64[Tensor, "B 3"]) -> UInt8[Tensor, "B C H W"]:
+def move(pixels: UInt8[Tensor, "B C H W"], moves: Int64[Tensor, "B 3"], crop: int) -> UInt8[Tensor, "B C H W"]:
     """Move each image by its own row of `moves`. At an edge the image is continued by its reflection."""
     H, W = pixels.shape[2:]
-    down, right, mirrored = moves.T.unsqueeze(2)  # each (B, 1)
-    rows = reflect(torch.arange(H, device=pixels.device) + down, H)  # (B, H)
-    columns = reflect(torch.arange(W, device=pixels.device) + right, W)  # (B, W)
-    columns = torch.where(mirrored == 1, columns.flip(1), columns)
-    index = (rows[:, :, None] * W + columns[:, None, :]).flatten(1)  # (B, H·W)
-    return pixels.flatten(2).gather(2, index[:, None].expand(-1, pixels.shape[1], -1)).view_as(pixels)
-
-
-def reflect(index: Int64[Tensor, "B n"], size: int) -> Int64[Tensor, "B n"]:
-    """Return the index of the pixel that a mirror at the edge shows: … 2 1 | 0 1 2 … size-1 | size-2 …"""
-    return size - 1 - (size - 1 - index.abs()).abs()
+    down, right, mirrored = moves.T
+    padded = v2.functional.pad(pixels, crop, padding_mode="reflect")
+    windows = padded.unfold(2, H, 1).unfold(3, W, 1)  # (B, C, 1 + 2·crop, 1 + 2·crop, H, W)
+    moved = windows[torch.arange(len(pixels), device=pixels.device), :, crop + down, crop + right]
+    return torch.where(mirrored[:, None, None, None] == 1, moved.flip(3), moved)
 
 
 def make_mix(recipe: Recipe, num_classes: int) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:

@@ -44,7 +44,7 @@ def process_group(device: str | None = None) -> Iterator[torch.device]:
         if chosen.index is None:
             chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
         torch.cuda.set_device(chosen)
-    joining = num_processes() > 1 and not dist.is_initialized()
+    joining = int(os.environ.get("WORLD_SIZE", 1)) > 1 and not dist.is_initialized()
     if joining:
         dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
     try:
@@ -59,8 +59,5 @@ def best_device() -> torch.device:
     """Return the GPU if there is one, otherwise the CPU. Several processes cannot use MPS: gloo does not support it."""
     if torch.cuda.is_available():
         return torch.device("cuda")
-    return torch.device("mps" if num_processes() == 1 and torch.backends.mps.is_available() else "cpu")
-
-
-def num_processes() -> int:
-    return int(os.environ.get("WORLD_SIZE", 1))
+    alone = int(os.environ.get("WORLD_SIZE", 1)) == 1
+    return torch.device("mps" if alone and torch.backends.mps.is_available() else "cpu")

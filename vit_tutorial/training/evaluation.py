@@ -13,8 +13,7 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from ..data import ImageSet
-from ..inference import eval_mode
-from .alarms import require_logits
+from ..inference import card_of, logits_of
 from .distributed import rank_and_world, sum_over_processes
 
 
@@ -50,17 +49,12 @@ def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 500) -> Score
     with other classes, FloatingPointError for logits that are not finite.
     """
     require_card(model, images)
-    rank, world = rank_and_world()
-    weight, K = next(model.parameters()), len(images.classes)
-    device = weight.device
+    (rank, world), device, K = rank_and_world(), next(model.parameters()).device, len(images.classes)
     confusion, loss = torch.zeros(K * K, dtype=torch.int64, device=device), torch.zeros((), device=device)
-    with eval_mode(model):
-        for batch in torch.arange(len(images), device="cpu")[rank::world].split(batch_size):
-            pixels, labels = images.pixels[batch].to(device), images.labels[batch].to(device)
-            logits = model(model.card.normalise(pixels).to(weight.dtype)).float()
-            require_logits(logits, K)
-            confusion += torch.bincount(labels * K + logits.argmax(dim=1), minlength=K * K)
-            loss += F.cross_entropy(logits, labels, reduction="sum")
+    for batch in torch.arange(len(images), device="cpu")[rank::world].split(batch_size):
+        labels, logits = images.labels[batch].to(device), logits_of(model, images.pixels[batch]).float()
+        confusion += torch.bincount(labels * K + logits.argmax(dim=1), minlength=K * K)
+        loss += F.cross_entropy(logits, labels, reduction="sum")
     mean_loss = sum_over_processes(loss).item() / len(images)
     if not math.isfinite(mean_loss):
         raise FloatingPointError(f"the loss is {mean_loss}: some weights or logits of the model are not finite")
@@ -68,9 +62,7 @@ def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 500) -> Score
 
 
 def require_card(model: nn.Module, images: ImageSet) -> None:
-    if getattr(model, "card", None) is None:
-        raise ValueError("the model has no card to say how pixels are scaled: `fit` gives it one, or set model.card")
-    require_same_classes(model.card.classes, images.classes)
+    require_same_classes(card_of(model).classes, images.classes)
 
 
 def require_same_classes(known: Sequence[str], asked: Sequence[str]) -> None:

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..data import ImageSet
-from ..inference import changing
+from ..inference import changing, require_logits
 from ..model_card import ModelCard
-from .alarms import require_finite, require_logits
+from .alarms import require_finite
 from .batches import batches, make_mix
 from .distributed import distribute, rank_and_world
 from .evaluation import evaluate, require_same_classes
@@ -22,7 +22,7 @@ from .progress import Epoch, Reporter, Watch
 from .recipe import Recipe
 from .resuming import Checkpoint, locked
 
-RANDOM = threading.RLock()  # dropout, mixing and RandAugment draw from generators that all threads share
+RANDOM = threading.RLock()  # dropout and mixing draw from generators that all threads share
 
 
 def fit(
@@ -37,9 +37,8 @@ def fit(
     """Train in place on the model's device (CPU, CUDA or MPS); return one `Epoch` per epoch.
 
     The weights after the last step are the result: `validation` helps to choose a recipe, not an epoch. `watch` are
-    functions that get the `Progress`, to print it or to draw it. A model without a card gets one, with mean and
-    standard deviation of the images. The card's classes become those of the images, and what it said about the old
-    weights moves under "started from".
+    functions that get the `Progress`. A model without a card gets one, with mean and standard deviation of the images;
+    one with a card gets the images' classes, and what it said about the old weights moves under "started from".
 
     With a `folder`, write `checkpoint.safetensors` and `metrics.csv` there after each epoch, and go on from them if
     the run was interrupted. It then ends with the weights of a run without interruption, bit by bit on a CPU with as
@@ -72,7 +71,7 @@ def fit(
                 score = evaluate(model, validation)
                 epoch = epoch._replace(validation_loss=score.loss, validation_accuracy=score.accuracy)
             history.append(epoch)
-            reporter.finish(epoch)
+            reporter.report(epoch.loss, len(images) / epoch.seconds, epoch)
             if checkpoint:
                 checkpoint.save(history)
     model.eval()
@@ -96,7 +95,7 @@ def train_epoch(
     pixels, labels = images.pixels.to(weight.device), images.labels.to(weight.device)
     mix = make_mix(recipe, num_classes)
     autocast = torch.autocast(weight.device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
-    # RandAugment, mixing and dropout depend on the seed, the epoch and the process, not on what ran before.
+    # Mixing and dropout depend on the seed, the epoch and the process, not on what ran before.
     torch.manual_seed(4096 * (1 + recipe.epoch_seed(index)) + rank)
     for step, (crops, targets, share) in enumerate(batches(pixels, labels, recipe, index, rank, world), index * steps):
         learning_rate = recipe.learning_rate_at(step, steps)

@@ -49,11 +49,9 @@ def parameter_groups(model: nn.Module, weight_decay: float, layer_decay: float =
     matrices = {layer.weight for layer in model.modules() if isinstance(layer, (nn.Linear, nn.Conv2d))}
     groups = []
     for scale, layer in layers_by_scale(model, layer_decay).items():
-        trained = [parameter for parameter in layer if parameter.requires_grad]
-        decaying = [parameter for parameter in trained if parameter in matrices]
-        others = [parameter for parameter in trained if parameter not in matrices]
-        groups.append({"params": decaying, "weight_decay": weight_decay, "lr_scale": scale})
-        groups.append({"params": others, "weight_decay": 0.0, "lr_scale": scale})
+        for decay, decaying in ((weight_decay, True), (0.0, False)):
+            chosen = [weight for weight in layer if weight.requires_grad and (weight in matrices) == decaying]
+            groups.append({"params": chosen, "weight_decay": decay, "lr_scale": scale})
     return groups
 
 
@@ -81,7 +79,6 @@ def warmup_cosine(step: int, warmup_steps: int, total_steps: int) -> float:
 
 
 def warmup_constant(step: int, warmup_steps: int, total_steps: int) -> float:
-    """Return the share for a schedule that warms up and stays at its peak."""
     return min((step + 1) / max(warmup_steps, 1), 1.0)
 
 

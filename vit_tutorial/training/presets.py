@@ -10,14 +10,11 @@ from .recipe import Recipe
 
 @dataclass(frozen=True)
 class Preset:
-    """What the command does for a data set if nothing else is asked for."""
+    """What the command trains on a data set unless its options say otherwise."""
 
     config: ViTConfig
     recipe: Recipe
 
-
-TRAINING_SCENES = 28_000
-TEST_SCENES = 6400  # of Shapes; a run on fewer is a trial, and tested on as many
 
 PRESETS = {
     "shapes": Preset(

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..data import ImageSet
-from .alarms import require_finite, warn_of_first_loss, warn_of_no_learning, warn_of_one_answer
+from .alarms import require_finite, warn_of_first_loss, warn_of_no_learning
 from .distributed import rank_and_world, sum_over_processes
 from .recipe import Recipe
 
@@ -62,7 +62,6 @@ class Reporter:
         self.answers = torch.zeros_like(self.labels)
 
     def add(self, loss: Float[Tensor, ""], logits: Float[Tensor, "b K"], learning_rate: float) -> None:
-        """Count a step."""
         self.step, self.images, self.learning_rate = self.step + 1, self.images + len(logits), learning_rate
         self.losses += loss * len(logits)
         self.answers += (logits.argmax(dim=1, keepdim=True) == self.labels).sum(dim=0)  # bincount would wait for a GPU
@@ -85,21 +84,15 @@ class Reporter:
         require_finite("loss", loss, self.index + 1, self.learning_rate)
         warmup = self.recipe.warmup_epochs
         if self.index == min(math.ceil(warmup), self.recipe.epochs - 1) and warmup < self.index + 0.5:
-            warn_of_no_learning(loss, len(self.classes))
-            warn_of_one_answer(sum_over_processes(self.answers).cpu(), self.classes)
+            warn_of_no_learning(loss, sum_over_processes(self.answers).cpu(), self.classes)
         return Epoch(self.index + 1, self.learning_rate, loss, seconds)
 
-    def finish(self, epoch: Epoch) -> None:
-        """Report an epoch that is over and validated."""
-        self.report(epoch.loss, self.num_images / epoch.seconds, epoch)
-
     def report(self, loss: float, speed: float, finished: Epoch | None = None) -> None:
-        epochs = self.recipe.epochs
-        done, steps = self.index * self.steps + self.step, epochs * self.steps
-        seconds_left = (1 - done / steps) * epochs * self.num_images / speed
+        epochs, done = self.recipe.epochs, self.index * self.steps + self.step
+        seconds_left = (epochs - done / self.steps) * self.num_images / speed
         if rank_and_world()[0] == 0:
             for tell in self.watch:
-                tell(Progress(done, steps, self.index + 1, epochs, loss, speed, seconds_left, finished))
+                tell(Progress(done, epochs * self.steps, self.index + 1, epochs, loss, speed, seconds_left, finished))
 
 
 def print_progress(progress: Progress) -> None:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 
 from ..errors import require_choice
 from .optimizer import SCHEDULES
 
-Rule = tuple[str, Callable[[float], bool]]  # the end of an error's sentence, and the test
-
-COUNT: Rule = ("must be at least 1", lambda n: n >= 1)
-POSITIVE: Rule = ("must be above 0", lambda x: x > 0)
-NOT_NEGATIVE: Rule = ("cannot be negative", lambda x: x >= 0)
-BELOW_1: Rule = ("must be at least 0 and below 1", lambda x: 0 <= x < 1)
-FACTOR: Rule = ("must be above 0 and at most 1", lambda x: 0 < x <= 1)
-SHIFT: Rule = ("must be from 0 to 32767", lambda n: 0 <= n < 2**15)
-SEED: Rule = ("must be from 0 to 1073741823", lambda n: 0 <= n < 2**30)
+RULES = {
+    "at least 0": lambda x: x >= 0,
+    "at least 1": lambda x: x >= 1,
+    "above 0": lambda x: x > 0,
+    "at least 0 and below 1": lambda x: 0 <= x < 1,
+    "above 0 and at most 1": lambda x: 0 < x <= 1,
+    "from 0 to 32767": lambda x: 0 <= x < 2**15,
+    "from 0 to 1073741823": lambda x: 0 <= x < 2**30,
+}
 KINDS = {int: "a whole number", float: "a finite number", bool: "True or False", str: "a string"}
 
 
-def setting(default, help: str, rule: Rule | None = None, choices: Iterable[str] | None = None):
+def setting(default, help: str, rule: str | None = None, choices: Iterable[str] | None = None):
     """Return a field of a recipe. `help` is what `--help` says; the default's type is the type of its values."""
     return field(default=default, metadata={"help": help, "rule": rule, "choices": choices})
 
@@ -39,36 +39,39 @@ class Recipe:
     Table 8.
     """
 
-    epochs: int = setting(10, "how often every image is seen", COUNT)
-    batch_size: int = setting(128, "images in a step, over all processes", COUNT)
-    learning_rate: float = setting(1e-3, "the peak, which is reached after warm-up", POSITIVE)
-    beta2: float = setting(0.999, "how much of AdamW's mean of squared gradients a step keeps", BELOW_1)
-    weight_decay: float = setting(0.05, "of the matrices; biases and norms do not decay", NOT_NEGATIVE)
-    warmup_epochs: float = setting(1.0, "epochs of linear warm-up", NOT_NEGATIVE)
+    epochs: int = setting(10, "how often every image is seen", "at least 1")
+    batch_size: int = setting(128, "images in a step, over all processes", "at least 1")
+    learning_rate: float = setting(1e-3, "the peak, which is reached after warm-up", "above 0")
+    beta2: float = setting(
+        0.999, "how much of AdamW's mean of squared gradients a step keeps", "at least 0 and below 1"
+    )
+    weight_decay: float = setting(0.05, "of the matrices; biases and norms do not decay", "at least 0")
+    warmup_epochs: float = setting(1.0, "epochs of linear warm-up", "at least 0")
     schedule: str = setting("cosine", "the learning rate after warm-up: down to 0, or constant", choices=SCHEDULES)
-    label_smoothing: float = setting(0.0, "share of the target that all classes divide among them", BELOW_1)
-    clip_norm: float = setting(1.0, "longest gradient of a step", POSITIVE)
-    crop: int = setting(0, "shift an image by up to so many pixels; its edge is reflected", SHIFT)
+    label_smoothing: float = setting(0.0, "share of the target that all classes divide", "at least 0 and below 1")
+    clip_norm: float = setting(1.0, "longest gradient of a step", "above 0")
+    crop: int = setting(0, "shift an image by up to so many pixels; its edge is reflected", "from 0 to 32767")
     flip: bool = setting(False, "mirror half of the images")
     randaugment: bool = setting(False, "two random operations on each image (RandAugment)")
-    mixup: float = setting(0.0, "alpha of mixup's Beta distribution; 0 for no mixup", NOT_NEGATIVE)
-    cutmix: float = setting(0.0, "alpha of cutmix's Beta distribution; 0 for no cutmix", NOT_NEGATIVE)
+    mixup: float = setting(0.0, "alpha of mixup's Beta distribution; 0 for no mixup", "at least 0")
+    cutmix: float = setting(0.0, "alpha of cutmix's Beta distribution; 0 for no cutmix", "at least 0")
     trained: str = setting("all", "the part of the model that is trained", choices=("all", "head"))
-    layer_decay: float = setting(1.0, "each layer's learning rate, as a share of the next layer's", FACTOR)
+    layer_decay: float = setting(1.0, "a layer's learning rate, as a share of the next one's", "above 0 and at most 1")
     precision: str = setting("fp32", "what the layers compute in; the weights stay fp32", choices=("fp32", "bf16"))
     compile: bool = setting(False, "compile the model with torch.compile")
-    seed: int = setting(0, "decides everything random", SEED)
+    seed: int = setting(0, "decides everything random", "from 0 to 1073741823")
 
     def __post_init__(self):
         for option in fields(self):
-            name, value = option.name, getattr(self, option.name)
-            require_kind(name, value, type(option.default))
+            name, value, kind = option.name, getattr(self, option.name), type(option.default)
+            fits = isinstance(value, (int, float) if kind is float else kind)
+            fits = fits and isinstance(value, bool) == (kind is bool)  # to Python, True is an int
+            if not fits or (kind is float and not math.isfinite(value)):
+                raise ValueError(f"{name} must be {KINDS[kind]}, got {value!r}")
             if choices := option.metadata["choices"]:
                 require_choice(name, value, choices)
-            if rule := option.metadata["rule"]:
-                sentence, fits = rule
-                if not fits(value):
-                    raise ValueError(f"{name} {sentence}, got {value!r}")
+            if (rule := option.metadata["rule"]) and not RULES[rule](value):
+                raise ValueError(f"{name} must be {rule}, got {value!r}")
         if self.warmup_epochs > self.epochs:
             raise ValueError(f"warmup_epochs {self.warmup_epochs} is more than all epochs, {self.epochs}")
 
@@ -84,10 +87,3 @@ class Recipe:
     def epoch_seed(self, index: int) -> int:
         """Return the seed of everything random in epoch `index`, so that a run can go on at any epoch."""
         return 1_000_003 * self.seed + index
-
-
-def require_kind(name: str, value: object, kind: type) -> None:
-    fits = isinstance(value, (int, float) if kind is float else kind)
-    fits = fits and isinstance(value, bool) == (kind is bool)  # to Python, True is an int
-    if not fits or (isinstance(value, float) and not math.isfinite(value)):
-        raise ValueError(f"{name} must be {KINDS[kind]}, got {value!r}")

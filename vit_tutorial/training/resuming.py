@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
 import os
@@ -19,7 +18,8 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from ..data import ImageSet
-from ..saving import UNFINISHED, read, require_finite_tensors, write, write_bytes
+from ..data.download import delete_unfinished, replacing
+from ..saving import read, require_finite_tensors, write
 from .alarms import alarm
 from .distributed import rank_and_world
 from .progress import Epoch
@@ -47,8 +47,7 @@ def locked(folder: str | Path | None) -> Iterator[None]:
     except Timeout:
         raise ValueError(f"another process is training in {folder}: wait for it, or choose another folder") from None
     with lock:
-        for file in Path(folder).glob(f"*{UNFINISHED}"):  # of a process that was killed
-            file.unlink(missing_ok=True)
+        delete_unfinished(Path(folder))
         yield
 
 
@@ -62,6 +61,7 @@ class Checkpoint:
         self.path, self.model, self.optimizer, self.epochs = Path(folder, CHECKPOINT), model, optimizer, recipe.epochs
         self.steps_per_epoch = recipe.steps_per_epoch(len(images))
         self.run = describe_run(recipe, images, model)
+        self.computed_by = {"threads": torch.get_num_threads(), "processes": rank_and_world()[1]}
 
     def save(self, history: list[Epoch]) -> None:
         """Write weights, AdamW's moments and the epochs so far, atomically, and the epochs as a table.
@@ -69,7 +69,7 @@ class Checkpoint:
         Raises OSError if the checkpoint cannot be written; the one before stays.
         """
         if rank_and_world()[0] == 0:
-            write(self.path, self.tensors(), {"run": self.run, "history": history, **computed_by()})
+            write(self.path, self.tensors(), {"run": self.run, "history": history, **self.computed_by})
             write_table(self.path.with_name(METRICS), history)
 
     def load(self) -> list[Epoch]:
@@ -81,15 +81,19 @@ class Checkpoint:
         """
         if not os.path.lexists(self.path):
             return []
-        state, now = self.tensors(), computed_by()
+        state, now = self.tensors(), self.computed_by
         try:
             tensors, about = read(self.path, digest_needed=True)
-            # Fused AdamW trusts the shapes of its moments and writes wherever they say: compare these, too.
-            self.require_same({**about["run"], **kinds(tensors)}, {**self.run, **kinds(state)})
+            self.require_same_run({**about["run"], **kinds(tensors)}, {**self.run, **kinds(state)})
             buffers = {f"model.{name}" for name, _ in self.model.named_buffers()}
             require_finite_tensors({name: tensor for name, tensor in tensors.items() if name not in buffers})
             steps = max(tensor.item() for name, tensor in tensors.items() if name.endswith("/step"))
-            history = self.read_history(about["history"], steps)
+            history = [Epoch(*row) for row in about["history"]]
+            if not 0 < len(history) <= self.epochs or steps != len(history) * self.steps_per_epoch:
+                asked = f"this run has {self.epochs} epochs of {self.steps_per_epoch} steps"
+                raise ValueError(f"the checkpoint has {len(history)} epochs and {steps:.0f} steps, {asked}")
+            if not math.isfinite(sum(sum(epoch[:4]) for epoch in history)):
+                raise ValueError("the checkpoint's history holds values that are not finite")
             then = {name: about[name] for name in now}
         except Exception as error:  # a forged file can fail anywhere
             raise ValueError(f"{error}. Use another folder, or delete {self.path} to begin anew.") from None
@@ -121,40 +125,25 @@ class Checkpoint:
                 tensors |= {f"optimizer.{name}/{moment}": tensor for moment, tensor in moments.items()}
         return {name: tensor.detach() for name, tensor in tensors.items()}
 
-    def require_same(self, there: Mapping, here: Mapping) -> None:
+    def require_same_run(self, there: Mapping, here: Mapping) -> None:
         if differing := [name for name in {**here, **there} if there.get(name) != here.get(name)]:
             shown = [f"{name} {there.get(name)!r} there, {here.get(name)!r} here" for name in differing[:SHOWN]]
             more = f", and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
             raise ValueError(f"{self.path} belongs to another run: {', '.join(shown)}{more}")
 
-    def read_history(self, rows: list, steps: float) -> list[Epoch]:
-        """Return the epochs. Raises an error unless AdamW has taken as many `steps` as these have."""
-        history = [Epoch(*row) for row in rows]
-        if not 0 < len(history) <= self.epochs or steps != len(history) * self.steps_per_epoch:
-            asked = f"this run has {self.epochs} epochs of {self.steps_per_epoch} steps"
-            raise ValueError(f"the checkpoint has {len(history)} epochs and {steps:.0f} steps, {asked}")
-        if not math.isfinite(sum(sum(epoch[:4]) for epoch in history)):
-            raise ValueError("the checkpoint's history holds values that are not finite")
-        return history
-
 
 def write_table(path: Path, history: list[Epoch]) -> None:
     """Write the epochs as CSV; warn if that fails, since the checkpoint has them too."""
-    table = io.StringIO()
-    csv.writer(table, lineterminator="\n").writerows([Epoch._fields, *history])
     try:
-        write_bytes(path, table.getvalue().encode())
+        with replacing(path) as part, part.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([Epoch._fields, *history])
     except OSError as error:  # on Windows, a spreadsheet that shows it
         alarm(f"{error}. The run goes on; the next epoch, or the same run again, writes it.", UserWarning)
 
 
 def kinds(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """Return dtypes and shapes. Fused AdamW trusts those of its moments, and writes wherever they say."""
     return {name: f"{tensor.dtype} {tuple(tensor.shape)}" for name, tensor in tensors.items()}
-
-
-def computed_by() -> dict[str, int]:
-    """Return what the rounding of a sum depends on."""
-    return {"threads": torch.get_num_threads(), "processes": rank_and_world()[1]}
 
 
 def describe_run(recipe: Recipe, images: ImageSet, model: nn.Module) -> dict:

@@ -107,6 +107,9 @@ SCALED.card = ModelCard((), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 # What is other than in the run whose folder it is, and what is said about it.
 OTHER_RUNS = {
     "seed": ({"recipe": short(seed=1, **RESTLESS)}, "seed 0 there, 1 here"),
+    "mixup": ({"recipe": short(**{**RESTLESS, "mixup": 0.3})}, "mixup 0.4 there, 0.3 here"),
+    "names": ({"images": replace(IMAGES, classes=("bright", "dark"))}, "classes .* there, .* here"),
+    "dropout": ({"model": small_vit(**{**RESTLESS_MODEL, "dropout": 0.2})}, "dropout 0.1 there, 0.2 here"),
     "fewer images": ({"images": bright_or_dark(23)}, "images 24 there, 23 here, checksum of pixels and labels .*"),
     "labels": ({"images": replace(IMAGES, labels=1 - IMAGES.labels)}, "checksum of pixels and labels .* there, .*"),
     "pixels": ({"images": replace(IMAGES, pixels=255 - IMAGES.pixels)}, "checksum of pixels and labels .* there, .*"),
@@ -193,6 +196,9 @@ FORGED = {
     "one tensor more": (lambda t: t | {"optimizer.99/step": torch.ones(())}, {}, r"optimizer.99/step .* None here"),
     "a weight that is nan": (lambda t: t | {"model.norm.bias": t["model.norm.bias"] / 0}, {}, "not finite"),
     "a moment that is nan": (lambda t: t | {AVERAGE: t[AVERAGE] * torch.nan}, {}, "not finite"),
+    "no moments of one weight": (lambda t: {n: x for n, x in t.items() if "/" not in n or "head" not in n}, {}, "None"),
+    "a step too many": (lambda t: t | {STEP: t[STEP] + 1}, {}, "3 epochs and 10 steps"),
+    "another kind of run": (dict, {"run": 3}, ""),
     "no step taken": (lambda t: {n: x * (not n.endswith("step")) for n, x in t.items()}, {}, "3 epochs and 0 steps"),
     "no epochs": (dict, {"history": []}, "0 epochs and 9 steps, this run has 3 epochs of 3 steps"),
     "an epoch left out": (dict, {"history": [FIRST, [3, *FIRST[1:]]]}, "2 epochs and 9 steps"),

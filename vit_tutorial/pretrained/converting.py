@@ -70,7 +70,7 @@ def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) ->
         tell += [POSITION, "encoder.0.attention.qkv.weight"]
     try:
         size: dict[str, int] = {}  # of each axis, by its letter
-        for (name, *_), _, axes in (name_of(ours, library) for ours in tell):
+        for (name, *_), (_, axes) in (name_of(ours, library) for ours in tell):
             if tensors[name].ndim != len(axes.split()):
                 raise ValueError(f"{name} has the shape {tuple(tensors[name].shape)} instead of ({axes})")
             size = dict(zip(axes.split(), tensors[name].shape, strict=True)) | size

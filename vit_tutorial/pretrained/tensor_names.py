@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
+from typing import NamedTuple
 
 import torch
 from einops import rearrange
@@ -70,13 +71,20 @@ AXES = {
 }
 
 
+class Name(NamedTuple):
+    """A library's names for one tensor of ours (three for `[q|k|v]`), with the axes of ours and of theirs."""
+
+    theirs: tuple[str, ...]
+    axes: tuple[str, str]
+
+
 def as_theirs(tensors: Mapping[str, Tensor], library: str, num_heads: int) -> dict[str, Tensor]:
     """Return our tensors (weights, or their gradients) under a library's names and with its axes."""
     found = {}
     for ours, tensor in tensors.items():
-        names, *axes = name_of(ours, library)
-        parts = (turn(part, *axes, num_heads) for part in tensor.chunk(len(names)))
-        found |= zip(names, parts, strict=True)
+        name = name_of(ours, library)
+        parts = (turn(part, *name.axes, num_heads) for part in tensor.chunk(len(name.theirs)))
+        found |= zip(name.theirs, parts, strict=True)
     return found
 
 
@@ -84,7 +92,7 @@ def as_ours(tensors: Mapping[str, Tensor], library: str, names: Iterable[str], n
     """Return those of our tensors that are named, out of a library's."""
     found = {}
     for ours in names:
-        theirs, our_axes, their_axes = name_of(ours, library)
+        theirs, (our_axes, their_axes) = name_of(ours, library)
         found[ours] = torch.cat([turn(tensors[name], their_axes, our_axes, num_heads) for name in theirs])
     return found
 
@@ -94,11 +102,8 @@ def turn(tensor: Tensor, axes: str, new_axes: str, num_heads: int) -> Tensor:
     return rearrange(tensor, f"{axes} -> {new_axes}", **({"h": num_heads} if "h" in axes else {}))
 
 
-def name_of(ours: str, library: str) -> tuple[list[str], str, str]:
-    """Return a library's names for one tensor of ours (three for `[q|k|v]`), and the axes of ours and of theirs.
-
-    Raises ValueError where the library has no such tensor.
-    """
+def name_of(ours: str, library: str) -> Name:
+    """Look up a tensor of ours. Raises ValueError where the library has no such tensor."""
     block, number, rest, end = re.fullmatch(r"(encoder\.(\d+))?(.*?)(weight|bias)?", ours).groups("")
     names = column(library)
     theirs = names.get(f"{rest}*" if end else rest, "-")
@@ -114,7 +119,7 @@ def name_of(ours: str, library: str) -> tuple[list[str], str, str]:
     theirs = theirs.replace("*", end)
     choices = re.search(r"\[(.*)\]", theirs)
     parts = [theirs.replace(choices[0], part) for part in choices[1].split("|")] if choices else [theirs]
-    return parts, our_axes, their_axes
+    return Name(tuple(parts), (our_axes, their_axes))
 
 
 @cache

@@ -84,7 +84,10 @@ def normalise(notebook: nbformat.NotebookNode) -> None:
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number:03d}"
         cell.source = write_address(cell.source.rstrip())
-        cell.metadata = {"tags": cell.metadata["tags"]} if cell.metadata.get("tags") else {}
+        tags = cell.metadata.get("tags")
+        cell.metadata = {"tags": tags} if tags else {}
+        if "hide-output" in (tags or []):  # the answer to a prediction: folded until the cell is run or clicked
+            cell.metadata["jupyter"] = {"outputs_hidden": True}
         if cell.cell_type == "code":
             cell.outputs = merge_streams(cell.outputs)
             for output in cell.outputs:

@@ -20,17 +20,17 @@ from .position_figures import show_forming, show_position_similarity, show_sinco
 from .pretrained_figures import show_layer_differences, show_mistake_costs, show_tensor_shapes
 from .rendering import register
 from .resolution_figures import show_before_after, show_channels, show_row, show_sizes
-from .token_figures import show_equation_one, show_filters, show_shuffled
+from .token_figures import show_equation_one, show_maps
 from .training_figures import LiveLoss, show_by_images, show_confusion, show_loss, show_seeds
 
 __all__ = [
     "LiveLoss", "show_apart", "show_attention_cost", "show_attention_maps", "show_before_after", "show_block",
     "show_by_images", "show_change", "show_channels", "show_confusion", "show_curves", "show_cut", "show_cuts",
-    "show_distances", "show_entropy", "show_equation_one", "show_filters", "show_forming", "show_found",
+    "show_distances", "show_entropy", "show_equation_one", "show_forming", "show_found",
     "show_grid", "show_head_costs", "show_heads", "show_influence", "show_layer_differences", "show_layer_norm",
-    "show_loss", "show_mistake_costs", "show_one_query", "show_patch_alone",
+    "show_loss", "show_maps", "show_mistake_costs", "show_one_query", "show_patch_alone",
     "show_patch_filters", "show_pictures", "show_position_similarity", "show_row", "show_scores", "show_seeds",
-    "show_sequence", "show_shares", "show_shuffled", "show_sincos_table", "show_sizes", "show_skips",
+    "show_sequence", "show_shares", "show_sincos_table", "show_sizes", "show_skips",
     "show_structure", "show_tensor_shapes", "show_token_gradients", "show_trace", "show_weights",
 ]  # fmt: skip
 

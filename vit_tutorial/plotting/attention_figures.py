@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from matplotlib.colors import LogNorm
 from matplotlib.patches import Rectangle
-from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from . import panels, style
@@ -30,8 +29,7 @@ def show_patch_alone(photo: Float[Tensor, "3 H W"], patch_size: int, row: int, c
     figure, ((alone, whole),) = panels.panels(1, 2, WIDTH * 0.7, 3.2)
     panels.picture(alone, photo[:, top : top + patch_size, left : left + patch_size], "What is this?")
     panels.picture(whole, photo, "The other patches know")
-    edge = {"path_effects": [withStroke(linewidth=5, foreground=style.BLACK)], "clip_on": False}  # shows on any ground
-    whole.add_patch(Rectangle((left, top), patch_size, patch_size, fill=False, ec=style.HIGHLIGHT, lw=2.5, **edge))
+    panels.highlight(whole, left - 0.5, top - 0.5, patch_size, patch_size)
     told = f"The patch in row {row}, column {column} of {h} rows and {w} columns; framed in the photo."
     return describe(figure, told)
 
@@ -163,16 +161,21 @@ def show_influence(influence: Mapping[str, Float[Tensor, "T T"]]) -> Figure:
 
 @styled
 def show_attention_maps(
-    photo: Float[Tensor, "3 H W"], maps: Float[Tensor, "rows columns h w"], names: Sequence[str], title: str = ""
+    photo: Float[Tensor, "3 H W"],
+    maps: Float[Tensor, "rows columns h w"],
+    names: Sequence[str],
+    title: str = "",
+    frame: tuple[int, int] | None = None,
 ) -> Figure:
     """Draw the weights of one query over the patches beside the photo, as multiples of an equal share, 1 / (1 + h·w).
 
-    `names` has one entry for each row of maps. All maps share one logarithmic scale, from 1/8 to 8.
+    `names` has one entry for each row of maps. All maps share one logarithmic scale, from 1/8 to 8. `frame` marks the
+    patch that asks, by its row and column.
     """
     rows, columns, h, w = maps.shape
     figure = panels.blank(WIDTH, 0.5 + rows * (0.05 + 0.86 * WIDTH / (1.2 + columns)), title)
     grid = figure.add_gridspec(rows, columns + 1, width_ratios=[1.2, *[1] * columns])
-    panels.picture(figure.add_subplot(grid[:, 0]), photo)
+    panels.picture(figure.add_subplot(grid[:, 0]), photo, extent=(-0.5, w - 0.5, h - 0.5, -0.5))
     shares = maps * (1 + h * w)
     for row, (name, heads) in enumerate(zip(names, shares, strict=True)):
         for head, weights in enumerate(heads):
@@ -180,6 +183,8 @@ def show_attention_maps(
             image = axes.imshow(to_numpy(weights), cmap=style.MAGNITUDE, norm=LogNorm(1 / 8, 8))
             panels.bare(axes, f"head {head}" if row == 0 else "")
             axes.set_ylabel(name if head == 0 else "", fontsize=11)
+    for axes in figure.axes if frame else []:
+        panels.highlight(axes, frame[1] - 0.5, frame[0] - 0.5, 1, 1)
     ticks = {1 / 8: "1/8", 1 / 2: "1/2", 1: "1", 2: "2", 8: "8"}
     panels.colour_bar(figure, image, figure.axes, "weight (1 = equal share)", ticks, extend="both", shrink=0.8)
     peaks = amounts({name: row.max() for name, row in zip(names, shares, strict=True)}, " up to ")

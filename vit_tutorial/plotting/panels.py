@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 from torch import Tensor
 
-from .style import CONTROL, DIVERGING, Figure, Number, to_numpy
+from .style import BLACK, CONTROL, DIVERGING, HIGHLIGHT, Figure, Number, to_numpy
 
 
 def panel(width: Number, height: Number, title: str = "") -> tuple[Figure, Axes]:
@@ -49,6 +51,14 @@ def picture(axes: Axes, image: Tensor, title: str | None = None, **options: Any)
         raise ValueError(f"a picture has 1 or 3 channels, got {image.shape[0]}: shape {tuple(image.shape)}")
     axes.imshow(to_numpy(image.expand(3, -1, -1).permute(1, 2, 0)), **options)
     bare(axes, title)
+
+
+def highlight(axes: Axes, left: Number, top: Number, width: Number, height: Number) -> None:
+    """Put the yellow frame around a part of a picture, edged in black so that it shows on any ground."""
+    edge = [withStroke(linewidth=4, foreground=BLACK)]
+    axes.add_patch(
+        Rectangle((left, top), width, height, fill=False, ec=HIGHLIGHT, lw=2, path_effects=edge, clip_on=False)
+    )
 
 
 def diverging(axes: Axes, table: Tensor, limit: Number, **options: Any):

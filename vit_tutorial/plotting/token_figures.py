@@ -10,38 +10,40 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from . import panels, style
-from .alt_text import amounts, describe, listed, span
-from .style import WIDTH, Figure, styled, to_numpy
+from .alt_text import describe, listed, span
+from .style import WIDTH, Figure, styled
 
 
 @styled
-def show_filters(
-    photo: Float[Tensor, "3 H W"],
-    filters: Float[Tensor, "D 3 P Q"],
-    responses: Float[Tensor, "D h w"],
+def show_maps(
+    picture: Float[Tensor, "3 H W"],
+    maps: Mapping[str, Float[Tensor, "n h w"]],
     names: Sequence[str],
     title: str,
+    frame: tuple[int, int] | None = None,
 ) -> Figure:
-    """Draw the filters of a patch projection as small pictures, and below each what it answers to every patch.
+    """Draw n values of every patch beside the picture, one row of maps for each model, in colours around zero.
 
-    `responses[k, i, j]` is value k of the token of the patch in row i, column j. Each has its own range of colours
-    around zero, which stands above it.
+    A map's colours reach to its own largest value, which stands under it. `frame` marks the patch in that row and
+    column.
     """
-    figure, axes = panels.panels(2, 1 + len(filters), WIDTH, 4.1, title, height_ratios=(1, 1.6))
-    text = "filters\nwhite: +\ngrey: 0\nblack: −\n\nanswers\nred: +\nwhite: 0\nblue: −"
-    axes[0, 0].text(0.5, 0.5, text, ha="center", va="center", fontsize=10, transform=axes[0, 0].transAxes)
-    panels.bare(axes[0, 0])
-    panels.picture(axes[1, 0], photo, "photo")
-    answers = []
-    for (above, below), weight, answer, name in zip(axes.T[1:], filters, responses, names, strict=True):
-        panels.picture(above, 0.5 + weight / weight.abs().max() / 2)
-        panels.diverging(below, answer, answer.abs().max().item())
-        reach = f"{answer.min():.1f} to {answer.max():.1f}".replace("-", "−")
-        for panel, label in ((above, name), (below, reach)):
-            panels.bare(panel, label, loc="center")
-            panel.spines[:].set(visible=True, color=style.CONTROL)
-        answers.append(f"{name} answers {span(answer)}")
-    return describe(figure, f"A photo, {len(filters)} filters, and their answers to each patch: {listed(answers)}.")
+    figure = panels.blank(WIDTH, 0.6 + 1.9 * len(maps), title)
+    grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[1.5, *[1] * len(names)])
+    h, w = next(iter(maps.values())).shape[1:]
+    panels.picture(figure.add_subplot(grid[:, 0]), picture, extent=(-0.5, w - 0.5, h - 0.5, -0.5))
+    for row, (model, values) in enumerate(maps.items()):
+        for column, (name, value) in enumerate(zip(names, values, strict=True), start=1):
+            axes = figure.add_subplot(grid[row, column])
+            panels.diverging(axes, value, (limit := value.abs().max().item()))
+            panels.bare(axes, name if row == 0 else "", loc="center")
+            axes.spines[:].set(visible=True, color=style.CONTROL)
+            axes.set_xlabel(f"−{limit:.1f} blue, {limit:.1f} red", fontsize=10)
+            axes.set_ylabel(model if column == 1 else "", fontsize=12)
+    for axes in figure.axes if frame else []:
+        panels.highlight(axes, frame[1] - 0.5, frame[0] - 0.5, 1, 1)
+    reach = {model: listed(map(span, values)) for model, values in maps.items()}
+    told = listed(f"{model}, {text}" for model, text in reach.items())
+    return describe(figure, f"Maps of {h}×{w} patches for {listed(names)}, from lowest to highest: {told}.")
 
 
 @styled
@@ -49,11 +51,12 @@ def show_equation_one(
     patches: Float[Tensor, "N C P Q"],
     tokens: Float[Tensor, "T D"],
     positions: Float[Tensor, "T D"],
+    names: Sequence[object],
     title: str = "Eq. 1: a class token goes first, then every token gets its position added",
 ) -> Figure:
     """Draw Eq. 1 with real values: patches, the tokens made of them with the class token first, positions, the sum.
 
-    Each column is one token, each cell one of its D values; all three tables share one scale around zero.
+    Each column is one token under its name, each cell one of its D values; all three tables share one scale around zero.
     Raises ValueError if there are not 1 + N tokens and as many positions.
     """
     if not 1 + len(patches) == len(tokens) == len(positions):
@@ -81,36 +84,7 @@ def show_equation_one(
         axes.add_patch(frame)
         axes.set(ylim=(dim - 0.5, -0.5), yticks=(0, dim - 1), yticklabels=(1, dim), ylabel=label)
         axes.tick_params(length=0)
-    names = ["0\nclass", *map(str, range(1, count))]
     below[-1].set(xlim=(-0.6, count - 0.4), xticks=range(count), xticklabels=names, xlabel="token")
     panels.colour_bar(figure, image, below, "value", shrink=0.6)
     text = f"{len(patches)} patches, and under them {count} tokens of {dim} values, their positions, and the sum"
     return describe(figure, f"{text}, which reaches from {span(tables[2])}.")
-
-
-@styled
-def show_shuffled(
-    photo: Float[Tensor, "3 H W"],
-    shuffled: Float[Tensor, "3 H W"],
-    class_tokens: Mapping[str, Float[Tensor, "2 D"]],
-    title: str,
-) -> Figure:
-    """Draw the photo beside its shuffled patches, and under them how far apart the class tokens of the two come out.
-
-    `class_tokens[name]` holds the class token after the encoder, of the photo and of the shuffled one. Their difference
-    is drawn value by value, on one scale for all names.
-    """
-    differences = {name: to_numpy(after - before) for name, (before, after) in class_tokens.items()}
-    limit = 1.1 * max(abs(difference).max() for difference in differences.values()) or 1.0
-    figure = panels.blank(WIDTH, 3.4 + 1.6 * len(differences), title)
-    grid = figure.add_gridspec(1 + len(differences), 2, height_ratios=(2.2, *[1.0] * len(differences)))
-    for column, (picture, name) in enumerate(((photo, "the photo"), (shuffled, "its patches, shuffled"))):
-        panels.picture(figure.add_subplot(grid[0, column]), picture, name)
-    for row, (name, difference) in enumerate(differences.items(), start=1):
-        axes = figure.add_subplot(grid[row, :])
-        axes.bar(range(len(difference)), difference, color=style.CLASS_TOKEN)
-        panels.zero(axes)
-        axes.set(title=name, ylabel="difference", xlim=(-1, len(difference)), ylim=(-limit, limit))
-    axes.set_xlabel("value in the class token, after the encoder: shuffled minus photo")
-    largest = amounts({name: abs(difference).max() for name, difference in differences.items()}, ", at most ")
-    return describe(figure, f"The class tokens of a photo and of its shuffled patches differ: {largest}.")

@@ -4,11 +4,15 @@ from dataclasses import replace
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
 from vit_tutorial import VisionTransformer, load_checkpoint
 from vit_tutorial.analysis import record_attention
-from vit_tutorial.experiments import EXPERIMENTS, SEEDS, Row, load_results, rows, run, tables
+from vit_tutorial.experiments import EXPERIMENTS, SEEDS, Row, blocks, load_block_runs, load_results, rows, run, tables
+from vit_tutorial.experiments import __main__ as command
 from vit_tutorial.experiments.__main__ import main
 from vit_tutorial.hybrid import conv_stem, small_cnn
 
@@ -199,3 +203,82 @@ def test_a_file_that_is_no_table_of_this_experiment_is_left_alone(content, tmp_p
         assert ended.value.code == 2
         assert told in capsys.readouterr().err
     assert path.read_bytes() == content
+
+
+# ---- blocks that lack one thing
+
+Z = torch.randn(4, 5, 8, generator=torch.Generator().manual_seed(0)) * 3 + 1
+SILENT = {
+    "complete block": Z,
+    "no residual sums": torch.zeros_like(Z),
+    "no norms": Z,
+    "BatchNorm": Z,
+    "post-norm": F.layer_norm(Z, (8,)),
+}
+VARIANTS = pytest.mark.parametrize("variant", blocks.VARIANTS)
+
+
+@VARIANTS
+def test_with_silent_branches_a_block_shows_what_it_does_to_the_stream(variant):
+    block = blocks.VARIANTS[variant](8, 2, 16)
+    nn.init.zeros_(block.attention.projection.weight)
+    nn.init.zeros_(block.mlp.contract.weight)
+    assert_close(block(Z), SILENT[variant], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("variant", "over"), {"complete block": 2, "no norms": (), "BatchNorm": (0, 1), "post-norm": 2}.items()
+)
+def test_a_variant_normalises_over_its_own_axes(variant, over):
+    block = blocks.VARIANTS[variant](8, 2, 16)
+    for norm in (block.norm1, block.norm2):
+        expected = (Z - Z.mean(over, keepdim=True)) / Z.std(over, correction=0, keepdim=True) if over else Z
+        assert_close(norm(Z), expected, atol=1e-4, rtol=0)
+
+
+def test_with_batch_norm_an_image_depends_on_its_neighbours_in_the_batch():
+    for variant, alone in (("complete block", True), ("BatchNorm", False)):
+        block = blocks.VARIANTS[variant](8, 2, 16)
+        assert torch.allclose(block(Z)[:2], block(Z[:2]), atol=1e-5) == alone
+
+
+@VARIANTS
+def test_the_first_steps_of_the_stored_runs_come_out_again(variant):
+    """Also that the first of many steps do not depend on how many follow, and that no other random number moves."""
+    state = torch.get_rng_state()
+    live, stored = blocks.measure(variant, seed=0, steps=2), load_block_runs()[variant]
+    assert torch.equal(torch.get_rng_state(), state)
+    assert_close(live.lengths, stored.lengths[0], rtol=0.01, atol=0)
+    assert_close(live.apart, stored.apart[0], rtol=0.01, atol=1e-4)
+    assert_close(live.gradients, stored.gradients[0], rtol=0.02, atol=0)
+    assert_close(live.losses, stored.losses[0, :2], rtol=0, atol=0.01)
+
+
+def test_the_stored_runs_are_whole_and_differ_in_nothing_but_the_blocks():
+    stored = load_block_runs()
+    assert list(stored) == list(blocks.VARIANTS)
+    L, S = blocks.CONFIG.depth, len(SEEDS)
+    for found in stored.values():
+        assert [values.shape for values in found] == [(S, L + 1), (S, L + 1), (S, L), (S, blocks.STEPS)]
+        assert all(values.isfinite().all() for values in found)
+        assert_close(found.lengths[:, 0], stored["complete block"].lengths[:, 0])  # same embeddings, same images
+        assert_close(found.losses[:, 0], torch.full((S,), 8.0).log(), atol=1e-3, rtol=0)  # the head starts at zero
+
+
+def test_an_unknown_variant_names_those_there_are():
+    with pytest.raises(ValueError, match="did you mean 'post-norm'"):
+        blocks.measure("postnorm", seed=0)
+
+
+def test_an_interrupted_table_of_blocks_goes_on_with_the_next_run(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "blocks.csv"
+    two = torch.tensor([1.0, 0.5])
+    monkeypatch.setattr(command, "measure", lambda variant, seed: blocks.BlockRun(two, two, two * seed, two))
+    main(["blocks", "--out", str(path)])
+    whole = path.read_text(encoding="utf-8")
+    path.write_text("".join(whole.splitlines(keepends=True)[:3]), encoding="utf-8")
+    capsys.readouterr()
+    main(["blocks", "--out", str(path)])
+    assert path.read_text(encoding="utf-8") == whole
+    assert len(capsys.readouterr().out.splitlines()) == len(blocks.VARIANTS) * len(SEEDS) - 2
+    assert_close(load_block_runs(path)["post-norm"].gradients, torch.tensor([[0, 0], [1, 0.5], [2, 1]]))

@@ -34,6 +34,8 @@ FIGURES = {
     "show_attention_maps": (lambda k: (PHOTO, k * MAPS[None] / 20, ["seed 0"]), "up to 3"),
     "show_before_after": (lambda k: ({"9×9": {"cut": ([0.1], [k / 10])}}, 8, TITLE), "10.0 % then 30.0 %"),
     "show_block": (lambda k: (*["pre", "post"][: k - 1],), "post-norm"),
+    "show_block_variants": (
+        lambda k: (*({"a": torch.tensor([[1.0, n * k]])} for n in (2, 3, 4)), 2.0, TITLE), "a from 1 to 9"),
     "show_by_images": (lambda k: ({"ViT": {10: [0.1], 20: [k / 10]}}, 8, TITLE), "30 % with 20"),
     "show_change": (lambda k: (torch.tensor([[0.0, 0.0], [1.0, k]]), 1), "at most 3 of"),
     "show_channels": (lambda k: ({"7×7": cells(k)}, TITLE), "7×7, 0 to 3"),
@@ -56,6 +58,7 @@ FIGURES = {
     "show_layer_norm": (lambda k: (torch.tensor([[-k, k], [-1.0, 1.0]]), torch.eye(2), [0, 9]), "1 to 3 before"),
     "show_loss": (lambda k: ([1, 2], [1.0 * k, 0.5], 2, 8, TITLE), "from 3.0 to 0.5; a guess has 2.08"),
     "show_mistake_costs": (lambda k: (["dear"], [1.0], [1.0 * k], [0.5], TITLE), "dear 3"),
+    "show_norm_axes": (lambda k: (k, 4, 5), "3 images"),
     "show_one_query": (lambda k: (NAMES, LINE, LINE / 2, k * torch.eye(3)), "0, 1.5 and 3"),
     "show_patch_alone": (lambda k: (PHOTO, 2, k, 1), "row 3, column 1"),
     "show_patch_filters": (lambda k: ({"trained": torch.rand(k, 3, 2, 2)}, 2, TITLE), "3 of trained"),

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 from jaxtyping import TypeCheckError
-from reading import drawn, words
+from matplotlib.colors import to_rgb
+from reading import drawn, lines, words
 from torch.testing import assert_close
 
 from vit_tutorial import patchify, plotting, sincos_position_embedding
-from vit_tutorial.plotting.style import TINTS
+from vit_tutorial.plotting.style import NORM, TINTS
 
 NAMES, PHOTO = ["a", "b", "c"], torch.rand(3, 24, 16, generator=torch.Generator().manual_seed(0))
 SMALL = PHOTO[:, :8, :8]
@@ -254,6 +255,32 @@ def test_skips_are_crosses_and_the_rest_is_filled():
     assert_close(filled, torch.tensor([[1, 1], [1, 2], [2, 2], [2, 3]]))
     assert_close(crosses, torch.tensor([[2, 1], [1, 3]]))
     assert [bar.get_height() for bar in top.patches] == [0.1, 0.5]
+
+
+def test_block_variants_are_means_in_bands_and_the_loss_is_a_mean_of_ten_steps():
+    lengths = {"complete": torch.rand(3, 5) + 1, "changed": torch.rand(3, 5) + 1}
+    gradients = {name: runs[:, 1:] for name, runs in lengths.items()}
+    losses = {name: torch.arange(30.0).expand(3, 30) for name in lengths}
+    figure = plotting.show_block_variants(lengths, gradients, losses, 2.0, "title")
+    first, second, third = figure.axes
+    assert_close(torch.tensor(lines(first)["changed"]), lengths["changed"].mean(0))
+    assert_close(
+        torch.tensor(first.collections[1].get_paths()[0].vertices[:, 1].max()).float(), lengths["changed"].max()
+    )
+    assert list(first.lines[0].get_xdata()) == [0, 1, 2, 3, 4], "before the first block, and after each of four"
+    assert list(second.lines[0].get_xdata()) == [1, 2, 3, 4]
+    assert (first.get_yscale(), second.get_yscale(), third.get_yscale()) == ("log", "log", "linear")
+    x, y = third.lines[0].get_data()
+    assert (x[0], y[0], x[-1], y[-1]) == (10, 4.5, 30, 24.5)
+    looks = [(line.get_color(), line.get_marker(), line.get_linestyle()) for line in first.lines]
+    assert all(a != b for a, b in zip(*looks, strict=True)), "told apart by colour, marker and dash"
+
+
+def test_layer_norm_averages_a_column_of_one_token_and_batch_norm_a_slab_of_all():
+    """Of the faces in sight: five in front and one above for a token; 4 in front, 3·4 above and 3 at the side."""
+    green = to_rgb(NORM)[0]
+    for axes, count in zip(plotting.show_norm_axes(3, 4, 5).axes, (5 + 1, 4 + 3 * 4 + 3), strict=True):
+        assert sum(face.get_facecolor()[0] <= green for face in axes.patches) == count
 
 
 # ---- lesson 05

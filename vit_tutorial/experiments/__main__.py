@@ -6,6 +6,7 @@
     python -m vit_tutorial.experiments resolution    the shipped model at another size
     python -m vit_tutorial.experiments examples      the shipped model on classes that it has not seen
     python -m vit_tutorial.experiments heads         what each head of the shipped CIFAR-10 model is worth
+    python -m vit_tutorial.experiments blocks        the encoder block, and blocks that lack one thing
 
 The first five train and test on Shapes, with three seeds each, and add a line after each run: interrupted, the same
 command continues after the last one. The tables in the package are complete; `--out my_table.csv` makes your own.
@@ -22,8 +23,9 @@ from ..analysis import head_costs
 from ..data import cifar10, image_folder
 from ..pretrained import load_checkpoint
 from ..training import print_progress
+from .blocks import VARIANTS, measure
 from .rows import EXPERIMENTS, run
-from .tables import RESULTS, RUN_COLUMNS, SEEDS, append_lines, read_runs, save_head_costs
+from .tables import BLOCK_COLUMNS, RESULTS, RUN_COLUMNS, SEEDS, append_lines, read_lines, read_runs, save_head_costs
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", choices=[*EXPERIMENTS, "heads"])
+    parser.add_argument("name", choices=[*EXPERIMENTS, "heads", "blocks"])
     parser.add_argument("--out", type=Path, help="the table (default: the one in the package)")
     parser.add_argument("--data", help="heads: a folder of test images, one folder per class (default: CIFAR-10)")
     asked = parser.parse_args(arguments)
@@ -46,6 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
             images = image_folder(asked.data) if asked.data else cifar10(train=False)
             save_head_costs(costs := head_costs(load_checkpoint("cifar10"), images), path)
             print(f"{costs.right:,} of {costs.images:,} right; {path}")
+        elif asked.name == "blocks":
+            run_blocks(path)
         else:
             run_all(asked.name, path)
     except (ValueError, OSError) as error:
@@ -65,6 +69,18 @@ def run_all(name: str, path: Path) -> None:
             score = run(setting, seed, watch=[print_progress])
             append_lines(path, [(row, seed, score.accuracy)])
             print(f"{score.accuracy:.1%}", flush=True)
+
+
+def run_blocks(path: Path) -> None:
+    """Add the variants of the block that a table lacks."""
+    if not path.exists():
+        append_lines(path, [BLOCK_COLUMNS])
+    done = {(variant, seed) for variant, seed, *_ in read_lines(path, BLOCK_COLUMNS)}
+    for seed, variant in product(SEEDS, VARIANTS):
+        if (variant, seed) not in done:
+            print(f"{variant}, seed {seed}", flush=True)
+            measured = (" ".join(f"{value:.4g}" for value in values.tolist()) for values in measure(variant, seed))
+            append_lines(path, [(variant, seed, *measured)])
 
 
 if __name__ == "__main__":

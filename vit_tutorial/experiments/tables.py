@@ -11,6 +11,7 @@ import torch
 
 from ..analysis import HeadCosts
 from ..errors import require_choice
+from .blocks import BlockRun
 from .rows import EXPERIMENTS
 
 SEEDS = (0, 1, 2)
@@ -34,6 +35,21 @@ def read_runs(path: Path, name: str) -> dict[tuple[str, int], float]:
     if other := [row for row, _ in found if row not in EXPERIMENTS[name]]:
         raise ValueError(f"{path} is no table of {name!r}, which has no row {other[0]!r}")
     return found
+
+
+def numbers(text: str) -> list[float]:
+    return [float(value) for value in text.split()]
+
+
+BLOCK_COLUMNS = {"variant": str, "seed": int, **dict.fromkeys(BlockRun._fields, numbers)}
+
+
+def load_block_runs(path: Path = RESULTS / "blocks.csv") -> dict[str, BlockRun]:
+    """Return what was measured of each variant of the block, as `BlockRun`s with a row for each seed: (S, ...)."""
+    found: dict[str, list[list]] = {}
+    for variant, _, *run in read_lines(path, BLOCK_COLUMNS):
+        found.setdefault(variant, []).append(run)
+    return {variant: BlockRun(*map(torch.tensor, zip(*runs, strict=True))) for variant, runs in found.items()}
 
 
 def load_head_costs(path: Path = RESULTS / "heads.csv") -> HeadCosts:

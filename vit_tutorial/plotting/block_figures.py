@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.colors import to_rgb
+from matplotlib.patches import FancyBboxPatch, Polygon
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from . import panels, style
-from .alt_text import describe, listed, span
+from .alt_text import courses, describe, listed, span
 from .style import WIDTH, Figure, styled, to_numpy
 
 # The drawing's own units: tenths of an inch.
@@ -135,3 +137,78 @@ def show_skips(kept: Bool[Tensor, "B branches"], rates: Sequence[float], title: 
     first, second = (int(half.sum()) for half in (~kept).chunk(2, dim=1))
     skips = f"{first} skips in the first half of the branches, {second} in the second"
     return describe(figure, f"{len(kept)} images, {len(rates)} branches, rates of {span(rates)}: {skips}.")
+
+
+@styled
+def show_block_variants(
+    lengths: Mapping[str, Float[Tensor, "S places"]],
+    gradients: Mapping[str, Float[Tensor, "S blocks"]],
+    losses: Mapping[str, Float[Tensor, "S steps"]],
+    guess: float,
+    title: str,
+) -> Figure:
+    """Draw variants of the block: token length and gradient of each block at the start, and the loss of each step.
+
+    Lines are means over S seeds, in bands from the lowest to the highest. Each point of the loss is the mean of ten
+    steps in a row; `guess` is the loss of a model that knows nothing, a dashed line.
+    """
+    look = style.looks(lengths)
+    figure, (row,) = panels.panels(1, 3, WIDTH, 4.2, title)
+    window = min(10, *(runs.shape[1] for runs in losses.values()))
+    smooth = {name: runs.unfold(1, window, 1).mean(dim=2) for name, runs in losses.items()}
+    for axes, curves, first in zip(row, (lengths, gradients, smooth), (0, 1, window), strict=True):
+        for name, runs in curves.items():
+            x = range(first, first + runs.shape[1])
+            panels.band(axes, x, runs, name, look[name], ms=5, markevery=max(len(x) // 6, 1))
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    row[0].set(title="length of the tokens", xlabel="after block", yscale="log")
+    row[1].set(title="gradient of the weights", xlabel="of block", yscale="log")
+    for axes in row[:2]:
+        axes.yaxis.set_major_formatter("{x:,g}")
+    row[2].set(title="training loss (dashed: guess)", xlabel="step")
+    panels.level(row[2], guess)
+    figure.legend(*row[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(look))
+    measures = {"Length of the tokens": lengths, "Gradient": gradients, "Loss": smooth}
+    told = []
+    for what, curves in measures.items():
+        means = {name: [float(f"{value:.3g}") for value in runs.mean(0)] for name, runs in curves.items()}
+        told.append(f"{what}: {courses(means)}.")
+    return describe(figure, " ".join(told))
+
+
+@styled
+def show_norm_axes(batch: int = 3, tokens: int = 6, features: int = 5) -> Figure:
+    """Draw which values LayerNorm and BatchNorm average, as one block of batch × tokens × features each."""
+    title = "LayerNorm averages within one token, BatchNorm across all tokens of the batch"
+    figure, ((left, right),) = panels.panels(1, 2, WIDTH, 4.2, title)
+    one_token, one_feature = np.zeros((2, batch, tokens, features), dtype=bool)
+    one_token[0, tokens // 2] = True
+    one_feature[:, :, -1] = True
+    draw_cells(left, one_token)
+    draw_cells(right, one_feature)
+    left.set_title(f"LayerNorm: {one_token.sum()} values, all features of one token")
+    right.set_title(f"BatchNorm: {one_feature.sum()} values, one feature of every token")
+    text = f"LayerNorm averages the {one_token.sum()} features of one token, BatchNorm one feature of all"
+    block = f"A block of {batch} images, {tokens} tokens and {features} features"
+    return describe(figure, f"{block}. {text} {one_feature.sum()} tokens.")
+
+
+def draw_cells(axes: Axes, averaged: np.ndarray) -> None:
+    """Draw a block of cells (B, T, D): tokens to the right, features up, images to the back."""
+    B, T, D = averaged.shape
+    right, up, back = np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([0.5, 0.4])
+    front = [((0, t, d), t * right + d * up, (right, up), 1.0) for t in range(T) for d in range(D)]
+    top = [((b, t, D - 1), t * right + D * up + b * back, (right, back), 0.95) for b in range(B) for t in range(T)]
+    side = [((b, T - 1, d), T * right + d * up + b * back, (back, up), 0.85) for b in range(B) for d in range(D)]
+    for cell, corner, (one, other), light in (*front, *top, *side):
+        face = [corner, corner + one, corner + one + other, corner + other]
+        colour = light * np.array(to_rgb(style.NORM if averaged[cell] else "white"))
+        axes.add_patch(Polygon(face, facecolor=colour, edgecolor=style.CONTROL, lw=0.8, joinstyle="round"))
+    edges = {"tokens": (-0.4 * up, T * right, -0.5 * up), "features": (-0.4 * right, D * up, -0.5 * right)}
+    edges["images"] = (T * right + [0.4, -0.15], B * back, np.array([0.75, -0.4]))
+    for name, (start, along, beside) in edges.items():
+        arrow(axes, tuple(start), tuple(start + along))
+        middle, rotation = start + along / 2 + beside, 90 if name == "features" else 0
+        axes.text(*middle, name, ha="center", va="center", rotation=rotation)
+    axes.set(aspect="equal", xlim=(-1.2, T + B / 2 + 1.2), ylim=(-1.2, D + 0.4 * B + 0.2))
+    axes.axis("off")

@@ -56,8 +56,8 @@ def show_equation_one(
 ) -> Figure:
     """Draw Eq. 1 with real values: patches, the tokens made of them with the class token first, positions, the sum.
 
-    Each column is one token under its name, each cell one of its D values; all three tables share one scale around zero.
-    Raises ValueError if there are not 1 + N tokens and as many positions.
+    Each column is one token under its name, each cell one of its D values; all three tables share one scale around
+    zero. Raises ValueError if there are not 1 + N tokens and as many positions.
     """
     if not 1 + len(patches) == len(tokens) == len(positions):
         raise ValueError(

@@ -246,7 +246,7 @@ def test_with_batch_norm_an_image_depends_on_its_neighbours_in_the_batch():
 def test_the_first_steps_of_the_stored_runs_come_out_again(variant):
     """Also that the first of many steps do not depend on how many follow, and that no other random number moves."""
     state = torch.get_rng_state()
-    live, stored = blocks.measure(variant, seed=0, steps=2), load_block_runs()[variant]
+    live, stored = blocks.measure_block(variant, seed=0, steps=2), load_block_runs()[variant]
     assert torch.equal(torch.get_rng_state(), state)
     assert_close(live.lengths, stored.lengths[0], rtol=0.01, atol=0)
     assert_close(live.apart, stored.apart[0], rtol=0.01, atol=1e-4)
@@ -267,7 +267,7 @@ def test_the_stored_runs_are_whole_and_differ_in_nothing_but_the_blocks():
 
 def test_an_unknown_variant_names_those_there_are():
     with pytest.raises(ValueError, match="did you mean 'post-norm'"):
-        blocks.measure("postnorm", seed=0)
+        blocks.measure_block("postnorm", seed=0)
 
 
 def test_an_interrupted_table_of_blocks_goes_on_with_the_next_run(tmp_path, monkeypatch, capsys):

@@ -3,6 +3,7 @@
 from .attention_maps import attention_rollout, mean_attention_distance
 from .costs import Cost, cost_by_part
 from .filters import Filters, patch_filters
+from .first_tests import FirstTests, first_loss, first_tests, image_leak, memorise, shuffle_change
 from .heads import HeadCosts, head_costs
 from .object_scores import object_auc, share_on_object
 from .position_maps import Structure, position_similarity, position_structure, similarity_by_offset
@@ -13,20 +14,26 @@ __all__ = [
     "Cost",
     "ExplicitAttention",
     "Filters",
+    "FirstTests",
     "HeadCosts",
     "Step",
     "Structure",
     "attention_rollout",
     "cost_by_part",
+    "first_loss",
+    "first_tests",
     "head_costs",
+    "image_leak",
     "mask_heads",
     "mean_attention_distance",
+    "memorise",
     "object_auc",
     "patch_filters",
     "position_similarity",
     "position_structure",
     "record_attention",
     "share_on_object",
+    "shuffle_change",
     "similarity_by_offset",
     "trace_shapes",
 ]

@@ -1,6 +1,11 @@
-"""Comparisons over several seeds, and the tables that the notebooks read."""
+"""Comparisons over several seeds, the tables that the notebooks read, and bugs planted into a model."""
 
+from .blocks import measure_block
+from .planted_bugs import BUGS, bug_table, plant
 from .rows import EXPERIMENTS, FINE_TUNING, Row, run
 from .tables import SEEDS, load_block_runs, load_head_costs, load_results
 
-__all__ = ["EXPERIMENTS", "FINE_TUNING", "SEEDS", "Row", "load_block_runs", "load_head_costs", "load_results", "run"]
+__all__ = [
+    "BUGS", "EXPERIMENTS", "FINE_TUNING", "SEEDS", "Row",
+    "bug_table", "load_block_runs", "load_head_costs", "load_results", "measure_block", "plant", "run",
+]  # fmt: skip

@@ -23,7 +23,7 @@ from ..analysis import head_costs
 from ..data import cifar10, image_folder
 from ..pretrained import load_checkpoint
 from ..training import print_progress
-from .blocks import VARIANTS, measure
+from .blocks import VARIANTS, measure_block
 from .rows import EXPERIMENTS, run
 from .tables import BLOCK_COLUMNS, RESULTS, RUN_COLUMNS, SEEDS, append_lines, read_lines, read_runs, save_head_costs
 
@@ -79,7 +79,7 @@ def run_blocks(path: Path) -> None:
     for seed, variant in product(SEEDS, VARIANTS):
         if (variant, seed) not in done:
             print(f"{variant}, seed {seed}", flush=True)
-            measured = (" ".join(f"{value:.4g}" for value in values.tolist()) for values in measure(variant, seed))
+            measured = (" ".join(f"{value:.4g}" for value in values.tolist()) for values in measure_block(variant, seed))
             append_lines(path, [(variant, seed, *measured)])
 
 

@@ -63,7 +63,7 @@ VARIANTS = {
 
 
 class BlockRun(NamedTuple):
-    """What `measure` returns: (L+1,) for the tokens before and after each of L blocks, (L,) and (steps,).
+    """What `measure_block` returns: (L+1,) for the tokens before and after each of L blocks, (L,) and (steps,).
 
     `lengths`: root mean square over a token's values, mean over the tokens of 64 images, at the start.
     `apart`: how far tokens are from the mean token of their image, as a share of their length, at the start.
@@ -77,7 +77,7 @@ class BlockRun(NamedTuple):
     losses: Tensor
 
 
-def measure(variant: str, seed: int, steps: int = STEPS) -> BlockRun:
+def measure_block(variant: str, seed: int, steps: int = STEPS) -> BlockRun:
     """Build twelve blocks of a variant, measure them at the start, and take the first `steps` of 150 training steps.
 
     Same seed, same weights at the start and same images, whatever the variant. Raises ValueError for an unknown one.

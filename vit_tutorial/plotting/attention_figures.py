@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float, Shaped
-from matplotlib.colors import LogNorm
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm, PowerNorm
+from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
@@ -192,6 +196,49 @@ def show_attention_maps(
 
 
 @styled
+def show_attention_walk(picture: Float[Tensor, "3 H W"], maps: Float[Tensor, "N h w"], title: str) -> Figure:
+    """Draw what one query takes from each patch, and let the query walk over the picture: a figure that moves.
+
+    `maps` are one head's weights, a map for each query, N = h·w in reading order. The walk turns round at the end of
+    each row, so every step goes to a neighbour. Raises ValueError unless there is one map for each patch.
+    """
+    require_map_of_each_patch(maps)
+    h, w = maps.shape[1:]
+    figure, ((left, right),) = panels.panels(1, 2, WIDTH * 0.7, 3.3, title)
+    panels.picture(left, picture, "the query, framed")
+    image = map_of_weights(right, maps, 0)
+    panels.bare(right, "what it takes from each patch")
+    panels.colour_bar(figure, image, right, "weight", shrink=0.95)
+    frames = [frame_patch(axes, maps, 0) for axes in (left, right)]
+
+    def move(n: int) -> None:
+        for frame in frames:
+            frame.set_xy((n % w * frame.get_width(), n // w * frame.get_height()))
+        image.set_data(to_numpy(maps[n]))
+
+    figure.moments = [partial(move, n) for row in range(h) for n in range(row * w, (row + 1) * w)[:: 1 - row % 2 * 2]]
+    return describe(figure, f"The query walks over {h} rows of {w} patches. {favourite(maps)}")
+
+
+@styled
+def show_attention_stops(
+    picture: Float[Tensor, "3 H W"], maps: Float[Tensor, "N h w"], queries: Sequence[int], title: str
+) -> Figure:
+    """Draw the maps of `show_attention_walk` for a few queries, each under the picture with the query framed."""
+    require_map_of_each_patch(maps)
+    figure, (above, below) = panels.panels(2, len(queries), WIDTH, 0.7 + 1.85 * WIDTH / len(queries), title)
+    for upper, lower, query in zip(above, below, queries, strict=True):
+        row, column = divmod(query, maps.shape[2])
+        panels.picture(upper, picture, f"row {row}, column {column}")
+        image = map_of_weights(lower, maps, query)
+        panels.bare(lower)
+        frame_patch(upper, maps, query)
+        frame_patch(lower, maps, query)
+    panels.colour_bar(figure, image, below, "weight", shrink=0.95)
+    return describe(figure, f"The maps of {len(queries)} queries. {favourite(maps)}")
+
+
+@styled
 def show_change(change: Float[Tensor, "L T"], layer: int) -> Figure:
     """Draw how far masking a head of block `layer` moves each token after each block, as a share of its length."""
     count = change.shape[1]
@@ -211,3 +258,34 @@ def draw_numbers(axes, matrix: Tensor, high: float) -> None:
     axes.imshow(to_numpy(matrix), cmap=style.MAGNITUDE, vmin=0, vmax=high)
     numbers = to_numpy(matrix)
     panels.texts(axes, np.vectorize("{:.3g}".format)(numbers), dark=numbers <= 0.6 * high, fontsize=11)
+
+
+def require_map_of_each_patch(maps: Tensor) -> None:
+    """Raise ValueError unless there are as many maps (N, h, w) as a map has patches."""
+    count, h, w = maps.shape
+    if count != h * w:
+        raise ValueError(f"{h}×{w} patches have {h * w} queries, each with its map, got {count} maps")
+
+
+def map_of_weights(axes: Axes, maps: Tensor, query: int) -> AxesImage:
+    """Draw one query's map with the corner of its first patch at 0, on the scale of all maps."""
+    h, w = maps.shape[1:]
+    scale = {"cmap": style.MAGNITUDE, "norm": PowerNorm(0.5, 0, maps.max().item())}
+    return axes.imshow(to_numpy(maps[query]), extent=(0, w, h, 0), **scale)
+
+
+def frame_patch(axes: Axes, maps: Tensor, query: int) -> Rectangle:
+    """Frame the query's patch in a picture or a map whose upper left corner is the origin, or nearly so."""
+    (h, w), (left, right), (bottom, top) = maps.shape[1:], axes.get_xlim(), axes.get_ylim()
+    width, height = (right - left) / w, (bottom - top) / h
+    place = (query % w * width, query // w * height)
+    edge = {"path_effects": [withStroke(linewidth=5, foreground=style.BLACK)], "clip_on": False}  # shows on any ground
+    return axes.add_patch(Rectangle(place, width, height, fill=False, ec=style.HIGHLIGHT, lw=2.5, **edge))
+
+
+def favourite(maps: Tensor) -> str:
+    """Say from which patch most queries take most, and the largest weight."""
+    patch, count = max(Counter(maps.flatten(1).argmax(dim=1).tolist()).items(), key=lambda item: item[1])
+    row, column = divmod(patch, maps.shape[2])
+    most = f"{count} of {len(maps)} queries take most from the patch in row {row}, column {column}"
+    return f"{most}; the largest weight is {maps.max():.2f}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from matplotlib.colors import LogNorm
 from matplotlib.patches import Rectangle
 from torch import Tensor
@@ -140,3 +140,32 @@ def show_token_gradients(gradients: Mapping[str, Float[Tensor, "M T"]], title: s
     panels.colour_bar(figure, image, row, "gradient, share of the row's largest", pad=0.02)
     last = amounts({name: (gradient[-1] > 0).sum() for name, gradient in gradients.items()}, ", ")
     return describe(figure, f"Tokens after the last block on which the logits depend: {last}.")
+
+
+@styled
+def show_bug_table(
+    bugs: Sequence[str],
+    tests: Sequence[str],
+    values: Sequence[Sequence[str]],
+    noticed: Bool[Tensor, "bugs tests"],
+    title: str,
+) -> Figure:
+    """Draw which test notices which bug: a filled mark where it does, an empty one where not, with what it measured."""
+    figure, axes = panels.panel(WIDTH, 0.9 + 0.36 * len(bugs), title)
+    for row, (cells, hits) in enumerate(zip(values, noticed.tolist(), strict=True)):
+        if row % 2 == 0:
+            axes.axhspan(row - 0.5, row + 0.5, color="#F4F4F4", zorder=0)
+        for column, (value, hit) in enumerate(zip(cells, hits, strict=True)):
+            look = {"color": style.MISTAKE, "ms": 12} if hit else {"color": "#9A9A9A", "ms": 9, "mfc": "none"}
+            axes.plot(column - 0.28, row, "o", **look)
+            axes.text(column - 0.16, row, value, va="center", fontsize=11, weight="bold" if hit else "normal")
+    panels.row_names(axes, bugs)
+    axes.spines[:].set_visible(False)
+    axes.set(xlim=(-0.5, len(tests) - 0.5))
+    axes.set_xticks(range(len(tests)), tests, fontsize=11)
+    axes.tick_params(axis="x", top=False, bottom=False, labeltop=True, labelbottom=False)
+    told = [
+        f"{bug} by {listed(test for test, hit in zip(tests, hits, strict=True) if hit) if any(hits) else 'no test'}"
+        for bug, hits in zip(bugs, noticed.tolist(), strict=True)
+    ]
+    return describe(figure, f"A table of bugs and the tests that notice them: {listed(told)}.")

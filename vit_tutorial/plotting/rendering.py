@@ -4,22 +4,69 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 import sys
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 from PIL import Image
+from PIL.PngImagePlugin import Blend
 
 from .style import Figure, styled
+
+MILLISECONDS = 250  # for each picture of a figure that moves
+TRANSPARENT = 255  # the last place in a palette
 
 
 @styled
 def to_png(figure: Figure) -> tuple[str, dict[str, int | str]]:
-    """Return the figure as PNG in base64 with two pixels to a point of the page, and its size and alternative text."""
-    drawn, small = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=2 * figure.dpi, bbox_inches="tight")
-    image = Image.open(drawn).convert("RGB")
-    with_palette(image).save(small, format="png", optimize=True)
+    """Return the figure as PNG in base64 with two pixels to a point of the page, and its size and alternative text.
+
+    One with `moments` is an animated PNG, which browsers play over and over; elsewhere its first picture stands still.
+    """
+    small = io.BytesIO()
+    if figure.moments:
+        image, *changes = in_one_palette(draw_moments(figure))
+        moving = {"save_all": True, "append_images": changes, "duration": MILLISECONDS, "blend": Blend.OP_OVER}
+        image.save(small, format="png", **moving)
+    else:
+        image = with_palette(draw(figure, bbox_inches="tight"))
+        image.save(small, format="png", optimize=True)
     size = {"width": image.width // 2, "height": image.height // 2}
     return base64.b64encode(small.getvalue()).decode(), {**size, "alt": figure.alt}
+
+
+def draw(figure: Figure, **options: Any) -> Image.Image:
+    """Return the figure as an image in RGB."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=2 * figure.dpi, pil_kwargs={"compress_level": 0}, **options)
+    return Image.open(drawn).convert("RGB")
+
+
+def draw_moments(figure: Figure) -> list[Image.Image]:
+    """Return an image in RGB for each of the figure's moments, all laid out in the same way."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    images = []
+    for change in figure.moments:
+        change()
+        images.append(draw(figure))
+    return images
+
+
+def in_one_palette(images: Sequence[Image.Image]) -> list[Image.Image]:
+    """Return the first image with one byte per pixel, and of the others what changes; the rest is transparent."""
+    few = images[:: max(1, len(images) // 5)]
+    palette = with_palette(Image.fromarray(np.concatenate([np.asarray(image) for image in few])), TRANSPARENT)
+    found, before = [], None
+    for image in images:
+        after = np.asarray(image.quantize(palette=palette, dither=Image.Dither.NONE))
+        found.append(Image.fromarray(np.where(after == before, np.uint8(TRANSPARENT), after)))
+        found[-1].putpalette((palette.getpalette() + 256 * [0, 0, 0])[: 3 * 256])
+        found[-1].info["transparency"] = TRANSPARENT
+        before = after
+    return found
 
 
 def with_palette(image: Image.Image, colours: int = 256) -> Image.Image:

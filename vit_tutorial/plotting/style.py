@@ -18,7 +18,7 @@ tints and hatches only tell neighbours apart. MAGNITUDE is for amounts, DIVERGIN
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import cycle
 
 import matplotlib.figure
@@ -80,10 +80,12 @@ styled = matplotlib.rc_context(STYLE)  # a decorator for every function that dra
 class Figure(matplotlib.figure.Figure):
     """A matplotlib figure with `alt`: what a reader who cannot see it is told.
 
-    pyplot does not know it, so a notebook shows it once, as the value of its cell, and never half drawn.
+    pyplot does not know it, so a notebook shows it once, as the value of its cell, and never half drawn. With
+    `moments` the figure moves: each is a function that changes what is drawn to the next picture.
     """
 
     alt = ""
+    moments: Sequence[Callable[[], None]] = ()
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:

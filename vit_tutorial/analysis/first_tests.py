@@ -1,0 +1,106 @@
+"""Test a new image classifier before you train it: what each test should find is known in advance.
+
+The functions measure and do not judge. They work on copies in train mode without dropout, so the model and the global
+random generator stay as they were.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from ..config import Size
+from ..patchify import patchify, unpatchify
+
+Images, Labels = Float[Tensor, "B C H W"], Int64[Tensor, " B"]
+
+
+class FirstTests(NamedTuple):
+    """What the tests measure on one batch of B images; `right` and `last_loss` are those of `memorise`."""
+
+    first_loss: float
+    right: int
+    last_loss: float
+    image_leak: float
+    shuffle_change: float
+
+
+def first_tests(model: nn.Module, images: Images, labels: Labels, patch_size: Size, steps: int = 60) -> FirstTests:
+    """Run all tests on a model (B, C, H, W) → (B, K) with one batch, of 16 images or so."""
+    return FirstTests(
+        first_loss(model, images, labels),
+        *memorise(model, images, labels, steps),
+        image_leak(model, images),
+        shuffle_change(model, images, patch_size),
+    )
+
+
+@torch.no_grad()
+def first_loss(model: nn.Module, images: Images, labels: Labels) -> float:
+    """Return the cross-entropy before any training. A model that finds K classes equally likely has ln K."""
+    return F.cross_entropy(trial_copy(model)(images), labels).item()
+
+
+def memorise(
+    model: nn.Module, images: Images, labels: Labels, steps: int = 60, learning_rate: float = 2e-3
+) -> tuple[int, float]:
+    """Train a copy on this one batch with AdamW; return how many of its images it then gets right, and the loss."""
+    trial = trial_copy(model)
+    optimizer = torch.optim.AdamW(trial.parameters(), lr=learning_rate)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        F.cross_entropy(trial(images), labels).backward()
+        optimizer.step()
+    with torch.no_grad():
+        logits = trial(images)
+    return (logits.argmax(dim=1) == labels).sum().item(), F.cross_entropy(logits, labels).item()
+
+
+def image_leak(model: nn.Module, images: Images) -> float:
+    """Return the largest gradient of one image's logits by another image's pixels: 0.0 if none reaches them.
+
+    It is 0.0 too if no pixels reach the logits at all, not even the image's own.
+    """
+    pixels = images.clone().requires_grad_()
+    logits = trial_copy(model, head_std=0.02)(pixels)
+    largest = 0.0
+    for i, own in enumerate(logits.max(dim=1).values):
+        (gradient,) = torch.autograd.grad(own, pixels, retain_graph=True)
+        gradient[i] = 0
+        largest = max(largest, gradient.abs().max().item())
+    return largest
+
+
+@torch.no_grad()
+def shuffle_change(model: nn.Module, images: Images, patch_size: Size, seed: int = 0) -> float:
+    """Shuffle the patches of all images in one way; return the largest change of a logit over the largest logit.
+
+    Without positions a Vision Transformer sees a set of patches, and nothing changes except for rounding.
+    """
+    patches = patchify(images, patch_size)  # (B, N, C·P·P)
+    order = torch.randperm(patches.shape[1], generator=torch.Generator().manual_seed(seed))
+    shuffled = unpatchify(patches[:, order], patch_size, tuple(images.shape[2:]))
+    trial = trial_copy(model, head_std=0.02)
+    before, after = trial(images), trial(shuffled)
+    return ((after - before).abs().max() / before.abs().max()).item()
+
+
+def trial_copy(model: nn.Module, head_std: float | None = None) -> nn.Module:
+    """Return a copy in train mode without dropout; with `head_std` its last linear layer gets new random weights.
+
+    A head of zeros gives the same logits whatever it is shown, which would hide everything that happens before it.
+    """
+    trial = copy.deepcopy(model).train()
+    for module in trial.modules():
+        for name in ("p", "dropout"):  # the rates of dropout and stochastic depth, and of attention
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+    if head_std is not None:
+        *_, head = (module for module in trial.modules() if isinstance(module, nn.Linear))
+        nn.init.normal_(head.weight, std=head_std, generator=torch.Generator().manual_seed(0))
+    return trial

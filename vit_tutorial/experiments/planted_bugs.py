@@ -1,0 +1,85 @@
+"""Bugs that raise no error, each planted into a working Vision Transformer by one change, and what the tests find."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ..analysis.first_tests import FirstTests, Images, Labels, first_tests
+from ..config import ViTConfig
+from ..errors import require_choice
+from ..model import MeanPool, VisionTransformer
+from ..positions import NoPosition
+
+BUGS = (
+    "none", "softmax inside the model", "no final norm", "head reads the last token", "positions never added",
+    "attention across the batch", "the same, mean of patches", "blocks in a plain list", "labels shifted by one",
+    "head drawn with std 1", "no residual",
+)  # fmt: skip
+
+
+class Around(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+
+class AcrossTheBatch(Around):
+    """Attend along the first dimension, as `nn.MultiheadAttention` does unless told `batch_first=True`."""
+
+    def forward(self, tokens):
+        return self.inner(tokens.transpose(0, 1)).transpose(0, 1)
+
+
+class NoResidual(Around):
+    def forward(self, z):
+        z = self.inner.attention(self.inner.norm1(z))  # without z + …
+        return self.inner.mlp(self.inner.norm2(z))
+
+
+class PlainList(Around):
+    """Given a list of blocks instead of an nn.ModuleList: PyTorch finds no parameters in it."""
+
+    def forward(self, z):
+        for block in self.inner:
+            z = block(z)
+        return z
+
+
+@torch.random.fork_rng(devices=[])
+def bug_table(config: ViTConfig, images: Images, labels: Labels, seed: int = 0) -> dict[str, FirstTests]:
+    """Run the first tests on the same untrained model with each of BUGS in turn."""
+    table = {}
+    for bug in BUGS:
+        torch.manual_seed(seed)
+        model, given = plant(bug, VisionTransformer(config), labels)
+        table[bug] = first_tests(model, images, given, config.patch_size)
+    return table
+
+
+def plant(bug: str, model: VisionTransformer, labels: Labels) -> tuple[nn.Module, Labels]:
+    """Return the model, changed in place, and the labels, one of them with this one of BUGS."""
+    require_choice("bug", bug, BUGS)
+    match bug:
+        case "softmax inside the model":
+            model = nn.Sequential(model, nn.Softmax(dim=1))
+        case "no final norm":
+            model.norm = nn.Identity()
+        case "head reads the last token":
+            model.pool.forward = lambda tokens: tokens[:, -1]  # and not tokens[:, 0]
+        case "positions never added":
+            model.embeddings.position = NoPosition(model.config.grid, model.config.embed_dim)
+        case "attention across the batch" | "the same, mean of patches":
+            for block in model.encoder:
+                block.attention = AcrossTheBatch(block.attention)
+            if bug == "the same, mean of patches":
+                model.pool = MeanPool()
+        case "blocks in a plain list":
+            model.encoder = PlainList(list(model.encoder))
+        case "labels shifted by one":
+            labels = labels.roll(1)
+        case "head drawn with std 1":
+            nn.init.normal_(model.head.weight)
+        case "no residual":
+            model.encoder = nn.Sequential(*map(NoResidual, model.encoder))
+    return model, labels

@@ -79,8 +79,9 @@ def run_blocks(path: Path) -> None:
     for seed, variant in product(SEEDS, VARIANTS):
         if (variant, seed) not in done:
             print(f"{variant}, seed {seed}", flush=True)
-            measured = (" ".join(f"{value:.4g}" for value in values.tolist()) for values in measure_block(variant, seed))
-            append_lines(path, [(variant, seed, *measured)])
+            measured = measure_block(variant, seed)
+            texts = (" ".join(f"{value:.4g}" for value in values.tolist()) for values in measured)
+            append_lines(path, [(variant, seed, *texts)])
 
 
 if __name__ == "__main__":

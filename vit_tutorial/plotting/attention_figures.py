@@ -278,9 +278,7 @@ def frame_patch(axes: Axes, maps: Tensor, query: int) -> Rectangle:
     """Frame the query's patch in a picture or a map whose upper left corner is the origin, or nearly so."""
     (h, w), (left, right), (bottom, top) = maps.shape[1:], axes.get_xlim(), axes.get_ylim()
     width, height = (right - left) / w, (bottom - top) / h
-    place = (query % w * width, query // w * height)
-    edge = {"path_effects": [withStroke(linewidth=5, foreground=style.BLACK)], "clip_on": False}  # shows on any ground
-    return axes.add_patch(Rectangle(place, width, height, fill=False, ec=style.HIGHLIGHT, lw=2.5, **edge))
+    return panels.highlight(axes, query % w * width, query // w * height, width, height)
 
 
 def favourite(maps: Tensor) -> str:

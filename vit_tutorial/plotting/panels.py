@@ -53,12 +53,10 @@ def picture(axes: Axes, image: Tensor, title: str | None = None, **options: Any)
     bare(axes, title)
 
 
-def highlight(axes: Axes, left: Number, top: Number, width: Number, height: Number) -> None:
-    """Put the yellow frame around a part of a picture, edged in black so that it shows on any ground."""
-    edge = [withStroke(linewidth=4, foreground=BLACK)]
-    axes.add_patch(
-        Rectangle((left, top), width, height, fill=False, ec=HIGHLIGHT, lw=2, path_effects=edge, clip_on=False)
-    )
+def highlight(axes: Axes, left: Number, top: Number, width: Number, height: Number) -> Rectangle:
+    """Put the yellow frame around a part of a picture, edged in black so that it shows on any ground; return it."""
+    edge = {"path_effects": [withStroke(linewidth=4, foreground=BLACK)], "clip_on": False}
+    return axes.add_patch(Rectangle((left, top), width, height, fill=False, ec=HIGHLIGHT, lw=2, **edge))
 
 
 def diverging(axes: Axes, table: Tensor, limit: Number, **options: Any):

@@ -27,7 +27,7 @@ def show_maps(
     A map's colours reach to its own largest value, which stands under it. `frame` marks the patch in that row and
     column.
     """
-    figure = panels.blank(WIDTH, 0.6 + 1.9 * len(maps), title)
+    figure = panels.blank(min(WIDTH, 3.4 + 2 * len(names)), 0.6 + max(1.9 * len(maps), 2.4), title)
     grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[1.5, *[1] * len(names)])
     h, w = next(iter(maps.values())).shape[1:]
     panels.picture(figure.add_subplot(grid[:, 0]), picture, extent=(-0.5, w - 0.5, h - 0.5, -0.5))

@@ -45,14 +45,14 @@ class ReaderError(Wrong):
         self.message, self.hint = f"{self.message}\n{reason}".rstrip(), hint or self.hint
 
 
-Problem = tuple[bool, str, str | None]  # whether it is there, the message, the hint
+Problem = tuple  # whether it is there, the message, and a hint if it has one of its own
 
 
 def raise_first(problems: Iterable[Problem]) -> None:
     """Raise Wrong with the message and the hint of the first problem that is there."""
-    for there, message, hint in problems:
+    for there, *told in problems:
         if there:
-            raise Wrong(message, hint)
+            raise Wrong(*told)
 
 
 class NotAttempted(Exception):

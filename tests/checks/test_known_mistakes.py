@@ -40,6 +40,8 @@ def test_each_known_mistake_is_told_by_its_own_message(exercise):
 
 
 D, HEADS, M = 20, 5, 33
+
+
 def weights(*shape, seed):
     return 0.3 * random_tensor(*shape, seed=seed)
 

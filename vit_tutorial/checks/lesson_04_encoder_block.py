@@ -14,7 +14,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from ..attention import SelfAttention
 from ..encoder import Mlp
 from . import references as ref
-from .comparing import Mistake, compare, known, random_tensor, replacing, same
+from .comparing import compare, known, random_tensor, replacing, same, within
 from .exercise import exercise
 from .lesson_03_attention import ATTENTION_MISTAKES
 from .modules import LISTS, TokenTrial, Trial
@@ -318,14 +318,6 @@ def torch_eps(w, z):
     return block(BlockWeights(*norms, *w[2:]), z)
 
 
-def in_part(part: str, step: str, exercise: str, mistakes: list[Mistake]) -> list[Mistake]:
-    """Return the mistakes of a part as mistakes of the block."""
-    hint = f"`check.{exercise}` judges it alone."
-    return [
-        Mistake(partial(block, **{step: m.function}), f"In the {part}: {m.message}", m.hint or hint) for m in mistakes
-    ]
-
-
 # Two mistakes at once, of which one hides the other while attention is silenced.
 DOUBLE_MISTAKES = known(RESIDUAL, {
     "Both residuals are missing, around attention and around the MLP.": lambda z, a, m, n, o: m(o(a(n(z)))),
@@ -357,7 +349,7 @@ STRUCTURE_MISTAKES = [
         "Two things: the norm comes after the sum (post-norm), and the activation is ReLU. Both are defaults of "
         "`nn.TransformerEncoderLayer`.": written(post_norm, partial(ref.mlp, activation=F.relu))}),
     *known(EPS, {"The eps of your LayerNorm is 1e-5.": torch_eps}),
-    *in_part("MLP", "mlp", "mlp", MLP_MISTAKES),
+    *within(block, "mlp", "In the MLP: ", "`check.mlp` judges it alone.", MLP_MISTAKES),
 ]  # fmt: skip
 
 # What can be told only once attention is at work.
@@ -374,5 +366,5 @@ MIXING_MISTAKES = [
     *known("Normalise once: `y = norm1(z)`, then `attention(y, y, y)`.", {
         f"Only the {' and '.join(QKV[i] for i in which)} come from the input without a norm.": unnormed(*which)
         for count in (1, 2) for which in combinations(range(3), count)}),
-    *in_part("attention", "attend", "self_attention", ATTENTION_MISTAKES),
+    *within(block, "attend", "In the attention: ", "`check.self_attention` judges it alone.", ATTENTION_MISTAKES),
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain, combinations_with_replacement, product
@@ -19,7 +19,7 @@ from ..config import ViTConfig
 from ..embeddings import Embeddings
 from ..encoder import Encoder
 from ..model import VisionTransformer
-from .comparing import Mistake, difference, known, random_tensor, replacing, same
+from .comparing import difference, known, random_tensor, replacing, same, within
 from .exercise import exercise
 from .lesson_02_embeddings import EMBEDDING_MISTAKES as EQ1_MISTAKES
 from .lesson_02_embeddings import NO_CLASS_POSITION, last
@@ -230,8 +230,7 @@ DOUBLE_MISTAKES = known(EQ1, {
 
 # Lesson 02's, those without a position for the class token first: while attention is silenced, some others look alike.
 EMBEDDING_MISTAKES = [
-    *(Mistake(partial(model, embed=function), message, hint or EQ1)
-      for function, message, hint in sorted(EQ1_MISTAKES, key=lambda m: m.message != NO_CLASS_POSITION)),
+    *within(model, "embed", "", EQ1, sorted(EQ1_MISTAKES, key=lambda m: m.message != NO_CLASS_POSITION)),
     *known(EQ1, {"Only the class token gets its position, the patches get none.":
         partial(model, embed=partial(eq1, place=lambda z, p: z + F.pad(p[:1], (0, 0, 0, len(p) - 1))))}),
 ]  # fmt: skip
@@ -254,17 +253,15 @@ DEPTH_MISTAKES = [
             lambda w, z: z + block(w, z)}),
 ]  # fmt: skip
 
-
-def in_blocks(mistakes: Iterable[Mistake]) -> list[Mistake]:
-    return [
-        Mistake(partial(model, block=function), f"Inside the blocks. {message}", hint)
-        for function, message, hint in mistakes
-    ]
-
-
 # What can be told while attention is silenced, and what only once it is at work.
-SILENT_MISTAKES = [*HEAD_MISTAKES, *EMBEDDING_MISTAKES, *DEPTH_MISTAKES, *in_blocks(STRUCTURE_MISTAKES)]
-LOUD_MISTAKES = [*EMBEDDING_MISTAKES, *in_blocks(MIXING_MISTAKES)]
+IN_BLOCKS = "Inside the blocks. "
+SILENT_MISTAKES = [
+    *HEAD_MISTAKES,
+    *EMBEDDING_MISTAKES,
+    *DEPTH_MISTAKES,
+    *within(model, "block", IN_BLOCKS, None, STRUCTURE_MISTAKES),
+]
+LOUD_MISTAKES = [*EMBEDDING_MISTAKES, *within(model, "block", IN_BLOCKS, None, MIXING_MISTAKES)]
 
 
 # The count ------------------------------------------------------------------------------------------------------------

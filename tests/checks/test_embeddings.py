@@ -173,11 +173,6 @@ def as_for_text(grid, dim):
     return out
 
 
-def added(grid, dim):
-    code = [sincos_position_embedding((side, 1), 2 * dim)[:, :dim] for side in grid]
-    return (code[0][:, None] + code[1]).flatten(0, 1)
-
-
 def waves(count, dim):
     """The codes of notebook 02: (count, dim)."""
     return sincos_position_embedding((count, 1), 2 * dim)[:, :dim]
@@ -309,14 +304,12 @@ class PositionIndices(Right):
 RIGHT = {
     check.linear_is_conv: {
         "solution": solved(check.linear_is_conv),
-        "copy_": lambda conv: linear_with(conv.weight.flatten(1), conv.bias),
         "nn.Parameter": by_parameters,
         ".data": by_data,
         "state dict": by_state,
     },
     check.class_token: {
         "solution": solved(check.class_token),
-        "expand": lambda x, token: torch.cat((token.expand(x.shape[0], -1, -1), x), 1),
         "repeat": lambda x, token: torch.cat([token.repeat(len(x), 1, 1), x], dim=1),
         "expand to the shape": lambda x, token: torch.cat([token.expand(len(x), 1, x.size(-1)), x], dim=-2),
         "einops": lambda x, token: torch.cat([repeat(token, "1 1 d -> b 1 d", b=len(x)), x], dim=1),
@@ -471,7 +464,7 @@ WRONG = {
         (put_together(whole_list, whole_list), "Your rows run 0, 1, 2, 0, 1, 2"),
         (put_together(each_entry, each_entry), "Your columns stay the same for h patches"),
         (put_together(whole_list, each_entry), "run down the columns of the grid"),
-        (added, "You add the row's code and the column's"),
+        (lambda grid, dim: placed(grid, dim, sum), "You add the row's code and the column's"),
         (sincos(start=1), "counted from 1"),
         (sincos(frequencies=lambda i, q: 10000 ** -(i / (q - 1))), "divide the exponent by D/4"),
         (sincos(frequencies=lambda i, q: 10000 ** (i / q)), "Your frequencies rise"),

@@ -152,12 +152,6 @@ def test_who_stands_at_a_breakpoint_is_not_timed_out(impatient):
     assert call(mine, threading.Event()) > 0
 
 
-def test_arguments_may_be_keyword_only():
-    mine = cell("def mine(x, *, y, z=1):\n    return x - y + z")["mine"]
-    assert call(mine, 5, 2) == 4
-    assert call(mine, 5, 2, 3) == 6
-
-
 CHANGES = ("x += 1", "x[0] = 5", "x.zero_()", "x.t_()", "x.resize_(6)")
 MODULE = "class Mine(nn.Module):\n    def forward(self, x):\n        {}\nmine = Mine()"
 CALLS = [  # called with one matrix: the cell, what is raised, what is said

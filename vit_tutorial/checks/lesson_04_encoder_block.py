@@ -66,11 +66,9 @@ def by_root(y, variance, eps):
     return y / (variance + eps).sqrt()
 
 
-def scaled(y, weight, bias):
-    return y * weight + bias
-
-
-def norm_in_steps(x, w, b, eps, *, dim=-1, mean=torch.mean, variance=mean_square, divide=by_root, finish=scaled):
+def norm_in_steps(
+    x, w, b, eps, dim=-1, mean=torch.mean, variance=mean_square, divide=by_root, finish=lambda y, w, b: y * w + b
+):
     m = mean(x, dim, keepdim=True)
     return finish(divide(x - m, variance(x, m, dim), eps), w, b)
 

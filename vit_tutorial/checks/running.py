@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
-from inspect import Parameter
 from traceback import walk_tb
 from types import FrameType
 
@@ -84,12 +83,12 @@ def call(function: Callable, *args):
     Raises NotAttempted for a stub, ReaderError with the reader's own line if their code raises an error
     or is still running after SECONDS, Wrong if it returns nothing or changes a tensor it was given.
     """
-    plain, named = bound(function, args)
+    require_takes(function, args)
     before = [[tensor.detach().clone() for tensor in tensors_in(arg)] for arg in args]
     grad, default = torch.is_grad_enabled(), torch.empty(0)
     try:
         with time_limit(SECONDS):
-            result = function(*plain, **named)
+            result = function(*args)
     except TookTooLong as stopped:
         place, code = readers_line(stopped)
         message = f"Your code was stopped: it was still running after {SECONDS:g} seconds{place}."
@@ -126,23 +125,18 @@ def call(function: Callable, *args):
     return result
 
 
-def bound(function: Callable, args: tuple) -> tuple[tuple, dict]:
-    """Return `args` as the reader's function takes them, by position and by name; raise Wrong if it takes others."""
+def require_takes(function: Callable, args: tuple) -> None:
+    """Raise Wrong unless the reader's function takes these arguments."""
     if (signature := signature_of(function)) is None:
-        return args, {}
-    kinds = [parameter.kind for parameter in signature.parameters.values()]
-    by_name = [name for name, kind in zip(signature.parameters, kinds, strict=True) if kind is Parameter.KEYWORD_ONLY]
-    places = len(args) if Parameter.VAR_POSITIONAL in kinds else len(kinds) - len(by_name)
-    plain, named = args[:places], dict(zip(by_name, args[places:], strict=False))
+        return
     try:
-        signature.bind(*plain, *args[len(plain) + len(named) :], **named)
+        signature.bind(*args)
     except TypeError as error:
         raise Wrong(
             f"The check gives {name_of(function)} {len(args)} argument{'s'[: len(args) != 1]}, "
             f"and yours takes `{signature}`: {error}.",
             "Keep the first line of the stub as it was.",
         ) from None
-    return plain, named
 
 
 def signature_of(function: Callable) -> inspect.Signature | None:

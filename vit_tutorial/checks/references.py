@@ -284,6 +284,10 @@ def by_rows(n: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
     return n // grid[1], n % grid[1]
 
 
+def straight(rows: Tensor, columns: Tensor) -> Tensor:
+    return (rows**2 + columns**2).sqrt()
+
+
 def without_class_token(weights: Tensor) -> Tensor:
     return weights[:, :, 1:, 1:]
 
@@ -301,7 +305,7 @@ def distance(
     grid: Grid,
     patch_size: int,
     places=by_rows,
-    length=lambda rows, columns: (rows**2 + columns**2).sqrt(),
+    length=straight,
     patches=without_class_token,
     share=shared_out,
     average=over_all,

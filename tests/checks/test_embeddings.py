@@ -1,16 +1,20 @@
-"""The checks of notebook 02 that take a function, on right and wrong answers."""
+"""The checks of notebook 02 on right and wrong answers."""
 
 import math
 
 import numpy as np
-import pytest
 import torch
-from einops import repeat
+import torch.nn.functional as F
+from einops import rearrange, repeat
+from einops.layers.torch import Rearrange
 from torch import nn
 
+import vit_tutorial
 from vit_tutorial import check, sincos_position_embedding
 
-from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, listed, solved, stubs
+from .variants import cell, changed, judged, solved
+
+# The functions
 
 
 def linear_with(weight, bias):
@@ -169,11 +173,6 @@ def as_for_text(grid, dim):
     return out
 
 
-def added(grid, dim):
-    code = [sincos_position_embedding((side, 1), 2 * dim)[:, :dim] for side in grid]
-    return (code[0][:, None] + code[1]).flatten(0, 1)
-
-
 def waves(count, dim):
     """The codes of notebook 02: (count, dim)."""
     return sincos_position_embedding((count, 1), 2 * dim)[:, :dim]
@@ -184,17 +183,133 @@ def placed(grid, dim, together):
     return together([waves(h, dim).repeat_interleave(w, 0), waves(w, dim).repeat(h, 1)])
 
 
+# Eq. 1 as a module
+
+
+class Right(nn.Module):
+    """Eq. 1 in the usual way. The variants change one method."""
+
+    def __init__(self, image_size, patch_size, in_channels, embed_dim):
+        super().__init__()
+        self.P, self.C, self.D, self.N = patch_size, in_channels, embed_dim, (image_size // patch_size) ** 2
+        self.projection = self.make_projection()
+        self.class_token = self.make_class_token()
+        self.position = self.make_position()
+
+    def make_projection(self):
+        return nn.Conv2d(self.C, self.D, self.P, stride=self.P)
+
+    def make_class_token(self):
+        return nn.Parameter(torch.zeros(1, 1, self.D))
+
+    def make_position(self):
+        return nn.Parameter(torch.randn(1, 1 + self.N, self.D))
+
+    def project(self, x):
+        return self.projection(x).flatten(2).transpose(1, 2)
+
+    def prepend(self, x):
+        return torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
+
+    def place(self, x):
+        return x + self.position
+
+    def forward(self, x):
+        return self.place(self.prepend(self.project(x)))
+
+
+def variant(**methods) -> type:
+    """`Right` with other methods."""
+    return changed(Right, **methods)
+
+
+def parameter(*axes, fill=torch.randn):
+    sizes = {"B": lambda self: 4, "1": lambda self: 1, "T": lambda self: 1 + self.N, "N": lambda self: self.N,
+             "D": lambda self: self.D}  # fmt: skip
+    return lambda self: nn.Parameter(fill(*(sizes[axis](self) for axis in axes)))
+
+
+def beside(make, name, **methods):
+    """A variant that has one more parameter or layer, made before its positions."""
+    return variant(
+        make_position=lambda self: (setattr(self, name, make(self)), Right.make_position(self))[1], **methods
+    )
+
+
+def linear(order):
+    """A linear layer on patches flattened in this order."""
+    pattern = f"b c (h p) (w q) -> b (h w) ({order})"
+    return variant(
+        make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D),
+        project=lambda self, x: self.projection(rearrange(x, pattern, p=self.P, q=self.P)),
+    )
+
+
+class Separate(Right):
+    """The class token and the patches have position parameters of their own."""
+
+    def make_position(self):
+        self.class_position = nn.Parameter(torch.randn(1, self.D))
+        return nn.Parameter(torch.randn(self.N, self.D))
+
+    def forward(self, x):
+        first = (self.class_token + self.class_position).expand(len(x), 1, -1)
+        return torch.cat([first, self.project(x) + self.position], dim=1)
+
+
+class FromFunctions(nn.Module):
+    """No layer at all: bare parameters."""
+
+    def __init__(self, image_size, patch_size, in_channels, embed_dim):
+        super().__init__()
+        self.P, self.D = patch_size, embed_dim
+        self.E = nn.Parameter(torch.randn(in_channels * patch_size**2, embed_dim))
+        self.b = nn.Parameter(torch.zeros(embed_dim))
+        self.x_class = nn.Parameter(torch.randn(embed_dim))
+        self.E_pos = nn.Parameter(torch.randn(1 + (image_size // patch_size) ** 2, embed_dim))
+
+    def forward(self, x):
+        z = vit_tutorial.patchify(x, self.P) @ self.E + self.b
+        return torch.cat([self.x_class.expand(len(x), 1, self.D), z], 1) + self.E_pos
+
+
+class Nested(nn.Module):
+    """The package's projection, and einops for the class token."""
+
+    def __init__(self, image_size, patch_size, in_channels, embed_dim):
+        super().__init__()
+        self.to_patches = vit_tutorial.PatchEmbedding(patch_size, in_channels, embed_dim)
+        self.cls = nn.Parameter(torch.randn(1, 1, embed_dim))
+        self.pos = nn.Parameter(torch.randn(1, 1 + (image_size // patch_size) ** 2, embed_dim))
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, img):
+        x = self.to_patches(img)
+        x = torch.cat((repeat(self.cls, "1 1 d -> b 1 d", b=x.shape[0]), x), dim=1)
+        x += self.pos[:, : x.shape[1]]
+        return self.dropout(x)
+
+
+class PositionIndices(Right):
+    """Positions from nn.Embedding."""
+
+    def make_position(self):
+        self.register_buffer("indices", torch.arange(1 + self.N))
+        return nn.Embedding(1 + self.N, self.D)
+
+    def place(self, x):
+        return x + self.position(self.indices)
+
+
 RIGHT = {
     check.linear_is_conv: {
         "solution": solved(check.linear_is_conv),
-        "copy_": lambda conv: linear_with(conv.weight.flatten(1), conv.bias),
         "nn.Parameter": by_parameters,
         ".data": by_data,
         "state dict": by_state,
     },
     check.class_token: {
         "solution": solved(check.class_token),
-        "expand": lambda x, token: torch.cat((token.expand(x.shape[0], -1, -1), x), 1),
         "repeat": lambda x, token: torch.cat([token.repeat(len(x), 1, 1), x], dim=1),
         "expand to the shape": lambda x, token: torch.cat([token.expand(len(x), 1, x.size(-1)), x], dim=-2),
         "einops": lambda x, token: torch.cat([repeat(token, "1 1 d -> b 1 d", b=len(x)), x], dim=1),
@@ -210,12 +325,81 @@ RIGHT = {
         "waves": put_together(each_entry, whole_list),
         "waves of the notebook": lambda grid, dim: placed(grid, dim // 2, lambda parts: torch.cat(parts, 1)),
     },
+    check.embeddings: {
+        "usual": Right,
+        "solution": solved(check.embeddings),
+        "linear, ours": linear("c p q"),
+        "linear, channels last": linear("p q c"),
+        "linear, columns first": linear("c q p"),
+        "linear in a Sequential": variant(
+            make_projection=lambda self: nn.Sequential(
+                Rearrange("b c (h p) (w q) -> b (h w) (p q c)", p=self.P, q=self.P),
+                nn.Linear(self.C * self.P**2, self.D),
+            ),
+            project=lambda self, x: self.projection(x),
+        ),
+        "unfold": variant(
+            make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D),
+            project=lambda self, x: self.projection(F.unfold(x, self.P, stride=self.P).mT),
+        ),
+        "lazy": variant(make_projection=lambda self: nn.LazyConv2d(self.D, self.P, stride=self.P)),
+        "no bias": variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, self.P, stride=self.P, bias=False)),
+        "no bias, linear": variant(
+            make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D, bias=False),
+            project=lambda self, x: self.projection(vit_tutorial.patchify(x, self.P)),
+        ),
+        "class token (D,)": variant(
+            make_class_token=lambda self: nn.Parameter(torch.ones(self.D)),
+            prepend=lambda self, x: torch.cat([self.class_token.expand(len(x), 1, -1), x], 1),
+        ),
+        "class token (1, D)": variant(
+            make_class_token=lambda self: nn.Parameter(torch.ones(1, self.D)),
+            prepend=lambda self, x: torch.cat([self.class_token.repeat(len(x), 1)[:, None], x], 1),
+        ),
+        "positions (T, D)": variant(make_position=parameter("T", "D")),
+        "positions (D, T)": variant(
+            make_position=parameter("D", "T"),
+            place=lambda self, x: x + self.position.T,
+        ),
+        "positions first, then the class token": Separate,
+        "bare parameters": FromFunctions,
+        "nested": Nested,
+        "nn.Embedding": PositionIndices,
+        "positions that start at zero": (
+            variant(make_position=parameter("1", "T", "D", fill=torch.zeros)),
+            "Your positions all start at zero",
+        ),
+    },
 }
 
 
-@pytest.mark.parametrize(("exercise", "answer"), listed(RIGHT))
-def test_right_answers_pass(exercise, answer):
-    assert assert_passes(exercise, answer).message == ""
+class MadeInForward(Right):
+    def forward(self, x):
+        self.class_token = nn.Parameter(torch.zeros(1, 1, self.D))
+        return super().forward(x)
+
+
+class FirstCall(Right):
+    """Right the first three times it is called."""
+
+    calls = 0
+
+    def place(self, x):
+        self.calls += 1
+        return super().place(x) if self.calls < 4 else x
+
+
+def patches_first(self, x):
+    return self.prepend(self.place(self.project(x)))
+
+
+def at_end(self, x):
+    return torch.cat([x, self.class_token.expand(len(x), -1, -1)], dim=1)
+
+
+def first(make):
+    """`prepend` with the token that `make(self, B)` returns."""
+    return lambda self, x: torch.cat([make(self, len(x)), x], dim=1)
 
 
 PER_CHANNEL = "the P·P values of one channel"
@@ -280,7 +464,7 @@ WRONG = {
         (put_together(whole_list, whole_list), "Your rows run 0, 1, 2, 0, 1, 2"),
         (put_together(each_entry, each_entry), "Your columns stay the same for h patches"),
         (put_together(whole_list, each_entry), "run down the columns of the grid"),
-        (added, "You add the row's code and the column's"),
+        (lambda grid, dim: placed(grid, dim, sum), "You add the row's code and the column's"),
         (sincos(start=1), "counted from 1"),
         (sincos(frequencies=lambda i, q: 10000 ** -(i / (q - 1))), "divide the exponent by D/4"),
         (sincos(frequencies=lambda i, q: 10000 ** (i / q)), "Your frequencies rise"),
@@ -295,34 +479,96 @@ WRONG = {
         (lambda grid, dim: sincos_position_embedding(grid, dim).double(), "of dtype torch.float32"),
         (sincos(frequencies=lambda i, q: 100 ** -(i / q)), "fall half as fast"),
         (sincos(frequencies=lambda i, q: 1000 ** -(i / q)), "right shape and wrong values"),
-        (lambda grid, dim: sincos_position_embedding(grid[0], dim), "(15, 12) expected, got (9, 12)"),
+        (lambda grid, dim: sincos_position_embedding((grid[0], grid[0]), dim), "(15, 12) expected, got (9, 12)"),
         (lambda grid, dim: placed(grid, dim // 2, sum), "and so a vector has D/2 values"),
         (lambda grid, dim: placed(grid, dim, lambda parts: torch.cat(parts, 1)), "have 2·D values"),
     ],
+    check.embeddings: [
+        (variant(make_class_token=parameter("B", "1", "D")), "`class_token` is sized by the batch"),
+        (variant(make_position=parameter("B", "T", "D")), "`position` is sized by the batch"),
+        (MadeInForward, "made in `forward`: an optimizer"),
+        (variant(make_class_token=lambda self: None, prepend=first(
+            lambda self, B: nn.Parameter(torch.zeros(B, 1, self.D)))),
+         "no parameter for the class token"),
+        (variant(prepend=first(lambda self, B: torch.randn(B, 1, self.D))), "does not give the same result each time"),
+        (variant(make_position=lambda self: torch.randn(1, 1 + self.N, self.D)),
+         "`position` is a plain tensor: no optimizer finds it"),
+        (variant(make_position=lambda self: self.register_buffer("table", torch.randn(1, 1 + self.N, self.D)),
+                           place=lambda self, x: x + self.table),
+         "`table` is a buffer: no optimizer finds it"),
+        (variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, self.D)) * 1),
+         "`class_token` is a plain tensor: no optimizer finds it"),
+        (variant(make_position=lambda self: Right.make_position(self).requires_grad_(False)), "requires_grad=False"),
+        (variant(make_position=parameter("1", "1", "D")), "one position vector for all tokens"),
+        (variant(place=lambda self, x: x + self.position[:, :1]), "All tokens get the same position"),
+        (variant(place=lambda self, x: x), "The positions are never added"),
+        (variant(make_position=parameter("1", "N", "D"), forward=patches_first),
+         "there are 9 position vectors, for the patches only"),
+        (variant(make_position=parameter("1", "N", "D")), "The class token needs a row too"),
+        (variant(prepend=first(lambda self, B: self.class_token)), "each image needs its class token"),
+        (variant(forward=lambda self, x: self.prepend(self.project(x) + self.position[:, 1:])),
+         "The class token gets no position"),
+        (variant(make_position=lambda self: None, place=lambda self, x: x), "no parameter for the positions"),
+        (variant(make_class_token=lambda self: None, prepend=lambda self, x: x,
+                                   place=lambda self, x: x + self.position[:, 1:]),
+         "The class token is missing"),
+        (variant(prepend=at_end), "Your class token comes last"),
+        (variant(forward=lambda self, x: Right.forward(self, x).roll(-1, 1)), "Your class token comes last"),
+        (variant(prepend=first(lambda self, B: torch.zeros(B, 1, self.D))), "The class token is not used"),
+        (variant(project=lambda self, x: Right.project(self, x) + self.class_token), "added to every patch as well"),
+        (variant(make_position=parameter("1", "T", "1")), "`position` holds one number for every token"),
+        (variant(make_projection=lambda self: [nn.Conv2d(self.C, self.D, self.P, self.P)],
+                                         project=lambda self, x: self.projection[0](x).flatten(2).mT),
+         "The layers in `projection` are in a plain Python list"),
+        (variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, self.P)), "a kernel of 2×2 and moves by 1"),
+        (variant(project=lambda self, x: Right.project(self, x) * self.D**0.5), "multiplied by √D"),
+        (variant(forward=lambda self, x: print(end="")), "Your `forward` returns nothing"),
+        (variant(place=lambda self, x: x * self.position), "The positions are multiplied"),
+        (beside(lambda self: nn.Linear(self.D, self.D), "linear", project=lambda self, x: self.linear(
+            Right.project(self, x))),
+         "There are 2 layers, `projection`, `linear`"),
+        (beside(lambda self: nn.LayerNorm(self.D), "norm"), "a normalisation in your embeddings"),
+        (variant(project=lambda self, x: self.projection(x).reshape(len(x), -1, self.D)),
+         "mix values of different patches"),
+        (variant(make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D), project=lambda self, x:
+                               self.projection(x.reshape(len(x), -1, self.C * self.P**2))),
+         "Your patches are image rows"),
+        (variant(project=lambda self, x: self.projection(x).mT.flatten(2).mT), "run down the columns of the grid"),
+        (variant(project=lambda self, x: F.gelu(Right.project(self, x))), "There is a GELU after the projection"),
+        (variant(place=lambda self, x: x + self.position.data), "no gradient reaches `position`"),
+        (variant(prepend=first(lambda self, B: self.class_token.detach().expand(B, -1, -1))),
+         "no gradient reaches `class_token`"),
+        (variant(forward=torch.no_grad()(Right.forward)), "no gradient flows back"),
+        (variant(place=lambda self, x: x - x.mean(0) + self.position), "0 of 18 patch tokens are right"),
+        (variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, 5))),
+         "in the list. It was called as `Mine(x=tensor of (3, 2, 12, 12))`. Right with image_size=6"),
+        (variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, 2, 2)), "Right with image_size=6"),
+        (variant(make_projection=lambda self: nn.Conv2d(self.C, self.C * self.P**2, self.P, self.P)),
+         "`projection` must return D = 5 values for a patch"),
+        (FirstCall, "wrong when the same object then gets (1, 3, 6, 6)"),
+        (variant(prepend=first(lambda self, B: torch.cat([self.class_token] * 2))), "Expected size 2 but got size 1"),
+        (variant(forward=lambda self, x: (Right.forward(self, x), None)), "one tensor is asked"),
+        (beside(lambda self: nn.Parameter(torch.ones(3)), "scale"), "other parameters than Eq. 1"),
+        (variant(make_projection=lambda self: None,
+                                  project=lambda self, x: vit_tutorial.patchify(x, self.P)[..., : self.D]),
+         "The projection E is missing"),
+        (variant(project=lambda self, x: Right.project(self, x.sub_(1))), "changes its input"),
+    ],
 }  # fmt: skip
 
-
-@pytest.mark.parametrize(("exercise", "answer", "phrase"), listed(WRONG))
-def test_wrong_answers_are_named(exercise, answer, phrase):
-    assert_wrong(exercise, answer, phrase)
+test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)
 
 
 def test_an_error_shows_the_readers_line_then_what_it_means():
     not_expanded = cell("def mine(x, t):\n    return torch.cat([t, x], dim=1)")["mine"]
+    line = "return torch.cat([self.class_token, self.projection(x)], dim=1)"
+    forward = cell(f"def forward(self, x):\n    {line}", "/tmp/ipykernel_4711/module.py")["forward"]
     for verdict, code, meaning in (
         (check.class_token(not_expanded), "return torch.cat([t, x], dim=1)", ONE_EACH),
         (check.linear_is_conv(bias_taken_for_granted), "linear.bias.copy_(conv.bias)", "Right for a convolution with"),
+        (check.embeddings(variant(forward=forward)), line, "It was called as `Mine(x=tensor of (2, 3, 6, 6))`"),
     ):
         first, *_, last = verdict.message.splitlines()
         assert first.startswith("Your code stops with an error in line")
         assert verdict.code == code
         assert meaning in last
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [("linear_is_conv", "conv"), ("class_token", "patches, class_token"), ("sincos", "grid, dim")],
-)
-def test_untouched_stubs_are_not_attempted(name, parameters):
-    for stub in stubs(parameters).values():
-        assert_not_attempted(getattr(check, name), stub)

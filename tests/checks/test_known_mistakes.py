@@ -13,8 +13,7 @@ from vit_tutorial.checks.lesson_03_attention import ATTENTION_MISTAKES, HEAD_MIS
 from vit_tutorial.checks.lesson_04_encoder_block import MIXING_MISTAKES, STRUCTURE_MISTAKES
 from vit_tutorial.checks.lesson_07_looking_inside import DISTANCE_MISTAKES, ROLLOUT_MISTAKES, SIMILARITY_MISTAKES
 from vit_tutorial.checks.lesson_08_new_resolution import RESIZE_MISTAKES
-from vit_tutorial.checks.modules import Norm
-from vit_tutorial.checks.references import AttentionWeights, BlockWeights, MlpWeights, attention, block
+from vit_tutorial.checks.references import AttentionWeights, BlockWeights, Layer, Norm, attention, block
 
 CATALOGUES = {
     check.num_patches: NUM_PATCHES_MISTAKES,
@@ -41,10 +40,20 @@ def test_each_known_mistake_is_told_by_its_own_message(exercise):
 
 
 D, HEADS, M = 20, 5, 33
+
+
+def weights(*shape, seed):
+    return 0.3 * random_tensor(*shape, seed=seed)
+
+
+def layer(outputs, inputs, seed=4):
+    return Layer(weights(outputs, inputs, seed=seed), weights(outputs, seed=seed))
+
+
 WEIGHTS = BlockWeights(
-    *(Norm(1 + 0.3 * random_tensor(D, seed=seed), 0.3 * random_tensor(D, seed=seed + 1), None) for seed in (0, 2)),
-    MlpWeights(*(0.3 * random_tensor(*shape, seed=4) for shape in ((M, D), (M,), (D, M), (D,)))),
-    AttentionWeights(*(0.3 * random_tensor(*shape, seed=5) for shape in ((3, D, D), (3, D), (D, D), (D,))), HEADS),
+    *(Norm(1 + weights(D, seed=seed), weights(D, seed=seed + 1)) for seed in (0, 2)),
+    (layer(M, D), layer(D, M)),
+    AttentionWeights(weights(3, D, D, seed=5), weights(3, D, seed=5), layer(D, D, seed=5), HEADS),
 )
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+import vit_tutorial
 from vit_tutorial.checks.exercise import Verdict
 
 
@@ -22,7 +23,23 @@ def cell(source: str, name: str = "/tmp/ipykernel_4711/1234567890.py", **names) 
 
 def solved(exercise):
     """The exercise's own solution, run as a reader would run it."""
-    return list(cell(exercise.solution().source, name="/tmp/ipykernel_4711/solution.py").values())[-1]
+    package = {name: getattr(vit_tutorial, name) for name in ("SelfAttention", "Mlp", "Embeddings", "Encoder")}
+    return list(cell(exercise.solution().source, f"/tmp/ipykernel_4711/{exercise.name}.py", **package).values())[-1]
+
+
+def changed(base: type, change=lambda self, *args: None, **methods) -> type:
+    """A class as `base` with other methods, in whose objects `change(self, *args)` has replaced parts."""
+
+    def build(self, *args):
+        base.__init__(self, *args)
+        change(self, *args)
+
+    return type("Mine", (base,), {"__init__": build, **methods})
+
+
+def replace(**parts):
+    """A change that replaces parts of a module by what `part(*args)` makes."""
+    return lambda self, *args: [setattr(self, name, part(*args)) for name, part in parts.items()]
 
 
 def assert_passes(exercise, answer) -> Verdict:
@@ -45,34 +62,35 @@ def assert_not_attempted(exercise, answer) -> Verdict:
     return verdict
 
 
-def rows(variants):
-    """Parametrise a test with (phrase, answer): what the verdict on a wrong answer must say, and the answer."""
-    return pytest.mark.parametrize(("phrase", "answer"), variants, ids=[phrase for phrase, _ in variants])
-
-
-def named(variants):
-    """Parametrise a test with answers by their names."""
-    return pytest.mark.parametrize("answer", variants.values(), ids=variants)
-
-
 FUNCTION_STUBS = {
-    "raise": "def mine({0}):\n    # fill in\n    raise NotImplementedError",
-    "raise with text": "def mine({0}):\n    '''What to do.'''\n    raise NotImplementedError('your turn')",
-    "pass": "def mine({0}):\n    '''What to do.'''\n    pass",
-    "dots": "def mine({0}):\n    ...",
-    "return": "def mine({0}):\n    # fill in\n    return",
-    "return dots": "def mine({0}):\n    '''What to do.'''\n    return ...",
-    "return dots at the end": "def mine({0}):\n    first = [{0}][0]\n    return ...",
-    "raise at the end": "def mine({0}):\n    first = [{0}][0]\n    raise NotImplementedError",
+    "raise": "# fill in\n    raise NotImplementedError",
+    "raise with text": "'''What to do.'''\n    raise NotImplementedError('your turn')",
+    "pass": "'''What to do.'''\n    pass",
+    "dots": "...",
+    "return": "# fill in\n    return",
+    "return dots": "'''What to do.'''\n    return ...",
+    "return dots at the end": "first = [{0}][0]\n    return ...",
+    "raise at the end": "first = [{0}][0]\n    raise NotImplementedError",
 }
+CLASS_STUBS = {  # what is in `__init__` and in `forward`
+    "raise": ("super().__init__()", "raise NotImplementedError"),
+    "raise twice": ("super().__init__()\n        raise NotImplementedError", "# fill in\n        pass"),
+    "return dots": ("super().__init__()", "return ..."),
+    "dots": ("...", "..."),
+    "pass": ("pass", "pass"),
+    "raise at the end": ("super().__init__(); self.sizes = [{0}]", "size = self.sizes; raise NotImplementedError"),
+}
+CLASS = "class Mine(nn.Module):\n    def __init__(self, {0}):\n        {1}\n    def forward(self, x):\n        {2}"
 
 
-def stubs(parameters: str) -> dict:
+def stubs(parameters: str, takes: str = "function") -> dict:
     """Untouched stubs of every kind, by their kind."""
-    return {
-        kind: cell(source.format(parameters), name=f"/tmp/ipykernel_4711/{kind}.py")["mine"]
-        for kind, source in FUNCTION_STUBS.items()
-    }
+    function = f"def Mine({parameters}):\n    "
+    sources = {kind: function + body.format(parameters) for kind, body in FUNCTION_STUBS.items()}
+    if takes == "class":
+        bodies = {kind: (init.format(parameters), forward) for kind, (init, forward) in CLASS_STUBS.items()}
+        sources = {kind: CLASS.format(parameters, *body) for kind, body in bodies.items()}
+    return {kind: cell(source, f"/tmp/ipykernel_4711/{kind} {takes}.py")["Mine"] for kind, source in sources.items()}
 
 
 def listed(tables: dict) -> list:
@@ -81,17 +99,22 @@ def listed(tables: dict) -> list:
     for exercise, variants in tables.items():
         named = variants.items() if isinstance(variants, dict) else ((phrase, (a, phrase)) for a, phrase in variants)
         for name, variant in named:
-            variant = variant if isinstance(variant, tuple) else (variant,)
+            variant = variant if isinstance(variant, tuple) else (variant, "")
             found.append(pytest.param(exercise, *variant, id=f"{exercise.name}: {name}"))
     return found
 
 
 def judged(right: dict, wrong: dict) -> tuple:
-    """Make a lesson's tests from {exercise: its right answers} and {exercise: rows of (wrong answer, phrase)}."""
+    """Make a lesson's tests from {exercise: its right answers} and {exercise: rows of (wrong answer, phrase)}.
 
-    @pytest.mark.parametrize(("exercise", "answer"), listed(right))
-    def test_right_answers_pass(exercise, answer):
-        assert assert_passes(exercise, answer).message == ""
+    A right answer with a phrase, (answer, phrase), passes with this remark, the others without any.
+    """
+
+    @pytest.mark.parametrize(("exercise", "answer", "remark"), listed(right))
+    def test_right_answers_pass(exercise, answer, remark):
+        message = assert_passes(exercise, answer).message
+        assert remark in message
+        assert bool(remark) == bool(message)
 
     @pytest.mark.parametrize(("exercise", "answer", "phrase"), listed(wrong))
     def test_wrong_answers_are_named(exercise, answer, phrase):
@@ -100,8 +123,8 @@ def judged(right: dict, wrong: dict) -> tuple:
 
     @pytest.mark.parametrize("exercise", right, ids=lambda exercise: exercise.name)
     def test_untouched_stubs_are_not_attempted(exercise):
-        parameters = re.search(r"def \w+\((.+)\):", exercise.solution().source)[1]
-        for stub in stubs(parameters).values():
+        parameters = re.search(r"def \w+\((?:self, )?(.+)\):", exercise.solution().source)[1]
+        for stub in stubs(parameters, exercise.takes).values():
             assert_not_attempted(exercise, stub)
 
     return test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted

@@ -38,11 +38,6 @@ class Mistake(NamedTuple):
     hint: str | None = None
 
 
-def mistakes_in(reference: Callable) -> Callable[..., Mistake]:
-    """Return `wrong(message, hint, **steps)`, which makes the mistake that is `reference` with these steps replaced."""
-    return lambda message, hint=None, **steps: Mistake(partial(reference, **steps), message, hint)
-
-
 def known(hint: str | None, table: Mapping[str, Callable | Sequence[Callable]], make=lambda do: do) -> list[Mistake]:
     """Return the mistakes of a table {message: function, or several}; `make` turns each entry into the function."""
     several = ((message, do if isinstance(do, (list, tuple)) else [do]) for message, do in table.items())
@@ -52,6 +47,11 @@ def known(hint: str | None, table: Mapping[str, Callable | Sequence[Callable]], 
 def replacing(reference: Callable, step: str, hint: str | None, table: Mapping) -> list[Mistake]:
     """Return the mistakes of a table {message: what replaces this one step of the `reference`}."""
     return known(hint, table, lambda do: partial(reference, **{step: do}))
+
+
+def within(reference: Callable, step: str, start: str, hint: str | None, mistakes: Sequence[Mistake]) -> list[Mistake]:
+    """Return the mistakes of one step of the `reference` as mistakes of the whole; `start` says where they are."""
+    return [Mistake(partial(reference, **{step: m.function}), f"{start}{m.message}", m.hint or hint) for m in mistakes]
 
 
 def difference(result, expected, letters: Letters = "", tolerance: float = 1e-5, name="The result") -> str | None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import permutations, product
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..config import ViTConfig
 from ..positions import sincos_position_embedding
 from .comparing import Mistake, compare, explain, known, random_tensor, replacing, same
 from .exercise import exercise
-from .modules import Search, Trial, build, inventory
-from .reading_weights import Reading, bare_parameters, embedding_readings, kind_of, read_embeddings
-from .references import ORDERS, OURS, EmbeddingWeights, Sizes, eq1, in_front, regroup, sincos_positions
+from .modules import Trial, inventory
+from .reading_weights import Reading, bare_parameters, eq1_parts, kind_of, read_eq1
+from .references import ORDERS, OURS, EmbeddingWeights, eq1, in_front, regroup, sincos_positions
 from .running import Problem, ReaderError, Wrong, call, raise_first
 
 
@@ -67,18 +69,18 @@ def check_linear(linear: nn.Linear, conv: nn.Conv2d) -> None:
     }
     no_bias, layer = bias is None or not bias.any(), f"the layer goes from C·P·P = {patch_dim} values to D = {D}"
     raise_first([
-        (got == (patch_dim, D), f"In and out are exchanged: {layer}, `nn.Linear(in_features, out_features)`.", None),
-        (weight.shape == (patch_dim, D), f"The weight is transposed, {(patch_dim, D)}: {layer}.", None),
-        (weight.shape != rows.shape, f"Your layer goes from {got[1]} to {got[0]}: {layer}.", None),
-        *((same(weight, other), f"Your kernels are flattened as {name}, patches as {ORDERS[OURS]}.", None)
+        (got == (patch_dim, D), f"In and out are exchanged: {layer}, `nn.Linear(in_features, out_features)`."),
+        (weight.shape == (patch_dim, D), f"The weight is transposed, {(patch_dim, D)}: {layer}."),
+        (weight.shape != rows.shape, f"Your layer goes from {got[1]} to {got[0]}: {layer}."),
+        *((same(weight, other), f"Your kernels are flattened as {name}, patches as {ORDERS[OURS]}.")
           for name, other in others.items()),
         (not same(weight.flatten().sort().values, rows.flatten().sort().values), "Your layer's weights are not the "
-         "convolution's: are they still its own random ones?", None),
+         "convolution's: are they still its own random ones?"),
         (not same(weight, rows), "The convolution's weights are there, in other places: row d must be kernel d, "
-         "flattened. `reshape` and `.T` mix up the kernels.", None),
+         "flattened. `reshape` and `.T` mix up the kernels."),
         (conv.bias is None and not no_bias, f"{NO_BIAS} Your layer adds one all the same.", BIAS_HINT),
-        (conv.bias is not None and no_bias, "The weights are right, and the bias is missing.", None),
-        (conv.bias is not None and not same(bias, conv.bias), "The bias is wrong: is it still the layer's own?", None),
+        (conv.bias is not None and no_bias, "The weights are right, and the bias is missing."),
+        (conv.bias is not None and not same(bias, conv.bias), "The bias is wrong: is it still the layer's own?"),
     ])  # fmt: skip
 
 
@@ -188,22 +190,22 @@ class MyEmbeddings(nn.Module):
 )
 def embeddings(cls):
     """`cls(image_size, patch_size, in_channels, embed_dim)`, a module (B, C, H, W) -> (B, 1+N, D): Eq. 1."""
-    trial = embeddings_trial(cls, Sizes(6, 2, 3, 5), batch=2)
-    sizes, count = Sizes(*trial.args), sum(p.numel() for p in trial.module.parameters())
-    readings = [r for r in embedding_readings(trial.parts, sizes) if read_trial(trial, r) is not None]
-    if not readings:
-        raise_first(embedding_problems(trial.module, sizes))
-        listed = ", ".join(f"`{name}` {tuple(p.shape)}" for name, p in trial.module.named_parameters()) or "none"
+    trial = EmbeddingsTrial(cls, FIRST, batch=2)
+    if trial.parts is None:
+        raise_first(embedding_problems(trial.module, FIRST))
+        listed = ", ".join(f"`{name}` {tuple(p.shape)}" for name, p in trial.initial.items()) or "none"
         raise Wrong(
             "Your module has other parameters than Eq. 1: a projection, one class token, one table of positions.\n"
             f"Its parameters with {trial.sizes} are: {listed}.",
             "Delete those that Eq. 1 does not have.",
         )
-    hint = "Build Eq. 1 in three lines (project, prepend, add the positions) and compare your tokens after each."
-    search = Search(trial, eq1, read_trial, count, hint)
-    reading = search.find(readings, EMBEDDING_MISTAKES, "But", "Eq. 1", lambda: right_tokens(trial, readings))
-    search.confirm(reading, lambda: embeddings_trial(cls, Sizes(12, 3, 2, 7), batch=3))
-    if any(kind_of(p, sizes).endswith("table") and not p.any() for p in trial.initial.values()):
+    readings = [
+        Reading(order=order, vectors=vectors)
+        for vectors, order in product(permutations(range(len(trial.parts.vectors))), ORDERS)
+    ]
+    reading = trial.find(readings, EMBEDDING_MISTAKES, "But", "Eq. 1")
+    trial.confirm(reading, lambda: EmbeddingsTrial(cls, SECOND, batch=3))
+    if any(kind_of(p, FIRST).endswith("table") and not p.any() for p in trial.initial.values()):
         return (
             "Your positions all start at zero: until training has moved them apart, the order of the patches makes no "
             "difference. The paper's code starts them with small random values, `0.02 * torch.randn(...)`."
@@ -211,63 +213,78 @@ def embeddings(cls):
     return None
 
 
-def read_trial(trial: Trial, reading: Reading) -> EmbeddingWeights | None:
-    return read_embeddings(trial.parts, Sizes(*trial.args), reading)
+FIRST = ViTConfig(6, 2, 3, embed_dim=5, num_heads=1)
+SECOND = ViTConfig(12, 3, 2, embed_dim=7, num_heads=1)
 
 
-def right_tokens(trial: Trial, readings: list[Reading]) -> str:
-    """Say which tokens are right under the reading that makes most of them right."""
-    expected = [eq1(read_trial(trial, reading), trial.x) for reading in readings]
-    right = max(((trial.out - tokens).abs().amax(2) < 1e-4 for tokens in expected), key=torch.sum)  # (B, 1+N)
-    first, patches = "right" if right[:, 0].all() else "wrong", right[:, 1:]
-    return f"The class token is {first}, and {patches.sum()} of {patches.numel()} patch tokens are right."
+class EmbeddingsTrial(Trial):
+    """A trial of the reader's class. An error in its first call gets the likely cause."""
+
+    function = staticmethod(eq1)
+    hint = "Build Eq. 1 in three lines (project, prepend, add the positions) and compare your tokens after each."
+
+    def __init__(self, cls: type, config: ViTConfig, batch: int):
+        self.config = config
+        sizes = {name: getattr(config, name) for name in ("image_size", "patch_size", "in_channels", "embed_dim")}
+        words = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        images = random_tensor(batch, config.in_channels, config.image_size, config.image_size)
+        shape = batch, config.num_tokens, config.embed_dim
+        super().__init__(cls, tuple(sizes.values()), images, shape, "(B, 1+N, D)", f"{words} and {batch} images")
+        self.parts, self.count = eq1_parts(self.inventory, config), self.total
+
+    def run(self, x: Tensor | None = None):
+        B, _, D = shape = len(self.x if x is None else x), self.config.num_tokens, self.config.embed_dim
+        try:
+            out = super().run(x)
+        except ReaderError as error:
+            if "must match" in error.message and not any(map(nn.parameter.is_lazy, self.module.parameters())):
+                one_token = f"except in dimension 1. Expected size 1 but got size {B}" in error.message
+                causes = [*embedding_problems(self.module, self.config, ran=False), (one_token, ONE_EACH, EXPAND)]
+                error.explain(*next((cause for there, *cause in causes if there), [""]))
+            raise
+        if isinstance(out, Tensor) and out.shape == (B, self.config.num_patches, D):
+            raise Wrong(f"The class token is missing: (B, 1+N, D) = {shape} expected, got {tuple(out.shape)}.")
+        return out
+
+    def read(self, reading: Reading) -> EmbeddingWeights | None:
+        fits = self.parts is not None and len(self.parts.vectors) == len(reading.vectors)
+        return read_eq1(self.parts, reading, self.config) if fits else None
+
+    def doubts(self, readings: list[Reading]) -> str:
+        """Say which tokens are right under the reading that makes most of them right."""
+        expected = [eq1(self.read(reading), self.x) for reading in readings]
+        right = max(((self.out - tokens).abs().amax(2) < 1e-4 for tokens in expected), key=torch.sum)  # (B, 1+N)
+        first, patches = "right" if right[:, 0].all() else "wrong", right[:, 1:]
+        return f"The class token is {first}, and {patches.sum()} of {patches.numel()} patch tokens are right."
 
 
-def embeddings_trial(cls: type, sizes: Sizes, batch: int) -> Trial:
-    """Return a trial of the reader's class. An error in its first call gets the likely cause."""
-    images = random_tensor(batch, sizes.in_channels, sizes.image_size, sizes.image_size)
-    shape, letters = (batch, sizes.tokens, sizes.embed_dim), "(B, 1+N, D)"
-    module = build(cls, sizes)
-    try:
-        out = call(module, images)
-    except ReaderError as error:
-        if "must match" in error.message and not any(map(nn.parameter.is_lazy, module.parameters())):
-            one_token = f"except in dimension 1. Expected size 1 but got size {batch}" in error.message
-            causes = [*embedding_problems(module, sizes, ran=False), (one_token, ONE_EACH, EXPAND)]
-            error.explain(*next((cause for there, *cause in causes if there), ("", None)))
-        raise
-    if isinstance(out, Tensor) and out.shape == (batch, sizes.patches, sizes.embed_dim):
-        raise Wrong(f"The class token is missing: {letters} = {shape} expected, got {tuple(out.shape)}.")
-    return Trial(cls, tuple(sizes), images, shape, letters, f"{sizes} and {batch} images")
-
-
-def embedding_problems(module: nn.Module, sizes: Sizes, ran: bool = True) -> list[Problem]:
+def embedding_problems(module: nn.Module, c: ViTConfig, ran: bool = True) -> list[Problem]:
     """Return what can be missing among the parameters of a module, once it `ran`, or too much."""
-    (D, T, P), parts = (sizes.embed_dim, sizes.tokens, sizes.patch_size), inventory(module)
-    kinds = [kind_of(parameter, sizes) for parameter in bare_parameters(parts)]
+    (D, T, P), parts = (c.embed_dim, c.num_tokens, c.patch_size), inventory(module)
+    kinds = [kind_of(parameter, c) for parameter in bare_parameters(parts)]
     vectors, matrix, table = kinds.count("vector"), "matrix" in kinds, "table" in kinds or "patch table" in kinds
     layers = ", ".join(f"`{layer.name.removesuffix('.weight')}`" for layer in parts.layers)
     batches = [f"`{name}` is sized by the batch, {tuple(p.shape)}." for name, p in parts.loose
                if p.ndim == 3 and p.shape[0] not in (1, T - 1, T) and p.shape[1] in (1, T - 1, T)]  # fmt: skip
     windows = [m for m in module.modules() if isinstance(m, nn.Conv2d) and m.kernel_size == (P, P) != m.stride]
     thin = [f"`{name}`" for name, p in parts.loose if sorted(p.shape)[-1] == p.numel() == T]
-    a_table, projection = f"(1, 1+N, D) = (1, {T}, {D})", f"from C·P·P = {sizes.patch_dim} to D = {D} values"
+    a_table, projection = f"(1, 1+N, D) = (1, {T}, {D})", f"from C·P·P = {c.patch_dim} to D = {D} values"
     return [
         (batches, f"{' '.join(batches)} One parameter serves any number of images: its first size is 1.", EXPAND),
         (windows, f"Your convolution has a kernel of {P}×{P} and moves by {windows[0].stride[0] if windows else P}: "
-         "its windows overlap, and there are more of them than patches.", None),
+         "its windows overlap, and there are more of them than patches."),
         (any(norm.eps is not None for norm in parts.norms), "There is a normalisation in your embeddings. Eq. 1 has "
-         "none: the first one is in the encoder.", None),
-        (len(parts.layers) > 1, f"There are {len(parts.layers)} layers, {layers}. Eq. 1 has one, {projection}.", None),
-        (not parts.layers and not matrix, f"The projection E is missing: a layer {projection}.", None),
-        (parts.layers and parts.layers[0].sizes[0] != D, f"{layers} must return D = {D} values for a patch.", None),
+         "none: the first one is in the encoder."),
+        (len(parts.layers) > 1, f"There are {len(parts.layers)} layers, {layers}. Eq. 1 has one, {projection}."),
+        (not parts.layers and not matrix, f"The projection E is missing: a layer {projection}."),
+        (parts.layers and parts.layers[0].sizes[0] != D, f"{layers} must return D = {D} values for a patch."),
         (not table and vectors > 1 + matrix, "There is one position vector for all tokens: added to each of them, it "
-         f"tells no place from another. Every token needs its own: {a_table}.", None),
-        (not table and thin, f"{' and '.join(thin)} holds one number for every token, not a vector: {a_table}.", None),
-        (not table and ran, missing("positions", f"one vector for every token, {a_table}", module, T * D), None),
-        (vectors == 0 and ran, missing("class token", f"one vector, (1, 1, D) = (1, 1, {D})", module, D), None),
+         f"tells no place from another. Every token needs its own: {a_table}."),
+        (not table and thin, f"{' and '.join(thin)} holds one number for every token, not a vector: {a_table}."),
+        (not table and ran, missing("positions", f"one vector for every token, {a_table}", module, T * D)),
+        (vectors == 0 and ran, missing("class token", f"one vector, (1, 1, D) = (1, 1, {D})", module, D)),
         ("patch table" in kinds and vectors == 1, f"There are {T - 1} position vectors, for the patches only. The "
-         f"class token needs a row too: {a_table}.", None),
+         f"class token needs a row too: {a_table}."),
     ]  # fmt: skip
 
 
@@ -288,7 +305,7 @@ def columns_first(patches: Tensor) -> Tensor:
 
 
 def image_rows(w: EmbeddingWeights, images: Tensor) -> Tensor:
-    return images.reshape(len(images), -1, w.sizes.patch_dim) @ w.matrix.T + w.bias
+    return w.patch(images.reshape(len(images), -1, w.config.patch_dim))
 
 
 NO_CLASS_POSITION = "The class token gets no position: Eq. 1 adds one to every token, once the class token is in front."

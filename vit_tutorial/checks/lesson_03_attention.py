@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from .comparing import compare, known, random_tensor, replacing
 from .exercise import exercise
-from .modules import Layer, Search, Trial
-from .reading_weights import Layout, attention_layers, complain_about_attention, layouts, read_attention, usual_layouts
-from .references import AttentionWeights, attention, by_head, head, joined
+from .modules import TokenTrial
+from .reading_weights import Layout, attention_problems, layouts, read_attention, usual_layouts
+from .references import AttentionWeights, Layer, attention, by_head, head, joined
 from .running import Wrong, call, raise_first
 
 
@@ -203,20 +203,18 @@ class MySelfAttention(nn.Module):
 )
 def self_attention(cls):
     """`cls(embed_dim, num_heads)`, an nn.Module: multi-head self-attention, (B, T, D) → (B, T, D)."""
-    D, heads = 20, 5
-    first = token_trial(cls, random_tensor(2, 7, D), embed_dim=D, num_heads=heads)
-    layers, total = attention_layers(first.parts, D), sum(p.numel() for p in first.module.parameters())
-    bare = [f"`{layer.name.removesuffix('.weight')}`" for layer in layers if layer.bias is None]
-    literal = bool(bare) and total - 4 * D * D in (0, D, 3 * D)  # as Eqs. 5-8 are written: no biases, or not all
-    search = Search(first, attention, read_trial, total if literal else 4 * (D * D + D), STEP_BY_STEP)
+    first = AttentionTrial(cls, random_tensor(2, 7, 20), embed_dim=20, num_heads=5)
+    D = first.args[0]
+    bare = [name_of(layer) for layer in first.layers if layer.bias is None]
+    literal = bool(bare) and first.total - 4 * D * D in (0, D, 3 * D)  # as Eqs. 5-8 are written: no biases, or not all
+    first.count = first.total if literal else 4 * (D * D + D)
     check_layers(first)
     check_shared(first)
-    ways = list(layouts(layers, D, heads))
-    layout = search.find(ways, ATTENTION_MISTAKES, "But", "multi-head self-attention", among=usual_layouts(ways))
-    complain_about_attention(read_trial(first, layout))
-    search.confirm(
-        layout, lambda: token_trial(cls, random_tensor(3, 5, 12), embed_dim=12, num_heads=2), ATTENTION_MISTAKES
-    )
+    ways = list(layouts(first.layers, *first.args))
+    layout = first.find(ways, ATTENTION_MISTAKES, "But", "multi-head self-attention", usual_layouts(ways))
+    raise_first(attention_problems(first.read(layout)))
+    another = partial(AttentionTrial, cls, random_tensor(3, 5, 12), embed_dim=12, num_heads=2)
+    first.confirm(layout, another, ATTENTION_MISTAKES)
     if literal:
         return (
             f"Without a bias: {', '.join(bare)}. Eqs. 5 to 8 have none either. The authors' code has D biases each for "
@@ -225,44 +223,44 @@ def self_attention(cls):
     return None
 
 
-def token_trial(cls: type, tokens: Tensor, **sizes: int) -> Trial:
-    """Return a trial of the class built with `sizes`, which keeps the shape of its tokens."""
-    words = ", ".join(f"{name} {size}" for name, size in sizes.items())
-    words += f", for {tokens.shape[0]} images of {tokens.shape[1]} tokens"
-    return Trial(cls, tuple(sizes.values()), tokens, tuple(tokens.shape), "(B, T, D)", words)
+class AttentionTrial(TokenTrial):
+    function = staticmethod(attention)
+    hint = (
+        "Take it apart: `check.split_heads`, `check.attention_head` and `check.merge_heads` judge one step each. "
+        "q, k, v and the output each need D·D weights and D biases."
+    )
+
+    def read(self, layout: Layout) -> AttentionWeights | None:
+        return read_attention(self.layers, layout, *self.args)
 
 
-def read_trial(trial: Trial, layout: Layout) -> AttentionWeights | None:
-    D, heads = trial.args
-    return read_attention(attention_layers(trial.parts, D), layout, D, heads)
+def name_of(layer: Layer) -> str:
+    return f"`{layer.name.removesuffix('.weight')}`"
 
 
-def check_layers(trial: Trial) -> None:
+def check_layers(trial: AttentionTrial) -> None:
     """Raise Wrong for layers that have no place in attention, or an output projection that takes in another width."""
-    (D, heads), layers = trial.args, attention_layers(trial.parts, trial.args[0])
+    D, heads = trial.args
     fused = any(isinstance(part, nn.MultiheadAttention) for part in trial.module.modules())
-    names = {layer.sizes: f"`{layer.name.removesuffix('.weight')}`" for layer in layers}
+    names = {layer.sizes: name_of(layer) for layer in trial.layers}
     wide, narrow = names.get((D, heads * D)), names.get((D, D // heads))
     raise_first([
-        (trial.parts.norms, "There is a LayerNorm inside your attention: it is the encoder block's (Eq. 2).", None),
-        (fused and len(layers) > 2, "There are more linear layers beside `nn.MultiheadAttention`, which projects q, k, "
-         "v and the output itself.", "Give it the tokens as they come: `self.attention(tokens, tokens, tokens)`."),
+        (trial.inventory.norms, "There is a LayerNorm inside your attention: it is the encoder block's (Eq. 2)."),
+        (fused and len(trial.layers) > 2, "There are more linear layers beside `nn.MultiheadAttention`, which "
+         "projects q, k, v and the output itself.",
+         "Give it the tokens as they come: `self.attention(tokens, tokens, tokens)`."),
         (wide, f"{wide} takes in h·D = {heads * D} values: are your heads D wide each?", SIDE_BY_SIDE),
         (narrow, f"{narrow} takes in d = {D // heads} values: are your heads added up or averaged?", SIDE_BY_SIDE),
     ])  # fmt: skip
 
 
-def check_shared(trial: Trial) -> None:
+def check_shared(trial: AttentionTrial) -> None:
     """Raise Wrong if the module is right except for a layer that is missing, or is used in two places."""
-    D = trial.args[0]
-    layers = [*attention_layers(trial.parts, D), Layer("", torch.eye(D), None)]  # the last one is no layer at all
+    layers = [*trial.layers, Layer(torch.eye(trial.args[0]))]  # the last one is no layer at all
     none = len(layers) - 1
     picks = product(range(none + 1), repeat=4) if none < 5 else ()  # which layer is q, k, v and the output
     picks = [pick for pick in picks if none in pick[:3] or (none < 4 and len(set(pick)) < 4)]
-    search = Search(
-        trial, attention, lambda trial, pick: read_attention([layers[i] for i in pick], Layout(-1), *trial.args)
-    )
-    pick = search.first(picks)
+    pick = trial.first(picks, lambda pick: read_attention([layers[i] for i in pick], Layout(-1), *trial.args))
     if pick is not None:
         shared = none if none in pick[:3] else max(pick, key=pick.count)
         names = ("the queries", "the keys", "the values", "the output")
@@ -274,10 +272,6 @@ def check_shared(trial: Trial) -> None:
         )
 
 
-STEP_BY_STEP = (
-    "Take it apart: `check.split_heads`, `check.attention_head` and `check.merge_heads` judge one step each. "
-    "q, k, v and the output each need D·D weights and D biases."
-)
 SIDE_BY_SIDE = "Each head has d = D / h values and its own (T, T) weights; the heads' results stand side by side."
 NO_TRANSPOSE = "by `view` or `reshape` without a transpose"
 
@@ -319,5 +313,5 @@ ATTENTION_MISTAKES = [
         "The output projection (Eq. 8) is there; `forward` does not use it.":
             lambda w, x: attention(w._replace(out=None), x),
         "The output projection comes first. It comes last, after the heads are merged (Eq. 8).":
-            lambda w, x: attention(w._replace(out=None), F.linear(x, w.out, w.out_bias))}),
+            lambda w, x: attention(w._replace(out=None), w.out(x))}),
 ]  # fmt: skip

@@ -13,27 +13,24 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from ..attention import SelfAttention
 from ..encoder import Mlp
-from .comparing import Mistake, compare, known, random_tensor, replacing, same
+from . import references as ref
+from .comparing import compare, known, random_tensor, replacing, same, within
 from .exercise import exercise
-from .lesson_03_attention import ATTENTION_MISTAKES, token_trial
-from .modules import LISTS, Layer, Search, Trial, paired
+from .lesson_03_attention import ATTENTION_MISTAKES
+from .modules import LISTS, TokenTrial, Trial
 from .reading_weights import (
     EPS,
     NORM_ORDERS,
-    Parts,
     Reading,
-    check_block_parts,
-    check_hidden,
-    complain_about_block,
+    block_problems,
+    hidden_problem,
     layouts,
-    mlp_parameters,
     read_block,
     read_mlp,
-    silent_parameters,
     sort_layers,
     usual_layouts,
 )
-from .references import BlockWeights, MlpWeights, attention, block, mixed, normed, reference_mlp
+from .references import BlockWeights, attention, block, mixed
 from .running import Wrong, raise_first
 
 # LayerNorm ------------------------------------------------------------------------------------------------------------
@@ -69,11 +66,9 @@ def by_root(y, variance, eps):
     return y / (variance + eps).sqrt()
 
 
-def scaled(y, weight, bias):
-    return y * weight + bias
-
-
-def norm_in_steps(x, w, b, eps, *, dim=-1, mean=torch.mean, variance=mean_square, divide=by_root, finish=scaled):
+def norm_in_steps(
+    x, w, b, eps, dim=-1, mean=torch.mean, variance=mean_square, divide=by_root, finish=lambda y, w, b: y * w + b
+):
     m = mean(x, dim, keepdim=True)
     return finish(divide(x - m, variance(x, m, dim), eps), w, b)
 
@@ -131,43 +126,37 @@ class MyMlp(nn.Module):
 )
 def mlp(cls):
     """`cls(embed_dim, mlp_dim)`, an nn.Module: two linear layers and a GELU, (B, T, D) → (B, T, D)."""
-    D, M = 14, 33
-    first, count = mlp_trial(cls, 2, 5, D, M), 2 * D * M + M + D
-    hint = "Three steps, one after another: linear to mlp_dim, `nn.GELU()`, linear back to embed_dim. Nothing else."
-    search = Search(first, reference_mlp, read_mlp_trial, count, hint)
-    order = search.find(MLP_ORDERS, MLP_MISTAKES, "But", "the MLP", lambda: mixing(first))
-    search.confirm(order, lambda: mlp_trial(cls, 3, 4, 9, 20))
+    first = MlpTrial(cls, 2, 5, 14, 33)
+    order = first.find(MLP_ORDERS, MLP_MISTAKES, "But", "the MLP")
+    first.confirm(order, lambda: MlpTrial(cls, 3, 4, 9, 20))
     return judge_dropout(first)
 
 
 MLP_ORDERS = ((0, 1), (1, 0))  # which of the two layers comes first
 
 
-def mlp_trial(cls: type, B: int, T: int, D: int, M: int) -> Trial:
-    """Return a trial that has the parts of an MLP: two layers with mlp_dim values between them, and no norm."""
-    trial = token_trial(cls, random_tensor(B, T, D), embed_dim=D, mlp_dim=M)
-    found = len(layers_of(trial))
-    raise_first([
-        (trial.parts.norms, "There is a LayerNorm inside your MLP: it is the encoder block's (Eq. 3).", None),
-        (found != 2, f"An MLP has two linear layers; yours has {found} among its parameters.", LISTS),
-    ])  # fmt: skip
-    for weights in filter(None, (read_mlp_trial(trial, order) for order in MLP_ORDERS)):
-        check_hidden(len(weights.expand), M, D)
-    return trial
+class MlpTrial(TokenTrial):
+    """A trial that has the parts of an MLP: two layers with mlp_dim values between them, and no norm."""
 
+    function = staticmethod(ref.mlp)
+    hint = "Three steps, one after another: linear to mlp_dim, `nn.GELU()`, linear back to embed_dim. Nothing else."
 
-def layers_of(trial: Trial) -> list[Layer]:
-    D, *_, M = trial.args
-    return [*trial.parts.layers, *paired(trial.parts.loose, max(3 * D, M))]
+    def __init__(self, cls: type, B: int, T: int, D: int, M: int):
+        super().__init__(cls, random_tensor(B, T, D), embed_dim=D, mlp_dim=M)
+        self.count, found = 2 * D * M + M + D, len(self.layers)
+        raise_first([
+            (self.inventory.norms, "There is a LayerNorm inside your MLP: it is the encoder block's (Eq. 3)."),
+            (found != 2, f"An MLP has two linear layers; yours has {found} among its parameters.", LISTS),
+        ])  # fmt: skip
+        weights = filter(None, map(self.read, MLP_ORDERS))
+        raise_first(hidden_problem(len(expand.weight), M, D) for expand, _ in weights)
 
+    def read(self, order: tuple[int, int]) -> ref.Mlp | None:
+        return read_mlp(*(self.layers[i] for i in order), self.args[0])
 
-def read_mlp_trial(trial: Trial, order: tuple[int, int]) -> MlpWeights | None:
-    return read_mlp(*(layers_of(trial)[i] for i in order), trial.args[0])
-
-
-def mixing(trial: Trial) -> str:
-    alone = same(trial.run(trial.x[:, :1]), trial.out[:, :1])
-    return "" if alone else "A token's result depends on the other tokens: an MLP works on each token alone."
+    def doubts(self, readings: list) -> str:
+        alone = same(self.run(self.x[:, :1]), self.out[:, :1])
+        return "" if alone else "A token's result depends on the other tokens: an MLP works on each token alone."
 
 
 def judge_dropout(trial: Trial) -> str | None:
@@ -197,7 +186,7 @@ DROPOUT = (
     "argument that is 0 by default: lesson 05 asks for a model without dropout."
 )
 MLP_MISTAKES = [
-    *replacing(reference_mlp, "activation", "GELU(x) = x·Φ(x), with Φ(x) = ½·(1 + erf(x/√2)): `nn.GELU()` as it is.", {
+    *replacing(ref.mlp, "activation", "GELU(x) = x·Φ(x), with Φ(x) = ½·(1 + erf(x/√2)): `nn.GELU()` as it is.", {
         **{f"The activation is {name}, not GELU.": function for name, function in {
             "ReLU": F.relu, "SiLU": F.silu, "tanh": torch.tanh, "the sigmoid": torch.sigmoid,
             "LeakyReLU": F.leaky_relu, "ELU": F.elu,
@@ -207,12 +196,12 @@ MLP_MISTAKES = [
         "Your GELU takes erf(x), not erf(x/√2): the √2 is missing.": lambda x: x * (1 + x.erf()) / 2,
         "Your GELU is twice as large as it should be: the ½ is missing.": lambda x: 2 * F.gelu(x)}),
     *known(None, {
-        "There is a second activation, after the last layer.": lambda w, x: F.gelu(reference_mlp(w, x)),
-        "The activation comes after the second layer.": lambda w, x: F.gelu(reference_mlp(w, x, lambda y: y)),
-        "There is an activation before the first layer too.": lambda w, x: reference_mlp(w, F.gelu(x)),
-        "The activation comes before the first layer.": lambda w, x: reference_mlp(w, F.gelu(x), lambda y: y),
+        "There is a second activation, after the last layer.": lambda w, x: F.gelu(ref.mlp(w, x)),
+        "The activation comes after the second layer.": lambda w, x: F.gelu(ref.mlp(w, x, lambda y: y)),
+        "There is an activation before the first layer too.": lambda w, x: ref.mlp(w, F.gelu(x)),
+        "The activation comes before the first layer.": lambda w, x: ref.mlp(w, F.gelu(x), lambda y: y),
         "The input is added to the result: a residual connection, as in the block (Eq. 3).":
-            lambda w, x: x + reference_mlp(w, x)}),
+            lambda w, x: x + ref.mlp(w, x)}),
 ]  # fmt: skip
 
 
@@ -239,71 +228,73 @@ class MyEncoderBlock(nn.Module):
 )
 def encoder_block(cls):
     """`cls(embed_dim, num_heads, mlp_dim)`, an nn.Module: Eqs. 2 and 3, (B, T, D) → (B, T, D)."""
-    D, heads, M = 20, 5, 33
-    first, count = block_trial(cls, 2, 7, D, heads, M), 4 * (D * D + D) + 2 * D * M + M + D + 4 * D
-    search = Search(first, block, read_block_trial, count, f"{RESIDUAL} {SWAP}")
-    parts = block_parts(first)
-    ways = list(layouts(parts.attention, D, heads))
+    first = BlockTrial(cls, 2, 7, 20, 5, 33)
+    ways = list(layouts(first.parts.attention, *first.args[:2]))
     usual = [Reading(norms, layout=way) for norms in NORM_ORDERS for way in usual_layouts(ways)]
-    search.recognise(usual, DOUBLE_MISTAKES)
+    first.recognise(usual, DOUBLE_MISTAKES)
     # First with zeros in attention: only the order of the norms is open, and the sums around it show.
-    when = "Already with zeros in all weights of attention"
-    with first.silenced(silent_parameters(parts)):
-        orders = [Reading(norms) for norms in NORM_ORDERS]
-        order = search.find(orders, STRUCTURE_MISTAKES, when, "Eqs. 2 and 3", lambda: doubts(first, parts))
+    with first.silenced(first.parts.attention):
+        when = "Already with zeros in all weights of attention"
+        order = first.find([Reading(norms) for norms in NORM_ORDERS], STRUCTURE_MISTAKES, when, "Eqs. 2 and 3")
     # Then with attention at work: the layout of its weights is open, and which norm is the first.
     when = "With zeros in all weights of attention the block is right; with attention"
     readings = [Reading(norms, layout=way) for norms in NORM_ORDERS if norms[1] == order.norms[1] for way in ways]
     usual = [reading for reading in usual if reading.norms == order.norms]
-    reading = search.find(readings, MIXING_MISTAKES, when, "Eq. 2", lambda: doubts(first, parts), usual)
-    complain_about_block(read_block_trial(first, reading))
+    reading = first.find(readings, MIXING_MISTAKES, when, "Eq. 2", usual)
+    raise_first(block_problems(first.read(reading)))
     remark = judge_dropout(first)
-    search.confirm(reading, lambda: block_trial(cls, 3, 5, 12, 2, 17), MIXING_MISTAKES)
+    first.confirm(reading, lambda: BlockTrial(cls, 3, 5, 12, 2, 17), MIXING_MISTAKES)
     return remark
 
 
-def block_trial(cls: type, B: int, T: int, D: int, heads: int, M: int) -> Trial:
-    small = 0.05 * random_tensor(B, T, D)  # so that eps shows
-    trial = token_trial(cls, small, embed_dim=D, num_heads=heads, mlp_dim=M)
-    check_block_parts(block_parts(trial), 1, M, D)
-    return trial
+RESIDUAL = "Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. The sum itself is never normalised."
 
 
-def block_parts(trial: Trial) -> Parts:
-    D, heads, _ = trial.args
-    return sort_layers(layers_of(trial), trial.parts.norms, D, heads)
+class BlockTrial(TokenTrial):
+    """A trial that has the parts of a block."""
 
+    function = staticmethod(block)
+    hint = f"{RESIDUAL} Put the package's `SelfAttention` or `Mlp` in place of your own: does it pass then?"
 
-def read_block_trial(trial: Trial, reading: Reading) -> BlockWeights | None:
-    D, heads, _ = trial.args
-    return read_block(block_parts(trial), reading, D, heads)
+    def __init__(self, cls: type, B: int, T: int, D: int, heads: int, M: int):
+        small = 0.05 * random_tensor(B, T, D)  # so that eps shows
+        super().__init__(cls, small, embed_dim=D, num_heads=heads, mlp_dim=M)
+        self.count = 4 * (D * D + D) + 2 * D * M + M + D + 4 * D
+        self.parts = sort_layers(self.layers, self.inventory.norms, D, heads)
+        expand, contract = self.parts.expand, self.parts.contract
+        raise_first([
+            (len(expand) != 1 or len(contract) != 1, "An MLP is two linear layers, D → mlp_dim → D. Among the "
+             f"parameters there are {len(expand)} of the first kind and {len(contract)} of the second; 1 of each were "
+             "expected.", LISTS),
+            *(hidden_problem(layer.sizes[1], M, D) for layer in contract),
+            (not self.parts.attention, "There are no parameters of an attention layer.", LISTS),
+        ])  # fmt: skip
 
+    def read(self, reading: Reading) -> BlockWeights | None:
+        return read_block(self.parts, reading, *self.args[:2])
 
-def doubts(trial: Trial, parts: Parts) -> str:
-    """Say what is odd about a block that no known mistake explains."""
-    sentences = []
-    with trial.silenced([*silent_parameters(parts), *mlp_parameters(parts)]):
-        if not trial.agrees(trial.x):
-            sentences.append(IDENTITY)
-    if any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in trial.module.modules()):
-        sentences.append("Its norm is a BatchNorm, over the batch: a LayerNorm is needed, over each token's D values.")
-    elif (found := len(parts.norms)) != 2:
-        sentences.append(f"It has {found} LayerNorm{'s'[: found != 1]}; two are needed.")
-    return " ".join(sentences)
+    def doubts(self, readings: list) -> str:
+        sentences = []
+        with self.silenced([*self.parts.attention, *self.parts.expand, *self.parts.contract]):
+            if not self.agrees(self.x):
+                sentences.append(IDENTITY)
+        if any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in self.module.modules()):
+            sentences.append(
+                "Its norm is a BatchNorm, over the batch: a LayerNorm is needed, over each token's D values."
+            )
+        elif (found := len(self.parts.norms)) != 2:
+            sentences.append(f"It has {found} LayerNorm{'s'[: found != 1]}; two are needed.")
+        return " ".join(sentences)
 
 
 IDENTITY = (
     "When attention and MLP both return zero, the block must return its input: z + 0, then z + 0. Yours does not."
 )
-RESIDUAL = "Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. The sum itself is never normalised."
-SWAP = "Put the package's `SelfAttention` or `Mlp` in place of your own: does it pass then?"
 
 
-def written(formula: Callable, mlp: Callable = reference_mlp) -> Callable:
+def written(formula: Callable, mlp: Callable = ref.mlp) -> Callable:
     """Return the block that computes `formula` of its input, attention `a`, the MLP `m` and their norms `n` and `o`."""
-    return lambda w, z: formula(
-        z, partial(mixed, w), partial(mlp, w.mlp), partial(normed, w.norm1), partial(normed, w.norm2)
-    )
+    return lambda w, z: formula(z, partial(mixed, w), partial(mlp, w.mlp), w.norm1, w.norm2)
 
 
 def unnormed(*which: int) -> Callable:
@@ -323,14 +314,6 @@ def post_norm(z, a, m, n, o):
 def torch_eps(w, z):
     norms = (norm._replace(eps=1e-5) if norm.eps is None else norm for norm in (w.norm1, w.norm2))
     return block(BlockWeights(*norms, *w[2:]), z)
-
-
-def in_part(part: str, step: str, exercise: str, mistakes: list[Mistake]) -> list[Mistake]:
-    """Return the mistakes of a part as mistakes of the block."""
-    hint = f"`check.{exercise}` judges it alone."
-    return [
-        Mistake(partial(block, **{step: m.function}), f"In the {part}: {m.message}", m.hint or hint) for m in mistakes
-    ]
 
 
 # Two mistakes at once, of which one hides the other while attention is silenced.
@@ -362,9 +345,9 @@ STRUCTURE_MISTAKES = [
     }, written),
     *known('With that layer: `norm_first=True, activation="gelu", batch_first=True, layer_norm_eps=1e-6`.', {
         "Two things: the norm comes after the sum (post-norm), and the activation is ReLU. Both are defaults of "
-        "`nn.TransformerEncoderLayer`.": written(post_norm, partial(reference_mlp, activation=F.relu))}),
+        "`nn.TransformerEncoderLayer`.": written(post_norm, partial(ref.mlp, activation=F.relu))}),
     *known(EPS, {"The eps of your LayerNorm is 1e-5.": torch_eps}),
-    *in_part("MLP", "mlp", "mlp", MLP_MISTAKES),
+    *within(block, "mlp", "In the MLP: ", "`check.mlp` judges it alone.", MLP_MISTAKES),
 ]  # fmt: skip
 
 # What can be told only once attention is at work.
@@ -381,5 +364,5 @@ MIXING_MISTAKES = [
     *known("Normalise once: `y = norm1(z)`, then `attention(y, y, y)`.", {
         f"Only the {' and '.join(QKV[i] for i in which)} come from the input without a norm.": unnormed(*which)
         for count in (1, 2) for which in combinations(range(3), count)}),
-    *in_part("attention", "attend", "self_attention", ATTENTION_MISTAKES),
+    *within(block, "attend", "In the attention: ", "`check.self_attention` judges it alone.", ATTENTION_MISTAKES),
 ]  # fmt: skip

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from itertools import combinations_with_replacement, product
+from itertools import chain, combinations_with_replacement, product
 
 import torch
 import torch.nn.functional as F
@@ -19,25 +19,25 @@ from ..config import ViTConfig
 from ..embeddings import Embeddings
 from ..encoder import Encoder
 from ..model import VisionTransformer
-from .comparing import Mistake, difference, known, random_tensor, replacing, same
+from .comparing import difference, known, random_tensor, replacing, same, within
 from .exercise import exercise
 from .lesson_02_embeddings import EMBEDDING_MISTAKES as EQ1_MISTAKES
 from .lesson_02_embeddings import NO_CLASS_POSITION, last
 from .lesson_04_encoder_block import MIXING_MISTAKES, STRUCTURE_MISTAKES, judge_dropout
-from .modules import Search, Trial, no_new_parameters
+from .modules import Trial, no_new_parameters
 from .reading_weights import (
     Parts,
     Reading,
-    check_eps,
-    check_hidden,
-    complain_about_block,
+    block_problems,
+    eps_problem,
+    hidden_problem,
+    kind_of,
     layouts,
     model_parts,
     read_model,
-    silent_parameters,
     usual_layouts,
 )
-from .references import ORDERS, OURS, block, eq1, model, normed, pooled
+from .references import ORDERS, OURS, Layer, ModelWeights, as_it_is, block, eq1, model, pooled
 from .running import Wrong, call, prefixed, raise_first
 
 # The model ------------------------------------------------------------------------------------------------------------
@@ -71,19 +71,18 @@ MEAN = ViTConfig((6, 4), 2, 1, num_classes=4, embed_dim=15, depth=2, num_heads=3
 )
 def vision_transformer(cls):
     """`cls(config)`, an nn.Module: images to logits, (B, C, H, W) → (B, K)."""
-    first = model_trial(cls, FIRST, 3)
-    parts = check_parts(first)
+    first = ModelTrial(cls, FIRST, 3)
+    parts = first.parts
     convolution = first.module.get_parameter(parts.patch[0].name).ndim == 4
     orders = (OURS,) if convolution else tuple(ORDERS)  # of the values in a patch
-    search = Search(first, model, read_model, count(FIRST), SWAP)
     ways = list(layouts(parts.one(0, FIRST.depth).attention, FIRST.embed_dim, FIRST.num_heads))
     few = [way for way in usual_layouts(ways) if way.order == "n h d"]
     # First with zeros in attention: the order of the norms is open, and everything around attention shows.
     starts = product(((0, 1), (1, 0)), (-1, 0), orders[:2])
-    readings = [Reading(norms, final, order=order) for norms, final, order in starts]
-    search.recognise([reading._replace(layout=way) for reading in readings for way in few], DOUBLE_MISTAKES)
-    with first.silenced(silent_parameters(parts)):
-        found = search.find(readings, SILENT_MISTAKES, "Already with zeros in all weights of attention", "Eqs. 1-4")
+    readings = [Reading(norms, final, order=order, vectors=range(len(parts.vectors))) for norms, final, order in starts]
+    first.recognise([reading._replace(layout=way) for reading in readings for way in few], DOUBLE_MISTAKES)
+    with first.silenced(parts.attention):
+        found = first.find(readings, SILENT_MISTAKES, "Already with zeros in all weights of attention", "Eqs. 1-4")
     raise_first([(
         same(first.out, first.out[:1].expand_as(first.out)),
         "Every image gets the same logits: the class token never sees a patch.",
@@ -94,14 +93,13 @@ def vision_transformer(cls):
     readings = [found._replace(layout=way, order=order) for way, order in product(ways, orders)]
     usual = [found._replace(layout=way, order=order) for way, order in product(few, orders[:2])]
     when = "With zeros in all weights of attention the model is right; with attention"
-    reading = search.find(readings, LOUD_MISTAKES, when, "Eqs. 1-4", among=usual)
-    weights = read_model(first, reading)
-    for of_block in weights.blocks:
-        complain_about_block(of_block)
-    check_eps(weights.norm)
-    search.confirm(reading, lambda: whole_trial(cls, SECOND), LOUD_MISTAKES)
+    reading = first.find(readings, LOUD_MISTAKES, when, "Eqs. 1-4", usual)
+    weights = first.read(reading)
+    raise_first(chain(*map(block_problems, weights.blocks), [eps_problem(weights.norm)]))
+    first.confirm(reading, lambda: ModelTrial(cls, SECOND), LOUD_MISTAKES)
     with prefixed('Right with pool="cls". With pool="mean":'):
-        mean = Search(whole_trial(cls, MEAN), model, read_model, count(MEAN), POOL)
+        mean = ModelTrial(cls, MEAN)
+        mean.hint = POOL
         mean.find([reading], HEAD_MISTAKES, "But", "Eq. 4")
     starts = [first.initial[layer.name] for layer in parts.contract if not layer.raw]
     raise_first([
@@ -111,68 +109,75 @@ def vision_transformer(cls):
         (judge_dropout(first), "In training your model gives other results than in eval mode, although all "
          "rates in its config are 0.", "Use `nn.Dropout(config.dropout)`, and 0 in `nn.TransformerEncoderLayer`."),
     ])  # fmt: skip
-    return eps_remark(cls, reading)
+    eps = ModelTrial(cls, replace(FIRST, norm_eps=1e-3)).parts.norms[reading.final].eps
+    if eps in (None, 1e-3):
+        return None
+    return (
+        f"One thing for later: the eps of your final LayerNorm is {eps:g}, whatever `config.norm_eps` says. "
+        "`nn.LayerNorm(config.embed_dim, eps=config.norm_eps)` reads it."
+    )
 
 
-def model_trial(cls: type, config: ViTConfig, batch: int) -> Trial:
-    x = random_tensor(batch, config.in_channels, *(side * config.patch_size for side in config.grid))
-    sizes = described(config, "image_size", "patch_size", "embed_dim", "depth", "pool")
-    return Trial(cls, (config,), x, (batch, config.num_classes), "(B, K)", sizes)
+class ModelTrial(Trial):
+    """A trial of a model that has all its parts."""
+
+    function = staticmethod(model)
+    hint = "Put the package's `Embeddings` or `Encoder` in place of your own, one at a time: which one makes it pass?"
+
+    def __init__(self, cls: type, c: ViTConfig, batch: int = 2):
+        x = random_tensor(batch, c.in_channels, *(side * c.patch_size for side in c.grid))
+        sizes = described(c, "image_size", "patch_size", "embed_dim", "depth", "pool")
+        super().__init__(cls, (c,), x, (batch, c.num_classes), "(B, K)", sizes)
+        self.parts, self.count = model_parts(self.inventory, c), count(c)
+        check_parts(self, c, self.parts)
+
+    def read(self, reading: Reading) -> ModelWeights | None:
+        return read_model(self.parts, reading, *self.args)
 
 
 def described(config: ViTConfig, *fields: str) -> str:
     return ", ".join(f"{field} {getattr(config, field)}" for field in fields)
 
 
-def whole_trial(cls: type, config: ViTConfig) -> Trial:
-    """Return a trial of two images with a model that has all its parts."""
-    trial = model_trial(cls, config, 2)
-    check_parts(trial)
-    return trial
-
-
-def check_parts(trial: Trial) -> Parts:
-    """Return the parts of the model; raise Wrong, with what there is, if they are not those of Eqs. 1-4."""
+def check_parts(trial: Trial, c: ViTConfig, parts: Parts) -> None:
+    """Raise Wrong, with what there is, unless the parts are those of Eqs. 1-4."""
     ones, logits = torch.ones(len(trial.out)), "Return logits, values of any size: `F.cross_entropy` takes the softmax."
-    (c,), parts = trial.args, model_parts(trial)
     D, T, L, blocks = c.embed_dim, c.num_tokens, c.depth, len(parts.contract)
     shared = ""
     if blocks == 1:
         layer = trial.module.get_submodule(parts.contract[0].name.rpartition(".")[0])
         if len(called(trial, lambda module, x: module is layer)) == L:
             shared = f" All {L} places share one block's weights, as `[block] * depth` makes it."
+    norms, matrices = len(parts.norms), sum(layer.weight.numel() for layer in parts.attention) / D**2
+    last_norm = " Is the final one missing?" if norms == 2 * L else ""
+    on_images = called(trial, lambda module, x: isinstance(module, nn.Linear) and x.shape[:-1] == trial.x.shape[:1])
+    head = " and ".join(f"`{name}`" for name, module in trial.module.named_modules() if module in on_images)
+    apart = len(parts.tables) > 0 and kind_of(parts.tables[0], c) == "patch table"  # the class token's position
+    needed = [
+        (parts.patch, f"linear layer for the patches, from C·P·P = {c.patch_dim} to D = {D} values", EQ1),
+        (parts.vectors[apart:], f"parameter of D = {D} values for the class token", EQ1),
+        (parts.tables[:1], f"parameter of (1+N)·D = {T}·{D} values for the positions", EQ1),
+        (parts.head, f"linear layer for the head, from D = {D} values to K = {c.num_classes} classes", EQ4),
+    ]
+    with trial.silenced(map(Layer, parts.tables)):
+        silent = trial.out
     raise_first([
         (same(trial.out.sum(1), ones), "There is a softmax inside the model: an image's results sum to 1.", logits),
         (same(trial.out.exp().sum(1), ones), "There is a log-softmax inside the model.", logits),
         (blocks != L, f"A model of depth {L} has the weights of {L} blocks; yours has those of {blocks}.{shared}",
          "Build a new block for each layer: `nn.ModuleList(EncoderBlock(...) for _ in range(config.depth))`."),
-    ])  # fmt: skip
-    check_hidden(parts.contract[0].sizes[1], c.mlp_dim, D)
-    norms, matrices = len(parts.norms), sum(layer.weight.numel() for layer in parts.attention) / D**2
-    last_norm = " Is the final one missing?" if norms == 2 * L else ""
-    on_images = called(trial, lambda module, x: isinstance(module, nn.Linear) and x.shape[:-1] == trial.x.shape[:1])
-    head = " and ".join(f"`{name}`" for name, module in trial.module.named_modules() if module in on_images)
-    needed = [
-        (parts.patch, f"linear layer for the patches, from C·P·P = {c.patch_dim} to D = {D} values", EQ1),
-        (parts.class_token, f"parameter of D = {D} values for the class token", EQ1),
-        (parts.position[:1], f"parameter of (1+N)·D = {T}·{D} values for the positions", EQ1),
-        (parts.head, f"linear layer for the head, from D = {D} values to K = {c.num_classes} classes", EQ4),
-    ]
-    raise_first([
+        *(hidden_problem(layer.sizes[1], c.mlp_dim, D) for layer in parts.contract),
         (len(on_images) == 2, f"The head has two linear layers, {head}: that is the paper's head for pre-training, "
          "with a tanh in between (section 3.1, `representation_size`). Here it is one layer, from D to K.", EQ4),
-        (parts.of_patches and not parts.position, NO_CLASS_POSITION, EQ1),
+        (apart and len(parts.vectors) != 2, NO_CLASS_POSITION, EQ1),
         *((len(found) != 1, f"The model needs one {what}. Among its parameters there are {len(found)}.", hint)
           for found, what, hint in needed),
         (norms != 2 * L + 1, f"There are {norms} LayerNorms among the parameters. Two in each of {L} blocks and one "
          f"after the last block make {2 * L + 1}.{last_norm}", EQ4),
         (matrices > 4 * L, f"There is a linear layer from D to D values too many: q, k, v and the output are "
          f"{4 * L} matrices of D×D, yours {matrices:g}. Is there a second one after the patch projection?", EQ1),
+        (same(silent, trial.out), "The positions are never added: the logits do not depend on them.", EQ1),
     ])  # fmt: skip
-    with trial.silenced(parts.position):
-        silent = trial.out
-    raise_first([(same(silent, trial.out), "The positions are never added: the logits do not depend on them.", EQ1)])
-    return parts
 
 
 def called(trial: Trial, is_meant: Callable[[nn.Module, Tensor], bool]) -> list[nn.Module]:
@@ -188,22 +193,15 @@ def called(trial: Trial, is_meant: Callable[[nn.Module, Tensor], bool]) -> list[
     return found
 
 
-def eps_remark(cls: type, reading: Reading) -> str | None:
-    eps = model_trial(cls, replace(FIRST, norm_eps=1e-3), 1).parts.norms[reading.final].eps
-    if eps in (None, 1e-3):
-        return None
-    return (
-        f"One thing for later: the eps of your final LayerNorm is {eps:g}, whatever `config.norm_eps` says. "
-        "`nn.LayerNorm(config.embed_dim, eps=config.norm_eps)` reads it."
-    )
-
-
-SWAP = "Put the package's `Embeddings` or `Encoder` in place of your own, one at a time: which one makes it pass?"
 EQ1 = "Eq. 1: the class token before the patches, then `+ position` on all 1+N tokens. `Embeddings(config)` does it."
 EQ4 = 'Eq. 4: `y = pool(norm(z))`, then the head. With pool="cls" that is token 0, the class token.'
 POOL = '`config.pool` decides: token 0 for "cls", the mean of tokens 1 to N for "mean".'
 LOOP = "`for block in self.blocks: z = block(z)`: each block gets what the one before it returned."
-NO_NORM = {"end": lambda norm, z: z}
+
+
+def without_norm(w: ModelWeights, x: Tensor, **steps) -> Tensor:
+    return model(w._replace(norm=as_it_is), x, **steps)
+
 
 HEAD_MISTAKES = [
     *known(POOL, {
@@ -217,12 +215,12 @@ HEAD_MISTAKES = [
             "the largest of the patches' values, not their mean": lambda z: z[:, 1:].amax(1)}.items()
     }, lambda pool: partial(model, pool=pool)),
     *known(EQ4, {
-        "The final LayerNorm is there, and `forward` does not use it.": NO_NORM,
+        "The final LayerNorm is there, and `forward` does not use it.": without_norm,
         "The final norm comes after the mean: norm first, then the mean of the patches.":
-            {**NO_NORM, "pool": lambda w, z: normed(w.norm, pooled(w, z))},
+            lambda w, x: without_norm(w, x, pool=lambda _, z: w.norm(pooled(w, z))),
         **{f"There is a {function.__name__} between the final norm and the head: the head is one linear layer.":
-               {"pool": lambda w, z, function=function: function(pooled(w, z))} for function in (relu, gelu, tanh)},
-    }, lambda steps: partial(model, **steps)),
+               partial(model, pool=lambda w, z, function=function: function(pooled(w, z)))
+           for function in (relu, gelu, tanh)}}),
 ]  # fmt: skip
 
 # Two mistakes at once, of which one hides the other while attention is silenced.
@@ -232,8 +230,7 @@ DOUBLE_MISTAKES = known(EQ1, {
 
 # Lesson 02's, those without a position for the class token first: while attention is silenced, some others look alike.
 EMBEDDING_MISTAKES = [
-    *(Mistake(partial(model, embed=function), message, hint or EQ1)
-      for function, message, hint in sorted(EQ1_MISTAKES, key=lambda m: m.message != NO_CLASS_POSITION)),
+    *within(model, "embed", "", EQ1, sorted(EQ1_MISTAKES, key=lambda m: m.message != NO_CLASS_POSITION)),
     *known(EQ1, {"Only the class token gets its position, the patches get none.":
         partial(model, embed=partial(eq1, place=lambda z, p: z + F.pad(p[:1], (0, 0, 0, len(p) - 1))))}),
 ]  # fmt: skip
@@ -248,25 +245,23 @@ DEPTH_MISTAKES = [
     }, lambda pick: lambda w, x: model(w._replace(blocks=pick(w.blocks)), x)),
     *known(EQ4, {
         "The final norm comes before the blocks. It belongs after the last one.":
-            lambda w, x: model(w, x, **NO_NORM, embed=lambda *embeddings: normed(w.norm, eq1(*embeddings))),
+            lambda w, x: without_norm(w, x, embed=lambda *embeddings: w.norm(eq1(*embeddings))),
         "The final norm is also before each block: a block has its own norms.":
-            lambda w, x: model(w, x, block=lambda of_block, z: block(of_block, normed(w.norm, z)))}),
+            lambda w, x: model(w, x, block=lambda of_block, z: block(of_block, w.norm(z)))}),
     *replacing(model, "block", LOOP, {
         "A block's input is added to its result once more: the block adds it already, in Eqs. 2 and 3.":
             lambda w, z: z + block(w, z)}),
 ]  # fmt: skip
 
-
-def in_blocks(mistakes: Iterable[Mistake]) -> list[Mistake]:
-    return [
-        Mistake(partial(model, block=function), f"Inside the blocks. {message}", hint)
-        for function, message, hint in mistakes
-    ]
-
-
 # What can be told while attention is silenced, and what only once it is at work.
-SILENT_MISTAKES = [*HEAD_MISTAKES, *EMBEDDING_MISTAKES, *DEPTH_MISTAKES, *in_blocks(STRUCTURE_MISTAKES)]
-LOUD_MISTAKES = [*EMBEDDING_MISTAKES, *in_blocks(MIXING_MISTAKES)]
+IN_BLOCKS = "Inside the blocks. "
+SILENT_MISTAKES = [
+    *HEAD_MISTAKES,
+    *EMBEDDING_MISTAKES,
+    *DEPTH_MISTAKES,
+    *within(model, "block", IN_BLOCKS, None, STRUCTURE_MISTAKES),
+]
+LOUD_MISTAKES = [*EMBEDDING_MISTAKES, *within(model, "block", IN_BLOCKS, None, MIXING_MISTAKES)]
 
 
 # The count ------------------------------------------------------------------------------------------------------------

@@ -18,39 +18,8 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from .comparing import Mistake, attempt, flow, form_difference, kind, random_tensor, recognise, same
+from .references import Layer, Norm
 from .running import NEW_TENSORS, ReaderError, Wrong, call, prefixed, unreadable
-
-
-class Layer(NamedTuple):
-    """A matrix and its bias. `raw` ones are bare parameters: which axis goes in and which comes out is not known."""
-
-    name: str
-    weight: Tensor
-    bias: Tensor | None
-    raw: bool = False
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """How many values come out and go in; a bare matrix without a bias is taken for the W of x @ W."""
-        if not self.raw:
-            return tuple(self.weight.shape)
-        out = self.weight.shape[-1] if self.bias is None else self.bias.numel()
-        return out, self.weight.numel() // out
-
-    def rows(self, in_size: int, last: bool = False) -> Tensor | None:
-        """Return the matrix with a row for each output, (out, in); None if it takes no input of that size."""
-        axes = [axis for axis, size in enumerate(self.weight.shape) if size == in_size]
-        if not self.raw:
-            return self.weight if self.weight.shape[1] == in_size else None
-        return self.weight.movedim(axes[-last], -1).reshape(-1, in_size) if axes else None
-
-
-class Norm(NamedTuple):
-    """What a LayerNorm learns, and its eps where it has one."""
-
-    weight: Tensor | None
-    bias: Tensor | None
-    eps: float | None
 
 
 class Inventory(NamedTuple):
@@ -67,9 +36,9 @@ def inventory(module: nn.Module) -> Inventory:
     for name, part in module.named_modules():
         own = dict(part.named_parameters(name, recurse=False))
         if isinstance(part, nn.MultiheadAttention) and part.in_proj_weight is not None:
-            found.layers.append(Layer(f"{name}.in_proj_weight".lstrip("."), part.in_proj_weight, part.in_proj_bias))
+            found.layers.append(Layer(part.in_proj_weight, part.in_proj_bias, f"{name}.in_proj_weight".lstrip(".")))
         elif isinstance(part, (nn.Linear, nn.Conv1d, nn.Conv2d)):
-            found.layers.append(Layer(f"{name}.weight", part.weight.flatten(1), part.bias))
+            found.layers.append(Layer(part.weight.flatten(1), part.bias, f"{name}.weight"))
         elif isinstance(part, nn.LayerNorm) or is_hand_written_norm(part, list(own.values())):
             weight, bias = (*sorted(own.values(), key=lambda p: -p.mean().item()), None, None)[:2]
             found.norms.append(Norm(weight, bias, getattr(part, "eps", None)))
@@ -80,8 +49,8 @@ def inventory(module: nn.Module) -> Inventory:
     biases = [p for _, p in found.loose if p.ndim == 1 and not is_norm_weight(p)]
     if not weights or [p.shape for p in weights] != [p.shape for p in biases]:
         return found
-    norms = [Norm(weight, bias, None) for weight, bias in zip(weights, biases, strict=True)]
-    return found._replace(norms=[*found.norms, *norms], loose=[(name, p) for name, p in found.loose if p.ndim != 1])
+    norms = [*found.norms, *map(Norm, weights, biases)]
+    return found._replace(norms=norms, loose=[(name, p) for name, p in found.loose if p.ndim != 1])
 
 
 def is_hand_written_norm(part: nn.Module, own: list[Tensor]) -> bool:
@@ -99,7 +68,7 @@ def paired(loose: Sequence[tuple[str, Tensor]], largest_bias: int) -> list[Layer
     matrices = [(name, p) for name, p in loose if p.numel() > largest_bias]
     biases = [p.flatten() for _, p in loose if p.numel() <= largest_bias]
     biases = [None] * (len(matrices) - len(biases)) + biases
-    return [Layer(name, p, bias, raw=True) for (name, p), bias in zip(matrices, biases, strict=False)]
+    return [Layer(p, bias, name, raw=True) for (name, p), bias in zip(matrices, biases, strict=False)]
 
 
 @torch.no_grad()
@@ -178,9 +147,16 @@ class Trial:
 
     Raises Wrong if that already shows a mistake: no tensor of `shape` (its axes named by `letters`), or another
     one the second time. `sizes` says in words what was tried.
+
+    A subclass says what the module should be: `function(weights, x)`, the weights as `read` finds them under one
+    reading, with `count` parameters. `hint` is for a module that nothing explains.
     """
 
-    def __init__(self, cls: type, args: tuple, x: Tensor, shape: tuple, letters: str, sizes: str = ""):
+    function: Callable
+    hint: str
+    count: int
+
+    def __init__(self, cls: type, args: tuple, x: Tensor, shape: tuple, letters: str, sizes: str):
         self.args, self.x, self.sizes = args, x, sizes
         self.module = build(cls, args)
         require_registered(self.module)
@@ -194,8 +170,9 @@ class Trial:
             if not p.is_floating_point():
                 raise Wrong(f"`{name}` is a parameter of {p.dtype}. Parameters are floats: they change by small steps.")
         self.initial = {name: p.detach().clone() for name, p in self.module.named_parameters()}
+        self.total = sum(p.numel() for p in self.module.parameters())
         randomise(self.module)
-        self.parts = inventory(self.module)
+        self.inventory = inventory(self.module)
         self.out = self.run()
         if isinstance(self.out, (tuple, list)):
             raise Wrong(
@@ -216,6 +193,14 @@ class Trial:
                 "itself, if it is made in `__init__`.",
             )
 
+    def read(self, reading):
+        """Return the weights for `function` under one reading, or None. Gradients pass through."""
+        raise NotImplementedError
+
+    def doubts(self, readings: list) -> str:
+        """Say what else is odd about a module that nothing explains."""
+        return ""
+
     def run(self, x: Tensor | None = None):
         """Return what the module makes of `x`, or of the trial's own input."""
         try:
@@ -233,157 +218,142 @@ class Trial:
         return same(self.out, expected)
 
     @contextmanager
-    def silenced(self, parameters: Iterable[Tensor]) -> Iterator[None]:
-        """Inside the block these parameters are zero, and `out` is what the module makes of `x` then."""
-        kept, out = [(p, p.detach().clone()) for p in parameters], self.out
+    def silenced(self, layers: Iterable[Layer]) -> Iterator[None]:
+        """Inside the block these layers are zero, and `out` is what the module makes of `x` then."""
+        parameters = [p for layer in layers for p in layer[:2] if p is not None]
+        kept, out = [p.detach().clone() for p in parameters], self.out
         try:
-            for p, _ in kept:
+            for p in parameters:
                 p.data.zero_()
             self.out = self.run().detach()
             yield
         finally:
-            for p, value in kept:
+            for p, value in zip(parameters, kept, strict=True):
                 p.data.copy_(value)
             self.out = out
 
-
-class Search(NamedTuple):
-    """A reader's module beside the reference: `function(read(trial, reading), x)` under one reading after another.
-
-    `count` is how many parameters it should have; `hint` is for a module that nothing explains.
-    """
-
-    trial: Trial
-    function: Callable
-    read: Callable
-    count: int = 0
-    hint: str | None = None
-
     @torch.no_grad()
-    def first(self, readings: Iterable):
+    def first(self, readings: Iterable, read: Callable | None = None):
         """Return the first reading of the weights with which the reference gives the reader's result, or None."""
         for reading in readings:
-            weights = self.read(self.trial, reading)
-            if weights is not None and self.trial.agrees(attempt(self.function, (weights, self.trial.x))):
+            weights = (read or self.read)(reading)
+            if weights is not None and self.agrees(attempt(self.function, (weights, self.x))):
                 return reading
         return None
 
     @torch.no_grad()
     def recognise(self, readings: Iterable, mistakes: Iterable[Mistake]) -> None:
         """Raise Wrong with the message of the mistake that, under one of the readings, gives the reader's result."""
-        found = [weights for reading in readings if (weights := self.read(self.trial, reading)) is not None]
+        found = [weights for reading in readings if (weights := self.read(reading)) is not None]
         for mistake, weights in product(mistakes, found):
-            recognise(self.trial.out, (weights, self.trial.x), [mistake])
+            recognise(self.out, (weights, self.x), [mistake])
 
-    def find(self, readings: Iterable, mistakes: list[Mistake], when: str, equations: str, doubts=str, among=None):
+    def find(self, readings: Iterable, mistakes: list[Mistake], when: str, equations: str, among=None):
         """Return the first reading under which the reference gives the reader's result.
 
         If none does, raise Wrong: with the mistake that gives this result under one of the readings `among` (all
-        unless given), or with what is true of the module, and what `doubts()` adds.
+        unless given), or with what is true of the module.
         """
         readings = list(readings)
         if (found := self.first(readings)) is not None:
             return found
         self.recognise(among or readings, mistakes)
-        told = f"{facts(self.trial, self.count, self.trial.x.ndim == 3)} {doubts()}".strip()
         raise Wrong(
             f"The shape is right. {when} the values are not those of {equations}, and none of the usual mistakes "
-            f"explains them.\n{told}",
+            f"explains them.\n{' '.join(filter(None, [*self.facts(), self.doubts(readings)]))}",
             self.hint,
         )
 
     def confirm(self, reading, other: Callable[[], Trial], mistakes: Iterable[Mistake] = ()) -> None:
         """Verify further a module that is right in its trial: parameter count, fewer inputs, another size, gradients.
 
-        Raises Wrong unless it has `count` parameters, is right for a smaller input too, and under the same reading at
-        the size of `other()` (one of the `mistakes` may show there first), and sends the right gradients to its input
+        Raises Wrong unless it has `count` parameters, is right for a smaller input too, and under the same reading in
+        the trial `other()` (one of the `mistakes` may show there first), and sends the right gradients to its input
         and parameters.
         """
-        trial = self.trial
-        require_count(trial, self.count)
-        weights = self.read(trial, reading)
-        fewer = trial.x[:1, :-1] if trial.x.ndim == 3 else trial.x[:1]
-        if not same(trial.run(fewer), self.function(weights, fewer)):
+        self.require_count()
+        weights = self.read(reading)
+        fewer = self.x[:1, :-1] if self.x.ndim == 3 else self.x[:1]
+        if not same(self.run(fewer), self.function(weights, fewer)):
             raise Wrong(
-                f"Right for an input of {tuple(trial.x.shape)}, wrong when the same object then gets "
+                f"Right for an input of {tuple(self.x.shape)}, wrong when the same object then gets "
                 f"{tuple(fewer.shape)}.",
                 "The result may depend on the weights and this input only: what does `forward` keep from call to call?",
             )
-        with prefixed(f"Right with {trial.sizes}, but not at another size."):
-            again = self._replace(trial=other())
+        with prefixed(f"Right with {self.sizes}, but not at another size."):
+            again = other()
             if again.first([reading]) is None:
                 again.recognise([reading], mistakes)
                 raise Wrong(
-                    f"The values are wrong with {again.trial.sizes}.",
+                    f"The values are wrong with {again.sizes}.",
                     "Look for numbers in `__init__` and `forward` that should come from the arguments or the input's "
                     "shape.",
                 )
-        same_gradients(trial, self.function, weights)
+        self.require_gradients(weights)
+
+    def require_gradients(self, weights) -> None:
+        """Raise Wrong unless input and parameters get the gradients that they get through `function(weights, x)`."""
+        names, parameters = zip(*self.module.named_parameters(), strict=True)
+        if frozen := [name for name, p in zip(names, parameters, strict=True) if not p.requires_grad]:
+            raise Wrong(f"The parameter `{frozen[0]}` has `requires_grad=False`: it can never learn.")
+        x = self.x.clone().requires_grad_()
+        out, expected = self.run(x), self.function(weights, x)
+        if not out.requires_grad:
+            raise Wrong("The values are right, but no gradient flows back through them.", DETACHED)
+        mine, theirs = (flow([y], [x, *parameters]) for y in (out, expected))
+        size = max(grad.abs().max().item() for grad in theirs)  # the key bias has no gradient but rounding
+        for name, got, wanted in zip(["the input", *(f"`{name}`" for name in names)], mine, theirs, strict=True):
+            if not same(got / size, wanted / size):
+                found = f"the gradient of {name} is not" if got.any() else f"no gradient reaches {name}"
+                raise Wrong(f"The values are right, but {found}.", DETACHED)
+
+    def require_count(self) -> None:
+        """Raise Wrong unless the module has `count` parameters; say which of its own go unused."""
+        if self.total != self.count:
+            layers = [(name, m) for name, m in self.module.named_modules() if isinstance(m, (nn.Linear, nn.LayerNorm))]
+            bare = [f"`{name}`" for name, layer in layers if layer.bias is None]
+            unbiased = f" Without a bias: {', '.join(bare)}." if bare else ""
+            raise Wrong(
+                f"The values are right, but your module has {self.total} parameters with {self.sizes}, and the paper's "
+                f"has {self.count}.{self.unused()}{unbiased}",
+                "Every linear layer and every LayerNorm of the paper has a bias. Delete what `forward` does not use.",
+            )
+
+    def unused(self) -> str:
+        """Name the parameters that the result does not depend on, in a sentence; empty if there are none."""
+        own = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+        out = self.run()
+        grads = flow([out], list(own.values()), lambda p: None) if out.requires_grad and own else ()
+        idle = [f"`{name}`" for name, grad in zip(own, grads, strict=False) if grad is None]
+        return f" Never used: {', '.join(idle)}." if idle else ""
+
+    def facts(self) -> Iterator[str]:
+        """Yield what is true of a module that no reading explains, in sentences: parameters, images and tokens."""
+        number = "as many as it should" if self.total == self.count else f"and should have {self.count}"
+        yield f"It has {self.total} parameters, {number}.{self.unused()}"
+        if self.out.min() >= 0:
+            yield "No result is below 0: is there a ReLU at the end?"
+        if self.agrees(torch.cat([self.run(image[None]) for image in self.x])):
+            yield "An image gets the same result alone and in a batch, as it must."
+        else:
+            yield "An image gets another result alone than in a batch: somewhere images mix."
+        if self.x.ndim == 3 and self.agrees(self.run(self.x.flip(1)).flip(1)):
+            yield "Tokens in another order give the same results in that order, as they must."
+        elif self.x.ndim == 3:
+            yield "Tokens in another order give other results: somewhere numbers of different tokens get mixed up."
+
+
+class TokenTrial(Trial):
+    """A trial of a class built with `sizes`, which keeps the shape of its tokens, and all its `layers`."""
+
+    def __init__(self, cls: type, tokens: Tensor, **sizes: int):
+        words = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        words += f", for {tokens.shape[0]} images of {tokens.shape[1]} tokens"
+        super().__init__(cls, tuple(sizes.values()), tokens, tuple(tokens.shape), "(B, T, D)", words)
+        largest_bias = max(3 * sizes["embed_dim"], sizes.get("mlp_dim", 0))
+        self.layers = [*self.inventory.layers, *paired(self.inventory.loose, largest_bias)]
 
 
 DETACHED = (
     "Something cuts the computation: look for `.detach()`, `.data`, `no_grad`, `.item()` and `torch.tensor(...)`."
 )
-
-
-def same_gradients(trial: Trial, function: Callable, weights) -> None:
-    """Raise Wrong unless input and parameters get the gradients that they get through `function(weights, x)`."""
-    names, parameters = zip(*trial.module.named_parameters(), strict=True)
-    if frozen := [name for name, p in zip(names, parameters, strict=True) if not p.requires_grad]:
-        raise Wrong(f"The parameter `{frozen[0]}` has `requires_grad=False`: it can never learn.")
-    x = trial.x.clone().requires_grad_()
-    out, expected = trial.run(x), function(weights, x)
-    if not out.requires_grad:
-        raise Wrong("The values are right, but no gradient flows back through them.", DETACHED)
-    mine, theirs = (flow([y], [x, *parameters]) for y in (out, expected))
-    size = max(grad.abs().max().item() for grad in theirs)  # the key bias has no gradient but rounding
-    for name, got, wanted in zip(["the input", *(f"`{name}`" for name in names)], mine, theirs, strict=True):
-        if not same(got / size, wanted / size):
-            found = f"the gradient of {name} is not" if got.any() else f"no gradient reaches {name}"
-            raise Wrong(f"The values are right, but {found}.", DETACHED)
-
-
-def require_count(trial: Trial, count: int) -> None:
-    """Raise Wrong unless the module has `count` parameters; say which of its own go unused."""
-    total = sum(p.numel() for p in trial.module.parameters())
-    if total != count:
-        layers = [(name, m) for name, m in trial.module.named_modules() if isinstance(m, (nn.Linear, nn.LayerNorm))]
-        bare = [f"`{name}`" for name, layer in layers if layer.bias is None]
-        unbiased = f" Without a bias: {', '.join(bare)}." if bare else ""
-        raise Wrong(
-            f"The values are right, but your module has {total} parameters with {trial.sizes}, and the paper's has "
-            f"{count}.{unused(trial)}{unbiased}",
-            "Every linear layer and every LayerNorm of the paper has a bias. Delete what `forward` does not use.",
-        )
-
-
-def unused(trial: Trial) -> str:
-    """Name the parameters that the result does not depend on, in a sentence; empty if there are none."""
-    own = {name: p for name, p in trial.module.named_parameters() if p.requires_grad}
-    out = trial.run()
-    grads = flow([out], list(own.values()), lambda p: None) if out.requires_grad and own else ()
-    idle = [f"`{name}`" for name, grad in zip(own, grads, strict=False) if grad is None]
-    return f" Never used: {', '.join(idle)}." if idle else ""
-
-
-def facts(trial: Trial, count: int, tokens: bool = True) -> str:
-    """Say what is true of a module that no reading explains: parameters, images and tokens."""
-    total = sum(p.numel() for p in trial.module.parameters())
-    number = "as many as it should" if total == count else f"and should have {count}"
-    sentences = [f"It has {total} parameters, {number}.{unused(trial) if total else ''}"]
-    if trial.out.min() >= 0:
-        sentences.append("No result is below 0: is there a ReLU at the end?")
-    alone = same(torch.cat([trial.run(image[None]) for image in trial.x]), trial.out)
-    sentences.append(
-        "An image gets the same result alone and in a batch, as it must."
-        if alone
-        else "An image gets another result alone than in a batch: somewhere images mix."
-    )
-    if tokens:
-        turned = same(trial.run(trial.x.flip(1)), trial.out.flip(1))
-        sentences.append(
-            "Tokens in another order give the same results in that order, as they must."
-            if turned
-            else "Tokens in another order give other results: somewhere numbers of different tokens get mixed up."
-        )
-    return " ".join(sentences)

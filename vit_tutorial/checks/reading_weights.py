@@ -14,9 +14,11 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
+from ..config import ViTConfig
 from . import references as ref
-from .modules import LISTS, Inventory, Layer, Norm, Trial, paired
-from .running import Wrong
+from .modules import Inventory, paired
+from .references import Layer, Norm
+from .running import Problem
 
 EPS = "The paper's code has eps = 1e-6: `nn.LayerNorm(embed_dim, eps=1e-6)`."
 
@@ -33,13 +35,13 @@ class Layout(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """One way to read a block's parts, a model's, or the bare parameters of Eq. 1."""
+    """One way to read a block's parts, a model's, or those of Eq. 1."""
 
     norms: tuple[int, int] = (0, 1)  # which norm of a block comes first
     final: int = -1  # where the final norm is registered
     layout: Layout | None = None  # attention's; None: attention is silenced
     order: str = ref.OURS  # of the values in a patch
-    roles: tuple[str, ...] = ()  # what each bare parameter is, in order of registration
+    vectors: tuple[int, ...] = (0,)  # which vector is the class token, which its position, which a bare bias
 
 
 NORM_ORDERS = ((0, 1), (1, 0), (0, 0), (1, 1))
@@ -55,9 +57,8 @@ class Parts(NamedTuple):
     attention: list[Layer]
     patch: Sequence[Layer] = ()
     head: Sequence[Layer] = ()
-    class_token: Sequence[Tensor] = ()
-    position: Sequence[Tensor] = ()  # one for all tokens, or the class token's and the patches'
-    of_patches: Sequence[Tensor] = ()  # positions for the patches only
+    vectors: Sequence[Tensor] = ()  # the class token, and its position if that is not in the table
+    tables: Sequence[Tensor] = ()  # the positions of all tokens, or of all but the class token
 
     def one(self, i: int, depth: int) -> Parts:
         """Return the parts of block i of `depth`: each kind of part is registered block by block."""
@@ -73,37 +74,17 @@ def sort_layers(layers: Sequence[Layer], norms: list[Norm], D: int, heads: int) 
     return Parts(norms, expand, contract, rest)
 
 
-def model_parts(trial: Trial) -> Parts:
+def model_parts(found: Inventory, c: ViTConfig) -> Parts:
     """Sort the parts of a whole model."""
-    (c,), parts = trial.args, trial.parts
-    D = c.embed_dim
-    of_tokens = D, c.num_tokens * D, c.num_patches * D
-    class_token, position, of_patches = ([p for _, p in parts.loose if p.numel() == n] for n in of_tokens)
-    if of_patches and not position and len(class_token) == 2:
-        # The class token has a position of its own. Which of the two is which makes no difference: they are added.
-        position = [class_token.pop(), *of_patches]
-    matrices = paired([(name, p) for name, p in parts.loose if p.numel() not in of_tokens], 3 * D)
-    layers, ends = [*parts.layers, *matrices], ((D, c.patch_dim), (c.num_classes, D))
-    blocks = sort_layers([layer for layer in layers if layer.sizes not in ends], parts.norms, D, c.num_heads)
+    loose = {kind: [] for kind in ("vector", "table", "patch table", "other")}
+    for name, p in found.loose:
+        loose.get(kind_of(p, c), loose["other"]).append((name, p))
+    vectors, tables, patch_tables = ([p for _, p in loose[kind]] for kind in ("vector", "table", "patch table"))
+    layers = [*found.layers, *paired(loose["other"], 3 * c.embed_dim)]
+    ends = (c.embed_dim, c.patch_dim), (c.num_classes, c.embed_dim)
+    blocks = sort_layers([layer for layer in layers if layer.sizes not in ends], found.norms, c.embed_dim, c.num_heads)
     patch, head = ([layer for layer in layers if layer.sizes == size] for size in ends)
-    return blocks._replace(patch=patch, head=head, class_token=class_token, position=position, of_patches=of_patches)
-
-
-def attention_layers(parts: Inventory, embed_dim: int) -> list[Layer]:
-    return [*parts.layers, *paired(parts.loose, 3 * embed_dim)]
-
-
-def silent_parameters(parts: Parts) -> list[Tensor]:
-    """Return attention's parameters: with zeros in all of them, attention adds zero, whatever it does."""
-    return parameters_of(parts.attention)
-
-
-def mlp_parameters(parts: Parts) -> list[Tensor]:
-    return parameters_of([*parts.expand, *parts.contract])
-
-
-def parameters_of(layers: Sequence[Layer]) -> list[Tensor]:
-    return [p for layer in layers for p in (layer.weight, layer.bias) if p is not None]
+    return blocks._replace(patch=patch, head=head, vectors=vectors, tables=tables or patch_tables)
 
 
 def layouts(layers: Sequence[Layer], D: int, heads: int) -> Iterator[Layout]:
@@ -152,10 +133,10 @@ def read_attention(layers: Sequence[Layer], layout: Layout, D: int, heads: int) 
         weight = torch.einsum("nhdi,hg->nhdgi", weight, torch.eye(heads)).flatten(3)
     weight = weight.flatten(1, 2)
     if out is None:
-        return ref.AttentionWeights(weight, bias, None, None, heads, sliced, shared)
-    square = Layer(out.name, out.weight.reshape(D, D), None, out.raw).rows(D, layout.last)
+        return ref.AttentionWeights(weight, bias, None, heads, sliced, shared)
+    square = out._replace(weight=out.weight.reshape(D, D)).rows(D, layout.last)
     square = rearrange(square, f"o ({layout.columns}) -> o (h d)", h=heads)
-    return ref.AttentionWeights(weight, bias, square, out.bias, heads, sliced, shared)
+    return ref.AttentionWeights(weight, bias, Layer(square, out.bias), heads, sliced, shared)
 
 
 def stacked(layers: Sequence[Layer], in_size: int, last: bool) -> tuple[Tensor, Tensor]:
@@ -175,16 +156,15 @@ def unpaired(rows: Tensor, single_first: bool, pair: str, heads: int) -> Tensor:
     return torch.cat([rows[: double.start], changed] if single_first else [changed, rows[double.stop :]])
 
 
-def read_mlp(first: Layer, second: Layer, D: int) -> ref.MlpWeights | None:
+def read_mlp(first: Layer, second: Layer, D: int) -> ref.Mlp | None:
     """Read two layers as the MLP's, or None if their sizes do not fit."""
     expand = first.rows(D)
     contract = None if expand is None else second.rows(len(expand))
     if contract is None or len(contract) != D:
         return None
-    biases = [(first.bias, expand), (second.bias, contract)]
-    if any(bias is not None and len(bias) != len(matrix) for bias, matrix in biases):
-        return None
-    return ref.MlpWeights(expand, first.bias, contract, second.bias)
+    layers = Layer(expand, first.bias), Layer(contract, second.bias)
+    fit = all(layer.bias is None or len(layer.bias) == len(layer.weight) for layer in layers)
+    return layers if fit else None
 
 
 def read_block(parts: Parts, reading: Reading, D: int, heads: int) -> ref.BlockWeights | None:
@@ -196,70 +176,59 @@ def read_block(parts: Parts, reading: Reading, D: int, heads: int) -> ref.BlockW
     return ref.BlockWeights(*(parts.norms[i] for i in reading.norms), mlp, attention)
 
 
-def read_model(trial: Trial, reading: Reading) -> ref.ModelWeights | None:
+def read_model(parts: Parts, reading: Reading, c: ViTConfig) -> ref.ModelWeights | None:
     """Read the weights of the whole model, or None if its parts cannot be read so."""
-    (c,), parts = trial.args, model_parts(trial)
     norms = list(parts.norms)
     final = norms.pop(reading.final)
     blocks = parts._replace(norms=norms)
     blocks = [read_block(blocks.one(i, c.depth), reading, c.embed_dim, c.num_heads) for i in range(c.depth)]
     if None in blocks:
         return None
-    (patch,), (head,) = parts.patch, parts.head
-    position = torch.cat([p.reshape(-1, c.embed_dim) for p in parts.position])
-    eq1 = patch.rows(c.patch_dim), patch.bias, parts.class_token[0].reshape(-1), position
-    embeddings = ref.EmbeddingWeights(c, reading.order, *eq1)
-    return ref.ModelWeights(embeddings, blocks, final, head.rows(c.embed_dim), head.bias)
+    (head,) = parts.head
+    head = head._replace(weight=head.rows(c.embed_dim))
+    return ref.ModelWeights(read_eq1(parts, reading, c), blocks, final, head)
 
 
-def bare_parameters(parts: Inventory) -> list[Tensor]:
+# Eq. 1, alone and in the model ----------------------------------------------------------------------------------------
+
+
+def bare_parameters(found: Inventory) -> list[Tensor]:
     """Return the parameters of no layer. `inventory` may have taken two vectors side by side for a norm."""
-    vectors = [vector for norm in parts.norms if norm.eps is None for vector in (norm.weight, norm.bias)]
-    return [parameter for _, parameter in parts.loose] + vectors
+    vectors = [vector for norm in found.norms if norm.eps is None for vector in (norm.weight, norm.bias)]
+    return [parameter for _, parameter in found.loose] + vectors
 
 
-def kind_of(parameter: Tensor, sizes: ref.Sizes) -> str:
+def kind_of(parameter: Tensor, c: ViTConfig) -> str:
     """Return what a bare parameter can be, by its sizes: "vector", "table", "patch table", "matrix" or ""."""
-    D, sides = sizes.embed_dim, sorted(side for side in parameter.shape if side > 1)
+    D, sides = c.embed_dim, sorted(side for side in parameter.shape if side > 1)
     if sides == [D]:
         return "vector"
-    if parameter.numel() == sizes.tokens * D and D in sides:
-        return "table"
-    if parameter.numel() == sizes.patches * D and D in sides:
-        return "patch table"
-    return "matrix" if parameter.numel() == sizes.patch_dim * D and D in sides else ""
+    kinds = {c.num_tokens * D: "table", c.num_patches * D: "patch table", c.patch_dim * D: "matrix"}
+    return kinds.get(parameter.numel(), "") if D in sides else ""
 
 
-def eq1_parameters(parts: Inventory, sizes: ref.Sizes) -> list[tuple[str, Tensor]]:
-    """Return every parameter with what it can be. Only of a layer's bias it is certain."""
-    of_layers = [(kind_of(layer.weight, sizes), layer.weight) for layer in parts.layers]
-    of_layers += [("bias", layer.bias) for layer in parts.layers if layer.bias is not None]
-    return of_layers + [(kind_of(p, sizes), p) for p in bare_parameters(parts)]
+def eq1_parts(found: Inventory, c: ViTConfig) -> Parts | None:
+    """Sort the parameters of Eq. 1 alone; None if they are too few or too many for it."""
+    bare = [(kind_of(p, c), p) for p in bare_parameters(found)]
+    matrix = [Layer(as_rows(p, c.embed_dim).T) for kind, p in bare if kind == "matrix"]
+    patch = matrix + [layer for layer in found.layers if kind_of(layer.weight, c) == "matrix"]
+    tables = [p for kind, p in bare if kind in ("table", "patch table")]
+    vectors = [p for kind, p in bare if kind == "vector"]
+    needed = 1 + sum(kind == "patch table" for kind, _ in bare)
+    norms = any(norm.eps is not None for norm in found.norms)
+    complete = len(vectors) in (needed, needed + len(matrix)) and len(tables) == len(patch) == 1
+    known = len(bare) == len(vectors) + len(tables) + len(matrix) and len(found.layers) + len(matrix) == 1
+    return Parts([], [], [], [], patch, (), vectors, tables) if complete and known and not norms else None
 
 
-def embedding_readings(parts: Inventory, sizes: ref.Sizes) -> Iterator[Reading]:
-    """Yield every way to take the parameters for the parts of Eq. 1; none if they are too few or too many."""
-    kinds = [kind for kind, _ in eq1_parameters(parts, sizes)]
-    vectors = ["class token"] + ["class position"] * kinds.count("patch table")
-    if not parts.layers and kinds.count("vector") > len(vectors):
-        vectors.append("bias")
-    table = "patch table" if "patch table" in kinds else "table"
-    needed = sorted(["matrix", table, *["vector"] * len(vectors)])
-    if sorted(kind for kind in kinds if kind != "bias") != needed or any(norm.eps is not None for norm in parts.norms):
-        return
-    for roles in permutations(vectors):
-        rest = iter(roles)
-        filled = tuple(next(rest) if kind == "vector" else kind for kind in kinds)
-        yield from (Reading(order=order, roles=filled) for order in ref.ORDERS)
-
-
-def read_embeddings(parts: Inventory, sizes: ref.Sizes, reading: Reading) -> ref.EmbeddingWeights | None:
-    """Read the weights of Eq. 1, or None. Gradients pass through."""
-    D, found = sizes.embed_dim, dict(zip(reading.roles, (p for _, p in eq1_parameters(parts, sizes)), strict=True))
-    matrix = as_rows(found["matrix"], D).T
-    bias = found["bias"].reshape(D) if "bias" in found else matrix.new_zeros(D)
-    tables = [as_rows(found[role], D) for role in ("class position", "table", "patch table") if role in found]
-    return ref.EmbeddingWeights(sizes, reading.order, matrix, bias, found["class token"].reshape(D), torch.cat(tables))
+def read_eq1(parts: Parts, reading: Reading, c: ViTConfig) -> ref.EmbeddingWeights:
+    """Read the weights of Eq. 1. Gradients pass through."""
+    (patch,), (table,), vectors = parts.patch, parts.tables, [parts.vectors[i] for i in reading.vectors]
+    patch = patch._replace(weight=patch.rows(c.patch_dim))
+    if len(vectors) > 1 + (kind_of(table, c) == "patch table"):
+        patch = patch._replace(bias=vectors.pop().reshape(-1))
+    position = torch.cat([as_rows(p, c.embed_dim) for p in (*vectors[1:], table)])
+    return ref.EmbeddingWeights(c, reading.order, patch, vectors[0].reshape(-1), position)
 
 
 def as_rows(parameter: Tensor, D: int) -> Tensor:
@@ -268,62 +237,35 @@ def as_rows(parameter: Tensor, D: int) -> Tensor:
     return parameter.movedim(axis, -1).reshape(-1, D)
 
 
-def complain_about_attention(w: ref.AttentionWeights) -> None:
-    """Raise Wrong for weights with which the values are right but which are not the paper's."""
-    if w.sliced:
-        raise Wrong(
-            "The heads slice the input before projecting: a head's q, k and v see only d of the D numbers of a token.",
-            "Project all D numbers first (`nn.Linear(embed_dim, embed_dim)`), then split the result into heads.",
-        )
-    if w.shared:
-        raise Wrong(
-            "All heads share one q, one k and one v of d numbers: they find the same, h times.",
-            "Each head has its own: `nn.Linear(embed_dim, embed_dim)` makes D = h·d numbers, d for each head.",
-        )
-    if w.out is None:
-        raise Wrong(
-            "The output projection is missing: what the heads found is put side by side and never joined.",
-            "One more `nn.Linear(embed_dim, embed_dim)` after the heads are merged (Eq. 8).",
-        )
+# What is said of right values from odd weights ------------------------------------------------------------------------
 
 
-def check_hidden(hidden: int, asked: int, D: int) -> None:
-    """Raise Wrong if the MLP's hidden layer has another width than `mlp_dim`."""
-    if hidden != asked:
-        factor = f", {hidden // D} times embed_dim" if hidden % D == 0 else ""
-        raise Wrong(
-            f"The hidden layer of the MLP has {hidden} values{factor}; mlp_dim = {asked} was asked.",
-            "`nn.Linear(embed_dim, mlp_dim)`, then `nn.Linear(mlp_dim, embed_dim)`.",
-        )
+def attention_problems(w: ref.AttentionWeights) -> list[Problem]:
+    return [
+        (w.sliced, "The heads slice the input before projecting: a head's q, k and v see only d of the D numbers of a "
+         "token.", "Project all D numbers first (`nn.Linear(embed_dim, embed_dim)`), then split the result into "
+         "heads."),
+        (w.shared, "All heads share one q, one k and one v of d numbers: they find the same, h times.",
+         "Each head has its own: `nn.Linear(embed_dim, embed_dim)` makes D = h·d numbers, d for each head."),
+        (w.out is None, "The output projection is missing: what the heads found is put side by side and never joined.",
+         "One more `nn.Linear(embed_dim, embed_dim)` after the heads are merged (Eq. 8)."),
+    ]  # fmt: skip
 
 
-def check_block_parts(parts: Parts, depth: int, mlp_dim: int, D: int) -> None:
-    """Raise Wrong if `depth` blocks cannot be made of these parts; say what is missing or too many."""
-    counts = len(parts.expand), len(parts.contract)
-    if counts != (depth, depth):
-        raise Wrong(
-            f"An MLP is two linear layers, D → mlp_dim → D. Among the parameters there are {counts[0]} of the first "
-            f"kind and {counts[1]} of the second; {depth} of each were expected.",
-            LISTS,
-        )
-    check_hidden(parts.contract[0].sizes[1], mlp_dim, D)
-    if not parts.attention:
-        raise Wrong("There are no parameters of an attention layer.", LISTS)
+def block_problems(w: ref.BlockWeights) -> list[Problem]:
+    shared = "One LayerNorm stands at both places: its weight and bias must serve two inputs."
+    two = "Two objects: `self.norm1 = nn.LayerNorm(...)` and `self.norm2 = nn.LayerNorm(...)`."
+    return [*attention_problems(w.attention), (w.norm1 is w.norm2, shared, two), *map(eps_problem, (w.norm1, w.norm2))]
 
 
-def complain_about_block(w: ref.BlockWeights) -> None:
-    """Raise Wrong for weights with which the values are right but which are not the paper's."""
-    complain_about_attention(w.attention)
-    if w.norm1 is w.norm2:
-        raise Wrong(
-            "One LayerNorm stands at both places: its weight and bias must serve two inputs.",
-            "Two objects: `self.norm1 = nn.LayerNorm(...)` and `self.norm2 = nn.LayerNorm(...)`.",
-        )
-    for norm in (w.norm1, w.norm2):
-        check_eps(norm)
+def eps_problem(norm: Norm) -> Problem:
+    default = ", PyTorch's default" if norm.eps == 1e-5 else ""
+    message = f"All is right but one number: the eps of your LayerNorm is {norm.eps or 0:g}{default}."
+    return norm.eps not in (None, ref.PAPER_EPS), message, EPS
 
 
-def check_eps(norm: Norm) -> None:
-    if norm.eps is not None and norm.eps != ref.PAPER_EPS:
-        default = ", PyTorch's default" if norm.eps == 1e-5 else ""
-        raise Wrong(f"All is right but one number: the eps of your LayerNorm is {norm.eps:g}{default}.", EPS)
+def hidden_problem(hidden: int, asked: int, D: int) -> Problem:
+    """Return what is wrong if the MLP's hidden layer has another width than `mlp_dim`."""
+    factor = f", {hidden // D} times embed_dim" if hidden % D == 0 else ""
+    message = f"The hidden layer of the MLP has {hidden} values{factor}; mlp_dim = {asked} was asked."
+    return hidden != asked, message, "`nn.Linear(embed_dim, mlp_dim)`, then `nn.Linear(mlp_dim, embed_dim)`."

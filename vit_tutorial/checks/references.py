@@ -16,7 +16,6 @@ from einops import rearrange
 from torch import Tensor
 
 from ..config import ViTConfig
-from .modules import Norm
 
 Grid = tuple[int, int]
 
@@ -51,43 +50,57 @@ def cut(images: Tensor, patch_size: int, order: str = OURS) -> Tensor:
     return regroup(images, "B C h P w Q", f"B (h w) ({order})", **image_sizes(images, patch_size))
 
 
-class Sizes(NamedTuple):
-    """What the class is built with, and what follows from it."""
+class Layer(NamedTuple):
+    """A matrix and its bias. `raw` ones are bare parameters: which axis goes in and which comes out is not known."""
 
-    image_size: int
-    patch_size: int
-    in_channels: int
-    embed_dim: int
+    weight: Tensor  # (out, in), unless it is raw
+    bias: Tensor | None = None
+    name: str = ""
+    raw: bool = False
 
-    @property
-    def patches(self) -> int:
-        return (self.image_size // self.patch_size) ** 2
-
-    @property
-    def tokens(self) -> int:
-        return 1 + self.patches
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
 
     @property
-    def patch_dim(self) -> int:
-        return self.in_channels * self.patch_size**2
+    def sizes(self) -> tuple[int, int]:
+        """How many values come out and go in; a bare matrix without a bias is taken for the W of x @ W."""
+        if not self.raw:
+            return tuple(self.weight.shape)
+        out = self.weight.shape[-1] if self.bias is None else self.bias.numel()
+        return out, self.weight.numel() // out
 
-    def __str__(self) -> str:
-        return ", ".join(f"{name}={value}" for name, value in self._asdict().items())
+    def rows(self, in_size: int, last: bool = False) -> Tensor | None:
+        """Return the matrix with a row for each output, (out, in); None if it takes no input of that size."""
+        axes = [axis for axis, size in enumerate(self.weight.shape) if size == in_size and (self.raw or axis == 1)]
+        return self.weight.movedim(axes[-last], -1).reshape(-1, in_size) if axes else None
+
+
+PAPER_EPS = 1e-6
+
+
+class Norm(NamedTuple):
+    """What a LayerNorm learns, and its eps where it has one."""
+
+    weight: Tensor | None
+    bias: Tensor | None
+    eps: float | None = None
+
+    def __call__(self, z: Tensor) -> Tensor:
+        return F.layer_norm(z, z.shape[-1:], self.weight, self.bias, PAPER_EPS if self.eps is None else self.eps)
 
 
 class EmbeddingWeights(NamedTuple):
     """What Eq. 1 learns."""
 
-    sizes: Sizes | ViTConfig
+    config: ViTConfig
     order: str  # of the values in a patch
-    matrix: Tensor  # (D, C·P·P)
-    bias: Tensor  # (D,), or zero
+    patch: Layer  # (D, C·P·P)
     class_token: Tensor  # (D,)
     position: Tensor  # (1+N, D)
 
 
 def project(w: EmbeddingWeights, images: Tensor) -> Tensor:
-    return F.linear(cut(images, w.sizes.patch_size, w.order), w.matrix, w.bias)
+    return w.patch(cut(images, w.config.patch_size, w.order))
 
 
 def in_front(class_token: Tensor, patches: Tensor) -> Tensor:
@@ -130,8 +143,7 @@ class AttentionWeights(NamedTuple):
 
     qkv: Tensor  # (3, D, D)
     bias: Tensor  # (3, D)
-    out: Tensor | None  # (D, D)
-    out_bias: Tensor | None  # (D,)
+    out: Layer | None  # (D, D)
     heads: int
     sliced: bool = False
     shared: bool = False
@@ -174,17 +186,10 @@ def attention(
     q, k, v = qkv[0], qkv[key], qkv[value]
     D = x.shape[-1]
     merged = merge(weigh(q @ k.transpose(-2, -1) * scale(D // w.heads, D)) @ v)
-    return merged if w.out is None else F.linear(merged, w.out, w.out_bias)
+    return merged if w.out is None else w.out(merged)
 
 
-PAPER_EPS = 1e-6
-
-
-class MlpWeights(NamedTuple):
-    expand: Tensor  # (M, D)
-    expand_bias: Tensor | None
-    contract: Tensor  # (D, M)
-    contract_bias: Tensor | None
+Mlp = tuple[Layer, Layer]
 
 
 class BlockWeights(NamedTuple):
@@ -192,25 +197,22 @@ class BlockWeights(NamedTuple):
 
     norm1: Norm
     norm2: Norm
-    mlp: MlpWeights
+    mlp: Mlp
     attention: AttentionWeights | None
 
 
-def reference_mlp(w: MlpWeights, x: Tensor, activation=F.gelu) -> Tensor:
-    return F.linear(activation(F.linear(x, w.expand, w.expand_bias)), w.contract, w.contract_bias)
-
-
-def normed(norm: Norm, z: Tensor) -> Tensor:
-    return F.layer_norm(z, z.shape[-1:], norm.weight, norm.bias, PAPER_EPS if norm.eps is None else norm.eps)
+def mlp(w: Mlp, x: Tensor, activation=F.gelu) -> Tensor:
+    expand, contract = w
+    return contract(activation(expand(x)))
 
 
 def mixed(w: BlockWeights, z: Tensor, attend=attention) -> Tensor:
     return torch.zeros_like(z) if w.attention is None else attend(w.attention, z)
 
 
-def block(w: BlockWeights, z: Tensor, attend=attention, mlp=reference_mlp) -> Tensor:
-    z = z + mixed(w, normed(w.norm1, z), attend)  # Eq. 2
-    return z + mlp(w.mlp, normed(w.norm2, z))  # Eq. 3
+def block(w: BlockWeights, z: Tensor, attend=attention, mlp=mlp) -> Tensor:
+    z = z + mixed(w, w.norm1(z), attend)  # Eq. 2
+    return z + mlp(w.mlp, w.norm2(z))  # Eq. 3
 
 
 class ModelWeights(NamedTuple):
@@ -219,20 +221,19 @@ class ModelWeights(NamedTuple):
     embeddings: EmbeddingWeights
     blocks: list[BlockWeights]
     norm: Norm
-    head: Tensor  # (K, D)
-    head_bias: Tensor | None
+    head: Layer  # (K, D)
 
 
 def pooled(w: ModelWeights, z: Tensor) -> Tensor:
-    return z[:, 0] if w.embeddings.sizes.pool == "cls" else z[:, 1:].mean(dim=1)
+    return z[:, 0] if w.embeddings.config.pool == "cls" else z[:, 1:].mean(dim=1)
 
 
-def model(w: ModelWeights, images: Tensor, embed=eq1, block=block, pool=pooled, end=normed) -> Tensor:
+def model(w: ModelWeights, images: Tensor, embed=eq1, block=block, pool=pooled) -> Tensor:
     """(B, C, H, W) → (B, K)."""
     z = embed(w.embeddings, images)  # Eq. 1
     for weights in w.blocks:
         z = block(weights, z)  # Eqs. 2-3
-    return F.linear(pool(w, end(w.norm, z)), w.head, w.head_bias)  # Eq. 4
+    return w.head(pool(w, w.norm(z)))  # Eq. 4
 
 
 def unit(p: Tensor) -> Tensor:

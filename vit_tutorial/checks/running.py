@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
-from inspect import Parameter
 from traceback import walk_tb
 from types import FrameType
 
@@ -45,14 +44,14 @@ class ReaderError(Wrong):
         self.message, self.hint = f"{self.message}\n{reason}".rstrip(), hint or self.hint
 
 
-Problem = tuple[bool, str, str | None]  # whether it is there, the message, the hint
+Problem = tuple  # whether it is there, the message, and a hint if it has one of its own
 
 
 def raise_first(problems: Iterable[Problem]) -> None:
     """Raise Wrong with the message and the hint of the first problem that is there."""
-    for there, message, hint in problems:
+    for there, *told in problems:
         if there:
-            raise Wrong(message, hint)
+            raise Wrong(*told)
 
 
 class NotAttempted(Exception):
@@ -84,12 +83,12 @@ def call(function: Callable, *args):
     Raises NotAttempted for a stub, ReaderError with the reader's own line if their code raises an error
     or is still running after SECONDS, Wrong if it returns nothing or changes a tensor it was given.
     """
-    plain, named = bound(function, args)
+    require_takes(function, args)
     before = [[tensor.detach().clone() for tensor in tensors_in(arg)] for arg in args]
     grad, default = torch.is_grad_enabled(), torch.empty(0)
     try:
         with time_limit(SECONDS):
-            result = function(*plain, **named)
+            result = function(*args)
     except TookTooLong as stopped:
         place, code = readers_line(stopped)
         message = f"Your code was stopped: it was still running after {SECONDS:g} seconds{place}."
@@ -126,23 +125,18 @@ def call(function: Callable, *args):
     return result
 
 
-def bound(function: Callable, args: tuple) -> tuple[tuple, dict]:
-    """Return `args` as the reader's function takes them, by position and by name; raise Wrong if it takes others."""
+def require_takes(function: Callable, args: tuple) -> None:
+    """Raise Wrong unless the reader's function takes these arguments."""
     if (signature := signature_of(function)) is None:
-        return args, {}
-    kinds = [parameter.kind for parameter in signature.parameters.values()]
-    by_name = [name for name, kind in zip(signature.parameters, kinds, strict=True) if kind is Parameter.KEYWORD_ONLY]
-    places = len(args) if Parameter.VAR_POSITIONAL in kinds else len(kinds) - len(by_name)
-    plain, named = args[:places], dict(zip(by_name, args[places:], strict=False))
+        return
     try:
-        signature.bind(*plain, *args[len(plain) + len(named) :], **named)
+        signature.bind(*args)
     except TypeError as error:
         raise Wrong(
             f"The check gives {name_of(function)} {len(args)} argument{'s'[: len(args) != 1]}, "
             f"and yours takes `{signature}`: {error}.",
             "Keep the first line of the stub as it was.",
         ) from None
-    return plain, named
 
 
 def signature_of(function: Callable) -> inspect.Signature | None:
@@ -192,11 +186,12 @@ def undisturbed() -> Iterator[None]:
     Everything is restored afterwards. One thread does the work: the tensors of a check are so small that waiting for
     a second one takes longer.
     """
-    states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002
     default, threads = torch.empty(0), torch.get_num_threads()
     on_cpu = nullcontext() if default.device.type == "cpu" else torch.device("cpu")  # slower
+    autocast = torch.autocast("cpu", enabled=False)
     try:
-        with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False), on_cpu:
+        with on_cpu, torch.random.fork_rng([]), torch.inference_mode(False), torch.enable_grad(), autocast:
             torch.default_generator.manual_seed(0)
             random.seed(0)
             np.random.seed(0)  # noqa: NPY002
@@ -206,9 +201,8 @@ def undisturbed() -> Iterator[None]:
     finally:
         torch.set_num_threads(threads)
         set_defaults(default)
-        torch.set_rng_state(states[0])
-        random.setstate(states[1])
-        np.random.set_state(states[2])  # noqa: NPY002
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
 
 
 NOTHING = r"""pass|\.\.\.|return|return None|return \.\.\.|raise NotImplementedError.*|super\(\)\.__init__\(\)|['"].*"""
@@ -311,7 +305,8 @@ class time_limit:
     """Inside the block, raise TookTooLong in the reader's code after `seconds`, and again if it swallows that.
 
     It strikes in the reader's own frames only: torch is never torn apart halfway. Time spent compiling, at a
-    debugger's prompt or waiting for another thread does not count. Code that never comes back from C is out of reach.
+    debugger's prompt or waiting for another thread does not count. Code that never comes back from C is out of reach,
+    and on Python 3.10 a loop of `try:` without a call.
     """
 
     def __init__(self, seconds: float):
@@ -321,25 +316,13 @@ class time_limit:
     def __enter__(self) -> None:
         self.frame = sys._getframe(1)
         threading.Thread(target=self.watch, name="time limit of a check", daemon=True).start()
-        if sys.version_info < (3, 11):
-            # There, a loop of `try:` without a call never looks whether something strikes it: a trace function does.
-            self.trace_before = sys.gettrace()
-            sys.settrace(self.trace_before or self.trace)
 
     def __exit__(self, *exc_info) -> None:
-        if sys.version_info < (3, 11):
-            sys.settrace(self.trace_before)
         with self.lock:
             self.over.set()  # from here on nothing strikes
         if self.struck:
             with suppress(TookTooLong):  # one may still be on its way: it arrives within this line
                 sum(1 for _ in range(1000))
-
-    def trace(self, frame: FrameType, event: str, argument: object) -> object:
-        """Stop the reader's code at its next line once the time is over."""
-        if event == "line" and time.monotonic() > self.deadline:
-            raise TookTooLong
-        return self.trace if is_readers(frame.f_code.co_filename) else None
 
     def watch(self) -> None:
         """Push the deadline back while time does not count, and strike whenever the reader's code is at work after it.
@@ -349,9 +332,9 @@ class time_limit:
         before, pause = time.monotonic(), TICK
         while not self.over.wait(pause):
             with self.lock:
-                if (files := self.files_at_work()) is None:
+                if self.over.is_set():
                     return
-                now, pause = time.monotonic(), TICK
+                files, now, pause = self.files_at_work(), time.monotonic(), TICK
                 if any(os.path.basename(file) in UNTIMED for file in files):
                     self.deadline += now - before
                 elif now > self.deadline and files and is_readers(files[0]):
@@ -362,10 +345,10 @@ class time_limit:
                     pause = 0.001  # the thread may be in the reader's code a moment later
                 before = now
 
-    def files_at_work(self) -> list[str] | None:
-        """Return the files of the thread's functions inside the block, the innermost first; None if it has left it."""
-        files, frame = [], None if self.over.is_set() else sys._current_frames().get(self.thread)
-        while frame is not None and frame is not self.frame:
+    def files_at_work(self) -> list[str]:
+        """Return the files of the thread's functions inside the block, the innermost first."""
+        files, frame = [], sys._current_frames().get(self.thread)
+        while frame not in (None, self.frame):
             files.append(frame.f_code.co_filename)
             frame = frame.f_back
-        return None if frame is None else files
+        return files if frame else []

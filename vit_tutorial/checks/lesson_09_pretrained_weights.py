@@ -237,8 +237,8 @@ def check_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config
         for block in sorted(set(range(config.depth)) - set(lost)) if lost else ():
             source, _ = origin(ours[f"encoder.{block}.norm1.weight"], theirs)
             if (number := re.search(r"layer_(\d+)\.|$", source)[1]) and int(number) in lost:
-                lines.append(f"`encoder.{block}` holds torchvision's block {number}.")
-                lines.append(f"Is `encoder_layer_{number}` taken for `encoder_layer_{block}`? Compare the whole number.")
+                taken = f"Is `encoder_layer_{number}` taken for `encoder_layer_{block}`? Compare the whole number."
+                lines += [f"`encoder.{block}` holds torchvision's block {number}.", taken]
                 hint = None
                 break
     if lines:

@@ -15,7 +15,8 @@ from .style import Figure, styled
 def to_png(figure: Figure) -> tuple[str, dict[str, int | str]]:
     """Return the figure as PNG in base64 with two pixels to a point of the page, and its size and alternative text."""
     drawn, small = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=2 * figure.dpi, bbox_inches="tight")
+    look = {"dpi": 2 * figure.dpi, "bbox_inches": "tight", "pil_kwargs": {"compress_level": 0}}  # read at once
+    figure.savefig(drawn, format="png", **look)
     image = Image.open(drawn).convert("RGB")
     with_palette(image).save(small, format="png", optimize=True)
     size = {"width": image.width // 2, "height": image.height // 2}

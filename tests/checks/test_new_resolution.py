@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from einops import rearrange
 from PIL import Image
 from timm.layers import resample_abs_pos_embed
-from torch import nn
 
 from vit_tutorial import check, resize_position_embedding
 

@@ -15,8 +15,6 @@ from vit_tutorial.plotting.pretrained_figures import NOTHING
 from vit_tutorial.plotting.style import CONTROL, MISTAKE, TRAINED
 from vit_tutorial.training import Epoch, Progress
 
-# ---- curves
-
 
 @pytest.mark.parametrize("log", ["", "y", "xy"])
 def test_the_line_is_the_mean_and_the_band_goes_from_the_lowest_to_the_highest(log):
@@ -82,9 +80,6 @@ def test_cost_draws_milliseconds_and_megabytes_and_compares_the_last():
     np.testing.assert_allclose([time["a"], time["b"]], [[100, 600], [100, 200]], rtol=1e-6)
     assert memory == {"a": [1, 8], "b": [2, 4]}
     assert figure.get_suptitle() == "a at 20 tokens: 3.0× the time, 2.0× the memory"
-
-
-# ---- lesson 06
 
 
 def progress(step: int, loss: float, finished: Epoch | None = None) -> Progress:
@@ -173,9 +168,6 @@ def test_the_colours_of_the_confusion_are_for_mistakes():
     assert none.get_clim()[1] > 0
 
 
-# ---- lesson 07
-
-
 def test_structure_has_a_marker_for_each_and_a_bar_where_chance_is_known():
     chance = {"one": torch.tensor([[-0.25, 0.0], [0.5, 0.125], [0.0, -0.75]])}
     (axes,) = plotting.show_structure(["near", "rows"], {"one": [0.5, 0.1], "two": [0.0, 0.2]}, chance, "title").axes
@@ -249,9 +241,6 @@ def test_filters_stand_in_rows_and_zero_is_grey():
     assert (picture[2] == 1).all()
 
 
-# ---- lesson 08
-
-
 def test_every_picture_stands_under_its_name_with_a_line_around_every_patch():
     sizes = {"square": (8, 8), "wide": (8, 12)}
     pictures = {name: torch.zeros(3, *size, dtype=torch.uint8) for name, size in sizes.items()}
@@ -284,9 +273,6 @@ def test_before_is_hollow_and_after_is_filled():
     assert [line.get_markerfacecolor() == "none" for line in dots] == [True, False, True, False]
     assert [label.get_text() for label in first.get_yticklabels()] == ["interpolated", "from scratch"]
     assert (first.get_title("left"), second.get_title("left")) == ("44×44", "28×44")
-
-
-# ---- lesson 09
 
 
 ROWS = ["one", "two"]

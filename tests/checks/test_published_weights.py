@@ -13,8 +13,6 @@ from vit_tutorial.pretrained.tensor_names import as_ours, name_of
 
 from .variants import assert_passes, cell, judged, solved
 
-# Three layers in one
-
 
 def cat(*tensors):
     return torch.cat(tensors)
@@ -41,7 +39,6 @@ RIGHT_FUSED = {
                                             for n in ("weight", "bias")),
     "einops": lambda *qkv: (rearrange([x.weight for x in qkv], "n o i -> (n o) i"), cat(*(x.bias for x in qkv))),
     "state dict": lambda *qkv: {n: cat(*(x.state_dict()[n] for x in qkv)) for n in ("weight", "bias")},
-    "parameters": lambda *qkv: tuple(nn.Parameter(cat(*p)) for p in zip(*(x.parameters() for x in qkv), strict=True)),
     "probing": by_probing,
 }  # fmt: skip
 
@@ -76,16 +73,12 @@ def keeps(*qkv, kept=[]):  # noqa: B006
 
 WRONG_FUSED = [
     (both(lambda q, k, v: cat(k, q, v)), "the weight holds k, q, v instead of q, k, v."),
-    (both(lambda q, k, v: cat(v, k, q)), "the weight holds v, k, q instead"),
     (both(lambda q, k, v: cat(q, q, v)), "the weight holds q, q, v instead"),
-    (both(lambda q, k, v: cat(q, q, q)), "the weight holds q, q, q instead"),
     (both(by_heads), "The weight goes head by head: q, k and v of the first of 2"),
     (both(lambda *p: torch.stack(p, 1).flatten(0, 1)), "The weight goes row by row"),
     (weights(lambda *p: torch.cat(p, 1)), "The matrices stand side by side, (D, 3·D)"),
     (weights(lambda *p: cat(*p).T), "The weight is transposed, (D, 3·D)"),
     (weights(lambda *p: cat(*(x.T for x in p))), "holds q transposed, k transposed, v tr"),
-    (weights(lambda *p: torch.cat(p, 1).T), "holds q transposed, k transposed"),
-    (weights(lambda *p: cat(*p).reshape(len(p[0]), -1)), "(12, 4) expected, got (4, 12)"),
     (both(lambda *p: torch.stack(p)), "The three are stacked, with a new axis"),
     (both(lambda q, k, v: q + k + v), "The three are added up"),
     (both(lambda *p: torch.stack(p).mean(0)), "The three are averaged"),
@@ -96,27 +89,18 @@ WRONG_FUSED = [
     (lambda *qkv: cat(*(x.weight for x in qkv)), "got the weight, and the bias is missing"),
     (lambda *qkv: cat(*(x.bias for x in qkv)), "got the bias, and the weight is missing"),
     (biases(lambda *p: None), "The bias is missing"),
-    (lambda q, k, v: nn.Linear(4, 12, bias=False), "The bias is missing"),
     (biases(lambda *p: torch.zeros_like(cat(*p))), "the bias is not. The bias is zero"),
-    (biases(lambda *p: p[0]), "The weight is right, the bias is not. The bias has the wrong shape"),
     (biases(lambda *p: torch.stack(p)), "the bias is not. The three are stacked"),
-    (biases(lambda *p: sum(p)), "The three are added up"),
-    (biases(lambda *p: cat(*p)[:, None]), "The bias has the wrong shape"),
     (biases(lambda q, k, v: cat(k, q, v)), "bottom the bias holds k, q, v"),
-    (biases(lambda *p: torch.stack(p, 1).flatten()), "The bias goes row by row"),
     (lambda *qkv: both(cat)(*qkv)[::-1], "Weight and bias are exchanged"),
     (lambda *qkv: [x.weight for x in qkv], "two tensors, weight and bias; got 3 values"),
     (lambda *qkv: nn.ModuleList(qkv), "weight and bias; got a value of type ModuleList"),
     (lambda q, k, v: nn.Linear(q.in_features, 3 * q.out_features), "None of q, k and v is in the weight"),
-    (lambda *p: tuple(nn.Linear(4, 12).parameters()), "None of q, k and v is in the weight"),
     (weights(lambda q, k, v: cat(q, k.new_full((8, 4), torch.nan))), "holds 32 values that are inf or nan"),
-    (lambda q, k, v: nn.Linear(3 * q.in_features, q.out_features), "(3·D, D) = (12, 4) expected"),
-    (both(lambda *p: torch.stack(p).reshape(12, *p[0].shape[1:])), "Your code stops with an error"),
     (weights(lambda *p: cat(*p).detach().numpy()), "The weight must be a tensor"),
     (both(lambda *p: cat(*p).double()), "The weight must be of dtype torch.float32"),
     (writes, "changes the layers it is given"),
     (keeps, "Right with D = 4, but not with D = 6"),
-    (lambda q, k, v: (torch.cat(q.weight, k.weight, v.weight), 0), "Your code stops with an error"),
 ]  # fmt: skip
 
 
@@ -146,8 +130,6 @@ RIGHT_MAPPED = {
     "solution": solution,
     "table": by_the_table,
     "by order": by_order,
-    "another order": lambda theirs: dict(sorted(solution(theirs).items())),
-    "copies": lambda theirs: {name: tensor.clone() for name, tensor in solution(theirs).items()},
     "float64": lambda theirs: {name: tensor.double() for name, tensor in solution(theirs).items()},
     "loaded": lambda theirs: (model := ours_for(theirs)).load_state_dict(solution(theirs)) and model.state_dict(),
 }
@@ -161,18 +143,9 @@ def without(*starts):
 two_blocks = without(*(f"encoder.{i}." for i in range(2, 12)))
 
 
-def renamed(*pairs):
-    """The right dictionary, but for names changed by regular expressions."""
-
-    def mine(theirs):
-        ours = {}
-        for name, value in solution(theirs).items():
-            for old, new in pairs:
-                name = re.sub(old, new, name)
-            ours[name] = value
-        return ours
-
-    return mine
+def renamed(old, new):
+    """The right dictionary, but for names changed by a regular expression."""
+    return lambda theirs: {re.sub(old, new, name): tensor for name, tensor in solution(theirs).items()}
 
 
 def changed(pattern, change):
@@ -182,7 +155,7 @@ def changed(pattern, change):
 
 def swapped(one, other):
     names = {one: other, other: one}
-    return renamed((f"{re.escape(one)}|{re.escape(other)}", lambda found: names[found[0]]))
+    return renamed(f"{re.escape(one)}|{re.escape(other)}", lambda found: names[found[0]])
 
 
 def eaten(theirs):
@@ -206,7 +179,7 @@ def eaten_and_lost(theirs):
 def sorted_as_text(theirs):
     blocks = sorted({name.split(".")[2] for name in theirs if "_layer_" in name})
     number = {block.removeprefix("encoder_layer_"): str(i) for i, block in enumerate(blocks)}
-    return renamed((r"(?<=^encoder\.)\d+", lambda found: number[found[0]]))(theirs)
+    return renamed(r"(?<=^encoder\.)\d+", lambda found: number[found[0]])(theirs)
 
 
 def split(theirs):
@@ -219,15 +192,12 @@ def split(theirs):
 
 WRONG_MAPPED = [
     (lambda theirs: dict(theirs), "All names are still torchvision's"),
-    (renamed(("^head", "heads.head")), "Still torchvision's names: `heads.head.weight`, `heads.head.bias`."),
+    (renamed("^head", "heads.head"), "Still torchvision's names: `heads.head.weight`, `heads.head.bias`."),
     (lambda theirs: solution(theirs) | {"heads.head.weight": theirs["heads.head.weight"]}, "refuse these names. Still"),
-    (renamed(("norm1", "ln_1"), ("norm2", "ln_2")), "`encoder.0.ln_1.weight` holds `encoder.layers.encoder_l"),
-    (without("head"), "Missing: `head.weight`, `head.bias`."),
+    (renamed("norm([12])", r"ln_\1"), "`encoder.0.ln_1.weight` holds `encoder.layers.encoder_l"),
     (without("embeddings.position"), "Missing: `embeddings.position.table`."),
-    (renamed(("^", "model.")), "Not ours:"),
-    (renamed((r"(?<=^encoder\.)\d+", lambda n: str(int(n[0]) + 1))), "Not ours: `encoder.2.norm1.weight`,"),
-    (renamed((r"^encoder\.\d+", "encoder")), "Not ours: `encoder.norm1.weight`"),
-    (renamed((r"^encoder\.(\d)", r"encoder.layers.\1")), "which ours calls `encoder.0.norm1.weight`"),
+    (renamed(r"(?<=^encoder\.)\d+", lambda n: str(int(n[0]) + 1)), "Not ours: `encoder.2.norm1.weight`,"),
+    (renamed(r"^encoder\.(\d)", r"encoder.layers.\1"), "which ours calls `encoder.0.norm1.weight`"),
     (two_blocks, "Of the 12 blocks, counted from 0, this is so in blocks 2, 3, 4,"),
     (without("encoder.0."), "Of the 2 blocks, counted from 0, this is so in block 0."),
     (eaten, "`encoder_layer_1` is the beginning of `encoder_layer_11`, too."),
@@ -235,9 +205,6 @@ WRONG_MAPPED = [
     (sorted_as_text, "but not with 12 blocks. The names are right."),
     (split, "`encoder.0.attention.q.weight` holds a third of `encoder.layers.encoder_layer_0.self_a"),
     (swapped("norm1", "norm2"), "It is in `encoder.0.norm2.weight`: the two are exchanged."),
-    (swapped("expand", "contract"),
-     "`encoder.0.mlp.expand.weight` holds `encoder.layers.encoder_layer_0.mlp.3.weight`, and"),
-    (swapped("encoder.0.", "encoder.1."), "the two are exchanged"),
     (lambda theirs: two_blocks(theirs) | {n: t for n, t in theirs.items() if re.search(r"_layer_([2-9]|\d\d)", n)},
      "counted from 0, this is so in blocks 2, 3, 4, 5, 6, 7, 8, 9, 10, 11."),
     (changed("table", lambda t: t[1:]), "`embeddings.position.table` holds 24 of the values of `enc"),
@@ -246,50 +213,32 @@ WRONG_MAPPED = [
     (changed("class_token", torch.squeeze), "`embeddings.class_token` holds `class_token`, (6,) ins"),
     (changed("qkv.weight", lambda t: t.T), "attention.in_proj_weight` transposed, (6, 18)"),
     (changed(r"(qkv|expand|contract|head).weight", lambda t: t.mT), "transposed"),
-    (changed("attention.projection.weight", lambda t: t.T), "`encoder.0.attention.projection.we"),
-    (changed("qkv", lambda t: t.chunk(3)[0]), "holds a third of"),
     (changed("qkv", lambda t: t.flip(0)), "in another order"),
     (lambda theirs: (ours := solution(theirs)) | {"norm.bias": ours["norm.weight"]}, "and `encoder.ln.bias` belongs"),
     (changed("", lambda t: t.half()), "nowhere in torchvision's: its dtype is torch.float16"),
     (changed("qkv.bias", torch.zeros_like), "holds values that are nowhere in torchvision's."),
-    (lambda theirs: ours_for(theirs).state_dict(), "holds values that are nowhere in torchvision's."),
     (lambda theirs: solution({n: t.zero_() if n == "class_token" else t for n, t in theirs.items()}),
      "writes into tensors it is given: `class_token`"),
     (ours_for, "a state dict; got a model, VisionTransformer"),
-    (lambda theirs: ours_for(theirs).load_state_dict(solution(theirs)), "a state dict; got a value"),
     (lambda theirs: list(solution(theirs).items()), "a state dict; got a value of type list"),
     (lambda theirs: {n: n for n in theirs}, "`class_token` must be a tensor; it is a value of type str"),
     (lambda theirs: {}, "a state dict; got an empty one"),
-    (lambda theirs: None, "returns nothing"),
-    (changed("", lambda t: t.numpy()), "must be a tensor; it is a value of type ndarray"),
     (lambda theirs: theirs["encoder.layers.2"], "KeyError: 'encoder.layers.2' It was called as `<lambda>(the"),
 ]  # fmt: skip
 
-
 RIGHT = {check.fuse_qkv: RIGHT_FUSED, check.map_state_dict: RIGHT_MAPPED}
 WRONG = {check.fuse_qkv: WRONG_FUSED, check.map_state_dict: WRONG_MAPPED}
-
-
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)
 
 
 def test_an_answer_that_empties_the_dictionary_passes_with_a_remark():
-    assert (
-        "`theirs` itself is changed"
-        in assert_passes(
-            check.map_state_dict, lambda theirs: {**solution(dict(theirs)), **(theirs.clear() or {})}
-        ).message
-    )
+    verdict = assert_passes(check.map_state_dict, lambda theirs: solution(dict(theirs)) | (theirs.clear() or {}))
+    assert "`theirs` itself is changed" in verdict.message
 
 
 @pytest.mark.parametrize("config", [config for (config,) in CONFIGS.values()], ids=CONFIGS)
 def test_what_passes_is_loaded(config):
     VisionTransformer(config).load_state_dict(solution(torchvision_tensors(config)), strict=True)
-
-
-def test_a_crash_in_fuse_qkv_shows_the_readers_line():
-    mine = cell("def mine(q, k, v):\n    return torch.cat([q, k, v]), torch.cat([q.bias, k.bias, v.bias])")["mine"]
-    assert "return torch.cat([q, k, v])" in check.fuse_qkv(mine).code
 
 
 def test_a_crash_shows_the_readers_line_and_not_all_numbers():

@@ -18,8 +18,6 @@ from .comparing import explain, judge_each, kind, known, listed, one_number, ran
 from .exercise import exercise
 from .running import ReaderError, Wrong, call, raise_first
 
-# What decays
-
 
 def my_parameter_groups(model, weight_decay):
     matrices = [layer.weight for layer in model.modules() if isinstance(layer, (nn.Linear, nn.Conv2d))]
@@ -143,9 +141,6 @@ def check_decay(decay: dict[str, float], right: dict[str, float], weight_decay: 
         raise Wrong(f"The matrices decay by {other[0]:g}, not by the given `weight_decay`, {weight_decay:g}.")
 
 
-# The schedule
-
-
 def my_warmup_cosine(step, warmup_steps, all_steps):
     if step < warmup_steps:
         return (step + 1) / warmup_steps  # 1/warmup_steps, 2/warmup_steps, …, 1
@@ -170,27 +165,28 @@ def warmup_cosine(function):
 
 def judge_schedule(function: Callable, w: int, T: int) -> str:
     """Return a remark if it is right in another way than the package's; raise Wrong unless it is right."""
-    factors = [one_number(call(function, step, w, T), "The factor of a step") for step in range(T)]
-    factors, steps = torch.tensor(factors, dtype=torch.float64), torch.arange(T, dtype=torch.float64)
-    before, after = ("in", slice(0, w), WARM_UPS, WARM_UP_MISTAKES), ("after", slice(w, T), COSINES, COSINE_MISTAKES)
+    factors = torch.tensor([one_number(call(function, step, w, T), "The factor of a step") for step in range(T)])
+    steps = torch.arange(T, dtype=torch.float64)
+    parts = ("in", slice(0, w), WARM_UPS, WARM_UP_MISTAKES), ("after", slice(w, T), COSINES, COSINE_MISTAKES)
 
     def fitting(factors: Tensor) -> list[list[str]]:
         """Return for each part the remarks of the right curves that fit."""
-        return [[m for m, do in right if same(factors[at], do(steps[at], w, T))] for _, at, right, _ in (before, after)]
+        return [[m.message for m in r if same(factors[at], m.function(steps[at], w, T))] for _, at, r, _ in parts]
 
     peak = factors.max().item()
     if abs(peak - 1) > 1e-3 and all(fitting(factors / peak)):
         hint = "The optimizer multiplies the factor by the learning rate itself."
         raise Wrong(f"Your curve has the right form and is {peak:g} times as high: its peak must be 1.", hint)
-    for (when, at, right, mistakes), fits in zip((before, after), fitting(factors), strict=True):
+    found = fitting(factors)
+    for (when, at, right, mistakes), fits in zip(parts, found, strict=True):
         if not fits:
             recognise(factors[at], (steps[at], w, T), mistakes)
-            expected = right[0][1](steps[at], w, T)
-            first = (~torch.isclose(factors[at], expected, 1e-4, 1e-5)).nonzero()[0]
+            expected = right[0].function(steps[at], w, T)
+            first = (~torch.isclose(factors[at].double(), expected, 1e-4, 1e-5)).nonzero()[0]
             text = f"Step {at.start + first.item()}, {when} the warm-up, gives {factors[at][first].item():.4g}"
             call_text = f"This was with warmup_steps={w} and all_steps={T}."
             raise Wrong(f"{text}; {expected[first].item():.4g} is expected.\n{call_text}")
-    return " ".join(fits[0] for fits in fitting(factors) if fits[0])
+    return " ".join(fits[0] for fits in found if fits[0])
 
 
 Curve = Callable[[Tensor, int, int], Tensor]  # the factors of the steps s, for w of T steps of warm-up
@@ -211,26 +207,25 @@ def shaped(shape: Callable[[Tensor], Tensor], phase: Curve) -> Curve:
 
 def falls(shapes: dict[str, Callable | list]) -> list:
     """Return wrong shapes after the warm-up, each with every right way of counting the steps."""
-    return [mistake for _, phase in PHASES for mistake in known(None, shapes, partial(shaped, phase=phase))]
+    return [wrong for phase in PHASES for wrong in known(None, shapes, partial(shaped, phase=phase.function))]
 
 
 # Right: the package's way first. The texts are remarks.
 STARTS_AT_0 = "Your warm-up starts at 0: the first step changes nothing. The package's starts at 1 / warmup_steps."
 ENDS_AT_0 = "Your cosine is 0 at the last step: that step changes nothing. The package's would be 0 one step later."
-WARM_UPS = [
-    ("", lambda s, w, T: (s + 1) / w),
-    (STARTS_AT_0, lambda s, w, T: s / w),
-    (STARTS_AT_0, lambda s, w, T: s / max(w - 1, 1)),
-    ("Your warm-up reaches 1 one step later than the package's.", lambda s, w, T: (s + 1) / (w + 1)),
-]
-PHASES = [
-    ("", lambda s, w, T: (s - w) / (T - w)),
-    (ENDS_AT_0, lambda s, w, T: (s - w) / (T - w - 1)),
-    (ENDS_AT_0, lambda s, w, T: (s + 1 - w) / (T - w)),
-    ("Your cosine is up to one step ahead of the package's.", lambda s, w, T: (s + 1 - w) / (T - w + 1)),
-]
-COSINES = [(remark, shaped(half, phase)) for remark, phase in PHASES]
+WARM_UPS = known(None, {
+    "": lambda s, w, T: (s + 1) / w,
+    STARTS_AT_0: [lambda s, w, T: s / w, lambda s, w, T: s / max(w - 1, 1)],
+    "Your warm-up reaches 1 one step later than the package's.": lambda s, w, T: (s + 1) / (w + 1),
+})  # fmt: skip
+PHASES = known(None, {
+    "": lambda s, w, T: (s - w) / (T - w),
+    ENDS_AT_0: [lambda s, w, T: (s - w) / (T - w - 1), lambda s, w, T: (s + 1 - w) / (T - w)],
+    "Your cosine is up to one step ahead of the package's.": lambda s, w, T: (s + 1 - w) / (T - w + 1),
+})  # fmt: skip
+COSINES = [phase._replace(function=shaped(half, phase.function)) for phase in PHASES]
 FROM_0 = [lambda s, w, T: half(s / T), lambda s, w, T: half(s / (T - 1)), lambda s, w, T: half((s + 1) / T)]
+FALLS = [*FROM_0, *(cosine.function for cosine in COSINES)]
 BENT = [lambda p: 1 - half(p), lambda p: 1 - half(p + 1), lambda p: 1 - cos(p / 2), torch.square, torch.sqrt]
 STAYS_AT_1 = (
     "After the warm-up your factor stays at 1, or very near it. Is there no cosine? Does `//` cut off the fraction? "
@@ -239,17 +234,17 @@ STAYS_AT_1 = (
 
 WARM_UP_MISTAKES = known(None, {
     "There is no warm-up: the factor is 1 from the first step on.": lambda s, w, T: torch.ones_like(s),
-    "There is no warm-up: the cosine runs from the first step on.": [*FROM_0, *(cosine for _, cosine in COSINES)],
+    "There is no warm-up: the cosine runs from the first step on.": FALLS,
     "Your warm-up stays at 0: does `//` cut off the fraction?": [lambda s, w, T: 0 * s, lambda s, w, T: (s + 1) // w],
     "Your warm-up falls. It should start small and rise to 1.":
         [lambda s, w, T: (w - s) / w, lambda s, w, T: (w - s - 1) / w, lambda s, w, T: (w - s) / (w + 1)],
     "Your warm-up is divided by all_steps: it ends far below 1.": [lambda s, w, T: (s + 1) / T, lambda s, w, T: s / T],
     "Your warm-up counts the steps. Divide by `warmup_steps`.": [lambda s, w, T: s + 1, lambda s, w, T: s],
     "Your warm-up ends where it should, but it is bent. The task asks for a straight line.":
-        [shaped(bend, warm) for _, warm in WARM_UPS for bend in BENT],
+        [shaped(bend, warm.function) for warm in WARM_UPS for bend in BENT],
     "Warm-up and cosine are multiplied. If `step < warmup_steps`, return the warm-up's factor alone.":
-        [lambda s, w, T, warm=warm, fall=fall: warm(s, w, T) * fall(s, w, T)
-         for _, warm in WARM_UPS for fall in (*FROM_0[:2], *(cosine for _, cosine in COSINES))],
+        [lambda s, w, T, warm=warm, fall=fall: warm.function(s, w, T) * fall(s, w, T)
+         for warm in WARM_UPS for fall in FALLS],
 })  # fmt: skip
 
 COSINE_MISTAKES = known(None, {
@@ -284,11 +279,8 @@ COSINE_MISTAKES = known(None, {
     "Your warm-up never ends: the factor rises above 1.":
         [lambda s, w, T: (s + 1) / max(w, 1), lambda s, w, T: s / max(w, 1)],
     "At step `warmup_steps` your factor is above 1: the warm-up lasts one step too long.":
-        [lambda s, w, T, do=do: torch.where(s == w, (w + 1) / max(w, 1), do(s, w, T)) for _, do in COSINES],
+        [lambda s, w, T, do=do: torch.where(s == w, (w + 1) / max(w, 1), do(s, w, T)) for do in FALLS[3:]],
 })  # fmt: skip
-
-
-# The accuracy
 
 
 def my_accuracy(batches):
@@ -334,13 +326,13 @@ def judge_accuracy(function: Callable, lists: tuple) -> None:
         explain(error, lists, ACCURACY_MISTAKES)
         raise
     expected = over_lists(lambda x, y, n, B: n.sum() / B.sum())(*lists)
-    if not same(torch.tensor(shares, dtype=torch.float64), expected, 1e-7):
-        recognise(torch.tensor(shares, dtype=torch.float64), lists, ACCURACY_MISTAKES, 1e-7)
-        i = next(i for i, right in enumerate(expected.tolist()) if not math.isclose(shares[i], right, rel_tol=1e-6))
-        sizes = [len(labels) for _, labels in lists[i]]
-        count = f"{expected[i] * sum(sizes):.0f} of {sum(sizes)}"
-        text = f"The batches have {', '.join(map(str, sizes))} images: {count} answers are right."
-        raise Wrong(f"{expected[i]:.4f} expected, got {shares[i]:.4f}. {text}")
+    found = torch.tensor(shares, dtype=torch.float64)
+    recognise(found, lists, [] if same(found, expected, 1e-7) else ACCURACY_MISTAKES, 1e-7)
+    for got, right, batches in zip(shares, expected.tolist(), lists, strict=True):
+        if not math.isclose(got, right, rel_tol=1e-6):
+            sizes = [len(labels) for _, labels in batches]
+            text = f"The batches have {', '.join(map(str, sizes))} images: {right * sum(sizes):.0f} of {sum(sizes)}"
+            raise Wrong(f"{right:.4f} expected, got {got:.4f}. {text} answers are right.")
 
 
 def hits(logits: Tensor, labels: Tensor, top: int = 1) -> Tensor:
@@ -350,12 +342,12 @@ def hits(logits: Tensor, labels: Tensor, top: int = 1) -> Tensor:
 def over_lists(measure: Callable) -> Callable[..., Tensor]:
     """Apply `measure(x, y, n, B)` to each list: all its logits and labels, each batch's right answers and images."""
 
-    def of_list(batches: list[tuple[Tensor, Tensor]]) -> Tensor:
+    def of_list(batches: list[tuple[Tensor, Tensor]]) -> float:
         x, y = map(torch.cat, zip(*batches, strict=True))
         n, B = torch.stack([hits(*batch).sum() for batch in batches]), torch.tensor([len(y) for _, y in batches])
-        return torch.as_tensor(measure(x, y, n, B)).double()
+        return float(measure(x, y, n, B))
 
-    return lambda *lists: torch.stack(list(map(of_list, lists)))
+    return lambda *lists: torch.tensor([of_list(batches) for batches in lists], dtype=torch.float64)
 
 
 def summed(measure: Callable, x: Tensor, y: Tensor, B: Tensor) -> Tensor:

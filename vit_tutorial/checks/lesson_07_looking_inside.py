@@ -11,9 +11,7 @@ from torch import Tensor
 from . import references as ref
 from .comparing import compare, known, random_tensor, replacing, to_number
 from .exercise import exercise
-from .references import distance, eye, over_all, product, shared_out, similarity, through_layers, unit
-
-# Which positions are alike
+from .references import as_it_is, distance, eye, over_all, product, shared_out, similarity, through_layers, unit
 
 
 def my_position_similarity(position, grid):
@@ -36,8 +34,7 @@ def position_similarity(function):
 
 SIMILARITY_MISTAKES = known(None, {
     "The class token is still there, and nothing is reshaped: (1+N, 1+N).": lambda p, grid: unit(p) @ unit(p).T,
-    "These are the class token's similarities. Compare the patches.":
-        lambda p, grid: (unit(p) @ unit(p).T)[0, 1:].reshape(grid),
+    "These are the class token's similarities. Compare the patches.": lambda p, g: (unit(p[1:]) @ unit(p[0])).view(g),
 }) + replacing(similarity, "patches", None, {
     "The last patch is left out, and the class token is still there: all has moved by one place.": lambda p: p[:-1],
     "The class token is still there: 1+N rows do not fit into the grid, N = h·w do.": lambda p: p,
@@ -82,9 +79,6 @@ SIMILARITY_MISTAKES = known(None, {
 })  # fmt: skip
 
 
-# How far a head looks
-
-
 def my_mean_attention_distance(weights, grid, patch_size):
     h, w = grid
     n = torch.arange(h * w)
@@ -117,21 +111,7 @@ def mean_attention_distance(function):
 
 
 def random_weights(B: int, h: int, T: int, seed: int = 0) -> Tensor:
-    """Return random weights, each row a softmax."""
     return random_tensor(B, h, T, T, seed=seed).softmax(dim=-1)
-
-
-def centres(grid: tuple[int, int], patch_size: int) -> Tensor:
-    """Return where the patches are, (N, 2), in pixels."""
-    return torch.stack(ref.by_rows(torch.arange(grid[0] * grid[1]), grid), dim=1) * float(patch_size)
-
-
-def pixels_between(grid: tuple[int, int], patch_size: int) -> Tensor:
-    return torch.cdist(centres(grid, patch_size), centres(grid, patch_size))
-
-
-def far_from_centre(grid: tuple[int, int], patch_size: int) -> Tensor:
-    return (centres(grid, patch_size) - centres(grid, patch_size).mean(dim=0)).norm(dim=1)
 
 
 DISTANCE_MISTAKES = replacing(distance, "unit", None, {
@@ -144,6 +124,8 @@ DISTANCE_MISTAKES = replacing(distance, "unit", None, {
     "Only the steps down count in your distances: the columns are missing.": lambda r, c: r.abs(),
     "Only the steps across count in your distances: the rows are missing.": lambda r, c: c.abs(),
     "Your distances are squared: the root is missing.": lambda r, c: r**2 + c**2,
+    "You measure from the centre of the image. Measure from each query's own patch.":
+        lambda r, c: ref.straight(r.mean(0), c.mean(0)),
 }) + replacing(distance, "places", None, {
     "You count along the sequence, |i - j|: the end of a row seems near the next one.": lambda n, grid: (n, 0 * n),
     "Rows and columns of the grid are exchanged: h for w, or patches counted down the columns.":
@@ -168,12 +150,10 @@ DISTANCE_MISTAKES = replacing(distance, "unit", None, {
         partial(distance, length=lambda r, c: r**2 + c**2, unit=lambda P: P * P),
     "You take the mean of the squares, and the root at the end. Each distance needs its own root.":
         lambda *args: distance(*args, length=lambda r, c: r**2 + c**2, unit=lambda P: P * P).sqrt(),
-    "You measure from the centre of the image. Measure from each query's own patch.":
-        lambda A, grid, P: over_all(shared_out(ref.without_class_token(A)) @ far_from_centre(grid, P)),
     "The class token is still there, at distance 0 from all patches.":
-        lambda A, grid, P: over_all((A * F.pad(pixels_between(grid, P), (1, 0, 1, 0))).sum(dim=-1)),
+        partial(distance, share=as_it_is, average=lambda far: over_all(F.pad(far, (1, 0)))),
     "All queries of a head are divided together: one that gives much to the class token counts for less.":
-        lambda A, grid, P: (A[:, :, 1:, 1:] * pixels_between(grid, P)).sum((0, 2, 3)) / A[:, :, 1:, 1:].sum((0, 2, 3)),
+        partial(distance, share=lambda A: A / A.sum((0, 2, 3), keepdim=True), average=lambda far: far.sum((0, 2))),
 }) + replacing(distance, "average", None, {
     "You add up over the queries. The task asks for the mean.": lambda far: far.mean(0).sum(-1),
     "You add up over the images. The task asks for the mean.": lambda far: far.mean(-1).sum(0),
@@ -187,9 +167,6 @@ DISTANCE_MISTAKES = replacing(distance, "unit", None, {
     "There is an axis for the layers in front, (1, h). Here is one layer: (h,).": lambda far: over_all(far)[None],
     "Only the first image counts.": lambda far: far[0].mean(dim=-1),
 })  # fmt: skip
-
-
-# Attention through all layers
 
 
 def my_rollout(maps):
@@ -214,10 +191,6 @@ def rollout(function):
     compare(function, through_layers, trials, "(B, T, T)", ROLLOUT_MISTAKES, gradients=False, again=again)
 
 
-def alone(A: Tensor) -> Tensor:
-    return A
-
-
 def added(A: Tensor) -> Tensor:
     return A + eye(A)
 
@@ -227,12 +200,12 @@ BACKWARDS = partial(reduce, torch.matmul)  # the first layer from the left
 
 def at_every_mix(step: str, table: dict) -> list:
     """Return wrong steps, each with the identity added in the right way and in the usual wrong ones."""
-    mixes = ref.with_identity, alone, added, lambda A: shared_out(added(A))
+    mixes = ref.with_identity, as_it_is, added, lambda A: shared_out(added(A))
     return [mistake for mix in mixes for mistake in replacing(partial(through_layers, mix=mix), step, None, table)]
 
 
 ROLLOUT_MISTAKES = replacing(through_layers, "mix", None, {
-    "The identity is missing, as if there were no residual stream.": alone,
+    "The identity is missing, as if there were no residual stream.": as_it_is,
     "The identity is added, and nothing divided: the rows sum to 2 after one layer, to 2^L after L.": added,
     "The columns sum to 1 in each layer, not the rows.": lambda A: added(A) / added(A).sum(dim=-2, keepdim=True),
     "You halve the identity, not attention: the rows sum to 1.5 after one layer.": lambda A: A + eye(A) / 2,
@@ -242,11 +215,12 @@ ROLLOUT_MISTAKES = replacing(through_layers, "mix", None, {
 }) + known(None, {
     "The layers are multiplied in the opposite order: the first layer must act first, from the right.":
         partial(through_layers, together=BACKWARDS),
-    **{f"{text}, and the layers are multiplied in the opposite order.":
-        partial(through_layers, mix=mix, together=BACKWARDS)
-       for text, mix in {"The identity is missing": alone, "Your rows sum to 2^L": added}.items()},
+    "The identity is missing, and the layers are multiplied in the opposite order.":
+        partial(through_layers, mix=as_it_is, together=BACKWARDS),
+    "Your rows sum to 2^L, and the layers are multiplied in the opposite order.":
+        partial(through_layers, mix=added, together=BACKWARDS),
     "The heads are multiplied one by one, and averaged at the end. Average them in every layer.":
-        partial(through_layers, heads=alone, finish=ref.heads_mean),
+        partial(through_layers, heads=as_it_is, finish=ref.heads_mean),
     "The identity is missing in the first layer. The residual stream goes around every layer.":
         lambda maps: product([maps[0].mean(1), *(ref.with_identity(A.mean(1)) for A in maps[1:])]),
     "The identity is added once, at the end. The residual stream goes around every layer.":
@@ -268,7 +242,7 @@ ROLLOUT_MISTAKES = replacing(through_layers, "mix", None, {
     "The first layer is missing in your product.": lambda layers: layers[1:],
     "The last layer is missing in your product.": lambda layers: layers[:-1],
 }) + replacing(through_layers, "heads", None, {
-    "The heads are still there, (B, h, T, T): average each layer's before the product.": alone,
+    "The heads are still there, (B, h, T, T): average each layer's before the product.": as_it_is,
     "You average over the images, `dim=0`, and the heads are still there.": lambda A: A.mean(dim=0),
     "You average over images and heads. Every image needs a matrix of its own.": lambda A: A.mean(dim=(0, 1)),
 }) + replacing(through_layers, "finish", None, {

@@ -108,16 +108,7 @@ def line(rows: Tensor, count: int, mode: str) -> Tensor:
 
 
 def repeated(rows: Tensor, count: int) -> Tensor:
-    return rows.repeat(-(-count // len(rows)), 1)[:count]
-
-
-def mean_as(first: Tensor, rows: Tensor) -> Tensor:
-    """Return the mean of the rows, once for each row of `first`."""
-    return rows.mean(0, keepdim=True).expand_as(first)
-
-
-def read_as_they_lie(rows: Tensor, h: int, w: int) -> Tensor:
-    return rows.reshape(1, -1, h, w)
+    return rows[torch.arange(count) % len(rows)]
 
 
 ALIGN = "the old and the new corner patches have the same centre. Their outer edges should meet, as two pictures' do."
@@ -150,9 +141,10 @@ RESIZE_MISTAKES = replacing(resize, "zoom", None, {
     "The prefix is moved to the end. It belongs in front.": lambda first, rows: torch.cat([rows, first]),
     "The prefix is there twice, in front and at the end.": lambda first, rows: torch.cat([first, rows, first]),
     "The prefix is replaced by zeros.": lambda first, rows: torch.cat([0 * first, rows]),
-    "The prefix is replaced by the mean of the patches.": lambda first, rows: torch.cat([mean_as(first, rows), rows]),
+    "The prefix is replaced by the mean of the patches.":
+        lambda first, rows: torch.cat([rows.mean(0).expand_as(first), rows]),
     "The rows of the prefix are averaged.":
-        [lambda first, rows, n=n: torch.cat([mean_as(first[:n], first), rows]) for n in (None, 1)],
+        [lambda first, rows, n=n: torch.cat([first.mean(0).expand_as(first[:n]), rows]) for n in (None, 1)],
 }) + replacing(resize, "split", None, {
     "One row is kept, the class token's, whatever `num_prefix_tokens` says.": lambda p, prefix, N: (p[:1], p[-N:]),
     "One row is kept, the last of the prefix.": lambda p, prefix, N: (p[prefix - 1 : prefix], p[-N:]),
@@ -161,7 +153,7 @@ RESIZE_MISTAKES = replacing(resize, "zoom", None, {
     "The prefix is in the picture: the grid is filled from row 0 on.": lambda p, prefix, N: (p[:0], p[:N]),
     "The prefix is looked for at the end: the grid begins with row 0.": lambda p, prefix, N: (p[N:], p[:N]),
 }) + replacing(resize, "picture", None, {
-    "`view` or `reshape` reads the rows as (D, h, w), " + MIXED: read_as_they_lie,
+    "`view` or `reshape` reads the rows as (D, h, w), " + MIXED: lambda rows, h, w: rows.reshape(1, -1, h, w),
     "The old picture is transposed: rows lie where columns should.": lambda rows, h, w: to_picture(rows, h, w).mT,
     "The patches are counted down the columns. They come row by row.": lambda rows, h, w: to_picture(rows, w, h).mT,
 }) + replacing(resize, "rows", None, {
@@ -182,7 +174,7 @@ RESIZE_MISTAKES = replacing(resize, "zoom", None, {
     "The prefix is looked for at the end, and put back there: the grid begins with row 0.":
         partial(resize, split=lambda p, prefix, N: (p[N:], p[:N]), join=lambda first, rows: torch.cat([rows, first])),
     "`view` or `reshape` reads the rows as (D, h, w), and back, " + MIXED:
-        partial(resize, picture=read_as_they_lie, rows=lambda picture: picture.reshape(-1, picture.shape[1])),
+        lambda p, old, new, n: torch.cat([p[:n], zoom(p[n:].reshape(1, -1, *old), new).reshape(-1, p.shape[1])]),
     "The rows are still a picture, (1, D, h', w'), and the prefix is not there.":
         partial(resize, rows=lambda picture: picture, join=lambda first, rows: rows),
     "Your result is transposed, (D, S).": lambda *args: resize(*args).T,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
 import torch
@@ -18,8 +18,6 @@ from ..pretrained.tensor_names import as_ours, name_of
 from .comparing import Mistake, difference, judge_each, kind, known, listed, recognise, same
 from .exercise import exercise
 from .running import Wrong, call, prefixed, raise_first, unreadable
-
-# Three layers in one
 
 
 def my_fuse_qkv(q, k, v):
@@ -51,7 +49,7 @@ def judge_fused(function: Callable, D: int) -> None:
         check_fused("bias", bias, [layer.bias.detach() for layer in layers], "(3·D,)")
 
 
-def read_pair(result, D: int) -> tuple:
+def read_pair(result, D: int) -> Sequence:
     """Return weight and bias, be they in a pair, in a layer or under their names."""
     if isinstance(result, nn.Linear):
         result = (result.weight, result.bias)
@@ -59,18 +57,16 @@ def read_pair(result, D: int) -> tuple:
         result = (result["weight"], result["bias"])
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         got = f"{len(result)} values" if isinstance(result, (tuple, list)) else kind(result)
-        if isinstance(result, Tensor):
-            which = {(3 * D, D): "the weight, and the bias is missing", (3 * D,): "the bias, and the weight is missing"}
-            got = which.get(tuple(result.shape), got)
+        which = {(3 * D, D): "the weight, and the bias is missing", (3 * D,): "the bias, and the weight is missing"}
+        got = which.get(tuple(result.shape), got) if isinstance(result, Tensor) else got
         raise Wrong(f"The task asks for two tensors, weight and bias; got {got}.")
-    weight, bias = result
-    unread = next(filter(None, (unreadable(part) for part in result if isinstance(part, Tensor))), None)
+    unread = [text for part in result if isinstance(part, Tensor) and (text := unreadable(part))]
     raise_first([
-        (unread is not None, f"The result {unread}.", None),
-        (isinstance(weight, Tensor) and bias is None, "The bias is missing: q, k and v each have one.", None),
+        (bool(unread), f"The result {''.join(unread[:1])}.", None),
+        (isinstance(result[0], Tensor) and result[1] is None, "The bias is missing: q, k and v each have one.", None),
         ([getattr(part, "ndim", 0) for part in result] == [1, 2], "Weight and bias are exchanged.", "Weight first."),
     ])  # fmt: skip
-    return weight, bias
+    return result
 
 
 def check_fused(name: str, result, parts: list[Tensor], letters: str) -> None:
@@ -122,9 +118,6 @@ def fused_mistakes(name: str) -> list[Mistake]:
             lambda *parts, heads=heads: rearrange(list(parts), "n (h d) ... -> (h n d) ...", h=heads)
            for heads in (2, 3)},
     })  # fmt: skip
-
-
-# A state dict under other names
 
 
 def my_map_state_dict(theirs):
@@ -203,9 +196,8 @@ def judge_state_dict(function: Callable, config: ViTConfig) -> str | None:
     check_kind(result)
     check_names(result, theirs, config)
     check_tensors(result, theirs, config)
-    if list(given) != list(theirs):
-        return "One thing to know: `theirs` itself is changed; afterwards it has lost names, or has new ones."
-    return None
+    changed = "One thing to know: `theirs` itself is changed; afterwards it has lost names, or has new ones."
+    return changed if list(given) != list(theirs) else None
 
 
 def check_kind(result) -> None:
@@ -227,33 +219,30 @@ def check_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config
     """Raise Wrong with what is missing and what is too much, unless the names are exactly those of our model."""
     names = our_names(config)
     missing, extra = [name for name in names if name not in ours], [name for name in ours if name not in names]
-    if not missing and not extra:
-        return
     if set(ours) == set(theirs):
         raise Wrong("All names are still torchvision's.")
     strange = [name for name in extra if name not in theirs]
     lists = {"Missing": missing, "Still torchvision's names": [n for n in extra if n in theirs], "Not ours": strange}
-    lines = ["`load_state_dict(..., strict=True)` would refuse these names."]
-    lines += [f"{start}: {listed(wrong)}." for start, wrong in lists.items() if wrong]
+    lines = [f"{start}: {listed(wrong)}." for start, wrong in lists.items() if wrong]
     lost = sorted({int(number[1]) for name in missing if (number := re.match(r"encoder\.(\d+)", name))})
     if 0 < len(lost) < config.depth:
         which = f"block{'s'[: len(lost) - 1]} {', '.join(map(str, lost))}"
         lines.append(f"Of the {config.depth} blocks, counted from 0, this is so in {which}.")
-    right = {there: here for here, there in names.items()}
-    for name, (there, how) in ((name, origin(ours[name], theirs)) for name in strange):
-        if there:
-            lines.append(f"`{name}` holds {how.format(there)}, which ours calls `{right[there]}`.")
-            break
-    hint = None if extra else "`theirs` shows how many blocks there are: is a number written into your code?"
-    for block in [] if extra else sorted(set(range(config.depth)) - set(lost)):
-        source, _ = origin(ours[f"encoder.{block}.norm1.weight"], theirs)
-        number = re.search(r"encoder_layer_(\d+)\.", source)
-        if number and int(number[1]) in lost:
-            lines.append(f"`encoder.{block}` holds torchvision's block {number[1]}.")
-            lines.append(f"Is `encoder_layer_{number[1]}` taken for `encoder_layer_{block}`? Compare the whole number.")
-            hint = None
-            break
-    raise Wrong("\n".join(lines), hint)
+    right, hint = {there: here for here, there in names.items()}, None
+    known_values = ((name, *origin(ours[name], theirs)) for name in strange)
+    if told := next((found for found in known_values if found[1]), None):
+        lines.append(f"`{told[0]}` holds {told[2].format(told[1])}, which ours calls `{right[told[1]]}`.")
+    if not extra:
+        hint = "`theirs` shows how many blocks there are: is a number written into your code?"
+        for block in sorted(set(range(config.depth)) - set(lost)) if lost else ():
+            source, _ = origin(ours[f"encoder.{block}.norm1.weight"], theirs)
+            if (number := re.search(r"layer_(\d+)\.|$", source)[1]) and int(number) in lost:
+                taken = f"Is `encoder_layer_{number}` taken for `encoder_layer_{block}`? Compare the whole number."
+                lines += [f"`encoder.{block}` holds torchvision's block {number}.", taken]
+                hint = None
+                break
+    if lines:
+        raise Wrong("\n".join(["`load_state_dict(..., strict=True)` would refuse these names.", *lines]), hint)
 
 
 def check_tensors(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config: ViTConfig) -> None:

@@ -16,20 +16,17 @@ def describe(figure: Figure, text: str) -> Figure:
     title = figure.get_suptitle() or figure.axes[0].get_title(loc="left")
     stop = "." if title and title[-1] not in ".!?" else ""
     plain = re.sub(r"[${}_\\]", "", f"{title}{stop} {text}".replace(r"\sqrt", "√"))  # mathtext
-    figure.alt = as_sentences(" ".join(plain.split()))
+    plain = " ".join(plain.split())
+    # A capital for every sentence, except one that begins with a symbol such as d.
+    figure.alt = re.sub(r"(?:^|[.!?] )[a-z](?=[a-z])", lambda start: start[0].upper(), plain)
     return figure
-
-
-def as_sentences(text: str) -> str:
-    """Begin every sentence with a capital, except one that begins with a symbol such as d."""
-    return re.sub(r"(?:^|[.!?] )[a-z](?=[a-z])", lambda start: start[0].upper(), text)
 
 
 def listed(items: Iterable[object]) -> str:
     """["a", "b", "c"] → "a, b and c"; with semicolons if there are commas in the items."""
     *most, last = map(str, items)
-    comma = "; " if any("," in item for item in (*most, last)) else ", "
-    return f"{comma.join(most)}{'; ' if comma == '; ' else ' and '}{last}" if most else last
+    comma, last_comma = ("; ", "; ") if "," in "".join([*most, last]) else (", ", " and ")
+    return last_comma.join([comma.join(most), last]) if most else last
 
 
 def brief(value: SupportsFloat, unit: str = "") -> str:

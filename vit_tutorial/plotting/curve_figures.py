@@ -34,7 +34,10 @@ def show_curves(
     drawn as one.
     """
     x = torch.as_tensor(x).tolist()
-    curves = {y: {name: as_runs(curve) for name, curve in named.items()} for y, named in measures.items()}
+    curves = {
+        y: {name: torch.atleast_2d(torch.as_tensor(c, dtype=torch.float32).detach().cpu()) for name, c in named.items()}
+        for y, named in measures.items()
+    }
     look = style.looks((name for named in curves.values() for name in named), mistake)  # the same in each panel
     figure, (row,) = panels.panels(1, len(curves), WIDTH, 3.6, title)
     dots = {"markevery": max(len(x) // 12, 1), "ms": 5 if len(x) <= 60 else 0}
@@ -45,11 +48,9 @@ def show_curves(
         if mark:
             axes.axvspan(mark[0], mark[1], color=style.CONTROL, alpha=0.25, lw=0)
             axes.text(mark[1], 0.02, f" {mark[2]}", transform=axes.get_xaxis_transform(), va="bottom", fontsize=10)
-        if level:
-            ends = [min(abs(runs[:, end] - level[0]).min() for runs in named.values()) for end in (0, -1)]
-            panels.level(
-                axes, *level, x[0] if ends[0] > ends[1] else x[-1], ha="left" if ends[0] > ends[1] else "right"
-            )
+        if level:  # its text stands at the end from which the curves are farther
+            left, right = (min(abs(runs[:, end] - level[0]).min() for runs in named.values()) for end in (0, -1))
+            panels.level(axes, *level, *((x[0], "left") if left > right else (x[-1], "right")))
         set_scales(axes, x, torch.cat([runs.flatten() for runs in named.values()]), log)
         if len(named) > 2 and len(row) == 1:
             panels.legend_at_right(axes)
@@ -57,11 +58,6 @@ def show_curves(
             axes.legend()
     told = [f"{y}: {courses({name: runs.mean(0).tolist() for name, runs in c.items()})}" for y, c in curves.items()]
     return describe(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {'. '.join(told)}.")
-
-
-def as_runs(curve: Sequence[Number] | Tensor) -> Tensor:
-    """Return one curve (X,) or those of several runs (S, X) as (S, X) on the CPU."""
-    return torch.atleast_2d(torch.as_tensor(curve, dtype=torch.float32).detach().cpu())
 
 
 def set_scales(axes, x: list[Number], values: Tensor, log: str) -> None:

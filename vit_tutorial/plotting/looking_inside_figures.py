@@ -47,13 +47,12 @@ def show_distances(
     for axes, (name, far) in zip(row, distances.items(), strict=True):
         low, high = bands[name]
         axes.axhspan(low, high, color=style.CONTROL, alpha=0.25, lw=0, label="heads of untrained models")
-        panels.level(axes, even[name])
-        layers = [layer for layer, heads in enumerate(far) for _ in heads]
+        layers = np.repeat(range(len(far)), far.shape[1])
         axes.plot(layers, to_numpy(far.flatten()), "o", color=style.TRAINED, alpha=0.8, label="trained heads")
+        axes.axhline(even[name], color=style.CONTROL, lw=1, ls="--", zorder=0, label="all patches alike")
         axes.set(title=name, xlabel="layer", ylabel="mean distance (pixels)", xticks=range(len(far)))
         axes.set_ylim(0, 1.25 * even[name])
         told.append(f"{name}, {int(((far < low) | (far > high)).sum())} of {far.numel()}")
-    row[0].plot([], [], "--", color=style.CONTROL, lw=1, label="all patches alike")
     figure.legend(*row[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return describe(figure, f"Heads outside the band of untrained models: {listed(told)}.")
 
@@ -74,16 +73,15 @@ def show_found(
     H, W = pictures.shape[2:]
     relative = {name: found / found.mean(dim=(1, 2), keepdim=True) for name, found in maps.items()}
     outline = {"colors": style.HIGHLIGHT, "linewidths": 1.5, "extent": (0, W, 0, H)}
+    look = {"cmap": style.MAGNITUDE, "norm": LogNorm(1 / 4, 4), "extent": (0, W, H, 0)}
     for row, (line, picture, mask) in enumerate(zip(grid, pictures, masks, strict=True)):
         panels.picture(line[0], picture, extent=(0, W, H, 0))
-        for axes, (name, found) in zip(line[1:], relative.items(), strict=True):
-            look = {"cmap": style.MAGNITUDE, "norm": LogNorm(1 / 4, 4), "extent": (0, W, H, 0)}
+        for axes, found in zip(line[1:], relative.values(), strict=True):
             image = axes.imshow(to_numpy(found[row]), **look)
+        for axes, name in zip(line, ["picture", *maps], strict=True):
             panels.bare(axes, name.replace(" ", "\n") if row == 0 else "", loc="center")
-        for axes in line:
             drawn = axes.contour(to_numpy(mask.float()), [0.5], **outline)
             drawn.set_path_effects([withStroke(linewidth=3.5, foreground=style.BLACK)])
-    grid[0, 0].set_title("picture", fontsize=11, loc="center")
     ticks = {1 / 4: "1/4", 1 / 2: "1/2", 1: "1", 2: "2", 4: "4"}
     panels.colour_bar(figure, image, grid, "weight (1 = the map's mean)", ticks, extend="both", shrink=0.7)
     peaks = amounts({name: found.amax() for name, found in relative.items()})

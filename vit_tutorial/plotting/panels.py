@@ -18,9 +18,7 @@ from .style import BLACK, CONTROL, DIVERGING, HIGHLIGHT, Figure, Number, to_nump
 def panel(width: Number, height: Number, title: str = "") -> tuple[Figure, Axes]:
     """Return a figure of this size in inches, and its only panel."""
     figure = blank(width, height)
-    axes = figure.subplots()
-    axes.set_title(title)
-    return figure, axes
+    return figure, figure.add_subplot(title=title)
 
 
 def blank(width: Number, height: Number, title: str = "", **options: Any) -> Figure:
@@ -91,12 +89,11 @@ def band(axes: Axes, x: Sequence[Number], runs: Tensor, name: str, look: tuple[s
     axes.plot(x, to_numpy(runs.mean(0)), dash, color=colour, marker=marker, lw=2, label=name, **options)
 
 
-def level(axes: Axes, value: Number, text: str = "", x: Number = 0, **options: Any) -> None:
+def level(axes: Axes, value: Number, text: str = "", x: Number = 0, ha: str = "right") -> None:
     """Draw a dashed grey line at a height, with a text that ends above it at `x`."""
     axes.axhline(value, color=CONTROL, lw=1, ls="--", zorder=0)
-    if text:
-        place = {"color": CONTROL, "ha": "right", "va": "bottom", "fontsize": 10, **options}
-        axes.annotate(text, (x, value), (0, 2), textcoords="offset points", **place)
+    place = {"color": CONTROL, "ha": ha, "va": "bottom", "fontsize": 10}
+    axes.annotate(text, (x, value), (0, 2), textcoords="offset points", **place)
 
 
 def zero(axes: Axes, vertical: bool = False) -> None:

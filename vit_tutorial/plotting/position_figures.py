@@ -37,9 +37,9 @@ def show_sincos_table(table: Float[Tensor, "N D"], grid: tuple[int, int], title:
     axes.set_title(title, pad=22)
     axes.set(xlabel=f"value in the vector (D = {table.shape[1]})", ylabel=f"row of the grid, {w} patches each")
     panels.colour_bar(figure, image, axes, "value")
-    changes = [int((half.diff(dim=0).abs() > 1e-6).any(dim=1).sum()) for half in table.chunk(2, dim=1)]
+    left, right = (int((half.diff(dim=0).abs() > 1e-6).any(dim=1).sum()) for half in table.chunk(2, dim=1))
     text = f"A table of {h * w} patches by {table.shape[1]} values. From patch to patch the left half changes"
-    return describe(figure, f"{text} {changes[0]} times, the right half {changes[1]} times.")
+    return describe(figure, f"{text} {left} times, the right half {right} times.")
 
 
 @styled
@@ -95,8 +95,7 @@ def show_structure(
             low, high = map(to_numpy, chance[name].aminmax(dim=0))
             axes.hlines(heights, low, high, color=style.CONTROL, lw=7, alpha=0.35, zorder=1)
         axes.plot(values, heights, look[name][1], color=look[name][0], ls="none", ms=8, label=name, zorder=3)
-        rounded = [round(value, 2) for value in values]
-        told.append(f"{name}: {amounts(dict(zip(names, rounded, strict=True)))}")
+        told.append(f"{name}: {amounts({n: round(value, 2) for n, value in zip(names, values, strict=True)})}")
     panels.zero(axes, vertical=True)
     panels.row_names(axes, names)
     axes.set(xlabel="difference of mean cosines (grey: what chance makes)")

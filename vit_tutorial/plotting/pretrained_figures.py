@@ -45,7 +45,8 @@ def show_layer_differences(
     is drawn dashed, the others, mistakes, dotted. `eps[precision]`, the machine epsilon, is the thin line.
     """
     figure, (row,) = panels.panels(1, len(differences), WIDTH, 4.2, title, sharey=True)
-    places, told, powers = range(len(stages)), [], (15, 12, 9, 6, 3)
+    places, told = range(len(stages)), []
+    ticks = {NOTHING: "exactly 0", **{10.0**-n: rf"$10^{{-{n}}}$" for n in (15, 12, 9, 6, 3)}, 1: "1"}
     for axes, (precision, lines) in zip(row, differences.items(), strict=True):
         # The later the smaller, so that of equal lines each is seen.
         drawn = {name: (*look[:2], "-", 9 - 2 * n) for n, (name, look) in enumerate(style.looks(lines).items())}
@@ -61,8 +62,7 @@ def show_layer_differences(
         axes.set_xticks(places, stages, rotation=40, ha="right")
         axes.set(yscale="log", ylim=(NOTHING, 1))
         axes.set_title(precision, fontsize=11)
-        axes.set_yticks([NOTHING, *(10.0**-n for n in powers), 1])
-        axes.set_yticklabels(["exactly 0", *(rf"$10^{{-{n}}}$" for n in powers), "1"])
+        axes.set_yticks(list(ticks), list(ticks.values()))
         axes.minorticks_off()
         largest = amounts({name: max(values) for name, values in lines.items()})
         told.append(f"{precision}, with an epsilon of {brief(eps[precision])}: {largest}")
@@ -82,12 +82,11 @@ def show_mistake_costs(
     figure, ((left, right),) = panels.panels(1, 2, WIDTH, 0.36 * len(names) + 1.3, title, sharey=True)
     measured = {}
     for row, (name, amount, cost, spread) in enumerate(zip(names, moved, costs, spreads, strict=True)):
-        colour, face = style.CONTROL, "white"
+        look = {"color": style.CONTROL, "mfc": "white"}
         if abs(cost) > spread:
-            colour = face = style.MISTAKE
-            measured[name] = cost
+            look, measured[name] = {"color": style.MISTAKE}, cost
         left.plot(amount, row, "s", color=style.TRAINED)
-        right.errorbar(cost, row, xerr=spread, fmt="o", color=colour, mfc=face, capsize=3)
+        right.errorbar(cost, row, xerr=spread, fmt="o", capsize=3, **look)
     panels.zero(right, vertical=True)
     left.set(xscale="log", xlabel="largest change of a logit")
     right.set(xlabel="points of accuracy lost\n(hollow: none measured)")

@@ -26,27 +26,20 @@ import numpy as np
 from matplotlib.colors import to_rgb
 from torch import Tensor
 
-SKY, ORANGE, GREEN, PINK, BLACK, BLUE, GREY, RED, YELLOW = (
-    "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#000000", "#0072B2", "#6E6E6E", "#D55E00", "#F0E442",
-)  # fmt: skip
-ATTENTION, MLP, NORM, CLASS_TOKEN, STREAM = SKY, ORANGE, GREEN, PINK, BLACK
-TRAINED, CONTROL, MISTAKE, HIGHLIGHT = BLUE, GREY, RED, YELLOW
+ATTENTION, MLP, NORM, CLASS_TOKEN, STREAM = "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#000000"
+TRAINED, CONTROL, MISTAKE, HIGHLIGHT, BLACK = "#0072B2", "#6E6E6E", "#D55E00", "#F0E442", "#000000"
 MAGNITUDE, DIVERGING = "viridis", "RdBu_r"
 
 SERIES = (
-    (BLUE, "o", "-"),
-    (ORANGE, "s", "--"),
-    (GREEN, "^", "-."),
-    (PINK, "D", ":"),
-    (SKY, "v", "-"),
-    (RED, "P", "--"),
-)
+    (TRAINED, "o", "-"), (MLP, "s", "--"), (NORM, "^", "-."),
+    (CLASS_TOKEN, "D", ":"), (ATTENTION, "v", "-"), (MISTAKE, "P", "--"),
+)  # fmt: skip
 NAMED = {
     "attention": (ATTENTION, "s", "--"), "MLP": (MLP, "^", ":"), "stream": (STREAM, "o", "-"),
     "trained": (TRAINED, "o", "-"), "untrained": (CONTROL, "X", "-"), "": (TRAINED, "", "-"),
 }  # fmt: skip
 # So pale that black text reads well on them.
-TINTS = [0.35 * np.array(to_rgb(c)) + 0.65 for c in (BLUE, ORANGE, GREEN, PINK, SKY, RED, YELLOW, GREY)]
+TINTS = [0.35 * np.array(to_rgb(c)) + 0.65 for c in (*(look[0] for look in SERIES), HIGHLIGHT, CONTROL)]
 
 Number = int | float  # as a type checker that runs with the tests wants it spelled
 
@@ -99,16 +92,14 @@ def looks(names: Iterable[str], mistake: str = "") -> dict[str, tuple[str, str, 
     "trained, in one row" has the colour of "trained", and a second name with this colour the dash of a second line.
     """
     found: dict[str, tuple[str, str, str]] = {}
-    names = list(dict.fromkeys(names))
     meanings = {name: name.partition(",")[0] for name in names}
-    taken = {NAMED[meaning][0] for meaning in meanings.values() if meaning in NAMED}
-    free = cycle([look for look in SERIES if look[0] not in taken])
+    named = {meaning: look for meaning, look in NAMED.items() if meaning in meanings.values()}
+    free = cycle([look for look in SERIES if look[0] not in {colour for colour, _, _ in named.values()}])
     for name, meaning in meanings.items():
         if mistake and name == mistake:
             found[name] = (MISTAKE, "s", "--")
-        elif meaning not in NAMED:
-            found[name] = next(free)
         else:
-            second = meaning in {meanings[other] for other in found}
-            found[name] = (NAMED[meaning][0], "s", "--") if second else NAMED[meaning]
+            found[name] = named[meaning] if meaning in named else next(free)
+        if meaning in named:
+            named[meaning] = (named[meaning][0], "s", "--")  # a second line of this colour
     return found

@@ -16,15 +16,12 @@ from . import panels, style
 from .alt_text import describe, listed
 from .style import WIDTH, Figure, styled, to_numpy
 
-SECONDS_BETWEEN_DRAWINGS = 2.0
-DRAWING_SHARE = 0.05  # of the time, at most: on a busy computer a drawing takes long
-
 
 class LiveLoss:
     """Draw the loss while the model trains, in JupyterLab and in Colab: a `watch` for `fit`.
 
-    The picture is replaced in place about every two seconds, with the epoch and the time left in its title; the last
-    one keeps `title`.
+    The picture is replaced in place about every two seconds, or so seldom that it takes a twentieth of the time, with
+    the epoch and the time left in its title; the last one keeps `title`.
     """
 
     def __init__(self, num_classes: int, title: str):
@@ -43,11 +40,10 @@ class LiveLoss:
             title = self.title if over else left
             self.show(show_loss(self.steps, self.losses, progress.steps, self.num_classes, title))
             end = time.perf_counter()
-            self.next = end + max(SECONDS_BETWEEN_DRAWINGS, (end - start) / DRAWING_SHARE)
+            self.next = end + max(2, 20 * (end - start))  # on a busy computer a drawing takes long
 
     def show(self, figure: Figure) -> None:
-        # Imported here: the package draws without a notebook too.
-        from IPython.display import display
+        from IPython.display import display  # here, because the package draws without a notebook too
 
         if self.handle:
             self.handle.update(figure)

@@ -89,10 +89,10 @@ def measure(variant: str, seed: int, steps: int = STEPS) -> BlockRun:
         sizes = (CONFIG.embed_dim, CONFIG.num_heads, CONFIG.mlp_dim)
         model.encoder = nn.Sequential(*(VARIANTS[variant](*sizes) for _ in range(CONFIG.depth)))
         head = torch.randn(CONFIG.num_classes, CONFIG.embed_dim) / CONFIG.embed_dim**0.5
-    scenes = Shapes(steps * RECIPE.batch_size, CONFIG.image_size, OWN_SCENES + seed)
-    images = load_checkpoint("shapes").card.normalise(scenes.pixels)
-    batches = list(zip(images.split(RECIPE.batch_size), scenes.labels.split(RECIPE.batch_size), strict=True))
-    return BlockRun(*measure_start(model, head, *batches[0]), train(model, batches))
+        scenes = Shapes(steps * RECIPE.batch_size, CONFIG.image_size, OWN_SCENES + seed)
+        images = load_checkpoint("shapes").card.normalise(scenes.pixels)
+        batches = list(zip(images.split(RECIPE.batch_size), scenes.labels.split(RECIPE.batch_size), strict=True))
+        return BlockRun(*measure_start(model, head, *batches[0]), train(model, batches))
 
 
 def measure_start(model: VisionTransformer, head: Tensor, images: Tensor, labels: Tensor) -> tuple[Tensor, ...]:

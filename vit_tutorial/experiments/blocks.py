@@ -67,7 +67,8 @@ class BlockRun(NamedTuple):
 
     `lengths`: root mean square over a token's values, mean over the tokens of 64 images, at the start.
     `apart`: how far tokens are from the mean token of their image, as a share of their length, at the start.
-    `gradients`: norm of the loss gradient by the matrices of each block, at the start.
+    `gradients`: norm of the loss gradient by the matrices of each block, at the start. Without norms only their order
+    of magnitude holds from one machine to the next: rounding is enough to change them several times over.
     `losses`: cross-entropy of each step's 64 images, which are new in every step.
     """
 

@@ -246,12 +246,15 @@ def test_with_batch_norm_an_image_depends_on_its_neighbours_in_the_batch():
 def test_the_first_steps_of_the_stored_runs_come_out_again(variant):
     """Also that the first of many steps do not depend on how many follow, and that no other random number moves."""
     state = torch.get_rng_state()
-    live, stored = blocks.measure_block(variant, seed=0, steps=2), load_block_runs()[variant]
+    live, stored = blocks.measure_block(variant, seed=0, steps=8), load_block_runs()[variant]
     assert torch.equal(torch.get_rng_state(), state)
     assert_close(live.lengths, stored.lengths[0], rtol=0.01, atol=0)
     assert_close(live.apart, stored.apart[0], rtol=0.01, atol=1e-4)
-    assert_close(live.gradients, stored.gradients[0], rtol=0.02, atol=0)
-    assert_close(live.losses, stored.losses[0, :2], rtol=0, atol=0.01)
+    if variant == "no norms":  # one part in a million of the weights changes these several times over
+        assert min(run[0] / run[-1] for run in (live.gradients, *stored.gradients)) > 100
+    else:
+        assert_close(live.gradients, stored.gradients[0], rtol=0.02, atol=0)
+    assert_close(live.losses, stored.losses[0, :8], rtol=0, atol=0.005)
 
 
 def test_the_stored_runs_are_whole_and_differ_in_nothing_but_the_blocks():

@@ -67,7 +67,8 @@ class BlockRun(NamedTuple):
 
     `lengths`: root mean square over a token's values, mean over the tokens of 64 images, at the start.
     `apart`: how far tokens are from the mean token of their image, as a share of their length, at the start.
-    `gradients`: norm of the loss gradient by the matrices of each block, at the start.
+    `gradients`: norm of the loss gradient by the matrices of each block, at the start. Without norms only their order
+    of magnitude holds from one machine to the next: rounding is enough to change them several times over.
     `losses`: cross-entropy of each step's 64 images, which are new in every step.
     """
 
@@ -89,10 +90,10 @@ def measure_block(variant: str, seed: int, steps: int = STEPS) -> BlockRun:
         sizes = (CONFIG.embed_dim, CONFIG.num_heads, CONFIG.mlp_dim)
         model.encoder = nn.Sequential(*(VARIANTS[variant](*sizes) for _ in range(CONFIG.depth)))
         head = torch.randn(CONFIG.num_classes, CONFIG.embed_dim) / CONFIG.embed_dim**0.5
-    scenes = Shapes(steps * RECIPE.batch_size, CONFIG.image_size, OWN_SCENES + seed)
-    images = load_checkpoint("shapes").card.normalise(scenes.pixels)
-    batches = list(zip(images.split(RECIPE.batch_size), scenes.labels.split(RECIPE.batch_size), strict=True))
-    return BlockRun(*measure_start(model, head, *batches[0]), train(model, batches))
+        scenes = Shapes(steps * RECIPE.batch_size, CONFIG.image_size, OWN_SCENES + seed)
+        images = load_checkpoint("shapes").card.normalise(scenes.pixels)
+        batches = list(zip(images.split(RECIPE.batch_size), scenes.labels.split(RECIPE.batch_size), strict=True))
+        return BlockRun(*measure_start(model, head, *batches[0]), train(model, batches))
 
 
 def measure_start(model: VisionTransformer, head: Tensor, images: Tensor, labels: Tensor) -> tuple[Tensor, ...]:

@@ -86,7 +86,9 @@ def normalise(notebook: nbformat.NotebookNode) -> None:
         cell.source = write_address(cell.source.rstrip())
         tags = cell.metadata.get("tags")
         cell.metadata = {"tags": tags} if tags else {}
-        if "hide-output" in (tags or []):  # the answer to a prediction: folded until the cell is run or clicked
+        if "hide-output" in (
+            tags or []
+        ):  # a prediction's answer, folded until it is run or clicked
             cell.metadata["jupyter"] = {"outputs_hidden": True}
         if cell.cell_type == "code":
             cell.outputs = merge_streams(cell.outputs)

@@ -13,11 +13,11 @@ from .attention_figures import (
     show_patch_alone,
     show_weights,
 )
-from .block_figures import show_block, show_block_variants, show_layer_norm, show_norm_axes, show_skips
+from .block_figures import show_block, show_block_variants, show_norm_axes
 from .curve_figures import show_curves
 from .looking_inside_figures import show_distances, show_found, show_head_costs, show_patch_filters, show_scores
-from .model_figures import show_bug_table, show_cuts, show_shares, show_token_gradients, show_trace
-from .patch_figures import show_apart, show_cut, show_grid, show_pictures, show_sequence
+from .model_figures import show_bug_table
+from .patch_figures import show_cut, show_grid, show_pictures, show_sequence
 from .position_figures import show_forming, show_position_similarity, show_sincos_table, show_structure
 from .pretrained_figures import show_layer_differences, show_mistake_costs, show_tensor_shapes
 from .rendering import register
@@ -26,15 +26,14 @@ from .token_figures import show_equation_one, show_maps
 from .training_figures import LiveLoss, show_by_images, show_confusion, show_loss, show_seeds
 
 __all__ = [
-    "LiveLoss", "show_apart", "show_attention_cost", "show_attention_maps", "show_attention_stops",
-    "show_attention_walk", "show_before_after", "show_block", "show_block_variants", "show_bug_table",
-    "show_by_images", "show_change", "show_channels", "show_confusion", "show_curves", "show_cut", "show_cuts",
-    "show_distances", "show_entropy", "show_equation_one", "show_forming", "show_found", "show_grid",
-    "show_head_costs", "show_heads", "show_influence", "show_layer_differences", "show_layer_norm", "show_loss",
-    "show_maps", "show_mistake_costs", "show_norm_axes", "show_one_query", "show_patch_alone",
-    "show_patch_filters", "show_pictures", "show_position_similarity", "show_row", "show_scores", "show_seeds",
-    "show_sequence", "show_shares", "show_sincos_table", "show_sizes", "show_skips", "show_structure",
-    "show_tensor_shapes", "show_token_gradients", "show_trace", "show_weights",
+    "LiveLoss", "show_attention_cost", "show_attention_maps", "show_attention_stops", "show_attention_walk",
+    "show_before_after", "show_block", "show_block_variants", "show_bug_table", "show_by_images", "show_change",
+    "show_channels", "show_confusion", "show_curves", "show_cut", "show_distances", "show_entropy",
+    "show_equation_one", "show_forming", "show_found", "show_grid", "show_head_costs", "show_heads",
+    "show_influence", "show_layer_differences", "show_loss", "show_maps", "show_mistake_costs",
+    "show_norm_axes", "show_one_query", "show_patch_alone", "show_patch_filters", "show_pictures",
+    "show_position_similarity", "show_row", "show_scores", "show_seeds", "show_sequence", "show_sincos_table",
+    "show_sizes", "show_structure", "show_tensor_shapes", "show_weights",
 ]  # fmt: skip
 
 register()

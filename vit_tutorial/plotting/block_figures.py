@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.patches import FancyBboxPatch, Polygon
@@ -13,8 +13,8 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from . import panels, style
-from .alt_text import courses, describe, listed, span
-from .style import WIDTH, Figure, styled, to_numpy
+from .alt_text import courses, describe, listed
+from .style import WIDTH, Figure, styled
 
 # The drawing's own units: tenths of an inch.
 STREAM_ROW, BRANCH_ROW, BOX_HEIGHT = 7.0, 15.0, 4.4
@@ -93,50 +93,6 @@ def box(axes: Axes, left: float, y: float, width: float, text: str, colour: str)
 def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], head: bool = True, lw: float = 1.5) -> None:
     look = {"arrowstyle": "-|>" if head else "-", "color": style.BLACK, "lw": lw, "shrinkA": 0, "shrinkB": 0}
     axes.annotate("", xy=end, xytext=start, arrowprops=look, zorder=2)
-
-
-@styled
-def show_layer_norm(
-    before: Float[Tensor, "T D"], after: Float[Tensor, "T D"], names: Sequence[int], title: str = ""
-) -> Figure:
-    """Draw every value of each token as a point, with the token's mean and one standard deviation, over its name."""
-    figure, (row,) = panels.panels(1, 2, WIDTH, 4.0, title)
-    for axes, tokens, when in zip(row, (before, after), ("before", "after"), strict=True):
-        for place, token in enumerate(tokens):
-            dots = axes.plot([place] * len(token), to_numpy(token), ".", color=style.NORM, alpha=0.3, ms=5, zorder=1)
-        mean, spread = to_numpy(tokens.mean(dim=1)), to_numpy(tokens.std(dim=1, correction=0))
-        look = {"fmt": "o", "ms": 6, "color": style.BLACK, "lw": 2, "capsize": 5, "zorder": 2}
-        bar = axes.errorbar(range(len(names)), mean, yerr=spread, **look)
-        panels.zero(axes)
-        axes.set(xlabel="token", ylabel="its values", title=f"{when} LayerNorm")
-        axes.set_xticks(range(len(names)), names)
-    figure.legend((*dots, bar), ("one value", "mean ± standard deviation"), loc="outside lower right", ncols=2)
-    first, second = (span(tokens.std(dim=1, correction=0)) for tokens in (before, after))
-    return describe(figure, f"Standard deviations of {len(names)} tokens: {first} before, {second} after.")
-
-
-@styled
-def show_skips(kept: Bool[Tensor, "B branches"], rates: Sequence[float], title: str = "") -> Figure:
-    """Draw which images (rows) take part in which branches (columns): filled if it does, a cross if it skips.
-
-    `rates` are the probabilities of skipping, one for each branch.
-    """
-    height, ratios = 1.6 + 0.26 * len(kept), (1, 0.21 * len(kept))
-    figure, ((top,), (axes,)) = panels.panels(2, 1, WIDTH, height, title, sharex=True, height_ratios=ratios)
-    columns = range(1, kept.shape[1] + 1)
-    top.bar(columns, rates, color=style.CONTROL)
-    top.set(ylabel="rate", yticks=(0, max(rates)), yticklabels=("0", f"{max(rates):g}"))
-    looks = {"takes part": (kept, "s", style.TRAINED, 1), "skips": (~kept, "x", style.CONTROL, 2)}
-    for label, (where, marker, colour, edge) in looks.items():
-        rows, places = to_numpy(where.nonzero().T)
-        axes.plot(places + 1, rows + 1, marker, color=colour, ms=8, mew=edge, label=label)
-    axes.set(xlabel="branch (two to a block)", ylabel="image", xlim=(0.3, len(rates) + 0.7))
-    axes.set(ylim=(len(kept) + 0.7, 0.3), xticks=columns)
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    first, second = (int(half.sum()) for half in (~kept).chunk(2, dim=1))
-    skips = f"{first} skips in the first half of the branches, {second} in the second"
-    return describe(figure, f"{len(kept)} images, {len(rates)} branches, rates of {span(rates)}: {skips}.")
 
 
 @styled

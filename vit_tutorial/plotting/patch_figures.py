@@ -38,27 +38,6 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size) -> Figure:
 
 
 @styled
-def show_apart(patches: Float[Tensor, "N patch_dim"], patch_size: Size, grid: tuple[int, int]) -> Figure:
-    """Lay patches (flattened as by `patchify`) out row by row on `grid`, with gaps between them.
-
-    Raises ValueError if the grid does not hold that many patches, or a patch is no picture.
-    """
-    h, w = grid
-    if len(patches) != h * w:
-        raise ValueError(f"{len(patches)} patches do not fill a grid of {h}×{w} = {h * w}")
-    pictures = to_pictures(patches, patch_size)
-    (P, Q), gap = pictures.shape[1:3], max(2, pictures.shape[2] // 4)
-    canvas = panels.tile(pictures, w, gap)
-    figure, axes = panels.panel(*figure_size(*canvas.shape[:2], height=4.5), f"{h * w} patches, numbered row by row")
-    axes.imshow(canvas)
-    rows, columns = np.arange(h) * (P + gap) + (P - 1) / 2, np.arange(w) * (Q + gap) + (Q - 1) / 2
-    label_grid(axes, rows, columns, [f"{row * w}–{row * w + w - 1}" for row in range(h)], range(w))
-    axes.set(xlabel="column of the grid", ylabel="patches in this row")
-    told = f"{h} rows of {w} patches, {P}×{Q} pixels each; the last row holds {h * w - w} to {h * w - 1}."
-    return describe(figure, told)
-
-
-@styled
 def show_sequence(patches: Float[Tensor, "N patch_dim"], patch_size: Size, first: int = 0, count: int = 14) -> Figure:
     """Draw what the model is given: above, `count` patches from number `first`; below, the whole sequence as a table.
 

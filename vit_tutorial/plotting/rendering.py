@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import itertools
 import sys
 from collections.abc import Sequence
 from typing import Any

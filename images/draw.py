@@ -41,9 +41,9 @@ def save_animation(path: Path, frames_per_stage: int = 8, milliseconds: int = 19
         buffer = io.BytesIO()
         show_overview(*arrays, moment=i / frames_per_stage).savefig(buffer, format="png")
         images.append(Image.open(buffer).convert("RGB"))
-    images = in_one_palette(images)
-    durations = [milliseconds] * (len(images) - 1) + [4000]
-    images[0].save(path, save_all=True, append_images=images[1:], duration=durations, loop=0, disposal=1)
+    first, *changes = in_one_palette(images)
+    durations = [milliseconds] * len(changes) + [4000]
+    first.save(path, save_all=True, append_images=changes, duration=durations, loop=0, disposal=1)
 
 
 def save_positions(path: Path) -> None:

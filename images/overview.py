@@ -52,8 +52,7 @@ def show_overview(
     said = captions(len(weights), answer := classes[int(logits.argmax())])
     moment = float(len(said)) if moment is None else moment
     done = [min(max(moment - stage, 0.0), 1.0) for stage in range(len(said))]
-    caption = said[min(int(moment), len(said) - 1)]
-    axes.text(1.5, HEIGHT - 2.5, caption, fontsize=12, va="center")
+    axes.text(1.5, HEIGHT - 2.5, caption := said[min(int(moment), len(said) - 1)], fontsize=12, va="center")
     side = round((tokens.shape[1] - 1) ** 0.5)
     draw_photo(axes, photo, side, grid=done[1])
     if done[2]:

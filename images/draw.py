@@ -10,42 +10,40 @@ import io
 from pathlib import Path
 
 import torch
-from overview import END, show_overview
+from overview import captions, show_overview
 from PIL import Image
 
-from vit_tutorial import VisionTransformer, ViTConfig, load_checkpoint, load_photo
+from vit_tutorial import Shapes, VisionTransformer, load_checkpoint
 from vit_tutorial.analysis import position_similarity, record_attention
 from vit_tutorial.plotting import show_position_similarity
-from vit_tutorial.plotting.rendering import to_png, with_palette
+from vit_tutorial.plotting.rendering import in_one_palette, to_png
 
 HERE = Path(__file__).resolve().parent
 
 
-def overview_arrays() -> tuple[torch.Tensor, ...]:
-    """A photo, its tokens, the class token's attention and the logits, from a small model with random weights."""
-    torch.manual_seed(0)
-    config = ViTConfig(image_size=224, patch_size=56, embed_dim=12, depth=4, num_heads=2, mlp_dim=48, num_classes=6)
-    model, photo = VisionTransformer(config).eval(), load_photo("grace_hopper", 224)
-    # At the start class token and head are zero and attention is nearly even: enlarged, there is something to draw.
-    torch.nn.init.normal_(model.embeddings.class_token)
-    torch.nn.init.normal_(model.head.weight)
-    for block in model.encoder:
-        torch.nn.init.normal_(block.attention.qkv.weight, std=0.8)
+def overview_arrays() -> tuple:
+    """A star, sharp; the tokens, the attention (mean over the heads) and the logits of the shipped Shapes model."""
+    model = load_checkpoint("shapes").eval()
+    scene, sharp = (Shapes(16, size, seed=7).pixels[15:] for size in (model.config.image_size, 448))
+    outputs = []
+    for module in (model.embeddings, *model.encoder):
+        module.register_forward_hook(lambda module, inputs, output: outputs.append(output[0]))
     with torch.no_grad(), record_attention(model) as maps:
-        logits, tokens = model(photo[None])[0], model.embeddings(photo[None])[0]
-    weights = torch.stack([layer[0].mean(dim=0)[0] for layer in maps])  # (L, T): the class token's row
-    return photo, tokens, weights, logits
+        logits = model(model.card.normalise(scene))[0]
+    weights = torch.stack([layer[0].mean(dim=0) for layer in maps])  # (L, T, T)
+    return sharp[0] / 255, torch.stack(outputs), weights, logits, model.card.classes
 
 
-def save_animation(path: Path, frames_per_stage: int = 8, milliseconds: int = 120) -> None:
-    """Photo → patches → tokens → encoder → class, with a rest at the end."""
-    arrays, frames = overview_arrays(), []
-    for i in range(int(END) * frames_per_stage + 1):
+def save_animation(path: Path, frames_per_stage: int = 8, milliseconds: int = 190) -> None:
+    """Picture → patches → tokens → blocks → class, with a rest at the end."""
+    arrays, images = overview_arrays(), []
+    for i in range((len(captions(4, "")) - 1) * frames_per_stage + 2):
         buffer = io.BytesIO()
         show_overview(*arrays, moment=i / frames_per_stage).savefig(buffer, format="png")
-        frames.append(with_palette(Image.open(buffer).convert("RGB"), 96))
-    durations = [milliseconds] * (len(frames) - 1) + [4000]
-    frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=True)
+        images.append(Image.open(buffer).convert("RGB"))
+    first, *changes = in_one_palette(images)
+    durations = [milliseconds] * len(changes) + [4000]
+    first.save(path, save_all=True, append_images=changes, duration=durations, loop=0, disposal=1)
 
 
 def save_positions(path: Path) -> None:
@@ -63,7 +61,8 @@ def save_positions(path: Path) -> None:
 def main() -> None:
     save_positions(HERE / "positions.png")
     save_animation(HERE / "forward.gif")
-    show_overview(*overview_arrays()).savefig(HERE / "forward.png")
+    still, _ = to_png(show_overview(*overview_arrays()))
+    (HERE / "forward.png").write_bytes(base64.b64decode(still))
     for path in sorted(HERE.glob("*.[gp][in][fg]")):
         print(f"{path.name}: {path.stat().st_size // 1024} KB")
 

@@ -2,69 +2,83 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 
+import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
+from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from vit_tutorial.plotting import panels, style
 from vit_tutorial.plotting.alt_text import describe
-from vit_tutorial.plotting.style import MAGNITUDE, WIDTH, Figure, styled, to_numpy
+from vit_tutorial.plotting.style import WIDTH, Figure, styled, to_numpy
 
-CAPTIONS = (
-    "An image …",
+BEFORE = (
+    "A picture …",
     "… is cut into patches.",
     "The patches become a sequence.",
-    "Eq. 1   A linear layer makes a token of each; a class token goes first; positions are added.",
-    "Eqs. 2–3   In every block all tokens look at each other, then each is worked on alone.",
-    "Eq. 4   What the class token has become is read out: one logit for each class.",
+    "Eq. 1   A linear layer makes a token of each patch; a class token goes first; positions are added.",
 )
-END = float(len(CAPTIONS))
+BLOCK = "Eqs. 2–3   Block {} of {}: every token looks at all tokens, then each is worked on alone."
+AFTER = ("Eq. 4   The class token is read out: one logit for each class.", "The largest logit is the answer: {}.")
 
 # The drawing's own units: tenths of an inch.
-PHOTO_LEFT, PHOTO_BOTTOM, PHOTO_SIDE = 1.5, 13.0, 21.0
-FIRST_SLOT, SLOT, PATCH = 33.0, 3.4, 2.9
-PATCH_ROW, TOKEN_ROW, TOKEN_HEIGHT, BOX_ROW, BOX_HEIGHT, OUT_ROW = 3.0, 9.5, 7.0, 19.0, 12.0, 33.0
+HEIGHT, PHOTO_LEFT, PHOTO_BOTTOM, PHOTO_SIDE = 49.0, 1.5, 25.5, 17.5
+FIRST_SLOT, LAST_SLOT, PATCH_ROW, TOKEN_ROW, ROW_STEP, TOKEN_HEIGHT = 27.0, 89.0, 41.5, 36.2, 8.4, 3.2
+NAMES, ZERO, LONGEST, FIRST_BAR, BAR = 8.0, 14.0, 5.0, 18.5, 2.3
 
 
 @styled
 def show_overview(
     photo: Float[Tensor, "3 H W"],
-    tokens: Float[Tensor, "T D"],
-    weights: Float[Tensor, "L T"],
+    tokens: Float[Tensor, "M T D"],
+    weights: Float[Tensor, "L T T"],
     logits: Float[Tensor, " K"],
-    moment: float = END,
+    classes: Sequence[str],
+    moment: float | None = None,
 ) -> Figure:
-    """Draw photo → patches → tokens → encoder → logits, as far as `moment` says.
+    """Draw photo → patches → tokens → blocks → logits, as far as `moment` says.
 
-    `tokens` are those of Eq. 1, class token first, so 1 + a square number of them; `weights` what the class
-    token takes from every token in each layer; `moment` runs from 0 (the photo alone) to `END` (all of it).
+    `tokens` are those of Eq. 1 and those after each of L blocks, so M = L + 1, class token first, then a square number
+    of patches; `weights` what each token takes from each in each block. `moment` runs from 0 (the photo alone) to the
+    number of `captions` (all of it, as without a moment).
     """
-    figure = panels.blank(WIDTH, 4.8, layout="none")
+    figure = panels.blank(WIDTH, HEIGHT / 10, layout="none")
     axes = figure.add_axes((0, 0, 1, 1))
     axes.axis("off")
-    side = math.isqrt(len(tokens) - 1)
-    done = [min(max(moment - stage, 0.0), 1.0) for stage in range(len(CAPTIONS))]
-    caption = CAPTIONS[min(int(moment), len(CAPTIONS) - 1)]
-    axes.text(1.5, 45.5, caption, fontsize=12, va="center")
+    said = captions(len(weights), answer := classes[int(logits.argmax())])
+    moment = float(len(said)) if moment is None else moment
+    done = [min(max(moment - stage, 0.0), 1.0) for stage in range(len(said))]
+    axes.text(1.5, HEIGHT - 2.5, caption := said[min(int(moment), len(said) - 1)], fontsize=12, va="center")
+    side = round((tokens.shape[1] - 1) ** 0.5)
     draw_photo(axes, photo, side, grid=done[1])
     if done[2]:
-        draw_patches(axes, photo, side, flight=done[2])
+        draw_patches(axes, photo, side, flight=done[2], pale=0.6 * (1 - done[3]))
     if done[3]:
-        draw_tokens(axes, tokens, done[3])
-    if done[4]:
-        draw_encoder(axes, weights, done[4])
-    if done[5]:
-        draw_readout(axes, logits, done[5])
-    axes.set(xlim=(0, 90), ylim=(0, 48), aspect="equal")  # last: every imshow sets limits of its own
-    return describe(figure, f"{caption} {side * side} patches, {len(weights)} blocks, {len(logits)} logits.")
+        draw_tokens(axes, tokens[0], 0, done[3])
+    for block, weight in enumerate(weights):
+        if passed := done[4 + block]:
+            draw_attention(axes, weight, block, min(1.0, 1.4 * passed))
+            draw_tokens(axes, tokens[block + 1], block + 1, min(1.0, 1.4 * passed))
+    if done[-2]:
+        y = TOKEN_ROW - len(weights) * ROW_STEP + TOKEN_HEIGHT / 2
+        draw_logits(axes, logits, classes, y, done[-2], answer if done[-1] else "")
+    axes.set(xlim=(0, 90), ylim=(0, HEIGHT), aspect="equal")  # last: every imshow sets limits of its own
+    told = f"{side * side} patches, {len(weights)} blocks, {len(logits)} logits; the largest is {answer}'s"
+    return describe(figure, f"{caption} {told}.")
 
 
-def slot(position: int) -> float:
-    """Return the left edge of token `position`; the class token's is 0."""
-    return FIRST_SLOT + (position - 1) * SLOT
+def captions(blocks: int, answer: str) -> list[str]:
+    """Return what is said at each stage of the drawing."""
+    return [*BEFORE, *(BLOCK.format(block + 1, blocks) for block in range(blocks)), AFTER[0], AFTER[1].format(answer)]
+
+
+def slot(position: int, count: int) -> float:
+    """Return the left edge of one of `count` tokens; the class token's position is 0."""
+    return FIRST_SLOT + position * (LAST_SLOT - FIRST_SLOT) / count
 
 
 def draw_photo(axes: Axes, photo: Tensor, side: int, grid: float) -> None:
@@ -73,77 +87,73 @@ def draw_photo(axes: Axes, photo: Tensor, side: int, grid: float) -> None:
     for line in range(1, side):
         reached = PHOTO_SIDE * min(max(grid * 2 - line / side, 0), 1)
         at = line * PHOTO_SIDE / side
-        axes.plot([PHOTO_LEFT + at] * 2, [top, top - reached], color="white", lw=1.5, zorder=2)
-        axes.plot([PHOTO_LEFT, PHOTO_LEFT + reached], [top - at] * 2, color="white", lw=1.5, zorder=2)
-    height, width = photo.shape[1:]
-    axes.text(PHOTO_LEFT, PHOTO_BOTTOM - 1.8, f"image  3×{height}×{width}", color=style.CONTROL, va="center")
+        axes.plot([PHOTO_LEFT + at] * 2, [top, top - reached], color="white", lw=1.2, zorder=2)
+        axes.plot([PHOTO_LEFT, PHOTO_LEFT + reached], [top - at] * 2, color="white", lw=1.2, zorder=2)
 
 
-def draw_patches(axes: Axes, photo: Tensor, side: int, flight: float) -> None:
+def draw_patches(axes: Axes, photo: Tensor, side: int, flight: float, pale: float) -> None:
     """Draw each patch on its way from its place in the photo to its place in the sequence, one after the other."""
-    cell, step = PHOTO_SIDE / side, photo.shape[1] // side
+    cell, step, count = PHOTO_SIDE / side, photo.shape[1] // side, side * side + 1
     for i in range(side * side):
         way = min(max(flight * 2 - i / side**2, 0), 1)
         way = way * way * (3 - 2 * way)
         row, column = divmod(i, side)
         home = (PHOTO_LEFT + column * cell, PHOTO_BOTTOM + PHOTO_SIDE - (row + 1) * cell)
-        x, y = home[0] + way * (slot(i + 1) - home[0]), home[1] + way * (PATCH_ROW - home[1])
-        size = cell + way * (PATCH - cell)
+        x, y = home[0] + way * (slot(i + 1, count) - home[0]), home[1] + way * (PATCH_ROW - home[1])
+        size = cell + way * (0.85 * (slot(1, count) - slot(0, count)) - cell)
         patch = photo[:, row * step : (row + 1) * step, column * step : (column + 1) * step]
         panels.picture(axes, patch, extent=(x, x + size, y, y + size), zorder=3)
-        if way:
-            axes.add_patch(Rectangle(home, cell, cell, facecolor="white", alpha=0.55 * way, zorder=2))
+        if way * pale:
+            axes.add_patch(Rectangle(home, cell, cell, facecolor="white", alpha=pale * way, lw=0, zorder=2))
 
 
-def draw_tokens(axes: Axes, tokens: Tensor, grown: float) -> None:
-    """Draw each token as a column of its values, rising from its patch; the class token has none below it."""
-    scale = {"cmap": MAGNITUDE, "vmin": tokens.min().item(), "vmax": tokens.max().item(), "aspect": "auto"}
-    height = TOKEN_HEIGHT * grown
-    for i, token in enumerate(tokens):
-        left, colour, width = slot(i) + 0.55, style.CONTROL if i else style.CLASS_TOKEN, 1 if i else 2.5
-        extent = (left, left + 1.8, TOKEN_ROW, TOKEN_ROW + height)
-        axes.imshow(to_numpy(token[:, None]), extent=extent, zorder=3, **scale)
-        axes.add_patch(Rectangle((left, TOKEN_ROW), 1.8, height, fill=False, edgecolor=colour, lw=width, zorder=4))
-        if i:
-            arrow(axes, left + 0.9, PATCH_ROW + PATCH + 0.3, TOKEN_ROW - 0.4)
-        axes.text(left + 0.9, 1.3, str(i), fontsize=10, color=style.CONTROL, ha="center", va="center")
-    axes.text(slot(0) + 1.45, TOKEN_ROW - 1.6, "class", fontsize=10, ha="center", va="center")
-    axes.text(slot(0) - 1.0, 1.3, "position", fontsize=10, color=style.CONTROL, ha="right", va="center")
+def draw_tokens(axes: Axes, tokens: Tensor, row: int, grown: float) -> None:
+    """Draw a row of tokens, as far as it has grown: columns of their values, in colours around zero."""
+    count, bottom, limit = len(tokens), TOKEN_ROW - row * ROW_STEP, tokens.abs().quantile(0.98).item()
+    shown = tokens[: max(1, round(grown * count))]
+    columns = np.full((tokens.shape[1], len(shown), 7), np.nan)  # of which the last is the gap
+    columns[:, :, :6] = to_numpy(shown.T[:, :, None])
+    extent = (slot(0, count), slot(len(shown), count), bottom, bottom + TOKEN_HEIGHT)
+    look = {"cmap": style.DIVERGING, "vmin": -limit, "vmax": limit, "aspect": "auto", "zorder": 3}
+    axes.imshow(columns.reshape(tokens.shape[1], -1), extent=extent, **look)
+    width = 0.86 * (slot(1, count) - slot(0, count))
+    frame = {"fill": False, "ec": style.CLASS_TOKEN, "lw": 2.5, "zorder": 4}
+    axes.add_patch(Rectangle((slot(0, count), bottom), width, TOKEN_HEIGHT, **frame))
+    if row == 0:
+        axes.text(FIRST_SLOT + width / 2, bottom + TOKEN_HEIGHT + 1.3, "class", fontsize=10, ha="center", va="center")
+        label(axes, bottom + TOKEN_HEIGHT / 2, "tokens")
 
 
-def draw_encoder(axes: Axes, weights: Tensor, passed: float) -> None:
-    """Draw the encoder as a box, and in it what the class token takes from each token in the layer that is at work."""
-    left, right = slot(0) - 0.8, slot(weights.shape[1] - 1) + 3.7
-    look = {"boxstyle": "round,pad=0,rounding_size=1.2", "facecolor": "#EAF2F8", "edgecolor": style.ATTENTION}
-    axes.add_patch(FancyBboxPatch((left, BOX_ROW), right - left, BOX_HEIGHT, lw=1.5, zorder=1, **look))
-    layer = min(int(passed * len(weights)), len(weights) - 1)
-    strongest = weights[layer].max()
-    bottom, top, reader = BOX_ROW + 1.0, BOX_ROW + BOX_HEIGHT - 3.6, slot(0) + 1.45
-    for i, weight in enumerate(weights[layer]):
-        x, share = slot(i) + 1.45, float(weight / strongest)
-        look = {"color": style.ATTENTION, "lw": 0.4 + 3 * share, "alpha": 0.25 + 0.6 * share}
-        axes.plot([x, reader], [bottom, top], zorder=2, **look)
-        axes.plot(x, bottom, "o", color=style.CONTROL if i else style.CLASS_TOKEN, ms=5, zorder=3)
-        axes.plot(x, top, "o", color="#C8C8C8" if i else style.CLASS_TOKEN, ms=4 if i else 7, zorder=3)
-        arrow(axes, x, TOKEN_ROW + TOKEN_HEIGHT + 0.2, BOX_ROW - 0.2)
-    text = f"encoder, block {layer + 1} of {len(weights)}: what the class token takes from each token"
-    axes.text(left + 1.5, BOX_ROW + BOX_HEIGHT - 1.6, text, fontsize=10, va="center", zorder=4)
+def draw_attention(axes: Axes, weights: Tensor, block: int, grown: float) -> None:
+    """Draw a line from each token below to the tokens above from which it takes more than its share."""
+    count, top = len(weights), TOKEN_ROW - block * ROW_STEP
+    bottom = top - ROW_STEP + TOKEN_HEIGHT
+    strengths = (to_numpy(weights) * count - 1).clip(0, 12) / 12
+    queries, keys = np.nonzero(strengths[: max(1, round(grown * count))])
+    x = FIRST_SLOT + (np.arange(count) + 0.43) * (LAST_SLOT - FIRST_SLOT) / count
+    lines = [((x[k], top - 0.2), (x[q], bottom + 0.2)) for q, k in zip(queries, keys, strict=True)]
+    colours = np.array([to_rgba(style.ATTENTION if query else style.CLASS_TOKEN) for query in queries])
+    colours[:, 3] = np.where(queries, 0.7, 1) * strengths[queries, keys]
+    widths = np.where(queries, 0.8, 2.0)
+    axes.add_collection(LineCollection(lines[::-1], colors=colours[::-1], linewidths=widths[::-1], zorder=1))
+    label(axes, (top + bottom) / 2, f"block {block + 1}")
 
 
-def draw_readout(axes: Axes, logits: Tensor, grown: float) -> None:
-    """Draw the class token as it leaves the encoder, and one bar for each class, up or down from zero."""
-    x, base, width, zero = slot(0) + 1.45, slot(0) + 8.95, 3.0, OUT_ROW + 3.5
-    arrow(axes, x, BOX_ROW + BOX_HEIGHT + 0.2, OUT_ROW + 2.1, style.CLASS_TOKEN)
-    box = {"boxstyle": "round", "fc": "white", "ec": style.CLASS_TOKEN}
-    axes.text(x, zero, "head", ha="center", va="center", bbox=box)
-    arrow(axes, x + 2.6, zero, zero, style.CLASS_TOKEN, to_x=x + 6.0)
-    for k, height in enumerate((logits / logits.abs().max() * 4.0 * grown).tolist()):
-        axes.add_patch(Rectangle((base + k * width, zero), width * 0.7, height, facecolor=style.TRAINED, zorder=3))
-    end = base + len(logits) * width
-    axes.plot([base - 0.6, end], [zero, zero], color=style.BLACK, lw=1)
-    axes.text(end + 1.0, zero, f"{len(logits)} logits", va="center", color=style.CONTROL)
+def label(axes: Axes, y: float, text: str, right: float = FIRST_SLOT - 0.8) -> None:
+    axes.text(right, y, text, color=style.CONTROL, fontsize=10, ha="right", va="center")
 
 
-def arrow(axes: Axes, x: float, y: float, to_y: float, colour: str = style.CONTROL, to_x: float | None = None) -> None:
-    look = {"arrowstyle": "-|>", "color": colour, "lw": 1.2, "shrinkA": 0, "shrinkB": 0}
-    axes.annotate("", xy=(x if to_x is None else to_x, to_y), xytext=(x, y), arrowprops=look)
+def draw_logits(axes: Axes, logits: Tensor, classes: Sequence[str], y: float, grown: float, answer: str) -> None:
+    """Draw an arrow from the class token, at the height `y`, and one bar for each class, left or right of zero."""
+    look = {"arrowstyle": "-|>", "color": style.CLASS_TOKEN, "lw": 2, "shrinkA": 0, "shrinkB": 0}
+    axes.annotate("", (ZERO + LONGEST + 1, y), (FIRST_SLOT - 0.4, y), arrowprops=look)
+    axes.text(23.6, y + 1.5, "head", fontsize=10, ha="center", va="center")
+    axes.text(
+        NAMES, FIRST_BAR + 2.6, f"{len(logits)} logits", color=style.CONTROL, fontsize=10, ha="right", va="center"
+    )
+    for k, (name, share) in enumerate(zip(classes, (logits / logits.abs().max()).tolist(), strict=True)):
+        middle, weight = FIRST_BAR - k * BAR, "bold" if name == answer else "normal"
+        bar = {"facecolor": style.TRAINED if name == answer or not answer else style.CONTROL, "zorder": 3}
+        axes.add_patch(Rectangle((ZERO, middle - 0.7), share * LONGEST * grown, 1.4, **bar))
+        axes.text(NAMES, middle, name, ha="right", va="center", fontsize=10, weight=weight)
+    axes.plot([ZERO, ZERO], [FIRST_BAR - len(classes) * BAR + 1, FIRST_BAR + 1.2], color=style.BLACK, lw=1, zorder=4)

@@ -22,6 +22,11 @@ SHAPES, DIFFERS = {"ours": ["(2, 3)", "(4,)"], "theirs": ["(3, 2)", "(4,)"]}, [T
 OFTEN = torch.tensor([[True] * 4, [True, False, True, True]])
 
 
+def walk(k):
+    """The maps of four queries, whose largest weight is k / 10."""
+    return torch.eye(4).reshape(4, 2, 2) * k / 10
+
+
 def cells(k):
     """A small grid of values, k of which is the largest."""
     return torch.tensor([[0.0, 1.0], [k, 0.5]])
@@ -32,10 +37,15 @@ FIGURES = {
     "show_apart": (lambda k: (torch.rand(4 * k, 12), 2, (k, 4)), "row holds 8 to 11"),
     "show_attention_cost": (lambda k: ([1, 2], {"x": [1.0, k / 1], "y": ONES}, {"x": ONES, "y": ONES}), "3,000"),
     "show_attention_maps": (lambda k: (PHOTO, k * MAPS[None] / 20, ["seed 0"]), "up to 3"),
+    "show_attention_stops": (lambda k: (PHOTO, walk(k), [0, k], TITLE), "largest weight is 0.30"),
+    "show_attention_walk": (lambda k: (PHOTO, walk(k), TITLE), "largest weight is 0.30"),
     "show_before_after": (lambda k: ({"9×9": {"cut": ([0.1], [k / 10])}}, 8, TITLE), "10.0 % then 30.0 %"),
     "show_block": (lambda k: (*["pre", "post"][: k - 1],), "post-norm"),
     "show_block_variants": (
         lambda k: (*({"a": torch.tensor([[1.0, n * k]])} for n in (2, 3, 4)), 2.0, TITLE), "a from 1 to 9"),
+    "show_bug_table": (
+        lambda k: (NAMES[:2], ["loss", "leak"], [["1", "2"]] * 2, torch.tensor([[True] * 2, [False, k == 3]]), TITLE),
+        "b by leak"),
     "show_by_images": (lambda k: ({"ViT": {10: [0.1], 20: [k / 10]}}, 8, TITLE), "30 % with 20"),
     "show_change": (lambda k: (torch.tensor([[0.0, 0.0], [1.0, k]]), 1), "at most 3 of"),
     "show_channels": (lambda k: ({"7×7": cells(k)}, TITLE), "7×7, 0 to 3"),

@@ -334,3 +334,40 @@ def test_the_cuts_hold_the_photo_and_its_patches():
     assert (canvas[32 : 32 + gap] == 1).all()
     second = canvas[4:32:8, 32 + gap + 4 :: 8]  # the centre of each pixel, which is 8 wide
     assert_close(second, SMALL[:, :4, 4:].permute(1, 2, 0), atol=0.5 / 51 + 1e-6, rtol=0)
+
+
+def test_the_walk_goes_to_every_patch_once_and_only_to_neighbours():
+    maps = torch.rand(6, 2, 3)
+    figure = plotting.show_attention_walk(torch.rand(3, 8, 12), maps, "A walk")
+    picture, weights = figure.axes[:2]
+    places = []
+    for moment in figure.moments:
+        moment()
+        (frame,), (inner,) = picture.patches, weights.patches
+        column, row = (round(place) for place in inner.get_xy())
+        assert frame.get_xy() == (column, row)
+        assert picture.images[0].get_extent() == [0, 3, 2, 0]
+        np.testing.assert_array_equal(drawn(weights), maps[row * 3 + column])
+        places.append((row, column))
+    assert places == [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0)]
+
+
+def test_a_stop_is_the_map_of_its_query_on_one_scale():
+    maps = torch.rand(6, 2, 3)
+    figure = plotting.show_attention_stops(torch.rand(3, 8, 12), maps, [1, 5], "Stops")
+    for axes, query in zip(figure.axes[2:4], (1, 5), strict=True):
+        np.testing.assert_array_equal(drawn(axes), maps[query])
+        assert axes.images[0].norm.vmax == pytest.approx(maps.max().item())
+    assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["row 0, column 1", "row 1, column 2"]
+
+
+def test_a_walk_needs_a_map_for_each_patch():
+    with pytest.raises(ValueError, match="2×3 patches have 6 queries, each with its map, got 5 maps"):
+        plotting.show_attention_walk(torch.rand(3, 8, 12), torch.rand(5, 2, 3), "A walk")
+
+
+def test_a_bug_table_has_a_filled_mark_where_a_test_notices_and_every_value():
+    noticed = torch.tensor([[True, False], [False, False]])
+    axes = plotting.show_bug_table(["a", "b"], ["x", "y"], [["1", "2"], ["3", "4"]], noticed, "Bugs").axes[0]
+    assert [line.get_markerfacecolor() != "none" for line in axes.lines] == noticed.flatten().tolist()
+    assert words(axes) == ["1", "2", "3", "4"]

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from vit_tutorial import load_photo
-from vit_tutorial.plotting import show_patch_alone
-from vit_tutorial.plotting.rendering import register, to_png
+from vit_tutorial.plotting import show_attention_walk, show_patch_alone
+from vit_tutorial.plotting.rendering import draw_moments, register, to_png
 from vit_tutorial.plotting.style import HIGHLIGHT
 
 PHOTO = torch.rand(3, 48, 48, generator=torch.Generator().manual_seed(0))
@@ -34,6 +34,21 @@ def test_a_rare_colour_survives_among_many():
     data, _ = to_png(show_patch_alone(load_photo("grace_hopper", size=224), 16, 4, 6))
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB")) / 255
     assert np.abs(pixels - to_rgb(HIGHLIGHT)).max(axis=-1).min() < 0.1
+
+
+def test_a_figure_that_moves_is_an_animated_png_with_a_picture_for_each_moment():
+    """Each as the figure looks at that moment, though the file holds only what changes."""
+    maps = torch.rand(6, 2, 3, generator=torch.Generator().manual_seed(0))
+    figure = show_attention_walk(PHOTO, maps, "A walk")
+    data, shown = to_png(figure)
+    assert to_png(show_attention_walk(PHOTO, maps, "A walk"))[0] == data, "the same file every time"
+    image = Image.open(io.BytesIO(base64.b64decode(data)))
+    assert (image.format, image.n_frames, image.mode) == ("PNG", 6, "P")
+    assert (shown["width"], shown["height"]) == (image.width // 2, image.height // 2)
+    assert shown["alt"] == figure.alt
+    for n, drawn in enumerate(draw_moments(figure)):
+        image.seek(n)
+        assert np.abs(np.asarray(image.convert("RGBA"))[..., :3].astype(int) - np.asarray(drawn)).mean() < 5
 
 
 def test_only_the_packages_own_figures_are_shown_so(monkeypatch):

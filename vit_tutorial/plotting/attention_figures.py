@@ -205,7 +205,7 @@ def show_attention_walk(picture: Float[Tensor, "3 H W"], maps: Float[Tensor, "N 
     require_map_of_each_patch(maps)
     h, w = maps.shape[1:]
     figure, ((left, right),) = panels.panels(1, 2, WIDTH * 0.7, 3.3, title)
-    panels.picture(left, picture, "the query, framed")
+    panels.picture(left, picture, "the query, framed", extent=(0, w, h, 0))
     image = map_of_weights(right, maps, 0)
     panels.bare(right, "what it takes from each patch")
     panels.colour_bar(figure, image, right, "weight", shrink=0.95)
@@ -213,7 +213,7 @@ def show_attention_walk(picture: Float[Tensor, "3 H W"], maps: Float[Tensor, "N 
 
     def move(n: int) -> None:
         for frame in frames:
-            frame.set_xy((n % w * frame.get_width(), n // w * frame.get_height()))
+            frame.set_xy((n % w, n // w))
         image.set_data(to_numpy(maps[n]))
 
     figure.moments = [partial(move, n) for row in range(h) for n in range(row * w, (row + 1) * w)[:: 1 - row % 2 * 2]]
@@ -226,10 +226,10 @@ def show_attention_stops(
 ) -> Figure:
     """Draw the maps of `show_attention_walk` for a few queries, each under the picture with the query framed."""
     require_map_of_each_patch(maps)
+    h, w = maps.shape[1:]
     figure, (above, below) = panels.panels(2, len(queries), WIDTH, 0.7 + 1.85 * WIDTH / len(queries), title)
     for upper, lower, query in zip(above, below, queries, strict=True):
-        row, column = divmod(query, maps.shape[2])
-        panels.picture(upper, picture, f"row {row}, column {column}")
+        panels.picture(upper, picture, f"row {query // w}, column {query % w}", extent=(0, w, h, 0))
         image = map_of_weights(lower, maps, query)
         panels.bare(lower)
         frame_patch(upper, maps, query)
@@ -268,17 +268,19 @@ def require_map_of_each_patch(maps: Tensor) -> None:
 
 
 def map_of_weights(axes: Axes, maps: Tensor, query: int) -> AxesImage:
-    """Draw one query's map with the corner of its first patch at 0, on the scale of all maps."""
+    """Draw one query's map, a patch one unit wide and high, on the scale of all maps."""
     h, w = maps.shape[1:]
     scale = {"cmap": style.MAGNITUDE, "norm": PowerNorm(0.5, 0, maps.max().item())}
     return axes.imshow(to_numpy(maps[query]), extent=(0, w, h, 0), **scale)
 
 
 def frame_patch(axes: Axes, maps: Tensor, query: int) -> Rectangle:
-    """Frame the query's patch in a picture or a map whose upper left corner is the origin, or nearly so."""
-    (h, w), (left, right), (bottom, top) = maps.shape[1:], axes.get_xlim(), axes.get_ylim()
-    width, height = (right - left) / w, (bottom - top) / h
-    return panels.highlight(axes, query % w * width, query // w * height, width, height)
+    """Draw the grid of patches, and a frame around the query's patch, where a patch is one unit wide and high."""
+    h, w = maps.shape[1:]
+    grid = {"color": "white", "lw": 0.6, "alpha": 0.6}
+    axes.vlines(range(1, w), 0, h, **grid)
+    axes.hlines(range(1, h), 0, w, **grid)
+    return panels.highlight(axes, query % w, query // w, 1, 1)
 
 
 def favourite(maps: Tensor) -> str:

@@ -23,6 +23,7 @@ def to_png(figure: Figure) -> tuple[str, dict[str, int | str]]:
     """Return the figure as PNG in base64 with two pixels to a point of the page, and its size and alternative text.
 
     One with `moments` is an animated PNG, which browsers play over and over; elsewhere its first picture stands still.
+    (As a GIF it would be missing from a page made by nbconvert, and nbval would compare it as text.)
     """
     small = io.BytesIO()
     if figure.moments:

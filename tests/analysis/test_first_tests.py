@@ -1,0 +1,110 @@
+"""What each test of an untrained model finds, on models where the answer is known, and that it leaves no trace."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from vit_tutorial import Shapes, VisionTransformer, ViTConfig
+from vit_tutorial.analysis import first_loss, first_tests, image_leak, memorise, shuffle_change
+from vit_tutorial.experiments import BUGS, bug_table, plant
+
+SCENES = Shapes(16, image_size=28, seed=0)
+IMAGES, LABELS = (SCENES.pixels / 255 - 0.5) / 0.25, SCENES.labels
+TINY = ViTConfig(
+    image_size=28, patch_size=7, embed_dim=48, depth=2, num_heads=3, mlp_dim=96, num_classes=8, dropout=0.2
+)
+SMALL = ViTConfig(image_size=28, patch_size=4, embed_dim=48, depth=4, num_heads=3, mlp_dim=96, num_classes=8)
+
+
+class BagOfPatches(nn.Sequential):
+    """Look at each patch alone and take the mean: no order of patches can matter."""
+
+    def __init__(self, *more):
+        super().__init__(
+            nn.Conv2d(3, 8, 4, 4), *more, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 8)
+        )
+
+
+def test_the_first_loss_is_ln_k_if_all_classes_are_equally_likely_and_more_if_the_head_is_sure():
+    model = VisionTransformer(TINY)
+    assert first_loss(model, IMAGES, LABELS) == pytest.approx(math.log(8), abs=1e-5)
+    nn.init.normal_(model.head.weight)
+    assert first_loss(model, IMAGES, LABELS) > math.log(8) + 1
+
+
+def test_one_batch_is_memorised_with_any_labels_but_not_by_what_sees_no_picture():
+    right, loss = memorise(VisionTransformer(TINY), IMAGES, LABELS.flip(0))
+    assert right == 16
+    assert loss < 0.3
+    blind = nn.Sequential(nn.Flatten(), nn.Threshold(1e9, 1.0), nn.Linear(3 * 28 * 28, 8))
+    assert memorise(blind, IMAGES, LABELS)[0] <= LABELS.bincount().max()
+
+
+def test_no_gradient_crosses_from_image_to_image_until_batch_norm_carries_it():
+    assert image_leak(VisionTransformer(TINY), IMAGES) == 0.0
+    assert image_leak(BagOfPatches(), IMAGES) == 0.0
+    assert image_leak(BagOfPatches(nn.BatchNorm2d(8)), IMAGES) > 0
+
+
+def test_a_shuffle_changes_the_logits_of_a_vit_but_not_of_a_bag_of_patches():
+    assert shuffle_change(VisionTransformer(TINY), IMAGES, 7) > 1e-3
+    assert shuffle_change(BagOfPatches(), IMAGES, 4) < 1e-5
+
+
+def test_model_and_random_state_stay_as_they_were():
+    model = VisionTransformer(TINY).eval()
+    model.encoder[0].train()
+    weights = {name: weight.clone() for name, weight in model.state_dict().items()}
+    modes, state = [module.training for module in model.modules()], torch.get_rng_state()
+    found = first_tests(model, IMAGES, LABELS, 7, steps=2)
+    assert found == first_tests(model, IMAGES, LABELS, 7, steps=2)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert [module.training for module in model.modules()] == modes
+    assert model.embeddings.dropout.p == 0.2
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(torch.equal(weight, weights[name]) for name, weight in model.state_dict().items())
+
+
+def test_which_planted_bug_is_noticed_by_which_test():
+    table = bug_table(SMALL, IMAGES, LABELS, seed=0)
+    noticed = {
+        bug: {
+            "first loss": abs(found.first_loss - math.log(8)) > 0.1,
+            "memorised": found.right < 16,
+            "last loss": found.last_loss > 0.5,
+            "leak": found.image_leak > 0,
+            "shuffle": found.shuffle_change < 1e-5,
+        }
+        for bug, found in table.items()
+    }
+    assert {
+        bug: [test for test, hit in tests.items() if hit] for bug, tests in noticed.items() if any(tests.values())
+    } == {
+        "softmax inside the model": ["last loss"],
+        "positions never added": ["shuffle"],
+        "attention across the batch": ["memorised", "last loss", "shuffle"],
+        "the same, mean of patches": ["leak"],
+        "head drawn with std 1": ["first loss"],
+    }
+    assert list(table) == list(BUGS)
+
+
+def test_every_bug_changes_what_is_trained_or_what_comes_out():
+    """Else it would be no bug: a plain list hides parameters, the others change logits or labels."""
+    for bug in BUGS[1:]:
+        torch.manual_seed(0)
+        right = VisionTransformer(TINY).eval()
+        nn.init.normal_(right.head.weight)
+        torch.manual_seed(0)
+        wrong = VisionTransformer(TINY).eval()
+        nn.init.normal_(wrong.head.weight)
+        wrong, labels = plant(bug, wrong, LABELS)
+        fewer = len(list(wrong.parameters())) < len(list(right.parameters()))
+        assert fewer or not torch.equal(labels, LABELS) or not torch.allclose(wrong.eval()(IMAGES), right(IMAGES)), bug
+
+
+def test_a_bug_that_is_not_there_cannot_be_planted():
+    with pytest.raises(ValueError, match="no final norm"):
+        plant("no final nrom", VisionTransformer(TINY), LABELS)

@@ -34,8 +34,6 @@ def cells(k):
 
 # For each function, arguments that depend on k, and what the sentence says for k = 3 that it does not for k = 2.
 FIGURES = {
-    "show_apart": (lambda k: (torch.rand(4 * k, 12), 2, (k, 4)), "row holds 8 to 11"),
-    "show_attention_cost": (lambda k: ([1, 2], {"x": [1.0, k / 1], "y": ONES}, {"x": ONES, "y": ONES}), "3,000"),
     "show_attention_maps": (lambda k: (PHOTO, k * MAPS[None] / 20, ["seed 0"]), "up to 3"),
     "show_attention_stops": (lambda k: (PHOTO, walk(k), [0, k], TITLE), "largest weight is 0.30"),
     "show_attention_walk": (lambda k: (PHOTO, walk(k), TITLE), "largest weight is 0.30"),
@@ -47,26 +45,23 @@ FIGURES = {
         lambda k: (NAMES[:2], ["loss", "leak"], [["1", "2"]] * 2, torch.tensor([[True] * 2, [False, k == 3]]), TITLE),
         "b by leak"),
     "show_by_images": (lambda k: ({"ViT": {10: [0.1], 20: [k / 10]}}, 8, TITLE), "30 % with 20"),
-    "show_change": (lambda k: (torch.tensor([[0.0, 0.0], [1.0, k]]), 1), "at most 3 of"),
     "show_channels": (lambda k: ({"7×7": cells(k)}, TITLE), "7×7, 0 to 3"),
     "show_confusion": (lambda k: (torch.tensor([[9, k], [0, 8]]), ("cat", "dog"), TITLE), "3 times, cat is"),
     "show_curves": (lambda k: ([1, 2], {"y": {"one": [5, k]}}, "x", TITLE), "one from 5 to 3"),
     "show_cut": (lambda k: (IDS, IDS.reshape(-1, k + 1 if k == 3 else 8), 2), "row 3 from patch 2"),
-    "show_cuts": (lambda k: (PHOTO, [2 ** (k - 1)], ["four"]), "4 patches of 4×4"),
     "show_distances": (lambda k: ({"m": torch.tensor([[1.0, k]])}, {"m": (0.5, 2.5)}, {"m": 2.0}, TITLE), "m, 1 of 2"),
     "show_entropy": (lambda k: ([1, 4], torch.tensor([[2.0, k]]), torch.ones(1, 2), 4.0), "from 2 to 3"),
-    "show_equation_one": (lambda k: (torch.rand(2, 3, 4, 4), torch.eye(3) * k, torch.zeros(3, 3)), "from 0 to 3"),
-    "show_filters": (lambda k: (PHOTO, torch.ones(1, 3, 2, 2), cells(k)[None], ["sum"], TITLE), "sum answers 0 to 3"),
+    "show_equation_one": (
+        lambda k: (torch.rand(2, 3, 4, 4), torch.eye(3) * k, torch.zeros(3, 3), NAMES), "from 0 to 3"),
     "show_forming": (lambda k: ({0: SIMILAR["one"]}, [0, 1], {"near": [0.0, 1.0 * k]}, TITLE), "near from 0 to 3"),
     "show_found": (lambda k: (PHOTO[None], OUTLINE, {"m": torch.tensor([[[1.0, 2.0 * k - 3]]])}, TITLE), "m 1.5"),
     "show_grid": (lambda k: (torch.rand(3, 4 * k, 8), 4), "3 rows and 2 columns"),
     "show_head_costs": (lambda k: ({"m": cells(k)}, {"m": cells(0)}, TITLE), "head 0 of layer 1: 300 points"),
     "show_heads": (lambda k: (IDS[:2, :2], torch.tensor([[[0], [k + 2]], [[1], [7 - k]]])), "1 of its own"),
-    "show_influence": (lambda k: ({"MLP": torch.eye(3) + (k == 3)},), "in MLP, 3 of 3"),
     "show_layer_differences": (
         lambda k: (["a"], {"f": {"timm": [1.0 * k]}}, {"f": {"same": [1.0]}}, {"f": 1e-7}, TITLE), "timm 3"),
-    "show_layer_norm": (lambda k: (torch.tensor([[-k, k], [-1.0, 1.0]]), torch.eye(2), [0, 9]), "1 to 3 before"),
     "show_loss": (lambda k: ([1, 2], [1.0 * k, 0.5], 2, 8, TITLE), "from 3.0 to 0.5; a guess has 2.08"),
+    "show_maps": (lambda k: (PHOTO, {"trained": cells(k)[None]}, ["one"], TITLE), "trained, 0 to 3"),
     "show_mistake_costs": (lambda k: (["dear"], [1.0], [1.0 * k], [0.5], TITLE), "dear 3"),
     "show_norm_axes": (lambda k: (k, 4, 5), "3 images"),
     "show_one_query": (lambda k: (NAMES, LINE, LINE / 2, k * torch.eye(3)), "0, 1.5 and 3"),
@@ -78,17 +73,11 @@ FIGURES = {
     "show_scores": (lambda k: ({"AUC": {"map": torch.tensor([0.0, k, 9.0])}}, [0.5], TITLE), "map 3"),
     "show_seeds": (lambda k: ({"as it is": [0.1, k / 10]}, TITLE), "as it is 20.00 %"),
     "show_sequence": (lambda k: (torch.rand(4 * k, 12), 2, 1, 2), "12 rows"),
-    "show_shares": (lambda k: (["B"], {"MLP": [k], "rest": [1]}, ["x"], TITLE, "%"), "MLP 75 %"),
-    "show_shuffled": (lambda k: (PHOTO, PHOTO, {"with": torch.tensor([[0.0], [k]])}, TITLE), "at most 3"),
     "show_sincos_table": (lambda k: (sincos_position_embedding((k, 2), 8), (k, 2), TITLE), "left half changes 2"),
     "show_sizes": (lambda k: ({"wide": torch.zeros(3, 4, 4 * k, dtype=torch.uint8)}, 4, TITLE), "1×3 patches"),
-    "show_skips": (lambda k: (OFTEN if k == 3 else ~OFTEN, [0.0, 0.1, 0.2, 0.3], TITLE), "1 skips in the first half"),
     "show_structure": (lambda k: (["near"], {"one": [k / 10]}, {}, TITLE), "near 0.3"),
     "show_tensor_shapes": (
         lambda k: (["a", "b"], SHAPES, {"ours": DIFFERS, "theirs": [True, k == 3]}, TITLE), "theirs 2"),
-    "show_token_gradients": (lambda k: ({"cls": torch.tensor([[1.0, 1, 1], [1, 0, k - 2]])}, TITLE), "cls, 2"),
-    "show_trace": (lambda k: (PHOTO, [("tokens", (k, 48)), ("y", (48,))], 2, TITLE), "tokens 3×48"),
-    "show_weights": (lambda k: (WEIGHTS.roll(k, dims=1).requires_grad_(), NAMES), "a takes most from a, 0.50"),
 }  # fmt: skip
 
 

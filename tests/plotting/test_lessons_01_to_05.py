@@ -14,32 +14,27 @@ from vit_tutorial import patchify, plotting, sincos_position_embedding
 from vit_tutorial.plotting.style import NORM, TINTS
 
 NAMES, PHOTO = ["a", "b", "c"], torch.rand(3, 24, 16, generator=torch.Generator().manual_seed(0))
-SMALL = PHOTO[:, :8, :8]
 IMAGE = (
     torch.randint(0, 52, (3, 8, 12), generator=torch.Generator().manual_seed(0)) / 51
 )  # a grid of 2×3 patches of 4×4
 PATCHES, IDS = patchify(IMAGE[None], 4)[0], torch.arange(96).reshape(8, 12)
-WEIGHTS = torch.randn(3, 3, generator=torch.Generator().manual_seed(1)).softmax(-1)
 
 REFUSED = {
     "8×12 is not a whole number of 5×5 patches": lambda: plotting.show_grid(IMAGE, 5),
     "a picture has 1 or 3 channels, got 2": lambda: plotting.show_grid(IMAGE[:2], 4),
-    "6 patches do not fill a grid of 2×2 = 4": lambda: plotting.show_apart(PATCHES, 4, (2, 2)),
-    "a patch of 48 values is no 5×5 picture": lambda: plotting.show_apart(PATCHES, 5, (2, 3)),
+    "a patch of 48 values is no 5×5 picture": lambda: plotting.show_sequence(PATCHES, 5, first=0, count=1),
     "no patches 4 to 6 in a sequence of patches 0 to 5": lambda: plotting.show_sequence(PATCHES, 4, first=4, count=3),
     "the sequence holds 96, which is not in the image": lambda: plotting.show_cut(IDS, IDS.reshape(6, 16) + 1, 4),
     "the image repeats numbers: 48 different": lambda: plotting.show_cut(IDS // 2, IDS.reshape(6, 16), 4),
     "24 patches are more than the 8 tints": lambda: plotting.show_cut(IDS, IDS.reshape(24, 4), 2),
     "6 patches and a class token need 7 tokens and positions, got 6 and 6": lambda: plotting.show_equation_one(
-        torch.rand(6, 3, 4, 4), torch.randn(6, 5), torch.randn(6, 5)
+        torch.rand(6, 3, 4, 4), torch.randn(6, 5), torch.randn(6, 5), range(6)
     ),
     "2×4 grid has 8 places, the table has 6 rows": lambda: plotting.show_sincos_table(torch.zeros(6, 8), (2, 4), ""),
     "no patch in row 3, column 0: the photo has 3 rows and 2": lambda: plotting.show_patch_alone(PHOTO, 8, 3, 0),
     "each once": lambda: plotting.show_heads(torch.arange(6).reshape(3, 2), torch.zeros(2, 3, 1)),
     '"pre" or "post", got ()': plotting.show_block,
     "\"pre\" or \"post\", got ('pre', 'Post')": lambda: plotting.show_block("pre", "Post"),
-    "neither a sequence": lambda: plotting.show_trace(SMALL, [("image", (3, 8, 8))], 4, ""),
-    "8 = 2·3 + 2": lambda: plotting.show_cuts(SMALL, [3], ["three"]),
 }
 
 
@@ -51,7 +46,7 @@ def test_what_cannot_be_drawn_is_refused_with_the_facts(message):
 
 def test_a_tensor_of_the_wrong_shape_is_refused():
     with pytest.raises(TypeCheckError):
-        plotting.show_weights(WEIGHTS[:2], NAMES)
+        plotting.show_one_query(NAMES, torch.rand(3), torch.rand(2), torch.eye(3))
 
 
 # ---- lesson 01
@@ -71,15 +66,6 @@ def test_any_picture_is_drawn_within_half_a_shade():
     (axes,) = plotting.show_grid(image, 4).axes
     np.testing.assert_allclose(drawn(axes), image.permute(1, 2, 0), atol=0.5 / 51 + 1e-6)
     assert len(np.unique(drawn(axes))) <= 52
-
-
-def test_apart_draws_each_patch_in_its_place_with_gaps_between():
-    (axes,) = plotting.show_apart(PATCHES, 4, (2, 3)).axes
-    canvas = drawn(axes)
-    np.testing.assert_allclose(canvas[6:10, 12:16], IMAGE[:, 4:8, 8:12].permute(1, 2, 0))  # row 1, column 2
-    assert (canvas[4:6] == 1).all()
-    assert (canvas[:, 4:6] == 1).all()
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["0–2", "3–5"]
 
 
 def test_sequence_draws_some_patches_as_pictures_and_all_as_a_table():
@@ -116,34 +102,25 @@ def test_pictures_stand_under_their_captions_and_empty_places_stay_empty():
 # ---- lesson 02
 
 
-def test_filters_stand_above_their_answers():
-    filters, responses = torch.randn(2, 3, 4, 4), torch.randn(2, 2, 3)
-    axes = plotting.show_filters(PHOTO, filters, responses, ["one", "two"], "title").axes
-    assert [panel.get_title() for panel in axes[1:3]] == ["one", "two"]
-    assert torch.equal(drawn(axes[3]), PHOTO.permute(1, 2, 0))
-    for panel, answer in zip(axes[4:], responses, strict=True):
-        assert torch.equal(drawn(panel), answer)
+def test_maps_share_nothing_but_the_place_of_a_patch():
+    maps = {"trained": torch.randn(2, 2, 3), "untrained": torch.randn(2, 2, 3)}
+    picture, *panels = plotting.show_maps(PHOTO, maps, ["one", "two"], "title", frame=(1, 2)).axes
+    assert torch.equal(drawn(picture), PHOTO.permute(1, 2, 0))
+    for panel, values in zip(panels, torch.cat(list(maps.values())), strict=True):
+        assert torch.equal(drawn(panel), values)
         low, high = panel.images[0].get_clim()
-        assert low == -high, "zero has the middle colour"
+        assert high == -low == values.abs().max(), "zero has the middle colour"
+        assert panel.patches[0].get_xy() == (1.5, 0.5), "row 1, column 2"
+        assert picture.images[0].get_extent() == panel.images[0].get_extent()
 
 
 def test_equation_one_shows_tokens_positions_and_their_sum():
     patches, tokens, positions = torch.rand(6, 3, 4, 4), torch.randn(7, 5), torch.randn(7, 5)
-    thumbnails, *tables, _ = plotting.show_equation_one(patches, tokens, positions).axes
+    thumbnails, *tables, _ = plotting.show_equation_one(patches, tokens, positions, "abcdefg").axes
     assert [len(panel.images) for panel in (thumbnails, *tables)] == [6, 7, 7, 7]
     for panel, table in zip(tables, (tokens, positions, tokens + positions), strict=True):
         assert torch.equal(torch.cat([drawn(panel, n) for n in range(7)], dim=1).T, table)
     assert len({image.get_clim() for panel in tables for image in panel.images}) == 1, "one scale for all"
-
-
-def test_shuffled_draws_how_far_the_class_tokens_are_apart():
-    equal, apart = torch.ones(2, 4), torch.tensor([[0.0, 0, 0, 0], [1, -2, 3, 0]])
-    photo, shuffled, above, below = plotting.show_shuffled(PHOTO, PHOTO.flip(2), {"a": equal, "b": apart}, "title").axes
-    assert torch.equal(drawn(photo), PHOTO.permute(1, 2, 0))
-    assert torch.equal(drawn(shuffled), PHOTO.flip(2).permute(1, 2, 0))
-    assert [bar.get_height() for bar in above.patches] == [0, 0, 0, 0]
-    assert [bar.get_height() for bar in below.patches] == [1, -2, 3, 0]
-    assert above.get_ylim() == below.get_ylim(), "one scale for both"
 
 
 def test_sincos_table_names_the_rows_of_the_grid():
@@ -172,7 +149,7 @@ def test_the_patch_is_the_one_asked_for():
     figure = plotting.show_patch_alone(PHOTO, patch_size=8, row=2, column=1)
     alone, whole = figure.axes
     assert_close(drawn(alone), PHOTO[:, 16:24, 8:16].permute(1, 2, 0))
-    assert {box.get_xy() for box in whole.patches} == {(8, 16)}
+    assert {box.get_xy() for box in whole.patches} == {(7.5, 15.5)}  # around the pixels
 
 
 def test_one_query_shows_scores_weights_and_what_they_add():
@@ -184,21 +161,6 @@ def test_one_query_shows_scores_weights_and_what_they_add():
     assert [label.get_text() for label in third.get_xticklabels()] == ["0\nΣ 2", "1\nΣ 1", "2\nΣ 1"]
 
 
-def test_weights_are_written_into_their_places():
-    (axes,) = plotting.show_weights(WEIGHTS, NAMES).axes
-    assert_close(drawn(axes), WEIGHTS)
-    assert words(axes) == [f"{number:.3g}" for number in WEIGHTS.flatten().tolist()]
-
-
-def test_influence_marks_the_zeros_and_counts_who_sees_others():
-    figure = plotting.show_influence({"alone": torch.eye(3), "all": WEIGHTS})
-    alone, everyone = figure.axes[:2]
-    assert words(alone) == ["0"] * 6
-    assert words(everyone) == []
-    assert alone.get_title(loc="left").endswith("0 of 3 tokens see others")
-    assert_close(drawn(everyone), WEIGHTS / WEIGHTS.max())
-
-
 def test_attention_maps_are_multiples_of_an_equal_share():
     maps = torch.full((2, 3, 3, 2), 1 / 7)
     figure = plotting.show_attention_maps(PHOTO, maps, ["x", "y"])
@@ -206,13 +168,6 @@ def test_attention_maps_are_multiples_of_an_equal_share():
     assert len(panels) == 6
     assert_close(drawn(whole), PHOTO.permute(1, 2, 0))
     assert_close(drawn(panels[-1]), torch.ones(3, 2))
-
-
-def test_change_says_from_where_on_the_tokens_move():
-    change = torch.tensor([[0.0, 0.0, 0.0], [1.0, 2.0, 0.0]])
-    figure = plotting.show_change(change, layer=1)
-    assert_close(drawn(figure.axes[0]), change)
-    assert figure.axes[0].get_title(loc="left") == "Tokens that change: 0 of 3 before block 1, 2 of 3 from there on"
 
 
 def test_a_number_keeps_the_tint_of_its_head_wherever_it_lands():
@@ -235,26 +190,6 @@ def test_a_pre_norm_block_has_one_norm_in_each_branch_and_a_post_norm_block_has_
         assert [text.get_position()[1] < branch for text in norms] == [on_the_stream] * 2
     assert "Eq. 2" in " ".join(words(pre))
     assert "Eq. 2" not in " ".join(words(post))
-
-
-def test_layer_norm_figure_shows_every_number_and_the_biased_spread():
-    before = torch.tensor([[1.0, 7.0, 9.0, 15.0], [0.0, 0.0, 2.0, 2.0]])
-    left, _right = plotting.show_layer_norm(before, before / 2, [0, 50]).axes
-    dots = [line.get_ydata() for line in left.lines if line.get_marker() == "."]
-    np.testing.assert_array_equal(dots[:2], before)
-    mean, _caps, (bars,) = left.containers[0]
-    np.testing.assert_allclose(mean.get_ydata(), [8, 1])
-    np.testing.assert_allclose([segment[:, 1] for segment in bars.get_segments()], [[3, 13], [0, 2]])
-    assert [label.get_text() for label in left.get_xticklabels()] == ["0", "50"]
-
-
-def test_skips_are_crosses_and_the_rest_is_filled():
-    kept = torch.tensor([[True, False], [True, True], [False, True]])
-    top, axes = plotting.show_skips(kept, [0.1, 0.5]).axes
-    filled, crosses = (torch.tensor(np.stack(line.get_data(), axis=1)) for line in axes.lines)
-    assert_close(filled, torch.tensor([[1, 1], [1, 2], [2, 2], [2, 3]]))
-    assert_close(crosses, torch.tensor([[2, 1], [1, 3]]))
-    assert [bar.get_height() for bar in top.patches] == [0.1, 0.5]
 
 
 def test_block_variants_are_means_in_bands_and_the_loss_is_a_mean_of_ten_steps():
@@ -284,56 +219,6 @@ def test_layer_norm_averages_a_column_of_one_token_and_batch_norm_a_slab_of_all(
 
 
 # ---- lesson 05
-
-
-def test_the_trace_draws_every_number_at_one_scale():
-    figure = plotting.show_trace(SMALL, [("patches", (4, 48)), ("tokens", (5, 48)), ("y", (48,))], 4, "All of it")
-    (axes,) = figure.axes
-    assert axes.get_title(loc="left") == "All of it"
-    image = sum((extent[1] - extent[0]) * (extent[3] - extent[2]) for extent in (i.get_extent() for i in axes.images))
-    areas = [rectangle.get_width() * rectangle.get_height() for rectangle in axes.patches]
-    assert [image, *areas] == [3 * 8 * 8, 4 * 48, 5 * 48, 48]
-    assert len(axes.lines) == 2, "the tokens and y have a class token, the patches have none"
-    for label in ("image\n3×8×8", "patches\n4×48", "tokens\n5×48", "y\n48"):
-        assert label in words(axes)
-
-
-def test_the_shares_of_a_row_fill_it():
-    figure = plotting.show_shares(
-        ["a", "b"], {"body": [3, 1], "nothing": [0, 0], "head": [1, 1]}, ["4", "2"], "Shares", "%"
-    )
-    (axes,) = figure.axes
-    assert [round(bar.get_width()) for bar in axes.patches] == [75, 50, 25, 50]
-    assert [round(bar.get_x()) for bar in axes.patches] == [0, 0, 75, 50]
-    assert words(axes) == ["75", "50", "25", "50", "4", "2"]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["body", "head"]
-
-
-def test_the_legend_says_what_is_too_thin_to_see():
-    figure = plotting.show_shares(
-        ["a", "b"], {"body": [998, 996], "norms": [2, 1], "head": [0, 3]}, ["", ""], "Shares", "%"
-    )
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["body", "norms (below 0.3 %)", "head"]
-
-
-def test_a_token_without_a_gradient_is_crossed_out():
-    gradient = torch.tensor([[2.0, 1.0, 4.0], [5.0, 0.0, 0.0]])
-    figure = plotting.show_token_gradients({"cls": gradient, "mean": gradient.flip(1)}, "Who is read")
-    left, right, _ = figure.axes
-    assert_close(torch.tensor(left.images[0].get_array().data[0]), torch.tensor([0.5, 0.25, 1.0]))
-    assert left.lines[0].get_xydata().tolist() == [[1, 1], [2, 1]]
-    assert right.lines[0].get_xydata().tolist() == [[0, 1], [1, 1]]
-    assert figure.get_suptitle() == "Who is read"
-
-
-def test_the_cuts_hold_the_photo_and_its_patches():
-    whole, four, _ = plotting.show_cuts(SMALL, [4, 2], ["four", "sixteen"]).axes
-    assert_close(torch.tensor(whole.images[0].get_array()), SMALL.permute(1, 2, 0))
-    canvas = drawn(four).float()
-    gap = len(canvas) - 8 * 8
-    assert (canvas[32 : 32 + gap] == 1).all()
-    second = canvas[4:32:8, 32 + gap + 4 :: 8]  # the centre of each pixel, which is 8 wide
-    assert_close(second, SMALL[:, :4, 4:].permute(1, 2, 0), atol=0.5 / 51 + 1e-6, rtol=0)
 
 
 def test_the_walk_goes_to_every_patch_once_and_only_to_neighbours():

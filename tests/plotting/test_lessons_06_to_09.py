@@ -72,14 +72,6 @@ def test_entropy_says_how_many_tokens_it_is():
     assert [label.get_text() for label in right.get_yticklabels()] == ["1", "2", "4", "8", "16"]
 
 
-def test_cost_draws_milliseconds_and_megabytes_and_compares_the_last():
-    figure = plotting.show_attention_cost(
-        [10, 20], {"a": [0.1, 0.6], "b": [0.1, 0.2]}, {"a": [1.0, 8.0], "b": [2.0, 4.0]}
-    )
-    time, memory = map(lines, figure.axes)
-    np.testing.assert_allclose([time["a"], time["b"]], [[100, 600], [100, 200]], rtol=1e-6)
-    assert memory == {"a": [1, 8], "b": [2, 4]}
-    assert figure.get_suptitle() == "a at 20 tokens: 3.0× the time, 2.0× the memory"
 
 
 def progress(step: int, loss: float, finished: Epoch | None = None) -> Progress:

@@ -1,17 +1,13 @@
 """One function per figure: `show_*` takes arrays and returns a matplotlib `Figure`. Nothing is measured here."""
 
 from .attention_figures import (
-    show_attention_cost,
     show_attention_maps,
     show_attention_stops,
     show_attention_walk,
-    show_change,
     show_entropy,
     show_heads,
-    show_influence,
     show_one_query,
     show_patch_alone,
-    show_weights,
 )
 from .block_figures import show_block, show_block_variants, show_norm_axes
 from .curve_figures import show_curves
@@ -26,14 +22,13 @@ from .token_figures import show_equation_one, show_maps
 from .training_figures import LiveLoss, show_by_images, show_confusion, show_loss, show_seeds
 
 __all__ = [
-    "LiveLoss", "show_attention_cost", "show_attention_maps", "show_attention_stops", "show_attention_walk",
-    "show_before_after", "show_block", "show_block_variants", "show_bug_table", "show_by_images", "show_change",
-    "show_channels", "show_confusion", "show_curves", "show_cut", "show_distances", "show_entropy",
-    "show_equation_one", "show_forming", "show_found", "show_grid", "show_head_costs", "show_heads",
-    "show_influence", "show_layer_differences", "show_loss", "show_maps", "show_mistake_costs",
-    "show_norm_axes", "show_one_query", "show_patch_alone", "show_patch_filters", "show_pictures",
-    "show_position_similarity", "show_row", "show_scores", "show_seeds", "show_sequence", "show_sincos_table",
-    "show_sizes", "show_structure", "show_tensor_shapes", "show_weights",
+    "LiveLoss", "show_attention_maps", "show_attention_stops", "show_attention_walk", "show_before_after",
+    "show_block", "show_block_variants", "show_bug_table", "show_by_images", "show_channels", "show_confusion",
+    "show_curves", "show_cut", "show_distances", "show_entropy", "show_equation_one", "show_forming",
+    "show_found", "show_grid", "show_head_costs", "show_heads", "show_layer_differences", "show_loss",
+    "show_maps", "show_mistake_costs", "show_norm_axes", "show_one_query", "show_patch_alone",
+    "show_patch_filters", "show_pictures", "show_position_similarity", "show_row", "show_scores", "show_seeds",
+    "show_sequence", "show_sincos_table", "show_sizes", "show_structure", "show_tensor_shapes",
 ]  # fmt: skip
 
 register()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from . import panels, style
-from .alt_text import amounts, brief, describe, listed
+from .alt_text import amounts, describe, listed
 from .curve_figures import show_curves
 from .style import WIDTH, Figure, styled, to_numpy
 
@@ -66,18 +66,6 @@ def show_one_query(
 
 
 @styled
-def show_weights(weights: Float[Tensor, "T T"], names: Sequence[str]) -> Figure:
-    """Draw the whole matrix of weights, with its values: a row asks, a column answers."""
-    figure, axes = panels.panel(WIDTH * 0.58, 3.6, "Every row sums to 1")
-    draw_numbers(axes, weights, high=1.0)
-    axes.set_xticks(range(len(names)), names)
-    axes.set_yticks(range(len(names)), [f"{name} ({row.sum():.0f})" for name, row in zip(names, weights, strict=True)])
-    axes.set(xlabel="key: who is asked", ylabel="query: who asks (sum of row)")
-    most = [f"{names[i]} takes most from {names[row.argmax()]}, {row.max():.2f}" for i, row in enumerate(weights)]
-    return describe(figure, f"A matrix of weights: {listed(most)}.")
-
-
-@styled
 def show_entropy(
     dims: Sequence[int], unscaled: Float[Tensor, "S n"], scaled: Float[Tensor, "S n"], limit: float
 ) -> Figure:
@@ -94,21 +82,6 @@ def show_entropy(
     right.set_yticks(range(int(limit) + 1), [str(2**bits) for bits in range(int(limit) + 1)])
     right.set_ylabel("tokens that a query looks at, $2^H$")
     return figure
-
-
-def show_attention_cost(
-    tokens: Sequence[int], seconds: Mapping[str, Sequence[float]], megabytes: Mapping[str, Sequence[float]]
-) -> Figure:
-    """Draw what attention costs as tokens grow, on logarithmic axes: time, and memory kept for the gradient.
-
-    Both mappings go from the name of an implementation to one value for each entry of `tokens`; the
-    title compares the first name with the second at the last entry.
-    """
-    ratios = [first[-1] / second[-1] for first, second in (list(table.values())[:2] for table in (seconds, megabytes))]
-    title = f"{next(iter(seconds))} at {tokens[-1]} tokens: {ratios[0]:.1f}× the time, {ratios[1]:.1f}× the memory"
-    milliseconds = {name: [1000 * time for time in times] for name, times in seconds.items()}
-    measures = {"time of one forward pass (ms)": milliseconds, "kept for the gradient (MB)": megabytes}
-    return show_curves(tokens, measures, "tokens T", title, log="xy")
 
 
 @styled
@@ -144,23 +117,6 @@ def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], ti
         axes.tick_params(length=0, labelleft=axes is row[0])
     right = [f"head {i} gets {found.count(i)} of its own {len(found)} values" for i, found in enumerate(owners[1:])]
     return describe(figure, f"{len(tokens)} tokens of {tokens.shape[1]} values are split: {listed(right)}.")
-
-
-@styled
-def show_influence(influence: Mapping[str, Float[Tensor, "T T"]]) -> Figure:
-    """Draw how strongly output token i (row) depends on input token j (column), one matrix for each layer."""
-    figure, (row,) = panels.panels(1, len(influence), WIDTH, 3.3)
-    talks = {name: int(((matrix > 0).sum(1) > 1).sum()) for name, matrix in influence.items()}
-    for axes, (name, matrix) in zip(row, influence.items(), strict=True):
-        image = axes.imshow(to_numpy(matrix / matrix.max()), cmap=style.MAGNITUDE, vmin=0, vmax=1)
-        axes.set_title(f"{name}\n{talks[name]} of {len(matrix)} tokens see others", fontsize=11)
-        axes.set(xlabel="input token", xticks=range(len(matrix)), yticks=range(len(matrix)))
-        for i, j in (matrix == 0).nonzero().tolist():
-            axes.text(j, i, "0", ha="center", va="center", color="white")
-    row[0].set_ylabel("output token")
-    panels.colour_bar(figure, image, row, "gradient (largest = 1)", shrink=0.75)
-    see = [f"in {name}, {talks[name]} of {len(matrix)} tokens depend on others" for name, matrix in influence.items()]
-    return describe(figure, f"Gradients of each output token by each input token: {listed(see)}.")
 
 
 @styled
@@ -236,21 +192,6 @@ def show_attention_stops(
         frame_patch(lower, maps, query)
     panels.colour_bar(figure, image, below, "weight", shrink=0.95)
     return describe(figure, f"The maps of {len(queries)} queries. {favourite(maps)}")
-
-
-@styled
-def show_change(change: Float[Tensor, "L T"], layer: int) -> Figure:
-    """Draw how far masking a head of block `layer` moves each token after each block, as a share of its length."""
-    count = change.shape[1]
-    before, after = int((change[:layer] > 0).any(0).sum()), int((change[layer:] > 0).all(0).sum())
-    title = f"Tokens that change: {before} of {count} before block {layer}, {after} of {count} from there on"
-    figure, axes = panels.panel(WIDTH, 3.7, title)
-    image = axes.imshow(to_numpy(change), cmap=style.MAGNITUDE, aspect="auto", vmin=0)
-    axes.axhline(layer - 0.5, color="white", lw=1.5, ls="--")
-    axes.text(count / 2, layer - 0.75, "head masked here ↓", color="white", ha="center", va="bottom")
-    axes.set(xlabel="token (0 is the class token)", ylabel="after block", yticks=range(0, len(change), 2))
-    panels.colour_bar(figure, image, axes, "change / length of the token")
-    return describe(figure, f"Over {len(change)} blocks, a token moves by at most {brief(change.max())} of its length.")
 
 
 def draw_numbers(axes, matrix: Tensor, high: float) -> None:

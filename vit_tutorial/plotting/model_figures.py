@@ -1,4 +1,4 @@
-"""The whole model: what flows through it, where its parameters and its work are, what its loss does."""
+"""Tests of a new model, and the bugs that they notice."""
 
 from __future__ import annotations
 
@@ -10,12 +10,6 @@ from torch import Tensor
 from . import panels, style
 from .alt_text import describe, listed
 from .style import WIDTH, Figure, styled
-
-# Fill and hatch for the parts of a model; others take the tints in order.
-PARTS = {
-    "q, k, v, out": (style.ATTENTION, ""), "pairs": (style.ATTENTION, "//"), "MLP": (style.MLP, ""),
-    "norms": (style.NORM, ".."), "embeddings": (style.TINTS[0], ""), "head": (style.TINTS[3], ""),
-}  # fmt: skip
 
 
 @styled

@@ -52,7 +52,7 @@ FIGURES = {
     "show_distances": (lambda k: ({"m": torch.tensor([[1.0, k]])}, {"m": (0.5, 2.5)}, {"m": 2.0}, TITLE), "m, 1 of 2"),
     "show_entropy": (lambda k: ([1, 4], torch.tensor([[2.0, k]]), torch.ones(1, 2), 4.0), "from 2 to 3"),
     "show_equation_one": (
-        lambda k: (torch.rand(2, 3, 4, 4), torch.eye(3) * k, torch.zeros(3, 3), NAMES), "from 0 to 3"),
+        lambda k: (torch.rand(2, 3, 4, 4), torch.eye(3) * k, torch.zeros(3, 3), NAMES, TITLE), "from 0 to 3"),
     "show_forming": (lambda k: ({0: SIMILAR["one"]}, [0, 1], {"near": [0.0, 1.0 * k]}, TITLE), "near from 0 to 3"),
     "show_found": (lambda k: (PHOTO[None], OUTLINE, {"m": torch.tensor([[[1.0, 2.0 * k - 3]]])}, TITLE), "m 1.5"),
     "show_grid": (lambda k: (torch.rand(3, 4 * k, 8), 4), "3 rows and 2 columns"),

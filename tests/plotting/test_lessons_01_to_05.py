@@ -28,7 +28,7 @@ REFUSED = {
     "the image repeats numbers: 48 different": lambda: plotting.show_cut(IDS // 2, IDS.reshape(6, 16), 4),
     "24 patches are more than the 8 tints": lambda: plotting.show_cut(IDS, IDS.reshape(24, 4), 2),
     "6 patches and a class token need 7 tokens and positions, got 6 and 6": lambda: plotting.show_equation_one(
-        torch.rand(6, 3, 4, 4), torch.randn(6, 5), torch.randn(6, 5), range(6)
+        torch.rand(6, 3, 4, 4), torch.randn(6, 5), torch.randn(6, 5), range(6), ""
     ),
     "2×4 grid has 8 places, the table has 6 rows": lambda: plotting.show_sincos_table(torch.zeros(6, 8), (2, 4), ""),
     "no patch in row 3, column 0: the photo has 3 rows and 2": lambda: plotting.show_patch_alone(PHOTO, 8, 3, 0),
@@ -116,11 +116,11 @@ def test_maps_share_nothing_but_the_place_of_a_patch():
 
 def test_equation_one_shows_tokens_positions_and_their_sum():
     patches, tokens, positions = torch.rand(6, 3, 4, 4), torch.randn(7, 5), torch.randn(7, 5)
-    thumbnails, *tables, _ = plotting.show_equation_one(patches, tokens, positions, "abcdefg").axes
+    thumbnails, *tables = plotting.show_equation_one(patches, tokens, positions, "abcdefg", "title").axes
     assert [len(panel.images) for panel in (thumbnails, *tables)] == [6, 7, 7, 7]
     for panel, table in zip(tables, (tokens, positions, tokens + positions), strict=True):
         assert torch.equal(torch.cat([drawn(panel, n) for n in range(7)], dim=1).T, table)
-    assert len({image.get_clim() for panel in tables for image in panel.images}) == 1, "one scale for all"
+        assert len({image.get_clim() for image in panel.images}) == 1, "one scale for all tokens of a table"
 
 
 def test_sincos_table_names_the_rows_of_the_grid():

@@ -3,7 +3,6 @@
 import itertools
 import math
 
-import numpy as np
 import pytest
 import torch
 from matplotlib.colors import to_rgba
@@ -70,8 +69,6 @@ def test_entropy_says_how_many_tokens_it_is():
     assert figure.get_suptitle() == "d = 4: a query looks at 1.4 tokens without the scale, 6 with it"
     (right,) = figure.axes[0].child_axes
     assert [label.get_text() for label in right.get_yticklabels()] == ["1", "2", "4", "8", "16"]
-
-
 
 
 def progress(step: int, loss: float, finished: Epoch | None = None) -> Progress:

@@ -126,11 +126,12 @@ def show_attention_maps(
     names: Sequence[str],
     title: str = "",
     frame: tuple[int, int] | None = None,
+    most: int = 8,
 ) -> Figure:
     """Draw the weights of one query over the patches beside the photo, as multiples of an equal share, 1 / (1 + h·w).
 
-    `names` has one entry for each row of maps. All maps share one logarithmic scale, from 1/8 to 8. `frame` marks the
-    patch that asks, by its row and column.
+    `names` has one entry for each row of maps. All maps share one logarithmic scale, from 1/8 to `most`. `frame` marks
+    the patch that asks, by its row and column.
     """
     rows, columns, h, w = maps.shape
     figure = panels.blank(WIDTH, 0.5 + rows * (0.05 + 0.86 * WIDTH / (1.2 + columns)), title)
@@ -140,23 +141,26 @@ def show_attention_maps(
     for row, (name, heads) in enumerate(zip(names, shares, strict=True)):
         for head, weights in enumerate(heads):
             axes = figure.add_subplot(grid[row, 1 + head])
-            image = axes.imshow(to_numpy(weights), cmap=style.MAGNITUDE, norm=LogNorm(1 / 8, 8))
+            image = axes.imshow(to_numpy(weights), cmap=style.MAGNITUDE, norm=LogNorm(1 / 8, most))
             panels.bare(axes, f"head {head}" if row == 0 else "")
             axes.set_ylabel(name if head == 0 else "", fontsize=11)
     for axes in figure.axes if frame else []:
         panels.highlight(axes, frame[1] - 0.5, frame[0] - 0.5, 1, 1)
-    ticks = {1 / 8: "1/8", 1 / 2: "1/2", 1: "1", 2: "2", 8: "8"}
+    ticks = {1 / 8: "1/8", 1 / 2: "1/2", 1: "1", 2: "2", most: str(most)}
     panels.colour_bar(figure, image, figure.axes, "weight (1 = equal share)", ticks, extend="both", shrink=0.8)
     peaks = amounts({name: row.max() for name, row in zip(names, shares, strict=True)}, " up to ")
     return describe(figure, f"Where {columns} heads look on a photo, in multiples of an equal share: {peaks}.")
 
 
 @styled
-def show_attention_walk(picture: Float[Tensor, "3 H W"], maps: Float[Tensor, "N h w"], title: str) -> Figure:
+def show_attention_walk(
+    picture: Float[Tensor, "3 H W"], maps: Float[Tensor, "N h w"], title: str, start: int = 0
+) -> Figure:
     """Draw what one query takes from each patch, and let the query walk over the picture: a figure that moves.
 
-    `maps` are one head's weights, a map for each query, N = h·w in reading order. The walk turns round at the end of
-    each row, so every step goes to a neighbour. Raises ValueError unless there is one map for each patch.
+    `maps` are one head's weights, a map for each query, N = h·w in reading order. The walk begins at the patch `start`
+    and turns round at the end of each row, so every step but one goes to a neighbour. Raises
+    ValueError unless there is one map for each patch.
     """
     require_map_of_each_patch(maps)
     h, w = maps.shape[1:]
@@ -172,7 +176,9 @@ def show_attention_walk(picture: Float[Tensor, "3 H W"], maps: Float[Tensor, "N 
             frame.set_xy((n % w, n // w))
         image.set_data(to_numpy(maps[n]))
 
-    figure.moments = [partial(move, n) for row in range(h) for n in range(row * w, (row + 1) * w)[:: 1 - row % 2 * 2]]
+    walk = [n for row in range(h) for n in range(row * w, (row + 1) * w)[:: 1 - row % 2 * 2]]
+    first = walk.index(start)
+    figure.moments = [partial(move, n) for n in walk[first:] + walk[:first]]
     return describe(figure, f"The query walks over {h} rows of {w} patches. {favourite(maps)}")
 
 

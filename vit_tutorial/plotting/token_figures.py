@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import torch
 from jaxtyping import Float
 from matplotlib.patches import Rectangle
 from torch import Tensor
@@ -52,12 +51,12 @@ def show_equation_one(
     tokens: Float[Tensor, "T D"],
     positions: Float[Tensor, "T D"],
     names: Sequence[object],
-    title: str = "Eq. 1: a class token goes first, then every token gets its position added",
+    title: str,
 ) -> Figure:
     """Draw Eq. 1 with real values: patches, the tokens made of them with the class token first, positions, the sum.
 
-    Each column is one token under its name, each cell one of its D values; all three tables share one scale around
-    zero. Raises ValueError if there are not 1 + N tokens and as many positions.
+    Each column is one token under its name, each cell one of its D values. Each table has a scale of its own around
+    zero, which stands at its left. Raises ValueError if there are not 1 + N tokens and as many positions.
     """
     if not 1 + len(patches) == len(tokens) == len(positions):
         raise ValueError(
@@ -65,8 +64,7 @@ def show_equation_one(
             f"got {len(tokens)} and {len(positions)}"
         )
     count, dim = tokens.shape
-    tables = torch.stack([tokens, positions, tokens + positions])
-    limit = tables.abs().max().item()
+    tables = (tokens, positions, tokens + positions)
     figure, rows = panels.panels(4, 1, WIDTH, 6.6, title, height_ratios=(1, 1.7, 1.7, 1.7), sharex=True)
     top, *below = rows[:, 0]
     for i, patch in enumerate(patches, start=1):
@@ -74,17 +72,22 @@ def show_equation_one(
     top.text(0, 0.5, "no patch:\na vector of\nits own", ha="center", va="center", fontsize=10)
     top.set(ylim=(0, 1), ylabel="patches")
     top.tick_params(length=0)
-    labels = (r"$[x_{class};\ x_p^1E;\ \ldots;\ x_p^NE]$", r"$+\ E_{pos}$", r"$=\ z_0$")
+    labels = ("patches times E", r"$+\ E_{pos}$", r"$=\ z_0$")
     for axes, table, label in zip(below, tables, labels, strict=True):
         panels.bare(axes)
+        limit = table.abs().max().item()
         for i, token in enumerate(table):
             extent = (i - 0.4, i + 0.4, dim - 0.5, -0.5)
-            image = panels.diverging(axes, token[:, None], limit, extent=extent, aspect="auto")
+            panels.diverging(axes, token[:, None], limit, extent=extent, aspect="auto")
         frame = Rectangle((-0.4, -0.5), 0.8, dim, fill=False, edgecolor=style.CLASS_TOKEN, lw=3, clip_on=False)
         axes.add_patch(frame)
-        axes.set(ylim=(dim - 0.5, -0.5), yticks=(0, dim - 1), yticklabels=(1, dim), ylabel=label)
+        axes.set(
+            ylim=(dim - 0.5, -0.5),
+            yticks=(0, dim - 1),
+            yticklabels=(0, dim - 1),
+            ylabel=f"{label}\n−{limit:.1f} to {limit:.1f}",
+        )
         axes.tick_params(length=0)
     below[-1].set(xlim=(-0.6, count - 0.4), xticks=range(count), xticklabels=names, xlabel="token")
-    panels.colour_bar(figure, image, below, "value", shrink=0.6)
     text = f"{len(patches)} patches, and under them {count} tokens of {dim} values, their positions, and the sum"
     return describe(figure, f"{text}, which reaches from {span(tables[2])}.")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from numbers import Real
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float, UInt8
@@ -21,7 +20,7 @@ class ModelCard:
 
     `classes` are the names of the logits; `mean` and `std` are those of the training images, one value per channel, for
     pixels in [0, 1]. `about` says in plain words and numbers where the weights come from.
-    Raises ValueError for a class that is no name, a value that is not finite, a negative standard deviation.
+    Raises ValueError for a value that is not finite, and for a negative standard deviation.
     """
 
     classes: tuple[str, ...]
@@ -30,16 +29,14 @@ class ModelCard:
     about: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self):
-        if isinstance(self.classes, str) or not all(isinstance(name, str) for name in self.classes):
-            raise ValueError(f"a card's classes are names, got {self.classes!r:.80}")
-        finite = all(isinstance(value, Real) and math.isfinite(value) for value in (*self.mean, *self.std))
-        if not finite or any(spread < 0 for spread in self.std) or len(self.mean) != len(self.std):
+        for name in ("classes", "mean", "std"):  # a file has lists
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        numbers = (*self.mean, *self.std)
+        if not all(math.isfinite(value) for value in numbers) or min(self.std) < 0 or len(self.mean) != len(self.std):
             raise ValueError(
                 "a card's mean and std have a finite number for each channel, no std below 0; "
                 f"got mean {self.mean} and std {self.std}"
             )
-        if not isinstance(self.about, Mapping):
-            raise ValueError(f"what a card says about the weights is a dict, got {self.about!r:.80}")
 
     def normalise(self, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
         """Scale pixels in [0, 1], or bytes from 0 to 255, to mean 0 and standard deviation 1 over the training images.
@@ -62,10 +59,3 @@ class ModelCard:
         kept = {name: value for name, value in self.about.items() if name in (PREPROCESSING, STARTED_FROM)}
         old = {name: value for name, value in self.about.items() if name not in kept}
         return replace(self, classes=classes, about={**kept, STARTED_FROM: old} if old else kept)
-
-    def to_dict(self) -> dict:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, saved: Mapping) -> ModelCard:
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()})

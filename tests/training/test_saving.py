@@ -104,7 +104,7 @@ def forged(path: Path, config: object = None, card: object = None, weights: dict
     """A model's file with some of its facts, or some of its weights, replaced."""
     model = randomised(**options)
     replaced = {**dataclasses.asdict(model.config), **config} if isinstance(config, dict) else config
-    card = {**CARD.to_dict(), **card} if isinstance(card, dict) else card
+    card = {**dataclasses.asdict(CARD), **card} if isinstance(card, dict) else card
     return write(
         path / "model.safetensors", {**model.state_dict(), **(weights or {})}, {"config": replaced, "card": card}
     )

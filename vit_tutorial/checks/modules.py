@@ -351,8 +351,8 @@ def require_count(trial: Trial, count: int) -> None:
         bare = [f"`{name}`" for name, layer in layers if layer.bias is None]
         unbiased = f" Without a bias: {', '.join(bare)}." if bare else ""
         raise Wrong(
-            f"The values are right, but your module has {total} parameters with {trial.sizes}, and the paper's has "
-            f"{count}.{unused(trial)}{unbiased}",
+            f"The values are right, but your module has {total} parameters with {trial.sizes}, and the authors' code "
+            f"has {count}.{unused(trial)}{unbiased}",
             "Every linear layer and every LayerNorm of the paper has a bias. Delete what `forward` does not use.",
         )
 

@@ -1,67 +1,67 @@
-"""Find the folders that may hold a data set, and download a file: all of it, or nothing."""
+"""Download a file, or write one: all of it, or nothing."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
 from filelock import FileLock
 
-PATIENCE = 30.0  # seconds without a byte, and before the mean speed counts
-SLOWEST = 20_000  # bytes a second
+TIMEOUT = 30.0  # seconds without a byte
 MEGABYTE = 10**6
 UNFINISHED = ".unfinished"  # how the name of a file ends while it is written
-DATA_VARIABLE = "VIT_TUTORIAL_DATA"
-CACHE = "~/.cache/vit_tutorial"
 
 
-class Source(NamedTuple):
-    """Describe a file as its publisher does: `checksum` may be the start of one, `size` is an upper limit in bytes."""
+def fetch(url: str, path: Path, sha256: str) -> None:
+    """Download a file to `path`: all of it, with a SHA-256 that starts like this, or nothing. Progress goes to stderr.
 
-    url: str
-    algorithm: str
-    checksum: str
-    size: int
-
-    def is_at(self, path: Path) -> bool:
-        """Tell whether the file at `path` exists and has the right checksum."""
-        if not path.is_file():
-            return False
-        digest = hashlib.new(self.algorithm, usedforsecurity=False)
-        with path.open("rb") as file:
-            while piece := file.read(2**20):
-                digest.update(piece)
-        return digest.hexdigest().startswith(self.checksum)
-
-
-def fetch(source: Source, path: Path) -> None:
-    """Download a file to `path`: all of it, with the right checksum, or nothing. Progress goes to stderr.
-
-    If another process is fetching the same file, wait for it and use its file. Raises OSError, also for a server that
-    stalls, trickles or sends more than `source.size`. Only an empty `.lock` file may stay behind.
+    If another process is fetching the same file, wait for it and use its file. Raises OSError that names the address,
+    also for a server that sends nothing for half a minute. Only an empty `.lock` file may stay behind.
     """
+    if has_sha256(path, sha256):
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{path}.lock", timeout=PATIENCE + source.size / SLOWEST):
-        if source.is_at(path):
+    with FileLock(f"{path}.lock"):
+        if has_sha256(path, sha256):
             return
         delete_unfinished(path.parent, path.name)
         with replacing(path) as part:
-            with part.open("xb") as file:
-                receive(source, file)
-            if not source.is_at(part):
-                raise OSError(
-                    f"{source.url} gave {part.stat().st_size:,} bytes without the {source.algorithm} "
-                    f"{source.checksum}: cut off, or another file"
-                )
+            try:
+                receive(url, part)
+            except (OSError, HTTPException, ValueError) as error:
+                reason = " ".join(str(error).split()) or type(error).__name__
+                raise OSError(f"{url}: {reason:.200}") from None
+            if not has_sha256(part, sha256):
+                size = part.stat().st_size
+                raise OSError(f"{url} gave {size:,} bytes without the SHA-256 {sha256}: cut off, or another file")
+
+
+def has_sha256(path: Path, start: str) -> bool:
+    """Tell whether there is a file at `path` whose SHA-256 starts like this."""
+    if not path.is_file():
+        return False
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(2**20):
+            digest.update(piece)
+    return digest.hexdigest().startswith(start)
+
+
+def receive(url: str, path: Path) -> None:
+    request = Request(url, headers={"User-Agent": "vit-tutorial"})
+    with urlopen(request, timeout=TIMEOUT) as answer, path.open("xb") as file:
+        total = f" of {answer.length / MEGABYTE:.0f}" if answer.length else ""
+        while piece := answer.read(MEGABYTE):
+            file.write(piece)
+            print(f"\r{url}: {file.tell() // MEGABYTE}{total} MB", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
 
 
 @contextmanager
@@ -88,32 +88,6 @@ def delete_unfinished(folder: Path, name: str = "*") -> None:
     """Delete what killed processes left of a file. Hold its lock meanwhile."""
     for part in folder.glob(f"{name}.*{UNFINISHED}"):
         part.unlink(missing_ok=True)
-
-
-def receive(source: Source, file: BinaryIO) -> None:
-    """Write the server's answer to a file. Any OSError names the address."""
-    try:
-        with urlopen(Request(source.url, headers={"User-Agent": "vit-tutorial"}), timeout=PATIENCE) as answer:
-            announced, done, start = answer.length or 0, 0, time.monotonic()
-            total = f" of {announced / MEGABYTE:.0f}" if announced else ""
-            while piece := answer.read1(2**16):
-                done += file.write(piece)
-                if (length := max(announced, done)) > source.size:
-                    raise OSError(f"the answer has {length:,} bytes or more, the file has {source.size:,} at most")
-                # A timeout of the socket starts again with every byte, so it does not notice a trickle.
-                if (seconds := time.monotonic() - start) > PATIENCE + done / SLOWEST:
-                    raise TimeoutError(f"only {done:,} bytes in {seconds:.0f} s")
-                if done // MEGABYTE > (done - len(piece)) // MEGABYTE:
-                    print(f"\r{source.url}: {done // MEGABYTE}{total} MB", end="", file=sys.stderr, flush=True)
-        print(file=sys.stderr)
-    except (OSError, HTTPException, ValueError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise OSError(f"{source.url}: {reason:.200}") from None
-
-
-def data_folder() -> Path | None:
-    """Return the folder that the environment variable VIT_TUTORIAL_DATA names, if it names one."""
-    return as_path(DATA_VARIABLE, os.environ[DATA_VARIABLE]) if os.environ.get(DATA_VARIABLE) else None
 
 
 def as_path(name: str, value: str | os.PathLike) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -29,23 +28,18 @@ def load_photo(name_or_path: str | os.PathLike = "grace_hopper", size: Size = 22
     Raises FileNotFoundError if there is no such photo, ValueError for a size that is not positive, and for a file
     that is no picture, damaged, or has more than 8 bits a colour.
     """
+    require_size("size", size)
     return read_picture(find_photo(name_or_path), size).float() / 255
 
 
-def read_picture(path: Path, size: Size | None) -> UInt8[Tensor, "3 H W"]:
-    """Read a picture file as `load_photo` does, in bytes: (3, H, W), of its own size if `size` is None."""
-    picture = open_picture(path)
-    if size is not None:
-        require_area(size)
-        picture = ImageOps.fit(picture, to_pair(size)[::-1], Image.Resampling.BICUBIC)
-    return pil_to_tensor(picture)
+def read_picture(path: Path, size: Size) -> UInt8[Tensor, "3 H W"]:
+    """Read a picture file as `load_photo` does, in bytes: (3, H, W)."""
+    return pil_to_tensor(ImageOps.fit(open_picture(path), to_pair(size)[::-1], Image.Resampling.BICUBIC))
 
 
 def open_picture(path: Path) -> Image.Image:
     """Open a picture file upright, in colour and on white. Raises ValueError that names the file and the reason."""
     try:
-        if not path.is_file():
-            raise OSError("not a file")  # a pipe would keep the reader waiting
         with Image.open(path, formats=FORMATS) as picture:
             picture.load()
         if picture.mode.startswith(("I", "F")):  # Pillow would cut these off at 255
@@ -61,13 +55,6 @@ def open_picture(path: Path) -> Image.Image:
     except Exception as error:  # a damaged file can make Pillow raise anything
         reason = str(error) or type(error).__name__
     raise ValueError(f"no picture that can be read: {path} ({reason})")
-
-
-def require_area(size: Size) -> None:
-    require_size("size", size)
-    height, width = to_pair(size)
-    if height * width > (limit := Image.MAX_IMAGE_PIXELS or math.inf):
-        raise ValueError(f"{height}×{width} is more than the {limit:,} pixels that Pillow takes for a picture")
 
 
 def find_photo(name_or_path: str | os.PathLike) -> Path:

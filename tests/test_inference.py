@@ -94,19 +94,3 @@ def test_a_model_that_cannot_answer_says_so(case, model):
     damage(model)
     with pytest.raises(ValueError, match=message):
         predict(model, torch.rand(3, 16, 24))
-
-
-ASKED = [
-    {},
-    {"resize": 10, "crop": 0, "interpolation": "bilinear"},
-    {"resize": 10**9, "interpolation": "bilinear"},
-    {"resize": "both sides", "interpolation": "magic"},
-]
-
-
-@pytest.mark.parametrize("asked", ASKED, ids=str)
-def test_a_preprocessing_that_cannot_be_done(asked, model):
-    model = VisionTransformer(replace(model.config, image_size=16))
-    model.card = ModelCard(CLASSES, (0.5,) * 3, (0.5,) * 3, {"preprocessing": asked})
-    with pytest.raises(ValueError, match="preprocessing that cannot be done"):
-        predict(model, "grace_hopper")

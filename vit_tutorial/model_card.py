@@ -29,8 +29,6 @@ class ModelCard:
     about: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self):
-        for name in ("classes", "mean", "std"):  # a file has lists
-            object.__setattr__(self, name, tuple(getattr(self, name)))
         numbers = (*self.mean, *self.std)
         if not all(math.isfinite(value) for value in numbers) or min(self.std) < 0 or len(self.mean) != len(self.std):
             raise ValueError(

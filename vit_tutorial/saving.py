@@ -46,15 +46,20 @@ def load_model(path: str | Path) -> VisionTransformer:
     if "config" not in about:
         raise ValueError(f"{path} holds no configuration of a VisionTransformer: it was not written by save_model")
     try:
-        config = ViTConfig(**about["config"])
-        card = ModelCard(**about["card"]) if about.get("card") else None
+        config = ViTConfig(**with_tuples(about["config"]))
+        card = ModelCard(**with_tuples(about["card"])) if about.get("card") else None
         require_fitting(tensors, config, card)
         model = VisionTransformer(config)
         model.load_state_dict(tensors)
-    except (TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         raise ValueError(f"{path} holds no VisionTransformer that this version can build: {error}") from None
     model.card = card
     return model.eval()
+
+
+def with_tuples(facts: Mapping) -> dict:
+    """JSON has a list where a configuration or a card has a tuple."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()}
 
 
 def require_fitting(tensors: Mapping[str, Tensor], config: ViTConfig, card: ModelCard | None) -> None:

@@ -1,6 +1,5 @@
 """A photo as a tensor: the one that matplotlib ships, and a reader's own."""
 
-import os
 import zlib
 
 import pytest
@@ -134,16 +133,7 @@ def test_a_picture_too_large_to_be_one_is_named(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_what_is_no_path_and_a_size_beyond_every_picture():
-    for given in (None, b"photo.jpg", "", ["photo.jpg"]):
-        with pytest.raises(ValueError, match="a photo must be a path, got"):
-            load_photo(given)
-    with pytest.raises(ValueError, match="100000×100000 is more than the 89,478,485 pixels"):
-        load_photo(size=100_000)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes in folders")
-def test_a_pipe_does_not_keep_the_reader_waiting(tmp_path):
-    os.mkfifo(tmp_path / "photo.png")
-    with pytest.raises(FileNotFoundError, match="no photo"):
-        load_photo(tmp_path / "photo.png")
+@pytest.mark.parametrize("given", [None, b"photo.jpg", "", ["photo.jpg"]], ids=str)
+def test_what_is_no_path(given):
+    with pytest.raises(ValueError, match="a photo must be a path, got"):
+        load_photo(given)

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from filelock import FileLock
 from torchvision.datasets import CIFAR10
-from torchvision.datasets.utils import check_integrity
+from torchvision.datasets.utils import check_integrity, extract_archive
 
 from .download import as_path, fetch
 from .image_set import ImageSet
@@ -28,15 +28,23 @@ def cifar10(root: str | Path | None = None, train: bool = True, download: bool =
     """
     default = os.environ.get("VIT_TUTORIAL_DATA") or "~/.cache/vit_tutorial"
     folder = as_path("root", default if root is None else root)
-    try:
-        data = CIFAR10(folder, train=train)
-    except RuntimeError:  # torchvision's error for a file that is missing or has another md5
+    data = read(folder, train)
+    if data is None:
         archive = folder / CIFAR10.filename
         prepare(archive, download)
         with FileLock(f"{archive}.lock"):  # another process may be unpacking it
-            data = CIFAR10(folder, train=train, download=True)  # not over the network: the archive is there
+            if read(folder, train) is None:
+                extract_archive(archive, folder)
+        data = CIFAR10(folder, train=train)
     pixels = torch.from_numpy(data.data).permute(0, 3, 1, 2).contiguous()  # (N, 32, 32, 3) → (N, 3, 32, 32)
     return ImageSet(pixels, torch.tensor(data.targets), tuple(data.classes))
+
+
+def read(folder: Path, train: bool) -> CIFAR10 | None:
+    try:
+        return CIFAR10(folder, train=train)
+    except RuntimeError:  # a file is missing, or has another md5
+        return None
 
 
 def prepare(archive: Path, download: bool) -> None:

@@ -86,8 +86,7 @@ def require_tensor(name: str, value: object, dtype: torch.dtype, shape: tuple[in
     """Raise ValueError unless `value` is a tensor of this dtype and shape, where a letter is any size but 0."""
     given = (value.dtype, *value.shape) if isinstance(value, Tensor) else ()
     fits = len(given) == 1 + len(shape) and all(
-        size == asked or (isinstance(asked, str) and size)
-        for size, asked in zip(given, (dtype, *shape), strict=True)
+        size == asked or (isinstance(asked, str) and size) for size, asked in zip(given, (dtype, *shape), strict=True)
     )
     if not fits:
         wanted = str(shape).replace("'", "")

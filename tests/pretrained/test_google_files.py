@@ -1,6 +1,5 @@
 """The files of the paper's authors: the logits of their formulas; what is wrong is listed, and nothing is executed."""
 
-import io
 import re
 import zipfile
 from pathlib import Path
@@ -103,19 +102,6 @@ def test_objects_in_a_file_are_never_opened(tmp_path):
     assert not (tmp_path / "attacked").exists()
 
 
-def one_array(path: Path) -> bytes:
-    np.save(file := io.BytesIO(), np.zeros(3))
-    return file.getvalue()
-
-
-def locked(path: Path) -> bytes:
-    """With a password, says a bit of each entry."""
-    data = bytearray(path.read_bytes())
-    for entry in re.finditer(rb"PK\x01\x02", path.read_bytes()):
-        data[entry.start() + 8] |= 1
-    return data
-
-
 def changed_byte(path: Path) -> bytes:
     with zipfile.ZipFile(path) as file:
         at = file.getinfo("head/kernel.npy").header_offset + 300
@@ -129,8 +115,6 @@ DAMAGE = {
     "empty": lambda path: b"",
     "a web page": lambda path: b"<html>hello",
     "no numbers": lambda path: save(path.parent, **{"head/bias": np.array(["a"] * 7)}).read_bytes(),
-    "one array": one_array,
-    "locked": locked,
     "a changed byte": changed_byte,
 }
 

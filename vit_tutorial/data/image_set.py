@@ -82,16 +82,15 @@ class ImageSet(Dataset):
         return tuple(means), tuple(stds)
 
 
-def require_tensor(name: str, value: object, dtype: torch.dtype, shape: tuple[int | str, ...]) -> None:
+def require_tensor(name: str, value: Tensor, dtype: torch.dtype, shape: tuple[int | str, ...]) -> None:
     """Raise ValueError unless `value` is a tensor of this dtype and shape, where a letter is any size but 0."""
-    given = (value.dtype, *value.shape) if isinstance(value, Tensor) else ()
-    fits = len(given) == 1 + len(shape) and all(
-        size == asked or (isinstance(asked, str) and size) for size, asked in zip(given, (dtype, *shape), strict=True)
+    given = tuple(getattr(value, "shape", ()))
+    fits = len(given) == len(shape) and all(
+        asked == size or (isinstance(asked, str) and size) for asked, size in zip(shape, given, strict=True)
     )
-    if not fits:
+    if not fits or value.dtype != dtype:
         wanted = str(shape).replace("'", "")
-        got = f"{value.dtype} of shape {tuple(value.shape)}" if given else type(value).__name__
-        raise ValueError(f"{name} are {dtype} of shape {wanted}, got {got}")
+        raise ValueError(f"{name} are {dtype} of shape {wanted}, got {getattr(value, 'dtype', type(value))} of {given}")
 
 
 def require_memory(what: str, needed: int) -> None:

@@ -45,15 +45,10 @@ def preprocessing(model: VisionTransformer, known: dict) -> dict | None:
 
 
 def read_facts(model: nn.Module) -> dict:
-    refused = {
-        "no class token (cls_token)": model.cls_token is None,
-        f"no LayerNorm after the encoder (norm: {type(model.norm).__name__})": not isinstance(model.norm, nn.LayerNorm),
-        f"another pooling than ours, {model.global_pool!r} (global_pool)": model.global_pool not in POOL_NAMES,
-        "the class token in its mean (pool_include_prefix)": model.pool_include_prefix and model.global_pool == "avg",
-    }
-    for what, found in refused.items():
-        if found:
-            raise ValueError(f"this model has {what}, which a VisionTransformer cannot have")
+    if model.global_pool not in POOL_NAMES:
+        raise ValueError(
+            f"this model pools by {model.global_pool!r} (global_pool), which a VisionTransformer cannot do"
+        )
     return {
         "image_size": model.patch_embed.img_size,
         "num_heads": model.blocks[0].attn.num_heads,
@@ -68,11 +63,8 @@ def to_timm(model: VisionTransformer) -> nn.Module:
     Positions become learned ones, whatever they were. Raises ImportError without timm, ValueError for a
     representation layer or a backbone, for which timm's has no place.
     """
-    try:
-        from timm.layers import LayerNorm
-        from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
-    except ImportError:
-        raise ImportError("to_timm builds a model of timm, which is not installed: pip install timm") from None
+    from timm.layers import LayerNorm
+    from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
 
     if hasattr(model.embeddings.patches, "backbone"):
         raise ValueError("this model has a backbone in front: a VisionTransformer of timm has no place for it")

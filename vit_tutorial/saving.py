@@ -29,6 +29,8 @@ def save_model(model: VisionTransformer, path: str | Path, dtype: torch.dtype = 
     model = getattr(model, "_orig_mod", model)  # what torch.compile was given
     if not isinstance(model, VisionTransformer):
         raise ValueError(f"save_model keeps a VisionTransformer, got {type(model).__name__}")
+    if not dtype.is_floating_point:
+        raise ValueError(f"weights are stored as floats, got {dtype}")
     if hasattr(model.embeddings.patches, "backbone"):
         raise ValueError("a backbone is code, and this file holds numbers: save model.state_dict(), and build it again")
     tensors = {name: tensor.to(dtype) for name, tensor in model.state_dict().items()}

@@ -210,6 +210,7 @@ def test_writers_at_the_same_time_do_not_meet(tmp_path, monkeypatch):
             "3 class names and a mean of 3 channels, the model 2 logits",
         ),
         (lambda model: model.head.bias.data.fill_(1e6), torch.float16, "head.bias holds numbers that are not finite"),
+        (lambda model: None, torch.int8, "stored as floats, got torch.int8"),
     ],
 )
 def test_what_could_not_be_loaded_is_not_saved(change, dtype, told, tmp_path):

@@ -94,3 +94,24 @@ def test_a_model_that_cannot_answer_says_so(case, model):
     damage(model)
     with pytest.raises(ValueError, match=message):
         predict(model, torch.rand(3, 16, 24))
+
+
+FITTED = {"resize": 10, "crop": 8, "squeeze": True, "interpolation": "bilinear"}
+CANNOT_BE_DONE = [
+    {},
+    "squeeze",
+    {"resize": 10, "crop": 8, "interpolation": "bilinear"},
+    FITTED | {"crop": 0},
+    FITTED | {"crop": 11},
+    FITTED | {"resize": 10**9},
+    FITTED | {"resize": "both sides"},
+    FITTED | {"squeeze": 1},
+    FITTED | {"interpolation": "magic"},
+]
+
+
+@pytest.mark.parametrize("asked", CANNOT_BE_DONE, ids=str)
+def test_a_preprocessing_that_cannot_be_done(asked, model):
+    ModelCard(CLASSES, (0.5,) * 3, (0.5,) * 3, {"preprocessing": FITTED})
+    with pytest.raises(ValueError, match="preprocessing that cannot be done"):
+        ModelCard(CLASSES, (0.5,) * 3, (0.5,) * 3, {"preprocessing": asked})

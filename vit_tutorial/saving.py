@@ -18,6 +18,8 @@ from .data.download import replacing
 from .model import VisionTransformer
 from .model_card import ModelCard
 
+MOST_ZEROS = 2**28  # in the position table of a model without positions, which is in no file
+
 
 def save_model(model: VisionTransformer, path: str | Path, dtype: torch.dtype = torch.float32) -> Path:
     """Write the weights, stored as `dtype`, with everything needed to build the model again.
@@ -29,7 +31,7 @@ def save_model(model: VisionTransformer, path: str | Path, dtype: torch.dtype = 
     model = getattr(model, "_orig_mod", model)  # what torch.compile was given
     if not isinstance(model, VisionTransformer):
         raise ValueError(f"save_model keeps a VisionTransformer, got {type(model).__name__}")
-    if not dtype.is_floating_point:
+    if not getattr(dtype, "is_floating_point", False):
         raise ValueError(f"weights are stored as floats, got {dtype}")
     if hasattr(model.embeddings.patches, "backbone"):
         raise ValueError("a backbone is code, and this file holds numbers: save model.state_dict(), and build it again")
@@ -53,7 +55,7 @@ def load_model(path: str | Path) -> VisionTransformer:
         require_fitting(tensors, config, card)
         model = VisionTransformer(config)
         model.load_state_dict(tensors)
-    except (AttributeError, TypeError, ValueError) as error:
+    except Exception as error:  # forged facts can fail anywhere
         raise ValueError(f"{path} holds no VisionTransformer that this version can build: {error}") from None
     model.card = card
     return model.eval()
@@ -65,18 +67,22 @@ def with_tuples(facts: Mapping) -> dict:
 
 
 def require_fitting(tensors: Mapping[str, Tensor], config: ViTConfig, card: ModelCard | None) -> None:
-    """Raise ValueError unless tensors and card are those of such a model, and finite."""
+    """Raise ValueError unless tensors and card are those of such a model, and finite. Takes no memory at any size."""
     if card and (len(card.classes), len(card.mean)) != (config.num_classes, config.in_channels):
         raise ValueError(
             f"the card has {len(card.classes)} class names and a mean of {len(card.mean)} channels, the model "
             f"{config.num_classes} logits and {config.in_channels} channels"
         )
+    if config.depth > len(tensors):  # every layer has tensors: a forged depth would take minutes to build
+        raise ValueError(f"the configuration says {config.depth:,} encoder layers, there are {len(tensors)} tensors")
     with torch.device("meta"):
         model = VisionTransformer(config)
     try:
         model.load_state_dict(tensors, assign=True)
     except RuntimeError as error:
         raise ValueError(f"the tensors are not those of the configuration: {error}") from None
+    if any(buffer.numel() > MOST_ZEROS for buffer in model.buffers()):
+        raise ValueError(f"{config.num_tokens:,} tokens are more than fit")
     require_finite_tensors(tensors)
 
 
@@ -114,6 +120,8 @@ def read(path: str | Path, digest_needed: bool = False) -> tuple[dict[str, Tenso
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (it is no dict)
             metadata = file.metadata() or {}
         about = json.loads(facts := metadata.get("about", "{}"))
+        if not isinstance(about, dict):
+            raise ValueError(f"its facts are {about!r:.40}")
         if ("digest" in metadata or digest_needed) and metadata.get("digest") != digest(tensors, facts):
             raise ValueError("its digest is that of other contents")
     except Exception as error:  # safetensors has one class for everything that a damaged file can be

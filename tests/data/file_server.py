@@ -54,15 +54,41 @@ def stalling(content, handler, over):
     over.wait(20)
 
 
+def trickling(content, handler, over):
+    """A byte now and then, so that the connection never times out."""
+    begin(handler, len(content))
+    trickle(content, handler, over)
+
+
+def trickling_headers(content, handler, over):
+    trickle(b"HTTP/1.0 200 OK\r\nServer: a slow one, with much to say about itself\r\n\r\n", handler, over)
+
+
+def trickle(content, handler, over):
+    for byte in content[:40]:
+        handler.wfile.write(bytes([byte]))
+        if over.wait(0.1):
+            return
+
+
+def endless(content, handler, over):
+    begin(handler)
+    for _ in range(200):  # 13 MB: more than any file here, and not a full disk if the test fails
+        handler.wfile.write(bytes(2**16))
+
+
 # How the network fails: an answer `(content, handler, over)`, and what the message must show.
 FAILURES = {
     "cut off": (cut_off, "cut off"),
     "another file": (lambda content, *rest: whole(content[::-1], *rest), "another file"),
     "a web page": (lambda content, *rest: whole(b"<html>please log in</html>", *rest), "26 bytes"),
     "stalls": (stalling, "timed out"),
+    "trickles": (trickling, "bytes in"),
+    "trickles its headers": (trickling_headers, "timed out"),
     "never answers": (lambda content, handler, over: over.wait(20), "timed out"),
     "throttled": (lambda content, handler, over: handler.send_error(503, "throttled"), "503"),
-    "announces too much": (partial(cut_off, length=5_000_000), "cut off"),
+    "never ends": (endless, "at most"),
+    "announces too much": (partial(cut_off, length=5_000_000), "5,000,000 bytes"),
     "announces no number": (partial(cut_off, length="abc"), "cut off"),
 }
 

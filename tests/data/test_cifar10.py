@@ -1,6 +1,7 @@
 """CIFAR-10 from a folder, from an archive or from a server: a tiny archive, built here like the real one."""
 
 import hashlib
+import io
 import pickle
 import sys
 import tarfile
@@ -13,7 +14,7 @@ from torchvision.datasets import CIFAR10
 
 from vit_tutorial.data import cifar10, download
 
-from .file_server import cut_off, everything_in, serving, whole
+from .file_server import cut_off, endless, everything_in, serving, whole
 
 NAMES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 ARCHIVE, FOLDER = "cifar-10-python.tar.gz", "cifar-10-batches-py"
@@ -110,6 +111,31 @@ def test_a_download_that_fails_says_the_way_out(tiny, tmp_path, monkeypatch):
     assert everything_in(tmp_path / "root") == []
 
 
+def test_the_archive_is_unpacked_without_a_warning_and_only_what_is_expected(tiny, tmp_path, monkeypatch, recwarn):
+    """A name in an archive may lead out of the folder."""
+    with tarfile.open(tiny) as tar:
+        members = [(member, tar.extractfile(member).read()) for member in tar if member.isfile()]
+    with tarfile.open(tiny, "w:gz") as tar:
+        for member, content in members:
+            for name in (member.name, f"../{Path(member.name).name}"):
+                member.name = name
+                tar.addfile(member, io.BytesIO(content))
+    expect(tiny, "http://127.0.0.1:9", monkeypatch)
+    put_archive(tiny, tmp_path / "root")
+    (tmp_path / "root" / FOLDER).mkdir()
+    (tmp_path / "root" / FOLDER / f"test_batch.0123{download.UNFINISHED}").write_text("half", encoding="utf-8")
+    assert len(cifar10(tmp_path / "root")) == 20
+    assert not list(tmp_path.glob("*batch*"))
+    assert not list((tmp_path / "root").rglob(f"*{download.UNFINISHED}")), "what a killed process left is deleted"
+    assert not recwarn.list
+
+
+def test_a_server_that_never_ends_is_left(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(MODULE, "SIZE", 2 * 10**6)
+    with pytest.raises(ConnectionError, match="the file has 2,000,000 at most"):
+        fetch(tiny, monkeypatch, tmp_path / "root", endless)
+
+
 DAMAGES = {  # how the data lie there, which file is damaged, and how
     "missing": (unpack, f"{FOLDER}/data_batch_3", lambda content: None),
     "changed": (unpack, f"{FOLDER}/data_batch_3", lambda content: content[:-1] + b"?"),
@@ -157,6 +183,7 @@ def test_where_it_is_put_and_looked_for(first, root, target, tiny, tmp_path, mon
 def test_the_archive_is_the_one_that_torchvision_unpacks():
     """The tests above put their own in its place. This is the SHA-256 that Keras checks, and torchvision's md5."""
     assert MODULE.SHA256 == "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"
+    assert MODULE.SIZE == 170_498_071
     assert CIFAR10.tgz_md5 == "c58f30108f718f92721af3b95e74349a"
     assert CIFAR10.url.endswith(f"/{ARCHIVE}")
     assert (CIFAR10.filename, CIFAR10.base_folder) == (ARCHIVE, FOLDER)

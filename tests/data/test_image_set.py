@@ -94,7 +94,8 @@ WRONG = {
     "labels: from 1": ({"labels": torch.tensor([1, 2, 3, 1])}, ["3 classes", "0 to 2", "1 to 3"]),
     "labels: unknown": ({"labels": torch.tensor([-1, 0, 1, 2])}, ["0 to 2", "-1 to 2"]),
     "labels: a list": ({"labels": [0, 1, 2, 0]}, ["torch.int64", "list"]),
-    "classes: one word": ({"classes": "cat"}, ["'cat'"]),
+    "classes: one word": ({"classes": "cat"}, ["names", "'cat'"]),
+    "classes: numbers": ({"classes": (1, 2, 3)}, ["names", "(1, 2, 3)"]),
     "masks: bytes": ({"masks": torch.zeros(4, 2, 2, dtype=torch.uint8)}, ["torch.bool", "torch.uint8"]),
     "masks: size": ({"masks": torch.zeros(4, 1, 2, 2, dtype=torch.bool)}, ["(4, 2, 2)", "(4, 1, 2, 2)"]),
 }
@@ -111,10 +112,23 @@ def test_parts_that_do_not_fit_get_one_error_that_shows_the_facts(case):
     assert caught.value.__context__ is None
 
 
-@pytest.mark.parametrize("count", [0, 10, -1])
-def test_a_split_leaves_images_on_both_sides(count):
-    with pytest.raises(ValueError, match=f"hold out 1 to 9 of 10 images, got {count}"):
-        images(10).split(count)
+WRONG_CALLS = [
+    *((lambda v=value: images(10).split(v), "hold out 1 to 9 of 10") for value in (0, 10, -1, 1.5, "2", None, True)),
+    *((lambda v=value: images(10).split(5, v), "a whole number of 64 bits") for value in ("0", 1.0, None, 2**64, True)),
+    *((lambda v=value: Shapes(5, seed=v), "a whole number of 64 bits") for value in ("0", 2**64)),
+    *(
+        (lambda v=value: images(10).subset(v), "places from 0 to 9, at least one, or 10 times True or False")
+        for value in ([], [10], [-11], [0.5], 3, "ab", None, {1, 2}, [[1, 2]], torch.tensor([True]), torch.ones(10))
+    ),
+]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(("call", "told"), WRONG_CALLS)
+def test_what_cannot_be_drawn_or_picked(call, told):
+    with pytest.raises(ValueError, match=f"{told}.*, got") as caught:
+        call()
+    assert caught.value.__cause__ is None
 
 
 @pytest.mark.parametrize("default", [torch.float64, torch.float16, torch.device("meta")], ids=str)

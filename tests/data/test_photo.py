@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, PngImagePlugin
 
 from vit_tutorial import load_photo
 
@@ -65,6 +65,12 @@ STORED = {
     "transparent by its colour": ("png", plain(1, 2, 3), {"transparency": (1, 2, 3)}, (1, 1, 1)),
     "half transparent": ("png", plain(255, 0, 0, 51, mode="RGBA"), {}, (1, 0.8, 0.8)),
     "with broken notes": ("png", plain(*RED), {"exif": b"Exif\0\0nothing here"}, (1, 0, 0)),
+    "with a text where the notes have a number": (
+        "jpg",
+        plain(*RED),
+        {"exif": b"Exif\0\0MM\0*\0\0\0\x08\0\2\1\1\0\2\0\0\0\4abc\0\1\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0"},
+        (1, 0, 0),
+    ),
 }
 
 
@@ -74,6 +80,12 @@ def test_every_kind_of_picture_becomes_red_green_and_blue_on_white(case, tmp_pat
     photo = load_photo(save(tmp_path / f"photo.{ending}", picture, **options), size=8)
     assert photo.shape == (3, 8, 8)
     assert photo[:, 4, 4].tolist() == pytest.approx(colour, abs=0.005)
+
+
+def with_long_text(path) -> None:
+    notes = PngImagePlugin.PngInfo()
+    notes.add_text("story", "a" * 2**21, zip=True)
+    save(path, plain(*RED), pnginfo=notes)
 
 
 def cut_off(path) -> None:
@@ -88,6 +100,7 @@ UNREADABLE = {
     "not a picture": (lambda path: path.write_bytes(b"<html>not found</html>"), "none of JPEG, PNG"),
     "commands": (lambda path: path.write_bytes(POSTSCRIPT), "none of JPEG, PNG"),
     "cut off": (cut_off, "truncated"),
+    "2 MB of text": (with_long_text, "too large"),
     "16 bits": (lambda path: plain(40_000, mode="I;16").save(path), "more than 8 bits a colour, Pillow's mode I;16"),
     "floats": (lambda path: plain(0.5, mode="F").save(path, format="TIFF"), "Pillow's mode F"),
 }
@@ -115,3 +128,8 @@ def test_a_picture_too_large_to_be_one_is_named(tmp_path, monkeypatch):
 def test_what_is_no_path(given):
     with pytest.raises(ValueError, match="a photo must be a path, got"):
         load_photo(given)
+
+
+def test_a_size_beyond_the_memory():
+    with pytest.raises(ValueError, match=r"a photo of 10000000×10000000 need 1,500,000\.0 GB"):
+        load_photo(size=10**7)

@@ -1,6 +1,8 @@
 """A reader's own pictures, one folder for each class."""
 
 import shutil
+import sys
+import unicodedata
 
 import pytest
 import torch
@@ -63,6 +65,31 @@ def test_what_jupyter_and_macos_leave_behind_is_no_class_and_no_picture(pets):
     (pets / "cat/._1.png").write_bytes(b"not a picture")
     assert len(image_folder(pets, (6, 8))) == 4
     assert image_folder(pets, (6, 8)).classes == ("cat", "dog")
+
+
+def test_links_to_pictures_and_classes_count_and_links_inside_a_class_are_not_followed(pets, tmp_path):
+    """Back to the root it would make cats of all dogs, again and again."""
+    picture(tmp_path / "elsewhere/tweety.png")
+    try:
+        (pets / "cat/everything").symlink_to(pets)
+        (pets / "cat/4.png").symlink_to(pets / "dog/rex.png")
+        (pets / "bird").symlink_to(tmp_path / "elsewhere")
+    except OSError:
+        pytest.skip("Windows lets administrators alone make links")
+    images = image_folder(pets, 6)
+    assert images.classes == ("bird", "cat", "dog")
+    assert images.labels.tolist() == [0, 1, 1, 1, 1, 2]
+
+
+def test_a_name_is_the_same_class_however_its_accents_are_stored(tmp_path):
+    """Two folders whose names differ in nothing else are refused; on macOS they are one folder."""
+    for form in ("NFC", "NFD"):
+        for root in (form, "both"):
+            picture(tmp_path / root / unicodedata.normalize(form, "bébé") / "1.png")
+    assert image_folder(tmp_path / "NFC", 6).classes == image_folder(tmp_path / "NFD", 6).classes == ("bébé",)
+    if sys.platform != "darwin":
+        with pytest.raises(ValueError, match="two folders"):
+            image_folder(tmp_path / "both", 6)
 
 
 def cut_off(pets) -> None:

@@ -17,7 +17,7 @@ from vit_tutorial.inference import fit_photo
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.saving import load_model, save_model
 
-from .families import google_arrays, our_vit, timm_by_name, timm_vit, torchvision_vit, transformers_vit
+from .families import MAKE, READ, google_arrays, our_vit, timm_by_name, timm_vit, torchvision_vit, transformers_vit
 
 HALF = (0.5, 0.5, 0.5)
 REGISTRY = [
@@ -120,6 +120,18 @@ def test_the_card_goes_with_the_weights_into_a_file(tmp_path):
 def test_a_model_of_any_dtype_predicts(dtype):
     model = from_torchvision(torchvision_vit(num_classes=1000).to(dtype), ViT_B_16_Weights.IMAGENET1K_V1)
     assert sum(p for _, p in predict(model, "grace_hopper", top=1000)) == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("library", [*MAKE, "google"])
+def test_a_head_of_zeros_is_warned_about(library, tmp_path):
+    """The authors' first files for 21,843 classes are so."""
+    theirs = our_vit(representation_size=24) if library == "google" else MAKE[library]()
+    head = {"torchvision": "heads.head", "timm": "head", "transformers": "classifier", "google": "head.classifier"}
+    torch.nn.init.zeros_(theirs.get_submodule(head[library]).weight)
+    if library == "google":
+        np.savez(tmp_path / "ViT.npz", **google_arrays(theirs))
+    with pytest.warns(UserWarning, match="all zeros"):
+        from_google(tmp_path / "ViT.npz") if library == "google" else READ[library](theirs)
 
 
 def test_the_card_goes_to_timm_and_back():

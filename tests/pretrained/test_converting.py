@@ -1,6 +1,7 @@
 """The same weights give the same logits in either library; names, and weights that do not fit."""
 
 import re
+import sys
 
 import pytest
 import torch
@@ -110,6 +111,12 @@ def test_what_timm_has_no_place_for_is_refused():
     hybrid = VisionTransformer(ViTConfig(16, 8, num_classes=5), Backbone(nn.Identity(), channels=3, stride=1))
     with pytest.raises(ValueError, match="this model has a backbone in front"):
         to_timm(hybrid)
+
+
+def test_without_timm_the_way_to_it_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm.layers", None)
+    with pytest.raises(ImportError, match="pip install timm"):
+        to_timm(our_vit())
 
 
 # ---- names

@@ -1,5 +1,6 @@
 """The files of the paper's authors: the logits of their formulas; what is wrong is listed, and nothing is executed."""
 
+import io
 import re
 import zipfile
 from pathlib import Path
@@ -66,6 +67,11 @@ NO_PLACE = {
     ),
     "attention pooling": ({"MAPHead_0/probe": np.zeros((1, 1, 32))}, r"attention pooling \(MAPHead_0/probe\)"),
     "no square": ({POSITION: np.zeros((1, 1 + 6, 32))}, "6 positions besides the class token's"),
+    "no positions": ({POSITION: np.zeros((1, 0, 32))}, "0 positions besides the class token's"),
+    "a layer of a high number": (
+        {"Transformer/encoderblock_999999999/x": np.zeros(2)},
+        "not expected: Transformer/encoderblock_999999999/x",
+    ),
     # (D, 2h, d/2) holds as many values as (D, h, d), and flattens to the same shape.
     "heads that a reshape would hide": (
         {QUERY.replace("query", "key"): np.zeros((32, 8, 4))},
@@ -102,6 +108,24 @@ def test_objects_in_a_file_are_never_opened(tmp_path):
     assert not (tmp_path / "attacked").exists()
 
 
+def one_array(path: Path) -> bytes:
+    np.save(file := io.BytesIO(), np.zeros(3))
+    return file.getvalue()
+
+
+def far_more(path: Path) -> bytes:
+    np.savez_compressed(file := io.BytesIO(), head=np.zeros(10**6))
+    return file.getvalue()
+
+
+def locked(path: Path) -> bytes:
+    """With a password, says a bit of each entry."""
+    data = bytearray(path.read_bytes())
+    for entry in re.finditer(rb"PK\x01\x02", path.read_bytes()):
+        data[entry.start() + 8] |= 1
+    return data
+
+
 def changed_byte(path: Path) -> bytes:
     with zipfile.ZipFile(path) as file:
         at = file.getinfo("head/kernel.npy").header_offset + 300
@@ -115,6 +139,9 @@ DAMAGE = {
     "empty": lambda path: b"",
     "a web page": lambda path: b"<html>hello",
     "no numbers": lambda path: save(path.parent, **{"head/bias": np.array(["a"] * 7)}).read_bytes(),
+    "one array": one_array,
+    "far more": far_more,
+    "locked": locked,
     "a changed byte": changed_byte,
 }
 
@@ -123,7 +150,8 @@ DAMAGE = {
 def test_a_file_that_is_no_npz_says_so(damage, tmp_path):
     path = save(tmp_path)
     path.write_bytes(DAMAGE[damage](path))
-    with pytest.raises(ValueError, match=r"ViT\.npz is not a whole \.npz file"):
+    told = r"bytes would unpack to 8,000,\d+" if damage == "far more" else ""
+    with pytest.raises(ValueError, match=rf"ViT\.npz is not a whole \.npz file.*{told}"):
         from_google(path)
 
 

@@ -44,7 +44,7 @@ def published(tmp_path, monkeypatch):
     name = f"vit_b_16-{hashlib.sha256(content).hexdigest()[:8]}.pth"
     monkeypatch.setitem(VARIANTS, "B/16", TINY)
     monkeypatch.setattr(download, "TIMEOUT", 0.5)
-    monkeypatch.setitem(WEIGHTS.meta, "_file_size", 0.9)  # MB
+    monkeypatch.setitem(WEIGHTS.meta, "_file_size", 0.9)  # MB, an upper limit
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
     monkeypatch.setattr(WEIGHTS.value, "url", f"http://127.0.0.1:9/{name}")  # nobody listens there
     path = tmp_path / "hub" / "checkpoints" / name
@@ -75,7 +75,7 @@ def test_a_whole_download_is_kept_and_needs_no_network_again(published, monkeypa
     assert everything_in(path.parent) == [path.name]
 
 
-@pytest.mark.parametrize("case", ["another file", "throttled"])
+@pytest.mark.parametrize("case", ["another file", "throttled", "never ends"])
 def test_a_download_that_fails_says_the_way_out_and_leaves_nothing(case, published, monkeypatch):
     answer, fact = FAILURES[case]
     model, content, path = published

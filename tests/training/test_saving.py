@@ -91,6 +91,9 @@ def test_files_of_other_kinds_are_refused(tmp_path):
     save_file({"weight": torch.ones(2)}, path)
     with pytest.raises(ValueError, match="holds no configuration of a VisionTransformer"):
         load_model(path)
+    save_file({"weight": torch.ones(2)}, path, {"about": "3"})
+    with pytest.raises(ValueError, match=r"model.safetensors is not a whole safetensors file: its facts are 3"):
+        load_model(path)
     with pytest.raises(FileNotFoundError, match=r"no file '.*nowhere' .relative paths start at"):
         load_model(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError):
@@ -114,17 +117,24 @@ def forged(path: Path, config: object = None, card: object = None, weights: dict
         ({"config": {"colour": "red"}}, "colour"),
         ({"config": {"position": "absolute"}}, "unknown position 'absolute'"),
         ({"config": {"depth": 3}}, r"Missing key.*encoder.2.norm1.weight"),
+        ({"config": {"depth": 10**8}}, "the configuration says 100,000,000 encoder layers"),
         ({"config": {"mlp_dim": 10**12}}, r"size mismatch for encoder.0.mlp.expand.weight"),
+        ({"config": {"image_size": 10**6}, "position": "none"}, "62,500,000,001 tokens are more than fit"),
+        ({"config": {"image_size": 10**10}, "position": "none"}, ""),
         ({"config": []}, "no attribute 'items'"),
         ({"config": {}, "card": {"colour": "red"}}, "colour"),
         ({"config": {}, "card": {"classes": ["cat"]}}, "1 class names and a mean of 3 channels, the model 2 logits"),
+        ({"config": {}, "card": {"classes": ["cat", 3]}}, "classes are names"),
         ({"config": {}, "card": {"mean": [0.5], "std": [0.5]}}, "a mean of 1 channels, the model 2 logits and 3"),
         ({"config": {}, "card": {"mean": [0.1, 0.2, float("nan")]}}, "finite number for each channel.*nan"),
+        ({"config": {}, "card": {"about": 3}}, "is a dict, got 3"),
+        ({"config": {}, "card": {"about": {"preprocessing": {}}}}, "preprocessing that cannot be done"),
         ({"config": {}, "weights": {"norm.bias": torch.full((8,), float("nan"))}}, "norm.bias holds .* not finite"),
     ],
     ids=lambda case: str(case)[:60],
 )
 def test_a_model_that_this_version_cannot_build_is_refused(replaced, told, tmp_path):
+    """At once, and without the memory that forged sizes would take."""
     path = forged(tmp_path, **replaced)
     with pytest.raises(
         ValueError, match=rf"(?s)model.safetensors holds no VisionTransformer that this version can build: .*{told}"
@@ -211,6 +221,7 @@ def test_writers_at_the_same_time_do_not_meet(tmp_path, monkeypatch):
         ),
         (lambda model: model.head.bias.data.fill_(1e6), torch.float16, "head.bias holds numbers that are not finite"),
         (lambda model: None, torch.int8, "stored as floats, got torch.int8"),
+        (lambda model: None, "float16", "stored as floats, got float16"),
     ],
 )
 def test_what_could_not_be_loaded_is_not_saved(change, dtype, told, tmp_path):

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import tarfile
 from pathlib import Path
 
 import torch
 from filelock import FileLock
 from torchvision.datasets import CIFAR10
-from torchvision.datasets.utils import check_integrity, extract_archive
+from torchvision.datasets.utils import check_integrity
 
-from .download import as_path, fetch
+from .download import as_path, delete_unfinished, fetch, replacing
 from .image_set import ImageSet
 
 SHA256 = "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"  # of the archive
+SIZE = 170_498_071  # bytes
 
 
 def cifar10(root: str | Path | None = None, train: bool = True, download: bool = False) -> ImageSet:
@@ -32,9 +34,9 @@ def cifar10(root: str | Path | None = None, train: bool = True, download: bool =
     if data is None:
         archive = folder / CIFAR10.filename
         prepare(archive, download)
-        with FileLock(f"{archive}.lock"):  # another process may be unpacking it
+        with FileLock(f"{archive}.lock", timeout=600.0):  # another process may be unpacking it
             if read(folder, train) is None:
-                extract_archive(archive, folder)
+                unpack(archive)
         data = CIFAR10(folder, train=train)
     pixels = torch.from_numpy(data.data).permute(0, 3, 1, 2).contiguous()  # (N, 32, 32, 3) → (N, 3, 32, 32)
     return ImageSet(pixels, torch.tensor(data.targets), tuple(data.classes))
@@ -53,7 +55,7 @@ def prepare(archive: Path, download: bool) -> None:
     by_hand = f"fetch {CIFAR10.url} by hand (SHA-256 {SHA256}) and put it in {folder}."
     if download:
         try:
-            fetch(CIFAR10.url, archive, SHA256)
+            fetch(CIFAR10.url, archive, SHA256, SIZE)
         except OSError as error:
             raise ConnectionError(f"CIFAR-10 could not be fetched: {error}. Try again later, or {by_hand}") from None
     elif not check_integrity(archive, CIFAR10.tgz_md5):
@@ -62,3 +64,14 @@ def prepare(archive: Path, download: bool) -> None:
             f"no CIFAR-10 in {folder} ({f'{found}, but broken or not whole' if found else 'nothing'}). "
             f"`cifar10(download=True)` fetches it (170 MB); {by_hand} Without it, `Shapes(20_000)` needs no download."
         ) from None
+
+
+def unpack(archive: Path) -> None:
+    """Unpack the files that torchvision lists, each to its place: a name in an archive may lead out of the folder."""
+    target = archive.parent / CIFAR10.base_folder
+    target.mkdir(exist_ok=True)
+    delete_unfinished(target)
+    with tarfile.open(archive) as tar:
+        for name in (*dict(CIFAR10.train_list + CIFAR10.test_list), CIFAR10.meta["filename"]):
+            with replacing(target / name) as part:  # another process may be reading it
+                part.write_bytes(tar.extractfile(f"{target.name}/{name}").read())

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor
 from torch.utils.data import Dataset
+
+from ..errors import require_names
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,9 +40,10 @@ class ImageSet(Dataset):
         require_tensor("labels", self.labels, torch.int64, (count,))
         if self.masks is not None:
             require_tensor("masks", self.masks, torch.bool, (count, height, width))
+        require_names("classes", self.classes)
         low, high, K = self.labels.min().item(), self.labels.max().item(), len(self.classes)
-        if isinstance(self.classes, str) or low < 0 or high >= K:
-            raise ValueError(f"{K} classes have the labels 0 to {K - 1}, got {low} to {high} for {self.classes!r:.80}")
+        if low < 0 or high >= K:
+            raise ValueError(f"{K} classes have the labels 0 to {K - 1}, got {low} to {high}")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -51,8 +56,20 @@ class ImageSet(Dataset):
         return f"{type(self).__name__}: {len(self):,} images of {height}×{width} in {len(self.classes)} classes"
 
     def subset(self, indices: Sequence[int] | Tensor) -> ImageSet:
-        """Return the images at these places, in this order; or, given a True or False for each, those with a True."""
-        chosen = torch.as_tensor(indices, device=self.labels.device)
+        """Return the images at these places, in this order; or, given a True or False for each, those with a True.
+
+        Raises ValueError for anything else, and for places that are not there.
+        """
+        places = torch.arange(len(self), device="cpu")
+        try:
+            chosen = places[torch.as_tensor(indices, device="cpu")]
+        except (TypeError, ValueError, RuntimeError, IndexError):
+            chosen = places[:0]
+        if chosen.ndim != 1 or not len(chosen):
+            raise ValueError(
+                f"a subset takes places from 0 to {len(self) - 1:,}, at least one, or {len(self):,} times True or "
+                f"False, got {reprlib.repr(indices)}"
+            )
         masks = None if self.masks is None else self.masks[chosen]
         return ImageSet(self.pixels[chosen], self.labels[chosen], self.classes, masks)
 
@@ -61,10 +78,9 @@ class ImageSet(Dataset):
 
         Raises ValueError unless both have an image.
         """
-        if not 0 < count < len(self):
-            raise ValueError(f"hold out 1 to {len(self) - 1:,} of {len(self):,} images, got {count}")
-        generator = torch.Generator().manual_seed(seed)
-        draws = torch.rand(len(self), generator=generator, dtype=torch.float32, device="cpu")
+        if not isinstance(count, Integral) or isinstance(count, bool) or not 0 < count < len(self):
+            raise ValueError(f"hold out 1 to {len(self) - 1:,} of {len(self):,} images, got {count!r}")
+        draws = torch.rand(len(self), generator=generator(seed), dtype=torch.float32, device="cpu")
         order = draws.argsort(stable=True)
         return self.subset(order[count:].sort().values), self.subset(order[:count].sort().values)
 
@@ -91,6 +107,13 @@ def require_tensor(name: str, value: Tensor, dtype: torch.dtype, shape: tuple[in
     if not fits or value.dtype != dtype:
         wanted = str(shape).replace("'", "")
         raise ValueError(f"{name} are {dtype} of shape {wanted}, got {getattr(value, 'dtype', type(value))} of {given}")
+
+
+def generator(seed: int) -> torch.Generator:
+    """Return a generator of its own. Raises ValueError for a seed that is no whole number of 64 bits."""
+    if not isinstance(seed, Integral) or isinstance(seed, bool) or not -(2**63) <= seed < 2**64:
+        raise ValueError(f"seed must be a whole number of 64 bits, got {seed!r}")
+    return torch.Generator().manual_seed(int(seed))
 
 
 def require_memory(what: str, needed: int) -> None:

@@ -14,6 +14,7 @@ from torchvision.transforms.functional import pil_to_tensor
 from ..config import Size, to_pair
 from ..errors import require_size
 from .download import as_path
+from .image_set import require_memory
 
 # Pixels alone: left to itself, Pillow would hand an EPS file to Ghostscript, whatever the file is called.
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "PPM", "JPEG2000")
@@ -25,10 +26,12 @@ def load_photo(name_or_path: str | os.PathLike = "grace_hopper", size: Size = 22
     `"grace_hopper"` is the photo that matplotlib ships (1984, US Navy, public domain); anything else is
     the path of a picture file of your own. Transparent pixels become white.
 
-    Raises FileNotFoundError if there is no such photo, ValueError for a size that is not positive, and for a file
-    that is no picture, damaged, or has more than 8 bits a colour.
+    Raises FileNotFoundError if there is no such photo, ValueError for a size that is not positive or does not fit into
+    memory, and for a file that is no picture, damaged, or has more than 8 bits a colour.
     """
     require_size("size", size)
+    height, width = to_pair(size)
+    require_memory(f"a photo of {height}×{width}", 15 * height * width)
     return read_picture(find_photo(name_or_path), size).float() / 255
 
 

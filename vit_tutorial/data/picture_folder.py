@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -22,7 +24,8 @@ def image_folder(root: str | Path, image_size: Size) -> ImageSet:
     """Load the pictures in `root/<class>/…` (torchvision's `ImageFolder` layout), classes in alphabetical order.
 
     Each is resized and cropped around its centre to `image_size`, and transparent pixels become white, as in
-    `load_photo`. Hidden files and folders, such as Jupyter's `.ipynb_checkpoints`, do not count.
+    `load_photo`. Hidden files and folders, such as Jupyter's `.ipynb_checkpoints`, do not count; inside a class, links
+    to folders are not followed.
 
     Raises FileNotFoundError for a folder, or a class, without pictures, ValueError for files that are no pictures and
     for more pixels than fit into memory; each says where.
@@ -50,14 +53,16 @@ def list_classes(root: Path) -> dict[str, list[Path]]:
     if set(names) <= SPLITS:
         raise ValueError(f"{root} holds {', '.join(names)}, not classes: choose one of these folders")
     classes = {}
-    for name in names:
-        inside = (path.relative_to(root) for path in (root / name).rglob("*"))
-        found = [path for path in inside if path.suffix.lower() in IMG_EXTENSIONS and not is_hidden(path)]
-        classes[name] = [root / path for path in sorted(found, key=lambda path: (str(path.parent), path.name))]
+    for stored in names:
+        # macOS may store "é" as two characters; its pictures are of the same class as those of another machine.
+        name = unicodedata.normalize("NFC", stored)
+        if name in classes:
+            raise ValueError(f"two folders in {root} have the name {name!r}, written with different characters")
+        found = []
+        for place, inside, files in os.walk(root / stored):  # `make_dataset` of torchvision would follow links
+            inside[:] = [child for child in inside if child[0] != "."]
+            found += [(place, file) for file in files if file[0] != "." and file.lower().endswith(IMG_EXTENSIONS)]
+        classes[name] = [Path(*each) for each in sorted(found)]
     if empty := ", ".join(repr(name) for name, paths in classes.items() if not paths):
         raise FileNotFoundError(f"no pictures in {root} for {empty}: files end in {', '.join(IMG_EXTENSIONS)}")
-    return classes
-
-
-def is_hidden(path: Path) -> bool:
-    return any(part[0] == "." for part in path.parts)
+    return dict(sorted(classes.items()))

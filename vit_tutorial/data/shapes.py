@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..config import Size, to_pair
 from ..errors import require_positive, require_size
-from .image_set import ImageSet, require_memory
+from .image_set import ImageSet, generator, require_memory
 from .outlines import OUTLINES
 
 CHUNK_PIXELS = 2**18  # drawn at a time: a megabyte for each float32 that a pixel needs
@@ -46,8 +46,8 @@ class Shapes(ImageSet):
         require_memory(f"{count:,} images of {height}×{width}", 6 * count * height * width)
         with torch.device("cpu"):  # where the generator is, whatever the default device
             # rand and not randn, whose stream depends on the build of PyTorch.
-            size, generator = (count, len(CHOICES) + TINT + 3 * WAVES), torch.Generator().manual_seed(seed)
-            draws = torch.rand(size, generator=generator, dtype=torch.float32)  # (N, K)
+            values = len(CHOICES) + TINT + 3 * WAVES
+            draws = torch.rand(count, values, generator=generator(seed), dtype=torch.float32)  # (N, K)
             labels = (draws[:, 0] * len(outlines)).long()
             pixels = torch.empty(count, 3, height, width, dtype=torch.uint8)
             masks = torch.empty(count, height, width, dtype=torch.bool)

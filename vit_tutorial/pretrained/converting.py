@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
@@ -84,7 +85,7 @@ def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) ->
     patch = size["P"], size["Q"]
     if not facts:
         side = math.isqrt(count := max(size["T"] - 1, 0))
-        if side**2 != count:
+        if side**2 != count or not count:
             raise ValueError(f"this model has {count} positions besides the class token's: no square of patches")
         facts = {"image_size": (side * patch[0], side * patch[1]), "num_heads": size["h"]}
     sizes = {"in_channels": size["C"], "num_classes": size["K"], "embed_dim": size["D"], "mlp_dim": size["M"]}
@@ -95,7 +96,7 @@ def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConf
     """Build a model with copies of the tensors, in their dtype and on their device; ready to predict.
 
     Raises ValueError that lists every tensor that is missing, not expected or misshapen, or names one with values
-    that are not finite.
+    that are not finite. Warns of a head of zeros.
     """
     with torch.device("meta"):  # takes no memory
         expected = as_theirs(VisionTransformer(config).state_dict(), library, config.num_heads)
@@ -106,6 +107,8 @@ def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConf
     require_finite_tensors(tensors)
     model = VisionTransformer(config).to(next(iter(tensors.values())).device, dtype)
     model.load_state_dict(as_ours(tensors, library, model.state_dict(), config.num_heads))
+    if not getattr(model.head, "classifier", model.head).weight.any():
+        warnings.warn("the head is all zeros: all images get the same logits until it is trained", stacklevel=3)
     return model.eval()
 
 

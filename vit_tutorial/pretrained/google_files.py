@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from .converting import convert_tensors, read_config, write_card
 from .unsupported import refuse_names
 
 HALF = (0.5, 0.5, 0.5)  # pixels from -1 to 1
+MOST_UNPACKED = 10  # times the size of the file: weights hardly get smaller
 
 
 def from_google(npz_path: str | Path) -> VisionTransformer:
@@ -21,12 +23,17 @@ def from_google(npz_path: str | Path) -> VisionTransformer:
     The image is taken to be square, since the file does not say. The classes are called "class 0", "class 1", ….
 
     Raises FileNotFoundError; ValueError for a file that is no whole `.npz` or holds Python objects (which are never
-    opened), for a ResNet in front or another pooling, and for tensors that do not fit, all of which it lists.
+    opened), for a ResNet in front or another pooling, and for tensors that do not fit, all of which it lists. Warns
+    of a head of zeros, which the first files for 21,843 classes have.
     """
     path = Path(npz_path).expanduser()
     if not path.is_file():
         raise FileNotFoundError(f"no file {str(path)!r} (relative paths start at {Path.cwd()})")
     try:
+        with zipfile.ZipFile(path) as file:
+            unpacked, packed = sum(member.file_size for member in file.infolist()), path.stat().st_size
+        if unpacked > MOST_UNPACKED * packed:
+            raise ValueError(f"its {packed:,} bytes would unpack to {unpacked:,}")
         with np.load(path, allow_pickle=False) as file:
             tensors = {name: torch.from_numpy(file[name]) for name in file.files}
     except Exception as error:  # zip and NumPy have many classes for what a damaged file can be

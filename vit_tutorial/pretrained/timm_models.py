@@ -63,8 +63,11 @@ def to_timm(model: VisionTransformer) -> nn.Module:
     Positions become learned ones, whatever they were. Raises ImportError without timm, ValueError for a
     representation layer or a backbone, for which timm's has no place.
     """
-    from timm.layers import LayerNorm
-    from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
+    try:
+        from timm.layers import LayerNorm
+        from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
+    except ImportError:
+        raise ImportError("to_timm builds a model of timm, which is not installed: pip install timm") from None
 
     if hasattr(model.embeddings.patches, "backbone"):
         raise ValueError("this model has a backbone in front: a VisionTransformer of timm has no place for it")

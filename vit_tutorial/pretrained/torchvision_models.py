@@ -69,7 +69,7 @@ def load_pretrained(name: str) -> VisionTransformer:
     sha256 = path.stem.partition("-")[2]  # its start is part of the name: vit_b_16-c867db91.pth
     there = "it is there, but broken" if path.is_file() else "it is not there"
     try:
-        fetch(weights.url, path, sha256)
+        fetch(weights.url, path, sha256, size=round((weights.meta["_file_size"] + 1) * 2**20))
     except OSError as error:
         raise ConnectionError(
             f"no {path.name} in {path.parent} ({there}), and it could not be fetched: {error}. Try again later, or "

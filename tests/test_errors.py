@@ -4,14 +4,12 @@ The shape checker of the tests is off here, since it would answer first.
 """
 
 import re
-import sys
 
 import pytest
 import torch
 
 from vit_tutorial import (
     Embeddings,
-    EncoderBlock,
     Mlp,
     PatchEmbedding,
     SelfAttention,
@@ -48,7 +46,6 @@ WRONG = {
         lambda: ViTConfig(image_size=(10, 9), patch_size=(4, 5)),
         ["image 10×9", "4×5 patches", "10 = 2·4 + 2", "9 = 1·5 + 4"],
     ),
-    "config: smaller than a patch": (lambda: ViTConfig(image_size=8), ["image 8×8", "16×16", "8 = 0·16 + 8"]),
     "patchify: height": (lambda: patchify(zeros(1, 3, 225, 224), 16), ["225×224", "16×16", "225 = 14·16 + 1"]),
     "patchify: empty": (lambda: patchify(zeros(1, 3, 0, 4), 4), ["0×4", "4×4", "empty"]),
     "patches: height": (lambda: PatchEmbedding(4, 3, 8)(zeros(1, 3, 9, 8)), ["9×8", "4×4", "9 = 2·4 + 1"]),
@@ -56,17 +53,11 @@ WRONG = {
     "model: channels": (lambda: model()(zeros(2, 1, 8, 12)), ["3 channels", "got 1", "(2, 1, 8, 12)"]),
     "model: channels last": (lambda: model()(zeros(2, 8, 12, 3)), ["3 channels", "got 8", "(2, 8, 12, 3)"]),
     "model: one image": (lambda: model()(zeros(3, 8, 12)), ["(B, C, H, W)", "(3, 8, 12)", "images[None]"]),
-    "model: one number": (lambda: model()(torch.tensor(1.0)), ["(B, C, H, W)", "()"]),
-    "model: five dimensions": (lambda: model()(zeros(1, 1, 3, 8, 12)), ["(B, C, H, W)", "(1, 1, 3, 8, 12)"]),
     "model: another size": (lambda: model()(zeros(2, 3, 12, 8)), ["built for 8×12", "got 12×8"]),
     "model: broken patches": (lambda: model()(zeros(2, 3, 9, 12)), ["9×12", "4×4", "9 = 2·4 + 1"]),
     "model: integers": (
         lambda: model()(zeros(2, 3, 8, 12, dtype=torch.uint8)),
         ["floats", "torch.uint8", "images.float() / 255"],
-    ),
-    "features: integers": (
-        lambda: model().features(zeros(2, 3, 8, 12, dtype=torch.int64)),
-        ["floats", "torch.int64"],
     ),
     "embeddings: another size": (lambda: Embeddings(SMALL)(zeros(1, 3, 8, 8)), ["built for 8×12", "got 8×8"]),
     # Patches that make no such image.
@@ -84,7 +75,6 @@ WRONG = {
         ["embed_dim 100", "12 heads", "100 = 8·12 + 4"],
     ),
     "attention: heads": (lambda: SelfAttention(10, 3), ["embed_dim 10", "3 heads", "10 = 3·3 + 1"]),
-    "block: heads": (lambda: EncoderBlock(10, 3, 20), ["embed_dim 10", "3 heads"]),
     # Sizes that are no sizes.
     **{
         f"config: {name}={value!r}": (lambda n=name, v=value: ViTConfig(**{n: v}), [name, repr(value), "at least 1"])
@@ -98,9 +88,6 @@ WRONG = {
     },
     "patchify: size": (lambda: patchify(zeros(1, 3, 8, 8), 0), ["patch_size", "positive", "0"]),
     "patches: channels": (lambda: PatchEmbedding(4, 0, 8), ["in_channels", "at least 1", "0"]),
-    "patches: width": (lambda: PatchEmbedding(4, 3, -8), ["embed_dim", "at least 1", "-8"]),
-    "attention: width": (lambda: SelfAttention(0, 3), ["embed_dim", "at least 1", "0"]),
-    "attention: no heads": (lambda: SelfAttention(12, 0), ["num_heads", "at least 1", "0"]),
     "mlp: width": (lambda: Mlp(12, 0), ["mlp_dim", "at least 1", "0"]),
     "photo: size": (lambda: load_photo(size=0), ["size", "positive", "0"]),
     "photo: three sizes": (lambda: load_photo(size=(8, 8, 3)), ["size", "(8, 8, 3)"]),
@@ -117,14 +104,10 @@ WRONG = {
     },
     # Names that do not exist, with what is near.
     "variant: B16": (lambda: ViTConfig.named("B16"), ["variant", "'B16'", "did you mean 'B/16'"]),
-    "variant: b/16": (lambda: ViTConfig.named("b/16"), ["variant", "'b/16'", "did you mean 'B/16'"]),
     "variant: ViT-L/32": (lambda: ViTConfig.named("ViT-L/32"), ["'ViT-L/32'", "'L/32'"]),
-    "variant: giant": (lambda: ViTConfig.named("giant"), ["'giant'", "'Ti/16'", "'H/14'"]),
     "option": (lambda: ViTConfig.named("B/16", img_size=32), ["option", "'img_size'", "did you mean 'image_size'"]),
     "position": (lambda: ViTConfig(position="sin-cos"), ["position", "'sin-cos'", "did you mean 'sincos'"]),
-    "position: far": (lambda: ViTConfig(position="rotary"), ["'rotary'", "'learned'", "'none'", "'factorized'"]),
     "pool": (lambda: ViTConfig(pool="average"), ["pool", "'average'", "'cls'", "'mean'"]),
-    "pool: none": (lambda: ViTConfig(pool=None), ["pool", "None", "'cls'", "'mean'"]),
     # Sin-cos positions need quarters.
     "config: sincos": (
         lambda: ViTConfig(embed_dim=18, num_heads=3, position="sincos"),
@@ -134,7 +117,6 @@ WRONG = {
     "sincos: grid": (lambda: sincos_position_embedding((2, 0), 8), ["grid", "(2, 0)"]),
     # Heads and layers to measure.
     "mask: layer": (lambda: mask_heads(model(), {2: 0}).__enter__(), ["no layer 2", "layers 0 to 1"]),
-    "mask: last layer": (lambda: mask_heads(model(), {-1: 0}).__enter__(), ["no layer -1", "layers 0 to 1"]),
     "mask: head": (lambda: mask_heads(model(), {1: [0, 3]}).__enter__(), ["no head 3 in layer 1", "heads 0 to 2"]),
     "mask: no attention": (lambda: mask_heads(torch.nn.Linear(2, 2), {0: 0}).__enter__(), ["Linear", "SelfAttention"]),
     "record: no attention": (lambda: record_attention(torch.nn.Linear(2, 2)).__enter__(), ["Linear", "SelfAttention"]),
@@ -170,15 +152,6 @@ def test_a_refused_mask_leaves_the_model_as_it_was():
     assert [block.attention.strategy for block in refused.encoder] == strategies
 
 
-def test_a_refused_image_leaves_the_model_as_it_was():
-    refused = model()
-    images = torch.randn(2, 3, 8, 12)
-    before = refused(images)
-    with pytest.raises(ValueError, match="floats"):
-        refused(images.int())
-    assert torch.equal(refused(images), before)
-
-
 def test_a_photo_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError) as caught:
@@ -187,11 +160,3 @@ def test_a_photo_that_is_not_there(tmp_path, monkeypatch):
         assert fact in str(caught.value)
     with pytest.raises(FileNotFoundError):
         load_photo(tmp_path)  # a folder is no picture
-
-
-def test_the_checker_is_off_here():
-    """Else the messages above would be jaxtyping's."""
-    import jaxtyping
-
-    assert "jaxtyping" in sys.modules
-    assert jaxtyping.config.jaxtyping_disable

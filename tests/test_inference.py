@@ -96,17 +96,22 @@ def test_a_model_that_cannot_answer_says_so(case, model):
         predict(model, torch.rand(3, 16, 24))
 
 
-ASKED = [
+FITTED = {"resize": 10, "crop": 8, "squeeze": True, "interpolation": "bilinear"}
+CANNOT_BE_DONE = [
     {},
-    {"resize": 10, "crop": 0, "interpolation": "bilinear"},
-    {"resize": 10**9, "interpolation": "bilinear"},
-    {"resize": "both sides", "interpolation": "magic"},
+    "squeeze",
+    {"resize": 10, "crop": 8, "interpolation": "bilinear"},
+    FITTED | {"crop": 0},
+    FITTED | {"crop": 11},
+    FITTED | {"resize": 10**9},
+    FITTED | {"resize": "both sides"},
+    FITTED | {"squeeze": 1},
+    FITTED | {"interpolation": "magic"},
 ]
 
 
-@pytest.mark.parametrize("asked", ASKED, ids=str)
+@pytest.mark.parametrize("asked", CANNOT_BE_DONE, ids=str)
 def test_a_preprocessing_that_cannot_be_done(asked, model):
-    model = VisionTransformer(replace(model.config, image_size=16))
-    model.card = ModelCard(CLASSES, (0.5,) * 3, (0.5,) * 3, {"preprocessing": asked})
+    ModelCard(CLASSES, (0.5,) * 3, (0.5,) * 3, {"preprocessing": FITTED})
     with pytest.raises(ValueError, match="preprocessing that cannot be done"):
-        predict(model, "grace_hopper")
+        ModelCard(CLASSES, (0.5,) * 3, (0.5,) * 3, {"preprocessing": asked})

@@ -28,6 +28,11 @@ def require_eps(name: str, value: float) -> None:
         raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
 
 
+def require_names(name: str, value: object) -> None:
+    if not isinstance(value, (tuple, list)) or not all(isinstance(each, str) for each in value):
+        raise ValueError(f"{name} are names, one for each class, got {value!r:.80}")
+
+
 def require_choice(name: str, value: str, choices: Iterable[str]) -> None:
     if value not in (choices := list(choices)):
         lower = {choice.lower(): choice for choice in choices}

@@ -16,7 +16,7 @@ from torchvision.transforms.functional import InterpolationMode, center_crop, pi
 
 from .config import to_pair
 from .data import load_photo
-from .data.photo import find_photo, open_picture, require_area
+from .data.photo import find_photo, open_picture
 from .errors import require_positive
 from .model import VisionTransformer
 from .model_card import PREPROCESSING, ModelCard
@@ -138,20 +138,16 @@ def require_photo(image: Tensor, channels: int) -> None:
 def fit_photo(photo: str | Path, model: VisionTransformer) -> Float[Tensor, "3 H W"]:
     """Load a photo as the model's card asks: through `load_photo`, unless those who trained the model did otherwise.
 
-    {"resize": 256, "crop": 224} leaves a margin, of the same share at another image size; "both sides" squeezes.
+    {"resize": 256, "crop": 224, "squeeze": False, "interpolation": "bilinear"} leaves a margin around the centre, of
+    the same share at another image size. Squeezed, both sides are resized, not the shorter one.
     """
     if not hasattr(model, "config"):
         raise ValueError(f"{type(model).__name__} does not say its image size: give `predict` a tensor of that size")
     sides = to_pair(model.config.image_size)
     asked = model.card.about.get(PREPROCESSING)
-    if asked is None or (sides[0] != sides[1] and asked.get("resize") != "both sides"):
+    if asked is None or (sides[0] != sides[1] and not asked["squeeze"]):
         return load_photo(photo, sides)
-    try:
-        both, way = asked["resize"] == "both sides", InterpolationMode(asked["interpolation"])
-        before, after = asked.get("to", 1) if both else asked["resize"], asked.get("crop", 1)
-        size = tuple(side * before // after for side in sides)
-        require_area(size)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
-        raise ValueError(f"the model's card asks for a preprocessing that cannot be done: {asked}") from None
-    picture = resize(open_picture(find_photo(photo)), size if both else size[:1], way)
+    size = [side * asked["resize"] // asked["crop"] for side in sides]
+    picture = open_picture(find_photo(photo))
+    picture = resize(picture, size if asked["squeeze"] else size[:1], InterpolationMode(asked["interpolation"]))
     return pil_to_tensor(center_crop(picture, sides)).float() / 255

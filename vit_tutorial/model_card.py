@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
 
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
+from torchvision.transforms import InterpolationMode
+
+from .errors import require_names, require_positive
 
 PREPROCESSING = "preprocessing"  # in `about`: how a photo is fitted to the model's size
 STARTED_FROM = "started from"
+LARGEST_MARGIN = 10  # "resize" over "crop"; torchvision has 256 over 224
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,8 @@ class ModelCard:
 
     `classes` are the names of the logits; `mean` and `std` are those of the training images, one value per channel, for
     pixels in [0, 1]. `about` says in plain words and numbers where the weights come from.
-    Raises ValueError for a class that is no name, a value that is not finite, a negative standard deviation.
+    Raises ValueError for a class that is no name, a value that is not finite, a negative standard deviation, and for a
+    preprocessing (see `fit_photo`) that cannot be done.
     """
 
     classes: tuple[str, ...]
@@ -30,8 +35,7 @@ class ModelCard:
     about: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self):
-        if isinstance(self.classes, str) or not all(isinstance(name, str) for name in self.classes):
-            raise ValueError(f"a card's classes are names, got {self.classes!r:.80}")
+        require_names("a card's classes", self.classes)
         finite = all(isinstance(value, Real) and math.isfinite(value) for value in (*self.mean, *self.std))
         if not finite or any(spread < 0 for spread in self.std) or len(self.mean) != len(self.std):
             raise ValueError(
@@ -40,6 +44,8 @@ class ModelCard:
             )
         if not isinstance(self.about, Mapping):
             raise ValueError(f"what a card says about the weights is a dict, got {self.about!r:.80}")
+        if PREPROCESSING in self.about:
+            require_preprocessing(self.about[PREPROCESSING])
 
     def normalise(self, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
         """Scale pixels in [0, 1], or bytes from 0 to 255, to mean 0 and standard deviation 1 over the training images.
@@ -63,9 +69,15 @@ class ModelCard:
         old = {name: value for name, value in self.about.items() if name not in kept}
         return replace(self, classes=classes, about={**kept, STARTED_FROM: old} if old else kept)
 
-    def to_dict(self) -> dict:
-        return asdict(self)
 
-    @classmethod
-    def from_dict(cls, saved: Mapping) -> ModelCard:
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()})
+def require_preprocessing(asked: object) -> None:
+    """Raise ValueError unless `fit_photo` can do this; a forged factor would ask for more memory than there is."""
+    try:
+        for name in ("resize", "crop"):
+            require_positive(name, asked[name])
+        InterpolationMode(asked["interpolation"])
+        fits = asked["crop"] <= asked["resize"] <= LARGEST_MARGIN * asked["crop"] and isinstance(asked["squeeze"], bool)
+    except (KeyError, TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise ValueError(f"the card asks for a preprocessing that cannot be done: {asked!r:.200}")

@@ -30,6 +30,7 @@ import signal
 import sys
 from collections.abc import Iterable
 from dataclasses import Field, asdict, fields, replace
+from pathlib import Path
 
 import torch
 
@@ -166,7 +167,7 @@ def load_images(asked: argparse.Namespace, preset_size: int) -> tuple[ImageSet, 
             raise ValueError(f"CIFAR-10's images are {preset_size}×{preset_size}: --image-size {size} does not fit")
         train = cifar10(asked.data, train=True, download=asked.download)
         return train, cifar10(asked.data, train=False)
-    return image_folder(asked.data, size, split="train"), image_folder(asked.data, size, split="test")
+    return image_folder(Path(asked.data, "train"), size), image_folder(Path(asked.data, "test"), size)
 
 
 def provenance(

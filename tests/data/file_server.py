@@ -57,6 +57,14 @@ def stalling(content, handler, over):
 def trickling(content, handler, over):
     """A byte now and then, so that the connection never times out."""
     begin(handler, len(content))
+    trickle(content, handler, over)
+
+
+def trickling_headers(content, handler, over):
+    trickle(b"HTTP/1.0 200 OK\r\nServer: a slow one, with much to say about itself\r\n\r\n", handler, over)
+
+
+def trickle(content, handler, over):
     for byte in content[:40]:
         handler.wfile.write(bytes([byte]))
         if over.wait(0.1):
@@ -76,6 +84,7 @@ FAILURES = {
     "a web page": (lambda content, *rest: whole(b"<html>please log in</html>", *rest), "26 bytes"),
     "stalls": (stalling, "timed out"),
     "trickles": (trickling, "bytes in"),
+    "trickles its headers": (trickling_headers, "timed out"),
     "never answers": (lambda content, handler, over: over.wait(20), "timed out"),
     "throttled": (lambda content, handler, over: handler.send_error(503, "throttled"), "503"),
     "never ends": (endless, "at most"),

@@ -1,8 +1,5 @@
 """A photo as a tensor: the one that matplotlib ships, and a reader's own."""
 
-import os
-import zlib
-
 import pytest
 import torch
 from PIL import Image, PngImagePlugin
@@ -95,12 +92,6 @@ def cut_off(path) -> None:
     path.write_bytes(save(path, halves(RED, BLUE)).read_bytes()[:60])
 
 
-def wrong_chunk(path) -> None:
-    header = b"IHDR" + bytes(13)
-    content = save(path, plain(*RED)).read_bytes()[:12]
-    path.write_bytes(content + header + zlib.crc32(header).to_bytes(4, "big"))
-
-
 # A program, which Pillow would open by its content and hand to Ghostscript.
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"
 
@@ -110,7 +101,6 @@ UNREADABLE = {
     "commands": (lambda path: path.write_bytes(POSTSCRIPT), "none of JPEG, PNG"),
     "cut off": (cut_off, "truncated"),
     "2 MB of text": (with_long_text, "too large"),
-    "no size": (wrong_chunk, ""),
     "16 bits": (lambda path: plain(40_000, mode="I;16").save(path), "more than 8 bits a colour, Pillow's mode I;16"),
     "floats": (lambda path: plain(0.5, mode="F").save(path, format="TIFF"), "Pillow's mode F"),
 }
@@ -134,16 +124,12 @@ def test_a_picture_too_large_to_be_one_is_named(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_what_is_no_path_and_a_size_beyond_every_picture():
-    for given in (None, b"photo.jpg", "", ["photo.jpg"]):
-        with pytest.raises(ValueError, match="a photo must be a path, got"):
-            load_photo(given)
-    with pytest.raises(ValueError, match="100000×100000 is more than the 89,478,485 pixels"):
-        load_photo(size=100_000)
+@pytest.mark.parametrize("given", [None, b"photo.jpg", "", ["photo.jpg"]], ids=str)
+def test_what_is_no_path(given):
+    with pytest.raises(ValueError, match="a photo must be a path, got"):
+        load_photo(given)
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes in folders")
-def test_a_pipe_does_not_keep_the_reader_waiting(tmp_path):
-    os.mkfifo(tmp_path / "photo.png")
-    with pytest.raises(FileNotFoundError, match="no photo"):
-        load_photo(tmp_path / "photo.png")
+def test_a_size_beyond_the_memory():
+    with pytest.raises(ValueError, match=r"a photo of 10000000×10000000 need 1,500,000\.0 GB"):
+        load_photo(size=10**7)

@@ -46,12 +46,9 @@ def test_a_file_gives_the_logits_that_timm_reads_in_it(tmp_path):
 
 
 @pytest.mark.parametrize("gone", SIZES)
-def test_a_file_without_a_tensor_that_tells_the_sizes_lists_all_the_same(gone, tmp_path):
-    with pytest.raises(ValueError, match="do not fill") as caught:
-        from_google(save(tmp_path, **{gone: None, "head/bias": None, "surplus": np.zeros(3)}))
-    missing, extra = (line.partition(": ")[2].split(", ") for line in str(caught.value).splitlines()[1:])
-    assert set(missing) == {gone, "head/bias"}
-    assert extra == ["surplus"]
+def test_a_file_without_a_tensor_that_tells_the_sizes_says_which(gone, tmp_path):
+    with pytest.raises(ValueError, match=f"{gone} is missing: these are not the weights of a Vision Transformer"):
+        from_google(save(tmp_path, **{gone: None}))
 
 
 @pytest.mark.parametrize("flat", SIZES)
@@ -63,14 +60,18 @@ def test_a_tensor_that_tells_the_sizes_with_other_axes_is_named(flat, tmp_path):
 
 BLOCK_1 = {name: None for name in google_arrays(our_vit(depth=2)) if "encoderblock_1/" in name}
 NO_PLACE = {
-    "no class token": ({"cls": None}, r"no class token \(cls\)"),
+    "no class token": ({"cls": None}, "missing: cls"),
     "a ResNet in front": (
         {"conv_root/kernel": np.zeros((7, 7, 3, 64))},
         r"a convolutional stem \(conv_root/kernel\)",
     ),
     "attention pooling": ({"MAPHead_0/probe": np.zeros((1, 1, 32))}, r"attention pooling \(MAPHead_0/probe\)"),
     "no square": ({POSITION: np.zeros((1, 1 + 6, 32))}, "6 positions besides the class token's"),
-    "no positions": ({POSITION: np.zeros((1, 0, 32))}, "-1 positions besides the class token's"),
+    "no positions": ({POSITION: np.zeros((1, 0, 32))}, "0 positions besides the class token's"),
+    "a layer of a high number": (
+        {"Transformer/encoderblock_999999999/x": np.zeros(2)},
+        "not expected: Transformer/encoderblock_999999999/x",
+    ),
     # (D, 2h, d/2) holds as many values as (D, h, d), and flattens to the same shape.
     "heads that a reshape would hide": (
         {QUERY.replace("query", "key"): np.zeros((32, 8, 4))},
@@ -81,15 +82,7 @@ NO_PLACE = {
         "missing: .*Transformer/encoderblock_1/LayerNorm_0/scale",
     ),
     "not finite": ({"cls": np.full((1, 1, 32), np.nan)}, "cls holds numbers that are not finite"),
-    # Sizes that cannot be do not hide what is wrong with the names.
-    "a width that heads cannot share": (
-        {"embedding/kernel": np.zeros((16, 16, 3, 30)), "surplus": np.zeros(3), "head/bias": None},
-        r"missing: head/bias\nnot expected: surplus",
-    ),
-    "a cut table": (
-        {POSITION: np.zeros((1, 4, 32)), "surplus": np.zeros(3), "head/bias": None},
-        r"missing: head/bias\nnot expected: surplus",
-    ),
+    "a width that heads cannot share": ({"embedding/kernel": np.zeros((16, 16, 3, 30))}, "embed_dim 30 .* 4 heads"),
     # The model that a few bytes ask for is not built.
     "many classes": (
         {"head/kernel": np.zeros((0, 10**12), np.float32), "head/bias": np.zeros(0)},
@@ -103,26 +96,6 @@ def test_what_does_not_fit_is_named(case, tmp_path):
     changes, message = NO_PLACE[case]
     with pytest.raises(ValueError, match=message):
         from_google(save(tmp_path, **changes))
-
-
-NO_VIT = {
-    "something else": ({"weights": (3,)}, r"missing: .*embedding/kernel.*\nnot expected: weights"),
-    "a layer of a high number": (
-        {"Transformer/encoderblock_999999999/x": (2,)},
-        "not expected: Transformer/encoderblock_999999999/x",
-    ),
-    "a wide layer": ({"pre_logits/kernel": (0, 10**12)}, "missing: .*pre_logits/bias"),
-    "a layer without a shape": ({"pre_logits/kernel": ()}, "missing: .*pre_logits/bias"),
-    "nothing": ({}, "missing: .*embedding/kernel"),
-}
-
-
-@pytest.mark.parametrize("case", NO_VIT)
-def test_a_file_of_something_else_lists_what_it_would_take(case, tmp_path):
-    shapes, message = NO_VIT[case]
-    arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
-    with pytest.raises(ValueError, match=rf"(?s)do not fill a VisionTransformer.*{message}"):
-        from_google(save(tmp_path, arrays))
 
 
 def test_objects_in_a_file_are_never_opened(tmp_path):
@@ -177,7 +150,7 @@ DAMAGE = {
 def test_a_file_that_is_no_npz_says_so(damage, tmp_path):
     path = save(tmp_path)
     path.write_bytes(DAMAGE[damage](path))
-    told = r"bytes unpack to 8,000,\d+, and weights hardly get" if damage == "far more" else ""
+    told = r"bytes would unpack to 8,000,\d+" if damage == "far more" else ""
     with pytest.raises(ValueError, match=rf"ViT\.npz is not a whole \.npz file.*{told}"):
         from_google(path)
 

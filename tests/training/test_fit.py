@@ -196,7 +196,7 @@ def test_a_linear_probe_moves_the_head_and_nothing_else():
 
 def test_the_classes_of_the_card_are_those_of_the_images():
     """A model that knew other classes keeps its scale of pixels and learns the new names; the score was another's."""
-    model, fitted = small_vit(), {"resize": 9, "crop": 8}
+    model, fitted = small_vit(), {"resize": 9, "crop": 8, "squeeze": True, "interpolation": "bilinear"}
     old = {"from": "elsewhere", "test accuracy": 0.9}
     model.card = ModelCard(("cat", "dog"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), {**old, "preprocessing": fitted})
     for _ in range(2):  # what it first came from does not sink deeper with every run

@@ -104,7 +104,7 @@ def forged(path: Path, config: object = None, card: object = None, weights: dict
     """A model's file with some of its facts, or some of its weights, replaced."""
     model = randomised(**options)
     replaced = {**dataclasses.asdict(model.config), **config} if isinstance(config, dict) else config
-    card = {**CARD.to_dict(), **card} if isinstance(card, dict) else card
+    card = {**dataclasses.asdict(CARD), **card} if isinstance(card, dict) else card
     return write(
         path / "model.safetensors", {**model.state_dict(), **(weights or {})}, {"config": replaced, "card": card}
     )
@@ -116,9 +116,11 @@ def forged(path: Path, config: object = None, card: object = None, weights: dict
     [
         ({"config": {"colour": "red"}}, "colour"),
         ({"config": {"position": "absolute"}}, "unknown position 'absolute'"),
-        ({"config": {"depth": 10**8}}, "the configuration says 100000000 encoder layers"),
+        ({"config": {"depth": 3}}, r"Missing key.*encoder.2.norm1.weight"),
+        ({"config": {"depth": 10**8}}, "the configuration says 100,000,000 encoder layers"),
         ({"config": {"mlp_dim": 10**12}}, r"size mismatch for encoder.0.mlp.expand.weight"),
         ({"config": {"image_size": 10**6}, "position": "none"}, "62,500,000,001 tokens are more than fit"),
+        ({"config": {"image_size": 10**10}, "position": "none"}, ""),
         ({"config": []}, "no attribute 'items'"),
         ({"config": {}, "card": {"colour": "red"}}, "colour"),
         ({"config": {}, "card": {"classes": ["cat"]}}, "1 class names and a mean of 3 channels, the model 2 logits"),
@@ -126,7 +128,7 @@ def forged(path: Path, config: object = None, card: object = None, weights: dict
         ({"config": {}, "card": {"mean": [0.5], "std": [0.5]}}, "a mean of 1 channels, the model 2 logits and 3"),
         ({"config": {}, "card": {"mean": [0.1, 0.2, float("nan")]}}, "finite number for each channel.*nan"),
         ({"config": {}, "card": {"about": 3}}, "is a dict, got 3"),
-        ({"config": {}, "weights": {"norm.bias": torch.ones(8, dtype=torch.uint8)}}, "some of these are {torch.uint8}"),
+        ({"config": {}, "card": {"about": {"preprocessing": {}}}}, "preprocessing that cannot be done"),
         ({"config": {}, "weights": {"norm.bias": torch.full((8,), float("nan"))}}, "norm.bias holds .* not finite"),
     ],
     ids=lambda case: str(case)[:60],

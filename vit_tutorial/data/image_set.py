@@ -6,13 +6,14 @@ import os
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from numbers import Integral
 
 import torch
 from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor
 from torch.utils.data import Dataset
+
+from ..errors import require_names
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,8 +40,7 @@ class ImageSet(Dataset):
         require_tensor("labels", self.labels, torch.int64, (count,))
         if self.masks is not None:
             require_tensor("masks", self.masks, torch.bool, (count, height, width))
-        if not isinstance(self.classes, (tuple, list)) or not all(isinstance(name, str) for name in self.classes):
-            raise ValueError(f"classes are the names of the classes, one for each, got {reprlib.repr(self.classes)}")
+        require_names("classes", self.classes)
         low, high, K = self.labels.min().item(), self.labels.max().item(), len(self.classes)
         if low < 0 or high >= K:
             raise ValueError(f"{K} classes have the labels 0 to {K - 1}, got {low} to {high}")
@@ -62,8 +62,7 @@ class ImageSet(Dataset):
         """
         places = torch.arange(len(self), device="cpu")
         try:
-            asked = torch.as_tensor(indices, device="cpu")
-            chosen = places[asked.long() if asked.dtype == torch.uint8 else asked]  # PyTorch takes bytes for a mask
+            chosen = places[torch.as_tensor(indices, device="cpu")]
         except (TypeError, ValueError, RuntimeError, IndexError):
             chosen = places[:0]
         if chosen.ndim != 1 or not len(chosen):
@@ -99,14 +98,15 @@ class ImageSet(Dataset):
         return tuple(means), tuple(stds)
 
 
-def require_tensor(name: str, value: object, dtype: torch.dtype, shape: tuple[int | str, ...]) -> None:
+def require_tensor(name: str, value: Tensor, dtype: torch.dtype, shape: tuple[int | str, ...]) -> None:
     """Raise ValueError unless `value` is a tensor of this dtype and shape, where a letter is any size but 0."""
-    pairs = zip_longest(getattr(value, "shape", ()), shape)
-    fits = all(size == asked or (isinstance(asked, str) and size) for size, asked in pairs)
-    if not isinstance(value, Tensor) or value.dtype != dtype or not fits:
+    given = tuple(getattr(value, "shape", ()))
+    fits = len(given) == len(shape) and all(
+        asked == size or (isinstance(asked, str) and size) for asked, size in zip(shape, given, strict=True)
+    )
+    if not fits or value.dtype != dtype:
         wanted = str(shape).replace("'", "")
-        got = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-        raise ValueError(f"{name} are {dtype} of shape {wanted}, got {got}")
+        raise ValueError(f"{name} are {dtype} of shape {wanted}, got {getattr(value, 'dtype', type(value))} of {given}")
 
 
 def generator(seed: int) -> torch.Generator:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from torchvision.transforms.functional import pil_to_tensor
 from ..config import Size, to_pair
 from ..errors import require_size
 from .download import as_path
+from .image_set import require_memory
 
 # Pixels alone: left to itself, Pillow would hand an EPS file to Ghostscript, whatever the file is called.
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "PPM", "JPEG2000")
@@ -26,26 +26,23 @@ def load_photo(name_or_path: str | os.PathLike = "grace_hopper", size: Size = 22
     `"grace_hopper"` is the photo that matplotlib ships (1984, US Navy, public domain); anything else is
     the path of a picture file of your own. Transparent pixels become white.
 
-    Raises FileNotFoundError if there is no such photo, ValueError for a size that is not positive, and for a file
-    that is no picture, damaged, or has more than 8 bits a colour.
+    Raises FileNotFoundError if there is no such photo, ValueError for a size that is not positive or does not fit into
+    memory, and for a file that is no picture, damaged, or has more than 8 bits a colour.
     """
+    require_size("size", size)
+    height, width = to_pair(size)
+    require_memory(f"a photo of {height}×{width}", 15 * height * width)
     return read_picture(find_photo(name_or_path), size).float() / 255
 
 
-def read_picture(path: Path, size: Size | None) -> UInt8[Tensor, "3 H W"]:
-    """Read a picture file as `load_photo` does, in bytes: (3, H, W), of its own size if `size` is None."""
-    picture = open_picture(path)
-    if size is not None:
-        require_area(size)
-        picture = ImageOps.fit(picture, to_pair(size)[::-1], Image.Resampling.BICUBIC)
-    return pil_to_tensor(picture)
+def read_picture(path: Path, size: Size) -> UInt8[Tensor, "3 H W"]:
+    """Read a picture file as `load_photo` does, in bytes: (3, H, W)."""
+    return pil_to_tensor(ImageOps.fit(open_picture(path), to_pair(size)[::-1], Image.Resampling.BICUBIC))
 
 
 def open_picture(path: Path) -> Image.Image:
     """Open a picture file upright, in colour and on white. Raises ValueError that names the file and the reason."""
     try:
-        if not path.is_file():
-            raise OSError("not a file")  # a pipe would keep the reader waiting
         with Image.open(path, formats=FORMATS) as picture:
             picture.load()
         if picture.mode.startswith(("I", "F")):  # Pillow would cut these off at 255
@@ -61,13 +58,6 @@ def open_picture(path: Path) -> Image.Image:
     except Exception as error:  # a damaged file can make Pillow raise anything
         reason = str(error) or type(error).__name__
     raise ValueError(f"no picture that can be read: {path} ({reason})")
-
-
-def require_area(size: Size) -> None:
-    require_size("size", size)
-    height, width = to_pair(size)
-    if height * width > (limit := Image.MAX_IMAGE_PIXELS or math.inf):
-        raise ValueError(f"{height}×{width} is more than the {limit:,} pixels that Pillow takes for a picture")
 
 
 def find_photo(name_or_path: str | os.PathLike) -> Path:

@@ -44,8 +44,6 @@ class Shapes(ImageSet):
         require_size("image_size", image_size)
         height, width = to_pair(image_size)
         require_memory(f"{count:,} images of {height}×{width}", 6 * count * height * width)
-        if not isinstance(outlines, Mapping) or not outlines or not all(map(callable, outlines.values())):
-            raise ValueError(f"outlines are functions by the name of their class, at least one, got {outlines!r}")
         with torch.device("cpu"):  # where the generator is, whatever the default device
             # rand and not randn, whose stream depends on the build of PyTorch.
             values = len(CHOICES) + TINT + 3 * WAVES

@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if asked.name == "heads":
-            images = image_folder(asked.data) if asked.data else cifar10(train=False)
+            images = image_folder(asked.data, 32) if asked.data else cifar10(train=False)
             save_head_costs(costs := head_costs(load_checkpoint("cifar10"), images), path)
             print(f"{costs.right:,} of {costs.images:,} right; {path}")
         elif asked.name == "blocks":

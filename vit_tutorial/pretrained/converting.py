@@ -17,7 +17,7 @@ from ..model import VisionTransformer
 from ..model_card import PREPROCESSING, ModelCard
 from ..saving import require_finite_tensors
 from .tensor_names import POSITION, as_ours, as_theirs, column, name_of
-from .unsupported import norm_eps, refuse_parts
+from .unsupported import refuse_parts
 
 HEADS = {"torchvision": "heads", "timm": "head", "transformers": "classifier"}
 
@@ -52,95 +52,64 @@ def read_tensors(model: nn.Module) -> dict[str, Tensor]:
     return tensors
 
 
+def norm_eps(model: nn.Module) -> float:
+    """Return the eps of all its LayerNorms. Raises ValueError if they differ."""
+    found = {module.eps: name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm)}
+    if len(found) != 1:
+        listed = ", ".join(f"{eps} ({name})" for eps, name in found.items())
+        raise ValueError(f"VisionTransformer has one eps for all its LayerNorms, this model has {listed or 'none'}")
+    return found.popitem()[0]
+
+
 def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) -> ViTConfig:
     """Return the config that the shapes tell, together with `facts`, its fields that no shape tells.
 
     Google's files come without facts: the image is taken to be square, and the heads are an axis of the query.
-    Raises ValueError; if the shapes do not tell the sizes, it lists the tensors that are missing or not expected.
+    Raises ValueError, for sizes that cannot be or that no tensor tells.
     """
     names = column(library)
     number = re.escape(names["encoder.{i}"]).replace(r"\{i\}", r"(\d+)")
-    layers = {int(found) for name in tensors for found in re.findall(number, name)}
-    # Every layer has tensors, so a single high number in a name does not ask for a deep model.
-    depth = min(max(layers, default=0), len(tensors)) + 1
+    layers = {found for name in tensors for found in re.findall(number, name)}
     pre_logits = any(name.startswith(names["head.representation.*"].rstrip("*")) for name in tensors)
     tell = ["embeddings.patches.projection.weight", "encoder.0.mlp.expand.weight"]
     tell += ["head.representation.weight", "head.classifier.weight"] if pre_logits else ["head.weight"]
     if not facts:
         tell += [POSITION, "encoder.0.attention.qkv.weight"]
-    try:
-        size: dict[str, int] = {}  # of each axis, by its letter
-        for (name, *_), (_, axes) in (name_of(ours, library) for ours in tell):
-            if tensors[name].ndim != len(axes.split()):
-                raise ValueError(f"{name} has the shape {tuple(tensors[name].shape)} instead of ({axes})")
-            size = dict(zip(axes.split(), tensors[name].shape, strict=True)) | size
-        patch = size["P"], size["Q"]
-        facts = facts or {"image_size": square_image(size["T"] - 1, patch), "num_heads": size["h"]}
-        sizes = {"in_channels": size["C"], "num_classes": size["K"], "embed_dim": size["D"], "mlp_dim": size["M"]}
-        return ViTConfig(patch_size=patch, depth=depth, representation_size=size.get("R"), **sizes, **facts)
-    except (KeyError, ValueError):
-        position = {"position": facts.get("position", "learned")}
-        smallest = ViTConfig(1, 1, 1, 1, 1, depth, 1, 1, representation_size=1 if pre_logits else None, **position)
-        expected = expect(smallest, library)
-        check_tensors({name: expected.get(name, tensor) for name, tensor in tensors.items()}, expected, library)
-        raise
-
-
-def square_image(num_patches: int, patch: tuple[int, int]) -> tuple[int, int]:
-    """Return the size of the image with as many patches down as across."""
-    side = math.isqrt(max(num_patches, 0))
-    if side**2 != num_patches or not side:
-        raise ValueError(f"this model has {num_patches} positions besides the class token's: no square of patches")
-    return side * patch[0], side * patch[1]
+    size: dict[str, int] = {}  # of each axis, by its letter
+    for (name, *_), (_, axes) in (name_of(ours, library) for ours in tell):
+        if name not in tensors:
+            raise ValueError(f"{name} is missing: these are not the weights of a Vision Transformer of {library}")
+        if tensors[name].ndim != len(axes.split()):
+            raise ValueError(f"{name} has the shape {tuple(tensors[name].shape)} instead of ({axes})")
+        size = dict(zip(axes.split(), tensors[name].shape, strict=True)) | size
+    patch = size["P"], size["Q"]
+    if not facts:
+        side = math.isqrt(count := max(size["T"] - 1, 0))
+        if side**2 != count or not count:
+            raise ValueError(f"this model has {count} positions besides the class token's: no square of patches")
+        facts = {"image_size": (side * patch[0], side * patch[1]), "num_heads": size["h"]}
+    sizes = {"in_channels": size["C"], "num_classes": size["K"], "embed_dim": size["D"], "mlp_dim": size["M"]}
+    return ViTConfig(patch_size=patch, depth=len(layers), representation_size=size.get("R"), **sizes, **facts)
 
 
 def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConfig) -> VisionTransformer:
     """Build a model with copies of the tensors, in their dtype and on their device; ready to predict.
 
     Raises ValueError that lists every tensor that is missing, not expected or misshapen, or names one with values
-    that are not finite.
+    that are not finite. Warns of a head of zeros.
     """
-    check_tensors(tensors, expect(config, library), library)
+    with torch.device("meta"):  # takes no memory
+        expected = as_theirs(VisionTransformer(config).state_dict(), library, config.num_heads)
+    check_tensors(tensors, expected, library)
     dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors.values()))
     if not dtype.is_floating_point:
         raise ValueError(f"weights are floating-point numbers, these are {dtype}")
     require_finite_tensors(tensors)
     model = VisionTransformer(config).to(next(iter(tensors.values())).device, dtype)
     model.load_state_dict(as_ours(tensors, library, model.state_dict(), config.num_heads))
-    return model.eval()
-
-
-def write_card(
-    model: VisionTransformer,
-    weights: str,
-    mean: Sequence[float] | None = None,
-    std: Sequence[float] | None = None,
-    classes: Sequence[str] | None = None,
-    preprocessing: Mapping | None = None,
-    **about: object,
-) -> VisionTransformer:
-    """Return the model, with a card if the scale of its pixels is known; classes without a name get a number.
-
-    `weights` says where they come from. `preprocessing` tells `predict` how to fit a photo: the shorter side to
-    "resize" pixels, then the central "crop" × "crop"; or "both sides" at once, "to" as many. Warns of a head of zeros.
-    """
-    channels, count = model.config.in_channels, model.config.num_classes
     if not getattr(model.head, "classifier", model.head).weight.any():
         warnings.warn("the head is all zeros: all images get the same logits until it is trained", stacklevel=3)
-    if mean is None or std is None or not len(mean) == len(std) == channels:
-        return model
-    if classes is None or len(classes) != count:
-        classes = [f"class {number}" for number in range(count)]
-    if preprocessing is not None:
-        about[PREPROCESSING] = dict(preprocessing)
-    model.card = ModelCard(tuple(classes), tuple(mean), tuple(std), {"weights": weights, **about})
-    return model
-
-
-def expect(config: ViTConfig, library: str) -> dict[str, Tensor]:
-    """Return the tensors, under the library's names, that would fill a model. They are on "meta" and take no memory."""
-    with torch.device("meta"):
-        return as_theirs(VisionTransformer(config).state_dict(), library, config.num_heads)
+    return model.eval()
 
 
 def check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], library: str) -> None:
@@ -180,3 +149,27 @@ def compare(ours: VisionTransformer, theirs: nn.Module, their_head: nn.Module) -
                 f"every tensor has its place, but the {name} differ by {difference:.2g} (they are up to {scale:.2g}): "
                 f"their {type(theirs).__name__} computes something that ours does not"
             )
+
+
+def write_card(
+    model: VisionTransformer,
+    weights: str,
+    mean: Sequence[float] | None,
+    std: Sequence[float] | None,
+    classes: Sequence[str] | None = None,
+    preprocessing: Mapping | None = None,
+    **about: object,
+) -> VisionTransformer:
+    """Return the model, with a card if the scale of its pixels is known; classes without a name get a number.
+
+    `weights` says where they come from; `preprocessing` tells `fit_photo` how to fit a photo.
+    """
+    channels, count = model.config.in_channels, model.config.num_classes
+    if mean is None or std is None or not len(mean) == len(std) == channels:
+        return model
+    if classes is None or len(classes) != count:
+        classes = [f"class {number}" for number in range(count)]
+    if preprocessing is not None:
+        about[PREPROCESSING] = preprocessing
+    model.card = ModelCard(tuple(classes), tuple(mean), tuple(std), {"weights": weights, **about})
+    return model

@@ -22,7 +22,7 @@ def from_timm(model: nn.Module) -> VisionTransformer:
     Its card has the mean, the spread and the preprocessing of `model.pretrained_cfg`, where there is one.
 
     Raises ValueError that names what a VisionTransformer cannot have (LayerScale, registers, a norm after pooling, …),
-    or lists the tensors that do not fit. Warns of a head of zeros.
+    or lists the tensors that do not fit.
     """
     replaced = {}
     if getattr(model, "no_embed_class", False) and model.pos_embed is not None:  # the class token has no position
@@ -40,21 +40,15 @@ def preprocessing(model: VisionTransformer, known: dict) -> dict | None:
     mode, interpolation = known.get("crop_mode", "center"), known.get("interpolation", "bicubic")
     if mode not in ("center", "squash") or "crop_pct" not in known or (height != width and mode == "center"):
         return None
-    resize = math.floor(height / known["crop_pct"])
-    resized = {"resize": "both sides", "to": resize} if mode == "squash" else {"resize": resize}
-    return {**resized, "crop": height, "interpolation": interpolation}
+    resized = math.floor(height / known["crop_pct"])
+    return {"resize": resized, "crop": height, "squeeze": mode == "squash", "interpolation": interpolation}
 
 
 def read_facts(model: nn.Module) -> dict:
-    refused = {
-        "no class token (cls_token)": model.cls_token is None,
-        f"no LayerNorm after the encoder (norm: {type(model.norm).__name__})": not isinstance(model.norm, nn.LayerNorm),
-        f"another pooling than ours, {model.global_pool!r} (global_pool)": model.global_pool not in POOL_NAMES,
-        "the class token in its mean (pool_include_prefix)": model.pool_include_prefix and model.global_pool == "avg",
-    }
-    for what, found in refused.items():
-        if found:
-            raise ValueError(f"this model has {what}, which a VisionTransformer cannot have")
+    if model.global_pool not in POOL_NAMES:
+        raise ValueError(
+            f"this model pools by {model.global_pool!r} (global_pool), which a VisionTransformer cannot do"
+        )
     return {
         "image_size": model.patch_embed.img_size,
         "num_heads": model.blocks[0].attn.num_heads,
@@ -106,15 +100,15 @@ def to_timm(model: VisionTransformer) -> nn.Module:
 
 def describe(model: VisionTransformer) -> dict:
     """Return the card in timm's words, for `timm.data.resolve_model_data_config`."""
-    asked = model.card.about.get(PREPROCESSING, {})
-    both = asked.get("resize") == "both sides"
+    plain = {"resize": 1, "crop": 1, "squeeze": False, "interpolation": "bicubic"}
+    asked = model.card.about.get(PREPROCESSING, plain)
     return {
         "input_size": (model.config.in_channels, *to_pair(model.config.image_size)),
         "num_classes": model.config.num_classes,
         "label_names": model.card.classes,
         "mean": model.card.mean,
         "std": model.card.std,
-        "crop_pct": asked["crop"] / asked["to" if both else "resize"] if "crop" in asked else 1.0,
-        "crop_mode": "squash" if both else "center",
-        "interpolation": asked.get("interpolation", "bicubic"),
+        "crop_pct": asked["crop"] / asked["resize"],
+        "crop_mode": "squash" if asked["squeeze"] else "center",
+        "interpolation": asked["interpolation"],
     }

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import pickle
-import re
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torchvision.models import WeightsEnum, get_model_weights
 
 from ..config import ViTConfig
-from ..data.download import Source, fetch
+from ..data.download import fetch
 from ..errors import require_choice
 from ..model import VisionTransformer
 from .converting import convert_model, convert_tensors, write_card
@@ -26,10 +24,10 @@ def from_torchvision(model: nn.Module, weights: WeightsEnum | None = None) -> Vi
     names, the scale of the pixels and the preprocessing for `predict`.
 
     Raises ValueError that names what a VisionTransformer cannot have (a convolutional stem), or lists the tensors that
-    do not fit. Warns of a head of zeros.
+    do not fit.
     """
     ours = convert_model(model, "torchvision", read_facts)
-    return write_card(ours, **(card_of(weights) if weights else {"weights": "from torchvision"}))
+    return write_card(ours, **card_of(weights)) if weights else ours
 
 
 def read_facts(model: nn.Module) -> dict:
@@ -39,13 +37,17 @@ def read_facts(model: nn.Module) -> dict:
 def card_of(weights: WeightsEnum) -> dict:
     """Return what torchvision's registry says, as arguments for `write_card`."""
     transforms = weights.transforms()
-    size = {"resize": transforms.resize_size[0], "crop": transforms.crop_size[0]}
     return {
         "weights": f"torchvision, {weights}",
         "mean": transforms.mean,
         "std": transforms.std,
         "classes": weights.meta["categories"],
-        "preprocessing": size | {"interpolation": transforms.interpolation.value},
+        "preprocessing": {
+            "resize": transforms.resize_size[0],
+            "crop": transforms.crop_size[0],
+            "squeeze": False,
+            "interpolation": transforms.interpolation.value,
+        },
         "url": weights.url,
         "recipe": weights.meta.get("recipe"),
         "metrics": weights.meta["_metrics"],
@@ -64,37 +66,17 @@ def load_pretrained(name: str) -> VisionTransformer:
     require_choice("published model", name, PUBLISHED)
     weights = get_model_weights(PUBLISHED[name]).IMAGENET1K_V1
     path = Path(torch.hub.get_dir(), "checkpoints", Path(weights.url).name)
-    source = source_of(weights)
-    if not source.is_at(path):
-        download(source, path)
-    model = convert_tensors(read_state_dict(path), "torchvision", ViTConfig.named(name))
-    return write_card(model, **card_of(weights))
-
-
-def source_of(weights: WeightsEnum) -> Source:
-    """Return what torchvision says of a file; its name holds the start of its sha256: vit_b_16-c867db91.pth."""
-    checksum = re.search(r"-([0-9a-f]{8,})\.", weights.url)[1]
-    return Source(weights.url, "sha256", checksum, round((weights.meta["_file_size"] + 1) * 2**20))
-
-
-def download(source: Source, path: Path) -> None:
-    """Fetch the file; a ConnectionError says what else the reader can do."""
+    sha256 = path.stem.partition("-")[2]  # its start is part of the name: vit_b_16-c867db91.pth
     there = "it is there, but broken" if path.is_file() else "it is not there"
     try:
-        fetch(source, path)
+        fetch(weights.url, path, sha256, size=round((weights.meta["_file_size"] + 1) * 2**20))
     except OSError as error:
         raise ConnectionError(
             f"no {path.name} in {path.parent} ({there}), and it could not be fetched: {error}. Try again later, or "
-            f"fetch {source.url} by hand ({source.size / 2**20 - 1:.0f} MB, sha256 {source.checksum}…) and put it "
-            "there. `load_checkpoint('cifar10')` needs no download."
+            f"fetch {weights.url} by hand ({weights.meta['_file_size']:.0f} MB, SHA-256 {sha256}…) and put it there. "
+            "`load_checkpoint('cifar10')` needs no download."
         ) from None
-
-
-def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """Return the tensors of a `.pth` file under today's names; `weights_only`, so that nothing in it is executed."""
-    try:
-        tensors = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise ValueError(f"{path} is not a file of weights alone: {error}") from None
+    tensors = torch.load(path, map_location="cpu", weights_only=True)  # executes nothing
     # torchvision's MLP was two layers with names when these files were written.
-    return {name.replace("linear_1.", "0.").replace("linear_2.", "3."): tensor for name, tensor in tensors.items()}
+    tensors = {name.replace("linear_1.", "0.").replace("linear_2.", "3."): t for name, t in tensors.items()}
+    return write_card(convert_tensors(tensors, "torchvision", ViTConfig.named(name)), **card_of(weights))

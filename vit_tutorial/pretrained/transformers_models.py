@@ -1,4 +1,4 @@
-"""Read models of transformers."""
+"""Convert models of transformers to ours."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def from_transformers(model: nn.Module, processor: object | None = None) -> Visi
     With its image `processor`, which knows the scale of the pixels, it gets a card.
 
     Raises ValueError that names what a VisionTransformer cannot have (the distillation token of every DeiT of
-    transformers, LayerScale, …), or lists the tensors that do not fit. Warns of a head of zeros.
+    transformers, LayerScale, …), or lists the tensors that do not fit.
     """
     ours, config = convert_model(model, "transformers", read_facts), model.config
-    source = f"from transformers {config.name_or_path}".strip()
     if processor is None:
-        return write_card(ours, source)
+        return ours
     names = [config.id2label[i] for i in range(ours.config.num_classes)]
     unnamed = names == [f"LABEL_{i}" for i in range(len(names))]
     scale = (processor.image_mean, processor.image_std) if processor.do_normalize else ([0.0] * 3, [1.0] * 3)
+    source = f"from transformers {config.name_or_path}".strip()
     return write_card(ours, source, *scale, None if unnamed else names, preprocessing(processor))
 
 
@@ -33,9 +33,10 @@ def read_facts(model: nn.Module) -> dict:
 
 def preprocessing(processor: object) -> dict:
     """Return how the processor fits a photo: "shortest_edge" keeps its shape, "height" and "width" do not."""
-    size, interpolation = processor.size, Image.Resampling(processor.resample).name.lower()
-    crop = {"crop": processor.crop_size["height"]} if getattr(processor, "do_center_crop", False) else {}
-    if "shortest_edge" in size:
-        return {"resize": size["shortest_edge"], "crop": size["shortest_edge"], **crop, "interpolation": interpolation}
-    to = {"to": size["height"], **crop} if crop else {}
-    return {"resize": "both sides", **to, "interpolation": interpolation}
+    resized = processor.size.get("shortest_edge") or processor.size["height"]
+    return {
+        "resize": resized,
+        "crop": processor.crop_size["height"] if getattr(processor, "do_center_crop", False) else resized,
+        "squeeze": "shortest_edge" not in processor.size,
+        "interpolation": Image.Resampling(processor.resample).name.lower(),
+    }

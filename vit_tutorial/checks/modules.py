@@ -314,8 +314,8 @@ class Trial:
             bare = [f"`{name}`" for name, layer in layers if layer.bias is None]
             unbiased = f" Without a bias: {', '.join(bare)}." if bare else ""
             raise Wrong(
-                f"The values are right, but your module has {self.total} parameters with {self.sizes}, and the authors' code "
-                f"has {self.count}.{self.unused()}{unbiased}",
+                f"The values are right, but your module has {self.total} parameters with {self.sizes}, and "
+                f"the authors' code has {self.count}.{self.unused()}{unbiased}",
                 "Every linear layer and every LayerNorm of the paper has a bias. Delete what `forward` does not use.",
             )
 

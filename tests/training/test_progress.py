@@ -5,10 +5,12 @@ import sys
 import time
 
 import pytest
-from benchmarks import training_loop
+import torch
 
+from vit_tutorial.saving import read, write
 from vit_tutorial.training import Epoch, Progress, fit, print_progress
 from vit_tutorial.training import progress as progress_module
+from vit_tutorial.training.progress import save_positions
 
 from .toys import bright_or_dark, short, small_vit
 
@@ -68,9 +70,23 @@ def test_what_is_told_is_what_the_run_does(monkeypatch):
     assert [p.finished for p in seen if p.finished] == history
 
 
-def test_the_benchmark_of_the_loop_still_runs(capsys):
-    """No time is looked at."""
-    training_loop.main(["--steps", "2", "--batch", "4", "--rounds", "2"])
-    printed = capsys.readouterr().out
-    assert "loop / bare step" in printed
-    assert "of 2 rounds" in printed
+def report(epoch: int, epochs: int, finished: bool) -> Progress:
+    over = Epoch(epoch, 0.0, 0.0, 1.0) if finished else None
+    return Progress(epoch, epochs, epoch, epochs, 0.0, 1.0, 0.0, over)
+
+
+@pytest.mark.parametrize(("epochs", "moments"), [(30, [0, 1, 2, 4, 5, 8, 13, 20, 30]), (3, [0, 1, 2, 3]), (1, [0, 1])])
+def test_closer_together_at_the_start_and_the_last_epoch_among_them(epochs, moments, tmp_path):
+    """What another run left in the file goes."""
+    model, path = small_vit(), tmp_path / "positions.safetensors"
+    write(path, {"0": torch.ones(1, 5, 99), "7": torch.ones(1, 5, 99)}, {})
+    untrained = model.embeddings.position().detach().clone()
+    watch = save_positions(model, path)
+    for epoch in range(1, epochs + 1):
+        for weight, finished in ((-1, False), (epoch, True)):
+            model.embeddings.position.table.data.fill_(weight)
+            watch(report(epoch, epochs, finished))
+    kept = read(path)[0]
+    assert sorted(map(int, kept)) == moments
+    assert torch.equal(kept["0"], untrained)
+    assert all((kept[str(epoch)] == epoch).all() for epoch in moments[1:])

@@ -63,7 +63,7 @@ def test_a_resumed_run_ends_as_one_without_interruption(stops, uninterrupted, tm
     history = fit(model, bright_or_dark(), RECIPE, folder=tmp_path)
     assert not differing(weights_of(model), weights)
     assert not differing(read(tmp_path / CHECKPOINT)[0], read(folder / CHECKPOINT)[0])
-    assert any("/exp_avg_sq" in name for name in read(folder / CHECKPOINT)[0])
+    assert any(".exp_avg_sq" in name for name in read(folder / CHECKPOINT)[0])
     assert [epoch.number for epoch in history] == [1, 2, 3]
     assert table(tmp_path) == table(folder)
 
@@ -181,56 +181,7 @@ def test_a_full_disk_leaves_the_checkpoint_before_it(uninterrupted, tmp_path):
     assert not differing(weights_of(model), uninterrupted[0])
 
 
-def without(end: str, tensors: dict) -> dict:
-    return {name: tensor for name, tensor in tensors.items() if not name.endswith(end)}
-
-
-AVERAGE, STEP = "optimizer.head.weight/exp_avg", "optimizer.head.weight/step"
-FIRST = [1, 0.01, 0.7, 0.1, None, None]  # an epoch
-# What is changed in the tensors and in the facts of a checkpoint that is whole otherwise, and what is said about it.
-FORGED = {
-    "a moment of one value": (lambda t: t | {AVERAGE: torch.zeros(1)}, {}, rf"{AVERAGE} 'torch.float32 \(1,\)' there"),
-    "a moment of doubles": (lambda t: t | {AVERAGE: t[AVERAGE].double()}, {}, rf"{AVERAGE} 'torch.float64 .* there"),
-    "no moments": (lambda t: without("exp_avg", t), {}, r"exp_avg None there, 'torch.float32 .* and \d+ more"),
-    "half of the weights": (lambda t: dict(list(t.items())[::2]), {}, "None there, 'torch.float32"),
-    "one tensor more": (lambda t: t | {"optimizer.99/step": torch.ones(())}, {}, r"optimizer.99/step .* None here"),
-    "a weight that is nan": (lambda t: t | {"model.norm.bias": t["model.norm.bias"] / 0}, {}, "not finite"),
-    "a moment that is nan": (lambda t: t | {AVERAGE: t[AVERAGE] * torch.nan}, {}, "not finite"),
-    "no moments of one weight": (lambda t: {n: x for n, x in t.items() if "/" not in n or "head" not in n}, {}, "None"),
-    "a step too many": (lambda t: t | {STEP: t[STEP] + 1}, {}, "3 epochs and 10 steps"),
-    "another kind of run": (dict, {"run": 3}, ""),
-    "no step taken": (lambda t: {n: x * (not n.endswith("step")) for n, x in t.items()}, {}, "3 epochs and 0 steps"),
-    "no epochs": (dict, {"history": []}, "0 epochs and 9 steps, this run has 3 epochs of 3 steps"),
-    "an epoch left out": (dict, {"history": [FIRST, [3, *FIRST[1:]]]}, "2 epochs and 9 steps"),
-    "more epochs than there are": (
-        lambda t: {n: x + 3 * n.endswith("step") for n, x in t.items()},
-        {"history": [[n, *FIRST[1:]] for n in (1, 2, 3, 4)]},
-        "4 epochs and 12 steps",
-    ),
-    "epochs of words": (dict, {"history": [[n, "a", "b", "c"] for n in (1, 2, 3)]}, "unsupported operand"),
-    "losses that are nan": (dict, {"history": [[n, 0.1, float("nan"), 0.1] for n in (1, 2, 3)]}, "not finite"),
-    "no list of epochs": (dict, {"history": 3}, ""),
-    "no threads": (dict, {"threads": None}, "'threads'"),
-}
-
-
-@pytest.mark.filterwarnings("ignore:invalid value")
-@pytest.mark.parametrize("change", FORGED)
-def test_a_checkpoint_that_is_not_whole_is_refused_before_any_of_it_is_used(change, uninterrupted, tmp_path):
-    """Its digest is right: somebody wrote it so. Fused AdamW would write beyond a moment that is too short."""
-    tensors, about = read(uninterrupted[1] / CHECKPOINT)
-    forge, facts, told = FORGED[change]
-    about = {name: value for name, value in (about | facts).items() if value is not None}
-    path, model = write(tmp_path / CHECKPOINT, forge(tensors), about), small_vit(**RESTLESS_MODEL)
-    before, weights = path.read_bytes(), weights_of(model)
-    with pytest.raises(ValueError, match=rf"(?s){told}.*Use another folder, or delete .*{CHECKPOINT} to begin anew"):
-        fit(model, bright_or_dark(), RECIPE, folder=tmp_path)
-    assert not differing(weights_of(model), weights)
-    assert model.card is None
-    assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("damage", ["a bit", "the end", "no digest", "a folder", "a link to nothing"])
+@pytest.mark.parametrize("damage", ["a bit", "the end", "no digest", "another file", "a folder", "a link to nothing"])
 def test_a_checkpoint_that_is_not_as_it_was_written_is_refused(damage, uninterrupted, tmp_path):
     path, whole = tmp_path / CHECKPOINT, bytearray((uninterrupted[1] / CHECKPOINT).read_bytes())
     if damage == "a folder":
@@ -242,11 +193,17 @@ def test_a_checkpoint_that_is_not_as_it_was_written_is_refused(damage, uninterru
     elif damage == "no digest":
         tensors, about = read(uninterrupted[1] / CHECKPOINT)
         save_file(tensors, path, {"about": json.dumps(about)})
+    elif damage == "another file":
+        write(path, {"0": torch.ones(1)}, {})
     else:
         whole[-300:] = bytes([whole[-300] ^ 1]) + whole[-299:] if damage == "a bit" else bytes(300)
         path.write_bytes(whole)
+    model = small_vit(**RESTLESS_MODEL)
+    weights = weights_of(model)
     with pytest.raises(ValueError, match=r"Use another folder, or delete .* to begin anew"):
-        fit(small_vit(**RESTLESS_MODEL), bright_or_dark(), RECIPE, folder=tmp_path)
+        fit(model, bright_or_dark(), RECIPE, folder=tmp_path)
+    assert not differing(weights_of(model), weights)
+    assert model.card is None
 
 
 def tied(model: nn.Module) -> None:
@@ -290,12 +247,8 @@ def test_what_a_killed_run_left_unfinished_goes_and_nothing_else(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {".lock", CHECKPOINT, METRICS, "thesis.pdf.part"}
 
 
-@pytest.mark.parametrize(("name", "told"), [("threads", "1 process.* of 7 thread"), ("processes", "7 process.* of 1")])
-def test_another_number_of_threads_or_processes_raises_an_alarm(name, told, uninterrupted, tmp_path):
+def test_another_number_of_threads_raises_an_alarm(uninterrupted, tmp_path):
     tensors, about = read(uninterrupted[1] / CHECKPOINT)
-    write(tmp_path / CHECKPOINT, tensors, {**about, name: 7})
-    told += r".*, this run has 1 process\(es\) of 1 thread\(s\)"
-    with pytest.warns(
-        TrainingAlarm, match=rf"made by {told}.*torch.set_num_threads\({7 if name == 'threads' else 1}\)"
-    ):
+    write(tmp_path / CHECKPOINT, tensors, {**about, "threads": 7})
+    with pytest.warns(TrainingAlarm, match=r"was made with 7 thread\(s\), this run has 1"):
         fit(small_vit(**RESTLESS_MODEL), bright_or_dark(), RECIPE, folder=tmp_path)

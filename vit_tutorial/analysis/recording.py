@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import operator
-import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import SupportsIndex
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..attention import FusedAttention, SelfAttention, attend
-from ..inference import changing, require_thread
+from ..inference import changing
 
 Heads = Float[Tensor, "B h T d"]
 
@@ -34,10 +32,8 @@ class RecordingAttention(nn.Module):
     def __init__(self, inner: nn.Module, maps: list[Tensor | None], layer: int):
         super().__init__()
         self.inner, self.maps, self.layer = explicit(inner), maps, layer
-        self.thread = threading.get_ident()
 
     def forward(self, q: Heads, k: Heads, v: Heads):
-        require_thread(self.thread)
         out, weights = self.inner(q, k, v)
         self.maps[self.layer] = weights
         return out, weights
@@ -48,11 +44,10 @@ class MaskedHeads(nn.Module):
 
     def __init__(self, inner: nn.Module, keep: Float[Tensor, "h 1 1"]):
         super().__init__()
-        self.inner, self.thread = inner, threading.get_ident()
+        self.inner = inner
         self.register_buffer("keep", keep, persistent=False)
 
     def forward(self, q: Heads, k: Heads, v: Heads):
-        require_thread(self.thread)
         return self.inner(q, k, v * self.keep)
 
 
@@ -69,7 +64,7 @@ def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
 
     `maps[layer]` is (B, h, T, T), of the latest forward pass, and None before the first. The rows sum to 1, and carry
     gradients if the pass does. Raises ValueError for a model without this package's attention. One thread at a time:
-    inside the block another thread that records, masks or runs this model gets a RuntimeError, and needs its own copy.
+    inside the block another thread that records or masks this model gets a RuntimeError, and needs its own copy.
     """
     with changing(model):
         layers = self_attentions(model)
@@ -79,9 +74,7 @@ def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
 
 
 @contextmanager
-def mask_heads(
-    model: nn.Module, heads: Mapping[SupportsIndex, SupportsIndex | Iterable[SupportsIndex]]
-) -> Iterator[None]:
+def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int] | Tensor]) -> Iterator[None]:
     """Keep these heads from adding anything to the tokens, inside `with mask_heads(model, {layer: heads}):`.
 
     Layers and heads are counted from 0; one head or several, also as a tensor. Recorded inside, a masked head still
@@ -89,29 +82,19 @@ def mask_heads(
     at a time, as in `record_attention`.
     """
     with changing(model):
-        layers = self_attentions(model)
-        keeps = {}
-        for key, chosen in heads.items():
-            (i,) = whole_numbers([key], len(layers), "no layer {0} to mask: the model has layers 0 to {1}")
-            weight, count = layers[i].projection.weight, layers[i].num_heads
-            keep = keeps.setdefault(layers[i], weight.new_ones(count, 1, 1))
-            keep[whole_numbers(chosen, count, f"no head {{0}} in layer {i}: it has heads 0 to {{1}}")] = 0
-        with swapped({layer: MaskedHeads(layer.strategy, keep) for layer, keep in keeps.items()}):
+        layers, masked = self_attentions(model), {}
+        for i, chosen in heads.items():
+            if i not in range(len(layers)):
+                raise ValueError(f"no layer {i!r} to mask: the model has layers 0 to {len(layers) - 1}")
+            layer = layers[i]
+            keep = layer.projection.weight.new_ones(layer.num_heads, 1, 1)
+            for head in torch.as_tensor(chosen).flatten().tolist():
+                if isinstance(head, bool) or head not in range(layer.num_heads):
+                    raise ValueError(f"no head {head!r} in layer {i}: it has heads 0 to {layer.num_heads - 1}")
+                keep[head] = 0
+            masked[layer] = MaskedHeads(layer.strategy, keep)
+        with swapped(masked):
             yield
-
-
-def whole_numbers(chosen: object, count: int, message: str) -> list[int]:
-    """Return one index or several as ints of Python. Raises ValueError unless they are whole numbers below `count`."""
-    try:
-        several = list(chosen) if getattr(chosen, "ndim", 1) and hasattr(chosen, "__iter__") else [chosen]
-        if any(str(getattr(index, "dtype", type(index).__name__)).endswith("bool") for index in several):
-            raise TypeError
-        indices = [operator.index(index) for index in several]
-    except TypeError:
-        raise ValueError(f"layers and heads are counted in whole numbers from 0, got {chosen!r}") from None
-    if wrong := [index for index in indices if not 0 <= index < count]:
-        raise ValueError(message.format(wrong[0], count - 1))
-    return indices
 
 
 def self_attentions(model: nn.Module) -> list[SelfAttention]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,16 +12,13 @@ from torch import nn
 from ..data import ImageSet
 from ..inference import changing, require_logits
 from ..model_card import ModelCard
-from .alarms import require_finite
 from .batches import batches, make_mix
 from .distributed import distribute, rank_and_world
 from .evaluation import evaluate, require_same_classes
 from .optimizer import only_trained, parameter_groups
-from .progress import Epoch, Reporter, Watch
+from .progress import Epoch, Reporter, Watch, require_finite
 from .recipe import Recipe
 from .resuming import Checkpoint, locked
-
-RANDOM = threading.RLock()  # dropout and mixing draw from generators that all threads share
 
 
 def fit(
@@ -63,10 +59,10 @@ def fit(
         watch = tuple(watch)
         for index in range(len(history), recipe.epochs):
             reporter = Reporter(watch, recipe, images, index, device)
-            with RANDOM, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
                 epoch = train_epoch(trained, model.card, optimizer, images, recipe, index, reporter)
-            norm = nn.utils.get_total_norm(model.parameters()).item()
-            require_finite("norm of all weights", norm, epoch.number, epoch.learning_rate)  # as the last step left them
+            norm = nn.utils.get_total_norm(model.parameters()).item()  # as the last step left them
+            require_finite("norm of all weights", norm, epoch.number, epoch.learning_rate)
             if validation:
                 score = evaluate(model, validation)
                 epoch = epoch._replace(validation_loss=score.loss, validation_accuracy=score.accuracy)

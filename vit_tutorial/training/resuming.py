@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import os
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -14,15 +14,14 @@ from pathlib import Path
 
 import torch
 from filelock import FileLock, Timeout
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import AdamW
 
 from ..data import ImageSet
 from ..data.download import delete_unfinished, replacing
-from ..saving import read, require_finite_tensors, write
-from .alarms import alarm
+from ..saving import read, write
 from .distributed import rank_and_world
-from .progress import Epoch
+from .progress import Epoch, alarm
 from .recipe import Recipe
 
 CHECKPOINT, METRICS, LOCK = "checkpoint.safetensors", "metrics.csv", ".lock"
@@ -39,8 +38,6 @@ def locked(folder: str | Path | None) -> Iterator[None]:
     if folder is None or rank_and_world()[0] > 0:
         yield
         return
-    if not str(folder):
-        raise ValueError("folder is '', which names none: None trains without one, '.' is the current one")
     Path(folder).mkdir(parents=True, exist_ok=True)
     try:
         lock = FileLock(Path(folder, LOCK), timeout=0).acquire()
@@ -58,10 +55,8 @@ class Checkpoint:
     """
 
     def __init__(self, folder: str | Path, model: nn.Module, optimizer: AdamW, recipe: Recipe, images: ImageSet):
-        self.path, self.model, self.optimizer, self.epochs = Path(folder, CHECKPOINT), model, optimizer, recipe.epochs
-        self.steps_per_epoch = recipe.steps_per_epoch(len(images))
+        self.path, self.model, self.optimizer = Path(folder, CHECKPOINT), model, optimizer
         self.run = describe_run(recipe, images, model)
-        self.computed_by = {"threads": torch.get_num_threads(), "processes": rank_and_world()[1]}
 
     def save(self, history: list[Epoch]) -> None:
         """Write weights, AdamW's moments and the epochs so far, atomically, and the epochs as a table.
@@ -69,67 +64,47 @@ class Checkpoint:
         Raises OSError if the checkpoint cannot be written; the one before stays.
         """
         if rank_and_world()[0] == 0:
-            write(self.path, self.tensors(), {"run": self.run, "history": history, **self.computed_by})
+            tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+            for index, moments in self.optimizer.state_dict()["state"].items():
+                tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in moments.items()}
+            write(self.path, tensors, {"run": self.run, "history": history, "threads": torch.get_num_threads()})
             write_table(self.path.with_name(METRICS), history)
 
     def load(self) -> list[Epoch]:
         """Load the checkpoint, if there is one, into model and optimizer; return its epochs.
 
         Raises ValueError, before a weight is changed, if the file is damaged or belongs to another run. Warns if it
-        was made with another number of threads or processes: sums are then rounded in another order, and each
-        process draws its own dropout and mixing.
+        was made with another number of threads: sums are then rounded in another order.
         """
         if not os.path.lexists(self.path):
             return []
-        state, now = self.tensors(), self.computed_by
         try:
             tensors, about = read(self.path, digest_needed=True)
-            self.require_same_run({**about["run"], **kinds(tensors)}, {**self.run, **kinds(state)})
-            buffers = {f"model.{name}" for name, _ in self.model.named_buffers()}
-            require_finite_tensors({name: tensor for name, tensor in tensors.items() if name not in buffers})
-            steps = max(tensor.item() for name, tensor in tensors.items() if name.endswith("/step"))
-            history = [Epoch(*row) for row in about["history"]]
-            if not 0 < len(history) <= self.epochs or steps != len(history) * self.steps_per_epoch:
-                asked = f"this run has {self.epochs} epochs of {self.steps_per_epoch} steps"
-                raise ValueError(f"the checkpoint has {len(history)} epochs and {steps:.0f} steps, {asked}")
-            if not math.isfinite(sum(sum(epoch[:4]) for epoch in history)):
-                raise ValueError("the checkpoint's history holds values that are not finite")
-            then = {name: about[name] for name in now}
-        except Exception as error:  # a forged file can fail anywhere
+            require_same_run(self.path, about.get("run", {}), self.run)
+        except (ValueError, OSError) as error:
             raise ValueError(f"{error}. Use another folder, or delete {self.path} to begin anew.") from None
-        if then != now:
-            made, has = (f"{by['processes']} process(es) of {by['threads']} thread(s)" for by in (then, now))
+        if about["threads"] != torch.get_num_threads():
             alarm(
-                f"{self.path} was made by {made}, this run has {has}: its weights may differ from those without an "
-                f"interruption. With torch.set_num_threads({then['threads']}), and as many processes, they do not."
+                f"{self.path} was made with {about['threads']} thread(s), this run has {torch.get_num_threads()}: its "
+                "weights may differ from those without an interruption."
             )
-        with torch.no_grad():
-            for name, tensor in state.items():
-                tensor.copy_(tensors[name])
+        moments = defaultdict(dict)
+        for name in [name for name in tensors if name.startswith("optimizer.")]:
+            _, index, moment = name.split(".")
+            moments[int(index)][moment] = tensors.pop(name)
+        self.model.load_state_dict({name.removeprefix("model."): tensor for name, tensor in tensors.items()})
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": moments})
+        history = [Epoch(*row) for row in about["history"]]
         if rank_and_world()[0] == 0:
             write_table(self.path.with_name(METRICS), history)
         return history
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return what training changes, by name: weights, buffers, and AdamW's moments for each weight.
 
-        A weight that no loss depends on, or before the first step, gets the moments that AdamW begins with.
-        """
-        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-        for name, weight in self.model.named_parameters():
-            if weight.requires_grad:
-                moments = self.optimizer.state[weight]
-                if not moments:
-                    moments["step"] = torch.zeros((), dtype=torch.float32, device=weight.device)
-                    moments |= {"exp_avg": torch.zeros_like(weight), "exp_avg_sq": torch.zeros_like(weight)}
-                tensors |= {f"optimizer.{name}/{moment}": tensor for moment, tensor in moments.items()}
-        return {name: tensor.detach() for name, tensor in tensors.items()}
-
-    def require_same_run(self, there: Mapping, here: Mapping) -> None:
-        if differing := [name for name in {**here, **there} if there.get(name) != here.get(name)]:
-            shown = [f"{name} {there.get(name)!r} there, {here.get(name)!r} here" for name in differing[:SHOWN]]
-            more = f", and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
-            raise ValueError(f"{self.path} belongs to another run: {', '.join(shown)}{more}")
+def require_same_run(path: Path, there: Mapping, here: Mapping) -> None:
+    if differing := [name for name in {**here, **there} if there.get(name) != here.get(name)]:
+        shown = [f"{name} {there.get(name)!r} there, {here.get(name)!r} here" for name in differing[:SHOWN]]
+        more = f", and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
+        raise ValueError(f"{path} belongs to another run: {', '.join(shown)}{more}")
 
 
 def write_table(path: Path, history: list[Epoch]) -> None:
@@ -141,22 +116,18 @@ def write_table(path: Path, history: list[Epoch]) -> None:
         alarm(f"{error}. The run goes on; the next epoch, or the same run again, writes it.", UserWarning)
 
 
-def kinds(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """Return dtypes and shapes. Fused AdamW trusts those of its moments, and writes wherever they say."""
-    return {name: f"{tensor.dtype} {tuple(tensor.shape)}" for name, tensor in tensors.items()}
-
-
 def describe_run(recipe: Recipe, images: ImageSet, model: nn.Module) -> dict:
     """Return what must stay the same for a run to go on, by name, as JSON gives it back."""
-    bytes_of = [tensor.contiguous().numpy() for tensor in (images.pixels.cpu(), images.labels.cpu())]
+    pixels, labels = (tensor.contiguous().cpu().numpy() for tensor in (images.pixels, images.labels))
     card = getattr(model, "card", None)
     mean_std = (card.mean, card.std) if card else images.mean_std()
     facts = {
         "images": len(images),
         "classes": images.classes,
-        "checksum of pixels and labels": zlib.crc32(bytes_of[1], zlib.crc32(bytes_of[0])),
+        "checksum of pixels and labels": zlib.crc32(labels, zlib.crc32(pixels)),
         "mean and std of the pixels": [[round(value, 6) for value in values] for values in mean_std],
         "frozen": [name for name, weight in model.named_parameters() if not weight.requires_grad],
     }
     config = asdict(model.config) if hasattr(model, "config") else {}
-    return json.loads(json.dumps({**asdict(recipe), **facts, **config}))
+    weights = {f"model.{name}": f"{tensor.dtype} {tuple(tensor.shape)}" for name, tensor in model.state_dict().items()}
+    return json.loads(json.dumps({**asdict(recipe), **facts, **config, **weights}))

@@ -14,12 +14,13 @@ which the resident size of a process is not.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
+import random
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,39 +33,20 @@ from torch.profiler import ProfilerActivity, profile
 from vit_tutorial import VisionTransformer, ViTConfig
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.side_by_side import measure, median_interval
 from published import BUILD, logits_of, randomize, twin
 
 OURS = "vit_tutorial"
 PRODUCTS = "products alone"
 
 
-def build_vit_pytorch(config: ViTConfig) -> nn.Module:
-    """No twin of ours: it has two norms more at the patches, and no biases at queries, keys and values."""
-    from vit_pytorch import ViT
-
-    return ViT(
-        image_size=config.image_size,
-        patch_size=config.patch_size,
-        num_classes=config.num_classes,
-        dim=config.embed_dim,
-        depth=config.depth,
-        heads=config.num_heads,
-        dim_head=config.head_dim,
-        mlp_dim=config.mlp_dim,
-    )
-
-
 def build_all(config: ViTConfig) -> dict[str, nn.Module]:
-    """Ours, its twins with the same weights (checked: the same logits), and vit-pytorch where it is installed."""
+    """Ours, and its twins with the same weights (checked: the same logits)."""
     models = {OURS: randomize(VisionTransformer(config), scale=0.02)}
     models |= {library: twin(models[OURS], library) for library in BUILD}
     images = torch.randn(1, config.in_channels, config.image_size, config.image_size)
     with torch.inference_mode():
         for library in BUILD:
             torch.testing.assert_close(logits_of(models[library](images)), models[OURS](images), atol=1e-4, rtol=1e-4)
-    if importlib.util.find_spec("vit_pytorch"):
-        models["vit-pytorch"] = build_vit_pytorch(config)
     return models
 
 
@@ -130,6 +112,31 @@ def peak_memory(call: Callable[[], None]) -> int:
     return peak
 
 
+def measure(calls: dict[str, Callable[[], None]], rounds: int, seconds: float = 0) -> dict[str, list[float]]:
+    """Seconds of each call in each round, in random order, after a first one that is not counted.
+
+    At least `rounds` of them, and more until `seconds` have passed.
+    """
+    order, times, done = random.Random(0), {name: [] for name in calls}, 0
+    for call in calls.values():
+        call()
+    begin = time.perf_counter()
+    while done < rounds or time.perf_counter() - begin < seconds:
+        for name in order.sample(list(calls), len(calls)):
+            start = time.perf_counter()
+            calls[name]()
+            times[name].append(time.perf_counter() - start)
+        done += 1
+    return times
+
+
+def median_interval(values: list[float], resamples: int = 2000) -> tuple[float, float, float]:
+    """The median and its 95 % bootstrap interval."""
+    generator = random.Random(0)
+    medians = sorted(statistics.median(generator.choices(values, k=len(values))) for _ in range(resamples))
+    return statistics.median(values), medians[int(0.025 * resamples)], medians[int(0.975 * resamples)]
+
+
 def report(title: str, times: dict[str, list[float]], memory: dict[str, int], flops: float) -> None:
     """One table: a row for each implementation, then one for the products alone."""
     heads = ("median", 11), ("shortest", 12), ("ratio", 8), ("95 % interval", 15), ("of shortest", 13), ("share", 8)
@@ -155,8 +162,6 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
 
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, images of {options.image_size} pixels")
-    if not importlib.util.find_spec("vit_pytorch"):
-        print("vit-pytorch is not installed, so it is not measured")
     for variant in options.variants:
         config = ViTConfig.named(variant, image_size=options.image_size)
         models = build_all(config)

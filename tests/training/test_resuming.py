@@ -15,7 +15,7 @@ from torch import nn
 from vit_tutorial.data.download import UNFINISHED
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.saving import read, write
-from vit_tutorial.training import TrainingAlarm, fit
+from vit_tutorial.training import fit
 from vit_tutorial.training.progress import Epoch
 
 from .toys import RESTLESS, RESTLESS_MODEL, bright_or_dark, differing, short, small_vit, start, weights_of
@@ -222,19 +222,9 @@ def test_models_of_ones_own_are_kept(change, tmp_path):
     assert not differing(weights_of(again), weights_of(first))
 
 
-@pytest.mark.parametrize("where", ["a file", "a folder that nobody may write to", "a link to itself"])
-def test_a_folder_that_cannot_be_written_is_told_before_the_first_step(where, tmp_path):
+def test_a_folder_that_cannot_be_written_is_told_before_the_first_step(tmp_path):
     folder, model = tmp_path / "run", small_vit()
-    if where == "a file":
-        folder.write_text("mine", encoding="utf-8")
-    elif where == "a link to itself":
-        if not hasattr(os, "fork"):
-            pytest.skip("on Windows a link takes a right that few have")
-        folder.symlink_to("run")
-    elif not hasattr(os, "geteuid") or os.geteuid() == 0:
-        pytest.skip("this user may write everywhere")
-    else:
-        folder.mkdir(mode=0o500)
+    folder.write_text("mine", encoding="utf-8")
     model.head.register_forward_hook(lambda *_: pytest.fail("a step was made"))
     with pytest.raises(OSError, match="run"):
         fit(model, bright_or_dark(), short(), folder=folder)
@@ -245,10 +235,3 @@ def test_what_a_killed_run_left_unfinished_goes_and_nothing_else(tmp_path):
     (tmp_path / "thesis.pdf.part").write_bytes(b"of a browser")
     fit(small_vit(), bright_or_dark(), short(epochs=1), folder=tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {".lock", CHECKPOINT, METRICS, "thesis.pdf.part"}
-
-
-def test_another_number_of_threads_raises_an_alarm(uninterrupted, tmp_path):
-    tensors, about = read(uninterrupted[1] / CHECKPOINT)
-    write(tmp_path / CHECKPOINT, tensors, {**about, "threads": 7})
-    with pytest.warns(TrainingAlarm, match=r"was made with 7 thread\(s\), this run has 1"):
-        fit(small_vit(**RESTLESS_MODEL), bright_or_dark(), RECIPE, folder=tmp_path)

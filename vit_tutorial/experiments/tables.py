@@ -50,11 +50,12 @@ def save_head_costs(costs: HeadCosts, path: Path) -> None:
 
 
 def read_lines(path: Path, columns: Mapping[str, type]) -> list[tuple]:
-    """Return the lines of a table after its header. Raises ValueError unless they have these columns and types."""
+    """Return the lines of a table after its header. Raises ValueError unless all are whole and of these types."""
     try:
-        header, *lines = csv.reader(path.read_text(encoding="utf-8").splitlines())
-        if header != list(columns):
-            raise ValueError(f"its columns are {', '.join(header)}")
+        text = path.read_text(encoding="utf-8")
+        header, *lines = csv.reader(text.splitlines())
+        if header != list(columns) or not text.endswith("\n"):
+            raise ValueError("its first or its last line is cut off")
         return [tuple(kind(value) for kind, value in zip(columns.values(), line, strict=True)) for line in lines]
     except ValueError as error:
         raise ValueError(f"{path} is no table of {', '.join(columns)}: {error}") from None

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-import torch
 from filelock import FileLock, Timeout
 from torch import nn
 from torch.optim import AdamW
@@ -67,14 +66,13 @@ class Checkpoint:
             tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
             for index, moments in self.optimizer.state_dict()["state"].items():
                 tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in moments.items()}
-            write(self.path, tensors, {"run": self.run, "history": history, "threads": torch.get_num_threads()})
+            write(self.path, tensors, {"run": self.run, "history": history})
             write_table(self.path.with_name(METRICS), history)
 
     def load(self) -> list[Epoch]:
         """Load the checkpoint, if there is one, into model and optimizer; return its epochs.
 
-        Raises ValueError, before a weight is changed, if the file is damaged or belongs to another run. Warns if it
-        was made with another number of threads: sums are then rounded in another order.
+        Raises ValueError, before a weight is changed, if the file is damaged or belongs to another run.
         """
         if not os.path.lexists(self.path):
             return []
@@ -83,11 +81,6 @@ class Checkpoint:
             require_same_run(self.path, about.get("run", {}), self.run)
         except (ValueError, OSError) as error:
             raise ValueError(f"{error}. Use another folder, or delete {self.path} to begin anew.") from None
-        if about["threads"] != torch.get_num_threads():
-            alarm(
-                f"{self.path} was made with {about['threads']} thread(s), this run has {torch.get_num_threads()}: its "
-                "weights may differ from those without an interruption."
-            )
         moments = defaultdict(dict)
         for name in [name for name in tensors if name.startswith("optimizer.")]:
             _, index, moment = name.split(".")

@@ -5,8 +5,7 @@
 In a round every implementation runs once, in random order, so that whatever else the machine does meets all of them.
 A ratio is theirs over ours, of two runs in the same round: above 1, ours is faster. Shown are its median over the
 rounds, the 95 % interval of that median (bootstrap), and the ratio of the shortest times, which other work disturbs
-least. "products alone" are the model's matrix products in their own shapes and nothing else, the rate that this
-machine reaches on them; the share is their time over the implementation's.
+least.
 Peak memory is what PyTorch's allocator reports to the profiler, above the weights: exact, and the same in every run,
 which the resident size of a process is not.
 """
@@ -36,7 +35,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from published import BUILD, logits_of, randomize, twin
 
 OURS = "vit_tutorial"
-PRODUCTS = "products alone"
 
 
 def build_all(config: ViTConfig) -> dict[str, nn.Module]:
@@ -58,43 +56,6 @@ def forward(model: nn.Module, images: Tensor) -> None:
 def forward_backward(model: nn.Module, images: Tensor) -> None:
     model.zero_grad(set_to_none=True)
     logits_of(model(images)).sum().backward()
-
-
-def product_shapes(config: ViTConfig, batch: int) -> list[tuple[int, int, int, int, int]]:
-    """(how many at once, rows, inner, columns, how often) of every matrix product in a forward pass."""
-    rows, dim, tokens = batch * config.num_tokens, config.embed_dim, config.num_tokens
-    heads = batch * config.num_heads
-    return [
-        (1, batch * config.num_patches, config.patch_dim, dim, 1),
-        (1, rows, dim, 3 * dim, config.depth),
-        (heads, tokens, config.head_dim, tokens, config.depth),
-        (heads, tokens, tokens, config.head_dim, config.depth),
-        (1, rows, dim, dim, config.depth),
-        (1, rows, dim, config.mlp_dim, config.depth),
-        (1, rows, config.mlp_dim, dim, config.depth),
-        (1, batch, dim, config.num_classes, 1),
-    ]
-
-
-def make_products(config: ViTConfig, batch: int, backward: bool) -> tuple[Callable[[], None], float]:
-    """A function that does the model's matrix products, and how many floating-point operations those are."""
-    operands = []
-    for count, rows, inner, columns, times in product_shapes(config, batch):
-        shape = (count,) if count > 1 else ()
-        a, b = torch.randn(*shape, rows, inner), torch.randn(*shape, columns, inner).mT
-        operands.append((a, b, a @ b, times))
-
-    def products() -> None:
-        for layer, (a, b, gradient, times) in enumerate(operands):
-            for _ in range(times):
-                a @ b
-                if backward:
-                    a.mT @ gradient
-                if backward and layer:  # images need no gradient
-                    gradient @ b.mT
-
-    flops = [2 * n * r * i * c * t for n, r, i, c, t in product_shapes(config, batch)]
-    return torch.inference_mode()(products), sum(flops) + backward * (2 * sum(flops) - flops[0])
 
 
 def peak_memory(call: Callable[[], None]) -> int:
@@ -137,18 +98,16 @@ def median_interval(values: list[float], resamples: int = 2000) -> tuple[float, 
     return statistics.median(values), medians[int(0.025 * resamples)], medians[int(0.975 * resamples)]
 
 
-def report(title: str, times: dict[str, list[float]], memory: dict[str, int], flops: float) -> None:
-    """One table: a row for each implementation, then one for the products alone."""
-    heads = ("median", 11), ("shortest", 12), ("ratio", 8), ("95 % interval", 15), ("of shortest", 13), ("share", 8)
-    print(f"\n{title}   {len(times[OURS])} rounds, {flops / 1e9:.1f} GFLOP of matrix products")
-    print(" " * 14 + "".join(f"{head:>{width}}" for head, width in (*heads, ("peak", 14))))
+def report(title: str, times: dict[str, list[float]], memory: dict[str, int]) -> None:
+    """One table: a row for each implementation."""
+    heads = ("median", 11), ("shortest", 12), ("ratio", 8), ("95 % interval", 15), ("of shortest", 13), ("peak", 14)
+    print(f"\n{title}   {len(times[OURS])} rounds")
+    print(" " * 14 + "".join(f"{head:>{width}}" for head, width in heads))
     for name, spent in times.items():
         ratio, low, high = median_interval([t / ours for t, ours in zip(spent, times[OURS], strict=True)])
-        share, _, _ = median_interval([bare / t for t, bare in zip(spent, times[PRODUCTS], strict=True)])
-        last = f"{memory[name] / 2**20:.1f} MiB" if name in memory else f"{flops / min(spent) / 1e9:.0f} GFLOP/s"
         print(
             f"{name:14}{statistics.median(spent) * 1e3:8.1f} ms{min(spent) * 1e3:9.1f} ms{ratio:8.3f}"
-            f"  {low:.3f} – {high:.3f}  {min(spent) / min(times[OURS]):11.3f}{share:8.1%}{last:>14}"
+            f"  {low:.3f} – {high:.3f}  {min(spent) / min(times[OURS]):11.3f}{memory[name] / 2**20:10.1f} MiB"
         )
 
 
@@ -173,9 +132,8 @@ def main(arguments: list[str] | None = None) -> None:
             for model in models.values():
                 model.train(backward)
             memory = {name: peak_memory(call) for name, call in calls.items()}
-            calls[PRODUCTS], flops = make_products(config, batch, backward)
             times = measure(calls, options.rounds, options.seconds)
-            report(f"{variant} {what}, batch {batch}", times, memory, flops)
+            report(f"{variant} {what}, batch {batch}", times, memory)
 
 
 if __name__ == "__main__":

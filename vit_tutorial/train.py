@@ -123,6 +123,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         asked.dataset = "shapes" if asked.data is None else "folder"
     if asked.dataset == "folder" and asked.data is None:
         parser.error("--dataset folder needs --data: a folder with train/ and test/, a folder for each class in both")
+    if asked.dataset == "shapes" and asked.data is not None:
+        parser.error("--data is for folder and cifar10, and this would train on shapes")
     return asked
 
 

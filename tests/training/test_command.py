@@ -251,6 +251,7 @@ MISTAKES = {
     "--device cuda:99": ["--device", "'cuda:99'", "cpu"],
     "--device gpu": ["--device", "'gpu'", "cpu"],
     "--dataset folder": ["--dataset folder needs --data"],
+    "--dataset shapes --data here": ["--data is for folder and cifar10"],
     "--data not/here": ["no folder 'not/here'"],
     "--dataset cifar10 --image-size 64": ["32×32", "64"],
     "--out ''": ["--out", "path"],

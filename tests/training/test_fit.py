@@ -266,6 +266,7 @@ def test_a_recipe_that_cannot_be(wrong, told):
 
 REFUSED = {
     "frozen": (lambda: small_vit().requires_grad_(False), {}, "nothing to train"),
+    "half": (lambda: small_vit().bfloat16(), {}, "float32 or float64, these are {torch.bfloat16}"),
     "crop": (small_vit, {"recipe": short(crop=8)}, "crop 8 is no shift"),
     "too few classes": (lambda: small_vit(num_classes=1), {}, "1 logits for 2 classes"),
     "no head": (

@@ -14,13 +14,15 @@ from torch import nn
 def only_trained(model: nn.Module, part: str) -> Iterator[None]:
     """Freeze everything except `part` ("head", or "all" for no freezing) inside the block, and put it in eval mode.
 
-    Raises ValueError if nothing is left to train.
+    Raises ValueError if nothing is left to train, or not in float32 or float64.
     """
     if part == "head" and not hasattr(model, "head"):
         raise ValueError(f"trained='head' needs a model with a head, {type(model).__name__} has none")
     chosen = set((model if part == "all" else model.head).parameters())
     if not torch.is_grad_enabled() or not any(parameter.requires_grad for parameter in chosen):
         raise ValueError("nothing to train: all weights are frozen, or gradients are off here (torch.no_grad)")
+    if dtypes := {parameter.dtype for parameter in chosen} - {torch.float32, torch.float64}:
+        raise ValueError(f"fit trains weights in float32 or float64, these are {dtypes}: model.float() makes them so")
     before = [(parameter, "requires_grad", parameter.requires_grad) for parameter in model.parameters()]
     before += [(module, "training", module.training) for module in model.modules()]
     model.train(part == "all")

@@ -79,12 +79,15 @@ class Checkpoint:
         try:
             tensors, about = read(self.path, digest_needed=True)
             require_same_run(self.path, about.get("run", {}), self.run)
+            moments = defaultdict(dict)
+            trained = [weight for group in self.optimizer.param_groups for weight in group["params"]]
+            for name in [name for name in tensors if name.startswith("optimizer.")]:
+                _, index, moment = name.split(".")
+                moments[int(index)][moment] = tensors.pop(name)
+                if moment != "step" and moments[int(index)][moment].shape != trained[int(index)].shape:
+                    raise ValueError(f"{name} has another shape than its weight")  # fused AdamW would write beyond it
         except (ValueError, OSError) as error:
             raise ValueError(f"{error}. Use another folder, or delete {self.path} to begin anew.") from None
-        moments = defaultdict(dict)
-        for name in [name for name in tensors if name.startswith("optimizer.")]:
-            _, index, moment = name.split(".")
-            moments[int(index)][moment] = tensors.pop(name)
         self.model.load_state_dict({name.removeprefix("model."): tensor for name, tensor in tensors.items()})
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": moments})
         history = [Epoch(*row) for row in about["history"]]

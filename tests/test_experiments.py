@@ -11,8 +11,10 @@ from vit_tutorial.analysis import record_attention
 from vit_tutorial.experiments import EXPERIMENTS, SEEDS, Row, load_results, rows, run, tables
 from vit_tutorial.experiments.__main__ import main
 from vit_tutorial.hybrid import conv_stem, small_cnn
+from vit_tutorial.training import TrainingAlarm
 
 SHAPES = EXPERIMENTS["ablations"]["as it is"]
+quiet = pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
 
 
 def brief(row: Row, scenes: int = 32) -> Row:
@@ -43,12 +45,14 @@ RUNS = {
     "ViT": SHAPES,
     "CNN": EXPERIMENTS["images"]["CNN, 100 images"],
     "random": EXPERIMENTS["resolution"]["20×20, random, 0 scenes"],
+    "interpolated": EXPERIMENTS["resolution"]["20×20, interpolated, 1,600 scenes"],
     "linear probe": EXPERIMENTS["examples"]["linear probe, 25 examples"],
     "full fine-tune": EXPERIMENTS["examples"]["full fine-tune, 25 examples"],
     "from scratch": EXPERIMENTS["examples"]["from scratch, 25 examples"],
 }
 
 
+@quiet
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_depends_on_its_seed_and_on_nothing_else(name):
     state = torch.get_rng_state()
@@ -58,6 +62,7 @@ def test_a_run_depends_on_its_seed_and_on_nothing_else(name):
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@quiet
 @pytest.mark.parametrize("name", ["ViT", "linear probe", "full fine-tune"])
 def test_what_a_run_trains_and_which_scenes_it_sees(name, monkeypatch):
     """A probe trains the head alone. No test scene was seen; rows that adapt have other scenes with another seed."""
@@ -83,6 +88,18 @@ def test_what_a_run_trains_and_which_scenes_it_sees(name, monkeypatch):
     weight, shipped = (model.encoder[0].mlp.expand.weight for model in (models[-1], load_checkpoint("shapes")))
     assert torch.equal(weight, shipped) == (name == "linear probe")
     assert models[-1].head.weight.any()
+
+
+@quiet
+def test_a_run_that_learns_nothing_is_heard():
+    row = brief(SHAPES)
+    with pytest.warns(TrainingAlarm, match="after warm-up the loss is still"):
+        run(replace(row, recipe=replace(row.recipe, learning_rate=1e-9)), 0)
+
+
+def test_fine_tuning_is_quiet_about_a_head_that_was_trained_before(recwarn):
+    run(brief(RUNS["interpolated"]), 0)
+    assert not recwarn.list
 
 
 def table(model: VisionTransformer) -> torch.Tensor:
@@ -136,6 +153,7 @@ def test_the_stem_costs_as_much_as_the_block_that_is_missing():
 # ---- tables
 
 
+@quiet
 @pytest.mark.usefixtures("quick")
 def test_an_interrupted_table_goes_on_with_the_next_run(tmp_path, monkeypatch, capsys):
     path = tmp_path / "results" / "quick.csv"

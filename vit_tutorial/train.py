@@ -31,6 +31,7 @@ import torch
 from .config import POOLS, POSITIONS, ViTConfig
 from .data import ImageSet, Shapes, cifar10, image_folder
 from .data.download import as_path
+from .data.image_set import require_memory
 from .model import VisionTransformer
 from .saving import save_model
 from .training import PRESETS, Recipe, evaluate, fit, print_progress
@@ -42,7 +43,7 @@ PROGRAM = "python -m vit_tutorial.train"
 FIXED = ("in_channels", "num_classes", "representation_size", "norm_eps")  # of the model: no options
 MODEL_OPTIONS = [field for field in fields(ViTConfig) if field.name not in FIXED]
 CHOICES = {"position": POSITIONS, "pool": POOLS}
-TEST_SCENES = 6400  # of Shapes; a run on fewer is a trial, and tested on as many
+TRAINING_SCENES, TEST_SCENES = 28_000, 6400  # of Shapes; a run on fewer is a trial, and tested on as many
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -67,6 +68,9 @@ def run(asked: argparse.Namespace, device: torch.device, options: str) -> None:
     out = as_path("--out", f"runs/{asked.dataset}" if asked.out is None else asked.out)
     recipe = choose_recipe(preset.recipe, chosen(asked, fields(Recipe)))  # mistakes are found before images are read
     config = replace(preset.config, **chosen(asked, MODEL_OPTIONS))
+    D = config.embed_dim
+    parameters = config.depth * (4 * D * D + 2 * D * config.mlp_dim) + D * config.patch_dim
+    require_memory(f"{parameters:,} parameters, their gradients and AdamW's moments", 16 * parameters)
     images, test = load_images(asked, preset.config.image_size)
     require_same_classes(images.classes, test.classes)
     config = replace(config, num_classes=len(images.classes))
@@ -105,13 +109,19 @@ def run(asked: argparse.Namespace, device: torch.device, options: str) -> None:
     say(f"test: {right}. The model is in {out / 'model.safetensors'}")
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser that explains a mistake in one line, without the long usage."""
+
+    def error(self, message: str):
+        self.exit(2, f"{self.prog}: error: {message} (--help lists the options)\n")
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
-    as_written = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(PROGRAM, "%(prog)s [--help] [options]", __doc__, formatter_class=as_written)
+    parser = Parser(prog=PROGRAM, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--dataset", choices=PRESETS, help="what to train on (default: shapes; with --data, folder)")
     add("--data", help="where the images are: a folder with train/ and test/, or CIFAR-10's folder")
-    add("--scenes", type=int, default=28_000, metavar="N", help="train on N Shapes (28000), test on 6400 at most")
+    add("--scenes", type=int, metavar="N", help="train on N Shapes (default: 28000), test on 6400 at most")
     add("--download", action="store_true", help="fetch CIFAR-10 if it is not there")
     add("--out", help="the run's folder (default: runs/DATASET)")
     add("--device", choices=devices(), metavar="NAME", help="cpu, cuda, cuda:1 or mps (default: the best there is)")
@@ -123,8 +133,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         asked.dataset = "shapes" if asked.data is None else "folder"
     if asked.dataset == "folder" and asked.data is None:
         parser.error("--dataset folder needs --data: a folder with train/ and test/, a folder for each class in both")
-    if asked.dataset == "shapes" and asked.data is not None:
-        parser.error("--data is for folder and cifar10, and this would train on shapes")
+    for option, users in {"data": ("folder", "cifar10"), "scenes": ("shapes",), "download": ("cifar10",)}.items():
+        if getattr(asked, option) not in (None, False) and asked.dataset not in users:
+            parser.error(f"--{option} is for {' and '.join(users)}, and this would train on {asked.dataset}")
     return asked
 
 
@@ -158,7 +169,8 @@ def load_images(asked: argparse.Namespace, preset_size: int) -> tuple[ImageSet, 
     """Return the training images and the test images. Shapes draws its test scenes from another seed."""
     size = asked.image_size or preset_size
     if asked.dataset == "shapes":
-        return Shapes(asked.scenes, size, seed=0), Shapes(min(asked.scenes, TEST_SCENES), size, seed=1)
+        count = TRAINING_SCENES if asked.scenes is None else asked.scenes
+        return Shapes(count, size, seed=0), Shapes(min(count, TEST_SCENES), size, seed=1)
     if asked.dataset == "cifar10":
         if size != preset_size:
             raise ValueError(f"CIFAR-10's images are {preset_size}×{preset_size}: --image-size {size} does not fit")

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from PIL import Image
 from published import randomize
 
-import vit_tutorial.experiments.__main__
 from vit_tutorial import ImageSet, Shapes, VisionTransformer, ViTConfig, load_checkpoint
 from vit_tutorial.analysis import HeadCosts, head_costs, heads, mask_heads
+from vit_tutorial.experiments.__main__ import main
 from vit_tutorial.experiments.tables import load_head_costs, save_head_costs
 from vit_tutorial.model_card import ModelCard
 
@@ -68,13 +69,17 @@ def test_a_table_comes_back_as_it_was(tmp_path):
     assert torch.equal(again.gained, table.gained)
 
 
-def test_the_command_counts_test_images(tmp_path, capsys, monkeypatch):
-    grey = torch.full((10, 3, 32, 32), 128, dtype=torch.uint8)  # ten times the same picture
-    stored = ImageSet(grey, torch.arange(10), load_checkpoint("cifar10").card.classes)
-    monkeypatch.setattr(vit_tutorial.experiments.__main__, "cifar10", lambda train: stored)
-    assert vit_tutorial.experiments.__main__.main(["heads", "--out", str(tmp_path / "heads.csv")]) == 0
-    assert capsys.readouterr().out.startswith("1 of 10 right")
+def test_the_command_counts_a_folder_of_test_images(tmp_path, capsys):
+    model = load_checkpoint("cifar10")
+    for name in model.card.classes:
+        (tmp_path / "test" / name).mkdir(parents=True)
+        Image.new("RGB", (32, 32), "grey").save(tmp_path / "test" / name / "1.png")
+    assert main(["heads", "--data", str(tmp_path / "test"), "--out", str(tmp_path / "heads.csv")]) == 0
+    assert capsys.readouterr().out.startswith("1 of 10 right")  # ten times the same picture
     assert load_head_costs(tmp_path / "heads.csv").images == 10
+    with pytest.raises(SystemExit):
+        main(["ablations", "--data", str(tmp_path / "test")])
+    assert "--data is for heads" in capsys.readouterr().err
 
 
 def test_the_stored_table_fits_the_shipped_model():

@@ -161,7 +161,7 @@ def test_heads_may_be_numbers_of_any_library(model, images, heads, unchecked):
     assert torch.equal(run(model, images, masking({1: heads}))[0], run(model, images, masking({1: [2, 0]}))[0])
 
 
-@pytest.mark.parametrize("heads", [True, [False, True, True], torch.tensor([True]), 3, torch.tensor([0, 3]), -1])
+@pytest.mark.parametrize("heads", [True, [False, True, True], torch.tensor([True]), 1.0, 3, torch.tensor([0, 3]), -1])
 def test_what_counts_no_head_is_refused(model, heads, unchecked):
     """A list of True and False would be taken for heads 0 and 1."""
     with pytest.raises(ValueError, match=r"no head .* in layer 0: it has heads 0 to 2"), mask_heads(model, {0: heads}):
@@ -245,6 +245,35 @@ def test_a_second_thread_is_refused_while_a_first_one_changes_the_model(change, 
         assert "copy.deepcopy" in str(in_a_thread(lambda: entering(USES[use](model))))
     assert in_a_thread(lambda: entering(USES[use](model))) is None
     assert unchanged(model.eval(), images, before)
+
+
+@pytest.mark.parametrize("change", ["record", "mask"])
+def test_a_second_thread_cannot_run_a_changed_model(change, model, images):
+    before = model(images)
+    with CHANGES[change](model) as maps:
+        error = in_a_thread(lambda: model(images))
+        assert isinstance(error, RuntimeError)
+        assert "copy.deepcopy" in str(error)
+        assert maps in (None, [None, None])
+    assert torch.equal(in_a_thread(lambda: model(images)), before)
+
+
+def test_many_threads_record_mask_and_predict_without_a_wrong_number(model, images):
+    """Each gets the right answer or a RuntimeError, and the model ends as it was."""
+    before = model(images)
+    _, maps = run(model, images, record_attention)
+    masked, _ = run(model, images, CHANGES["mask"])
+    works = [
+        lambda: all(map(torch.equal, run(model, images, record_attention)[1], maps)),
+        lambda: torch.equal(run(model, images, CHANGES["mask"])[0], masked),
+        lambda: torch.equal(run(model, images, eval_mode)[0], before),
+    ]
+    with ThreadPoolExecutor(4) as pool:
+        futures = [pool.submit(work) for work in works * 60]
+    errors = [future.exception() for future in futures]
+    assert all(future.result() for future, error in zip(futures, errors, strict=True) if error is None)
+    assert {type(error) for error in errors} <= {RuntimeError, type(None)}
+    assert unchanged(model, images, before)
 
 
 def test_many_threads_may_put_a_model_in_eval_mode_that_is_there_already(model, images):

@@ -225,12 +225,12 @@ def folder_of(root: Path, **splits: list[str]) -> list[str]:
 
 
 def told_for(arguments: list[str], capsys) -> str:
-    """The one line on stderr that a mistake gets, with exit status 2; argparse says before it how to get help."""
+    """The one line on stderr that a mistake gets, with exit status 2."""
     try:
         status = train.main(arguments)
     except SystemExit as end:  # argparse
         status = end.code
-    told = capsys.readouterr().err.removeprefix("usage: python -m vit_tutorial.train [--help] [options]\n")
+    told = capsys.readouterr().err
     assert (status, told.count("\n")) == (2, 1), told
     assert told.startswith("python -m vit_tutorial.train: error: ")
     return told
@@ -246,16 +246,19 @@ MISTAKES = {
     "--scenes 0": ["count", "at least 1", "0"],
     "--scenes 20 --validate 20": ["1 to 19", "20"],
     "--scenes 2000000000000": ["GB", "memory"],
+    "--depth 100000000": ["parameters", "GB of memory"],
     "--num-heads 5": ["48", "5 heads"],
     "--pool average": ["--pool", "'average'"],
     "--device cuda:99": ["--device", "'cuda:99'", "cpu"],
     "--device gpu": ["--device", "'gpu'", "cpu"],
     "--dataset folder": ["--dataset folder needs --data"],
     "--dataset shapes --data here": ["--data is for folder and cifar10"],
+    "--data here --scenes 5": ["--scenes is for shapes", "folder"],
+    "--download": ["--download is for cifar10", "shapes"],
     "--data not/here": ["no folder 'not/here'"],
     "--dataset cifar10 --image-size 64": ["32×32", "64"],
     "--out ''": ["--out", "path"],
-    "--epoch-count 3": ["--epoch-count"],
+    "--epoch-count 3": ["--epoch-count", "--help"],
     "--compile yes": ["yes"],
 }
 

@@ -249,6 +249,8 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_epoch_before(spoiled, t
         ({"epochs": 2.0}, "epochs must be a whole number, got 2.0"),
         ({"learning_rate": math.inf}, "learning_rate must be a finite number, got inf"),
         ({"randaugment": "False"}, "randaugment must be True or False, got 'False'"),
+        ({"flip": 2}, "flip must be True or False, got 2"),
+        ({"compile": "no"}, "compile must be True or False, got 'no'"),
         ({"schedule": None}, "schedule must be a string, got None"),
         ({"clip_norm": -1.0}, "clip_norm must be above 0"),
         ({"schedule": "cosin"}, "did you mean 'cosine'"),
@@ -269,6 +271,7 @@ REFUSED = {
     "half": (lambda: small_vit().bfloat16(), {}, "float32 or float64, these are {torch.bfloat16}"),
     "crop": (small_vit, {"recipe": short(crop=8)}, "crop 8 is no shift"),
     "too few classes": (lambda: small_vit(num_classes=1), {}, "1 logits for 2 classes"),
+    "no folder": (small_vit, {"folder": ""}, "folder is '', which names none"),
     "no head": (
         lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, 2)),
         {"recipe": short(trained="head")},
@@ -304,6 +307,16 @@ def test_the_default_dtype_and_device_do_not_matter(default, set_default):
     set_default(default)
     losses = [epoch.validation_loss for epoch in fit(model, images, recipe, validation=images)]
     assert losses == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")  # a trained model begins below ln K
+def test_two_threads_train_two_models():
+    """Dropout draws from one generator for all threads: each model still gets the numbers of its own seed."""
+    expected, models = trained(short(), **RESTLESS_MODEL), [small_vit(**RESTLESS_MODEL) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda model: fit(model, bright_or_dark(), short()), models))
+    for model in models:
+        assert not differing(weights_of(model), expected)
 
 
 def test_a_model_in_training_is_left_alone_by_other_threads():

@@ -6,6 +6,7 @@ import time
 
 import pytest
 import torch
+from benchmarks import training_loop
 
 from vit_tutorial.saving import read, write
 from vit_tutorial.training import Epoch, Progress, fit, print_progress
@@ -70,6 +71,14 @@ def test_what_is_told_is_what_the_run_does(monkeypatch):
     assert [p.finished for p in seen if p.finished] == history
 
 
+def test_the_benchmark_of_the_loop_still_runs(capsys):
+    """No time is looked at."""
+    training_loop.main(["--steps", "2", "--batch", "4", "--rounds", "2"])
+    printed = capsys.readouterr().out
+    assert "loop / bare step" in printed
+    assert "of 2 rounds" in printed
+
+
 def report(epoch: int, epochs: int, finished: bool) -> Progress:
     over = Epoch(epoch, 0.0, 0.0, 1.0) if finished else None
     return Progress(epoch, epochs, epoch, epochs, 0.0, 1.0, 0.0, over)
@@ -90,3 +99,14 @@ def test_closer_together_at_the_start_and_the_last_epoch_among_them(epochs, mome
     assert sorted(map(int, kept)) == moments
     assert torch.equal(kept["0"], untrained)
     assert all((kept[str(epoch)] == epoch).all() for epoch in moments[1:])
+
+
+def test_a_file_that_is_lost_or_in_the_way_ends_no_run(tmp_path):
+    path = tmp_path / "positions.safetensors"
+    watch = save_positions(small_vit(), path)
+    watch(report(2, 3, finished=True))
+    assert sorted(read(path)[0]) == ["0", "2"]
+    for block in (lambda: path.write_bytes(b"once upon a time"), lambda: (path.unlink(), path.mkdir())):
+        block()
+        with pytest.warns(UserWarning, match=r"positions\.safetensors.* epoch 2 are not saved"):
+            watch(report(2, 3, finished=True))

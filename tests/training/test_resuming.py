@@ -15,7 +15,7 @@ from torch import nn
 from vit_tutorial.data.download import UNFINISHED
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.saving import read, write
-from vit_tutorial.training import fit
+from vit_tutorial.training import TrainingAlarm, fit
 from vit_tutorial.training.progress import Epoch
 
 from .toys import RESTLESS, RESTLESS_MODEL, bright_or_dark, differing, short, small_vit, start, weights_of
@@ -63,7 +63,7 @@ def test_a_resumed_run_ends_as_one_without_interruption(stops, uninterrupted, tm
     history = fit(model, bright_or_dark(), RECIPE, folder=tmp_path)
     assert not differing(weights_of(model), weights)
     assert not differing(read(tmp_path / CHECKPOINT)[0], read(folder / CHECKPOINT)[0])
-    assert any(".exp_avg_sq" in name for name in read(folder / CHECKPOINT)[0])
+    assert any("/exp_avg_sq" in name for name in read(folder / CHECKPOINT)[0])
     assert [epoch.number for epoch in history] == [1, 2, 3]
     assert table(tmp_path) == table(folder)
 
@@ -181,32 +181,69 @@ def test_a_full_disk_leaves_the_checkpoint_before_it(uninterrupted, tmp_path):
     assert not differing(weights_of(model), uninterrupted[0])
 
 
-@pytest.mark.parametrize("damage", ["a bit", "the end", "no digest", "another file", "a moment", "a folder", "a link"])
+def without(end: str, tensors: dict) -> dict:
+    return {name: tensor for name, tensor in tensors.items() if not name.endswith(end)}
+
+
+AVERAGE, STEP = "optimizer.head.weight/exp_avg", "optimizer.head.weight/step"
+FIRST = [1, 0.01, 0.7, 0.1, None, None]  # an epoch
+# What is changed in the tensors and in the facts of a checkpoint that is whole otherwise, and what is said about it.
+FORGED = {
+    "a moment of one value": (lambda t: t | {AVERAGE: torch.zeros(1)}, {}, rf"{AVERAGE} 'torch.float32 \(1,\)' there"),
+    "a moment of doubles": (lambda t: t | {AVERAGE: t[AVERAGE].double()}, {}, rf"{AVERAGE} 'torch.float64 .* there"),
+    "no moments": (lambda t: without("exp_avg", t), {}, r"exp_avg None there, 'torch.float32 .* and \d+ more"),
+    "half of the weights": (lambda t: dict(list(t.items())[::2]), {}, "None there, 'torch.float32"),
+    "one tensor more": (lambda t: t | {"optimizer.99/step": torch.ones(())}, {}, r"optimizer.99/step .* None here"),
+    "a weight that is nan": (lambda t: t | {"model.norm.bias": t["model.norm.bias"] / 0}, {}, "not finite"),
+    "a step too many": (lambda t: t | {STEP: t[STEP] + 1}, {}, "3 epochs and 10 steps"),
+    "another kind of run": (dict, {"run": 3}, ""),
+    "no run": (dict, {"run": None}, "'run'"),
+    "no step taken": (lambda t: {n: x * (not n.endswith("step")) for n, x in t.items()}, {}, "3 epochs and 0 steps"),
+    "no epochs": (dict, {"history": []}, "0 epochs and 9 steps, this run has 3 epochs of 3 steps"),
+    "an epoch left out": (dict, {"history": [FIRST, [3, *FIRST[1:]]]}, "2 epochs and 9 steps"),
+    "more epochs than there are": (
+        lambda t: {n: x + 3 * n.endswith("step") for n, x in t.items()},
+        {"history": [[n, *FIRST[1:]] for n in (1, 2, 3, 4)]},
+        "4 epochs and 12 steps",
+    ),
+    "losses that are nan": (dict, {"history": [[n, 0.1, float("nan"), 0.1] for n in (1, 2, 3)]}, "not finite"),
+    "no threads": (dict, {"threads": None}, "'threads'"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("change", FORGED)
+def test_a_checkpoint_that_is_not_whole_is_refused_before_any_of_it_is_used(change, uninterrupted, tmp_path):
+    """Its digest is right: somebody wrote it so. Fused AdamW would write beyond a moment that is too short."""
+    tensors, about = read(uninterrupted[1] / CHECKPOINT)
+    forge, facts, told = FORGED[change]
+    about = {name: value for name, value in (about | facts).items() if value is not None}
+    path, model = write(tmp_path / CHECKPOINT, forge(tensors), about), small_vit(**RESTLESS_MODEL)
+    before, weights = path.read_bytes(), weights_of(model)
+    with pytest.raises(ValueError, match=rf"(?s){told}.*Use another folder, or delete .*{CHECKPOINT} to begin anew"):
+        fit(model, bright_or_dark(), RECIPE, folder=tmp_path)
+    assert not differing(weights_of(model), weights)
+    assert model.card is None
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", ["a bit", "the end", "no digest", "a folder", "a link to nothing"])
 def test_a_checkpoint_that_is_not_as_it_was_written_is_refused(damage, uninterrupted, tmp_path):
     path, whole = tmp_path / CHECKPOINT, bytearray((uninterrupted[1] / CHECKPOINT).read_bytes())
     if damage == "a folder":
         path.mkdir()
-    elif damage == "a link":
+    elif damage == "a link to nothing":
         if not hasattr(os, "fork"):
             pytest.skip("on Windows a link takes a right that few have")
         path.symlink_to(tmp_path / "nothing")
     elif damage == "no digest":
         tensors, about = read(uninterrupted[1] / CHECKPOINT)
         save_file(tensors, path, {"about": json.dumps(about)})
-    elif damage == "a moment":
-        tensors, about = read(uninterrupted[1] / CHECKPOINT)
-        write(path, tensors | {"optimizer.0.exp_avg": torch.zeros(1)}, about)
-    elif damage == "another file":
-        write(path, {"0": torch.ones(1)}, {})
     else:
         whole[-300:] = bytes([whole[-300] ^ 1]) + whole[-299:] if damage == "a bit" else bytes(300)
         path.write_bytes(whole)
-    model = small_vit(**RESTLESS_MODEL)
-    weights = weights_of(model)
     with pytest.raises(ValueError, match=r"Use another folder, or delete .* to begin anew"):
-        fit(model, bright_or_dark(), RECIPE, folder=tmp_path)
-    assert not differing(weights_of(model), weights)
-    assert model.card is None
+        fit(small_vit(**RESTLESS_MODEL), bright_or_dark(), RECIPE, folder=tmp_path)
 
 
 def tied(model: nn.Module) -> None:
@@ -225,9 +262,15 @@ def test_models_of_ones_own_are_kept(change, tmp_path):
     assert not differing(weights_of(again), weights_of(first))
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_the_first_step(tmp_path):
+@pytest.mark.parametrize("where", ["a file", "a folder that nobody may write to"])
+def test_a_folder_that_cannot_be_written_is_told_before_the_first_step(where, tmp_path):
     folder, model = tmp_path / "run", small_vit()
-    folder.write_text("mine", encoding="utf-8")
+    if where == "a file":
+        folder.write_text("mine", encoding="utf-8")
+    elif not hasattr(os, "geteuid") or os.geteuid() == 0:
+        pytest.skip("this user may write everywhere")
+    else:
+        folder.mkdir(mode=0o500)
     model.head.register_forward_hook(lambda *_: pytest.fail("a step was made"))
     with pytest.raises(OSError, match="run"):
         fit(model, bright_or_dark(), short(), folder=folder)
@@ -238,3 +281,14 @@ def test_what_a_killed_run_left_unfinished_goes_and_nothing_else(tmp_path):
     (tmp_path / "thesis.pdf.part").write_bytes(b"of a browser")
     fit(small_vit(), bright_or_dark(), short(epochs=1), folder=tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {".lock", CHECKPOINT, METRICS, "thesis.pdf.part"}
+
+
+@pytest.mark.parametrize(("name", "told"), [("threads", "1 process.* of 7 thread"), ("processes", "7 process.* of 1")])
+def test_another_number_of_threads_or_processes_raises_an_alarm(name, told, uninterrupted, tmp_path):
+    tensors, about = read(uninterrupted[1] / CHECKPOINT)
+    write(tmp_path / CHECKPOINT, tensors, {**about, name: 7})
+    told += r".*, this run has 1 process\(es\) of 1 thread\(s\)"
+    with pytest.warns(
+        TrainingAlarm, match=rf"made by {told}.*torch.set_num_threads\({7 if name == 'threads' else 1}\)"
+    ):
+        fit(small_vit(**RESTLESS_MODEL), bright_or_dark(), RECIPE, folder=tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -10,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..attention import FusedAttention, SelfAttention, attend
-from ..inference import changing
+from ..inference import changing, require_thread
 
 Heads = Float[Tensor, "B h T d"]
 
@@ -32,8 +33,10 @@ class RecordingAttention(nn.Module):
     def __init__(self, inner: nn.Module, maps: list[Tensor | None], layer: int):
         super().__init__()
         self.inner, self.maps, self.layer = explicit(inner), maps, layer
+        self.thread = threading.get_ident()
 
     def forward(self, q: Heads, k: Heads, v: Heads):
+        require_thread(self.thread)
         out, weights = self.inner(q, k, v)
         self.maps[self.layer] = weights
         return out, weights
@@ -44,10 +47,11 @@ class MaskedHeads(nn.Module):
 
     def __init__(self, inner: nn.Module, keep: Float[Tensor, "h 1 1"]):
         super().__init__()
-        self.inner = inner
+        self.inner, self.thread = inner, threading.get_ident()
         self.register_buffer("keep", keep, persistent=False)
 
     def forward(self, q: Heads, k: Heads, v: Heads):
+        require_thread(self.thread)
         return self.inner(q, k, v * self.keep)
 
 
@@ -64,7 +68,7 @@ def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
 
     `maps[layer]` is (B, h, T, T), of the latest forward pass, and None before the first. The rows sum to 1, and carry
     gradients if the pass does. Raises ValueError for a model without this package's attention. One thread at a time:
-    inside the block another thread that records or masks this model gets a RuntimeError, and needs its own copy.
+    inside the block another thread that records, masks or runs this model gets a RuntimeError, and needs its own copy.
     """
     with changing(model):
         layers = self_attentions(model)
@@ -89,7 +93,7 @@ def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int] | Tenso
             layer = layers[i]
             keep = layer.projection.weight.new_ones(layer.num_heads, 1, 1)
             for head in torch.as_tensor(chosen).flatten().tolist():
-                if isinstance(head, bool) or head not in range(layer.num_heads):
+                if type(head) is not int or head not in range(layer.num_heads):
                     raise ValueError(f"no head {head!r} in layer {i}: it has heads 0 to {layer.num_heads - 1}")
                 keep[head] = 0
             masked[layer] = MaskedHeads(layer.strategy, keep)

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 from itertools import product
 from pathlib import Path
 
 from ..analysis import head_costs
-from ..data import cifar10
+from ..data import cifar10, image_folder
 from ..pretrained import load_checkpoint
 from ..training import print_progress
 from .rows import EXPERIMENTS, run
@@ -29,19 +28,26 @@ from .tables import RESULTS, RUN_COLUMNS, SEEDS, append_lines, read_runs, save_h
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    make = {name: partial(run_all, name) for name in EXPERIMENTS} | {"heads": count_heads}
     parser = argparse.ArgumentParser(
         prog="python -m vit_tutorial.experiments",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", choices=make)
+    parser.add_argument("name", choices=[*EXPERIMENTS, "heads"])
     parser.add_argument("--out", type=Path, help="the table (default: the one in the package)")
+    parser.add_argument("--data", help="heads: a folder of test images, one folder per class (default: CIFAR-10)")
     asked = parser.parse_args(arguments)
+    if asked.data and asked.name != "heads":
+        parser.error("--data is for heads: the other tables are made with Shapes")
     path = asked.out or RESULTS / f"{asked.name}.csv"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        make[asked.name](path)
+        if asked.name == "heads":
+            images = image_folder(asked.data) if asked.data else cifar10(train=False)
+            save_head_costs(costs := head_costs(load_checkpoint("cifar10"), images), path)
+            print(f"{costs.right:,} of {costs.images:,} right; {path}")
+        else:
+            run_all(asked.name, path)
     except (ValueError, OSError) as error:
         parser.error(str(error))
     return 0
@@ -59,11 +65,6 @@ def run_all(name: str, path: Path) -> None:
             score = run(setting, seed, watch=[print_progress])
             append_lines(path, [(row, seed, score.accuracy)])
             print(f"{score.accuracy:.1%}", flush=True)
-
-
-def count_heads(path: Path) -> None:
-    save_head_costs(costs := head_costs(load_checkpoint("cifar10"), cifar10(train=False)), path)
-    print(f"{costs.right:,} of {costs.images:,} right; {path}")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from .optimizer import only_trained, parameter_groups
 from .progress import Epoch, Reporter, Watch, require_finite
 from .recipe import Recipe
 from .resuming import Checkpoint, locked
+
+RANDOM = threading.RLock()  # dropout and mixing draw from generators that all threads share
 
 
 def fit(
@@ -59,7 +62,7 @@ def fit(
         watch = tuple(watch)
         for index in range(len(history), recipe.epochs):
             reporter = Reporter(watch, recipe, images, index, device)
-            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            with RANDOM, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
                 epoch = train_epoch(trained, model.card, optimizer, images, recipe, index, reporter)
             norm = nn.utils.get_total_norm(model.parameters()).item()  # as the last step left them
             require_finite("norm of all weights", norm, epoch.number, epoch.learning_rate)

@@ -3,6 +3,7 @@
     python -m vit_tutorial.train --dataset shapes
     python -m vit_tutorial.train --dataset cifar10 --download
     python -m vit_tutorial.train --data my_pictures --image-size 64
+    torchrun --nproc-per-node=4 -m vit_tutorial.train ...    (several GPUs or CPU cores share every batch)
 
 A run lives in a folder (`--out`). Interrupted at any moment, the same command goes on after the last whole
 epoch. Choose with `--validate`, which holds out training images and leaves the test set alone; then train once
@@ -12,12 +13,6 @@ without it, in another folder: on all training images, the last weights, tested 
     metrics.csv              a line for each epoch
     positions.safetensors    the position embeddings at about ten moments
     model.safetensors        the trained model with its card, for vit_tutorial.saving.load_model
-
-A mistake gets one line and exit status 2. On several GPUs, or with a share of the CPU's cores for each process:
-
-    torchrun --nproc-per-node=4 -m vit_tutorial.train ...
-
-Each process takes its part of every batch. --batch-size is still the size of the whole batch.
 """
 
 from __future__ import annotations
@@ -40,15 +35,14 @@ from .data.download import as_path
 from .data.image_set import require_memory
 from .model import VisionTransformer
 from .saving import save_model
-from .training import PRESETS, Epoch, Recipe, Score, evaluate, fit, print_progress
+from .training import PRESETS, Recipe, evaluate, fit, print_progress
 from .training.distributed import process_group, rank_and_world
 from .training.evaluation import require_same_classes
-from .training.position_snapshots import save_positions
+from .training.progress import save_positions
 
 PROGRAM = "python -m vit_tutorial.train"
 FIXED = ("in_channels", "num_classes", "representation_size", "norm_eps")  # of the model: no options
 MODEL_OPTIONS = [field for field in fields(ViTConfig) if field.name not in FIXED]
-RECIPE_OPTIONS = fields(Recipe)
 CHOICES = {"position": POSITIONS, "pool": POOLS}
 TRAINING_SCENES, TEST_SCENES = 28_000, 6400  # of Shapes; a run on fewer is a trial, and tested on as many
 
@@ -73,8 +67,8 @@ def run(asked: argparse.Namespace, device: torch.device, options: str) -> None:
     """Train, then validate, or test once and save."""
     preset = PRESETS[asked.dataset]
     out = as_path("--out", f"runs/{asked.dataset}" if asked.out is None else asked.out)
-    recipe = choose_recipe(preset.recipe, chosen(asked, RECIPE_OPTIONS))
-    config = replace(preset.config, **chosen(asked, MODEL_OPTIONS))  # mistakes are found before images are read
+    recipe = choose_recipe(preset.recipe, chosen(asked, fields(Recipe)))  # mistakes are found before images are read
+    config = replace(preset.config, **chosen(asked, MODEL_OPTIONS))
     D = config.embed_dim
     parameters = config.depth * (4 * D * D + 2 * D * config.mlp_dim) + D * config.patch_dim
     require_memory(f"{parameters:,} parameters, their gradients and AdamW's moments", 16 * parameters)
@@ -94,8 +88,24 @@ def run(asked: argparse.Namespace, device: torch.device, options: str) -> None:
     if validation:
         say(f"validation: {right}. The test set was not looked at.")
         return
-    model.card = replace(model.card, about=provenance(options, device, images, recipe, history, score))
-    if rank_and_world()[0] == 0:
+    (rank, processes), gpu = rank_and_world(), device.type == "cuda"
+    launcher = "python" if processes == 1 else f"torchrun --nproc-per-node={processes}"
+    processor = torch.cuda.get_device_name(device) if gpu else f"{platform.machine()} {device.type}"
+    by_class = zip(images.classes, score.per_class, strict=True)
+    about = {
+        "command": f"{launcher} -m vit_tutorial.train {options}",
+        "training images": len(images),
+        "test images": len(test),
+        "test accuracy": score.accuracy,
+        "95 % interval": [low, high],
+        "accuracy by class": {name: share for name, share in by_class if not math.isnan(share)},
+        "recipe": asdict(recipe),
+        "seconds": sum(epoch.seconds for epoch in history),
+        "torch": torch.__version__,
+        "hardware": f"{processes} × {processor}, {torch.get_num_threads()} threads",
+    }
+    model.card = replace(model.card, about=about)
+    if rank == 0:
         save_model(model, out / "model.safetensors")
     say(f"test: {right}. The model is in {out / 'model.safetensors'}")
 
@@ -107,7 +117,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message} (--help lists the options)\n")
 
 
-def parse(arguments: list[str] | None) -> argparse.Namespace:
+def parse(arguments: list[str]) -> argparse.Namespace:
     parser = Parser(prog=PROGRAM, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--dataset", choices=PRESETS, help="what to train on (default: shapes; with --data, folder)")
@@ -118,7 +128,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--device", choices=devices(), metavar="NAME", help="cpu, cuda, cuda:1 or mps (default: the best there is)")
     add("--validate", type=int, metavar="N", help="hold out N training images, and never test")
     add_options(parser.add_argument_group("the model (default: the data set's preset)"), MODEL_OPTIONS)
-    add_options(parser.add_argument_group("the recipe (default: the data set's preset)"), RECIPE_OPTIONS)
+    add_options(parser.add_argument_group("the recipe (default: the data set's preset)"), fields(Recipe))
     asked = parser.parse_args(arguments)
     if asked.dataset is None:
         asked.dataset = "shapes" if asked.data is None else "folder"
@@ -168,28 +178,6 @@ def load_images(asked: argparse.Namespace, preset_size: int) -> tuple[ImageSet, 
         train = cifar10(asked.data, train=True, download=asked.download)
         return train, cifar10(asked.data, train=False)
     return image_folder(Path(asked.data, "train"), size), image_folder(Path(asked.data, "test"), size)
-
-
-def provenance(
-    options: str, device: torch.device, images: ImageSet, recipe: Recipe, history: list[Epoch], score: Score
-) -> dict:
-    """Return what the card says about where the weights come from."""
-    world = rank_and_world()[1]
-    launcher = "python" if world == 1 else f"torchrun --nproc-per-node={world}"
-    processor = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} {device.type}"
-    by_class = zip(images.classes, score.per_class, strict=True)
-    return {
-        "command": f"{launcher} -m vit_tutorial.train {options}",
-        "training images": len(images),
-        "test images": int(score.confusion.sum()),
-        "test accuracy": score.accuracy,
-        "95 % interval": list(score.interval()),
-        "accuracy by class": {name: share for name, share in by_class if not math.isnan(share)},
-        "recipe": asdict(recipe),
-        "seconds": sum(epoch.seconds for epoch in history),
-        "torch": torch.__version__,
-        "hardware": f"{world} × {processor}, {torch.get_num_threads()} threads",
-    }
 
 
 def say(line: str) -> None:

@@ -77,6 +77,9 @@ def test_the_command_counts_a_folder_of_test_images(tmp_path, capsys):
     assert main(["heads", "--data", str(tmp_path / "test"), "--out", str(tmp_path / "heads.csv")]) == 0
     assert capsys.readouterr().out.startswith("1 of 10 right")  # ten times the same picture
     assert load_head_costs(tmp_path / "heads.csv").images == 10
+    with pytest.raises(SystemExit):
+        main(["ablations", "--data", str(tmp_path / "test")])
+    assert "--data is for heads" in capsys.readouterr().err
 
 
 def test_the_stored_table_fits_the_shipped_model():
@@ -96,8 +99,3 @@ def test_what_cannot_be_counted(model, images):
     model.card = None
     with pytest.raises(ValueError, match="no card"):
         head_costs(model, images)
-
-
-def test_heads_count_the_same_in_double_precision(model, images):
-    found = head_costs(model, images)
-    assert head_costs(model.double(), images).lost.equal(found.lost)

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from vit_tutorial import VisionTransformer, ViTConfig, sincos_position_embedding
+from vit_tutorial import VisionTransformer, ViTConfig
 from vit_tutorial.analysis import position_similarity, position_structure, similarity_by_offset
 
 
@@ -103,21 +103,6 @@ def test_near_is_of_patches_that_touch():
     for (a, b), (c, d) in itertools.product(places(5, 5), repeat=2):
         given[a, b, c, d] = float(max(abs(a - c), abs(b - d)) <= 1)
     assert position_structure(given).near == pytest.approx(1)
-
-
-def test_sincos_falls_with_distance_and_has_no_mirror():
-    given = similarity(sincos_position_embedding((8, 8), 64), 8, 8)
-    by_offset = similarity_by_offset(given)
-    assert (by_offset[0, :5].diff() < 0).all()
-    torch.testing.assert_close(by_offset, by_offset.T)  # rows and columns have the same formula
-    found = position_structure(given)
-    assert found.near > 0.1
-    assert found.left_right == pytest.approx(0, abs=1e-5)
-    assert found.top_bottom == pytest.approx(0, abs=1e-5)
-
-
-def test_no_structure_in_equal_vectors():
-    assert position_structure(torch.ones(6, 6, 6, 6)) == pytest.approx((0, 0, 0, 0, 0), abs=1e-6)
 
 
 @pytest.mark.usefixtures("unchecked")

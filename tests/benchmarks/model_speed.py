@@ -5,8 +5,7 @@
 In a round every implementation runs once, in random order, so that whatever else the machine does meets all of them.
 A ratio is theirs over ours, of two runs in the same round: above 1, ours is faster. Shown are its median over the
 rounds, the 95 % interval of that median (bootstrap), and the ratio of the shortest times, which other work disturbs
-least. "products alone" are the model's matrix products in their own shapes and nothing else, the rate that this
-machine reaches on them; the share is their time over the implementation's.
+least.
 Peak memory is what PyTorch's allocator reports to the profiler, above the weights: exact, and the same in every run,
 which the resident size of a process is not.
 """
@@ -14,12 +13,13 @@ which the resident size of a process is not.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
+import random
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,39 +32,19 @@ from torch.profiler import ProfilerActivity, profile
 from vit_tutorial import VisionTransformer, ViTConfig
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.side_by_side import measure, median_interval
 from published import BUILD, logits_of, randomize, twin
 
 OURS = "vit_tutorial"
-PRODUCTS = "products alone"
-
-
-def build_vit_pytorch(config: ViTConfig) -> nn.Module:
-    """No twin of ours: it has two norms more at the patches, and no biases at queries, keys and values."""
-    from vit_pytorch import ViT
-
-    return ViT(
-        image_size=config.image_size,
-        patch_size=config.patch_size,
-        num_classes=config.num_classes,
-        dim=config.embed_dim,
-        depth=config.depth,
-        heads=config.num_heads,
-        dim_head=config.head_dim,
-        mlp_dim=config.mlp_dim,
-    )
 
 
 def build_all(config: ViTConfig) -> dict[str, nn.Module]:
-    """Ours, its twins with the same weights (checked: the same logits), and vit-pytorch where it is installed."""
+    """Ours, and its twins with the same weights (checked: the same logits)."""
     models = {OURS: randomize(VisionTransformer(config), scale=0.02)}
     models |= {library: twin(models[OURS], library) for library in BUILD}
     images = torch.randn(1, config.in_channels, config.image_size, config.image_size)
     with torch.inference_mode():
         for library in BUILD:
             torch.testing.assert_close(logits_of(models[library](images)), models[OURS](images), atol=1e-4, rtol=1e-4)
-    if importlib.util.find_spec("vit_pytorch"):
-        models["vit-pytorch"] = build_vit_pytorch(config)
     return models
 
 
@@ -76,43 +56,6 @@ def forward(model: nn.Module, images: Tensor) -> None:
 def forward_backward(model: nn.Module, images: Tensor) -> None:
     model.zero_grad(set_to_none=True)
     logits_of(model(images)).sum().backward()
-
-
-def product_shapes(config: ViTConfig, batch: int) -> list[tuple[int, int, int, int, int]]:
-    """(how many at once, rows, inner, columns, how often) of every matrix product in a forward pass."""
-    rows, dim, tokens = batch * config.num_tokens, config.embed_dim, config.num_tokens
-    heads = batch * config.num_heads
-    return [
-        (1, batch * config.num_patches, config.patch_dim, dim, 1),
-        (1, rows, dim, 3 * dim, config.depth),
-        (heads, tokens, config.head_dim, tokens, config.depth),
-        (heads, tokens, tokens, config.head_dim, config.depth),
-        (1, rows, dim, dim, config.depth),
-        (1, rows, dim, config.mlp_dim, config.depth),
-        (1, rows, config.mlp_dim, dim, config.depth),
-        (1, batch, dim, config.num_classes, 1),
-    ]
-
-
-def make_products(config: ViTConfig, batch: int, backward: bool) -> tuple[Callable[[], None], float]:
-    """A function that does the model's matrix products, and how many floating-point operations those are."""
-    operands = []
-    for count, rows, inner, columns, times in product_shapes(config, batch):
-        shape = (count,) if count > 1 else ()
-        a, b = torch.randn(*shape, rows, inner), torch.randn(*shape, columns, inner).mT
-        operands.append((a, b, a @ b, times))
-
-    def products() -> None:
-        for layer, (a, b, gradient, times) in enumerate(operands):
-            for _ in range(times):
-                a @ b
-                if backward:
-                    a.mT @ gradient
-                if backward and layer:  # images need no gradient
-                    gradient @ b.mT
-
-    flops = [2 * n * r * i * c * t for n, r, i, c, t in product_shapes(config, batch)]
-    return torch.inference_mode()(products), sum(flops) + backward * (2 * sum(flops) - flops[0])
 
 
 def peak_memory(call: Callable[[], None]) -> int:
@@ -130,18 +73,41 @@ def peak_memory(call: Callable[[], None]) -> int:
     return peak
 
 
-def report(title: str, times: dict[str, list[float]], memory: dict[str, int], flops: float) -> None:
-    """One table: a row for each implementation, then one for the products alone."""
-    heads = ("median", 11), ("shortest", 12), ("ratio", 8), ("95 % interval", 15), ("of shortest", 13), ("share", 8)
-    print(f"\n{title}   {len(times[OURS])} rounds, {flops / 1e9:.1f} GFLOP of matrix products")
-    print(" " * 14 + "".join(f"{head:>{width}}" for head, width in (*heads, ("peak", 14))))
+def measure(calls: dict[str, Callable[[], None]], rounds: int, seconds: float = 0) -> dict[str, list[float]]:
+    """Seconds of each call in each round, in random order, after a first one that is not counted.
+
+    At least `rounds` of them, and more until `seconds` have passed.
+    """
+    order, times, done = random.Random(0), {name: [] for name in calls}, 0
+    for call in calls.values():
+        call()
+    begin = time.perf_counter()
+    while done < rounds or time.perf_counter() - begin < seconds:
+        for name in order.sample(list(calls), len(calls)):
+            start = time.perf_counter()
+            calls[name]()
+            times[name].append(time.perf_counter() - start)
+        done += 1
+    return times
+
+
+def median_interval(values: list[float], resamples: int = 2000) -> tuple[float, float, float]:
+    """The median and its 95 % bootstrap interval."""
+    generator = random.Random(0)
+    medians = sorted(statistics.median(generator.choices(values, k=len(values))) for _ in range(resamples))
+    return statistics.median(values), medians[int(0.025 * resamples)], medians[int(0.975 * resamples)]
+
+
+def report(title: str, times: dict[str, list[float]], memory: dict[str, int]) -> None:
+    """One table: a row for each implementation."""
+    heads = ("median", 11), ("shortest", 12), ("ratio", 8), ("95 % interval", 15), ("of shortest", 13), ("peak", 14)
+    print(f"\n{title}   {len(times[OURS])} rounds")
+    print(" " * 14 + "".join(f"{head:>{width}}" for head, width in heads))
     for name, spent in times.items():
         ratio, low, high = median_interval([t / ours for t, ours in zip(spent, times[OURS], strict=True)])
-        share, _, _ = median_interval([bare / t for t, bare in zip(spent, times[PRODUCTS], strict=True)])
-        last = f"{memory[name] / 2**20:.1f} MiB" if name in memory else f"{flops / min(spent) / 1e9:.0f} GFLOP/s"
         print(
             f"{name:14}{statistics.median(spent) * 1e3:8.1f} ms{min(spent) * 1e3:9.1f} ms{ratio:8.3f}"
-            f"  {low:.3f} – {high:.3f}  {min(spent) / min(times[OURS]):11.3f}{share:8.1%}{last:>14}"
+            f"  {low:.3f} – {high:.3f}  {min(spent) / min(times[OURS]):11.3f}{memory[name] / 2**20:10.1f} MiB"
         )
 
 
@@ -155,8 +121,6 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
 
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, images of {options.image_size} pixels")
-    if not importlib.util.find_spec("vit_pytorch"):
-        print("vit-pytorch is not installed, so it is not measured")
     for variant in options.variants:
         config = ViTConfig.named(variant, image_size=options.image_size)
         models = build_all(config)
@@ -168,9 +132,8 @@ def main(arguments: list[str] | None = None) -> None:
             for model in models.values():
                 model.train(backward)
             memory = {name: peak_memory(call) for name, call in calls.items()}
-            calls[PRODUCTS], flops = make_products(config, batch, backward)
             times = measure(calls, options.rounds, options.seconds)
-            report(f"{variant} {what}, batch {batch}", times, memory, flops)
+            report(f"{variant} {what}, batch {batch}", times, memory)
 
 
 if __name__ == "__main__":

@@ -27,14 +27,14 @@ import torch.nn.functional as F
 from vit_tutorial import Shapes, VisionTransformer
 from vit_tutorial.data import ImageSet
 from vit_tutorial.model_card import ModelCard
-from vit_tutorial.training import PRESETS, Preset
-from vit_tutorial.training.alarms import TrainingAlarm
+from vit_tutorial.training import PRESETS, TrainingAlarm
 from vit_tutorial.training.loop import train_epoch
 from vit_tutorial.training.optimizer import parameter_groups
 from vit_tutorial.training.progress import Reporter
+from vit_tutorial.training.recipe import Preset
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.side_by_side import median_interval
+from benchmarks.model_speed import median_interval
 
 
 def make_model(preset: Preset, num_classes: int) -> tuple[VisionTransformer, torch.optim.AdamW]:
@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> None:
     preset = PRESETS[options.dataset]
     recipe = replace(preset.recipe, batch_size=options.batch or preset.recipe.batch_size, epochs=1 + options.rounds)
     warnings.simplefilter("ignore", TrainingAlarm)  # a few steps teach little
-    loop, bare = measure(replace(preset, recipe=recipe), options.steps, options.rounds)
+    loop, bare = measure(preset._replace(recipe=recipe), options.steps, options.rounds)
     ratio, low, high = median_interval([whole / alone for whole, alone in zip(loop, bare, strict=True)])
     threads = torch.get_num_threads()
     print(f"{options.dataset}: torch {torch.__version__}, {threads} threads, batches of {recipe.batch_size}")

@@ -68,7 +68,7 @@ def test_a_model_that_does_not_fit_the_images_is_an_error():
     told = "class 3 is 'dog' to the model and 'nothing' in the images: the model has 4 classes, the images 3"
     with pytest.raises(ValueError, match=told):
         evaluate(Copycat(("ant", "bee", "cow", "dog")), images)
-    with pytest.raises(ValueError, match="class 1 is 'cow' to the model and 'bee' in the images, and 1 more differ"):
+    with pytest.raises(ValueError, match="class 1 is 'cow' to the model and 'bee' in the images"):
         evaluate(Copycat(("ant", "cow", "bee")), images)
     wide = small_vit(num_classes=4)
     wide.card = ModelCard(images.classes, (0.5,) * 3, (0.2,) * 3)

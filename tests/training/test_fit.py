@@ -85,8 +85,11 @@ def test_the_same_recipe_gives_the_same_weights_and_another_seed_others():
     recipe = short(epochs=2, **RESTLESS)
     first = trained(recipe, **RESTLESS_MODEL)
     model = small_vit(**RESTLESS_MODEL)
-    torch.rand(5)  # what was drawn before does not matter
+    torch.manual_seed(1)  # what was drawn before does not matter
+    expected = torch.rand(3)
+    torch.manual_seed(1)
     fit(model, bright_or_dark(), recipe)
+    assert torch.equal(torch.rand(3), expected), "the caller's random numbers are left alone"
     assert not differing(weights_of(model), first)
     assert differing(trained(short(epochs=2, seed=1, **RESTLESS), **RESTLESS_MODEL), first)
 
@@ -103,16 +106,6 @@ def test_every_epoch_draws_its_own_dropout_and_bf16_is_what_the_layers_compute_i
     assert not torch.equal(masks[1], masks[2])
     assert set(logits) == {torch.bfloat16}
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
-
-
-def test_the_random_numbers_of_the_caller_are_left_alone():
-    """Two users with two seeds draw different numbers after `fit`, as they would have without it."""
-    model = small_vit(**RESTLESS_MODEL)
-    torch.manual_seed(1)
-    expected = torch.rand(3)
-    torch.manual_seed(1)
-    fit(model, bright_or_dark(), short(epochs=1, **RESTLESS))
-    assert torch.equal(torch.rand(3), expected)
 
 
 @pytest.mark.parametrize("mix", [{}, {"mixup": 1.0}, {"cutmix": 1.0}], ids=["plain", "mixup", "cutmix"])
@@ -151,19 +144,9 @@ def test_every_switch_of_the_recipe_is_connected(change):
 
 
 def test_a_compiled_model_learns_the_same(monkeypatch):
-    """With another module around the model instead of the compiler, which takes longer than all tests here."""
-
-    class Traced(nn.Module):
-        def __init__(self, model: nn.Module):
-            super().__init__()
-            self._orig_mod = model
-            compiled.append(model)
-
-        def forward(self, images):
-            return self._orig_mod(images)
-
+    """With a stand-in for the compiler, which takes longer than all tests here."""
     compiled = []
-    monkeypatch.setattr(torch, "compile", Traced)
+    monkeypatch.setattr(torch, "compile", lambda model: compiled.append(model) or model)
     plain = trained(short(epochs=1))
     assert not compiled
     assert not differing(trained(short(epochs=1, compile=True)), plain)
@@ -264,23 +247,18 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_epoch_before(spoiled, t
     [
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"epochs": 2.0}, "epochs must be a whole number, got 2.0"),
-        ({"batch_size": True}, "batch_size must be a whole number, got True"),
         ({"learning_rate": math.inf}, "learning_rate must be a finite number, got inf"),
         ({"randaugment": "False"}, "randaugment must be True or False, got 'False'"),
         ({"flip": 2}, "flip must be True or False, got 2"),
         ({"compile": "no"}, "compile must be True or False, got 'no'"),
-        ({"weight_decay": math.nan}, "weight_decay must be a finite number, got nan"),
-        ({"precision": "fp16"}, "unknown precision 'fp16'"),
         ({"schedule": None}, "schedule must be a string, got None"),
         ({"clip_norm": -1.0}, "clip_norm must be above 0"),
-        ({"mixup": -0.1}, "mixup must be at least 0, got -0.1"),
         ({"schedule": "cosin"}, "did you mean 'cosine'"),
         ({"beta2": 1.0}, "beta2 must be at least 0 and below 1, got 1.0"),
         ({"layer_decay": 0.0}, "layer_decay must be above 0 and at most 1, got 0.0"),
-        ({"trained": "neck"}, "unknown trained 'neck'"),
         ({"epochs": 1, "warmup_epochs": 2.0}, "warmup_epochs 2.0 is more than all epochs, 1"),
-        ({"crop": 2**20}, "crop must be from 0 to 32767, got 1048576"),
-        ({"seed": 2**45}, "seed must be from 0 to 1073741823"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"seed": True}, "seed must be a whole number, got True"),
     ],
 )
 def test_a_recipe_that_cannot_be(wrong, told):
@@ -293,7 +271,6 @@ REFUSED = {
     "half": (lambda: small_vit().bfloat16(), {}, "float32 or float64, these are {torch.bfloat16}"),
     "crop": (small_vit, {"recipe": short(crop=8)}, "crop 8 is no shift"),
     "too few classes": (lambda: small_vit(num_classes=1), {}, "1 logits for 2 classes"),
-    "too many classes": (lambda: small_vit(num_classes=5), {}, "5 logits for 2 classes"),
     "no folder": (small_vit, {"folder": ""}, "folder is '', which names none"),
     "no head": (
         lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, 2)),
@@ -333,7 +310,7 @@ def test_the_default_dtype_and_device_do_not_matter(default, set_default):
 
 
 @pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")  # a trained model begins below ln K
-def test_two_threads_train_two_models_and_never_one():
+def test_two_threads_train_two_models():
     """Dropout draws from one generator for all threads: each model still gets the numbers of its own seed."""
     expected, models = trained(short(), **RESTLESS_MODEL), [small_vit(**RESTLESS_MODEL) for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
@@ -341,12 +318,15 @@ def test_two_threads_train_two_models_and_never_one():
     for model in models:
         assert not differing(weights_of(model), expected)
 
+
+def test_a_model_in_training_is_left_alone_by_other_threads():
+    model, told = small_vit(), []
+
     def meddle(progress):
         with ThreadPoolExecutor(1) as pool:
             for use in (lambda: fit(model, bright_or_dark(), short()), lambda: evaluate(model, bright_or_dark())):
                 told.append(pool.submit(use).exception())
 
-    told = []
     fit(model, bright_or_dark(), short(epochs=1), watch=[meddle])
     assert [type(error) for error in told] == [RuntimeError] * 2
     assert "another thread is training this model" in str(told[0])

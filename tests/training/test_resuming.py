@@ -195,10 +195,9 @@ FORGED = {
     "half of the weights": (lambda t: dict(list(t.items())[::2]), {}, "None there, 'torch.float32"),
     "one tensor more": (lambda t: t | {"optimizer.99/step": torch.ones(())}, {}, r"optimizer.99/step .* None here"),
     "a weight that is nan": (lambda t: t | {"model.norm.bias": t["model.norm.bias"] / 0}, {}, "not finite"),
-    "a moment that is nan": (lambda t: t | {AVERAGE: t[AVERAGE] * torch.nan}, {}, "not finite"),
-    "no moments of one weight": (lambda t: {n: x for n, x in t.items() if "/" not in n or "head" not in n}, {}, "None"),
     "a step too many": (lambda t: t | {STEP: t[STEP] + 1}, {}, "3 epochs and 10 steps"),
     "another kind of run": (dict, {"run": 3}, ""),
+    "no run": (dict, {"run": None}, "'run'"),
     "no step taken": (lambda t: {n: x * (not n.endswith("step")) for n, x in t.items()}, {}, "3 epochs and 0 steps"),
     "no epochs": (dict, {"history": []}, "0 epochs and 9 steps, this run has 3 epochs of 3 steps"),
     "an epoch left out": (dict, {"history": [FIRST, [3, *FIRST[1:]]]}, "2 epochs and 9 steps"),
@@ -207,9 +206,7 @@ FORGED = {
         {"history": [[n, *FIRST[1:]] for n in (1, 2, 3, 4)]},
         "4 epochs and 12 steps",
     ),
-    "epochs of words": (dict, {"history": [[n, "a", "b", "c"] for n in (1, 2, 3)]}, "unsupported operand"),
     "losses that are nan": (dict, {"history": [[n, 0.1, float("nan"), 0.1] for n in (1, 2, 3)]}, "not finite"),
-    "no list of epochs": (dict, {"history": 3}, ""),
     "no threads": (dict, {"threads": None}, "'threads'"),
 }
 
@@ -265,15 +262,11 @@ def test_models_of_ones_own_are_kept(change, tmp_path):
     assert not differing(weights_of(again), weights_of(first))
 
 
-@pytest.mark.parametrize("where", ["a file", "a folder that nobody may write to", "a link to itself"])
+@pytest.mark.parametrize("where", ["a file", "a folder that nobody may write to"])
 def test_a_folder_that_cannot_be_written_is_told_before_the_first_step(where, tmp_path):
     folder, model = tmp_path / "run", small_vit()
     if where == "a file":
         folder.write_text("mine", encoding="utf-8")
-    elif where == "a link to itself":
-        if not hasattr(os, "fork"):
-            pytest.skip("on Windows a link takes a right that few have")
-        folder.symlink_to("run")
     elif not hasattr(os, "geteuid") or os.geteuid() == 0:
         pytest.skip("this user may write everywhere")
     else:

@@ -15,10 +15,9 @@ from torch import nn
 from vit_tutorial import train
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.training import evaluate, fit
-from vit_tutorial.training.alarms import alarm
 from vit_tutorial.training.distributed import distribute, process_group, rank_and_world
 from vit_tutorial.training.loop import train_epoch
-from vit_tutorial.training.progress import Epoch, Reporter
+from vit_tutorial.training.progress import Epoch, Reporter, alarm
 
 from .toys import bright_or_dark, float64, short, small_vit
 

@@ -1,23 +1,16 @@
 """Measuring a model: arrays in, arrays out, nothing drawn."""
 
-from .attention_maps import attention_rollout, mean_attention_distance
-from .costs import Cost, cost_by_part
-from .filters import Filters, patch_filters
+from .attention_maps import attention_rollout, mean_attention_distance, object_auc, share_on_object
 from .first_tests import FirstTests, first_loss, first_tests, image_leak, memorise, shuffle_change
+from .forward_pass import cost_by_part, trace_shapes
 from .heads import HeadCosts, head_costs
-from .object_scores import object_auc, share_on_object
-from .position_maps import Structure, position_similarity, position_structure, similarity_by_offset
+from .learned_embeddings import patch_filters, position_similarity, position_structure, similarity_by_offset
 from .recording import ExplicitAttention, mask_heads, record_attention
-from .tracing import Step, trace_shapes
 
 __all__ = [
-    "Cost",
     "ExplicitAttention",
-    "Filters",
     "FirstTests",
     "HeadCosts",
-    "Step",
-    "Structure",
     "attention_rollout",
     "cost_by_part",
     "first_loss",

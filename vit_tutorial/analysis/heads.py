@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from ..data import ImageSet
-from ..inference import logits_of
+from ..inference import card_of, logits_of
 from ..model import VisionTransformer
-from ..training.evaluation import require_card
+from ..training.evaluation import require_same_classes
 from .recording import mask_heads, self_attentions
 
 
@@ -41,7 +41,7 @@ def head_costs(model: VisionTransformer, images: ImageSet) -> HeadCosts:
     Raises ValueError for a model without a card, or with other classes, FloatingPointError for logits that are not
     finite.
     """
-    require_card(model, images)
+    require_same_classes(card_of(model).classes, images.classes)
     before = right_answers(model, images)
     layers = self_attentions(model)
     changed = torch.zeros(2, len(layers), layers[0].num_heads, dtype=torch.int64, device="cpu")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import SupportsIndex
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -79,9 +78,7 @@ def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
 
 
 @contextmanager
-def mask_heads(
-    model: nn.Module, heads: Mapping[SupportsIndex, SupportsIndex | Iterable[SupportsIndex]]
-) -> Iterator[None]:
+def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int] | Tensor]) -> Iterator[None]:
     """Keep these heads from adding anything to the tokens, inside `with mask_heads(model, {layer: heads}):`.
 
     Layers and heads are counted from 0; one head or several, also as a tensor. Recorded inside, a masked head still
@@ -89,29 +86,19 @@ def mask_heads(
     at a time, as in `record_attention`.
     """
     with changing(model):
-        layers = self_attentions(model)
-        keeps = {}
-        for key, chosen in heads.items():
-            (i,) = whole_numbers([key], len(layers), "no layer {0} to mask: the model has layers 0 to {1}")
-            weight, count = layers[i].projection.weight, layers[i].num_heads
-            keep = keeps.setdefault(layers[i], weight.new_ones(count, 1, 1))
-            keep[whole_numbers(chosen, count, f"no head {{0}} in layer {i}: it has heads 0 to {{1}}")] = 0
-        with swapped({layer: MaskedHeads(layer.strategy, keep) for layer, keep in keeps.items()}):
+        layers, masked = self_attentions(model), {}
+        for i, chosen in heads.items():
+            if i not in range(len(layers)):
+                raise ValueError(f"no layer {i!r} to mask: the model has layers 0 to {len(layers) - 1}")
+            layer = layers[i]
+            keep = layer.projection.weight.new_ones(layer.num_heads, 1, 1)
+            for head in torch.as_tensor(chosen).flatten().tolist():
+                if type(head) is not int or head not in range(layer.num_heads):
+                    raise ValueError(f"no head {head!r} in layer {i}: it has heads 0 to {layer.num_heads - 1}")
+                keep[head] = 0
+            masked[layer] = MaskedHeads(layer.strategy, keep)
+        with swapped(masked):
             yield
-
-
-def whole_numbers(chosen: object, count: int, message: str) -> list[int]:
-    """Return one index or several as ints of Python. Raises ValueError unless they are whole numbers below `count`."""
-    try:
-        several = list(chosen) if getattr(chosen, "ndim", 1) and hasattr(chosen, "__iter__") else [chosen]
-        if any(str(getattr(index, "dtype", type(index).__name__)).endswith("bool") for index in several):
-            raise TypeError
-        indices = [operator.index(index) for index in several]
-    except TypeError:
-        raise ValueError(f"layers and heads are counted in whole numbers from 0, got {chosen!r}") from None
-    if wrong := [index for index in indices if not 0 <= index < count]:
-        raise ValueError(message.format(wrong[0], count - 1))
-    return indices
 
 
 def self_attentions(model: nn.Module) -> list[SelfAttention]:

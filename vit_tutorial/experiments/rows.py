@@ -24,6 +24,7 @@ from ..pretrained import load_checkpoint
 from ..training import PRESETS, Recipe, Score, TrainingAlarm, evaluate, fit
 from ..training.progress import Watch
 
+CONFIG = PRESETS["shapes"].config
 WARMUP = 0.05  # of the run
 FINE_TUNING = Recipe(epochs=1, batch_size=32, learning_rate=3e-4, warmup_epochs=WARMUP)
 OWN_SCENES = 10  # the seed of the first ones to tune on; the shipped model was trained on seed 0 and tested on seed 1
@@ -60,9 +61,6 @@ def run(row: Row, seed: int, watch: Iterable[Watch] = ()) -> Score:
         return evaluate(model, Shapes(row.test_scenes, size, 1, outlines))
 
 
-# ---- how a model is made
-
-
 def new_head(config: ViTConfig) -> VisionTransformer:
     return replace_head(load_checkpoint("shapes"), config.num_classes)
 
@@ -89,24 +87,22 @@ def resized(config: ViTConfig, positions: str = "interpolated") -> VisionTransfo
     return moved
 
 
-# ---- rows
-
-
 def train_with(scenes: int = 28_000, make: Callable = VisionTransformer, **changes: object) -> Row:
     """Return a run of `python -m vit_tutorial.train --dataset shapes` with other fields of its config or its recipe.
 
     However many different scenes there are, 56,000 are shown: the same work for all.
     """
-    config, recipe, epochs = PRESETS["shapes"].config, PRESETS["shapes"].recipe, 56_000 // scenes
+    epochs = 56_000 // scenes
     changes = {"epochs": epochs, "warmup_epochs": WARMUP * epochs} | changes
-    of_config = {name: changes.pop(name) for name in list(changes) if hasattr(config, name)}
-    return Row(make, replace(config, **of_config), replace(recipe, **changes), scenes, 6400, own_scenes=False)
+    of_config = {name: changes.pop(name) for name in list(changes) if hasattr(CONFIG, name)}
+    recipe = replace(PRESETS["shapes"].recipe, **changes)
+    return Row(make, replace(CONFIG, **of_config), recipe, scenes, 6400, own_scenes=False)
 
 
 def resize(size: Size, way: str, scenes: int) -> Row:
     """Return the shipped model at another size, before any training (0 scenes) or tuned on some, each shown once."""
     make, rate = RESIZING[way]
-    config, recipe = replace(PRESETS["shapes"].config, image_size=size), replace(FINE_TUNING, learning_rate=rate)
+    config, recipe = replace(CONFIG, image_size=size), replace(FINE_TUNING, learning_rate=rate)
     return Row(make, config, recipe, scenes, trained_head=True)
 
 
@@ -115,8 +111,7 @@ def retrain(way: str, examples: int) -> Row:
     make, changes = RETRAINING[way]
     epochs = 6400 // examples
     recipe = replace(FINE_TUNING, epochs=epochs, warmup_epochs=WARMUP * epochs, **changes)
-    config = replace(PRESETS["shapes"].config, num_classes=len(MORE_OUTLINES))
-    return Row(make, config, recipe, examples, outlines=MORE_OUTLINES)
+    return Row(make, replace(CONFIG, num_classes=len(MORE_OUTLINES)), recipe, examples, outlines=MORE_OUTLINES)
 
 
 # Each way to another size with the learning rate that suits it, and each way to other classes.

@@ -23,18 +23,16 @@ HEAD_COLUMNS = dict.fromkeys(("layer", "head", "images", "right", "lost", "gaine
 def load_results(name: str) -> dict[str, list[float]]:
     """Return the accuracies of an experiment, from 0 to 1: for each row a list, with one accuracy per seed."""
     require_choice("experiment", name, EXPERIMENTS)
-    found: dict[str, list[float]] = {row: [] for row in EXPERIMENTS[name]}
-    for (row, _), accuracy in read_runs(RESULTS / f"{name}.csv", name).items():
-        found[row].append(accuracy)
-    return found
+    runs = read_runs(RESULTS / f"{name}.csv", name)
+    return {row: [accuracy for (found, _), accuracy in runs.items() if found == row] for row in EXPERIMENTS[name]}
 
 
 def read_runs(path: Path, name: str) -> dict[tuple[str, int], float]:
-    """Return accuracies by row and seed. Raises ValueError for a file that is no whole table of this experiment."""
-    found = {(row, seed): accuracy for row, seed, accuracy in read_lines(path, RUN_COLUMNS)}
-    if other := [row for row, _ in found if row not in EXPERIMENTS[name]]:
+    """Return accuracies by row and seed. Raises ValueError for a file that is no table of this experiment."""
+    runs = {(row, seed): accuracy for row, seed, accuracy in read_lines(path, RUN_COLUMNS)}
+    if other := [row for row, _ in runs if row not in EXPERIMENTS[name]]:
         raise ValueError(f"{path} is no table of {name!r}, which has no row {other[0]!r}")
-    return found
+    return runs
 
 
 def numbers(text: str) -> list[float]:
@@ -61,10 +59,8 @@ def load_head_costs(path: Path = RESULTS / "heads.csv") -> HeadCosts:
 
 def save_head_costs(costs: HeadCosts, path: Path) -> None:
     """Write a line for each head."""
-    lines = (
-        (*head, costs.images, costs.right, costs.lost[head].item(), costs.gained[head].item())
-        for head in product(*map(range, costs.lost.shape))
-    )
+    heads = product(*map(range, costs.lost.shape))
+    lines = [(*head, costs.images, costs.right, costs.lost[head].item(), costs.gained[head].item()) for head in heads]
     path.unlink(missing_ok=True)
     append_lines(path, [HEAD_COLUMNS, *lines])
 
@@ -78,7 +74,7 @@ def read_lines(path: Path, columns: Mapping[str, type]) -> list[tuple]:
             raise ValueError("its first or its last line is cut off")
         return [tuple(kind(value) for kind, value in zip(columns.values(), line, strict=True)) for line in lines]
     except ValueError as error:
-        raise ValueError(f"{path} is no whole table of {', '.join(columns)}: {error}") from None
+        raise ValueError(f"{path} is no table of {', '.join(columns)}: {error}") from None
 
 
 def append_lines(path: Path, lines: Iterable[Iterable[object]]) -> None:

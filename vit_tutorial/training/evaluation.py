@@ -48,7 +48,7 @@ def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 500) -> Score
     share the images, and all get the score over all of them. Raises ValueError for a model without a card or
     with other classes, FloatingPointError for logits that are not finite.
     """
-    require_card(model, images)
+    require_same_classes(card_of(model).classes, images.classes)
     (rank, world), device, K = rank_and_world(), next(model.parameters()).device, len(images.classes)
     confusion, loss = torch.zeros(K * K, dtype=torch.int64, device=device), torch.zeros((), device=device)
     for batch in torch.arange(len(images), device="cpu")[rank::world].split(batch_size):
@@ -61,14 +61,9 @@ def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 500) -> Score
     return Score(sum_over_processes(confusion).view(K, K).cpu(), mean_loss)
 
 
-def require_card(model: nn.Module, images: ImageSet) -> None:
-    require_same_classes(card_of(model).classes, images.classes)
-
-
 def require_same_classes(known: Sequence[str], asked: Sequence[str]) -> None:
     """Raise ValueError unless logit i stands for class i of the images: in another order, right answers look wrong."""
-    pairs = enumerate(zip_longest(known, asked, fillvalue="nothing"))
-    differing = [f"class {i} is {a!r} to the model and {b!r} in the images" for i, (a, b) in pairs if a != b]
-    if differing:
-        more = f", and {len(differing) - 1} more differ" if len(differing) > 1 else ""
-        raise ValueError(f"{differing[0]}{more}: the model has {len(known)} classes, the images {len(asked)}")
+    for i, (a, b) in enumerate(zip_longest(known, asked, fillvalue="nothing")):
+        if a != b:
+            counts = f"the model has {len(known)} classes, the images {len(asked)}"
+            raise ValueError(f"class {i} is {a!r} to the model and {b!r} in the images: {counts}")

@@ -13,12 +13,11 @@ from torch import nn
 from ..data import ImageSet
 from ..inference import changing, require_logits
 from ..model_card import ModelCard
-from .alarms import require_finite
 from .batches import batches, make_mix
 from .distributed import distribute, rank_and_world
 from .evaluation import evaluate, require_same_classes
 from .optimizer import only_trained, parameter_groups
-from .progress import Epoch, Reporter, Watch
+from .progress import Epoch, Reporter, Watch, require_finite
 from .recipe import Recipe
 from .resuming import Checkpoint, locked
 
@@ -65,8 +64,8 @@ def fit(
             reporter = Reporter(watch, recipe, images, index, device)
             with RANDOM, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
                 epoch = train_epoch(trained, model.card, optimizer, images, recipe, index, reporter)
-            norm = nn.utils.get_total_norm(model.parameters()).item()
-            require_finite("norm of all weights", norm, epoch.number, epoch.learning_rate)  # as the last step left them
+            norm = nn.utils.get_total_norm(model.parameters()).item()  # as the last step left them
+            require_finite("norm of all weights", norm, epoch.number, epoch.learning_rate)
             if validation:
                 score = evaluate(model, validation)
                 epoch = epoch._replace(validation_loss=score.loss, validation_accuracy=score.accuracy)

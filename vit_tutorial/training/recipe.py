@@ -1,11 +1,13 @@
-"""Everything that decides a training run, besides the model and the images."""
+"""Everything that decides a training run besides the images, and what is chosen for each data set."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from typing import NamedTuple
 
+from ..config import ViTConfig
 from ..errors import require_choice
 from .optimizer import SCHEDULES
 
@@ -15,8 +17,6 @@ RULES = {
     "above 0": lambda x: x > 0,
     "at least 0 and below 1": lambda x: 0 <= x < 1,
     "above 0 and at most 1": lambda x: 0 < x <= 1,
-    "from 0 to 32767": lambda x: 0 <= x < 2**15,
-    "from 0 to 1073741823": lambda x: 0 <= x < 2**30,
 }
 KINDS = {int: "a whole number", float: "a finite number", bool: "True or False", str: "a string"}
 
@@ -42,15 +42,13 @@ class Recipe:
     epochs: int = setting(10, "how often every image is seen", "at least 1")
     batch_size: int = setting(128, "images in a step, over all processes", "at least 1")
     learning_rate: float = setting(1e-3, "the peak, which is reached after warm-up", "above 0")
-    beta2: float = setting(
-        0.999, "how much of AdamW's mean of squared gradients a step keeps", "at least 0 and below 1"
-    )
+    beta2: float = setting(0.999, "share of AdamW's mean of squared gradients kept per step", "at least 0 and below 1")
     weight_decay: float = setting(0.05, "of the matrices; biases and norms do not decay", "at least 0")
     warmup_epochs: float = setting(1.0, "epochs of linear warm-up", "at least 0")
     schedule: str = setting("cosine", "the learning rate after warm-up: down to 0, or constant", choices=SCHEDULES)
     label_smoothing: float = setting(0.0, "share of the target that all classes divide", "at least 0 and below 1")
     clip_norm: float = setting(1.0, "longest gradient of a step", "above 0")
-    crop: int = setting(0, "shift an image by up to so many pixels; its edge is reflected", "from 0 to 32767")
+    crop: int = setting(0, "shift an image by up to so many pixels; its edge is reflected", "at least 0")
     flip: bool = setting(False, "mirror half of the images")
     randaugment: bool = setting(False, "two random operations on each image (RandAugment)")
     mixup: float = setting(0.0, "alpha of mixup's Beta distribution; 0 for no mixup", "at least 0")
@@ -59,7 +57,7 @@ class Recipe:
     layer_decay: float = setting(1.0, "a layer's learning rate, as a share of the next one's", "above 0 and at most 1")
     precision: str = setting("fp32", "what the layers compute in; the weights stay fp32", choices=("fp32", "bf16"))
     compile: bool = setting(False, "compile the model with torch.compile")
-    seed: int = setting(0, "decides everything random", "from 0 to 1073741823")
+    seed: int = setting(0, "decides everything random", "at least 0")
 
     def __post_init__(self):
         for option in fields(self):
@@ -86,4 +84,24 @@ class Recipe:
 
     def epoch_seed(self, index: int) -> int:
         """Return the seed of everything random in epoch `index`, so that a run can go on at any epoch."""
-        return 1_000_003 * self.seed + index
+        return (1_000_003 * self.seed + index) % 2**50  # PyTorch takes 64 bits
+
+
+class Preset(NamedTuple):
+    """What is trained on a data set unless somebody asks for something else."""
+
+    config: ViTConfig
+    recipe: Recipe
+
+
+PRESETS = {
+    "shapes": Preset(
+        ViTConfig(image_size=28, patch_size=4, num_classes=8, embed_dim=48, depth=4, num_heads=3, mlp_dim=96),
+        Recipe(epochs=2, batch_size=32, learning_rate=3e-3, beta2=0.95, warmup_epochs=0.1),
+    ),
+    "cifar10": Preset(
+        ViTConfig(image_size=32, patch_size=4, embed_dim=128, depth=6, num_heads=4, mlp_dim=256),
+        Recipe(36, batch_size=64, learning_rate=1.5e-3, warmup_epochs=2.0, label_smoothing=0.1, crop=4, flip=True),
+    ),
+}
+PRESETS["folder"] = PRESETS["cifar10"]

@@ -20,9 +20,8 @@ from torch.optim import AdamW
 from ..data import ImageSet
 from ..data.download import delete_unfinished, replacing
 from ..saving import read, require_finite_tensors, write
-from .alarms import alarm
 from .distributed import rank_and_world
-from .progress import Epoch
+from .progress import Epoch, alarm
 from .recipe import Recipe
 
 CHECKPOINT, METRICS, LOCK = "checkpoint.safetensors", "metrics.csv", ".lock"
@@ -84,7 +83,7 @@ class Checkpoint:
         state, now = self.tensors(), self.computed_by
         try:
             tensors, about = read(self.path, digest_needed=True)
-            self.require_same_run({**about["run"], **kinds(tensors)}, {**self.run, **kinds(state)})
+            require_same_run(self.path, {**about["run"], **kinds(tensors)}, {**self.run, **kinds(state)})
             buffers = {f"model.{name}" for name, _ in self.model.named_buffers()}
             require_finite_tensors({name: tensor for name, tensor in tensors.items() if name not in buffers})
             steps = max(tensor.item() for name, tensor in tensors.items() if name.endswith("/step"))
@@ -125,11 +124,12 @@ class Checkpoint:
                 tensors |= {f"optimizer.{name}/{moment}": tensor for moment, tensor in moments.items()}
         return {name: tensor.detach() for name, tensor in tensors.items()}
 
-    def require_same_run(self, there: Mapping, here: Mapping) -> None:
-        if differing := [name for name in {**here, **there} if there.get(name) != here.get(name)]:
-            shown = [f"{name} {there.get(name)!r} there, {here.get(name)!r} here" for name in differing[:SHOWN]]
-            more = f", and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
-            raise ValueError(f"{self.path} belongs to another run: {', '.join(shown)}{more}")
+
+def require_same_run(path: Path, there: Mapping, here: Mapping) -> None:
+    if differing := [name for name in {**here, **there} if there.get(name) != here.get(name)]:
+        shown = [f"{name} {there.get(name)!r} there, {here.get(name)!r} here" for name in differing[:SHOWN]]
+        more = f", and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
+        raise ValueError(f"{path} belongs to another run: {', '.join(shown)}{more}")
 
 
 def write_table(path: Path, history: list[Epoch]) -> None:
@@ -148,13 +148,13 @@ def kinds(tensors: Mapping[str, Tensor]) -> dict[str, str]:
 
 def describe_run(recipe: Recipe, images: ImageSet, model: nn.Module) -> dict:
     """Return what must stay the same for a run to go on, by name, as JSON gives it back."""
-    bytes_of = [tensor.contiguous().numpy() for tensor in (images.pixels.cpu(), images.labels.cpu())]
+    pixels, labels = (tensor.contiguous().cpu().numpy() for tensor in (images.pixels, images.labels))
     card = getattr(model, "card", None)
     mean_std = (card.mean, card.std) if card else images.mean_std()
     facts = {
         "images": len(images),
         "classes": images.classes,
-        "checksum of pixels and labels": zlib.crc32(bytes_of[1], zlib.crc32(bytes_of[0])),
+        "checksum of pixels and labels": zlib.crc32(labels, zlib.crc32(pixels)),
         "mean and std of the pixels": [[round(value, 6) for value in values] for values in mean_std],
         "frozen": [name for name, weight in model.named_parameters() if not weight.requires_grad],
     }

@@ -1,16 +1,47 @@
-"""Count the parameters and the FLOPs of each part of a model."""
+"""Follow a forward pass: the shape of everything on the way, and the parameters and FLOPs of each part."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from ..inference import changing
 from ..model import VisionTransformer
 from .recording import record_attention
+
+
+class Step(NamedTuple):
+    """One module's turn in a forward pass: its name in the model, its class, the shape that it returns."""
+
+    name: str
+    module: str
+    shape: tuple[int, ...]
+
+
+@torch.no_grad()
+def trace_shapes(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Step]:
+    """Call the model once and return the shape of what every module returns, in the order in which they finish.
+
+    Works for any module of PyTorch, and leaves it as it was; the model itself comes last, under the name "". A module
+    that returns no tensor is left out.
+    """
+    steps = []
+
+    def note(name: str, module: nn.Module, inputs: tuple, output: object) -> None:
+        if isinstance(output, Tensor):
+            steps.append(Step(name, type(module).__name__, tuple(output.shape)))
+
+    with changing(model), ExitStack() as hooks:
+        for name, module in model.named_modules():
+            hooks.enter_context(module.register_forward_hook(partial(note, name)))
+        model(images)
+    return steps
 
 
 class Cost(NamedTuple):
@@ -43,10 +74,8 @@ def cost_by_part(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
     with record_attention(model), FlopCounterMode(display=False) as counter:
         model(images)
     flops = {name: sum(operations.values()) for name, operations in counter.get_flop_counts().items()}
-    return {
-        part: Cost(
-            sum(p.numel() for module in modules for p in module.parameters()),
-            sum(flops.get(names[module], 0) for module in modules),
-        )
-        for part, modules in parts.items()
-    }
+    costs = {}
+    for part, modules in parts.items():
+        parameters = sum(p.numel() for module in modules for p in module.parameters())
+        costs[part] = Cost(parameters, sum(flops.get(names[module], 0) for module in modules))
+    return costs

@@ -99,6 +99,8 @@ NORM_MISTAKES = known(None, {
     "`weight` and `bias` are swapped: `bias` multiplies, `weight` is added.": {"finish": lambda y, w, b: y * b + w},
     "eps is added to the standard deviation, outside the root.": EPS_OUTSIDE,
     "You divide by the variance, not by its root.": {"divide": lambda y, v, eps: y / (v + eps)},
+    "eps is a lower limit of the variance here. It must be added to it.":
+        {"divide": lambda y, v, eps: y / v.clamp(min=eps).sqrt()},
     "eps is squared before it is added.": {"divide": lambda y, v, eps: by_root(y, v, eps**2)},
     "eps is not used: a token of equal values gives nan.": {"divide": lambda y, v, eps: by_root(y, v, 0)},
     **{f"eps is always {fixed:g}, whatever the argument says.":
@@ -194,6 +196,7 @@ MLP_MISTAKES = [
         "The activation is GELU's tanh approximation, not GELU itself.": partial(F.gelu, approximate="tanh"),
         "There is no activation between the two layers: together they are one linear map.": lambda x: x,
         "Your GELU takes erf(x), not erf(x/√2): the √2 is missing.": lambda x: x * (1 + x.erf()) / 2,
+        "Your GELU takes ½·erf(x/√2) for Φ(x): the 1 is missing.": lambda x: x * (x / 2**0.5).erf() / 2,
         "Your GELU is twice as large as it should be: the ½ is missing.": lambda x: 2 * F.gelu(x)}),
     *known(None, {
         "There is a second activation, after the last layer.": lambda w, x: F.gelu(ref.mlp(w, x)),
@@ -320,6 +323,10 @@ def torch_eps(w, z):
 DOUBLE_MISTAKES = known(RESIDUAL, {
     "Both residuals are missing, around attention and around the MLP.": lambda z, a, m, n, o: m(o(a(n(z)))),
     "Attention and MLP both get their input without a norm.": lambda z, a, m, n, o: (y := z + a(z)) + m(y),
+    "One residual goes around the whole block: attention and MLP need one each.":
+        lambda z, a, m, n, o: z + m(o(a(n(z)))),
+    "The MLP gets attention's result alone. It needs the sum, z + attention(norm1(z)).":
+        lambda z, a, m, n, o: z + (x := a(n(z))) + m(o(x)),
 }, written)  # fmt: skip
 
 # What can be told while attention is silenced.
@@ -335,8 +342,6 @@ STRUCTURE_MISTAKES = [
         "The residual around the MLP is missing.": lambda z, a, m, n, o: m(o(z + a(n(z)))),
     }, written),
     *known(RESIDUAL, {
-        "One residual goes around the whole block: attention and MLP need one each.":
-            lambda z, a, m, n, o: z + m(o(a(n(z)))),
         "The norm comes after each branch, not before it.": lambda z, a, m, n, o: (y := z + n(a(z))) + o(m(y)),
         "The MLP gets its input without a norm.": lambda z, a, m, n, o: (y := z + a(n(z))) + m(y),
         "Your attention adds its input to its result, and the block adds it again.":

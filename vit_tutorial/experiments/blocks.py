@@ -20,7 +20,7 @@ from .rows import OWN_SCENES
 
 CONFIG = replace(PRESETS["shapes"].config, depth=12)
 RECIPE = replace(PRESETS["shapes"].recipe, batch_size=64, learning_rate=1e-3)  # at 3e-3 "no norms" ends in nan
-STEPS, WARMUP = 150, 15
+STEPS = 150
 
 
 class NoSums(EncoderBlock):
@@ -53,12 +53,24 @@ class BatchNorm(nn.BatchNorm1d):
         return super().forward(z.flatten(0, 1)).view_as(z)
 
 
+class NormedStream(EncoderBlock):
+    def forward(self, z: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        z = self.norm1(z)
+        z = self.norm2(z + self.attention(z))
+        return z + self.mlp(z)
+
+
+suspects = {"A": PostNorm, "B": EncoderBlock, "C": NoSums, "D": NormedStream}  # lesson 04: which is the block of ViT?
+
+# The block, and the steps over which the learning rate rises.
 VARIANTS = {
-    "complete block": EncoderBlock,
-    "no residual sums": NoSums,
-    "no norms": NoNorms,
-    "BatchNorm": BatchNormBlock,
-    "post-norm": PostNorm,
+    "complete block": (EncoderBlock, 15),
+    "no residual sums": (NoSums, 15),
+    "no norms": (NoNorms, 15),
+    "BatchNorm": (BatchNormBlock, 15),
+    "post-norm": (PostNorm, 15),
+    "complete block, long warm-up": (EncoderBlock, 75),
+    "post-norm, long warm-up": (PostNorm, 75),
 }
 
 
@@ -84,16 +96,17 @@ def measure_block(variant: str, seed: int, steps: int = STEPS) -> BlockRun:
     Same seed, same weights at the start and same images, whatever the variant. Raises ValueError for an unknown one.
     """
     require_choice("variant", variant, VARIANTS)
+    kind, warmup = VARIANTS[variant]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = VisionTransformer(CONFIG)
         sizes = (CONFIG.embed_dim, CONFIG.num_heads, CONFIG.mlp_dim)
-        model.encoder = nn.Sequential(*(VARIANTS[variant](*sizes) for _ in range(CONFIG.depth)))
+        model.encoder = nn.Sequential(*(kind(*sizes) for _ in range(CONFIG.depth)))
         head = torch.randn(CONFIG.num_classes, CONFIG.embed_dim) / CONFIG.embed_dim**0.5
         scenes = Shapes(steps * RECIPE.batch_size, CONFIG.image_size, OWN_SCENES + seed)
         images = load_checkpoint("shapes").card.normalise(scenes.pixels)
         batches = list(zip(images.split(RECIPE.batch_size), scenes.labels.split(RECIPE.batch_size), strict=True))
-        return BlockRun(*measure_start(model, head, *batches[0]), train(model, batches))
+        return BlockRun(*measure_start(model, head, *batches[0]), train(model, batches, warmup))
 
 
 def measure_start(model: VisionTransformer, head: Tensor, images: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
@@ -109,13 +122,13 @@ def measure_start(model: VisionTransformer, head: Tensor, images: Tensor, labels
     return lengths, apart / lengths, gradients
 
 
-def train(model: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> Float[Tensor, " steps"]:
+def train(model: nn.Module, batches: list[tuple[Tensor, Tensor]], warmup: int) -> Float[Tensor, " steps"]:
     """Take one optimizer step for each batch, as `fit` does; return the losses."""
     groups, losses = parameter_groups(model, RECIPE.weight_decay), []
     optimizer = torch.optim.AdamW(groups, betas=(0.9, RECIPE.beta2), fused=True)
     for step, (images, labels) in enumerate(batches):
         for group in optimizer.param_groups:
-            group["lr"] = RECIPE.learning_rate * warmup_cosine(step, WARMUP, STEPS)
+            group["lr"] = RECIPE.learning_rate * warmup_cosine(step, warmup, STEPS)
         loss = F.cross_entropy(model(images), labels)
         optimizer.zero_grad()
         loss.backward()

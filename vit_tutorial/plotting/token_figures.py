@@ -27,7 +27,7 @@ def show_maps(
     column.
     """
     figure = panels.blank(min(WIDTH, 3.4 + 2 * len(names)), 0.6 + max(1.9 * len(maps), 2.4), title)
-    grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[1.5, *[1] * len(names)])
+    grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[1.2, *[1] * len(names)])
     h, w = next(iter(maps.values())).shape[1:]
     panels.picture(figure.add_subplot(grid[:, 0]), picture, extent=(-0.5, w - 0.5, h - 0.5, -0.5))
     for row, (model, values) in enumerate(maps.items()):
@@ -41,7 +41,7 @@ def show_maps(
     for axes in figure.axes if frame else []:
         panels.highlight(axes, frame[1] - 0.5, frame[0] - 0.5, 1, 1)
     reach = {model: listed(map(span, values)) for model, values in maps.items()}
-    told = listed(f"{model}, {text}" for model, text in reach.items())
+    told = listed(f"{model}, {text}" if model else text for model, text in reach.items())
     return describe(figure, f"Maps of {h}×{w} patches for {listed(names)}, from lowest to highest: {told}.")
 
 

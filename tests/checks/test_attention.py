@@ -83,6 +83,7 @@ WRONG = {
         (weighing(lambda q, k: scores_of(q, k).flatten().softmax(0).view(len(q), -1)), "All weights together"),
         (weighing(lambda q, k: weights_of(q, k, 1 / 8)), "divided by 8 = √64"),
         (weighing(lambda q, k: weights_of(q, k, 1 / 2)), "divided by 2 = √4"),
+        (weighing(lambda q, k: weights_of(q, k, 1 / 4)), "divided by 4 = √16"),
         (weighing(lambda q, k: (e := scores_of(q, k).exp()) / e.sum(1)),
          "column j is divided by the sum of row j"),
         (weighing(lambda q, k: F.one_hot((q @ k.T).argmax(1), len(k)).float()), "an argmax"),

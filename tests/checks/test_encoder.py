@@ -76,6 +76,10 @@ WRONG_NORM = [
     (lambda x, w, b, eps: normalised(x, 0) * w + b, "eps is not used"),
     (lambda x, w, b, eps: normalised(x, eps**2) * w + b, "eps is squared"),
     (
+        lambda x, w, b, eps: (x - x.mean(-1, True)) / (x.var(correction=0) + eps).sqrt() * w + b,
+        "one variance for all values of the batch",
+    ),
+    (
         lambda x, w, b, eps: (x - x.mean(-1, True)) / x.var(-1, False, keepdim=True).clamp(min=eps).sqrt() * w + b,
         "eps is a lower limit",
     ),
@@ -191,6 +195,7 @@ WRONG_MLP = [
     (activation(lambda x: x * 0.5 * (1 + torch.erf(x))), "the √2 is missing"),
     (activation(lambda x: x * (1 + torch.erf(x / 2**0.5))), "the ½ is missing"),
     (activation(lambda x: x * torch.erf(x / 2**0.5) / 2), "the 1 is missing"),
+    (activation(lambda x: x * (1 + torch.erf(x) / 2**0.5) / 2), "The √2 belongs inside"),
     (sequential(up, down), "no activation between"),
     (sequential(up, gelu, down, gelu), "a second activation"),
     (sequential(up, down, gelu), "comes after the second layer"),

@@ -121,8 +121,8 @@ WRONG = {
     check.num_patches: [  # and in test_known_mistakes those that it knows
         (lambda H, W, P: H / P * W / P, "The number is right, its kind is not"),
         (lambda H, W, P: torch.tensor((H // P) * (W // P)), "got a tensor of shape ()"),
-        (lambda H, W, P: 15, "wrong at another"),
-        (lambda H, W, P: 3 * H + W, "15 expected, got 98"),
+        (lambda H, W, P: 20, "wrong at another"),
+        (lambda H, W, P: 3 * H + W, "20 expected, got 119"),
         (lambda H, W, P: True, "a whole number"),
     ],
     check.patchify: [

@@ -26,13 +26,16 @@ def my_num_patches(height, width, patch_size):
 )
 def num_patches(function):
     """`fn(height, width, patch_size) -> int`: how many patches an image is cut into."""
-    trials = [(21, 35, 7), (12, 8, 4), (32, 32, 32)]
+    trials = [(28, 35, 7), (12, 8, 4), (32, 32, 32)]
     compare(function, my_num_patches, trials, mistakes=NUM_PATCHES_MISTAKES, gradients=False)
 
 
 NUM_PATCHES_MISTAKES = known(None, {
-    "You count pixels, not patches: one patch covers P·P of them.": lambda H, W, P: H * W,
+    "You count pixels: one patch covers P·P of them. (`H * W // P * P` divides by P and multiplies again.)":
+        lambda H, W, P: H * W,
     "You divide by P once. A patch is P pixels wide and P pixels high.": lambda H, W, P: H * W // P,
+    "One too few each way: `H // P` patches fit above one another, without minus one.":
+        lambda H, W, P: ((H - P) // P) * ((W - P) // P),
     "You add rows and columns. A grid of h rows and w columns has h·w cells.": lambda H, W, P: H // P + W // P,
     "You square the rows. That is right only for a square image.": lambda H, W, P: (H // P) ** 2,
     "You square the columns. That is right only for a square image.": lambda H, W, P: (W // P) ** 2,

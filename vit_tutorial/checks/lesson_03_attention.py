@@ -56,6 +56,7 @@ SCALES = {
     "The scores are multiplied by √d, not divided by it.": lambda d, D: d**0.5,
     "The scores are divided by 2 = √4, not by √d.": lambda d, D: 1 / 2,
     "The scores are divided by 8 = √64, not by √d.": lambda d, D: 1 / 8,
+    "The scores are divided by 4 = √16, not by √d.": lambda d, D: 1 / 4,
 }
 WEIGHINGS = {
     f"There is no softmax: {NOT_1}.": lambda scores: scores,

@@ -86,6 +86,8 @@ NORM_MISTAKES = known(None, {
     "Your variance is a sum of squared distances: it is not divided by D.": SQUARES,
     "Mean and variance are sums: neither is divided by D.": {**SUM, **SQUARES},
     "Two things: the variance divides by D - 1, and eps is outside the root.": {**UNBIASED, **EPS_OUTSIDE},
+    "Each token loses its own mean, but there is one variance for all values of the batch.":
+        {"variance": lambda x, m, dim: (x - x.mean()).square().mean()},
     "The mean is not subtracted.": {**NO_MEAN, **BIASED},
     "The mean is not subtracted: this is RMSNorm.": NO_MEAN,
     "Your mean is the sum of a token's values: it is not divided by D.": [{**SUM, **BIASED}, SUM],
@@ -195,6 +197,7 @@ MLP_MISTAKES = [
             "x·sigmoid(1.702x), a rough GELU": lambda x: x * torch.sigmoid(1.702 * x)}.items()},
         "The activation is GELU's tanh approximation, not GELU itself.": partial(F.gelu, approximate="tanh"),
         "There is no activation between the two layers: together they are one linear map.": lambda x: x,
+        "Your GELU divides erf(x) by √2. The √2 belongs inside: erf(x/√2).": lambda x: x * (1 + x.erf() / 2**0.5) / 2,
         "Your GELU takes erf(x), not erf(x/√2): the √2 is missing.": lambda x: x * (1 + x.erf()) / 2,
         "Your GELU takes ½·erf(x/√2) for Φ(x): the 1 is missing.": lambda x: x * (x / 2**0.5).erf() / 2,
         "Your GELU is twice as large as it should be: the ½ is missing.": lambda x: 2 * F.gelu(x)}),

@@ -62,15 +62,17 @@ class NormedStream(EncoderBlock):
 
 suspects = {"A": PostNorm, "B": EncoderBlock, "C": NoSums, "D": NormedStream}  # lesson 04: which is the block of ViT?
 
-# The block, and the steps over which the learning rate rises.
+# The block, the steps over which the learning rate rises, and the rate, as a share of the recipe's.
 VARIANTS = {
-    "complete block": (EncoderBlock, 15),
-    "no residual sums": (NoSums, 15),
-    "no norms": (NoNorms, 15),
-    "BatchNorm": (BatchNormBlock, 15),
-    "post-norm": (PostNorm, 15),
-    "complete block, long warm-up": (EncoderBlock, 75),
-    "post-norm, long warm-up": (PostNorm, 75),
+    "complete block": (EncoderBlock, 15, 1),
+    "no residual sums": (NoSums, 15, 1),
+    "no norms": (NoNorms, 15, 1),
+    "BatchNorm": (BatchNormBlock, 15, 1),
+    "post-norm": (PostNorm, 15, 1),
+    "complete block, long warm-up": (EncoderBlock, 75, 1),
+    "post-norm, long warm-up": (PostNorm, 75, 1),
+    "complete block, half the rate": (EncoderBlock, 15, 0.5),
+    "post-norm, half the rate": (PostNorm, 15, 0.5),
 }
 
 
@@ -96,7 +98,7 @@ def measure_block(variant: str, seed: int, steps: int = STEPS) -> BlockRun:
     Same seed, same weights at the start and same images, whatever the variant. Raises ValueError for an unknown one.
     """
     require_choice("variant", variant, VARIANTS)
-    kind, warmup = VARIANTS[variant]
+    kind, warmup, share = VARIANTS[variant]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = VisionTransformer(CONFIG)
@@ -106,7 +108,7 @@ def measure_block(variant: str, seed: int, steps: int = STEPS) -> BlockRun:
         scenes = Shapes(steps * RECIPE.batch_size, CONFIG.image_size, OWN_SCENES + seed)
         images = load_checkpoint("shapes").card.normalise(scenes.pixels)
         batches = list(zip(images.split(RECIPE.batch_size), scenes.labels.split(RECIPE.batch_size), strict=True))
-        return BlockRun(*measure_start(model, head, *batches[0]), train(model, batches, warmup))
+        return BlockRun(*measure_start(model, head, *batches[0]), train(model, batches, warmup, share))
 
 
 def measure_start(model: VisionTransformer, head: Tensor, images: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
@@ -122,13 +124,13 @@ def measure_start(model: VisionTransformer, head: Tensor, images: Tensor, labels
     return lengths, apart / lengths, gradients
 
 
-def train(model: nn.Module, batches: list[tuple[Tensor, Tensor]], warmup: int) -> Float[Tensor, " steps"]:
+def train(model: nn.Module, batches: list[tuple[Tensor, Tensor]], warmup: int, share: float) -> Float[Tensor, " steps"]:
     """Take one optimizer step for each batch, as `fit` does; return the losses."""
     groups, losses = parameter_groups(model, RECIPE.weight_decay), []
     optimizer = torch.optim.AdamW(groups, betas=(0.9, RECIPE.beta2), fused=True)
     for step, (images, labels) in enumerate(batches):
         for group in optimizer.param_groups:
-            group["lr"] = RECIPE.learning_rate * warmup_cosine(step, warmup, STEPS)
+            group["lr"] = share * RECIPE.learning_rate * warmup_cosine(step, warmup, STEPS)
         loss = F.cross_entropy(model(images), labels)
         optimizer.zero_grad()
         loss.backward()

@@ -64,13 +64,13 @@ suspects = {"A": PostNorm, "B": EncoderBlock, "C": NoSums, "D": NormedStream}  #
 
 # The block, the steps over which the learning rate rises, and the rate, as a share of the recipe's.
 VARIANTS = {
-    "complete block": (EncoderBlock, 15, 1),
-    "no residual sums": (NoSums, 15, 1),
-    "no norms": (NoNorms, 15, 1),
-    "BatchNorm": (BatchNormBlock, 15, 1),
-    "post-norm": (PostNorm, 15, 1),
-    "complete block, long warm-up": (EncoderBlock, 75, 1),
-    "post-norm, long warm-up": (PostNorm, 75, 1),
+    "complete block": (EncoderBlock, 15, 1.0),
+    "no residual sums": (NoSums, 15, 1.0),
+    "no norms": (NoNorms, 15, 1.0),
+    "BatchNorm": (BatchNormBlock, 15, 1.0),
+    "post-norm": (PostNorm, 15, 1.0),
+    "complete block, long warm-up": (EncoderBlock, 75, 1.0),
+    "post-norm, long warm-up": (PostNorm, 75, 1.0),
     "complete block, half the rate": (EncoderBlock, 15, 0.5),
     "post-norm, half the rate": (PostNorm, 15, 0.5),
 }

@@ -60,7 +60,7 @@ class NormedStream(EncoderBlock):
         return z + self.mlp(z)
 
 
-suspects = {"A": PostNorm, "B": EncoderBlock, "C": NoSums, "D": NormedStream}  # lesson 04: which is the block of ViT?
+SUSPECTS = {"A": PostNorm, "B": EncoderBlock, "C": NoSums, "D": NormedStream}  # lesson 04: which is the block of ViT?
 
 # The block, the steps over which the learning rate rises, and the rate, as a share of the recipe's.
 VARIANTS = {

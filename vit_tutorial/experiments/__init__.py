@@ -1,11 +1,12 @@
 """Comparisons over several seeds, the tables that the notebooks read, and bugs planted into a model."""
 
 from .blocks import measure_block
+from .mirror import load_mirror_runs
 from .planted_bugs import BUGS, bug_table, plant
 from .rows import EXPERIMENTS, FINE_TUNING, Row, run
 from .tables import SEEDS, load_block_runs, load_head_costs, load_results
 
 __all__ = [
     "BUGS", "EXPERIMENTS", "FINE_TUNING", "SEEDS", "Row",
-    "bug_table", "load_block_runs", "load_head_costs", "load_results", "measure_block", "plant", "run",
+    "bug_table", "load_block_runs", "load_head_costs", "load_mirror_runs", "load_results", "measure_block", "plant", "run",
 ]  # fmt: skip

@@ -7,6 +7,7 @@
     python -m vit_tutorial.experiments examples      the shipped model on classes that it has not seen
     python -m vit_tutorial.experiments heads         what each head of the shipped CIFAR-10 model is worth
     python -m vit_tutorial.experiments blocks        the encoder block, and blocks that lack one thing
+    python -m vit_tutorial.experiments mirror        positions learned from photos as they are, flipped, and turned
 
 The first five train and test on Shapes, with three seeds each, and add a line after each run: interrupted, the same
 command continues after the last one. The tables in the package are complete; `--out my_table.csv` makes your own.
@@ -20,10 +21,12 @@ from itertools import product
 from pathlib import Path
 
 from ..analysis import head_costs
-from ..data import cifar10, image_folder
+from ..data import ImageSet, cifar10, image_folder
 from ..pretrained import load_checkpoint
+from ..saving import read, write
 from ..training import print_progress
 from .blocks import VARIANTS, measure_block
+from .mirror import MAPS, WAYS, train_positions
 from .rows import EXPERIMENTS, run
 from .tables import BLOCK_COLUMNS, RESULTS, RUN_COLUMNS, SEEDS, append_lines, read_lines, read_runs, save_head_costs
 
@@ -35,13 +38,13 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", choices=[*EXPERIMENTS, "heads", "blocks"])
+    parser.add_argument("name", choices=[*EXPERIMENTS, "heads", "blocks", "mirror"])
     parser.add_argument("--out", type=Path, help="the table (default: the one in the package)")
-    parser.add_argument("--data", help="heads: a folder of test images, one folder per class (default: CIFAR-10)")
+    parser.add_argument("--data", help="heads, mirror: a folder of images, one folder per class (default: CIFAR-10)")
     asked = parser.parse_args(arguments)
-    if asked.data and asked.name != "heads":
-        parser.error("--data is for heads: the other tables are made with Shapes")
-    path = asked.out or RESULTS / f"{asked.name}.csv"
+    if asked.data and asked.name not in ("heads", "mirror"):
+        parser.error("--data is for heads and mirror: the other tables are made with Shapes")
+    path = asked.out or (MAPS if asked.name == "mirror" else RESULTS / f"{asked.name}.csv")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if asked.name == "heads":
@@ -50,6 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{costs.right:,} of {costs.images:,} right; {path}")
         elif asked.name == "blocks":
             run_blocks(path)
+        elif asked.name == "mirror":
+            run_mirror(path, image_folder(asked.data, 32) if asked.data else cifar10())
         else:
             run_all(asked.name, path)
     except (ValueError, OSError) as error:
@@ -82,6 +87,16 @@ def run_blocks(path: Path) -> None:
             measured = measure_block(variant, seed)
             texts = (" ".join(f"{value:.4g}" for value in values.tolist()) for values in measured)
             append_lines(path, [(variant, seed, *texts)])
+
+
+def run_mirror(path: Path, photos: ImageSet) -> None:
+    """Add the trained positions that a file lacks."""
+    tables = read(path)[0] if path.exists() else {}
+    for seed, way in product(SEEDS, WAYS):
+        if (name := f"{way}, seed {seed}") not in tables:
+            print(name, flush=True)
+            tables[name] = train_positions(way, seed, photos)
+            write(path, tables, {})
 
 
 if __name__ == "__main__":

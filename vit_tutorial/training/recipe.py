@@ -96,12 +96,12 @@ class Preset(NamedTuple):
 
 PRESETS = {
     "shapes": Preset(
-        ViTConfig(image_size=28, patch_size=4, num_classes=8, embed_dim=48, depth=4, num_heads=3, mlp_dim=96),
-        Recipe(epochs=2, batch_size=32, learning_rate=3e-3, beta2=0.95, warmup_epochs=0.1),
+        ViTConfig(image_size=28, patch_size=4, num_classes=8, embed_dim=64, depth=4, num_heads=4, mlp_dim=128),
+        Recipe(epochs=2, batch_size=32, learning_rate=2e-3, beta2=0.95, warmup_epochs=0.1),
     ),
     "cifar10": Preset(
         ViTConfig(image_size=32, patch_size=4, embed_dim=128, depth=6, num_heads=4, mlp_dim=256),
-        Recipe(36, batch_size=64, learning_rate=1.5e-3, warmup_epochs=2.0, label_smoothing=0.1, crop=4, flip=True),
+        Recipe(180, 256, learning_rate=2e-3, warmup_epochs=5.0, label_smoothing=0.1, crop=4, flip=True, cutmix=1.0),
     ),
 }
 PRESETS["folder"] = PRESETS["cifar10"]

@@ -42,6 +42,40 @@ def weighing(weigh):
     return lambda q, k, v: ((w := weigh(q, k)) @ v, w)
 
 
+SLIPS = cell("""
+    def half(q, k, v):
+        weights = (q @ k.T / q.shape[-1] ** 1/2).softmax(-1)
+        return weights @ v, weights
+
+    def halved(q, k, v):
+        weights = (q @ k.T / (q.shape[-1] ** 1/2)).softmax(-1)
+        return weights @ v, weights
+
+    def unassigned(q, k, v):
+        k.transpose(0, 1)
+        weights = (q @ k / q.shape[-1] ** 0.5).softmax(-1)
+        return weights @ v, weights
+
+    def split(x, heads):
+        x = x.unflatten(-1, (heads, -1))
+        x.transpose(1, 2)
+        return x
+
+    def merge(x):
+        x.transpose(1, 2)
+        return x.reshape(len(x), x.shape[2], -1)
+
+    def attend(self, q, k, v):
+        scale = q.shape[-1] ** -1/2
+        return (q @ k.mT * scale).softmax(-1) @ v
+
+    def no_softmax(self, q, k, v):
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        scores.softmax(-1)
+        return scores @ v
+""")
+HALVED = "`x ** 1/2` is x/2: powers come before division"
+
 RIGHT = {
     check.attention_head: {
         "solution": solved(check.attention_head),
@@ -75,6 +109,9 @@ WRONG = {
         (weighing(lambda q, k: weights_of(q, k, 1 / q.shape[1])), "divided by d, not by √d"),
         (weighing(lambda q, k: weights_of(q, k, q.shape[1] ** 0.5)), "multiplied by √d"),
         (weighing(lambda q, k: weights_of(q, k, len(q) ** -0.5)), "divided by √T"),
+        (SLIPS["half"], HALVED),
+        (SLIPS["halved"], HALVED),
+        (SLIPS["unassigned"], "`k.transpose(0, 1)` changes nothing"),
         (weighing(lambda q, k: weights_of(q, k, 1.0) / q.shape[1] ** 0.5), "after the softmax"),
         (weighing(lambda q, k: scores_of(q, k).softmax(0)), "your columns sum to 1, not your rows"),
         (weighing(lambda q, k: scores_of(q, k)), "no softmax"),
@@ -109,6 +146,9 @@ WRONG = {
         (lambda x, h: x.view(*x.shape[:2], h, -1), "Your axes are (B, T, h, d); (B, h, T, d) is asked"),
         (lambda x, h: rearrange(x, "b t (d h) -> b h t d", h=h), "every h-th value"),
         (lambda x, h: rearrange(x, "b t (h d) -> b h d t", h=h), "Your axes are (B, h, d, T);"),
+        *((lambda x, h, dim=dim: torch.stack(x.split(h, dim=-1), dim), "You have d pieces of h values")
+          for dim in range(3)),
+        (SLIPS["split"], "`x.transpose(1, 2)` changes nothing"),
         (lambda x, h: torch.stack(x.chunk(h, -1)), "Your axes are (h, B, T, d);"),
         (lambda x, h: rearrange(x, "b t (h d) -> (b h) t d", h=h), "folded into one axis"),
         (lambda x, h: rearrange(x, "b t (d h) -> b d t h", h=h), "(B, d, T, h) and a head takes every"),
@@ -120,6 +160,7 @@ WRONG = {
         (lambda x: rearrange(x, "b h t d -> b t (d h)"), "the axes are (B, T, d, h), not (B, T, h, d)"),
         (lambda x: x.permute(0, 3, 2, 1).reshape(len(x), x.shape[2], -1), "the axes are (B, d, T, h), not"),
         (lambda x: x.transpose(2, 3).reshape(len(x), x.shape[2], -1), "the axes are (B, h, d, T), not (B, T, h, d)"),
+        (SLIPS["merge"], "`x.transpose(1, 2)` changes nothing"),
         (lambda x: torch.cat(x.unbind(1)[::-1], dim=-1), "in the opposite order"),
         (lambda x: x.transpose(1, 2).view(len(x), x.shape[2], -1), "Your code stops with an error"),
         (lambda x: x.transpose(1, 2).flatten(2).squeeze(0), "wrong at another"),
@@ -420,6 +461,9 @@ WRONG_ATTENTION = [
     (scaled(lambda d: 1), "not divided by √d"),
     (attending(lambda q, k, v: (q @ k.mT / 20**0.5).softmax(-1) @ v), "by √D, the width of a token"),
     (attending(lambda q, k, v: (q @ k.mT).softmax(-1) / q.shape[-1] ** 0.5 @ v), "after the softmax"),
+    (attending(lambda q, k, v: (q @ k.mT / q.shape[-2] ** 0.5).softmax(-1) @ v), "divided by √T, not by √d"),
+    (separate(attend=SLIPS["attend"]), HALVED),
+    (separate(attend=SLIPS["no_softmax"]), "`scores.softmax(-1)` changes nothing"),
     (over(-2), "over the queries, not over the keys"),
     (over(1), "over the heads, not over the keys"),
     (separate(attend=lambda self, q, k, v: (q @ k.mT / self.num_heads**0.5).softmax(-1) @ v),

@@ -76,6 +76,17 @@ def clears_the_convolution(conv):
     return linear
 
 
+def filled_by(fill):
+    """A linear layer of the right size, with `fill(linear, conv.weight)` applied to it."""
+
+    def mine(conv):
+        linear = nn.Linear(conv.weight[0].numel(), conv.out_channels, bias=conv.bias is not None)
+        fill(linear, conv.weight)
+        return linear
+
+    return mine
+
+
 def written_in(conv):
     linear = nn.Linear(12, 5)
     linear.load_state_dict(by_data(conv).state_dict())
@@ -181,6 +192,12 @@ def waves(count, dim):
 def placed(grid, dim, together):
     h, w = grid
     return together([waves(h, dim).repeat_interleave(w, 0), waves(w, dim).repeat(h, 1)])
+
+
+def snake(grid, dim):
+    codes = sincos_position_embedding(grid, dim).unflatten(0, grid).clone()
+    codes[1::2] = codes[1::2].flip(1)
+    return codes.flatten(0, 1)
 
 
 # Eq. 1 as a module
@@ -402,6 +419,12 @@ def first(make):
     return lambda self, x: torch.cat([make(self, len(x)), x], dim=1)
 
 
+LOST = cell("""
+    def project(self, x):
+        x = self.projection(x).flatten(2)
+        x.transpose(1, 2)
+        return x
+""")["project"]
 PER_CHANNEL = "the P·P values of one channel"
 ONE_EACH = "one class token for each of the B images"
 
@@ -417,6 +440,13 @@ WRONG = {
         (bias_taken_for_granted, "Right for a convolution with a bias. This one has none"),
         (bias_left_over, "Your layer adds one all the same"),
         (turned, "The weight is transposed, (12, 5)"),
+        (filled_by(lambda linear, weight: linear.weight.data.copy_(weight)), "The kernels are not flattened"),
+        (filled_by(lambda linear, weight: linear.load_state_dict({"weight": weight}, strict=False)),
+         "The kernels are not flattened"),
+        (filled_by(lambda linear, weight: setattr(linear, "weight", weight)), "The weight is still (5, 3, 2, 2)"),
+        (filled_by(lambda linear, weight: linear.weight.copy_(weight.flatten(1))),
+         "You write into a parameter while gradients are recorded"),
+        (filled_by(lambda linear, weight: linear.weight.__setitem__(..., weight.flatten(1))), "with torch.no_grad()"),
         (out_of_place, "`reshape` and `.T` mix up the kernels"),
         (lambda conv: linear_with(conv.weight.flip(2, 3).flatten(1), conv.bias), "in other places"),
         (lambda conv: conv, "what came back is of type Conv2d"),
@@ -473,6 +503,11 @@ WRONG = {
         (sincos(frequencies=lambda i, q: torch.ones(q)), "All your frequencies are 1"),
         (alternating, "Sines and cosines alternate"),
         (as_for_text, "along one line"),
+        (lambda grid, dim: placed(grid, dim // 2, torch.cat), "Your parts stand below one another"),
+        (lambda grid, dim: placed(grid, dim, torch.cat), "Your parts stand below one another"),
+        (lambda grid, dim: torch.cat(sincos()(grid, dim).chunk(4, dim=1)), "Your parts stand below one another"),
+        (lambda grid, dim: torch.cat([waves(side, dim // 2) for side in grid]), "Join them along the values"),
+        (snake, "Every second row of yours runs from right to left"),
         (lambda grid, dim: torch.cat([torch.zeros(1, dim), sincos()(grid, dim)]), "One row too many"),
         (lambda grid, dim: sincos()(grid, dim).reshape(*grid, dim), "The grid is still there"),
         (lambda grid, dim: sincos_position_embedding(grid, dim)[None], "a batch axis in front"),
@@ -524,6 +559,7 @@ WRONG = {
         (variant(project=lambda self, x: Right.project(self, x) * self.D**0.5), "multiplied by √D"),
         (variant(forward=lambda self, x: print(end="")), "Your `forward` returns nothing"),
         (variant(place=lambda self, x: x * self.position), "The positions are multiplied"),
+        (variant(project=LOST), "`x.transpose(1, 2)` changes nothing"),
         (beside(lambda self: nn.Linear(self.D, self.D), "linear", project=lambda self, x: self.linear(
             Right.project(self, x))),
          "There are 2 layers, `projection`, `linear`"),

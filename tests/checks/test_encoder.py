@@ -7,7 +7,7 @@ from torch import nn
 
 from vit_tutorial import EncoderBlock, Mlp, check
 
-from .variants import assert_wrong, changed, judged, replace, solved
+from .variants import assert_wrong, cell, changed, judged, replace, solved
 
 # LayerNorm
 
@@ -45,6 +45,11 @@ RIGHT_NORM = {
     ),
     "E[x²] - E[x]²": difference_of_squares,  # loses digits in float32, and is right
 }
+HALVED = cell("""
+    def mine(x, w, b, eps):
+        y = x - x.mean(-1, keepdim=True)
+        return y / (y.square().mean(-1, keepdim=True) + eps)**1/2 * w + b
+""")["mine"]
 WRONG_NORM = [
     (lambda x, w, b, eps: normalised(x, eps, correction=1) * w + b, "divides by D - 1, not by D"),
     (lambda x, w, b, eps: (x - x.mean(-1, True)) / (x.std(-1, correction=0, keepdim=True) + eps) * w + b,
@@ -87,6 +92,9 @@ WRONG_NORM = [
      "mean of the squares"),
     (lambda x, w, b, eps: normalised(x, 0, correction=1) * w + b, "inf or nan"),
     (lambda x, w, b, eps: (x - x.mean(-1)) / x.std(-1) * w + b, "Your code stops with an error"),
+    (lambda x, w, b, eps: (x - x.mean(-1, True) / (moments(x)[1] + eps).sqrt()) * w + b, "Only the mean is divided"),
+    (lambda x, w, b, eps: x - x.mean(-1, True) / (moments(x)[1] + eps).sqrt() * w + b, "Write `(x - mean) / …`"),
+    (HALVED, "`x ** 1/2` is x/2"),
     (lambda x, w, b, eps: x.sub_(x.mean(-1, True)) * w + b, "changes its input"),
     (lambda x, w, b, eps: (x - x.mean(-1, True)) / (moments(x)[1].detach() + eps).sqrt() * w + b, "gradient"),
 ]  # fmt: skip
@@ -212,7 +220,7 @@ WRONG_MLP = [
     (sequential(lambda D, M: nn.Linear(D, 33), gelu, lambda D, M: nn.Linear(33, D)),
      "not at another size. The hidden layer of the MLP has 33 values; mlp_dim = 20"),
     (sequential(lambda D, M: nn.Linear(D, M, bias=False), gelu, lambda D, M: nn.Linear(M, D, bias=False)),
-     "has 971. Without a bias: `0`, `2`"),
+     "there is no bias in `0`, `2`: your module has 924 parameters"),
     (activation(lambda x: F.dropout(F.gelu(x), 0.1)), "does not give the same result each time"),
     (sequential(up, gelu, down, dropout, dropout), "dropped twice"),
     (forward(lambda self, x: Backwards.forward(self, x - x.mean(1, keepdim=True))), "on the other tokens"),
@@ -397,7 +405,21 @@ def dropped_after(self, z):
     return z + self.drop(self.mlp(self.norm2(z)))
 
 
+def added_in_place(self, z):
+    z += self.mix(self.norm1(z))
+    z += self.mlp(self.norm2(z))
+    return z
+
+
+def then_in_place(self, z):
+    z = z + self.mix(self.norm1(z))
+    z += self.mlp(self.norm2(z))
+    return z
+
+
 WRONG_BLOCK = [
+    (block(added_in_place), "after the call `z` holds other values. `z += …` writes into the caller's tensor"),
+    (block(then_in_place), "that an earlier step still needs to compute its gradient. `z = z + …` makes a new one"),
     (written(lambda z, a, m, n, o: o((y := n(z + a(z))) + m(y))), "post-norm"),
     (torchs(norm_first=False), "post-norm"),
     (nn.TransformerEncoderLayer, "Both are defaults of `nn.TransformerEncoderLayer`"),

@@ -252,6 +252,8 @@ class Unpacked(TorchBlock):
 WRONG_MODEL = [
     (model(forward=lambda self, x: Model.forward(self, x).softmax(-1)), "There is a softmax inside"),
     (model(forward=lambda self, x: Model.forward(self, x).log_softmax(-1)), "a log-softmax inside"),
+    *((model(forward=lambda self, x, end=end: end(Model.forward(self, x))), f"There is a {end.__name__} after the head")
+      for end in (torch.sigmoid, torch.relu, torch.tanh, nn.functional.gelu)),
     (model(forward=lambda self, x: self.head(self.pool(self.encode(self.embed(x))))), "The final LayerNorm is there"),
     (model(replace(norm=lambda c: nn.Identity())), "Is the final one missing?"),
     (model(pool=lambda self, z: z[:, -1]), "The head reads the last token"),
@@ -300,6 +302,8 @@ WRONG_MODEL = [
      "Is there a second one after the patch projection?"),
     (model(encode=lambda self, z: z), "The encoder's result is not used"),
     (model(encode=lambda self, z: self.encoder[0](z)), "Only the first block's result"),
+    (model(encode=lambda self, z: self.encoder(self.encoder(z))), "The encoder is applied more than once"),
+    (model(blocks_of(Encoder)), "Each `Encoder(config)` has all 2 blocks already"),
     (model(encode=lambda self, z: [b(z) for b in self.encoder][-1]), "only the last one counts"),
     (model(encode=lambda self, z: self.encoder[0](self.encoder[0](z))), "The first block is applied again and again"),
     (model(encode=lambda self, z: self.encoder[0](self.encoder[1](z))), "in the opposite order"),
@@ -319,7 +323,8 @@ WRONG_MODEL = [
     (model(blocks_of(lambda c: EncoderBlock(c.embed_dim, c.num_heads, 33))),
      "not at another size. The hidden layer of the MLP has 33 values; mlp_dim = 17"),
     (model(replace(head=lambda c: nn.Linear(c.embed_dim, 1000))), "wrong shape"),
-    (model(replace(head=lambda c: nn.Linear(c.embed_dim, c.num_classes, bias=False))), "7046 parameters"),
+    (model(replace(head=lambda c: nn.Linear(c.embed_dim, c.num_classes, bias=False))),
+     "there is no bias in `head`: your module has 7046 parameters"),
     (model(replace(embeddings=OwnEmbeddings), forward=lambda self, x: Model.forward(self, x[:, :, :, : x.shape[2]])),
      "not at another size"),
     (model(encode=lambda self, z: self.encoder(z.detach())), "gradient"),
@@ -361,6 +366,10 @@ def counter(more=lambda c: 0, **wrong):
     return count
 
 
+def of_embeddings(c):
+    return (c.patch_dim + 2 + c.num_tokens) * c.embed_dim
+
+
 def of_block(c):
     D, M = c.embed_dim, c.mlp_dim
     return 4 * (D * D + D) + 2 * D * M + M + 5 * D
@@ -393,6 +402,10 @@ WRONG_COUNT = [
     (counter(final=0, head_bias=0), "Two mistakes together give exactly this count: without the class token and its "
      "position, or the final LayerNorm, and without the bias of the head."),
     (counter(rest=0), "with the MLP and the blocks' LayerNorms counted for one block only"),
+    (counter(lambda c: (c.depth - 1) * of_embeddings(c)), "with the embeddings counted for every block"),
+    (counter(lambda c: (c.depth - 1) * (of_embeddings(c) + 2 * c.embed_dim + (c.embed_dim + 1) * c.num_classes)),
+     "if everything is counted for every block"),
+    (counter(lambda c: c.embed_dim - c.num_classes), "if the head has D biases"),
     (counter(lambda c: -of_block(c)), "if one block is missing"),
     (counter(lambda c: (1 - c.depth) * of_block(c)), "if only one block is counted"),
     (counter(lambda c: (12 - c.depth) * of_block(c)), "if the depth is always 12"),

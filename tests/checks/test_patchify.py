@@ -20,6 +20,27 @@ def by_loop(images, P):
     return torch.stack(rows, dim=1)
 
 
+def slices_in_patches(images, P):
+    h, w = images.shape[2] // P, images.shape[3] // P
+    return torch.stack([images[..., i : i + P, j : j + P].flatten(1) for i in range(h) for j in range(w)], dim=1)
+
+
+LOST = cell("""
+    def patchify(images, P):
+        B, C, H, W = images.shape
+        h, w = H // P, W // P
+        blocks = images.reshape(B, C, h, P, w, P)
+        blocks.permute(0, 2, 4, 1, 3, 5)
+        return blocks.reshape(B, h * w, C * P * P)
+
+    def unpatchify(patches, P, size):
+        h, w = size[0] // P, size[1] // P
+        blocks = patches.reshape(len(patches), h, w, -1, P, P)
+        blocks.permute(0, 3, 1, 4, 2, 5)
+        return blocks.reshape(len(patches), -1, *size)
+""")
+
+
 def place_by_place(patches, P, size):
     B, N, _ = patches.shape
     images = patches.new_zeros(B, patches.shape[2] // P**2, *size)
@@ -148,6 +169,8 @@ WRONG = {
         (cut("b c (h p) (w q) -> b (h w) c p q"), "still little images"),
         (cut("b c (h p) (w q) -> b (c h w) (p q)"), "Each channel has patches of its own"),
         (lambda x, P: patchify(x, P)[0], "Only the first image"),
+        (slices_in_patches, "Your slices begin at i and j, which count patches"),
+        (LOST["patchify"], "`blocks.permute(0, 2, 4, 1, 3, 5)` changes nothing"),
         (lambda x, P: patchify(x, P).squeeze(0), "wrong at another"),
         (lambda x, P: patchify(x.detach(), P), "no gradient flows back"),
         (lambda x, P: torch.from_numpy(patchify(x, P).detach().numpy()), "no gradient"),
@@ -177,6 +200,7 @@ WRONG = {
         (lambda x, P, size: x.reshape(len(x), -1, *size), "patches laid end to end"),
         (lambda x, P, size: rearrange(x, "b (w h) (c p q) -> b c (h p) (w q)", p=P, q=P, h=size[0] // P),
          "running down the columns"),
+        (LOST["unpatchify"], "`blocks.permute(0, 3, 1, 4, 2, 5)` changes nothing"),
         (join("b (h w) (p q c) -> b c (h p) (w q)"), "you read it as (row, column, channel)"),
         (join("b (h w) (c q p) -> b c (h p) (w q)"), "you read it as (channel, column, row)"),
         (join("b (h w) (c p q) -> b c h w p q"), "your axes run (B, C, h, w, P, P)"),

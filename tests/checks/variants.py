@@ -12,9 +12,10 @@ import vit_tutorial
 from vit_tutorial.checks.exercise import Verdict
 
 
-def cell(source: str, name: str = "/tmp/ipykernel_4711/1234567890.py", **names) -> dict:
+def cell(source: str, name: str = "", **names) -> dict:
     """Run source code as a notebook runs a cell: its file exists only for `linecache`. Returns what it defines."""
     source = textwrap.dedent(source).strip("\n") + "\n"
+    name = name or f"/tmp/ipykernel_4711/{abs(hash(source))}.py"  # one for each cell, as a notebook has
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     defined = {"torch": torch, "nn": nn, "F": nn.functional, **names}
     exec(compile(source, name, "exec"), defined)

@@ -295,10 +295,6 @@ def flow(results: Sequence[Tensor], wanted: Sequence[Tensor], unused: Callable =
     except Exception as error:
         found = stopped_by(error)
         found.message = f"The way forward works. On the way back, where gradients flow:\n{found.message}"
-        found.hint = (
-            "Do you write into a tensor, `x[...] = ` or a method that ends in an underscore, that an earlier step "
-            "still needs to compute its gradient? Work on a new one."
-        )
         raise found from None
 
 

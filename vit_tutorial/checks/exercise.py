@@ -12,7 +12,18 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from .running import NotAttempted, Wrong, is_stub, name_of, readers_frames, show, stopped_by, undisturbed
+from .running import (
+    NotAttempted,
+    Wrong,
+    is_stub,
+    name_of,
+    prefixed,
+    readers_frames,
+    show,
+    slip_in,
+    stopped_by,
+    undisturbed,
+)
 
 PASSED, NOT_ATTEMPTED, WRONG = "passed", "not attempted", "wrong"
 
@@ -127,7 +138,7 @@ class Exercise:
         """Judge the answer. An error of the judge's own is not hidden."""
         try:
             self.require_readers(answer)
-            with undisturbed():
+            with undisturbed(), prefixed(slip_in(answer)):
                 remark = self.judge(answer)
         except NotAttempted:
             return Verdict(self.name, NOT_ATTEMPTED, UNTOUCHED, self._hint)

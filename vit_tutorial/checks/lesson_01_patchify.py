@@ -167,6 +167,9 @@ PATCHIFY_MISTAKES = [
            "channels of its pixels."),
     *wrong("B C h P w Q", "(h w B C P Q)", "Your sequences mix patches of different images: the patches are in the "
            "order (N, B), and `reshape` does not exchange the two.", PERMUTE),
+    Mistake(lambda x, P: F.unfold(x[..., : x.shape[2] // P + P - 1, : x.shape[3] // P + P - 1], P).mT, "Your slices "
+            "begin at i and j, which count patches. Patch (i, j) begins at pixel (i·P, j·P): "
+            "`images[..., i * P : (i + 1) * P, j * P : (j + 1) * P]`."),
     Mistake(lambda images, P: my_patchify(images, P)[0], "Only the first image is there. Cut the whole batch at once."),
 ]  # fmt: skip
 

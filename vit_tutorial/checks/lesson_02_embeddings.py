@@ -56,6 +56,7 @@ def linear_is_conv(function):
 NO_BIAS = (
     "Right for a convolution with a bias. This one has none: `nn.Conv2d(..., bias=False)`, and `conv.bias` is None."
 )
+FLATTEN = "a kernel of (C, P, P) must be flattened into one row. `conv.weight.flatten(1)` is (D, C·P·P)."
 BIAS_HINT = "`nn.Linear(..., bias=conv.bias is not None)`, and copy the bias only if there is one."
 
 
@@ -71,6 +72,7 @@ def check_linear(linear: nn.Linear, conv: nn.Conv2d) -> None:
     raise_first([
         (got == (patch_dim, D), f"In and out are exchanged: {layer}, `nn.Linear(in_features, out_features)`."),
         (weight.shape == (patch_dim, D), f"The weight is transposed, {(patch_dim, D)}: {layer}."),
+        (weight.ndim == 4, f"The weight is still {tuple(weight.shape)}: {FLATTEN}"),
         (weight.shape != rows.shape, f"Your layer goes from {got[1]} to {got[0]}: {layer}."),
         *((same(weight, other), f"Your kernels are flattened as {name}, patches as {ORDERS[OURS]}.")
           for name, other in others.items()),
@@ -91,7 +93,10 @@ def one_channel(conv: nn.Conv2d) -> nn.Linear:
 LINEAR_ERRORS = known(None, {
     "Your linear layer takes in the P·P values of one channel. A patch has C·P·P: those of all channels.": [
         lambda conv: one_channel(conv).weight.data.copy_(conv.weight.flatten(1)),
-        lambda conv: one_channel(conv).load_state_dict(my_linear_is_conv(conv).state_dict())]})  # fmt: skip
+        lambda conv: one_channel(conv).load_state_dict(my_linear_is_conv(conv).state_dict())],
+    f"The kernels are not flattened: {FLATTEN}": [
+        lambda conv: my_linear_is_conv(conv).weight.data.copy_(conv.weight),
+        lambda conv: my_linear_is_conv(conv).load_state_dict(conv.state_dict())]})  # fmt: skip
 
 
 def my_class_token(patches, class_token):
@@ -394,6 +399,8 @@ SINCOS_MISTAKES = [
             {"row": lambda n, h, w: n // w + 1, "column": lambda n, h, w: n % w + 1},
         "Your indices are parts of the side, between 0 and 1. Take the index itself: 0, 1, 2, …":
             {"row": lambda n, h, w: n // w / h, "column": lambda n, h, w: n % w / w},
+        "Every second row of yours runs from right to left. Each row begins again with column 0.":
+            {"column": lambda n, h, w: torch.where(n // w % 2 == 0, n % w, w - 1 - n % w)},
         "There is a 2π too many: the angle is the index times the frequency.":
             {"row": lambda n, h, w: n // w * 2 * torch.pi, "column": lambda n, h, w: n % w * 2 * torch.pi},
     }, lambda steps: partial(sincos_positions, **steps)),
@@ -417,7 +424,11 @@ SINCOS_MISTAKES = [
         "You add the row's code and the column's, and so a vector has D/2 values.":
             lambda grid, dim: sum(sincos_positions(grid, dim).chunk(2, dim=1)),
         "Your vectors have 2·D values: D for the row and D for the column.":
-            lambda grid, dim: sincos_positions(grid, 2 * dim)}),
+            lambda grid, dim: sincos_positions(grid, 2 * dim),
+        "Your parts stand below one another, as further rows. Join them along the values: `torch.cat([…], dim=1)`.": [
+            *(lambda grid, dim, n=n, k=k: torch.cat(sincos_positions(grid, k * dim).chunk(n, dim=1))
+              for n, k in ((2, 1), (4, 1), (2, 2))),
+            lambda grid, dim: torch.cat([in_one_line((side, 1), dim // 2) for side in grid])]}),
     *known(None, {ALONG_A_LINE: [in_one_line, partial(in_one_line, interleaved=True)]}),
     *known(None, {
         "One row too many: here are the patches only, no class token.": lambda codes, grid: F.pad(codes, (0, 0, 1, 0)),

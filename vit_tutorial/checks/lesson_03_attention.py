@@ -135,10 +135,13 @@ WAYS = [
     (split, axes) for split in ("(h d)", "(d h)") for axes in permutations("BhTd")
 ]  # a split, then an order of axes
 
+IN_PIECES = "You have d pieces of h values: `split(h)` and `unflatten(-1, (-1, h))` cut so, `chunk(h)` makes h pieces. "
+
 SPLIT_MISTAKES = known(VIEW, {
     "`view` or `reshape` alone cuts across tokens: a head gets pieces of different tokens mixed up.": in_blocks,
     "Batch and heads are folded into one axis, (B·h, T, d).": lambda x, h: by_head(x, h).flatten(0, 1),
-    **{f"Your axes are ({', '.join(axes)}){' and a head takes every h-th value' * (split == '(d h)')}; (B, h, T, d) is "
+    **{f"{IN_PIECES * (axes.index('d') < axes.index('h')) * (split == '(d h)')}"
+       f"Your axes are ({', '.join(axes)}){' and a head takes every h-th value' * (split == '(d h)')}; (B, h, T, d) is "
        "asked, head 0 the first d values.":
            lambda x, h, split=split, axes=axes: rearrange(x, f"B T {split} -> {' '.join(axes)}", h=h)
        for split, axes in WAYS[1:]},
@@ -296,6 +299,8 @@ ATTENTION_MISTAKES = [
         "The heads attend to each other inside a token, and are then merged by a `reshape` that mixes tokens.":
             {"split": unswapped, "merge": lambda out: out.transpose(1, 2).reshape(*out.shape[:2], -1)},
     }, lambda steps: partial(attention, **steps)),
+    *known(SCALE, {"The scores are divided by √T, not by √d.":
+        lambda w, x: attention(w, x, scale=lambda d, D: x.shape[1] ** -0.5)}),
     *known(None, {
         f"√d divides the weights after the softmax: {NOT_1}.":
             {"scale": lambda d, D: 1, "merge": lambda out: joined(out) / out.shape[-1] ** 0.5},

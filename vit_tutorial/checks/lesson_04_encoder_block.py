@@ -78,6 +78,7 @@ BIASED = {"variance": lambda x, m, dim: x.var(dim, correction=0, keepdim=True)}
 SQUARES = {"variance": lambda x, m, dim: (x - m).square().sum(dim, keepdim=True)}
 EPS_OUTSIDE = {"divide": lambda y, v, eps: y / (v.sqrt() + eps)}
 NO_MEAN = {"mean": lambda x, dim, keepdim: torch.zeros_like(x)}
+MEAN_DIVIDED = {**NO_MEAN, **BIASED, "divide": lambda x, v, eps: (x, by_root(x.mean(-1, keepdim=True), v, eps))}
 SUM = {"mean": torch.sum}
 NORM_MISTAKES = known(None, {
     "The variance divides by D - 1, not by D.": UNBIASED,
@@ -107,6 +108,9 @@ NORM_MISTAKES = known(None, {
     "eps is not used: a token of equal values gives nan.": {"divide": lambda y, v, eps: by_root(y, v, 0)},
     **{f"eps is always {fixed:g}, whatever the argument says.":
            {"divide": lambda y, v, eps, fixed=fixed: by_root(y, v, fixed)} for fixed in (1e-5, 1e-6, 1e-8, 1e-12)},
+    "Only the mean is divided by the root: division comes before subtraction. Write `(x - mean) / …`.":
+        [{**MEAN_DIVIDED, "finish": finish} for finish in (
+            lambda y, w, b: (y[0] - y[1]) * w + b, lambda y, w, b: y[0] - y[1] * w + b)],
 }, lambda steps: partial(norm_in_steps, **steps))  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from itertools import chain, combinations_with_replacement, product
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn, relu, tanh
+from torch import Tensor, nn, relu, sigmoid, tanh
 from torch.nn.functional import gelu
 from torch.nn.modules.module import register_module_forward_hook
 
@@ -148,6 +148,8 @@ def check_parts(trial: Trial, c: ViTConfig, parts: Parts) -> None:
         layer = trial.module.get_submodule(parts.contract[0].name.rpartition(".")[0])
         if len(called(trial, lambda module, x: module is layer)) == L:
             shared = f" All {L} places share one block's weights, as `[block] * depth` makes it."
+    if sum(isinstance(part, Encoder) for part in trial.module.modules()) > 1:
+        shared = f" Each `Encoder(config)` has all {L} blocks already: one is enough."
     norms, matrices = len(parts.norms), sum(layer.weight.numel() for layer in parts.attention) / D**2
     last_norm = " Is the final one missing?" if norms == 2 * L else ""
     on_images = called(trial, lambda module, x: isinstance(module, nn.Linear) and x.shape[:-1] == trial.x.shape[:1])
@@ -220,7 +222,9 @@ HEAD_MISTAKES = [
             lambda w, x: without_norm(w, x, pool=lambda _, z: w.norm(pooled(w, z))),
         **{f"There is a {function.__name__} between the final norm and the head: the head is one linear layer.":
                partial(model, pool=lambda w, z, function=function: function(pooled(w, z)))
-           for function in (relu, gelu, tanh)}}),
+           for function in (relu, gelu, tanh)},
+        **{f"There is a {function.__name__} after the head: return logits, values of any size.":
+               lambda w, x, function=function: function(model(w, x)) for function in (relu, gelu, tanh, sigmoid)}}),
 ]  # fmt: skip
 
 # Two mistakes at once, of which one hides the other while attention is silenced.
@@ -242,6 +246,8 @@ DEPTH_MISTAKES = [
         "Each block gets the embeddings again: only the last one counts.": lambda blocks: blocks[-1:],
         "The first block is applied again and again, the others never.": lambda blocks: blocks[:1] * len(blocks),
         "The blocks come in the opposite order.": lambda blocks: blocks[::-1],
+        "The encoder is applied more than once: `Encoder(config)` has all the blocks, call it once.":
+            lambda blocks: blocks * len(blocks),
     }, lambda pick: lambda w, x: model(w._replace(blocks=pick(w.blocks)), x)),
     *known(EQ4, {
         "The final norm comes before the blocks. It belongs after the last one.":
@@ -375,6 +381,7 @@ PARTS = {
            "the MLP's first layer": "expand", "the MLP's second layer": "contract", "the head": "head"}.items()},
     **{part: (pattern, 1) for part, pattern in {
         "the positions": "position",
+        "the embeddings": "embeddings",
         "attention's four biases": "attention.*bias",
         "attention": "attention",
         "the MLP's biases": "mlp.*bias",
@@ -423,6 +430,9 @@ SLIPS: dict[str, Callable[[ViTConfig], int]] = {
     "the grid is taken to be square, as wide as high: N = w·w": lambda c: changed(c, (c.grid[1], c.grid[1])),
     'a model with pool="mean" has no class token': lambda c: -2 * count(c, "class_token") * (c.pool == "mean"),
     "the depth is always 12": lambda c: changed(c, depth=12),
+    "everything is counted for every block, the embeddings and the head too":
+        lambda c: (c.depth - 1) * (count(c) - count(c, "encoder")),
+    "the head has D biases: it has one for each of the K classes": lambda c: c.embed_dim - c.num_classes,
     "only one block is counted": lambda c: changed(c, depth=1),
     "one block is missing": lambda c: changed(c, depth=c.depth - 1),
     "one block is counted twice": lambda c: changed(c, depth=c.depth + 1),

@@ -312,10 +312,10 @@ class Trial:
         if self.total != self.count:
             layers = [(name, m) for name, m in self.module.named_modules() if isinstance(m, (nn.Linear, nn.LayerNorm))]
             bare = [f"`{name}`" for name, layer in layers if layer.bias is None]
-            unbiased = f" Without a bias: {', '.join(bare)}." if bare else ""
+            unbiased = f"there is no bias in {', '.join(bare)}: " if bare else ""
             raise Wrong(
-                f"The values are right, but your module has {self.total} parameters with {self.sizes}, and "
-                f"the authors' code has {self.count}.{self.unused()}{unbiased}",
+                f"The values are right, but {unbiased}your module has {self.total} parameters with {self.sizes}, and "
+                f"the authors' code has {self.count}.{self.unused()}",
                 "Every linear layer and every LayerNorm of the paper has a bias. Delete what `forward` does not use.",
             )
 

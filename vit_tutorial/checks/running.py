@@ -113,8 +113,9 @@ def call(function: Callable, *args):
         readable = len(now) == len(copies) and not any(map(unreadable, now))
         if not readable or any(a.dtype != b.dtype or not a.equal(b) for a, b in zip(now, copies, strict=True)):
             raise Wrong(
-                f"Your {part} changes its input: after the call `{name}` holds other values.",
-                "Methods that end in an underscore and `x[...] = ` write into the tensor itself. Work on a new one.",
+                f"Your {part} changes its input: after the call `{name}` holds other values. `{name} += …` writes into "
+                f"the caller's tensor; `{name} = {name} + …` makes a new one.",
+                "`+=`, `x[...] = ` and methods that end in an underscore write into the tensor itself.",
             )
     if isinstance(result, int) and abs(result) > LONG:
         raise Wrong(f"The result is {show(result)}.")
@@ -214,11 +215,31 @@ def is_stub(function: Callable) -> bool:
         function = type(function).forward
     elif inspect.isclass(function):
         function = function.__init__
+    body = body_of(function)
+    return bool(body) and all(re.fullmatch(NOTHING, ast.unparse(statement), re.DOTALL) for statement in body)
+
+
+def body_of(function: Callable) -> list[ast.stmt]:
+    """Return the statements of a function; none if Python cannot say."""
     try:
-        body = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function)))).body[0].body
+        return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function)))).body[0].body
     except (OSError, TypeError, SyntaxError, AttributeError):
-        return False
-    return all(re.fullmatch(NOTHING, ast.unparse(statement), re.DOTALL) for statement in body)
+        return []
+
+
+RETURNING = {"permute", "transpose", "reshape", "view", "flatten", "unflatten", "expand", "softmax"}
+
+
+def slip_in(answer: Callable) -> str:
+    """Return a sentence on a slip that the source shows, a result that is not kept or `x ** 1/2`; empty for none."""
+    functions = filter(inspect.isfunction, vars(answer).values()) if inspect.isclass(answer) else [answer]
+    body = ast.Module([statement for function in functions for statement in body_of(function)], [])
+    for node in ast.walk(body):
+        match node:
+            case ast.Expr(ast.Call(ast.Attribute(attr=name))) if name in RETURNING:
+                return f"`{ast.unparse(node)}` changes nothing: it returns a new tensor, which your code does not keep."
+    halved = re.search(r"\*\* (1|-1|\(-1\)) / 2\b", ast.unparse(body))
+    return "`x ** 1/2` is x/2: powers come before division. Write `x ** 0.5`." if halved else ""
 
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -259,7 +280,17 @@ def stopped_by(error: BaseException, more: str = "") -> ReaderError:
         text = textwrap.shorten(without_addresses(str(error)), 400, placeholder=" …")
     except (Exception, SystemExit) as second:
         text = f"(its own text cannot be shown: `__str__` stops with a {type(second).__name__})"
-    return ReaderError(f"Your code stops with an error{place}.\n{type(error).__name__}: {text}{more}", None, code)
+    meaning = next((f"\n{meaning}" for part, meaning in MEANINGS.items() if part in text), "")
+    text = f"Your code stops with an error{place}.\n{type(error).__name__}: {text}{more}{meaning}"
+    return ReaderError(text, None, code)
+
+
+MEANINGS = {  # what errors mean whose text is hard to read
+    "leaf Variable that requires grad": "You write into a parameter while gradients are recorded. To fill it, do so "
+    "inside `with torch.no_grad():`.",
+    "modified by an inplace operation": "You write into a tensor, by `z += …`, `z[...] = …` or a method that ends in "
+    "an underscore, that an earlier step still needs to compute its gradient. `z = z + …` makes a new one.",
+}
 
 
 def name_of(function: Callable) -> str:

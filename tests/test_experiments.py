@@ -9,12 +9,25 @@ from torch import nn
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
-from vit_tutorial import VisionTransformer, load_checkpoint
+from vit_tutorial import ImageSet, VisionTransformer, load_checkpoint
 from vit_tutorial.analysis import record_attention
-from vit_tutorial.experiments import EXPERIMENTS, SEEDS, Row, blocks, load_block_runs, load_results, rows, run, tables
+from vit_tutorial.experiments import (
+    EXPERIMENTS,
+    SEEDS,
+    Row,
+    blocks,
+    load_block_runs,
+    load_mirror_runs,
+    load_results,
+    rows,
+    run,
+    tables,
+)
 from vit_tutorial.experiments import __main__ as command
 from vit_tutorial.experiments.__main__ import main
+from vit_tutorial.experiments.mirror import train_positions
 from vit_tutorial.hybrid import conv_stem, small_cnn
+from vit_tutorial.saving import write
 from vit_tutorial.training import TrainingAlarm
 
 SHAPES = EXPERIMENTS["ablations"]["as it is"]
@@ -290,3 +303,28 @@ def test_an_interrupted_table_of_blocks_goes_on_with_the_next_run(tmp_path, monk
     assert path.read_text(encoding="utf-8") == whole
     assert len(capsys.readouterr().out.splitlines()) == len(blocks.VARIANTS) * len(SEEDS) - 2
     assert_close(load_block_runs(path)["post-norm"].gradients, torch.tensor([[0, 0], [1, 0.5], [2, 1]]))
+
+
+PHOTOS = ImageSet(torch.randint(256, (130, 3, 32, 32), dtype=torch.uint8), torch.arange(130) % 4, tuple("abcd"))
+
+
+@quiet
+def test_positions_from_turned_photos_are_those_of_photos_that_somebody_else_turned():
+    turned = replace(PHOTOS, pixels=PHOTOS.pixels.transpose(2, 3))
+    ours, theirs = train_positions("turned", 0, PHOTOS), train_positions("as they are", 0, turned)
+    assert torch.equal(ours, theirs)
+    for way in ("as they are", "half flipped"):
+        assert not torch.equal(ours, train_positions(way, 0, PHOTOS))
+
+
+def test_an_interrupted_file_of_positions_goes_on_with_the_next_run(tmp_path, monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(command, "train_positions", lambda way, seed, photos: asked.append(way) or torch.rand(65, 128))
+    monkeypatch.setattr(command, "image_folder", lambda *_: PHOTOS)
+    path = tmp_path / "mirror.safetensors"
+    write(path, {"half flipped, seed 0": torch.zeros(65, 128)}, {})
+    assert main(["mirror", "--data", "photos", "--out", str(path)]) == 0
+    assert len(asked) == 8
+    runs = load_mirror_runs(path)
+    assert {way: len(tables) for way, tables in runs.items()} == {"half flipped": 3, "as they are": 3, "turned": 3}
+    assert not runs["half flipped"][0].any()

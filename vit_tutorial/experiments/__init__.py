@@ -8,5 +8,6 @@ from .tables import SEEDS, load_block_runs, load_head_costs, load_results
 
 __all__ = [
     "BUGS", "EXPERIMENTS", "FINE_TUNING", "SEEDS", "Row",
-    "bug_table", "load_block_runs", "load_head_costs", "load_mirror_runs", "load_results", "measure_block", "plant", "run",
+    "bug_table", "load_block_runs", "load_head_costs", "load_mirror_runs", "load_results",
+    "measure_block", "plant", "run",
 ]  # fmt: skip

@@ -73,6 +73,8 @@ VARIANTS = {
     "post-norm, long warm-up": (PostNorm, 75, 1.0),
     "complete block, half the rate": (EncoderBlock, 15, 0.5),
     "post-norm, half the rate": (PostNorm, 15, 0.5),
+    "complete block, both": (EncoderBlock, 75, 0.5),
+    "post-norm, both": (PostNorm, 75, 0.5),
 }
 
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from ..data import ImageSet
 from ..model import VisionTransformer
 from ..saving import read
-from ..training import PRESETS, fit, print_progress
+from ..training import PRESETS, Recipe, fit, print_progress
 
-RECIPE = replace(PRESETS["cifar10"].recipe, epochs=1, warmup_epochs=0.1, crop=0, precision="bf16")
+RECIPE = Recipe(1, 64, learning_rate=1.5e-3, warmup_epochs=0.1, label_smoothing=0.1, precision="bf16")
 WAYS = ("half flipped", "as they are", "turned")
 MAPS = Path(__file__).parent / "results" / "mirror.safetensors"
 

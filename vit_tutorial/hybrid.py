@@ -55,7 +55,7 @@ class FeaturePatches(nn.Module):
         return self.projection(features).flatten(2).transpose(1, 2)  # (B, D, h, w) → (B, D, N) → (B, N, D)
 
 
-def conv_stem(width: int = 20) -> Backbone:
+def conv_stem(width: int = 26) -> Backbone:
     """Build three 3×3 convolutions with batch norm, two of stride 2: (B, 3, H, W) → (B, 2·width, H/4, W/4).
 
     In front of a ViT with 4×4 patches, each patch is one location of this feature map. At the default width the stem
@@ -69,7 +69,7 @@ def conv_stem(width: int = 20) -> Backbone:
     return Backbone(network, channels=2 * width, stride=4)
 
 
-def small_cnn(num_classes: int, width: int = 24) -> nn.Sequential:
+def small_cnn(num_classes: int, width: int = 32) -> nn.Sequential:
     """Build five 3×3 convolutions with batch norm (two of stride 2), a mean over the image, and a linear layer.
 
     (B, 3, H, W) → logits (B, num_classes), for any H and W. Unlike a ViT it is built on two assumptions: neighbouring

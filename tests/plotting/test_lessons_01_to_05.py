@@ -11,7 +11,7 @@ from reading import drawn, lines, words
 from torch.testing import assert_close
 
 from vit_tutorial import patchify, plotting, sincos_position_embedding
-from vit_tutorial.plotting.style import NORM, TINTS
+from vit_tutorial.plotting.style import ATTENTION, CLASS_TOKEN, MISTAKE, MLP, NORM, TINTS
 
 NAMES, PHOTO = ["a", "b", "c"], torch.rand(3, 24, 16, generator=torch.Generator().manual_seed(0))
 IMAGE = (
@@ -209,6 +209,15 @@ def test_block_variants_are_means_in_bands_and_the_loss_is_a_mean_of_ten_steps()
     assert (x[0], y[0], x[-1], y[-1]) == (10, 4.5, 30, 24.5)
     looks = [(line.get_color(), line.get_marker(), line.get_linestyle()) for line in first.lines]
     assert all(a != b for a, b in zip(*looks, strict=True)), "told apart by colour, marker and dash"
+
+
+def test_no_variant_of_the_block_has_the_colour_of_a_part_and_no_two_look_alike():
+    curves = {name: torch.rand(1, 4) for name in ("complete", "no sums", "no norms", "BatchNorm", "post-norm")}
+    figure = plotting.show_block_variants(curves, curves, curves, 2.0, "title")
+    looks = [(line.get_color(), line.get_marker(), line.get_linestyle()) for line in figure.axes[0].lines]
+    assert not {ATTENTION, MLP, NORM, CLASS_TOKEN, MISTAKE} & {colour for colour, _, _ in looks}
+    assert len({marker for _, marker, _ in looks}) == 5
+    assert len({(colour, dash) for colour, _, dash in looks}) == 5
 
 
 def test_layer_norm_averages_a_column_of_one_token_and_batch_norm_a_slab_of_all():

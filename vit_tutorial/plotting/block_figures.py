@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import cycle
 
 import numpy as np
 from jaxtyping import Float
@@ -108,7 +109,7 @@ def show_block_variants(
     Lines are means over S seeds, in bands from the lowest to the highest. Each point of the loss is the mean of ten
     steps in a row; `guess` is the loss of a model that knows nothing, a dashed line.
     """
-    look = style.looks(lengths)
+    look = dict(zip(lengths, cycle(style.VARIANTS), strict=False))
     figure, (row,) = panels.panels(1, 3, WIDTH, 4.2, title)
     window = min(10, *(runs.shape[1] for runs in losses.values()))
     smooth = {name: runs.unfold(1, window, 1).mean(dim=2) for name, runs in losses.items()}

@@ -1,11 +1,11 @@
-"""Lesson 06: which parameters decay, the schedule of the learning rate, and the accuracy over batches."""
+"""Lesson 06: which parameters decay, the schedule of the learning rate, and the training loop."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..config import ViTConfig
 from ..model import VisionTransformer
 from ..training import parameter_groups as the_packages_groups
-from .comparing import explain, judge_each, kind, known, listed, one_number, random_tensor, recognise, same
+from .comparing import judge_each, kind, known, listed, one_number, recognise, same
 from .exercise import exercise
 from .running import ReaderError, Wrong, call, raise_first
 
@@ -283,118 +283,109 @@ COSINE_MISTAKES = known(None, {
 })  # fmt: skip
 
 
-def my_accuracy(batches):
-    right = images = 0
-    for logits, labels in batches:
-        right += (logits.argmax(dim=1) == labels).sum().item()
-        images += len(labels)
-    return right / images
+def my_training(model, optimizer, batches, rates):
+    model.train()
+    losses = []
+    for (images, labels), rate in zip(batches, rates, strict=True):
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        loss = F.cross_entropy(model(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
 
 
 @exercise(
-    hint="Count: add up the right answers of all batches, `(logits.argmax(dim=1) == labels).sum()`, and the images, "
-    "`len(labels)`. Divide once, at the end.",
-    solution=my_accuracy,
+    hint="Before the loop, `model.train()`. For each batch: write its rate into every group of "
+    "`optimizer.param_groups`, work out the loss, clear the old gradients, call `loss.backward()`, clip with "
+    "`nn.utils.clip_grad_norm_`, and only then `optimizer.step()`.",
+    solution=my_training,
+    imports="import torch.nn.functional as F\nfrom torch import nn",
 )
-def accuracy(function):
-    """`fn(batches) -> share`: for batches of (logits (B, K), labels (B,)), the right answers over all images."""
-    # The first three tell every known mistake from the others. In the third all answers are right, so what is 0 there
-    # was not cut off; the first image's largest logit, as a number, is its label.
-    ranks = ("054125", "030000", "0"), ("200103", "045051", "1"), ("000000", "00000", "00")
-    three = [batches_of(*places) for places in ranks]
-    for logits, labels in three[2]:
-        logits[0] += labels[0] - logits[0].max()
-    two, one = [batches_of("0102", "10", K=3)], [batches_of("01003", K=4)]
-    trials = {"batches of 6, 6 and 1 images": three, "batches of 4 and 2": two, "one batch": one}
-    judge_each(trials, lambda *lists: judge_accuracy(function, lists))
-
-
-def batches_of(*ranks: str, K: int = 6) -> list[tuple[Tensor, Tensor]]:
-    """Return logits (B, K) and labels (B,), by batch: a digit is the place of an image's label among its logits."""
-    batches = []
-    for seed, places in enumerate(ranks):
-        logits = random_tensor(len(places), K, seed=seed)
-        order = logits.argsort(dim=1, descending=True)
-        batches.append((logits, order[range(len(places)), list(map(int, places))]))
-    return batches
-
-
-def judge_accuracy(function: Callable, lists: tuple) -> None:
+def training(function):
+    """`fn(model, optimizer, batches, rates) -> losses`: train on each batch once, gradients clipped to a norm of 1."""
+    expected, right = trained_by(my_training)
     try:
-        shares = [one_number(call(function, batches), "The accuracy of all batches together") for batches in lists]
+        losses, weights = trained_by(partial(call, function))
     except ReaderError as error:
-        explain(error, lists, ACCURACY_MISTAKES)
+        if "modified by an inplace operation" in error.message:
+            error.explain("`step` has changed the weights before `backward` could use them. Call `backward` first.")
         raise
-    expected = over_lists(lambda x, y, n, B: n.sum() / B.sum())(*lists)
-    found = torch.tensor(shares, dtype=torch.float64)
-    recognise(found, lists, [] if same(found, expected, 1e-7) else ACCURACY_MISTAKES, 1e-7)
-    for got, right, batches in zip(shares, expected.tolist(), lists, strict=True):
-        if not math.isclose(got, right, rel_tol=1e-6):
-            sizes = [len(labels) for _, labels in batches]
-            text = f"The batches have {', '.join(map(str, sizes))} images: {right * sum(sizes):.0f} of {sum(sizes)}"
-            raise Wrong(f"{right:.4f} expected, got {got:.4f}. {text} answers are right.")
+    if not same(weights, right, 1e-8):
+        slips = (text for text, slip in SLIPS.items() if same(weights, trained_by(partial(train, **slip))[1], 1e-8))
+        text = f"After {len(expected)} batches the weights are not those of the loop that the task describes."
+        raise Wrong(next(slips, text))
+    if isinstance(losses, list) and any(isinstance(loss, Tensor) and loss.requires_grad for loss in losses):
+        raise Wrong(
+            "Your losses are tensors that keep everything their gradients would need: memory grows with every "
+            "step. Store `loss.item()`."
+        )
+    numbers = losses if isinstance(losses, (list, tuple)) else [losses]
+    found = torch.tensor([one_number(loss, "A loss") for loss in numbers], dtype=torch.float64)
+    if not same(found, torch.tensor(expected, dtype=torch.float64), 1e-8):
+        raise Wrong(
+            f"The weights are right. The task asks for a list of {len(expected)} losses, one for each batch as "
+            f"the model found it; got {[round(loss, 4) for loss in found.tolist()]}."
+        )
 
 
-def hits(logits: Tensor, labels: Tensor, top: int = 1) -> Tensor:
-    return (logits.topk(top, dim=1).indices == labels[:, None]).any(dim=1).double()
+def trained_by(function: Callable) -> tuple[list, Tensor]:
+    """Return what `function(model, optimizer, batches, rates)` returns, and all weights that it leaves."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = VisionTransformer(ViTConfig(**SMALL, depth=1, dropout=0.2)).double().eval()
+        nn.init.normal_(model.head.weight, std=0.1)
+        nn.init.constant_(model.norm.weight, 0.5)  # gradients of norms above and below 1
+        batches = [(torch.randn(6, 3, 6, 4).double(), torch.arange(6) % 5) for _ in range(4)]
+        optimizer = torch.optim.SGD(the_packages_groups(model, 0.1), lr=0.2, momentum=0.5)
+        losses = function(model, optimizer, batches, [0.1, 0.3, 0.15, 0.05])
+    return losses, torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
-def over_lists(measure: Callable) -> Callable[..., Tensor]:
-    """Apply `measure(x, y, n, B)` to each list: all its logits and labels, each batch's right answers and images."""
+def train(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: list,
+    rates: list,
+    order: str = "rate zero backward clip step",
+    loss: Callable = F.cross_entropy,
+    groups: int = 2,
+    training: bool = True,
+) -> None:
+    """Train with a slip: the order of what is done for a batch, another loss, not all groups, not in training mode."""
+    model.train(training)
+    for (images, labels), rate in zip(batches, rates, strict=False):
+        found = loss(model(images), labels)
+        do = {
+            "rate": lambda rate=rate: [group.update(lr=rate) for group in optimizer.param_groups[:groups]],
+            "zero": optimizer.zero_grad,
+            "backward": found.backward,
+            "clip": lambda: nn.utils.clip_grad_norm_(model.parameters(), 1.0),
+            "clip_values": lambda: nn.utils.clip_grad_value_(model.parameters(), 1.0),
+            "step": optimizer.step,
+        }
+        for name in order.split():
+            do[name]()
 
-    def of_list(batches: list[tuple[Tensor, Tensor]]) -> float:
-        x, y = map(torch.cat, zip(*batches, strict=True))
-        n, B = torch.stack([hits(*batch).sum() for batch in batches]), torch.tensor([len(y) for _, y in batches])
-        return float(measure(x, y, n, B))
 
-    return lambda *lists: torch.tensor([of_list(batches) for batches in lists], dtype=torch.float64)
-
-
-def summed(measure: Callable, x: Tensor, y: Tensor, B: Tensor) -> Tensor:
-    """Return the sum of `measure(logits, labels)` over the batches."""
-    return sum(measure(*batch) for batch in zip(x.split(B.tolist()), y.split(B.tolist()), strict=True))
-
-
-ACCURACY_MISTAKES = known(None, {
-    "You take the mean of the batches' accuracies. An image of the short, last batch counts for more.":
-        lambda x, y, n, B: (n / B).mean(),
-    "You take the mean of the batches' accuracies, and in percent. The task asks for a share of all images.":
-        lambda x, y, n, B: 100 * (n / B).mean(),
-    "You add up the batches' accuracies: with many batches that is more than 1.": lambda x, y, n, B: (n / B).sum(),
-    "This is the accuracy of the last batch alone.": lambda x, y, n, B: n[-1] / B[-1],
-    "This is the accuracy of the first batch alone: is `return` inside the loop?": lambda x, y, n, B: n[0] / B[0],
-    "The last, short batch is left out.": lambda x, y, n, B: (n / B)[:-1].mean(),
-    "This is how many answers are right. Divide by how many images all batches have.": lambda x, y, n, B: n.sum(),
-    "This is how many answers are right in the last batch alone.": lambda x, y, n, B: n[-1],
-    "You divide by how many images the last batch has, not all batches.": lambda x, y, n, B: n.sum() / B[-1],
-    "You divide by how many images the first batch has, not all batches.": lambda x, y, n, B: n.sum() / B[0],
-    "You divide by how many batches there are, not by how many images.": lambda x, y, n, B: n.sum() / len(B),
-    "You divide as if every batch were as large as the first.": lambda x, y, n, B: n.sum() / (len(B) * B[0]),
-    "Only the last batch counts: does your count begin anew in each batch?": lambda x, y, n, B: n[-1] / B.sum(),
-    "You divide by how many logits there are, `logits.numel()`: use `len(labels)`.":
-        lambda x, y, n, B: n.sum() / x.numel(),
-    "You average each batch with what came before it, so later batches count for more.":
-        lambda x, y, n, B: reduce(lambda before, share: (before + share) / 2, n / B),
-    "This is the share of batches in which all answers are right.": lambda x, y, n, B: (n == B).double().mean(),
-    "This is in percent. The task asks for a share, between 0 and 1.": lambda x, y, n, B: 100 * n.sum() / B.sum(),
-    "This is the share of wrong answers. The task asks for the right ones.": lambda x, y, n, B: 1 - n.sum() / B.sum(),
-    "You get 0: does `//` or `int` cut off the fraction?": lambda x, y, n, B: n.sum() // B.sum(),
-    **{f"This is right, but rounded to {digits} digits. Round only what you print.":
-        lambda x, y, n, B, digits=digits: round((n.sum() / B.sum()).item(), digits) for digits in (2, 3, 4)},
-    "You average over the classes. Every image counts the same, whatever its class.":
-        lambda x, y, n, B: torch.stack([hits(x, y)[y == k].mean() for k in y.unique()]).mean(),
-    **{f"An answer counts as right if it is among the {top} largest logits. Only the largest counts.":
-        lambda x, y, n, B, top=top: hits(x, y, top).mean() for top in (2, 3, 4, 5)},
-    "You take the class with the smallest logit.": lambda x, y, n, B: hits(-x, y).mean(),
-    "`argmax(dim=0)` runs over the batch: for each class it gives an image. The classes are `dim=1`.":
-        lambda x, y, n, B: summed(lambda x, y: (x.argmax(0) == y).sum(), x, y, B) / B.sum(),
-    "`argmax` without `dim` finds one place in the whole batch, not a class for each image.":
-        lambda x, y, n, B: summed(lambda x, y: (x.argmax() == y).sum(), x, y, B) / B.sum(),
-    "This is the mean probability of the right class. An answer is right or wrong: count 1 or 0.":
-        lambda x, y, n, B: x.softmax(1).gather(1, y[:, None]).mean(),
-    "This is how sure the model is: the labels are not used.": lambda x, y, n, B: x.softmax(1).amax(1).mean(),
-    "This is the cross-entropy, the loss.": lambda x, y, n, B: F.cross_entropy(x, y),
-    "You compare the largest logit itself with the label. The class is its place, and `argmax` gives the place.":
-        [lambda x, y, n, B: (x.amax(1) == y).double().mean(),
-         lambda x, y, n, B: summed(lambda x, y: (x.amax(1) == y).double().mean(), x, y, B) / len(B)],
-}, over_lists)  # fmt: skip
+NOT_LEARNED = "The weights are as they were. Call `backward` and then `step`, without `zero_grad` between them."
+SLIPS = {
+    NOT_LEARNED: {"order": "rate"},
+    "The gradients of the batches add up: `optimizer.zero_grad()` is missing.": {"order": "rate backward clip step"},
+    "Your model is in evaluation mode, so dropout is off. Call `model.train()`.": {"training": False},
+    "The rate is never set: the optimizer keeps the one it started with.": {"order": "zero backward clip step"},
+    "The rate comes one step late: set it before `optimizer.step()`.": {"order": "zero backward clip step rate"},
+    "The rate is set for the first group only, and the optimizer has two.": {"groups": 1},
+    "The gradients are not clipped, or at the wrong time: clip them between `backward` and `step`.":
+        {"order": "rate zero backward step"},
+    "You clip each value of a gradient. The task asks for the norm of all gradients together.":
+        {"order": "rate zero backward clip_values step"},
+    "You take two steps for each batch.": {"order": "rate zero backward clip step step"},
+    "Your loss is the sum over the images, not their mean.": {"loss": partial(F.cross_entropy, reduction="sum")},
+    "`F.cross_entropy` takes logits: it applies the softmax itself.":
+        {"loss": lambda logits, labels: F.cross_entropy(logits.softmax(dim=1), labels)},
+    "The sign is wrong: you make the loss larger.": {"loss": lambda *given: -F.cross_entropy(*given)},
+}  # fmt: skip

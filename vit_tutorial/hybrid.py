@@ -69,7 +69,7 @@ def conv_stem(width: int = 20) -> Backbone:
     return Backbone(network, channels=2 * width, stride=4)
 
 
-def small_cnn(num_classes: int, width: int = 24) -> nn.Sequential:
+def small_cnn(num_classes: int, width: int = 32) -> nn.Sequential:
     """Build five 3×3 convolutions with batch norm (two of stride 2), a mean over the image, and a linear layer.
 
     (B, 3, H, W) → logits (B, num_classes), for any H and W. Unlike a ViT it is built on two assumptions: neighbouring

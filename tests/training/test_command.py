@@ -247,7 +247,7 @@ MISTAKES = {
     "--scenes 20 --validate 20": ["1 to 19", "20"],
     "--scenes 2000000000000": ["GB", "memory"],
     "--depth 100000000": ["parameters", "GB of memory"],
-    "--num-heads 5": ["48", "5 heads"],
+    "--num-heads 5": ["64", "5 heads"],
     "--pool average": ["--pool", "'average'"],
     "--device cuda:99": ["--device", "'cuda:99'", "cpu"],
     "--device gpu": ["--device", "'gpu'", "cpu"],
@@ -299,8 +299,8 @@ def test_pictures_of_your_own_need_only_their_folder():
 
 
 def test_the_presets_warm_up_is_shortened_with_the_run_and_yours_is_not():
-    preset = train.PRESETS["cifar10"].recipe  # two epochs
-    for epochs, warmup in {36: 2, 4: 2, 3: 1.5, 1: 0.5}.items():
+    preset = train.PRESETS["cifar10"].recipe  # five epochs
+    for epochs, warmup in {36: 5, 10: 5, 9: 4.5, 1: 0.5}.items():
         assert train.choose_recipe(preset, {"epochs": epochs}).warmup_epochs == warmup
-    assert train.choose_recipe(preset, {}).warmup_epochs == 2
+    assert train.choose_recipe(preset, {}).warmup_epochs == 5
     assert train.choose_recipe(preset, {"epochs": 2, "warmup_epochs": 2.0}).warmup_epochs == 2

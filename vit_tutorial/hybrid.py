@@ -59,7 +59,8 @@ def conv_stem(width: int = 20) -> Backbone:
     """Build three 3×3 convolutions with batch norm, two of stride 2: (B, 3, H, W) → (B, 2·width, H/4, W/4).
 
     In front of a ViT with 4×4 patches, each patch is one location of this feature map. At the default width the stem
-    adds 58 % of the operations of one block of the Shapes model. Source: Xiao et al. 2021 (arXiv 2106.14881), section 4.
+    adds 58 % of the operations of one block of the Shapes model. Source: Xiao et al. 2021 (arXiv 2106.14881),
+    section 4.
     """
     network = nn.Sequential(
         conv_block(3, width, stride=2),

@@ -151,7 +151,7 @@ EXPERIMENTS: dict[str, dict[str, Row]] = {
         for name, make in {"ViT": VisionTransformer, "CNN": lambda config: small_cnn(config.num_classes)}.items()
         for scenes in (100, 500, 2000, 8000, 28_000)
     },
-    # The stem costs a little more than half a block. The first row of the ablations has patches of pixels and all four.
+    # The stem costs as much as a block. Patches of pixels with all four blocks are the first row of the ablations.
     "stem": {
         "convolutional stem, 3 blocks": train_with(make=lambda config: VisionTransformer(config, conv_stem()), depth=3),
         "patches of pixels, 3 blocks": train_with(depth=3),

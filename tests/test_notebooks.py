@@ -78,6 +78,13 @@ def test_a_cell_that_is_not_compared_is_followed_by_one_that_is(notebook):
         assert is_compared(cell) or (following and is_compared(following) and "assert" in following.source)
 
 
+def test_sections_are_numbered_without_a_gap(notebook):
+    prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    numbers = [int(number) for number in re.findall(r"^## (\d+) · ", prose, re.MULTILINE)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) >= 4
+
+
 def test_nothing_goes_to_stderr_and_nothing_fails(notebook):
     for cell in code_cells(notebook):
         for output in cell.outputs:

@@ -55,8 +55,8 @@ def show_equation_one(
 ) -> Figure:
     """Draw Eq. 1 with real values: patches, the tokens made of them with the class token first, positions, the sum.
 
-    Each column is one token under its name, each cell one of its D values. Each table has a scale of its own around
-    zero, which stands at its left. Raises ValueError if there are not 1 + N tokens and as many positions.
+    Each column is one token under its name, each cell one of its D values. The tables share one scale, up to twice the
+    largest position; beyond it the colours stay the same. Raises ValueError unless there are 1 + N tokens and positions.
     """
     if not 1 + len(patches) == len(tokens) == len(positions):
         raise ValueError(
@@ -64,7 +64,7 @@ def show_equation_one(
             f"got {len(tokens)} and {len(positions)}"
         )
     count, dim = tokens.shape
-    tables = (tokens, positions, tokens + positions)
+    tables, limit = (tokens, positions, tokens + positions), 2 * positions.abs().max().item()
     figure, rows = panels.panels(4, 1, WIDTH, 6.6, title, height_ratios=(1, 1.7, 1.7, 1.7), sharex=True)
     top, *below = rows[:, 0]
     for i, patch in enumerate(patches, start=1):
@@ -75,7 +75,6 @@ def show_equation_one(
     labels = ("patches times E", r"$+\ E_{pos}$", r"$=\ z_0$")
     for axes, table, label in zip(below, tables, labels, strict=True):
         panels.bare(axes)
-        limit = table.abs().max().item()
         for i, token in enumerate(table):
             extent = (i - 0.4, i + 0.4, dim - 0.5, -0.5)
             panels.diverging(axes, token[:, None], limit, extent=extent, aspect="auto")
@@ -85,9 +84,10 @@ def show_equation_one(
             ylim=(dim - 0.5, -0.5),
             yticks=(0, dim - 1),
             yticklabels=(0, dim - 1),
-            ylabel=f"{label}\n−{limit:.1f} to {limit:.1f}",
+            ylabel=label,
         )
         axes.tick_params(length=0)
-    below[-1].set(xlim=(-0.6, count - 0.4), xticks=range(count), xticklabels=names, xlabel="token")
+    below[-1].set(xlim=(-0.6, count - 0.4), xticks=range(count), xticklabels=names)
+    below[-1].set_xlabel(f"token (colours from −{limit:.1f}, blue, to {limit:.1f}, red)")
     text = f"{len(patches)} patches, and under them {count} tokens of {dim} values, their positions, and the sum"
     return describe(figure, f"{text}, which reaches from {span(tables[2])}.")

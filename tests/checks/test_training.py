@@ -1,15 +1,16 @@
 """The checks of notebook 06 on right and wrong answers."""
 
+import copy
 import math
-from functools import reduce
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
-from vit_tutorial import check
-from vit_tutorial.training import parameter_groups, warmup_cosine
+from vit_tutorial import Shapes, VisionTransformer, ViTConfig, check
+from vit_tutorial.model_card import ModelCard
+from vit_tutorial.training import Recipe, fit, parameter_groups, warmup_cosine
 
 from .variants import assert_passes, assert_wrong, cell, judged, solved
 
@@ -228,85 +229,104 @@ def test_comparing_by_value_is_not_blamed_for_another_error(rest):
     assert BY_VALUE not in assert_wrong(check.parameter_groups, mine, "Error").message
 
 
-# The accuracy over all batches
+# The training loop
 
 
-def count(batches):
-    return sum(right_in(*batch).item() for batch in batches)
+def loop(begin="model.train()", step="rate; zero; backward; clip; step", loss="F.cross_entropy(model(x), y)", end=""):
+    """The loop as people write it: what stands before it, the order of the steps, the loss, and what is returned."""
+    lines = {
+        "rate": "[group.update(lr=rate) for group in optimizer.param_groups]",
+        "rate of one group": "optimizer.param_groups[0]['lr'] = rate",
+        "zero": "optimizer.zero_grad()",
+        "backward": "loss.backward()",
+        "clip": "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "clip values": "torch.nn.utils.clip_grad_value_(model.parameters(), 1.0)",
+        "step": "optimizer.step()",
+    }
+    body = "\n        ".join(lines[name] for name in step.split("; "))
+    return cell(
+        f"""
+def mine(model, optimizer, batches, rates):
+    {begin or "pass"}
+    losses = []
+    for (x, y), rate in zip(batches, rates):
+        loss = {loss}
+        {body}
+        losses.append(loss.item())
+    return {end or "losses"}
+""",
+        F=F,
+        torch=torch,
+    )["mine"]
 
 
-def images(batches):
-    return sum(len(labels) for _, labels in batches)
-
-
-def shares(batches):
-    return [(right_in(*batch) / len(batch[1])).item() for batch in batches]
-
-
-def right_in(logits, labels):
-    return (logits.argmax(dim=1) == labels).sum()
-
-
-def per_class(batches):
-    logits, labels = map(torch.cat, zip(*batches, strict=True))
-    return np.mean([right_in(logits[labels == k], k).item() / (labels == k).sum().item() for k in labels.unique()])
-
-
-RIGHT_ACCURACY = {
-    "solution": solved(check.accuracy),
-    "loop": lambda b: sum(int(row.argmax() == k) for x, y in b for row, k in zip(x, y, strict=True)) / images(b),
-    "a tensor": lambda b: sum(right_in(*batch) for batch in b) / sum(len(y) for _, y in b),
-    "all at once": lambda b: torch.cat([x.argmax(-1) == y for x, y in b]).float().mean(),
-    "numpy": lambda b: np.concatenate([x.numpy().argmax(1) == y.numpy() for x, y in b]).mean(),
-    "weighted": lambda b: sum(share * len(y) for share, (_, y) in zip(shares(b), b, strict=True)) / images(b),
-    "one-element tensor": lambda b: torch.cat([x.argmax(-1) == y for x, y in b]).float().mean(0, keepdim=True),
+RIGHT_TRAINING = {
+    "solution": solved(check.training),
+    "zero first": loop(step="zero; rate; backward; clip; step"),
+    "zero at the end": loop("optimizer.zero_grad(); model.train()", "rate; backward; clip; step; zero"),
+    "log-softmax": loop(loss="F.nll_loss(model(x).log_softmax(dim=1), y)"),
+    "train in the loop": loop("", loss="F.cross_entropy(model.train()(x), y)"),
+    "a tuple": loop(end="tuple(losses)"),
 }
-
-
-WRONG_ACCURACY = [
-    (lambda b: sum(shares(b)) / len(b), "the mean of the batches' accuracies"),
-    (lambda b: 100 * np.mean(shares(b)), "the mean of the batches' accuracies, and in per"),
-    (lambda b: [(x.argmax(1) == y).float().mean() for x, y in b][-1], "of the last batch alone"),
-    (lambda b: shares(b)[0], "the accuracy of the first batch alone"),
-    (lambda b: np.mean(shares(b)[:-1]), "The last, short batch is left out"),
-    (count, "Divide by how many images all batches have"),
-    (lambda b: count(b) / len(b[-1][1]), "how many images the last batch has, not all batches"),
-    (lambda b: right_in(*b[-1]), "how many answers are right in the last batch alone"),
-    (lambda b: sum(shares(b)), "add up the batches' accuracies"),
-    (lambda b: 100 * count(b) / images(b), "in percent"),
-    (lambda b: 1 - count(b) / images(b), "the share of wrong answers"),
-    (lambda b: count(b) / len(b), "how many batches there are"),
-    (lambda b: count(b) / (len(b) * len(b[0][1])), "as if every batch were as large as the first"),
-    (lambda b: count(b) / len(b[0][1]), "how many images the first batch has"),
-    (lambda b: right_in(*b[-1]).item() / images(b), "does your count begin anew"),
-    (lambda b: count(b) / sum(x.numel() for x, _ in b), "how many logits there are"),
-    (lambda b: reduce(lambda mean, share: (mean + share) / 2, shares(b)), "later batches count for more"),
-    (lambda b: np.mean([bool((x.argmax(1) == y).all()) for x, y in b]), "in which all answers are"),
-    (per_class, "average over the classes"),
-    (lambda b: sum((x.topk(5).indices == y[:, None]).sum().item() for x, y in b) / images(b), "the 5 largest"),
-    (lambda b: sum((x.argmin(1) == y).sum().item() for x, y in b) / images(b), "the smallest logit"),
-    (lambda b: sum((x.argmax(0) == y).sum().item() for x, y in b) / images(b), "(dim=0)` runs over the batch"),
-    (lambda b: sum((x.argmax() == y).sum().item() for x, y in b) / images(b), "`argmax` without `dim`"),
-    (lambda b: torch.cat([x.softmax(1)[range(len(y)), y] for x, y in b]).mean(), "the mean probability of the right"),
-    (lambda b: torch.cat([x.softmax(1).max(1).values for x, y in b]).mean(), "how sure the model is"),
-    (lambda b: F.cross_entropy(torch.cat([x for x, _ in b]), torch.cat([y for _, y in b])), "cross-entropy"),
-    (lambda b: count(b) // images(b), "does `//` or `int` cut off"),
-    (lambda b: round(count(b) / images(b), 2), "rounded to 2 digits"),
-    (shares, "of all batches together is one number; got a value of type list"),
-    (lambda b: count(b) / 13, "batches of 6, 6 and 1 images, but not with batches of 4 and 2"),
-    (lambda b: (count(b) + 1) / images(b), "0.5385 expected, got 0.6154"),
-    (lambda b: 0.0, "got 0.0000. The batches have 6, 6, 1 images: 7 of 13 answers are right."),
-    (lambda b: count(b) / images(b) % 1, "1.0000 expected, got 0.0000. The batches have 6, 5"),
-    (lambda b: np.mean([(x.amax(1) == y).float().mean().item() for x, y in b]), "`argmax` gives the place"),
-    (lambda b: [y.zero_() for _, y in b] and 0.5, "changes its input: after the call `b`"),
+WRONG_TRAINING = [
+    (loop(step="rate; backward; clip; step"), "`optimizer.zero_grad()` is missing"),
+    (loop(step="rate; backward; zero; clip; step"), "The weights are as they were"),
+    (loop(step="rate; zero; backward; clip"), "The weights are as they were"),
+    (loop(step="rate; zero; step; clip"), "The weights are as they were"),
+    (loop(begin=""), "in evaluation mode, so dropout is off"),
+    (loop(begin="model.eval()"), "in evaluation mode, so dropout is off"),
+    (loop(step="zero; backward; clip; step"), "The rate is never set"),
+    (loop(step="zero; backward; clip; step; rate"), "The rate comes one step late"),
+    (loop(step="rate of one group; zero; backward; clip; step"), "for the first group only"),
+    (loop(step="rate; zero; backward; step"), "The gradients are not clipped"),
+    (loop(step="rate; zero; backward; step; clip"), "or at the wrong time"),
+    (loop(step="rate; zero; clip; backward; step"), "or at the wrong time"),
+    (loop(step="rate; zero; backward; clip values; step"), "You clip each value of a gradient"),
+    (loop(step="rate; zero; backward; clip; step; step"), "two steps for each batch"),
+    (loop(step="rate; step; zero; backward; clip"), "before `backward` could use them"),
+    (loop(loss="F.cross_entropy(model(x), y, reduction='sum')"), "the sum over the images"),
+    (loop(loss="F.cross_entropy(model(x).softmax(dim=1), y)"), "it applies the softmax itself"),
+    (loop(loss="-F.cross_entropy(model(x), y)"), "The sign is wrong"),
+    (loop(loss="F.cross_entropy(model(x), y) / 2"), "not those of the loop that the task describes"),
+    (loop(loss="F.mse_loss(model(x), F.one_hot(y, 5).double())"), "not those of the loop that the task describes"),
+    (loop(end="losses[-1]"), "a list of 4 losses"),
+    (loop(end="sum(losses) / len(losses)"), "a list of 4 losses"),
+    (loop(end="losses[1:]"), "a list of 4 losses"),
+    (loop(end="[loss]"), "memory grows with every step"),
+    (loop(begin="model.train(); batches[0][0].mul_(2)"), "changes its input: after the call `batches`"),
+    (loop(end="None"), "returns nothing"),
 ]  # fmt: skip
 
-RIGHT = {check.warmup_cosine: RIGHT_SCHEDULE, check.parameter_groups: RIGHT_GROUPS, check.accuracy: RIGHT_ACCURACY}
-WRONG = {check.warmup_cosine: WRONG_SCHEDULE, check.parameter_groups: WRONG_GROUPS, check.accuracy: WRONG_ACCURACY}
+
+@pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
+def test_the_loop_that_is_asked_for_is_the_one_of_fit():
+    """Same order of images, same rates: the same weights, bit by bit."""
+    images = Shapes(40, image_size=28, seed=0)
+    recipe = Recipe(epochs=2, batch_size=16, learning_rate=0.01, warmup_epochs=1.0)
+    torch.manual_seed(0)
+    mine = VisionTransformer(
+        ViTConfig(28, 4, num_classes=8, embed_dim=8, depth=1, num_heads=2, mlp_dim=16, dropout=0.1)
+    )
+    theirs = copy.deepcopy(mine)
+    fit(theirs, images, recipe)
+    steps = recipe.steps_per_epoch(len(images))
+    optimizer = torch.optim.AdamW(parameter_groups(mine, recipe.weight_decay), fused=True)
+    card = ModelCard(images.classes, *images.mean_std())
+    for epoch in range(recipe.epochs):
+        order = torch.randperm(len(images), generator=torch.Generator().manual_seed(recipe.epoch_seed(epoch)))
+        batches = [(card.normalise(images.pixels[part]), images.labels[part]) for part in order.tensor_split(steps)]
+        torch.manual_seed(4096 * (1 + recipe.epoch_seed(epoch)))  # dropout's
+        rates = [recipe.learning_rate_at(step, steps) for step in range(epoch * steps, (epoch + 1) * steps)]
+        solved(check.training)(mine, optimizer, batches, rates)
+    for name, weight in theirs.named_parameters():
+        assert torch.equal(mine.get_parameter(name), weight), name
+
+
+RIGHT = {check.warmup_cosine: RIGHT_SCHEDULE, check.parameter_groups: RIGHT_GROUPS, check.training: RIGHT_TRAINING}
+WRONG = {check.warmup_cosine: WRONG_SCHEDULE, check.parameter_groups: WRONG_GROUPS, check.training: WRONG_TRAINING}
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)
 
 
 def test_an_error_shows_the_readers_line():
-    mine = cell("def mine(batches):\n    return batches.mean()")["mine"]
-    verdict = assert_wrong(check.accuracy, mine, "mine(batches=[(tensor of (6, 6), tensor of (6,)), (tensor of (6, 6)")
-    assert verdict.code == "return batches.mean()"
+    mine = cell("def mine(model, optimizer, batches, rates):\n    return batches.mean()")["mine"]
+    assert assert_wrong(check.training, mine, "'list' object has no attribute 'mean'").code == "return batches.mean()"

@@ -56,7 +56,8 @@ def show_equation_one(
     """Draw Eq. 1 with real values: patches, the tokens made of them with the class token first, positions, the sum.
 
     Each column is one token under its name, each cell one of its D values. The tables share one scale, up to twice the
-    largest position; beyond it the colours stay the same. Raises ValueError unless there are 1 + N tokens and positions.
+    largest position; beyond it the colours stay the same. Raises ValueError unless there are 1 + N tokens
+    and positions.
     """
     if not 1 + len(patches) == len(tokens) == len(positions):
         raise ValueError(

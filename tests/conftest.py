@@ -21,6 +21,11 @@ def pytest_xdist_auto_num_workers(config):
     return 0 if any("::" in argument for argument in config.args) else None
 
 
+def pytest_collection_modifyitems(items):
+    """Begin with what takes longest, the notebooks and the tests of them, so that no worker waits at the end."""
+    items.sort(key=lambda item: item.path.suffix == ".py" and item.path.stem != "test_notebooks")
+
+
 @pytest.fixture(autouse=True)
 def seeded():
     """Every test draws the same random numbers, alone or after others."""

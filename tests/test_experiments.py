@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
 from vit_tutorial import ImageSet, VisionTransformer, load_checkpoint
-from vit_tutorial.analysis import record_attention
+from vit_tutorial.analysis import position_structure, record_attention
 from vit_tutorial.experiments import (
     EXPERIMENTS,
     SEEDS,
@@ -315,6 +315,16 @@ def test_positions_from_turned_photos_are_those_of_photos_that_somebody_else_tur
     assert torch.equal(ours, theirs)
     for way in ("as they are", "half flipped"):
         assert not torch.equal(ours, train_positions(way, 0, PHOTOS))
+
+
+def test_the_stored_positions_are_whole_and_the_mirror_turns_with_the_photos():
+    measured = {}
+    for way, tables in load_mirror_runs().items():
+        assert tables.shape[1:] == (65, 128)
+        unit = F.normalize(tables[0, 1:], dim=1)
+        measured[way] = position_structure((unit @ unit.T).reshape(8, 8, 8, 8))
+    assert measured["as they are"].left_right > 0.1 > measured["as they are"].top_bottom
+    assert measured["turned"].top_bottom > 0.1 > measured["turned"].left_right
 
 
 def test_an_interrupted_file_of_positions_goes_on_with_the_next_run(tmp_path, monkeypatch, capsys):

@@ -34,6 +34,6 @@ def train_positions(way: str, seed: int, photos: ImageSet) -> Float[Tensor, "T D
 
 
 def load_mirror_runs(path: Path = MAPS) -> dict[str, Float[Tensor, "S T D"]]:
-    """Return the stored position embeddings of each way to train, one for each seed."""
+    """Return the stored position embeddings of each way to train, one for each seed that was run."""
     tables, _ = read(path)
     return {way: torch.stack([tables[name] for name in sorted(tables) if name.startswith(way)]) for way in WAYS}

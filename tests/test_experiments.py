@@ -319,9 +319,9 @@ def test_positions_from_turned_photos_are_those_of_photos_that_somebody_else_tur
 
 def test_the_stored_positions_are_whole_and_the_mirror_turns_with_the_photos():
     measured = {}
-    for way, tables in load_mirror_runs().items():
-        assert tables.shape[1:] == (65, 128)
-        unit = F.normalize(tables[0, 1:], dim=1)
+    for way, positions in load_mirror_runs().items():
+        assert positions.shape[1:] == (65, 128)
+        unit = F.normalize(positions[0, 1:], dim=1)
         measured[way] = position_structure((unit @ unit.T).reshape(8, 8, 8, 8))
     assert measured["as they are"].left_right > 0.1 > measured["as they are"].top_bottom
     assert measured["turned"].top_bottom > 0.1 > measured["turned"].left_right

@@ -311,10 +311,10 @@ PHOTOS = ImageSet(torch.randint(256, (130, 3, 32, 32), dtype=torch.uint8), torch
 @quiet
 def test_positions_from_turned_photos_are_those_of_photos_that_somebody_else_turned():
     turned = replace(PHOTOS, pixels=PHOTOS.pixels.transpose(2, 3))
-    ours, theirs = train_positions("turned", 0, PHOTOS), train_positions("as they are", 0, turned)
-    assert torch.equal(ours, theirs)
-    for way in ("as they are", "half flipped"):
-        assert not torch.equal(ours, train_positions(way, 0, PHOTOS))
+    trained = {way: train_positions(way, 0, PHOTOS) for way in ("turned", "as they are", "half flipped")}
+    assert torch.equal(trained["turned"], train_positions("as they are", 0, turned))
+    assert not torch.equal(trained["turned"], trained["as they are"])
+    assert not torch.equal(trained["half flipped"], trained["as they are"])
 
 
 def test_the_stored_positions_are_whole_and_the_mirror_turns_with_the_photos():

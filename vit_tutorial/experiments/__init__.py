@@ -4,10 +4,10 @@ from .blocks import measure_block
 from .mirror import load_mirror_runs
 from .planted_bugs import BUGS, bug_table, plant
 from .rows import EXPERIMENTS, FINE_TUNING, Row, run
-from .tables import SEEDS, load_block_runs, load_head_costs, load_results
+from .tables import SEEDS, load_block_runs, load_courses, load_head_costs, load_results
 
 __all__ = [
     "BUGS", "EXPERIMENTS", "FINE_TUNING", "SEEDS", "Row",
-    "bug_table", "load_block_runs", "load_head_costs", "load_mirror_runs", "load_results",
+    "bug_table", "load_block_runs", "load_courses", "load_head_costs", "load_mirror_runs", "load_results",
     "measure_block", "plant", "run",
 ]  # fmt: skip

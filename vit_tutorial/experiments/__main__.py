@@ -2,6 +2,8 @@
 
     python -m vit_tutorial.experiments ablations     what the parts of model and recipe are worth
     python -m vit_tutorial.experiments images        a ViT and a CNN, by the number of training images
+    python -m vit_tutorial.experiments rates         the learning rate
+    python -m vit_tutorial.experiments scarce        few images: overfitting, and what augmentation does about it
     python -m vit_tutorial.experiments stem          patches of pixels, or of a small CNN's feature map
     python -m vit_tutorial.experiments resolution    the shipped model at another size
     python -m vit_tutorial.experiments examples      the shipped model on classes that it has not seen
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 
@@ -29,7 +32,19 @@ from ..training import print_progress
 from .blocks import VARIANTS, measure_block
 from .mirror import MAPS, WAYS, train_positions
 from .rows import EXPERIMENTS, run
-from .tables import BLOCK_COLUMNS, RESULTS, RUN_COLUMNS, SEEDS, append_lines, read_lines, read_runs, save_head_costs
+from .scarce import AUGMENTATIONS, SCENES, measure_course
+from .tables import (
+    BLOCK_COLUMNS,
+    COURSE_COLUMNS,
+    RESULTS,
+    RUN_COLUMNS,
+    SEEDS,
+    append_lines,
+    read_lines,
+    read_runs,
+    save_head_costs,
+    to_text,
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", choices=[*EXPERIMENTS, "heads", "blocks", "mirror"])
+    parser.add_argument("name", choices=[*EXPERIMENTS, "scarce", "heads", "blocks", "mirror"])
     parser.add_argument("--out", type=Path, help="the table (default: the one in the package)")
     parser.add_argument("--data", help="heads, mirror: a folder of images, one folder per class (default: CIFAR-10)")
     asked = parser.parse_args(arguments)
@@ -54,6 +69,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{costs.right:,} of {costs.images:,} right; {path}")
         elif asked.name == "blocks":
             run_blocks(path)
+        elif asked.name == "scarce":
+            run_scarce(path)
         elif asked.name == "mirror":
             run_mirror(path, image_folder(asked.data, 32) if asked.data else cifar10())
         else:
@@ -79,15 +96,29 @@ def run_all(name: str, path: Path) -> None:
 
 def run_blocks(path: Path) -> None:
     """Add the variants of the block that a table lacks."""
-    if not path.exists():
-        append_lines(path, [BLOCK_COLUMNS])
-    done = {(variant, seed) for variant, seed, *_ in read_lines(path, BLOCK_COLUMNS)}
+    done = begin(path, BLOCK_COLUMNS)
     for seed, variant in product(SEEDS, VARIANTS):
         if (variant, seed) not in done:
             print(f"{variant}, seed {seed}", flush=True)
-            measured = measure_block(variant, seed)
-            texts = (" ".join(f"{value:.4g}" for value in values.tolist()) for values in measured)
-            append_lines(path, [(variant, seed, *texts)])
+            append_lines(path, [(variant, seed, *map(to_text, measure_block(variant, seed)))])
+
+
+def run_scarce(path: Path) -> None:
+    """Add the runs on few scenes that a table lacks."""
+    done = begin(path, COURSE_COLUMNS)
+    for seed, scenes, augmentation in product(SEEDS, SCENES, AUGMENTATIONS):
+        if (scenes, augmentation, seed) not in done:
+            print(f"{scenes} scenes, {augmentation}, seed {seed}", flush=True)
+            course = measure_course(scenes, augmentation, seed)
+            append_lines(path, [(scenes, augmentation, seed, *map(to_text, course))])
+
+
+def begin(path: Path, columns: Mapping[str, type]) -> set[tuple]:
+    """Create the table if there is none; return what its lines are about: all up to the seed."""
+    if not path.exists():
+        append_lines(path, [columns])
+    about = 1 + list(columns).index("seed")
+    return {line[:about] for line in read_lines(path, columns)}
 
 
 def run_mirror(path: Path, photos: ImageSet) -> None:

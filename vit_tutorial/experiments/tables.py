@@ -8,11 +8,13 @@ from itertools import product
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from ..analysis import HeadCosts
 from ..errors import require_choice
 from .blocks import BlockRun
 from .rows import EXPERIMENTS
+from .scarce import Course
 
 SEEDS = (0, 1, 2)
 RESULTS = Path(__file__).with_name("results")
@@ -39,6 +41,10 @@ def numbers(text: str) -> list[float]:
     return [float(value) for value in text.split()]
 
 
+def to_text(values: Tensor) -> str:
+    return " ".join(f"{value:.4g}" for value in values.tolist())
+
+
 BLOCK_COLUMNS = {"variant": str, "seed": int, **dict.fromkeys(BlockRun._fields, numbers)}
 
 
@@ -48,6 +54,17 @@ def load_block_runs(path: Path = RESULTS / "blocks.csv") -> dict[str, BlockRun]:
     for variant, _, *run in read_lines(path, BLOCK_COLUMNS):
         found.setdefault(variant, []).append(run)
     return {variant: BlockRun(*map(torch.tensor, zip(*runs, strict=True))) for variant, runs in found.items()}
+
+
+COURSE_COLUMNS = {"scenes": int, "augmentation": str, "seed": int, **dict.fromkeys(Course._fields, numbers)}
+
+
+def load_courses(path: Path = RESULTS / "scarce.csv") -> dict[tuple[int, str], Course]:
+    """Return the runs on few scenes by their number and augmentation, with a row for each seed: (S, 14)."""
+    found: dict[tuple[int, str], list[list]] = {}
+    for scenes, augmentation, _, *run in read_lines(path, COURSE_COLUMNS):
+        found.setdefault((scenes, augmentation), []).append(run)
+    return {key: Course(*map(torch.tensor, zip(*runs, strict=True))) for key, runs in found.items()}
 
 
 def load_head_costs(path: Path = RESULTS / "heads.csv") -> HeadCosts:

@@ -37,6 +37,22 @@ def test_position_similarity_is_the_cosine_of_two_patches():
     assert not found.requires_grad
 
 
+def test_another_table_of_the_same_grid_may_be_measured():
+    model = VisionTransformer(ViTConfig((8, 12), 4, embed_dim=12, depth=1, num_heads=3, mlp_dim=20))
+    earlier = torch.randn(7, 5)
+    found = position_similarity(model, earlier)
+    torch.testing.assert_close(found[1, 2, 0, 1], F.cosine_similarity(earlier[6], earlier[2], dim=0))
+    assert torch.equal(position_similarity(model, model.embeddings.position()), position_similarity(model))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("shape", [(6, 12), (8, 12), (7,)])
+def test_a_table_of_another_length_is_refused(shape):
+    model = VisionTransformer(ViTConfig((8, 12), 4, embed_dim=12, depth=1, num_heads=3, mlp_dim=20))
+    with pytest.raises(ValueError, match="a 2×3 grid are 7 vectors, the class token's and one for each patch, got"):
+        position_similarity(model, torch.randn(shape))
+
+
 def test_similarities_may_be_on_another_device():
     """One that is not there, played by a fake tensor."""
     with FakeTensorMode(allow_non_fake_inputs=True):

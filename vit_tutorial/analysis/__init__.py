@@ -1,6 +1,7 @@
 """Measuring a model: arrays in, arrays out, nothing drawn."""
 
 from .attention_maps import attention_rollout, mean_attention_distance, object_auc, share_on_object
+from .class_evidence import class_attention, patch_readout, readout
 from .first_tests import FirstTests, first_loss, first_tests, image_leak, memorise, shuffle_change
 from .forward_pass import cost_by_part, trace_shapes
 from .heads import HeadCosts, head_costs
@@ -12,6 +13,7 @@ __all__ = [
     "FirstTests",
     "HeadCosts",
     "attention_rollout",
+    "class_attention",
     "cost_by_part",
     "first_loss",
     "first_tests",
@@ -22,8 +24,10 @@ __all__ = [
     "memorise",
     "object_auc",
     "patch_filters",
+    "patch_readout",
     "position_similarity",
     "position_structure",
+    "readout",
     "record_attention",
     "share_on_object",
     "shuffle_change",

@@ -37,14 +37,23 @@ def patch_filters(model: VisionTransformer, count: int) -> Filters:
 
 
 @torch.no_grad()
-def position_similarity(model: VisionTransformer) -> Float[Tensor, "h w h w"]:
+def position_similarity(
+    model: VisionTransformer, positions: Float[Tensor, "T D"] | None = None
+) -> Float[Tensor, "h w h w"]:
     """Return the cosine similarity of every two patches' position embeddings: (h, w, h, w).
 
     `position_similarity(model)[i, j]` is the map of the patch in row i and column j. The class token's
-    position is left out. Source: Figure 7 (centre).
+    position is left out. `positions` is another table of the same grid to measure instead of the model's own, such as
+    that of an earlier epoch. Raises ValueError for a table of another length. Source: Figure 7 (centre).
     """
     h, w = model.config.grid
-    unit = nn.functional.normalize(model.embeddings.position()[1:], dim=-1)  # (N, D)
+    table = model.embeddings.position() if positions is None else positions
+    if table.ndim != 2 or len(table) != 1 + h * w:
+        raise ValueError(
+            f"positions of a {h}×{w} grid are {1 + h * w} vectors, the class token's and one for each patch, "
+            f"got shape {tuple(table.shape)}"
+        )
+    unit = nn.functional.normalize(table[1:], dim=-1)  # (N, D)
     return (unit @ unit.T).reshape(h, w, h, w)
 
 

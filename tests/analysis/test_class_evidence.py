@@ -1,0 +1,144 @@
+"""What a model would answer early or for one patch, and which patches speak for a class, each computed a second way."""
+
+import copy
+
+import pytest
+import torch
+from published import randomize
+from torch import nn
+from torch.testing import assert_close
+
+from vit_tutorial import VisionTransformer, ViTConfig, attend
+from vit_tutorial.analysis import class_attention, patch_readout, readout
+from vit_tutorial.attention import FusedAttention
+
+EXACT = {"atol": 1e-11, "rtol": 0}
+CLASSES = torch.tensor([1, 4])
+POOLS = pytest.mark.parametrize("pool", ["cls", "mean"])
+
+
+def small_model(**options) -> VisionTransformer:
+    config = ViTConfig((8, 12), 4, 3, 5, embed_dim=12, depth=2, num_heads=3, mlp_dim=20, **options)
+    return randomize(VisionTransformer(config).double()).eval()
+
+
+@pytest.fixture
+def images():
+    return torch.randn(2, 3, 8, 12, dtype=torch.float64)
+
+
+@POOLS
+def test_the_readout_after_a_block_is_the_answer_of_a_model_that_ends_there(pool, images):
+    model = small_model(pool=pool, representation_size=7)
+    shorter = copy.deepcopy(model)
+    del shorter.encoder[1]
+    first, last = readout(model, images)
+    assert_close(last, model(images), **EXACT)
+    assert_close(first, shorter(images), **EXACT)
+    assert (first - last).abs().max() > 1e-3
+
+
+def test_the_readout_of_the_patches_is_that_of_a_model_that_pools_only_this_patch(images):
+    """Of a model that takes the mean, the mean of the patches' logits is the answer: its head is linear."""
+    model = small_model(pool="mean")
+    found = patch_readout(model, images)
+    assert found.shape == (2, 2, 3, 5)
+    assert_close(found.mean(dim=(1, 2)), model(images), **EXACT)
+    assert_close(found[1, 1, 2], model.head(model.forward_features(images)[1, 1 + 1 * 3 + 2]), **EXACT)
+
+
+class Nudged(nn.Module):
+    """Attend with one weight changed, the same one for every image."""
+
+    def __init__(self):
+        super().__init__()
+        self.change = torch.zeros(3, 7, 7, dtype=torch.float64)
+
+    def forward(self, q, k, v):
+        weights = attend(q, k, v)[1]
+        return (weights + self.change) @ v, weights
+
+
+@torch.no_grad()
+def by_differences(model, images, classes):
+    """Change every weight a little up and down, and add up the paths through both layers one by one."""
+    layers = [block.attention for block in model.encoder]
+    added = []
+    for layer in layers:
+        weights = []
+        layer.strategy = nudged = Nudged()
+        layer.strategy.register_forward_hook(lambda module, given, found, kept=weights: kept.append(found[1]))
+        model(images)
+        total = torch.zeros(2, 7, 7, dtype=torch.float64)
+        for index in torch.cartesian_prod(torch.arange(3), torch.arange(7), torch.arange(7)).tolist():
+            logits = []
+            for step in (1e-5, -1e-5):
+                nudged.change[tuple(index)] = step
+                logits.append(model(images)[range(2), classes])
+            nudged.change[tuple(index)] = 0
+            slope = (logits[0] - logits[1]) / 2e-5
+            head, row, column = index
+            total[:, row, column] += (slope * weights[0][:, head, row, column]).clamp(min=0) / 3
+        added.append(total)
+        layer.strategy = FusedAttention()
+    first, second = added
+    return torch.eye(7, dtype=torch.float64) + first + second + second @ first
+
+
+def test_evidence_is_what_small_changes_of_each_weight_do_to_the_class(images):
+    model = small_model()
+    found = class_attention(model, images, CLASSES)
+    assert found.shape == (2, 2, 3)
+    assert found.min() >= 0
+    assert_close(found.flatten(1), by_differences(model, images, CLASSES)[:, 0, 1:], atol=1e-8, rtol=1e-6)
+
+
+def test_of_a_model_that_takes_the_mean_it_is_the_mean_over_the_patches_without_themselves(images):
+    model = small_model(pool="mean")
+    paths = by_differences(model, images, CLASSES) - torch.eye(7, dtype=torch.float64)
+    found = class_attention(model, images, CLASSES)
+    assert_close(found.flatten(1), paths[:, 1:, 1:].mean(dim=1), atol=1e-8, rtol=1e-6)
+
+
+def test_another_class_has_another_map_and_other_images_change_nothing(images):
+    model = small_model()
+    found, other = (class_attention(model, images, torch.tensor(classes)) for classes in ([1, 4], [1, 2]))
+    assert_close(found[0], other[0], **EXACT)
+    assert (found[1] - other[1]).abs().max() > 1e-3 * found[1].max()
+    assert_close(class_attention(model, images[1:], CLASSES[1:])[0], found[1], **EXACT)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+@pytest.mark.parametrize("frozen", [True, False])
+def test_it_needs_no_gradients_and_leaves_those_that_are_there(mode, frozen, images):
+    model = small_model()
+    expected = class_attention(model, images, CLASSES)
+    model.requires_grad_(not frozen)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    with mode():
+        found = class_attention(model, images.clone(), CLASSES)
+    assert torch.equal(found, expected)
+    assert not found.requires_grad
+    assert not images.requires_grad
+    assert all((parameter.grad == 1).all() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("measure", [readout, patch_readout, lambda *given: class_attention(*given, CLASSES)])
+def test_a_model_in_training_is_measured_in_eval_mode_and_goes_on_training(measure, images):
+    model = small_model(dropout=0.5, attention_dropout=0.5)
+    expected = measure(model, images)
+    assert torch.equal(measure(model.train(), images), expected)
+    assert all(module.training for module in model.modules())
+    assert not expected.requires_grad
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    "classes",
+    [torch.tensor([1]), torch.tensor([1, 5]), torch.tensor([-1, 1]), torch.tensor([[1, 4]]), torch.tensor(1),
+     torch.tensor([1.0, 4.0]), torch.tensor([True, False])],
+)  # fmt: skip
+def test_what_names_no_class_for_each_image_is_refused(classes, images):
+    with pytest.raises(ValueError, match=r"classes are 2 numbers from 0 to 4, one per image, got tensor\("):
+        class_attention(small_model(), images, classes)

@@ -1,0 +1,70 @@
+"""Ask a model which class it sees before the last block and in a single patch, and which patches speak for a class."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..inference import eval_mode
+from ..model import VisionTransformer
+from .recording import record_attention
+
+
+@torch.no_grad()
+def readout(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "L B K"]:
+    """Return the logits that the model would give after each encoder block, if it were the last one: (L, B, K).
+
+    The final norm, the pooling and the head read the tokens after each block; the last entry is the model's own answer.
+    In eval mode. Source: nostalgebraist 2020, "interpreting GPT: the logit lens".
+    """
+    found = []
+    with eval_mode(model):
+        z = model.embeddings(images)
+        for block in model.encoder:
+            z = block(z)
+            found.append(model.forward_head(model.norm(z)))
+    return torch.stack(found)
+
+
+@torch.no_grad()
+def patch_readout(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B h w K"]:
+    """Return the logits that the head gives to each patch's token after the last block: (B, h, w, K). In eval mode.
+
+    The head of a model that pools the class token has never been trained on these tokens.
+    """
+    with eval_mode(model):
+        return model.head(model.forward_features(images)[:, 1:]).unflatten(1, model.config.grid)
+
+
+def class_attention(
+    model: VisionTransformer, images: Float[Tensor, "B C H W"], classes: Int[Tensor, " B"]
+) -> Float[Tensor, "B h w"]:
+    """Return how much the answer takes from each patch along paths that raise the logit of a class: (B, h, w), ≥ 0.
+
+    Like `attention_rollout`, but each weight is first multiplied by the gradient of the class's logit with respect to
+    it, and negative products become 0. The map is the class token's row, or the mean of the patches' rows in a model
+    that pools them. A classifier of zeros, as at the start of training, gives maps of zeros. In eval mode; gradients
+    of parameters are neither needed nor changed.
+
+    Raises ValueError unless `classes` holds one class number for each image.
+    Source: Chefer et al. 2021 (arXiv 2103.15679), Eqs. 5 and 6.
+    """
+    count = model.config.num_classes
+    whole = not (classes.is_floating_point() or classes.is_complex() or classes.dtype == torch.bool)
+    if not whole or classes.shape != images.shape[:1] or not ((classes >= 0) & (classes < count)).all():
+        raise ValueError(f"classes are {len(images)} numbers from 0 to {count - 1}, one per image, got {classes!r}")
+    with eval_mode(model), record_attention(model) as maps, torch.inference_mode(mode=False):
+        with torch.no_grad():
+            tokens = model.embeddings(images)
+        with torch.enable_grad():
+            logits = model.forward_head(model.norm(model.encoder(tokens.requires_grad_())))  # (B, K)
+            chosen = logits.gather(1, classes.to(logits.device, torch.long)[:, None]).sum()
+        gradients = torch.autograd.grad(chosen, maps)
+        with torch.no_grad():
+            added = [(a * gradient).clamp(min=0).mean(dim=1) for a, gradient in zip(maps, gradients, strict=True)]
+            identity = torch.eye(tokens.shape[1]).to(added[0]).expand_as(added[0])
+            relevance = identity  # (B, T, T): row i says what token i has taken from each token of the input
+            for layer in added:
+                relevance = relevance + layer @ relevance
+            return model.pool(relevance - identity)[:, 1:].unflatten(1, model.config.grid)

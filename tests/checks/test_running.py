@@ -287,9 +287,6 @@ ODD_MODULES = {
 
 
 OTHERS = {
-    check.warmup_cosine: {
-        name: (lambda step, w, T, number=number: number, "") for name, (number, _) in NUMBERS.items()
-    },
     check.parameter_groups: {"odd": (lambda model, decay: Odd(), "ValueError: odd")},
     check.map_state_dict: {"odd": (lambda theirs: {"a": Odd()}, "value of type Odd")},
     check.patchify: {"odd": (Odd(), "ValueError: odd"), "long": (10**5000, "a whole number of more than 100 digits")},

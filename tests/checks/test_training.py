@@ -1,111 +1,16 @@
 """The checks of notebook 06 on right and wrong answers."""
 
 import copy
-import math
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from vit_tutorial import Shapes, VisionTransformer, ViTConfig, check
 from vit_tutorial.model_card import ModelCard
-from vit_tutorial.training import Recipe, fit, parameter_groups, warmup_cosine
+from vit_tutorial.training import Recipe, fit, parameter_groups
 
-from .variants import assert_passes, assert_wrong, cell, judged, solved
-
-
-def schedule(warm, fall):
-    """A schedule of two parts, as people write it; `fall` gets the step, not the part of the way."""
-    return lambda step, warmup_steps, all_steps: (
-        warm(step, warmup_steps, all_steps) if step < warmup_steps else fall(step, warmup_steps, all_steps)
-    )
-
-
-def line(s, w, T):
-    return (s + 1) / w
-
-
-def after(shape):
-    """A schedule with a right warm-up, and this shape over the part of the way from 0 to 1."""
-    return schedule(line, lambda s, w, T: shape((s - w) / (T - w)))
-
-
-def half(p):
-    return 0.5 * (1 + math.cos(math.pi * p))
-
-
-def cosine(s, w, T):
-    return half((s - w) / (T - w))
-
-
-RIGHT_SCHEDULE = {
-    "solution": solved(check.warmup_cosine),
-    "the package's": warmup_cosine,
-    "torch": schedule(line, lambda s, w, T: 0.5 + torch.cos(torch.tensor((s - w) / (T - w)) * torch.pi) / 2),
-    "numpy": schedule(line, lambda s, w, T: np.cos(np.pi * (s - w) / (T - w)) / 2 + 0.5),
-    "squared": after(lambda p: math.cos(math.pi * p / 2) ** 2),
-    "min": lambda s, w, T: min((s + 1) / max(w, 1), half(max(0, s - w) / (T - w))) if s < w else cosine(s, w, T),
-    "interp": lambda s, w, T: np.interp(s + 1, [0, w], [0, 1]) if s < w else cosine(s, w, T),
-}
-RIGHT_WITH_A_REMARK = {
-    "from 0": (schedule(lambda s, w, T: s / w, cosine), "Your warm-up starts at 0"),
-    "from 0 by linspace": (schedule(lambda s, w, T: torch.linspace(0, 1, w)[s], cosine), "Your warm-up starts at 0"),
-    "1 at the step after": (schedule(lambda s, w, T: (s + 1) / (w + 1), cosine), "reaches 1 one step later"),
-    "0 at the last": (schedule(line, lambda s, w, T: half((s - w) / (T - w - 1))), "Your cosine is 0 at the last step"),
-    "one ahead": (schedule(line, lambda s, w, T: half((s - w + 1) / (T - w))), "Your cosine is 0 at the last step"),
-    "both": (schedule(lambda s, w, T: s / w, lambda s, w, T: half((s - w) / max(1, T - 1 - w))), "starts at 0"),
-}
-
-
-@pytest.mark.parametrize(("answer", "words"), RIGHT_WITH_A_REMARK.values(), ids=RIGHT_WITH_A_REMARK)
-def test_another_right_schedule_passes_and_is_named(answer, words):
-    assert words in assert_passes(check.warmup_cosine, answer).message
-
-
-WRONG_SCHEDULE = [
-    (schedule(line, lambda s, w, T: half(s / T)), "the cosine is counted from step 0"),
-    (schedule(line, lambda s, w, T: half((s - w) / T)), "stretched over all steps"),
-    (after(lambda p: half(2 * p)), "rises again"),
-    (after(lambda p: half(p / 2)), "half of its way down, to 0.5"),
-    (after(lambda p: math.cos(math.pi * p)), "falls below 0"),
-    (after(lambda p: max(0.0, math.cos(math.pi * p))), "0 for the whole second half"),
-    (after(lambda p: math.cos(math.pi * p / 2)), "a quarter of a cosine"),
-    (after(lambda p: 1 + math.cos(math.pi * p)), "jumps to 2"),
-    (after(lambda p: 1 + math.cos(math.pi * p) / 2), "from 1.5 to 0.5"),
-    (after(lambda p: math.cos(math.pi * p) / 2), "from 0.5 to -0.5"),
-    (after(lambda p: (1 - math.cos(math.pi * p)) / 2), "upside down"),
-    (after(lambda p: (1 + math.cos(180 * p)) / 2), "reads it as radians"),
-    (after(lambda p: (1 + math.cos(math.radians(p))) / 2), "stays at 1, or very near"),
-    (after(lambda p: (1 + math.cos(p)) / 2), "runs to 1, not to π"),
-    (after(lambda p: (1 + math.sin(math.pi * p)) / 2), "a sine, not a cosine"),
-    (after(lambda p: 1 - p), "on a straight line"),
-    (schedule(line, lambda s, w, T: (T - s) / T), "on a straight line, and is counted from step 0"),
-    (after(lambda p: 1.0), "your factor stays at 1"),
-    (schedule(line, lambda s, w, T: half((s - w) // (T - w))), "does `//` cut off"),
-    (schedule(lambda s, w, T: (s + 1) // w, cosine), "does `//` cut off"),
-    (lambda s, w, T: half(s / T), "There is no warm-up: the cosine runs"),
-    (schedule(lambda s, w, T: 1.0, cosine), "There is no warm-up"),
-    (schedule(lambda s, w, T: 0.0, cosine), "stays at 0"),
-    (schedule(lambda s, w, T: 1 - s / w, cosine), "Your warm-up falls"),
-    (schedule(lambda s, w, T: (s + 1) / T, cosine), "divided by all_steps"),
-    (schedule(lambda s, w, T: s + 1, cosine), "counts the steps"),
-    (schedule(lambda s, w, T: (1 - math.cos(math.pi * s / w)) / 2, cosine), "is bent"),
-    (lambda s, w, T: min(1, (s + 1) / max(w, 1)) * half(s / T), "are multiplied"),
-    (lambda s, w, T: (s + 1) / w if s <= w and w else cosine(s, w, T), "one step too long"),
-    (lambda s, w, T: (s + 1) / max(w, 1), "Your warm-up never ends"),
-    (lambda s, w, T: 100 * warmup_cosine(s, w, T), "100 times as high"),
-    (lambda s, w, T: min((s + 1) / w, 1) if s < w or w == 0 else cosine(s, w, T), "warmup_steps=0"),
-    (lambda s, w, T: warmup_cosine(s, 4, T), "Right with warmup_steps=4 and all_steps=12, but not"),
-    (after(lambda p: 0.1 + 0.9 * half(p)), "Your cosine falls only to 0.1, where"),
-    (schedule(line, lambda s, w, T: 0.2 + 0.8 * half((s - w) / (T - w - 1))), "only to 0.2, w"),
-    (after(lambda p: max(0.1, half(p))), "Step 11, after the warm-up, gives 0.1;"),
-    (after(lambda p: half(p) ** 2), "Step 5, after the warm-up, gives"),
-    (schedule(lambda s, w, T: 0.1 + 0.9 * (s + 1) / w, cosine), "Step 0, in the warm-up, gives"),
-    (lambda s, w, T: (1.0, s), "one number; got a value of type tuple"),
-    (after(lambda p: float("nan")), "gives nan"),
-]  # fmt: skip
-
+from .variants import assert_wrong, cell, judged, solved
 
 # Groups for AdamW: functions of (model, weight_decay) that sort parameters by a rule
 
@@ -322,8 +227,8 @@ def test_the_loop_that_is_asked_for_is_the_one_of_fit():
         assert torch.equal(mine.get_parameter(name), weight), name
 
 
-RIGHT = {check.warmup_cosine: RIGHT_SCHEDULE, check.parameter_groups: RIGHT_GROUPS, check.training: RIGHT_TRAINING}
-WRONG = {check.warmup_cosine: WRONG_SCHEDULE, check.parameter_groups: WRONG_GROUPS, check.training: WRONG_TRAINING}
+RIGHT = {check.parameter_groups: RIGHT_GROUPS, check.training: RIGHT_TRAINING}
+WRONG = {check.parameter_groups: WRONG_GROUPS, check.training: WRONG_TRAINING}
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)
 
 

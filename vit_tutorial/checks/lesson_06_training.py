@@ -1,8 +1,7 @@
-"""Lesson 06: which parameters decay, the schedule of the learning rate, and the training loop."""
+"""Lesson 06: which parameters decay, and the training loop."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 from ..config import ViTConfig
 from ..model import VisionTransformer
 from ..training import parameter_groups as the_packages_groups
-from .comparing import judge_each, kind, known, listed, one_number, recognise, same
+from .comparing import judge_each, kind, listed, one_number, same
 from .exercise import exercise
 from .running import ReaderError, Wrong, call, raise_first
 
@@ -139,148 +138,6 @@ def check_decay(decay: dict[str, float], right: dict[str, float], weight_decay: 
         raise Wrong("\n".join(lines.values()))
     if other := [value for name, value in decay.items() if value != right[name]]:
         raise Wrong(f"The matrices decay by {other[0]:g}, not by the given `weight_decay`, {weight_decay:g}.")
-
-
-def my_warmup_cosine(step, warmup_steps, all_steps):
-    if step < warmup_steps:
-        return (step + 1) / warmup_steps  # 1/warmup_steps, 2/warmup_steps, …, 1
-    p = (step - warmup_steps) / (all_steps - warmup_steps)  # 0 → 1
-    return (1 + math.cos(math.pi * p)) / 2  # 1 → 0
-
-
-@exercise(
-    hint="In the warm-up, `if step < warmup_steps`, return `(step + 1) / warmup_steps`. After it, let p be the part of "
-    "the remaining steps that is over, `(step - warmup_steps) / (all_steps - warmup_steps)`, from 0 to 1, and return "
-    "`(1 + math.cos(math.pi * p)) / 2`.",
-    solution=my_warmup_cosine,
-    imports="import math",
-)
-def warmup_cosine(function):
-    """`fn(step, warmup_steps, all_steps) -> factor`: up to 1 on a straight line, down to 0 along half a cosine."""
-    trials = {f"warmup_steps={w} and all_steps={T}": (w, T) for w, T in ((4, 12), (3, 10), (1, 7), (0, 6))}
-    remarks: list[str] = []
-    judge_each(trials, lambda w, T: remarks.append(judge_schedule(function, w, T)))
-    return remarks[0]
-
-
-def judge_schedule(function: Callable, w: int, T: int) -> str:
-    """Return a remark if it is right in another way than the package's; raise Wrong unless it is right."""
-    factors = torch.tensor([one_number(call(function, step, w, T), "The factor of a step") for step in range(T)])
-    steps = torch.arange(T, dtype=torch.float64)
-    parts = ("in", slice(0, w), WARM_UPS, WARM_UP_MISTAKES), ("after", slice(w, T), COSINES, COSINE_MISTAKES)
-
-    def fitting(factors: Tensor) -> list[list[str]]:
-        """Return for each part the remarks of the right curves that fit."""
-        return [[m.message for m in r if same(factors[at], m.function(steps[at], w, T))] for _, at, r, _ in parts]
-
-    peak = factors.max().item()
-    if abs(peak - 1) > 1e-3 and all(fitting(factors / peak)):
-        hint = "The optimizer multiplies the factor by the learning rate itself."
-        raise Wrong(f"Your curve has the right form and is {peak:g} times as high: its peak must be 1.", hint)
-    found = fitting(factors)
-    for (when, at, right, mistakes), fits in zip(parts, found, strict=True):
-        if not fits:
-            recognise(factors[at], (steps[at], w, T), mistakes)
-            expected = right[0].function(steps[at], w, T)
-            first = (~torch.isclose(factors[at].double(), expected, 1e-4, 1e-5)).nonzero()[0]
-            text = f"Step {at.start + first.item()}, {when} the warm-up, gives {factors[at][first].item():.4g}"
-            call_text = f"This was with warmup_steps={w} and all_steps={T}."
-            raise Wrong(f"{text}; {expected[first].item():.4g} is expected.\n{call_text}")
-    return " ".join(fits[0] for fits in found if fits[0])
-
-
-Curve = Callable[[Tensor, int, int], Tensor]  # the factors of the steps s, for w of T steps of warm-up
-
-
-def cos(p: Tensor) -> Tensor:
-    return torch.cos(torch.pi * p)
-
-
-def half(p: Tensor) -> Tensor:
-    return (1 + cos(p)) / 2
-
-
-def shaped(shape: Callable[[Tensor], Tensor], phase: Curve) -> Curve:
-    """Return a curve over the part p of the way, from 0 to 1."""
-    return lambda s, w, T: shape(phase(s, w, T))
-
-
-def falls(shapes: dict[str, Callable | list]) -> list:
-    """Return wrong shapes after the warm-up, each with every right way of counting the steps."""
-    return [wrong for phase in PHASES for wrong in known(None, shapes, partial(shaped, phase=phase.function))]
-
-
-# Right: the package's way first. The texts are remarks.
-STARTS_AT_0 = "Your warm-up starts at 0: the first step changes nothing. The package's starts at 1 / warmup_steps."
-ENDS_AT_0 = "Your cosine is 0 at the last step: that step changes nothing. The package's would be 0 one step later."
-WARM_UPS = known(None, {
-    "": lambda s, w, T: (s + 1) / w,
-    STARTS_AT_0: [lambda s, w, T: s / w, lambda s, w, T: s / max(w - 1, 1)],
-    "Your warm-up reaches 1 one step later than the package's.": lambda s, w, T: (s + 1) / (w + 1),
-})  # fmt: skip
-PHASES = known(None, {
-    "": lambda s, w, T: (s - w) / (T - w),
-    ENDS_AT_0: [lambda s, w, T: (s - w) / (T - w - 1), lambda s, w, T: (s + 1 - w) / (T - w)],
-    "Your cosine is up to one step ahead of the package's.": lambda s, w, T: (s + 1 - w) / (T - w + 1),
-})  # fmt: skip
-COSINES = [phase._replace(function=shaped(half, phase.function)) for phase in PHASES]
-FROM_0 = [lambda s, w, T: half(s / T), lambda s, w, T: half(s / (T - 1)), lambda s, w, T: half((s + 1) / T)]
-FALLS = [*FROM_0, *(cosine.function for cosine in COSINES)]
-BENT = [lambda p: 1 - half(p), lambda p: 1 - half(p + 1), lambda p: 1 - cos(p / 2), torch.square, torch.sqrt]
-STAYS_AT_1 = (
-    "After the warm-up your factor stays at 1, or very near it. Is there no cosine? Does `//` cut off the fraction? "
-    "Do you turn degrees into radians where there are none?"
-)
-
-WARM_UP_MISTAKES = known(None, {
-    "There is no warm-up: the factor is 1 from the first step on.": lambda s, w, T: torch.ones_like(s),
-    "There is no warm-up: the cosine runs from the first step on.": FALLS,
-    "Your warm-up stays at 0: does `//` cut off the fraction?": [lambda s, w, T: 0 * s, lambda s, w, T: (s + 1) // w],
-    "Your warm-up falls. It should start small and rise to 1.":
-        [lambda s, w, T: (w - s) / w, lambda s, w, T: (w - s - 1) / w, lambda s, w, T: (w - s) / (w + 1)],
-    "Your warm-up is divided by all_steps: it ends far below 1.": [lambda s, w, T: (s + 1) / T, lambda s, w, T: s / T],
-    "Your warm-up counts the steps. Divide by `warmup_steps`.": [lambda s, w, T: s + 1, lambda s, w, T: s],
-    "Your warm-up ends where it should, but it is bent. The task asks for a straight line.":
-        [shaped(bend, warm.function) for warm in WARM_UPS for bend in BENT],
-    "Warm-up and cosine are multiplied. If `step < warmup_steps`, return the warm-up's factor alone.":
-        [lambda s, w, T, warm=warm, fall=fall: warm.function(s, w, T) * fall(s, w, T)
-         for warm in WARM_UPS for fall in FALLS],
-})  # fmt: skip
-
-COSINE_MISTAKES = known(None, {
-    "After the warm-up your curve jumps down: the cosine is counted from step 0, and has gone part of its way already.":
-        [*FROM_0, lambda s, w, T: half(s / (T - w))],
-    "Your cosine does not reach 0 at the end: it is stretched over all steps, and the warm-up has used up some.":
-        [lambda s, w, T: half((s - w) / T), lambda s, w, T: half((s - w + 1) / T)],
-}) + falls({
-    "Your cosine reaches 0 halfway and rises again: half a turn is π, and yours is 2π.": lambda p: half(2 * p),
-    "Your cosine goes only half of its way down, to 0.5: half a turn is π, and yours is π/2.": lambda p: half(p / 2),
-    "Your factor falls below 0, towards -1: a cosine runs from 1 to -1.": cos,
-    "Your factor is 0 for the whole second half: you cut off the negative half.": lambda p: cos(p).clamp(min=0),
-    "You take a quarter of a cosine, steepest at the end. Half a cosine ends flat.": lambda p: cos(p / 2),
-    "At the end of the warm-up your factor jumps to 2: 1 + cos runs from 2 to 0.": lambda p: 2 * half(p),
-    "Your factor runs from 1.5 to 0.5: only the cosine is halved, not the sum.": lambda p: 1 + cos(p) / 2,
-    "Your factor runs from 0.5 to -0.5: the cosine is halved, and 0.5 is not added.": lambda p: cos(p) / 2,
-    "Your factor runs from 1.5 to -0.5: the cosine is not halved.": lambda p: 0.5 + cos(p),
-    "Your cosine rises from 0 to 1: it is upside down.": lambda p: 1 - half(p),
-    "The cosine gets 180 for half a turn, and reads it as radians.": lambda p: half(180 / torch.pi * p),
-    "Your factor falls only to about 0.8: the angle runs to 1, not to π.": lambda p: half(p / torch.pi),
-    "Your factor goes from 0.5 up to 1 and back: this is a sine, not a cosine.": lambda p: half(p - 0.5),
-    "Your factor falls on a straight line. The task asks for half a cosine.": lambda p: 1 - p,
-    "Your factor rises from 0 to 1: that is p, the part of the way, without the cosine.": lambda p: p,
-    **{f"Your cosine falls only to {floor:g}, where it should fall to 0.":
-        lambda p, floor=floor: floor + (1 - floor) * half(p) for floor in (0.2, 0.1, 0.05, 0.02, 0.01, 0.001)},
-    STAYS_AT_1: [lambda p, turn=turn: half(turn * p / 180) for turn in (1, torch.pi)],
-}) + known(None, {
-    "Your factor falls on a straight line, and is counted from step 0. The task asks for half a cosine.":
-        [lambda s, w, T: (T - s) / T, lambda s, w, T: (T - s - 1) / T],
-    STAYS_AT_1: [lambda s, w, T: torch.ones_like(s), lambda s, w, T: ((s - w) // (T - w - 1) == 0).to(s)],
-    "After the warm-up your factor is 0: nothing is learned any more.": lambda s, w, T: 0 * s,
-    "Your warm-up never ends: the factor rises above 1.":
-        [lambda s, w, T: (s + 1) / max(w, 1), lambda s, w, T: s / max(w, 1)],
-    "At step `warmup_steps` your factor is above 1: the warm-up lasts one step too long.":
-        [lambda s, w, T, do=do: torch.where(s == w, (w + 1) / max(w, 1), do(s, w, T)) for do in FALLS[3:]],
-})  # fmt: skip
 
 
 def my_training(model, optimizer, batches, rates):

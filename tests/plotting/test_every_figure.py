@@ -27,6 +27,11 @@ def walk(k):
     return torch.eye(4).reshape(4, 2, 2) * k / 10
 
 
+def similar(k):
+    """A map of similar positions in a grid of 3×4 patches, in which all are k / 10 alike."""
+    return torch.full((3, 4, 3, 4), k / 10)
+
+
 def cells(k):
     """A small grid of values, k of which is the largest."""
     return torch.tensor([[0.0, 1.0], [k, 0.5]])
@@ -53,7 +58,6 @@ FIGURES = {
     "show_entropy": (lambda k: ([1, 4], torch.tensor([[2.0, k]]), torch.ones(1, 2), 4.0), "from 2 to 3"),
     "show_equation_one": (
         lambda k: (torch.rand(2, 3, 4, 4), torch.eye(3) * k, torch.zeros(3, 3), NAMES, TITLE), "from 0 to 3"),
-    "show_forming": (lambda k: ({0: SIMILAR["one"]}, [0, 1], {"near": [0.0, 1.0 * k]}, TITLE), "near from 0 to 3"),
     "show_found": (lambda k: (PHOTO[None], OUTLINE, {"m": torch.tensor([[[1.0, 2.0 * k - 3]]])}, TITLE), "m 1.5"),
     "show_grid": (lambda k: (torch.rand(3, 4 * k, 8), 4), "3 rows and 2 columns"),
     "show_head_costs": (lambda k: ({"m": cells(k)}, {"m": cells(0)}, TITLE), "head 0 of layer 1: 300 points"),
@@ -62,6 +66,8 @@ FIGURES = {
         lambda k: (["a"], {"f": {"timm": [1.0 * k]}}, {"f": {"same": [1.0]}}, {"f": 1e-7}, TITLE), "timm 3"),
     "show_loss": (lambda k: ([1, 2], [1.0 * k, 0.5], 2, 8, TITLE), "from 3.0 to 0.5; a guess has 2.08"),
     "show_maps": (lambda k: (PHOTO, {"trained": cells(k)[None]}, ["one"], TITLE), "trained, 0 to 3"),
+    "show_mirror": (
+        lambda k: ({"turned": torch.tensor([[0.1, k / 10]])}, {"turned": similar(0)}, TITLE), "top to bottom 0.3"),
     "show_mistake_costs": (lambda k: (["dear"], [1.0], [1.0 * k], [0.5], TITLE), "dear 3"),
     "show_norm_axes": (lambda k: (k, 4, 5), "3 images"),
     "show_one_query": (lambda k: (NAMES, LINE, LINE / 2, k * torch.eye(3)), "0, 1.5 and 3"),
@@ -69,13 +75,15 @@ FIGURES = {
     "show_patch_filters": (lambda k: ({"trained": torch.rand(k, 3, 2, 2)}, 2, TITLE), "3 of trained"),
     "show_pictures": (lambda k: (BYTES[: k - 1], NAMES[: k - 1]), "2 pictures: a and b"),
     "show_position_similarity": (lambda k: ({"one": SIMILAR["one"] + k / 10}, TITLE), "0.3 for neighbours"),
+    "show_position_row": (lambda k: (PHOTO, similar(k), similar(0), 1, TITLE), "trained, 0.3 to its mirror image"),
+    "show_positions_forming": (
+        lambda k: ({0: similar(0), 5: similar(k)}, TITLE), "mirror image in the row from 0 to 0.3"),
+    "show_ranking": (lambda k: ({"AUC": {"map": (k / 10, 0.01)}}, {"AUC": 0.5}, TITLE), "map 0.300 ± 0.01"),
     "show_row": (lambda k: ([1.0, 2.0], {"new": [1.0, 1.0 * k, 2.0]}, TITLE), "new: 1, 3, 2"),
-    "show_scores": (lambda k: ({"AUC": {"map": torch.tensor([0.0, k, 9.0])}}, [0.5], TITLE), "map 3"),
     "show_seeds": (lambda k: ({"as it is": [0.1, k / 10]}, TITLE), "as it is 20.00 %"),
     "show_sequence": (lambda k: (torch.rand(4 * k, 12), 2, 1, 2), "12 rows"),
     "show_sincos_table": (lambda k: (sincos_position_embedding((k, 2), 8), (k, 2), TITLE), "left half changes 2"),
     "show_sizes": (lambda k: ({"wide": torch.zeros(3, 4, 4 * k, dtype=torch.uint8)}, 4, TITLE), "1×3 patches"),
-    "show_structure": (lambda k: (["near"], {"one": [k / 10]}, {}, TITLE), "near 0.3"),
     "show_tensor_shapes": (
         lambda k: (["a", "b"], SHAPES, {"ours": DIFFERS, "theirs": [True, k == 3]}, TITLE), "theirs 2"),
 }  # fmt: skip

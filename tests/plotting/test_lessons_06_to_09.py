@@ -153,15 +153,6 @@ def test_the_confusion_counts_all_and_colours_mistakes():
     assert none.images[0].get_clim()[1] > 0
 
 
-def test_structure_has_a_marker_for_each_and_a_bar_where_chance_is_known():
-    chance = {"one": torch.tensor([[-0.25, 0.0], [0.5, 0.125], [0.0, -0.75]])}
-    (axes,) = plotting.show_structure(["near", "rows"], {"one": [0.5, 0.1], "two": [0.0, 0.2]}, chance, "title").axes
-    marks = {line.get_label(): list(line.get_xdata()) for line in axes.lines}
-    assert (marks["one"], marks["two"]) == ([0.5, 0.1], [0.0, 0.2])
-    (bars,) = axes.collections
-    assert [[x for x, _ in segment] for segment in bars.get_segments()] == [[-0.25, 0.5], [-0.75, 0.125]]
-
-
 def test_distances_have_a_dot_for_each_head_over_the_band():
     far = torch.tensor([[3.0, 9.0], [8.0, 7.0], [1.0, 2.0]])
     (axes,) = plotting.show_distances({"model": far}, {"model": (6.0, 8.5)}, {"model": 7.5}, "title").axes
@@ -187,14 +178,25 @@ def test_found_draws_multiples_of_each_maps_mean_and_the_outline_where_the_objec
         assert points[:, 1].max() < 4
 
 
-def test_scores_show_medians_and_quartiles():
-    values = torch.arange(5.0)
-    both = {"share": {"a": values, "b": 2 * values}, "AUC": {"a": values, "b": values}}
-    first, second = plotting.show_scores(both, [1.0, 0.5], "").axes
-    bars, dots = first.lines[0:4:2], first.lines[1:4:2]
-    assert [list(bar.get_xdata()) for bar in bars] == [[1, 3], [2, 6]]
-    assert [dot.get_xdata()[0] for dot in dots] == [2, 4]
-    assert [axes.lines[-1].get_xdata()[0] for axes in (first, second)] == [1, 0.5]
+def test_a_ranking_has_a_dot_an_interval_and_a_value_in_each_row_in_the_order_given():
+    scores = {
+        "share": {"class": (0.9, 0.01), "the middle (blind)": (0.8, 0.02), "untrained map": (0.51, 0.0)},
+        "AUC": {"class": (2.5, 0.5), "untrained map": (1.0, 0.25)},
+    }
+    first, second = plotting.show_ranking(scores, {"AUC": 1.0}, "").axes
+    assert [label.get_text() for label in first.get_yticklabels()] == list(scores["share"])
+    for axes, rows in ((first, [0, 1, 2]), (second, [0, 2])):
+        means, halves = zip(*scores[axes.get_xlabel()].values(), strict=True)
+        dots = [bar.lines[0] for bar in axes.containers]
+        assert [dot.get_xydata().tolist() for dot in dots] == [[[m, y]] for m, y in zip(means, rows, strict=True)]
+        ends = [bar.lines[2][0].get_segments()[0][:, 0].tolist() for bar in axes.containers]
+        assert ends == [pytest.approx([m - half, m + half]) for m, half in zip(means, halves, strict=True)]
+    assert [bar.lines[0].get_color() for bar in first.containers] == [TRAINED, CONTROL, CONTROL]
+    assert (words(first), words(second)) == (["0.900", "0.800", "0.510"], ["2.50", "1.00"])
+    assert [[line.get_xdata()[0] for line in a.lines if line.get_linestyle() == "--"] for a in (first, second)] == [
+        [],
+        [1.0],
+    ]
 
 
 def test_costs_within_their_spread_are_in_brackets():
@@ -206,13 +208,85 @@ def test_costs_within_their_spread_are_in_brackets():
     assert low == -high
 
 
-def test_forming_shows_maps_above_and_measures_below():
-    maps = {0: torch.rand(2, 3, 2, 3), 5: torch.rand(2, 3, 2, 3)}
-    first, second, _, below = plotting.show_forming(maps, [0, 1, 5], {"near": [0.0, 0.4, 0.6]}, "title").axes
-    assert_close(drawn(second)[1:3, 1:4].float(), maps[5][0, 0])
-    assert [axes.get_title(loc="left") for axes in (first, second)] == ["untrained", "epoch 5"]
-    assert lines(below)["near"] == [0, 0.4, 0.6]
-    assert [label.get_text() for label in below.get_xticklabels()] == ["0", "1", "5"]
+def like_pairs(similarity):
+    """The mean cosine of touching patches, and of mirror images in a row with a column between them, pair by pair."""
+    h, w = similarity.shape[:2]
+    near, mirror = [], []
+    for a, b, c, d in itertools.product(range(h), range(w), range(h), range(w)):
+        if max(abs(a - c), abs(b - d)) == 1:
+            near.append(similarity[a, b, c, d].item())
+        if a == c and d == w - 1 - b and abs(b - d) > 1:
+            mirror.append(similarity[a, b, c, d].item())
+    return sum(near) / len(near), sum(mirror) / len(mirror)
+
+
+def marks(axes):
+    """The places (column, row) of the marks in a map, by their shapes."""
+    return {line.get_marker(): line.get_xydata()[0].tolist() for line in axes.lines}
+
+
+@pytest.mark.parametrize("view", [torch.rand(3, 8, 12), torch.zeros(1, 8, 12, dtype=torch.uint8)])
+def test_a_row_of_positions_has_a_map_for_each_patch_marked_at_itself_and_at_its_mirror_image(view):
+    similarity, control = torch.rand(2, 4, 6, 4, 6) * 2 - 1
+    figure = plotting.show_position_row(view, similarity, control, 2, "title")
+    picture, *large, below, _ = figure.axes
+    assert picture.patches[0].get_bbox().bounds == (0, 2, 6, 1)
+    assert picture.images[0].get_extent() == [0, 6, 4, 0]
+    assert len(large) == 6
+    for column, axes in enumerate(large):
+        assert_close(drawn(axes), similarity[2, column])
+        assert axes.images[0].get_clim() == (-1, 1)
+        assert marks(axes) == {"s": [column, 2], "o": [5 - column, 2]}
+    small = drawn(below).float()
+    assert small.shape == (2 * 5 + 1, 3 * 7 + 1)
+    assert_close(small[6:10, 8:14], control[2, 4])
+    near, mirror = like_pairs(similarity[2:3, :, 2:3])
+    told = f"trained, {round(mirror, 2)} to its mirror image and {round(near, 2)} to its neighbours"
+    assert told.replace("-", "−") in figure.alt
+
+
+@pytest.mark.parametrize("row", [-1, 4])
+def test_a_row_that_is_not_there_is_refused(row):
+    maps = torch.rand(4, 6, 4, 6)
+    with pytest.raises(ValueError, match=f"no row {row}: the grid has rows 0 to 3"):
+        plotting.show_position_row(torch.rand(3, 8, 12), maps, maps, row, "title")
+
+
+def test_positions_forming_begins_where_training_ends_and_then_shows_every_epoch():
+    history = {epoch: torch.rand(2, 5, 2, 5) * 2 - 1 for epoch in (0, 1, 4, 13)}
+    figure = plotting.show_positions_forming(history, "title")
+    left, right, _ = figure.axes
+    near, mirror, *_ = (list(line.get_ydata()) for line in right.lines if len(line.get_xdata()) == 4)
+    assert list(zip(near, mirror, strict=True)) == [pytest.approx(like_pairs(maps)) for maps in history.values()]
+    dots = [line for line in right.lines if len(line.get_xdata()) == 1]
+    shown = [left.get_title("left")]
+    for moment in figure.moments:
+        moment()
+        shown.append(left.get_title("left"))
+        epoch = int(shown[-1].removeprefix("epoch ").replace("untrained", "0"))
+        assert_close(drawn(left)[4:6, 1:6].float(), history[epoch][1, 0])
+        index = list(history).index(epoch)
+        assert [dot.get_xydata().tolist() for dot in dots] == [[[epoch, near[index]]], [[epoch, mirror[index]]]]
+    first, *others = (name for name, _ in itertools.groupby(shown))
+    assert (first, others) == ("epoch 13", ["untrained", "epoch 1", "epoch 4"])
+    assert [label.get_text() for label in right.get_xticklabels()][::3] == ["0", "13"]
+
+
+def test_the_mirror_has_a_dot_for_each_seed_and_a_map_for_each_way_marked_at_both_mirror_images():
+    measured = {"half flipped": torch.tensor([[0.3, 0.0], [0.2, 0.1]]), "turned": torch.tensor([[-0.1, 0.3]])}
+    maps = {way: torch.rand(4, 5, 4, 5) * 2 - 1 for way in measured}
+    large, *small, _ = plotting.show_mirror(measured, maps, "title").axes
+    dots = [line for line in large.lines if line.get_label() in measured]
+    assert [dot.get_label() for dot in dots] == list(measured)
+    for dot, runs in zip(dots, measured.values(), strict=True):
+        assert_close(torch.tensor(dot.get_xydata()).float(), runs)
+    assert len({dot.get_marker() for dot in dots}) == len({dot.get_color() for dot in dots}) == 2
+    for axes, dot, (way, similarity) in zip(small, dots, maps.items(), strict=True):
+        title = axes.title if axes.title.get_text() else axes._left_title
+        assert (title.get_text(), title.get_color()) == (way, dot.get_color())
+        assert_close(drawn(axes), similarity[2, 1])
+        assert axes.images[0].get_clim() == (-1, 1)
+        assert marks(axes) == {"s": [1, 2], "o": [3, 2], "D": [1, 1]}
 
 
 def test_filters_stand_in_rows_and_zero_is_grey():

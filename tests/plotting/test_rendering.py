@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from vit_tutorial import load_photo
-from vit_tutorial.plotting import show_attention_walk, show_patch_alone
+from vit_tutorial.plotting import show_attention_walk, show_patch_alone, show_positions_forming
 from vit_tutorial.plotting.rendering import draw_moments, register, to_png
 from vit_tutorial.plotting.style import HIGHLIGHT
 
@@ -49,6 +49,15 @@ def test_a_figure_that_moves_is_an_animated_png_with_a_picture_for_each_moment()
     for n, drawn in enumerate(draw_moments(figure)):
         image.seek(n)
         assert np.abs(np.asarray(image.convert("RGBA"))[..., :3].astype(int) - np.asarray(drawn)).mean() < 5
+
+
+def test_the_page_stays_white_beside_pale_colours_when_it_moves():
+    maps = torch.randn(3, 5, 3, 5, generator=torch.Generator().manual_seed(0)).clamp(-1, 1) / 4
+    data, _ = to_png(show_positions_forming({0: maps, 1: maps / 2, 2: maps / 3}, "title"))
+    image = Image.open(io.BytesIO(base64.b64decode(data)))
+    for n in range(image.n_frames):
+        image.seek(n)
+        assert image.convert("RGB").getpixel((1, 1)) == (255, 255, 255)
 
 
 def test_only_the_packages_own_figures_are_shown_so(monkeypatch):

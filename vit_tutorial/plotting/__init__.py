@@ -11,10 +11,16 @@ from .attention_figures import (
 )
 from .block_figures import show_block, show_block_variants, show_norm_axes
 from .curve_figures import show_curves
-from .looking_inside_figures import show_distances, show_found, show_head_costs, show_patch_filters, show_scores
+from .looking_inside_figures import show_distances, show_found, show_head_costs, show_patch_filters, show_ranking
 from .model_figures import show_bug_table
 from .patch_figures import show_cut, show_grid, show_pictures, show_sequence
-from .position_figures import show_forming, show_position_similarity, show_sincos_table, show_structure
+from .position_figures import (
+    show_mirror,
+    show_position_row,
+    show_position_similarity,
+    show_positions_forming,
+    show_sincos_table,
+)
 from .pretrained_figures import show_layer_differences, show_mistake_costs, show_tensor_shapes
 from .rendering import register
 from .resolution_figures import show_before_after, show_channels, show_row, show_sizes
@@ -23,12 +29,13 @@ from .training_figures import LiveLoss, show_by_images, show_confusion, show_los
 
 __all__ = [
     "LiveLoss", "show_attention_maps", "show_attention_stops", "show_attention_walk", "show_before_after",
-    "show_block", "show_block_variants", "show_bug_table", "show_by_images", "show_channels", "show_confusion",
-    "show_curves", "show_cut", "show_distances", "show_entropy", "show_equation_one", "show_forming",
+    "show_block", "show_block_variants", "show_bug_table", "show_by_images", "show_channels",
+    "show_confusion", "show_curves", "show_cut", "show_distances", "show_entropy", "show_equation_one",
     "show_found", "show_grid", "show_head_costs", "show_heads", "show_layer_differences", "show_loss",
-    "show_maps", "show_mistake_costs", "show_norm_axes", "show_one_query", "show_patch_alone",
-    "show_patch_filters", "show_pictures", "show_position_similarity", "show_row", "show_scores", "show_seeds",
-    "show_sequence", "show_sincos_table", "show_sizes", "show_structure", "show_tensor_shapes",
+    "show_maps", "show_mirror", "show_mistake_costs", "show_norm_axes", "show_one_query", "show_patch_alone",
+    "show_patch_filters", "show_pictures", "show_position_row", "show_position_similarity",
+    "show_positions_forming", "show_ranking", "show_row", "show_seeds", "show_sequence", "show_sincos_table",
+    "show_sizes", "show_tensor_shapes",
 ]  # fmt: skip
 
 register()

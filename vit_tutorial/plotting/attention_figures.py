@@ -224,9 +224,7 @@ def map_of_weights(axes: Axes, maps: Tensor, query: int) -> AxesImage:
 def frame_patch(axes: Axes, maps: Tensor, query: int) -> Rectangle:
     """Draw the grid of patches, and a frame around the query's patch, where a patch is one unit wide and high."""
     h, w = maps.shape[1:]
-    grid = {"color": "white", "lw": 0.6, "alpha": 0.6}
-    axes.vlines(range(1, w), 0, h, **grid)
-    axes.hlines(range(1, h), 0, w, **grid)
+    panels.patch_lines(axes, h, w)
     return panels.highlight(axes, query % w, query // w, 1, 1)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -89,21 +89,37 @@ def show_found(
 
 
 @styled
-def show_scores(scores: Mapping[str, Mapping[str, Float[Tensor, " B"]]], chance: Sequence[float], title: str) -> Figure:
-    """Draw medians over many images and bars between quartiles: one panel per measure, one row per map."""
-    figure, (row,) = panels.panels(1, len(scores), WIDTH, 4.2, title, sharey=True)
+def show_ranking(
+    scores: Mapping[str, Mapping[str, tuple[float, float]]], chance: Mapping[str, float], title: str
+) -> Figure:
+    """Draw a mean and half the width of its 95 % interval for each name, one panel per measure, in the order given.
+
+    The dashed line is what chance reaches. A name that begins with "untrained" or ends in "(blind)" is a control.
+    """
+    names = list(dict.fromkeys(name for found in scores.values() for name in found))
+    figure, (row,) = panels.panels(1, len(scores), WIDTH, 0.42 * len(names) + 1.5, title, sharey=True)
     told = []
-    for axes, (measure, maps), none in zip(row, scores.items(), chance, strict=True):
-        medians = {}
-        for height, (name, values) in enumerate(maps.items()):
-            low, medians[name], high = values.quantile(values.new_tensor([0.25, 0.5, 0.75])).tolist()
-            axes.plot([low, high], [height, height], color=style.TRAINED, lw=6, alpha=0.35, solid_capstyle="butt")
-            axes.plot(medians[name], height, "o", color=style.TRAINED)
-        axes.axvline(none, color=style.CONTROL, lw=1, ls="--")
-        panels.row_names(axes, maps)
-        axes.set(xlabel=measure)
-        told.append(f"{measure}: {amounts(medians)}")
-    return describe(figure, f"Medians. {'; '.join(told)}.")
+    for axes, (measure, found) in zip(row, scores.items(), strict=True):
+        panels.row_names(axes, names)
+        for name, (mean, half) in found.items():
+            control = name.startswith("untrained") or name.endswith("(blind)")
+            look = {"color": style.CONTROL, "marker": "X"} if control else {"color": style.TRAINED, "marker": "o"}
+            axes.errorbar(mean, names.index(name), xerr=half, ms=6, lw=2, capsize=5, zorder=3, **look)
+            place = {"textcoords": "offset points", "va": "center", "fontsize": 11, "color": look["color"]}
+            axes.annotate(three(mean), (mean + half, names.index(name)), (9, 0), **place)
+        if measure in chance:
+            axes.axvline(chance[measure], color=style.CONTROL, lw=1, ls="--", zorder=0)
+        low, high = axes.get_xlim()
+        axes.set_xlim(low, high + 0.2 * (high - low))  # room for the value at the right of the last dot
+        axes.set_xlabel(measure)
+        told.append(f"{measure}: {listed(f'{n} {three(mean)} ± {half:.2g}' for n, (mean, half) in found.items())}")
+    figure.supxlabel("bars: 95 % interval of the mean" + ("; dashed line: chance" if chance else ""), fontsize=10)
+    return describe(figure, f"Means and 95 % intervals. {'; '.join(told)}.")
+
+
+def three(value: float) -> str:
+    """Write a value with three significant digits, zeros at its end included: 0.9 → "0.900"."""
+    return f"{value:#.3g}".rstrip(".").replace("-", "−")
 
 
 @styled

@@ -57,6 +57,13 @@ def highlight(axes: Axes, left: Number, top: Number, width: Number, height: Numb
     return axes.add_patch(Rectangle((left, top), width, height, fill=False, ec=HIGHLIGHT, lw=2, **edge))
 
 
+def patch_lines(axes: Axes, h: int, w: int) -> None:
+    """Draw the lines between the patches of a picture in which a patch is one unit wide and high."""
+    look = {"color": "white", "lw": 0.6, "alpha": 0.6}
+    axes.vlines(range(1, w), 0, h, **look)
+    axes.hlines(range(1, h), 0, w, **look)
+
+
 def diverging(axes: Axes, table: Tensor, limit: Number, **options: Any):
     """Draw a matrix in colours around zero, from -limit to limit; return the image."""
     return axes.imshow(to_numpy(table), cmap=DIVERGING, vmin=-limit, vmax=limit, **options)

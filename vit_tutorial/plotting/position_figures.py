@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from . import panels, style
 from .alt_text import amounts, brief, courses, describe, listed
 from .style import WIDTH, Figure, styled, to_numpy
+
+AMOUNT = {"cmap": style.MAGNITUDE, "vmin": 0, "vmax": 1, "interpolation": "none"}
+DIVERGED = {"cmap": style.DIVERGING, "vmin": -1, "vmax": 1, "interpolation": "none"}
+OWN = {"marker": "s", "ms": 8, "mfc": style.HIGHLIGHT, "mec": style.BLACK, "mew": 1.4, "ls": "none"}
+MIRRORS = {"row": "o", "column": "D"}  # the mark of the mirror image in the patch's row, and in its column
+HALO = [withStroke(linewidth=3.5, foreground="white")]  # so that a mark shows on dark colours
+MIRROR = {"ms": 7, "mfc": "none", "mec": style.BLACK, "mew": 1.6, "ls": "none", "path_effects": HALO}
+FIVE = {-1: "−1", -0.5: "−0.5", 0: "0", 0.5: "0.5", 1: "1"}
+LINGER = 4  # moments, at the epoch in which training ends
 
 
 @styled
@@ -51,8 +66,8 @@ def show_position_similarity(maps: Mapping[str, Float[Tensor, "h w h w"]], title
     """
     figure, (row,) = panels.panels(1, len(maps), WIDTH, 0.4 + 0.95 * WIDTH / max(len(maps), 2), title)
     for axes, (name, similarity) in zip(row, maps.items(), strict=True):
-        image = draw_mosaic(axes, similarity, name)
         h, w = similarity.shape[:2]
+        image = draw_mosaic(axes, similarity, name, w, AMOUNT)
         axes.set_xticks([j * (w + 1) + w / 2 for j in range(w)], range(w))
         axes.set_yticks([i * (h + 1) + h / 2 for i in range(h)], range(h))
         axes.set(xlabel="column of the patch")
@@ -62,13 +77,18 @@ def show_position_similarity(maps: Mapping[str, Float[Tensor, "h w h w"]], title
     return describe(figure, f"Mean cosine similarity of two positions: {listed(map(neighbours, maps, maps.values()))}.")
 
 
-def draw_mosaic(axes: Axes, similarity: Float[Tensor, "h w h w"], name: str):
-    """Draw the h·w small maps side by side with an empty line between them, and return the image."""
-    pictures = to_numpy(similarity.flatten(0, 1))
-    canvas = panels.tile(pictures, similarity.shape[1], gap=1, border=1, between=float("nan"))
-    image = axes.imshow(canvas, cmap=style.MAGNITUDE, vmin=0, vmax=1, interpolation="none")
+def draw_mosaic(
+    axes: Axes, similarity: Float[Tensor, "h w k l"], name: str, columns: int, scale: Mapping[str, object]
+) -> AxesImage:
+    """Draw many small maps side by side with an empty line between them, and return the image."""
+    image = axes.imshow(mosaic(similarity, columns), **scale)
     panels.bare(axes, name)
     return image
+
+
+def mosaic(similarity: Float[Tensor, "h w k l"], columns: int) -> np.ndarray:
+    """Lay h·w small maps (k, l) on one canvas, as many as `columns` in a line."""
+    return panels.tile(to_numpy(similarity.flatten(0, 1)), columns, gap=1, border=1, between=float("nan"))
 
 
 def neighbours(name: str, similarity: Float[Tensor, "h w h w"]) -> str:
@@ -80,47 +100,159 @@ def neighbours(name: str, similarity: Float[Tensor, "h w h w"]) -> str:
 
 
 @styled
-def show_structure(
-    names: Sequence[str], found: Mapping[str, Sequence[float]], chance: Mapping[str, Float[Tensor, "S n"]], title: str
+def show_position_row(
+    view: Shaped[Tensor, "C H W"],
+    similarity: Float[Tensor, "h w h w"],
+    control: Float[Tensor, "h w h w"],
+    row: int,
+    title: str,
 ) -> Figure:
-    """Draw measures of structure, one line each, with a marker for each model.
+    """Draw a picture with one row of its patches framed, and for each of them how similar all positions are to its own.
 
-    Grey bars reach from the smallest to the largest of S random draws, for the models that are in `chance`.
+    The large maps are those of `similarity`; the small ones, of an untrained `control`, are below the picture. Each
+    large map is marked at its own patch and at its mirror image in the row. All are on one scale from −1 to 1.
+    Raises ValueError if the grid has no such row.
     """
-    figure, axes = panels.panel(WIDTH * 0.85, 0.6 * len(names) + 1.6, title)
-    told, look = [], style.looks(found)
-    for index, (name, values) in enumerate(found.items()):
-        heights = [row + 0.22 * (index - (len(found) - 1) / 2) for row in range(len(names))]
-        if name in chance:
-            low, high = map(to_numpy, chance[name].aminmax(dim=0))
-            axes.hlines(heights, low, high, color=style.CONTROL, lw=7, alpha=0.35, zorder=1)
-        axes.plot(values, heights, look[name][1], color=look[name][0], ls="none", ms=8, label=name, zorder=3)
-        told.append(f"{name}: {amounts({n: round(value, 2) for n, value in zip(names, values, strict=True)})}")
-    panels.zero(axes, vertical=True)
-    panels.row_names(axes, names)
-    axes.set(xlabel="difference of mean cosines (grey: what chance makes)")
-    panels.legend_at_right(axes)
-    return describe(figure, f"Differences of mean cosines. {'; '.join(told)}.")
+    h, w = similarity.shape[:2]
+    if not 0 <= row < h:
+        raise ValueError(f"no row {row}: the grid has rows 0 to {h - 1}")
+    across = math.ceil(w / 2) if w > 4 else w
+    lines = math.ceil(w / across)
+    figure = panels.blank(WIDTH, 0.9 + lines * (0.28 + 0.68 * WIDTH / across), title)
+    outer = figure.add_gridspec(1, 2, width_ratios=(1, 3.2))
+    left, right = outer[0].subgridspec(2, 1, height_ratios=(2, 1.1)), outer[1].subgridspec(lines, across)
+    picture = figure.add_subplot(left[0])
+    panels.picture(picture, view, f"row {row}, framed", extent=(0, w, h, 0))
+    panels.patch_lines(picture, h, w)
+    panels.highlight(picture, 0, row, w, 1)
+    large = [figure.add_subplot(right[divmod(column, across)]) for column in range(w)]
+    for column, axes in enumerate(large):
+        image = draw_map(axes, similarity[row, column], f"column {column}")
+        mark_patches(axes, (h, w), (row, column), ("row",))
+    below = figure.add_subplot(left[1])
+    draw_mosaic(below, control[row][None], "the same before training", across, DIVERGED)
+    panels.colour_bar(figure, image, large, "cosine similarity", FIVE, shrink=0.9)
+    legend_of_marks(figure, ("row",))
+    told = []
+    for name, maps in {"trained": similarity, "untrained": control}.items():
+        near, mirror = (brief(round(mean, 2)) for mean in likeness(maps[row : row + 1, :, row : row + 1]))
+        told.append(f"{name}, {mirror} to its mirror image and {near} to its neighbours")
+    return describe(figure, f"Mean cosine similarity of a patch in row {row}, within the row: {listed(told)}.")
 
 
 @styled
-def show_forming(
-    similarities: Mapping[int, Float[Tensor, "h w h w"]],
-    epochs: Sequence[int],
-    measures: Mapping[str, Sequence[float]],
+def show_positions_forming(history: Mapping[int, Float[Tensor, "h w h w"]], title: str) -> Figure:
+    """Draw the maps of all positions after each epoch, and how two kinds of pairs grow alike: a figure that moves.
+
+    Touching neighbours may touch at a corner; mirror images in the row count if two columns or more lie between them.
+    The figure begins with the last epoch, for readers who see it standing still, and lingers there.
+    """
+    epochs, last = list(history), list(history)[-1]
+    figure, ((left, right),) = panels.panels(1, 2, WIDTH, 5.6, title, width_ratios=(1.8, 1))
+    figure.get_layout_engine().set(w_pad=0.12)
+    image = draw_mosaic(left, history[last], "", history[last].shape[1], DIVERGED)
+    name = left.set_title("", fontsize=20)
+    panels.colour_bar(figure, image, left, "cosine similarity", FIVE, shrink=0.9)
+    means = list(zip(*map(likeness, history.values()), strict=True))
+    kinds = dict(zip(("touching neighbours", "mirror image in the row"), means, strict=True))
+    dots = {}
+    for kind, (colour, marker, dash) in style.looks(kinds).items():
+        right.plot(epochs, kinds[kind], dash, color=colour, lw=2)
+        look = {"marker": marker, "color": colour, "ms": 11, "mec": style.BLACK, "clip_on": False, "zorder": 3}
+        (dots[kind],) = right.plot([], [], dash, lw=2, label=kind, **look)
+    panels.zero(right)
+    right.set_xscale("symlog", linthresh=1, linscale=0.3)
+    right.set_xlim(0, last)
+    from_the_end = zip(reversed(range(len(epochs))), epochs, strict=True)  # every second label, and the first
+    right.set_xticks(epochs, ["" if n % 2 and n < len(epochs) - 1 else str(epoch) for n, epoch in from_the_end])
+    right.minorticks_off()
+    right.set_box_aspect(1.25)
+    right.set(xlabel="epochs of training\n(logarithmic)", ylabel="mean cosine similarity")
+    right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.02))
+
+    def move(epoch: int) -> None:
+        name.set_text(f"epoch {epoch}" if epoch else "untrained")
+        image.set_data(mosaic(history[epoch], history[epoch].shape[1]))
+        for kind, dot in dots.items():
+            dot.set_data([epoch], [kinds[kind][epochs.index(epoch)]])
+
+    move(last)
+    figure.moments = [partial(move, epoch) for epoch in [last] * LINGER + epochs[:-1]]
+    rounded = {kind: [round(value, 2) for value in line] for kind, line in kinds.items()}
+    return describe(figure, f"Mean cosine similarity from epoch {epochs[0]} to epoch {last}: {courses(rounded)}.")
+
+
+@styled
+def show_mirror(
+    measured: Mapping[str, Float[Tensor, "S 2"]],
+    maps: Mapping[str, Float[Tensor, "h w h w"]],
     title: str,
+    patch: tuple[int, int] = (2, 1),
 ) -> Figure:
-    """Draw above, similar positions after some epochs; below, measures of them after each of `epochs`."""
-    figure = panels.blank(WIDTH * 0.9, 4.8, title)
-    grid = figure.add_gridspec(2, len(similarities), height_ratios=(1, 1.2))
-    for column, (epoch, similarity) in enumerate(similarities.items()):
-        image = draw_mosaic(figure.add_subplot(grid[0, column]), similarity, f"epoch {epoch}" if epoch else "untrained")
-    panels.colour_bar(figure, image, figure.axes, "cosine", extend="min", shrink=0.8)
-    below = figure.add_subplot(grid[1, :])
-    for name, look in style.looks(measures).items():
-        panels.band(below, range(len(epochs)), torch.tensor([measures[name]]), name, look)
-    panels.zero(below)
-    below.set_xticks(range(len(epochs)), epochs)
-    below.set(xlabel="epochs of training (not evenly spaced)", ylabel="difference of cosines")
-    figure.legend(loc="outside lower center", ncols=len(measures))
-    return describe(figure, f"From epoch {epochs[0]} to {epochs[-1]}: {courses(measures)}.")
+    """Draw how strong the mirror is from left to right and from top to bottom, a mark for each way to train and seed.
+
+    At the right, for each way, the map of one patch (row, column), with its mirror images marked.
+    """
+    h, w = next(iter(maps.values())).shape[:2]
+    figure = panels.blank(WIDTH, 6.2, title)
+    grid = figure.add_gridspec(len(maps), 2, width_ratios=(2.2, 1))
+    large = figure.add_subplot(grid[:, 0], aspect="equal")
+    looks, told = style.looks(measured), []
+    for name, runs in measured.items():
+        colour, marker, _ = looks[name]
+        large.plot(*to_numpy(runs.T), marker, color=colour, ms=11, mec="white", label=name, zorder=3)
+        mean = amounts(dict(zip(("left to right", "top to bottom"), runs.mean(0).round(decimals=2), strict=True)))
+        told.append(f"{name}, {mean}")
+    panels.zero(large)
+    panels.zero(large, vertical=True)
+    large.axline((0, 0), slope=1, color=style.CONTROL, lw=0.8, ls=":", zorder=0)
+    values = torch.cat([*measured.values(), torch.zeros(1, 2)])
+    low, high = values.min().item(), values.max().item()
+    room = 0.12 * (high - low)
+    large.set(xlim=(low - room, high + room), ylim=(low - room, high + room))
+    large.set(xlabel="mirror from left to right\n(difference of mean cosines)")
+    large.set(ylabel="mirror from top to bottom\n(difference of mean cosines)")
+    opaque = {"frameon": True, "framealpha": 1, "edgecolor": "none"}
+    large.legend(loc="upper right", title="photos in training", alignment="left", **opaque)
+    small = [figure.add_subplot(grid[index, 1]) for index in range(len(maps))]
+    for axes, (name, similarity) in zip(small, maps.items(), strict=True):
+        image = draw_map(axes, similarity[patch], "")
+        axes.set_title(name, color=looks[name][0], fontsize=11)
+        mark_patches(axes, (h, w), patch, MIRRORS)
+    panels.colour_bar(figure, image, small, f"cosine similarity to row {patch[0]}, column {patch[1]}", FIVE)
+    legend_of_marks(figure, tuple(MIRRORS))
+    return describe(figure, f"Mean strength of the mirror, 0 for none: {'; '.join(told)}.")
+
+
+def draw_map(axes: Axes, similarity: Float[Tensor, "h w"], name: str) -> AxesImage:
+    """Draw how similar all positions are to one, and return the image."""
+    image = axes.imshow(to_numpy(similarity), **DIVERGED)
+    panels.bare(axes, name)
+    return image
+
+
+def mark_patches(axes: Axes, grid: tuple[int, int], patch: tuple[int, int], mirrors: Iterable[str]) -> None:
+    """Put a mark on a patch in its map, and others on these mirror images of it."""
+    (h, w), (row, column) = grid, patch
+    axes.plot(column, row, **OWN)
+    places = {"row": (w - 1 - column, row), "column": (column, h - 1 - row)}
+    for mirror in mirrors:
+        axes.plot(*places[mirror], marker=MIRRORS[mirror], **MIRROR)
+
+
+def legend_of_marks(figure: Figure, mirrors: Sequence[str]) -> None:
+    """Say below the figure what its marks mean."""
+    marks = [Line2D([], [], **OWN), *(Line2D([], [], marker=MIRRORS[mirror], **MIRROR) for mirror in mirrors)]
+    names = ["the patch itself", *(f"its mirror image in the {mirror}" for mirror in mirrors)]
+    figure.legend(marks, names, loc="outside lower right", ncols=len(names))
+
+
+def likeness(similarity: Float[Tensor, "h w h w"]) -> tuple[float, float]:
+    """Return the mean similarity of patches that touch, and of mirror images in a row with a column between them."""
+    h, w = similarity.shape[:2]
+    row, column = torch.arange(h), torch.arange(w)
+    down = (row[:, None, None, None] - row[:, None]).abs()
+    across = (column[:, None, None] - column).abs()
+    mirror = (down == 0) & (across >= 2) & (column[:, None, None] + column == w - 1)
+    near = (down <= 1) & (across <= 1) & (down + across > 0)
+    return similarity[near].mean().item(), similarity[mirror].mean().item()

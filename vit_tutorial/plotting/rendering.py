@@ -59,9 +59,10 @@ def in_one_palette(images: Sequence[Image.Image]) -> list[Image.Image]:
     """Return the first image with one byte per pixel, and of the others what changes; the rest is transparent."""
     few = images[:: max(1, len(images) // 5)]
     palette = with_palette(Image.fromarray(np.concatenate([np.asarray(image) for image in few])), TRANSPARENT)
-    found, before = [], None
+    found, before, page = [], None, palette.getpixel((0, 0))
     for image in images:
-        after = np.asarray(image.quantize(palette=palette, dither=Image.Dither.NONE))
+        pixels, near = np.asarray(image), image.quantize(palette=palette, dither=Image.Dither.NONE)
+        after = np.where((pixels == pixels[0, 0]).all(axis=2), np.uint8(page), near)  # Pillow's nearest is a rough one
         found.append(Image.fromarray(np.where(after == before, np.uint8(TRANSPARENT), after)))
         found[-1].putpalette((palette.getpalette() + 256 * [0, 0, 0])[: 3 * 256])
         found[-1].info["transparency"] = TRANSPARENT
@@ -70,8 +71,14 @@ def in_one_palette(images: Sequence[Image.Image]) -> list[Image.Image]:
 
 
 def with_palette(image: Image.Image, colours: int = 256) -> Image.Image:
-    """Return an RGB image with one byte per pixel, in which rare colours survive: a thin line over a photo, say."""
-    return image.quantize(colours, method=Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
+    """Return an RGB image with one byte per pixel, in which rare colours survive: a thin line over a photo, say.
+
+    The colour of the first corner, the page's white, is kept exactly: an average with pale colours would show as a box.
+    """
+    found = image.quantize(colours, method=Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
+    palette, page = found.getpalette(), 3 * found.getpixel((0, 0))
+    found.putpalette(palette[:page] + list(image.getpixel((0, 0))) + palette[page + 3 :])
+    return found
 
 
 def register() -> None:

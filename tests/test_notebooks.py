@@ -37,7 +37,7 @@ def notebook(path):
 
 @pytest.fixture
 def lesson(path, notebook):
-    if path.stem > "06":
+    if path.stem > "08":
         pytest.skip("still to be written in this way")
     return notebook
 

@@ -30,9 +30,11 @@ def show_patch_alone(photo: Float[Tensor, "3 H W"], patch_size: int, row: int, c
     if not (0 <= row < h and 0 <= column < w):
         raise ValueError(f"no patch in row {row}, column {column}: the photo has {h} rows and {w} columns of them")
     top, left = row * patch_size, column * patch_size
-    figure, ((alone, whole),) = panels.panels(1, 2, WIDTH * 0.7, 3.2)
-    panels.picture(alone, photo[:, top : top + patch_size, left : left + patch_size], "What is this?")
-    panels.picture(whole, photo, "The other patches know")
+    title = "Seen alone, a patch does not say what it shows"
+    figure, ((alone, whole),) = panels.panels(1, 2, WIDTH * 0.7, 3.5, title)
+    patch = photo[:, top : top + patch_size, left : left + patch_size]
+    panels.picture(alone, patch, f"patch {row * w + column} of the list")
+    panels.picture(whole, photo, "where it comes from")
     panels.highlight(whole, left - 0.5, top - 0.5, patch_size, patch_size)
     told = f"The patch in row {row}, column {column} of {h} rows and {w} columns; framed in the photo."
     return describe(figure, told)

@@ -71,7 +71,7 @@ def test_any_picture_is_drawn_within_half_a_shade():
 def test_sequence_draws_some_patches_as_pictures_and_all_as_a_table():
     strip, table, _ = plotting.show_sequence(PATCHES, 4, first=4, count=2).axes
     np.testing.assert_allclose(drawn(strip)[:, :4], IMAGE[:, 4:8, 4:8].permute(1, 2, 0))  # patch 4: row 1, column 1
-    np.testing.assert_allclose(drawn(strip)[:, 6:10], IMAGE[:, 4:8, 8:12].permute(1, 2, 0))
+    np.testing.assert_allclose(drawn(strip)[:, 5:9], IMAGE[:, 4:8, 8:12].permute(1, 2, 0))
     np.testing.assert_array_equal(drawn(table), PATCHES)
 
 
@@ -104,13 +104,15 @@ def test_pictures_stand_under_their_captions_and_empty_places_stay_empty():
 
 def test_maps_share_nothing_but_the_place_of_a_patch():
     maps = {"trained": torch.randn(2, 2, 3), "untrained": torch.randn(2, 2, 3)}
-    picture, *panels = plotting.show_maps(PHOTO, maps, ["one", "two"], "title", frame=(1, 2)).axes
+    picture, *panels = plotting.show_maps(PHOTO, maps, ["one", "two"], "title", frames=[(1, 2), (0, 1)]).axes
     assert torch.equal(drawn(picture), PHOTO.permute(1, 2, 0))
-    for panel, values in zip(panels, torch.cat(list(maps.values())), strict=True):
+    corners = [(1.5, 0.5), (0.5, -0.5)]  # row 1, column 2, and row 0, column 1
+    assert {box.get_xy() for box in picture.patches} == set(corners)
+    for panel, values, corner in zip(panels, torch.cat(list(maps.values())), corners * 2, strict=True):
         assert torch.equal(drawn(panel), values)
         low, high = panel.images[0].get_clim()
         assert high == -low == values.abs().max(), "zero has the middle colour"
-        assert panel.patches[0].get_xy() == (1.5, 0.5), "row 1, column 2"
+        assert [box.get_xy() for box in panel.patches] == [corner]
         assert picture.images[0].get_extent() == panel.images[0].get_extent()
 
 

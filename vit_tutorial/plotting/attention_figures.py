@@ -139,7 +139,7 @@ def show_attention_maps(
     """
     rows, columns, h, w = maps.shape
     wide = [1.2] if large is None else [2, 3.4]
-    figure = panels.blank(WIDTH, 0.5 + max(rows, wide[-1]) * (0.05 + 0.86 * WIDTH / (sum(wide) + columns)), title)
+    figure = panels.blank(WIDTH, 0.5 + max([rows, *wide[1:]]) * (0.05 + 0.86 * WIDTH / (sum(wide) + columns)), title)
     grid = figure.add_gridspec(rows, len(wide) + columns, width_ratios=[*wide, *[1] * columns])
     panels.picture(figure.add_subplot(grid[:, 0]), photo, extent=(-0.5, w - 0.5, h - 0.5, -0.5))
     shares, look = maps * (1 + h * w), {"cmap": style.MAGNITUDE, "norm": LogNorm(1 / 8, most)}

@@ -11,7 +11,7 @@ from reading import drawn, lines, words
 from torch.testing import assert_close
 
 from vit_tutorial import patchify, plotting, sincos_position_embedding
-from vit_tutorial.plotting.style import ATTENTION, CLASS_TOKEN, MISTAKE, MLP, NORM, TINTS
+from vit_tutorial.plotting.style import CONTROL, NORM, STREAM, TINTS, TRAINED
 
 NAMES, PHOTO = ["a", "b", "c"], torch.rand(3, 24, 16, generator=torch.Generator().manual_seed(0))
 IMAGE = (
@@ -71,7 +71,7 @@ def test_any_picture_is_drawn_within_half_a_shade():
 def test_sequence_draws_some_patches_as_pictures_and_all_as_a_table():
     strip, table, _ = plotting.show_sequence(PATCHES, 4, first=4, count=2).axes
     np.testing.assert_allclose(drawn(strip)[:, :4], IMAGE[:, 4:8, 4:8].permute(1, 2, 0))  # patch 4: row 1, column 1
-    np.testing.assert_allclose(drawn(strip)[:, 6:10], IMAGE[:, 4:8, 8:12].permute(1, 2, 0))
+    np.testing.assert_allclose(drawn(strip)[:, 5:9], IMAGE[:, 4:8, 8:12].permute(1, 2, 0))
     np.testing.assert_array_equal(drawn(table), PATCHES)
 
 
@@ -104,13 +104,15 @@ def test_pictures_stand_under_their_captions_and_empty_places_stay_empty():
 
 def test_maps_share_nothing_but_the_place_of_a_patch():
     maps = {"trained": torch.randn(2, 2, 3), "untrained": torch.randn(2, 2, 3)}
-    picture, *panels = plotting.show_maps(PHOTO, maps, ["one", "two"], "title", frame=(1, 2)).axes
+    picture, *panels = plotting.show_maps(PHOTO, maps, ["one", "two"], "title", frames=[(1, 2), (0, 1)]).axes
     assert torch.equal(drawn(picture), PHOTO.permute(1, 2, 0))
-    for panel, values in zip(panels, torch.cat(list(maps.values())), strict=True):
+    corners = [(1.5, 0.5), (0.5, -0.5)]  # row 1, column 2, and row 0, column 1
+    assert {box.get_xy() for box in picture.patches} == set(corners)
+    for panel, values, corner in zip(panels, torch.cat(list(maps.values())), corners * 2, strict=True):
         assert torch.equal(drawn(panel), values)
         low, high = panel.images[0].get_clim()
         assert high == -low == values.abs().max(), "zero has the middle colour"
-        assert panel.patches[0].get_xy() == (1.5, 0.5), "row 1, column 2"
+        assert [box.get_xy() for box in panel.patches] == [corner]
         assert picture.images[0].get_extent() == panel.images[0].get_extent()
 
 
@@ -170,6 +172,14 @@ def test_attention_maps_are_multiples_of_an_equal_share():
     assert_close(drawn(panels[-1]), torch.ones(3, 2))
 
 
+def test_one_head_of_the_first_model_is_drawn_large_beside_the_photo():
+    maps = torch.rand(2, 3, 3, 2) / 7
+    photo, large, *small, _bar = plotting.show_attention_maps(PHOTO, maps, ["x", "y"], frame=(2, 1), large=2).axes
+    assert_close(drawn(large), 7 * maps[0, 2])
+    assert_close(torch.stack([drawn(axes) for axes in small]), 7 * maps.flatten(0, 1))
+    assert all([box.get_xy() for box in axes.patches] == [(0.5, 1.5)] for axes in (photo, large, *small))
+
+
 def test_a_number_keeps_the_tint_of_its_head_wherever_it_lands():
     tokens = torch.arange(6).reshape(3, 2)
     figure = plotting.show_heads(tokens, tokens.view(2, 3, 1))  # wrong on purpose: no transpose
@@ -196,8 +206,8 @@ def test_block_variants_are_means_in_bands_and_the_loss_is_a_mean_of_ten_steps()
     lengths = {"complete": torch.rand(3, 5) + 1, "changed": torch.rand(3, 5) + 1}
     gradients = {name: runs[:, 1:] for name, runs in lengths.items()}
     losses = {name: torch.arange(30.0).expand(3, 30) for name in lengths}
-    figure = plotting.show_block_variants(lengths, gradients, losses, 2.0, "title")
-    first, second, third = figure.axes
+    axes = plotting.show_block_variants(lengths, gradients, losses, 2.0, "title").axes
+    third, first, second = axes[1::2]  # the column of "changed"
     assert_close(torch.tensor(lines(first)["changed"]), lengths["changed"].mean(0))
     assert_close(
         torch.tensor(first.collections[1].get_paths()[0].vertices[:, 1].max()).float(), lengths["changed"].max()
@@ -207,17 +217,17 @@ def test_block_variants_are_means_in_bands_and_the_loss_is_a_mean_of_ten_steps()
     assert (first.get_yscale(), second.get_yscale(), third.get_yscale()) == ("log", "log", "linear")
     x, y = third.lines[0].get_data()
     assert (x[0], y[0], x[-1], y[-1]) == (10, 4.5, 30, 24.5)
-    looks = [(line.get_color(), line.get_marker(), line.get_linestyle()) for line in first.lines]
-    assert all(a != b for a, b in zip(*looks, strict=True)), "told apart by colour, marker and dash"
 
 
-def test_no_variant_of_the_block_has_the_colour_of_a_part_and_no_two_look_alike():
+def test_each_variant_of_the_block_has_a_column_with_the_complete_one_behind_it_on_one_scale():
     curves = {name: torch.rand(1, 4) for name in ("complete", "no sums", "no norms", "BatchNorm", "post-norm")}
-    figure = plotting.show_block_variants(curves, curves, curves, 2.0, "title")
-    looks = [(line.get_color(), line.get_marker(), line.get_linestyle()) for line in figure.axes[0].lines]
-    assert not {ATTENTION, MLP, NORM, CLASS_TOKEN, MISTAKE} & {colour for colour, _, _ in looks}
-    assert len({marker for _, marker, _ in looks}) == 5
-    assert len({(colour, dash) for colour, _, dash in looks}) == 5
+    axes = plotting.show_block_variants(curves, curves, curves, 2.0, "title").axes
+    assert [panel.get_title(loc="left") for panel in axes[:5]] == list(curves)
+    for column, name in enumerate(curves):
+        for panel in axes[column::5]:
+            assert list(lines(panel)) == list(dict.fromkeys(["complete", name]))
+            assert {line.get_color() for line in panel.lines[:2]} <= {TRAINED, STREAM, CONTROL}
+    assert all(len({panel.get_ylim() for panel in axes[row : row + 5]}) == 1 for row in (0, 5, 10))
 
 
 def test_layer_norm_averages_a_column_of_one_token_and_batch_norm_a_slab_of_all():

@@ -30,9 +30,11 @@ def show_patch_alone(photo: Float[Tensor, "3 H W"], patch_size: int, row: int, c
     if not (0 <= row < h and 0 <= column < w):
         raise ValueError(f"no patch in row {row}, column {column}: the photo has {h} rows and {w} columns of them")
     top, left = row * patch_size, column * patch_size
-    figure, ((alone, whole),) = panels.panels(1, 2, WIDTH * 0.7, 3.2)
-    panels.picture(alone, photo[:, top : top + patch_size, left : left + patch_size], "What is this?")
-    panels.picture(whole, photo, "The other patches know")
+    title = "Seen alone, a patch does not say what it shows"
+    figure, ((alone, whole),) = panels.panels(1, 2, WIDTH * 0.7, 3.5, title)
+    patch = photo[:, top : top + patch_size, left : left + patch_size]
+    panels.picture(alone, patch, f"patch {row * w + column} of the list")
+    panels.picture(whole, photo, "where it comes from")
     panels.highlight(whole, left - 0.5, top - 0.5, patch_size, patch_size)
     told = f"The patch in row {row}, column {column} of {h} rows and {w} columns; framed in the photo."
     return describe(figure, told)
@@ -43,7 +45,8 @@ def show_one_query(
     names: Sequence[str], scores: Float[Tensor, " T"], weights: Float[Tensor, " T"], values: Float[Tensor, "T d"]
 ) -> Figure:
     """Draw one query's way through Eqs. 6–7: scores → weights → what each token adds, and their sum."""
-    figure, ((first, second, third),) = panels.panels(1, 3, WIDTH, 3.2, width_ratios=(1, 1, 1.25))
+    title = f"{weights.max():.0%} of the weight goes to the best match: {names[weights.argmax()]}"
+    figure, ((first, second, third),) = panels.panels(1, 3, WIDTH, 3.5, title, width_ratios=(1, 1, 1.25))
     for axes, lengths, colour, title in (
         (first, scores, style.CONTROL, "1  scores  $q·k/\\sqrt{d}$"),
         (second, weights, style.ATTENTION, "2  softmax: weights"),
@@ -127,21 +130,26 @@ def show_attention_maps(
     title: str = "",
     frame: tuple[int, int] | None = None,
     most: int = 8,
+    large: int | None = None,
 ) -> Figure:
     """Draw the weights of one query over the patches beside the photo, as multiples of an equal share, 1 / (1 + h·w).
 
     `names` has one entry for each row of maps. All maps share one logarithmic scale, from 1/8 to `most`. `frame` marks
-    the patch that asks, by its row and column.
+    the patch that asks, by its row and column. `large` is a head of the first row that is also drawn large.
     """
     rows, columns, h, w = maps.shape
-    figure = panels.blank(WIDTH, 0.5 + rows * (0.05 + 0.86 * WIDTH / (1.2 + columns)), title)
-    grid = figure.add_gridspec(rows, columns + 1, width_ratios=[1.2, *[1] * columns])
+    wide = [1.2] if large is None else [2, 3.4]
+    figure = panels.blank(WIDTH, 0.5 + max([rows, *wide[1:]]) * (0.05 + 0.86 * WIDTH / (sum(wide) + columns)), title)
+    grid = figure.add_gridspec(rows, len(wide) + columns, width_ratios=[*wide, *[1] * columns])
     panels.picture(figure.add_subplot(grid[:, 0]), photo, extent=(-0.5, w - 0.5, h - 0.5, -0.5))
-    shares = maps * (1 + h * w)
+    shares, look = maps * (1 + h * w), {"cmap": style.MAGNITUDE, "norm": LogNorm(1 / 8, most)}
+    if large is not None:
+        (axes := figure.add_subplot(grid[:, 1])).imshow(to_numpy(shares[0, large]), **look)
+        panels.bare(axes, f"{names[0]}, head {large}")
     for row, (name, heads) in enumerate(zip(names, shares, strict=True)):
         for head, weights in enumerate(heads):
-            axes = figure.add_subplot(grid[row, 1 + head])
-            image = axes.imshow(to_numpy(weights), cmap=style.MAGNITUDE, norm=LogNorm(1 / 8, most))
+            axes = figure.add_subplot(grid[row, len(wide) + head])
+            image = axes.imshow(to_numpy(weights), **look)
             panels.bare(axes, f"head {head}" if row == 0 else "")
             axes.set_ylabel(name if head == 0 else "", fontsize=11)
     for axes in figure.axes if frame else []:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import cycle
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.patches import FancyBboxPatch, Polygon
-from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from . import panels, style
@@ -104,27 +102,36 @@ def show_block_variants(
     guess: float,
     title: str,
 ) -> Figure:
-    """Draw variants of the block: token length and gradient of each block at the start, and the loss of each step.
+    """Draw variants of the block, a column each: the loss by step, and token length and gradient by block at the start.
 
-    Lines are means over S seeds, in bands from the lowest to the highest. Each point of the loss is the mean of ten
-    steps in a row; `guess` is the loss of a model that knows nothing, a dashed line.
+    Black lines are means over S seeds, in bands from the lowest to the highest. The first variant is blue, and drawn
+    again behind the others. Each point of the loss is the mean of ten steps in a row; `guess` is the loss of a model
+    that knows nothing, a dashed line.
     """
-    look = dict(zip(lengths, cycle(style.VARIANTS), strict=False))
-    figure, (row,) = panels.panels(1, 3, WIDTH, 4.2, title)
     window = min(10, *(runs.shape[1] for runs in losses.values()))
     smooth = {name: runs.unfold(1, window, 1).mean(dim=2) for name, runs in losses.items()}
-    for axes, curves, first in zip(row, (lengths, gradients, smooth), (0, 1, window), strict=True):
-        for name, runs in curves.items():
-            x = range(first, first + runs.shape[1])
-            panels.band(axes, x, runs, name, look[name], ms=5, markevery=max(len(x) // 6, 1))
-        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    row[0].set(title="length of the tokens", xlabel="after block", yscale="log")
-    row[1].set(title="gradient of the weights", xlabel="of block", yscale="log")
-    for axes in row[:2]:
-        axes.yaxis.set_major_formatter("{x:,g}")
-    row[2].set(title="training loss (dashed: guess)", xlabel="step")
-    panels.level(row[2], guess)
-    figure.legend(*row[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(look))
+    rows = ((smooth, window, "training loss\n(dashed: guess)", "step"),
+            (lengths, 0, "length of\nthe tokens", "after block"),
+            (gradients, 1, "gradient of\nthe weights", "of block"))  # fmt: skip
+    options = {"height_ratios": (1.5, 1, 1), "sharex": "row", "sharey": "row"}
+    figure, grid = panels.panels(3, len(lengths), WIDTH, 5.6, title, **options)
+    usual = next(iter(lengths))
+    for line, (curves, first, ylabel, xlabel) in zip(grid, rows, strict=True):
+        x = range(first, first + curves[usual].shape[1])
+        for axes, name in zip(line, curves, strict=True):
+            panels.band(axes, x, curves[usual], usual, (style.TRAINED, "", "-"))
+            if name != usual:
+                panels.band(axes, x, curves[name], name, (style.BLACK, "", "-"))
+            axes.set_xticks([x[0], x[-1]])
+        line[0].set(ylabel=ylabel)
+        line[len(line) // 2].set(xlabel=xlabel)
+    for axes, name in zip(grid[0], lengths, strict=True):
+        axes.set_title(name)
+        panels.level(axes, guess)
+    for line in grid[1:]:
+        line[0].set_yscale("log")
+        line[0].yaxis.set_major_formatter("{x:,.7g}")
+        line[0].minorticks_off()
     measures = {"Length of the tokens": lengths, "Gradient": gradients, "Loss": smooth}
     told = []
     for what, curves in measures.items():

@@ -21,18 +21,19 @@ def show_bug_table(
     title: str,
 ) -> Figure:
     """Draw which test notices which bug: a filled mark where it does, an empty one where not, with what it measured."""
-    figure, axes = panels.panel(WIDTH, 0.9 + 0.36 * len(bugs), title)
+    figure, ((axes,),) = panels.panels(1, 1, WIDTH, 1.1 + 0.36 * len(bugs), title)
     for row, (cells, hits) in enumerate(zip(values, noticed.tolist(), strict=True)):
         if row % 2 == 0:
             axes.axhspan(row - 0.5, row + 0.5, color="#F4F4F4", zorder=0)
         for column, (value, hit) in enumerate(zip(cells, hits, strict=True)):
             look = {"color": style.MISTAKE, "ms": 12} if hit else {"color": "#9A9A9A", "ms": 9, "mfc": "none"}
             axes.plot(column - 0.28, row, "o", **look)
-            axes.text(column - 0.16, row, value, va="center", fontsize=11, weight="bold" if hit else "normal")
+            text = {"weight": "bold"} if hit else {"color": style.CONTROL}
+            axes.text(column - 0.16, row, value, va="center", fontsize=11, **text)
     panels.row_names(axes, bugs)
     axes.spines[:].set_visible(False)
     axes.set(xlim=(-0.5, len(tests) - 0.5))
-    axes.set_xticks(range(len(tests)), tests, fontsize=11)
+    axes.set_xticks([column - 0.34 for column in range(len(tests))], tests, fontsize=11, ha="left")
     axes.tick_params(axis="x", top=False, bottom=False, labeltop=True, labelbottom=False)
     told = [
         f"{bug} by {listed(test for test, hit in zip(tests, hits, strict=True) if hit) if any(hits) else 'no test'}"

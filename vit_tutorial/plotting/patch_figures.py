@@ -20,7 +20,7 @@ from .style import WIDTH, Figure, styled, to_numpy
 
 
 @styled
-def show_grid(image: Float[Tensor, "C H W"], patch_size: Size) -> Figure:
+def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str | None = None) -> Figure:
     """Draw an image (1 or 3 channels, values in [0, 1]) under the grid along which `patchify` cuts it.
 
     Raises ValueError if the image is not a whole number of patches.
@@ -28,7 +28,7 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size) -> Figure:
     (P, Q), (H, W) = to_pair(patch_size), image.shape[1:]
     require_whole_patches((H, W), (P, Q))
     h, w = H // P, W // Q
-    figure, axes = panels.panel(*figure_size(H, W, height=4.1), f"{h}×{w} = {h * w} patches of {P}×{Q} pixels")
+    figure, axes = panels.panel(*figure_size(H, W, height=4.1), title or f"{h}×{w} = {h * w} patches of {P}×{Q} pixels")
     panels.picture(axes, in_52_shades(image), extent=(0, W, H, 0))
     axes.hlines(np.arange(P, H, P), 0, W, color="white", linewidth=1)
     axes.vlines(np.arange(Q, W, Q), 0, H, color="white", linewidth=1)
@@ -48,15 +48,15 @@ def show_sequence(patches: Float[Tensor, "N patch_dim"], patch_size: Size, first
         raise ValueError(f"no patches {first} to {first + count - 1} in a sequence of patches 0 to {N - 1}")
     pictures = to_pictures(patches[first : first + count], patch_size)
     P, Q = pictures.shape[1:3]
-    gap = max(2, Q // 4)
-    figure, ((above,), (below,)) = panels.panels(2, 1, WIDTH, 4.2, height_ratios=(1, 4))
+    gap = max(1, Q // 4)
+    figure, ((above,), (below,)) = panels.panels(2, 1, WIDTH, 4.2, height_ratios=(1, 2))
     above.imshow(panels.tile(pictures, count, gap))
     label_grid(above, [], np.arange(count) * (Q + gap) + (Q - 1) / 2, [], range(first, first + count))
-    above.set_title(f"Patches {first} to {first + count - 1} as pictures: the rows beside the black bar below")
+    above.set_title(f"Patches {first} to {first + count - 1} as pictures (below: the rows at the black bar)")
     # Ten shades: noise in 256 of them makes a picture file three times the size.
     shades = matplotlib.colormaps[style.MAGNITUDE].resampled(10)
     table = below.imshow(to_numpy(patches), cmap=shades, vmin=0, vmax=1, aspect="auto", interpolation="none")
-    below.set_title(f"The whole sequence: {N} patches of {patch_dim} values each")
+    below.set_title(f"All that the model gets: a list of {N} patches, {patch_dim} values each")
     channels = patch_dim // (P * Q)
     for channel in range(1, channels):
         below.axvline(channel * P * Q - 0.5, color="white", linewidth=2)

@@ -12,9 +12,8 @@ The colours are those of Okabe and Ito, which colour-blind readers can tell apar
     MISTAKE      vermilion  a mistake, and what it costs
     HIGHLIGHT    yellow     "look here": a frame or an outline over a picture, edged in black
 
-Lines that have no colour here take the next look of SERIES, where a marker and a dash go with each colour; variants of
-a part of the model take VARIANTS. Pale tints and hatches only tell neighbours apart. MAGNITUDE is for amounts,
-DIVERGING for values around zero.
+Lines that have no colour here take the next look of SERIES, where a marker and a dash go with each colour. Pale tints
+and hatches only tell neighbours apart. MAGNITUDE is for amounts, DIVERGING for values around zero.
 """
 
 from __future__ import annotations
@@ -34,10 +33,6 @@ MAGNITUDE, DIVERGING = "viridis", "RdBu_r"
 SERIES = (
     (TRAINED, "o", "-"), (MLP, "s", "--"), (NORM, "^", "-."),
     (CLASS_TOKEN, "D", ":"), (ATTENTION, "v", "-"), (MISTAKE, "P", "--"),
-)  # fmt: skip
-# The usual way first, then ways that leave it: greys, because no colour means them. The dark and the middle one twice.
-VARIANTS = (
-    (TRAINED, "o", "-"), ("#1A1A1A", "s", "--"), ("#8A8A8A", "^", "-."), ("#1A1A1A", "D", ":"), ("#8A8A8A", "v", "-"),
 )  # fmt: skip
 NAMED = {
     "attention": (ATTENTION, "s", "--"), "MLP": (MLP, "^", ":"), "stream": (STREAM, "o", "-"),

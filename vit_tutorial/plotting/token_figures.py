@@ -19,17 +19,18 @@ def show_maps(
     maps: Mapping[str, Float[Tensor, "n h w"]],
     names: Sequence[str],
     title: str,
-    frame: tuple[int, int] | None = None,
+    frames: Sequence[tuple[int, int]] = (),
 ) -> Figure:
     """Draw n values of every patch beside the picture, one row of maps for each model, in colours around zero.
 
-    A map's colours reach to its own largest value, which stands under it. `frame` marks the patch in that row and
-    column.
+    A map's colours reach to its own largest value, which stands under it. `frames` marks a patch in each
+    column of maps, by its row and column, and all of them in the picture.
     """
-    figure = panels.blank(min(WIDTH, 3.4 + 2 * len(names)), 0.6 + max(1.9 * len(maps), 2.4), title)
-    grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[1.2, *[1] * len(names)])
+    first = 1.2 if len(maps) > 1 else 1  # the picture is as large as the map in a single row
+    figure = panels.blank(min(WIDTH, 4.4 + 2 * len(names)), 0.6 + max(1.9 * len(maps), 3), title)
+    grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[first, *[1] * len(names)])
     h, w = next(iter(maps.values())).shape[1:]
-    panels.picture(figure.add_subplot(grid[:, 0]), picture, extent=(-0.5, w - 0.5, h - 0.5, -0.5))
+    panels.picture(whole := figure.add_subplot(grid[:, 0]), picture, extent=(-0.5, w - 0.5, h - 0.5, -0.5))
     for row, (model, values) in enumerate(maps.items()):
         for column, (name, value) in enumerate(zip(names, values, strict=True), start=1):
             axes = figure.add_subplot(grid[row, column])
@@ -38,8 +39,10 @@ def show_maps(
             axes.spines[:].set(visible=True, color=style.CONTROL)
             axes.set_xlabel(f"−{limit:.1f} blue, {limit:.1f} red", fontsize=10)
             axes.set_ylabel(model if column == 1 else "", fontsize=12)
-    for axes in figure.axes if frame else []:
-        panels.highlight(axes, frame[1] - 0.5, frame[0] - 0.5, 1, 1)
+            for top, left in frames[column - 1 : column]:
+                panels.highlight(axes, left - 0.5, top - 0.5, 1, 1)
+    for top, left in set(frames):
+        panels.highlight(whole, left - 0.5, top - 0.5, 1, 1)
     reach = {model: listed(map(span, values)) for model, values in maps.items()}
     told = listed(f"{model}, {text}" if model else text for model, text in reach.items())
     return describe(figure, f"Maps of {h}×{w} patches for {listed(names)}, from lowest to highest: {told}.")

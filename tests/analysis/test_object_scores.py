@@ -3,27 +3,19 @@
 import pytest
 import torch
 
-from vit_tutorial.analysis import object_auc, share_on_object
+from vit_tutorial.analysis import object_auc
 
 MASK = torch.tensor([[[1, 1, 0, 0], [0, 1, 0, 0]]], dtype=torch.bool)  # 2×4 pixels, 3 of them the object
 
 
-def test_share_by_hand():
-    """Two patches of 2×2: the object covers 3/4 of the first, which has 0.8 of the weight, and 3/8 of the image."""
-    maps = torch.tensor([[[0.8, 0.2]]])
-    assert share_on_object(maps, MASK).item() == pytest.approx(0.8 * 3 / 4 / (3 / 8))
-
-
 def test_an_even_map_knows_nothing():
     maps = torch.full((1, 1, 2), 0.3)
-    assert share_on_object(maps, MASK).item() == pytest.approx(1)
     assert object_auc(maps, MASK).item() == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("score", [share_on_object, object_auc])
-def test_scores_do_not_depend_on_the_size_of_the_weights(score):
+def test_auc_does_not_depend_on_the_size_of_the_weights():
     maps, masks = torch.rand(3, 2, 2) + 0.1, torch.rand(3, 4, 4) < 0.5
-    torch.testing.assert_close(score(7 * maps, masks), score(maps, masks))
+    torch.testing.assert_close(object_auc(7 * maps, masks), object_auc(maps, masks))
 
 
 def test_auc_pixel_by_pixel():
@@ -46,16 +38,15 @@ def test_auc_of_the_best_and_the_worst_map():
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("score", [share_on_object, object_auc])
-def test_what_does_not_fit(score):
+def test_what_does_not_fit():
     with pytest.raises(ValueError, match="masks of 2×4 pixels are not a whole number of patches in a grid of 1×3"):
-        score(torch.ones(1, 1, 3), MASK)
+        object_auc(torch.ones(1, 1, 3), MASK)
     with pytest.raises(ValueError, match="mask 1 is empty"):
-        score(torch.ones(2, 1, 2), torch.cat([MASK, torch.zeros_like(MASK)]))
+        object_auc(torch.ones(2, 1, 2), torch.cat([MASK, torch.zeros_like(MASK)]))
     with pytest.raises(ValueError, match=r"as many masks .* got \(2, 1, 2\) and \(1, 2, 4\) of torch.bool"):
-        score(torch.ones(2, 1, 2), MASK)
+        object_auc(torch.ones(2, 1, 2), MASK)
     with pytest.raises(ValueError, match=r"masks .* of torch.bool, got .* of torch.uint8"):
-        score(torch.ones(1, 1, 2), 255 * MASK.byte())
+        object_auc(torch.ones(1, 1, 2), 255 * MASK.byte())
     for wrong in (-1.0, torch.nan):
         with pytest.raises(ValueError, match="weights from 0 up"):
-            score(torch.tensor([[[wrong, 2.0]]]), MASK)
+            object_auc(torch.tensor([[[wrong, 2.0]]]), MASK)

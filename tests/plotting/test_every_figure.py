@@ -51,7 +51,6 @@ FIGURES = {
         "b by leak"),
     "show_by_images": (lambda k: ({"ViT": {10: [0.1], 20: [k / 10]}}, 8, TITLE), "30 % with 20"),
     "show_channels": (lambda k: ({"7×7": cells(k)}, TITLE), "7×7, 0 to 3"),
-    "show_confusion": (lambda k: (torch.tensor([[9, k], [0, 8]]), ("cat", "dog"), TITLE), "3 times, cat is"),
     "show_curves": (lambda k: ([1, 2], {"y": {"one": [5, k]}}, "x", TITLE), "one from 5 to 3"),
     "show_cut": (lambda k: (IDS, IDS.reshape(-1, k + 1 if k == 3 else 8), 2), "row 3 from patch 2"),
     "show_distances": (lambda k: ({"m": torch.tensor([[1.0, k]])}, {"m": (0.5, 2.5)}, {"m": 2.0}, TITLE), "m, 1 of 2"),

@@ -1,6 +1,6 @@
 """Measuring a model: arrays in, arrays out, nothing drawn."""
 
-from .attention_maps import attention_rollout, mean_attention_distance, object_auc, share_on_object
+from .attention_maps import attention_rollout, mean_attention_distance, object_auc
 from .class_evidence import class_attention, patch_readout, readout
 from .first_tests import FirstTests, first_loss, first_tests, image_leak, memorise, shuffle_change
 from .forward_pass import cost_by_part, trace_shapes
@@ -29,7 +29,6 @@ __all__ = [
     "position_structure",
     "readout",
     "record_attention",
-    "share_on_object",
     "shuffle_change",
     "similarity_by_offset",
     "trace_shapes",

@@ -62,17 +62,6 @@ def require_recorded(maps: Sequence[Tensor | None]) -> None:
         )
 
 
-def share_on_object(maps: Float[Tensor, "B h w"], masks: Bool[Tensor, "B H W"]) -> Float[Tensor, " B"]:
-    """Return the object's share of a map's weight over its share of the image: (B,), 1 for an even map.
-
-    `maps` are not negative; a patch spreads its weight evenly over its pixels.
-    Raises ValueError for a mask that is empty or does not fit the grid.
-    """
-    cover = coverage(masks, maps)
-    on_object = (maps * cover).sum(dim=(1, 2)) / maps.sum(dim=(1, 2))
-    return on_object / cover.mean(dim=(1, 2))
-
-
 def object_auc(maps: Float[Tensor, "B h w"], masks: Bool[Tensor, "B H W"]) -> Float[Tensor, " B"]:
     """Return how often a pixel of the object has more weight than one of the ground, over all pairs: (B,), in [0, 1].
 

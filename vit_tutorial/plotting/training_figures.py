@@ -6,15 +6,12 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 
-import matplotlib
 import numpy as np
-from jaxtyping import Int64
-from torch import Tensor
 
 from ..training import Progress
 from . import panels, style
 from .alt_text import describe, listed
-from .style import WIDTH, Figure, styled, to_numpy
+from .style import WIDTH, Figure, styled
 
 
 class LiveLoss:
@@ -61,28 +58,6 @@ def show_loss(steps: Sequence[int], losses: Sequence[float], total: int, num_cla
     axes.set(xlim=(0, total), ylim=(0, 1.15 * max([chance, *losses])), xlabel="step", ylabel="loss")
     ends = f"from {losses[0]:.1f} to {losses[-1]:.1f}" if losses else "not yet known"
     return describe(figure, f"The loss over {total} steps, {ends}; a guess has {chance:.2f}.")
-
-
-@styled
-def show_confusion(confusion: Int64[Tensor, "K K"], classes: Sequence[str], title: str) -> Figure:
-    """Draw how often images of each class (rows) are called each name (columns), in counts; mistakes are coloured."""
-    counts, right = to_numpy(confusion), np.eye(len(classes), dtype=bool)
-    mistakes = np.ma.masked_array(counts, mask=right | (counts == 0))
-    most = max(mistakes.filled(0).max(), 1)  # a model without mistakes is drawn too
-    size = 2.0 + 0.55 * len(classes)
-    figure, axes = panels.panel(size + 1.0, size, title)
-    shades = matplotlib.colormaps["Oranges"]  # one hue, from white: right answers and zeros stay in the background
-    axes.imshow(mistakes, cmap=shades, vmin=0, vmax=1.6 * most)
-    for (row, column), count in np.ndenumerate(counts):
-        look = {"weight": "bold"} if row == column else {"color": style.BLACK if count else style.CONTROL}
-        axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=10, **look)
-    axes.set_xticks(range(len(classes)), classes, rotation=45, ha="right")
-    axes.set_yticks(range(len(classes)), classes)
-    axes.set(xlabel="called", ylabel="is")
-    row, column = np.unravel_index(mistakes.filled(0).argmax(), counts.shape)
-    wrong = counts[~right].sum()
-    worst = f"; most often, {counts[row, column]} times, {classes[row]} is called {classes[column]}" if wrong else ""
-    return describe(figure, f"{wrong} of {counts.sum():,} images are called by another name{worst}.")
 
 
 @styled

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from matplotlib.colors import to_rgba
+from matplotlib.text import Text
 from reading import drawn, lines, words
 from torch.testing import assert_close
 
@@ -269,8 +270,8 @@ def test_the_mirror_has_a_dot_for_each_seed_and_a_map_for_each_way_marked_at_bot
         assert_close(torch.tensor(dot.get_xydata()).float(), runs)
     assert len({dot.get_marker() for dot in dots}) == len({dot.get_color() for dot in dots}) == 2
     for axes, dot, (way, similarity) in zip(small, dots, maps.items(), strict=True):
-        title = axes.title if axes.title.get_text() else axes._left_title
-        assert (title.get_text(), title.get_color()) == (way, dot.get_color())
+        (name,) = [text for text in axes.findobj(Text) if text.get_text() == way]
+        assert name.get_color() == dot.get_color()
         assert_close(drawn(axes), similarity[2, 1])
         assert axes.images[0].get_clim() == (-1, 1)
         assert marks(axes) == {"s": [1, 2], "o": [3, 2], "D": [1, 1]}

@@ -41,7 +41,7 @@ from .training.evaluation import require_same_classes
 from .training.progress import save_positions
 
 PROGRAM = "python -m vit_tutorial.train"
-FIXED = ("in_channels", "num_classes", "representation_size", "norm_eps")  # of the model: no options
+FIXED = ("in_channels", "num_classes", "representation_size", "norm_eps", "gelu")  # of the model: no options
 MODEL_OPTIONS = [field for field in fields(ViTConfig) if field.name not in FIXED]
 CHOICES = {"position": POSITIONS, "pool": POOLS}
 TRAINING_SCENES, TEST_SCENES = 28_000, 6400  # of Shapes; a run on fewer is a trial, and tested on as many

@@ -98,6 +98,16 @@ def test_a_model_of_ours_can_be_used_in_timm(pool, position):
     assert_equal_and_telling(ours(images), from_timm(theirs)(images))
 
 
+def test_the_gelu_goes_to_timm_and_back():
+    ours = our_vit(gelu="tanh")
+    images, theirs = draw(ours), to_timm(ours)
+    assert_equal_and_telling(ours(images), theirs(images))
+    assert from_timm(theirs).config.gelu == "tanh"
+    exact = our_vit()
+    assert difference(exact(images), to_timm(exact)(images)) <= 1e-9
+    assert difference(ours(images), exact(images)) > 1e-4, "the same weights, and not the same model"
+
+
 def test_the_rates_of_dropout_go_to_timm():
     theirs = to_timm(our_vit(dropout=0.1, attention_dropout=0.2, drop_path=0.3))
     block = theirs.blocks[-1]

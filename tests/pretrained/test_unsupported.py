@@ -15,12 +15,18 @@ from .families import READ, our_vit, timm_by_name, timm_vit, torchvision_vit, tr
 
 MEAN = {"global_pool": "avg"}
 BARE_NORM = partial(nn.LayerNorm, elementwise_affine=False)
-TANH, DISTILLED = "GELU approximated by tanh", "a distillation token"
+DISTILLED = "a distillation token"
 
 
 def different_eps():
     model = timm_vit()
     model.blocks[1].norm2.eps = 1e-3
+    return model
+
+
+def two_gelus():
+    model = timm_vit()
+    model.blocks[1].mlp.act = nn.GELU(approximate="tanh")
     return model
 
 
@@ -69,8 +75,7 @@ REFUSED = {
     "norm in the MLP": ({"scale_mlp_norm": True}, "not expected: blocks.0.mlp.norm.weight"),
     "another norm": ({"norm_layer": RmsNorm}, "RmsNorm", "blocks.0.norm1"),
     "two eps": (different_eps, "one eps", "1e-06", "0.001 (blocks.1.norm2)"),
-    "tanh GELU": ({"act_layer": "gelu_tanh"}, TANH, "blocks.0.mlp.act"),
-    "tanh GELU of PyTorch": ({"act_layer": partial(nn.GELU, approximate="tanh")}, TANH, "blocks.0.mlp.act"),
+    "two GELUs": (two_gelus, "one GELU", "exact (blocks.0.mlp.act)", "tanh (blocks.1.mlp.act)"),
     "quick GELU": ({"act_layer": "quick_gelu"}, "QuickGELU", "blocks.0.mlp.act"),
     "ReLU": ({"act_layer": nn.ReLU}, "ReLU", "blocks.0.mlp.act"),
     "patches left out": ({"patch_drop_rate": 0.5}, "PatchDropout", "patch_drop"),
@@ -94,8 +99,7 @@ REFUSED = {
     "transformers: DeiT": (partial(transformers_vit, family="DeiT"), DISTILLED, "distillation_token"),
     "transformers: DINOv2": (partial(transformers_vit, family="Dinov2"), "VisionTransformer has none"),
     "transformers: registers": (partial(transformers_vit, family="Dinov2WithRegisters"), "VisionTransformer has none"),
-    "transformers: tanh GELU": (partial(transformers_vit, hidden_act="gelu_pytorch_tanh"), TANH, "mlp.activation_fn"),
-    "transformers: GELU of GPT-2": (partial(transformers_vit, hidden_act="gelu_new"), TANH, "mlp.activation_fn"),
+    "transformers: clipped GELU": (partial(transformers_vit, hidden_act="gelu_10"), "ClippedGELUActivation"),
     "transformers: quick GELU": (partial(transformers_vit, hidden_act="quick_gelu"), "QuickGELUActivation"),
     "transformers: no head": (partial(transformers_vit, num_labels=0), "no linear head"),
     "transformers: the encoder alone": (

@@ -12,6 +12,7 @@ from ..config import ViTConfig
 from ..data.download import fetch
 from ..errors import require_choice
 from ..model import VisionTransformer
+from ..saving import unwrapped
 from .converting import convert_model, convert_tensors, write_card
 
 PUBLISHED = {"B/16": "vit_b_16", "B/32": "vit_b_32", "L/16": "vit_l_16", "L/32": "vit_l_32"}
@@ -20,13 +21,14 @@ PUBLISHED = {"B/16": "vit_b_16", "B/32": "vit_b_32", "L/16": "vit_l_16", "L/32":
 def from_torchvision(model: nn.Module, weights: WeightsEnum | None = None) -> VisionTransformer:
     """Convert a `torchvision.models.VisionTransformer`: equal logits, the same dtype and device, no dropout.
 
+    Its `heads` may have been replaced by a linear layer; a wrapper (torch.compile, DataParallel) is taken off first.
     With `weights`, the member of torchvision's registry that the model was built from, it gets a card with class
     names, the scale of the pixels and the preprocessing for `predict`.
 
     Raises ValueError that names what a VisionTransformer cannot have (a convolutional stem), or lists the tensors that
     do not fit.
     """
-    ours = convert_model(model, "torchvision", read_facts)
+    ours = convert_model(unwrapped(model), "torchvision", read_facts)
     return write_card(ours, **card_of(weights)) if weights else ours
 
 

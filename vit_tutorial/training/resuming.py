@@ -83,7 +83,8 @@ class Checkpoint:
         state, now = self.tensors(), self.computed_by
         try:
             tensors, about = read(self.path, digest_needed=True)
-            require_same_run(self.path, {**about["run"], **kinds(tensors)}, {**self.run, **kinds(state)})
+            older = {"gelu": "exact" if "gelu" in self.run else None}  # what runs from before this choice computed
+            require_same_run(self.path, {**older, **about["run"], **kinds(tensors)}, {**self.run, **kinds(state)})
             buffers = {f"model.{name}" for name, _ in self.model.named_buffers()}
             require_finite_tensors({name: tensor for name, tensor in tensors.items() if name not in buffers})
             steps = max(tensor.item() for name, tensor in tensors.items() if name.endswith("/step"))

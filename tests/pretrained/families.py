@@ -31,6 +31,13 @@ def torchvision_vit(image_size=32, patch_size=16, gelu="exact", **options) -> nn
     return random(build_torchvision(config, **options))
 
 
+def torchvision_vit_for_other_classes(**options) -> nn.Module:
+    """As readers replace the head: all of it, and not the layer inside."""
+    model = torchvision_vit()
+    model.heads = random(nn.Linear(32, 5, **options))
+    return model
+
+
 def timm_vit(**options) -> nn.Module:
     return random(build_timm(ViTConfig(**SMALL), **options))
 
@@ -50,6 +57,8 @@ FAMILY = {
     "torchvision, in21k with a representation": partial(torchvision_vit, representation_size=24, num_classes=50),
     "torchvision, 384 pixels": partial(torchvision_vit, 384, 32),
     "torchvision, eps 1e-5": partial(torchvision_vit, norm_layer=partial(nn.LayerNorm, eps=1e-5)),
+    "torchvision, heads replaced": torchvision_vit_for_other_classes,
+    "torchvision, heads replaced, no bias": partial(torchvision_vit_for_other_classes, bias=False),
     "torchvision, tanh GELU": partial(torchvision_vit, gelu="tanh"),
     "timm": timm_vit,
     "timm, in21k": partial(timm_vit, num_classes=50),
@@ -61,6 +70,7 @@ FAMILY = {
     "timm, no bias for q, k and v": partial(timm_vit, qkv_bias=False),
     "timm, any image size": partial(timm_vit, dynamic_img_size=True),
     "timm, dropout and drop path": partial(timm_vit, proj_drop_rate=0.3, attn_drop_rate=0.2, drop_path_rate=0.4),
+    "timm, patches left out in training": partial(timm_vit, patch_drop_rate=0.5),
     "timm, tanh GELU": partial(timm_vit, act_layer="gelu_tanh"),
     "timm, tanh GELU of PyTorch": partial(timm_vit, act_layer=partial(nn.GELU, approximate="tanh")),
     "timm, vit_tiny_patch16_384": partial(timm_by_name, "vit_tiny_patch16_384"),

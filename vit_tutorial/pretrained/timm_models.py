@@ -20,7 +20,8 @@ POOL_NAMES = {"token": "cls", "avg": "mean"}
 def from_timm(model: nn.Module) -> VisionTransformer:
     """Convert a `timm` VisionTransformer: equal logits, the same dtype and device, no dropout.
 
-    A model in a wrapper (torch.compile, DataParallel) is taken out of it first. Its card has the mean, the spread and the preprocessing of `model.pretrained_cfg`, where there is one.
+    A model in a wrapper (torch.compile, DataParallel) is taken out of it first. Its card has the mean, the spread and
+    the preprocessing of `model.pretrained_cfg`, where there is one.
 
     Raises ValueError that names what a VisionTransformer cannot have (LayerScale, registers, a norm after pooling, …),
     or lists the tensors that do not fit.

@@ -51,11 +51,10 @@ from .model import VisionTransformer
 from .pretrained import CHECKPOINTS, load_checkpoint, load_pretrained
 from .pretrained.torchvision_models import PUBLISHED
 from .saving import load_model, save_model
-from .training import PRESETS, Recipe, evaluate, fit, print_progress
+from .training import FINE_TUNING, PRESETS, Recipe, evaluate, fit, print_progress
 from .training.distributed import process_group, rank_and_world
 from .training.evaluation import require_same_classes
 from .training.progress import save_positions
-from .training.recipe import FINE_TUNING
 
 PROGRAM = "python -m vit_tutorial.train"
 FIXED = ("in_channels", "num_classes", "representation_size", "norm_eps", "gelu")  # of the model: no options
@@ -196,13 +195,14 @@ def choose_recipe(preset: Recipe, given: dict) -> Recipe:
 
 
 def load_weights(asked: argparse.Namespace) -> VisionTransformer:
-    """Return the model that --weights names."""
+    """Return the model that --weights names. A name comes before a file or a folder that is called the same."""
     if asked.weights in PUBLISHED:
         return load_pretrained(asked.weights, download=asked.download)
-    if asked.weights.endswith(".safetensors") or Path(asked.weights).exists():
-        return load_model(asked.weights)
-    require_choice("weights", asked.weights, [*PUBLISHED, *SHIPPED, "a file that ends in .safetensors"])
-    return load_checkpoint(asked.weights)
+    if asked.weights in SHIPPED:
+        return load_checkpoint(asked.weights)
+    if not asked.weights.endswith(".safetensors") and not Path(asked.weights).exists():
+        require_choice("weights", asked.weights, [*PUBLISHED, *SHIPPED, "a file that ends in .safetensors"])
+    return load_model(asked.weights)
 
 
 def prepare(model: VisionTransformer, config: ViTConfig) -> VisionTransformer:
@@ -211,7 +211,7 @@ def prepare(model: VisionTransformer, config: ViTConfig) -> VisionTransformer:
         asked, there = getattr(config, field.name), getattr(model.config, field.name)
         if field.name not in CHANGEABLE and asked != there:
             option = "--" + field.name.replace("_", "-")
-            raise ValueError(f"{option} {asked} does not fit: the weights are those of a model with {there}")
+            raise ValueError(f"{option} {asked} does not fit: the weights are of a model with {field.name} {there}")
     if config.in_channels != 3:
         raise ValueError(f"pictures have 3 channels, the weights are for {config.in_channels}")
     model.config = replace(config, image_size=model.config.image_size)

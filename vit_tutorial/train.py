@@ -32,6 +32,7 @@ import platform
 import shlex
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import Field, asdict, fields, replace
 from functools import partial
@@ -51,7 +52,7 @@ from .model import VisionTransformer
 from .pretrained import CHECKPOINTS, load_checkpoint, load_pretrained
 from .pretrained.torchvision_models import PUBLISHED
 from .saving import load_model, save_model
-from .training import FINE_TUNING, PRESETS, Recipe, evaluate, fit, print_progress
+from .training import FINE_TUNING, PRESETS, Recipe, TrainingAlarm, evaluate, fit, print_progress
 from .training.distributed import process_group, rank_and_world
 from .training.evaluation import require_same_classes
 from .training.progress import save_positions
@@ -222,6 +223,7 @@ def give_classes(model: VisionTransformer, classes: tuple[str, ...]) -> VisionTr
     """Return a trained model with a new head, unless its own is for the same classes."""
     if model.card and model.card.classes == classes:
         say("the head stays: it is for the same classes")
+        warnings.filterwarnings("ignore", "the first loss is", TrainingAlarm)  # it is low, as it should be
         return model
     say(f"a new head for {len(classes)} classes")
     return replace_head(model, len(classes))

@@ -11,7 +11,7 @@ import transformers
 from torch import Tensor, nn
 
 from vit_tutorial import VisionTransformer, ViTConfig
-from vit_tutorial.config import to_pair
+from vit_tutorial.config import GELUS, to_pair
 from vit_tutorial.pretrained.tensor_names import as_theirs
 
 # Our names of the sizes, and those of torchvision, timm and transformers.
@@ -34,10 +34,13 @@ def sizes_of(config: ViTConfig, library: str) -> dict:
 
 
 def build_torchvision(config: ViTConfig, **options) -> nn.Module:
-    """Square RGB images only."""
+    """Square RGB images only. Its GELU is exact; readers who want another put it there, as this does."""
     norm = partial(nn.LayerNorm, eps=config.norm_eps)
     ours = {"representation_size": config.representation_size, "norm_layer": norm}
-    return torchvision.models.VisionTransformer(**sizes_of(config, "torchvision") | ours | options)
+    model = torchvision.models.VisionTransformer(**sizes_of(config, "torchvision") | ours | options)
+    for layer in model.encoder.layers:
+        layer.mlp[1] = nn.GELU(approximate=GELUS[config.gelu])
+    return model
 
 
 def build_timm(config: ViTConfig, **options) -> nn.Module:
@@ -47,6 +50,7 @@ def build_timm(config: ViTConfig, **options) -> nn.Module:
         "fc_norm": False,
         "mlp_ratio": config.mlp_dim / config.embed_dim,
         "norm_layer": partial(timm.layers.LayerNorm, eps=config.norm_eps),
+        "act_layer": {"exact": "gelu", "tanh": "gelu_tanh"}[config.gelu],
     }
     return timm.models.vision_transformer.VisionTransformer(**sizes_of(config, "timm") | ours | options)
 
@@ -54,6 +58,7 @@ def build_timm(config: ViTConfig, **options) -> nn.Module:
 def build_transformers(config: ViTConfig, family: str = "ViT", **options) -> nn.Module:
     """Other families are named alike. Attention is fused: transformers' eager softmax is never float64."""
     ours = {"layer_norm_eps": config.norm_eps, "attn_implementation": "sdpa"}
+    ours |= {"hidden_act": {"exact": "gelu", "tanh": "gelu_pytorch_tanh"}[config.gelu]}
     ours |= {name: to_pair(getattr(config, name)) for name in ("image_size", "patch_size")}
     their_config = getattr(transformers, f"{family}Config")(**sizes_of(config, "transformers") | ours | options)
     return getattr(transformers, f"{family}ForImageClassification")(their_config)

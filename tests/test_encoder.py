@@ -1,6 +1,7 @@
 """Eqs. 2 and 3: the MLP, the block, and the stack of blocks."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -23,6 +24,15 @@ def test_mlp_by_hand():
     hidden = z @ mlp.expand.weight.T + mlp.expand.bias
     hidden = hidden * (1 + torch.erf(hidden / math.sqrt(2))) / 2
     torch.testing.assert_close(mlp(z), hidden @ mlp.contract.weight.T + mlp.contract.bias, atol=1e-12, rtol=0)
+
+
+def test_the_other_gelu_by_hand():
+    """x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))), section 2 of Hendrycks & Gimpel."""
+    mlp = random_weights(Mlp(5, 7, gelu="tanh"))
+    z = torch.randn(2, 3, 5, dtype=torch.float64)
+    x = mlp.expand(z)
+    hidden = x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    torch.testing.assert_close(mlp(z), mlp.contract(hidden), atol=1e-12, rtol=0)
 
 
 def test_mlp_works_on_each_token_alone():
@@ -156,6 +166,8 @@ def test_the_config_reaches_every_part():
     config = ViTConfig(
         embed_dim=12, num_heads=3, mlp_dim=8, depth=2, dropout=0.1, attention_dropout=0.2, drop_path=0.3, norm_eps=1e-4
     )
+    assert {block.mlp.activation.approximate for block in Encoder(config)} == {"none"}
+    assert {block.mlp.activation.approximate for block in Encoder(replace(config, gelu="tanh"))} == {"tanh"}
     block = Encoder(config)[1]
     assert isinstance(block.attention, SelfAttention)
     assert (block.attention.num_heads, block.mlp.expand.out_features) == (3, 8)

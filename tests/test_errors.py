@@ -107,6 +107,8 @@ WRONG = {
     "variant: ViT-L/32": (lambda: ViTConfig.named("ViT-L/32"), ["'ViT-L/32'", "'L/32'"]),
     "option": (lambda: ViTConfig.named("B/16", img_size=32), ["option", "'img_size'", "did you mean 'image_size'"]),
     "position": (lambda: ViTConfig(position="sin-cos"), ["position", "'sin-cos'", "did you mean 'sincos'"]),
+    "gelu": (lambda: ViTConfig(gelu="quick"), ["gelu", "'quick'", "'exact'", "'tanh'"]),
+    "mlp: gelu": (lambda: Mlp(12, 24, gelu="none"), ["gelu", "'none'", "'exact'", "'tanh'"]),
     "pool": (lambda: ViTConfig(pool="average"), ["pool", "'average'", "'cls'", "'mean'"]),
     # Sin-cos positions need quarters.
     "config: sincos": (

@@ -23,6 +23,7 @@ SQUARE = [
     (replace(TINY, image_size=15, patch_size=3, depth=2, embed_dim=14, num_heads=7, mlp_dim=42), 1),  # 26 tokens
     (replace(TINY, embed_dim=32, num_heads=1, mlp_dim=64, depth=2), 5),
     (replace(TINY, norm_eps=1e-12), 2),  # transformers' default
+    (replace(TINY, gelu="tanh", depth=2), 2),
 ]
 NOT_SQUARE = [
     (replace(TINY, image_size=(16, 40), depth=2), 2),
@@ -89,6 +90,17 @@ def test_a_weight_left_out_is_noticed(library):
             changed = logits_of(peer(images))
             parameter.view(-1)[0] -= 0.1
         assert is_key_bias or difference(logits, changed) > TOLERANCE[torch.float64], name
+
+
+@pytest.mark.parametrize("library", BUILD)
+@pytest.mark.parametrize("change", [{"norm_eps": 1e-5}, {"gelu": "tanh"}], ids=str)
+def test_another_eps_or_gelu_is_noticed(change, library):
+    """The same weights; in float64 neither can hide in the rounding."""
+    model, images = draw(replace(TINY, image_size=24), 2, torch.float64)
+    other, _ = draw(replace(model.config, **change), 2, torch.float64)
+    theirs = logits_of(twin(other, library)(images))
+    assert difference(other(images), theirs) <= TOLERANCE[torch.float64]
+    assert difference(model(images), theirs) > 100 * TOLERANCE[torch.float64]
 
 
 def test_timm_pools_before_its_norm_unless_told():

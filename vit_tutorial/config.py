@@ -20,6 +20,7 @@ Size = int | tuple[int, int]
 
 POSITIONS = ("learned", "none", "sincos", "factorized")
 POOLS = ("cls", "mean")
+GELUS = {"exact": "none", "tanh": "tanh"}  # what PyTorch calls them
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class ViTConfig:
 
     `image_size` and `patch_size` are in pixels, an int or `(height, width)`; dropout rates are
     probabilities in [0, 1). `drop_path` is the rate of the last block; it rises linearly from 0.
-    A square size is stored as one int, so that equal configurations compare equal.
+    A square size is stored as one int, so that equal configurations compare equal. `gelu` is "exact", or "tanh" for
+    the approximation that the authors' code computes.
 
     Raises ValueError for a configuration that cannot be built, and shows the values that do not fit.
 
@@ -50,6 +52,7 @@ class ViTConfig:
     pool: str = "cls"
     representation_size: int | None = None
     norm_eps: float = 1e-6
+    gelu: str = "exact"
 
     def __post_init__(self):
         for name in ("image_size", "patch_size"):
@@ -65,6 +68,7 @@ class ViTConfig:
         require_eps("norm_eps", self.norm_eps)
         require_choice("position", self.position, POSITIONS)
         require_choice("pool", self.pool, POOLS)
+        require_choice("gelu", self.gelu, GELUS)
         require_heads(self.embed_dim, self.num_heads)
         if self.position == "sincos":
             require_sincos(self.embed_dim)

@@ -7,19 +7,23 @@ from torch import Tensor, nn
 from torchvision.ops import StochasticDepth
 
 from .attention import SelfAttention
-from .config import ViTConfig
-from .errors import require_positive
+from .config import GELUS, ViTConfig
+from .errors import require_choice, require_positive
 
 
 class Mlp(nn.Module):
-    """Pass each token on its own through two linear layers with a GELU between: (B, T, D) → (B, T, D). Section 3.1."""
+    """Pass each token on its own through two linear layers with a GELU between: (B, T, D) → (B, T, D). Section 3.1.
 
-    def __init__(self, embed_dim: int, mlp_dim: int, dropout: float = 0.0):
+    `gelu` is "exact", x·Φ(x), or "tanh", the approximation in section 2 of Hendrycks & Gimpel 2016 (arXiv 1606.08415).
+    """
+
+    def __init__(self, embed_dim: int, mlp_dim: int, dropout: float = 0.0, gelu: str = "exact"):
         super().__init__()
+        require_choice("gelu", gelu, GELUS)
         require_positive("embed_dim", embed_dim)
         require_positive("mlp_dim", mlp_dim)
         self.expand = nn.Linear(embed_dim, mlp_dim)
-        self.activation = nn.GELU()
+        self.activation = nn.GELU(approximate=GELUS[gelu])
         self.dropout1 = nn.Dropout(dropout)
         self.contract = nn.Linear(mlp_dim, embed_dim)
         self.dropout2 = nn.Dropout(dropout)
@@ -48,13 +52,14 @@ class EncoderBlock(nn.Module):
         attention_dropout: float = 0.0,
         drop_path: float = 0.0,
         norm_eps: float = 1e-6,
+        gelu: str = "exact",
     ):
         super().__init__()
         self.norm1 = nn.LayerNorm(embed_dim, eps=norm_eps)
         self.attention = SelfAttention(embed_dim, num_heads, dropout, attention_dropout)
         self.drop_path1 = StochasticDepth(drop_path, mode="row")
         self.norm2 = nn.LayerNorm(embed_dim, eps=norm_eps)
-        self.mlp = Mlp(embed_dim, mlp_dim, dropout)
+        self.mlp = Mlp(embed_dim, mlp_dim, dropout, gelu)
         self.drop_path2 = StochasticDepth(drop_path, mode="row")
 
     def forward(self, z: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
@@ -77,6 +82,7 @@ class Encoder(nn.Sequential):
                     attention_dropout=config.attention_dropout,
                     drop_path=rate,
                     norm_eps=config.norm_eps,
+                    gelu=config.gelu,
                 )
                 for rate in rates
             )

@@ -14,9 +14,8 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from torchvision.transforms.functional import InterpolationMode, center_crop, pil_to_tensor, resize
 
-from .config import to_pair
-from .data import load_photo
-from .data.photo import find_photo, open_picture
+from .config import Size, to_pair
+from .data.photo import find_photo, open_picture, read_picture
 from .errors import require_positive
 from .model import VisionTransformer
 from .model_card import PREPROCESSING, ModelCard
@@ -136,18 +135,23 @@ def require_photo(image: Tensor, channels: int) -> None:
 
 
 def fit_photo(photo: str | Path, model: VisionTransformer) -> Float[Tensor, "3 H W"]:
-    """Load a photo as the model's card asks: through `load_photo`, unless those who trained the model did otherwise.
+    """Load a photo as the model's card asks, in the model's size: (3, H, W), floats in [0, 1]."""
+    if not hasattr(model, "config"):
+        raise ValueError(f"{type(model).__name__} does not say its image size: give `predict` a tensor of that size")
+    return read_fitted(find_photo(photo), model.config.image_size, model.card).float() / 255
+
+
+def read_fitted(path: Path, size: Size, card: ModelCard | None) -> UInt8[Tensor, "3 H W"]:
+    """Read a picture as the card asks: as `load_photo` does, unless those who trained the model did otherwise.
 
     {"resize": 256, "crop": 224, "squeeze": False, "interpolation": "bilinear"} leaves a margin around the centre, of
     the same share at another image size. Squeezed, both sides are resized, not the shorter one.
     """
-    if not hasattr(model, "config"):
-        raise ValueError(f"{type(model).__name__} does not say its image size: give `predict` a tensor of that size")
-    sides = to_pair(model.config.image_size)
-    asked = model.card.about.get(PREPROCESSING)
+    sides = to_pair(size)
+    asked = card and card.about.get(PREPROCESSING)
     if asked is None or (sides[0] != sides[1] and not asked["squeeze"]):
-        return load_photo(photo, sides)
+        return read_picture(path, sides)
     size = [side * asked["resize"] // asked["crop"] for side in sides]
-    picture = open_picture(find_photo(photo))
+    picture = open_picture(path)
     picture = resize(picture, size if asked["squeeze"] else size[:1], InterpolationMode(asked["interpolation"]))
-    return pil_to_tensor(center_crop(picture, sides)).float() / 255
+    return pil_to_tensor(center_crop(picture, sides))

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from .config import ViTConfig
 from .data.download import replacing
@@ -28,7 +28,7 @@ def save_model(model: VisionTransformer, path: str | Path, dtype: torch.dtype = 
     `load_model` would refuse: a card or layers that do not fit the configuration, and weights that are not finite,
     or too large for `dtype`.
     """
-    model = getattr(model, "_orig_mod", model)  # what torch.compile was given
+    model = unwrapped(model)
     if not isinstance(model, VisionTransformer):
         raise ValueError(f"save_model keeps a VisionTransformer, got {type(model).__name__}")
     if not getattr(dtype, "is_floating_point", False):
@@ -38,6 +38,13 @@ def save_model(model: VisionTransformer, path: str | Path, dtype: torch.dtype = 
     tensors = {name: tensor.to(dtype) for name, tensor in model.state_dict().items()}
     require_fitting(tensors, model.config, model.card)
     return write(path, tensors, {"config": asdict(model.config), "card": model.card and asdict(model.card)})
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """Return the model that torch.compile, DataParallel or DistributedDataParallel was given."""
+    while hasattr(model, "_orig_mod") or isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+        model = getattr(model, "_orig_mod", None) or model.module
+    return model
 
 
 def load_model(path: str | Path) -> VisionTransformer:

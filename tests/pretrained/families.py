@@ -14,6 +14,7 @@ from vit_tutorial import VisionTransformer, ViTConfig, from_timm, from_torchvisi
 from vit_tutorial.pretrained.tensor_names import as_theirs
 
 SMALL = {"image_size": 32, "num_classes": 7, "embed_dim": 32, "depth": 2, "num_heads": 4, "mlp_dim": 64}
+TANH_GELUS = ("gelu_pytorch_tanh", "gelu_python_tanh", "gelu_new", "gelu_fast", "gelu_accurate")  # of transformers
 READ = {"torchvision": from_torchvision, "timm": from_timm, "transformers": from_transformers}
 
 
@@ -25,9 +26,16 @@ def our_vit(**options) -> VisionTransformer:
     return random(VisionTransformer(ViTConfig(**SMALL | options))).eval()
 
 
-def torchvision_vit(image_size=32, patch_size=16, **options) -> nn.Module:
-    config = ViTConfig(**SMALL | {"image_size": image_size, "patch_size": patch_size})
+def torchvision_vit(image_size=32, patch_size=16, gelu="exact", **options) -> nn.Module:
+    config = ViTConfig(**SMALL | {"image_size": image_size, "patch_size": patch_size, "gelu": gelu})
     return random(build_torchvision(config, **options))
+
+
+def torchvision_vit_for_other_classes(**options) -> nn.Module:
+    """As readers replace the head: all of it, and not the layer inside."""
+    model = torchvision_vit()
+    model.heads = random(nn.Linear(32, 5, **options))
+    return model
 
 
 def timm_vit(**options) -> nn.Module:
@@ -49,6 +57,9 @@ FAMILY = {
     "torchvision, in21k with a representation": partial(torchvision_vit, representation_size=24, num_classes=50),
     "torchvision, 384 pixels": partial(torchvision_vit, 384, 32),
     "torchvision, eps 1e-5": partial(torchvision_vit, norm_layer=partial(nn.LayerNorm, eps=1e-5)),
+    "torchvision, heads replaced": torchvision_vit_for_other_classes,
+    "torchvision, heads replaced, no bias": partial(torchvision_vit_for_other_classes, bias=False),
+    "torchvision, tanh GELU": partial(torchvision_vit, gelu="tanh"),
     "timm": timm_vit,
     "timm, in21k": partial(timm_vit, num_classes=50),
     "timm, mean after the norm": partial(timm_vit, global_pool="avg"),
@@ -59,6 +70,9 @@ FAMILY = {
     "timm, no bias for q, k and v": partial(timm_vit, qkv_bias=False),
     "timm, any image size": partial(timm_vit, dynamic_img_size=True),
     "timm, dropout and drop path": partial(timm_vit, proj_drop_rate=0.3, attn_drop_rate=0.2, drop_path_rate=0.4),
+    "timm, patches left out in training": partial(timm_vit, patch_drop_rate=0.5),
+    "timm, tanh GELU": partial(timm_vit, act_layer="gelu_tanh"),
+    "timm, tanh GELU of PyTorch": partial(timm_vit, act_layer=partial(nn.GELU, approximate="tanh")),
     "timm, vit_tiny_patch16_384": partial(timm_by_name, "vit_tiny_patch16_384"),
     "timm, vit_base_patch32_224": partial(timm_by_name, "vit_base_patch32_224"),
     "timm, vit_huge_patch14_224": partial(timm_by_name, "vit_huge_patch14_224", img_size=56, num_classes=7),
@@ -69,6 +83,8 @@ FAMILY = {
     "transformers, eps 1e-12": partial(transformers_vit, layer_norm_eps=1e-12),
     "transformers, a wide image": partial(transformers_vit, image_size=(16, 48)),
     "transformers, no bias for q, k and v": partial(transformers_vit, qkv_bias=False),
+    "transformers, exact GELU in Python": partial(transformers_vit, hidden_act="gelu_python"),
+    **{f"transformers, {name}": partial(transformers_vit, hidden_act=name) for name in TANH_GELUS},
 }
 
 
@@ -79,7 +95,8 @@ def google_arrays(model: VisionTransformer) -> dict[str, np.ndarray]:
 
 
 def run_google(arrays: dict[str, np.ndarray], images: Tensor) -> Tensor:
-    """The authors' model, written down once more with einsum from the names and axes of their file."""
+    """The authors' model, written down once more with einsum from the names and axes of their file, and with Flax's
+    defaults: an eps of 1e-6, and a GELU approximated by tanh."""
     p = {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def norm(x, name):
@@ -101,7 +118,7 @@ def run_google(arrays: dict[str, np.ndarray], images: Tensor) -> Tensor:
         mixed = torch.einsum("bhqk,bkhe->bqhe", weights, v)
         x = x + dense(mixed, f"{attention}/out", "bthe,hed->btd")
         y = dense(norm(x, f"{block}/LayerNorm_2"), f"{block}/MlpBlock_3/Dense_0")
-        x = x + dense(nn.functional.gelu(y), f"{block}/MlpBlock_3/Dense_1")
+        x = x + dense(nn.functional.gelu(y, approximate="tanh"), f"{block}/MlpBlock_3/Dense_1")
     y = norm(x, "Transformer/encoder_norm")[:, 0]
     y = dense(y, "pre_logits").tanh() if "pre_logits/kernel" in p else y
     return dense(y, "head")

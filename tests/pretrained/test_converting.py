@@ -10,10 +10,12 @@ from torch import nn
 
 from vit_tutorial import Backbone, VisionTransformer, ViTConfig, from_timm, to_timm
 from vit_tutorial.config import POSITIONS, to_pair
+from vit_tutorial.pretrained import converting
 from vit_tutorial.pretrained.converting import convert_tensors
 from vit_tutorial.pretrained.tensor_names import as_ours, as_theirs, column
+from vit_tutorial.saving import load_model, save_model
 
-from .families import FAMILY, MAKE, READ, our_vit, timm_vit
+from .families import FAMILY, MAKE, READ, our_vit, timm_vit, transformers_vit
 
 LIBRARIES = ("torchvision", "timm", "transformers", "google")
 
@@ -55,16 +57,61 @@ def test_the_dtype_stays(library, dtype):
     assert {parameter.dtype for parameter in ours.parameters()} == {dtype}
 
 
+MISREAD = {"norm_eps": ({"norm_eps": 1e-6}, 1e-5), "gelu_form": ({"gelu": "exact"}, "tanh")}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("library", MAKE)
+@pytest.mark.parametrize("fact", MISREAD)
+def test_an_eps_of_1e5_instead_of_1e6_or_another_gelu_is_noticed_in_every_dtype(fact, library, dtype, monkeypatch):
+    """Both move the features by less than float32 can tell from rounding."""
+    right, wrong = MISREAD[fact]
+    theirs = MAKE[library]().to(dtype)
+    for module in theirs.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.eps = 1e-6
+    ours = READ[library](theirs)
+    assert {name: getattr(ours.config, name) for name in right} == right
+    monkeypatch.setattr(converting, fact, lambda model: wrong)
+    with pytest.raises(ValueError, match="every tensor has its place, but the features differ by"):
+        READ[library](theirs)
+
+
+WRAPPERS = {"DataParallel": nn.DataParallel, "compile": torch.compile}
+WRAPPERS["both"] = lambda model: torch.compile(nn.DataParallel(model))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
+def test_a_model_is_taken_out_of_its_wrapper(wrap, tmp_path):
+    for library, make in MAKE.items():
+        theirs = make()
+        ours, expected = READ[library](wrap(theirs)), READ[library](theirs)
+        assert torch.equal(ours(images := draw(ours)), expected(images)), library
+    assert difference(to_timm(wrap(ours))(images), ours(images)) <= 1e-9
+    saved = load_model(save_model(wrap(ours), tmp_path / "model.safetensors"))
+    assert difference(saved.double()(images), ours(images)) < 1e-5
+
+
 @pytest.mark.parametrize("train", [True, False])
 def test_the_model_that_was_read_stays_as_it_was(train):
     theirs = timm_vit(proj_drop_rate=0.5).train(train)
     before = {name: tensor.clone() for name, tensor in theirs.state_dict().items()}
     ours = from_timm(theirs)
     assert theirs.training == train
+    assert not any(module._forward_pre_hooks for module in theirs.modules())
     assert not ours.training, "ready to predict"
     for parameter in ours.parameters():
         parameter.data.zero_()
     assert all(torch.equal(tensor, before[name]) for name, tensor in theirs.state_dict().items()), "copies, not shared"
+
+
+def test_eager_attention_stays_eager():
+    """It rounds to float32, and would be refused for it."""
+    theirs = transformers_vit(attn_implementation="eager")
+    images = draw(READ["transformers"](theirs))
+    assert theirs.config._attn_implementation == "eager"
+    assert theirs(images, output_attentions=True).attentions[0].shape == (3, 4, 5, 5)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -96,6 +143,16 @@ def test_a_model_of_ours_can_be_used_in_timm(pool, position):
     assert not theirs.training
     assert_equal_and_telling(ours(images), theirs(images))
     assert_equal_and_telling(ours(images), from_timm(theirs)(images))
+
+
+def test_the_gelu_goes_to_timm_and_back():
+    ours = our_vit(gelu="tanh")
+    images, theirs = draw(ours), to_timm(ours)
+    assert_equal_and_telling(ours(images), theirs(images))
+    assert from_timm(theirs).config.gelu == "tanh"
+    exact = our_vit()
+    assert difference(exact(images), to_timm(exact)(images)) <= 1e-9
+    assert difference(ours(images), exact(images)) > 1e-4, "the same weights, and not the same model"
 
 
 def test_the_rates_of_dropout_go_to_timm():

@@ -12,7 +12,7 @@ import torch
 from vit_tutorial import VisionTransformer, from_google
 
 from .families import Attack, google_arrays, our_vit, run_google, timm_vit
-from .test_converting import assert_equal_and_telling, draw
+from .test_converting import assert_equal_and_telling, difference, draw
 
 POSITION = "Transformer/posembed_input/pos_embedding"
 QUERY = "Transformer/encoderblock_0/MultiHeadDotProductAttention_1/query/kernel"
@@ -35,14 +35,15 @@ def test_a_file_gives_the_logits_of_the_authors_formulas(options, tmp_path):
 
 
 def test_a_file_gives_the_logits_that_timm_reads_in_it(tmp_path):
-    """The second witness, who did not learn the names from us."""
+    """The second witness, who did not learn the names from us. It takes the exact GELU, unless told."""
     path = save(tmp_path, google_arrays(our_vit(num_heads=2)))
-    theirs = timm_vit(num_heads=2)
-    with torch.no_grad():
-        theirs.load_pretrained(str(path))
-    ours = from_google(str(path))
-    images = draw(ours)
-    assert_equal_and_telling(ours(images), theirs.eval()(images))
+    for ours, told in ((from_google(str(path)), {"act_layer": "gelu_tanh"}), (from_google(path, gelu="exact"), {})):
+        theirs = timm_vit(num_heads=2, **told)
+        with torch.no_grad():
+            theirs.load_pretrained(str(path))
+        images = draw(ours)
+        assert_equal_and_telling(ours(images), theirs.eval()(images))
+    assert difference(from_google(path)(images), theirs(images)) > 1e-4, "the two are not the same"
 
 
 @pytest.mark.parametrize("gone", SIZES)

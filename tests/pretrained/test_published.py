@@ -68,8 +68,12 @@ def assert_same(ours: VisionTransformer, model: VisionTransformer) -> None:
 
 def test_a_whole_download_is_kept_and_needs_no_network_again(published, monkeypatch):
     model, content, path = published
-    with serve(monkeypatch, partial(whole, content), path):
+    with serve(monkeypatch, partial(whole, content), path) as requests:
+        with pytest.raises(FileNotFoundError, match=rf"no {path.name} in .* \(it is not there\): download=True"):
+            load_pretrained("B/16", download=False)
+        assert not requests
         assert_same(load_pretrained("B/16"), model)
+    assert_same(load_pretrained("B/16", download=False), model)
     monkeypatch.setattr(WEIGHTS.value, "url", f"http://127.0.0.1:9/{path.name}")  # nobody listens there
     assert_same(load_pretrained("B/16"), model)
     assert everything_in(path.parent) == [path.name]

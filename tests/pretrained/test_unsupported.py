@@ -4,23 +4,29 @@ from functools import partial
 
 import pytest
 import timm
-from timm.layers import RmsNorm, SwiGLU, SwiGLUPacked
-from timm.models.vision_transformer import ParallelScalingBlock, ResPostBlock
+from timm.layers import GluMlp, RmsNorm, SwiGLU, SwiGLUPacked
+from timm.models.vision_transformer import ParallelScalingBlock, ParallelThingsBlock, ResPostBlock
 from torch import nn
 from torchvision.models.vision_transformer import ConvStemConfig
+from transformers import SiglipConfig, SiglipForImageClassification, ViTModel
 from transformers import ViTConfig as TransformersConfig
-from transformers import ViTModel
 
 from .families import READ, our_vit, timm_by_name, timm_vit, torchvision_vit, transformers_vit
 
 MEAN = {"global_pool": "avg"}
 BARE_NORM = partial(nn.LayerNorm, elementwise_affine=False)
-TANH, DISTILLED = "GELU approximated by tanh", "a distillation token"
+DISTILLED = "a distillation token"
 
 
 def different_eps():
     model = timm_vit()
     model.blocks[1].norm2.eps = 1e-3
+    return model
+
+
+def two_gelus():
+    model = timm_vit()
+    model.blocks[1].mlp.act = nn.GELU(approximate="tanh")
     return model
 
 
@@ -40,6 +46,17 @@ def with_layer(name):
     return model
 
 
+def changed_heads(heads):
+    model = torchvision_vit()
+    model.heads = heads.double()
+    return model
+
+
+def siglip():
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64}
+    return SiglipForImageClassification(SiglipConfig(vision_config=sizes | {"image_size": 32}))
+
+
 def changed(part):
     """With a part that does more, which no name shows."""
     model = torchvision_vit()
@@ -53,6 +70,7 @@ REFUSED = {
     "LayerScale": ({"init_values": 0.1}, "LayerScale", "blocks.0.ls1.gamma"),
     "SwiGLU": ({"mlp_layer": SwiGLU}, "SwiGLU", "blocks.0.mlp.fc1_g.weight"),
     "SwiGLU, packed": ({"mlp_layer": SwiGLUPacked}, "SwiGLU", "blocks.0.mlp"),
+    "another gate": ({"mlp_layer": GluMlp}, "a gated MLP", "blocks.0.mlp: GluMlp"),
     "qk-norm": ({"qk_norm": True}, "qk-norm", "blocks.0.attn.q_norm.weight"),
     "qk-norm without weights": ({"qk_norm": True, "norm_layer": BARE_NORM}, "qk-norm", "blocks.0.attn.q_norm"),
     "norm after pooling": ({"global_pool": "avg", "fc_norm": True}, "a norm after pooling", "fc_norm.weight"),
@@ -69,13 +87,12 @@ REFUSED = {
     "norm in the MLP": ({"scale_mlp_norm": True}, "not expected: blocks.0.mlp.norm.weight"),
     "another norm": ({"norm_layer": RmsNorm}, "RmsNorm", "blocks.0.norm1"),
     "two eps": (different_eps, "one eps", "1e-06", "0.001 (blocks.1.norm2)"),
-    "tanh GELU": ({"act_layer": "gelu_tanh"}, TANH, "blocks.0.mlp.act"),
-    "tanh GELU of PyTorch": ({"act_layer": partial(nn.GELU, approximate="tanh")}, TANH, "blocks.0.mlp.act"),
+    "two GELUs": (two_gelus, "one GELU", "exact (blocks.0.mlp.act)", "tanh (blocks.1.mlp.act)"),
     "quick GELU": ({"act_layer": "quick_gelu"}, "QuickGELU", "blocks.0.mlp.act"),
     "ReLU": ({"act_layer": nn.ReLU}, "ReLU", "blocks.0.mlp.act"),
-    "patches left out": ({"patch_drop_rate": 0.5}, "PatchDropout", "patch_drop"),
     "no head": ({"num_classes": 0}, "no linear head", "Identity"),
-    "parallel branches": ({"block_fn": ParallelScalingBlock}, "ParallelScalingBlock"),
+    "parallel branches": ({"block_fn": ParallelScalingBlock}, "parallel branches", "ParallelScalingBlock"),
+    "several parallel branches": ({"block_fn": ParallelThingsBlock}, "parallel branches", "ParallelThingsBlock"),
     "post-norm, under the same names": ({"block_fn": ResPostBlock}, "features differ", "computes something"),
     "post-norm, with a head of zeros": (headless, "features differ"),
     "gated attention": (partial(with_layer, "blocks.0.attn.gate"), "not expected: blocks.0.attn.gate.weight"),
@@ -89,13 +106,18 @@ REFUSED = {
         "a convolutional stem (conv_proj.conv_bn_relu_0",
     ),
     "torchvision: a model of timm": (timm_vit, "VisionTransformer is no Vision Transformer of torchvision"),
+    "torchvision: a head of several layers": (
+        partial(changed_heads, nn.Sequential(nn.Dropout(), nn.Linear(32, 5))),
+        "no linear head (Sequential instead)",
+    ),
     "torchvision: another forward": (partial(changed, "encoder.layers.encoder_layer_0"), "features differ"),
     "torchvision: a head that does more": (partial(changed, "heads"), "logits differ"),
     "transformers: DeiT": (partial(transformers_vit, family="DeiT"), DISTILLED, "distillation_token"),
     "transformers: DINOv2": (partial(transformers_vit, family="Dinov2"), "VisionTransformer has none"),
     "transformers: registers": (partial(transformers_vit, family="Dinov2WithRegisters"), "VisionTransformer has none"),
-    "transformers: tanh GELU": (partial(transformers_vit, hidden_act="gelu_pytorch_tanh"), TANH, "mlp.activation_fn"),
-    "transformers: GELU of GPT-2": (partial(transformers_vit, hidden_act="gelu_new"), TANH, "mlp.activation_fn"),
+    "transformers: BEiT": (partial(transformers_vit, family="Beit"), "LayerScale", "lambda_1"),
+    "transformers: SigLIP": (siglip, "positions in an embedding layer", "position_embedding"),
+    "transformers: clipped GELU": (partial(transformers_vit, hidden_act="gelu_10"), "ClippedGELUActivation"),
     "transformers: quick GELU": (partial(transformers_vit, hidden_act="quick_gelu"), "QuickGELUActivation"),
     "transformers: no head": (partial(transformers_vit, num_labels=0), "no linear head"),
     "transformers: the encoder alone": (

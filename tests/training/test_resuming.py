@@ -104,6 +104,8 @@ def test_what_was_read_does_not_hold_on_to_the_file(uninterrupted):
 IMAGES = bright_or_dark()
 SCALED = small_vit(**RESTLESS_MODEL)
 SCALED.card = ModelCard((), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+TRAINED = small_vit(**RESTLESS_MODEL)
+TRAINED.card = ModelCard((), *IMAGES.mean_std(), {"test accuracy": 0.9})
 # What is other than in the run whose folder it is, and what is said about it.
 OTHER_RUNS = {
     "seed": ({"recipe": short(seed=1, **RESTLESS)}, "seed 0 there, 1 here"),
@@ -114,6 +116,8 @@ OTHER_RUNS = {
     "labels": ({"images": replace(IMAGES, labels=1 - IMAGES.labels)}, "checksum of pixels and labels .* there, .*"),
     "pixels": ({"images": replace(IMAGES, pixels=255 - IMAGES.pixels)}, "checksum of pixels and labels .* there, .*"),
     "scale": ({"model": SCALED}, "mean and std of the pixels .* there, .* here"),
+    "origin": ({"model": TRAINED}, r"checksum of what the card says of the first weights \d+ there, \d+ here"),
+    "gelu": ({"model": small_vit(**RESTLESS_MODEL, gelu="tanh")}, "gelu 'exact' there, 'tanh' here"),
     "heads": ({"model": small_vit(**RESTLESS_MODEL, num_heads=4)}, "num_heads 2 there, 4 here"),
     "depth": ({"model": small_vit(**RESTLESS_MODEL, depth=1)}, r"depth 2 there, 1 here, .* and \d+ more"),
 }
@@ -130,6 +134,18 @@ def test_the_folder_of_another_run_is_left_alone(other, uninterrupted):
     assert not differing(weights_of(model), before)
     assert model.card is card
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
+
+
+def test_a_run_from_before_there_was_a_choice_of_gelu_goes_on_with_the_exact_one(uninterrupted, tmp_path):
+    weights, folder = uninterrupted
+    tensors, about = read(folder / CHECKPOINT)
+    del about["run"]["gelu"]
+    write(tmp_path / CHECKPOINT, tensors, about)
+    with pytest.raises(ValueError, match="gelu 'exact' there, 'tanh' here"):
+        fit(small_vit(**RESTLESS_MODEL, gelu="tanh"), bright_or_dark(), RECIPE, folder=tmp_path)
+    model = small_vit(**RESTLESS_MODEL)
+    fit(model, bright_or_dark(), RECIPE, folder=tmp_path)
+    assert not differing(weights_of(model), weights)
 
 
 def test_a_model_without_a_configuration_is_known_by_its_weights(tmp_path):

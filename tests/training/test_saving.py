@@ -45,6 +45,18 @@ def test_what_is_loaded_answers_as_what_was_saved(position, pool, size, tmp_path
     assert load_model(save_model(model, tmp_path / "model.safetensors")).card == CARD
 
 
+def test_which_gelu_is_saved_and_files_from_before_the_choice_are_exact(tmp_path):
+    model, images, path = randomised(gelu="tanh"), torch.randn(3, 3, 8, 8), tmp_path / "model.safetensors"
+    loaded = load_model(save_model(model, path))
+    assert loaded.config.gelu == "tanh"
+    assert torch.equal(loaded(images), model(images))
+    tensors, about = read(path)
+    del about["config"]["gelu"]
+    older = load_model(write(path, tensors, about))
+    assert older.config.gelu == "exact"
+    assert not torch.equal(older(images), model(images)), "the same weights, and not the same model"
+
+
 @pytest.mark.usefixtures("unchecked")
 def test_a_card_normalises_bytes_and_floats_alike():
     """A colour that never changed is moved and not divided."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import torch
+from torch import Tensor
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from ..config import Size, to_pair
@@ -20,12 +22,13 @@ from .photo import read_picture
 SPLITS = {"train", "test", "val", "valid", "validation"}
 
 
-def image_folder(root: str | Path, image_size: Size) -> ImageSet:
+def image_folder(root: str | Path, image_size: Size, read: Callable[..., Tensor] = read_picture) -> ImageSet:
     """Load the pictures in `root/<class>/…` (torchvision's `ImageFolder` layout), classes in alphabetical order.
 
     Each is resized and cropped around its centre to `image_size`, and transparent pixels become white, as in
-    `load_photo`. Hidden files and folders, such as Jupyter's `.ipynb_checkpoints`, do not count; inside a class, links
-    to folders are not followed.
+    `load_photo`; or `read(path, size=image_size)` fits it in another way, and returns bytes, (3, H, W). Hidden files
+    and folders, such as Jupyter's `.ipynb_checkpoints`, do not count; inside a class, links to folders are not
+    followed.
 
     Raises FileNotFoundError for a folder, or a class, without pictures, ValueError for files that are no pictures and
     for more pixels than fit into memory; each says where.
@@ -38,7 +41,7 @@ def image_folder(root: str | Path, image_size: Size) -> ImageSet:
     pixels = torch.empty(len(labels), 3, height, width, dtype=torch.uint8)
     with ThreadPoolExecutor() as pool:
         paths = [path for paths in classes.values() for path in paths]
-        for i, picture in enumerate(pool.map(partial(read_picture, size=image_size), paths)):
+        for i, picture in enumerate(pool.map(partial(read, size=image_size), paths)):
             pixels[i] = picture
     return ImageSet(pixels, torch.tensor(labels), tuple(classes))
 

@@ -10,6 +10,7 @@ from functools import reduce
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from ..config import ViTConfig, to_pair
 from ..inference import eval_mode
@@ -17,7 +18,7 @@ from ..model import VisionTransformer
 from ..model_card import PREPROCESSING, ModelCard
 from ..saving import require_finite_tensors
 from .tensor_names import POSITION, as_ours, as_theirs, column, name_of
-from .unsupported import refuse_parts
+from .unsupported import GELU_LAYERS, refuse_parts
 
 HEADS = {"torchvision": "heads", "timm": "head", "transformers": "classifier"}
 
@@ -38,27 +39,45 @@ def convert_model(
     if not isinstance(last := getattr(head, "head", head), nn.Linear):
         raise ValueError(f"this model has no linear head ({type(last).__name__} instead), so no logits to compare")
     tensors = read_tensors(theirs) | replaced
-    ours = convert_tensors(tensors, library, read_config(tensors, library, norm_eps=norm_eps(theirs), **facts))
+    facts |= {"norm_eps": norm_eps(theirs), "gelu": gelu_form(theirs)}
+    ours = convert_tensors(tensors, library, read_config(tensors, library, **facts))
     compare(ours, theirs, head)
     return ours
 
 
 def read_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Return all weights of a model; a layer without a bias gets one of zeros, which changes nothing."""
+    """Return all weights of a model; a layer without a bias gets one of zeros, which changes nothing.
+
+    A head that was put in place of torchvision's `heads` gets the name of the one inside.
+    """
     tensors = dict(model.state_dict())
     for name, module in model.named_modules():
         if isinstance(module, (nn.Linear, nn.Conv2d)) and module.bias is None:
             tensors[f"{name}.bias"] = module.weight.new_zeros(len(module.weight))
-    return tensors
+    return {re.sub(r"^heads\.(weight|bias)$", r"heads.head.\1", name): tensor for name, tensor in tensors.items()}
 
 
 def norm_eps(model: nn.Module) -> float:
     """Return the eps of all its LayerNorms. Raises ValueError if they differ."""
     found = {module.eps: name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm)}
+    return only_one("eps for all its LayerNorms", found)
+
+
+def gelu_form(model: nn.Module) -> str:
+    """Return which GELU all its MLPs compute, "exact" or "tanh". Raises ValueError if they differ."""
+    found = {}
+    for name, module in model.named_modules():
+        if (kind := type(module).__name__) in GELU_LAYERS:
+            found["tanh" if getattr(module, "approximate", "none") == "tanh" else GELU_LAYERS[kind]] = name
+    return only_one("GELU for all its MLPs", found)
+
+
+def only_one(what: str, found: dict):
+    """Return the only key of {value: where it was found}. Raises ValueError if there are others."""
     if len(found) != 1:
-        listed = ", ".join(f"{eps} ({name})" for eps, name in found.items())
-        raise ValueError(f"VisionTransformer has one eps for all its LayerNorms, this model has {listed or 'none'}")
-    return found.popitem()[0]
+        listed = ", ".join(f"{value} ({name})" for value, name in found.items())
+        raise ValueError(f"VisionTransformer has one {what}, this model has {listed or 'none'}")
+    return next(iter(found))
 
 
 def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) -> ViTConfig:
@@ -132,23 +151,41 @@ def check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor],
 def compare(ours: VisionTransformer, theirs: nn.Module, their_head: nn.Module) -> None:
     """Raise ValueError unless two random images give both heads the same input, and both models the same logits.
 
-    This finds what no name reveals: a norm after the branch, a changed forward.
+    This finds what no name reveals: a norm after the branch, a changed forward. In float64, where two right models
+    differ by less than a billionth of the largest value, and by more where an eps is 1e-5 instead of 1e-6.
     """
-    weight, seen = next(ours.parameters()), []
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randn(2, ours.config.in_channels, *to_pair(ours.config.image_size), generator=generator).to(weight)
-    hook = their_head.register_forward_pre_hook(lambda head, inputs: seen.append(inputs[0]))
-    with eval_mode(theirs):
-        logits = theirs(images)
-    hook.remove()
-    logits = getattr(logits, "logits", logits)  # transformers wraps its logits
-    for name, here, there in (("features", ours.features(images), seen[0]), ("logits", ours(images), logits)):
+    generator, device = torch.Generator().manual_seed(0), next(ours.parameters()).device
+    images = torch.randn(2, ours.config.in_channels, *to_pair(ours.config.image_size), generator=generator)
+    images = images.to("cpu" if device.type == "mps" else device, torch.float64)  # a Mac's GPU has no float64
+    pairs = zip(answers(ours, ours.head, images), answers(theirs, their_head, images), strict=True)
+    for name, (here, there) in zip(("features", "logits"), pairs, strict=True):
         difference, scale = (here - there).abs().max().item(), there.abs().max().item()
-        if not difference <= (1e-4 if weight.itemsize >= 4 else 0.05) * (scale + 1e-6):
+        if not difference <= 1e-9 * (scale + 1e-6):
             raise ValueError(
                 f"every tensor has its place, but the {name} differ by {difference:.2g} (they are up to {scale:.2g}): "
                 f"their {type(theirs).__name__} computes something that ours does not"
             )
+
+
+def answers(model: nn.Module, head: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what the head gets and the logits, computed on the device of the images and in their dtype.
+
+    The model keeps its own. The eager attention of transformers rounds to float32, so its fused one stands in.
+    """
+    seen, settings = [], getattr(model, "config", None)
+    eager = getattr(settings, "_attn_implementation", None) == "eager"
+    weights = {name: tensor.to(images) for name, tensor in (*model.named_parameters(), *model.named_buffers())}
+    hook = head.register_forward_pre_hook(lambda head, inputs: seen.append(inputs[0]))
+    try:
+        if eager:
+            settings._attn_implementation = "sdpa"
+        with eval_mode(model):
+            logits = functional_call(model, weights, images)
+    finally:
+        hook.remove()
+        if eager:
+            settings._attn_implementation = "eager"
+    return seen[0], getattr(logits, "logits", logits)  # transformers wraps its logits
 
 
 def write_card(

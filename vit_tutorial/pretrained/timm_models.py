@@ -7,9 +7,10 @@ from functools import partial
 
 from torch import nn
 
-from ..config import to_pair
+from ..config import GELUS, to_pair
 from ..model import VisionTransformer
 from ..model_card import PREPROCESSING
+from ..saving import unwrapped
 from .converting import convert_model, write_card
 from .tensor_names import POSITION, as_theirs
 
@@ -19,12 +20,13 @@ POOL_NAMES = {"token": "cls", "avg": "mean"}
 def from_timm(model: nn.Module) -> VisionTransformer:
     """Convert a `timm` VisionTransformer: equal logits, the same dtype and device, no dropout.
 
-    Its card has the mean, the spread and the preprocessing of `model.pretrained_cfg`, where there is one.
+    A model in a wrapper (torch.compile, DataParallel) is taken out of it first. Its card has the mean, the spread and
+    the preprocessing of `model.pretrained_cfg`, where there is one.
 
     Raises ValueError that names what a VisionTransformer cannot have (LayerScale, registers, a norm after pooling, …),
     or lists the tensors that do not fit.
     """
-    replaced = {}
+    model, replaced = unwrapped(model), {}
     if getattr(model, "no_embed_class", False) and model.pos_embed is not None:  # the class token has no position
         replaced["pos_embed"] = nn.functional.pad(model.pos_embed.detach(), (0, 0, 1, 0))
     ours = convert_model(model, "timm", read_facts, **replaced)
@@ -69,6 +71,7 @@ def to_timm(model: VisionTransformer) -> nn.Module:
     except ImportError:
         raise ImportError("to_timm builds a model of timm, which is not installed: pip install timm") from None
 
+    model = unwrapped(model)
     if hasattr(model.embeddings.patches, "backbone"):
         raise ValueError("this model has a backbone in front: a VisionTransformer of timm has no place for it")
     config = model.config
@@ -87,6 +90,7 @@ def to_timm(model: VisionTransformer) -> nn.Module:
         num_heads=config.num_heads,
         mlp_ratio=(config.mlp_dim + 0.5) / config.embed_dim,  # timm rounds the product down
         norm_layer=partial(LayerNorm, eps=config.norm_eps),
+        act_layer=partial(nn.GELU, approximate=GELUS[config.gelu]),
         pos_drop_rate=config.dropout,
         proj_drop_rate=config.dropout,
         attn_drop_rate=config.attention_dropout,

@@ -9,9 +9,10 @@ from torch import nn
 from torchvision.models import WeightsEnum, get_model_weights
 
 from ..config import ViTConfig
-from ..data.download import fetch
+from ..data.download import fetch, has_sha256
 from ..errors import require_choice
 from ..model import VisionTransformer
+from ..saving import unwrapped
 from .converting import convert_model, convert_tensors, write_card
 
 PUBLISHED = {"B/16": "vit_b_16", "B/32": "vit_b_32", "L/16": "vit_l_16", "L/32": "vit_l_32"}
@@ -20,13 +21,14 @@ PUBLISHED = {"B/16": "vit_b_16", "B/32": "vit_b_32", "L/16": "vit_l_16", "L/32":
 def from_torchvision(model: nn.Module, weights: WeightsEnum | None = None) -> VisionTransformer:
     """Convert a `torchvision.models.VisionTransformer`: equal logits, the same dtype and device, no dropout.
 
+    Its `heads` may have been replaced by a linear layer; a wrapper (torch.compile, DataParallel) is taken off first.
     With `weights`, the member of torchvision's registry that the model was built from, it gets a card with class
     names, the scale of the pixels and the preprocessing for `predict`.
 
     Raises ValueError that names what a VisionTransformer cannot have (a convolutional stem), or lists the tensors that
     do not fit.
     """
-    ours = convert_model(model, "torchvision", read_facts)
+    ours = convert_model(unwrapped(model), "torchvision", read_facts)
     return write_card(ours, **card_of(weights)) if weights else ours
 
 
@@ -54,20 +56,25 @@ def card_of(weights: WeightsEnum) -> dict:
     }
 
 
-def load_pretrained(name: str) -> VisionTransformer:
+def load_pretrained(name: str, download: bool = True) -> VisionTransformer:
     """Load a model trained on ImageNet by torchvision's authors: "B/16", "B/32" (330 MB), "L/16" or "L/32" (1.2 GB).
 
     Its card has the 1000 class names, and the preprocessing for `predict`. The file is looked for where torchvision
     keeps its own (`torch.hub.get_dir()`), and downloaded to that place if it is missing or broken, with progress on
     stderr. The model is ready to predict (`eval`).
 
-    Raises ValueError for another name, ConnectionError that says what to do if there is neither file nor connection.
+    Raises ValueError for another name, ConnectionError that says what to do if there is neither file nor connection,
+    and FileNotFoundError if there is no file and `download` is False.
     """
     require_choice("published model", name, PUBLISHED)
     weights = get_model_weights(PUBLISHED[name]).IMAGENET1K_V1
     path = Path(torch.hub.get_dir(), "checkpoints", Path(weights.url).name)
     sha256 = path.stem.partition("-")[2]  # its start is part of the name: vit_b_16-c867db91.pth
     there = "it is there, but broken" if path.is_file() else "it is not there"
+    if not download and not has_sha256(path, sha256):
+        size = f"{weights.meta['_file_size']:.0f} MB"
+        way = f"download=True, or --download, fetches it ({size})"
+        raise FileNotFoundError(f"no {path.name} in {path.parent} ({there}): {way}")
     try:
         fetch(weights.url, path, sha256, size=round((weights.meta["_file_size"] + 1) * 2**20))
     except OSError as error:

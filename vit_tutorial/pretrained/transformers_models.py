@@ -6,17 +6,20 @@ from PIL import Image
 from torch import nn
 
 from ..model import VisionTransformer
+from ..saving import unwrapped
 from .converting import convert_model, write_card
 
 
 def from_transformers(model: nn.Module, processor: object | None = None) -> VisionTransformer:
     """Convert a `transformers.ViTForImageClassification`: equal logits, the same dtype and device, no dropout.
 
+    A model in a wrapper (torch.compile, DataParallel) is taken out of it first.
     With its image `processor`, which knows the scale of the pixels, it gets a card.
 
     Raises ValueError that names what a VisionTransformer cannot have (the distillation token of every DeiT of
     transformers, LayerScale, …), or lists the tensors that do not fit.
     """
+    model = unwrapped(model)
     ours, config = convert_model(model, "transformers", read_facts), model.config
     if processor is None:
         return ours

@@ -11,19 +11,24 @@ from torch import nn
 PARTS = {
     "a distillation token": r"dist(illation)?_token|head_dist|distillation_classifier",
     "register tokens": r"reg(ister)?_tokens?$",
-    "LayerScale": r"\.ls[12]\b|layer_?scale|\.gamma_[12]",
-    "SwiGLU": r"swiglu|glumlp|weights_(in|out)\b|fc1_[gx]\b|gate_proj",
+    "LayerScale": r"\.ls[12]\b|layer_?scale|\.(gamma|lambda)_[12]",
+    "a gated MLP, such as SwiGLU": r"swiglu|glumlp|weights_(in|out)\b|fc1_[gx]\b|gate_proj",
     "qk-norm": r"\b[qk]_norm\b",
     "a norm before the encoder": r"norm_pre|pre_layrnorm|pre_layernorm",
     "attention pooling": r"attn_pool|map_?head|attention_?pool",
     "a norm after pooling": r"fc_norm|pooler\.norm",
     "rotary or relative positions": r"\brope|rotary|relative_position|rel_pos",
+    "parallel branches": r"parallel(scaling|things)block",
+    "positions in an embedding layer": r"position_embeddings?: Embedding",
     "a convolutional stem": r"conv_bn_relu|conv_last|conv_root|\bbackbone\b|block1/unit",
-    "GELU approximated by tanh": r"gelu_?tanh|newgelu|fastgelu|gelu tanh",
 }
 # The innermost layers that a ViT is built of, as PyTorch, timm and transformers call them.
 KNOWN = {"Conv2d", "Linear", "NonDynamicallyQuantizableLinear", "LayerNorm", "Dropout", "DropPath", "Identity"}
-KNOWN |= {"GELU", "GELUActivation", "Tanh"}
+KNOWN |= {"PatchDropout", "BeitDropPath"}  # idle outside of training
+# Layers that compute a GELU, and which one; PyTorch's own says so itself.
+GELU_LAYERS = {"GELU": "exact", "GELUActivation": "exact", "GELUTanh": "tanh"}
+GELU_LAYERS |= dict.fromkeys(("NewGELUActivation", "FastGELUActivation", "AccurateGELUActivation"), "tanh")
+KNOWN |= {"Tanh", *GELU_LAYERS}
 
 
 def refuse_parts(model: nn.Module) -> None:
@@ -33,7 +38,7 @@ def refuse_parts(model: nn.Module) -> None:
         kind = type(module).__name__
         if kind == "Identity":
             continue  # a place kept free
-        refuse_names([f"{name}: {kind} {getattr(module, 'approximate', '')}".rstrip()])
+        refuse_names([f"{name}: {kind}"])
         if not any(module.children()) and kind not in KNOWN:
             raise ValueError(f"this model has {kind} ({name}): VisionTransformer has none")
 

@@ -4,9 +4,10 @@ from .evaluation import Score, evaluate
 from .loop import fit
 from .optimizer import parameter_groups, warmup_cosine
 from .progress import Epoch, Progress, TrainingAlarm, print_progress
-from .recipe import PRESETS, Recipe
+from .recipe import FINE_TUNING, PRESETS, Recipe
 
 __all__ = [
+    "FINE_TUNING",
     "PRESETS",
     "Epoch",
     "Progress",

@@ -105,3 +105,6 @@ PRESETS = {
     ),
 }
 PRESETS["folder"] = PRESETS["cifar10"]
+# For a model that starts from trained weights: the lower a layer, the less it moves. The share of 0.75 is that of
+# He et al. 2021 (arXiv 2111.06377), Table 9.
+FINE_TUNING = Recipe(30, 32, learning_rate=1e-3, warmup_epochs=3.0, flip=True, layer_decay=0.75)

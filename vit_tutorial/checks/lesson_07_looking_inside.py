@@ -55,6 +55,9 @@ SIMILARITY_MISTAKES = known(None, {
         [lambda p, grid: p[1:] / p[1:].norm(dim=-1), lambda p, grid: p / p.norm(dim=-1)],
     "You divide by one length: the second vector keeps its own.": lambda p, g: (unit(p[1:]) @ p[1:].T).reshape(*g, *g),
     "You divide by one length: the first vector keeps its own.": lambda p, g: (p[1:] @ unit(p[1:]).T).reshape(*g, *g),
+    "You divide by the square of one length. Each product is divided by both lengths, one for each vector.":
+        [lambda p, g: ((p[1:] @ p[1:].T) / (p[1:] ** 2).sum(-1, keepdim=True)).reshape(*g, *g),
+         lambda p, g: ((p[1:] @ p[1:].T) / (p[1:] ** 2).sum(-1)).reshape(*g, *g)],
     **{f"These are {what}: a patch has 0 with itself, and should have 1.":
         lambda p, g, sign=sign: sign * torch.cdist(p[1:], p[1:]).reshape(*g, *g)
        for what, sign in {"distances": 1, "distances with a minus": -1}.items()},
@@ -153,7 +156,9 @@ DISTANCE_MISTAKES = replacing(distance, "unit", None, {
     "The class token is still there, at distance 0 from all patches.":
         partial(distance, share=as_it_is, average=lambda far: over_all(F.pad(far, (1, 0)))),
     "All queries of a head are divided together: one that gives much to the class token counts for less.":
-        partial(distance, share=lambda A: A / A.sum((0, 2, 3), keepdim=True), average=lambda far: far.sum((0, 2))),
+        [partial(distance, share=lambda A: A / A.sum((0, 2, 3), keepdim=True), average=lambda far: far.sum((0, 2))),
+         partial(distance, share=lambda A: A / A.sum((2, 3), keepdim=True), average=lambda far: far.sum(2).mean(0)),
+         partial(distance, share=lambda A: A / A.sum((2, 3), keepdim=True))],
 }) + replacing(distance, "average", None, {
     "You add up over the queries. The task asks for the mean.": lambda far: far.mean(0).sum(-1),
     "You add up over the images. The task asks for the mean.": lambda far: far.mean(-1).sum(0),
@@ -223,6 +228,10 @@ ROLLOUT_MISTAKES = replacing(through_layers, "mix", None, {
         partial(through_layers, heads=as_it_is, finish=ref.heads_mean),
     "The identity is missing in the first layer. The residual stream goes around every layer.":
         lambda maps: product([maps[0].mean(1), *(ref.with_identity(A.mean(1)) for A in maps[1:])]),
+    "The identity is added after the product. Add it to each layer's own matrix, and then multiply.":
+        lambda maps: reduce(lambda R, A: ref.with_identity(A.mean(1) @ R), maps, eye(maps[0].mean(1))),
+    "You add what you have so far to the next layer. Add the identity: it stands for the residual stream.":
+        lambda maps: reduce(lambda R, A: (A.mean(1) + R) / 2 @ R, maps, eye(maps[0].mean(1))),
     "The identity is added once, at the end. The residual stream goes around every layer.":
         lambda maps: ref.with_identity(product([A.mean(1) for A in maps])),
 }) + at_every_mix("heads", {

@@ -11,9 +11,8 @@
     python -m vit_tutorial.experiments blocks        the encoder block, and blocks that lack one thing
     python -m vit_tutorial.experiments mirror        positions learned from photos as they are, flipped, and turned
 
-The first five train and test on Shapes, with three seeds each, and add a line after each run: interrupted, the same
-command continues after the last one. The tables in the package are complete, except that mirror has only its first
-seed so far; `--out my_table.csv` makes your own.
+Most train and test on Shapes, with three seeds each, and add a line after each run: interrupted, the same command
+continues after the last one. The tables in the package are complete; `--out my_table.csv` makes your own.
 """
 
 from __future__ import annotations

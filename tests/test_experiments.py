@@ -1,6 +1,7 @@
 """Tables over several seeds: what a row changes, and a table that goes on where it was interrupted."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -17,10 +18,12 @@ from vit_tutorial.experiments import (
     Row,
     blocks,
     load_block_runs,
+    load_courses,
     load_mirror_runs,
     load_results,
     rows,
     run,
+    scarce,
     tables,
 )
 from vit_tutorial.experiments import __main__ as command
@@ -49,7 +52,7 @@ def quick(monkeypatch):
 
 
 def test_every_row_is_shown_as_many_images_as_the_others_of_its_table():
-    shown = {"ablations": 56_000, "images": 56_000, "stem": 56_000, "examples": 6400}
+    shown = {"ablations": 56_000, "images": 56_000, "rates": 56_000, "stem": 56_000, "examples": 6400}
     for name, count in shown.items():
         assert {row.scenes * row.recipe.epochs for row in EXPERIMENTS[name].values()} == {count}
     assert {row.scenes * row.recipe.epochs for row in EXPERIMENTS["resolution"].values()} == {0, 1600}
@@ -305,6 +308,45 @@ def test_an_interrupted_table_of_blocks_goes_on_with_the_next_run(tmp_path, monk
     assert_close(load_block_runs(path)["post-norm"].gradients, torch.tensor([[0, 0], [1, 0.5], [2, 1]]))
 
 
+# ---- few scenes
+
+
+@quiet
+def test_a_course_looks_at_its_own_scenes_and_at_new_ones(monkeypatch):
+    """Memorising: the loss on the 16 scenes falls far below the loss on new ones."""
+    monkeypatch.setattr(scarce, "SHOWN", 16 * 60)
+    state = torch.get_rng_state()
+    course, again, other = (scarce.measure_course(16, way, 0, points=4) for way in ("none", "none", "CutMix"))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert course.epochs.tolist() == [15, 30, 45, 60]
+    assert_close(course, again, rtol=0, atol=0)
+    assert course.training_loss[-1] < 0.5 * course.training_loss[0]
+    assert course.validation_loss[-1] > 2 * course.training_loss[-1]
+    assert ((course.validation_accuracy > 0) & (course.validation_accuracy < 0.6)).all()
+    assert not torch.equal(course.training_loss, other.training_loss)
+
+
+def test_the_stored_courses_are_whole():
+    found = load_courses()
+    assert list(found) == list(product(scarce.SCENES, scarce.AUGMENTATIONS))
+    for (scenes, _), course in found.items():
+        assert {values.shape for values in course} == {(len(SEEDS), scarce.POINTS)}
+        assert course.epochs[:, -1].tolist() == [scarce.SHOWN // scenes] * len(SEEDS)
+
+
+def test_an_interrupted_table_of_courses_goes_on_with_the_next_run(tmp_path, monkeypatch, capsys):
+    path, two = tmp_path / "scarce.csv", torch.tensor([1.0, 0.5])
+    monkeypatch.setattr(command, "measure_course", lambda scenes, way, seed: scarce.Course(two, two, two * seed, two))
+    main(["scarce", "--out", str(path)])
+    whole = path.read_text(encoding="utf-8")
+    path.write_text("".join(whole.splitlines(keepends=True)[:3]), encoding="utf-8")
+    capsys.readouterr()
+    main(["scarce", "--out", str(path)])
+    assert path.read_text(encoding="utf-8") == whole
+    assert len(capsys.readouterr().out.splitlines()) == len(scarce.SCENES) * len(scarce.AUGMENTATIONS) * 3 - 2
+    assert_close(load_courses(path)[500, "mixup"].validation_loss, torch.tensor([[0, 0], [1, 0.5], [2, 1]]))
+
+
 PHOTOS = ImageSet(torch.randint(256, (130, 3, 32, 32), dtype=torch.uint8), torch.arange(130) % 4, tuple("abcd"))
 
 
@@ -318,13 +360,14 @@ def test_positions_from_turned_photos_are_those_of_photos_that_somebody_else_tur
 
 
 def test_the_stored_positions_are_whole_and_the_mirror_turns_with_the_photos():
-    measured = {}
-    for way, positions in load_mirror_runs().items():
-        assert positions.shape[1:] == (65, 128)
-        unit = F.normalize(positions[0, 1:], dim=1)
-        measured[way] = position_structure((unit @ unit.T).reshape(8, 8, 8, 8))
-    assert measured["as they are"].left_right > 0.1 > measured["as they are"].top_bottom
-    assert measured["turned"].top_bottom > 0.1 > measured["turned"].left_right
+    runs = load_mirror_runs()
+    assert {positions.shape for positions in runs.values()} == {(len(SEEDS), 65, 128)}
+    for seed in SEEDS:
+        unit = {way: F.normalize(positions[seed, 1:], dim=1) for way, positions in runs.items()}
+        measured = {way: position_structure((u @ u.T).reshape(8, 8, 8, 8)) for way, u in unit.items()}
+        for way in ("half flipped", "as they are"):
+            assert measured[way].left_right > 0.1 > measured[way].top_bottom
+        assert measured["turned"].top_bottom > 0.1 > measured["turned"].left_right
 
 
 def test_an_interrupted_file_of_positions_goes_on_with_the_next_run(tmp_path, monkeypatch, capsys):

@@ -35,6 +35,7 @@ def maps_of(matrix):
 
 
 WRONG_SIMILARITY = [
+    (lambda p, g: cosines(p[1:] - p[0]).view(*g, *g), "You subtract the class token's position"),
     (lambda p, g: (p[1:] @ p[1:].T / p[1:].square().sum(1)).view(*g, *g), "by the square of one length"),
     (lambda p, g: (p[1:] @ p[1:].T / p[1:].square().sum(1)[:, None]).view(*g, *g), "by the square of one length"),
     (lambda p, g: cosines(p), "The class token is still there"),
@@ -111,6 +112,7 @@ WRONG_ROLLOUT = [
     (lambda maps: math.prod(mixed(A.mean(1)) for A in maps), "You multiply value by value"),
     (lambda maps: torch.stack([mixed(A.mean(1)) for A in maps]).mean(0), "You average the layers"),
     (lambda m: rolled(mixed, m[1:], m[0].mean(1)) if m[1:] else 0, "is missing in the first"),
+    (lambda m: rolled(lambda A: normalised(A / 2 + eye(A)), m), "half as much as the identity"),
     (lambda m: mixed(rolled(lambda A: A, m)), "The identity is added once, at the end"),
     (lambda m: functools.reduce(lambda R, A: mixed(A.mean(1) @ R), m, eye(m[0].mean(1))), "added after the product"),
     (lambda m: functools.reduce(lambda R, A: (A.mean(1) + R) / 2 @ R, m, eye(m[0])), "You add what you have so far"),
@@ -170,6 +172,8 @@ def from_the_centre(A, g, P):
 
 
 WRONG_DISTANCE = [
+    (lambda A, g, P: (shared(A.mean(0, keepdim=True)) * far(g, P)).sum(-1).mean((0, 2)), "over the images, and divide"),
+    (lambda A, g, P: (shared(A) * far(g, P)).sum((2, 3)).mean(0) / A.shape[-1], "The class token is no query"),
     (measured(lambda a, b: abs(a[0] - b[0]) + abs(a[1] - b[1])), "You add the steps down and the"),
     (measured(lambda a, b: max(abs(a[0] - b[0]), abs(a[1] - b[1]))), "You take the larger of the steps"),
     (measured(lambda a, b: math.dist(a, b) ** 2, times=lambda P: 1 / P), "are squared"),

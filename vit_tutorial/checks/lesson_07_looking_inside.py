@@ -55,6 +55,8 @@ SIMILARITY_MISTAKES = known(None, {
         [lambda p, grid: p[1:] / p[1:].norm(dim=-1), lambda p, grid: p / p.norm(dim=-1)],
     "You divide by one length: the second vector keeps its own.": lambda p, g: (unit(p[1:]) @ p[1:].T).reshape(*g, *g),
     "You divide by one length: the first vector keeps its own.": lambda p, g: (p[1:] @ unit(p[1:]).T).reshape(*g, *g),
+    "You subtract the class token's position. For the cosine nothing is subtracted.":
+        lambda p, g: similarity(torch.cat([p[:1], p[1:] - p[0]]), g),
     "You divide by the square of one length. Each product is divided by both lengths, one for each vector.":
         [lambda p, g: ((p[1:] @ p[1:].T) / (p[1:] ** 2).sum(-1, keepdim=True)).reshape(*g, *g),
          lambda p, g: ((p[1:] @ p[1:].T) / (p[1:] ** 2).sum(-1)).reshape(*g, *g)],
@@ -149,6 +151,8 @@ DISTANCE_MISTAKES = replacing(distance, "unit", None, {
         lambda A: F.one_hot(A.argmax(dim=-1), A.shape[-1]).to(A.dtype),
     "The weight of a patch on itself is left out. It counts, with distance 0.": lambda A: shared_out(A * (1 - eye(A))),
 }) + known(None, {
+    "You average the weights over the images, and divide then. Divide in each image, and take the mean at the end.":
+        partial(distance, patches=lambda A: A[:, :, 1:, 1:].mean(dim=0, keepdim=True)),
     "Your distances are squared: the root is missing, and the patch size is squared, too.":
         partial(distance, length=lambda r, c: r**2 + c**2, unit=lambda P: P * P),
     "You take the mean of the squares, and the root at the end. Each distance needs its own root.":
@@ -160,6 +164,8 @@ DISTANCE_MISTAKES = replacing(distance, "unit", None, {
          partial(distance, share=lambda A: A / A.sum((2, 3), keepdim=True), average=lambda far: far.sum(2).mean(0)),
          partial(distance, share=lambda A: A / A.sum((2, 3), keepdim=True))],
 }) + replacing(distance, "average", None, {
+    "You divide by the number of all tokens. The class token is no query here.":
+        lambda far: far.sum(-1).mean(0) / (1 + far.shape[-1]),
     "You add up over the queries. The task asks for the mean.": lambda far: far.mean(0).sum(-1),
     "You add up over the images. The task asks for the mean.": lambda far: far.mean(-1).sum(0),
     "You add up over queries and images. The task asks for the mean.": lambda far: far.sum((0, 2)),
@@ -215,6 +221,8 @@ ROLLOUT_MISTAKES = replacing(through_layers, "mix", None, {
     "The columns sum to 1 in each layer, not the rows.": lambda A: added(A) / added(A).sum(dim=-2, keepdim=True),
     "You halve the identity, not attention: the rows sum to 1.5 after one layer.": lambda A: A + eye(A) / 2,
     "You halve attention, not the identity: the rows sum to 1.5 after one layer.": lambda A: A / 2 + eye(A),
+    "Attention counts half as much as the identity, though the rows sum to 1. Give both the same weight.":
+        lambda A: shared_out(A / 2 + eye(A)),
     "You add ones everywhere. The identity has them on its diagonal only: `torch.eye(T)`.": lambda A: (A + 1) / 2,
     "Rows and columns are exchanged in each layer's matrix: is A transposed?": lambda A: ref.with_identity(A.mT),
 }) + known(None, {

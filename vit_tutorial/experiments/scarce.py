@@ -47,7 +47,7 @@ def measure_course(scenes: int, augmentation: str, seed: int, points: int = POIN
 
     def look(progress: Progress) -> None:
         if progress.finished and progress.epoch % (epochs // points) == 0:
-            known, new = evaluate(model, images.subset(range(500))), evaluate(model, validation)
+            known, new = evaluate(model, images.subset(range(min(scenes, 500)))), evaluate(model, validation)
             found.append((progress.epoch, known.loss, new.loss, new.accuracy))
 
     with torch.random.fork_rng(devices=[]):

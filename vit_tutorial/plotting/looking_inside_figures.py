@@ -94,7 +94,8 @@ def show_ranking(
 ) -> Figure:
     """Draw a mean and half the width of its 95 % interval for each name, one panel per measure, in the order given.
 
-    The dashed line is what chance reaches. A name that begins with "untrained" or ends in "(blind)" is a control.
+    The dashed line is what chance reaches. A name that begins with "untrained" or ends in "(blind)" is a control,
+    and one that ends in "(mask)" knows the right answer.
     """
     names = list(dict.fromkeys(name for found in scores.values() for name in found))
     figure, (row,) = panels.panels(1, len(scores), WIDTH, 0.42 * len(names) + 1.5, title, sharey=True)
@@ -102,8 +103,11 @@ def show_ranking(
     for axes, (measure, found) in zip(row, scores.items(), strict=True):
         panels.row_names(axes, names)
         for name, (mean, half) in found.items():
-            control = name.startswith("untrained") or name.endswith("(blind)")
-            look = {"color": style.CONTROL, "marker": "X"} if control else {"color": style.TRAINED, "marker": "o"}
+            look = {"color": style.TRAINED, "marker": "o"}
+            if name.startswith("untrained") or name.endswith("(blind)"):
+                look = {"color": style.CONTROL, "marker": "X"}
+            elif name.endswith("(mask)"):
+                look = {"color": style.BLACK, "marker": "D"}
             axes.errorbar(mean, names.index(name), xerr=half, ms=6, lw=2, capsize=5, zorder=3, **look)
             place = {"textcoords": "offset points", "va": "center", "fontsize": 11, "color": look["color"]}
             axes.annotate(three(mean), (mean + half, names.index(name)), (9, 0), **place)

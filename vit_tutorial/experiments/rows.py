@@ -124,12 +124,6 @@ def resize(size: Size, way: str, scenes: int) -> Row:
     return Row(make, config, recipe, scenes, trained_head=True)
 
 
-def probe(examples: int) -> Row:
-    """Return the shipped model with a head that is fitted to the examples of `retrain`, seed by seed the same."""
-    config = replace(CONFIG, num_classes=len(MORE_OUTLINES))
-    return Row(new_head, config, None, examples, outlines=MORE_OUTLINES)
-
-
 def retrain(way: str, examples: int) -> Row:
     """Return the shipped model tuned on `examples` of six other outlines; 6,400 images are shown in all."""
     make, changes = RETRAINING[way]
@@ -195,5 +189,7 @@ EXPERIMENTS: dict[str, dict[str, Row]] = {
     "examples": {
         f"{way}, {examples:,} examples": retrain(way, examples) for way in RETRAINING for examples in EXAMPLES
     },
-    "probe": {f"{examples:,} examples": probe(examples) for examples in EXAMPLES},
+    "probe": {
+        f"{examples:,} examples": replace(retrain("linear probe", examples), recipe=None) for examples in EXAMPLES
+    },
 }

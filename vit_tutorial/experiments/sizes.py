@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -72,15 +73,13 @@ def tune(model: VisionTransformer, trained: str, seed: int, scenes: int = 1600) 
     """Train "everything", or the "positions" of the patches alone, on scenes of the model's size, each shown once."""
     recipe = replace(FINE_TUNING, learning_rate=RATES[trained], seed=seed)
     images = Shapes(scenes, model.config.image_size, OWN_SCENES + seed)
-    hooks = []
-    if trained == "positions":
-        table = model.requires_grad_(False).embeddings.position.table.requires_grad_(True)
-        hooks = [table.register_hook(lambda gradient: gradient.index_fill(0, torch.tensor([0]), 0))]  # class token
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), ExitStack() as afterwards:
         warnings.simplefilter("ignore", TrainingAlarm)  # the head was trained before
+        if trained == "positions":
+            table = model.requires_grad_(False).embeddings.position.table.requires_grad_(True)
+            stay = table.register_hook(lambda gradient: gradient.index_fill(0, torch.tensor([0]), 0))  # class token
+            afterwards.callback(stay.remove)
         fit(model, images, recipe)
-    for hook in hooks:
-        hook.remove()
     model.requires_grad_(True)
 
 

@@ -298,7 +298,7 @@ def test_a_size_is_measured_on_the_same_scenes_for_all_ways():
     state = torch.get_rng_state()
     runs = sizes.measure_size("20×20", 0, scenes=32, test_scenes=60)
     assert torch.equal(torch.get_rng_state(), state)
-    assert len(runs) == 3 * 5 - 1
+    assert len(runs) == 3 * 5 - 1 + 4
     for (way, trained), found in runs.items():
         base = runs["interpolated", trained]
         assert found.scenes == 60
@@ -311,7 +311,7 @@ def test_a_size_is_measured_on_the_same_scenes_for_all_ways():
 
 def test_the_stored_sizes_are_whole():
     stored = load_size_runs()
-    assert len(stored) == 3 * 14 + 5
+    assert len(stored) == 3 * (14 + 4) + 5 + 4
     assert {len(runs) for runs in stored.values()} == {len(SEEDS)}
     for (size, _, trained), runs in stored.items():
         for found, base in zip(runs, stored[size, "interpolated", trained], strict=True):

@@ -10,6 +10,7 @@ from itertools import product
 from typing import NamedTuple
 
 import torch
+from torch import nn
 
 from ..analysis.heads import right_answers
 from ..config import Size
@@ -23,7 +24,13 @@ SIZES = {"44×44": 44, "28×44": (28, 44), "20×20": 20, "28×28": 28}
 WAYS = ("interpolated", "in old order", "at random", "zero", "without positions")
 # What is trained, and the learning rate, chosen at 44×44 with seeds of other scenes: the best or nearly the best for
 # all ways, except that everything after the old order gains two points more with 1e-3.
-RATES = {"nothing": None, "positions": 3e-2, "everything": FINE_TUNING.learning_rate}
+RATES = {
+    "nothing": None,
+    "one vector": 3e-2,  # which all patches share: the control for positions
+    "positions": 3e-2,
+    "norms": 1e-2,
+    "everything": FINE_TUNING.learning_rate,
+}
 
 
 class SizeRun(NamedTuple):
@@ -69,16 +76,33 @@ def move(way: str, size: Size, seed: int) -> VisionTransformer:
         return resized(replace(CONFIG, image_size=size), way, model)
 
 
+def part(model: VisionTransformer, trained: str) -> list[nn.Parameter]:
+    """Return the parameters that are trained; all others are frozen."""
+    match trained:
+        case "one vector":
+            return [model.embeddings.patches.projection.bias]
+        case "positions":
+            return [model.embeddings.position.table]
+        case "norms":
+            return [p for layer in model.modules() if isinstance(layer, nn.LayerNorm) for p in layer.parameters()]
+    return list(model.parameters())
+
+
 def tune(model: VisionTransformer, trained: str, seed: int, scenes: int = 1600) -> None:
-    """Train "everything", or the "positions" of the patches alone, on scenes of the model's size, each shown once."""
+    """Train a part of the model, one of RATES, on scenes of its size, each shown once.
+
+    Of the positions only those of patches move, and not the class token's.
+    """
     recipe = replace(FINE_TUNING, learning_rate=RATES[trained], seed=seed)
     images = Shapes(scenes, model.config.image_size, OWN_SCENES + seed)
+    model.requires_grad_(False)
     with warnings.catch_warnings(), ExitStack() as afterwards:
         warnings.simplefilter("ignore", TrainingAlarm)  # the head was trained before
-        if trained == "positions":
-            table = model.requires_grad_(False).embeddings.position.table.requires_grad_(True)
-            stay = table.register_hook(lambda gradient: gradient.index_fill(0, torch.tensor([0]), 0))  # class token
-            afterwards.callback(stay.remove)
+        for parameter in part(model, trained):
+            parameter.requires_grad_(True)
+            if trained == "positions":
+                hook = parameter.register_hook(lambda gradient: gradient.index_fill(0, torch.tensor([0]), 0))
+                afterwards.callback(hook.remove)
         fit(model, images, recipe)
     model.requires_grad_(True)
 
@@ -86,13 +110,16 @@ def tune(model: VisionTransformer, trained: str, seed: int, scenes: int = 1600) 
 def measure_size(name: str, seed: int, scenes: int = 1600, test_scenes: int = 3200) -> dict[tuple[str, str], SizeRun]:
     """Return {(way, what was trained): its run} for all of WAYS and RATES at one of SIZES, on the same scenes.
 
-    Left out is what cannot be: without positions there are none to train, and at 28×28 there are none to fill in.
-    Raises KeyError for an unknown size.
+    Left out is what cannot be (without positions there are none to train, and at 28×28 there are none to fill in) and,
+    after a table that was filled in anyhow, one vector and norms. Raises KeyError for an unknown size.
     """
     size, runs = SIZES[name], {}
     test = Shapes(test_scenes, size, seed=1)
     for trained, way in product(RATES, WAYS):
-        if (trained, way) == ("positions", "without positions") or (name == "28×28" and way in WAYS[1:4]):
+        filled_in = way in WAYS[1:4]
+        if (trained, way) == ("positions", "without positions"):
+            continue
+        if filled_in and (name == "28×28" or trained in ("one vector", "norms")):
             continue
         model = move(way, size, seed)
         if trained != "nothing":

@@ -22,8 +22,9 @@ from .rows import CONFIG, FINE_TUNING, OWN_SCENES, resized, train_model, train_w
 
 SIZES = {"44×44": 44, "28×44": (28, 44), "20×20": 20, "28×28": 28}
 WAYS = ("interpolated", "in old order", "at random", "zero", "without positions")
-# What is trained, and the learning rate, chosen at 44×44 on scenes of other seeds: of those tried the best or nearly the
-# best for all ways, except that everything after the old order does two points better with 1e-3. Norms: none else tried.
+# What is trained, and the learning rate, chosen at 44×44 on scenes of other seeds. Of those tried it is the best, or
+# nearly so, for all ways, except that everything after the old order does two points better with 1e-3. For norms only
+# one was tried.
 RATES = {
     "nothing": None,
     "one vector": 3e-2,  # which all patches share: the control for positions

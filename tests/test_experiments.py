@@ -10,8 +10,9 @@ from torch import nn
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
-from vit_tutorial import ImageSet, VisionTransformer, load_checkpoint
+from vit_tutorial import ImageSet, Shapes, VisionTransformer, load_checkpoint
 from vit_tutorial.analysis import position_structure, record_attention
+from vit_tutorial.analysis.heads import right_answers
 from vit_tutorial.experiments import (
     EXPERIMENTS,
     SEEDS,
@@ -21,17 +22,20 @@ from vit_tutorial.experiments import (
     load_courses,
     load_mirror_runs,
     load_results,
+    load_size_runs,
     rows,
     run,
     scarce,
+    sizes,
     tables,
 )
 from vit_tutorial.experiments import __main__ as command
 from vit_tutorial.experiments.__main__ import main
 from vit_tutorial.experiments.mirror import train_positions
+from vit_tutorial.experiments.probe import fit_head
 from vit_tutorial.hybrid import conv_stem, small_cnn
 from vit_tutorial.saving import write
-from vit_tutorial.training import TrainingAlarm
+from vit_tutorial.training import Recipe, TrainingAlarm
 
 SHAPES = EXPERIMENTS["ablations"]["as it is"]
 quiet = pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
@@ -56,7 +60,8 @@ def test_every_row_is_shown_as_many_images_as_the_others_of_its_table():
     for name, count in shown.items():
         assert {row.scenes * row.recipe.epochs for row in EXPERIMENTS[name].values()} == {count}
     assert {row.scenes * row.recipe.epochs for row in EXPERIMENTS["resolution"].values()} == {0, 1600}
-    warmups = {row.recipe.warmup_epochs / row.recipe.epochs for table in EXPERIMENTS.values() for row in table.values()}
+    recipes = [row.recipe for table in EXPERIMENTS.values() for row in table.values() if row.recipe]
+    warmups = {recipe.warmup_epochs / recipe.epochs for recipe in recipes}
     assert max(warmups) == pytest.approx(0.05)
     assert sorted(warmups)[0] == 0, "one row of the ablations has none"
 
@@ -120,6 +125,38 @@ def test_a_run_that_learns_nothing_is_heard():
 def test_fine_tuning_is_quiet_about_a_head_that_was_trained_before(recwarn):
     run(brief(RUNS["interpolated"]), 0)
     assert not recwarn.list
+
+
+def test_a_probe_is_fitted_to_convergence_on_the_examples_of_the_fine_tune():
+    row, tuned = (
+        EXPERIMENTS[name][f"{way}25 examples"] for name, way in (("probe", ""), ("examples", "full fine-tune, "))
+    )
+    assert replace(row, recipe=tuned.recipe, make=tuned.make) == tuned
+    model, shipped = rows.train_model(row, 0), load_checkpoint("shapes")
+    assert torch.equal(model.encoder[0].mlp.expand.weight, shipped.encoder[0].mlp.expand.weight)
+    images = Shapes(25, 28, rows.OWN_SCENES, row.outlines)
+    features = model.features(model.card.normalise(images.pixels)).detach()
+    assert_close(model.head.weight.norm(), fitted(features, images.labels).norm(), rtol=1e-3, atol=0)
+    nn.init.normal_(model.head.weight)
+    start = model.head.weight.detach().clone()
+    assert 10 < fit_head(model, images) < 3000, "steps: it stops by itself"
+    assert_close(model.head.weight, fitted(features, images.labels), atol=2e-3, rtol=0)  # wherever it starts
+    assert not torch.allclose(model.head.weight, start, atol=0.1)
+
+
+def fitted(features: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Logistic regression by Newton's method."""
+    x = torch.cat([features, torch.ones(len(features), 1)], dim=1).double()
+    penalty = torch.ones_like(x[0]).index_fill(0, torch.tensor([x.shape[1] - 1]), 0)  # not of the bias
+
+    def loss(w):
+        return F.cross_entropy(x @ w.view(6, -1).T, labels, reduction="sum") + (penalty * w.view(6, -1) ** 2).sum() / 2
+
+    w = torch.zeros(6 * x.shape[1], dtype=torch.float64)
+    for _ in range(30):
+        gradient, hessian = torch.func.grad(loss)(w), torch.func.hessian(loss)(w)
+        w = w - torch.linalg.lstsq(hessian, gradient[:, None], driver="gelsd").solution[:, 0]
+    return w.view(6, -1)[:, :-1].float()
 
 
 def table(model: VisionTransformer) -> torch.Tensor:
@@ -224,6 +261,84 @@ def test_a_file_that_is_no_table_of_this_experiment_is_left_alone(content, tmp_p
         assert ended.value.code == 2
         assert told in capsys.readouterr().err
     assert path.read_bytes() == content
+
+
+# ---- another size
+
+
+@pytest.fixture
+def shipped_for_all(monkeypatch):
+    """No training on 28×28: 67 seconds each."""
+    bare = VisionTransformer(replace(rows.CONFIG, position="none"))
+    bare.card = load_checkpoint("shapes").card
+    monkeypatch.setattr(
+        sizes, "model_at_28", lambda position, seed: bare if position == "none" else rows.resized(rows.CONFIG)
+    )
+
+
+def test_the_shipped_model_is_what_the_recipe_of_lesson_06_trains_with_seed_0():
+    card, row = load_checkpoint("shapes").card, rows.train_with()
+    assert sizes.model_at_28("learned", 0).card == card
+    assert replace(row.recipe, seed=0) == Recipe(**card.about["recipe"])
+    assert card.about["test accuracy"] == load_results("ablations")["as it is"][0]
+
+
+@pytest.mark.usefixtures("shipped_for_all")
+def test_positions_trained_alone_move_and_nothing_else_does():
+    before, after = (sizes.move("zero", (20, 28), 0) for _ in range(2))
+    assert not table(before)[1:].any()
+    sizes.tune(after, "positions", 0, scenes=64)
+    assert table(after)[1:].any(dim=1).all()
+    assert torch.equal(table(after)[0], table(before)[0]), "the class token's"
+    old, new = (model.state_dict() for model in (before, after))
+    assert [name for name in old if not torch.equal(old[name], new[name])] == ["embeddings.position.table"]
+    sizes.tune(after, "everything", 0, scenes=64)
+    assert not torch.equal(after.head.weight, before.head.weight), "nothing stays frozen"
+
+
+@pytest.mark.usefixtures("shipped_for_all")
+def test_a_size_is_measured_on_the_same_scenes_for_all_ways():
+    state = torch.get_rng_state()
+    runs = sizes.measure_size("20×20", 0, scenes=32, test_scenes=60)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert len(runs) == 3 * 5 - 1 + 4
+    for (way, trained), found in runs.items():
+        base = runs["interpolated", trained]
+        assert found.scenes == 60
+        assert found.gained - found.lost == found.right - base.right
+        assert way != "interpolated" or found.gained == found.lost == 0
+    test = Shapes(60, 20, seed=1)
+    right = {way: right_answers(sizes.move(way, 20, 0), test) for way in ("interpolated", "zero")}
+    assert runs["zero", "nothing"].gained == (right["zero"] & ~right["interpolated"]).sum()
+
+
+def test_the_stored_sizes_are_whole():
+    stored = load_size_runs()
+    assert len(stored) == 3 * (14 + 4) + 5 + 4
+    assert {len(runs) for runs in stored.values()} == {len(SEEDS)}
+    for (size, _, trained), runs in stored.items():
+        for found, base in zip(runs, stored[size, "interpolated", trained], strict=True):
+            assert found.gained - found.lost == found.right - base.right
+            assert found.scenes == 3200
+    assert (
+        stored["28×28", "interpolated", "nothing"][0].accuracy
+        == load_results("resolution")["28×28, interpolated, 0 scenes"][0]
+    )
+
+
+def test_an_interrupted_table_of_sizes_goes_on_with_the_next_size(tmp_path, monkeypatch, capsys):
+    path, asked = tmp_path / "sizes.csv", []
+    found = {("zero", "nothing"): sizes.SizeRun(100, 60, 10, 20)}
+    monkeypatch.setattr(command, "measure_size", lambda size, seed: asked.append((size, seed)) or found)
+    main(["sizes", "--out", str(path)])
+    whole = path.read_text(encoding="utf-8")
+    path.write_text("".join(whole.splitlines(keepends=True)[:3]), encoding="utf-8")
+    main(["sizes", "--out", str(path)])
+    assert path.read_text(encoding="utf-8") == whole
+    assert asked[12:] == asked[2:12], "what was there is not measured again"
+    run = load_size_runs(path)["44×44", "zero", "nothing"][2]
+    assert (run.accuracy, run.lead) == (0.6, -0.1)
+    assert run.spread == pytest.approx(1.96 * (0.3 - 0.01) ** 0.5 / 10)
 
 
 # ---- blocks that lack one thing

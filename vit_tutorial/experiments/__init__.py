@@ -4,10 +4,11 @@ from .blocks import measure_block
 from .mirror import load_mirror_runs
 from .planted_bugs import BUGS, bug_table, plant
 from .rows import EXPERIMENTS, FINE_TUNING, Row, run
-from .tables import SEEDS, load_block_runs, load_courses, load_head_costs, load_results
+from .sizes import measure_size
+from .tables import SEEDS, load_block_runs, load_courses, load_head_costs, load_results, load_size_runs
 
 __all__ = [
     "BUGS", "EXPERIMENTS", "FINE_TUNING", "SEEDS", "Row",
     "bug_table", "load_block_runs", "load_courses", "load_head_costs", "load_mirror_runs", "load_results",
-    "measure_block", "plant", "run",
+    "load_size_runs", "measure_block", "measure_size", "plant", "run",
 ]  # fmt: skip

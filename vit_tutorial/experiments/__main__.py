@@ -6,7 +6,9 @@
     python -m vit_tutorial.experiments scarce        few images: overfitting, and what augmentation does about it
     python -m vit_tutorial.experiments stem          patches of pixels, or of a small CNN's feature map
     python -m vit_tutorial.experiments resolution    the shipped model at another size
+    python -m vit_tutorial.experiments sizes         at another size: which positions, and what to train there
     python -m vit_tutorial.experiments examples      the shipped model on classes that it has not seen
+    python -m vit_tutorial.experiments probe         the same with a linear probe, fitted to convergence
     python -m vit_tutorial.experiments heads         what each head of the shipped CIFAR-10 model is worth
     python -m vit_tutorial.experiments blocks        the encoder block, and blocks that lack one thing
     python -m vit_tutorial.experiments mirror        positions learned from photos as they are, flipped, and turned
@@ -32,12 +34,14 @@ from .blocks import VARIANTS, measure_block
 from .mirror import MAPS, WAYS, train_positions
 from .rows import EXPERIMENTS, run
 from .scarce import AUGMENTATIONS, SCENES, measure_course
+from .sizes import SIZES, measure_size
 from .tables import (
     BLOCK_COLUMNS,
     COURSE_COLUMNS,
     RESULTS,
     RUN_COLUMNS,
     SEEDS,
+    SIZE_COLUMNS,
     append_lines,
     read_lines,
     read_runs,
@@ -53,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", choices=[*EXPERIMENTS, "scarce", "heads", "blocks", "mirror"])
+    parser.add_argument("name", choices=[*EXPERIMENTS, "scarce", "sizes", "heads", "blocks", "mirror"])
     parser.add_argument("--out", type=Path, help="the table (default: the one in the package)")
     parser.add_argument("--data", help="heads, mirror: a folder of images, one folder per class (default: CIFAR-10)")
     asked = parser.parse_args(arguments)
@@ -70,6 +74,8 @@ def main(arguments: list[str] | None = None) -> int:
             run_blocks(path)
         elif asked.name == "scarce":
             run_scarce(path)
+        elif asked.name == "sizes":
+            run_sizes(path)
         elif asked.name == "mirror":
             run_mirror(path, image_folder(asked.data, 32) if asked.data else cifar10())
         else:
@@ -110,6 +116,16 @@ def run_scarce(path: Path) -> None:
             print(f"{scenes} scenes, {augmentation}, seed {seed}", flush=True)
             course = measure_course(scenes, augmentation, seed)
             append_lines(path, [(scenes, augmentation, seed, *map(to_text, course))])
+
+
+def run_sizes(path: Path) -> None:
+    """Add the sizes that a table lacks, each with all its runs of one seed."""
+    done = begin(path, SIZE_COLUMNS)
+    for seed, size in product(SEEDS, SIZES):
+        if (size, seed) not in done:
+            print(f"{size}, seed {seed}", flush=True)
+            runs = measure_size(size, seed)
+            append_lines(path, [(size, seed, *about, *run) for about, run in runs.items()])
 
 
 def begin(path: Path, columns: Mapping[str, type]) -> set[tuple]:

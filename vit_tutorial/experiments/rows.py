@@ -23,6 +23,7 @@ from ..model import VisionTransformer
 from ..pretrained import load_checkpoint
 from ..training import PRESETS, Recipe, Score, TrainingAlarm, evaluate, fit
 from ..training.progress import Watch
+from .probe import fit_head
 
 CONFIG = PRESETS["shapes"].config
 WARMUP = 0.05  # of the run
@@ -34,13 +35,14 @@ OWN_SCENES = 10  # the seed of the first ones to tune on; the shipped model was 
 class Row:
     """Train `make(config)` on `scenes` drawings of Shapes (0 for no training), and test it on `test_scenes` others.
 
+    Without a `recipe` the head alone is fitted, to convergence (`fit_head`).
     Without `own_scenes` all seeds train on the same ones. A `trained_head` raises no alarm about a low first loss.
     The scenes of `test_seed` 1 are the test scenes; those of another seed are for choosing.
     """
 
     make: Callable[[ViTConfig], nn.Module]
     config: ViTConfig
-    recipe: Recipe
+    recipe: Recipe | None
     scenes: int
     test_scenes: int = 3200
     outlines: Mapping[str, Callable] | None = None
@@ -51,16 +53,25 @@ class Row:
 
 def run(row: Row, seed: int, watch: Iterable[Watch] = ()) -> Score:
     """Train one row with one seed and test it. The global random generator is left as it was."""
-    size, outlines = row.config.image_size, row.outlines or OUTLINES
+    test = Shapes(row.test_scenes, row.config.image_size, row.test_seed, row.outlines or OUTLINES)
+    return evaluate(train_model(row, seed, watch), test)
+
+
+def train_model(row: Row, seed: int, watch: Iterable[Watch] = ()) -> nn.Module:
+    """Train one row with one seed; return the model."""
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         if row.trained_head:
             warnings.simplefilter("ignore", TrainingAlarm)
         torch.manual_seed(seed)
         model = row.make(row.config)
         if row.scenes:
-            images = Shapes(row.scenes, size, OWN_SCENES + seed if row.own_scenes else 0, outlines)
-            fit(model, images, replace(row.recipe, seed=seed), watch=watch)
-        return evaluate(model, Shapes(row.test_scenes, size, row.test_seed, outlines))
+            own = OWN_SCENES + seed if row.own_scenes else 0
+            images = Shapes(row.scenes, row.config.image_size, own, row.outlines or OUTLINES)
+            if row.recipe is None:
+                fit_head(model, images)
+            else:
+                fit(model, images, replace(row.recipe, seed=seed), watch=watch)
+        return model
 
 
 def new_head(config: ViTConfig) -> VisionTransformer:
@@ -74,18 +85,23 @@ def untrained(config: ViTConfig) -> VisionTransformer:
     return model
 
 
-def resized(config: ViTConfig, positions: str = "interpolated") -> VisionTransformer:
-    """Move the shipped model to another size.
+def resized(
+    config: ViTConfig, positions: str = "interpolated", model: VisionTransformer | None = None
+) -> VisionTransformer:
+    """Move the shipped model, or another one, to another size.
 
     Positions "in old order" are repeated where there are too few, and cut off where there are too many; those
-    "at random" are as large as the learned ones.
+    "at random" are as large as the learned ones; "zero" are none. The class token keeps its own.
     """
-    moved = change_resolution(shipped := load_checkpoint("shapes"), config.image_size)
-    new, old = (model.embeddings.position.table.data[1:] for model in (moved, shipped))  # (M, D) and (N, D)
+    model = model or load_checkpoint("shapes")
+    moved = change_resolution(model, config.image_size)
+    new, old = (each.embeddings.position.table.data[1:] for each in (moved, model))  # (M, D) and (N, D)
     if positions == "in old order":
         new.copy_(old[torch.arange(len(new)) % len(old)])
     elif positions == "at random":
         new.normal_(std=old.std().item())
+    elif positions == "zero":
+        new.zero_()
     return moved
 
 
@@ -130,6 +146,7 @@ SIZES = {
     (28, 44): ("interpolated", "repeated", "random", "from scratch"),
     (20, 20): ("interpolated", "cut", "random"),
 }
+EXAMPLES = (25, 100, 400, 1600, 6400)
 RETRAINING = {
     "linear probe": (new_head, {"learning_rate": 1e-2, "trained": "head"}),
     "full fine-tune": (new_head, {"learning_rate": 1e-3}),
@@ -170,8 +187,9 @@ EXPERIMENTS: dict[str, dict[str, Row]] = {
         if scenes or way != "from scratch"
     },
     "examples": {
-        f"{way}, {examples:,} examples": retrain(way, examples)
-        for way in RETRAINING
-        for examples in (25, 100, 400, 1600, 6400)
+        f"{way}, {examples:,} examples": retrain(way, examples) for way in RETRAINING for examples in EXAMPLES
+    },
+    "probe": {
+        f"{examples:,} examples": replace(retrain("linear probe", examples), recipe=None) for examples in EXAMPLES
     },
 }

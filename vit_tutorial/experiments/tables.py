@@ -15,6 +15,7 @@ from ..errors import require_choice
 from .blocks import BlockRun
 from .rows import EXPERIMENTS
 from .scarce import Course
+from .sizes import SizeRun
 
 SEEDS = (0, 1, 2)
 RESULTS = Path(__file__).with_name("results")
@@ -65,6 +66,17 @@ def load_courses(path: Path = RESULTS / "scarce.csv") -> dict[tuple[int, str], C
     for scenes, augmentation, _, *run in read_lines(path, COURSE_COLUMNS):
         found.setdefault((scenes, augmentation), []).append(run)
     return {key: Course(*map(torch.tensor, zip(*runs, strict=True))) for key, runs in found.items()}
+
+
+SIZE_COLUMNS = {"size": str, "seed": int, "way": str, "trained": str, **dict.fromkeys(SizeRun._fields, int)}
+
+
+def load_size_runs(path: Path = RESULTS / "sizes.csv") -> dict[tuple[str, str, str], list[SizeRun]]:
+    """Return the runs at other sizes by size, way and what was trained there: for each a list, with one per seed."""
+    found: dict[tuple[str, str, str], list[SizeRun]] = {}
+    for size, _, way, trained, *counts in read_lines(path, SIZE_COLUMNS):
+        found.setdefault((size, way, trained), []).append(SizeRun(*counts))
+    return found
 
 
 def load_head_costs(path: Path = RESULTS / "heads.csv") -> HeadCosts:

@@ -146,7 +146,12 @@ def loop(begin="model.train()", step="rate; zero; backward; clip; step", loss="F
         "backward": "loss.backward()",
         "clip": "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
         "clip values": "torch.nn.utils.clip_grad_value_(model.parameters(), 1.0)",
+        "clip each": "[torch.nn.utils.clip_grad_norm_(p, 1.0) for p in model.parameters()]",
+        "clip groups": "[torch.nn.utils.clip_grad_norm_(group['params'], 1.0) for group in optimizer.param_groups]",
+        "times the rate": "[group.update(lr=group['lr'] * rate) for group in optimizer.param_groups]",
         "step": "optimizer.step()",
+        "loss again": "loss = F.cross_entropy(model(x), y)",
+        "return [loss.item()]": "return [loss.item()]",
     }
     body = "\n        ".join(lines[name] for name in step.split("; "))
     return cell(
@@ -187,6 +192,12 @@ WRONG_TRAINING = [
     (loop(step="rate; zero; backward; step; clip"), "or at the wrong time"),
     (loop(step="rate; zero; clip; backward; step"), "or at the wrong time"),
     (loop(step="rate; zero; backward; clip values; step"), "You clip each value of a gradient"),
+    (loop(step="rate; zero; backward; clip each; step"), "each parameter for itself"),
+    (loop(step="rate; zero; backward; clip groups; step"), "You clip each group for itself"),
+    (loop(step="times the rate; zero; backward; clip; step"), "You multiply the rate that is there"),
+    (loop(step="rate; zero; backward; clip; step; loss again"), "once more after the step"),
+    (loop(begin="model.train(); batches = batches[:-1]"), "The last batch is left out"),
+    (loop(step="rate; zero; backward; clip; step; return [loss.item()]"), "is `return` inside the loop"),
     (loop(step="rate; zero; backward; clip; step; step"), "two steps for each batch"),
     (loop(step="rate; step; zero; backward; clip"), "before `backward` could use them"),
     (loop(loss="F.cross_entropy(model(x), y, reduction='sum')"), "the sum over the images"),

@@ -211,18 +211,23 @@ def train(
     loss: Callable = F.cross_entropy,
     groups: int = 2,
     training: bool = True,
+    last: int | None = None,
 ) -> None:
-    """Train with a slip: the order of what is done for a batch, another loss, not all groups, not in training mode."""
+    """Train with a slip: other things done for a batch, another loss, not all groups or batches, not in train mode."""
     model.train(training)
-    for (images, labels), rate in zip(batches, rates, strict=False):
+    for (images, labels), rate in list(zip(batches, rates, strict=False))[:last]:
         found = loss(model(images), labels)
         do = {
             "rate": lambda rate=rate: [group.update(lr=rate) for group in optimizer.param_groups[:groups]],
+            "times": lambda rate=rate: [group.update(lr=rate * group["lr"]) for group in optimizer.param_groups],
             "zero": optimizer.zero_grad,
             "backward": found.backward,
             "clip": lambda: nn.utils.clip_grad_norm_(model.parameters(), 1.0),
             "clip_values": lambda: nn.utils.clip_grad_value_(model.parameters(), 1.0),
+            "clip_each": lambda: [nn.utils.clip_grad_norm_(weight, 1.0) for weight in model.parameters()],
+            "clip_groups": lambda: [nn.utils.clip_grad_norm_(g["params"], 1.0) for g in optimizer.param_groups],
             "step": optimizer.step,
+            "ask": lambda images=images: model(images),
         }
         for name in order.split():
             do[name]()
@@ -240,6 +245,16 @@ SLIPS = {
         {"order": "rate zero backward step"},
     "You clip each value of a gradient. The task asks for the norm of all gradients together.":
         {"order": "rate zero backward clip_values step"},
+    "You clip the gradient of each parameter for itself. Give `clip_grad_norm_` all parameters at once.":
+        {"order": "rate zero backward clip_each step"},
+    "You clip each group for itself. Give `clip_grad_norm_` all parameters of the model at once.":
+        {"order": "rate zero backward clip_groups step"},
+    "You multiply the rate that is there by the new one. The new one takes its place.":
+        {"order": "times zero backward clip step"},
+    "You ask the model once more after the step, and dropout then draws other numbers. Keep the first loss.":
+        {"order": "rate zero backward clip step ask"},
+    "The last batch is left out.": {"last": -1},
+    "Only the first batch is trained on: is `return` inside the loop?": {"last": 1},
     "You take two steps for each batch.": {"order": "rate zero backward clip step step"},
     "Your loss is the sum over the images, not their mean.": {"loss": partial(F.cross_entropy, reduction="sum")},
     "`F.cross_entropy` takes logits: it applies the softmax itself.":

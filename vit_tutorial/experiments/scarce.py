@@ -16,6 +16,7 @@ from ..training.progress import Progress
 SHOWN = 56_000  # scenes in all, as in the main run of lesson 06
 SCENES = (500, 2000)
 POINTS = 14  # of a curve
+NEW = 1600  # validation scenes
 AUGMENTATIONS = {
     "none": {},
     "flips and shifts": {"flip": True, "crop": 4},
@@ -42,7 +43,7 @@ def measure_course(scenes: int, augmentation: str, seed: int, points: int = POIN
     config, recipe = PRESETS["shapes"]
     epochs = SHOWN // scenes
     recipe = replace(recipe, epochs=epochs, warmup_epochs=0.05 * epochs, seed=seed, **AUGMENTATIONS[augmentation])
-    images, validation = Shapes(scenes, config.image_size, 0), Shapes(1600, config.image_size, 3)
+    images, validation = Shapes(scenes, config.image_size, 0), Shapes(NEW, config.image_size, 3)
     found: list[tuple[float, ...]] = []
 
     def look(progress: Progress) -> None:

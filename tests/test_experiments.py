@@ -43,8 +43,8 @@ quiet = pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm"
 
 def brief(row: Row, scenes: int = 32) -> Row:
     """The same row on so little that it takes a moment."""
-    recipe = replace(row.recipe, epochs=64 // scenes, warmup_epochs=0.0)
-    return replace(row, recipe=recipe, scenes=row.scenes and scenes, test_scenes=40)
+    recipe = row.recipe and replace(row.recipe, epochs=64 // scenes, warmup_epochs=0.0)
+    return replace(row, recipe=recipe, scenes=scenes, test_scenes=40)
 
 
 QUICK = {name: brief(EXPERIMENTS["images"][f"{name}, 100 images"]) for name in ("ViT", "CNN")}
@@ -59,7 +59,6 @@ def test_every_row_is_shown_as_many_images_as_the_others_of_its_table():
     shown = {"ablations": 56_000, "images": 56_000, "rates": 56_000, "stem": 56_000, "examples": 6400}
     for name, count in shown.items():
         assert {row.scenes * row.recipe.epochs for row in EXPERIMENTS[name].values()} == {count}
-    assert {row.scenes * row.recipe.epochs for row in EXPERIMENTS["resolution"].values()} == {0, 1600}
     recipes = [row.recipe for table in EXPERIMENTS.values() for row in table.values() if row.recipe]
     warmups = {recipe.warmup_epochs / recipe.epochs for recipe in recipes}
     assert max(warmups) == pytest.approx(0.05)
@@ -69,9 +68,7 @@ def test_every_row_is_shown_as_many_images_as_the_others_of_its_table():
 RUNS = {
     "ViT": SHAPES,
     "CNN": EXPERIMENTS["images"]["CNN, 100 images"],
-    "random": EXPERIMENTS["resolution"]["20×20, random, 0 scenes"],
-    "interpolated": EXPERIMENTS["resolution"]["20×20, interpolated, 1,600 scenes"],
-    "linear probe": EXPERIMENTS["examples"]["linear probe, 25 examples"],
+    "linear probe": EXPERIMENTS["probe"]["25 examples"],
     "full fine-tune": EXPERIMENTS["examples"]["full fine-tune, 25 examples"],
     "from scratch": EXPERIMENTS["examples"]["from scratch, 25 examples"],
 }
@@ -91,7 +88,7 @@ def test_a_run_depends_on_its_seed_and_on_nothing_else(name):
 @pytest.mark.parametrize("name", ["ViT", "linear probe", "full fine-tune"])
 def test_what_a_run_trains_and_which_scenes_it_sees(name, monkeypatch):
     """A probe trains the head alone. No test scene was seen; rows that adapt have other scenes with another seed."""
-    models, pixels = [], {"fit": [], "evaluate": []}
+    models, pixels = [], {"fit": [], "fit_head": [], "evaluate": []}
 
     def noted(function):
         def note(model, images, *rest, **more):
@@ -101,11 +98,11 @@ def test_what_a_run_trains_and_which_scenes_it_sees(name, monkeypatch):
 
         return note
 
-    for function in (rows.fit, rows.evaluate):
+    for function in (rows.fit, rows.fit_head, rows.evaluate):
         monkeypatch.setattr(rows, function.__name__, noted(function))
     for seed in (0, 1):
         run(brief(RUNS[name]), seed)
-    seen, asked = pixels["fit"], pixels["evaluate"]
+    seen, asked = pixels["fit_head" if name == "linear probe" else "fit"], pixels["evaluate"]
     assert (len(seen[0]), len(asked[0])) == (32, 40)
     assert asked[0] == asked[1]
     assert not (seen[0] | seen[1]) & asked[0]
@@ -122,16 +119,11 @@ def test_a_run_that_learns_nothing_is_heard():
         run(replace(row, recipe=replace(row.recipe, learning_rate=1e-9)), 0)
 
 
-def test_fine_tuning_is_quiet_about_a_head_that_was_trained_before(recwarn):
-    run(brief(RUNS["interpolated"]), 0)
-    assert not recwarn.list
-
-
 def test_a_probe_is_fitted_to_convergence_on_the_examples_of_the_fine_tune():
     row, tuned = (
         EXPERIMENTS[name][f"{way}25 examples"] for name, way in (("probe", ""), ("examples", "full fine-tune, "))
     )
-    assert replace(row, recipe=tuned.recipe, make=tuned.make) == tuned
+    assert replace(row, recipe=tuned.recipe) == tuned
     model, shipped = rows.train_model(row, 0), load_checkpoint("shapes")
     assert torch.equal(model.encoder[0].mlp.expand.weight, shipped.encoder[0].mlp.expand.weight)
     images = Shapes(25, 28, rows.OWN_SCENES, row.outlines)
@@ -159,32 +151,11 @@ def fitted(features: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return w.view(6, -1)[:, :-1].float()
 
 
-def table(model: VisionTransformer) -> torch.Tensor:
-    return model.embeddings.position.table.detach()
-
-
-@pytest.mark.parametrize(("size", "way"), [((44, 44), "repeated"), ((20, 20), "cut")])
-def test_the_old_rows_in_their_old_order(size, way):
-    old = table(load_checkpoint("shapes"))
-    row = rows.resize(size, way, 0)
-    new = table(row.make(row.config))
-    assert torch.equal(new[0], old[0]), "the class token's"
-    assert all(torch.equal(row, old[1 + i % 49]) for i, row in enumerate(new[1:]))
-
-
-def test_random_positions_are_as_large_as_the_learned_ones_and_nothing_else_changes():
-    old, row = load_checkpoint("shapes"), rows.resize((44, 44), "random", 0)
-    new = row.make(row.config)
-    assert torch.equal(table(new)[0], table(old)[0])
-    assert table(new)[1:].std() == pytest.approx(table(old)[1:].std().item(), rel=0.05)
-    assert torch.equal(new.encoder[0].mlp.expand.weight, old.encoder[0].mlp.expand.weight)
-
-
 def test_from_scratch_keeps_nothing_but_the_card():
-    row = rows.resize((20, 20), "from scratch", 1600)
-    new = row.make(row.config)
-    assert new.card == load_checkpoint("shapes").card
-    assert not new.head.weight.any()
+    tuned, scratch = (RUNS[name].make(RUNS[name].config) for name in ("full fine-tune", "from scratch"))
+    assert scratch.card == tuned.card
+    assert not scratch.head.weight.any()
+    assert not (scratch.encoder[0].mlp.expand.weight == tuned.encoder[0].mlp.expand.weight).any()
 
 
 def test_the_cnn_is_as_large_as_the_vit_it_is_compared_with():
@@ -272,7 +243,7 @@ def shipped_for_all(monkeypatch):
     bare = VisionTransformer(replace(rows.CONFIG, position="none"))
     bare.card = load_checkpoint("shapes").card
     monkeypatch.setattr(
-        sizes, "model_at_28", lambda position, seed: bare if position == "none" else rows.resized(rows.CONFIG)
+        sizes, "model_at_28", lambda position, seed: bare if position == "none" else load_checkpoint("shapes")
     )
 
 
@@ -281,6 +252,32 @@ def test_the_shipped_model_is_what_the_recipe_of_lesson_06_trains_with_seed_0():
     assert sizes.model_at_28("learned", 0).card == card
     assert replace(row.recipe, seed=0) == Recipe(**card.about["recipe"])
     assert card.about["test accuracy"] == load_results("ablations")["as it is"][0]
+
+
+def table(model: VisionTransformer) -> torch.Tensor:
+    return model.embeddings.position.table.detach()
+
+
+@pytest.mark.parametrize("size", [(44, 44), (20, 20)])
+def test_the_old_rows_in_their_old_order(size):
+    old, new = table(load_checkpoint("shapes")), table(sizes.move("in old order", size, 0))
+    assert len(new) == 1 + (size[0] // 4) ** 2
+    assert torch.equal(new[0], old[0]), "the class token's"
+    assert all(torch.equal(row, old[1 + i % 49]) for i, row in enumerate(new[1:]))
+
+
+@pytest.mark.usefixtures("shipped_for_all")
+def test_random_positions_are_as_large_as_the_learned_ones_and_nothing_else_changes():
+    old, new = load_checkpoint("shapes"), sizes.move("at random", 44, 0)
+    assert torch.equal(table(new)[0], table(old)[0])
+    assert table(new)[1:].std() == pytest.approx(table(old)[1:].std().item(), rel=0.05)
+    assert torch.equal(new.encoder[0].mlp.expand.weight, old.encoder[0].mlp.expand.weight)
+    assert not torch.equal(table(new), table(sizes.move("at random", 44, 1))), "other seeds, other positions"
+
+
+def test_tuning_is_quiet_about_a_head_that_was_trained_before(recwarn):
+    sizes.tune(sizes.move("interpolated", 20, 0), "everything", 0, scenes=32)
+    assert not recwarn.list
 
 
 @pytest.mark.usefixtures("shipped_for_all")
@@ -320,10 +317,9 @@ def test_the_stored_sizes_are_whole():
         for found, base in zip(runs, stored[size, "interpolated", trained], strict=True):
             assert found.gained - found.lost == found.right - base.right
             assert found.scenes == 3200
-    assert (
-        stored["28×28", "interpolated", "nothing"][0].accuracy
-        == load_results("resolution")["28×28, interpolated, 0 scenes"][0]
-    )
+    at_28 = stored["28×28", "interpolated", "nothing"][0]
+    right = right_answers(load_checkpoint("shapes"), Shapes(at_28.scenes, 28, seed=1)).sum().item()
+    assert right == pytest.approx(at_28.right, abs=2), "the shipped model, on the same test scenes"
 
 
 def test_an_interrupted_table_of_sizes_goes_on_with_the_next_size(tmp_path, monkeypatch, capsys):

@@ -42,7 +42,6 @@ FIGURES = {
     "show_attention_maps": (lambda k: (PHOTO, k * MAPS[None] / 20, ["seed 0"]), "up to 3"),
     "show_attention_stops": (lambda k: (PHOTO, walk(k), [0, k], TITLE), "largest weight is 0.30"),
     "show_attention_walk": (lambda k: (PHOTO, walk(k), TITLE), "largest weight is 0.30"),
-    "show_before_after": (lambda k: ({"9×9": {"cut": ([0.1], [k / 10])}}, 8, TITLE), "10.0 % then 30.0 %"),
     "show_block": (lambda k: (*["pre", "post"][: k - 1],), "post-norm"),
     "show_block_variants": (
         lambda k: (*({"a": torch.tensor([[1.0, n * k]])} for n in (2, 3, 4)), 2.0, TITLE), "a from 1 to 9"),
@@ -85,6 +84,7 @@ FIGURES = {
     "show_sizes": (lambda k: ({"wide": torch.zeros(3, 4, 4 * k, dtype=torch.uint8)}, 4, TITLE), "1×3 patches"),
     "show_tensor_shapes": (
         lambda k: (["a", "b"], SHAPES, {"ours": DIFFERS, "theirs": [True, k == 3]}, TITLE), "theirs 2"),
+    "show_wrong": (lambda k: ({"9×9": {"cut": [(1, 10), (k, 10)]}}, TITLE), "9×9: cut 20 %"),
 }  # fmt: skip
 
 

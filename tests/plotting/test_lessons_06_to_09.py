@@ -312,14 +312,30 @@ def test_channels_share_one_scale_around_zero():
     assert panels[0].images[0].get_array().tolist() == [[1, -2]]
 
 
-def test_before_is_hollow_and_after_is_filled():
-    ways = {"interpolated": ([0.5], [0.9, 1.0]), "from scratch": ([], [0.2])}
-    first, second = plotting.show_before_after({"44×44": ways, "28×44": {"cut": ([0.1], [0.3])}}, 4, "moved").axes
-    dots = [line for line in first.lines if line.get_marker() == "o"]
-    assert [line.get_xdata().tolist() for line in dots] == [[50], [90, 100], [], [20]]
-    assert [line.get_markerfacecolor() == "none" for line in dots] == [True, False, True, False]
-    assert [label.get_text() for label in first.get_yticklabels()] == ["interpolated", "from scratch"]
+def test_wrong_answers_have_a_dot_with_its_interval_for_each_seed_and_a_line_at_their_mean():
+    rows = {"zero": [(5, 100), (15, 100)], "cut": [(0, 200), (50, 200)]}
+    figure = plotting.show_wrong({"44×44": rows, "28×44": {"cut": [(2, 200)], "zero": [(30, 200)]}}, "moved", "cut")
+    first, second = figure.axes
+    points = [line for line in first.lines if len(line.get_xdata()) == 1]
+    assert [list(line.get_xdata()) for line in points] == [[5], [15], [0.25], [25]], "nothing wrong: half of one scene"
+    assert [line.get_color() for line in points] == [TRAINED] * 2 + [CONTROL] * 2
+    assert [round(line.get_ydata()[0]) for line in points] == [0, 0, 1, 1]
+    assert len({line.get_ydata()[0] for line in points}) == 4, "seeds do not hide each other"
+    bars = [line for line in first.lines if line.get_xdata()[0] != line.get_xdata()[-1]]
+    ends = [pytest.approx([0.25, 1.88], abs=0.01), pytest.approx([19.5, 31.4], abs=0.1)]  # Wilson, 0 and 50 of 200
+    assert [list(line.get_xdata()) for line in bars[2:]] == ends
+    means = [line for line in first.lines if len(line.get_xdata()) == 2 and line not in bars]
+    assert [list(line.get_xdata()) for line in means] == [pytest.approx(2 * [mean]) for mean in (10, 12.5)]
+    for axes in (first, second):
+        assert [label.get_text() for label in axes.get_yticklabels()] == ["zero", "cut"], "the same order"
+    assert second.lines[1].get_xdata()[0] == 15, "a row moves with its name"
     assert (first.get_title("left"), second.get_title("left")) == ("44×44", "28×44")
+    assert second.get_xscale() == "log"
+    shown = [label.get_text() for label in second.get_xticklabels() if 1 <= label.get_position()[0] <= 50]
+    assert shown == ["1", "2", "5", "10", "20", "50"]
+    low, high = second.get_xlim()
+    assert low < 0.25 < 50 < high
+    assert figure.alt.endswith("44×44: zero 10 % and cut 12.5 %. 28×44: zero 15 % and cut 1 %.")
 
 
 ROWS = ["one", "two"]

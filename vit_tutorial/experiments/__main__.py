@@ -5,7 +5,6 @@
     python -m vit_tutorial.experiments rates         the learning rate
     python -m vit_tutorial.experiments scarce        few images: overfitting, and what augmentation does about it
     python -m vit_tutorial.experiments stem          patches of pixels, or of a small CNN's feature map
-    python -m vit_tutorial.experiments resolution    the shipped model at another size
     python -m vit_tutorial.experiments sizes         at another size: which positions, and what to train there
     python -m vit_tutorial.experiments examples      the shipped model on classes that it has not seen
     python -m vit_tutorial.experiments probe         the same with a linear probe, fitted to convergence

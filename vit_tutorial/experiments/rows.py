@@ -1,4 +1,4 @@
-"""The rows of the tables: models trained from scratch, and the shipped Shapes model adapted to a size or to classes.
+"""The rows of the tables: models trained from scratch, and the shipped Shapes model adapted to other classes.
 
 Rows that adapt start from the same weights, and each seed tunes on scenes of its own. Their recipes were chosen on
 scenes of other seeds, with an earlier checkpoint.
@@ -6,22 +6,20 @@ scenes of other seeds, with an earlier checkpoint.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 from torch import nn
 
-from ..adapting import change_resolution, replace_head
-from ..config import Size, ViTConfig
+from ..adapting import replace_head
+from ..config import ViTConfig
 from ..data import Shapes
 from ..data.outlines import MORE_OUTLINES, OUTLINES
 from ..hybrid import conv_stem, small_cnn
 from ..model import VisionTransformer
 from ..pretrained import load_checkpoint
-from ..training import PRESETS, Recipe, Score, TrainingAlarm, evaluate, fit
+from ..training import PRESETS, Recipe, Score, evaluate, fit
 from ..training.progress import Watch
 from .probe import fit_head
 
@@ -36,7 +34,7 @@ class Row:
     """Train `make(config)` on `scenes` drawings of Shapes (0 for no training), and test it on `test_scenes` others.
 
     Without a `recipe` the head alone is fitted, to convergence (`fit_head`).
-    Without `own_scenes` all seeds train on the same ones. A `trained_head` raises no alarm about a low first loss.
+    Without `own_scenes` all seeds train on the same ones.
     The scenes of `test_seed` 1 are the test scenes; those of another seed are for choosing.
     """
 
@@ -47,7 +45,6 @@ class Row:
     test_scenes: int = 3200
     outlines: Mapping[str, Callable] | None = None
     own_scenes: bool = True
-    trained_head: bool = False
     test_seed: int = 1
 
 
@@ -59,9 +56,7 @@ def run(row: Row, seed: int, watch: Iterable[Watch] = ()) -> Score:
 
 def train_model(row: Row, seed: int, watch: Iterable[Watch] = ()) -> nn.Module:
     """Train one row with one seed; return the model."""
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        if row.trained_head:
-            warnings.simplefilter("ignore", TrainingAlarm)
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = row.make(row.config)
         if row.scenes:
@@ -81,28 +76,8 @@ def new_head(config: ViTConfig) -> VisionTransformer:
 def untrained(config: ViTConfig) -> VisionTransformer:
     """Keep nothing of the shipped model except the card."""
     model = VisionTransformer(config)
-    model.card = (load_checkpoint("shapes") if config.num_classes == len(OUTLINES) else new_head(config)).card
+    model.card = new_head(config).card
     return model
-
-
-def resized(
-    config: ViTConfig, positions: str = "interpolated", model: VisionTransformer | None = None
-) -> VisionTransformer:
-    """Move the shipped model, or another one, to another size.
-
-    Positions "in old order" are repeated where there are too few, and cut off where there are too many; those
-    "at random" are as large as the learned ones; "zero" are none. The class token keeps its own.
-    """
-    model = model or load_checkpoint("shapes")
-    moved = change_resolution(model, config.image_size)
-    new, old = (each.embeddings.position.table.data[1:] for each in (moved, model))  # (M, D) and (N, D)
-    if positions == "in old order":
-        new.copy_(old[torch.arange(len(new)) % len(old)])
-    elif positions == "at random":
-        new.normal_(std=old.std().item())
-    elif positions == "zero":
-        new.zero_()
-    return moved
 
 
 def train_with(scenes: int = 28_000, make: Callable = VisionTransformer, **changes: object) -> Row:
@@ -117,41 +92,16 @@ def train_with(scenes: int = 28_000, make: Callable = VisionTransformer, **chang
     return Row(make, replace(CONFIG, **of_config), recipe, scenes, 6400, own_scenes=False)
 
 
-def resize(size: Size, way: str, scenes: int) -> Row:
-    """Return the shipped model at another size, before any training (0 scenes) or tuned on some, each shown once."""
-    make, rate = RESIZING[way]
-    config, recipe = replace(CONFIG, image_size=size), replace(FINE_TUNING, learning_rate=rate)
-    return Row(make, config, recipe, scenes, trained_head=True)
-
-
 def retrain(way: str, examples: int) -> Row:
     """Return the shipped model tuned on `examples` of six other outlines; 6,400 images are shown in all."""
-    make, changes = RETRAINING[way]
+    make, rate = RETRAINING[way]
     epochs = 6400 // examples
-    recipe = replace(FINE_TUNING, epochs=epochs, warmup_epochs=WARMUP * epochs, **changes)
+    recipe = replace(FINE_TUNING, epochs=epochs, learning_rate=rate, warmup_epochs=WARMUP * epochs)
     return Row(make, replace(CONFIG, num_classes=len(MORE_OUTLINES)), recipe, examples, outlines=MORE_OUTLINES)
 
 
-# Each way to another size with the learning rate that suits it, and each way to other classes.
-RESIZING = {
-    "interpolated": (resized, 3e-4),
-    "repeated": (partial(resized, positions="in old order"), 1e-3),
-    "cut": (partial(resized, positions="in old order"), 1e-3),
-    "random": (partial(resized, positions="at random"), 1e-3),
-    "from scratch": (untrained, 2e-3),
-}
-SIZES = {
-    (28, 28): ("interpolated",),  # its own size: nothing to interpolate
-    (44, 44): ("interpolated", "repeated", "random", "from scratch"),
-    (28, 44): ("interpolated", "repeated", "random", "from scratch"),
-    (20, 20): ("interpolated", "cut", "random"),
-}
 EXAMPLES = (25, 100, 400, 1600, 6400)
-RETRAINING = {
-    "linear probe": (new_head, {"learning_rate": 1e-2, "trained": "head"}),
-    "full fine-tune": (new_head, {"learning_rate": 1e-3}),
-    "from scratch": (untrained, {"learning_rate": 2e-3}),
-}
+RETRAINING = {"full fine-tune": (new_head, 1e-3), "from scratch": (untrained, 2e-3)}  # with a learning rate each
 
 EXPERIMENTS: dict[str, dict[str, Row]] = {
     "ablations": {
@@ -179,17 +129,10 @@ EXPERIMENTS: dict[str, dict[str, Row]] = {
         "convolutional stem, 3 blocks": train_with(make=lambda config: VisionTransformer(config, conv_stem()), depth=3),
         "patches of pixels, 3 blocks": train_with(depth=3),
     },
-    "resolution": {
-        f"{h}×{w}, {way}, {scenes:,} scenes": resize((h, w), way, scenes)
-        for (h, w), ways in SIZES.items()
-        for way in ways
-        for scenes in (0, 1600)
-        if scenes or way != "from scratch"
-    },
     "examples": {
         f"{way}, {examples:,} examples": retrain(way, examples) for way in RETRAINING for examples in EXAMPLES
     },
     "probe": {
-        f"{examples:,} examples": replace(retrain("linear probe", examples), recipe=None) for examples in EXAMPLES
+        f"{examples:,} examples": replace(retrain("full fine-tune", examples), recipe=None) for examples in EXAMPLES
     },
 }

@@ -12,13 +12,14 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from ..adapting import change_resolution
 from ..analysis.heads import right_answers
 from ..config import Size
 from ..data import Shapes
 from ..model import VisionTransformer
 from ..pretrained import load_checkpoint
 from ..training import TrainingAlarm, fit
-from .rows import CONFIG, FINE_TUNING, OWN_SCENES, resized, train_model, train_with
+from .rows import FINE_TUNING, OWN_SCENES, train_model, train_with
 
 SIZES = {"44×44": 44, "28×44": (28, 44), "20×20": 20, "28×28": 28}
 WAYS = ("interpolated", "in old order", "at random", "zero", "without positions")
@@ -69,12 +70,23 @@ def model_at_28(position: str, seed: int) -> VisionTransformer:
 
 
 def move(way: str, size: Size, seed: int) -> VisionTransformer:
-    """Return the model of a seed at another size, before any training there. `way` is one of WAYS."""
-    position, way = ("none", "interpolated") if way == "without positions" else ("learned", way)
+    """Return the model of a seed at another size, before any training there. `way` is one of WAYS.
+
+    Positions "in old order" are repeated where there are too few, and cut off where there are too many; those
+    "at random" are as large as the learned ones; "zero" are none. The class token keeps its own.
+    """
     with torch.random.fork_rng(devices=[]):
-        model = model_at_28(position, seed)
+        model = model_at_28("none" if way == "without positions" else "learned", seed)
         torch.manual_seed(seed)  # of positions at random
-        return resized(replace(CONFIG, image_size=size), way, model)
+        moved = change_resolution(model, size)
+        new, old = (each.embeddings.position.table.data[1:] for each in (moved, model))  # (M, D) and (N, D)
+        if way == "in old order":
+            new.copy_(old[torch.arange(len(new)) % len(old)])
+        elif way == "at random":
+            new.normal_(std=old.std().item())
+        elif way == "zero":
+            new.zero_()
+        return moved
 
 
 def part(model: VisionTransformer, trained: str) -> list[nn.Parameter]:

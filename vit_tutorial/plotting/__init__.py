@@ -23,19 +23,18 @@ from .position_figures import (
 )
 from .pretrained_figures import show_layer_differences, show_mistake_costs, show_tensor_shapes
 from .rendering import register
-from .resolution_figures import show_before_after, show_channels, show_row, show_sizes
+from .resolution_figures import show_channels, show_row, show_sizes, show_wrong
 from .token_figures import show_equation_one, show_maps
 from .training_figures import LiveLoss, show_by_images, show_loss, show_seeds
 
 __all__ = [
-    "LiveLoss", "show_attention_maps", "show_attention_stops", "show_attention_walk", "show_before_after",
-    "show_block", "show_block_variants", "show_bug_table", "show_by_images", "show_channels",
-    "show_curves", "show_cut", "show_distances", "show_entropy", "show_equation_one",
-    "show_found", "show_grid", "show_head_costs", "show_heads", "show_layer_differences", "show_loss",
-    "show_maps", "show_mirror", "show_mistake_costs", "show_norm_axes", "show_one_query", "show_patch_alone",
-    "show_patch_filters", "show_pictures", "show_position_row", "show_position_similarity",
-    "show_positions_forming", "show_ranking", "show_row", "show_seeds", "show_sequence", "show_sincos_table",
-    "show_sizes", "show_tensor_shapes",
+    "LiveLoss", "show_attention_maps", "show_attention_stops", "show_attention_walk", "show_block",
+    "show_block_variants", "show_bug_table", "show_by_images", "show_channels", "show_curves", "show_cut",
+    "show_distances", "show_entropy", "show_equation_one", "show_found", "show_grid", "show_head_costs",
+    "show_heads", "show_layer_differences", "show_loss", "show_maps", "show_mirror", "show_mistake_costs",
+    "show_norm_axes", "show_one_query", "show_patch_alone", "show_patch_filters", "show_pictures",
+    "show_position_row", "show_position_similarity", "show_positions_forming", "show_ranking", "show_row",
+    "show_seeds", "show_sequence", "show_sincos_table", "show_sizes", "show_tensor_shapes", "show_wrong",
 ]  # fmt: skip
 
 register()

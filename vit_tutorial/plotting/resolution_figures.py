@@ -1,14 +1,16 @@
-"""A model at another size, its positions resized, and what a size costs before and after fine-tuning."""
+"""A model at another size, its positions resized, and how many answers are wrong there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
+from ..training import Score
 from . import panels, style
-from .alt_text import describe, listed, span
+from .alt_text import amounts, describe, listed, span
 from .style import WIDTH, Figure, styled
 
 
@@ -66,32 +68,47 @@ def show_channels(channels: Mapping[str, Float[Tensor, "h w"]], title: str) -> F
     return describe(figure, f"One value over the grid: {listed(f'{name}, {span(c)}' for name, c in channels.items())}.")
 
 
-@styled
-def show_before_after(
-    results: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]], num_classes: int, title: str
-) -> Figure:
-    """Draw the accuracies (from 0 to 1) of the seeds before training, hollow, and after, filled: one panel per size.
+PERCENT = [scale * tick for scale in (0.01, 0.1, 1, 10) for tick in (1, 2, 5)] + [100]
 
-    `results[size][way]` is (before, after); `before` may be empty.
+
+@styled
+def show_wrong(results: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]], title: str, marked: str = "") -> Figure:
+    """Draw the share of wrong answers on a logarithmic axis: one panel below the other, one row per name.
+
+    `results[panel][row]` holds (wrong answers, scenes) for each seed: a dot with its 95 % interval, and a black line at
+    the mean of the seeds. All panels have their rows in the same order. The row named `marked`, the control, is grey.
+    A logarithmic axis has no 0: what lies below half of one scene is drawn there.
     """
-    rows = [len(ways) for ways in results.values()]
-    height, ratios = 1.3 + sum(0.42 * count + 0.35 for count in rows), [count + 0.6 for count in rows]
+    rows = [len(panel) for panel in results.values()]
+    height, ratios = 1.3 + sum(0.36 * count + 0.35 for count in rows), [count + 0.5 for count in rows]
     figure, column = panels.panels(len(results), 1, WIDTH, height, title, sharex=True, height_ratios=ratios)
-    hollow = {"mec": style.BLACK, "mfc": "none", "mew": 1.3, "zorder": 3}  # above the filled, where both are alike
-    filled = {"color": style.TRAINED, "mec": "none", "alpha": 0.6}
-    arrow = {"arrowstyle": "->", "color": style.CONTROL, "shrinkA": 6, "shrinkB": 6}
-    told = []
-    for axes, (size, ways) in zip(column[:, 0], results.items(), strict=True):
-        for row, (way, (before, after)) in enumerate(ways.items()):
-            if before and max(before) < min(after):
-                axes.annotate("", (100 * min(after), row), (100 * max(before), row), arrowprops=arrow)
-            for values, look in ((before, hollow), (after, filled)):
-                axes.plot([100 * value for value in values], [row] * len(values), "o", ms=9, **look)
-            means = [f"{100 * sum(values) / len(values):.1f} %" for values in (before, after) if values]
-            told.append(f"{size}, {way}: {' then '.join(means)}")
-        panels.accuracy_rows(axes, ways)
-        axes.set(xlim=(0, 102))
-        axes.axvline(100 / num_classes, color=style.CONTROL, linestyle=":", linewidth=1)
-        axes.set_title(size, fontsize=11)
-    axes.set_xlabel("test accuracy, % (hollow: before training, filled: after; dotted: a guess)")
-    return describe(figure, f"Mean test accuracy. {'; '.join(told)}.")
+    order = list(dict.fromkeys(name for panel in results.values() for name in panel))
+    drawn, told = [1.0, 50.0], []  # %
+    for axes, (panel, found) in zip(column[:, 0], results.items(), strict=True):
+        names, means = sorted(found, key=order.index), {}
+        for row, name in enumerate(names):
+            colour, marker = (style.CONTROL, "X") if name == marked else (style.TRAINED, "o")
+            places = [row + 0.22 * (seed - (len(found[name]) - 1) / 2) for seed in range(len(found[name]))]
+            for y, (wrong, scenes) in zip(places, found[name], strict=True):
+                low, dot, high = (100 * max(share, 0.5 / scenes) for share in wrong_shares(wrong, scenes))
+                axes.plot([low, high], [y, y], color=colour, lw=1.2)
+                axes.plot(dot, y, marker, color=colour, ms=6, mec="none")
+                drawn += [low, high]
+            means[name] = 100 * sum(wrong / scenes for wrong, scenes in found[name]) / len(found[name])
+            axes.plot(2 * [max(means[name], 50 / scenes)], [row - 0.36, row + 0.36], color=style.STREAM, lw=2)
+        panels.accuracy_rows(axes, names)
+        axes.set_title(panel, fontsize=11)
+        told.append(f"{panel}: {amounts(means, unit=' %')}.")
+    axes.set_xscale("log")
+    axes.set_xticks(PERCENT, [f"{tick:g}" for tick in PERCENT])
+    axes.minorticks_off()
+    axes.set(xlim=(0.9 * min(drawn), 1.1 * max(drawn)), xlabel="wrong answers, %")
+    control = f"; grey: the control, {marked}" if marked else ""
+    figure.supxlabel(f"dots: one seed each, with its 95 % interval; black: mean of the seeds{control}", fontsize=10)
+    return describe(figure, f"Mean share of wrong answers. {' '.join(told)}")
+
+
+def wrong_shares(wrong: int, scenes: int) -> tuple[float, float, float]:
+    """Return the share of wrong answers, between the ends of its 95 % interval."""
+    low, high = Score(torch.tensor([[scenes - wrong, wrong], [0, 0]]), loss=0.0).interval()
+    return 1 - high, wrong / scenes, 1 - low

@@ -6,6 +6,7 @@
     python -m vit_tutorial.experiments scarce        few images: overfitting, and what augmentation does about it
     python -m vit_tutorial.experiments stem          patches of pixels, or of a small CNN's feature map
     python -m vit_tutorial.experiments sizes         at another size: which positions, and what to train there
+    python -m vit_tutorial.experiments sharpness     at another size: all attention scores times one factor
     python -m vit_tutorial.experiments examples      the shipped model on classes that it has not seen
     python -m vit_tutorial.experiments probe         the same with a linear probe, fitted to convergence
     python -m vit_tutorial.experiments heads         what each head of the shipped CIFAR-10 model is worth
@@ -24,6 +25,8 @@ from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 
+import torch
+
 from ..analysis import head_costs
 from ..data import ImageSet, cifar10, image_folder
 from ..pretrained import load_checkpoint
@@ -33,6 +36,7 @@ from .blocks import VARIANTS, measure_block
 from .mirror import MAPS, WAYS, train_positions
 from .rows import EXPERIMENTS, run
 from .scarce import AUGMENTATIONS, SCENES, measure_course
+from .sharpness import MODELS, measure_sharpness
 from .sizes import SIZES, measure_size
 from .tables import (
     BLOCK_COLUMNS,
@@ -40,6 +44,7 @@ from .tables import (
     RESULTS,
     RUN_COLUMNS,
     SEEDS,
+    SHARPNESS_COLUMNS,
     SIZE_COLUMNS,
     append_lines,
     read_lines,
@@ -56,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", choices=[*EXPERIMENTS, "scarce", "sizes", "heads", "blocks", "mirror"])
+    parser.add_argument("name", choices=[*EXPERIMENTS, "scarce", "sizes", "sharpness", "heads", "blocks", "mirror"])
     parser.add_argument("--out", type=Path, help="the table (default: the one in the package)")
     parser.add_argument("--data", help="heads, mirror: a folder of images, one folder per class (default: CIFAR-10)")
     asked = parser.parse_args(arguments)
@@ -75,6 +80,8 @@ def main(arguments: list[str] | None = None) -> int:
             run_scarce(path)
         elif asked.name == "sizes":
             run_sizes(path)
+        elif asked.name == "sharpness":
+            run_sharpness(path)
         elif asked.name == "mirror":
             run_mirror(path, image_folder(asked.data, 32) if asked.data else cifar10())
         else:
@@ -125,6 +132,16 @@ def run_sizes(path: Path) -> None:
             print(f"{size}, seed {seed}", flush=True)
             runs = measure_size(size, seed)
             append_lines(path, [(size, seed, *about, *run) for about, run in runs.items()])
+
+
+def run_sharpness(path: Path) -> None:
+    """Add the models at their sizes that a table lacks, each with all factors."""
+    done = begin(path, SHARPNESS_COLUMNS)
+    for seed, way, size in product(SEEDS, MODELS, SIZES):
+        if (way, size, seed) not in done:
+            print(f"{way}, {size}, seed {seed}", flush=True)
+            accuracies = torch.tensor(measure_sharpness(way, size, seed))
+            append_lines(path, [(way, size, seed, to_text(accuracies))])
 
 
 def begin(path: Path, columns: Mapping[str, type]) -> set[tuple]:

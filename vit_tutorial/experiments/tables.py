@@ -68,6 +68,17 @@ def load_courses(path: Path = RESULTS / "scarce.csv") -> dict[tuple[int, str], C
     return {key: Course(*map(torch.tensor, zip(*runs, strict=True))) for key, runs in found.items()}
 
 
+SHARPNESS_COLUMNS = {"way": str, "size": str, "seed": int, "accuracies": numbers}
+
+
+def load_sharpness(path: Path = RESULTS / "sharpness.csv") -> dict[tuple[str, str], Tensor]:
+    """Return accuracies at other sizes by way and size, with a row per seed and a column for each of FACTORS: (S, X)."""
+    found: dict[tuple[str, str], list[list[float]]] = {}
+    for way, size, _, accuracies in read_lines(path, SHARPNESS_COLUMNS):
+        found.setdefault((way, size), []).append(accuracies)
+    return {key: torch.tensor(runs) for key, runs in found.items()}
+
+
 SIZE_COLUMNS = {"size": str, "seed": int, "way": str, "trained": str, **dict.fromkeys(SizeRun._fields, int)}
 
 

@@ -291,6 +291,45 @@ def test_positions_trained_alone_move_and_nothing_else_does():
     assert [name for name in old if not torch.equal(old[name], new[name])] == ["embeddings.position.table"]
     sizes.tune(after, "everything", 0, scenes=64)
     assert not torch.equal(after.head.weight, before.head.weight), "nothing stays frozen"
+    assert not torch.equal(table(after)[0], table(before)[0]), "the class token's too"
+
+
+def test_an_interrupted_tuning_leaves_nothing_frozen(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sizes, "fit", interrupt)
+    model = sizes.move("interpolated", 20, 0)
+    with pytest.raises(KeyboardInterrupt):
+        sizes.tune(model, "positions", 0, scenes=8)
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    model(torch.rand(2, 3, 20, 20)).square().sum().backward()
+    assert model.embeddings.position.table.grad[0].any(), "the class token's"
+
+
+PARTS = {
+    "nothing": [],
+    "one vector": ["embeddings.patches.projection.bias"],
+    "norms": [f"encoder.{i}.norm{k}.{p}" for i in range(4) for k in (1, 2) for p in ("weight", "bias")]
+    + ["norm.weight", "norm.bias"],
+}
+
+
+@pytest.mark.parametrize("trained", PARTS)
+def test_tuning_a_part_changes_this_part_alone(trained):
+    model = sizes.move("interpolated", 20, 0)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    sizes.tune(model, trained, 0, scenes=32)
+    assert [name for name, value in model.state_dict().items() if not torch.equal(value, before[name])] == PARTS[
+        trained
+    ]
+
+
+def test_an_unknown_way_or_part_names_those_there_are():
+    with pytest.raises(ValueError, match="did you mean 'interpolated'"):
+        sizes.move("interpolate", 44, 0)
+    with pytest.raises(ValueError, match="did you mean 'norms'"):
+        sizes.tune(load_checkpoint("shapes"), "norm", 0)
 
 
 @pytest.mark.usefixtures("shipped_for_all")

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from ..adapting import change_resolution
 from ..analysis.heads import right_answers
 from ..config import Size
 from ..data import Shapes
+from ..errors import require_choice
 from ..model import VisionTransformer
 from ..pretrained import load_checkpoint
 from ..training import TrainingAlarm, fit
@@ -23,12 +24,12 @@ from .rows import FINE_TUNING, OWN_SCENES, train_model, train_with
 
 SIZES = {"44×44": 44, "28×44": (28, 44), "20×20": 20, "28×28": 28}
 WAYS = ("interpolated", "in old order", "at random", "zero", "without positions")
-# What is trained, and the learning rate, chosen at 44×44 on scenes of other seeds. Of those tried it is the best, or
-# nearly so, for all ways, except that everything after the old order does two points better with 1e-3. For norms only
-# one was tried.
+# The learning rate for each part of the model that is trained. For each, several were tried at 44×44 on scenes of other
+# seeds (for the norms only this one), and this is the best, or nearly so, for all of WAYS, with one exception:
+# "everything" after "in old order" does two points better with 1e-3.
 RATES = {
     "nothing": None,
-    "one vector": 3e-2,  # which all patches share: the control for positions
+    "one vector": 3e-2,  # the same for all patches: the control for positions
     "positions": 3e-2,
     "norms": 1e-2,
     "everything": FINE_TUNING.learning_rate,
@@ -36,10 +37,10 @@ RATES = {
 
 
 class SizeRun(NamedTuple):
-    """Count test scenes: all, those that the model gets right, and how its answers differ from another model's.
+    """Count the test scenes, those that the model gets right, and where it differs from another model.
 
-    The other one has interpolated positions, and the same size, seed and training. `gained` are scenes that only this
-    model gets right, `lost` those that only the other one does.
+    The other one has interpolated positions, and the same size, seed and training. `gained` counts the scenes that only
+    this model gets right, `lost` those that only the other one gets right.
     """
 
     scenes: int
@@ -53,12 +54,12 @@ class SizeRun(NamedTuple):
 
     @property
     def lead(self) -> float:
-        """By how much the accuracy is above that of the other one, from -1 to 1."""
+        """The accuracy minus that of the other model, from -1 to 1."""
         return (self.gained - self.lost) / self.scenes
 
     @property
     def spread(self) -> float:
-        """Half the width of the lead's 95 % interval. The scenes are the same ones, so only those that differ count."""
+        """Half the width of the lead's 95 % interval. Both saw the same scenes, so only those that differ count."""
         return 1.96 * (((self.gained + self.lost) / self.scenes - self.lead**2) / self.scenes) ** 0.5
 
 
@@ -70,27 +71,61 @@ def model_at_28(position: str, seed: int) -> VisionTransformer:
 
 
 def move(way: str, size: Size, seed: int) -> VisionTransformer:
-    """Return the model of a seed at another size, before any training there. `way` is one of WAYS.
+    """Return the model of a seed for scenes of another size, before any training there.
 
-    Positions "in old order" are repeated where there are too few, and cut off where there are too many; those
-    "at random" are as large as the learned ones; "zero" are none. The class token keeps its own.
+    `way` says what becomes of its positions. "interpolated" resizes them like a picture. "in old order" takes them one
+    after another, and starts again with the first if they are too few. "at random" replaces them by random ones, as
+    large as the learned ones on average, and "zero" by zeros. The class token always keeps its own. "without positions"
+    is another model, which was trained without any.
+
+    The model of seed 0 is the shipped one. All others, and those without positions, are first trained on 28×28, which
+    takes about a minute. Raises ValueError for an unknown way.
     """
+    require_choice("way", way, WAYS)
     with torch.random.fork_rng(devices=[]):
-        model = model_at_28("none" if way == "without positions" else "learned", seed)
-        torch.manual_seed(seed)  # of positions at random
-        moved = change_resolution(model, size)
-        new, old = (each.embeddings.position.table.data[1:] for each in (moved, model))  # (M, D) and (N, D)
-        if way == "in old order":
-            new.copy_(old[torch.arange(len(new)) % len(old)])
-        elif way == "at random":
-            new.normal_(std=old.std().item())
-        elif way == "zero":
-            new.zero_()
-        return moved
+        old = model_at_28("none" if way == "without positions" else "learned", seed)
+        torch.manual_seed(seed)
+        new = change_resolution(old, size)
+        before, after = (model.embeddings.position.table.data[1:] for model in (old, new))  # (N, D) and (N', D)
+        match way:
+            case "in old order":
+                after.copy_(before[torch.arange(len(after)) % len(before)])
+            case "at random":
+                after.normal_(std=before.std().item())
+            case "zero":
+                after.zero_()
+        return new
+
+
+def tune(model: VisionTransformer, trained: str, seed: int, scenes: int = 1600) -> None:
+    """Train one part of the model, and freeze all others, on scenes of its size, each shown once.
+
+    `trained` is one of RATES: "nothing", "one vector" (which is added to every patch), "positions" (of the patches; the
+    class token keeps its own), "norms" (scale and shift of every LayerNorm) or "everything". The seed chooses the
+    scenes and their order. Raises ValueError for another part.
+    """
+    require_choice("trained", trained, RATES)
+    if trained == "nothing":
+        return
+    images = Shapes(scenes, model.config.image_size, OWN_SCENES + seed)
+    recipe = replace(FINE_TUNING, learning_rate=RATES[trained], seed=seed)
+    model.requires_grad_(False)
+    parameters = part(model, trained)
+    for parameter in parameters:
+        parameter.requires_grad_(True)
+    hooks = [parameter.register_hook(skip_class_token) for parameter in parameters if trained == "positions"]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TrainingAlarm)  # of a low first loss: the head was trained before
+            fit(model, images, recipe)
+    finally:
+        for hook in hooks:
+            hook.remove()
+        model.requires_grad_(True)
 
 
 def part(model: VisionTransformer, trained: str) -> list[nn.Parameter]:
-    """Return the parameters that are trained; all others are frozen."""
+    """Return the parameters of one part of the model."""
     match trained:
         case "one vector":
             return [model.embeddings.patches.projection.bias]
@@ -101,42 +136,28 @@ def part(model: VisionTransformer, trained: str) -> list[nn.Parameter]:
     return list(model.parameters())
 
 
-def tune(model: VisionTransformer, trained: str, seed: int, scenes: int = 1600) -> None:
-    """Train a part of the model, one of RATES, on scenes of its size, each shown once.
-
-    Of the positions only those of patches move, and not the class token's.
-    """
-    recipe = replace(FINE_TUNING, learning_rate=RATES[trained], seed=seed)
-    images = Shapes(scenes, model.config.image_size, OWN_SCENES + seed)
-    model.requires_grad_(False)
-    with warnings.catch_warnings(), ExitStack() as afterwards:
-        warnings.simplefilter("ignore", TrainingAlarm)  # the head was trained before
-        for parameter in part(model, trained):
-            parameter.requires_grad_(True)
-            if trained == "positions":
-                hook = parameter.register_hook(lambda gradient: gradient.index_fill(0, torch.tensor([0]), 0))
-                afterwards.callback(hook.remove)
-        fit(model, images, recipe)
-    model.requires_grad_(True)
+def skip_class_token(gradient: Float[Tensor, "T D"]) -> Float[Tensor, "T D"]:
+    """Return the gradient of a table of positions with zeros for the class token, the first row."""
+    return gradient.index_fill(0, torch.tensor([0]), 0)
 
 
 def measure_size(name: str, seed: int, scenes: int = 1600, test_scenes: int = 3200) -> dict[tuple[str, str], SizeRun]:
-    """Return {(way, what was trained): its run} for all of WAYS and RATES at one of SIZES, on the same scenes.
+    """Return {(way, what was trained): its run} at one of SIZES; all are tuned and tested on the same scenes.
 
-    Left out is what cannot be (without positions there are none to train, and at 28×28 there are none to fill in) and,
-    after a table that was filled in anyhow, one vector and norms. Raises KeyError for an unknown size.
+    Some pairs of WAYS and RATES are left out: positions where the model has none; at 28×28 the ways that replace the
+    positions, because there the old ones fit; and after these ways, one vector and norms. Raises KeyError for an
+    unknown size.
     """
     size, runs = SIZES[name], {}
     test = Shapes(test_scenes, size, seed=1)
     for trained, way in product(RATES, WAYS):
-        filled_in = way in WAYS[1:4]
+        replaced = way in ("in old order", "at random", "zero")
         if (trained, way) == ("positions", "without positions"):
             continue
-        if filled_in and (name == "28×28" or trained in ("one vector", "norms")):
+        if replaced and (name == "28×28" or trained in ("one vector", "norms")):
             continue
         model = move(way, size, seed)
-        if trained != "nothing":
-            tune(model, trained, seed, scenes)
+        tune(model, trained, seed, scenes)
         right = right_answers(model, test)
         if way == "interpolated":
             base = right

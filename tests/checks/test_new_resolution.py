@@ -1,5 +1,7 @@
-"""The check of notebook 08 on right and wrong answers."""
+"""The checks of notebook 08 on right and wrong answers."""
 
+import copy
+import dataclasses
 import math
 
 import numpy as np
@@ -8,10 +10,15 @@ import torch.nn.functional as F
 from einops import rearrange
 from PIL import Image
 from timm.layers import resample_abs_pos_embed
+from torch import nn
+from torch.optim.optimizer import _global_optimizer_pre_hooks
 
-from vit_tutorial import check, resize_position_embedding
+from vit_tutorial import VisionTransformer, check, replace_head, resize_position_embedding
+from vit_tutorial.data import ImageSet
+from vit_tutorial.experiments.probe import fit_head
+from vit_tutorial.training import Recipe, fit
 
-from .variants import cell, judged, solved
+from .variants import assert_passes, cell, judged, solved
 
 BICUBIC = {"mode": "bicubic", "antialias": True}
 
@@ -123,7 +130,15 @@ WRONG = [
     (lambda p, old, new, n: F.interpolate(p[n:].T.reshape(1, -1, *old), new, **BICUBIC), "still a picture"),
     (lambda p, old, new, n: p if len(p) - n == new[0] * new[1] else answer()(p, old, new, n), "same number of patches"),
     (answer(there=lambda p, h, w: p.reshape(1, h, w, -1)), "`F.interpolate` got (1, 2, 8, 5), and needs (1, D, h, w),"),
-    (answer(there=lambda p, h, w: p.reshape(h, w, -1)), "`F.interpolate` got (2, 8, 5)"),
+    (answer(there=lambda p, h, w: p.reshape(h, w, -1)), "`permute` brings the D axis forward"),
+    (answer(there=lambda p, h, w: p.T.reshape(-1, h, w)), "`[None]` adds the 1"),
+    (lambda p, *sizes: answer()(p.half(), *sizes).float(), "half precision"),
+    (answer(back=lambda image: image[0].flatten(1)), "The new rows are still (D, h'·w')"),
+    (answer(back=lambda image: image.flatten(2).mT), "take `picture[0]`"),
+    (answer(join=lambda a, b: torch.cat([a, b], dim=1)), "belongs above the rows, `dim=0`"),
+    (answer(split=lambda p, n: (p[0], p[n:])), "`position[0]` is one vector"),
+    (answer(split=lambda p, n: (p[:, :n], p[:, n:]), there=lambda p, h, w: p.reshape(h, w, -1).permute(2, 0, 1)[None]),
+     "leaves out columns"),
     (lambda p, *sizes: answer()(p.half().float(), *sizes), "to half precision for instance?"),
     (answer(join=lambda a, b: torch.cat([a.mean(0)[None].expand_as(a), b])), "prefix are averaged"),
     (lambda p, *sizes: p, "The old positions come back as they were"),
@@ -137,12 +152,147 @@ WRONG = [
 ]  # fmt: skip
 
 
-RIGHT, WRONG = {check.resize_positions: RIGHT}, {check.resize_positions: WRONG}
+# A new task
+
+PROBE = {"epochs": 10, "batch_size": 32, "learning_rate": 1e-2, "trained": "head"}
+FULL = {"epochs": 8, "batch_size": 32, "learning_rate": 2e-3}
+BRIEF = {"epochs": 1, "batch_size": 32, "learning_rate": 1e-3}
 
 
+def taught(*stages, prepare=replace_head, change=lambda new: None, finish=lambda new: new, show=lambda images: images):
+    """Fine-tuning as one writes it, with parts that may be replaced: one call of `fit` for each stage."""
+
+    def mine(model, images, num_classes):
+        new = prepare(model, num_classes)
+        change(new)
+        for stage in stages:
+            fit(new, show(images), Recipe(**stage))
+        return finish(new)
+
+    return mine
+
+
+def by_hand(head=nn.Linear, optimizer_first=False, scaled=None, step="zero backward step", epochs=8, rate=1e-3):
+    """A training loop without `fit`, on a copy without `replace_head`."""
+
+    def mine(model, images, num_classes):
+        torch.manual_seed(0)
+        new = copy.deepcopy(model).train()
+        old = torch.optim.AdamW(new.parameters(), rate)
+        new.head = head(64, num_classes) or new.head
+        optimizer = old if optimizer_first else torch.optim.AdamW(new.parameters(), rate)
+        pixels = (scaled or model.card.normalise)(images.pixels)
+        for _ in range(epochs):
+            for batch in torch.randperm(len(images)).split(20):
+                loss = F.cross_entropy(new(pixels[batch]), images.labels[batch])
+                do = {"zero": optimizer.zero_grad, "backward": loss.backward, "step": optimizer.step}
+                [do[name]() for name in step.split()]
+        return new
+
+    return mine
+
+
+def head_by_least_squares(model, images, num_classes):
+    new = replace_head(model, num_classes)
+    with torch.no_grad():
+        features = F.pad(new.features(new.card.normalise(images.pixels)), (0, 1), value=1.0)
+        targets, penalty = F.one_hot(images.labels, num_classes).float(), torch.eye(65)
+        solution = torch.linalg.solve(features.T @ features + penalty, features.T @ targets)
+        new.head.weight.copy_(solution[:-1].T)
+        new.head.bias.copy_(solution[-1])
+    return new
+
+
+class OnTop(nn.Module):
+    """A head of one's own on the trained body, under other names."""
+
+    def __init__(self, model, num_classes):
+        super().__init__()
+        self.body, self.card, self.top = copy.deepcopy(model), model.card, nn.Linear(64, num_classes)
+
+    def forward(self, images):
+        return self.top(self.body.features(images))
+
+
+def head_in_place(model, num_classes):
+    model.head = nn.Linear(64, num_classes)
+    return model
+
+
+def from_scratch(model, num_classes):
+    new = VisionTransformer(dataclasses.replace(model.config, num_classes=num_classes))
+    new.card = model.card
+    return new
+
+
+def shuffled(images):
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(3))
+    return ImageSet(images.pixels, images.labels[order], images.classes)
+
+
+def frozen_first(model, num_classes):
+    return replace_head(model.requires_grad_(False), num_classes)
+
+
+FROZEN, FINE_TUNED = "The weights of the body moved by 0%.", "unseen pictures are right. The weights of the body moved"
+RIGHT_TASK = {
+    "solution": (solved(check.new_task), FROZEN),
+    "probe by option": (taught(PROBE), FROZEN),
+    "full fine-tune": (taught(FULL), FINE_TUNED),
+    "layer decay": (taught({**FULL, "layer_decay": 0.75}), FINE_TUNED),
+    "head first, then all": (taught(PROBE, {**FULL, "learning_rate": 3e-4}), FINE_TUNED),
+    "by hand": (by_hand(), FINE_TUNED),
+    "another module": (taught(FULL, prepare=OnTop), FINE_TUNED),
+    "L-BFGS": (lambda model, images, K: [new := replace_head(model, K), fit_head(new, images)][0], FROZEN),
+    "least squares": (head_by_least_squares, FROZEN),
+    "doubles": (taught(PROBE, finish=lambda new: new.double()), FROZEN),
+}
+WRONG_TASK = [
+    (lambda model, images, K: model, "a tensor of shape (600, 8) for 600 pictures of 6 outlines: (B, 6) is expected. "
+     "The old head is still there"),
+    (by_hand(head=lambda D, K: None, epochs=1), "The old head is still there"),
+    (taught(FULL, prepare=lambda model, K: model), "8 logits for 6 classes"),
+    (taught(FULL, prepare=lambda model, K: replace_head(model, 8)), "The head still has the 8 logits"),
+    (taught(), "Nothing was trained: no optimizer took a step. Its zeros let"),
+    (taught(BRIEF, change=lambda new: new.head.requires_grad_(False)), "has to learn: `new.head.requires_grad_(True)`. "
+     "Its zeros let no gradient through"),
+    (taught(FULL, change=lambda new: new.requires_grad_(False)), "are frozen, or gradients are off here"),
+    (by_hand(lambda D, K: nn.Linear(D, K).requires_grad_(False), epochs=1), "The new head is frozen"),
+    (taught(BRIEF, finish=lambda new: replace_head(new, 6)), "What was trained is not in the model that you return"),
+    (by_hand(optimizer_first=True, epochs=1), "No optimizer holds the new head"),
+    (by_hand(step="zero step", epochs=1), "5 steps at rates of up to 0.001 did not move the head: is there a `backw"),
+    (by_hand(step="backward zero step", epochs=1), "no `zero_grad` in between"),
+    (taught(FULL, prepare=head_in_place), "In the model that you were given these weights are others now"),
+    (taught(PROBE, prepare=frozen_first), "In the model that you were given you froze"),
+    (taught(FULL, prepare=from_scratch), "The body did not begin with the weights that you were given"),
+    (taught({**FULL, "learning_rate": 0.05}), "The body has lost what it knew: 32 steps at rates of up to 0.05 moved"),
+    (by_hand(rate=1e20, epochs=1), "The body has lost what it knew: 5 steps"),
+    (by_hand(scaled=lambda pixels: pixels / 255), "from pixels that were not normalised"),
+    (by_hand(scaled=torch.Tensor.float), "`model.card.normalise(images.pixels)`"),
+    (taught({**PROBE, "learning_rate": 1e-5}), "The head has hardly begun to learn: after 40 steps"),
+    (taught(BRIEF), "after 4 steps at rates of up to 0.001 the loss on its own pictures is"),
+    (taught(FULL, show=shuffled), "Do the labels belong to the pictures?"),
+    (taught(BRIEF, finish=lambda new: None), "returns nothing (None)"),
+    (lambda model, images, K: fit(replace_head(model, K), images, Recipe(**BRIEF)), "returned a value of type list"),
+    (lambda model, images, K: torch.zeros(6), "a tensor of shape (6,)"),
+    (taught(finish=lambda new: new.head), "This was the model that you returned, with pictures"),
+    (taught(finish=lambda new: nn.Sequential(new, nn.Flatten(0))), "a tensor of shape (3600,)"),
+]  # fmt: skip
+
+
+RIGHT = {check.resize_positions: RIGHT, check.new_task: RIGHT_TASK}
+WRONG = {check.resize_positions: WRONG, check.new_task: WRONG_TASK}
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)
 
 
 def test_a_crash_shows_the_readers_line():
     mine = cell("def mine(position, old, new, n):\n    return position.reshape(*old, -1)")["mine"]
     assert "return position.reshape(*old, -1)" in check.resize_positions(mine).code
+
+
+def test_a_new_task_leaves_nothing_behind(recwarn):
+    before = torch.get_rng_state()
+    assert_passes(check.new_task, taught(PROBE, {**BRIEF, "learning_rate": 1e-4}))  # the second stage alarms `fit`
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not recwarn.list
+    assert not _global_optimizer_pre_hooks

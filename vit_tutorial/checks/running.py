@@ -77,21 +77,22 @@ NEW_TENSORS = (
 )
 
 
-def call(function: Callable, *args):
+def call(function: Callable, *args, seconds: float | None = None):
     """Return what the reader's `function(*args)` returns. A class is built; a module is called.
 
-    Raises NotAttempted for a stub, ReaderError with the reader's own line if their code raises an error
-    or is still running after SECONDS, Wrong if it returns nothing or changes a tensor it was given.
+    Raises NotAttempted for a stub, ReaderError with the reader's own line if their code raises an error or is still
+    running after `seconds` (SECONDS if none are given), Wrong if it returns nothing or changes a tensor it was given.
     """
     require_takes(function, args)
+    seconds = seconds or SECONDS
     before = [[tensor.detach().clone() for tensor in tensors_in(arg)] for arg in args]
     grad, default = torch.is_grad_enabled(), torch.empty(0)
     try:
-        with time_limit(SECONDS):
+        with time_limit(seconds):
             result = function(*args)
     except TookTooLong as stopped:
         place, code = readers_line(stopped)
-        message = f"Your code was stopped: it was still running after {SECONDS:g} seconds{place}."
+        message = f"Your code was stopped: it was still running after {seconds:g} seconds{place}."
         raise ReaderError(message, "Which of your loops has no end? A `while` must come to be false.", code) from None
     except KeyboardInterrupt:
         raise

@@ -5,10 +5,11 @@ import re
 import pytest
 import torch
 from einops import rearrange
+from published import build_timm
 from torch import nn
 
 from vit_tutorial import VisionTransformer, check
-from vit_tutorial.checks.lesson_09_pretrained_weights import CONFIGS, torchvision_tensors
+from vit_tutorial.checks.lesson_09_pretrained_weights import CONFIGS, timm_tensors
 from vit_tutorial.pretrained.tensor_names import as_ours, name_of
 
 from .variants import assert_passes, cell, judged, solved
@@ -111,25 +112,51 @@ solution = solved(check.map_state_dict)
 
 def ours_for(theirs):
     """The model of ours that fits, its sizes read from the tensors."""
-    D, _, P, _ = theirs["conv_proj.weight"].shape
+    D, _, P, _ = theirs["patch_embed.proj.weight"].shape
     config = next(config for (config,) in CONFIGS.values() if (config.embed_dim, config.patch_size) == (D, P))
     return VisionTransformer(config)
 
 
 def by_the_table(theirs):
-    return as_ours(theirs, "torchvision", ours_for(theirs).state_dict(), 1)
+    return as_ours(theirs, "timm", ours_for(theirs).state_dict(), 1)
 
 
 def by_order(theirs):
-    """Both models have the same layers in the same order."""
-    ours = dict(zip(ours_for(theirs).state_dict(), theirs.values(), strict=True))
-    return ours | {"embeddings.position.table": theirs["encoder.pos_embedding"][0]}
+    """Both models have the same layers in the same order, except that timm has its positions before the projection."""
+    names = list(ours_for(theirs).state_dict())
+    names.insert(1, names.pop(names.index("embeddings.position.table")))
+    ours = dict(zip(names, theirs.values(), strict=True))
+    return ours | {"embeddings.position.table": theirs["pos_embed"][0]}
+
+
+def by_timms_order(theirs):
+    return dict(zip(ours_for(theirs).state_dict(), theirs.values(), strict=True))
+
+
+def word_by_word(theirs, *rules):
+    """One word after the other, in the order in which a reader finds them."""
+    rules = rules or (("attn", "attention"), ("proj", "projection"), ("patch_embed", "embeddings.patches"), *WORDS)
+    ours = {}
+    for name, tensor in theirs.items():
+        for word, our_word in rules:
+            name = name.replace(word, our_word)
+        ours[name] = tensor.squeeze(0) if name.endswith("table") else tensor
+    return ours
+
+
+WORDS = [("cls_token", "embeddings.class_token"), ("pos_embed", "embeddings.position.table"), ("blocks", "encoder")]
+WORDS += [("attn", "attention"), ("fc1", "expand"), ("fc2", "contract")]
+
+
+def words(*rules):
+    return lambda theirs: word_by_word(theirs, *rules)
 
 
 RIGHT_MAPPED = {
     "solution": solution,
     "table": by_the_table,
     "by order": by_order,
+    "word by word": word_by_word,
     "float64": lambda theirs: {name: tensor.double() for name, tensor in solution(theirs).items()},
     "loaded": lambda theirs: (model := ours_for(theirs)).load_state_dict(solution(theirs)) and model.state_dict(),
 }
@@ -159,15 +186,15 @@ def swapped(one, other):
 
 
 def eaten(theirs):
-    """Block 1 takes what begins with `encoder_layer_1`."""
+    """Block 1 takes what begins with `blocks.1`."""
     right = solution(theirs)
-    target = {name_of(name, "torchvision").theirs[0]: name for name in right}
+    target = {name_of(name, "timm").theirs[0]: name for name in right}
     ours = {name: tensor for name, tensor in right.items() if not name.startswith("encoder.")}
-    for i in range(len({name.split(".")[2] for name in theirs if "_layer_" in name})):
-        start = f"encoder.layers.encoder_layer_{i}"
+    for i in range(len({name.split(".")[1] for name in theirs if "blocks" in name})):
+        start = f"blocks.{i}"
         for name, tensor in theirs.items():
             if name.startswith(start):
-                rest = name.split(".", 3)[3]
+                rest = name.split(".", 2)[2]
                 ours[target[f"{start}.{rest}"]] = tensor
     return ours
 
@@ -177,8 +204,8 @@ def eaten_and_lost(theirs):
 
 
 def sorted_as_text(theirs):
-    blocks = sorted({name.split(".")[2] for name in theirs if "_layer_" in name})
-    number = {block.removeprefix("encoder_layer_"): str(i) for i, block in enumerate(blocks)}
+    blocks = sorted({name.split(".")[1] for name in theirs if "blocks" in name})
+    number = {block: str(i) for i, block in enumerate(blocks)}
     return renamed(r"(?<=^encoder\.)\d+", lambda found: number[found[0]])(theirs)
 
 
@@ -190,40 +217,63 @@ def split(theirs):
     return ours
 
 
+def one_replacement(theirs):
+    """Each one begins again with timm's name, so only the last counts."""
+    return {name.replace("mlp.fc2", "mlp.contract"): tensor for name, tensor in theirs.items()}
+
+
 WRONG_MAPPED = [
-    (lambda theirs: dict(theirs), "All names are still torchvision's"),
-    (renamed("^head", "heads.head"), "Still torchvision's names: `heads.head.weight`, `heads.head.bias`."),
-    (lambda theirs: solution(theirs) | {"heads.head.weight": theirs["heads.head.weight"]}, "refuse these names. Still"),
-    (renamed("norm([12])", r"ln_\1"), "`encoder.0.ln_1.weight` holds `encoder.layers.encoder_l"),
+    (lambda theirs: dict(theirs), "All names are still timm's"),
+    (words(("patch_embed", "embeddings.patches"), ("embed", "embeddings"), *WORDS),
+     "`embeddingsdings`: `.replace` finds its word anywhere"),
+    (one_replacement, "ours calls `encoder.0.mlp.contract.weight`. In it `blocks` is still timm's."),
+    (words(*WORDS[:3], ("attn.proj", "attention.projection")), "`encoder.0.attn.qkv.weight` holds `blocks.0.attn.qkv"),
+    (words(("patch_embed.proj", "embeddings.patches.projection"), ("proj", "projection"), *WORDS),
+     "`projectionection`: `.replace` finds its word anywhere, also in what an earlier one wrote."),
+    (words(("proj", "projection"), ("attn", "attention"), *WORDS),
+     "`patch_embed.projection.weight` holds `patch_embed.proj.weight`, which ours calls `embeddings.patches."),
+    (words(("norm", "encoder.norm"), *WORDS), "`encoder.0.encoder.norm1.weight` holds `blocks.0.norm1.weight`, which"),
+    (lambda theirs: {re.sub("norm.", "norm.", name): t for name, t in solution(theirs).items()},
+     "Yours are 28 tensors, timm's 32: of two with one name the later is kept."),
+    (lambda theirs: {re.sub("norm[12]", "norm1", name): t for name, t in solution(theirs).items()},
+     "`encoder.0.norm1.weight` holds `blocks.0.norm2.weight`: two names became one"),
+    (lambda theirs: {re.sub(r"encoder\.(\d)\d?", r"encoder.\1", name): t for name, t in solution(theirs).items()},
+     "`encoder.1.norm1.weight` holds `blocks.11.norm1.weight`: two names became one"),
+    (by_timms_order, "in timm's order, in which `pos_embed` is the second: go by the names."),
+    (renamed("^head", "heads.head"), "Not ours: `heads.head.weight`, `heads.head.bias`. `heads.head.weight` holds `h"),
+    (lambda theirs: solution(theirs) | {"cls_token": theirs["cls_token"]}, "refuse these names. Still timm's names: "),
+    (renamed("norm([12])", r"ln_\1"), "`encoder.0.ln_1.weight` holds `blocks.0.norm1.weight`, which"),
     (without("embeddings.position"), "Missing: `embeddings.position.table`."),
     (renamed(r"(?<=^encoder\.)\d+", lambda n: str(int(n[0]) + 1)), "Not ours: `encoder.2.norm1.weight`,"),
     (renamed(r"^encoder\.(\d)", r"encoder.layers.\1"), "which ours calls `encoder.0.norm1.weight`"),
     (two_blocks, "Of the 12 blocks, counted from 0, this is so in blocks 2, 3, 4,"),
     (without("encoder.0."), "Of the 2 blocks, counted from 0, this is so in block 0."),
-    (eaten, "`encoder_layer_1` is the beginning of `encoder_layer_11`, too."),
-    (eaten_and_lost, "in blocks 10, 11. `encoder.1` holds torchvision's block 11."),
+    (eaten, "`blocks.1` is the beginning of `blocks.11`, too."),
+    (eaten_and_lost, "in blocks 10, 11. `encoder.1.norm1.weight` holds `blocks.11.norm1.weight`: two names became one"),
     (sorted_as_text, "but not with 12 blocks. The names are right."),
-    (split, "`encoder.0.attention.q.weight` holds a third of `encoder.layers.encoder_layer_0.self_a"),
+    (split, "`encoder.0.attention.q.weight` holds a third of `blocks.0.attn.qkv.weight`"),
     (swapped("norm1", "norm2"), "It is in `encoder.0.norm2.weight`: the two are exchanged."),
-    (lambda theirs: two_blocks(theirs) | {n: t for n, t in theirs.items() if re.search(r"_layer_([2-9]|\d\d)", n)},
+    (lambda theirs: two_blocks(theirs) | {n: t for n, t in theirs.items() if re.search(r"blocks.([2-9]|\d\d)", n)},
      "counted from 0, this is so in blocks 2, 3, 4, 5, 6, 7, 8, 9, 10, 11."),
-    (changed("table", lambda t: t[1:]), "`embeddings.position.table` holds 24 of the values of `enc"),
+    (changed("table", lambda t: t[1:]), "`embeddings.position.table` holds 24 of the values of `pos_embed`"),
     (changed("table", lambda t: t.to("meta")), "`embeddings.position.table` is on the meta device"),
-    (changed("table", lambda t: t[None]), "holds `encoder.pos_embedding`, (1, 5, 6) instead of"),
-    (changed("class_token", torch.squeeze), "`embeddings.class_token` holds `class_token`, (6,) ins"),
-    (changed("qkv.weight", lambda t: t.T), "attention.in_proj_weight` transposed, (6, 18)"),
+    (changed("table", lambda t: t[None]), "`embeddings.position.table` holds `pos_embed`, (1, 5, 6) instead of (5, 6)"),
+    (changed("table", lambda t: t.T), "`embeddings.position.table` holds `pos_embed` transposed, (6, 5) instead of"),
+    (changed("class_token", torch.squeeze), "`embeddings.class_token` holds `cls_token`, (6,) instead of (1, 1, 6)."),
+    (changed("class_token", lambda t: t[0]), "`embeddings.class_token` holds `cls_token`, (1, 6) instead of (1, 1, 6)"),
+    (changed("qkv.weight", lambda t: t.T), "attn.qkv.weight` transposed, (6, 18)"),
     (changed(r"(qkv|expand|contract|head).weight", lambda t: t.mT), "transposed"),
     (changed("qkv", lambda t: t.flip(0)), "in another order"),
-    (lambda theirs: (ours := solution(theirs)) | {"norm.bias": ours["norm.weight"]}, "and `encoder.ln.bias` belongs"),
-    (changed("", lambda t: t.half()), "nowhere in torchvision's: its dtype is torch.float16"),
-    (changed("qkv.bias", torch.zeros_like), "holds values that are nowhere in torchvision's."),
-    (lambda theirs: solution({n: t.zero_() if n == "class_token" else t for n, t in theirs.items()}),
-     "writes into tensors it is given: `class_token`"),
+    (lambda theirs: (ours := solution(theirs)) | {"norm.bias": ours["norm.weight"]}, "and `norm.bias` belongs there."),
+    (changed("", lambda t: t.half()), "nowhere in timm's: its dtype is torch.float16"),
+    (changed("qkv.bias", torch.zeros_like), "holds values that are nowhere in timm's."),
+    (lambda theirs: solution({n: t.zero_() if n == "cls_token" else t for n, t in theirs.items()}),
+     "writes into tensors it is given: `cls_token`"),
     (ours_for, "a state dict; got a model, VisionTransformer"),
     (lambda theirs: list(solution(theirs).items()), "a state dict; got a value of type list"),
-    (lambda theirs: {n: n for n in theirs}, "`class_token` must be a tensor; it is a value of type str"),
+    (lambda theirs: {n: n for n in theirs}, "`cls_token` must be a tensor; it is a value of type str"),
     (lambda theirs: {}, "a state dict; got an empty one"),
-    (lambda theirs: theirs["encoder.layers.2"], "KeyError: 'encoder.layers.2' It was called as `<lambda>(the"),
+    (lambda theirs: theirs["blocks.2"], "KeyError: 'blocks.2' It was called as `<lambda>(the"),
 ]  # fmt: skip
 
 RIGHT = {check.fuse_qkv: RIGHT_FUSED, check.map_state_dict: RIGHT_MAPPED}
@@ -237,11 +287,15 @@ def test_an_answer_that_empties_the_dictionary_passes_with_a_remark():
 
 
 @pytest.mark.parametrize("config", [config for (config,) in CONFIGS.values()], ids=CONFIGS)
-def test_what_passes_is_loaded(config):
-    VisionTransformer(config).load_state_dict(solution(torchvision_tensors(config)), strict=True)
+def test_the_tensors_are_timms_and_what_passes_is_loaded(config):
+    """In timm's order, which is not ours."""
+    theirs = timm_tensors(config)
+    shapes = [(name, tensor.shape) for name, tensor in build_timm(config).state_dict().items()]
+    assert [(name, tensor.shape) for name, tensor in theirs.items()] == shapes
+    VisionTransformer(config).load_state_dict(solution(theirs), strict=True)
 
 
 def test_a_crash_shows_the_readers_line_and_not_all_numbers():
-    verdict = check.map_state_dict(cell("def mine(theirs):\n    return theirs['pos_embed'][0]")["mine"])
-    assert "return theirs['pos_embed'][0]" in verdict.code
+    verdict = check.map_state_dict(cell("def mine(theirs):\n    return theirs['positions'][0]")["mine"])
+    assert "return theirs['positions'][0]" in verdict.code
     assert "theirs={32 tensors by name}" in verdict.message

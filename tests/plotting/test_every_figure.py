@@ -18,7 +18,6 @@ IDS = torch.arange(16).reshape(4, 4)
 LINE, WEIGHTS = torch.tensor([0.0, 1.0, 2.0]), torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]])
 SIMILAR = {"one": torch.eye(4).reshape(2, 2, 2, 2)}
 MAPS = 1 + torch.arange(4.0).reshape(1, 2, 2)
-SHAPES, DIFFERS = {"ours": ["(2, 3)", "(4,)"], "theirs": ["(3, 2)", "(4,)"]}, [True, False]
 OFTEN = torch.tensor([[True] * 4, [True, False, True, True]])
 
 
@@ -82,8 +81,6 @@ FIGURES = {
     "show_sequence": (lambda k: (torch.rand(4 * k, 12), 2, 1, 2), "12 rows"),
     "show_sincos_table": (lambda k: (sincos_position_embedding((k, 2), 8), (k, 2), TITLE), "left half changes 2"),
     "show_sizes": (lambda k: ({"wide": torch.zeros(3, 4, 4 * k, dtype=torch.uint8)}, 4, TITLE), "1×3 patches"),
-    "show_tensor_shapes": (
-        lambda k: (["a", "b"], SHAPES, {"ours": DIFFERS, "theirs": [True, k == 3]}, TITLE), "theirs 2"),
     "show_wrong": (lambda k: ({"9×9": {"cut": [(1, 10), (k, 10)]}}, TITLE), "9×9: cut 20 %"),
 }  # fmt: skip
 

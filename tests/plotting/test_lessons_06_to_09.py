@@ -11,7 +11,6 @@ from reading import drawn, lines, words
 from torch.testing import assert_close
 
 from vit_tutorial import plotting
-from vit_tutorial.plotting.pretrained_figures import NOTHING
 from vit_tutorial.plotting.style import CONTROL, MISTAKE, TRAINED
 from vit_tutorial.training import Epoch, Progress
 
@@ -338,36 +337,32 @@ def test_wrong_answers_have_a_dot_with_its_interval_for_each_seed_and_a_line_at_
     assert figure.alt.endswith("44×44: zero 10 % and cut 12.5 %. 28×44: zero 15 % and cut 1 %.")
 
 
-ROWS = ["one", "two"]
-SHAPES = {"ours": ["(2, 3)", "(4,)"], "theirs": ["(3, 2)", "(4,)"]}
-DIFFERS = {"ours": [False, False], "theirs": [True, False]}
 LINES = {"float64": {"timm": [0.0, 1e-15]}, "float32": {"timm": [1e-7, 2e-7]}}
 CONTROLS = {name: {"rounding": [1e-16, 0.0], "a mistake": [1e-5, 1e-4]} for name in LINES}
 EPS = {"float64": 2.2e-16, "float32": 1.2e-7}
 
 
-def test_shapes_stand_in_their_cells_and_only_the_others_are_framed():
-    (axes,) = plotting.show_tensor_shapes(ROWS, SHAPES, DIFFERS, "title").axes
-    found = {text.get_position(): text.get_text() for text in axes.texts}
-    assert found[(0.5, -0.5)] == "ours"
-    assert found[(1.5, 0.5)] == "(3, 2)"
-    assert found[(0.5, 1.5)] == "(4,)"
-    (frame,) = axes.patches
-    assert (round(frame.get_x()), round(frame.get_y())) == (1, 0)
-    assert [label.get_text() for label in axes.get_yticklabels()] == ROWS
-
-
-def test_differences_have_a_panel_a_precision_and_zero_lies_on_the_axis():
+def test_differences_have_a_panel_a_precision_and_zero_a_strip_of_its_own():
     figure = plotting.show_layer_differences(["Eq. 1", "logits"], LINES, CONTROLS, EPS, "title")
-    first, second = figure.axes
-    found = {"timm": [NOTHING, 1e-15], "rounding": [1e-16, NOTHING], "a mistake": [1e-5, 1e-4]}
-    assert lines(first) == found
+    first, second, zeros, _ = figure.axes
+    heights = {"timm": [None, 1e-15], "rounding": [1e-16, None], "a mistake": [1e-5, 1e-4]}
+    rows = {"timm": [0, None], "rounding": [None, 1], "a mistake": [None, None]}
+    for axes, expected in ((first, heights), (zeros, rows)):
+        found = {name: [None if math.isnan(y) else y for y in line] for name, line in lines(axes).items()}
+        assert found == expected
     assert [2.2e-16, 2.2e-16] in [list(line.get_ydata()) for line in first.lines]
-    assert first.get_ylim()[0] == NOTHING
-    assert first.get_yticklabels()[0].get_text() == "exactly 0"
+    assert [label.get_text() for label in zeros.get_yticklabels()] == ["exactly 0"]
     assert second.get_title(loc="left") == "float32"
-    assert [label.get_text() for label in second.get_xticklabels()] == ["Eq. 1", "logits"]
+    assert [label.get_text() for label in zeros.get_xticklabels()] == ["Eq. 1", "logits"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["timm", "rounding", "a mistake"]
+
+
+def test_equal_differences_stand_side_by_side():
+    equal = {"float64": {name: [1e-15, 0.0] for name in ("timm", "torchvision")}}
+    figure = plotting.show_layer_differences(["Eq. 1", "logits"], equal, {"float64": {}}, EPS, "title")
+    for axes in figure.axes:
+        one, other = (line.get_xdata() for line in axes.lines if line.get_label() in equal["float64"])
+        assert abs(one[0] - other[0]) == pytest.approx(0.1)
 
 
 def test_a_cost_within_its_spread_is_hollow():

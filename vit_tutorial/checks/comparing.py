@@ -318,7 +318,7 @@ def listed(names: Sequence[str]) -> str:
     """Return the first three names and how many more; a name that several blocks have is told once, `encoder.*.x`."""
     numbers: dict[str, list[str]] = {}
     for name in names:
-        numbers.setdefault(re.sub(r"(?<=^encoder\.)\d+|(?<=encoder_layer_)\d+", "*", name), []).append(name)
+        numbers.setdefault(re.sub(r"(?<=^encoder\.)\d+|(?<=^blocks\.)\d+", "*", name), []).append(name)
     short = [general if len(found) > 1 else found[0] for general, found in numbers.items()]
     more = f" and {len(short) - 3} more like these" if len(short) > 3 else ""
     return ", ".join(f"`{name}`" for name in short[:3]) + more

@@ -10,11 +10,10 @@ from functools import cache, partial
 import torch
 from einops import rearrange
 from torch import Tensor, nn
-from torchvision.models import VisionTransformer as TorchvisionVisionTransformer
 
 from ..config import ViTConfig
 from ..model import VisionTransformer
-from ..pretrained.tensor_names import as_ours, name_of
+from ..pretrained.tensor_names import as_ours, as_theirs, name_of
 from .comparing import Mistake, difference, judge_each, kind, known, listed, recognise, same
 from .exercise import exercise
 from .running import Wrong, call, prefixed, raise_first, unreadable
@@ -121,70 +120,64 @@ def fused_mistakes(name: str) -> list[Mistake]:
 
 
 def my_map_state_dict(theirs):
-    names = {
-        "conv_proj.": "embeddings.patches.projection.",
-        "class_token": "embeddings.class_token",
-        "encoder.pos_embedding": "embeddings.position.table",
-        "encoder.ln.": "norm.",
-        "heads.head.": "head.",
-        ".ln_1.": ".norm1.",
-        ".self_attention.in_proj_": ".attention.qkv.",
-        ".self_attention.out_proj.": ".attention.projection.",
-        ".ln_2.": ".norm2.",
-        ".mlp.0.": ".mlp.expand.",
-        ".mlp.3.": ".mlp.contract.",
+    words = {
+        "patch_embed.proj": "embeddings.patches.projection",
+        "cls_token": "embeddings.class_token",
+        "pos_embed": "embeddings.position.table",
+        "blocks": "encoder",
+        "attn.qkv": "attention.qkv",
+        "attn.proj": "attention.projection",
+        "mlp.fc1": "mlp.expand",
+        "mlp.fc2": "mlp.contract",
     }
     ours = {}
     for name, tensor in theirs.items():
-        name = re.sub(r"encoder\.layers\.encoder_layer_(\d+)", r"encoder.\1", name)
-        for old, new in names.items():
-            name = name.replace(old, new)
+        for word, our_word in words.items():
+            name = name.replace(word, our_word)
         ours[name] = tensor
     ours["embeddings.position.table"] = ours["embeddings.position.table"][0]  # (1, T, D) -> (T, D)
     return ours
 
 
 @exercise(
-    hint="Print the names of both, side by side: ours are in `VisionTransformer(config).state_dict()`. Outside the "
-    "blocks, rename patch projection, class token, positions, last norm and head. Within a block, only the number "
-    "changes: split the name at its dots, and take the number from the part that holds it. torchvision's positions "
-    "are (1, T, D), ours (T, D).",
+    hint="Print both lists of names: ours are in `VisionTransformer(config).state_dict()`. Eight of timm's words are "
+    "not ours. `name.replace(word, our_word)` returns a new string, and it finds the word anywhere in the name: "
+    "`proj` is in `patch_embed.proj` and in `attn.proj`. timm's positions are (1, T, D), ours (T, D).",
     solution=my_map_state_dict,
-    imports="import re",
 )
 def map_state_dict(function):
-    """`fn(theirs)`: the state dict of torchvision's ViT → ours, as `load_state_dict(..., strict=True)` takes it."""
+    """`fn(theirs)`: the state dict of timm's ViT → ours, as `load_state_dict(..., strict=True)` takes it."""
     remarks: list[str | None] = []
     judge_each(CONFIGS, lambda config: remarks.append(judge_state_dict(function, config)))
     return remarks[0]
 
 
-# More than ten blocks the second time: a rule for `encoder_layer_1` may take `encoder_layer_10`, too.
+# More than ten blocks the second time: a rule for `blocks.1` may take `blocks.10`, too.
 CONFIGS = {
     "2 blocks": (ViTConfig(8, 4, num_classes=5, embed_dim=6, depth=2, num_heads=2, mlp_dim=10),),
     "12 blocks": (ViTConfig(6, 2, num_classes=7, embed_dim=4, depth=12, num_heads=2, mlp_dim=9),),
 }
 
 
-def torchvision_tensors(config: ViTConfig) -> OrderedDict[str, Tensor]:
-    """Return the state dict of torchvision's model, every value random: no two tensors are alike."""
-    sizes = config.image_size, config.patch_size, config.depth, config.num_heads, config.embed_dim, config.mlp_dim
-    model = TorchvisionVisionTransformer(*sizes, num_classes=config.num_classes)
+def timm_tensors(config: ViTConfig) -> OrderedDict[str, Tensor]:
+    """Return the state dict of timm's model, made without timm. Every value is random: no two tensors are alike."""
+    model = VisionTransformer(config)
     for parameter in model.parameters():
         nn.init.normal_(parameter)
-    return model.state_dict()
+    tensors = as_theirs(model.state_dict(), "timm", config.num_heads)
+    return OrderedDict(dict.fromkeys(["cls_token", "pos_embed"]) | tensors)  # timm lists these two first
 
 
 @cache
 def our_names(config: ViTConfig) -> dict[str, str]:
-    """Return {our name: torchvision's}."""
+    """Return {our name: timm's}."""
     with torch.device("meta"):
-        return {name: name_of(name, "torchvision").theirs[0] for name in VisionTransformer(config).state_dict()}
+        return {name: name_of(name, "timm").theirs[0] for name in VisionTransformer(config).state_dict()}
 
 
 def judge_state_dict(function: Callable, config: ViTConfig) -> str | None:
     """Raise Wrong unless the tensors are mapped right. Return a remark if `theirs` itself is changed on the way."""
-    theirs = torchvision_tensors(config)
+    theirs = timm_tensors(config)
     given = OrderedDict((name, tensor.clone()) for name, tensor in theirs.items())
     tensors = dict(given)
     result = call(function, given)
@@ -218,37 +211,56 @@ def check_kind(result) -> None:
 def check_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config: ViTConfig) -> None:
     """Raise Wrong with what is missing and what is too much, unless the names are exactly those of our model."""
     names = our_names(config)
+    right = {there: here for here, there in names.items()}
     missing, extra = [name for name in names if name not in ours], [name for name in ours if name not in names]
     if set(ours) == set(theirs):
-        raise Wrong("All names are still torchvision's.")
+        raise Wrong("All names are still timm's.", "`name.replace(...)` returns a new string: is it kept, and used?")
     strange = [name for name in extra if name not in theirs]
-    lists = {"Missing": missing, "Still torchvision's names": [n for n in extra if n in theirs], "Not ours": strange}
+    lists = {"Missing": missing, "Still timm's names": [n for n in extra if n in theirs], "Not ours": strange}
     lines = [f"{start}: {listed(wrong)}." for start, wrong in lists.items() if wrong]
     lost = sorted({int(number[1]) for name in missing if (number := re.match(r"encoder\.(\d+)", name))})
     if 0 < len(lost) < config.depth:
         which = f"block{'s'[: len(lost) - 1]} {', '.join(map(str, lost))}"
         lines.append(f"Of the {config.depth} blocks, counted from 0, this is so in {which}.")
-    right, hint = {there: here for here, there in names.items()}, None
+    hint = None if extra else "`theirs` shows how many blocks there are: is a number written into your code?"
     known_values = ((name, *origin(ours[name], theirs)) for name in strange)
     if told := next((found for found in known_values if found[1]), None):
         lines.append(f"`{told[0]}` holds {told[2].format(told[1])}, which ours calls `{right[told[1]]}`.")
-    if not extra:
-        hint = "`theirs` shows how many blocks there are: is a number written into your code?"
-        for block in sorted(set(range(config.depth)) - set(lost)) if lost else ():
-            source, _ = origin(ours[f"encoder.{block}.norm1.weight"], theirs)
-            if (number := re.search(r"layer_(\d+)\.|$", source)[1]) and int(number) in lost:
-                taken = f"Is `encoder_layer_{number}` taken for `encoder_layer_{block}`? Compare the whole number."
-                lines += [f"`encoder.{block}` holds torchvision's block {number}.", taken]
-                hint = None
-                break
+        ours_too = set(".".join(names).split("."))
+        kept = [word for word in told[0].split(".") if word not in ours_too and word in told[1].split(".")]
+        if twice := re.search(r"[a-z]+?([a-z]{3,})\1", " ".join(strange)):
+            lines.append(f"`{twice[0]}`: `.replace` finds its word anywhere, also in what an earlier one wrote.")
+        elif kept:
+            lines.append(f"In it `{kept[0]}` is still timm's.")
+            hint = "Either no rule has this word, or one begins again with timm's name: each must go on from what the "
+            hint += "one before returned, and the tensor is stored after the last."
+    if strange and len(ours) < len(theirs):
+        lines.append(f"Yours are {len(ours)} tensors, timm's {len(theirs)}: of two with one name the later is kept.")
+    found = {name: origin(ours[name], theirs)[0] for name in names if name in ours and not strange}
+    for name, source in found.items():
+        if right.get(source) in missing:
+            lines.append(f"`{name}` holds `{source}`: two names became one, and only the later tensor is kept.")
+            lines += mixed_up_blocks(names[name], source)
+            hint = None
+            break
     if lines:
         raise Wrong("\n".join(["`load_state_dict(..., strict=True)` would refuse these names.", *lines]), hint)
+
+
+def mixed_up_blocks(right: str, found: str) -> list[str]:
+    """Say how the number of one of timm's blocks was taken for another."""
+    block, holds = (re.search(r"blocks\.\d+|$", name)[0] for name in (right, found))
+    if block and holds != block and holds.startswith(block):
+        return [f"`{block}` is the beginning of `{holds}`, too. Compare the whole number."]
+    if block and holds != block and holds[-2:].isdigit():
+        return ["Sorted as text, `blocks.10` comes before `blocks.2`: take the number itself."]
+    return []
 
 
 def check_tensors(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config: ViTConfig) -> None:
     """Raise Wrong with the first tensor that is not what its name says, and what it is."""
     belongs = our_names(config)
-    expected = as_ours(theirs, "torchvision", belongs, config.num_heads)
+    expected = as_ours(theirs, "timm", belongs, config.num_heads)
     wrong = [n for n in belongs if ours[n].shape != expected[n].shape or not equal(ours[n], expected[n])]
     if not wrong:
         return
@@ -258,26 +270,24 @@ def check_tensors(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], conf
     if len(wrong) > 1:
         start = f"The names are right. Of the {len(ours)} tensors {len(wrong)} are wrong: {listed(wrong)}.\n"
     got, asked = ours[name], expected[name]
-    told = f"`{name}` holds {how.format(source)}"
+    told = [f"`{name}` holds {how.format(source)}"]
     if not source:
         rounded = not got.is_floating_point() or got.dtype.itemsize < asked.dtype.itemsize
-        why = f": its dtype is {got.dtype}, torchvision's is {asked.dtype}" if rounded else ""
-        told = f"`{name}` holds values that are nowhere in torchvision's{why}."
+        why = f": its dtype is {got.dtype}, timm's is {asked.dtype}" if rounded else ""
+        told = [f"`{name}` holds values that are nowhere in timm's{why}."]
     elif source == right:
-        told += f", {tuple(got.shape)} instead of {tuple(asked.shape)}." if got.shape != asked.shape else "."
+        told[0] += f", {tuple(got.shape)} instead of {tuple(asked.shape)}." if got.shape != asked.shape else "."
     else:
-        told += f", and `{right}` belongs there."
+        told[0] += f", and `{right}` belongs there."
         there = next(here for here, name in belongs.items() if name == source)
-        if origins[there][0] == right:
-            told += f" It is in `{there}`: the two are exchanged."
+        if [found for found, _ in origins.values()] == list(theirs):
+            told[0] += " You took them in timm's order, in which `pos_embed` is the second: go by the names."
+        elif origins[there][0] == right:
+            told[0] += f" It is in `{there}`: the two are exchanged."
         elif all(found != right for found, _ in origins.values()):
-            told += " Nowhere in yours is that one."
-        block, holds = (re.search(r"encoder_layer_\d+|$", text)[0] for text in (right, source))
-        if block and holds != block and holds.startswith(block):
-            told += f"\n`{block}` is the beginning of `{holds}`, too. Compare the whole number."
-        elif block and holds != block and holds[-2:].isdigit():
-            told += "\nSorted as text, `encoder_layer_10` comes before `encoder_layer_2`: take the number itself."
-    raise Wrong(start + told)
+            told[0] += " Nowhere in yours is that one."
+        told += mixed_up_blocks(right, source)
+    raise Wrong(start + "\n".join(told))
 
 
 def origin(tensor: Tensor, tensors: Mapping[str, Tensor]) -> tuple[str, str]:
@@ -286,7 +296,7 @@ def origin(tensor: Tensor, tensors: Mapping[str, Tensor]) -> tuple[str, str]:
     in_order = values.sort().values
     ways = {
         "`{}`": lambda t: [t],
-        "`{}` transposed": lambda t: [t.mT] if t.ndim == 2 else [],
+        "`{}` transposed": lambda t: [t.mT] if t.ndim > 1 else [],
         "a third of `{}`": lambda t: t.chunk(3) if len(t) % 3 == 0 else [],
         "the values of `{}` in another order": lambda t: [values] if equal(in_order, t.flatten().sort().values) else [],
         f"{len(values)} of the values of `{{}}`": lambda t: [values] if torch.isin(values.to(t), t).all() else [],

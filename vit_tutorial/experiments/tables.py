@@ -72,7 +72,7 @@ SHARPNESS_COLUMNS = {"way": str, "size": str, "seed": int, "accuracies": numbers
 
 
 def load_sharpness(path: Path = RESULTS / "sharpness.csv") -> dict[tuple[str, str], Tensor]:
-    """Return accuracies at other sizes by way and size, with a row per seed and a column for each of FACTORS: (S, X)."""
+    """Return accuracies at other sizes by way and size: a row for each seed, a column for each of FACTORS, (S, X)."""
     found: dict[tuple[str, str], list[list[float]]] = {}
     for way, size, _, accuracies in read_lines(path, SHARPNESS_COLUMNS):
         found.setdefault((way, size), []).append(accuracies)

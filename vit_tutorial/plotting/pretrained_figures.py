@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-
-from matplotlib.patches import Rectangle
 
 from . import panels, style
 from .alt_text import amounts, brief, describe
 from .style import WIDTH, Figure, styled
 
-NOTHING = 1e-18  # where a difference of exactly 0 is drawn on a logarithmic axis
 Lines = Mapping[str, Mapping[str, Sequence[float]]]
-
-
-@styled
-def show_tensor_shapes(
-    rows: Sequence[str], shapes: Mapping[str, Sequence[str]], differs: Mapping[str, Sequence[bool]], title: str
-) -> Figure:
-    """Draw a table of shapes: one row per tensor, one column per library; framed where more than the name differs."""
-    figure, ((axes,),) = panels.panels(1, 1, WIDTH, 0.33 * len(rows) + 1.1, title)
-    panels.bare(axes)
-    for column, (library, texts) in enumerate(shapes.items()):
-        axes.text(column + 0.5, -0.5, library, ha="center", va="center", weight="bold")
-        for row, (text, is_other) in enumerate(zip(texts, differs[library], strict=True)):
-            if is_other:
-                corner = (column + 0.03, row + 0.06)
-                axes.add_patch(Rectangle(corner, 0.94, 0.88, facecolor=style.TINTS[1], edgecolor=style.BLACK, lw=1))
-            axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=10)
-    axes.set_yticks([row + 0.5 for row in range(len(rows))], rows)
-    axes.set(xlim=(0, len(shapes)), ylim=(len(rows), -1))
-    axes.tick_params(length=0)
-    others = amounts({library: sum(differs[library]) for library in shapes})
-    return describe(figure, f"A table of {len(rows)} tensors. More than the name differs in: {others}.")
 
 
 @styled
@@ -42,32 +19,37 @@ def show_layer_differences(
     """Draw the largest difference after each stage, as a share of the largest value there, one panel per precision.
 
     `differences[precision][library]` and `controls[precision][name]` have one value for each stage. The first control
-    is drawn dashed, the others, mistakes, dotted. `eps[precision]`, the machine epsilon, is the thin line.
+    is grey, the others, mistakes, are vermilion. `eps[precision]`, the machine epsilon, is the thin line. Zero, which
+    a logarithmic axis does not have, is a strip of its own, with a row for each line; side by side none hides another.
     """
-    figure, (row,) = panels.panels(1, len(differences), WIDTH, 4.2, title, sharey=True)
-    places, told = range(len(stages)), []
-    ticks = {NOTHING: "exactly 0", **{10.0**-n: rf"$10^{{-{n}}}$" for n in (15, 12, 9, 6, 3)}, 1: "1"}
-    for axes, (precision, lines) in zip(row, differences.items(), strict=True):
-        # The later the smaller, so that of equal lines each is seen.
-        drawn = {name: (*look[:2], "-", 9 - 2 * n) for n, (name, look) in enumerate(style.looks(lines).items())}
+    rows = {"sharex": True, "sharey": "row", "height_ratios": (4, 1)}
+    figure, (uppers, lowers) = panels.panels(2, len(differences), WIDTH, 4.6, title, **rows)
+    told = []
+    for upper, lower, (precision, lines) in zip(uppers, lowers, differences.items(), strict=True):
+        drawn = style.looks(lines)
         for index, name in enumerate(controls[precision]):
-            drawn[name] = *((style.MISTAKE, "x", ":") if index else (style.CONTROL, "D", "--")), 6
+            drawn[name] = (style.MISTAKE, "X", ":") if index else (style.CONTROL, "D", "-")
         lines = {**lines, **controls[precision]}
-        for name, (colour, marker, dash, size) in drawn.items():
-            heights = [max(value, NOTHING) for value in lines[name]]
-            axes.plot(places, heights, dash, color=colour, marker=marker, markersize=size, label=name)
-        axes.axhline(eps[precision], color=style.CONTROL, lw=1)
-        place = {"color": style.CONTROL, "ha": "right", "va": "top"}
-        axes.text(len(stages) - 1, eps[precision] / 2, f"epsilon of {precision}", **place)
-        axes.set_xticks(places, stages, rotation=40, ha="right")
-        axes.set(yscale="log", ylim=(NOTHING, 1))
-        axes.set_title(precision, fontsize=11)
-        axes.set_yticks(list(ticks), list(ticks.values()))
-        axes.minorticks_off()
+        for row, (name, (colour, marker, dash)) in enumerate(drawn.items()):
+            places = [stage + 0.1 * (row - (len(drawn) - 1) / 2) for stage in range(len(stages))]
+            look = {"color": colour, "marker": marker, "markersize": 5, "label": name}
+            upper.plot(places, [value or math.nan for value in lines[name]], dash, **look)
+            lower.plot(places, [math.nan if value else row for value in lines[name]], dash, **look)
+        panels.level(upper, eps[precision], "epsilon", -0.4, "left")
+        upper.set(yscale="log", title=precision)
+        upper.tick_params(bottom=False)
+        upper.spines["bottom"].set_visible(False)
+        lower.set(ylim=(len(drawn) - 0.5, -0.5), facecolor="#F2F2F2")
+        lower.set_yticks([(len(drawn) - 1) / 2], ["exactly 0"])
+        lower.set_xticks(range(len(stages)), stages, rotation=40, ha="right")
+        for axes, height in ((upper, 0), (lower, 1)):  # the two strokes of a broken axis
+            stroke = {"marker": [(-1, -0.6), (1, 0.6)], "markersize": 9, "color": style.BLACK, "clip_on": False}
+            axes.plot(0, height, transform=axes.transAxes, **stroke)
         largest = amounts({name: max(values) for name, values in lines.items()})
         told.append(f"{precision}, with an epsilon of {brief(eps[precision])}: {largest}")
-    row[0].set_ylabel("largest difference\n(1 = largest value there)")
-    figure.legend(*row[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(drawn))
+    uppers[0].set_ylim(top=1)
+    uppers[0].set_ylabel("largest difference\n(1 = largest value there)")
+    figure.legend(*uppers[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(drawn))
     return describe(figure, f"Largest difference at any stage in {'; in '.join(told)}.")
 
 

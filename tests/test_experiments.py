@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from vit_tutorial import ImageSet, Shapes, VisionTransformer, load_checkpoint
 from vit_tutorial.analysis import position_structure, record_attention
 from vit_tutorial.analysis.heads import right_answers
+from vit_tutorial.attention import attend, split_heads
 from vit_tutorial.experiments import (
     EXPERIMENTS,
     SEEDS,
@@ -22,10 +23,13 @@ from vit_tutorial.experiments import (
     load_courses,
     load_mirror_runs,
     load_results,
+    load_sharpness,
     load_size_runs,
     rows,
     run,
     scarce,
+    sharpen,
+    sharpness,
     sizes,
     tables,
 )
@@ -35,7 +39,7 @@ from vit_tutorial.experiments.mirror import train_positions
 from vit_tutorial.experiments.probe import fit_head
 from vit_tutorial.hybrid import conv_stem, small_cnn
 from vit_tutorial.saving import write
-from vit_tutorial.training import Recipe, TrainingAlarm
+from vit_tutorial.training import Recipe, TrainingAlarm, evaluate
 
 SHAPES = EXPERIMENTS["ablations"]["as it is"]
 quiet = pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
@@ -359,6 +363,44 @@ def test_the_stored_sizes_are_whole():
     at_28 = stored["28×28", "interpolated", "nothing"][0]
     right = right_answers(load_checkpoint("shapes"), Shapes(at_28.scenes, 28, seed=1)).sum().item()
     assert right == pytest.approx(at_28.right, abs=2), "the shipped model, on the same test scenes"
+
+
+def test_sharper_scores_are_the_same_scores_times_a_factor():
+    model, images = load_checkpoint("shapes"), Shapes(2, 28, seed=1)
+    before, tokens = model.state_dict(), model.embeddings(model.card.normalise(images.pixels))
+    sharp = sharpen(model, 1.5)
+    with torch.no_grad():
+        (plain, factored) = (
+            attend(*(split_heads(part, 4) for part in layer.qkv(tokens).chunk(3, dim=2)))[1].log()
+            for layer in (model.encoder[2].attention, sharp.encoder[2].attention)
+        )
+    apart, factored_apart = (scores - scores[..., :1] for scores in (plain, factored))  # softmax keeps differences
+    assert_close(factored_apart, 1.5 * apart, rtol=1e-4, atol=1e-4)
+    assert apart.abs().max() > 1
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items()), "a copy is changed"
+
+
+def test_the_stored_factors_are_whole_and_made_by_this_code():
+    stored = load_sharpness()
+    assert list(stored) == list(product(sharpness.MODELS, sizes.SIZES))
+    assert all(runs.shape == (len(SEEDS), len(sharpness.FACTORS)) for runs in stored.values())
+    one = sharpness.FACTORS.index(1.0)
+    model, test = sizes.move("interpolated", 20, 0), Shapes(1600, 20, seed=1)
+    for index in (one - 1, one):
+        right = evaluate(sharpen(model, sharpness.FACTORS[index]), test).accuracy
+        assert abs(right - stored["interpolated", "20×20"][0, index]) <= 2.5 / 1600  # another processor may round
+
+
+def test_an_interrupted_table_of_factors_goes_on_with_the_next_model(tmp_path, monkeypatch):
+    path = tmp_path / "sharpness.csv"
+    monkeypatch.setattr(command, "SIZES", {"20×20": 20})
+    monkeypatch.setattr(command, "measure_sharpness", lambda way, size, seed: [seed / 4, len(way) / 100])
+    main(["sharpness", "--out", str(path)])
+    whole = path.read_text(encoding="utf-8")
+    path.write_text("".join(whole.splitlines(keepends=True)[:3]), encoding="utf-8")
+    main(["sharpness", "--out", str(path)])
+    assert path.read_text(encoding="utf-8") == whole
+    assert load_sharpness(path)["interpolated", "20×20"].tolist() == [[seed / 4, pytest.approx(0.12)] for seed in SEEDS]
 
 
 def test_an_interrupted_table_of_sizes_goes_on_with_the_next_size(tmp_path, monkeypatch, capsys):

@@ -90,6 +90,8 @@ def normalise(notebook: nbformat.NotebookNode) -> None:
             tags or []
         ):  # a prediction's answer, folded until it is run or clicked
             cell.metadata["jupyter"] = {"outputs_hidden": True}
+        if "hide-input" in (tags or []):  # an answer that would stand open under its exercise
+            cell.metadata["jupyter"] = {"source_hidden": True}
         if cell.cell_type == "code":
             cell.outputs = merge_streams(cell.outputs)
             for output in cell.outputs:

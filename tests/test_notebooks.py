@@ -259,6 +259,13 @@ def test_the_stored_file_is_normalised(path, notebook, tmp_path):
     assert again.read_text(encoding="utf-8") == path.read_text(encoding="utf-8"), "run python notebooks/refresh.py"
 
 
+@pytest.mark.parametrize(("tag", "folded"), [("hide-output", "outputs_hidden"), ("hide-input", "source_hidden")])
+def test_what_is_tagged_for_the_web_page_is_folded_in_jupyterlab_too(tag, folded):
+    cell = nbformat.v4.new_code_cell("1", metadata={"tags": [tag]})
+    refresh.normalise(nbformat.v4.new_notebook(cells=[cell]))
+    assert cell.metadata == {"tags": [tag], "jupyter": {folded: True}}
+
+
 def test_one_command_writes_the_address_everywhere(monkeypatch):
     monkeypatch.setattr(refresh, "address", lambda: "https://example.org/me/mine")
     colab = "https://colab.research.google.com/github/{}/blob/main/n.ipynb"

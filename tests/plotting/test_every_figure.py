@@ -74,7 +74,7 @@ FIGURES = {
     "show_position_similarity": (lambda k: ({"one": SIMILAR["one"] + k / 10}, TITLE), "0.3 for neighbours"),
     "show_position_row": (lambda k: (PHOTO, similar(k), similar(0), 1, TITLE), "trained, 0.3 to its mirror image"),
     "show_positions_forming": (
-        lambda k: ({0: similar(0), 5: similar(k)}, TITLE), "mirror image in the row from 0 to 0.3"),
+        lambda k: ({0: similar(0), 5: similar(k)}, [0], TITLE), "mirror image in the row from 0 to 0.3"),
     "show_ranking": (lambda k: ({"AUC": {"map": (k / 10, 0.01)}}, {"AUC": 0.5}, TITLE), "map 0.300 ± 0.01"),
     "show_row": (lambda k: ([1.0, 2.0], {"new": [1.0, 1.0 * k, 2.0]}, TITLE), "new: 1, 3, 2"),
     "show_seeds": (lambda k: ({"as it is": [0.1, k / 10]}, TITLE), "as it is 20.00 %"),

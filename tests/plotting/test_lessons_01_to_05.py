@@ -141,7 +141,7 @@ def test_position_similarity_puts_each_map_at_its_patch_on_one_scale():
         assert canvas.shape == (2 * 3 + 1, 3 * 4 + 1)
         assert torch.equal(canvas[4:6, 9:12], similarity[1, 2])
         assert panel.images[0].get_array().mask.sum() == 7 * 13 - 36, "the rest is the lines between"
-        assert panel.images[0].get_clim() == (0, 1)
+        assert panel.images[0].get_clim() == (-1, 1), "below zero shows, and zero has the middle colour"
 
 
 # ---- lesson 03

@@ -140,6 +140,19 @@ def test_accuracy_by_images_shows_every_seed_and_a_line_through_the_means():
     assert [label.get_text() for label in axes.get_xticklabels()] == ["500", "2,000"]
 
 
+@pytest.mark.parametrize(("best", "ticks"), [(1.0, ["0", "0.1", "1", "10", "100"]), (0.996, ["0.1", "1", "10", "100"])])
+def test_wrong_answers_by_images_are_on_a_log_axis_that_has_a_place_for_none(best, ticks):
+    results = {"CNN": {500: [0.6, 0.5], 2000: [best, 0.995]}}
+    axes = plotting.show_by_images(results, num_classes=8, title="fewer is better", errors=True).axes[0]
+    wrong = axes.lines[0].get_ydata()
+    assert wrong == pytest.approx([40, 50, 100 * (1 - best), 0.5])
+    assert axes.lines[-1].get_ydata()[0] == 87.5
+    assert [label.get_text() for label in axes.get_yticklabels()] == ticks
+    low, *others = axes.transData.transform([(500, y) for y in (axes.get_ylim()[0], min(wrong), 0.5, 5, 50)])[:, 1]
+    assert low < others[0] < others[1]
+    assert others[3] - others[2] == pytest.approx(others[2] - others[1]), "ten times as many are as far everywhere"
+
+
 def test_distances_have_a_dot_for_each_head_over_the_band():
     far = torch.tensor([[3.0, 9.0], [8.0, 7.0], [1.0, 2.0]])
     (axes,) = plotting.show_distances({"model": far}, {"model": (6.0, 8.5)}, {"model": 7.5}, "title").axes
@@ -239,10 +252,10 @@ def test_a_row_that_is_not_there_is_refused(row):
         plotting.show_position_row(torch.rand(3, 8, 12), maps, maps, row, "title")
 
 
-def test_positions_forming_begins_where_training_ends_and_then_shows_every_epoch():
+def test_positions_forming_begins_where_training_ends_and_then_shows_every_epoch_beside_its_stops():
     history = {epoch: torch.rand(2, 5, 2, 5) * 2 - 1 for epoch in (0, 1, 4, 13)}
-    figure = plotting.show_positions_forming(history, "title")
-    left, right, _ = figure.axes
+    figure = plotting.show_positions_forming(history, [0, 4], "title")
+    left, right, *stops, _ = figure.axes
     near, mirror, *_ = (list(line.get_ydata()) for line in right.lines if len(line.get_xdata()) == 4)
     assert list(zip(near, mirror, strict=True)) == [pytest.approx(like_pairs(maps)) for maps in history.values()]
     dots = [line for line in right.lines if len(line.get_xdata()) == 1]
@@ -256,6 +269,9 @@ def test_positions_forming_begins_where_training_ends_and_then_shows_every_epoch
         assert [dot.get_xydata().tolist() for dot in dots] == [[[epoch, near[index]]], [[epoch, mirror[index]]]]
     first, *others = (name for name, _ in itertools.groupby(shown))
     assert (first, others) == ("epoch 13", ["untrained", "epoch 1", "epoch 4"])
+    for axes, (stop, name) in zip(stops, {0: "untrained", 4: "epoch 4"}.items(), strict=True):
+        assert axes.get_title("left") == name
+        assert_close(drawn(axes)[4:6, 1:6].float(), history[stop][1, 0])
     assert [label.get_text() for label in right.get_xticklabels()][::3] == ["0", "13"]
 
 

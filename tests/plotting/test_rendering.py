@@ -61,7 +61,7 @@ def test_the_page_stays_white_beside_pale_colours():
 
 def test_the_page_stays_white_beside_pale_colours_when_it_moves():
     maps = torch.randn(3, 5, 3, 5, generator=torch.Generator().manual_seed(0)).clamp(-1, 1) / 4
-    data, _ = to_png(show_positions_forming({0: maps, 1: maps / 2, 2: maps / 3}, "title"))
+    data, _ = to_png(show_positions_forming({0: maps, 1: maps / 2, 2: maps / 3}, [0, 1], "title"))
     image = Image.open(io.BytesIO(base64.b64decode(data)))
     for n in range(image.n_frames):
         image.seek(n)

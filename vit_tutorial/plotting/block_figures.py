@@ -102,7 +102,7 @@ def show_block_variants(
     guess: float,
     title: str,
 ) -> Figure:
-    """Draw variants of the block, a column each: the loss by step, and token length and gradient by block at the start.
+    """Draw variants of the block, a column each: the loss by step, and token size and gradient by block at the start.
 
     Black lines are means over S seeds, in bands from the lowest to the highest. The first variant is blue, and drawn
     again behind the others. Each point of the loss is the mean of ten steps in a row; `guess` is the loss of a model
@@ -111,8 +111,8 @@ def show_block_variants(
     window = min(10, *(runs.shape[1] for runs in losses.values()))
     smooth = {name: runs.unfold(1, window, 1).mean(dim=2) for name, runs in losses.items()}
     rows = ((smooth, window, "training loss\n(dashed: guess)", "step"),
-            (lengths, 0, "length of\nthe tokens", "after block"),
-            (gradients, 1, "gradient of\nthe weights", "of block"))  # fmt: skip
+            (lengths, 0, "token size\nat the start", "after block"),
+            (gradients, 1, "gradient\nat the start", "block"))  # fmt: skip
     options = {"height_ratios": (1.5, 1, 1), "sharex": "row", "sharey": "row"}
     figure, grid = panels.panels(3, len(lengths), WIDTH, 5.6, title, **options)
     usual = next(iter(lengths))
@@ -132,7 +132,7 @@ def show_block_variants(
         line[0].set_yscale("log")
         line[0].yaxis.set_major_formatter("{x:,.7g}")
         line[0].minorticks_off()
-    measures = {"Length of the tokens": lengths, "Gradient": gradients, "Loss": smooth}
+    measures = {"Token size at the start": lengths, "Gradient at the start": gradients, "Loss": smooth}
     told = []
     for what, curves in measures.items():
         means = {name: [float(f"{value:.3g}") for value in runs.mean(0)] for name, runs in curves.items()}

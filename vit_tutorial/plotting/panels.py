@@ -108,6 +108,21 @@ def zero(axes: Axes, vertical: bool = False) -> None:
     (axes.axvline if vertical else axes.axhline)(0, color=CONTROL, lw=0.8, zorder=0)
 
 
+def log_down_to_zero(axes: Axes, values: Iterable[Number]) -> None:
+    """Make the y axis logarithmic for values up to 100; if any is zero, give zero a place of its own at the bottom."""
+    values = list(values)
+    power = math.floor(math.log10(min((value for value in values if value), default=1)))
+    ticks = [10.0**exponent for exponent in range(power, 3)]
+    if 0 in values:
+        axes.set_yscale("symlog", linthresh=ticks[0], linscale=0.5)
+        axes.set_ylim(-ticks[0] / 3, 200)
+        ticks = [0, *ticks]
+    else:
+        axes.set_yscale("log")
+        axes.set_ylim(ticks[0], 200)
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+
+
 def row_names(axes: Axes, names: Iterable[str]) -> None:
     """Write a name before each row, the first at the top."""
     names = list(names)

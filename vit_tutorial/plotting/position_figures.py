@@ -19,7 +19,6 @@ from . import panels, style
 from .alt_text import amounts, brief, courses, describe, listed
 from .style import WIDTH, Figure, styled, to_numpy
 
-AMOUNT = {"cmap": style.MAGNITUDE, "vmin": 0, "vmax": 1, "interpolation": "none"}
 DIVERGED = {"cmap": style.DIVERGING, "vmin": -1, "vmax": 1, "interpolation": "none"}
 OWN = {"marker": "s", "ms": 8, "mfc": style.HIGHLIGHT, "mec": style.BLACK, "mew": 1.4, "ls": "none"}
 MIRRORS = {"row": "o", "column": "D"}  # the mark of the mirror image in the patch's row, and in its column
@@ -62,26 +61,24 @@ def show_position_similarity(maps: Mapping[str, Float[Tensor, "h w h w"]], title
     """Draw the cosine similarity of all positions (Figure 7): one panel per model, one small map per position.
 
     The small map in row i, column j of a panel says how alike the position of patch (i, j) is to all the
-    others. All panels share one scale from 0 to 1; what is below 0 has the colour of 0.
+    others. All panels share one scale from −1 to 1, with zero in the middle.
     """
     figure, (row,) = panels.panels(1, len(maps), WIDTH, 0.4 + 0.95 * WIDTH / max(len(maps), 2), title)
     for axes, (name, similarity) in zip(row, maps.items(), strict=True):
         h, w = similarity.shape[:2]
-        image = draw_mosaic(axes, similarity, name, w, AMOUNT)
+        image = draw_mosaic(axes, similarity, name, w)
         axes.set_xticks([j * (w + 1) + w / 2 for j in range(w)], range(w))
         axes.set_yticks([i * (h + 1) + h / 2 for i in range(h)], range(h))
         axes.set(xlabel="column of the patch")
         axes.tick_params(length=0)
     row[0].set_ylabel("row of the patch")
-    panels.colour_bar(figure, image, row, "cosine similarity", extend="min", shrink=0.9)
+    panels.colour_bar(figure, image, row, "cosine similarity", FIVE, shrink=0.9)
     return describe(figure, f"Mean cosine similarity of two positions: {listed(map(neighbours, maps, maps.values()))}.")
 
 
-def draw_mosaic(
-    axes: Axes, similarity: Float[Tensor, "h w k l"], name: str, columns: int, scale: Mapping[str, object]
-) -> AxesImage:
+def draw_mosaic(axes: Axes, similarity: Float[Tensor, "h w k l"], name: str, columns: int) -> AxesImage:
     """Draw many small maps side by side with an empty line between them, and return the image."""
-    image = axes.imshow(mosaic(similarity, columns), **scale)
+    image = axes.imshow(mosaic(similarity, columns), **DIVERGED)
     panels.bare(axes, name)
     return image
 
@@ -130,7 +127,7 @@ def show_position_row(
         image = draw_map(axes, similarity[row, column], f"column {column}")
         mark_patches(axes, (h, w), (row, column), ("row",))
     below = figure.add_subplot(left[1])
-    draw_mosaic(below, control[row][None], "the same before training", across, DIVERGED)
+    draw_mosaic(below, control[row][None], "the same before training", across)
     panels.colour_bar(figure, image, large, "cosine similarity", FIVE, shrink=0.9)
     legend_of_marks(figure, ("row",))
     told = []
@@ -141,18 +138,23 @@ def show_position_row(
 
 
 @styled
-def show_positions_forming(history: Mapping[int, Float[Tensor, "h w h w"]], title: str) -> Figure:
+def show_positions_forming(history: Mapping[int, Float[Tensor, "h w h w"]], stops: Sequence[int], title: str) -> Figure:
     """Draw the maps of all positions after each epoch, and how two kinds of pairs grow alike: a figure that moves.
 
     Touching neighbours may touch at a corner; mirror images in the row count if two columns or more lie between them.
-    The figure begins with the last epoch, for readers who see it standing still, and lingers there.
+    The figure begins with the last epoch and lingers there. The maps of `stops`, some earlier epochs, stand beside it
+    and do not move, for readers who see it standing still.
     """
     epochs, last = list(history), list(history)[-1]
-    figure, ((left, right),) = panels.panels(1, 2, WIDTH, 5.6, title, width_ratios=(1.8, 1))
-    figure.get_layout_engine().set(w_pad=0.12)
-    image = draw_mosaic(left, history[last], "", history[last].shape[1], DIVERGED)
+    figure = panels.blank(WIDTH, 5.6, title)
+    grid = figure.add_gridspec(1, 3, width_ratios=(0.42, 1.2, 0.78))
+    early = grid[0].subgridspec(len(stops), 1)
+    left, right = figure.add_subplot(grid[1]), figure.add_subplot(grid[2])
+    for line, stop in enumerate(stops):
+        draw_mosaic(figure.add_subplot(early[line]), history[stop], named(stop), history[stop].shape[1])
+    image = draw_mosaic(left, history[last], "", history[last].shape[1])
     name = left.set_title("", fontsize=20)
-    panels.colour_bar(figure, image, left, "cosine similarity", FIVE, shrink=0.9)
+    panels.colour_bar(figure, image, left, "cosine similarity", FIVE, location="bottom", aspect=40)
     means = list(zip(*map(likeness, history.values()), strict=True))
     kinds = dict(zip(("touching neighbours", "mirror image in the row"), means, strict=True))
     dots = {}
@@ -171,7 +173,7 @@ def show_positions_forming(history: Mapping[int, Float[Tensor, "h w h w"]], titl
     right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.02))
 
     def move(epoch: int) -> None:
-        name.set_text(f"epoch {epoch}" if epoch else "untrained")
+        name.set_text(named(epoch))
         image.set_data(mosaic(history[epoch], history[epoch].shape[1]))
         for kind, dot in dots.items():
             dot.set_data([epoch], [kinds[kind][epochs.index(epoch)]])
@@ -180,6 +182,10 @@ def show_positions_forming(history: Mapping[int, Float[Tensor, "h w h w"]], titl
     figure.moments = [partial(move, epoch) for epoch in [last] * LINGER + epochs[:-1]]
     rounded = {kind: [round(value, 2) for value in line] for kind, line in kinds.items()}
     return describe(figure, f"Mean cosine similarity from epoch {epochs[0]} to epoch {last}: {courses(rounded)}.")
+
+
+def named(epoch: int) -> str:
+    return f"epoch {epoch}" if epoch else "untrained"
 
 
 @styled

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..training import Progress
 from . import panels, style
-from .alt_text import describe, listed
+from .alt_text import brief, describe, listed
 from .style import WIDTH, Figure, styled
 
 
@@ -81,25 +81,33 @@ def show_seeds(results: Mapping[str, Sequence[float]], title: str) -> Figure:
 
 
 @styled
-def show_by_images(results: Mapping[str, Mapping[int, Sequence[float]]], num_classes: int, title: str) -> Figure:
+def show_by_images(
+    results: Mapping[str, Mapping[int, Sequence[float]]], num_classes: int, title: str, errors: bool = False
+) -> Figure:
     """Draw accuracy (from 0 to 1) by the number of training images: every seed, and a line through their means.
 
-    `results[name][images]` are the accuracies of the seeds; a guess is a dashed line.
+    `results[name][images]` are the accuracies of the seeds; a guess is a dashed line. With `errors` the wrong answers
+    are drawn instead, on a logarithmic axis, where 98 % and 100 % lie far apart.
     """
     figure, axes = panels.panel(WIDTH, 3.8, title)
     counts = sorted({count for table in results.values() for count in table})
-    told = []
+    what, told, drawn = "wrong answers" if errors else "test accuracy", [], []
     for name, (colour, marker, dash) in style.looks(results).items():
-        table = results[name]
-        points = [(count, 100 * accuracy) for count, accuracies in table.items() for accuracy in accuracies]
+        seeds = {count: [100 * abs(errors - accuracy) for accuracy in table] for count, table in results[name].items()}
+        points = [(count, percent) for count, table in seeds.items() for percent in table]
         axes.plot(*zip(*points, strict=True), marker, color=colour, alpha=0.5)
-        means = [100 * np.mean(accuracies) for accuracies in table.values()]
-        axes.plot(list(table), means, dash, color=colour, linewidth=2, marker=marker, markersize=4, label=name)
-        told.append(f"{name} {means[0]:.0f} % with {min(table):,} and {means[-1]:.0f} % with {max(table):,}")
-    panels.level(axes, 100 / num_classes, "a guess", counts[-1])
+        means = [np.mean(table) for table in seeds.values()]
+        axes.plot(list(seeds), means, dash, color=colour, linewidth=2, marker=marker, markersize=4, label=name)
+        first, last = (brief(round(mean, 1)) for mean in (means[0], means[-1]))
+        told.append(f"{name} {first} % with {min(seeds):,} and {last} % with {max(seeds):,}")
+        drawn += [percent for _, percent in points]
+    panels.level(axes, 100 * abs(errors - 1 / num_classes), "a guess", counts[-1])
     axes.set_xscale("log")
     axes.set_xticks(counts, [f"{count:,}" for count in counts])
+    axes.set(ylim=(0, 103), xlabel="training images (log scale)", ylabel=f"{what}, %")
+    if errors:
+        panels.log_down_to_zero(axes, drawn)
+        axes.set(ylabel=f"{what}, % (log scale)")
     axes.minorticks_off()
-    axes.set(ylim=(0, 103), xlabel="training images (log scale)", ylabel="test accuracy, %")
     panels.legend_at_right(axes)
-    return describe(figure, f"Mean test accuracy by the number of training images: {listed(told)}.")
+    return describe(figure, f"Mean {what} by the number of training images: {listed(told)}.")

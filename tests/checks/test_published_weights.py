@@ -226,7 +226,7 @@ WRONG_MAPPED = [
     (lambda theirs: dict(theirs), "All names are still timm's"),
     (words(("patch_embed", "embeddings.patches"), ("embed", "embeddings"), *WORDS),
      "`embeddingsdings`: `.replace` finds its word anywhere"),
-    (one_replacement, "ours calls `encoder.0.mlp.contract.weight`. In it `blocks` is still timm's."),
+    (one_replacement, "`blocks.0.mlp.contract.weight` holds `blocks.0.mlp.fc2.weight`, which ours calls `encoder.0.m"),
     (words(*WORDS[:3], ("attn.proj", "attention.projection")), "`encoder.0.attn.qkv.weight` holds `blocks.0.attn.qkv"),
     (words(("patch_embed.proj", "embeddings.patches.projection"), ("proj", "projection"), *WORDS),
      "`projectionection`: `.replace` finds its word anywhere, also in what an earlier one wrote."),

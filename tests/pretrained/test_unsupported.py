@@ -52,6 +52,13 @@ def changed_heads(heads):
     return model
 
 
+def wrapped():
+    """As a trainer of one's own holds it."""
+    model = nn.Module()
+    model.net = timm_vit()
+    return model
+
+
 def siglip():
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64}
     return SiglipForImageClassification(SiglipConfig(vision_config=sizes | {"image_size": 32}))
@@ -90,7 +97,11 @@ REFUSED = {
     "two GELUs": (two_gelus, "one GELU", "exact (blocks.0.mlp.act)", "tanh (blocks.1.mlp.act)"),
     "quick GELU": ({"act_layer": "quick_gelu"}, "QuickGELU", "blocks.0.mlp.act"),
     "ReLU": ({"act_layer": nn.ReLU}, "ReLU", "blocks.0.mlp.act"),
-    "no head": ({"num_classes": 0}, "no linear head", "Identity"),
+    "no head": ({"num_classes": 0}, "the head of this model, `head`, is Identity", "put such a layer in its place"),
+    "on meta": (lambda: timm_vit().to("meta"), "it is on the meta device, where weights have no values"),
+    "in a wrapper": (wrapped, "Module is no VisionTransformer of timm: its `net` is one of timm"),
+    "ours": (our_vit, "it is one of vit_tutorial"),
+    "transformers'": (transformers_vit, "it is one of transformers"),
     "parallel branches": ({"block_fn": ParallelScalingBlock}, "parallel branches", "ParallelScalingBlock"),
     "several parallel branches": ({"block_fn": ParallelThingsBlock}, "parallel branches", "ParallelThingsBlock"),
     "post-norm, under the same names": ({"block_fn": ResPostBlock}, "features differ", "computes something"),
@@ -100,15 +111,15 @@ REFUSED = {
     "distillation token": (partial(timm_by_name, "deit_tiny_distilled_patch16_224"), DISTILLED, "dist_token"),
     "relative positions": (partial(timm.create_model, "vit_relpos_small_patch16_224", depth=1), "relative positions"),
     "another model": (partial(timm.create_model, "resnet18"), "BatchNorm2d", "bn1"),
-    "no Vision Transformer": (partial(nn.Linear, 3, 4), "Linear is no Vision Transformer of timm"),
+    "no Vision Transformer": (partial(nn.Linear, 3, 4), "Linear is no VisionTransformer of timm"),
     "torchvision: convolutional stem": (
         partial(torchvision_vit, conv_stem_configs=[ConvStemConfig(8, 3, 2)]),
         "a convolutional stem (conv_proj.conv_bn_relu_0",
     ),
-    "torchvision: a model of timm": (timm_vit, "VisionTransformer is no Vision Transformer of torchvision"),
+    "torchvision: a model of timm": (timm_vit, "is no VisionTransformer of torchvision: it is one of timm"),
     "torchvision: a head of several layers": (
         partial(changed_heads, nn.Sequential(nn.Dropout(), nn.Linear(32, 5))),
-        "no linear head (Sequential instead)",
+        "the head of this model, `heads`, is Sequential",
     ),
     "torchvision: another forward": (partial(changed, "encoder.layers.encoder_layer_0"), "features differ"),
     "torchvision: a head that does more": (partial(changed, "heads"), "logits differ"),
@@ -119,10 +130,10 @@ REFUSED = {
     "transformers: SigLIP": (siglip, "positions in an embedding layer", "position_embedding"),
     "transformers: clipped GELU": (partial(transformers_vit, hidden_act="gelu_10"), "ClippedGELUActivation"),
     "transformers: quick GELU": (partial(transformers_vit, hidden_act="quick_gelu"), "QuickGELUActivation"),
-    "transformers: no head": (partial(transformers_vit, num_labels=0), "no linear head"),
+    "transformers: no head": (partial(transformers_vit, num_labels=0), "the head of this model, `classifier`"),
     "transformers: the encoder alone": (
         lambda: ViTModel(TransformersConfig(hidden_size=32, num_attention_heads=4, num_hidden_layers=1)),
-        "ViTModel is no Vision Transformer of transformers",
+        "ViTModel is no ViTForImageClassification of transformers",
         "classifier",
     ),
 }
@@ -142,6 +153,6 @@ def test_what_does_not_fit_is_named(case):
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("read", READ.values())
 def test_a_path_or_a_state_dict_is_no_model(read):
-    for thing in ("model.pth", our_vit().state_dict()):
-        with pytest.raises(ValueError, match=f"{type(thing).__name__} is no Vision Transformer"):
+    for thing in ("model.pth", our_vit().state_dict(), nn.Linear, None):
+        with pytest.raises(ValueError, match=rf"{type(thing).__name__} is no \w+ of .*the model itself is asked for"):
             read(thing)

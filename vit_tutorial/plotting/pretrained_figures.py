@@ -18,9 +18,9 @@ def show_layer_differences(
 ) -> Figure:
     """Draw the largest difference after each stage, as a share of the largest value there, one panel per precision.
 
-    `differences[precision][library]` and `controls[precision][name]` have one value for each stage. The first control
-    is grey, the others, mistakes, are vermilion. `eps[precision]`, the machine epsilon, is the thin line. Zero, which
-    a logarithmic axis does not have, is a strip of its own, with a row for each line; side by side none hides another.
+    `differences[precision][library]` and `controls[precision][name]` have one value for each stage, `eps[precision]`
+    is the machine epsilon. The first control is grey, the others, mistakes, are vermilion. Zero, which a logarithmic
+    axis does not have, is the strip below it. There each line has a row, so that none hides another.
     """
     rows = {"sharex": True, "sharey": "row", "height_ratios": (4, 1)}
     figure, (uppers, lowers) = panels.panels(2, len(differences), WIDTH, 4.6, title, **rows)

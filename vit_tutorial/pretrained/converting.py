@@ -21,6 +21,8 @@ from .tensor_names import POSITION, as_ours, as_theirs, column, name_of
 from .unsupported import GELU_LAYERS, refuse_parts
 
 HEADS = {"torchvision": "heads", "timm": "head", "transformers": "classifier"}
+CLASSES = dict.fromkeys(("torchvision", "timm", "vit_tutorial"), "VisionTransformer")
+CLASSES["transformers"] = "ViTForImageClassification"
 
 
 def convert_model(
@@ -31,18 +33,32 @@ def convert_model(
     `read_facts` returns the fields of the config that no shape tells; `replaced` are tensors to use instead of theirs.
     """
     try:
+        refuse_elsewhere(theirs, library)
         refuse_parts(theirs)
         facts = read_facts(theirs)
         head = theirs.get_submodule(HEADS[library])
     except AttributeError as error:
-        raise ValueError(f"{type(theirs).__name__} is no Vision Transformer of {library}: {error}") from None
+        raise ValueError(f"{type(theirs).__name__} is no {CLASSES[library]} of {library}: {error}") from None
     if not isinstance(last := getattr(head, "head", head), nn.Linear):
-        raise ValueError(f"this model has no linear head ({type(last).__name__} instead), so no logits to compare")
+        found = f"the head of this model, `{HEADS[library]}`, is {type(last).__name__}"
+        raise ValueError(f"{found}, and ours is one linear layer: put such a layer in its place first")
     tensors = read_tensors(theirs) | replaced
     facts |= {"norm_eps": norm_eps(theirs), "gelu": gelu_form(theirs)}
     ours = convert_tensors(tensors, library, read_config(tensors, library, **facts))
     compare(ours, theirs, head)
     return ours
+
+
+def refuse_elsewhere(theirs: object, library: str) -> None:
+    """Raise AttributeError for what is no model or has no values, and for a model of another library."""
+    if not isinstance(theirs, nn.Module):
+        raise AttributeError("the model itself is asked for, with its weights")
+    if any(tensor.is_meta for tensor in theirs.parameters()):
+        raise AttributeError("it is on the meta device, where weights have no values")
+    for name, module in theirs.named_modules():
+        home = type(module).__module__.partition(".")[0]
+        if type(module).__name__ == CLASSES.get(home) and (name or home != library):
+            raise AttributeError(f"its `{name}` is one of {home}" if name else f"it is one of {home}")
 
 
 def read_tensors(model: nn.Module) -> dict[str, Tensor]:

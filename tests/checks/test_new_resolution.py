@@ -251,12 +251,13 @@ WRONG_TASK = [
     (lambda model, images, K: model, "a tensor of shape (600, 8) for 600 pictures of 6 outlines: (B, 6) is expected. "
      "The old head is still there"),
     (by_hand(head=lambda D, K: None, epochs=1), "The old head is still there"),
-    (taught(FULL, prepare=lambda model, K: model), "8 logits for 6 classes"),
+    (taught(FULL, prepare=lambda model, K: model), "does not change `model`. It returns a copy with a new head"),
     (taught(FULL, prepare=lambda model, K: replace_head(model, 8)), "The head still has the 8 logits"),
     (taught(), "Nothing was trained: no optimizer took a step. Its zeros let"),
     (taught(BRIEF, change=lambda new: new.head.requires_grad_(False)), "has to learn: `new.head.requires_grad_(True)`. "
      "Its zeros let no gradient through"),
-    (taught(FULL, change=lambda new: new.requires_grad_(False)), "are frozen, or gradients are off here"),
+    (taught(FULL, change=lambda new: new.requires_grad_(False)), "num_classes=6)`. The new head is frozen, and it "
+     "has to learn"),
     (by_hand(lambda D, K: nn.Linear(D, K).requires_grad_(False), epochs=1), "The new head is frozen"),
     (taught(BRIEF, finish=lambda new: replace_head(new, 6)), "What was trained is not in the model that you return"),
     (by_hand(optimizer_first=True, epochs=1), "No optimizer holds the new head"),

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.nn.modules.module import register_module_forward_hook, register_module_parameter_registration_hook
 
 from .comparing import Mistake, attempt, flow, form_difference, kind, random_tensor, recognise, same
 from .references import Layer, Norm
@@ -213,6 +213,13 @@ class Trial:
                     "`output, weights = self.attention(y, y, y)`, or `self.attention(y, y, y)[0]`.",
                 )
             raise
+
+    def calls(self) -> list[tuple[nn.Module, Tensor | None, object]]:
+        """Return each module that `run` calls, as often as it does, with its first input and its output."""
+        found = []
+        with register_module_forward_hook(lambda module, x, y: found.append((module, x[0] if x else None, y))):
+            self.run()
+        return found
 
     def agrees(self, expected) -> bool:
         return same(self.out, expected)

@@ -148,11 +148,13 @@ class Trial:
     Raises Wrong if that already shows a mistake: no tensor of `shape` (its axes named by `letters`), or another
     one the second time. `sizes` says in words what was tried.
 
-    A subclass says what the module should be: `function(weights, x)`, the weights as `read` finds them under one
-    reading, with `count` parameters. `hint` is for a module that nothing explains.
+    A subclass says what the module should be: `function(weights, x)` with `count` parameters, where `read(reading)`
+    returns the weights under one reading, through which gradients pass, or None. `hint` is for a module that nothing
+    explains.
     """
 
     function: Callable
+    read: Callable
     hint: str
     count: int
 
@@ -192,10 +194,6 @@ class Trial:
                 "`F.dropout` drops in eval mode too, unless told `training=self.training`; `nn.Dropout` knows by "
                 "itself, if it is made in `__init__`.",
             )
-
-    def read(self, reading):
-        """Return the weights for `function` under one reading, or None. Gradients pass through."""
-        raise NotImplementedError
 
     def doubts(self, readings: list) -> str:
         """Say what else is odd about a module that nothing explains."""

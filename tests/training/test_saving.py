@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from published import randomize
 from safetensors.torch import save_file
 from torch import nn
 
@@ -24,10 +25,7 @@ OTHER_CARD = dataclasses.replace(CARD, classes=("ant", "bee", "cow"))
 
 
 def randomised(**options) -> nn.Module:
-    model = small_vit(**options)
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    return model.eval()
+    return randomize(small_vit(**options)).eval()
 
 
 @pytest.mark.parametrize(("position", "pool", "size"), [*itertools.product(POSITIONS, POOLS, [None, 5])])

@@ -270,11 +270,10 @@ class Trial:
         )
 
     def confirm(self, reading, other: Callable[[], Trial], mistakes: Iterable[Mistake] = ()) -> None:
-        """Verify further a module that is right in its trial: parameter count, fewer inputs, another size, gradients.
+        """Verify further a module that is right in its trial; raise Wrong for what else it gets wrong.
 
-        Raises Wrong unless it has `count` parameters, is right for a smaller input too, and under the same reading in
-        the trial `other()` (one of the `mistakes` may show there first), and sends the right gradients to its input
-        and parameters.
+        It must have `count` parameters, be right for a smaller input and, under the same reading, in the trial
+        `other()` (where one of the `mistakes` may show first), and send back the right gradients.
         """
         self.require_count()
         weights = self.read(reading)

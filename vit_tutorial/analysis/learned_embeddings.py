@@ -11,15 +11,8 @@ from torch import Tensor, nn
 from ..model import VisionTransformer
 
 
-class Filters(NamedTuple):
-    """Principal components of the patch filters, and the share of the filters' variance that each explains."""
-
-    components: Float[Tensor, "n C P Q"]
-    shares: Float[Tensor, " n"]
-
-
 @torch.no_grad()
-def patch_filters(model: VisionTransformer, count: int) -> Filters:
+def patch_filters(model: VisionTransformer, count: int) -> Float[Tensor, "n C P Q"]:
     """Return the first `count` principal components of the D filters that project a patch, the most important first.
 
     Each is a pattern the size of a patch, of length 1; its sign means nothing, and is chosen so that the value furthest
@@ -30,10 +23,9 @@ def patch_filters(model: VisionTransformer, count: int) -> Filters:
     most = min(filters.shape)
     if not 1 <= count <= most:
         raise ValueError(f"{len(weight)} filters of {filters.shape[1]} values have {most} components, not {count}")
-    _, sizes, components = torch.linalg.svd(filters, full_matrices=False)
+    components = torch.linalg.svd(filters, full_matrices=False).Vh[:count]
     largest = components.gather(1, components.abs().argmax(dim=1, keepdim=True))
-    patterns, variance = components * largest.sign(), sizes.square()
-    return Filters(patterns[:count].view(-1, *weight.shape[1:]), (variance / variance.sum())[:count])
+    return (components * largest.sign()).view(-1, *weight.shape[1:])
 
 
 @torch.no_grad()

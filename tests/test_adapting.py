@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from published import randomize
 from timm.layers import resample_abs_pos_embed
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torchvision.models.vision_transformer import interpolate_embeddings
@@ -25,10 +26,7 @@ SMALL |= {"num_classes": 5}
 
 
 def small_vit(**options) -> VisionTransformer:
-    model = VisionTransformer(ViTConfig(**{**SMALL, **options})).eval()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    return model
+    return randomize(VisionTransformer(ViTConfig(**{**SMALL, **options}))).eval()
 
 
 # ---- positions

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from published import randomize
 from torch import nn
 from torchvision.ops import StochasticDepth
 
@@ -12,9 +13,7 @@ from vit_tutorial import Encoder, EncoderBlock, Mlp, SelfAttention, ViTConfig
 
 
 def random_weights(module: nn.Module) -> nn.Module:
-    for parameter in module.parameters():
-        nn.init.normal_(parameter, std=0.4)
-    return module.double()
+    return randomize(module.double(), scale=0.4)
 
 
 def test_mlp_by_hand():

@@ -38,10 +38,7 @@ def zeros(*shape: int, dtype=torch.float32) -> torch.Tensor:
 # What is done, and every fact that the message must show.
 WRONG = {
     # An image that is not a whole number of patches.
-    "config: width": (
-        lambda: ViTConfig(image_size=(224, 225)),
-        ["image 224×225", "16×16 patches", "225 = 14·16 + 1"],
-    ),
+    "config: width": (lambda: ViTConfig(image_size=(224, 225)), ["image 224×225", "16×16 patches", "225 = 14·16 + 1"]),
     "config: both sides": (
         lambda: ViTConfig(image_size=(10, 9), patch_size=(4, 5)),
         ["image 10×9", "4×5 patches", "10 = 2·4 + 2", "9 = 1·5 + 4"],
@@ -61,19 +58,13 @@ WRONG = {
     ),
     "embeddings: another size": (lambda: Embeddings(SMALL)(zeros(1, 3, 8, 8)), ["built for 8×12", "got 8×8"]),
     # Patches that make no such image.
-    "unpatchify: count": (
-        lambda: unpatchify(zeros(2, 5, 48), 4, (8, 12)),
-        ["(2, 5, 48)", "8×12", "2·3 = 6"],
-    ),
+    "unpatchify: count": (lambda: unpatchify(zeros(2, 5, 48), 4, (8, 12)), ["(2, 5, 48)", "8×12", "2·3 = 6"]),
     "unpatchify: length": (lambda: unpatchify(zeros(2, 6, 47), 4, (8, 12)), ["(2, 6, 47)", "C·4·4"]),
     "unpatchify: rank": (lambda: unpatchify(zeros(6, 48), 4, (8, 12)), ["(6, 48)", "8×12"]),
     "unpatchify: image": (lambda: unpatchify(zeros(2, 6, 48), 4, (8, 13)), ["8×13", "4×4", "13 = 3·4 + 1"]),
     "unpatchify: size": (lambda: unpatchify(zeros(2, 6, 48), 4, "small"), ["image_size", "'small'"]),
     # Heads.
-    "config: heads": (
-        lambda: ViTConfig(embed_dim=100, num_heads=12),
-        ["embed_dim 100", "12 heads", "100 = 8·12 + 4"],
-    ),
+    "config: heads": (lambda: ViTConfig(embed_dim=100, num_heads=12), ["embed_dim 100", "12 heads", "100 = 8·12 + 4"]),
     "attention: heads": (lambda: SelfAttention(10, 3), ["embed_dim 10", "3 heads", "10 = 3·3 + 1"]),
     # Sizes that are no sizes.
     **{

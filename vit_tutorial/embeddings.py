@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .config import Size, ViTConfig, to_pair
-from .errors import require_backbone, require_positive, require_size
+from .errors import require_positive, require_size
 from .patchify import validate_images
 from .positions import POSITION_CLASSES
 
@@ -69,5 +69,6 @@ def make_patch_embedding(config: ViTConfig, backbone: nn.Module | None) -> nn.Mo
     """Build the layer that turns images into patch tokens, (B, C, H, W) → (B, N, D)."""
     if backbone is None:
         return PatchEmbedding(config.patch_size, config.in_channels, config.embed_dim, config.image_size)
-    require_backbone(backbone)
+    if not hasattr(backbone, "make_patch_embedding"):
+        raise ValueError(f"a backbone is a Backbone(network, channels, stride), got {type(backbone).__name__}")
     return backbone.make_patch_embedding(config)

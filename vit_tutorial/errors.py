@@ -58,19 +58,6 @@ def require_sincos(dim: int) -> None:
         )
 
 
-def require_backbone(backbone: object) -> None:
-    if not hasattr(backbone, "make_patch_embedding"):
-        raise ValueError(f"a backbone is a Backbone(network, channels, stride), got {type(backbone).__name__}")
-
-
-def require_stride(stride: int, patch: tuple[int, int]) -> None:
-    if any(side % stride for side in patch):
-        raise ValueError(
-            f"a backbone of stride {stride} leaves no whole patches: patch_size {patch[0]}×{patch[1]} is in pixels "
-            f"of the image and must be a multiple of {stride}"
-        )
-
-
 def require_feature_map(features: object, image: tuple[int, int], channels: int, stride: int) -> None:
     expected = (channels, image[0] // stride, image[1] // stride)
     given = tuple(features.shape[1:]) if hasattr(features, "shape") else f"of type {type(features).__name__}"

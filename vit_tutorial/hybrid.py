@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from .config import ViTConfig, to_pair
 from .embeddings import make_projection
-from .errors import require_feature_map, require_positive, require_stride
+from .errors import require_feature_map, require_positive
 from .patchify import validate_images
 
 
@@ -42,9 +42,13 @@ class FeaturePatches(nn.Module):
 
     def __init__(self, backbone: Backbone, config: ViTConfig):
         super().__init__()
-        require_stride(backbone.stride, to_pair(config.patch_size))
-        height, width = to_pair(config.patch_size)
-        on_map = (height // backbone.stride, width // backbone.stride)
+        (height, width), stride = to_pair(config.patch_size), backbone.stride
+        if height % stride or width % stride:
+            raise ValueError(
+                f"a backbone of stride {stride} leaves no whole patches: patch_size {height}×{width} is in pixels "
+                f"of the image and must be a multiple of {stride}"
+            )
+        on_map = (height // stride, width // stride)
         self.config = config
         self.projection = make_projection(backbone.channels, config.embed_dim, on_map)
         self.backbone = backbone

@@ -21,21 +21,18 @@ from .model_card import ModelCard
 MOST_ZEROS = 2**28  # in the position table of a model without positions, which is in no file
 
 
-def save_model(model: VisionTransformer, path: str | Path, dtype: torch.dtype = torch.float32) -> Path:
-    """Write the weights, stored as `dtype`, with everything needed to build the model again.
+def save_model(model: VisionTransformer, path: str | Path) -> Path:
+    """Write the weights, in float32, with everything needed to build the model again.
 
     Raises ValueError for a hybrid, whose backbone is code that no such file can hold, and for everything that
-    `load_model` would refuse: a card or layers that do not fit the configuration, and weights that are not finite,
-    or too large for `dtype`.
+    `load_model` would refuse: a card or layers that do not fit the configuration, and weights that are not finite.
     """
     model = unwrapped(model)
     if not isinstance(model, VisionTransformer):
         raise ValueError(f"save_model keeps a VisionTransformer, got {type(model).__name__}")
-    if not getattr(dtype, "is_floating_point", False):
-        raise ValueError(f"weights are stored as floats, got {dtype}")
     if hasattr(model.embeddings.patches, "backbone"):
         raise ValueError("a backbone is code, and this file holds numbers: save model.state_dict(), and build it again")
-    tensors = {name: tensor.to(dtype) for name, tensor in model.state_dict().items()}
+    tensors = {name: tensor.float() for name, tensor in model.state_dict().items()}
     require_fitting(tensors, model.config, model.card)
     return write(path, tensors, {"config": asdict(model.config), "card": model.card and asdict(model.card)})
 

@@ -4,22 +4,17 @@ import copy
 
 import pytest
 import torch
-from published import randomize
 from torch import nn
 from torch.testing import assert_close
 
-from vit_tutorial import VisionTransformer, ViTConfig, attend
+from vit_tutorial import attend
 from vit_tutorial.analysis import class_attention, patch_readout, readout
 from vit_tutorial.attention import FusedAttention
 
-EXACT = {"atol": 1e-11, "rtol": 0}
+from .test_recording import EXACT, small_model
+
 CLASSES = torch.tensor([1, 4])
 POOLS = pytest.mark.parametrize("pool", ["cls", "mean"])
-
-
-def small_model(**options) -> VisionTransformer:
-    config = ViTConfig((8, 12), 4, 3, 5, embed_dim=12, depth=2, num_heads=3, mlp_dim=20, **options)
-    return randomize(VisionTransformer(config).double()).eval()
 
 
 @pytest.fixture

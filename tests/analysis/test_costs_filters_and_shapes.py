@@ -72,11 +72,10 @@ def test_a_real_device_counts_the_same_as_the_meta_device_and_a_batch_costs_its_
 
 
 def test_the_filters_components_are_those_of_numpy(model):
-    components, shares = patch_filters(model, 5)
+    components = patch_filters(model, 5)
     assert components.shape == (5, 3, 4, 4)
     filters = model.embeddings.patches.projection.weight.detach().flatten(1).numpy()  # (24, 48)
-    values, vectors = np.linalg.eigh(np.cov(filters.T, bias=True))
-    np.testing.assert_allclose(shares, values[::-1][:5] / values.sum(), rtol=1e-4)
+    _, vectors = np.linalg.eigh(np.cov(filters.T, bias=True))
     flat = components.flatten(1)
     overlap = np.abs(np.sum(flat.numpy() * vectors[:, ::-1][:, :5].T, axis=1))
     np.testing.assert_allclose(overlap, 1, atol=1e-3)  # the same direction, whichever way it points

@@ -374,10 +374,7 @@ RIGHT = {
             prepend=lambda self, x: torch.cat([self.class_token.repeat(len(x), 1)[:, None], x], 1),
         ),
         "positions (T, D)": variant(make_position=parameter("T", "D")),
-        "positions (D, T)": variant(
-            make_position=parameter("D", "T"),
-            place=lambda self, x: x + self.position.T,
-        ),
+        "positions (D, T)": variant(make_position=parameter("D", "T"), place=lambda self, x: x + self.position.T),
         "positions first, then the class token": Separate,
         "bare parameters": FromFunctions,
         "nested": Nested,

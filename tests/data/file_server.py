@@ -1,10 +1,12 @@
-"""A file server on this machine, which serves a file or fails in every way that networks do."""
+"""A file server on this machine, which serves a file or fails in every way that networks do, and who asks it."""
 
 import threading
 from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from vit_tutorial.data.download import fetch
 
 
 @contextmanager
@@ -91,6 +93,12 @@ FAILURES = {
     "announces too much": (partial(cut_off, length=5_000_000), "5,000,000 bytes"),
     "announces no number": (partial(cut_off, length="abc"), "cut off"),
 }
+
+
+def begin_and_fetch(url: str, path: Path, sha256: str, size: int) -> None:
+    """What a test starts in processes of their own, twice at once."""
+    print("begun", flush=True)
+    fetch(url, path, sha256, size)
 
 
 def everything_in(folder: Path) -> list[str]:

@@ -11,8 +11,7 @@ from training.toys import start
 from vit_tutorial.data import download
 from vit_tutorial.data.download import UNFINISHED, fetch
 
-from .file_server import FAILURES, everything_in, serving, stalling, whole
-from .one_download import begin_and_fetch
+from .file_server import FAILURES, begin_and_fetch, everything_in, serving, stalling, whole
 
 CONTENT = bytes(range(256)) * 10
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

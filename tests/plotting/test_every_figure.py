@@ -41,7 +41,7 @@ FIGURES = {
     "show_attention_maps": (lambda k: (PHOTO, k * MAPS[None] / 20, ["seed 0"]), "up to 3"),
     "show_attention_stops": (lambda k: (PHOTO, walk(k), [0, k], TITLE), "largest weight is 0.30"),
     "show_attention_walk": (lambda k: (PHOTO, walk(k), TITLE), "largest weight is 0.30"),
-    "show_block": (lambda k: (*["pre", "post"][: k - 1],), "post-norm"),
+"show_block": (lambda k: (), ""),  # a drawing without values
     "show_block_variants": (
         lambda k: (*({"a": torch.tensor([[1.0, n * k]])} for n in (2, 3, 4)), 2.0, TITLE), "a from 1 to 9"),
     "show_bug_table": (
@@ -94,7 +94,7 @@ def test_every_figure_says_its_values_in_words_and_is_readable_and_left_to_the_n
     arguments, words = FIGURES[name]
     before, figure = (getattr(plotting, name)(*arguments(k)) for k in (2, 3))
     assert words in figure.alt
-    assert words not in before.alt
+    assert not words or words not in before.alt
     assert not set("$\\\n") & set(figure.alt), "a screen reader would read mathtext out"
     assert not re.search(r"[.!?] [a-z]{2}", figure.alt), "sentences begin with a capital"
     assert isinstance(figure, Figure)

@@ -62,10 +62,7 @@ def test_a_tensor_that_tells_the_sizes_with_other_axes_is_named(flat, tmp_path):
 BLOCK_1 = {name: None for name in google_arrays(our_vit(depth=2)) if "encoderblock_1/" in name}
 NO_PLACE = {
     "no class token": ({"cls": None}, "missing: cls"),
-    "a ResNet in front": (
-        {"conv_root/kernel": np.zeros((7, 7, 3, 64))},
-        r"a convolutional stem \(conv_root/kernel\)",
-    ),
+    "a ResNet in front": ({"conv_root/kernel": np.zeros((7, 7, 3, 64))}, r"a convolutional stem \(conv_root/kernel\)"),
     "attention pooling": ({"MAPHead_0/probe": np.zeros((1, 1, 32))}, r"attention pooling \(MAPHead_0/probe\)"),
     "no square": ({POSITION: np.zeros((1, 1 + 6, 32))}, "6 positions besides the class token's"),
     "no positions": ({POSITION: np.zeros((1, 0, 32))}, "0 positions besides the class token's"),

@@ -20,7 +20,7 @@ from vit_tutorial.data.download import UNFINISHED
 from vit_tutorial.saving import load_model, read
 from vit_tutorial.training import TrainingAlarm, fit
 
-from .toys import bright_or_dark, differing, short, small_vit, start
+from .toys import bright_or_dark, differing, short, small_vit, start, told_for
 
 SMALL = "--scenes 60 --image-size 16 --patch-size 8 --embed-dim 8 --depth 2 --num-heads 2 --mlp-dim 16 --device cpu"
 RESTLESS = "--dropout 0.1 --attention-dropout 0.1 --drop-path 0.2 --crop 2 --flip --randaugment --mixup 0.4 --cutmix 1"
@@ -224,18 +224,6 @@ def folder_of(root: Path, **splits: list[str]) -> list[str]:
     return ["--data", str(root), "--image-size", "8", "--out", str(root / "run")]
 
 
-def told_for(arguments: list[str], capsys) -> str:
-    """The one line on stderr that a mistake gets, with exit status 2."""
-    try:
-        status = train.main(arguments)
-    except SystemExit as end:  # argparse
-        status = end.code
-    told = capsys.readouterr().err
-    assert (status, told.count("\n")) == (2, 1), told
-    assert told.startswith("python -m vit_tutorial.train: error: ")
-    return told
-
-
 # What is asked, and the facts that the line must show.
 MISTAKES = {
     "--epochs 0": ["epochs", "0"],
@@ -267,7 +255,7 @@ MISTAKES = {
 @pytest.mark.usefixtures("unchecked")
 def test_a_mistake_is_told_in_one_line_before_anything_is_written(mistake, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    told = told_for(shlex.split(mistake), capsys)
+    told = told_for(train.main, shlex.split(mistake), capsys)
     assert not [fact for fact in MISTAKES[mistake] if fact not in told], told
     assert not list(tmp_path.iterdir())
 
@@ -275,7 +263,7 @@ def test_a_mistake_is_told_in_one_line_before_anything_is_written(mistake, tmp_p
 def test_a_folder_whose_test_has_other_classes_is_refused_before_training(tmp_path, capsys):
     """Compared by place, every bee would be counted as a mistake."""
     command = folder_of(tmp_path, train=["bee", "cow"], test=["ant", "bee"])
-    assert "class 0 is 'bee' to the model and 'ant' in the images" in told_for(command, capsys)
+    assert "class 0 is 'bee' to the model and 'ant' in the images" in told_for(train.main, command, capsys)
     assert not (tmp_path / "run").exists()
 
 
@@ -286,7 +274,7 @@ def test_what_fit_refuses_is_told_in_one_line_and_a_bug_keeps_its_traceback(tmp_
     monkeypatch.setattr(train, "fit", fail)
     command = folder_of(tmp_path, train=["bee"], test=["bee"])
     for error in (ValueError("it belongs\nto another run"), OSError("a full disk"), FloatingPointError("nan")):
-        assert str(error).replace("\n", " ") in told_for(command, capsys)
+        assert str(error).replace("\n", " ") in told_for(train.main, command, capsys)
     error = TypeError("a bug")
     with pytest.raises(TypeError, match="a bug"):
         train.main(command)

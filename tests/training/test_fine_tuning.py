@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
+from published import randomize
 from safetensors.torch import save_file
-from torch import nn
 
 from vit_tutorial import VisionTransformer, ViTConfig, load_checkpoint, resize_position_embedding, train
 from vit_tutorial.inference import fit_photo
 from vit_tutorial.model_card import PREPROCESSING, STARTED_FROM, ModelCard
 from vit_tutorial.saving import load_model, save_model
 
-from .toys import differing, small_vit, weights_of
+from .toys import differing, small_vit, told_for, weights_of
 
 MARGIN = {"resize": 20, "crop": 16, "squeeze": False, "interpolation": "bilinear"}
 ABOUT = {"weights": "a test's", "test accuracy": 0.5}
@@ -27,9 +27,7 @@ CARD = ModelCard(("ant", "bee", "cow"), (0.5, 0.4, 0.3), (0.25, 0.3, 0.2), {**AB
 def trained_vit(**options) -> VisionTransformer:
     """As if it had been trained; every weight is random."""
     sizes = {"image_size": 16, "num_classes": 3, "gelu": "tanh", "norm_eps": 1e-5, "representation_size": 6}
-    model = small_vit(**sizes | options)
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.3)
+    model = randomize(small_vit(**sizes | options))
     model.card = CARD
     return model
 
@@ -204,12 +202,6 @@ def test_a_mistake_is_told_in_one_line_before_anything_is_written(mistake, place
     MAKE.get(mistake, lambda: None)()
     before = sorted(place.rglob("*"))
     weights, *options = shlex.split(mistake)
-    try:
-        status = run(shlex.join(options), weights)
-    except SystemExit as end:  # argparse
-        status = end.code
-    told = capsys.readouterr().err
-    assert (status, told.count("\n")) == (2, 1), told
-    assert told.startswith("python -m vit_tutorial.train: error: ")
+    told = told_for(lambda options: run(shlex.join(options), weights), options, capsys)
     assert not [fact for fact in MISTAKES[mistake] if fact not in told], told
     assert sorted(place.rglob("*")) == before

@@ -51,10 +51,7 @@ def test_of_a_vit_only_the_matrices_decay(position):
     layers = ["embeddings.patches.projection", "encoder.0.attention.qkv", "encoder.0.attention.projection"]
     layers += ["encoder.0.mlp.expand", "encoder.0.mlp.contract", "head"]
     assert decaying == {f"{layer}.weight" for layer in layers}
-    positions = {
-        "learned": {"table"},
-        "factorized": {"class_token", "rows", "columns"},
-    }.get(position, set())
+    positions = {"learned": {"table"}, "factorized": {"class_token", "rows", "columns"}}.get(position, set())
     norms = {f"{norm}.{kind}" for norm in ("encoder.0.norm1", "encoder.0.norm2", "norm") for kind in ("weight", "bias")}
     biases = {f"{layer}.bias" for layer in layers}
     tokens = {"embeddings.class_token", *(f"embeddings.position.{name}" for name in positions)}

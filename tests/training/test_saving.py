@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from published import randomize
 from safetensors.torch import save_file
 from torch import nn
 
@@ -24,10 +25,7 @@ OTHER_CARD = dataclasses.replace(CARD, classes=("ant", "bee", "cow"))
 
 
 def randomised(**options) -> nn.Module:
-    model = small_vit(**options)
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    return model.eval()
+    return randomize(small_vit(**options)).eval()
 
 
 @pytest.mark.parametrize(("position", "pool", "size"), [*itertools.product(POSITIONS, POOLS, [None, 5])])
@@ -71,17 +69,6 @@ def test_a_card_normalises_bytes_and_floats_alike():
     for wrong in (torch.ones(2, 1, 4, 4), torch.ones(4, 4), torch.ones(2, 3, 4, 4, dtype=torch.int32)):
         with pytest.raises(ValueError, match=r"images of 3 channels, bytes or floats, got torch.* of shape \("):
             CARD.normalise(wrong)
-
-
-def test_half_precision_is_how_it_is_stored_not_how_it_computes(tmp_path):
-    model = randomised()
-    half, full = tmp_path / "half.safetensors", tmp_path / "full.safetensors"
-    save_model(model, half, torch.float16)
-    save_model(model, full)
-    loaded = load_model(half)
-    assert {tensor.dtype for tensor in read(half)[0].values()} == {torch.float16}
-    for name, tensor in model.state_dict().items():
-        assert torch.equal(loaded.state_dict()[name], tensor.half().float()), name
 
 
 def test_a_file_cut_anywhere_is_one_clear_error(tmp_path):
@@ -219,27 +206,20 @@ def test_writers_at_the_same_time_do_not_meet(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
-    ("change", "dtype", "told"),
+    ("change", "told"),
     [
-        (
-            lambda model: setattr(model, "head", nn.Linear(8, 5)),
-            torch.float32,
-            "not those of the configuration.*head.weight",
-        ),
+        (lambda model: setattr(model, "head", nn.Linear(8, 5)), "not those of the configuration.*head.weight"),
         (
             lambda model: setattr(model, "card", OTHER_CARD),
-            torch.float32,
             "3 class names and a mean of 3 channels, the model 2 logits",
         ),
-        (lambda model: model.head.bias.data.fill_(1e6), torch.float16, "head.bias holds numbers that are not finite"),
-        (lambda model: None, torch.int8, "stored as floats, got torch.int8"),
-        (lambda model: None, "float16", "stored as floats, got float16"),
+        (lambda model: model.head.bias.data.fill_(torch.inf), "head.bias holds numbers that are not finite"),
     ],
 )
-def test_what_could_not_be_loaded_is_not_saved(change, dtype, told, tmp_path):
+def test_what_could_not_be_loaded_is_not_saved(change, told, tmp_path):
     change(model := randomised())
     with pytest.raises(ValueError, match=rf"(?s){told}"):
-        save_model(model, tmp_path / "model.safetensors", dtype)
+        save_model(model, tmp_path / "model.safetensors")
     with pytest.raises(ValueError, match="save_model keeps a VisionTransformer, got Linear"):
         save_model(torch.nn.Linear(2, 2), tmp_path / "model.safetensors")
     assert not list(tmp_path.iterdir())

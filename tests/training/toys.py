@@ -80,6 +80,18 @@ def differing(here: dict[str, torch.Tensor], there: dict[str, torch.Tensor]) -> 
     return [name for name in here if not torch.equal(here[name], there[name])]
 
 
+def told_for(command: Callable[[list[str]], int], arguments: list[str], capsys) -> str:
+    """The one line on stderr that a mistake gets from this command, with exit status 2."""
+    try:
+        status = command(arguments)
+    except SystemExit as end:  # argparse
+        status = end.code
+    told = capsys.readouterr().err
+    assert (status, told.count("\n")) == (2, 1), told
+    assert told.startswith("python -m vit_tutorial.train: error: ")
+    return told
+
+
 def start(function: Callable, *arguments, output: Path) -> multiprocessing.Process:
     """Call the function in a process of its own, its output in a file. Where there is fork, they share one import."""
     context = multiprocessing.get_context("forkserver" if hasattr(os, "fork") else "spawn")

@@ -11,15 +11,8 @@ from torch import Tensor, nn
 from ..model import VisionTransformer
 
 
-class Filters(NamedTuple):
-    """Principal components of the patch filters, and the share of the filters' variance that each explains."""
-
-    components: Float[Tensor, "n C P Q"]
-    shares: Float[Tensor, " n"]
-
-
 @torch.no_grad()
-def patch_filters(model: VisionTransformer, count: int) -> Filters:
+def patch_filters(model: VisionTransformer, count: int) -> Float[Tensor, "n C P Q"]:
     """Return the first `count` principal components of the D filters that project a patch, the most important first.
 
     Each is a pattern the size of a patch, of length 1; its sign means nothing, and is chosen so that the value furthest
@@ -30,10 +23,9 @@ def patch_filters(model: VisionTransformer, count: int) -> Filters:
     most = min(filters.shape)
     if not 1 <= count <= most:
         raise ValueError(f"{len(weight)} filters of {filters.shape[1]} values have {most} components, not {count}")
-    _, sizes, components = torch.linalg.svd(filters, full_matrices=False)
+    components = torch.linalg.svd(filters, full_matrices=False).Vh[:count]
     largest = components.gather(1, components.abs().argmax(dim=1, keepdim=True))
-    patterns, variance = components * largest.sign(), sizes.square()
-    return Filters(patterns[:count].view(-1, *weight.shape[1:]), (variance / variance.sum())[:count])
+    return (components * largest.sign()).view(-1, *weight.shape[1:])
 
 
 @torch.no_grad()
@@ -64,7 +56,7 @@ def similarity_by_offset(similarity: Float[Tensor, "h w h w"]) -> Float[Tensor, 
     Raises ValueError for a map of another shape.
     """
     h, w = similarity.shape[:2]
-    down, across, _ = offsets(similarity)
+    down, across = offsets(similarity)
     which = (down * w + across).flatten().to(similarity.device)  # (N·N,)
     total = similarity.new_zeros(h * w).index_add_(0, which, similarity.flatten())
     count = which.new_zeros(h * w).index_add_(0, which, torch.ones_like(which))
@@ -72,59 +64,41 @@ def similarity_by_offset(similarity: Float[Tensor, "h w h w"]) -> Float[Tensor, 
 
 
 class Structure(NamedTuple):
-    """How positions are arranged: the mean similarity of some pairs of patches minus that of others; 0 is no structure.
+    """How much more alike mirror images are than other pairs, in mean similarity; 0 is no mirror.
 
-    near: touching patches, diagonally too, against those more than half the longer side apart.
-    rows: two patches of one row, two or more columns apart, against two that share neither row nor column,
-    at the same distance rounded to whole patches; the mean over these distances. What left_right counts is left out.
-    columns: the same for one column.
     left_right: two patches of which one touches, or is, the other's mirror image in its row, against other pairs with
     as many rows and columns between them, two columns or more; the mean over these offsets.
     top_bottom: the same for mirror images in the column.
     """
 
-    near: float
-    rows: float
-    columns: float
     left_right: float
     top_bottom: float
 
 
 def position_structure(similarity: Float[Tensor, "h w h w"]) -> Structure:
-    """Measure the structure of a map of similar positions.
+    """Measure how symmetric a map of similar positions is.
 
     Raises ValueError for a grid of fewer than five rows or columns, which has no such pairs, or another shape.
     """
-    _, _, distance = offsets(similarity)
+    return Structure(mirror_in_rows(similarity), mirror_in_rows(similarity.permute(1, 0, 3, 2)))
+
+
+def mirror_in_rows(similarity: Float[Tensor, "h w h w"]) -> float:
+    """Return `left_right` of `position_structure`."""
+    down, across = offsets(similarity)
     h, w = similarity.shape[:2]
     if min(h, w) < 5:
         raise ValueError(f"a grid of {h}×{w} is too small to compare equally distant pairs: it takes 5×5 or more")
-    near = mean_gain(similarity, [((distance > 0) & (distance < 1.5), distance > max(h, w) / 2)])
-    rows, left_right = along_rows(similarity)
-    columns, top_bottom = along_rows(similarity.permute(1, 0, 3, 2))
-    return Structure(near, rows, columns, left_right, top_bottom)
-
-
-def along_rows(similarity: Float[Tensor, "h w h w"]) -> tuple[float, float]:
-    """Return `rows` and `left_right` of `position_structure`."""
-    w = similarity.shape[1]
-    down, across, distance = offsets(similarity)
     column = torch.arange(w)
-    mirrored = (down <= 1) & ((column[:, None, None] + column - (w - 1)).abs() <= 1)
-    in_row, in_neither = (down == 0) & ~mirrored, (down > 0) & (across > 0)
-    rows = [(in_row & (across == d), in_neither & (distance.round() == d)) for d in range(2, w)]
+    mirrored = (column[:, None, None] + column - (w - 1)).abs() <= 1
     steps = [(down == i) & (across == j) for i in (0, 1) for j in range(2, w)]
-    return mean_gain(similarity, rows), mean_gain(similarity, [(mirrored & step, ~mirrored & step) for step in steps])
-
-
-def mean_gain(similarity: Float[Tensor, "h w h w"], kinds: list[tuple[Tensor, Tensor]]) -> float:
-    """Return the mean over `kinds` of (mean similarity of the first pairs − that of the second), if there are both."""
+    kinds = [(step & mirrored, step & ~mirrored) for step in steps]
     gains = [similarity[a].mean() - similarity[b].mean() for a, b in kinds if a.any() and b.any()]
     return torch.stack(gains).mean().item()
 
 
-def offsets(similarity: Float[Tensor, "h w h w"]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return rows, columns and distance between every two patches, (h, w, h, w) each and not negative, on the CPU.
+def offsets(similarity: Float[Tensor, "h w h w"]) -> tuple[Tensor, ...]:
+    """Return rows and columns between every two patches, (h, w, h, w) each and not negative, on the CPU.
 
     Raises ValueError unless the map compares every patch with every patch of the same grid.
     """
@@ -132,5 +106,4 @@ def offsets(similarity: Float[Tensor, "h w h w"]) -> tuple[Tensor, Tensor, Tenso
         raise ValueError(f"a map of similar positions has shape (h, w, h, w), got {tuple(similarity.shape)}")
     row, column = (torch.arange(count, device="cpu") for count in similarity.shape[:2])
     down, across = (row[:, None, None, None] - row[:, None]).abs(), (column[:, None, None] - column).abs()
-    down, across = torch.broadcast_tensors(down, across)
-    return down, across, (down.square() + across.square()).float().sqrt()
+    return torch.broadcast_tensors(down, across)

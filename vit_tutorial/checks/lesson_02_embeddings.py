@@ -8,6 +8,7 @@ from itertools import permutations, product
 
 import torch
 import torch.nn.functional as F
+from einops import rearrange
 from torch import Tensor, nn
 
 from ..config import ViTConfig
@@ -304,15 +305,6 @@ def missing(what: str, how: str, module: nn.Module, numel: int) -> str:
     return f"{text} A tensor is a parameter if `__init__` stores it as `self.name = nn.Parameter(...)`."
 
 
-def columns_first(patches: Tensor) -> Tensor:
-    side = math.isqrt(patches.shape[1])
-    return patches.unflatten(1, (side, side)).transpose(1, 2).flatten(1, 2)
-
-
-def image_rows(w: EmbeddingWeights, images: Tensor) -> Tensor:
-    return w.patch(images.reshape(len(images), -1, w.config.patch_dim))
-
-
 NO_CLASS_POSITION = "The class token gets no position: Eq. 1 adds one to every token, once the class token is in front."
 TEXT = "are multiplied by √D, as in the transformer for text. Eq. 1 does not."
 LINEAR = "after the projection. Eq. 1 is linear: it has no activation."
@@ -337,13 +329,15 @@ EMBEDDING_MISTAKES = [
     *known(None, {
         "Your patch tokens mix values of different patches: the convolution gives (B, D, h, w), and `reshape` to "
         "(B, N, D) does not exchange axes.": lambda x: x.mT.reshape(x.shape),
-        "Your patches run down the columns of the grid. They run row by row.": columns_first,
+        "Your patches run down the columns of the grid. They run row by row.":
+            lambda x: rearrange(x, "B (h w) D -> B (w h) D", h=math.isqrt(x.shape[1])),
         f"There is a GELU {LINEAR}": F.gelu,
         f"There is a ReLU {LINEAR}": F.relu,
         f"The patch tokens {TEXT}": lambda x: x * x.shape[-1] ** 0.5,
     }, lambda change: partial(eq1, prepend=lambda t, x: in_front(t, change(x)))),
     *replacing(eq1, "project", "Use your `patchify` of notebook 01, or a convolution with stride P.", {
-        "Your patches are image rows: `reshape` alone does not cut an image into patches.": image_rows}),
+        "Your patches are image rows: `reshape` alone does not cut an image into patches.":
+            lambda w, images: w.patch(images.reshape(len(images), -1, w.config.patch_dim))}),
 ]  # fmt: skip
 
 

@@ -42,10 +42,6 @@ def attention_head(function):
     return None
 
 
-def causal(scores: Tensor) -> Tensor:
-    return scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -math.inf).softmax(-1)
-
-
 SCALE = "`F.scaled_dot_product_attention` divides by √d itself; by hand, divide before the softmax."
 NOT_1 = "the rows of the weights do not sum to 1"
 
@@ -67,7 +63,8 @@ WEIGHINGS = {
     "All weights together sum to 1, not each row.": lambda scores: scores.flatten(-2).softmax(-1).view_as(scores),
     "Each query takes one key only: an argmax. The softmax gives every key a share.":
         lambda scores: F.one_hot(scores.argmax(-1), scores.shape[-1]).to(scores.dtype),
-    "Each token sees only itself and those before it, as in GPT. Here every patch sees every patch.": causal,
+    "Each token sees only itself and those before it, as in GPT. Here every patch sees every patch.":
+        lambda scores: scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -math.inf).softmax(-1),
 }  # fmt: skip
 
 HEAD_MISTAKES = [

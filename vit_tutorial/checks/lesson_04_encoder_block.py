@@ -9,7 +9,6 @@ from itertools import combinations
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn.modules.module import register_module_forward_hook
 
 from ..attention import SelfAttention
 from ..encoder import Mlp
@@ -169,19 +168,11 @@ class MlpTrial(TokenTrial):
 
 def judge_dropout(trial: Trial) -> str | None:
     """Return a remark on a module that drops values in training; raise Wrong if it drops the same values twice."""
-    dropped, twice = [], []
-
-    def note(module, inputs, output):
-        if isinstance(module, nn.Dropout) and module.p > 0:
-            twice.extend(x for x in inputs if any(x is y for y in dropped))
-            dropped.append(output)
-
-    handle = register_module_forward_hook(note)
     trial.module.train()
     repeats = all(same(trial.run(), trial.out) for _ in range(10))
+    drops = [(x, y) for module, x, y in trial.calls() if isinstance(module, nn.Dropout) and module.p > 0]
     trial.module.eval()
-    handle.remove()
-    if twice:
+    if any(x is dropped for n, (x, _) in enumerate(drops) for _, dropped in drops[:n]):
         raise Wrong(
             "In training the same values are dropped twice: one dropout comes straight after another.",
             "One dropout after each linear layer is enough: in the block, or inside attention and MLP, not both.",

@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn, relu, sigmoid, tanh
 from torch.nn.functional import gelu
-from torch.nn.modules.module import register_module_forward_hook
 
 from ..config import ViTConfig
 from ..embeddings import Embeddings
@@ -146,13 +145,14 @@ def check_parts(trial: Trial, c: ViTConfig, parts: Parts) -> None:
     shared = ""
     if blocks == 1:
         layer = trial.module.get_submodule(parts.contract[0].name.rpartition(".")[0])
-        if len(called(trial, lambda module, x: module is layer)) == L:
+        if sum(module is layer for module, *_ in trial.calls()) == L:
             shared = f" All {L} places share one block's weights, as `[block] * depth` makes it."
     if sum(isinstance(part, Encoder) for part in trial.module.modules()) > 1:
         shared = f" Each `Encoder(config)` has all {L} blocks already: one is enough."
     norms, matrices = len(parts.norms), sum(layer.weight.numel() for layer in parts.attention) / D**2
     last_norm = " Is the final one missing?" if norms == 2 * L else ""
-    on_images = called(trial, lambda module, x: isinstance(module, nn.Linear) and x.shape[:-1] == trial.x.shape[:1])
+    linear = [(layer, x) for layer, x, _ in trial.calls() if isinstance(layer, nn.Linear) and x is not None]
+    on_images = [layer for layer, x in linear if x.shape[:-1] == trial.x.shape[:1]]
     head = " and ".join(f"`{name}`" for name, module in trial.module.named_modules() if module in on_images)
     apart = len(parts.tables) > 0 and kind_of(parts.tables[0], c) == "patch table"  # the class token's position
     needed = [
@@ -180,19 +180,6 @@ def check_parts(trial: Trial, c: ViTConfig, parts: Parts) -> None:
          f"{4 * L} matrices of D×D, yours {matrices:g}. Is there a second one after the patch projection?", EQ1),
         (same(silent, trial.out), "The positions are never added: the logits do not depend on them.", EQ1),
     ])  # fmt: skip
-
-
-def called(trial: Trial, is_meant: Callable[[nn.Module, Tensor], bool]) -> list[nn.Module]:
-    """Return the modules that are meant, with their input, each as often as the model calls it for one batch."""
-    found = []
-
-    def note(module, inputs, output):
-        if inputs and is_meant(module, inputs[0]):
-            found.append(module)
-
-    with register_module_forward_hook(note):
-        trial.run()
-    return found
 
 
 EQ1 = "Eq. 1: the class token before the patches, then `+ position` on all 1+N tokens. `Embeddings(config)` does it."

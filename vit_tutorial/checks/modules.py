@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.nn.modules.module import register_module_forward_hook, register_module_parameter_registration_hook
 
 from .comparing import Mistake, attempt, flow, form_difference, kind, random_tensor, recognise, same
 from .references import Layer, Norm
@@ -148,11 +148,13 @@ class Trial:
     Raises Wrong if that already shows a mistake: no tensor of `shape` (its axes named by `letters`), or another
     one the second time. `sizes` says in words what was tried.
 
-    A subclass says what the module should be: `function(weights, x)`, the weights as `read` finds them under one
-    reading, with `count` parameters. `hint` is for a module that nothing explains.
+    A subclass says what the module should be: `function(weights, x)` with `count` parameters, where `read(reading)`
+    returns the weights under one reading, through which gradients pass, or None. `hint` is for a module that nothing
+    explains.
     """
 
     function: Callable
+    read: Callable
     hint: str
     count: int
 
@@ -193,10 +195,6 @@ class Trial:
                 "itself, if it is made in `__init__`.",
             )
 
-    def read(self, reading):
-        """Return the weights for `function` under one reading, or None. Gradients pass through."""
-        raise NotImplementedError
-
     def doubts(self, readings: list) -> str:
         """Say what else is odd about a module that nothing explains."""
         return ""
@@ -213,6 +211,13 @@ class Trial:
                     "`output, weights = self.attention(y, y, y)`, or `self.attention(y, y, y)[0]`.",
                 )
             raise
+
+    def calls(self) -> list[tuple[nn.Module, Tensor | None, object]]:
+        """Return each module that `run` calls, as often as it does, with its first input and its output."""
+        found = []
+        with register_module_forward_hook(lambda module, x, y: found.append((module, x[0] if x else None, y))):
+            self.run()
+        return found
 
     def agrees(self, expected) -> bool:
         return same(self.out, expected)
@@ -265,11 +270,10 @@ class Trial:
         )
 
     def confirm(self, reading, other: Callable[[], Trial], mistakes: Iterable[Mistake] = ()) -> None:
-        """Verify further a module that is right in its trial: parameter count, fewer inputs, another size, gradients.
+        """Verify further a module that is right in its trial; raise Wrong for what else it gets wrong.
 
-        Raises Wrong unless it has `count` parameters, is right for a smaller input too, and under the same reading in
-        the trial `other()` (one of the `mistakes` may show there first), and sends the right gradients to its input
-        and parameters.
+        It must have `count` parameters, be right for a smaller input and, under the same reading, in the trial
+        `other()` (where one of the `mistakes` may show first), and send back the right gradients.
         """
         self.require_count()
         weights = self.read(reading)

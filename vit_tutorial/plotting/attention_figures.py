@@ -58,7 +58,9 @@ def show_one_query(
         panels.row_names(axes, names)
     second.set_yticks([])
     added = weights[:, None] * values
-    draw_numbers(third, added, high=added.max().item())
+    numbers, high = to_numpy(added), added.max().item()
+    third.imshow(numbers, cmap=style.MAGNITUDE, vmin=0, vmax=high)
+    panels.texts(third, np.vectorize("{:.3g}".format)(numbers), dark=numbers <= 0.6 * high, fontsize=11)
     third.set_title("3  weight × value")
     total = [f"{number:.3g}" for number in added.sum(0).tolist()]
     labels = [f"{column}\nΣ {number}" for column, number in enumerate(total)]
@@ -206,13 +208,6 @@ def show_attention_stops(
         frame_patch(lower, maps, query)
     panels.colour_bar(figure, image, below, "weight", shrink=0.95)
     return describe(figure, f"The maps of {len(queries)} queries. {favourite(maps)}")
-
-
-def draw_numbers(axes, matrix: Tensor, high: float) -> None:
-    """Draw a small matrix as colours, with each value written in its place."""
-    axes.imshow(to_numpy(matrix), cmap=style.MAGNITUDE, vmin=0, vmax=high)
-    numbers = to_numpy(matrix)
-    panels.texts(axes, np.vectorize("{:.3g}".format)(numbers), dark=numbers <= 0.6 * high, fontsize=11)
 
 
 def require_map_of_each_patch(maps: Tensor) -> None:

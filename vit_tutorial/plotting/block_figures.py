@@ -12,71 +12,46 @@ from matplotlib.patches import FancyBboxPatch, Polygon
 from torch import Tensor
 
 from . import panels, style
-from .alt_text import courses, describe, listed
+from .alt_text import courses, describe
 from .style import WIDTH, Figure, styled
 
 # The drawing's own units: tenths of an inch.
 STREAM_ROW, BRANCH_ROW, BOX_HEIGHT = 7.0, 15.0, 4.4
-EQUATIONS = {
-    "pre": (
-        r"Eq. 2   $z'_\ell = \mathrm{MSA}(\mathrm{LN}(z_{\ell-1})) + z_{\ell-1}$",
-        r"Eq. 3   $z_\ell = \mathrm{MLP}(\mathrm{LN}(z'_\ell)) + z'_\ell$",
-    ),
-    "post": (
-        r"post-norm   $z'_\ell = \mathrm{LN}(\mathrm{MSA}(z_{\ell-1}) + z_{\ell-1})$",
-        r"post-norm   $z_\ell = \mathrm{LN}(\mathrm{MLP}(z'_\ell) + z'_\ell)$",
-    ),
-}
-STREAMS = {
-    "pre": "the residual stream, (B, T, D) all the way",
-    "post": "the residual stream, (B, T, D), normalised after each sum",
-}
-ORDERS = {
-    "pre": "pre-norm, LayerNorm, then attention or MLP, then the sum",
-    "post": "post-norm, attention or MLP, the sum, then LayerNorm",
-}
+EQUATIONS = (
+    r"Eq. 2   $z'_\ell = \mathrm{MSA}(\mathrm{LN}(z_{\ell-1})) + z_{\ell-1}$",
+    r"Eq. 3   $z_\ell = \mathrm{MLP}(\mathrm{LN}(z'_\ell)) + z'_\ell$",
+)
 
 
 @styled
-def show_block(*norms: str) -> Figure:
-    """Draw the block's two equations, one row for each of `norms`: "pre" (ViT), "post", or both.
-
-    The thick line is the residual stream. Raises ValueError for another kind of norm, or none.
-    """
-    if not norms or any(norm not in EQUATIONS for norm in norms):
-        raise ValueError(f'a block is drawn with its norm "pre" or "post", got {norms}')
-    figure = panels.blank(WIDTH, 2.5 * len(norms), layout="none")
-    figure.subplots_adjust(left=0, right=1, bottom=0, top=1, hspace=0)
-    for axes, norm in zip(figure.subplots(len(norms), squeeze=False)[:, 0], norms, strict=True):
-        axes.set(xlim=(0, 90), ylim=(0, 25), aspect="equal")
-        axes.axis("off")
-        axes.plot([8, 82], [STREAM_ROW, STREAM_ROW], color=style.STREAM, lw=4, solid_capstyle="butt", zorder=1)
-        arrow(axes, (81.0, STREAM_ROW), (83.5, STREAM_ROW), lw=4.0)
-        for x, above, name in ((4, 0, r"$z_{\ell-1}$"), (45.3, 2.6, r"$z'_\ell$"), (86, 0, r"$z_\ell$")):
-            axes.text(x, STREAM_ROW + above, name, fontsize=15, ha="center", va="center")
-        draw_sublayer(axes, 9.0, "attention\nbetween tokens", style.ATTENTION, norm)
-        draw_sublayer(axes, 47.5, "MLP\neach token alone", style.MLP, norm)
-        for x, equation in zip((9, 47.5), EQUATIONS[norm], strict=True):
-            axes.text(x, 21.5, equation, fontsize=12, va="center")
-        axes.text(45, 2.0, STREAMS[norm], color=style.CONTROL, ha="center", va="center")
-    orders = listed(ORDERS[norm] for norm in norms)
-    return describe(figure, f"Two branches leave the residual stream and are added to it: {orders}.")
+def show_block() -> Figure:
+    """Draw the block's two equations. The thick line is the residual stream."""
+    figure = panels.blank(WIDTH, 2.5, layout="none")
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 90), ylim=(0, 25), aspect="equal")
+    axes.axis("off")
+    axes.plot([8, 82], [STREAM_ROW, STREAM_ROW], color=style.STREAM, lw=4, solid_capstyle="butt", zorder=1)
+    arrow(axes, (81.0, STREAM_ROW), (83.5, STREAM_ROW), lw=4.0)
+    for x, above, name in ((4, 0, r"$z_{\ell-1}$"), (45.3, 2.6, r"$z'_\ell$"), (86, 0, r"$z_\ell$")):
+        axes.text(x, STREAM_ROW + above, name, fontsize=15, ha="center", va="center")
+    draw_sublayer(axes, 9.0, "attention\nbetween tokens", style.ATTENTION)
+    draw_sublayer(axes, 47.5, "MLP\neach token alone", style.MLP)
+    for x, equation in zip((9, 47.5), EQUATIONS, strict=True):
+        axes.text(x, 21.5, equation, fontsize=12, va="center")
+    stream = "the residual stream, (B, T, D) all the way"
+    axes.text(45, 2.0, stream, color=style.CONTROL, ha="center", va="center")
+    order = "pre-norm, LayerNorm, then attention or MLP, then the sum"
+    return describe(figure, f"Two branches leave the residual stream and are added to it: {order}.")
 
 
-def draw_sublayer(axes: Axes, left: float, name: str, colour: str, norm: str) -> None:
+def draw_sublayer(axes: Axes, left: float, name: str, colour: str) -> None:
     """Draw one branch that leaves the stream, does its work, and is added to it."""
-    plus = left + (33.0 if norm == "pre" else 21.5)
-    start = left + 3.5
+    start, plus = left + 3.5, left + 33
     arrow(axes, (left + 1, STREAM_ROW), (left + 1, BRANCH_ROW), head=False)
     arrow(axes, (left + 1, BRANCH_ROW), (start, BRANCH_ROW))
-    if norm == "pre":
-        box(axes, start, BRANCH_ROW, 9.5, "LayerNorm", style.NORM)
-        arrow(axes, (start + 9.5, BRANCH_ROW), (start + 12, BRANCH_ROW))
-        start += 12
-    else:
-        box(axes, left + 23.3, STREAM_ROW, 9.5, "LayerNorm", style.NORM)
-    box(axes, start, BRANCH_ROW, 15.0, name, colour)
-    arrow(axes, (start + 15, BRANCH_ROW), (plus, BRANCH_ROW), head=False)
+    box(axes, start, BRANCH_ROW, 9.5, "LayerNorm", style.NORM)
+    arrow(axes, (start + 9.5, BRANCH_ROW), (start + 12, BRANCH_ROW))
+    box(axes, start + 12, BRANCH_ROW, 15.0, name, colour)
+    arrow(axes, (start + 27, BRANCH_ROW), (plus, BRANCH_ROW), head=False)
     arrow(axes, (plus, BRANCH_ROW), (plus, STREAM_ROW + 1.4))
     axes.plot(plus, STREAM_ROW, "o", ms=17, color="white", mec=style.BLACK, mew=1.5, zorder=3)
     axes.text(plus, STREAM_ROW, "+", fontsize=15, ha="center", va="center_baseline", zorder=4)

@@ -71,9 +71,7 @@ def show_sequence(patches: Float[Tensor, "N patch_dim"], patch_size: Size, first
 
 
 @styled
-def show_cut(
-    image: Shaped[Tensor, "H W"], patches: Shaped[Tensor, "N patch_dim"], patch_size: Size, title: str | None = None
-) -> Figure:
+def show_cut(image: Shaped[Tensor, "H W"], patches: Shaped[Tensor, "N patch_dim"], patch_size: Size) -> Figure:
     """Draw a small image of whole numbers (left) and the sequence made of it (right), with one tint for each patch.
 
     In the sequence a number has the tint of the patch that it comes from in the image, so a wrong cut is seen.
@@ -101,7 +99,7 @@ def show_cut(
     right.set_yticks(range(len(sequence)), [f"patch {n}" for n in range(len(sequence))])
     right.tick_params(length=0)
     left.set_title(f"image {H}×{W}")
-    right.set_title(title or f"sequence {len(sequence)}×{sequence.shape[1]}")
+    right.set_title(f"sequence {len(sequence)}×{sequence.shape[1]}")
     sources = [listed(sorted({home[int(number)] for number in row})) for row in sequence]
     rows = [f"row {n} from patch {source}" for n, source in enumerate(sources)]
     return describe(figure, f"Beside it, {right.get_title(loc='left')}; its values come, {listed(rows)} of the image.")

@@ -85,12 +85,7 @@ def show_equation_one(
             panels.diverging(axes, token[:, None], limit, extent=extent, aspect="auto")
         frame = Rectangle((-0.4, -0.5), 0.8, dim, fill=False, edgecolor=style.CLASS_TOKEN, lw=3, clip_on=False)
         axes.add_patch(frame)
-        axes.set(
-            ylim=(dim - 0.5, -0.5),
-            yticks=(0, dim - 1),
-            yticklabels=(0, dim - 1),
-            ylabel=label,
-        )
+        axes.set(ylim=(dim - 0.5, -0.5), yticks=(0, dim - 1), yticklabels=(0, dim - 1), ylabel=label)
         axes.tick_params(length=0)
     below[-1].set(xlim=(-0.6, count - 0.4), xticks=range(count), xticklabels=names)
     below[-1].set_xlabel(f"token (colours from −{limit:.1f}, blue, to {limit:.1f}, red)")

@@ -116,6 +116,8 @@ def read(path: str | Path, digest_needed: bool = False) -> tuple[dict[str, Tenso
     Raises FileNotFoundError, or ValueError that names the file if its contents are not what was written. A file
     without a digest is accepted unless `digest_needed`: older versions wrote none.
     """
+    if str(path) and Path(path).is_dir():
+        raise FileNotFoundError(f"{str(path)!r} is a folder: name a file in it, such as model.safetensors")
     if not Path(path).is_file():
         raise FileNotFoundError(f"no file {str(path)!r} (relative paths start at {Path.cwd()})")
     try:

@@ -42,10 +42,11 @@ import torch
 
 from .adapting import change_resolution, replace_head
 from .config import POOLS, POSITIONS, ViTConfig
-from .data import ImageSet, Shapes, cifar10, image_folder
+from .data import ImageSet, Shapes, cifar10
 from .data.download import as_path
 from .data.image_set import require_memory
 from .data.photo import read_picture
+from .data.picture_folder import train_and_test
 from .errors import require_choice
 from .inference import read_fitted
 from .model import VisionTransformer
@@ -54,7 +55,6 @@ from .pretrained.torchvision_models import PUBLISHED
 from .saving import load_model, save_model
 from .training import FINE_TUNING, PRESETS, Recipe, TrainingAlarm, evaluate, fit, print_progress
 from .training.distributed import process_group, rank_and_world
-from .training.evaluation import require_same_classes
 from .training.progress import save_positions
 
 PROGRAM = "python -m vit_tutorial.train"
@@ -86,6 +86,8 @@ def run(asked: argparse.Namespace, device: torch.device, options: str) -> None:
     """Train, then validate, or test once and save."""
     preset = PRESETS[asked.dataset]
     out = as_path("--out", f"runs/{asked.dataset}" if asked.out is None else asked.out)
+    if out.is_file():
+        raise ValueError(f"--out {out} is a file: a run needs a folder")
     usual = preset.recipe if asked.weights is None else FINE_TUNING
     recipe = choose_recipe(usual, chosen(asked, fields(Recipe)))  # mistakes are found before images are read
     start = None if asked.weights is None else load_weights(asked)
@@ -98,7 +100,6 @@ def run(asked: argparse.Namespace, device: torch.device, options: str) -> None:
         images, test = load_images(asked, config.image_size, partial(read_fitted, card=start.card))
     else:
         images, test = load_images(asked, preset.config.image_size)
-    require_same_classes(images.classes, test.classes)
     config = replace(config, num_classes=len(images.classes))
     images, validation = (images, None) if asked.validate is None else images.split(asked.validate)
 
@@ -163,9 +164,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     uses = {"data": ("folder", "cifar10"), "scenes": ("shapes",), "weights": ("folder",), "download": ("cifar10",)}
     if asked.weights in PUBLISHED:
         uses["download"] = ("folder",)
+    notes = {"weights": " (your pictures, named with --data)", "download": f" and --weights {', '.join(PUBLISHED)}"}
     for option, users in uses.items():
         if getattr(asked, option) not in (None, False) and asked.dataset not in users:
-            parser.error(f"--{option} is for {' and '.join(users)}, and this would train on {asked.dataset}")
+            usual = " and ".join(users) + notes.get(option, "")
+            parser.error(f"--{option} is for {usual}, and this would train on {asked.dataset}")
     return asked
 
 
@@ -245,7 +248,7 @@ def load_images(
             raise ValueError(f"CIFAR-10's images are {preset_size}×{preset_size}: --image-size {size} does not fit")
         train = cifar10(asked.data, train=True, download=asked.download)
         return train, cifar10(asked.data, train=False)
-    return tuple(image_folder(Path(asked.data, split), size, read) for split in ("train", "test"))
+    return train_and_test(asked.data, size, read)
 
 
 def say(line: str) -> None:

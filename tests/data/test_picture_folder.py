@@ -112,6 +112,12 @@ TROUBLES = {
         ["no classes", "pets", "one folder"],
     ),
     "not a folder": (shutil.rmtree, {}, FileNotFoundError, ["no folder", "pets", "relative paths"]),
+    "a file": (
+        lambda pets: [shutil.rmtree(pets), pets.write_bytes(b"zip")],
+        {},
+        FileNotFoundError,
+        ["pets' is a file, not a folder"],
+    ),
     "no picture": (lambda pets: (pets / "dog/broken.jpg").write_bytes(b"html"), {}, ValueError, ["broken.jpg"]),
     "cut off": (cut_off, {"image_size": 6}, ValueError, ["cut.png", "truncated"]),
     "splits": (name_as_splits, {}, ValueError, ["test, train", "choose one"]),

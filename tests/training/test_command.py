@@ -243,7 +243,9 @@ MISTAKES = {
     "--dataset shapes --data here": ["--data is for folder and cifar10"],
     "--data here --scenes 5": ["--scenes is for shapes", "folder"],
     "--download": ["--download is for cifar10", "shapes"],
+    "--weights shapes": ["--weights is for folder", "--data", "would train on shapes"],
     "--data not/here": ["no folder", "here"],
+    "--data ''": ["--data must be a path"],
     "--dataset cifar10 --image-size 64": ["32×32", "64"],
     "--out ''": ["--out", "path"],
     "--epoch-count 3": ["--epoch-count", "--help"],
@@ -260,10 +262,42 @@ def test_a_mistake_is_told_in_one_line_before_anything_is_written(mistake, tmp_p
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_whose_test_has_other_classes_is_refused_before_training(tmp_path, capsys):
-    """Compared by place, every bee would be counted as a mistake."""
-    command = folder_of(tmp_path, train=["bee", "cow"], test=["ant", "bee"])
-    assert "class 0 is 'bee' to the model and 'ant' in the images" in told_for(train.main, command, capsys)
+# The class folders in each folder of --data, and the facts that the line must show.
+FOLDERS = {
+    "another name in test": (
+        {"train": ["bee", "cow"], "test": ["ant", "bee"]},
+        ["only train has 'cow', only test has 'ant'"],
+    ),
+    "a class missing in test": (
+        {"train": ["ant", "bee"], "test": ["ant"]},
+        ["/train and ", "/test must", "only train has 'bee'"],
+    ),
+    "a class missing in train": ({"train": ["ant"], "test": ["ant", "bee"]}, ["same classes: only test has 'bee'"]),
+    "a single class": ({"train": ["ant"], "test": ["ant"]}, ["/train holds one class, 'ant'", "at least two"]),
+    "the folder above": (
+        {"here/train": ["ant", "bee"]},
+        ["no folder 'train' or 'test' in", "its folders: 'here'", "--data must hold"],
+    ),
+    "class folders without a split": (
+        {"": ["ant", "bee"]},
+        ["no folder 'train' or 'test' in", "its folders: 'ant', 'bee'"],
+    ),
+    "no test": (
+        {"train": ["ant", "bee"], "val": ["ant", "bee"]},
+        ["no folder 'test' in", "'train', 'val'", "even with --validate"],
+    ),
+}
+
+
+@pytest.mark.parametrize("trouble", FOLDERS)
+def test_folders_that_do_not_fit_are_told_before_a_picture_is_read(trouble, tmp_path, capsys):
+    """Compared by place, every bee would be counted as a mistake; of a single class, every picture is right."""
+    splits, facts = FOLDERS[trouble]
+    command = folder_of(tmp_path, **splits)
+    for picture in tmp_path.rglob("*.png"):
+        picture.write_text("never looked at", encoding="utf-8")
+    told = told_for(train.main, command, capsys).replace(os.sep, "/")
+    assert not [fact for fact in facts if fact not in told], told
     assert not (tmp_path / "run").exists()
 
 
@@ -272,7 +306,7 @@ def test_what_fit_refuses_is_told_in_one_line_and_a_bug_keeps_its_traceback(tmp_
         raise error
 
     monkeypatch.setattr(train, "fit", fail)
-    command = folder_of(tmp_path, train=["bee"], test=["bee"])
+    command = folder_of(tmp_path, train=["ant", "bee"], test=["ant", "bee"])
     for error in (ValueError("it belongs\nto another run"), OSError("a full disk"), FloatingPointError("nan")):
         assert str(error).replace("\n", " ") in told_for(train.main, command, capsys)
     error = TypeError("a bug")

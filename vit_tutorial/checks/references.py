@@ -288,10 +288,6 @@ def straight(rows: Tensor, columns: Tensor) -> Tensor:
     return (rows**2 + columns**2).sqrt()
 
 
-def without_class_token(weights: Tensor) -> Tensor:
-    return weights[:, :, 1:, 1:]
-
-
 def shared_out(patches: Tensor) -> Tensor:
     return patches / patches.sum(dim=-1, keepdim=True)
 
@@ -306,7 +302,7 @@ def distance(
     patch_size: int,
     places=by_rows,
     length=straight,
-    patches=without_class_token,
+    patches=lambda weights: weights[:, :, 1:, 1:],
     share=shared_out,
     average=over_all,
     unit=as_it_is,

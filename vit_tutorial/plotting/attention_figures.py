@@ -172,8 +172,7 @@ def show_attention_walk(
     and turns round at the end of each row, so every step but one goes to a neighbour. Raises
     ValueError unless there is one map for each patch.
     """
-    require_map_of_each_patch(maps)
-    h, w = maps.shape[1:]
+    h, w = grid_of(maps)
     figure, ((left, right),) = panels.panels(1, 2, WIDTH * 0.7, 3.3, title)
     panels.picture(left, picture, "the query, framed", extent=(0, w, h, 0))
     image = map_of_weights(right, maps, 0)
@@ -197,8 +196,7 @@ def show_attention_stops(
     picture: Float[Tensor, "3 H W"], maps: Float[Tensor, "N h w"], queries: Sequence[int], title: str
 ) -> Figure:
     """Draw the maps of `show_attention_walk` for a few queries, each under the picture with the query framed."""
-    require_map_of_each_patch(maps)
-    h, w = maps.shape[1:]
+    h, w = grid_of(maps)
     figure, (above, below) = panels.panels(2, len(queries), WIDTH, 0.7 + 1.85 * WIDTH / len(queries), title)
     for upper, lower, query in zip(above, below, queries, strict=True):
         panels.picture(upper, picture, f"row {query // w}, column {query % w}", extent=(0, w, h, 0))
@@ -210,11 +208,12 @@ def show_attention_stops(
     return describe(figure, f"The maps of {len(queries)} queries. {favourite(maps)}")
 
 
-def require_map_of_each_patch(maps: Tensor) -> None:
-    """Raise ValueError unless there are as many maps (N, h, w) as a map has patches."""
+def grid_of(maps: Tensor) -> tuple[int, int]:
+    """Return (h, w). Raises ValueError unless there are as many maps (N, h, w) as a map has patches."""
     count, h, w = maps.shape
     if count != h * w:
         raise ValueError(f"{h}×{w} patches have {h * w} queries, each with its map, got {count} maps")
+    return h, w
 
 
 def map_of_weights(axes: Axes, maps: Tensor, query: int) -> AxesImage:

@@ -64,7 +64,7 @@ def test_every_row_is_shown_as_many_images_as_the_others_of_its_table():
         assert {row.scenes * row.recipe.epochs for row in EXPERIMENTS[name].values()} == {56_000}
     for name, row in EXPERIMENTS["examples"].items():
         count = 56_000 if name.startswith("from scratch") else 6400
-        assert row.scenes * row.recipe.epochs == count, name
+        assert count - row.scenes < row.scenes * row.recipe.epochs <= count, f"{name}: whole epochs"
     recipes = [row.recipe for table in EXPERIMENTS.values() for row in table.values() if row.recipe]
     warmups = {recipe.warmup_epochs / recipe.epochs for recipe in recipes}
     assert max(warmups) == pytest.approx(0.05)

@@ -93,7 +93,7 @@ def retrain(examples: int) -> Row:
 
 
 def from_scratch(examples: int) -> Row:
-    """Return a new model trained on the same examples for as long as the shipped one was: 56,000 images are shown."""
+    """Return a new model, trained on as many examples for as long as the shipped one: up to 56,000 images are shown."""
     row = train_with(examples, num_classes=len(MORE_OUTLINES))
     return replace(row, outlines=MORE_OUTLINES, own_scenes=True, test_scenes=3200)
 
@@ -131,7 +131,5 @@ EXPERIMENTS: dict[str, dict[str, Row]] = {
         for way, make in {"full fine-tune": retrain, "from scratch": from_scratch}.items()
         for examples in EXAMPLES
     },
-    "probe": {
-        f"{examples:,} examples": replace(retrain(examples), recipe=None) for examples in EXAMPLES
-    },
+    "probe": {f"{examples:,} examples": replace(retrain(examples), recipe=None) for examples in EXAMPLES},
 }

@@ -8,15 +8,18 @@ import re
 import statistics
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import nbformat
 import pytest
+import torch
 from PIL import Image
+from torch import nn
 
 import vit_tutorial
-from vit_tutorial import Shapes, experiments, training
+from vit_tutorial import Shapes, VisionTransformer, ViTConfig, analysis, experiments, load_checkpoint, predict, training
 from vit_tutorial.training import fit
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -173,6 +176,26 @@ def test_a_cell_can_be_run_twice_and_a_section_again_after_those_below_it(lesson
             exec(source, names)
         for source in itertools.chain(*reversed(sections)):
             exec(source, names)
+
+
+def test_the_imagenet_cells_of_09_run_when_they_are_switched_on(monkeypatch):
+    """With a B/16 that is thin and untrained: their stored outputs show nothing."""
+    config = replace(ViTConfig.named("B/16"), embed_dim=48, mlp_dim=48)
+    model, shown = VisionTransformer(config).eval(), []
+    nn.init.normal_(model.head.weight)
+    model.card = replace(load_checkpoint("shapes").card, classes=tuple(f"class {i}" for i in range(1000)))
+    monkeypatch.setattr(vit_tutorial, "load_pretrained", lambda name: model)
+    cells = [cell.source for cell in code_cells(nbformat.read(NOTEBOOKS[8], as_version=4))]
+    names = {"torch": torch, "analysis": analysis, "VisionTransformer": VisionTransformer, "predict": predict}
+    names["display"] = shown.append
+    start = next(i for i, source in enumerate(cells) if "LOAD_IMAGENET = False" in source)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        for source in cells[start:]:
+            exec(source.replace("LOAD_IMAGENET = False", "LOAD_IMAGENET = True"), names)
+    assert printed.getvalue().count("%") == 5
+    assert [figure.alt.split(".")[0] for figure in shown] == [
+        "What the patches of ViT-B/16 are compared with", "Positions of ViT-B/16, row 6", "How far each head looks",
+    ]  # fmt: skip
 
 
 def test_no_magic(notebook):

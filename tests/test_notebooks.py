@@ -188,9 +188,9 @@ def test_the_imagenet_cells_of_09_run_when_they_are_switched_on(monkeypatch):
     cells = [cell.source for cell in code_cells(nbformat.read(NOTEBOOKS[8], as_version=4))]
     names = {"torch": torch, "analysis": analysis, "VisionTransformer": VisionTransformer, "predict": predict}
     names["display"] = shown.append
-    start = next(i for i, source in enumerate(cells) if "LOAD_IMAGENET = False" in source)
+    start, end = (next(i for i, cell in enumerate(cells) if word in cell) for word in ("LOAD_IMAGENET =", "tempfile"))
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        for source in cells[start:]:
+        for source in cells[start:end]:
             exec(source.replace("LOAD_IMAGENET = False", "LOAD_IMAGENET = True"), names)
     assert printed.getvalue().count("%") == 5
     assert [figure.alt.split(".")[0] for figure in shown] == [

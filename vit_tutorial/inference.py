@@ -17,7 +17,6 @@ from torchvision.transforms.functional import InterpolationMode, center_crop, pi
 from .config import Size, to_pair
 from .data.photo import find_photo, open_picture, read_picture
 from .errors import require_positive
-from .model import VisionTransformer
 from .model_card import PREPROCESSING, ModelCard
 
 OWNERS: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the thread that is changing a module
@@ -102,9 +101,9 @@ class Prediction(NamedTuple):
 
 @torch.no_grad()
 def predict(
-    model: VisionTransformer, photo: str | Path | Float[Tensor, "3 H W"] | UInt8[Tensor, "3 H W"], top: int = 5
+    model: nn.Module, photo: str | Path | Float[Tensor, "3 H W"] | UInt8[Tensor, "3 H W"], top: int = 5
 ) -> list[Prediction]:
-    """Return the `top` most probable classes of a photo, the most probable first.
+    """Return the `top` most probable classes of a photo, the most probable first. Any model with a card will do.
 
     A photo is a name or a path for `load_photo`, fitted to the model's size as its card asks; or a tensor of that
     size, floats in [0, 1] or bytes. Raises ValueError for another tensor, for a model without a card, which does not
@@ -134,7 +133,7 @@ def require_photo(image: Tensor, channels: int) -> None:
         )
 
 
-def fit_photo(photo: str | Path, model: VisionTransformer) -> Float[Tensor, "3 H W"]:
+def fit_photo(photo: str | Path, model: nn.Module) -> Float[Tensor, "3 H W"]:
     """Load a photo as the model's card asks, in the model's size: (3, H, W), floats in [0, 1]."""
     if not hasattr(model, "config"):
         raise ValueError(f"{type(model).__name__} does not say its image size: give `predict` a tensor of that size")

@@ -60,7 +60,7 @@ FIGURES = {
     "show_head_costs": (lambda k: ({"m": cells(k)}, {"m": cells(0)}, TITLE), "head 0 of layer 1: 300 points"),
     "show_heads": (lambda k: (IDS[:2, :2], torch.tensor([[[0], [k + 2]], [[1], [7 - k]]])), "1 of its own"),
     "show_layer_differences": (
-        lambda k: (["a"], {"f": {"timm": [1.0 * k]}}, {"f": {"same": [1.0]}}, {"f": 1e-7}, TITLE), "timm 3"),
+        lambda k: (["a"], {"timm": [1.0 * k]}, {"mistake": [1.0]}, 1e-7, TITLE), "timm 3"),
     "show_loss": (lambda k: ([1, 2], [1.0 * k, 0.5], 2, 8, TITLE), "from 3.0 to 0.5; a guess has 2.08"),
     "show_maps": (lambda k: (PHOTO, {"trained": cells(k)[None]}, ["one"], TITLE), "trained, 0 to 3"),
     "show_mirror": (

@@ -353,31 +353,36 @@ def test_wrong_answers_have_a_dot_with_its_interval_for_each_seed_and_a_line_at_
     assert figure.alt.endswith("44×44: zero 10 % and cut 12.5 %. 28×44: zero 15 % and cut 1 %.")
 
 
-LINES = {"float64": {"timm": [0.0, 1e-15]}, "float32": {"timm": [1e-7, 2e-7]}}
-CONTROLS = {name: {"rounding": [1e-16, 0.0], "a mistake": [1e-5, 1e-4]} for name in LINES}
-EPS = {"float64": 2.2e-16, "float32": 1.2e-7}
+EPS = 2.2e-16
 
 
-def test_differences_have_a_panel_a_precision_and_zero_a_strip_of_its_own():
-    figure = plotting.show_layer_differences(["Eq. 1", "logits"], LINES, CONTROLS, EPS, "title")
-    first, second, zeros, _ = figure.axes
+def test_differences_are_on_a_log_axis_and_zero_has_a_strip_of_its_own():
+    correct, mistakes = {"timm": [0.0, 1e-15], "rounding": [1e-16, 0.0]}, {"a mistake": [1e-5, 1e-4]}
+    figure = plotting.show_layer_differences(["Eq. 1", "logits"], correct, mistakes, EPS, "title")
+    upper, zeros = figure.axes
     heights = {"timm": [None, 1e-15], "rounding": [1e-16, None], "a mistake": [1e-5, 1e-4]}
     rows = {"timm": [0, None], "rounding": [None, 1], "a mistake": [None, None]}
-    for axes, expected in ((first, heights), (zeros, rows)):
+    for axes, expected in ((upper, heights), (zeros, rows)):
         found = {name: [None if math.isnan(y) else y for y in line] for name, line in lines(axes).items()}
         assert found == expected
-    assert [2.2e-16, 2.2e-16] in [list(line.get_ydata()) for line in first.lines]
+    assert [EPS, EPS] in [list(line.get_ydata()) for line in upper.lines]
     assert [label.get_text() for label in zeros.get_yticklabels()] == ["exactly 0"]
-    assert second.get_title(loc="left") == "float32"
     assert [label.get_text() for label in zeros.get_xticklabels()] == ["Eq. 1", "logits"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["timm", "rounding", "a mistake"]
 
 
+def test_two_mistakes_can_be_told_apart():
+    figure = plotting.show_layer_differences(["Eq. 1"], {}, {"one": [1e-5], "other": [1e-5]}, EPS, "title")
+    one, other = (line for line in figure.axes[0].lines if line.get_label() in ("one", "other"))
+    assert one.get_color() == other.get_color()
+    assert one.get_marker() != other.get_marker()
+
+
 def test_equal_differences_stand_side_by_side():
-    equal = {"float64": {name: [1e-15, 0.0] for name in ("timm", "torchvision")}}
-    figure = plotting.show_layer_differences(["Eq. 1", "logits"], equal, {"float64": {}}, EPS, "title")
+    equal = {name: [1e-15, 0.0] for name in ("timm", "torchvision")}
+    figure = plotting.show_layer_differences(["Eq. 1", "logits"], equal, {}, EPS, "title")
     for axes in figure.axes:
-        one, other = (line.get_xdata() for line in axes.lines if line.get_label() in equal["float64"])
+        one, other = (line.get_xdata() for line in axes.lines if line.get_label() in equal)
         assert abs(one[0] - other[0]) == pytest.approx(0.1)
 
 

@@ -224,7 +224,7 @@ def body_of(function: Callable) -> list[ast.stmt]:
     """Return the statements of a function; none if Python cannot say."""
     try:
         return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function)))).body[0].body
-    except (OSError, TypeError, SyntaxError, AttributeError):
+    except (OSError, TypeError, SyntaxError, AttributeError, IndexError):  # a file that changed since has other lines
         return []
 
 

@@ -4,53 +4,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 from . import panels, style
 from .alt_text import amounts, brief, describe
 from .style import WIDTH, Figure, styled
 
-Lines = Mapping[str, Mapping[str, Sequence[float]]]
+MISTAKES = ("X", ":"), ("v", "--")  # markers and dashes; the colour of all mistakes is one
 
 
 @styled
 def show_layer_differences(
-    stages: Sequence[str], differences: Lines, controls: Lines, eps: Mapping[str, float], title: str
+    stages: Sequence[str],
+    correct: Mapping[str, Sequence[float]],
+    mistakes: Mapping[str, Sequence[float]],
+    eps: float,
+    title: str,
 ) -> Figure:
-    """Draw the largest difference after each stage, as a share of the largest value there, one panel per precision.
+    """Draw the largest difference after each stage, as a share of the largest value there, on a logarithmic axis.
 
-    `differences[precision][library]` and `controls[precision][name]` have one value for each stage, `eps[precision]`
-    is the machine epsilon. The first control is grey, the others, mistakes, are vermilion. Zero, which a logarithmic
-    axis does not have, is the strip below it. There each line has a row, so that none hides another.
+    Every line of `correct` models and of `mistakes` has one value for each stage; `eps` is the machine epsilon. Zero,
+    which a logarithmic axis does not have, is the strip below it. There each line has a row of its own.
     """
-    rows = {"sharex": True, "sharey": "row", "height_ratios": (4, 1)}
-    figure, (uppers, lowers) = panels.panels(2, len(differences), WIDTH, 4.6, title, **rows)
-    told = []
-    for upper, lower, (precision, lines) in zip(uppers, lowers, differences.items(), strict=True):
-        drawn = style.looks(lines)
-        for index, name in enumerate(controls[precision]):
-            drawn[name] = (style.MISTAKE, "X", ":") if index else (style.CONTROL, "D", "-")
-        lines = {**lines, **controls[precision]}
-        for row, (name, (colour, marker, dash)) in enumerate(drawn.items()):
-            places = [stage + 0.1 * (row - (len(drawn) - 1) / 2) for stage in range(len(stages))]
-            look = {"color": colour, "marker": marker, "markersize": 5, "label": name}
-            upper.plot(places, [value or math.nan for value in lines[name]], dash, **look)
-            lower.plot(places, [math.nan if value else row for value in lines[name]], dash, **look)
-        panels.level(upper, eps[precision], "epsilon", -0.4, "left")
-        upper.set(yscale="log", title=precision)
-        upper.tick_params(bottom=False)
-        upper.spines["bottom"].set_visible(False)
-        lower.set(ylim=(len(drawn) - 0.5, -0.5), facecolor="#F2F2F2")
-        lower.set_yticks([(len(drawn) - 1) / 2], ["exactly 0"])
-        lower.set_xticks(range(len(stages)), stages, rotation=40, ha="right")
-        for axes, height in ((upper, 0), (lower, 1)):  # the two strokes of a broken axis
-            stroke = {"marker": [(-1, -0.6), (1, 0.6)], "markersize": 9, "color": style.BLACK, "clip_on": False}
-            axes.plot(0, height, transform=axes.transAxes, **stroke)
-        largest = amounts({name: max(values) for name, values in lines.items()})
-        told.append(f"{precision}, with an epsilon of {brief(eps[precision])}: {largest}")
-    uppers[0].set_ylim(top=1)
-    uppers[0].set_ylabel("largest difference\n(1 = largest value there)")
-    figure.legend(*uppers[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(drawn))
-    return describe(figure, f"Largest difference at any stage in {'; in '.join(told)}.")
+    figure, ((upper,), (lower,)) = panels.panels(2, 1, WIDTH, 4.4, title, sharex=True, height_ratios=(4, 1))
+    looks = style.looks(correct) | {
+        name: (style.MISTAKE, *look) for name, look in zip(mistakes, cycle(MISTAKES), strict=False)
+    }
+    lines = {**correct, **mistakes}
+    for row, (name, (colour, marker, dash)) in enumerate(looks.items()):
+        places = [stage + 0.1 * (row - (len(looks) - 1) / 2) for stage in range(len(stages))]
+        look = {"color": colour, "marker": marker, "markersize": 6, "label": name}
+        upper.plot(places, [value or math.nan for value in lines[name]], dash, **look)
+        lower.plot(places, [math.nan if value else row for value in lines[name]], dash, **look)
+    panels.level(upper, eps, "epsilon of float64", -0.4, "left")
+    upper.set(yscale="log", ylabel="largest difference\n(1 = largest value there)")
+    upper.set_ylim(top=1)
+    upper.tick_params(bottom=False)
+    upper.spines["bottom"].set_visible(False)
+    lower.set(ylim=(len(lines) - 0.5, -0.5), facecolor="#F2F2F2")
+    lower.set_yticks([(len(lines) - 1) / 2], ["exactly 0"])
+    lower.set_xticks(range(len(stages)), stages)
+    for axes, height in ((upper, 0), (lower, 1)):  # the two strokes of a broken axis
+        stroke = {"marker": [(-1, -0.6), (1, 0.6)], "markersize": 9, "color": style.BLACK, "clip_on": False}
+        axes.plot(0, height, transform=axes.transAxes, **stroke)
+    figure.legend(*upper.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    largest = amounts({name: max(values) for name, values in lines.items()})
+    return describe(figure, f"Largest difference at any stage, with an epsilon of {brief(eps)}: {largest}.")
 
 
 @styled

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from vit_tutorial import ImageSet, Shapes, VisionTransformer, load_checkpoint
 from vit_tutorial.analysis import position_structure, record_attention
 from vit_tutorial.analysis.heads import right_answers
-from vit_tutorial.attention import attend, split_heads
+from vit_tutorial.attention import attend
 from vit_tutorial.experiments import (
     EXPERIMENTS,
     SEEDS,
@@ -23,14 +23,13 @@ from vit_tutorial.experiments import (
     load_courses,
     load_mirror_runs,
     load_results,
-    load_sharpness,
     load_size_runs,
+    load_suspects,
     rows,
     run,
     scarce,
-    sharpen,
-    sharpness,
     sizes,
+    suspects,
     tables,
 )
 from vit_tutorial.experiments import __main__ as command
@@ -366,42 +365,66 @@ def test_the_stored_sizes_are_whole():
     assert right == pytest.approx(at_28.right, abs=2), "the shipped model, on the same test scenes"
 
 
-def test_sharper_scores_are_the_same_scores_times_a_factor():
-    model, images = load_checkpoint("shapes"), Shapes(2, 28, seed=1)
-    before, tokens = model.state_dict(), model.embeddings(model.card.normalise(images.pixels))
-    sharp = sharpen(model, 1.5)
-    with torch.no_grad():
-        (plain, factored) = (
-            attend(*(split_heads(part, 4) for part in layer.qkv(tokens).chunk(3, dim=2)))[1].log()
-            for layer in (model.encoder[2].attention, sharp.encoder[2].attention)
-        )
-    apart, factored_apart = (scores - scores[..., :1] for scores in (plain, factored))  # softmax keeps differences
-    assert_close(factored_apart, 1.5 * apart, rtol=1e-4, atol=1e-4)
-    assert apart.abs().max() > 1
-    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items()), "a copy is changed"
+def test_a_token_that_counts_twice_is_one_that_is_there_twice():
+    q, k, v = torch.randn(3, 2, 1, 5, 4, generator=torch.Generator().manual_seed(0))  # (B, h, T, d) = (2, 1, 5, 4)
+    times = torch.ones(2, 5).index_fill(1, torch.tensor([3]), 2.0)
+    weighted, _ = suspects.WeightedAttention(times)(q, k, v)
+    assert_close(weighted, attend(q, torch.cat([k, k[:, :, 3:4]], dim=2), torch.cat([v, v[:, :, 3:4]], dim=2))[0])
 
 
-def test_the_stored_factors_are_whole_and_made_by_this_code(monkeypatch):
-    stored = load_sharpness()
-    assert list(stored) == list(product(sharpness.MODELS, sizes.SIZES))
-    assert all(runs.shape == (len(SEEDS), len(sharpness.FACTORS)) for runs in stored.values())
-    one = sharpness.FACTORS.index(1.0)
-    monkeypatch.setattr(sharpness, "FACTORS", sharpness.FACTORS[one - 1 : one + 1])
-    measured = sharpness.measure_sharpness("interpolated", "20×20", 0)
-    expected = stored["interpolated", "20×20"][0, one - 1 : one + 1]
-    assert_close(torch.tensor(measured), expected, rtol=0, atol=2.5 / 1600)  # another processor may round
+def test_more_ground_leaves_the_object_as_large_as_it_was():
+    home, wide, large = (suspects.draw_scenes(20, size) for size in ("28×28", "28×44", "44×44"))
+    sizes_of = [scenes.masks.sum(dim=(1, 2)).float() for scenes in (home, wide, large)]
+    for found in sizes_of[1:]:
+        assert_close(found, sizes_of[0], rtol=0.08, atol=0)  # a pixel of the outline here and there
+    usual = suspects.draw_scenes(20, "44×44", 44 / 28)
+    assert torch.equal(usual.masks, Shapes(20, 44, seed=1).masks)
 
 
-def test_an_interrupted_table_of_factors_goes_on_with_the_next_model(tmp_path, monkeypatch):
-    path = tmp_path / "sharpness.csv"
-    monkeypatch.setattr(command, "SIZES", {"20×20": 20})
-    monkeypatch.setattr(command, "measure_sharpness", lambda way, size, seed: [seed / 4, len(way) / 100])
-    main(["sharpness", "--out", str(path)])
+def test_patches_of_ground_show_nothing_of_the_object():
+    mask = torch.zeros(1, 8, 12, dtype=torch.bool)
+    mask[0, 5, 11] = True  # one pixel, in row 1, column 2 of the patches
+    images = ImageSet(torch.zeros(1, 3, 8, 12, dtype=torch.uint8), torch.tensor([0]), ("one",), mask)
+    assert suspects.ground(images).tolist() == [[1, 1, 1, 1, 1, 0]]
+
+
+def test_with_its_weight_the_ground_is_to_the_object_as_in_the_other_scenes():
+    home, large = (suspects.draw_scenes(20, size) for size in ("28×28", "44×44"))
+    here, there, times = suspects.ground(large), suspects.ground(home), suspects.ground_as_in(large, home)
+    assert torch.equal(times[here == 0], torch.ones(int((here == 0).sum())))
+    ratio = (times * here).sum(dim=1) / (1 - here).sum(dim=1)
+    assert_close(ratio, there.sum(dim=1) / (1 - there).sum(dim=1))
+    assert times[here == 1].max() < 0.5
+
+
+def test_at_home_the_old_positions_are_those_that_it_has():
+    model, home = load_checkpoint("shapes"), suspects.draw_scenes(60, "28×28")
+    once = torch.ones(60, 49)
+    assert torch.equal(suspects.right_with_old_positions(model, home, once), right_answers(model, home))
+
+
+def test_the_stored_suspects_are_whole_and_come_out_again_on_their_first_scenes():
+    stored, live = load_suspects(), suspects.measure_suspects("learned", seed=0, scenes=100)
+    assert {len(runs) for runs in stored.values()} == {len(SEEDS)}
+    assert [key[1:] for key in stored if key[0] == "learned"] == list(live)
+    assert len(stored) == len(live) + 5 + 2 * 5 + 2  # those without positions
+    for key, right in live.items():
+        assert right / 100 == pytest.approx(stored[("learned", *key)][0], abs=0.07)
+    undone = [live["28×44", 1.0, name] for name in suspects.UNDONE]
+    assert undone[0] < min(undone[1:3]) <= max(undone[1:3]) < undone[3]
+
+
+def test_an_interrupted_table_of_suspects_goes_on_with_the_next_model(tmp_path, monkeypatch):
+    path, asked = tmp_path / "suspects.csv", []
+    found = {("28×28", 1.0, "nothing"): 1200, ("44×44", 1.0, "ground"): 800}
+    monkeypatch.setattr(command, "measure_suspects", lambda *model, scenes: asked.append(model) or found)
+    main(["suspects", "--out", str(path)])
     whole = path.read_text(encoding="utf-8")
     path.write_text("".join(whole.splitlines(keepends=True)[:3]), encoding="utf-8")
-    main(["sharpness", "--out", str(path)])
+    main(["suspects", "--out", str(path)])
     assert path.read_text(encoding="utf-8") == whole
-    assert load_sharpness(path)["interpolated", "20×20"].tolist() == [[seed / 4, pytest.approx(0.12)] for seed in SEEDS]
+    assert asked[6:] == asked[1:6], "what was there is not measured again"
+    assert load_suspects(path)["none", "28×28", 1.0, "nothing"] == [0.75] * 3
 
 
 def test_an_interrupted_table_of_sizes_goes_on_with_the_next_size(tmp_path, monkeypatch, capsys):

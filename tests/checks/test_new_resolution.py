@@ -108,6 +108,7 @@ WRONG = [
     (by_axis(lambda a, b: float(b // a)), "cut off to whole numbers by `//`"),
     (by_axis(lambda a, b: b / a, recompute_scale_factor=True), "`scale_factor` instead of `size`"),
     (by_axis(lambda a, b: (b + 0.1) / a), "with 0.1 added"),
+    (answer(back=lambda image: image[0].movedim(0, -1)), "`flatten` the two axes of its grid"),
     (answer(there=from_a_root), "The old grid is taken to be square"),
     (answer(to_a_root), "The new grid is taken to be square, √N'"),
     (answer(to_a_root, from_a_root), "Both grids are taken to be square"),

@@ -182,7 +182,7 @@ RESIZE_MISTAKES = replacing(resize, "zoom", None, {
     "The D values of a row are in the opposite order.": lambda picture: to_rows(picture).flip(1),
     "The new rows are still (D, h'·w'): `.T` makes (h'·w', D) of them, which fit below the prefix.":
         lambda picture: picture[0].flatten(1),
-    "The new rows still have the leading axis of the picture, and the prefix has none: take `picture[0]`.":
+    "The new rows have three axes, and the prefix has two: take `picture[0]`, and `flatten` the two axes of its grid.":
         lambda picture: picture.flatten(2).mT,
 }) + known(None, {
     "The old grid is taken to be square, √N × √N.": partial(resize, old_grid=square),

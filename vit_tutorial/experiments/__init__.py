@@ -4,12 +4,13 @@ from .blocks import measure_block
 from .mirror import load_mirror_runs
 from .planted_bugs import BUGS, bug_table, plant
 from .rows import EXPERIMENTS, FINE_TUNING, Row, run
-from .sharpness import FACTORS, sharpen
 from .sizes import measure_size, move, tune
-from .tables import SEEDS, load_block_runs, load_courses, load_head_costs, load_results, load_sharpness, load_size_runs
+from .suspects import draw_scenes, ground, ground_as_in, right_if
+from .tables import SEEDS, load_block_runs, load_courses, load_head_costs, load_results, load_size_runs, load_suspects
 
 __all__ = [
-    "BUGS", "EXPERIMENTS", "FACTORS", "FINE_TUNING", "SEEDS", "Row",
-    "bug_table", "load_block_runs", "load_courses", "load_head_costs", "load_mirror_runs", "load_results",
-    "load_sharpness", "load_size_runs", "measure_block", "measure_size", "move", "plant", "run", "sharpen", "tune",
+    "BUGS", "EXPERIMENTS", "FINE_TUNING", "SEEDS", "Row",
+    "bug_table", "draw_scenes", "ground", "ground_as_in", "load_block_runs", "load_courses", "load_head_costs",
+    "load_mirror_runs", "load_results", "load_size_runs", "load_suspects", "measure_block", "measure_size", "move",
+    "plant", "right_if", "run", "tune",
 ]  # fmt: skip

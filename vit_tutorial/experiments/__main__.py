@@ -6,7 +6,7 @@
     python -m vit_tutorial.experiments scarce        few images: overfitting, and what augmentation does about it
     python -m vit_tutorial.experiments stem          patches of pixels, or of a small CNN's feature map
     python -m vit_tutorial.experiments sizes         at another size: which positions, and what to train there
-    python -m vit_tutorial.experiments sharpness     at another size: all attention scores times one factor
+    python -m vit_tutorial.experiments suspects      at another size: is it the ground, the object or the positions?
     python -m vit_tutorial.experiments examples      the shipped model on classes that it has not seen
     python -m vit_tutorial.experiments probe         the same with a linear probe, fitted to convergence
     python -m vit_tutorial.experiments heads         what each head of the shipped CIFAR-10 model is worth
@@ -25,8 +25,6 @@ from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 
-import torch
-
 from ..analysis import head_costs
 from ..data import ImageSet, cifar10, image_folder
 from ..pretrained import load_checkpoint
@@ -36,16 +34,16 @@ from .blocks import VARIANTS, measure_block
 from .mirror import MAPS, WAYS, train_positions
 from .rows import EXPERIMENTS, run
 from .scarce import AUGMENTATIONS, SCENES, measure_course
-from .sharpness import MODELS, measure_sharpness
 from .sizes import SIZES, measure_size
+from .suspects import measure_suspects
 from .tables import (
     BLOCK_COLUMNS,
     COURSE_COLUMNS,
     RESULTS,
     RUN_COLUMNS,
     SEEDS,
-    SHARPNESS_COLUMNS,
     SIZE_COLUMNS,
+    SUSPECT_COLUMNS,
     append_lines,
     read_lines,
     read_runs,
@@ -61,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", choices=[*EXPERIMENTS, "scarce", "sizes", "sharpness", "heads", "blocks", "mirror"])
+    parser.add_argument("name", choices=[*EXPERIMENTS, "scarce", "sizes", "suspects", "heads", "blocks", "mirror"])
     parser.add_argument("--out", type=Path, help="the table (default: the one in the package)")
     parser.add_argument("--data", help="heads, mirror: a folder of images, one folder per class (default: CIFAR-10)")
     asked = parser.parse_args(arguments)
@@ -80,8 +78,8 @@ def main(arguments: list[str] | None = None) -> int:
             run_scarce(path)
         elif asked.name == "sizes":
             run_sizes(path)
-        elif asked.name == "sharpness":
-            run_sharpness(path)
+        elif asked.name == "suspects":
+            run_suspects(path)
         elif asked.name == "mirror":
             run_mirror(path, image_folder(asked.data, 32) if asked.data else cifar10())
         else:
@@ -134,14 +132,14 @@ def run_sizes(path: Path) -> None:
             append_lines(path, [(size, seed, *about, *run) for about, run in runs.items()])
 
 
-def run_sharpness(path: Path) -> None:
-    """Add the models at their sizes that a table lacks, each with all factors."""
-    done = begin(path, SHARPNESS_COLUMNS)
-    for seed, way, size in product(SEEDS, MODELS, SIZES):
-        if (way, size, seed) not in done:
-            print(f"{way}, {size}, seed {seed}", flush=True)
-            accuracies = torch.tensor(measure_sharpness(way, size, seed))
-            append_lines(path, [(way, size, seed, to_text(accuracies))])
+def run_suspects(path: Path) -> None:
+    """Add the models that a table lacks, each with all that is changed and undone."""
+    done = begin(path, SUSPECT_COLUMNS)
+    for seed, positions in product(SEEDS, ("learned", "none")):
+        if (positions, seed) not in done:
+            print(f"positions: {positions}, seed {seed}", flush=True)
+            counts = measure_suspects(positions, seed, scenes=1600)
+            append_lines(path, [(positions, seed, *about, right, 1600) for about, right in counts.items()])
 
 
 def begin(path: Path, columns: Mapping[str, type]) -> set[tuple]:

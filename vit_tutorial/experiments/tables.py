@@ -68,17 +68,6 @@ def load_courses(path: Path = RESULTS / "scarce.csv") -> dict[tuple[int, str], C
     return {key: Course(*map(torch.tensor, zip(*runs, strict=True))) for key, runs in found.items()}
 
 
-SHARPNESS_COLUMNS = {"way": str, "size": str, "seed": int, "accuracies": numbers}
-
-
-def load_sharpness(path: Path = RESULTS / "sharpness.csv") -> dict[tuple[str, str], Tensor]:
-    """Return accuracies at other sizes by way and size: a row for each seed, a column for each of FACTORS, (S, X)."""
-    found: dict[tuple[str, str], list[list[float]]] = {}
-    for way, size, _, accuracies in read_lines(path, SHARPNESS_COLUMNS):
-        found.setdefault((way, size), []).append(accuracies)
-    return {key: torch.tensor(runs) for key, runs in found.items()}
-
-
 SIZE_COLUMNS = {"size": str, "seed": int, "way": str, "trained": str, **dict.fromkeys(SizeRun._fields, int)}
 
 
@@ -87,6 +76,25 @@ def load_size_runs(path: Path = RESULTS / "sizes.csv") -> dict[tuple[str, str, s
     found: dict[tuple[str, str, str], list[SizeRun]] = {}
     for size, _, way, trained, *counts in read_lines(path, SIZE_COLUMNS):
         found.setdefault((size, way, trained), []).append(SizeRun(*counts))
+    return found
+
+
+SUSPECT_COLUMNS = {
+    "positions": str,
+    "seed": int,
+    "size": str,
+    "object": float,
+    "undone": str,
+    "right": int,
+    "scenes": int,
+}
+
+
+def load_suspects(path: Path = RESULTS / "suspects.csv") -> dict[tuple[str, str, float, str], list[float]]:
+    """Return accuracies by the model's positions, the size, the object and what was undone: for each a list by seed."""
+    found: dict[tuple[str, str, float, str], list[float]] = {}
+    for positions, _, size, scale, undone, right, scenes in read_lines(path, SUSPECT_COLUMNS):
+        found.setdefault((positions, size, scale, undone), []).append(right / scenes)
     return found
 
 

@@ -28,10 +28,10 @@ def show_curves(
 ) -> Figure:
     """Draw curves, one panel per y label.
 
-    `measures[ylabel][name]` has one value for each x, (X,), or those of S runs, (S, X): then the line is their mean,
-    in a band from the lowest to the highest. `log` names the logarithmic axes ("x", "y" or "xy"). `level` is a height
-    and its text, a dashed line; `mark` a stretch of the x axis and its text, shaded. `mistake` is the curve that is
-    drawn as one.
+    `measures[ylabel][name]` has one value for each x, (X,), or those of S runs, (S, X): then the line is their mean, in
+    a band from the lowest to the highest; nan leaves a point out. `log` names the logarithmic axes ("x", "y" or "xy").
+    `level` is a height and its text, a dashed line; `mark` a stretch of the x axis and its text, shaded. `mistake` is
+    the curve that is drawn as one.
     """
     x = torch.as_tensor(x).tolist()
     curves = {
@@ -56,7 +56,8 @@ def show_curves(
             panels.legend_at_right(axes)
         elif len(named) > 1:
             axes.legend()
-    told = [f"{y}: {courses({name: runs.mean(0).tolist() for name, runs in c.items()})}" for y, c in curves.items()]
+    means = {y: {name: runs.mean(dim=0) for name, runs in named.items()} for y, named in curves.items()}
+    told = [f"{y}: {courses({name: c[c.isfinite()].tolist() for name, c in m.items()})}" for y, m in means.items()]
     return describe(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {'. '.join(told)}.")
 
 

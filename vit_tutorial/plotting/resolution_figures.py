@@ -27,7 +27,7 @@ def show_sizes(pictures: Mapping[str, UInt8[Tensor, "3 H W"]], patch_size: int, 
         axes.hlines(range(0, H + 1, patch_size), 0, W, color="white", lw=0.8)
         axes.vlines(range(0, W + 1, patch_size), 0, H, color="white", lw=0.8)
         axes.set(xlim=(0, W), ylim=(max(heights), 0))
-        told.append(f"{name} pixels, {H // patch_size}×{W // patch_size} patches")
+        told.append(f"{name}, {H}×{W} pixels in {H // patch_size}×{W // patch_size} patches")
     return describe(figure, f"{len(pictures)} pictures: {listed(told)}.")
 
 
@@ -83,7 +83,7 @@ def show_wrong(results: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]], t
     height, ratios = 1.3 + sum(0.36 * count + 0.35 for count in rows), [count + 0.5 for count in rows]
     figure, column = panels.panels(len(results), 1, WIDTH, height, title, sharex=True, height_ratios=ratios)
     order = list(dict.fromkeys(name for panel in results.values() for name in panel))
-    drawn, told = [1.0, 50.0], []  # %
+    drawn, told = [50.0], []  # %
     for axes, (panel, found) in zip(column[:, 0], results.items(), strict=True):
         names, means = sorted(found, key=order.index), {}
         for row, name in enumerate(names):

@@ -1,0 +1,122 @@
+"""What breaks a model at another size? Change one thing at a time: the ground, the object's size, the positions."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from functools import partial
+from itertools import product
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from ..adapting import change_resolution
+from ..data import ImageSet, Shapes
+from ..data.outlines import OUTLINES
+from ..data.shapes import Outlines
+from ..model import VisionTransformer
+from .sizes import SIZES, model_at_28
+
+# The object in pixels, as a share of its size at 28×28. At 44×44 the last, 44/28, is as large as it usually is there.
+OBJECTS = {"28×28": (0.7, 0.8, 0.9, 1.0, 1.1), "44×44": (1.0, 1.1, 1.25, 1.4, 1.5714), "28×44": (1.0,)}
+UNDONE = ("nothing", "ground", "positions", "both")  # the last two at 28×44 only
+
+
+def draw_scenes(count: int, size: str, scale: float = 1.0) -> Shapes:
+    """Draw test scenes of one of SIZES with objects `scale` times as large, in pixels, as they are at 28×28."""
+    height = SIZES[size] if isinstance(SIZES[size], int) else SIZES[size][0]
+    share = scale * 28 / height
+    outlines: Outlines = {name: partial(scaled, outline, share) for name, outline in OUTLINES.items()}
+    return Shapes(count, SIZES[size], seed=1, outlines=outlines)
+
+
+def scaled(outline, share: float, x: Tensor, y: Tensor) -> Tensor:
+    """Return the signed distance from an outline that is `share` times as large."""
+    return outline(x / share, y / share) * share
+
+
+def ground(images: ImageSet) -> Float[Tensor, "B N"]:
+    """Return 1 for each patch of 4×4 pixels that shows nothing of the object, else 0."""
+    masks = images.masks.unflatten(1, (-1, 4)).unflatten(3, (-1, 4))  # (B, h, 4, w, 4)
+    return 1 - masks.any(dim=4).any(dim=2).flatten(1).float()
+
+
+class WeightedAttention(nn.Module):
+    """Attend as if each token were there several times: `times` is (B, T), and 1 for a token that is there once."""
+
+    def __init__(self, times: Float[Tensor, "B T"]):
+        super().__init__()
+        self.extra = times.log()[:, None, None, :]  # exp(score + log w) = w · exp(score)
+
+    def forward(self, q, k, v):
+        return scaled_dot_product_attention(q, k, v, attn_mask=self.extra), None
+
+
+@torch.no_grad()
+def right_if(model: VisionTransformer, images: ImageSet, times: Float[Tensor, "B N"]) -> Bool[Tensor, " B"]:
+    """Return which images a model names right if, in attention, patch j of image i is there times[i, j] times.
+
+    The class token is there once.
+    """
+    weighted = deepcopy(model)
+    for block in weighted.encoder:
+        block.attention.strategy = WeightedAttention(torch.cat([torch.ones(len(times), 1), times], dim=1))
+    return weighted(model.card.normalise(images.pixels)).argmax(dim=1) == images.labels
+
+
+def ground_as_in(images: ImageSet, others: ImageSet) -> Float[Tensor, "B N"]:
+    """Return how many times each patch must be there, so that ground and object weigh as in the same scene of `others`.
+
+    1 for the object's patches. For the ground it is the ratio of ground to object there, divided by the ratio here.
+    """
+    here, there = ground(images), ground(others)
+    return 1 + here * (odds(there) / odds(here) - 1)
+
+
+def odds(ground: Float[Tensor, "B N"]) -> Float[Tensor, "B 1"]:
+    """Return the patches of ground for each patch of the object."""
+    share = ground.mean(dim=1, keepdim=True).clamp(0.01, 0.99)
+    return share / (1 - share)
+
+
+def right_with_old_positions(
+    model: VisionTransformer, images: ImageSet, times: Float[Tensor, "B N"]
+) -> Bool[Tensor, " B"]:
+    """Return what `right_if` does for wide images, with the model's own 7×7 positions around the object, as they are.
+
+    Columns left and right of them get those of the outermost one.
+    """
+    moved = change_resolution(model, tuple(images.pixels.shape[2:]))
+    w, table = moved.config.grid[1], model.embeddings.position().detach()[1:].unflatten(0, (7, 7))
+    columns = torch.arange(images.masks.shape[2]) + 0.5
+    centre = (images.masks.sum(dim=1) * columns).sum(dim=1) / images.masks.sum(dim=(1, 2)) / 4  # in patches
+    first = (centre - 3.5).round().clamp(0, w - 7).long()
+    right = torch.zeros(len(images), dtype=torch.bool)
+    for column in first.unique():
+        mine = first == column
+        old = (torch.arange(w) - column).clamp(0, 6)
+        moved.embeddings.position.table.data[1:] = table[:, old].flatten(0, 1)
+        right[mine] = right_if(moved, images.subset(mine), times[mine])
+    return right
+
+
+def measure_suspects(position: str, seed: int, scenes: int = 1600) -> dict[tuple[str, float, str], int]:
+    """Return right answers of a model trained on 28×28, not tuned, by size, object and what is undone of the new size.
+
+    "ground" undoes the new ratio of ground to object, in attention. "positions" gives the model its old positions.
+    """
+    model, home, counts = model_at_28(position, seed), draw_scenes(scenes, "28×28"), {}
+    for size, undone in product(OBJECTS, UNDONE):
+        for scale in OBJECTS[size]:
+            wide = size == "28×44" and position == "learned"
+            if undone != "nothing" and (size == "28×28" or (undone != "ground" and not wide)):
+                continue
+            images = draw_scenes(scenes, size, scale)
+            times = ground_as_in(images, home) if undone in ("ground", "both") else torch.ones_like(ground(images))
+            if undone in ("positions", "both"):
+                right = right_with_old_positions(model, images, times)
+            else:
+                right = right_if(change_resolution(model, SIZES[size]), images, times)
+            counts[size, scale, undone] = int(right.sum())
+    return counts

@@ -199,6 +199,11 @@ def eaten(theirs):
     return ours
 
 
+def four_blocks(theirs):
+    """The number of blocks of some other model."""
+    return {f"encoder.{i}.norm1.weight": theirs[f"blocks.{i}.norm1.weight"] for i in range(4)}
+
+
 def eaten_and_lost(theirs):
     return without("encoder.10.", "encoder.11.")(theirs) | {n: t for n, t in eaten(theirs).items() if ".1." in n}
 
@@ -223,6 +228,7 @@ def one_replacement(theirs):
 
 
 WRONG_MAPPED = [
+    (four_blocks, "This model has 2 blocks"),
     (lambda theirs: dict(theirs), "All names are still timm's"),
     (words(("patch_embed", "embeddings.patches"), ("embed", "embeddings"), *WORDS),
      "`embeddingsdings`: `.replace` finds its word anywhere"),

@@ -16,7 +16,7 @@ from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_ours, as_theirs, name_of
 from .comparing import Mistake, difference, judge_each, kind, known, listed, recognise, same
 from .exercise import exercise
-from .running import Wrong, call, prefixed, raise_first, unreadable
+from .running import ReaderError, Wrong, call, prefixed, raise_first, unreadable
 
 
 def my_fuse_qkv(q, k, v):
@@ -179,7 +179,12 @@ def judge_state_dict(function: Callable, config: ViTConfig) -> str | None:
     theirs = timm_tensors(config)
     given = OrderedDict((name, tensor.clone()) for name, tensor in theirs.items())
     tensors = dict(given)
-    result = call(function, given)
+    try:
+        result = call(function, given)
+    except ReaderError as error:
+        if re.search(r"KeyError.*\d", error.message):
+            error.explain(f"This model has {config.depth} blocks: `theirs` shows how many there are.")
+        raise
     if written := [name for name, tensor in tensors.items() if not tensor.flatten().equal(theirs[name].flatten())]:
         raise Wrong(
             f"Your function writes into tensors it is given: {listed(written)}. They are the model's own.",

@@ -70,7 +70,7 @@ def show_mistake_costs(
         right.errorbar(cost, row, xerr=spread, fmt="o", capsize=3, **look)
     panels.zero(right, vertical=True)
     left.set(xscale="log", xlabel="largest change of a logit")
-    right.set(xlabel="points of accuracy lost\n(hollow: none measured)")
+    right.set(xlabel="points of accuracy lost, with 95 % intervals\n(hollow: the interval contains 0)")
     for axes in (left, right):
         panels.row_names(axes, names)
         axes.grid(axis="y", color=style.CONTROL, alpha=0.2)

@@ -341,7 +341,7 @@ def test_a_size_is_measured_on_the_same_scenes_for_all_ways():
     state = torch.get_rng_state()
     runs = sizes.measure_size("20×20", 0, scenes=32, test_scenes=60)
     assert torch.equal(torch.get_rng_state(), state)
-    assert len(runs) == 3 * 5 - 1 + 4
+    assert len(runs) == 3 * 5 - 1 + 4 + 2
     for (way, trained), found in runs.items():
         base = runs["interpolated", trained]
         assert found.scenes == 60
@@ -354,7 +354,7 @@ def test_a_size_is_measured_on_the_same_scenes_for_all_ways():
 
 def test_the_stored_sizes_are_whole():
     stored = load_size_runs()
-    assert len(stored) == 3 * (14 + 4) + 5 + 4
+    assert len(stored) == 3 * (16 + 4) + 7 + 4
     assert {len(runs) for runs in stored.values()} == {len(SEEDS)}
     for (size, _, trained), runs in stored.items():
         for found, base in zip(runs, stored[size, "interpolated", trained], strict=True):
@@ -381,20 +381,24 @@ def test_more_ground_leaves_the_object_as_large_as_it_was():
     assert torch.equal(usual.masks, Shapes(20, 44, seed=1).masks)
 
 
-def test_patches_of_ground_show_nothing_of_the_object():
+def test_a_patch_is_ground_outline_or_inside():
     mask = torch.zeros(1, 8, 12, dtype=torch.bool)
     mask[0, 5, 11] = True  # one pixel, in row 1, column 2 of the patches
+    mask[0, :4, :4] = True  # all of row 0, column 0
     images = ImageSet(torch.zeros(1, 3, 8, 12, dtype=torch.uint8), torch.tensor([0]), ("one",), mask)
-    assert suspects.ground(images).tolist() == [[1, 1, 1, 1, 1, 0]]
+    G, O, I = suspects.GROUND, suspects.OUTLINE, suspects.INSIDE  # noqa: E741
+    assert suspects.kinds_of_patches(images).tolist() == [[I, G, G, G, G, O]]
 
 
-def test_with_its_weight_the_ground_is_to_the_object_as_in_the_other_scenes():
+@pytest.mark.parametrize("groups", suspects.GROUPS)
+def test_each_group_of_patches_counts_as_in_the_other_scenes(groups):
     home, large = (suspects.draw_scenes(20, size) for size in ("28×28", "44×44"))
-    here, there, times = suspects.ground(large), suspects.ground(home), suspects.ground_as_in(large, home)
-    assert torch.equal(times[here == 0], torch.ones(int((here == 0).sum())))
-    ratio = (times * here).sum(dim=1) / (1 - here).sum(dim=1)
-    assert_close(ratio, there.sum(dim=1) / (1 - there).sum(dim=1))
-    assert times[here == 1].max() < 0.5
+    here, there = suspects.kinds_of_patches(large), suspects.kinds_of_patches(home)
+    times = suspects.times_as_in(large, home, groups)
+    for group in suspects.GROUPS[groups]:
+        mine = torch.isin(here, torch.tensor(group))
+        assert_close((times * mine).sum(dim=1), torch.isin(there, torch.tensor(group)).sum(dim=1).float())
+        assert all(len(times[i][mine[i]].unique()) == 1 for i in range(20)), "one number for all patches of a group"
 
 
 def test_at_home_the_old_positions_are_those_that_it_has():
@@ -406,12 +410,16 @@ def test_at_home_the_old_positions_are_those_that_it_has():
 def test_the_stored_suspects_are_whole_and_come_out_again_on_their_first_scenes():
     stored, live = load_suspects(), suspects.measure_suspects("learned", seed=0, scenes=100)
     assert {len(runs) for runs in stored.values()} == {len(SEEDS)}
-    assert [key[1:] for key in stored if key[0] == "learned"] == list(live)
-    assert len(stored) == len(live) + 5 + 2 * 5 + 2  # those without positions
+    assert {key[1:] for key in stored if key[0] == "learned"} == set(live)
+    assert {key[1:] for key in stored if key[0] == "none"} == {
+        key for key in live if key[2] not in ("positions", "both")
+    }
     for key, right in live.items():
         assert right / 100 == pytest.approx(stored[("learned", *key)][0], abs=0.07)
-    undone = [live["28×44", 1.0, name] for name in suspects.UNDONE]
-    assert undone[0] < min(undone[1:3]) <= max(undone[1:3]) < undone[3]
+    unchanged, ground, positions, both = (
+        live["28×44", 1.0, name] for name in ("nothing", "ground", "positions", "both")
+    )
+    assert unchanged < min(ground, positions) <= max(ground, positions) < both
 
 
 def test_an_interrupted_table_of_suspects_goes_on_with_the_next_model(tmp_path, monkeypatch):

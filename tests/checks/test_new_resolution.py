@@ -254,7 +254,7 @@ WRONG_TASK = [
     (by_hand(head=lambda D, K: None, epochs=1), "The old head is still there"),
     (taught(FULL, prepare=lambda model, K: model), "does not change `model`. It returns a copy with a new head"),
     (taught(FULL, prepare=lambda model, K: replace_head(model, 8)), "The head still has the 8 logits"),
-    (taught(), "Nothing was trained: no optimizer took a step. Its zeros let"),
+    (taught(), "Nothing was trained: no optimizer took a step. Call `fit`"),
     (taught(BRIEF, change=lambda new: new.head.requires_grad_(False)), "has to learn: `new.head.requires_grad_(True)`. "
      "Its zeros let no gradient through"),
     (taught(FULL, change=lambda new: new.requires_grad_(False)), "num_classes=6)`. The new head is frozen, and it "

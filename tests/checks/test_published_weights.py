@@ -199,6 +199,12 @@ def eaten(theirs):
     return ours
 
 
+def popped_on_the_way(theirs):
+    for name in theirs:
+        theirs[name.replace("blocks", "encoder")] = theirs.pop(name)
+    return theirs
+
+
 def four_blocks(theirs):
     """The number of blocks of some other model."""
     return {f"encoder.{i}.norm1.weight": theirs[f"blocks.{i}.norm1.weight"] for i in range(4)}
@@ -229,6 +235,7 @@ def one_replacement(theirs):
 
 WRONG_MAPPED = [
     (four_blocks, "This model has 2 blocks"),
+    (popped_on_the_way, "loop over `list(theirs.items())`"),
     (lambda theirs: dict(theirs), "All names are still timm's"),
     (words(("patch_embed", "embeddings.patches"), ("embed", "embeddings"), *WORDS),
      "`embeddingsdings`: `.replace` finds its word anywhere"),

@@ -125,7 +125,7 @@ def repeated(rows: Tensor, count: int) -> Tensor:
 
 
 ALIGN = "the old and the new corner patches have the same centre. Their outer edges should meet, as two pictures' do."
-MIXED = "without a transpose. That mixes the values of several rows; only `permute` moves an axis."
+MIXED = "without a transpose. That mixes the values of several rows; `permute` or `movedim` moves an axis."
 MODES = {"nearest": "copies positions", "nearest-exact": "copies positions", "area": "averages over windows"}
 
 RESIZE_MISTAKES = replacing(resize, "zoom", None, {
@@ -282,7 +282,7 @@ def new_task(function):
     took = f"{steps.count} steps at rates of up to {steps.rate:g}"
     guess = f"the loss on its own pictures is {loss:.2f}, and a guess costs ln 6 = 1.79"
     problems = [
-        (not steps.count, f"Nothing was trained: no optimizer took a step.{zeros}"),
+        (not steps.count, "Nothing was trained: no optimizer took a step. Call `fit`, or write a loop."),
         (idle and away, f"What was trained is not in the model that you return: its head is new. {ORDER}"),
         (idle and not all(p.requires_grad for p in head), FROZEN + zeros),
         (idle and not held, f"No optimizer holds the new head: was it built before the head was replaced? {ORDER}"),

@@ -184,6 +184,8 @@ def judge_state_dict(function: Callable, config: ViTConfig) -> str | None:
     except ReaderError as error:
         if re.search(r"KeyError.*\d", error.message):
             error.explain(f"This model has {config.depth} blocks: `theirs` shows how many there are.")
+        if "mutated during iteration" in error.message:
+            error.explain("A dictionary cannot change while you loop over it: loop over `list(theirs.items())`.")
         raise
     if written := [name for name, tensor in tensors.items() if not tensor.flatten().equal(theirs[name].flatten())]:
         raise Wrong(
@@ -226,7 +228,9 @@ def check_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config
     if 0 < len(lost) < config.depth:
         which = f"block{'s'[: len(lost) - 1]} {', '.join(map(str, lost))}"
         lines.append(f"Of the {config.depth} blocks, counted from 0, this is so in {which}.")
-    hint = None if extra else "`theirs` shows how many blocks there are: is a number written into your code?"
+    hint = None
+    if not extra and all(name.startswith("encoder.") for name in missing):
+        hint = "`theirs` shows how many blocks there are: is a number written into your code?"
     known_values = ((name, *origin(ours[name], theirs)) for name in strange)
     if told := next((found for found in known_values if found[1]), None):
         lines.append(f"`{told[0]}` holds {told[2].format(told[1])}, which ours calls `{right[told[1]]}`.")

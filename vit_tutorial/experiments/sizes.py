@@ -29,6 +29,7 @@ WAYS = ("interpolated", "in old order", "at random", "zero", "without positions"
 # "everything" after "in old order" does two points better with 1e-3.
 RATES = {
     "nothing": None,
+    "head": 1e-2,
     "one vector": 3e-2,  # the same for all patches: the control for positions
     "positions": 3e-2,
     "norms": 1e-2,
@@ -100,9 +101,9 @@ def move(way: str, size: Size, seed: int) -> VisionTransformer:
 def tune(model: VisionTransformer, trained: str, seed: int, scenes: int = 1600) -> None:
     """Train one part of the model, and freeze all others, on scenes of its size, each shown once.
 
-    `trained` is one of RATES: "nothing", "one vector" (which is added to every patch), "positions" (of the patches; the
-    class token keeps its own), "norms" (scale and shift of every LayerNorm) or "everything". The seed chooses the
-    scenes and their order. Raises ValueError for another part.
+    `trained` is one of RATES: "nothing", "head", "one vector" (which is added to every patch), "positions" (of the
+    patches; the class token keeps its own), "norms" (scale and shift of every LayerNorm) or "everything". The seed
+    chooses the scenes and their order. Raises ValueError for another part.
     """
     require_choice("trained", trained, RATES)
     if trained == "nothing":
@@ -127,6 +128,8 @@ def tune(model: VisionTransformer, trained: str, seed: int, scenes: int = 1600) 
 def part(model: VisionTransformer, trained: str) -> list[nn.Parameter]:
     """Return the parameters of one part of the model."""
     match trained:
+        case "head":
+            return list(model.head.parameters())
         case "one vector":
             return [model.embeddings.patches.projection.bias]
         case "positions":
@@ -145,7 +148,7 @@ def measure_size(name: str, seed: int, scenes: int = 1600, test_scenes: int = 32
     """Return {(way, what was trained): its run} at one of SIZES; all are tuned and tested on the same scenes.
 
     Some pairs of WAYS and RATES are left out: positions where the model has none; at 28×28 the ways that replace the
-    positions, because there the old ones fit; and after these ways, one vector and norms. Raises KeyError for an
+    positions, because there the old ones fit; and after these ways, head, one vector and norms. Raises KeyError for an
     unknown size.
     """
     size, runs = SIZES[name], {}
@@ -154,7 +157,7 @@ def measure_size(name: str, seed: int, scenes: int = 1600, test_scenes: int = 32
         replaced = way in ("in old order", "at random", "zero")
         if (trained, way) == ("positions", "without positions"):
             continue
-        if replaced and (name == "28×28" or trained in ("one vector", "norms")):
+        if replaced and (name == "28×28" or trained in ("head", "one vector", "norms")):
             continue
         model = move(way, size, seed)
         tune(model, trained, seed, scenes)

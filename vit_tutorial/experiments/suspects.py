@@ -1,13 +1,12 @@
-"""What breaks a model at another size? Change one thing at a time: the ground, the object's size, the positions."""
+"""What breaks a model at another size? Change one thing at a time: the ground, the object, the positions."""
 
 from __future__ import annotations
 
 from copy import deepcopy
 from functools import partial
-from itertools import product
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -20,7 +19,8 @@ from .sizes import SIZES, model_at_28
 
 # The object in pixels, as a share of its size at 28×28. At 44×44 the last, 44/28, is as large as it usually is there.
 OBJECTS = {"28×28": (0.7, 0.8, 0.9, 1.0, 1.1), "44×44": (1.0, 1.1, 1.25, 1.4, 1.5714), "28×44": (1.0,)}
-UNDONE = ("nothing", "ground", "positions", "both")  # the last two at 28×44 only
+GROUND, OUTLINE, INSIDE = range(3)  # kinds of patches
+GROUPS = {"ground": ((GROUND,), (OUTLINE, INSIDE)), "all patches": ((GROUND,), (OUTLINE,), (INSIDE,))}
 
 
 def draw_scenes(count: int, size: str, scale: float = 1.0) -> Shapes:
@@ -36,10 +36,11 @@ def scaled(outline, share: float, x: Tensor, y: Tensor) -> Tensor:
     return outline(x / share, y / share) * share
 
 
-def ground(images: ImageSet) -> Float[Tensor, "B N"]:
-    """Return 1 for each patch of 4×4 pixels that shows nothing of the object, else 0."""
+def kinds_of_patches(images: ImageSet) -> Int64[Tensor, "B N"]:
+    """Return for each patch of 4×4 pixels whether it shows GROUND only, part of the OUTLINE, or the object's INSIDE."""
     masks = images.masks.unflatten(1, (-1, 4)).unflatten(3, (-1, 4))  # (B, h, 4, w, 4)
-    return 1 - masks.any(dim=4).any(dim=2).flatten(1).float()
+    some, all_of_it = masks.any(dim=4).any(dim=2), masks.all(dim=4).all(dim=2)
+    return (some.long() + all_of_it.long()).flatten(1)
 
 
 class WeightedAttention(nn.Module):
@@ -65,19 +66,17 @@ def right_if(model: VisionTransformer, images: ImageSet, times: Float[Tensor, "B
     return weighted(model.card.normalise(images.pixels)).argmax(dim=1) == images.labels
 
 
-def ground_as_in(images: ImageSet, others: ImageSet) -> Float[Tensor, "B N"]:
-    """Return how many times each patch must be there, so that ground and object weigh as in the same scene of `others`.
+def times_as_in(images: ImageSet, others: ImageSet, groups: str) -> Float[Tensor, "B N"]:
+    """Return how many times each patch must be there for each of GROUPS to weigh as in the same scene of `others`.
 
-    1 for the object's patches. For the ground it is the ratio of ground to object there, divided by the ratio here.
+    If a scene has twice as many patches of a group as the other one, each of them is there half a time.
     """
-    here, there = ground(images), ground(others)
-    return 1 + here * (odds(there) / odds(here) - 1)
-
-
-def odds(ground: Float[Tensor, "B N"]) -> Float[Tensor, "B 1"]:
-    """Return the patches of ground for each patch of the object."""
-    share = ground.mean(dim=1, keepdim=True).clamp(0.01, 0.99)
-    return share / (1 - share)
+    here, there = kinds_of_patches(images), kinds_of_patches(others)
+    times = torch.ones(here.shape)
+    for group in map(torch.tensor, GROUPS[groups]):
+        mine, count = torch.isin(here, group), torch.isin(there, group).sum(dim=1, keepdim=True)
+        times = torch.where(mine, count.clamp(min=0.1) / mine.sum(dim=1, keepdim=True), times)
+    return times
 
 
 def right_with_old_positions(
@@ -102,21 +101,23 @@ def right_with_old_positions(
 
 
 def measure_suspects(position: str, seed: int, scenes: int = 1600) -> dict[tuple[str, float, str], int]:
-    """Return right answers of a model trained on 28×28, not tuned, by size, object and what is undone of the new size.
+    """Return right answers of a model trained on 28×28, not tuned, by size, object and what is changed.
 
-    "ground" undoes the new ratio of ground to object, in attention. "positions" gives the model its old positions.
+    "ground" and "all patches" weigh the patches of these GROUPS as in the scenes of 28×28, and "as in 44×44" weighs
+    those of 28×28 as in the usual scenes of that size. "positions" gives the model its old ones, "both" the ground too.
     """
     model, home, counts = model_at_28(position, seed), draw_scenes(scenes, "28×28"), {}
-    for size, undone in product(OBJECTS, UNDONE):
-        for scale in OBJECTS[size]:
-            wide = size == "28×44" and position == "learned"
-            if undone != "nothing" and (size == "28×28" or (undone != "ground" and not wide)):
-                continue
+    for size, scales in OBJECTS.items():
+        moved = change_resolution(model, SIZES[size])
+        for scale in scales:
             images = draw_scenes(scenes, size, scale)
-            times = ground_as_in(images, home) if undone in ("ground", "both") else torch.ones_like(ground(images))
-            if undone in ("positions", "both"):
-                right = right_with_old_positions(model, images, times)
-            else:
-                right = right_if(change_resolution(model, SIZES[size]), images, times)
-            counts[size, scale, undone] = int(right.sum())
+            once, ground = torch.ones(kinds_of_patches(images).shape), times_as_in(images, home, "ground")
+            changes = {"nothing": once, "ground": ground, "all patches": times_as_in(images, home, "all patches")}
+            for change, times in changes.items():
+                counts[size, scale, change] = int(right_if(moved, images, times).sum())
+        if size == "28×44" and position == "learned":
+            for change, times in {"positions": once, "both": ground}.items():
+                counts[size, 1.0, change] = int(right_with_old_positions(model, images, times).sum())
+    times = times_as_in(home, draw_scenes(scenes, "44×44", 1.5714), "all patches")
+    counts["28×28", 1.0, "as in 44×44"] = int(right_if(model, home, times).sum())
     return counts

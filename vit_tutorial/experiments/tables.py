@@ -91,10 +91,10 @@ SUSPECT_COLUMNS = {
 
 
 def load_suspects(path: Path = RESULTS / "suspects.csv") -> dict[tuple[str, str, float, str], list[float]]:
-    """Return accuracies by the model's positions, the size, the object and what was undone: for each a list by seed."""
+    """Return lists of accuracies, one per seed, by the model's positions, the size, the object and what was changed."""
     found: dict[tuple[str, str, float, str], list[float]] = {}
-    for positions, _, size, scale, undone, right, scenes in read_lines(path, SUSPECT_COLUMNS):
-        found.setdefault((positions, size, scale, undone), []).append(right / scenes)
+    for positions, _, size, scale, change, right, scenes in read_lines(path, SUSPECT_COLUMNS):
+        found.setdefault((positions, size, scale, change), []).append(right / scenes)
     return found
 
 

@@ -1,5 +1,6 @@
 """Every shape in the package's signatures is checked while the tests run, with one thread for each worker."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -24,6 +25,15 @@ def pytest_xdist_auto_num_workers(config):
 def pytest_collection_modifyitems(items):
     """Begin with what takes longest, the notebooks and the tests of them, so that no worker waits at the end."""
     items.sort(key=lambda item: item.path.suffix == ".py" and item.path.stem != "test_notebooks")
+
+
+def pytest_collection_finish():
+    """What was imported stays: Python need not look through half a million objects again and again for garbage."""
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -489,9 +489,12 @@ def test_with_batch_norm_an_image_depends_on_its_neighbours_in_the_batch():
 
 @VARIANTS
 def test_the_first_steps_of_the_stored_runs_come_out_again(variant):
-    """Also that the first of many steps do not depend on how many follow, and that no other random number moves."""
-    state = torch.get_rng_state()
-    live, stored = blocks.measure_block(variant, seed=0, steps=8), load_block_runs()[variant]
+    """Also that the first of many steps do not depend on how many follow, and that no other random number moves.
+
+    Variants that differ in the rate alone take fewer steps: what the rate does so soon is less than the tolerance.
+    """
+    state, steps = torch.get_rng_state(), 2 if "," in variant else 8
+    live, stored = blocks.measure_block(variant, seed=0, steps=steps), load_block_runs()[variant]
     assert torch.equal(torch.get_rng_state(), state)
     assert_close(live.lengths, stored.lengths[0], rtol=0.01, atol=0)
     assert_close(live.apart, stored.apart[0], rtol=0.01, atol=1e-4)
@@ -499,7 +502,7 @@ def test_the_first_steps_of_the_stored_runs_come_out_again(variant):
         assert min(run[0] / run[-1] for run in (live.gradients, *stored.gradients)) > 100
     else:
         assert_close(live.gradients, stored.gradients[0], rtol=0.02, atol=0)
-    assert_close(live.losses, stored.losses[0, :8], rtol=0, atol=0.005)
+    assert_close(live.losses, stored.losses[0, :steps], rtol=0, atol=0.002)
 
 
 def test_the_stored_runs_are_whole_and_differ_in_nothing_but_the_blocks():
@@ -575,7 +578,7 @@ def test_an_interrupted_table_of_courses_goes_on_with_the_next_run(tmp_path, mon
     assert_close(load_courses(path)[500, "mixup"].validation_loss, torch.tensor([[0, 0], [1, 0.5], [2, 1]]))
 
 
-PHOTOS = ImageSet(torch.randint(256, (130, 3, 32, 32), dtype=torch.uint8), torch.arange(130) % 4, tuple("abcd"))
+PHOTOS = ImageSet(torch.randint(256, (66, 3, 32, 32), dtype=torch.uint8), torch.arange(66) % 4, tuple("abcd"))
 
 
 @quiet

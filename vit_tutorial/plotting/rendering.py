@@ -6,9 +6,9 @@ import base64
 import io
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 from PIL.PngImagePlugin import Blend
 
@@ -31,27 +31,33 @@ def to_png(figure: Figure) -> tuple[str, dict[str, int | str]]:
         moving = {"save_all": True, "append_images": changes, "duration": MILLISECONDS, "blend": Blend.OP_OVER}
         image.save(small, format="png", **moving)
     else:
-        image = with_palette(draw(figure, bbox_inches="tight"))
+        image = with_palette(draw(figure))
         image.save(small, format="png", optimize=True)
     size = {"width": image.width // 2, "height": image.height // 2}
     return base64.b64encode(small.getvalue()).decode(), {**size, "alt": figure.alt}
 
 
-def draw(figure: Figure, **options: Any) -> Image.Image:
-    """Return the figure as an image in RGB."""
+def draw(figure: Figure) -> Image.Image:
+    """Return the figure as an image in RGB, without a margin."""
     drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=2 * figure.dpi, pil_kwargs={"compress_level": 0}, **options)
+    figure.savefig(drawn, format="png", dpi=2 * figure.dpi, bbox_inches="tight", pil_kwargs={"compress_level": 0})
     return Image.open(drawn).convert("RGB")
 
 
 def draw_moments(figure: Figure) -> list[Image.Image]:
-    """Return an image in RGB for each of the figure's moments, all laid out in the same way."""
+    """Return an image in RGB for each of the figure's moments, all laid out in the same way.
+
+    Drawn on a canvas, since `savefig` would draw each twice.
+    """
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
-    images = []
+    figure.set_dpi(2 * figure.dpi)
+    canvas, images = FigureCanvasAgg(figure), []
     for change in figure.moments:
         change()
-        images.append(draw(figure))
+        canvas.draw()
+        images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
+    figure.set_dpi(figure.dpi / 2)
     return images
 
 

@@ -392,12 +392,13 @@ def test_a_patch_is_ground_outline_or_inside():
 
 @pytest.mark.parametrize("groups", suspects.GROUPS)
 def test_each_group_of_patches_counts_as_in_the_other_scenes(groups):
-    home, large = (suspects.draw_scenes(20, size) for size in ("28×28", "44×44"))
+    home, large = suspects.draw_scenes(20, "28×28"), suspects.draw_scenes(20, "44×44", 44 / 28)
     here, there = suspects.kinds_of_patches(large), suspects.kinds_of_patches(home)
     times = suspects.times_as_in(large, home, groups)
     for group in suspects.GROUPS[groups]:
         mine = torch.isin(here, torch.tensor(group))
-        assert_close((times * mine).sum(dim=1), torch.isin(there, torch.tensor(group)).sum(dim=1).float())
+        count = torch.isin(there, torch.tensor(group)).sum(dim=1).float()
+        assert_close((times * mine).sum(dim=1), count, rtol=1e-4, atol=0.11)  # 0.1 where the other scene has none
         assert all(len(times[i][mine[i]].unique()) == 1 for i in range(20)), "one number for all patches of a group"
 
 

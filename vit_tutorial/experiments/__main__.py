@@ -133,7 +133,7 @@ def run_sizes(path: Path) -> None:
 
 
 def run_suspects(path: Path) -> None:
-    """Add the models that a table lacks, each with all that is changed and undone."""
+    """Add the models that a table lacks, each with all its changes."""
     done = begin(path, SUSPECT_COLUMNS)
     for seed, positions in product(SEEDS, ("learned", "none")):
         if (positions, seed) not in done:

@@ -84,7 +84,7 @@ SUSPECT_COLUMNS = {
     "seed": int,
     "size": str,
     "object": float,
-    "undone": str,
+    "change": str,
     "right": int,
     "scenes": int,
 }

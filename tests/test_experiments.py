@@ -542,15 +542,15 @@ def test_an_interrupted_table_of_blocks_goes_on_with_the_next_run(tmp_path, monk
 @quiet
 def test_a_course_looks_at_its_own_scenes_and_at_new_ones(monkeypatch):
     """Memorising: the loss on the 16 scenes falls far below the loss on new ones."""
-    monkeypatch.setattr(scarce, "SHOWN", 16 * 40)
-    monkeypatch.setattr(scarce, "NEW", 200)
+    monkeypatch.setattr(scarce, "SHOWN", 16 * 32)
+    monkeypatch.setattr(scarce, "NEW", 100)
     seeds = []
     monkeypatch.setattr(scarce, "Shapes", lambda *asked: seeds.append(asked[2]) or Shapes(*asked))
     state = torch.get_rng_state()
     course, again, other = (scarce.measure_course(16, way, 0, points=4) for way in ("none", "none", "CutMix"))
     assert torch.equal(torch.get_rng_state(), state)
     assert set(seeds) == {0, 3}, "those of lesson 06 to train on, and its validation scenes; 1 is for testing"
-    assert course.epochs.tolist() == [10, 20, 30, 40]
+    assert course.epochs.tolist() == [8, 16, 24, 32]
     assert_close(course, again, rtol=0, atol=0)
     assert course.training_loss[-1] < 0.5 * course.training_loss[0]
     assert course.validation_loss[-1] > 2 * course.training_loss[-1]

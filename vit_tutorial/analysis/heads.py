@@ -53,7 +53,7 @@ def head_costs(model: VisionTransformer, images: ImageSet) -> HeadCosts:
 
 
 @torch.no_grad()
-def right_answers(model: VisionTransformer, images: ImageSet, batch_size: int = 250) -> Bool[Tensor, " N"]:
+def right_answers(model: VisionTransformer, images: ImageSet, batch_size: int = 100) -> Bool[Tensor, " N"]:
     """Return which images the model calls by their name, without dropout."""
     logits = torch.cat([logits_of(model, pixels) for pixels in images.pixels.split(batch_size)])
     if not logits.isfinite().all():

@@ -41,7 +41,7 @@ class Score(NamedTuple):
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 500) -> Score:
+def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 100) -> Score:
     """Show the model every image once, without dropout, and count its answers.
 
     The model's card says how pixels are scaled. The model stays in the mode that it was in. Several processes

@@ -20,7 +20,11 @@ from .sizes import SIZES, model_at_28
 # The object in pixels, as a share of its size at 28×28. At 44×44 the last, 44/28, is as large as it usually is there.
 OBJECTS = {"28×28": (0.7, 0.8, 0.9, 1.0, 1.1), "44×44": (1.0, 1.1, 1.25, 1.4, 1.5714), "28×44": (1.0,)}
 GROUND, OUTLINE, INSIDE = range(3)  # kinds of patches
-GROUPS = {"ground": ((GROUND,), (OUTLINE, INSIDE)), "all patches": ((GROUND,), (OUTLINE,), (INSIDE,))}
+GROUPS = {
+    "ground": ((GROUND,), (OUTLINE, INSIDE)),
+    "inside": ((INSIDE,),),
+    "all patches": ((GROUND,), (OUTLINE,), (INSIDE,)),
+}
 
 
 def draw_scenes(count: int, size: str, scale: float = 1.0) -> Shapes:

@@ -57,14 +57,14 @@ def centres(cells: Sequence[float]) -> list[float]:
 
 
 @styled
-def show_channels(channels: Mapping[str, Float[Tensor, "h w"]], title: str) -> Figure:
-    """Draw one value of each position vector, as a picture of its grid; all panels on one scale around zero."""
+def show_channels(channels: Mapping[str, Float[Tensor, "h w"]], title: str, label: str = "value") -> Figure:
+    """Draw one value of each position, as a picture of its grid; all panels on one scale around zero."""
     limit = max(channel.abs().max().item() for channel in channels.values())
     figure, (row,) = panels.panels(1, len(channels), WIDTH, 0.9 + 0.9 * WIDTH / len(channels), title)
     for axes, (name, channel) in zip(row, channels.items(), strict=True):
         image = panels.diverging(axes, channel, limit)
         panels.bare(axes, name)
-    panels.colour_bar(figure, image, row, "value", shrink=0.8)
+    panels.colour_bar(figure, image, row, label, shrink=0.8)
     return describe(figure, f"One value over the grid: {listed(f'{name}, {span(c)}' for name, c in channels.items())}.")
 
 

@@ -7,9 +7,10 @@ import pytest
 import torch
 from published import randomize
 from torch import nn
-from torchvision.ops import StochasticDepth
+from torchvision.ops import stochastic_depth
 
 from vit_tutorial import Encoder, EncoderBlock, Mlp, SelfAttention, ViTConfig
+from vit_tutorial.encoder import DropPath
 
 
 def random_weights(module: nn.Module) -> nn.Module:
@@ -103,10 +104,9 @@ def test_dropout_stands_where_the_paper_puts_it():
     """After each linear layer but those of q, k and v (appendix B.1), and nowhere twice."""
     block = EncoderBlock(12, 3, 20, dropout=0.1, attention_dropout=0.2, drop_path=0.3)
     dropouts = {name: module.p for name, module in block.named_modules() if isinstance(module, nn.Dropout)}
-    assert dropouts == {"attention.dropout": 0.1, "mlp.dropout1": 0.1, "mlp.dropout2": 0.1}
+    paths = {"drop_path1": 0.3, "drop_path2": 0.3}
+    assert dropouts == {"attention.dropout": 0.1, "mlp.dropout1": 0.1, "mlp.dropout2": 0.1, **paths}
     assert block.attention.strategy.dropout == 0.2
-    paths = {name: module.p for name, module in block.named_modules() if isinstance(module, StochasticDepth)}
-    assert paths == {"drop_path1": 0.3, "drop_path2": 0.3}
 
 
 def test_every_part_of_a_block_is_used_exactly_once():
@@ -118,6 +118,16 @@ def test_every_part_of_a_block_is_used_exactly_once():
         module.register_forward_hook(lambda module, inputs, output, name=name: used.append(name))
     block(torch.randn(2, 5, 12))
     assert sorted(used) == sorted(parts)
+
+
+def test_drop_path_is_the_stochastic_depth_of_torchvision():
+    """The same images keep their branch, and grow by the same factor, for the same random numbers."""
+    branch = torch.randn(50, 3, 4, dtype=torch.float64)
+    torch.manual_seed(0)
+    theirs = stochastic_depth(branch, 0.3, mode="row", training=True)
+    torch.manual_seed(0)
+    torch.testing.assert_close(DropPath(0.3)(branch), theirs, atol=1e-12, rtol=0)
+    assert DropPath(0.3).eval()(branch).equal(branch)
 
 
 def test_drop_path_skips_a_branch_for_whole_images_and_keeps_the_mean():
@@ -142,7 +152,8 @@ def test_the_two_branches_are_dropped_independently():
 
 def test_drop_path_rises_linearly_to_the_last_block():
     encoder = Encoder(ViTConfig(embed_dim=12, num_heads=3, mlp_dim=8, depth=4, drop_path=0.3))
-    assert [block.drop_path1.p for block in encoder] == pytest.approx([0, 0.1, 0.2, 0.3])
+    assert isinstance(encoder[0].drop_path1, nn.Identity)
+    assert [block.drop_path1.p for block in encoder[1:]] == pytest.approx([0.1, 0.2, 0.3])
     assert [block.drop_path2.p for block in encoder] == pytest.approx([0, 0.1, 0.2, 0.3])
     assert Encoder(ViTConfig(embed_dim=12, num_heads=3, mlp_dim=8, depth=1, drop_path=0.3))[0].drop_path1.p == 0
 

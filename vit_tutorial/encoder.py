@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from jaxtyping import Float
 from torch import Tensor, nn
-from torchvision.ops import StochasticDepth
 
 from .attention import SelfAttention
 from .config import GELUS, ViTConfig
@@ -36,11 +35,22 @@ class Mlp(nn.Module):
         return self.dropout2(self.contract(hidden))
 
 
+class DropPath(nn.Dropout):
+    """Leave a branch out for each image with probability `p`; the branches that stay grow by 1 / (1 − p).
+
+    (B, T, D) → (B, T, D), in training alone. Source: Huang et al. 2016 (arXiv 1603.09382), *stochastic depth*.
+    """
+
+    def forward(self, branch: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        keep = super().forward(branch.new_ones(len(branch), 1, 1))  # for each image 0 or 1 / (1 − p)
+        return branch * keep
+
+
 class EncoderBlock(nn.Module):
     """Let the tokens attend to each other, then pass each through an MLP; add both results to what came in.
 
     (B, T, D) → (B, T, D). Pre-norm: the sum itself is never normalised. In training, `drop_path` is the
-    probability that an image skips a branch (Huang et al. 2016, arXiv 1603.09382). Source: Eqs. 2 and 3.
+    probability that an image skips a branch. Source: Eqs. 2 and 3.
     """
 
     def __init__(
@@ -57,10 +67,10 @@ class EncoderBlock(nn.Module):
         super().__init__()
         self.norm1 = nn.LayerNorm(embed_dim, eps=norm_eps)
         self.attention = SelfAttention(embed_dim, num_heads, dropout, attention_dropout)
-        self.drop_path1 = StochasticDepth(drop_path, mode="row")
+        self.drop_path1 = DropPath(drop_path) if drop_path else nn.Identity()
         self.norm2 = nn.LayerNorm(embed_dim, eps=norm_eps)
         self.mlp = Mlp(embed_dim, mlp_dim, dropout, gelu)
-        self.drop_path2 = StochasticDepth(drop_path, mode="row")
+        self.drop_path2 = DropPath(drop_path) if drop_path else nn.Identity()
 
     def forward(self, z: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         z = z + self.drop_path1(self.attention(self.norm1(z)))  # Eq. 2

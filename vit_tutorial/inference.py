@@ -12,10 +12,9 @@ from weakref import WeakKeyDictionary
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
-from torchvision.transforms.functional import InterpolationMode, center_crop, pil_to_tensor, resize
 
 from .config import Size, to_pair
-from .data.photo import find_photo, open_picture, read_picture
+from .data.photo import as_tensor, find_photo, open_picture, read_picture
 from .errors import require_positive
 from .model_card import PREPROCESSING, ModelCard
 
@@ -150,7 +149,9 @@ def read_fitted(path: Path, size: Size, card: ModelCard | None) -> UInt8[Tensor,
     asked = card and card.about.get(PREPROCESSING)
     if asked is None or (sides[0] != sides[1] and not asked["squeeze"]):
         return read_picture(path, sides)
+    from torchvision.transforms.functional import InterpolationMode, center_crop, resize
+
     size = [side * asked["resize"] // asked["crop"] for side in sides]
     picture = open_picture(path)
     picture = resize(picture, size if asked["squeeze"] else size[:1], InterpolationMode(asked["interpolation"]))
-    return pil_to_tensor(center_crop(picture, sides))
+    return as_tensor(center_crop(picture, sides))

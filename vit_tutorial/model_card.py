@@ -9,13 +9,14 @@ from numbers import Real
 
 import torch
 from jaxtyping import Float, UInt8
+from PIL import Image
 from torch import Tensor
-from torchvision.transforms import InterpolationMode
 
 from .errors import require_names, require_positive
 
 PREPROCESSING = "preprocessing"  # in `about`: how a photo is fitted to the model's size
 STARTED_FROM = "started from"
+INTERPOLATIONS = [mode.name.lower() for mode in Image.Resampling]
 LARGEST_MARGIN = 10  # "resize" over "crop"; torchvision has 256 over 224
 
 
@@ -75,8 +76,8 @@ def require_preprocessing(asked: object) -> None:
     try:
         for name in ("resize", "crop"):
             require_positive(name, asked[name])
-        InterpolationMode(asked["interpolation"])
-        fits = asked["crop"] <= asked["resize"] <= LARGEST_MARGIN * asked["crop"] and isinstance(asked["squeeze"], bool)
+        fits = asked["crop"] <= asked["resize"] <= LARGEST_MARGIN * asked["crop"]
+        fits &= isinstance(asked["squeeze"], bool) and asked["interpolation"] in INTERPOLATIONS
     except (KeyError, TypeError, ValueError):
         fits = False
     if not fits:

@@ -7,7 +7,8 @@ from torchvision.transforms.v2 import RandAugment
 from torchvision.transforms.v2.functional import horizontal_flip
 
 from vit_tutorial.training import Recipe
-from vit_tutorial.training.batches import OPERATIONS, batches, draw_moves, make_mix, move, rand_augment
+from vit_tutorial.training.batches import batches, draw_moves, make_mix, move
+from vit_tutorial.training.rand_augment import OPERATIONS, rand_augment
 
 from .toys import short
 

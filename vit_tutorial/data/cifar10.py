@@ -8,8 +8,7 @@ from pathlib import Path
 
 import torch
 from filelock import FileLock
-from torchvision.datasets import CIFAR10
-from torchvision.datasets.utils import check_integrity
+from torch.utils.data import Dataset
 
 from .download import as_path, delete_unfinished, fetch, replacing
 from .image_set import ImageSet
@@ -28,6 +27,8 @@ def cifar10(root: str | Path | None = None, train: bool = True, download: bool =
     Raises FileNotFoundError if there is none, ConnectionError if it could not be fetched; each says what to do. A
     download that fails leaves no part of it.
     """
+    from torchvision.datasets import CIFAR10
+
     default = os.environ.get("VIT_TUTORIAL_DATA") or "~/.cache/vit_tutorial"
     folder = as_path("root", default if root is None else root)
     data = read(folder, train)
@@ -42,7 +43,9 @@ def cifar10(root: str | Path | None = None, train: bool = True, download: bool =
     return ImageSet(pixels, torch.tensor(data.targets), tuple(data.classes))
 
 
-def read(folder: Path, train: bool) -> CIFAR10 | None:
+def read(folder: Path, train: bool) -> Dataset | None:
+    from torchvision.datasets import CIFAR10
+
     try:
         return CIFAR10(folder, train=train)
     except RuntimeError:  # a file is missing, or has another md5
@@ -51,6 +54,9 @@ def read(folder: Path, train: bool) -> CIFAR10 | None:
 
 def prepare(archive: Path, download: bool) -> None:
     """Return once the archive is there; raise an error that says what to do if it is not."""
+    from torchvision.datasets import CIFAR10
+    from torchvision.datasets.utils import check_integrity
+
     folder = archive.parent
     by_hand = f"fetch {CIFAR10.url} by hand (SHA-256 {SHA256}) and put it in {folder}."
     if download:
@@ -68,6 +74,8 @@ def prepare(archive: Path, download: bool) -> None:
 
 def unpack(archive: Path) -> None:
     """Unpack the files that torchvision lists, each to its place: a name in an archive may lead out of the folder."""
+    from torchvision.datasets import CIFAR10
+
     target = archive.parent / CIFAR10.base_folder
     target.mkdir(exist_ok=True)
     delete_unfinished(target)

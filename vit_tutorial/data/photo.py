@@ -6,10 +6,11 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+import torch
 from jaxtyping import Float, UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
-from torchvision.transforms.functional import pil_to_tensor
 
 from ..config import Size, to_pair
 from ..errors import require_size
@@ -37,7 +38,11 @@ def load_photo(name_or_path: str | os.PathLike = "grace_hopper", size: Size = 22
 
 def read_picture(path: Path, size: Size) -> UInt8[Tensor, "3 H W"]:
     """Read a picture file as `load_photo` does, in bytes: (3, H, W)."""
-    return pil_to_tensor(ImageOps.fit(open_picture(path), to_pair(size)[::-1], Image.Resampling.BICUBIC))
+    return as_tensor(ImageOps.fit(open_picture(path), to_pair(size)[::-1], Image.Resampling.BICUBIC))
+
+
+def as_tensor(picture: Image.Image) -> UInt8[Tensor, "3 H W"]:
+    return torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous()  # (H, W, 3) → (3, H, W)
 
 
 def open_picture(path: Path) -> Image.Image:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from ..config import Size, to_pair
 from ..errors import require_size
@@ -86,6 +85,8 @@ def list_classes(root: Path) -> dict[str, list[Path]]:
         raise FileNotFoundError(f"no classes in {root}: it should hold one folder of pictures for each class")
     if set(names) <= SPLITS:
         raise ValueError(f"{root} holds {', '.join(names)}, not classes: choose one of these folders")
+    from torchvision.datasets.folder import IMG_EXTENSIONS
+
     classes = {}
     for stored in names:
         # macOS may store "é" as two characters; its pictures are of the same class as those of another machine.

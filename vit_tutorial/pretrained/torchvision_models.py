@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 
 import torch
 from torch import nn
-from torchvision.models import WeightsEnum, get_model_weights
 
 from ..config import ViTConfig
 from ..data.download import fetch, has_sha256
@@ -18,7 +18,7 @@ from .converting import convert_model, convert_tensors, write_card
 PUBLISHED = {"B/16": "vit_b_16", "B/32": "vit_b_32", "L/16": "vit_l_16", "L/32": "vit_l_32"}
 
 
-def from_torchvision(model: nn.Module, weights: WeightsEnum | None = None) -> VisionTransformer:
+def from_torchvision(model: nn.Module, weights: Enum | None = None) -> VisionTransformer:
     """Convert a `torchvision.models.VisionTransformer`: equal logits, the same dtype and device, no dropout.
 
     Its `heads` may have been replaced by a linear layer; a wrapper (torch.compile, DataParallel) is taken off first.
@@ -36,7 +36,7 @@ def read_facts(model: nn.Module) -> dict:
     return {"image_size": model.image_size, "num_heads": model.encoder.layers[0].num_heads}
 
 
-def card_of(weights: WeightsEnum) -> dict:
+def card_of(weights: Enum) -> dict:
     """Return what torchvision's registry says, as arguments for `write_card`."""
     transforms = weights.transforms()
     return {
@@ -66,6 +66,8 @@ def load_pretrained(name: str, download: bool = True) -> VisionTransformer:
     Raises ValueError for another name, ConnectionError that says what to do if there is neither file nor connection,
     and FileNotFoundError if there is no file and `download` is False.
     """
+    from torchvision.models import get_model_weights
+
     require_choice("published model", name, PUBLISHED)
     weights = get_model_weights(PUBLISHED[name]).IMAGENET1K_V1
     path = Path(torch.hub.get_dir(), "checkpoints", Path(weights.url).name)

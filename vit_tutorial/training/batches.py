@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 
 import torch
-from jaxtyping import Float, Int64, UInt8
+import torch.nn.functional as F
+from jaxtyping import Int64, UInt8
 from torch import Tensor
-from torchvision.transforms import v2
-from torchvision.transforms.v2 import functional as F
 
 from .recipe import Recipe
 
@@ -42,6 +40,8 @@ def batches(
             moves = draw_moves(len(batch), recipe, generator)
             picked = move(picked, moves.tensor_split(world)[rank].to(pixels.device), recipe.crop)
         if recipe.randaugment:
+            from .rand_augment import rand_augment
+
             draws = torch.rand(len(batch), 2, generator=generator, dtype=torch.float32, device="cpu")
             picked = rand_augment(picked, draws.tensor_split(world)[rank])
         yield picked, labels.index_select(0, mine), len(mine) / len(batch)
@@ -58,56 +58,18 @@ def move(pixels: UInt8[Tensor, "B C H W"], moves: Int64[Tensor, "B 3"], crop: in
     """Move each image by its own row of `moves`. At an edge the image is continued by its reflection."""
     H, W = pixels.shape[2:]
     down, right, mirrored = moves.T
-    padded = F.pad(pixels, crop, padding_mode="reflect")
+    padded = F.pad(pixels.float(), [crop] * 4, mode="reflect").to(torch.uint8)  # for bytes it is not defined on a GPU
     windows = padded.unfold(2, H, 1).unfold(3, W, 1)  # (B, C, 1 + 2·crop, 1 + 2·crop, H, W)
     moved = windows[torch.arange(len(pixels), device=pixels.device), :, crop + down, crop + right]
     return torch.where(mirrored[:, None, None, None] == 1, moved.flip(3), moved)
 
 
-STRENGTH = 0.3  # magnitude 9 of 30
-ANGLE = 30 * STRENGTH  # degrees
-SLANT = math.degrees(math.atan(0.3 * STRENGTH))  # pixels across for each pixel down, as an angle
-SHIFT = 150 / 331 * STRENGTH  # share of a side
-CHANGE = 0.9 * STRENGTH  # of a brightness, colour, contrast or sharpness of 1
-
-# What torchvision's `v2.RandAugment(magnitude=9)` does, and as often. A `sign` of -1 or 1 is the direction.
-# The paper's code shears about a corner.
-OPERATIONS = {
-    "Identity": lambda x, sign: x,
-    "ShearX": lambda x, sign: F.affine(x, 0.0, [0, 0], 1.0, [sign * SLANT, 0.0], center=[0.0, 0.0]),
-    "ShearY": lambda x, sign: F.affine(x, 0.0, [0, 0], 1.0, [0.0, sign * SLANT], center=[0.0, 0.0]),
-    "TranslateX": lambda x, sign: F.affine(x, 0.0, [sign * int(SHIFT * x.shape[-1]), 0], 1.0, [0.0, 0.0]),
-    "TranslateY": lambda x, sign: F.affine(x, 0.0, [0, sign * int(SHIFT * x.shape[-2])], 1.0, [0.0, 0.0]),
-    "Rotate": lambda x, sign: F.rotate(x, sign * ANGLE),
-    "Brightness": lambda x, sign: F.adjust_brightness(x, 1 + sign * CHANGE),
-    "Color": lambda x, sign: F.adjust_saturation(x, 1 + sign * CHANGE),
-    "Contrast": lambda x, sign: F.adjust_contrast(x, 1 + sign * CHANGE),
-    "Sharpness": lambda x, sign: F.adjust_sharpness(x, 1 + sign * CHANGE),
-    "Posterize": lambda x, sign: F.posterize(x, 8 - round(4 * STRENGTH)),
-    "Solarize": lambda x, sign: F.solarize(x, 255 * (1 - STRENGTH)),
-    "AutoContrast": lambda x, sign: F.autocontrast(x),
-    "Equalize": lambda x, sign: F.equalize(x),
-}
-
-
-def rand_augment(pixels: UInt8[Tensor, "B C H W"], draws: Float[Tensor, "B n"]) -> UInt8[Tensor, "B C H W"]:
-    """Change each image by one operation for each of its draws, which are in [0, 1).
-
-    Images that drew the same operation are changed together. Source: Cubuk et al. 2019 (arXiv 1909.13719).
-    """
-    numbers = (draws * 2 * len(OPERATIONS)).long()  # an operation and its sign
-    for column in numbers.unbind(dim=1):
-        changed = torch.empty_like(pixels)
-        for number in column.unique().tolist():
-            chosen = (column == number).nonzero()[:, 0].to(pixels.device)
-            operation = list(OPERATIONS.values())[number // 2]
-            changed[chosen] = operation(pixels[chosen], sign=2 * (number % 2) - 1)
-        pixels = changed
-    return pixels
-
-
 def make_mix(recipe: Recipe, num_classes: int) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Return a function of a batch of floats and its labels: mixup or cutmix, at random, or neither."""
+    if not (recipe.mixup or recipe.cutmix):
+        return lambda inputs, labels: (inputs, labels)
+    from torchvision.transforms import v2
+
     mixes = [v2.MixUp(alpha=recipe.mixup, num_classes=num_classes)] if recipe.mixup else []
     mixes += [v2.CutMix(alpha=recipe.cutmix, num_classes=num_classes)] if recipe.cutmix else []
-    return v2.RandomChoice(mixes) if mixes else lambda inputs, labels: (inputs, labels)
+    return v2.RandomChoice(mixes)

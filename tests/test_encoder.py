@@ -151,11 +151,12 @@ def test_the_two_branches_are_dropped_independently():
 
 
 def test_drop_path_rises_linearly_to_the_last_block():
-    encoder = Encoder(ViTConfig(embed_dim=12, num_heads=3, mlp_dim=8, depth=4, drop_path=0.3))
-    assert isinstance(encoder[0].drop_path1, nn.Identity)
-    assert [block.drop_path1.p for block in encoder[1:]] == pytest.approx([0.1, 0.2, 0.3])
-    assert [block.drop_path2.p for block in encoder] == pytest.approx([0, 0.1, 0.2, 0.3])
-    assert Encoder(ViTConfig(embed_dim=12, num_heads=3, mlp_dim=8, depth=1, drop_path=0.3))[0].drop_path1.p == 0
+    """From 0 in the first block, which therefore has none."""
+    config = ViTConfig(embed_dim=12, num_heads=3, mlp_dim=8, depth=4, drop_path=0.3)
+    paths = {name: module.p for name, module in Encoder(config).named_modules() if isinstance(module, DropPath)}
+    assert paths == pytest.approx({f"{i}.drop_path{k}": i / 10 for i in (1, 2, 3) for k in (1, 2)})
+    alone = Encoder(replace(config, depth=1))
+    assert not any(isinstance(module, DropPath) for module in alone.modules())
 
 
 def test_the_encoder_is_its_blocks_one_after_the_other():

@@ -96,7 +96,7 @@ def start(function: Callable, *arguments, output: Path) -> multiprocessing.Proce
     """Call the function in a process of its own, its output in a file. Where there is fork, they share one import."""
     context = multiprocessing.get_context("forkserver" if hasattr(os, "fork") else "spawn")
     if hasattr(os, "fork"):
-        context.set_forkserver_preload(["vit_tutorial.train", "vit_tutorial.pretrained", "training.toys"])
+        context.set_forkserver_preload(["torchvision", "vit_tutorial.train", "training.toys"])
     process = context.Process(target=redirected, args=(output, function, *arguments))
     process.start()
     return process

@@ -12,6 +12,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from .config import ViTConfig
 from .data.download import replacing
@@ -79,7 +80,7 @@ def require_fitting(tensors: Mapping[str, Tensor], config: ViTConfig, card: Mode
         )
     if config.depth > len(tensors):  # every layer has tensors: a forged depth would take minutes to build
         raise ValueError(f"the configuration says {config.depth:,} encoder layers, there are {len(tensors)} tensors")
-    with torch.device("meta"):
+    with torch.device("meta"), WithoutInit():
         model = VisionTransformer(config)
     try:
         model.load_state_dict(tensors, assign=True)
@@ -88,6 +89,15 @@ def require_fitting(tensors: Mapping[str, Tensor], config: ViTConfig, card: Mode
     if any(buffer.numel() > MOST_ZEROS for buffer in model.buffers()):
         raise ValueError(f"{config.num_tokens:,} tokens are more than fit")
     require_finite_tensors(tensors)
+
+
+class WithoutInit(TorchFunctionMode):
+    """Build layers without drawing their first values: `normal_` on the meta device takes a second to import."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        drawing = getattr(function, "__module__", None) == "torch.nn.init"
+        return kwargs["tensor"] if drawing else function(*args, **kwargs)
 
 
 def require_finite_tensors(tensors: Mapping[str, Tensor]) -> None:

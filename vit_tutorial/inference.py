@@ -20,6 +20,7 @@ from .model_card import PREPROCESSING, ModelCard
 
 OWNERS: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the thread that is changing a module
 LOCK = threading.Lock()
+BATCH = 100  # images at a time: with more of them the tokens do not stay in the processor's cache
 TOLERANCE = 0.25  # beyond [0, 1]: what bicubic resizing may add
 
 
@@ -75,7 +76,8 @@ def logits_of(model: nn.Module, images: Float[Tensor, "B C H W"] | UInt8[Tensor,
     """
     card, weight = card_of(model), next(model.parameters())
     with eval_mode(model):
-        logits = model(card.normalise(images.to(weight.device)).to(weight.dtype))
+        inputs = card.normalise(images.to(weight.device)).to(weight.dtype)
+        logits = torch.cat([model(batch) for batch in inputs.split(BATCH)])
     require_logits(logits, len(card.classes))
     return logits
 

@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 from published import randomize
 
-from vit_tutorial import ImageSet, Shapes, VisionTransformer, ViTConfig, load_checkpoint
+from vit_tutorial import ImageSet, Shapes, VisionTransformer, ViTConfig, inference, load_checkpoint
 from vit_tutorial.analysis import HeadCosts, head_costs, heads, mask_heads
 from vit_tutorial.experiments.__main__ import main
 from vit_tutorial.experiments.tables import load_head_costs, save_head_costs
@@ -52,11 +52,12 @@ def test_cost_and_spread_by_hand():
     assert table.spread.item() == pytest.approx(1.96 * (24 / 400 - 0.04**2) ** 0.5 / 20)
 
 
-def test_neither_batches_nor_dropout_change_the_count(images):
+def test_neither_batches_nor_dropout_change_the_count(images, monkeypatch):
     model = randomize(VisionTransformer(replace(CONFIG, dropout=0.5)))
     model.card = ModelCard(images.classes, *images.mean_std())
     right = heads.right_answers(model.eval(), images)
-    assert torch.equal(heads.right_answers(model.train(), images, batch_size=7), right)
+    monkeypatch.setattr(inference, "BATCH", 7)
+    assert torch.equal(heads.right_answers(model.train(), images), right)
     assert model.training
 
 

@@ -249,7 +249,7 @@ RIGHT_TASK = {
     "doubles": (taught(PROBE, finish=lambda new: new.double()), FROZEN),
 }
 WRONG_TASK = [
-    (lambda model, images, K: model, "a tensor of shape (600, 8) for 600 pictures of 6 outlines: (B, 6) is expected. "
+    (lambda model, images, K: model, "a tensor of shape (100, 8) for 100 pictures of 6 outlines: (B, 6) is expected. "
      "The old head is still there"),
     (by_hand(head=lambda D, K: None, epochs=1), "The old head is still there"),
     (taught(FULL, prepare=lambda model, K: model), "does not change `model`. It returns a copy with a new head"),
@@ -278,7 +278,7 @@ WRONG_TASK = [
     (lambda model, images, K: fit(replace_head(model, K), images, Recipe(**BRIEF)), "returned a value of type list"),
     (lambda model, images, K: torch.zeros(6), "a tensor of shape (6,)"),
     (taught(finish=lambda new: new.head), "This was the model that you returned, with pictures"),
-    (taught(finish=lambda new: nn.Sequential(new, nn.Flatten(0))), "a tensor of shape (3600,)"),
+    (taught(finish=lambda new: nn.Sequential(new, nn.Flatten(0))), "a tensor of shape (600,)"),
 ]  # fmt: skip
 
 

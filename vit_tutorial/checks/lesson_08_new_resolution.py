@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from ..adapting import replace_head
 from ..data import ImageSet, Shapes
 from ..data.outlines import MORE_OUTLINES
-from ..inference import eval_mode
+from ..inference import BATCH, eval_mode
 from ..positions import resize_position_embedding
 from ..pretrained import load_checkpoint
 from ..training import Recipe, TrainingAlarm, fit
@@ -329,14 +329,17 @@ class Steps:
 
 def answers(model: nn.Module, images: ImageSet, scale: Callable) -> tuple[float, float]:
     """Return the share of right answers and the loss. Raise Wrong unless there are six logits for each picture."""
-    with eval_mode(model), torch.no_grad(), prefixed("This was the model that you returned, with pictures."):
-        logits = call(model, scale(images.pixels).to(next(model.parameters(), torch.zeros(()))))
-    if getattr(logits, "shape", None) != (len(images), 6):
-        old = " The old head is still there: `replace_head` returns a copy with a new one."
-        raise Wrong(
-            f"Your model returns {kind(logits)} for {len(images)} pictures of 6 outlines: (B, 6) is expected."
-            + old * (getattr(logits, "shape", ())[-1:] == (8,))
-        )
+    inputs, parts = scale(images.pixels).to(next(model.parameters(), torch.zeros(()))), []
+    for batch in inputs.split(BATCH):
+        with eval_mode(model), torch.no_grad(), prefixed("This was the model that you returned, with pictures."):
+            parts.append(call(model, batch))
+        if getattr(parts[-1], "shape", None) != (len(batch), 6):
+            old = " The old head is still there: `replace_head` returns a copy with a new one."
+            raise Wrong(
+                f"Your model returns {kind(parts[-1])} for {len(batch)} pictures of 6 outlines: (B, 6) is expected."
+                + old * (getattr(parts[-1], "shape", ())[-1:] == (8,))
+            )
+    logits = torch.cat(parts)
     return (logits.argmax(1) == images.labels).double().mean().item(), F.cross_entropy(logits, images.labels).item()
 
 

@@ -14,6 +14,7 @@ from ..adapting import change_resolution
 from ..data import ImageSet, Shapes
 from ..data.outlines import OUTLINES
 from ..data.shapes import Outlines
+from ..inference import BATCH
 from ..model import VisionTransformer
 from .sizes import SIZES, model_at_28
 
@@ -64,10 +65,12 @@ def right_if(model: VisionTransformer, images: ImageSet, times: Float[Tensor, "B
 
     The class token is there once.
     """
-    weighted = deepcopy(model)
-    for block in weighted.encoder:
-        block.attention.strategy = WeightedAttention(torch.cat([torch.ones(len(times), 1), times], dim=1))
-    return weighted(model.card.normalise(images.pixels)).argmax(dim=1) == images.labels
+    weighted, parts = deepcopy(model), []
+    for pixels, some in zip(images.pixels.split(BATCH), times.split(BATCH), strict=True):
+        for block in weighted.encoder:
+            block.attention.strategy = WeightedAttention(torch.cat([torch.ones(len(some), 1), some], dim=1))
+        parts.append(weighted(model.card.normalise(pixels)).argmax(dim=1))
+    return torch.cat(parts) == images.labels
 
 
 def times_as_in(images: ImageSet, others: ImageSet, groups: str) -> Float[Tensor, "B N"]:

@@ -63,8 +63,8 @@ def draw_moments(figure: Figure) -> list[Image.Image]:
 
 def in_one_palette(images: Sequence[Image.Image]) -> list[Image.Image]:
     """Return the first image with one byte per pixel, and of the others what changes; the rest is transparent."""
-    few = images[:: max(1, len(images) // 5)]
-    palette = with_palette(Image.fromarray(np.concatenate([np.asarray(image) for image in few])), TRANSPARENT)
+    some = [np.asarray(image)[::2, ::2] for image in images[:: max(1, len(images) // 5)]]
+    palette = with_palette(Image.fromarray(np.concatenate(some)), TRANSPARENT)
     found, before, page = [], None, palette.getpixel((0, 0))
     for image in images:
         pixels, near = np.asarray(image), image.quantize(palette=palette, dither=Image.Dither.NONE)

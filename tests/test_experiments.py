@@ -409,14 +409,14 @@ def test_at_home_the_old_positions_are_those_that_it_has():
 
 
 def test_the_stored_suspects_are_whole_and_come_out_again_on_their_first_scenes():
-    stored, live = load_suspects(), suspects.measure_suspects("learned", seed=0, scenes=100)
+    stored, live = load_suspects(), suspects.measure_suspects("learned", seed=0, scenes=50)
     assert {len(runs) for runs in stored.values()} == {len(SEEDS)}
     assert {key[1:] for key in stored if key[0] == "learned"} == set(live)
     assert {key[1:] for key in stored if key[0] == "none"} == {
         key for key in live if key[2] not in ("positions", "both")
     }
     for key, right in live.items():
-        assert right / 100 == pytest.approx(stored[("learned", *key)][0], abs=0.07)
+        assert right / 50 == pytest.approx(stored[("learned", *key)][0], abs=0.1)
     unchanged, ground, positions, both = (
         live["28×44", 1.0, name] for name in ("nothing", "ground", "positions", "both")
     )
@@ -492,9 +492,9 @@ def test_with_batch_norm_an_image_depends_on_its_neighbours_in_the_batch():
 def test_the_first_steps_of_the_stored_runs_come_out_again(variant):
     """Also that the first of many steps do not depend on how many follow, and that no other random number moves.
 
-    Variants that differ in the rate alone take fewer steps: what the rate does so soon is less than the tolerance.
+    All variants learn at the rate of the first one, or at a share of it: what it does shows after eight steps.
     """
-    state, steps = torch.get_rng_state(), 2 if "," in variant else 8
+    state, steps = torch.get_rng_state(), 8 if variant in ("complete block", "post-norm") else 2
     live, stored = blocks.measure_block(variant, seed=0, steps=steps), load_block_runs()[variant]
     assert torch.equal(torch.get_rng_state(), state)
     assert_close(live.lengths, stored.lengths[0], rtol=0.01, atol=0)

@@ -3,10 +3,10 @@
 import base64
 import contextlib
 import io
-import itertools
 import re
 import statistics
 import subprocess
+import symtable
 import sys
 from dataclasses import replace
 from functools import partial
@@ -139,11 +139,45 @@ def test_the_time_at_the_top_is_what_readers_need(lesson, path):
 
 
 @pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
-def test_a_cell_can_be_run_twice_and_a_section_again_after_those_below_it(lesson, path, monkeypatch, tmp_path):
-    """As readers do; a cell that uses up or renames what it needs fails here.
+def test_a_section_can_be_run_again_after_those_below_it(lesson):
+    """No section needs a name to which a later one gives another meaning."""
+    needs, gives = [], []
+    for section in sections_of(lesson):
+        needs.append(set())
+        gives.append(set())
+        for source in section:
+            used, bound, imported = names_in(source)
+            needs[-1] |= used - bound - imported - gives[-1]
+            gives[-1] |= bound
+    for i, needed in enumerate(needs):
+        assert not needed & set().union(*gives[i + 1 :]), f"section {i} needs what a later one renames"
 
-    Only the order matters, so the lessons train and count on less than readers do.
-    """
+
+def sections_of(lesson):
+    """Return the sources of the code cells, section by section; section 0 is what stands above the first one."""
+    sections = [[]]
+    for cell in lesson.cells:
+        if cell.cell_type == "code":
+            sections[-1].append(cell.source)
+        elif re.search("^## ", cell.source, re.MULTILINE):
+            sections.append([])
+    return sections
+
+
+def names_in(source):
+    """Return the global names that a cell uses, binds and imports."""
+    table = symtable.symtable(source, "cell", "exec")
+    inner = [*table.get_children()]
+    for scope in inner:
+        inner += scope.get_children()
+    used = {name.get_name() for name in table.get_symbols() if name.is_referenced()}
+    used |= {name.get_name() for scope in inner for name in scope.get_symbols() if name.is_global()}
+    bound = {name.get_name() for name in table.get_symbols() if name.is_assigned()}
+    return used, bound, {name.get_name() for name in table.get_symbols() if name.is_imported()}
+
+
+def test_a_cell_can_be_run_twice(lesson, path, monkeypatch, tmp_path):
+    """A cell that uses up what it needs fails here. The lessons train and count on less than readers do."""
     monkeypatch.chdir(tmp_path)
     most = {"01": 1000, "06": 400}.get(path.stem[:2], 40)  # scenes: these two lessons rely on as many
     few_steps, tables, bug_table = partial(analysis.first_tests, steps=2), [], experiments.bug_table
@@ -172,18 +206,12 @@ def test_a_cell_can_be_run_twice_and_a_section_again_after_those_below_it(lesson
     monkeypatch.setattr(experiments, "tune", partial(experiments.tune, scenes=32))
     draw_scenes = experiments.draw_scenes
     monkeypatch.setattr(experiments, "draw_scenes", lambda count, *rest, **more: draw_scenes(most, *rest, **more))
-    sections, names = [[]], {"__name__": "__main__"}
-    for cell in lesson.cells:
-        if cell.cell_type == "code":
-            sections[-1].append(compile(cell.source, "cell", "exec", optimize=1))  # without asserts about accuracy
-        elif re.search("^## ", cell.source, re.MULTILINE):
-            sections.append([])
+    names = {"__name__": "__main__"}
     with contextlib.redirect_stdout(io.StringIO()):
-        for source in itertools.chain(*sections):
-            exec(source, names)
-            exec(source, names)
-        for source in itertools.chain(*reversed(sections)):
-            exec(source, names)
+        for cell in code_cells(lesson):
+            code = compile(cell.source, "cell", "exec", optimize=1)  # without asserts about accuracy
+            exec(code, names)
+            exec(code, names)
 
 
 def test_the_imagenet_cells_of_09_run_when_they_are_switched_on(monkeypatch):

@@ -115,7 +115,7 @@ def test_a_loop_without_end_is_stopped(loop, impatient):
 
 def test_an_exercise_may_allow_more_time(impatient):
     mine = cell("import time\ndef mine(x):\n    while time.monotonic() < x:\n        pass\n    return x")["mine"]
-    end = time.monotonic() + 1
+    end = time.monotonic() + 0.6
     assert call(mine, end, seconds=60) == end
 
 
@@ -129,14 +129,14 @@ def test_a_loop_in_another_thread_is_stopped_too(impatient):
 
 
 def test_after_a_stop_the_next_call_runs(impatient):
-    for _ in range(3):
+    for _ in range(2):
         finding(ReaderError, LOOPS["while"], 1)
         assert call(lambda x: sum(range(x)), 100_000) == 4_999_950_000
 
 
 def test_a_stopped_loop_is_stopped_in_the_readers_line(impatient):
     """Not in the middle of torch, where most of its time goes."""
-    for _ in range(5):
+    for _ in range(3):
         with pytest.raises(ReaderError) as raised:
             call(cell(LOOPS["module"])["mine"], torch.zeros(2))
         assert "ipykernel" in traceback.extract_tb(raised.value.__context__.__traceback__)[-1].filename
@@ -154,7 +154,7 @@ def test_time_spent_compiling_does_not_count(impatient):
 def test_who_stands_at_a_breakpoint_is_not_timed_out(impatient):
     # A debugger's prompt waits inside Python's own library, as `Event.wait` does here. Then the code runs on for less
     # than the limit, and long enough to be looked at.
-    mine = cell("def mine(event):\n    event.wait(1.0)\n    return sum(i for i in range(10**6))")["mine"]
+    mine = cell("def mine(event):\n    event.wait(0.6)\n    return sum(i for i in range(10**6))")["mine"]
     assert call(mine, threading.Event()) > 0
 
 

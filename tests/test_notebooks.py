@@ -138,7 +138,6 @@ def test_the_time_at_the_top_is_what_readers_need(lesson, path):
     assert f"| {read} + {practise} min |" in row
 
 
-@pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
 def test_a_section_can_be_run_again_after_those_below_it(lesson):
     """No section needs a name to which a later one gives another meaning."""
     needs, gives = [], []
@@ -176,6 +175,7 @@ def names_in(source):
     return used, bound, {name.get_name() for name in table.get_symbols() if name.is_imported()}
 
 
+@pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
 def test_a_cell_can_be_run_twice(lesson, path, monkeypatch, tmp_path):
     """A cell that uses up what it needs fails here. The lessons train and count on less than readers do."""
     monkeypatch.chdir(tmp_path)

@@ -268,6 +268,7 @@ WRONG_TASK = [
     (taught(PROBE, prepare=frozen_first), "In the model that you were given you froze"),
     (taught(BRIEF, prepare=from_scratch), "The body did not begin with the weights that you were given"),
     (taught({**FULL, "learning_rate": 0.05}), "The body has lost what it knew: 32 steps at rates of up to 0.05 moved"),
+    (taught({"epochs": 6, "batch_size": 16, "learning_rate": 0.01}), "The model knows its own pictures and few others"),
     (by_hand(rate=1e20, epochs=1), "The body has lost what it knew: 5 steps"),
     (by_hand(scaled=lambda pixels: pixels / 255), "from pixels that were not normalised"),
     (by_hand(scaled=torch.Tensor.float), "`model.card.normalise(images.pixels)`"),

@@ -148,6 +148,9 @@ def loop(begin="model.train()", step="rate; zero; backward; clip; step", loss="F
         "clip values": "torch.nn.utils.clip_grad_value_(model.parameters(), 1.0)",
         "clip each": "[torch.nn.utils.clip_grad_norm_(p, 1.0) for p in model.parameters()]",
         "clip groups": "[torch.nn.utils.clip_grad_norm_(group['params'], 1.0) for group in optimizer.param_groups]",
+        "clip first": "torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]['params'], 1.0)",
+        "divide": "[p.grad.div_(norm) for norm in [nn.utils.get_total_norm([p.grad for p in model.parameters()])] "
+        "for p in model.parameters()]",
         "times the rate": "[group.update(lr=group['lr'] * rate) for group in optimizer.param_groups]",
         "step": "optimizer.step()",
         "loss again": "loss = F.cross_entropy(model(x), y)",
@@ -194,6 +197,8 @@ WRONG_TRAINING = [
     (loop(step="rate; zero; backward; clip values; step"), "You clip each value of a gradient"),
     (loop(step="rate; zero; backward; clip each; step"), "each parameter for itself"),
     (loop(step="rate; zero; backward; clip groups; step"), "You clip each group for itself"),
+    (loop(step="rate; zero; backward; clip first; step"), "not all of them"),
+    (loop(step="rate; zero; backward; divide; step"), "Or you divide the gradients by their length"),
     (loop(step="times the rate; zero; backward; clip; step"), "You multiply the rate that is there"),
     (loop(step="rate; zero; backward; clip; step; loss again"), "once more after the step"),
     (loop(begin="model.train(); batches = batches[:-1]"), "The last batch is left out"),

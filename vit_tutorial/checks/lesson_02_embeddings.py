@@ -313,7 +313,8 @@ EMBEDDING_MISTAKES = [
     *replacing(eq1, "place", None, {
         "The positions are never added: `forward` does not use their parameter.": lambda z, p: z,
         NO_CLASS_POSITION: [lambda z, p: z + F.pad(p[1:], (0, 0, 1, 0)), lambda z, p: z + F.pad(p[:-1], (0, 0, 1, 0))],
-        "All tokens get the same position vector: it tells no place from another.": lambda z, p: z + p[:1],
+        "All tokens get the same position vector: it tells no place from another.":
+            [lambda z, p: z + p[0], lambda z, p: z + p[-1], lambda z, p: z + p[len(z)]],
         LAST: lambda z, p: (z + p).roll(-1, dims=1),
         "The positions are multiplied with the tokens. Eq. 1 adds them.": torch.mul,
         "The positions are subtracted. Eq. 1 adds them.": torch.sub,

@@ -241,7 +241,7 @@ SLIPS = {
     "The rate is never set: the optimizer keeps the one it started with.": {"order": "zero backward clip step"},
     "The rate comes one step late: set it before `optimizer.step()`.": {"order": "zero backward clip step rate"},
     "The rate is set for the first group only, and the optimizer has two.": {"groups": 1},
-    "The gradients are not clipped, or at the wrong time: clip them between `backward` and `step`.":
+    "The gradients are not clipped, not all of them, or at the wrong time: clip them between `backward` and `step`.":
         {"order": "rate zero backward step"},
     "You clip each value of a gradient. The task asks for the norm of all gradients together.":
         {"order": "rate zero backward clip_values step"},
@@ -256,7 +256,8 @@ SLIPS = {
     "The last batch is left out.": {"last": -1},
     "Only the first batch is trained on: is `return` inside the loop?": {"last": 1},
     "You take two steps for each batch.": {"order": "rate zero backward clip step step"},
-    "Your loss is the sum over the images, not their mean.": {"loss": partial(F.cross_entropy, reduction="sum")},
+    "Your loss is the sum over the images, not their mean. Or you divide the gradients by their length even if it is "
+    "below 1.": {"loss": partial(F.cross_entropy, reduction="sum")},
     "`F.cross_entropy` takes logits: it applies the softmax itself.":
         {"loss": lambda logits, labels: F.cross_entropy(logits.softmax(dim=1), labels)},
     "The sign is wrong: you make the loss larger.": {"loss": lambda *given: -F.cross_entropy(*given)},

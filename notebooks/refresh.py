@@ -78,20 +78,21 @@ def execute(notebook: nbformat.NotebookNode) -> None:
     client.execute()
 
 
+# Folded until they are clicked or run: a prediction's answer, and code under its exercise.
+FOLDED = {"hide-output": "outputs_hidden", "hide-input": "source_hidden"}
+
+
 def normalise(notebook: nbformat.NotebookNode) -> None:
     """Keep only what a reader needs, so that the same cells give the same file."""
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number:03d}"
         cell.source = write_address(cell.source.rstrip())
-        tags = cell.metadata.get("tags")
-        cell.metadata = {"tags": tags} if tags else {}
-        if "hide-output" in (
-            tags or []
-        ):  # a prediction's answer, folded until it is run or clicked
-            cell.metadata["jupyter"] = {"outputs_hidden": True}
-        if "hide-input" in (tags or []):  # an answer that would stand open under its exercise
-            cell.metadata["jupyter"] = {"source_hidden": True}
+        tags = cell.metadata.get("tags", [])
+        folded = {name: True for tag, name in FOLDED.items() if tag in tags}
+        cell.metadata = {
+            name: value for name, value in {"tags": tags, "jupyter": folded}.items() if value
+        }
         if cell.cell_type == "code":
             cell.outputs = merge_streams(cell.outputs)
             for output in cell.outputs:

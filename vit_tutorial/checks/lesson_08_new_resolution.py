@@ -294,8 +294,8 @@ def new_task(function):
          "1e-3 or less to train all of it."),
         (raw >= ENOUGH, "The model learned from pixels that were not normalised. `fit` and this check normalise them: "
          "`model.card.normalise(images.pixels)`."),
-        (right > 0.3 and own > right + 0.2 and moved > 0.05, "The model knows its own pictures and few others: the body "
-         f"has lost part of what it knew. {took} moved its weights by {moved:.0%}. Take 1e-3 or less, or freeze it."),
+        (right > 0.3 and own > right + 0.2 and moved > 0.05, "The model knows its own pictures and few others: the "
+         f"body has lost part of what it knew. {took} moved its weights by {moved:.0%}. Take 1e-3 or less."),
         (0.5 < loss < log(6) + 0.01, f"The head has hardly begun to learn: after {took} {guess}. Take more steps, or a "
          "larger rate."),
         (True, f"After {took}, which moved the body by {moved:.0%}, {guess}. Do the labels belong to the pictures?"),

@@ -72,6 +72,21 @@ def norm_in_steps(
     return finish(divide(x - m, variance(x, m, dim), eps), w, b)
 
 
+def mean_over(axes, x, dim, keepdim):
+    return x.mean(axes, keepdim=True)
+
+
+def variance_over(axes, x, mean, dim):
+    return x.var(axes, correction=0, keepdim=True)
+
+
+AXES = {
+    "the tokens": 1,
+    "the batch": 0,
+    "batch and tokens (batch norm)": (0, 1),
+    "all values of an image": (1, 2),
+    "all values of the batch": (0, 1, 2),
+}
 UNBIASED = {"variance": lambda x, m, dim: x.var(dim, keepdim=True)}
 BIASED = {"variance": lambda x, m, dim: x.var(dim, correction=0, keepdim=True)}
 SQUARES = {"variance": lambda x, m, dim: (x - m).square().sum(dim, keepdim=True)}
@@ -91,9 +106,11 @@ NORM_MISTAKES = known(None, {
     "The mean is not subtracted.": {**NO_MEAN, **BIASED},
     "The mean is not subtracted: this is RMSNorm.": NO_MEAN,
     "Your mean is the sum of a token's values: it is not divided by D.": [{**SUM, **BIASED}, SUM],
-    **{f"You normalise over {what}, not over the D values of each token.": {"dim": dim} for what, dim in {
-        "the tokens": 1, "the batch": 0, "batch and tokens, which is batch norm,": (0, 1),
-        "all values of an image": (1, 2), "all values of the batch": (0, 1, 2)}.items()},
+    **{f"You normalise over {what}, not over the D values of each token.": {"dim": dim} for what, dim in AXES.items()},
+    **{f"Your mean is over {what}, and your variance over the D values of each token. Both are over these D values.":
+        {**BIASED, "mean": partial(mean_over, dim)} for what, dim in AXES.items()},
+    **{f"Your variance is over {what}, and your mean over the D values of each token. Both are over these D values.":
+        {"variance": partial(variance_over, dim)} for what, dim in AXES.items()},
     "`bias` is not added.": {"finish": lambda y, w, b: y * w},
     "`weight` is not used.": {"finish": lambda y, w, b: y + b},
     "`weight` and `bias` are not used.": {"finish": lambda y, w, b: y},

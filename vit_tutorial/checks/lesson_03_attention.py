@@ -113,8 +113,8 @@ def split_heads(function):
     tokens, heads = trials[0]
     if call(function, tokens, heads).untyped_storage().data_ptr() != tokens.untyped_storage().data_ptr():
         return (
-            "The values are right, and yours are a copy: `chunk` gives views, `stack` and `cat` copy them. The task "
-            "asks for heads without a copy: `unflatten` (or `view`), then `transpose`."
+            "The values are right, and yours are a copy: `chunk` gives views, `stack` and `cat` copy them. Heads "
+            "can be had without a copy: `unflatten` (or `view`), then `transpose`."
         )
     return None
 

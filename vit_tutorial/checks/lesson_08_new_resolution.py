@@ -40,6 +40,7 @@ def my_resize_positions(position, old_grid, new_grid, num_prefix_tokens):
     'mode="bicubic", antialias=True)`. Turn the picture back into rows, `picture[0].flatten(1).T`, and put the first '
     "rows in front, `torch.cat([prefix, rows])`.",
     solution=my_resize_positions,
+    imports="import torch.nn.functional as F",
 )
 def resize_positions(function):
     """`fn(position, old_grid, new_grid, num_prefix_tokens)`, (T, D) → (S, D): bicubic, antialiased, prefix as it is."""

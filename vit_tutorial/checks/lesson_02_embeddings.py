@@ -313,13 +313,13 @@ EMBEDDING_MISTAKES = [
     *replacing(eq1, "place", None, {
         "The positions are never added: `forward` does not use their parameter.": lambda z, p: z,
         NO_CLASS_POSITION: [lambda z, p: z + F.pad(p[1:], (0, 0, 1, 0)), lambda z, p: z + F.pad(p[:-1], (0, 0, 1, 0))],
+        "The positions are added back to front.": lambda z, p: z + p.flip(0),
         "All tokens get the same position vector: it tells no place from another.":
             [lambda z, p: z + p[0], lambda z, p: z + p[-1], lambda z, p: z + p[len(z)]],
         LAST: lambda z, p: (z + p).roll(-1, dims=1),
         "The positions are multiplied with the tokens. Eq. 1 adds them.": torch.mul,
         "The positions are subtracted. Eq. 1 adds them.": torch.sub,
         "The positions are added twice.": lambda z, p: z + 2 * p,
-        "The positions are added back to front.": lambda z, p: z + p.flip(0),
         f"The tokens {TEXT}": lambda z, p: z * z.shape[-1] ** 0.5 + p,
         "The tokens are normalised. Eq. 1 has no norm.": lambda z, p: F.layer_norm(z + p, z.shape[-1:])}),
     *replacing(eq1, "prepend", None, {

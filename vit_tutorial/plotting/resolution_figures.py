@@ -5,18 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Int64, UInt8
+from matplotlib.colors import ListedColormap
+from matplotlib.patches import Patch
 from torch import Tensor
 
 from ..training import Score
 from . import panels, style
 from .alt_text import amounts, describe, listed, span
-from .style import WIDTH, Figure, styled
+from .style import WIDTH, Figure, styled, to_numpy
+
+KINDS = ListedColormap(["none", style.MLP, style.ATTENTION])  # nothing over the ground
 
 
 @styled
-def show_sizes(pictures: Mapping[str, UInt8[Tensor, "3 H W"]], patch_size: int, title: str) -> Figure:
-    """Draw pictures of several sizes side by side, all pixels equally large, with the grid of their patches."""
+def show_sizes(
+    pictures: Mapping[str, UInt8[Tensor, "3 H W"]],
+    patch_size: int,
+    title: str,
+    kinds: Mapping[str, Int64[Tensor, " N"]] | None = None,
+) -> Figure:
+    """Draw pictures of several sizes side by side, all pixels equally large, with the grid of their patches.
+
+    With `kinds`, patches of kind 1 (the outline) and 2 (the inside) of a picture's object are tinted.
+    """
     heights, widths = zip(*(picture.shape[1:] for picture in pictures.values()), strict=True)
     height = max(heights) * WIDTH / (sum(widths) + 6 * len(widths)) + 0.9
     figure, (row,) = panels.panels(1, len(pictures), WIDTH, height, title, width_ratios=widths)
@@ -28,6 +40,12 @@ def show_sizes(pictures: Mapping[str, UInt8[Tensor, "3 H W"]], patch_size: int, 
         axes.vlines(range(0, W + 1, patch_size), 0, H, color="white", lw=0.8)
         axes.set(xlim=(0, W), ylim=(max(heights), 0))
         told.append(f"{name}, {H}×{W} pixels in {H // patch_size}×{W // patch_size} patches")
+        if kinds:
+            tinted = kinds[name].reshape(H // patch_size, W // patch_size)
+            axes.imshow(to_numpy(tinted), cmap=KINDS, vmin=0, vmax=2, alpha=0.6, extent=(0, W, H, 0))
+    if kinds:
+        handles = [Patch(color=KINDS(kind), label=name) for kind, name in enumerate(("outline", "inside"), start=1)]
+        figure.legend(handles=handles, loc="outside lower left", ncols=2)
     return describe(figure, f"{len(pictures)} pictures: {listed(told)}.")
 
 

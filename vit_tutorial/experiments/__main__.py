@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from pathlib import Path
 
@@ -46,7 +46,6 @@ from .tables import (
     SUSPECT_COLUMNS,
     append_lines,
     read_lines,
-    read_runs,
     save_head_costs,
     to_text,
 )
@@ -59,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", choices=[*EXPERIMENTS, "scarce", "sizes", "suspects", "heads", "blocks", "mirror"])
+    parser.add_argument("name", choices=[*EXPERIMENTS, *TABLES, "heads", "mirror"])
     parser.add_argument("--out", type=Path, help="the table (default: the one in the package)")
     parser.add_argument("--data", help="heads, mirror: a folder of images, one folder per class (default: CIFAR-10)")
     asked = parser.parse_args(arguments)
@@ -72,85 +71,65 @@ def main(arguments: list[str] | None = None) -> int:
             images = image_folder(asked.data, 32) if asked.data else cifar10(train=False)
             save_head_costs(costs := head_costs(load_checkpoint("cifar10"), images), path)
             print(f"{costs.right:,} of {costs.images:,} right; {path}")
-        elif asked.name == "blocks":
-            run_blocks(path)
-        elif asked.name == "scarce":
-            run_scarce(path)
-        elif asked.name == "sizes":
-            run_sizes(path)
-        elif asked.name == "suspects":
-            run_suspects(path)
         elif asked.name == "mirror":
-            run_mirror(path, image_folder(asked.data, 32) if asked.data else cifar10())
+            complete_mirror(path, image_folder(asked.data, 32) if asked.data else cifar10())
         else:
-            run_all(asked.name, path)
+            complete(path, *(TABLES.get(asked.name) or table_of_rows(asked.name)))
     except (ValueError, OSError) as error:
         parser.error(str(error))
     return 0
 
 
-def run_all(name: str, path: Path) -> None:
-    """Add the runs that a table lacks."""
-    if not path.exists():
-        append_lines(path, [RUN_COLUMNS])
-    done = read_runs(path, name)
-    print(f"{len(done)} of {len(SEEDS) * len(EXPERIMENTS[name])} runs are in {path}", flush=True)
-    for seed, (row, setting) in product(SEEDS, EXPERIMENTS[name].items()):
-        if (row, seed) not in done:
-            print(f"{row}, seed {seed}", flush=True)
-            score = run(setting, seed, watch=[print_progress])
-            append_lines(path, [(row, seed, score.accuracy)])
-            print(f"{score.accuracy:.1%}", flush=True)
+# Of each table: its columns, its cases, and a function of a case and a seed that gives the rest of the lines.
+Table = tuple[Mapping[str, type], list[tuple], Callable[..., Iterable[Iterable]]]
+TABLES: dict[str, Table] = {
+    "blocks": (
+        BLOCK_COLUMNS,
+        list(product(VARIANTS)),
+        lambda variant, seed: [map(to_text, measure_block(variant, seed))],
+    ),
+    "scarce": (
+        COURSE_COLUMNS,
+        list(product(SCENES, AUGMENTATIONS)),
+        lambda scenes, augmentation, seed: [map(to_text, measure_course(scenes, augmentation, seed))],
+    ),
+    "sizes": (
+        SIZE_COLUMNS,
+        list(product(SIZES)),
+        lambda size, seed: [(*about, *found) for about, found in measure_size(size, seed).items()],
+    ),
+    "suspects": (
+        SUSPECT_COLUMNS,
+        [("learned",), ("none",)],
+        lambda positions, seed: [
+            (*about, right, 1600) for about, right in measure_suspects(positions, seed, 1600).items()
+        ],
+    ),
+}
 
 
-def run_blocks(path: Path) -> None:
-    """Add the variants of the block that a table lacks."""
-    done = begin(path, BLOCK_COLUMNS)
-    for seed, variant in product(SEEDS, VARIANTS):
-        if (variant, seed) not in done:
-            print(f"{variant}, seed {seed}", flush=True)
-            append_lines(path, [(variant, seed, *map(to_text, measure_block(variant, seed)))])
+def table_of_rows(name: str) -> Table:
+    """Return a table of `EXPERIMENTS`: the accuracy of each row with each seed."""
+    rows = EXPERIMENTS[name]
+    return RUN_COLUMNS, list(product(rows)), lambda row, seed: [[run(rows[row], seed, [print_progress]).accuracy]]
 
 
-def run_scarce(path: Path) -> None:
-    """Add the runs on few scenes that a table lacks."""
-    done = begin(path, COURSE_COLUMNS)
-    for seed, scenes, augmentation in product(SEEDS, SCENES, AUGMENTATIONS):
-        if (scenes, augmentation, seed) not in done:
-            print(f"{scenes} scenes, {augmentation}, seed {seed}", flush=True)
-            course = measure_course(scenes, augmentation, seed)
-            append_lines(path, [(scenes, augmentation, seed, *map(to_text, course))])
-
-
-def run_sizes(path: Path) -> None:
-    """Add the sizes that a table lacks, each with all its runs of one seed."""
-    done = begin(path, SIZE_COLUMNS)
-    for seed, size in product(SEEDS, SIZES):
-        if (size, seed) not in done:
-            print(f"{size}, seed {seed}", flush=True)
-            runs = measure_size(size, seed)
-            append_lines(path, [(size, seed, *about, *run) for about, run in runs.items()])
-
-
-def run_suspects(path: Path) -> None:
-    """Add the models that a table lacks, each with all its changes."""
-    done = begin(path, SUSPECT_COLUMNS)
-    for seed, positions in product(SEEDS, ("learned", "none")):
-        if (positions, seed) not in done:
-            print(f"positions: {positions}, seed {seed}", flush=True)
-            counts = measure_suspects(positions, seed, scenes=1600)
-            append_lines(path, [(positions, seed, *about, right, 1600) for about, right in counts.items()])
-
-
-def begin(path: Path, columns: Mapping[str, type]) -> set[tuple]:
-    """Create the table if there is none; return what its lines are about: all up to the seed."""
+def complete(path: Path, columns: Mapping[str, type], cases: list[tuple], measure: Callable) -> None:
+    """Add the runs that a table lacks. Raises ValueError for a file that is no such table."""
     if not path.exists():
         append_lines(path, [columns])
     about = 1 + list(columns).index("seed")
-    return {line[:about] for line in read_lines(path, columns)}
+    done = dict.fromkeys(line[:about] for line in read_lines(path, columns))
+    if other := [case for *case, _ in done if tuple(case) not in cases]:
+        raise ValueError(f"{path} is no table of this experiment, which has no {', '.join(map(str, other[0]))}")
+    print(f"{len(done)} of {len(SEEDS) * len(cases)} runs are in {path}", flush=True)
+    for seed, case in product(SEEDS, cases):
+        if (*case, seed) not in done:
+            print(*case, f"seed {seed}", sep=", ", flush=True)
+            append_lines(path, [(*case, seed, *line) for line in measure(*case, seed)])
 
 
-def run_mirror(path: Path, photos: ImageSet) -> None:
+def complete_mirror(path: Path, photos: ImageSet) -> None:
     """Add the trained positions that a file lacks."""
     tables = read(path)[0] if path.exists() else {}
     for seed, way in product(SEEDS, WAYS):

@@ -26,16 +26,8 @@ HEAD_COLUMNS = dict.fromkeys(("layer", "head", "images", "right", "lost", "gaine
 def load_results(name: str) -> dict[str, list[float]]:
     """Return the accuracies of an experiment, from 0 to 1: for each row a list, with one accuracy per seed."""
     require_choice("experiment", name, EXPERIMENTS)
-    runs = read_runs(RESULTS / f"{name}.csv", name)
-    return {row: [accuracy for (found, _), accuracy in runs.items() if found == row] for row in EXPERIMENTS[name]}
-
-
-def read_runs(path: Path, name: str) -> dict[tuple[str, int], float]:
-    """Return accuracies by row and seed. Raises ValueError for a file that is no table of this experiment."""
-    runs = {(row, seed): accuracy for row, seed, accuracy in read_lines(path, RUN_COLUMNS)}
-    if other := [row for row, _ in runs if row not in EXPERIMENTS[name]]:
-        raise ValueError(f"{path} is no table of {name!r}, which has no row {other[0]!r}")
-    return runs
+    lines = read_lines(RESULTS / f"{name}.csv", RUN_COLUMNS)
+    return {row: [accuracy for found, _, accuracy in lines if found == row] for row in EXPERIMENTS[name]}
 
 
 def numbers(text: str) -> list[float]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+import torch
 from jaxtyping import Float
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from . import panels, style
 from .alt_text import describe, listed, span
-from .style import WIDTH, Figure, styled
+from .style import WIDTH, Figure, styled, to_numpy
 
 
 @styled
@@ -23,18 +25,19 @@ def show_maps(
 ) -> Figure:
     """Draw n values of every patch beside the picture, one row of maps for each model, in colours around zero.
 
-    A map's colours reach to its own largest value, which stands under it. `frames` marks a patch in each
-    column of maps, by its row and column, and all of them in the picture.
+    All maps of a column share one scale, up to their largest value, which stands under them. `frames` marks a patch
+    in each column of maps, by its row and column, and all of them in the picture.
     """
     first = 1.2 if len(maps) > 1 else 1  # the picture is as large as the map in a single row
     figure = panels.blank(min(WIDTH, 4.4 + 2 * len(names)), 0.6 + max(1.9 * len(maps), 3), title)
     grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[first, *[1] * len(names)])
     h, w = next(iter(maps.values())).shape[1:]
     panels.picture(whole := figure.add_subplot(grid[:, 0]), picture, extent=(-0.5, w - 0.5, h - 0.5, -0.5))
+    limits = torch.stack([values.abs().amax(dim=(1, 2)) for values in maps.values()]).amax(dim=0).tolist()
     for row, (model, values) in enumerate(maps.items()):
         for column, (name, value) in enumerate(zip(names, values, strict=True), start=1):
-            axes = figure.add_subplot(grid[row, column])
-            panels.diverging(axes, value, (limit := value.abs().max().item()))
+            axes, limit = figure.add_subplot(grid[row, column]), limits[column - 1]
+            panels.diverging(axes, value, limit)
             panels.bare(axes, name if row == 0 else "", loc="center")
             axes.spines[:].set(visible=True, color=style.CONTROL)
             if (value < 0).any():
@@ -59,9 +62,8 @@ def show_equation_one(
 ) -> Figure:
     """Draw Eq. 1 with real values: patches, the tokens made of them with the class token first, positions, the sum.
 
-    Each column is one token under its name, each cell one of its D values. The tables share one scale, up to twice the
-    largest position; beyond it the colours stay the same. Raises ValueError unless there are 1 + N tokens
-    and positions.
+    Each column is one token under its name, each cell one of its D values. The tables share one scale. Raises
+    ValueError unless there are 1 + N tokens and positions.
     """
     if not 1 + len(patches) == len(tokens) == len(positions):
         raise ValueError(
@@ -69,8 +71,9 @@ def show_equation_one(
             f"got {len(tokens)} and {len(positions)}"
         )
     count, dim = tokens.shape
-    tables, limit = (tokens, positions, tokens + positions), 2 * positions.abs().max().item()
-    figure, rows = panels.panels(4, 1, WIDTH, 6.6, title, height_ratios=(1, 1.7, 1.7, 1.7), sharex=True)
+    tables = tokens, positions, tokens + positions
+    limit = max(table.abs().max().item() for table in tables)
+    figure, rows = panels.panels(4, 1, WIDTH, 6.6, title, height_ratios=(1.2, 1.6, 1.6, 1.6), sharex=True)
     top, *below = rows[:, 0]
     for i, patch in enumerate(patches, start=1):
         panels.picture(top, patch, extent=(i - 0.4, i + 0.4, 0, 1), aspect="auto")
@@ -80,14 +83,14 @@ def show_equation_one(
     labels = ("patches times E", r"$+\ E_{pos}$", r"$=\ z_0$")
     for axes, table, label in zip(below, tables, labels, strict=True):
         panels.bare(axes)
-        for i, token in enumerate(table):
-            extent = (i - 0.4, i + 0.4, dim - 0.5, -0.5)
-            panels.diverging(axes, token[:, None], limit, extent=extent, aspect="auto")
-        frame = Rectangle((-0.4, -0.5), 0.8, dim, fill=False, edgecolor=style.CLASS_TOKEN, lw=3, clip_on=False)
+        panels.diverging(axes, table.T, limit, aspect="auto")
+        values = to_numpy(table.T).round(2) + 0.0  # −0 is 0
+        panels.texts(axes, np.char.replace(np.char.mod("%.2f", values), "-", "−"), dark=abs(values) > 0.6 * limit)
+        axes.vlines(np.arange(count - 1) + 0.5, -0.5, dim - 0.5, color="white", lw=12)
+        frame = Rectangle((-0.45, -0.5), 0.9, dim, fill=False, edgecolor=style.CLASS_TOKEN, lw=3, clip_on=False)
         axes.add_patch(frame)
         axes.set(ylim=(dim - 0.5, -0.5), yticks=(0, dim - 1), yticklabels=(0, dim - 1), ylabel=label)
         axes.tick_params(length=0)
-    below[-1].set(xlim=(-0.6, count - 0.4), xticks=range(count), xticklabels=names)
-    below[-1].set_xlabel(f"token (colours from −{limit:.1f}, blue, to {limit:.1f}, red)")
+    below[-1].set(xlim=(-0.46, count - 0.54), xticks=range(count), xticklabels=names, xlabel="token")
     text = f"{len(patches)} patches, and under them {count} tokens of {dim} values, their positions, and the sum"
     return describe(figure, f"{text}, which reaches from {span(tables[2])}.")

@@ -75,6 +75,10 @@ VARIANTS = {
     "post-norm, half the rate": (PostNorm, 15, 0.5),
     "complete block, both": (EncoderBlock, 75, 0.5),
     "post-norm, both": (PostNorm, 75, 0.5),
+    "complete block, a tenth": (EncoderBlock, 15, 0.1),
+    "no residual sums, a tenth": (NoSums, 15, 0.1),
+    "no norms, a tenth": (NoNorms, 15, 0.1),
+    "post-norm, a tenth": (PostNorm, 15, 0.1),
 }
 
 

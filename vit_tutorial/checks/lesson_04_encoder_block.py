@@ -66,18 +66,19 @@ def by_root(y, variance, eps):
 
 
 def norm_in_steps(
-    x, w, b, eps, dim=-1, mean=torch.mean, variance=mean_square, divide=by_root, finish=lambda y, w, b: y * w + b
+    x,
+    w,
+    b,
+    eps,
+    mean_over=-1,
+    variance_over=-1,
+    mean=torch.mean,
+    variance=mean_square,
+    divide=by_root,
+    finish=lambda y, w, b: y * w + b,
 ):
-    m = mean(x, dim, keepdim=True)
-    return finish(divide(x - m, variance(x, m, dim), eps), w, b)
-
-
-def mean_over(axes, x, dim, keepdim):
-    return x.mean(axes, keepdim=True)
-
-
-def variance_over(axes, x, mean, dim):
-    return x.var(axes, correction=0, keepdim=True)
+    m = mean(x, mean_over, keepdim=True)
+    return finish(divide(x - m, variance(x, m, variance_over), eps), w, b)
 
 
 AXES = {
@@ -106,11 +107,12 @@ NORM_MISTAKES = known(None, {
     "The mean is not subtracted.": {**NO_MEAN, **BIASED},
     "The mean is not subtracted: this is RMSNorm.": NO_MEAN,
     "Your mean is the sum of a token's values: it is not divided by D.": [{**SUM, **BIASED}, SUM],
-    **{f"You normalise over {what}, not over the D values of each token.": {"dim": dim} for what, dim in AXES.items()},
+    **{f"You normalise over {what}, not over the D values of each token.": {"mean_over": dim, "variance_over": dim}
+       for what, dim in AXES.items()},
     **{f"Your mean is over {what}, and your variance over the D values of each token. Both are over these D values.":
-        {**BIASED, "mean": partial(mean_over, dim)} for what, dim in AXES.items()},
+        {**BIASED, "mean_over": dim} for what, dim in AXES.items()},
     **{f"Your variance is over {what}, and your mean over the D values of each token. Both are over these D values.":
-        {"variance": partial(variance_over, dim)} for what, dim in AXES.items()},
+        {**BIASED, "variance_over": dim} for what, dim in AXES.items()},
     "`bias` is not added.": {"finish": lambda y, w, b: y * w},
     "`weight` is not used.": {"finish": lambda y, w, b: y + b},
     "`weight` and `bias` are not used.": {"finish": lambda y, w, b: y},

@@ -130,14 +130,15 @@ DISTANCE_MISTAKES = replacing(distance, "unit", None, {
     "Only the steps across count in your distances: the rows are missing.": lambda r, c: c.abs(),
     "Your distances are squared: the root is missing.": lambda r, c: r**2 + c**2,
     "You measure from the centre of the image. Measure from each query's own patch.":
-        lambda r, c: ref.straight(r.mean(0), c.mean(0)),
+        lambda r, c: torch.hypot(r.mean(0), c.mean(0)),
 }) + replacing(distance, "places", None, {
     "You count along the sequence, |i - j|: the end of a row seems near the next one.": lambda n, grid: (n, 0 * n),
     "Rows and columns of the grid are exchanged: h for w, or patches counted down the columns.":
         lambda n, grid: (n // grid[0], n % grid[0]),
     "Your rows are n // h. A row has w patches.": lambda n, grid: (n // grid[0], n % grid[1]),
     "Your columns are n % h. A row has w patches.": lambda n, grid: (n // grid[1], n % grid[0]),
-    "Your patches count from 1, so the last of a row falls into the next.": lambda n, grid: ref.by_rows(n + 1, grid),
+    "Your patches count from 1, so the last of a row falls into the next.":
+        lambda n, grid: ((n + 1) // grid[1], (n + 1) % grid[1]),
 }) + replacing(distance, "patches", None, {
     "You leave out the last token, not the class token: all has moved by one place.": lambda A: A[:, :, :-1, :-1],
     "You use only the class token's row. Each patch has a row of its own.": lambda A: A[:, :, :1, 1:],
@@ -233,7 +234,7 @@ ROLLOUT_MISTAKES = replacing(through_layers, "mix", None, {
     "Your rows sum to 2^L, and the layers are multiplied in the opposite order.":
         partial(through_layers, mix=added, together=BACKWARDS),
     "The heads are multiplied one by one, and averaged at the end. Average them in every layer.":
-        partial(through_layers, heads=as_it_is, finish=ref.heads_mean),
+        partial(through_layers, heads=as_it_is, finish=lambda R: R.mean(dim=1)),
     "The identity is missing in the first layer. The residual stream goes around every layer.":
         lambda maps: product([maps[0].mean(1), *(ref.with_identity(A.mean(1)) for A in maps[1:])]),
     "The identity is added after the product. Add it to each layer's own matrix, and then multiply.":

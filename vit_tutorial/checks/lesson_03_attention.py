@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from .comparing import compare, known, random_tensor, replacing
 from .exercise import exercise
 from .modules import TokenTrial
-from .reading_weights import Layout, attention_problems, layouts, read_attention, usual_layouts
+from .reading_weights import Layout, attention_problems, layouts, read_attention
 from .references import AttentionWeights, Layer, attention, by_head, head, joined
 from .running import Wrong, call, raise_first
 
@@ -212,7 +212,9 @@ def self_attention(cls):
     check_layers(first)
     check_shared(first)
     ways = list(layouts(first.layers, *first.args))
-    layout = first.find(ways, ATTENTION_MISTAKES, "But", "multi-head self-attention", usual_layouts(ways))
+    layout = first.find(
+        ways, ATTENTION_MISTAKES, "But", "multi-head self-attention", [way for way in ways if way.usual]
+    )
     raise_first(attention_problems(first.read(layout)))
     another = partial(AttentionTrial, cls, random_tensor(3, 5, 12), embed_dim=12, num_heads=2)
     first.confirm(layout, another, ATTENTION_MISTAKES)

@@ -17,18 +17,7 @@ from .comparing import compare, known, random_tensor, replacing, same, within
 from .exercise import exercise
 from .lesson_03_attention import ATTENTION_MISTAKES
 from .modules import LISTS, TokenTrial, Trial
-from .reading_weights import (
-    EPS,
-    NORM_ORDERS,
-    Reading,
-    block_problems,
-    hidden_problem,
-    layouts,
-    read_block,
-    read_mlp,
-    sort_layers,
-    usual_layouts,
-)
+from .reading_weights import EPS, Reading, block_problems, hidden_problem, layouts, read_block, read_mlp, sort_layers
 from .references import BlockWeights, attention, block, mixed
 from .running import Wrong, raise_first
 
@@ -250,7 +239,7 @@ def encoder_block(cls):
     """`cls(embed_dim, num_heads, mlp_dim)`, an nn.Module: Eqs. 2 and 3, (B, T, D) → (B, T, D)."""
     first = BlockTrial(cls, 2, 7, 20, 5, 33)
     ways = list(layouts(first.parts.attention, *first.args[:2]))
-    usual = [Reading(norms, layout=way) for norms in NORM_ORDERS for way in usual_layouts(ways)]
+    usual = [Reading(norms, layout=way) for norms in NORM_ORDERS for way in ways if way.usual]
     first.recognise(usual, DOUBLE_MISTAKES)
     # First with zeros in attention: only the order of the norms is open, and the sums around it show.
     with first.silenced(first.parts.attention):
@@ -267,6 +256,7 @@ def encoder_block(cls):
     return remark
 
 
+NORM_ORDERS = ((0, 1), (1, 0), (0, 0), (1, 1))  # which of the norms comes first and which second
 RESIDUAL = "Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. The sum itself is never normalised."
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from itertools import chain, combinations_with_replacement, product
+from itertools import combinations_with_replacement, product
 
 import torch
 import torch.nn.functional as F
@@ -24,18 +24,7 @@ from .lesson_02_embeddings import EMBEDDING_MISTAKES as EQ1_MISTAKES
 from .lesson_02_embeddings import NO_CLASS_POSITION, last
 from .lesson_04_encoder_block import MIXING_MISTAKES, STRUCTURE_MISTAKES, judge_dropout
 from .modules import Trial, no_new_parameters
-from .reading_weights import (
-    Parts,
-    Reading,
-    block_problems,
-    eps_problem,
-    hidden_problem,
-    kind_of,
-    layouts,
-    model_parts,
-    read_model,
-    usual_layouts,
-)
+from .reading_weights import Reading, hidden_problem, kind_of, layouts, model_parts, model_problems, read_model
 from .references import ORDERS, OURS, Layer, ModelWeights, as_it_is, block, eq1, model, pooled
 from .running import Wrong, call, prefixed, raise_first
 
@@ -75,7 +64,7 @@ def vision_transformer(cls):
     convolution = first.module.get_parameter(parts.patch[0].name).ndim == 4
     orders = (OURS,) if convolution else tuple(ORDERS)  # of the values in a patch
     ways = list(layouts(parts.one(0, FIRST.depth).attention, FIRST.embed_dim, FIRST.num_heads))
-    few = [way for way in usual_layouts(ways) if way.order == "n h d"]
+    few = [way for way in ways if way.usual and way.order == "n h d"]
     # First with zeros in attention: the order of the norms is open, and everything around attention shows.
     starts = product(((0, 1), (1, 0)), (-1, 0), orders[:2])
     readings = [Reading(norms, final, order=order, vectors=range(len(parts.vectors))) for norms, final, order in starts]
@@ -93,8 +82,7 @@ def vision_transformer(cls):
     usual = [found._replace(layout=way, order=order) for way, order in product(few, orders[:2])]
     when = "With zeros in all weights of attention the model is right; with attention"
     reading = first.find(readings, LOUD_MISTAKES, when, "Eqs. 1-4", usual)
-    weights = first.read(reading)
-    raise_first(chain(*map(block_problems, weights.blocks), [eps_problem(weights.norm)]))
+    raise_first(model_problems(first.read(reading)))
     first.confirm(reading, lambda: ModelTrial(cls, SECOND), LOUD_MISTAKES)
     with prefixed('Right with pool="cls". With pool="mean":'):
         mean = ModelTrial(cls, MEAN)
@@ -128,7 +116,7 @@ class ModelTrial(Trial):
         sizes = described(c, "image_size", "patch_size", "embed_dim", "depth", "pool")
         super().__init__(cls, (c,), x, (batch, c.num_classes), "(B, K)", sizes)
         self.parts, self.count = model_parts(self.inventory, c), count(c)
-        check_parts(self, c, self.parts)
+        check_parts(self)
 
     def read(self, reading: Reading) -> ModelWeights | None:
         return read_model(self.parts, reading, *self.args)
@@ -138,8 +126,9 @@ def described(config: ViTConfig, *fields: str) -> str:
     return ", ".join(f"{field} {getattr(config, field)}" for field in fields)
 
 
-def check_parts(trial: Trial, c: ViTConfig, parts: Parts) -> None:
+def check_parts(trial: ModelTrial) -> None:
     """Raise Wrong, with what there is, unless the parts are those of Eqs. 1-4."""
+    (c,), parts = trial.args, trial.parts
     ones, logits = torch.ones(len(trial.out)), "Return logits, values of any size: `F.cross_entropy` takes the softmax."
     D, T, L, blocks = c.embed_dim, c.num_tokens, c.depth, len(parts.contract)
     shared = ""

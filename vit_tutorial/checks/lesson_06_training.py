@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from ..config import ViTConfig
 from ..model import VisionTransformer
 from ..training import parameter_groups as the_packages_groups
-from .comparing import judge_each, kind, listed, one_number, same
+from .comparing import kind, listed, one_number, same
 from .exercise import exercise
-from .running import ReaderError, Wrong, call, raise_first
+from .running import ReaderError, Wrong, call, judge_each, raise_first
 
 
 def my_parameter_groups(model, weight_decay):

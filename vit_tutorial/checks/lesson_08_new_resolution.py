@@ -20,10 +20,10 @@ from ..inference import BATCH, eval_mode
 from ..positions import resize_position_embedding
 from ..pretrained import load_checkpoint
 from ..training import Recipe, TrainingAlarm, fit
-from .comparing import compare, judge_each, kind, known, listed, random_tensor, replacing
+from .comparing import compare, kind, known, listed, random_tensor, replacing
 from .exercise import exercise
 from .references import Grid, resize, to_picture, to_rows, zoom
-from .running import ReaderError, Wrong, call, prefixed, raise_first
+from .running import ReaderError, Wrong, call, judge_each, prefixed, raise_first
 
 
 def my_resize_positions(position, old_grid, new_grid, num_prefix_tokens):

@@ -71,6 +71,14 @@ def prefixed(start: str) -> Iterator[None]:
         raise
 
 
+def judge_each(trials: Mapping[str, tuple], judge: Callable) -> None:
+    """Call `judge(*trial)` for each trial by name. A Wrong from a later one says what was right before."""
+    first = next(iter(trials))
+    for name, trial in trials.items():
+        with prefixed("" if name == first else f"Right with {first}, but not with {name}."):
+            judge(*trial)
+
+
 NEW_TENSORS = (
     "A tensor that you make yourself has a dtype and a device of its own. Give it the input's: "
     "`torch.zeros(..., dtype=x.dtype, device=x.device)`."

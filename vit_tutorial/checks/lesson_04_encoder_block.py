@@ -151,8 +151,6 @@ MLP_ORDERS = ((0, 1), (1, 0))  # which of the two layers comes first
 
 
 class MlpTrial(TokenTrial):
-    """A trial that has the parts of an MLP: two layers with mlp_dim values between them, and no norm."""
-
     function = staticmethod(ref.mlp)
     hint = "Three steps, one after another: linear to mlp_dim, `nn.GELU()`, linear back to embed_dim. Nothing else."
 
@@ -261,8 +259,6 @@ RESIDUAL = "Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z)
 
 
 class BlockTrial(TokenTrial):
-    """A trial that has the parts of a block."""
-
     function = staticmethod(block)
     hint = f"{RESIDUAL} Put the package's `SelfAttention` or `Mlp` in place of your own: does it pass then?"
 

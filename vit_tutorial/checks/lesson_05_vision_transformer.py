@@ -97,17 +97,11 @@ def vision_transformer(cls):
          "rates in its config are 0.", "Use `nn.Dropout(config.dropout)`, and 0 in `nn.TransformerEncoderLayer`."),
     ])  # fmt: skip
     eps = ModelTrial(cls, replace(FIRST, norm_eps=1e-3)).parts.norms[reading.final].eps
-    if eps in (None, 1e-3):
-        return None
-    return (
-        f"One thing for later: the eps of your final LayerNorm is {eps:g}, whatever `config.norm_eps` says. "
-        "`nn.LayerNorm(config.embed_dim, eps=config.norm_eps)` reads it."
-    )
+    fixed = f"One thing for later: the eps of your final LayerNorm is {eps or 0:g}, whatever `config.norm_eps` says."
+    return None if eps in (None, 1e-3) else f"{fixed} `nn.LayerNorm(config.embed_dim, eps=config.norm_eps)` reads it."
 
 
 class ModelTrial(Trial):
-    """A trial of a model that has all its parts."""
-
     function = staticmethod(model)
     hint = "Put the package's `Embeddings` or `Encoder` in place of your own, one at a time: which one makes it pass?"
 

@@ -23,7 +23,7 @@ from ..training import Recipe, TrainingAlarm, fit
 from .comparing import compare, kind, known, listed, random_tensor, replacing
 from .exercise import exercise
 from .references import Grid, resize, to_picture, to_rows, zoom
-from .running import ReaderError, Wrong, call, judge_each, prefixed, raise_first
+from .running import ReaderError, Wrong, call, explained, judge_each, prefixed, raise_first
 
 
 def my_resize_positions(position, old_grid, new_grid, num_prefix_tokens):
@@ -79,8 +79,6 @@ def judge_sizes(function: Callable, sizes: tuple) -> None:
             missing = "`[None]` adds the 1" if seen.shape == seen.asked[1:] else "`permute` brings the D axis forward"
             text = f"`F.interpolate` got {seen.shape}, and needs (1, D, h, w), here {seen.asked}: {missing}."
             raise Wrong(text, code=error.code) from None
-        if "not implemented for" in error.message:
-            error.explain("PyTorch cannot do this in half precision, and positions would lose digits: keep the dtype.")
         raise
 
 
@@ -248,12 +246,9 @@ def new_task(function):
     card, before = given.card, {name: (p, p.detach().clone()) for name, p in given.named_parameters()}
     hook = register_optimizer_step_pre_hook(steps.note)
     try:
-        with warnings.catch_warnings():
+        with explained(FIT_SAYS), warnings.catch_warnings():
             warnings.simplefilter("ignore", TrainingAlarm)  # raised by a second stage, whose first loss is not ln K
             new = call(function, given, images, 6, seconds=120)
-    except ReaderError as error:
-        error.explain(next((meaning for part, meaning in FIT_SAYS.items() if part in error.message), ""))
-        raise
     finally:
         hook.remove()
     if not isinstance(new, nn.Module):

@@ -16,7 +16,7 @@ from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_ours, as_theirs, name_of
 from .comparing import Mistake, difference, kind, known, listed, recognise, same
 from .exercise import exercise
-from .running import ReaderError, Wrong, call, judge_each, prefixed, raise_first, unreadable
+from .running import Wrong, call, explained, judge_each, prefixed, raise_first, unreadable
 
 
 def my_fuse_qkv(q, k, v):
@@ -179,14 +179,8 @@ def judge_state_dict(function: Callable, config: ViTConfig) -> str | None:
     theirs = timm_tensors(config)
     given = OrderedDict((name, tensor.clone()) for name, tensor in theirs.items())
     tensors = dict(given)
-    try:
+    with explained({r"KeyError.*\d": f"This model has {config.depth} blocks: `theirs` shows how many there are."}):
         result = call(function, given)
-    except ReaderError as error:
-        if re.search(r"KeyError.*\d", error.message):
-            error.explain(f"This model has {config.depth} blocks: `theirs` shows how many there are.")
-        if "mutated during iteration" in error.message:
-            error.explain("A dictionary cannot change while you loop over it: loop over `list(theirs.items())`.")
-        raise
     if written := [name for name, tensor in tensors.items() if not tensor.flatten().equal(theirs[name].flatten())]:
         raise Wrong(
             f"Your function writes into tensors it is given: {listed(written)}. They are the model's own.",

@@ -28,6 +28,7 @@ ORDERS = {
     "P C Q": "(row, channel, column)",
     "Q C P": "(column, channel, row)",
 }
+OTHER_ORDERS = {order: name for order, name in ORDERS.items() if order != OURS}
 
 
 def regroup(values: Tensor, read: str, write: str, **sizes: int) -> Tensor:

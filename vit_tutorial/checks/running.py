@@ -79,6 +79,16 @@ def judge_each(trials: Mapping[str, tuple], judge: Callable) -> None:
             judge(*trial)
 
 
+@contextmanager
+def explained(meanings: Mapping[str, str]) -> Iterator[None]:
+    """Say below a ReaderError from inside the block what it means, by the first pattern that its message holds."""
+    try:
+        yield
+    except ReaderError as error:
+        error.explain(next((meaning for part, meaning in meanings.items() if re.search(part, error.message)), ""))
+        raise
+
+
 NEW_TENSORS = (
     "A tensor that you make yourself has a dtype and a device of its own. Give it the input's: "
     "`torch.zeros(..., dtype=x.dtype, device=x.device)`."
@@ -299,6 +309,8 @@ MEANINGS = {  # what errors mean whose text is hard to read
     "inside `with torch.no_grad():`.",
     "modified by an inplace operation": "You write into a tensor, by `z += …`, `z[...] = …` or a method that ends in "
     "an underscore, that an earlier step still needs to compute its gradient. `z = z + …` makes a new one.",
+    "not implemented for 'Half'": "PyTorch cannot do this in half precision, and digits would be lost: keep the dtype.",
+    "mutated during iteration": "A dictionary cannot change while you loop over it: loop over `list(theirs.items())`.",
 }
 
 

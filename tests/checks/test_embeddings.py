@@ -1,6 +1,7 @@
 """The checks of notebook 02 on right and wrong answers."""
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch import nn
 import vit_tutorial
 from vit_tutorial import check, sincos_position_embedding
 
-from .variants import cell, changed, judged, solved
+from .variants import cell, changed, judged, module, parameters, solved
 
 # The functions
 
@@ -20,90 +21,57 @@ from .variants import cell, changed, judged, solved
 def linear_with(weight, bias):
     """A linear layer with these numbers in it."""
     linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
-    with torch.no_grad():
-        linear.weight.copy_(weight)
-        if bias is not None:
-            linear.bias.copy_(bias)
+    linear.load_state_dict({"weight": weight} if bias is None else {"weight": weight, "bias": bias})
     return linear
 
 
-def by_parameters(conv):
-    linear = nn.Linear(math.prod(conv.weight.shape[1:]), conv.out_channels)
+def filled_by(fill, sizes=lambda conv: (conv.weight[0].numel(), conv.out_channels), bias=lambda conv: True):
+    """A linear layer of the right sizes, or others, with `fill(linear, conv)` applied to it."""
+
+    def mine(conv):
+        linear = nn.Linear(*sizes(conv), bias=bias(conv))
+        fill(linear, conv)
+        return linear
+
+    return mine
+
+
+as_conv = partial(filled_by, bias=lambda conv: conv.bias is not None)
+per_channel = partial(
+    filled_by, sizes=lambda conv: (conv.kernel_size[0] ** 2, len(conv.weight)), bias=lambda conv: False
+)
+
+
+@filled_by
+def by_parameters(linear, conv):
     linear.weight = nn.Parameter(conv.weight.detach().reshape(conv.out_channels, -1))
     linear.bias = conv.bias
-    return linear
 
 
-def by_data(conv):
-    linear = nn.Linear(conv.in_channels * conv.kernel_size[0] * conv.kernel_size[1], conv.out_channels)
+@filled_by
+def by_data(linear, conv):
     linear.weight.data = conv.weight.data.flatten(1).clone()
     linear.bias.data = torch.zeros(conv.out_channels) if conv.bias is None else conv.bias.data.clone()
-    return linear
 
 
-def by_state(conv):
-    linear = nn.Linear(conv.weight[0].numel(), conv.out_channels, bias=conv.bias is not None)
+@as_conv
+def by_state(linear, conv):
     linear.load_state_dict({name: p.flatten(1) if p.ndim == 4 else p for name, p in conv.state_dict().items()})
-    return linear
 
 
-def bias_taken_for_granted(conv):
-    linear = nn.Linear(conv.weight[0].numel(), conv.out_channels)
-    with torch.no_grad():
-        linear.weight.copy_(conv.weight.flatten(1))
-        linear.bias.copy_(conv.bias)
-    return linear
+@filled_by
+@torch.no_grad()
+def bias_taken_for_granted(linear, conv):
+    linear.weight.copy_(conv.weight.flatten(1))
+    linear.bias.copy_(conv.bias)
 
 
 def bias_left_over(conv):
     return bias_taken_for_granted(conv) if conv.bias is not None else linear_with(conv.weight.flatten(1), torch.ones(4))
 
 
-def turned(conv):
-    linear = by_parameters(conv)
-    linear.weight = nn.Parameter(linear.weight.T.contiguous())
-    return linear
-
-
-def out_of_place(conv):
-    D = conv.out_channels
-    return linear_with(conv.weight.reshape(-1, D).T, conv.bias)
-
-
-def clears_the_convolution(conv):
-    linear = by_data(conv)
-    nn.init.zeros_(conv.weight)
-    return linear
-
-
-def filled_by(fill):
-    """A linear layer of the right size, with `fill(linear, conv.weight)` applied to it."""
-
-    def mine(conv):
-        linear = nn.Linear(conv.weight[0].numel(), conv.out_channels, bias=conv.bias is not None)
-        fill(linear, conv.weight)
-        return linear
-
-    return mine
-
-
-def written_in(conv):
-    linear = nn.Linear(12, 5)
-    linear.load_state_dict(by_data(conv).state_dict())
-    return linear
-
-
 def permuted(*axes):
     return lambda conv: linear_with(conv.weight.permute(axes).flatten(1), conv.bias)
-
-
-def per_channel(fill):
-    def mine(conv):
-        linear = nn.Linear(conv.kernel_size[0] ** 2, conv.out_channels, bias=False)
-        fill(linear, conv.weight.detach().flatten(1))
-        return linear
-
-    return mine
 
 
 def filled(patches, token):
@@ -139,6 +107,9 @@ def by_meshgrid(grid, dim):
     return torch.cat((y.sin(), y.cos(), x.sin(), x.cos()), 1)
 
 
+each_entry = partial(torch.repeat_interleave, dim=0)
+
+
 def put_together(rows, columns):
     """Right codes, D/2 numbers each, spread over the patches by these two functions."""
 
@@ -151,10 +122,6 @@ def put_together(rows, columns):
 
 def whole_list(codes, times):
     return codes.repeat(times, 1)
-
-
-def each_entry(codes, times):
-    return codes.repeat_interleave(times, dim=0)
 
 
 def sincos(
@@ -274,48 +241,30 @@ class Separate(Right):
         return torch.cat([first, self.project(x) + self.position], dim=1)
 
 
-class FromFunctions(nn.Module):
-    """No layer at all: bare parameters."""
-
-    def __init__(self, image_size, patch_size, in_channels, embed_dim):
-        super().__init__()
-        self.P, self.D = patch_size, embed_dim
-        self.E = nn.Parameter(torch.randn(in_channels * patch_size**2, embed_dim))
-        self.b = nn.Parameter(torch.zeros(embed_dim))
-        self.x_class = nn.Parameter(torch.randn(embed_dim))
-        self.E_pos = nn.Parameter(torch.randn(1 + (image_size // patch_size) ** 2, embed_dim))
-
-    def forward(self, x):
-        z = vit_tutorial.patchify(x, self.P) @ self.E + self.b
-        return torch.cat([self.x_class.expand(len(x), 1, self.D), z], 1) + self.E_pos
+FromFunctions = module(  # no layer at all: bare parameters
+    lambda H, P, C, D: {"P": P, **parameters("E b x_class E_pos", (C * P**2, D), D, D, (1 + (H // P) ** 2, D))},
+    lambda self, x: (
+        torch.cat([self.x_class.expand(len(x), 1, -1), vit_tutorial.patchify(x, self.P) @ self.E + self.b], 1)
+        + self.E_pos
+    ),
+)
 
 
-class Nested(nn.Module):
-    """The package's projection, and einops for the class token."""
-
-    def __init__(self, image_size, patch_size, in_channels, embed_dim):
-        super().__init__()
-        self.to_patches = vit_tutorial.PatchEmbedding(patch_size, in_channels, embed_dim)
-        self.cls = nn.Parameter(torch.randn(1, 1, embed_dim))
-        self.pos = nn.Parameter(torch.randn(1, 1 + (image_size // patch_size) ** 2, embed_dim))
-        self.dropout = nn.Dropout(0.1)
-
-    def forward(self, img):
-        x = self.to_patches(img)
-        x = torch.cat((repeat(self.cls, "1 1 d -> b 1 d", b=x.shape[0]), x), dim=1)
-        x += self.pos[:, : x.shape[1]]
-        return self.dropout(x)
+def nested(self, images):
+    x = self.to_patches(images)
+    x = torch.cat((repeat(self.cls, "1 1 d -> b 1 d", b=x.shape[0]), x), dim=1)
+    x += self.pos[:, : x.shape[1]]
+    return self.dropout(x)
 
 
-class PositionIndices(Right):
-    """Positions from nn.Embedding."""
-
-    def make_position(self):
-        self.register_buffer("indices", torch.arange(1 + self.N))
-        return nn.Embedding(1 + self.N, self.D)
-
-    def place(self, x):
-        return x + self.position(self.indices)
+Nested = module(  # the package's projection, and einops for the class token
+    lambda H, P, C, D: {
+        "to_patches": vit_tutorial.PatchEmbedding(P, C, D),
+        **parameters("cls pos", (1, 1, D), (1, 1 + (H // P) ** 2, D)),
+        "dropout": nn.Dropout(0.1),
+    },
+    nested,
+)
 
 
 RIGHT = {
@@ -378,7 +327,10 @@ RIGHT = {
         "positions first, then the class token": Separate,
         "bare parameters": FromFunctions,
         "nested": Nested,
-        "nn.Embedding": PositionIndices,
+        "nn.Embedding": variant(
+            make_position=lambda self: nn.Embedding(1 + self.N, self.D),
+            place=lambda self, x: x + self.position(torch.arange(1 + self.N)),
+        ),
         "positions that start at zero": (
             variant(make_position=parameter("1", "T", "D", fill=torch.zeros)),
             "Your positions all start at zero",
@@ -436,23 +388,27 @@ WRONG = {
         (lambda conv: linear_with(conv.weight.flatten(1).T, None), "In and out are exchanged"),
         (bias_taken_for_granted, "Right for a convolution with a bias. This one has none"),
         (bias_left_over, "Your layer adds one all the same"),
-        (turned, "The weight is transposed, (12, 5)"),
-        (filled_by(lambda linear, weight: linear.weight.data.copy_(weight)), "The kernels are not flattened"),
-        (filled_by(lambda linear, weight: linear.load_state_dict({"weight": weight}, strict=False)),
+        (filled_by(lambda linear, conv: setattr(linear, "weight", nn.Parameter(conv.weight.flatten(1).T.contiguous()))),
+         "The weight is transposed, (12, 5)"),
+        (as_conv(lambda linear, conv: linear.weight.data.copy_(conv.weight)), "The kernels are not flattened"),
+        (as_conv(lambda linear, conv: linear.load_state_dict({"weight": conv.weight}, strict=False)),
          "The kernels are not flattened"),
-        (filled_by(lambda linear, weight: setattr(linear, "weight", weight)), "The weight is still (5, 3, 2, 2)"),
-        (filled_by(lambda linear, weight: linear.weight.copy_(weight.flatten(1))),
+        (filled_by(lambda linear, conv: setattr(linear, "weight", conv.weight)), "The weight is still (5, 3, 2, 2)"),
+        (filled_by(lambda linear, conv: linear.weight.copy_(conv.weight.flatten(1))),
          "You write into a parameter while gradients are recorded"),
-        (filled_by(lambda linear, weight: linear.weight.__setitem__(..., weight.flatten(1))), "with torch.no_grad()"),
-        (out_of_place, "`reshape` and `.T` mix up the kernels"),
+        (filled_by(lambda linear, conv: linear.weight.__setitem__(..., conv.weight.flatten(1))),
+         "with torch.no_grad()"),
+        (lambda conv: linear_with(conv.weight.reshape(-1, conv.out_channels).T, conv.bias),
+         "`reshape` and `.T` mix up the kernels"),
         (lambda conv: linear_with(conv.weight.flip(2, 3).flatten(1), conv.bias), "in other places"),
         (lambda conv: conv, "what came back is of type Conv2d"),
         (lambda conv: linear_with(conv.weight[:, 0].flatten(1), conv.bias), "layer goes from 4 to 5"),
-        (written_in, "size mismatch for weight"),
-        (clears_the_convolution, "changes the convolution's own weights"),
-        (per_channel(lambda linear, weight: None), "your layer goes from 4 to 5"),
-        (per_channel(lambda linear, weight: linear.weight.data.copy_(weight)), PER_CHANNEL),
-        (per_channel(lambda linear, weight: linear.load_state_dict({"weight": weight})), PER_CHANNEL),
+        (filled_by(lambda linear, conv: linear.load_state_dict(by_data(conv).state_dict()), lambda conv: (12, 5)),
+         "size mismatch for weight"),
+        (lambda conv: (by_data(conv), nn.init.zeros_(conv.weight))[0], "changes the convolution's own weights"),
+        (per_channel(lambda linear, conv: None), "your layer goes from 4 to 5"),
+        (per_channel(lambda linear, conv: linear.weight.data.copy_(conv.weight.flatten(1))), PER_CHANNEL),
+        (per_channel(lambda linear, conv: linear.load_state_dict({"weight": conv.weight.flatten(1)})), PER_CHANNEL),
     ],
     check.class_token: [
         (lambda x, t: join(x, expanded(x, t)), "Your class token comes last"),

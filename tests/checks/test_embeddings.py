@@ -171,23 +171,19 @@ def snake(grid, dim):
 
 
 class Right(nn.Module):
-    """Eq. 1 in the usual way. The variants change one method."""
+    """Eq. 1 in the usual way. The variants change a part or a method."""
+
+    parts = {  # noqa: RUF012
+        "projection": lambda self: nn.Conv2d(self.C, self.D, self.P, stride=self.P),
+        "class_token": lambda self: nn.Parameter(torch.zeros(1, 1, self.D)),
+        "position": lambda self: nn.Parameter(torch.randn(1, 1 + self.N, self.D)),
+    }
 
     def __init__(self, image_size, patch_size, in_channels, embed_dim):
         super().__init__()
         self.P, self.C, self.D, self.N = patch_size, in_channels, embed_dim, (image_size // patch_size) ** 2
-        self.projection = self.make_projection()
-        self.class_token = self.make_class_token()
-        self.position = self.make_position()
-
-    def make_projection(self):
-        return nn.Conv2d(self.C, self.D, self.P, stride=self.P)
-
-    def make_class_token(self):
-        return nn.Parameter(torch.zeros(1, 1, self.D))
-
-    def make_position(self):
-        return nn.Parameter(torch.randn(1, 1 + self.N, self.D))
+        for name, make in self.parts.items():
+            setattr(self, name, make(self))
 
     def project(self, x):
         return self.projection(x).flatten(2).transpose(1, 2)
@@ -202,9 +198,10 @@ class Right(nn.Module):
         return self.place(self.prepend(self.project(x)))
 
 
-def variant(**methods) -> type:
-    """`Right` with other methods."""
-    return changed(Right, **methods)
+def variant(**changes) -> type:
+    """`Right` with other parts or methods."""
+    parts = {name: changes.pop(name, make) for name, make in Right.parts.items()}
+    return changed(Right, parts=parts, **changes)
 
 
 def parameter(*axes, fill=torch.randn):
@@ -214,31 +211,26 @@ def parameter(*axes, fill=torch.randn):
 
 
 def beside(make, name, **methods):
-    """A variant that has one more parameter or layer, made before its positions."""
+    """A variant that has one more parameter or layer."""
+    return changed(Right, parts={**Right.parts, name: make}, **methods)
+
+
+def linear(cut, bias=True):
+    """A linear layer on the patches that `cut(images, P)` makes."""
     return variant(
-        make_position=lambda self: (setattr(self, name, make(self)), Right.make_position(self))[1], **methods
+        projection=lambda self: nn.Linear(self.C * self.P**2, self.D, bias=bias),
+        project=lambda self, x: self.projection(cut(x, self.P)),
     )
 
 
-def linear(order):
+def flattened(order):
     """A linear layer on patches flattened in this order."""
-    pattern = f"b c (h p) (w q) -> b (h w) ({order})"
-    return variant(
-        make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D),
-        project=lambda self, x: self.projection(rearrange(x, pattern, p=self.P, q=self.P)),
-    )
+    return linear(lambda x, P: rearrange(x, f"b c (h p) (w q) -> b (h w) ({order})", p=P, q=P))
 
 
-class Separate(Right):
-    """The class token and the patches have position parameters of their own."""
-
-    def make_position(self):
-        self.class_position = nn.Parameter(torch.randn(1, self.D))
-        return nn.Parameter(torch.randn(self.N, self.D))
-
-    def forward(self, x):
-        first = (self.class_token + self.class_position).expand(len(x), 1, -1)
-        return torch.cat([first, self.project(x) + self.position], dim=1)
+def separate(self, x):
+    first = (self.class_token + self.class_position).expand(len(x), 1, -1)
+    return torch.cat([first, self.project(x) + self.position], dim=1)
 
 
 FromFunctions = module(  # no layer at all: bare parameters
@@ -294,55 +286,47 @@ RIGHT = {
     check.embeddings: {
         "usual": Right,
         "solution": solved(check.embeddings),
-        "linear, ours": linear("c p q"),
-        "linear, channels last": linear("p q c"),
-        "linear, columns first": linear("c q p"),
+        "linear, ours": flattened("c p q"),
+        "linear, channels last": flattened("p q c"),
+        "linear, columns first": flattened("c q p"),
         "linear in a Sequential": variant(
-            make_projection=lambda self: nn.Sequential(
+            projection=lambda self: nn.Sequential(
                 Rearrange("b c (h p) (w q) -> b (h w) (p q c)", p=self.P, q=self.P),
                 nn.Linear(self.C * self.P**2, self.D),
             ),
             project=lambda self, x: self.projection(x),
         ),
-        "unfold": variant(
-            make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D),
-            project=lambda self, x: self.projection(F.unfold(x, self.P, stride=self.P).mT),
-        ),
-        "lazy": variant(make_projection=lambda self: nn.LazyConv2d(self.D, self.P, stride=self.P)),
-        "no bias": variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, self.P, stride=self.P, bias=False)),
-        "no bias, linear": variant(
-            make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D, bias=False),
-            project=lambda self, x: self.projection(vit_tutorial.patchify(x, self.P)),
-        ),
+        "unfold": linear(lambda x, P: F.unfold(x, P, stride=P).mT),
+        "lazy": variant(projection=lambda self: nn.LazyConv2d(self.D, self.P, stride=self.P)),
+        "no bias": variant(projection=lambda self: nn.Conv2d(self.C, self.D, self.P, stride=self.P, bias=False)),
+        "no bias, linear": linear(vit_tutorial.patchify, bias=False),
         "class token (D,)": variant(
-            make_class_token=lambda self: nn.Parameter(torch.ones(self.D)),
+            class_token=lambda self: nn.Parameter(torch.ones(self.D)),
             prepend=lambda self, x: torch.cat([self.class_token.expand(len(x), 1, -1), x], 1),
         ),
         "class token (1, D)": variant(
-            make_class_token=lambda self: nn.Parameter(torch.ones(1, self.D)),
+            class_token=lambda self: nn.Parameter(torch.ones(1, self.D)),
             prepend=lambda self, x: torch.cat([self.class_token.repeat(len(x), 1)[:, None], x], 1),
         ),
-        "positions (T, D)": variant(make_position=parameter("T", "D")),
-        "positions (D, T)": variant(make_position=parameter("D", "T"), place=lambda self, x: x + self.position.T),
-        "positions first, then the class token": Separate,
+        "positions (T, D)": variant(position=parameter("T", "D")),
+        "positions (D, T)": variant(position=parameter("D", "T"), place=lambda self, x: x + self.position.T),
+        "positions first, then the class token": changed(
+            Right,
+            parts={"class_position": parameter("1", "D"), **Right.parts, "position": parameter("N", "D")},
+            forward=separate,
+        ),
         "bare parameters": FromFunctions,
         "nested": Nested,
         "nn.Embedding": variant(
-            make_position=lambda self: nn.Embedding(1 + self.N, self.D),
+            position=lambda self: nn.Embedding(1 + self.N, self.D),
             place=lambda self, x: x + self.position(torch.arange(1 + self.N)),
         ),
         "positions that start at zero": (
-            variant(make_position=parameter("1", "T", "D", fill=torch.zeros)),
+            variant(position=parameter("1", "T", "D", fill=torch.zeros)),
             "Your positions all start at zero",
         ),
     },
 }
-
-
-class MadeInForward(Right):
-    def forward(self, x):
-        self.class_token = nn.Parameter(torch.zeros(1, 1, self.D))
-        return super().forward(x)
 
 
 class FirstCall(Right):
@@ -472,43 +456,43 @@ WRONG = {
         (lambda grid, dim: placed(grid, dim, lambda parts: torch.cat(parts, 1)), "have 2·D values"),
     ],
     check.embeddings: [
-        (variant(make_class_token=parameter("B", "1", "D")), "`class_token` is sized by the batch"),
-        (variant(make_position=parameter("B", "T", "D")), "`position` is sized by the batch"),
-        (MadeInForward, "made in `forward`: an optimizer"),
-        (variant(make_class_token=lambda self: None, prepend=first(
-            lambda self, B: nn.Parameter(torch.zeros(B, 1, self.D)))),
+        (variant(class_token=parameter("B", "1", "D")), "`class_token` is sized by the batch"),
+        (variant(position=parameter("B", "T", "D")), "`position` is sized by the batch"),
+        (variant(prepend=lambda self, x: (setattr(self, "class_token", parameter("1", "1", "D")(self)), Right.prepend(
+            self, x))[1]), "made in `forward`: an optimizer"),
+        (variant(class_token=lambda self: None, prepend=first(lambda self, B: nn.Parameter(torch.zeros(B, 1, self.D)))),
          "no parameter for the class token"),
         (variant(prepend=first(lambda self, B: torch.randn(B, 1, self.D))), "does not give the same result each time"),
-        (variant(make_position=lambda self: torch.randn(1, 1 + self.N, self.D)),
+        (variant(position=lambda self: torch.randn(1, 1 + self.N, self.D)),
          "`position` is a plain tensor: no optimizer finds it"),
-        (variant(make_position=lambda self: self.register_buffer("table", torch.randn(1, 1 + self.N, self.D)),
-                           place=lambda self, x: x + self.table),
+        (variant(position=lambda self: self.register_buffer("table", torch.randn(1, 1 + self.N, self.D)),
+                 place=lambda self, x: x + self.table),
          "`table` is a buffer: no optimizer finds it"),
-        (variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, self.D)) * 1),
+        (variant(class_token=lambda self: parameter("1", "1", "D")(self) * 1),
          "`class_token` is a plain tensor: no optimizer finds it"),
-        (variant(make_position=lambda self: Right.make_position(self).requires_grad_(False)), "requires_grad=False"),
-        (variant(make_position=parameter("1", "1", "D")), "one position vector for all tokens"),
+        (variant(position=lambda self: Right.parts["position"](self).requires_grad_(False)), "requires_grad=False"),
+        (variant(position=parameter("1", "1", "D")), "one position vector for all tokens"),
         (variant(place=lambda self, x: x + self.position[:, :1]), "All tokens get the same position"),
         (variant(place=lambda self, x: x), "The positions are never added"),
-        (variant(make_position=parameter("1", "N", "D"), forward=patches_first),
+        (variant(position=parameter("1", "N", "D"), forward=patches_first),
          "there are 9 position vectors, for the patches only"),
-        (variant(make_position=parameter("1", "N", "D")), "The class token needs a row too"),
+        (variant(position=parameter("1", "N", "D")), "The class token needs a row too"),
         (variant(prepend=first(lambda self, B: self.class_token)), "each image needs its class token"),
         (variant(forward=lambda self, x: self.prepend(self.project(x) + self.position[:, 1:])),
          "The class token gets no position"),
-        (variant(make_position=lambda self: None, place=lambda self, x: x), "no parameter for the positions"),
-        (variant(make_class_token=lambda self: None, prepend=lambda self, x: x,
-                                   place=lambda self, x: x + self.position[:, 1:]),
+        (variant(position=lambda self: None, place=lambda self, x: x), "no parameter for the positions"),
+        (variant(class_token=lambda self: None, prepend=lambda self, x: x,
+                 place=lambda self, x: x + self.position[:, 1:]),
          "The class token is missing"),
         (variant(prepend=at_end), "Your class token comes last"),
         (variant(forward=lambda self, x: Right.forward(self, x).roll(-1, 1)), "Your class token comes last"),
         (variant(prepend=first(lambda self, B: torch.zeros(B, 1, self.D))), "The class token is not used"),
         (variant(project=lambda self, x: Right.project(self, x) + self.class_token), "added to every patch as well"),
-        (variant(make_position=parameter("1", "T", "1")), "`position` holds one number for every token"),
-        (variant(make_projection=lambda self: [nn.Conv2d(self.C, self.D, self.P, self.P)],
-                                         project=lambda self, x: self.projection[0](x).flatten(2).mT),
+        (variant(position=parameter("1", "T", "1")), "`position` holds one number for every token"),
+        (variant(projection=lambda self: [nn.Conv2d(self.C, self.D, self.P, self.P)],
+                 project=lambda self, x: self.projection[0](x).flatten(2).mT),
          "The layers in `projection` are in a plain Python list"),
-        (variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, self.P)), "a kernel of 2×2 and moves by 1"),
+        (variant(projection=lambda self: nn.Conv2d(self.C, self.D, self.P)), "a kernel of 2×2 and moves by 1"),
         (variant(project=lambda self, x: Right.project(self, x) * self.D**0.5), "multiplied by √D"),
         (variant(forward=lambda self, x: print(end="")), "Your `forward` returns nothing"),
         (variant(place=lambda self, x: x * self.position), "The positions are multiplied"),
@@ -519,9 +503,7 @@ WRONG = {
         (beside(lambda self: nn.LayerNorm(self.D), "norm"), "a normalisation in your embeddings"),
         (variant(project=lambda self, x: self.projection(x).reshape(len(x), -1, self.D)),
          "mix values of different patches"),
-        (variant(make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D), project=lambda self, x:
-                               self.projection(x.reshape(len(x), -1, self.C * self.P**2))),
-         "Your patches are image rows"),
+        (linear(lambda x, P: x.reshape(len(x), -1, x.shape[1] * P**2)), "Your patches are image rows"),
         (variant(project=lambda self, x: self.projection(x).mT.flatten(2).mT), "run down the columns of the grid"),
         (variant(project=lambda self, x: F.gelu(Right.project(self, x))), "There is a GELU after the projection"),
         (variant(place=lambda self, x: x + self.position.data), "no gradient reaches `position`"),
@@ -529,17 +511,17 @@ WRONG = {
          "no gradient reaches `class_token`"),
         (variant(forward=torch.no_grad()(Right.forward)), "no gradient flows back"),
         (variant(place=lambda self, x: x - x.mean(0) + self.position), "0 of 18 patch tokens are right"),
-        (variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, 5))),
+        (variant(class_token=lambda self: nn.Parameter(torch.zeros(1, 1, 5))),
          "in the list. It was called as `Mine(x=tensor of (3, 2, 12, 12))`. Right with image_size=6"),
-        (variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, 2, 2)), "Right with image_size=6"),
-        (variant(make_projection=lambda self: nn.Conv2d(self.C, self.C * self.P**2, self.P, self.P)),
+        (variant(projection=lambda self: nn.Conv2d(self.C, self.D, 2, 2)), "Right with image_size=6"),
+        (variant(projection=lambda self: nn.Conv2d(self.C, self.C * self.P**2, self.P, self.P)),
          "`projection` must return D = 5 values for a patch"),
         (FirstCall, "wrong when the same object then gets (1, 3, 6, 6)"),
         (variant(prepend=first(lambda self, B: torch.cat([self.class_token] * 2))), "Expected size 2 but got size 1"),
         (variant(forward=lambda self, x: (Right.forward(self, x), None)), "one tensor is asked"),
         (beside(lambda self: nn.Parameter(torch.ones(3)), "scale"), "other parameters than Eq. 1"),
-        (variant(make_projection=lambda self: None,
-                                  project=lambda self, x: vit_tutorial.patchify(x, self.P)[..., : self.D]),
+        (variant(projection=lambda self: None,
+                 project=lambda self, x: vit_tutorial.patchify(x, self.P)[..., : self.D]),
          "The projection E is missing"),
         (variant(project=lambda self, x: Right.project(self, x.sub_(1))), "changes its input"),
     ],

@@ -13,17 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .running import (
-    NEW_TENSORS,
-    NotAttempted,
-    ReaderError,
-    Wrong,
-    call,
-    parameter_names,
-    show_call,
-    stopped_by,
-    tensors_in,
-)
+from .running import NEW_TENSORS, NotAttempted, ReaderError, Wrong, call, named, show_call, stopped_by, tensors_in
 
 Letters = str | tuple[tuple[str, str], ...]
 
@@ -256,7 +246,7 @@ def compare_gradients(function: Callable, reference: Callable, args: tuple, mist
             "The values are right, but no gradient flows back through them: a model with this part could not learn.",
             "Look for `.detach()`, `.data`, `.item()`, `.numpy()`, `torch.tensor(...)` and `no_grad`.",
         )
-    names = [name for name, arg in zip(parameter_names(function), args, strict=False) if is_float(arg)]
+    names = [name for name, arg in named(function, args) if is_float(arg)]
     for name, mine, theirs in zip(names, got, expected, strict=True):
         if difference(mine, theirs):
             silent = hidden_in([args], mistakes, reference)

@@ -307,9 +307,7 @@ def count(config: ViTConfig, pattern: str = "") -> int:
 def explanation(more: tuple[int, ...], config: ViTConfig) -> str:
     """Name each mistake, or else every two, that change the counts of CONFIGS so; or else show the count by part."""
     ways = ways_to_miscount()
-    single = [text for text, sizes in ways if sizes == more]
-    single += [f"if {slip}" for slip, size in SLIPS.items() if tuple(map(size, CONFIGS)) == more]
-    if single:
+    if single := [text for text, sizes in ways if sizes == more]:
         return f"You get exactly this count {'; or '.join(single)}."
     simple = [(text, sizes) for text, sizes in ways if text.startswith("without") or text.endswith("twice")]
     pairs = combinations_with_replacement(simple, 2)
@@ -322,14 +320,15 @@ def explanation(more: tuple[int, ...], config: ViTConfig) -> str:
 
 @cache
 def ways_to_miscount() -> list[tuple[str, tuple[int, ...]]]:
-    """Return every way to get one part wrong, and what that adds at each of CONFIGS. Parts of one size share a way."""
+    """Return every mistake, and what it adds at each of CONFIGS. Parts of one size share a way to miscount them."""
     found = defaultdict(list)
     for part, (pattern, share) in PARTS.items():
         places = {name.startswith("encoder") for name in parameters(CONFIGS[0]) if re.search(pattern, name)}
         for way, (times, where) in WAYS.items():
             if places <= where:
                 found[way, tuple(round(count(c, pattern) * share * times(c.depth)) for c in CONFIGS)].append(part)
-    return [(way.format(either(parts)), sizes) for (way, sizes), parts in found.items()]
+    slips = [(f"if {slip}", tuple(map(size, CONFIGS))) for slip, size in SLIPS.items()]
+    return [*((way.format(either(parts)), sizes) for (way, sizes), parts in found.items()), *slips]
 
 
 def either(names: list[str]) -> str:

@@ -115,7 +115,6 @@ def each_axis(factor: Callable, **options) -> Callable:
 
 
 def line(rows: Tensor, count: int, mode: str) -> Tensor:
-    """Stretch the rows as one long line."""
     return to_rows(zoom(to_picture(rows, 1, len(rows)), (1, count), mode, antialias=mode == "bicubic"))
 
 

@@ -82,7 +82,6 @@ def sort_layers(layers: Sequence[Layer], norms: list[Norm], D: int, heads: int) 
 
 
 def model_parts(found: Inventory, c: ViTConfig) -> Parts:
-    """Sort the parts of a whole model."""
     loose = {kind: [] for kind in ("vector", "table", "patch table", "other")}
     for name, p in found.loose:
         loose.get(kind_of(p, c), loose["other"]).append((name, p))

@@ -127,7 +127,7 @@ def call(function: Callable, *args, seconds: float | None = None):
         if result is Ellipsis or is_stub(function):
             raise NotAttempted
         raise Wrong(f"Your {part} returns nothing (None): is the `return` missing?")
-    for name, arg, copies in zip(parameter_names(function), args, before, strict=False):
+    for (name, arg), copies in zip(named(function, args), before, strict=False):
         now = tensors_in(arg)
         readable = len(now) == len(copies) and not any(map(unreadable, now))
         if not readable or any(a.dtype != b.dtype or not a.equal(b) for a, b in zip(now, copies, strict=True)):
@@ -165,9 +165,11 @@ def signature_of(function: Callable) -> inspect.Signature | None:
         return inspect.signature(function.forward if isinstance(function, nn.Module) else function)
 
 
-def parameter_names(function: Callable) -> list[str]:
+def named(function: Callable, args: tuple) -> list[tuple[str, object]]:
+    """Return each argument with its name."""
     signature = signature_of(function)
-    return [f"argument {number}" for number in range(1, 10)] if signature is None else list(signature.parameters)
+    names = [f"argument {number}" for number in range(1, 10)] if signature is None else signature.parameters
+    return list(zip(names, args, strict=False))
 
 
 def tensors_in(value, depth: int = 20) -> list[Tensor]:
@@ -293,7 +295,6 @@ def readers_line(error: BaseException) -> tuple[str, str]:
 
 
 def stopped_by(error: BaseException, more: str = "") -> ReaderError:
-    """Make the finding for an error in the reader's code."""
     place, code = readers_line(error)
     try:
         text = textwrap.shorten(without_addresses(str(error)), 400, placeholder=" …")
@@ -320,8 +321,7 @@ def name_of(function: Callable) -> str:
 
 def show_call(function: Callable, args: tuple) -> str:
     """Write out the call, tensors by their shapes: `my_patchify(images=tensor of (2, 3, 4, 6), patch_size=2)`."""
-    shown = (f"{name}={show(arg)}" for name, arg in zip(parameter_names(function), args, strict=False))
-    return f"{name_of(function)}({', '.join(shown)})"
+    return f"{name_of(function)}({', '.join(f'{name}={show(arg)}' for name, arg in named(function, args))})"
 
 
 def show(value) -> str:
@@ -340,8 +340,7 @@ def show(value) -> str:
 
 
 def without_addresses(text: str) -> str:
-    """Remove what changes from run to run."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)  # they change from run to run
 
 
 TICK = 0.05  # seconds

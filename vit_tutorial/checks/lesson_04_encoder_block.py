@@ -54,17 +54,12 @@ def by_root(y, variance, eps):
     return y / (variance + eps).sqrt()
 
 
+def affine(y, w, b):
+    return y * w + b
+
+
 def norm_in_steps(
-    x,
-    w,
-    b,
-    eps,
-    mean_over=-1,
-    variance_over=-1,
-    mean=torch.mean,
-    variance=mean_square,
-    divide=by_root,
-    finish=lambda y, w, b: y * w + b,
+    x, w, b, eps, mean_over=-1, variance_over=-1, mean=torch.mean, variance=mean_square, divide=by_root, finish=affine
 ):
     m = mean(x, mean_over, keepdim=True)
     return finish(divide(x - m, variance(x, m, variance_over), eps), w, b)

@@ -234,7 +234,7 @@ ROLLOUT_MISTAKES = replacing(through_layers, "mix", None, {
     "Your rows sum to 2^L, and the layers are multiplied in the opposite order.":
         partial(through_layers, mix=added, together=BACKWARDS),
     "The heads are multiplied one by one, and averaged at the end. Average them in every layer.":
-        partial(through_layers, heads=as_it_is, finish=lambda R: R.mean(dim=1)),
+        partial(through_layers, heads=as_it_is, finish=ref.heads_mean),
     "The identity is missing in the first layer. The residual stream goes around every layer.":
         lambda maps: product([maps[0].mean(1), *(ref.with_identity(A.mean(1)) for A in maps[1:])]),
     "The identity is added after the product. Add it to each layer's own matrix, and then multiply.":

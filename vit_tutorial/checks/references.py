@@ -260,13 +260,11 @@ def product(layers: Sequence[Tensor]) -> Tensor:
     return reduce(lambda before, A: A @ before, layers)
 
 
+heads_mean = partial(torch.mean, dim=1)
+
+
 def through_layers(
-    maps: Sequence[Tensor],
-    heads=lambda A: A.mean(dim=1),
-    mix=with_identity,
-    pick=as_it_is,
-    together=product,
-    finish=as_it_is,
+    maps: Sequence[Tensor], heads=heads_mean, mix=with_identity, pick=as_it_is, together=product, finish=as_it_is
 ) -> Tensor:
     """Attention rollout: L times (B, h, T, T) → (B, T, T)."""
     return finish(together(pick([mix(heads(A)) for A in maps])))

@@ -10,7 +10,7 @@ from torch import nn
 
 from vit_tutorial import SelfAttention, attend, check
 
-from .variants import assert_wrong, cell, changed, judged, module, parameters, solved
+from .variants import CLASS, assert_wrong, cell, changed, judged, module, parameters, solved
 
 ORDERS = ("n h d", "h n d", "h d n", "d h n", "n d h", "d n h")  # of the rows of one layer for q, k and v
 
@@ -360,20 +360,6 @@ def sliced(count):
     return attention(make, forward)
 
 
-class NewEachTime(Separate):
-    def forward(self, x):
-        self.a = nn.Linear(x.shape[-1], x.shape[-1])
-        return super().forward(x)
-
-
-class KeepsLength(Separate):
-    """Divides by the T of its first call, multiplies by the T of this one."""
-
-    def forward(self, x):
-        self.__dict__.setdefault("T", x.shape[1])
-        return super().forward(x) * x.shape[1] / self.T
-
-
 def narrow(count):
     """One head's q, k and v for all heads, taken as often as `count(heads)` says."""
     return attention(
@@ -389,8 +375,7 @@ Wide = attention(  # each head as wide as a token
 
 
 def made(self, x):
-    if "a" in self._modules:
-        self.a = nn.Linear(x.shape[-1], x.shape[-1])
+    self.a = nn.Linear(x.shape[-1], x.shape[-1])
 
 
 def blocks_view(self, x):
@@ -439,7 +424,9 @@ WRONG_ATTENTION = [
     (attending(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
      "only itself and those before it"),
     (attending(lambda q, k, v: attend(q, q, v)[0]), "The queries stand in for the keys"),
-    (KeepsLength, "wrong when the same object then gets (1, 6, 20)"),
+    # divides by the T of its first call, multiplies by the T of this one
+    (separate(forward=lambda self, x: Separate.forward(self, x) * x.shape[1] / vars(self).setdefault("T", x.shape[1])),
+     "wrong when the same object then gets (1, 6, 20)"),
     (attending(lambda q, k, v: attend(q, q.exp(), v)[0]), "Never used: `d.weight`, `d.bias`"),
     (attending(lambda q, k, v: F.scaled_dot_product_attention(q, k, k)), "mix the keys"),
     (torchs(batch_first=False), "Attention runs across the batch"),
@@ -453,7 +440,8 @@ WRONG_ATTENTION = [
     (attending(lambda q, k, v: F.dropout(attend(q, k, v)[1], 0.2) @ v), "does not give the same result each time"),
     (separate(forward=lambda self, x: Separate.forward(self, x) * (torch.rand(()) > 0.1)),
      "does not give the same result each time"),
-    (NewEachTime, "Layers or parameters are made in `forward`"),
+    (separate(forward=lambda self, x: (made(self, x), Separate.forward(self, x))[1]),
+     "Layers or parameters are made in `forward`"),
     (more(lambda self, D: {"layers": {"keys": self._modules.pop("d")}}, d=property(lambda self: self.layers["keys"])),
      "The layers in `layers` are in a plain Python dict"),
     (more(lambda self, D: {"d": self.c}), "The queries and the keys come from the same layer"),
@@ -503,27 +491,17 @@ def test_facts_say_when_images_and_tokens_mix():
     assert "different tokens get mixed up" in verdict.message
 
 
-STUB = """
-class MySelfAttention(nn.Module):
-    def __init__(self, embed_dim, num_heads):
-        super().__init__()
-        {init}
-
-    def forward(self, tokens):
-        # fill in
-        {forward}
-"""
-
-
 @pytest.mark.parametrize(
     ("init", "forward", "empty"),
     [
         ("self.h = 1", "pass", "forward"),
-        ("self.qkv = nn.Linear(embed_dim, 3 * embed_dim)", "raise NotImplementedError", "forward"),
-        ("raise NotImplementedError", "return self.qkv(tokens)", "__init__"),
-        ("", "return self.qkv(tokens)", "__init__"),
+        ("self.qkv = nn.Linear(D, 3 * D)", "raise NotImplementedError", "forward"),
+        ("raise NotImplementedError", "return self.qkv(x)", "__init__"),
+        ("", "return self.qkv(x)", "__init__"),
     ],
 )
 def test_half_a_class_is_told_which_half_is_empty(init, forward, empty):
-    answer = cell(STUB.format(init=init, forward=forward))["MySelfAttention"]
+    answer = cell(CLASS.format("D, heads", f"super().__init__()\n        {init}", f"# fill in\n        {forward}"))[
+        "Mine"
+    ]
     assert_wrong(check.self_attention, answer, f"`{empty}` is empty")

@@ -319,11 +319,6 @@ class Turned(nn.BatchNorm1d):
         return super().forward(x.mT).mT
 
 
-def dropped_after(self, z):
-    z = z + self.mix(self.norm1(z))
-    return z + self.drop(self.mlp(self.norm2(z)))
-
-
 def added_in_place(self, z):
     z += self.mix(self.norm1(z))
     z += self.mlp(self.norm2(z))
@@ -386,7 +381,8 @@ WRONG_BLOCK = [
      "`nn.MultiheadAttention` returns (output, weights)"),
     (block(mix=lambda self, y: y + self.attention(y, y, y)[0]), "the block adds it again"),
     (replaced(attention=lambda D, h, M: nn.MultiheadAttention(D, 1, batch_first=True)), "There is 1 head here"),
-    (replaced(dropped_after, mlp=mlp_of(up, gelu, down, dropout), drop=lambda D, h, M: nn.Dropout(0.1)),
+    (replaced(lambda self, z: (y := z + self.mix(self.norm1(z))) + self.drop(self.mlp(self.norm2(y))),
+              mlp=mlp_of(up, gelu, down, dropout), drop=lambda D, h, M: nn.Dropout(0.1)),
      "dropped twice"),
     (block(lambda self, z: (y := z + self.mix(self.norm1(z))) + self.layers[0](self.norm2(y)),
            lambda self, *sizes: setattr(self, "layers", [self._modules.pop("mlp")])),

@@ -167,11 +167,6 @@ def token_last(token, patches, positions):
     return put_together(patches, token) + positions
 
 
-def deepcopied(c):
-    block = TorchBlock(c)
-    return nn.Sequential(*(copy.deepcopy(block) for _ in range(c.depth)))
-
-
 def fixed_depth(depth):
     return model(replace(encoder=lambda c: nn.Sequential(*(TorchBlock(c) for _ in range(depth)))))
 
@@ -266,7 +261,8 @@ WRONG_MODEL = [
     (fixed_depth(2), "not at another size. A model of depth 3 has the weights of 3 blocks; yours has those of 2"),
     (model(blocks_of(lambda c: nn.TransformerEncoderLayer(c.embed_dim, c.num_heads, c.mlp_dim))),
      "Inside the blocks. Two things: the norm comes after the sum"),
-    (model(replace(encoder=deepcopied)), "All blocks start with the same weights"),
+    (model(replace(encoder=lambda c: nn.Sequential(*map(copy.deepcopy, [TorchBlock(c)] * c.depth)))),
+     "All blocks start with the same weights"),
     (model(lambda self, c: setattr(self, "blocks", list(self._modules.pop("encoder"))),
            encode=lambda self, z: reduce(lambda z, block: block(z), self.blocks, z)),
      "in a plain Python list"),

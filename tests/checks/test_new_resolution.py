@@ -37,11 +37,6 @@ def answer(zoom=lambda image, new: F.interpolate(image, new, **BICUBIC), there=N
     return mine
 
 
-def one_axis_after_the_other(image, new):
-    image = F.interpolate(image, (new[0], image.shape[3]), **BICUBIC)
-    return F.interpolate(image, (image.shape[2], new[1]), **BICUBIC)
-
-
 def by_pillow(image, new):
     channels = [Image.fromarray(channel).resize(new[::-1], Image.Resampling.BICUBIC) for channel in image[0].numpy()]
     return torch.from_numpy(np.stack(channels))[None]
@@ -56,7 +51,8 @@ RIGHT = {
         lambda image, new: F.interpolate(image, new[::-1], **BICUBIC),
         lambda p, h, w: p.T.unflatten(1, (h, w)).mT[None], lambda image: image.mT[0].flatten(1).T,
     ),
-    "one axis after the other": answer(one_axis_after_the_other),
+    "one axis after the other": answer(
+        lambda image, new: F.interpolate(F.interpolate(image, (new[0], image.shape[3]), **BICUBIC), new, **BICUBIC)),
     "Pillow": answer(by_pillow),
     "Upsample": answer(lambda image, new: torch.ops.aten._upsample_bicubic2d_aa(image, list(new), False)),
     "timm": lambda p, old, new, n: resample_abs_pos_embed(p[None], list(new), list(old), num_prefix_tokens=n)[0],

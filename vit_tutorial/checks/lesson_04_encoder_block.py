@@ -275,17 +275,13 @@ class BlockTrial(TokenTrial):
         return read_block(self.parts, reading, *self.args[:2])
 
     def doubts(self, readings: list) -> str:
-        sentences = []
         with self.silenced([*self.parts.attention, *self.parts.expand, *self.parts.contract]):
-            if not self.agrees(self.x):
-                sentences.append(IDENTITY)
+            doubts = [] if self.agrees(self.x) else [IDENTITY]
         if any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in self.module.modules()):
-            sentences.append(
-                "Its norm is a BatchNorm, over the batch: a LayerNorm is needed, over each token's D values."
-            )
+            doubts += ["Its norm is a BatchNorm, over the batch: a LayerNorm is needed, over each token's D values."]
         elif (found := len(self.parts.norms)) != 2:
-            sentences.append(f"It has {found} LayerNorm{'s'[: found != 1]}; two are needed.")
-        return " ".join(sentences)
+            doubts += [f"It has {found} LayerNorm{'s'[: found != 1]}; two are needed."]
+        return " ".join(doubts)
 
 
 IDENTITY = (

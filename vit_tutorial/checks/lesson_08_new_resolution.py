@@ -44,25 +44,21 @@ def my_resize_positions(position, old_grid, new_grid, num_prefix_tokens):
 )
 def resize_positions(function):
     """`fn(position, old_grid, new_grid, num_prefix_tokens)`, (T, D) → (S, D): bicubic, antialiased, prefix as it is."""
-    judge_each(SIZES, lambda *sizes: judge_sizes(function, sizes))
+    judge_each(SIZES, partial(judge_sizes, function))
 
 
-# D, the old grid, the new one, prefix tokens. In the first, N is a square both times and no grid is. The second is the
-# smallest where 15 / 11 is rounded such that 11 · (15 / 11) is cut off at 14. In the fourth only the shape changes.
+# For a number of prefix tokens D, the old grid and the new one. In the first, N is a square both times and no grid is.
+# The second is the smallest where 15 / 11 is rounded such that 11 · (15 / 11) is cut off at 14. In the fourth only the
+# shape changes.
+MORE_SIZES = [(5, (2, 8), (4, 9)), (3, (11, 2), (15, 4)), (4, (6, 4), (4, 3)), (5, (2, 8), (4, 4)), (6, (2, 3), (2, 3))]
 SIZES = {
-    "one prefix token": [
-        (5, (2, 8), (4, 9), 1),
-        (3, (11, 2), (15, 4), 1),
-        (4, (6, 4), (4, 3), 1),
-        (5, (2, 8), (4, 4), 1),
-        (6, (2, 3), (2, 3), 1),
-    ],
-    "2 prefix tokens": [(3, (3, 2), (2, 5), 2)],
-    "0 prefix tokens": [(6, (2, 3), (4, 3), 0)],
+    "one prefix token": (1, MORE_SIZES),
+    "2 prefix tokens": (2, [(3, (3, 2), (2, 5))]),
+    "0 prefix tokens": (0, [(6, (2, 3), (4, 3))]),
 }
 
 
-def judge_sizes(function: Callable, sizes: tuple) -> None:
+def judge_sizes(function: Callable, prefix: int, sizes: list[tuple[int, Grid, Grid]]) -> None:
     seen = Interpolated()
 
     @wraps(function)
@@ -71,7 +67,7 @@ def judge_sizes(function: Callable, sizes: tuple) -> None:
         with seen:
             return function(position, old, *more)
 
-    trials = [(random_tensor(prefix + area(old), D), old, new, prefix) for D, old, new, prefix in sizes]
+    trials = [(random_tensor(prefix + area(old), D), old, new, prefix) for D, old, new in sizes]
     try:
         compare(watched, resize_position_embedding, trials, "(S, D)", RESIZE_MISTAKES, gradients=False)
     except ReaderError as error:

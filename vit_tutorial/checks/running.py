@@ -80,12 +80,13 @@ def judge_each(trials: Mapping[str, tuple], judge: Callable) -> None:
 
 
 @contextmanager
-def explained(meanings: Mapping[str, str]) -> Iterator[None]:
+def explained(meanings: Mapping[str, str], hint: str | None = None) -> Iterator[None]:
     """Say below a ReaderError from inside the block what it means, by the first pattern that its message holds."""
     try:
         yield
     except ReaderError as error:
-        error.explain(next((meaning for part, meaning in meanings.items() if re.search(part, error.message)), ""))
+        if meaning := next((meaning for part, meaning in meanings.items() if re.search(part, error.message)), ""):
+            error.explain(meaning, hint)
         raise
 
 

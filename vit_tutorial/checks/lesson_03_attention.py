@@ -208,9 +208,8 @@ def self_attention(cls):
     check_layers(first)
     check_shared(first)
     ways = list(layouts(first.layers, *first.args))
-    layout = first.find(
-        ways, ATTENTION_MISTAKES, "But", "multi-head self-attention", [way for way in ways if way.usual]
-    )
+    usual = [way for way in ways if way.usual]
+    layout = first.find(ways, ATTENTION_MISTAKES, "But", "multi-head self-attention", usual)
     raise_first(attention_problems(first.read(layout)))
     another = partial(AttentionTrial, cls, random_tensor(3, 5, 12), embed_dim=12, num_heads=2)
     first.confirm(layout, another, ATTENTION_MISTAKES)

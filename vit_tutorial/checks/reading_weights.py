@@ -101,8 +101,8 @@ def layouts(layers: Sequence[Layer], D: int, heads: int) -> Iterator[Layout]:
         count = len(layers) - (out is not None)
         outer = sizes[order[0]], sizes[order[0]] * sizes[order[2]]
         # Several layers follow one another along the outer axes: three for n = q, k, v, or one for each head, or both.
-        # Two are one for q, say, and one for k and v.
-        if count in (1, 2, *outer) and (out is None or out < len(layers)):
+        # Of two, one is for q, say, and one for k and v.
+        if count in (1, 2, *outer) and (out is None or out < count):
             yield from (Layout(out, order, roles, columns, last) for roles in permutations(range(3)))
 
 

@@ -139,11 +139,6 @@ def sincos(
     return mine
 
 
-def alternating(grid, dim):
-    right = sincos_position_embedding(grid, dim).unflatten(1, (2, 2, dim // 4))
-    return right.transpose(2, 3).flatten(1)
-
-
 def as_for_text(grid, dim):
     out, n = torch.zeros(math.prod(grid), dim), torch.arange(math.prod(grid))[:, None]
     omega = 10000 ** -(torch.arange(0, dim, 2) / dim)
@@ -339,14 +334,6 @@ class FirstCall(Right):
         return super().place(x) if self.calls < 4 else x
 
 
-def patches_first(self, x):
-    return self.prepend(self.place(self.project(x)))
-
-
-def at_end(self, x):
-    return torch.cat([x, self.class_token.expand(len(x), -1, -1)], dim=1)
-
-
 def first(make):
     """`prepend` with the token that `make(self, B)` returns."""
     return lambda self, x: torch.cat([make(self, len(x)), x], dim=1)
@@ -438,7 +425,8 @@ WRONG = {
         (sincos(frequencies=lambda i, q: 10000 ** -(2 * i / q)), "fall twice as fast"),
         (sincos(frequencies=lambda i, q: 10000 ** -(i / (2 * q))), "fall half as fast"),
         (sincos(frequencies=lambda i, q: torch.ones(q)), "All your frequencies are 1"),
-        (alternating, "Sines and cosines alternate"),
+        (lambda grid, dim: rearrange(sincos()(grid, dim), "n (half wave i) -> n (half i wave)", half=2, wave=2),
+         "Sines and cosines alternate"),
         (as_for_text, "along one line"),
         (lambda grid, dim: placed(grid, dim // 2, torch.cat), "Your parts stand below one another"),
         (lambda grid, dim: placed(grid, dim, torch.cat), "Your parts stand below one another"),
@@ -474,7 +462,8 @@ WRONG = {
         (variant(position=parameter("1", "1", "D")), "one position vector for all tokens"),
         (variant(place=lambda self, x: x + self.position[:, :1]), "All tokens get the same position"),
         (variant(place=lambda self, x: x), "The positions are never added"),
-        (variant(position=parameter("1", "N", "D"), forward=patches_first),
+        (variant(position=parameter("1", "N", "D"),
+                 forward=lambda self, x: self.prepend(self.place(self.project(x)))),
          "there are 9 position vectors, for the patches only"),
         (variant(position=parameter("1", "N", "D")), "The class token needs a row too"),
         (variant(prepend=first(lambda self, B: self.class_token)), "each image needs its class token"),
@@ -484,7 +473,7 @@ WRONG = {
         (variant(class_token=lambda self: None, prepend=lambda self, x: x,
                  place=lambda self, x: x + self.position[:, 1:]),
          "The class token is missing"),
-        (variant(prepend=at_end), "Your class token comes last"),
+        (variant(prepend=lambda self, x: join(x, expanded(x, self.class_token))), "Your class token comes last"),
         (variant(forward=lambda self, x: Right.forward(self, x).roll(-1, 1)), "Your class token comes last"),
         (variant(prepend=first(lambda self, B: torch.zeros(B, 1, self.D))), "The class token is not used"),
         (variant(project=lambda self, x: Right.project(self, x) + self.class_token), "added to every patch as well"),

@@ -228,10 +228,6 @@ def shuffled(images):
     return ImageSet(images.pixels, images.labels[order], images.classes)
 
 
-def frozen_first(model, num_classes):
-    return replace_head(model.requires_grad_(False), num_classes)
-
-
 FROZEN, FINE_TUNED = "The weights of the body moved by 0%.", "unseen pictures are right. The weights of the body moved"
 RIGHT_TASK = {
     "solution": (solved(check.new_task), FROZEN),
@@ -262,7 +258,8 @@ WRONG_TASK = [
     (by_hand(step="zero step", epochs=1), "5 steps at rates of up to 0.001 did not move the head: is there a `backw"),
     (by_hand(step="backward zero step", epochs=1), "no `zero_grad` in between"),
     (taught(BRIEF, prepare=head_in_place), "In the model that you were given these weights are others now"),
-    (taught(PROBE, prepare=frozen_first), "In the model that you were given you froze"),
+    (taught(PROBE, prepare=lambda model, K: replace_head(model.requires_grad_(False), K)),
+     "In the model that you were given you froze"),
     (taught(BRIEF, prepare=from_scratch), "The body did not begin with the weights that you were given"),
     (taught({**FULL, "learning_rate": 0.05}), "The body has lost what it knew: 32 steps at rates of up to 0.05 moved"),
     (taught({"epochs": 6, "batch_size": 16, "learning_rate": 0.01}), "The model knows its own pictures and few others"),

@@ -117,10 +117,6 @@ def ours_for(theirs):
     return VisionTransformer(config)
 
 
-def by_the_table(theirs):
-    return as_ours(theirs, "timm", ours_for(theirs).state_dict(), 1)
-
-
 def by_order(theirs):
     """Both models have the same layers in the same order, except that timm has its positions before the projection."""
     names = list(ours_for(theirs).state_dict())
@@ -150,7 +146,7 @@ def words(*rules):
 
 RIGHT_MAPPED = {
     "solution": solution,
-    "table": by_the_table,
+    "table": lambda theirs: as_ours(theirs, "timm", ours_for(theirs).state_dict(), 1),
     "by order": by_order,
     "word by word": word_by_word,
     "float64": lambda theirs: {name: tensor.double() for name, tensor in solution(theirs).items()},

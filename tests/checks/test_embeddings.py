@@ -307,14 +307,17 @@ RIGHT = {
         "positions (D, T)": variant(position=parameter("D", "T"), place=lambda self, x: x + self.position.T),
         "positions first, then the class token": changed(
             Right,
-            parts={"class_position": parameter("1", "D"), **Right.parts, "position": parameter("N", "D")},
+            parts={**Right.parts, "class_position": parameter("1", "D"), "position": parameter("N", "D")},
             forward=separate,
         ),
         "bare parameters": FromFunctions,
         "nested": Nested,
         "nn.Embedding": variant(
-            position=lambda self: nn.Embedding(1 + self.N, self.D),
-            place=lambda self, x: x + self.position(torch.arange(1 + self.N)),
+            position=lambda self: (
+                self.register_buffer("indices", torch.arange(1 + self.N)),
+                nn.Embedding(1 + self.N, self.D),
+            )[1],
+            place=lambda self, x: x + self.position(self.indices),
         ),
         "positions that start at zero": (
             variant(position=parameter("1", "T", "D", fill=torch.zeros)),

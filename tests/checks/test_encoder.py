@@ -132,6 +132,9 @@ Convolutions = module(  # a convolution of width 1 is a linear layer for each to
     lambda D, M: {"first": nn.Conv1d(D, M, 1), "second": nn.Conv1d(M, D, 1)},
     lambda self, x: self.second(F.gelu(self.first(x.mT))).mT,
 )
+ConvolutionsBackwards = changed(  # the first registered last
+    Convolutions, lambda self, *sizes: self._modules.update(first=self._modules.pop("first"))
+)
 LayerAndMatrix = module(
     lambda D, M: {"first": nn.Linear(D, M), **parameters("second bias", (M, D), D)},
     lambda self, x: F.gelu(self.first(x)) @ self.second + self.bias,
@@ -292,7 +295,7 @@ RIGHT_BLOCK = {
     "norms by hand": with_norms(lambda D, h, M: HandNorm(D)),
     "norms as bare vectors": block(with_bare_norms, bare_norms),
     "norms in lists": block(with_bare_norms, listed_norms),
-    "mixed": replaced(norm2=lambda D, h, M: HandNorm(D), mlp=lambda D, h, M: Convolutions(D, M)),
+    "mixed": replaced(norm2=lambda D, h, M: HandNorm(D), mlp=lambda D, h, M: ConvolutionsBackwards(D, M)),
     "dropout": (replaced(mlp=mlp_of(up, gelu, dropout, down, dropout)), DROPOUT),
     "torch's block with dropout": (torchs(dropout=0.1), DROPOUT),
 }

@@ -112,11 +112,21 @@ WRONG_GROUPS = [
     (lambda m, wd: m.blocks, "VisionTransformer(…)"),
     (lambda m, wd: [{"params": (p for n, p in m.named_parameters() if n.is_norm), "weight_decay": wd}],
      "'str' object has no attribute 'is_norm'"),
-    *((matrices_and(rest), "compare tensors by value") for rest in (
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
         "[p for p in model.parameters() if p not in matrices]",
         "list(filter(lambda p: p not in matrices, model.parameters()))",
-        "[*matrices].remove(model.head.bias)")),
-]  # fmt: skip
+        "[*matrices].remove(model.head.bias)",
+    ],
+)
+def test_comparing_tensors_by_value_is_explained(rest):
+    verdict = assert_wrong(check.parameter_groups, matrices_and(rest), "compare tensors by value")
+    assert verdict.code == f"rest = {rest}"
+    assert "RuntimeError" in verdict.message
 
 
 @pytest.mark.parametrize("rest", ["'norm' in torch.cat([p, model.head.bias])", "matrices[0] @ p", "p + matrices[-1]"])

@@ -1,6 +1,7 @@
 """The checks of notebook 02 on right and wrong answers."""
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch import nn
 import vit_tutorial
 from vit_tutorial import check, sincos_position_embedding
 
-from .variants import cell, changed, judged, solved
+from .variants import cell, changed, judged, module, parameters, solved
 
 # The functions
 
@@ -20,90 +21,57 @@ from .variants import cell, changed, judged, solved
 def linear_with(weight, bias):
     """A linear layer with these numbers in it."""
     linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
-    with torch.no_grad():
-        linear.weight.copy_(weight)
-        if bias is not None:
-            linear.bias.copy_(bias)
+    linear.load_state_dict({"weight": weight} if bias is None else {"weight": weight, "bias": bias})
     return linear
 
 
-def by_parameters(conv):
-    linear = nn.Linear(math.prod(conv.weight.shape[1:]), conv.out_channels)
+def filled_by(fill, sizes=lambda conv: (conv.weight[0].numel(), conv.out_channels), bias=lambda conv: True):
+    """A linear layer of the right sizes, or others, with `fill(linear, conv)` applied to it."""
+
+    def mine(conv):
+        linear = nn.Linear(*sizes(conv), bias=bias(conv))
+        fill(linear, conv)
+        return linear
+
+    return mine
+
+
+as_conv = partial(filled_by, bias=lambda conv: conv.bias is not None)
+per_channel = partial(
+    filled_by, sizes=lambda conv: (conv.kernel_size[0] ** 2, len(conv.weight)), bias=lambda conv: False
+)
+
+
+@filled_by
+def by_parameters(linear, conv):
     linear.weight = nn.Parameter(conv.weight.detach().reshape(conv.out_channels, -1))
     linear.bias = conv.bias
-    return linear
 
 
-def by_data(conv):
-    linear = nn.Linear(conv.in_channels * conv.kernel_size[0] * conv.kernel_size[1], conv.out_channels)
+@filled_by
+def by_data(linear, conv):
     linear.weight.data = conv.weight.data.flatten(1).clone()
     linear.bias.data = torch.zeros(conv.out_channels) if conv.bias is None else conv.bias.data.clone()
-    return linear
 
 
-def by_state(conv):
-    linear = nn.Linear(conv.weight[0].numel(), conv.out_channels, bias=conv.bias is not None)
+@as_conv
+def by_state(linear, conv):
     linear.load_state_dict({name: p.flatten(1) if p.ndim == 4 else p for name, p in conv.state_dict().items()})
-    return linear
 
 
-def bias_taken_for_granted(conv):
-    linear = nn.Linear(conv.weight[0].numel(), conv.out_channels)
-    with torch.no_grad():
-        linear.weight.copy_(conv.weight.flatten(1))
-        linear.bias.copy_(conv.bias)
-    return linear
+@filled_by
+@torch.no_grad()
+def bias_taken_for_granted(linear, conv):
+    linear.weight.copy_(conv.weight.flatten(1))
+    linear.bias.copy_(conv.bias)
 
 
 def bias_left_over(conv):
     return bias_taken_for_granted(conv) if conv.bias is not None else linear_with(conv.weight.flatten(1), torch.ones(4))
 
 
-def turned(conv):
-    linear = by_parameters(conv)
-    linear.weight = nn.Parameter(linear.weight.T.contiguous())
-    return linear
-
-
-def out_of_place(conv):
-    D = conv.out_channels
-    return linear_with(conv.weight.reshape(-1, D).T, conv.bias)
-
-
-def clears_the_convolution(conv):
-    linear = by_data(conv)
-    nn.init.zeros_(conv.weight)
-    return linear
-
-
-def filled_by(fill):
-    """A linear layer of the right size, with `fill(linear, conv.weight)` applied to it."""
-
-    def mine(conv):
-        linear = nn.Linear(conv.weight[0].numel(), conv.out_channels, bias=conv.bias is not None)
-        fill(linear, conv.weight)
-        return linear
-
-    return mine
-
-
-def written_in(conv):
-    linear = nn.Linear(12, 5)
-    linear.load_state_dict(by_data(conv).state_dict())
-    return linear
-
-
 def permuted(*axes):
     return lambda conv: linear_with(conv.weight.permute(axes).flatten(1), conv.bias)
-
-
-def per_channel(fill):
-    def mine(conv):
-        linear = nn.Linear(conv.kernel_size[0] ** 2, conv.out_channels, bias=False)
-        fill(linear, conv.weight.detach().flatten(1))
-        return linear
-
-    return mine
 
 
 def filled(patches, token):
@@ -139,6 +107,9 @@ def by_meshgrid(grid, dim):
     return torch.cat((y.sin(), y.cos(), x.sin(), x.cos()), 1)
 
 
+each_entry = partial(torch.repeat_interleave, dim=0)
+
+
 def put_together(rows, columns):
     """Right codes, D/2 numbers each, spread over the patches by these two functions."""
 
@@ -151,10 +122,6 @@ def put_together(rows, columns):
 
 def whole_list(codes, times):
     return codes.repeat(times, 1)
-
-
-def each_entry(codes, times):
-    return codes.repeat_interleave(times, dim=0)
 
 
 def sincos(
@@ -170,11 +137,6 @@ def sincos(
         return torch.cat([getattr(angles[p.split(".")[0]], p.split(".")[1])() for p in layout.split()], dim=1)
 
     return mine
-
-
-def alternating(grid, dim):
-    right = sincos_position_embedding(grid, dim).unflatten(1, (2, 2, dim // 4))
-    return right.transpose(2, 3).flatten(1)
 
 
 def as_for_text(grid, dim):
@@ -204,23 +166,19 @@ def snake(grid, dim):
 
 
 class Right(nn.Module):
-    """Eq. 1 in the usual way. The variants change one method."""
+    """Eq. 1 in the usual way. The variants change a part or a method."""
+
+    parts = {  # noqa: RUF012
+        "projection": lambda self: nn.Conv2d(self.C, self.D, self.P, stride=self.P),
+        "class_token": lambda self: nn.Parameter(torch.zeros(1, 1, self.D)),
+        "position": lambda self: nn.Parameter(torch.randn(1, 1 + self.N, self.D)),
+    }
 
     def __init__(self, image_size, patch_size, in_channels, embed_dim):
         super().__init__()
         self.P, self.C, self.D, self.N = patch_size, in_channels, embed_dim, (image_size // patch_size) ** 2
-        self.projection = self.make_projection()
-        self.class_token = self.make_class_token()
-        self.position = self.make_position()
-
-    def make_projection(self):
-        return nn.Conv2d(self.C, self.D, self.P, stride=self.P)
-
-    def make_class_token(self):
-        return nn.Parameter(torch.zeros(1, 1, self.D))
-
-    def make_position(self):
-        return nn.Parameter(torch.randn(1, 1 + self.N, self.D))
+        for name, make in self.parts.items():
+            setattr(self, name, make(self))
 
     def project(self, x):
         return self.projection(x).flatten(2).transpose(1, 2)
@@ -235,9 +193,10 @@ class Right(nn.Module):
         return self.place(self.prepend(self.project(x)))
 
 
-def variant(**methods) -> type:
-    """`Right` with other methods."""
-    return changed(Right, **methods)
+def variant(**changes) -> type:
+    """`Right` with other parts or methods."""
+    parts = {name: changes.pop(name, make) for name, make in Right.parts.items()}
+    return changed(Right, parts=parts, **changes)
 
 
 def parameter(*axes, fill=torch.randn):
@@ -247,75 +206,52 @@ def parameter(*axes, fill=torch.randn):
 
 
 def beside(make, name, **methods):
-    """A variant that has one more parameter or layer, made before its positions."""
+    """A variant that has one more parameter or layer."""
+    return changed(Right, parts={**Right.parts, name: make}, **methods)
+
+
+def linear(cut, bias=True):
+    """A linear layer on the patches that `cut(images, P)` makes."""
     return variant(
-        make_position=lambda self: (setattr(self, name, make(self)), Right.make_position(self))[1], **methods
+        projection=lambda self: nn.Linear(self.C * self.P**2, self.D, bias=bias),
+        project=lambda self, x: self.projection(cut(x, self.P)),
     )
 
 
-def linear(order):
+def flattened(order):
     """A linear layer on patches flattened in this order."""
-    pattern = f"b c (h p) (w q) -> b (h w) ({order})"
-    return variant(
-        make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D),
-        project=lambda self, x: self.projection(rearrange(x, pattern, p=self.P, q=self.P)),
-    )
+    return linear(lambda x, P: rearrange(x, f"b c (h p) (w q) -> b (h w) ({order})", p=P, q=P))
 
 
-class Separate(Right):
-    """The class token and the patches have position parameters of their own."""
-
-    def make_position(self):
-        self.class_position = nn.Parameter(torch.randn(1, self.D))
-        return nn.Parameter(torch.randn(self.N, self.D))
-
-    def forward(self, x):
-        first = (self.class_token + self.class_position).expand(len(x), 1, -1)
-        return torch.cat([first, self.project(x) + self.position], dim=1)
+def separate(self, x):
+    first = (self.class_token + self.class_position).expand(len(x), 1, -1)
+    return torch.cat([first, self.project(x) + self.position], dim=1)
 
 
-class FromFunctions(nn.Module):
-    """No layer at all: bare parameters."""
-
-    def __init__(self, image_size, patch_size, in_channels, embed_dim):
-        super().__init__()
-        self.P, self.D = patch_size, embed_dim
-        self.E = nn.Parameter(torch.randn(in_channels * patch_size**2, embed_dim))
-        self.b = nn.Parameter(torch.zeros(embed_dim))
-        self.x_class = nn.Parameter(torch.randn(embed_dim))
-        self.E_pos = nn.Parameter(torch.randn(1 + (image_size // patch_size) ** 2, embed_dim))
-
-    def forward(self, x):
-        z = vit_tutorial.patchify(x, self.P) @ self.E + self.b
-        return torch.cat([self.x_class.expand(len(x), 1, self.D), z], 1) + self.E_pos
+FromFunctions = module(  # no layer at all: bare parameters
+    lambda H, P, C, D: {"P": P, **parameters("E b x_class E_pos", (C * P**2, D), D, D, (1 + (H // P) ** 2, D))},
+    lambda self, x: (
+        torch.cat([self.x_class.expand(len(x), 1, -1), vit_tutorial.patchify(x, self.P) @ self.E + self.b], 1)
+        + self.E_pos
+    ),
+)
 
 
-class Nested(nn.Module):
-    """The package's projection, and einops for the class token."""
-
-    def __init__(self, image_size, patch_size, in_channels, embed_dim):
-        super().__init__()
-        self.to_patches = vit_tutorial.PatchEmbedding(patch_size, in_channels, embed_dim)
-        self.cls = nn.Parameter(torch.randn(1, 1, embed_dim))
-        self.pos = nn.Parameter(torch.randn(1, 1 + (image_size // patch_size) ** 2, embed_dim))
-        self.dropout = nn.Dropout(0.1)
-
-    def forward(self, img):
-        x = self.to_patches(img)
-        x = torch.cat((repeat(self.cls, "1 1 d -> b 1 d", b=x.shape[0]), x), dim=1)
-        x += self.pos[:, : x.shape[1]]
-        return self.dropout(x)
+def nested(self, images):
+    x = self.to_patches(images)
+    x = torch.cat((repeat(self.cls, "1 1 d -> b 1 d", b=x.shape[0]), x), dim=1)
+    x += self.pos[:, : x.shape[1]]
+    return self.dropout(x)
 
 
-class PositionIndices(Right):
-    """Positions from nn.Embedding."""
-
-    def make_position(self):
-        self.register_buffer("indices", torch.arange(1 + self.N))
-        return nn.Embedding(1 + self.N, self.D)
-
-    def place(self, x):
-        return x + self.position(self.indices)
+Nested = module(  # the package's projection, and einops for the class token
+    lambda H, P, C, D: {
+        "to_patches": vit_tutorial.PatchEmbedding(P, C, D),
+        **parameters("cls pos", (1, 1, D), (1, 1 + (H // P) ** 2, D)),
+        "dropout": nn.Dropout(0.1),
+    },
+    nested,
+)
 
 
 RIGHT = {
@@ -345,52 +281,50 @@ RIGHT = {
     check.embeddings: {
         "usual": Right,
         "solution": solved(check.embeddings),
-        "linear, ours": linear("c p q"),
-        "linear, channels last": linear("p q c"),
-        "linear, columns first": linear("c q p"),
+        "linear, ours": flattened("c p q"),
+        "linear, channels last": flattened("p q c"),
+        "linear, columns first": flattened("c q p"),
         "linear in a Sequential": variant(
-            make_projection=lambda self: nn.Sequential(
+            projection=lambda self: nn.Sequential(
                 Rearrange("b c (h p) (w q) -> b (h w) (p q c)", p=self.P, q=self.P),
                 nn.Linear(self.C * self.P**2, self.D),
             ),
             project=lambda self, x: self.projection(x),
         ),
-        "unfold": variant(
-            make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D),
-            project=lambda self, x: self.projection(F.unfold(x, self.P, stride=self.P).mT),
-        ),
-        "lazy": variant(make_projection=lambda self: nn.LazyConv2d(self.D, self.P, stride=self.P)),
-        "no bias": variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, self.P, stride=self.P, bias=False)),
-        "no bias, linear": variant(
-            make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D, bias=False),
-            project=lambda self, x: self.projection(vit_tutorial.patchify(x, self.P)),
-        ),
+        "unfold": linear(lambda x, P: F.unfold(x, P, stride=P).mT),
+        "lazy": variant(projection=lambda self: nn.LazyConv2d(self.D, self.P, stride=self.P)),
+        "no bias": variant(projection=lambda self: nn.Conv2d(self.C, self.D, self.P, stride=self.P, bias=False)),
+        "no bias, linear": linear(vit_tutorial.patchify, bias=False),
         "class token (D,)": variant(
-            make_class_token=lambda self: nn.Parameter(torch.ones(self.D)),
+            class_token=lambda self: nn.Parameter(torch.ones(self.D)),
             prepend=lambda self, x: torch.cat([self.class_token.expand(len(x), 1, -1), x], 1),
         ),
         "class token (1, D)": variant(
-            make_class_token=lambda self: nn.Parameter(torch.ones(1, self.D)),
+            class_token=lambda self: nn.Parameter(torch.ones(1, self.D)),
             prepend=lambda self, x: torch.cat([self.class_token.repeat(len(x), 1)[:, None], x], 1),
         ),
-        "positions (T, D)": variant(make_position=parameter("T", "D")),
-        "positions (D, T)": variant(make_position=parameter("D", "T"), place=lambda self, x: x + self.position.T),
-        "positions first, then the class token": Separate,
+        "positions (T, D)": variant(position=parameter("T", "D")),
+        "positions (D, T)": variant(position=parameter("D", "T"), place=lambda self, x: x + self.position.T),
+        "positions first, then the class token": changed(
+            Right,
+            parts={**Right.parts, "class_position": parameter("1", "D"), "position": parameter("N", "D")},
+            forward=separate,
+        ),
         "bare parameters": FromFunctions,
         "nested": Nested,
-        "nn.Embedding": PositionIndices,
+        "nn.Embedding": variant(
+            position=lambda self: (
+                self.register_buffer("indices", torch.arange(1 + self.N)),
+                nn.Embedding(1 + self.N, self.D),
+            )[1],
+            place=lambda self, x: x + self.position(self.indices),
+        ),
         "positions that start at zero": (
-            variant(make_position=parameter("1", "T", "D", fill=torch.zeros)),
+            variant(position=parameter("1", "T", "D", fill=torch.zeros)),
             "Your positions all start at zero",
         ),
     },
 }
-
-
-class MadeInForward(Right):
-    def forward(self, x):
-        self.class_token = nn.Parameter(torch.zeros(1, 1, self.D))
-        return super().forward(x)
 
 
 class FirstCall(Right):
@@ -401,14 +335,6 @@ class FirstCall(Right):
     def place(self, x):
         self.calls += 1
         return super().place(x) if self.calls < 4 else x
-
-
-def patches_first(self, x):
-    return self.prepend(self.place(self.project(x)))
-
-
-def at_end(self, x):
-    return torch.cat([x, self.class_token.expand(len(x), -1, -1)], dim=1)
 
 
 def first(make):
@@ -436,23 +362,27 @@ WRONG = {
         (lambda conv: linear_with(conv.weight.flatten(1).T, None), "In and out are exchanged"),
         (bias_taken_for_granted, "Right for a convolution with a bias. This one has none"),
         (bias_left_over, "Your layer adds one all the same"),
-        (turned, "The weight is transposed, (12, 5)"),
-        (filled_by(lambda linear, weight: linear.weight.data.copy_(weight)), "The kernels are not flattened"),
-        (filled_by(lambda linear, weight: linear.load_state_dict({"weight": weight}, strict=False)),
+        (filled_by(lambda linear, conv: setattr(linear, "weight", nn.Parameter(conv.weight.flatten(1).T.contiguous()))),
+         "The weight is transposed, (12, 5)"),
+        (as_conv(lambda linear, conv: linear.weight.data.copy_(conv.weight)), "The kernels are not flattened"),
+        (as_conv(lambda linear, conv: linear.load_state_dict({"weight": conv.weight}, strict=False)),
          "The kernels are not flattened"),
-        (filled_by(lambda linear, weight: setattr(linear, "weight", weight)), "The weight is still (5, 3, 2, 2)"),
-        (filled_by(lambda linear, weight: linear.weight.copy_(weight.flatten(1))),
+        (filled_by(lambda linear, conv: setattr(linear, "weight", conv.weight)), "The weight is still (5, 3, 2, 2)"),
+        (filled_by(lambda linear, conv: linear.weight.copy_(conv.weight.flatten(1))),
          "You write into a parameter while gradients are recorded"),
-        (filled_by(lambda linear, weight: linear.weight.__setitem__(..., weight.flatten(1))), "with torch.no_grad()"),
-        (out_of_place, "`reshape` and `.T` mix up the kernels"),
+        (filled_by(lambda linear, conv: linear.weight.__setitem__(..., conv.weight.flatten(1))),
+         "with torch.no_grad()"),
+        (lambda conv: linear_with(conv.weight.reshape(-1, conv.out_channels).T, conv.bias),
+         "`reshape` and `.T` mix up the kernels"),
         (lambda conv: linear_with(conv.weight.flip(2, 3).flatten(1), conv.bias), "in other places"),
         (lambda conv: conv, "what came back is of type Conv2d"),
         (lambda conv: linear_with(conv.weight[:, 0].flatten(1), conv.bias), "layer goes from 4 to 5"),
-        (written_in, "size mismatch for weight"),
-        (clears_the_convolution, "changes the convolution's own weights"),
-        (per_channel(lambda linear, weight: None), "your layer goes from 4 to 5"),
-        (per_channel(lambda linear, weight: linear.weight.data.copy_(weight)), PER_CHANNEL),
-        (per_channel(lambda linear, weight: linear.load_state_dict({"weight": weight})), PER_CHANNEL),
+        (filled_by(lambda linear, conv: linear.load_state_dict(by_data(conv).state_dict()), lambda conv: (12, 5)),
+         "size mismatch for weight"),
+        (lambda conv: (by_data(conv), nn.init.zeros_(conv.weight))[0], "changes the convolution's own weights"),
+        (per_channel(lambda linear, conv: None), "your layer goes from 4 to 5"),
+        (per_channel(lambda linear, conv: linear.weight.data.copy_(conv.weight.flatten(1))), PER_CHANNEL),
+        (per_channel(lambda linear, conv: linear.load_state_dict({"weight": conv.weight.flatten(1)})), PER_CHANNEL),
     ],
     check.class_token: [
         (lambda x, t: join(x, expanded(x, t)), "Your class token comes last"),
@@ -498,7 +428,8 @@ WRONG = {
         (sincos(frequencies=lambda i, q: 10000 ** -(2 * i / q)), "fall twice as fast"),
         (sincos(frequencies=lambda i, q: 10000 ** -(i / (2 * q))), "fall half as fast"),
         (sincos(frequencies=lambda i, q: torch.ones(q)), "All your frequencies are 1"),
-        (alternating, "Sines and cosines alternate"),
+        (lambda grid, dim: rearrange(sincos()(grid, dim), "n (half wave i) -> n (half i wave)", half=2, wave=2),
+         "Sines and cosines alternate"),
         (as_for_text, "along one line"),
         (lambda grid, dim: placed(grid, dim // 2, torch.cat), "Your parts stand below one another"),
         (lambda grid, dim: placed(grid, dim, torch.cat), "Your parts stand below one another"),
@@ -516,43 +447,44 @@ WRONG = {
         (lambda grid, dim: placed(grid, dim, lambda parts: torch.cat(parts, 1)), "have 2·D values"),
     ],
     check.embeddings: [
-        (variant(make_class_token=parameter("B", "1", "D")), "`class_token` is sized by the batch"),
-        (variant(make_position=parameter("B", "T", "D")), "`position` is sized by the batch"),
-        (MadeInForward, "made in `forward`: an optimizer"),
-        (variant(make_class_token=lambda self: None, prepend=first(
-            lambda self, B: nn.Parameter(torch.zeros(B, 1, self.D)))),
+        (variant(class_token=parameter("B", "1", "D")), "`class_token` is sized by the batch"),
+        (variant(position=parameter("B", "T", "D")), "`position` is sized by the batch"),
+        (variant(prepend=lambda self, x: (setattr(self, "class_token", parameter("1", "1", "D")(self)), Right.prepend(
+            self, x))[1]), "made in `forward`: an optimizer"),
+        (variant(class_token=lambda self: None, prepend=first(lambda self, B: nn.Parameter(torch.zeros(B, 1, self.D)))),
          "no parameter for the class token"),
         (variant(prepend=first(lambda self, B: torch.randn(B, 1, self.D))), "does not give the same result each time"),
-        (variant(make_position=lambda self: torch.randn(1, 1 + self.N, self.D)),
+        (variant(position=lambda self: torch.randn(1, 1 + self.N, self.D)),
          "`position` is a plain tensor: no optimizer finds it"),
-        (variant(make_position=lambda self: self.register_buffer("table", torch.randn(1, 1 + self.N, self.D)),
-                           place=lambda self, x: x + self.table),
+        (variant(position=lambda self: self.register_buffer("table", torch.randn(1, 1 + self.N, self.D)),
+                 place=lambda self, x: x + self.table),
          "`table` is a buffer: no optimizer finds it"),
-        (variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, self.D)) * 1),
+        (variant(class_token=lambda self: parameter("1", "1", "D")(self) * 1),
          "`class_token` is a plain tensor: no optimizer finds it"),
-        (variant(make_position=lambda self: Right.make_position(self).requires_grad_(False)), "requires_grad=False"),
-        (variant(make_position=parameter("1", "1", "D")), "one position vector for all tokens"),
+        (variant(position=lambda self: Right.parts["position"](self).requires_grad_(False)), "requires_grad=False"),
+        (variant(position=parameter("1", "1", "D")), "one position vector for all tokens"),
         (variant(place=lambda self, x: x + self.position[:, :1]), "All tokens get the same position"),
         (variant(place=lambda self, x: x), "The positions are never added"),
-        (variant(make_position=parameter("1", "N", "D"), forward=patches_first),
+        (variant(position=parameter("1", "N", "D"),
+                 forward=lambda self, x: self.prepend(self.place(self.project(x)))),
          "there are 9 position vectors, for the patches only"),
-        (variant(make_position=parameter("1", "N", "D")), "The class token needs a row too"),
+        (variant(position=parameter("1", "N", "D")), "The class token needs a row too"),
         (variant(prepend=first(lambda self, B: self.class_token)), "each image needs its class token"),
         (variant(forward=lambda self, x: self.prepend(self.project(x) + self.position[:, 1:])),
          "The class token gets no position"),
-        (variant(make_position=lambda self: None, place=lambda self, x: x), "no parameter for the positions"),
-        (variant(make_class_token=lambda self: None, prepend=lambda self, x: x,
-                                   place=lambda self, x: x + self.position[:, 1:]),
+        (variant(position=lambda self: None, place=lambda self, x: x), "no parameter for the positions"),
+        (variant(class_token=lambda self: None, prepend=lambda self, x: x,
+                 place=lambda self, x: x + self.position[:, 1:]),
          "The class token is missing"),
-        (variant(prepend=at_end), "Your class token comes last"),
+        (variant(prepend=lambda self, x: join(x, expanded(x, self.class_token))), "Your class token comes last"),
         (variant(forward=lambda self, x: Right.forward(self, x).roll(-1, 1)), "Your class token comes last"),
         (variant(prepend=first(lambda self, B: torch.zeros(B, 1, self.D))), "The class token is not used"),
         (variant(project=lambda self, x: Right.project(self, x) + self.class_token), "added to every patch as well"),
-        (variant(make_position=parameter("1", "T", "1")), "`position` holds one number for every token"),
-        (variant(make_projection=lambda self: [nn.Conv2d(self.C, self.D, self.P, self.P)],
-                                         project=lambda self, x: self.projection[0](x).flatten(2).mT),
+        (variant(position=parameter("1", "T", "1")), "`position` holds one number for every token"),
+        (variant(projection=lambda self: [nn.Conv2d(self.C, self.D, self.P, self.P)],
+                 project=lambda self, x: self.projection[0](x).flatten(2).mT),
          "The layers in `projection` are in a plain Python list"),
-        (variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, self.P)), "a kernel of 2×2 and moves by 1"),
+        (variant(projection=lambda self: nn.Conv2d(self.C, self.D, self.P)), "a kernel of 2×2 and moves by 1"),
         (variant(project=lambda self, x: Right.project(self, x) * self.D**0.5), "multiplied by √D"),
         (variant(forward=lambda self, x: print(end="")), "Your `forward` returns nothing"),
         (variant(place=lambda self, x: x * self.position), "The positions are multiplied"),
@@ -563,9 +495,7 @@ WRONG = {
         (beside(lambda self: nn.LayerNorm(self.D), "norm"), "a normalisation in your embeddings"),
         (variant(project=lambda self, x: self.projection(x).reshape(len(x), -1, self.D)),
          "mix values of different patches"),
-        (variant(make_projection=lambda self: nn.Linear(self.C * self.P**2, self.D), project=lambda self, x:
-                               self.projection(x.reshape(len(x), -1, self.C * self.P**2))),
-         "Your patches are image rows"),
+        (linear(lambda x, P: x.reshape(len(x), -1, x.shape[1] * P**2)), "Your patches are image rows"),
         (variant(project=lambda self, x: self.projection(x).mT.flatten(2).mT), "run down the columns of the grid"),
         (variant(project=lambda self, x: F.gelu(Right.project(self, x))), "There is a GELU after the projection"),
         (variant(place=lambda self, x: x + self.position.data), "no gradient reaches `position`"),
@@ -573,35 +503,22 @@ WRONG = {
          "no gradient reaches `class_token`"),
         (variant(forward=torch.no_grad()(Right.forward)), "no gradient flows back"),
         (variant(place=lambda self, x: x - x.mean(0) + self.position), "0 of 18 patch tokens are right"),
-        (variant(make_class_token=lambda self: nn.Parameter(torch.zeros(1, 1, 5))),
+        (variant(class_token=lambda self: nn.Parameter(torch.zeros(1, 1, 5))),
          "in the list. It was called as `Mine(x=tensor of (3, 2, 12, 12))`. Right with image_size=6"),
-        (variant(make_projection=lambda self: nn.Conv2d(self.C, self.D, 2, 2)), "Right with image_size=6"),
-        (variant(make_projection=lambda self: nn.Conv2d(self.C, self.C * self.P**2, self.P, self.P)),
+        (variant(projection=lambda self: nn.Conv2d(self.C, self.D, 2, 2)), "Right with image_size=6"),
+        (variant(projection=lambda self: nn.Conv2d(self.C, self.C * self.P**2, self.P, self.P)),
          "`projection` must return D = 5 values for a patch"),
         (FirstCall, "wrong when the same object then gets (1, 3, 6, 6)"),
         (variant(prepend=first(lambda self, B: torch.cat([self.class_token] * 2))), "Expected size 2 but got size 1"),
         (variant(forward=lambda self, x: (Right.forward(self, x), None)), "one tensor is asked"),
         (beside(lambda self: nn.Parameter(torch.ones(3)), "scale"), "other parameters than Eq. 1"),
-        (variant(make_projection=lambda self: None,
-                                  project=lambda self, x: vit_tutorial.patchify(x, self.P)[..., : self.D]),
+        (variant(projection=lambda self: None,
+                 project=lambda self, x: vit_tutorial.patchify(x, self.P)[..., : self.D]),
          "The projection E is missing"),
         (variant(project=lambda self, x: Right.project(self, x.sub_(1))), "changes its input"),
+        (variant(forward=lambda self, x: torch.cat([self.class_token, self.projection(x)], dim=1)),
+         "It was called as `Mine(x=tensor of (2, 3, 6, 6))`"),
     ],
 }  # fmt: skip
 
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)
-
-
-def test_an_error_shows_the_readers_line_then_what_it_means():
-    not_expanded = cell("def mine(x, t):\n    return torch.cat([t, x], dim=1)")["mine"]
-    line = "return torch.cat([self.class_token, self.projection(x)], dim=1)"
-    forward = cell(f"def forward(self, x):\n    {line}", "/tmp/ipykernel_4711/module.py")["forward"]
-    for verdict, code, meaning in (
-        (check.class_token(not_expanded), "return torch.cat([t, x], dim=1)", ONE_EACH),
-        (check.linear_is_conv(bias_taken_for_granted), "linear.bias.copy_(conv.bias)", "Right for a convolution with"),
-        (check.embeddings(variant(forward=forward)), line, "It was called as `Mine(x=tensor of (2, 3, 6, 6))`"),
-    ):
-        first, *_, last = verdict.message.splitlines()
-        assert first.startswith("Your code stops with an error in line")
-        assert verdict.code == code
-        assert meaning in last

@@ -1,5 +1,7 @@
 """The checks of lesson 04 on right and wrong answers."""
 
+from functools import partialmethod
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -7,7 +9,7 @@ from torch import nn
 
 from vit_tutorial import EncoderBlock, Mlp, check
 
-from .variants import assert_wrong, cell, changed, judged, replace, solved
+from .variants import assert_wrong, cell, changed, judged, module, parameters, replace, solved
 
 # LayerNorm
 
@@ -16,34 +18,31 @@ def moments(x, correction=0, dim=-1):
     return x.mean(dim, keepdim=True), x.var(dim, correction=correction, keepdim=True)
 
 
+def divided(x, variance, eps, mean=None):
+    """`x` without the mean of each token, or another one, by the root of this variance."""
+    return (x - (x.mean(-1, keepdim=True) if mean is None else mean)) / (variance + eps).sqrt()
+
+
 def normalised(x, eps, **options):
     mean, variance = moments(x, **options)
-    return (x - mean) / (variance + eps).sqrt()
+    return divided(x, variance, eps, mean)
 
 
-def from_moments(x, mean, variance, eps):
-    return (x - mean) / (variance + eps).sqrt()
-
-
-def centred_by_sum(x):
-    return x - x.sum(-1, keepdim=True)
-
-
-def difference_of_squares(x, w, b, eps):
-    mean = x.mean(-1, keepdim=True)
-    return from_moments(x, mean, x.square().mean(-1, keepdim=True) - mean.square(), eps) * w + b
+def squares(x, mean=0):
+    """The mean of the squares of `x - mean`."""
+    return (x - mean).square().mean(-1, keepdim=True)
 
 
 RIGHT_NORM = {
     "solution": solved(check.layer_norm),
     "torch": lambda x, w, b, eps: F.layer_norm(x, (x.shape[-1],), w, b, eps),
-    "mean of squares": lambda x, w, b, eps: (
-        (x - x.mean(-1, True)) * torch.rsqrt(((x - x.mean(-1, True)) ** 2).mean(-1, True) + eps) * w + b
-    ),
+    "mean of squares": lambda x, w, b, eps: (x - (m := x.mean(-1, True))) * torch.rsqrt(squares(x, m) + eps) * w + b,
     "std": lambda x, w, b, eps: (
         w * (x - x.mean(2, keepdim=True)) / (x.std(2, unbiased=False, keepdim=True) ** 2 + eps).sqrt() + b
     ),
-    "E[x²] - E[x]²": difference_of_squares,  # loses digits in float32, and is right
+    "E[x²] - E[x]²": lambda x, w, b, eps: (  # loses digits in float32, and is right
+        divided(x, squares(x) - x.mean(-1, keepdim=True).square(), eps) * w + b
+    ),
 }
 HALVED = cell("""
     def mine(x, w, b, eps):
@@ -52,27 +51,22 @@ HALVED = cell("""
 """)["mine"]
 WRONG_NORM = [
     (lambda x, w, b, eps: normalised(x, eps, correction=1) * w + b, "divides by D - 1, not by D"),
-    (lambda x, w, b, eps: (x - x.mean(-1, True)) / (x.std(-1, correction=0, keepdim=True) + eps) * w + b,
-     "outside the root"),
+    (lambda x, w, b, eps: (x - x.mean(-1, True)) / (moments(x)[1].sqrt() + eps) * w + b, "outside the root"),
     (lambda x, w, b, eps: w * (x - x.mean(-1, True)) / (x.std(-1, keepdim=True) + eps) + b, "Two things"),
     (lambda x, w, b, eps: (x - x.mean(-1, True)) / (moments(x)[1] + eps) * w + b, "by the variance, not by its root"),
     (lambda x, w, b, eps: normalised(x, eps, dim=1) * w + b, "over the tokens"),
     (lambda x, w, b, eps: normalised(x, eps, dim=0) * w + b, "over the batch"),
-    (lambda x, w, b, eps: (x - x.mean(1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + eps).sqrt() * w + b,
-     "Your mean is over the tokens"),
-    (lambda x, w, b, eps: (x - x.mean(-1, keepdim=True)) / (x.var(1, correction=0, keepdim=True) + eps).sqrt() * w + b,
-     "Your variance is over the tokens"),
+    (lambda x, w, b, eps: divided(x, moments(x)[1], eps, x.mean(1, True)) * w + b, "Your mean is over the tokens"),
+    (lambda x, w, b, eps: divided(x, moments(x, dim=1)[1], eps) * w + b, "Your variance is over the tokens"),
     (lambda x, w, b, eps: normalised(x, eps, dim=(0, 1)) * w + b, "over batch and tokens (batch norm)"),
     (lambda x, w, b, eps: normalised(x, eps, dim=(1, 2)) * w + b, "all values of an image"),
     (lambda x, w, b, eps: normalised(x, eps, dim=(0, 1, 2)) * w + b, "all values of the batch"),
     (lambda x, w, b, eps: x / (moments(x)[1] + eps).sqrt() * w + b, "The mean is not subtracted."),
-    (lambda x, w, b, eps: x * torch.rsqrt(x.square().mean(-1, True) + eps) * w + b, "RMSNorm"),
-    (lambda x, w, b, eps: from_moments(x, x.sum(-1, True), moments(x)[1], eps) * w + b, "Your mean is the sum"),
-    (lambda x, w, b, eps: centred_by_sum(x) / (centred_by_sum(x).square().mean(-1, True) + eps).sqrt() * w + b,
-     "Your mean is the sum"),
-    (lambda x, w, b, eps: from_moments(x, x.mean(-1, True), moments(x)[1] * x.shape[-1], eps) * w + b,
-     "Your variance is a sum"),
-    (lambda x, w, b, eps: centred_by_sum(x) / (centred_by_sum(x).square().sum(-1, True) + eps).sqrt() * w + b,
+    (lambda x, w, b, eps: x * torch.rsqrt(squares(x) + eps) * w + b, "RMSNorm"),
+    (lambda x, w, b, eps: divided(x, moments(x)[1], eps, x.sum(-1, True)) * w + b, "Your mean is the sum"),
+    (lambda x, w, b, eps: divided(x, squares(x, s := x.sum(-1, True)), eps, s) * w + b, "Your mean is the sum"),
+    (lambda x, w, b, eps: divided(x, moments(x)[1] * x.shape[-1], eps) * w + b, "Your variance is a sum"),
+    (lambda x, w, b, eps: divided(x, x.shape[-1] * squares(x, s := x.sum(-1, True)), eps, s) * w + b,
      "Mean and variance are sums"),
     (lambda x, w, b, eps: normalised(x, eps) * w, "`bias` is not added"),
     (lambda x, w, b, eps: normalised(x, eps) + b, "`weight` is not used"),
@@ -84,23 +78,16 @@ WRONG_NORM = [
     (lambda x, w, b, eps: normalised(x, 1e-8) * w + b, "eps is always 1e-08"),
     (lambda x, w, b, eps: normalised(x, 0) * w + b, "eps is not used"),
     (lambda x, w, b, eps: normalised(x, eps**2) * w + b, "eps is squared"),
-    (
-        lambda x, w, b, eps: (x - x.mean(-1, True)) / (x.var(correction=0) + eps).sqrt() * w + b,
-        "one variance for all values of the batch",
-    ),
-    (
-        lambda x, w, b, eps: (x - x.mean(-1, True)) / x.var(-1, False, keepdim=True).clamp(min=eps).sqrt() * w + b,
-        "eps is a lower limit",
-    ),
-    (lambda x, w, b, eps: (x - x.mean(-1, True)) / (x.square().mean(-1, True) + eps).sqrt() * w + b,
-     "mean of the squares"),
+    (lambda x, w, b, eps: divided(x, x.var(correction=0), eps) * w + b, "one variance for all values of the batch"),
+    (lambda x, w, b, eps: (x - x.mean(-1, True)) / moments(x)[1].clamp(min=eps).sqrt() * w + b, "eps is a lower limit"),
+    (lambda x, w, b, eps: divided(x, squares(x), eps) * w + b, "mean of the squares"),
     (lambda x, w, b, eps: normalised(x, 0, correction=1) * w + b, "inf or nan"),
     (lambda x, w, b, eps: (x - x.mean(-1)) / x.std(-1) * w + b, "Your code stops with an error"),
     (lambda x, w, b, eps: (x - x.mean(-1, True) / (moments(x)[1] + eps).sqrt()) * w + b, "Only the mean is divided"),
     (lambda x, w, b, eps: x - x.mean(-1, True) / (moments(x)[1] + eps).sqrt() * w + b, "Write `(x - mean) / …`"),
     (HALVED, "`x ** 1/2` is x/2"),
     (lambda x, w, b, eps: x.sub_(x.mean(-1, True)) * w + b, "changes its input"),
-    (lambda x, w, b, eps: (x - x.mean(-1, True)) / (moments(x)[1].detach() + eps).sqrt() * w + b, "gradient"),
+    (lambda x, w, b, eps: divided(x, moments(x)[1].detach(), eps) * w + b, "gradient"),
 ]  # fmt: skip
 
 
@@ -133,50 +120,25 @@ def dropout(D, M):
     return nn.Dropout(0.1)
 
 
-class Backwards(nn.Module):
-    """The second layer registered first."""
-
-    def __init__(self, embed_dim, mlp_dim):
-        super().__init__()
-        self.second = nn.Linear(mlp_dim, embed_dim)
-        self.first = nn.Linear(embed_dim, mlp_dim)
-
-    def forward(self, x):
-        return self.second(F.gelu(self.first(x)))
-
-
-def parameters(*shapes):
-    return (nn.Parameter(torch.randn(shape)) for shape in shapes)
-
-
-class BareMlp(nn.Module):
-    def __init__(self, D, M):
-        super().__init__()
-        self.w1, self.w2, self.b1, self.b2 = parameters((D, M), (M, D), M, D)
-
-    def forward(self, x):
-        return F.gelu(x @ self.w1 + self.b1) @ self.w2 + self.b2
-
-
-class Convolutions(nn.Module):
-    """A convolution of width 1 is a linear layer for each token."""
-
-    def __init__(self, D, M):
-        super().__init__()
-        self.first, self.second = nn.Conv1d(D, M, 1), nn.Conv1d(M, D, 1)
-
-    def forward(self, x):
-        return self.second(F.gelu(self.first(x.mT))).mT
-
-
-class LayerAndMatrix(nn.Module):
-    def __init__(self, D, M):
-        super().__init__()
-        self.first = nn.Linear(D, M)
-        self.second, self.bias = parameters((M, D), D)
-
-    def forward(self, x):
-        return F.gelu(self.first(x)) @ self.second + self.bias
+Backwards = module(  # the second layer registered first
+    lambda D, M: {"second": nn.Linear(M, D), "first": nn.Linear(D, M)},
+    lambda self, x: self.second(F.gelu(self.first(x))),
+)
+BareMlp = module(
+    lambda D, M: parameters("w1 w2 b1 b2", (D, M), (M, D), M, D),
+    lambda self, x: F.gelu(x @ self.w1 + self.b1) @ self.w2 + self.b2,
+)
+Convolutions = module(  # a convolution of width 1 is a linear layer for each token
+    lambda D, M: {"first": nn.Conv1d(D, M, 1), "second": nn.Conv1d(M, D, 1)},
+    lambda self, x: self.second(F.gelu(self.first(x.mT))).mT,
+)
+ConvolutionsBackwards = changed(  # the first registered last
+    Convolutions, lambda self, *sizes: self._modules.update(first=self._modules.pop("first"))
+)
+LayerAndMatrix = module(
+    lambda D, M: {"first": nn.Linear(D, M), **parameters("second bias", (M, D), D)},
+    lambda self, x: F.gelu(self.first(x)) @ self.second + self.bias,
+)
 
 
 def forward(function):
@@ -264,36 +226,34 @@ def replaced(function=Block.forward, mix=Block.mix, **parts):
     return block(function, replace(**parts), mix=mix)
 
 
-class HandNorm(nn.Module):
-    def __init__(self, dim, eps=1e-6):
-        super().__init__()
-        self.small = eps
-        self.beta, self.gamma = nn.Parameter(torch.zeros(dim)), nn.Parameter(torch.ones(dim))
-
-    def forward(self, x):
-        return normalised(x, self.small) * self.gamma + self.beta
+def with_norms(make):
+    """A Block whose two norms are what `make(D, h, M)` makes."""
+    return replaced(norm1=make, norm2=make)
 
 
-class Torch(nn.TransformerEncoderLayer):
-    def __init__(self, embed_dim, num_heads, mlp_dim, **changed):
-        right = {"dropout": 0.0, "activation": "gelu", "layer_norm_eps": 1e-6, "batch_first": True, "norm_first": True}
-        super().__init__(embed_dim, num_heads, mlp_dim, **{**right, **changed})
+HandNorm = module(
+    lambda dim, eps=1e-6: {"beta": nn.Parameter(torch.zeros(dim)), "gamma": nn.Parameter(torch.ones(dim))},
+    lambda self, x: normalised(x, *self.args[1:] or [1e-6]) * self.gamma + self.beta,
+)
 
 
 def torchs(**options):
-    return type("Mine", (Torch,), {"__init__": lambda self, *sizes: Torch.__init__(self, *sizes, **options)})
+    """torch's own block, with other options than the right ones."""
+    right = {"dropout": 0.0, "activation": "gelu", "layer_norm_eps": 1e-6, "batch_first": True, "norm_first": True}
+    build = nn.TransformerEncoderLayer.__init__
+    return type("Mine", (nn.TransformerEncoderLayer,), {"__init__": partialmethod(build, **{**right, **options})})
 
 
-class BareAttention(nn.Module):
-    def __init__(self, D, heads):
-        super().__init__()
-        self.heads = heads
-        self.w, self.b, self.wo, self.bo = parameters((3, D, D), (3, D), (D, D), D)
+def bare_attention(self, x):
+    parts = (x @ w + b for w, b in zip(self.w, self.b, strict=True))
+    q, k, v = (part.unflatten(-1, (self.args[1], -1)).transpose(1, 2) for part in parts)
+    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2) @ self.wo + self.bo
 
-    def forward(self, x):
-        parts = (x @ w + b for w, b in zip(self.w, self.b, strict=True))
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
-        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2) @ self.wo + self.bo
+
+BareAttention = module(
+    lambda D, h: parameters("w b wo bo", (3, D, D), (3, D), (D, D), D),
+    bare_attention,
+)
 
 
 def bare_norms(self, D, h, M):
@@ -316,46 +276,26 @@ def with_bare_norms(self, z):
     return z
 
 
-def plain_mix(self, y):
-    return self.attention(y)
-
-
 def mlp_of(*layers):
     return lambda D, h, M: sequential(*layers)(D, M)
-
-
-class Mixed(nn.Module):
-    """A block of unlike parts: convolutions, torch's attention and a norm of each kind."""
-
-    def __init__(self, D, heads, M):
-        super().__init__()
-        self.contract, self.expand = nn.Conv1d(M, D, 1), nn.Conv1d(D, M, 1)
-        self.hand = HandNorm(D)
-        self.attention = nn.MultiheadAttention(D, heads, batch_first=True)
-        self.norm = nn.LayerNorm(D, eps=1e-6)
-
-    def forward(self, z):
-        y = self.norm(z)
-        z = z + self.attention(y, y, y)[0]
-        return z + self.contract(F.gelu(self.expand(self.hand(z).mT))).mT
 
 
 RIGHT_BLOCK = {
     "solution": solved(check.encoder_block),
     "the package's": EncoderBlock,
     "torch's attention": Block,
-    "torch's block": Torch,
+    "torch's block": torchs(),
     "own attention and MLP": replaced(
-        mix=plain_mix,
+        mix=lambda self, y: self.attention(y),
         attention=lambda D, h, M: solved(check.self_attention)(D, h),
         mlp=lambda D, h, M: Backwards(D, M),
     ),
-    "bare attention": replaced(mix=plain_mix, attention=lambda D, h, M: BareAttention(D, h)),
+    "bare attention": replaced(mix=lambda self, y: self.attention(y), attention=lambda D, h, M: BareAttention(D, h)),
     "bare MLP": replaced(mlp=lambda D, h, M: BareMlp(D, M)),
-    "norms by hand": replaced(norm1=lambda D, h, M: HandNorm(D), norm2=lambda D, h, M: HandNorm(D)),
+    "norms by hand": with_norms(lambda D, h, M: HandNorm(D)),
     "norms as bare vectors": block(with_bare_norms, bare_norms),
     "norms in lists": block(with_bare_norms, listed_norms),
-    "mixed": Mixed,
+    "mixed": replaced(norm2=lambda D, h, M: HandNorm(D), mlp=lambda D, h, M: ConvolutionsBackwards(D, M)),
     "dropout": (replaced(mlp=mlp_of(up, gelu, dropout, down, dropout)), DROPOUT),
     "torch's block with dropout": (torchs(dropout=0.1), DROPOUT),
 }
@@ -380,33 +320,6 @@ def unnormed(which):
 class Turned(nn.BatchNorm1d):
     def forward(self, x):
         return super().forward(x.mT).mT
-
-
-def listed_mlp(self, D, h, M):
-    self.layers = [self.mlp]
-    del self.mlp
-
-
-def paired_mlp(self, D, h, M):
-    self.pairs = [(self.mlp, 1)]
-    del self.mlp
-
-
-def no_norms(self, D, h, M):
-    self.norm1, self.norm2 = nn.Identity(), nn.Identity()
-
-
-def other_eps(D, h, M):
-    return nn.LayerNorm(D)
-
-
-def hand_eps(D, h, M):
-    return HandNorm(D, 1e-5)
-
-
-def dropped_after(self, z):
-    z = z + self.mix(self.norm1(z))
-    return z + self.drop(self.mlp(self.norm2(z)))
 
 
 def added_in_place(self, z):
@@ -441,7 +354,7 @@ WRONG_BLOCK = [
     (written(lambda z, a, m, n, o: (y := z + a(n(z))) + m(y)), "The MLP gets its input without a norm"),
     (written(lambda z, a, m, n, o: (y := z + a(z)) + m(o(y))), "Attention gets its input without a norm"),
     (written(lambda z, a, m, n, o: (y := z + a(z)) + m(y)), "Attention and MLP both get their input without a norm"),
-    (block(change=no_norms), "It has 0 LayerNorms; two are needed"),
+    (with_norms(lambda D, h, M: nn.Identity()), "It has 0 LayerNorms; two are needed"),
     (unnormed("qk"), "Only the queries and keys come from the input without a norm"),
     (unnormed("kv"), "Only the keys and values come from the input without a norm"),
     (unnormed("qv"), "Only the queries and values come from the input without a norm"),
@@ -454,9 +367,9 @@ WRONG_BLOCK = [
     (written(lambda z, a, m, n, o: z + a(n(z))), "The MLP is there"),
     (written(lambda z, a, m, n, o: (y := z + a(n(z))) + m(n(y))), "One LayerNorm stands at both places"),
     (block(change=lambda self, D, h, M: setattr(self, "norm2", self.norm1)), "One LayerNorm stands at both places"),
-    (replaced(norm1=other_eps, norm2=other_eps), "eps of your LayerNorm is 1e-05"),
-    (replaced(norm1=other_eps), "eps of your LayerNorm is 1e-05"),
-    (replaced(norm1=hand_eps, norm2=hand_eps), "eps of your LayerNorm is 1e-5"),
+    (with_norms(lambda D, h, M: nn.LayerNorm(D)), "eps of your LayerNorm is 1e-05"),
+    (replaced(norm1=lambda D, h, M: nn.LayerNorm(D)), "eps of your LayerNorm is 1e-05"),
+    (with_norms(lambda D, h, M: HandNorm(D, 1e-5)), "eps of your LayerNorm is 1e-5"),
     (replaced(mlp=mlp_of(up, lambda D, M: nn.ReLU(), down)), "In the MLP: The activation is ReLU"),
     (replaced(mlp=mlp_of(up, lambda D, M: nn.GELU("tanh"), down)),
      "In the MLP: The activation is GELU's tanh approximation"),
@@ -471,13 +384,16 @@ WRONG_BLOCK = [
      "`nn.MultiheadAttention` returns (output, weights)"),
     (block(mix=lambda self, y: y + self.attention(y, y, y)[0]), "the block adds it again"),
     (replaced(attention=lambda D, h, M: nn.MultiheadAttention(D, 1, batch_first=True)), "There is 1 head here"),
-    (replaced(dropped_after, mlp=mlp_of(up, gelu, down, dropout), drop=lambda D, h, M: nn.Dropout(0.1)),
+    (replaced(lambda self, z: (y := z + self.mix(self.norm1(z))) + self.drop(self.mlp(self.norm2(y))),
+              mlp=mlp_of(up, gelu, down, dropout), drop=lambda D, h, M: nn.Dropout(0.1)),
      "dropped twice"),
-    (block(lambda self, z: (y := z + self.mix(self.norm1(z))) + self.layers[0](self.norm2(y)), listed_mlp),
+    (block(lambda self, z: (y := z + self.mix(self.norm1(z))) + self.layers[0](self.norm2(y)),
+           lambda self, *sizes: setattr(self, "layers", [self._modules.pop("mlp")])),
      "The layers in `layers` are in a plain Python list"),
-    (block(lambda self, z: (y := z + self.mix(self.norm1(z))) + self.pairs[0][0](self.norm2(y)), paired_mlp),
+    (block(lambda self, z: (y := z + self.mix(self.norm1(z))) + self.pairs[0][0](self.norm2(y)),
+           lambda self, *sizes: setattr(self, "pairs", [(self._modules.pop("mlp"), 1)])),
      "The layers in `pairs` are in a plain Python list"),
-    (replaced(norm1=lambda D, h, M: Turned(D), norm2=lambda D, h, M: Turned(D)), "Its norm is a BatchNorm"),
+    (with_norms(lambda D, h, M: Turned(D)), "Its norm is a BatchNorm"),
     (replaced(norm3=lambda D, h, M: nn.LayerNorm(D)), "Never used: `norm3.weight`"),
     (written(lambda z, a, m, n, o: (y := z + a(n(z)).detach()) + m(o(y))), "gradient"),
 ]  # fmt: skip

@@ -1,14 +1,16 @@
 """The checks of lesson 05 on right and wrong answers."""
 
 import copy
+from functools import reduce
 
 import pytest
 import torch
+from einops import rearrange
 from torch import nn
 
 from vit_tutorial import Embeddings, Encoder, EncoderBlock, VisionTransformer, check
 
-from .variants import assert_wrong, changed, judged, replace, solved
+from .variants import assert_wrong, changed, judged, module, replace, solved
 
 # A model of the package's parts, whose `forward` and parts the others replace
 
@@ -57,9 +59,7 @@ class OwnEmbeddings(nn.Module):
         self.projection = nn.Linear(c.patch_dim, c.embed_dim)
 
     def patches(self, images):
-        B, C, H, W = images.shape
-        blocks = images.reshape(B, C, H // self.P, self.P, W // self.P, self.P).permute(0, 2, 4, 3, 5, 1)
-        return self.projection(blocks.reshape(B, -1, self.P * self.P * C))
+        return self.projection(rearrange(images, "b c (h p) (w q) -> b (h w) (p q c)", p=self.P, q=self.P))
 
     def forward(self, images):
         return self.join(self.token.repeat(len(images), 1, 1), self.patches(images), self.positions.weight)
@@ -92,50 +92,43 @@ class TorchBlock(nn.Module):
         self.attention = nn.MultiheadAttention(D, c.num_heads, batch_first=batch_first)
         self.mlp = nn.Sequential(nn.Linear(D, M), activation(), nn.Linear(M, D))
 
+    def mix(self, y):
+        return self.attention(y, y, y, need_weights=False)[0]
+
     def forward(self, z):
-        y = self.norm1(z)
-        z = z + self.attention(y, y, y, need_weights=False)[0]
+        z = z + self.mix(self.norm1(z))
         return z + self.mlp(self.norm2(z))
 
 
-def stack(block, **options):
-    """A change: the encoder is `depth` of these blocks."""
-    return replace(encoder=lambda c: nn.Sequential(*(block(c, **options) for _ in range(c.depth))))
+def blocks_of(make):
+    """A change: the encoder is `depth` times what `make(config)` makes."""
+    return replace(encoder=lambda c: nn.Sequential(*(make(c) for _ in range(c.depth))))
+
+
+def four_layers(self, x):
+    q, k, v = (p(x).unflatten(-1, (self.args[1], -1)).transpose(1, 2) for p in (self.q, self.k, self.v))
+    return self.out(nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+FourLayers = module(lambda D, h: {name: nn.Linear(D, D) for name in ("v", "k", "out", "q")}, four_layers)
 
 
 def separate(c):
     """A block with q, k, v and the output in four layers."""
-
-    class Attention(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.v, self.k, self.out, self.q = (nn.Linear(c.embed_dim, c.embed_dim) for _ in range(4))
-
-        def forward(self, x):
-            q, k, v = (p(x).unflatten(-1, (c.num_heads, -1)).transpose(1, 2) for p in (self.q, self.k, self.v))
-            mixed = nn.functional.scaled_dot_product_attention(q, k, v)
-            return self.out(mixed.transpose(1, 2).flatten(2))
-
     block = EncoderBlock(c.embed_dim, c.num_heads, c.mlp_dim)
-    block.attention = Attention()
+    block.attention = FourLayers(c.embed_dim, c.num_heads)
     return block
 
 
-class TorchEncoder(nn.Module):
+def torchs_encoder(c):
     """torch's own encoder; its blocks are copies of one, so each is drawn anew."""
-
-    def __init__(self, c):
-        super().__init__()
-        layer = nn.TransformerEncoderLayer(
-            c.embed_dim, c.num_heads, c.mlp_dim, 0.0, "gelu", 1e-6, batch_first=True, norm_first=True
-        )
-        self.encoder = nn.TransformerEncoder(layer, c.depth, enable_nested_tensor=False)
-        for p in self.parameters():
-            if p.ndim > 1:
-                nn.init.xavier_uniform_(p)
-
-    def forward(self, z):
-        return self.encoder(z)
+    sizes = c.embed_dim, c.num_heads, c.mlp_dim
+    layer = nn.TransformerEncoderLayer(*sizes, 0.0, "gelu", 1e-6, batch_first=True, norm_first=True)
+    encoder = nn.TransformerEncoder(layer, c.depth, enable_nested_tensor=False)
+    for p in encoder.parameters():
+        if p.ndim > 1:
+            nn.init.xavier_uniform_(p)
+    return encoder
 
 
 RIGHT_MODEL = {
@@ -143,11 +136,11 @@ RIGHT_MODEL = {
     "the package's": VisionTransformer,
     "own embeddings": model(replace(embeddings=OwnEmbeddings)),
     "own embeddings, the class token's position apart": model(replace(embeddings=ClassApart)),
-    "torch's attention": model(stack(TorchBlock)),
-    "torch's encoder": model(replace(encoder=TorchEncoder)),
-    "separate q, k, v": model(stack(separate)),
+    "torch's attention": model(blocks_of(TorchBlock)),
+    "torch's encoder": model(replace(encoder=torchs_encoder)),
+    "separate q, k, v": model(blocks_of(separate)),
     "own embeddings, torch's attention": model(
-        lambda self, c: [replace(embeddings=OwnEmbeddings)(self, c), stack(TorchBlock)(self, c)]
+        lambda self, c: [change(self, c) for change in (replace(embeddings=OwnEmbeddings), blocks_of(TorchBlock))]
     ),
     "x[:, 0, :]": model(
         pool=lambda self, z: z[:, 0, :] if self.config.pool == "cls" else z[:, 1:, :].sum(1) / (z.shape[1] - 1)
@@ -162,17 +155,6 @@ RIGHT_MODEL = {
 }
 
 
-def blocks_in_a_list(self, c):
-    self.blocks = list(self.encoder)
-    del self.encoder
-
-
-def through_list(self, z):
-    for block in self.blocks:
-        z = block(z)
-    return z
-
-
 def put_together(*parts):
     return torch.cat(parts, dim=1)
 
@@ -181,41 +163,8 @@ def only_patches_placed(token, patches, positions):
     return put_together(token, patches + positions[-patches.shape[1] :])
 
 
-def only_token_placed(token, patches, positions):
-    return put_together(token + positions[:1], patches)
-
-
 def token_last(token, patches, positions):
     return put_together(patches, token) + positions
-
-
-def by_columns(token, patches, positions):
-    side = round(patches.shape[1] ** 0.5)
-    return add_all(token, patches.unflatten(1, (side, side)).transpose(1, 2).flatten(1, 2), positions)
-
-
-class MadeInForward(nn.Module):
-    def __init__(self, c):
-        super().__init__()
-        self.config = c
-
-    def forward(self, z):
-        return Encoder(self.config)(z)
-
-
-def deepcopied(c):
-    block = TorchBlock(c)
-    return nn.Sequential(*(copy.deepcopy(block) for _ in range(c.depth)))
-
-
-class Unscaled(nn.Module):
-    def forward(self, q, k, v):
-        return (q @ k.mT).softmax(-1) @ v, None
-
-
-def blocks_of(make):
-    """A change: the encoder is `depth` times what `make(config)` makes."""
-    return replace(encoder=lambda c: nn.Sequential(*(make(c) for _ in range(c.depth))))
 
 
 def fixed_depth(depth):
@@ -240,13 +189,9 @@ def pretraining_head(width):
     return model(replace(head=head))
 
 
-class Unpacked(TorchBlock):
-    """Forgets that `nn.MultiheadAttention` returns two results."""
-
-    def forward(self, z):
-        y = self.norm1(z)
-        z = z + self.attention(y, y, y)
-        return z + self.mlp(self.norm2(z))
+# Forgets that `nn.MultiheadAttention` returns two results.
+Unpacked = changed(TorchBlock, mix=lambda self, y: self.attention(y, y, y))
+Unscaled = module(lambda: {}, lambda self, q, k, v: ((q @ k.mT).softmax(-1) @ v, None))
 
 
 WRONG_MODEL = [
@@ -276,7 +221,7 @@ WRONG_MODEL = [
      "The final norm is also before each block"),
     (model(encode=lambda self, z: [z := z + block(z) for block in self.encoder][-1]),
      "A block's input is added to its result once more"),
-    (model(replace(encoder=MadeInForward)), "Layers or parameters are made in `forward`"),
+    (model(encode=lambda self, z: Encoder(self.config)(z)), "Layers or parameters are made in `forward`"),
     (model(replace(drop=lambda c: nn.Dropout(0.1)), encode=lambda self, z: self.drop(self.encoder(z))),
      "all rates in its config are 0"),
     (model(forward=lambda self, x: self.head(self.norm(self.pool(self.encode(self.embed(x)))))),
@@ -288,11 +233,13 @@ WRONG_MODEL = [
     (joined(only_patches_placed), "The class token gets no position"),
     (joined(only_patches_placed, lambda c: nn.Embedding(c.num_patches, c.embed_dim)),
      "The class token gets no position"),
-    (joined(only_token_placed), "the patches get none"),
+    (joined(lambda token, patches, positions: put_together(token + positions[:1], patches)), "the patches get none"),
     (joined(token_last), "Your class token comes last"),
     (joined(token_last, pool=lambda self, z: z[:, -1]),
      "The class token comes last, not first, and the head reads it there"),
-    (joined(by_columns), "down the columns"),
+    (joined(lambda token, patches, positions: add_all(
+        token, rearrange(patches, "b (h w) d -> b (w h) d", h=round(patches.shape[1] ** 0.5)), positions)),
+     "down the columns"),
     (joined(lambda token, patches, positions: add_all(token, patches, positions.flip(0))),
      "The positions are added back to front"),
     (model(lambda self, c: setattr(self.embeddings, "patches", nn.Sequential(self.embeddings.patches, nn.GELU()))),
@@ -314,11 +261,15 @@ WRONG_MODEL = [
     (fixed_depth(2), "not at another size. A model of depth 3 has the weights of 3 blocks; yours has those of 2"),
     (model(blocks_of(lambda c: nn.TransformerEncoderLayer(c.embed_dim, c.num_heads, c.mlp_dim))),
      "Inside the blocks. Two things: the norm comes after the sum"),
-    (model(replace(encoder=deepcopied)), "All blocks start with the same weights"),
-    (model(blocks_in_a_list, encode=through_list), "in a plain Python list"),
-    (model(stack(TorchBlock, activation=nn.ReLU)), "Inside the blocks. In the MLP: The activation is ReLU"),
-    (model(stack(Unpacked)), "`nn.MultiheadAttention` returns (output, weights)"),
-    (model(stack(TorchBlock, batch_first=False)), "the class token never sees a patch"),
+    (model(replace(encoder=lambda c: nn.Sequential(*map(copy.deepcopy, [TorchBlock(c)] * c.depth)))),
+     "All blocks start with the same weights"),
+    (model(lambda self, c: setattr(self, "blocks", list(self._modules.pop("encoder"))),
+           encode=lambda self, z: reduce(lambda z, block: block(z), self.blocks, z)),
+     "in a plain Python list"),
+    (model(blocks_of(lambda c: TorchBlock(c, activation=nn.ReLU))),
+     "Inside the blocks. In the MLP: The activation is ReLU"),
+    (model(blocks_of(Unpacked)), "`nn.MultiheadAttention` returns (output, weights)"),
+    (model(blocks_of(lambda c: TorchBlock(c, batch_first=False))), "the class token never sees a patch"),
     (model(replace(norm=lambda c: nn.LayerNorm(c.embed_dim))), "eps of your LayerNorm is 1e-05"),
     (model(blocks_of(lambda c: EncoderBlock(c.embed_dim, c.num_heads, 33))),
      "not at another size. The hidden layer of the MLP has 33 values; mlp_dim = 17"),

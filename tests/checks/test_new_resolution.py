@@ -18,7 +18,7 @@ from vit_tutorial.data import ImageSet
 from vit_tutorial.experiments.probe import fit_head
 from vit_tutorial.training import Recipe, fit
 
-from .variants import assert_passes, cell, judged, solved
+from .variants import assert_passes, judged, solved
 
 BICUBIC = {"mode": "bicubic", "antialias": True}
 
@@ -37,11 +37,6 @@ def answer(zoom=lambda image, new: F.interpolate(image, new, **BICUBIC), there=N
     return mine
 
 
-def one_axis_after_the_other(image, new):
-    image = F.interpolate(image, (new[0], image.shape[3]), **BICUBIC)
-    return F.interpolate(image, (image.shape[2], new[1]), **BICUBIC)
-
-
 def by_pillow(image, new):
     channels = [Image.fromarray(channel).resize(new[::-1], Image.Resampling.BICUBIC) for channel in image[0].numpy()]
     return torch.from_numpy(np.stack(channels))[None]
@@ -56,7 +51,8 @@ RIGHT = {
         lambda image, new: F.interpolate(image, new[::-1], **BICUBIC),
         lambda p, h, w: p.T.unflatten(1, (h, w)).mT[None], lambda image: image.mT[0].flatten(1).T,
     ),
-    "one axis after the other": answer(one_axis_after_the_other),
+    "one axis after the other": answer(
+        lambda image, new: F.interpolate(F.interpolate(image, (new[0], image.shape[3]), **BICUBIC), new, **BICUBIC)),
     "Pillow": answer(by_pillow),
     "Upsample": answer(lambda image, new: torch.ops.aten._upsample_bicubic2d_aa(image, list(new), False)),
     "timm": lambda p, old, new, n: resample_abs_pos_embed(p[None], list(new), list(old), num_prefix_tokens=n)[0],
@@ -148,6 +144,7 @@ WRONG = [
     (as_a_table, "The patches' rows are stretched as one long line"),
     (lambda p, old, new, n: torch.cat([p[:n], p[n:].repeat(9, 1)[: new[0] * new[1]]]), "list of patches is repeated"),
     (answer(lambda image, new: image.repeat(1, 1, 9, 9)[:, :, : new[0], : new[1]]), "laid side by side, like tiles"),
+    (lambda p, old, new, n: p.reshape(*old, -1), "Your code stops with an error"),
     (lambda *args: filled(*args, torch.randn), "Two calls with the same arguments give two results"),
     (lambda *args: resize_position_embedding(*args).double(), "The values are right. The result must be of"),
 ]  # fmt: skip
@@ -231,10 +228,6 @@ def shuffled(images):
     return ImageSet(images.pixels, images.labels[order], images.classes)
 
 
-def frozen_first(model, num_classes):
-    return replace_head(model.requires_grad_(False), num_classes)
-
-
 FROZEN, FINE_TUNED = "The weights of the body moved by 0%.", "unseen pictures are right. The weights of the body moved"
 RIGHT_TASK = {
     "solution": (solved(check.new_task), FROZEN),
@@ -265,7 +258,8 @@ WRONG_TASK = [
     (by_hand(step="zero step", epochs=1), "5 steps at rates of up to 0.001 did not move the head: is there a `backw"),
     (by_hand(step="backward zero step", epochs=1), "no `zero_grad` in between"),
     (taught(BRIEF, prepare=head_in_place), "In the model that you were given these weights are others now"),
-    (taught(PROBE, prepare=frozen_first), "In the model that you were given you froze"),
+    (taught(PROBE, prepare=lambda model, K: replace_head(model.requires_grad_(False), K)),
+     "In the model that you were given you froze"),
     (taught(BRIEF, prepare=from_scratch), "The body did not begin with the weights that you were given"),
     (taught({**FULL, "learning_rate": 0.05}), "The body has lost what it knew: 32 steps at rates of up to 0.05 moved"),
     (taught({"epochs": 6, "batch_size": 16, "learning_rate": 0.01}), "The model knows its own pictures and few others"),
@@ -286,11 +280,6 @@ WRONG_TASK = [
 RIGHT = {check.resize_positions: RIGHT, check.new_task: RIGHT_TASK}
 WRONG = {check.resize_positions: WRONG, check.new_task: WRONG_TASK}
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)
-
-
-def test_a_crash_shows_the_readers_line():
-    mine = cell("def mine(position, old, new, n):\n    return position.reshape(*old, -1)")["mine"]
-    assert "return position.reshape(*old, -1)" in check.resize_positions(mine).code
 
 
 def test_a_new_task_leaves_nothing_behind(recwarn):

@@ -92,16 +92,17 @@ RIGHT = {
 }
 
 
-def split(*axes, h=None, w=None, C=None):
-    """Patchify by `reshape` and `permute(axes)`; h, w and C as a function of (C, H, W, P) if not the right ones."""
+def flattened(axes):
+    """The right split, put into this order, and flattened into rows."""
+    return lambda x, P: into_rows(rearrange(x, f"b c (h p) (w q) -> b {axes}", p=P, q=P), x, P)
+
+
+def split(sizes):
+    """Patchify by `reshape` and `permute`, with C, h and w as `sizes(C, H, W, P)` returns them."""
 
     def mine(x, P):
-        B, *sizes = x.shape
-        c, high, wide = (
-            given(*sizes, P) if given else right
-            for given, right in ((C, sizes[0]), (h, sizes[1] // P), (w, sizes[2] // P))
-        )
-        return x.reshape(B, c, high, P, wide, P).permute(0, *axes).reshape(B, high * wide, c * P * P)
+        C, h, w = sizes(*x.shape[1:], P)
+        return x.reshape(len(x), C, h, P, w, P).permute(0, 2, 4, 1, 3, 5).reshape(len(x), h * w, C * P * P)
 
     return mine
 
@@ -123,15 +124,12 @@ def kept(x, P, store={}):  # noqa: B006
     return store.setdefault(x.shape, patchify(x, P).detach())
 
 
-def join_with(h=None, C=None):
-    """Unpatchify by `reshape` and `permute`, with h and C from (patch_dim, N, P, size) if not the right ones."""
+def join_with(sizes):
+    """Unpatchify by `reshape` and `permute`, with C and h as `sizes(patch_dim, P, image_size)` returns them."""
 
     def mine(x, P, size):
-        B, N, dim = x.shape
-        high = h(dim, N, P, size) if h else size[0] // P
-        channels = C(dim, N, P, size) if C else dim // P**2
-        blocks = x.reshape(B, high, size[1] // P, channels, P, P)
-        return blocks.permute(0, 3, 1, 4, 2, 5).reshape(B, channels, *size)
+        C, h = sizes(x.shape[2], P, size)
+        return x.reshape(len(x), h, size[1] // P, C, P, P).permute(0, 3, 1, 4, 2, 5).reshape(len(x), C, *size)
 
     return mine
 
@@ -158,9 +156,9 @@ WRONG = {
         (split_as(*"CwPhP"), "Height and width are exchanged"),
         (cut("b c (p h) (q w) -> b (h w) (c p q)"), "every h-th row"),
         (split_as(*"ChwPP"), "tears the rows"),
-        (split(1, 2, 4, 3, 5), "your axes run (B, C, h, w, P, P)"),
-        (split(2, 3, 4, 5, 1), "image rows, not patches"),
-        (split(2, 1, 3, 4, 5), "your axes run (B, h, C, P, w, P)"),
+        (flattened("c h w p q"), "your axes run (B, C, h, w, P, P)"),
+        (flattened("h p w q c"), "image rows, not patches"),
+        (flattened("h c p w q"), "your axes run (B, h, C, P, w, P)"),
         (lambda x, P: F.unfold(x, P, stride=P), "The last two axes are exchanged"),
         (lambda x, P: into_rows(F.unfold(x, P, stride=P), x, P), "your axes run (B, C, P, P, h, w)"),
         (lambda x, P: F.unfold(x, P).transpose(1, 2), "(B, N, C·P·P) = (5, 16, 36) expected"),
@@ -180,13 +178,13 @@ WRONG = {
         (lambda x, P: patchify(x, 3), WRITTEN_IN),
         (lambda x, P: patchify(x, P).reshape(len(x), -1, 4 * P * P), WRITTEN_IN),
         (lambda x, P: patchify(x, P).reshape(5, -1, x.shape[1] * P * P), WRITTEN_IN),
-        (split(2, 4, 1, 3, 5, C=lambda C, H, W, P: 3), "right for 3 channels, and here there are 4"),
-        (split(2, 4, 1, 3, 5, w=lambda C, H, W, P: H // P), "right for a square image"),
-        (split(2, 4, 1, 3, 5, h=lambda C, H, W, P: W // P), "right for a square image"),
+        (split(lambda C, H, W, P: (3, H // P, W // P)), "right for 3 channels, and here there are 4"),
+        (split(lambda C, H, W, P: (C, H // P, H // P)), "right for a square image"),
+        (split(lambda C, H, W, P: (C, W // P, W // P)), "right for a square image"),
         (lambda x, P: rearrange(x, "b c (h p) (w q) -> b (h w) (c p q)", p=P, h=x.shape[3] // P, w=x.shape[3] // P),
          "right for a square image"),
         (lambda x, P: by_loop(x[..., : x.shape[2]], P), "right for a square image"),
-        (split(2, 4, 1, 3, 5, w=lambda C, H, W, P: H // P, C=lambda C, H, W, P: 3), "right for a square image with 3"),
+        (split(lambda C, H, W, P: (3, H // P, H // P)), "right for a square image with 3"),
         (kept, "keeps something from call to call"),
         (lambda x, P: patchify(x.mul_(2), P) / 2, "changes its input: after the call `x`"),
         (lambda x, P: patchify(x, P) + torch.rand(()), "something in your function is random"),
@@ -209,9 +207,9 @@ WRONG = {
         (lambda x, P, size: unpatchify(x, P, size).mT, "lying on its side"),
         (lambda x, P, size: rearrange(x, "b (h w) (c p q) -> b c (h p) (w q)", p=P, q=P, h=math.isqrt(x.shape[1])),
          "the grid to be square"),
-        (join_with(h=lambda dim, N, P, size: size[1] // P), "right for a square image"),
-        (join_with(C=lambda dim, N, P, size: 3), "right for 3 channels"),
-        (join_with(C=lambda dim, N, P, size: dim // P), "C = patch_dim // (P·P)"),
+        (join_with(lambda dim, P, size: (dim // P**2, size[1] // P)), "right for a square image"),
+        (join_with(lambda dim, P, size: (3, size[0] // P)), "right for 3 channels"),
+        (join_with(lambda dim, P, size: (dim // P, size[0] // P)), "C = patch_dim // (P·P)"),
         (lambda x, P, size: unpatchify(x, P, size).reshape(len(x), 4, *size), WRITTEN_IN),
         (lambda x, P, size: F.fold(x.reshape(len(x), -1, x.shape[1]), size, P, stride=P), "`F.fold` wants each patch"),
         (lambda x, P, size: F.fold(x, size, P, stride=P), "as a column, (B, C·P·P, N), and yours are"),

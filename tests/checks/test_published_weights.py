@@ -117,20 +117,12 @@ def ours_for(theirs):
     return VisionTransformer(config)
 
 
-def by_the_table(theirs):
-    return as_ours(theirs, "timm", ours_for(theirs).state_dict(), 1)
-
-
 def by_order(theirs):
     """Both models have the same layers in the same order, except that timm has its positions before the projection."""
     names = list(ours_for(theirs).state_dict())
     names.insert(1, names.pop(names.index("embeddings.position.table")))
     ours = dict(zip(names, theirs.values(), strict=True))
     return ours | {"embeddings.position.table": theirs["pos_embed"][0]}
-
-
-def by_timms_order(theirs):
-    return dict(zip(ours_for(theirs).state_dict(), theirs.values(), strict=True))
 
 
 def word_by_word(theirs, *rules):
@@ -154,7 +146,7 @@ def words(*rules):
 
 RIGHT_MAPPED = {
     "solution": solution,
-    "table": by_the_table,
+    "table": lambda theirs: as_ours(theirs, "timm", ours_for(theirs).state_dict(), 1),
     "by order": by_order,
     "word by word": word_by_word,
     "float64": lambda theirs: {name: tensor.double() for name, tensor in solution(theirs).items()},
@@ -205,15 +197,6 @@ def popped_on_the_way(theirs):
     return theirs
 
 
-def four_blocks(theirs):
-    """The number of blocks of some other model."""
-    return {f"encoder.{i}.norm1.weight": theirs[f"blocks.{i}.norm1.weight"] for i in range(4)}
-
-
-def eaten_and_lost(theirs):
-    return without("encoder.10.", "encoder.11.")(theirs) | {n: t for n, t in eaten(theirs).items() if ".1." in n}
-
-
 def sorted_as_text(theirs):
     blocks = sorted({name.split(".")[1] for name in theirs if "blocks" in name})
     number = {block: str(i) for i, block in enumerate(blocks)}
@@ -228,18 +211,16 @@ def split(theirs):
     return ours
 
 
-def one_replacement(theirs):
-    """Each one begins again with timm's name, so only the last counts."""
-    return {name.replace("mlp.fc2", "mlp.contract"): tensor for name, tensor in theirs.items()}
-
-
 WRONG_MAPPED = [
-    (four_blocks, "This model has 2 blocks"),
+    (lambda theirs: {f"encoder.{i}.norm1.weight": theirs[f"blocks.{i}.norm1.weight"] for i in range(4)},
+     "This model has 2 blocks"),
     (popped_on_the_way, "loop over `list(theirs.items())`"),
     (lambda theirs: dict(theirs), "All names are still timm's"),
     (words(("patch_embed", "embeddings.patches"), ("embed", "embeddings"), *WORDS),
      "`embeddingsdings`: `.replace` finds its word anywhere"),
-    (one_replacement, "`blocks.0.mlp.contract.weight` holds `blocks.0.mlp.fc2.weight`, which ours calls `encoder.0.m"),
+    # each replacement begins again with timm's name, so only the last counts
+    (lambda theirs: {name.replace("mlp.fc2", "mlp.contract"): tensor for name, tensor in theirs.items()},
+     "`blocks.0.mlp.contract.weight` holds `blocks.0.mlp.fc2.weight`, which ours calls `encoder.0.m"),
     (words(*WORDS[:3], ("attn.proj", "attention.projection")), "`encoder.0.attn.qkv.weight` holds `blocks.0.attn.qkv"),
     (words(("patch_embed.proj", "embeddings.patches.projection"), ("proj", "projection"), *WORDS),
      "`projectionection`: `.replace` finds its word anywhere, also in what an earlier one wrote."),
@@ -252,7 +233,8 @@ WRONG_MAPPED = [
      "`encoder.0.norm1.weight` holds `blocks.0.norm2.weight`: two names became one"),
     (lambda theirs: {re.sub(r"encoder\.(\d)\d?", r"encoder.\1", name): t for name, t in solution(theirs).items()},
      "`encoder.1.norm1.weight` holds `blocks.11.norm1.weight`: two names became one"),
-    (by_timms_order, "in timm's order, in which `pos_embed` is the second: go by the names."),
+    (lambda theirs: dict(zip(ours_for(theirs).state_dict(), theirs.values(), strict=True)),
+     "in timm's order, in which `pos_embed` is the second: go by the names."),
     (renamed("^head", "heads.head"), "Not ours: `heads.head.weight`, `heads.head.bias`. `heads.head.weight` holds `h"),
     (lambda theirs: solution(theirs) | {"cls_token": theirs["cls_token"]}, "refuse these names. Still timm's names: "),
     (renamed("norm([12])", r"ln_\1"), "`encoder.0.ln_1.weight` holds `blocks.0.norm1.weight`, which"),
@@ -262,7 +244,9 @@ WRONG_MAPPED = [
     (two_blocks, "Of the 12 blocks, counted from 0, this is so in blocks 2, 3, 4,"),
     (without("encoder.0."), "Of the 2 blocks, counted from 0, this is so in block 0."),
     (eaten, "`blocks.1` is the beginning of `blocks.11`, too."),
-    (eaten_and_lost, "in blocks 10, 11. `encoder.1.norm1.weight` holds `blocks.11.norm1.weight`: two names became one"),
+    (lambda theirs: without("encoder.10.", "encoder.11.")(theirs) | {
+        n: t for n, t in eaten(theirs).items() if ".1." in n},
+     "in blocks 10, 11. `encoder.1.norm1.weight` holds `blocks.11.norm1.weight`: two names became one"),
     (sorted_as_text, "but not with 12 blocks. The names are right."),
     (split, "`encoder.0.attention.q.weight` holds a third of `blocks.0.attn.qkv.weight`"),
     (swapped("norm1", "norm2"), "It is in `encoder.0.norm2.weight`: the two are exchanged."),

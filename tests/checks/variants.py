@@ -38,6 +38,23 @@ def changed(base: type, change=lambda self, *args: None, **methods) -> type:
     return type("Mine", (base,), {"__init__": build, **methods})
 
 
+def module(parts, forward, base: type = nn.Module, **methods) -> type:
+    """A class whose objects hold what `parts(*args)` returns by name, and their own `args`, and have this `forward`."""
+
+    def build(self, *args):
+        nn.Module.__init__(self)
+        self.args = args
+        for name, part in parts(*args).items():
+            setattr(self, name, part)
+
+    return type("Mine", (base,), {"__init__": build, "forward": forward, **methods})
+
+
+def parameters(names: str, *shapes) -> dict:
+    """Random parameters of these shapes, by their names."""
+    return {name: nn.Parameter(torch.randn(shape)) for name, shape in zip(names.split(), shapes, strict=True)}
+
+
 def replace(**parts):
     """A change that replaces parts of a module by what `part(*args)` makes."""
     return lambda self, *args: [setattr(self, name, part(*args)) for name, part in parts.items()]

@@ -13,19 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .running import (
-    NEW_TENSORS,
-    NotAttempted,
-    ReaderError,
-    Wrong,
-    call,
-    name_of,
-    parameter_names,
-    prefixed,
-    show_call,
-    stopped_by,
-    tensors_in,
-)
+from .running import NEW_TENSORS, NotAttempted, ReaderError, Wrong, call, named, show_call, stopped_by, tensors_in
 
 Letters = str | tuple[tuple[str, str], ...]
 
@@ -54,7 +42,7 @@ def within(reference: Callable, step: str, start: str, hint: str | None, mistake
     return [Mistake(partial(reference, **{step: m.function}), f"{start}{m.message}", m.hint or hint) for m in mistakes]
 
 
-def difference(result, expected, letters: Letters = "", tolerance: float = 1e-5, name="The result") -> str | None:
+def difference(result, expected, letters: Letters = "", name: str = "The result") -> str | None:
     """Say what is wrong with a result, the first thing first; None if nothing is."""
     if isinstance(expected, (tuple, list)):
         names = letters or tuple((f"result {i + 1}", "") for i in range(len(expected)))
@@ -64,13 +52,12 @@ def difference(result, expected, letters: Letters = "", tolerance: float = 1e-5,
         parts = list(zip(result, expected, names, strict=True))
         # A wrong shape first: it explains wrong values in another part.
         parts.sort(key=lambda part: getattr(part[0], "shape", None) == getattr(part[1], "shape", None))
-        found = (difference(r, e, text, tolerance, f"`{part}`") for r, e, (part, text) in parts)
+        found = (difference(r, e, text, f"`{part}`") for r, e, (part, text) in parts)
         return next(filter(None, found), None)
     if not isinstance(expected, Tensor):
         return number_difference(result, expected)
-    return form_difference(result, expected, letters, name) or value_difference(
-        result.detach(), expected.detach(), tolerance, name
-    )
+    found = form_difference(result, expected, letters, name)
+    return found or value_difference(result.detach(), expected.detach(), name)
 
 
 def form_difference(result, expected: Tensor, letters: str, name: str = "The result") -> str | None:
@@ -78,9 +65,8 @@ def form_difference(result, expected: Tensor, letters: str, name: str = "The res
     if not isinstance(result, Tensor):
         return f"{name} must be a tensor, got {kind(result)}."
     if result.shape == expected.shape:
-        return (
-            None if result.dtype == expected.dtype else f"{name} must be of dtype {expected.dtype}, got {result.dtype}."
-        )
+        right = result.dtype == expected.dtype
+        return None if right else f"{name} must be of dtype {expected.dtype}, got {result.dtype}."
     got, asked, more = tuple(result.shape), tuple(expected.shape), ""
     if sorted(got) == sorted(asked):
         more = " The sizes are right and their order is not."
@@ -89,8 +75,8 @@ def form_difference(result, expected: Tensor, letters: str, name: str = "The res
     return f"{name} has the wrong shape: {letters}{' = ' * bool(letters)}{asked} expected, got {got}.{more}"
 
 
-def value_difference(result: Tensor, expected: Tensor, tolerance: float, name: str) -> str | None:
-    agree = torch.isclose(result, expected, rtol=10 * tolerance, atol=tolerance)
+def value_difference(result: Tensor, expected: Tensor, name: str) -> str | None:
+    agree = torch.isclose(result, expected, rtol=1e-4, atol=1e-5)
     if agree.all():
         return None
     if result.is_floating_point() and not result.isfinite().all():
@@ -200,8 +186,8 @@ def compare(
     again = again or [1 - 2 * arg.detach().flip(0) if is_float(arg) else arg for arg in trials[0]]
     if difference(call(function, *again), reference(*again), letters):
         raise Wrong(
-            f"{name_of(function)} is right when it is first called, and wrong when it is called again with other "
-            "numbers of the same shape: it keeps something from call to call.",
+            "Your function is right when it is first called, and wrong when it is called again with other numbers of "
+            "the same shape: it keeps something from call to call.",
             "The result may depend on the arguments only: look for globals, default arguments and stored tensors.",
         )
     if gradients:
@@ -221,23 +207,21 @@ def hidden_in(trials: Sequence[tuple], mistakes: Sequence[Mistake], reference: C
     return [m for m in mistakes if all(same(attempt(m.function, args), reference(*args)) for args in trials)]
 
 
-def known_mistake(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float = 1e-5) -> Mistake | None:
-    """Return the first of the mistakes that gives this result for these arguments, or stops with this error."""
-    return next((m for m in mistakes if same(result, attempt(m.function, args), tolerance)), None)
-
-
-def recognise(result, args: tuple, mistakes: Sequence[Mistake], tolerance: float = 1e-5) -> None:
-    """Raise Wrong with the message of the mistake that gives this same result for these arguments, if one does."""
-    if (mistake := known_mistake(result, args, mistakes, tolerance)) is not None:
-        raise Wrong(mistake.message, mistake.hint)
+def recognise(result, args: tuple, mistakes: Sequence[Mistake]) -> None:
+    """Raise Wrong with the message of the first mistake that gives this result for these arguments, if one does."""
+    for mistake in mistakes:
+        if same(result, attempt(mistake.function, args)):
+            raise Wrong(mistake.message, mistake.hint)
 
 
 def explain(error: ReaderError, args: tuple, mistakes: Sequence[Mistake]) -> bool:
     """Say below the reader's error which of the mistakes stops with the same one; tell whether one does."""
-    mistake = known_mistake(error.__context__, args, mistakes)
-    if mistake is not None:
-        error.explain(mistake.message, mistake.hint)
-    return mistake is not None
+    try:
+        recognise(error.__context__, args, mistakes)
+    except Wrong as wrong:
+        error.explain(wrong.message, wrong.hint)
+        return True
+    return False
 
 
 WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"
@@ -262,7 +246,7 @@ def compare_gradients(function: Callable, reference: Callable, args: tuple, mist
             "The values are right, but no gradient flows back through them: a model with this part could not learn.",
             "Look for `.detach()`, `.data`, `.item()`, `.numpy()`, `torch.tensor(...)` and `no_grad`.",
         )
-    names = [name for name, arg in zip(parameter_names(function), args, strict=False) if is_float(arg)]
+    names = [name for name, arg in named(function, args) if is_float(arg)]
     for name, mine, theirs in zip(names, got, expected, strict=True):
         if difference(mine, theirs):
             silent = hidden_in([args], mistakes, reference)
@@ -304,14 +288,6 @@ SCRAMBLED = "Every number is there, in the wrong place: only the order of the ax
 def scrambled(result, expected) -> bool:
     fits = isinstance(result, Tensor) and isinstance(expected, Tensor) and result.shape == expected.shape
     return fits and same(*(tensor.detach().double().flatten().sort().values for tensor in (result, expected)))
-
-
-def judge_each(trials: Mapping[str, tuple], judge: Callable) -> None:
-    """Call `judge(*trial)` for each trial by name. A Wrong from a later one says what was right before."""
-    first = next(iter(trials))
-    for name, trial in trials.items():
-        with prefixed("" if name == first else f"Right with {first}, but not with {name}."):
-            judge(*trial)
 
 
 def listed(names: Sequence[str]) -> str:

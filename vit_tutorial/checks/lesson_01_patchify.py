@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .comparing import Mistake, compare, known
 from .exercise import exercise
-from .references import ORDERS, OURS, image_sizes, patch_sizes, regroup
+from .references import ORDERS, OTHER_ORDERS, OURS, regroup, sizes_of
 from .running import call
 
 
@@ -118,7 +118,7 @@ def regrouped(read: str, write: str) -> Callable:
     """
 
     def mistaken(x: Tensor, P: int, image_size: tuple[int, int] | None = None) -> Tensor:
-        sizes = image_sizes(x, P) if image_size is None else patch_sizes(x, P, image_size)
+        sizes = sizes_of(x, P, image_size)
         result = regroup(x, read, write, **sizes)
         into = (sizes["C"] * P * P,) if image_size is None else image_size
         return result.reshape(len(x), -1, *into) if result.ndim == 1 else result
@@ -133,7 +133,6 @@ def wrong(read: str, writes: str | Iterable[str], message: str, hint: str | None
     return [Mistake(regrouped(read, write), message.format(axes=axes[write]), hint) for write in writes]
 
 
-OTHER_ORDERS = {order: name for order, name in ORDERS.items() if order != OURS}
 ANY_ORDER = [f"(B {' '.join(axes)})" for axes in permutations("hwCPQ")]
 SPLIT = "First split into (B, C, h, P, w, P), then `permute`, then flatten."
 PERMUTE = "`permute` puts the axes into another order; `reshape` only cuts the same row of values differently."

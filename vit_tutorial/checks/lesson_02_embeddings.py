@@ -17,7 +17,7 @@ from .comparing import Mistake, compare, explain, known, random_tensor, replacin
 from .exercise import exercise
 from .modules import Trial, inventory
 from .reading_weights import Reading, bare_parameters, eq1_parts, kind_of, read_eq1
-from .references import ORDERS, OURS, EmbeddingWeights, eq1, in_front, regroup, sincos_positions
+from .references import ORDERS, OTHER_ORDERS, OURS, EmbeddingWeights, eq1, in_front, regroup, sincos_positions
 from .running import Problem, ReaderError, Wrong, call, raise_first
 
 
@@ -66,9 +66,7 @@ def check_linear(linear: nn.Linear, conv: nn.Conv2d) -> None:
     rows, weight, bias = conv.weight.detach().flatten(1), linear.weight.detach(), linear.bias
     (D, patch_dim), got = rows.shape, (linear.out_features, linear.in_features)
     sizes = dict(zip("DCPQ", conv.weight.shape, strict=True))
-    others = {
-        name: regroup(rows, "D C P Q", f"D ({order})", **sizes) for order, name in ORDERS.items() if order != OURS
-    }
+    others = {name: regroup(rows, "D C P Q", f"D ({order})", **sizes) for order, name in OTHER_ORDERS.items()}
     no_bias, layer = bias is None or not bias.any(), f"the layer goes from C·P·P = {patch_dim} values to D = {D}"
     raise_first([
         (got == (patch_dim, D), f"In and out are exchanged: {layer}, `nn.Linear(in_features, out_features)`."),
@@ -205,27 +203,23 @@ def embeddings(cls):
             f"Its parameters with {trial.sizes} are: {listed}.",
             "Delete those that Eq. 1 does not have.",
         )
-    readings = [
-        Reading(order=order, vectors=vectors)
-        for vectors, order in product(permutations(range(len(trial.parts.vectors))), ORDERS)
-    ]
+    ways = product(permutations(range(len(trial.parts.vectors))), ORDERS)
+    readings = [Reading(order=order, vectors=vectors) for vectors, order in ways]
     reading = trial.find(readings, EMBEDDING_MISTAKES, "But", "Eq. 1")
     trial.confirm(reading, lambda: EmbeddingsTrial(cls, SECOND, batch=3))
-    if any(kind_of(p, FIRST).endswith("table") and not p.any() for p in trial.initial.values()):
-        return (
-            "Your positions all start at zero: until training has moved them apart, the order of the patches makes no "
-            "difference. The paper's code starts them with small random values, `0.02 * torch.randn(...)`."
-        )
-    return None
+    zeros = any(kind_of(p, FIRST).endswith("table") and not p.any() for p in trial.initial.values())
+    return ALL_ZERO if zeros else None
 
 
+ALL_ZERO = (
+    "Your positions all start at zero: until training has moved them apart, the order of the patches makes no "
+    "difference. The paper's code starts them with small random values, `0.02 * torch.randn(...)`."
+)
 FIRST = ViTConfig(6, 2, 3, embed_dim=5, num_heads=1)
 SECOND = ViTConfig(12, 3, 2, embed_dim=7, num_heads=1)
 
 
 class EmbeddingsTrial(Trial):
-    """A trial of the reader's class. An error in its first call gets the likely cause."""
-
     function = staticmethod(eq1)
     hint = "Build Eq. 1 in three lines (project, prepend, add the positions) and compare your tokens after each."
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from .comparing import compare, known, random_tensor, replacing
 from .exercise import exercise
 from .modules import TokenTrial
-from .reading_weights import Layout, attention_problems, layouts, read_attention, usual_layouts
+from .reading_weights import Layout, attention_problems, layouts, read_attention
 from .references import AttentionWeights, Layer, attention, by_head, head, joined
 from .running import Wrong, call, raise_first
 
@@ -35,13 +35,10 @@ def attention_head(function):
     trials = [tuple(random_tensor(T, d, seed=i) for i in range(3)) for T, d in [(5, 3), (1, 2), (4, 7)]]
     compare(function, head, trials, (("out", "(T, d)"), ("weights", "(T, T)")), HEAD_MISTAKES)
     q, k, v = trials[-1]
-    if not call(function, 100 * q, k, v)[0].isfinite().all():
-        return (
-            "One thing for later: `exp` overflows when a score passes 88. `softmax` subtracts each row's maximum first."
-        )
-    return None
+    return None if call(function, 100 * q, k, v)[0].isfinite().all() else OVERFLOW
 
 
+OVERFLOW = "One thing for later: `exp` overflows when a score passes 88. `softmax` subtracts each row's maximum first."
 SCALE = "`F.scaled_dot_product_attention` divides by √d itself; by hand, divide before the softmax."
 NOT_1 = "the rows of the weights do not sum to 1"
 
@@ -111,12 +108,14 @@ def split_heads(function):
     trials = [(random_tensor(2, 5, 12), 3), (random_tensor(1, 4, 6), 1), (random_tensor(3, 7, 10), 2)]
     compare(function, by_head, trials, "(B, h, T, d)", SPLIT_MISTAKES)
     tokens, heads = trials[0]
-    if call(function, tokens, heads).untyped_storage().data_ptr() != tokens.untyped_storage().data_ptr():
-        return (
-            "The values are right, and yours are a copy: `chunk` gives views, `stack` and `cat` copy them. Heads "
-            "can be had without a copy: `unflatten` (or `view`), then `transpose`."
-        )
-    return None
+    copied = call(function, tokens, heads).untyped_storage().data_ptr() != tokens.untyped_storage().data_ptr()
+    return COPIED if copied else None
+
+
+COPIED = (
+    "The values are right, and yours are a copy: `chunk` gives views, `stack` and `cat` copy them. Heads can be had "
+    "without a copy: `unflatten` (or `view`), then `transpose`."
+)
 
 
 def in_blocks(x: Tensor, heads: int) -> Tensor:
@@ -128,10 +127,7 @@ def unswapped(x: Tensor, heads: int) -> Tensor:
 
 
 VIEW = "`view` and `reshape` keep the values in their order. (B, T, D) → (B, T, h, d) first, then swap T and h."
-WAYS = [
-    (split, axes) for split in ("(h d)", "(d h)") for axes in permutations("BhTd")
-]  # a split, then an order of axes
-
+WAYS = list(product(("(h d)", "(d h)"), permutations("BhTd")))  # a split, then an order of axes
 IN_PIECES = "You have d pieces of h values: `split(h)` and `unflatten(-1, (-1, h))` cut so, `chunk(h)` makes h pieces. "
 
 SPLIT_MISTAKES = known(VIEW, {
@@ -212,16 +208,18 @@ def self_attention(cls):
     check_layers(first)
     check_shared(first)
     ways = list(layouts(first.layers, *first.args))
-    layout = first.find(ways, ATTENTION_MISTAKES, "But", "multi-head self-attention", usual_layouts(ways))
+    usual = [way for way in ways if way.usual]
+    layout = first.find(ways, ATTENTION_MISTAKES, "But", "multi-head self-attention", usual)
     raise_first(attention_problems(first.read(layout)))
     another = partial(AttentionTrial, cls, random_tensor(3, 5, 12), embed_dim=12, num_heads=2)
     first.confirm(layout, another, ATTENTION_MISTAKES)
-    if literal:
-        return (
-            f"Without a bias: {', '.join(bare)}. Eqs. 5 to 8 have none either. The authors' code has D biases each for "
-            "q, k, v and the output, and so do published weights: to load those, leave `bias=False` out."
-        )
-    return None
+    return f"Without a bias: {', '.join(bare)}. {BIASES}" if literal else None
+
+
+BIASES = (
+    "Eqs. 5 to 8 have none either. The authors' code has D biases each for q, k, v and the output, and so do published "
+    "weights: to load those, leave `bias=False` out."
+)
 
 
 class AttentionTrial(TokenTrial):

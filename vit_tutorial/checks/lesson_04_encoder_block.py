@@ -17,18 +17,7 @@ from .comparing import compare, known, random_tensor, replacing, same, within
 from .exercise import exercise
 from .lesson_03_attention import ATTENTION_MISTAKES
 from .modules import LISTS, TokenTrial, Trial
-from .reading_weights import (
-    EPS,
-    NORM_ORDERS,
-    Reading,
-    block_problems,
-    hidden_problem,
-    layouts,
-    read_block,
-    read_mlp,
-    sort_layers,
-    usual_layouts,
-)
+from .reading_weights import EPS, Reading, block_problems, hidden_problem, layouts, read_block, read_mlp, sort_layers
 from .references import BlockWeights, attention, block, mixed
 from .running import Wrong, raise_first
 
@@ -65,19 +54,15 @@ def by_root(y, variance, eps):
     return y / (variance + eps).sqrt()
 
 
+def affine(y, w, b):
+    return y * w + b
+
+
 def norm_in_steps(
-    x, w, b, eps, dim=-1, mean=torch.mean, variance=mean_square, divide=by_root, finish=lambda y, w, b: y * w + b
+    x, w, b, eps, mean_over=-1, variance_over=-1, mean=torch.mean, variance=mean_square, divide=by_root, finish=affine
 ):
-    m = mean(x, dim, keepdim=True)
-    return finish(divide(x - m, variance(x, m, dim), eps), w, b)
-
-
-def mean_over(axes, x, dim, keepdim):
-    return x.mean(axes, keepdim=True)
-
-
-def variance_over(axes, x, mean, dim):
-    return x.var(axes, correction=0, keepdim=True)
+    m = mean(x, mean_over, keepdim=True)
+    return finish(divide(x - m, variance(x, m, variance_over), eps), w, b)
 
 
 AXES = {
@@ -106,11 +91,12 @@ NORM_MISTAKES = known(None, {
     "The mean is not subtracted.": {**NO_MEAN, **BIASED},
     "The mean is not subtracted: this is RMSNorm.": NO_MEAN,
     "Your mean is the sum of a token's values: it is not divided by D.": [{**SUM, **BIASED}, SUM],
-    **{f"You normalise over {what}, not over the D values of each token.": {"dim": dim} for what, dim in AXES.items()},
+    **{f"You normalise over {what}, not over the D values of each token.": {"mean_over": dim, "variance_over": dim}
+       for what, dim in AXES.items()},
     **{f"Your mean is over {what}, and your variance over the D values of each token. Both are over these D values.":
-        {**BIASED, "mean": partial(mean_over, dim)} for what, dim in AXES.items()},
+        {**BIASED, "mean_over": dim} for what, dim in AXES.items()},
     **{f"Your variance is over {what}, and your mean over the D values of each token. Both are over these D values.":
-        {"variance": partial(variance_over, dim)} for what, dim in AXES.items()},
+        {**BIASED, "variance_over": dim} for what, dim in AXES.items()},
     "`bias` is not added.": {"finish": lambda y, w, b: y * w},
     "`weight` is not used.": {"finish": lambda y, w, b: y + b},
     "`weight` and `bias` are not used.": {"finish": lambda y, w, b: y},
@@ -160,8 +146,6 @@ MLP_ORDERS = ((0, 1), (1, 0))  # which of the two layers comes first
 
 
 class MlpTrial(TokenTrial):
-    """A trial that has the parts of an MLP: two layers with mlp_dim values between them, and no norm."""
-
     function = staticmethod(ref.mlp)
     hint = "Three steps, one after another: linear to mlp_dim, `nn.GELU()`, linear back to embed_dim. Nothing else."
 
@@ -248,7 +232,7 @@ def encoder_block(cls):
     """`cls(embed_dim, num_heads, mlp_dim)`, an nn.Module: Eqs. 2 and 3, (B, T, D) → (B, T, D)."""
     first = BlockTrial(cls, 2, 7, 20, 5, 33)
     ways = list(layouts(first.parts.attention, *first.args[:2]))
-    usual = [Reading(norms, layout=way) for norms in NORM_ORDERS for way in usual_layouts(ways)]
+    usual = [Reading(norms, layout=way) for norms in NORM_ORDERS for way in ways if way.usual]
     first.recognise(usual, DOUBLE_MISTAKES)
     # First with zeros in attention: only the order of the norms is open, and the sums around it show.
     with first.silenced(first.parts.attention):
@@ -265,12 +249,11 @@ def encoder_block(cls):
     return remark
 
 
+NORM_ORDERS = ((0, 1), (1, 0), (0, 0), (1, 1))  # which of the norms comes first and which second
 RESIDUAL = "Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. The sum itself is never normalised."
 
 
 class BlockTrial(TokenTrial):
-    """A trial that has the parts of a block."""
-
     function = staticmethod(block)
     hint = f"{RESIDUAL} Put the package's `SelfAttention` or `Mlp` in place of your own: does it pass then?"
 
@@ -292,17 +275,13 @@ class BlockTrial(TokenTrial):
         return read_block(self.parts, reading, *self.args[:2])
 
     def doubts(self, readings: list) -> str:
-        sentences = []
         with self.silenced([*self.parts.attention, *self.parts.expand, *self.parts.contract]):
-            if not self.agrees(self.x):
-                sentences.append(IDENTITY)
+            doubts = [] if self.agrees(self.x) else [IDENTITY]
         if any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in self.module.modules()):
-            sentences.append(
-                "Its norm is a BatchNorm, over the batch: a LayerNorm is needed, over each token's D values."
-            )
+            doubts += ["Its norm is a BatchNorm, over the batch: a LayerNorm is needed, over each token's D values."]
         elif (found := len(self.parts.norms)) != 2:
-            sentences.append(f"It has {found} LayerNorm{'s'[: found != 1]}; two are needed.")
-        return " ".join(sentences)
+            doubts += [f"It has {found} LayerNorm{'s'[: found != 1]}; two are needed."]
+        return " ".join(doubts)
 
 
 IDENTITY = (

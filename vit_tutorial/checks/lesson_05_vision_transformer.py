@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from itertools import chain, combinations_with_replacement, product
+from itertools import combinations_with_replacement, product
 
 import torch
 import torch.nn.functional as F
@@ -24,18 +24,7 @@ from .lesson_02_embeddings import EMBEDDING_MISTAKES as EQ1_MISTAKES
 from .lesson_02_embeddings import NO_CLASS_POSITION, last
 from .lesson_04_encoder_block import MIXING_MISTAKES, STRUCTURE_MISTAKES, judge_dropout
 from .modules import Trial, no_new_parameters
-from .reading_weights import (
-    Parts,
-    Reading,
-    block_problems,
-    eps_problem,
-    hidden_problem,
-    kind_of,
-    layouts,
-    model_parts,
-    read_model,
-    usual_layouts,
-)
+from .reading_weights import Reading, hidden_problem, kind_of, layouts, model_parts, model_problems, read_model
 from .references import ORDERS, OURS, Layer, ModelWeights, as_it_is, block, eq1, model, pooled
 from .running import Wrong, call, prefixed, raise_first
 
@@ -75,7 +64,7 @@ def vision_transformer(cls):
     convolution = first.module.get_parameter(parts.patch[0].name).ndim == 4
     orders = (OURS,) if convolution else tuple(ORDERS)  # of the values in a patch
     ways = list(layouts(parts.one(0, FIRST.depth).attention, FIRST.embed_dim, FIRST.num_heads))
-    few = [way for way in usual_layouts(ways) if way.order == "n h d"]
+    few = [way for way in ways if way.usual and way.order == "n h d"]
     # First with zeros in attention: the order of the norms is open, and everything around attention shows.
     starts = product(((0, 1), (1, 0)), (-1, 0), orders[:2])
     readings = [Reading(norms, final, order=order, vectors=range(len(parts.vectors))) for norms, final, order in starts]
@@ -93,8 +82,7 @@ def vision_transformer(cls):
     usual = [found._replace(layout=way, order=order) for way, order in product(few, orders[:2])]
     when = "With zeros in all weights of attention the model is right; with attention"
     reading = first.find(readings, LOUD_MISTAKES, when, "Eqs. 1-4", usual)
-    weights = first.read(reading)
-    raise_first(chain(*map(block_problems, weights.blocks), [eps_problem(weights.norm)]))
+    raise_first(model_problems(first.read(reading)))
     first.confirm(reading, lambda: ModelTrial(cls, SECOND), LOUD_MISTAKES)
     with prefixed('Right with pool="cls". With pool="mean":'):
         mean = ModelTrial(cls, MEAN)
@@ -109,17 +97,11 @@ def vision_transformer(cls):
          "rates in its config are 0.", "Use `nn.Dropout(config.dropout)`, and 0 in `nn.TransformerEncoderLayer`."),
     ])  # fmt: skip
     eps = ModelTrial(cls, replace(FIRST, norm_eps=1e-3)).parts.norms[reading.final].eps
-    if eps in (None, 1e-3):
-        return None
-    return (
-        f"One thing for later: the eps of your final LayerNorm is {eps:g}, whatever `config.norm_eps` says. "
-        "`nn.LayerNorm(config.embed_dim, eps=config.norm_eps)` reads it."
-    )
+    fixed = f"One thing for later: the eps of your final LayerNorm is {eps or 0:g}, whatever `config.norm_eps` says."
+    return None if eps in (None, 1e-3) else f"{fixed} `nn.LayerNorm(config.embed_dim, eps=config.norm_eps)` reads it."
 
 
 class ModelTrial(Trial):
-    """A trial of a model that has all its parts."""
-
     function = staticmethod(model)
     hint = "Put the package's `Embeddings` or `Encoder` in place of your own, one at a time: which one makes it pass?"
 
@@ -128,7 +110,7 @@ class ModelTrial(Trial):
         sizes = described(c, "image_size", "patch_size", "embed_dim", "depth", "pool")
         super().__init__(cls, (c,), x, (batch, c.num_classes), "(B, K)", sizes)
         self.parts, self.count = model_parts(self.inventory, c), count(c)
-        check_parts(self, c, self.parts)
+        check_parts(self)
 
     def read(self, reading: Reading) -> ModelWeights | None:
         return read_model(self.parts, reading, *self.args)
@@ -138,8 +120,9 @@ def described(config: ViTConfig, *fields: str) -> str:
     return ", ".join(f"{field} {getattr(config, field)}" for field in fields)
 
 
-def check_parts(trial: Trial, c: ViTConfig, parts: Parts) -> None:
+def check_parts(trial: ModelTrial) -> None:
     """Raise Wrong, with what there is, unless the parts are those of Eqs. 1-4."""
+    (c,), parts = trial.args, trial.parts
     ones, logits = torch.ones(len(trial.out)), "Return logits, values of any size: `F.cross_entropy` takes the softmax."
     D, T, L, blocks = c.embed_dim, c.num_tokens, c.depth, len(parts.contract)
     shared = ""
@@ -324,9 +307,7 @@ def count(config: ViTConfig, pattern: str = "") -> int:
 def explanation(more: tuple[int, ...], config: ViTConfig) -> str:
     """Name each mistake, or else every two, that change the counts of CONFIGS so; or else show the count by part."""
     ways = ways_to_miscount()
-    single = [text for text, sizes in ways if sizes == more]
-    single += [f"if {slip}" for slip, size in SLIPS.items() if tuple(map(size, CONFIGS)) == more]
-    if single:
+    if single := [text for text, sizes in ways if sizes == more]:
         return f"You get exactly this count {'; or '.join(single)}."
     simple = [(text, sizes) for text, sizes in ways if text.startswith("without") or text.endswith("twice")]
     pairs = combinations_with_replacement(simple, 2)
@@ -339,14 +320,15 @@ def explanation(more: tuple[int, ...], config: ViTConfig) -> str:
 
 @cache
 def ways_to_miscount() -> list[tuple[str, tuple[int, ...]]]:
-    """Return every way to get one part wrong, and what that adds at each of CONFIGS. Parts of one size share a way."""
+    """Return every mistake, and what it adds at each of CONFIGS. Parts of one size share a way to miscount them."""
     found = defaultdict(list)
     for part, (pattern, share) in PARTS.items():
         places = {name.startswith("encoder") for name in parameters(CONFIGS[0]) if re.search(pattern, name)}
         for way, (times, where) in WAYS.items():
             if places <= where:
                 found[way, tuple(round(count(c, pattern) * share * times(c.depth)) for c in CONFIGS)].append(part)
-    return [(way.format(either(parts)), sizes) for (way, sizes), parts in found.items()]
+    slips = [(f"if {slip}", tuple(map(size, CONFIGS))) for slip, size in SLIPS.items()]
+    return [*((way.format(either(parts)), sizes) for (way, sizes), parts in found.items()), *slips]
 
 
 def either(names: list[str]) -> str:

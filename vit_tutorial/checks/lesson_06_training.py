@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from ..config import ViTConfig
 from ..model import VisionTransformer
 from ..training import parameter_groups as the_packages_groups
-from .comparing import judge_each, kind, listed, one_number, same
+from .comparing import kind, listed, one_number, same
 from .exercise import exercise
-from .running import ReaderError, Wrong, call, raise_first
+from .running import ReaderError, Wrong, call, explained, judge_each, raise_first
 
 
 def my_parameter_groups(model, weight_decay):
@@ -170,12 +170,9 @@ def my_training(model, optimizer, batches, rates):
 def training(function):
     """`fn(model, optimizer, batches, rates) -> losses`: train on each batch once, gradients clipped to a norm of 1."""
     expected, right = trained_by(my_training)
-    try:
+    too_early = "`step` has changed the weights before `backward` could use them. Call `backward` first."
+    with explained({"modified by an inplace operation": too_early}):
         losses, weights = trained_by(partial(call, function))
-    except ReaderError as error:
-        if "modified by an inplace operation" in error.message:
-            error.explain("`step` has changed the weights before `backward` could use them. Call `backward` first.")
-        raise
     if not same(weights, right, 1e-8):
         slips = (text for text, slip in SLIPS.items() if same(weights, trained_by(partial(train, **slip))[1], 1e-8))
         raise Wrong(next(slips, None) or first_difference(function))
@@ -225,13 +222,14 @@ def train(
     optimizer: torch.optim.Optimizer,
     batches: list,
     rates: list,
-    order: str = "rate zero backward clip step",
     loss: Callable = F.cross_entropy,
     groups: int = 2,
     training: bool = True,
     last: int | None = None,
+    **replaced: str,
 ) -> None:
-    """Train with a slip: other things done for a batch, another loss, not all groups or batches, not in train mode."""
+    """Train with a slip: steps `replaced` by others, another loss, not all groups or batches, not in train mode."""
+    order = " ".join(replaced.get(step, step) for step in ("rate", "zero", "backward", "clip", "step"))
     model.train(training)
     for (images, labels), rate in list(zip(batches, rates, strict=False))[:last]:
         found = loss(model(images), labels)
@@ -251,29 +249,26 @@ def train(
             do[name]()
 
 
-NOT_LEARNED = "The weights are as they were. Call `backward` and then `step`, without `zero_grad` between them."
 SLIPS = {
-    NOT_LEARNED: {"order": "rate"},
-    "The gradients of the batches add up: `optimizer.zero_grad()` is missing.": {"order": "rate backward clip step"},
+    "The weights are as they were. Call `backward` and then `step`, without `zero_grad` between them.": {"step": ""},
+    "The gradients of the batches add up: `optimizer.zero_grad()` is missing.": {"zero": ""},
     "Your model is in evaluation mode, so dropout is off. Call `model.train()`.": {"training": False},
-    "The rate is never set: the optimizer keeps the one it started with.": {"order": "zero backward clip step"},
-    "The rate comes one step late: set it before `optimizer.step()`.": {"order": "zero backward clip step rate"},
+    "The rate is never set: the optimizer keeps the one it started with.": {"rate": ""},
+    "The rate comes one step late: set it before `optimizer.step()`.": {"rate": "", "step": "step rate"},
     "The rate is set for the first group only, and the optimizer has two.": {"groups": 1},
     "The gradients are not clipped, not all of them, or at the wrong time: clip them between `backward` and `step`.":
-        {"order": "rate zero backward step"},
-    "You clip each value of a gradient. The task asks for the norm of all gradients together.":
-        {"order": "rate zero backward clip_values step"},
+        {"clip": ""},
+    "You clip each value of a gradient. The task asks for the norm of all gradients together.": {"clip": "clip_values"},
     "You clip the gradient of each parameter for itself. Give `clip_grad_norm_` all parameters at once.":
-        {"order": "rate zero backward clip_each step"},
+        {"clip": "clip_each"},
     "You clip each group for itself. Give `clip_grad_norm_` all parameters of the model at once.":
-        {"order": "rate zero backward clip_groups step"},
-    "You multiply the rate that is there by the new one. The new one takes its place.":
-        {"order": "times zero backward clip step"},
+        {"clip": "clip_groups"},
+    "You multiply the rate that is there by the new one. The new one takes its place.": {"rate": "times"},
     "You ask the model once more after the step, and dropout then draws other numbers. Keep the first loss.":
-        {"order": "rate zero backward clip step ask"},
+        {"step": "step ask"},
     "The last batch is left out.": {"last": -1},
     "Only the first batch is trained on: is `return` inside the loop?": {"last": 1},
-    "You take two steps for each batch.": {"order": "rate zero backward clip step step"},
+    "You take two steps for each batch.": {"step": "step step"},
     "Your loss is the sum over the images, not their mean. Or you divide the gradients by their length even if it is "
     "below 1.": {"loss": partial(F.cross_entropy, reduction="sum")},
     "`F.cross_entropy` takes logits: it applies the softmax itself.":

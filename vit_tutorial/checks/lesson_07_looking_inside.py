@@ -130,14 +130,15 @@ DISTANCE_MISTAKES = replacing(distance, "unit", None, {
     "Only the steps across count in your distances: the rows are missing.": lambda r, c: c.abs(),
     "Your distances are squared: the root is missing.": lambda r, c: r**2 + c**2,
     "You measure from the centre of the image. Measure from each query's own patch.":
-        lambda r, c: ref.straight(r.mean(0), c.mean(0)),
+        lambda r, c: torch.hypot(r.mean(0), c.mean(0)),
 }) + replacing(distance, "places", None, {
     "You count along the sequence, |i - j|: the end of a row seems near the next one.": lambda n, grid: (n, 0 * n),
     "Rows and columns of the grid are exchanged: h for w, or patches counted down the columns.":
         lambda n, grid: (n // grid[0], n % grid[0]),
     "Your rows are n // h. A row has w patches.": lambda n, grid: (n // grid[0], n % grid[1]),
     "Your columns are n % h. A row has w patches.": lambda n, grid: (n // grid[1], n % grid[0]),
-    "Your patches count from 1, so the last of a row falls into the next.": lambda n, grid: ref.by_rows(n + 1, grid),
+    "Your patches count from 1, so the last of a row falls into the next.":
+        lambda n, grid: ((n + 1) // grid[1], (n + 1) % grid[1]),
 }) + replacing(distance, "patches", None, {
     "You leave out the last token, not the class token: all has moved by one place.": lambda A: A[:, :, :-1, :-1],
     "You use only the class token's row. Each patch has a row of its own.": lambda A: A[:, :, :1, 1:],

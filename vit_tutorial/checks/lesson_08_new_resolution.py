@@ -20,10 +20,10 @@ from ..inference import BATCH, eval_mode
 from ..positions import resize_position_embedding
 from ..pretrained import load_checkpoint
 from ..training import Recipe, TrainingAlarm, fit
-from .comparing import compare, judge_each, kind, known, listed, random_tensor, replacing
+from .comparing import compare, kind, known, listed, random_tensor, replacing
 from .exercise import exercise
 from .references import Grid, resize, to_picture, to_rows, zoom
-from .running import ReaderError, Wrong, call, prefixed, raise_first
+from .running import ReaderError, Wrong, call, explained, judge_each, prefixed, raise_first
 
 
 def my_resize_positions(position, old_grid, new_grid, num_prefix_tokens):
@@ -44,25 +44,21 @@ def my_resize_positions(position, old_grid, new_grid, num_prefix_tokens):
 )
 def resize_positions(function):
     """`fn(position, old_grid, new_grid, num_prefix_tokens)`, (T, D) → (S, D): bicubic, antialiased, prefix as it is."""
-    judge_each(SIZES, lambda *sizes: judge_sizes(function, sizes))
+    judge_each(SIZES, partial(judge_sizes, function))
 
 
-# D, the old grid, the new one, prefix tokens. In the first, N is a square both times and no grid is. The second is the
-# smallest where 15 / 11 is rounded such that 11 · (15 / 11) is cut off at 14. In the fourth only the shape changes.
+# For a number of prefix tokens D, the old grid and the new one. In the first, N is a square both times and no grid is.
+# The second is the smallest where 15 / 11 is rounded such that 11 · (15 / 11) is cut off at 14. In the fourth only the
+# shape changes.
+MORE_SIZES = [(5, (2, 8), (4, 9)), (3, (11, 2), (15, 4)), (4, (6, 4), (4, 3)), (5, (2, 8), (4, 4)), (6, (2, 3), (2, 3))]
 SIZES = {
-    "one prefix token": [
-        (5, (2, 8), (4, 9), 1),
-        (3, (11, 2), (15, 4), 1),
-        (4, (6, 4), (4, 3), 1),
-        (5, (2, 8), (4, 4), 1),
-        (6, (2, 3), (2, 3), 1),
-    ],
-    "2 prefix tokens": [(3, (3, 2), (2, 5), 2)],
-    "0 prefix tokens": [(6, (2, 3), (4, 3), 0)],
+    "one prefix token": (1, MORE_SIZES),
+    "2 prefix tokens": (2, [(3, (3, 2), (2, 5))]),
+    "0 prefix tokens": (0, [(6, (2, 3), (4, 3))]),
 }
 
 
-def judge_sizes(function: Callable, sizes: tuple) -> None:
+def judge_sizes(function: Callable, prefix: int, sizes: list[tuple[int, Grid, Grid]]) -> None:
     seen = Interpolated()
 
     @wraps(function)
@@ -71,7 +67,7 @@ def judge_sizes(function: Callable, sizes: tuple) -> None:
         with seen:
             return function(position, old, *more)
 
-    trials = [(random_tensor(prefix + area(old), D), old, new, prefix) for D, old, new, prefix in sizes]
+    trials = [(random_tensor(prefix + area(old), D), old, new, prefix) for D, old, new in sizes]
     try:
         compare(watched, resize_position_embedding, trials, "(S, D)", RESIZE_MISTAKES, gradients=False)
     except ReaderError as error:
@@ -79,8 +75,6 @@ def judge_sizes(function: Callable, sizes: tuple) -> None:
             missing = "`[None]` adds the 1" if seen.shape == seen.asked[1:] else "`permute` brings the D axis forward"
             text = f"`F.interpolate` got {seen.shape}, and needs (1, D, h, w), here {seen.asked}: {missing}."
             raise Wrong(text, code=error.code) from None
-        if "not implemented for" in error.message:
-            error.explain("PyTorch cannot do this in half precision, and positions would lose digits: keep the dtype.")
         raise
 
 
@@ -117,7 +111,6 @@ def each_axis(factor: Callable, **options) -> Callable:
 
 
 def line(rows: Tensor, count: int, mode: str) -> Tensor:
-    """Stretch the rows as one long line."""
     return to_rows(zoom(to_picture(rows, 1, len(rows)), (1, count), mode, antialias=mode == "bicubic"))
 
 
@@ -248,12 +241,9 @@ def new_task(function):
     card, before = given.card, {name: (p, p.detach().clone()) for name, p in given.named_parameters()}
     hook = register_optimizer_step_pre_hook(steps.note)
     try:
-        with warnings.catch_warnings():
+        with explained(FIT_SAYS), warnings.catch_warnings():
             warnings.simplefilter("ignore", TrainingAlarm)  # raised by a second stage, whose first loss is not ln K
             new = call(function, given, images, 6, seconds=120)
-    except ReaderError as error:
-        error.explain(next((meaning for part, meaning in FIT_SAYS.items() if part in error.message), ""))
-        raise
     finally:
         hook.remove()
     if not isinstance(new, nn.Module):

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from ..config import ViTConfig
 from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_ours, as_theirs, name_of
-from .comparing import Mistake, difference, judge_each, kind, known, listed, recognise, same
+from .comparing import Mistake, difference, kind, known, listed, recognise, same
 from .exercise import exercise
-from .running import ReaderError, Wrong, call, prefixed, raise_first, unreadable
+from .running import Wrong, call, explained, judge_each, prefixed, raise_first, unreadable
 
 
 def my_fuse_qkv(q, k, v):
@@ -71,11 +71,11 @@ def read_pair(result, D: int) -> Sequence:
 def check_fused(name: str, result, parts: list[Tensor], letters: str) -> None:
     """Raise Wrong unless the result is the three `parts`, one below the other."""
     expected = torch.cat(parts)
-    if (found := difference(result, expected, letters, 1e-6, f"The {name}")) is None:
+    if (found := difference(result, expected, letters, f"The {name}")) is None:
         return
-    if not isinstance(result, Tensor) or same(result, expected, 1e-6):  # only the dtype is wrong
+    if not isinstance(result, Tensor) or same(result, expected):  # only the dtype is wrong
         raise Wrong(found)
-    recognise(result, parts, fused_mistakes(name), 1e-6)
+    recognise(result, parts, fused_mistakes(name))
     if not result.isfinite().all():
         raise Wrong(found, "`torch.empty` holds what was in memory before, until you fill every row.")
     if result.shape == expected.shape:
@@ -92,9 +92,9 @@ def block_name(block: Tensor, parts: list[Tensor]) -> str:
         return "zeros"
     for name, part in zip("qkv", parts, strict=True):
         factor = (block * part).sum() / part.square().sum()
-        if same(block, factor * part, 1e-6):
-            return name if same(block, part, 1e-6) else f"{factor:.3g}·{name}"
-        if part.ndim == 2 and same(block, part.T, 1e-6):
+        if same(block, factor * part):
+            return name if same(block, part) else f"{factor:.3g}·{name}"
+        if part.ndim == 2 and same(block, part.T):
             return f"{name} transposed"
     return "something else"
 
@@ -179,14 +179,8 @@ def judge_state_dict(function: Callable, config: ViTConfig) -> str | None:
     theirs = timm_tensors(config)
     given = OrderedDict((name, tensor.clone()) for name, tensor in theirs.items())
     tensors = dict(given)
-    try:
+    with explained({r"KeyError.*\d": f"This model has {config.depth} blocks: `theirs` shows how many there are."}):
         result = call(function, given)
-    except ReaderError as error:
-        if re.search(r"KeyError.*\d", error.message):
-            error.explain(f"This model has {config.depth} blocks: `theirs` shows how many there are.")
-        if "mutated during iteration" in error.message:
-            error.explain("A dictionary cannot change while you loop over it: loop over `list(theirs.items())`.")
-        raise
     if written := [name for name, tensor in tensors.items() if not tensor.flatten().equal(theirs[name].flatten())]:
         raise Wrong(
             f"Your function writes into tensors it is given: {listed(written)}. They are the model's own.",

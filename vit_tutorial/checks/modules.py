@@ -19,7 +19,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from .comparing import Mistake, attempt, flow, form_difference, kind, random_tensor, recognise, same
 from .references import Layer, Norm
-from .running import NEW_TENSORS, ReaderError, Wrong, call, prefixed, unreadable
+from .running import NEW_TENSORS, Wrong, call, explained, prefixed, unreadable
 
 
 class Inventory(NamedTuple):
@@ -79,6 +79,8 @@ def randomise(module: nn.Module) -> None:
 
 
 LISTS = "Layers in a plain Python list or dict are no parameters of the module: `nn.ModuleList` registers them."
+PAIR = "`nn.MultiheadAttention` returns (output, weights): you need the first of the two."
+FIRST_OF_PAIR = "`output, weights = self.attention(y, y, y)`, or `self.attention(y, y, y)[0]`."
 DTYPE = "Look for `.half()`, `.double()`, `.float()` and NumPy: the result keeps the dtype of what comes in."
 METHODS = ("parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules", "children")
 
@@ -201,16 +203,9 @@ class Trial:
 
     def run(self, x: Tensor | None = None):
         """Return what the module makes of `x`, or of the trial's own input."""
-        try:
+        uses_torchs = any(isinstance(part, nn.MultiheadAttention) for part in self.module.modules())
+        with explained({"tuple|NoneType|size of tensor": PAIR} if uses_torchs else {}, FIRST_OF_PAIR):
             return call(self.module, self.x if x is None else x)
-        except ReaderError as error:
-            uses_torchs = any(isinstance(part, nn.MultiheadAttention) for part in self.module.modules())
-            if uses_torchs and any(sign in error.message for sign in ("tuple", "NoneType", "size of tensor")):
-                error.explain(
-                    "`nn.MultiheadAttention` returns (output, weights): you need the first of the two.",
-                    "`output, weights = self.attention(y, y, y)`, or `self.attention(y, y, y)[0]`.",
-                )
-            raise
 
     def calls(self) -> list[tuple[nn.Module, Tensor | None, object]]:
         """Return each module that `run` calls, as often as it does, with its first input and its output."""

@@ -7,7 +7,8 @@ which they may hold the weights; `modules.Search` tries them all. Names are neve
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import permutations, product
+from functools import partial
+from itertools import chain, permutations, product
 from typing import NamedTuple
 
 import torch
@@ -24,14 +25,21 @@ EPS = "The paper's code has eps = 1e-6: `nn.LayerNorm(embed_dim, eps=1e-6)`."
 
 
 class Layout(NamedTuple):
-    """How layers hold attention: all but `out`, stacked, have n = 3 times h heads times d rows, in `order`."""
+    """How layers hold attention: all but `out`, stacked, have n = 3 times h heads times d rows, in `order`.
+
+    Of two layers, one for two of q, k and v, each has its own rows in this order.
+    """
 
     out: int | None  # counted in order of registration
     order: str = "n h d"
     roles: tuple[int, ...] = (0, 1, 2)  # where q, k and v stand
     columns: str = "h d"  # of the output projection
     last: bool = False  # a bare matrix is applied to its last axis, x @ W.T, not x @ W
-    pair: str | None = None  # how one layer for two of q, k and v holds its n = 2 times h times d rows
+
+    @property
+    def usual(self) -> bool:
+        """The mistakes are looked for in the usual layouts only."""
+        return self.columns == "h d" and self.order in ROW_ORDERS[:3]
 
 
 class Reading(NamedTuple):
@@ -44,7 +52,6 @@ class Reading(NamedTuple):
     vectors: tuple[int, ...] = (0,)  # which vector is the class token, which its position, which a bare bias
 
 
-NORM_ORDERS = ((0, 1), (1, 0), (0, 0), (1, 1))
 ROW_ORDERS = ("n h d", "h n d", "h d n", "d h n", "n d h", "d n h")
 
 
@@ -75,7 +82,6 @@ def sort_layers(layers: Sequence[Layer], norms: list[Norm], D: int, heads: int) 
 
 
 def model_parts(found: Inventory, c: ViTConfig) -> Parts:
-    """Sort the parts of a whole model."""
     loose = {kind: [] for kind in ("vector", "table", "patch table", "other")}
     for name, p in found.loose:
         loose.get(kind_of(p, c), loose["other"]).append((name, p))
@@ -95,17 +101,9 @@ def layouts(layers: Sequence[Layer], D: int, heads: int) -> Iterator[Layout]:
         count = len(layers) - (out is not None)
         outer = sizes[order[0]], sizes[order[0]] * sizes[order[2]]
         # Several layers follow one another along the outer axes: three for n = q, k, v, or one for each head, or both.
-        if count in (1, *outer) and (out is None or out < count):
-            for roles in permutations(range(3)):
-                yield Layout(out, order, roles, columns, last)
-        elif order == "n h d" and count == 2 and out is not None:  # one layer for q, say, and one for k and v
-            for pair, roles in product(ROW_ORDERS, permutations(range(3))):
-                yield Layout(out, order, roles, columns, last, pair)
-
-
-def usual_layouts(ways: Sequence[Layout]) -> list[Layout]:
-    """Return the usual ways: the mistakes are looked for in these only."""
-    return [way for way in ways if way.columns == "h d" and way.order in ROW_ORDERS[:3]]
+        # Of two, one is for q, say, and one for k and v.
+        if count in (1, 2, *outer) and (out is None or out < count):
+            yield from (Layout(out, order, roles, columns, last) for roles in permutations(range(3)))
 
 
 def read_attention(layers: Sequence[Layer], layout: Layout, D: int, heads: int) -> ref.AttentionWeights | None:
@@ -117,18 +115,21 @@ def read_attention(layers: Sequence[Layer], layout: Layout, D: int, heads: int) 
     if not layers or (out is not None and out.weight.numel() != D * D):
         return None
     sliced = all(not layer.raw and layer.weight.shape[1] == D // heads for layer in layers)
-    weight, bias = stacked(layers, D // heads if sliced else D, layout.last)
+    in_size, order = D // heads if sliced else D, layout.order
+    weights, biases = zip(*(rows_of(layer, in_size, layout.last) for layer in layers), strict=True)
+    if {len(rows) for rows in (*weights, *biases)} == {D, 2 * D}:  # a layer for two of q, k and v
+        sort = partial(rearrange, pattern=f"({order}) ... -> (n h d) ...", h=heads, d=D // heads)
+        weights, biases, order = [*map(sort, weights)], [*map(sort, biases)], "n h d"
+    weight, bias = torch.cat(weights), torch.cat(biases)
     shared = heads > 1 and len(weight) == 3 * (D // heads)
     if shared:  # one small matrix for all heads
         weight, bias = (rearrange(p, "(n d) ... -> n d ...", n=3) for p in (weight, bias))
         weight, bias = (p[:, None].expand(3, heads, *p.shape[1:]).flatten(0, 2) for p in (weight, bias))
     if len(weight) != 3 * D or len(bias) != 3 * D:
         return None
-    if layout.pair is not None:
-        weight, bias = (unpaired(p, len(layers[0].weight) == D, layout.pair, heads) for p in (weight, bias))
     roles = list(layout.roles)
-    weight = rearrange(weight, f"({layout.order}) i -> n h d i", n=3, h=heads)[roles]
-    bias = rearrange(bias, f"({layout.order}) -> n (h d)", n=3, h=heads)[roles]
+    weight = rearrange(weight, f"({order}) i -> n h d i", n=3, h=heads)[roles]
+    bias = rearrange(bias, f"({order}) -> n (h d)", n=3, h=heads)[roles]
     if sliced:  # each head's matrix in its own columns, zeros in the others
         weight = torch.einsum("nhdi,hg->nhdgi", weight, torch.eye(heads)).flatten(3)
     weight = weight.flatten(1, 2)
@@ -139,21 +140,11 @@ def read_attention(layers: Sequence[Layer], layout: Layout, D: int, heads: int) 
     return ref.AttentionWeights(weight, bias, Layer(square, out.bias), heads, sliced, shared)
 
 
-def stacked(layers: Sequence[Layer], in_size: int, last: bool) -> tuple[Tensor, Tensor]:
-    """Stack the matrices that take `in_size` values, and their biases, zero where there is none."""
-    rows, biases = [], []
-    for layer in layers:
-        matrix = layer.rows(in_size, last)
-        rows.append(layer.weight.new_zeros(0, in_size) if matrix is None else matrix)
-        biases.append(rows[-1].new_zeros(len(rows[-1])) if layer.bias is None else layer.bias.flatten())
-    return torch.cat(rows), torch.cat(biases)
-
-
-def unpaired(rows: Tensor, single_first: bool, pair: str, heads: int) -> Tensor:
-    """Bring the 2·D rows of one layer for two of q, k and v into the order "n h d", beside the D of the third."""
-    double = slice(len(rows) // 3, None) if single_first else slice(None, -(len(rows) // 3))
-    changed = rearrange(rows[double], f"({pair}) ... -> (n h d) ...", n=2, h=heads)
-    return torch.cat([rows[: double.start], changed] if single_first else [changed, rows[double.stop :]])
+def rows_of(layer: Layer, in_size: int, last: bool) -> tuple[Tensor, Tensor]:
+    """Return the matrix, without rows unless it takes `in_size` values, and its bias, zero if there is none."""
+    rows = layer.rows(in_size, last)
+    rows = layer.weight.new_zeros(0, in_size) if rows is None else rows
+    return rows, rows.new_zeros(len(rows)) if layer.bias is None else layer.bias.flatten()
 
 
 def read_mlp(first: Layer, second: Layer, D: int) -> ref.Mlp | None:
@@ -256,6 +247,10 @@ def block_problems(w: ref.BlockWeights) -> list[Problem]:
     shared = "One LayerNorm stands at both places: its weight and bias must serve two inputs."
     two = "Two objects: `self.norm1 = nn.LayerNorm(...)` and `self.norm2 = nn.LayerNorm(...)`."
     return [*attention_problems(w.attention), (w.norm1 is w.norm2, shared, two), *map(eps_problem, (w.norm1, w.norm2))]
+
+
+def model_problems(w: ref.ModelWeights) -> list[Problem]:
+    return [*chain(*map(block_problems, w.blocks)), eps_problem(w.norm)]
 
 
 def eps_problem(norm: Norm) -> Problem:

@@ -28,6 +28,7 @@ ORDERS = {
     "P C Q": "(row, channel, column)",
     "Q C P": "(column, channel, row)",
 }
+OTHER_ORDERS = {order: name for order, name in ORDERS.items() if order != OURS}
 
 
 def regroup(values: Tensor, read: str, write: str, **sizes: int) -> Tensor:
@@ -35,19 +36,15 @@ def regroup(values: Tensor, read: str, write: str, **sizes: int) -> Tensor:
     return rearrange(values.reshape(-1), f"({read}) -> {write}", **sizes)
 
 
-def image_sizes(images: Tensor, P: int) -> dict[str, int]:
-    B, C, H, W = images.shape
+def sizes_of(x: Tensor, P: int, image_size: Grid | None = None) -> dict[str, int]:
+    """Return how long each axis is, for images, or for patches (B, N, C·P·P) cut from images of this size."""
+    B, C, H, W = x.shape if image_size is None else (len(x), x.shape[2] // P**2, *image_size)
     return {"B": B, "C": C, "h": H // P, "w": W // P, "P": P, "Q": P}
-
-
-def patch_sizes(patches: Tensor, P: int, image_size: Grid) -> dict[str, int]:
-    (B, _, length), (H, W) = patches.shape, image_size
-    return {"B": B, "C": length // (P * P), "h": H // P, "w": W // P, "P": P, "Q": P}
 
 
 def cut(images: Tensor, patch_size: int, order: str = OURS) -> Tensor:
     """(B, C, H, W) -> (B, N, C·P·P), the values of a patch in this order."""
-    return regroup(images, "B C h P w Q", f"B (h w) ({order})", **image_sizes(images, patch_size))
+    return regroup(images, "B C h P w Q", f"B (h w) ({order})", **sizes_of(images, patch_size))
 
 
 class Layer(NamedTuple):
@@ -122,14 +119,9 @@ def sincos_positions(
     interleaved: bool = False,
 ) -> Tensor:
     """Return sin-cos positions: (h·w, D). `row` and `column` say where patch n is."""
-    n, quarter = torch.arange(grid[0] * grid[1]), dim // 4
-    angles = [index(n, *grid)[:, None] * frequency(torch.arange(quarter), quarter) for index in (row, column)]
-    waves = {
-        f"{name}.{wave}": getattr(angle, wave)()
-        for name, angle in zip(("row", "column"), angles, strict=True)
-        for wave in ("sin", "cos")
-    }
-    parts = [waves[part] for part in layout.split()]
+    n, frequencies = torch.arange(grid[0] * grid[1]), frequency(torch.arange(dim // 4), dim // 4)
+    angles = {"row": row(n, *grid)[:, None] * frequencies, "column": column(n, *grid)[:, None] * frequencies}
+    parts = [getattr(angles[axis], wave)() for axis, wave in (part.split(".") for part in layout.split())]
     if interleaved:
         parts = [torch.stack(parts[i : i + 2], dim=2).flatten(1) for i in (0, 2)]
     return torch.cat(parts, dim=1)
@@ -236,8 +228,7 @@ def model(w: ModelWeights, images: Tensor, embed=eq1, block=block, pool=pooled) 
     return w.head(pool(w, w.norm(z)))  # Eq. 4
 
 
-def unit(p: Tensor) -> Tensor:
-    return p / p.norm(dim=-1, keepdim=True)
+unit = partial(F.normalize, dim=-1)
 
 
 def as_it_is(x):
@@ -269,8 +260,7 @@ def product(layers: Sequence[Tensor]) -> Tensor:
     return reduce(lambda before, A: A @ before, layers)
 
 
-def heads_mean(A: Tensor) -> Tensor:
-    return A.mean(dim=1)
+heads_mean = partial(torch.mean, dim=1)
 
 
 def through_layers(
@@ -278,14 +268,6 @@ def through_layers(
 ) -> Tensor:
     """Attention rollout: L times (B, h, T, T) → (B, T, T)."""
     return finish(together(pick([mix(heads(A)) for A in maps])))
-
-
-def by_rows(n: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
-    return n // grid[1], n % grid[1]
-
-
-def straight(rows: Tensor, columns: Tensor) -> Tensor:
-    return (rows**2 + columns**2).sqrt()
 
 
 def shared_out(patches: Tensor) -> Tensor:
@@ -300,8 +282,8 @@ def distance(
     weights: Tensor,
     grid: Grid,
     patch_size: int,
-    places=by_rows,
-    length=straight,
+    places=lambda n, grid: (n // grid[1], n % grid[1]),
+    length=torch.hypot,
     patches=lambda weights: weights[:, :, 1:, 1:],
     share=shared_out,
     average=over_all,

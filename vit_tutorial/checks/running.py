@@ -71,6 +71,25 @@ def prefixed(start: str) -> Iterator[None]:
         raise
 
 
+def judge_each(trials: Mapping[str, tuple], judge: Callable) -> None:
+    """Call `judge(*trial)` for each trial by name. A Wrong from a later one says what was right before."""
+    first = next(iter(trials))
+    for name, trial in trials.items():
+        with prefixed("" if name == first else f"Right with {first}, but not with {name}."):
+            judge(*trial)
+
+
+@contextmanager
+def explained(meanings: Mapping[str, str], hint: str | None = None) -> Iterator[None]:
+    """Say below a ReaderError from inside the block what it means, by the first pattern that its message holds."""
+    try:
+        yield
+    except ReaderError as error:
+        if meaning := next((meaning for part, meaning in meanings.items() if re.search(part, error.message)), ""):
+            error.explain(meaning, hint)
+        raise
+
+
 NEW_TENSORS = (
     "A tensor that you make yourself has a dtype and a device of its own. Give it the input's: "
     "`torch.zeros(..., dtype=x.dtype, device=x.device)`."
@@ -109,7 +128,7 @@ def call(function: Callable, *args, seconds: float | None = None):
         if result is Ellipsis or is_stub(function):
             raise NotAttempted
         raise Wrong(f"Your {part} returns nothing (None): is the `return` missing?")
-    for name, arg, copies in zip(parameter_names(function), args, before, strict=False):
+    for (name, arg), copies in zip(named(function, args), before, strict=False):
         now = tensors_in(arg)
         readable = len(now) == len(copies) and not any(map(unreadable, now))
         if not readable or any(a.dtype != b.dtype or not a.equal(b) for a, b in zip(now, copies, strict=True)):
@@ -147,9 +166,11 @@ def signature_of(function: Callable) -> inspect.Signature | None:
         return inspect.signature(function.forward if isinstance(function, nn.Module) else function)
 
 
-def parameter_names(function: Callable) -> list[str]:
+def named(function: Callable, args: tuple) -> list[tuple[str, object]]:
+    """Return each argument with its name."""
     signature = signature_of(function)
-    return [f"argument {number}" for number in range(1, 10)] if signature is None else list(signature.parameters)
+    names = [f"argument {number}" for number in range(1, 10)] if signature is None else signature.parameters
+    return list(zip(names, args, strict=False))
 
 
 def tensors_in(value, depth: int = 20) -> list[Tensor]:
@@ -275,7 +296,6 @@ def readers_line(error: BaseException) -> tuple[str, str]:
 
 
 def stopped_by(error: BaseException, more: str = "") -> ReaderError:
-    """Make the finding for an error in the reader's code."""
     place, code = readers_line(error)
     try:
         text = textwrap.shorten(without_addresses(str(error)), 400, placeholder=" …")
@@ -291,6 +311,8 @@ MEANINGS = {  # what errors mean whose text is hard to read
     "inside `with torch.no_grad():`.",
     "modified by an inplace operation": "You write into a tensor, by `z += …`, `z[...] = …` or a method that ends in "
     "an underscore, that an earlier step still needs to compute its gradient. `z = z + …` makes a new one.",
+    "not implemented for 'Half'": "PyTorch cannot do this in half precision, and digits would be lost: keep the dtype.",
+    "mutated during iteration": "A dictionary cannot change while you loop over it: loop over `list(theirs.items())`.",
 }
 
 
@@ -300,8 +322,7 @@ def name_of(function: Callable) -> str:
 
 def show_call(function: Callable, args: tuple) -> str:
     """Write out the call, tensors by their shapes: `my_patchify(images=tensor of (2, 3, 4, 6), patch_size=2)`."""
-    shown = (f"{name}={show(arg)}" for name, arg in zip(parameter_names(function), args, strict=False))
-    return f"{name_of(function)}({', '.join(shown)})"
+    return f"{name_of(function)}({', '.join(f'{name}={show(arg)}' for name, arg in named(function, args))})"
 
 
 def show(value) -> str:
@@ -320,8 +341,7 @@ def show(value) -> str:
 
 
 def without_addresses(text: str) -> str:
-    """Remove what changes from run to run."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)  # they change from run to run
 
 
 TICK = 0.05  # seconds

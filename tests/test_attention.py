@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from vit_tutorial import SelfAttention, attend
@@ -80,39 +79,6 @@ def test_attention_dropout_keeps_the_mean_and_rests_in_eval(strategy):
     torch.testing.assert_close(draws.mean(0), expected[0], atol=0.05, rtol=0)
     torch.testing.assert_close(draws.var(0), variance[0], atol=0.01, rtol=0.1)
     torch.testing.assert_close(dropping.eval()(q, k, v)[0], expected, atol=1e-12, rtol=0)
-
-
-@pytest.mark.parametrize(
-    ("embed_dim", "num_heads", "tokens", "batch"), [(12, 3, 5, 2), (35, 5, 9, 3), (8, 1, 4, 1), (14, 7, 17, 2)]
-)
-def test_self_attention_is_multihead_attention(embed_dim, num_heads, tokens, batch):
-    """`nn.MultiheadAttention` keeps q, k and v in one weight, in our order: values, weights and all gradients agree."""
-    ours = SelfAttention(embed_dim, num_heads).double()
-    theirs = nn.MultiheadAttention(embed_dim, num_heads, batch_first=True).double()
-    for parameter in ours.parameters():
-        nn.init.normal_(parameter, std=0.5)
-    pairs = [
-        (ours.qkv.weight, theirs.in_proj_weight),
-        (ours.qkv.bias, theirs.in_proj_bias),
-        (ours.projection.weight, theirs.out_proj.weight),
-        (ours.projection.bias, theirs.out_proj.bias),
-    ]
-    with torch.no_grad():
-        for mine, other in pairs:
-            other.copy_(mine)
-    z = torch.randn(batch, tokens, embed_dim, dtype=torch.float64)
-    direction = torch.randn_like(z)
-    expected, expected_weights = theirs(z, z, z, average_attn_weights=False)
-    torch.testing.assert_close(ours(z), expected, atol=1e-12, rtol=0)
-
-    (ours(z) * direction).sum().backward()
-    (expected * direction).sum().backward()
-    for mine, other in pairs:
-        torch.testing.assert_close(mine.grad, other.grad, atol=1e-11, rtol=0)
-
-    ours.strategy = ExplicitAttention()
-    q, k, v = (split_heads(part, num_heads) for part in ours.qkv(z).chunk(3, dim=2))
-    torch.testing.assert_close(ours.strategy(q, k, v)[1], expected_weights, atol=1e-12, rtol=0)
 
 
 def test_dropout_after_the_projection():

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from torch import nn
-from torchvision.models import resnet50
 
 from vit_tutorial import Backbone, VisionTransformer, ViTConfig, change_resolution
 from vit_tutorial.analysis import position_similarity, record_attention, trace_shapes
@@ -33,22 +32,6 @@ def test_a_patch_is_cut_from_the_feature_map():
     expected = patches.projection(patches.backbone.network(images)).flatten(2).transpose(1, 2)
     assert torch.equal(patches(images), expected)
     assert model.config.grid == (2, 3)
-
-
-def test_a_backbone_that_does_nothing_is_the_plain_vit():
-    images = torch.randn(2, 3, 16, 16)
-    assert torch.equal(vit().features(images), vit(nn.Identity()).features(images))
-
-
-def test_r50_vit_b16():
-    """ResNet-50 to its third stage has stride 16 and 1024 channels; a patch is one place of its 14×14 map."""
-    resnet = resnet50()
-    stages = (resnet.conv1, resnet.bn1, resnet.relu, resnet.maxpool, resnet.layer1, resnet.layer2, resnet.layer3)
-    config = ViTConfig.named("B/16", depth=1)
-    model = VisionTransformer(config, Backbone(nn.Sequential(*stages), channels=1024, stride=16)).eval()
-    assert model.embeddings.patches.projection.weight.shape == (768, 1024, 1, 1)
-    with torch.no_grad():
-        assert model(torch.randn(1, 3, 224, 224)).shape == (1, 1000)
 
 
 @pytest.mark.parametrize("position", POSITIONS)

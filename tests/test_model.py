@@ -8,8 +8,7 @@ import torch
 from published import randomize
 
 from vit_tutorial import VisionTransformer, ViTConfig
-
-POSITIONS = ["learned", "none", "sincos", "factorized"]
+from vit_tutorial.config import POSITIONS
 
 # Each option of the configuration, alone and together.
 OPTIONS = [

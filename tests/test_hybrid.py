@@ -10,11 +10,11 @@ from vit_tutorial.config import POSITIONS
 from vit_tutorial.saving import save_model
 
 
-def vit(network: nn.Module | None = None, channels=3, stride=1, image_size=16, patch_size=8, **options):
+def vit(network: nn.Module, channels=3, stride=1, image_size=16, patch_size=8, **options):
     small = {"num_classes": 5, "embed_dim": 12, "depth": 2, "num_heads": 3, "mlp_dim": 16}
     config = ViTConfig(image_size=image_size, patch_size=patch_size, **small, **options)
     torch.manual_seed(0)
-    return VisionTransformer(config, network and Backbone(network, channels, stride)).eval()
+    return VisionTransformer(config, Backbone(network, channels, stride)).eval()
 
 
 def hybrid(image_size=(16, 24), patch_size=8, **options) -> VisionTransformer:

@@ -14,7 +14,7 @@ from PIL import Image
 
 from vit_tutorial import load_photo
 from vit_tutorial.plotting import show_attention_walk, show_patch_alone, show_positions_forming
-from vit_tutorial.plotting.rendering import draw_moments, register, to_png
+from vit_tutorial.plotting.rendering import draw_moments, register, to_png, with_palette
 from vit_tutorial.plotting.style import HIGHLIGHT
 
 PHOTO = torch.rand(3, 48, 48, generator=torch.Generator().manual_seed(0))
@@ -52,6 +52,14 @@ def test_a_figure_that_moves_is_an_animated_png_with_a_picture_for_each_moment()
 
 
 def test_the_page_stays_white_beside_pale_colours():
+    pixels = np.random.default_rng(0).integers(200, 256, (100, 100, 3), dtype=np.uint8)
+    pixels[:10] = 255
+    image = with_palette(Image.fromarray(pixels), 16).convert("RGB")
+    assert (np.asarray(image)[:10] == 255).all()
+    assert np.abs(np.asarray(image).astype(int) - pixels).mean() < 15
+
+
+def test_the_page_stays_white_beside_pale_colours_when_it_moves():
     maps = torch.randn(3, 5, 3, 5, generator=torch.Generator().manual_seed(0)).clamp(-1, 1) / 4
     data, _ = to_png(show_positions_forming({0: maps, 1: maps / 2, 2: maps / 3}, [0, 1], "title"))
     image = Image.open(io.BytesIO(base64.b64decode(data)))

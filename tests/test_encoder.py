@@ -111,6 +111,11 @@ def test_drop_path_rises_linearly_to_the_last_block():
     assert not any(isinstance(module, DropPath) for module in alone.modules())
 
 
+def test_every_block_starts_with_weights_of_its_own():
+    first, second = Encoder(ViTConfig(embed_dim=12, num_heads=3, mlp_dim=8, depth=2))
+    assert not torch.equal(first.mlp.expand.weight, second.mlp.expand.weight)
+
+
 def test_the_config_reaches_every_part():
     config = ViTConfig(
         embed_dim=12, num_heads=3, mlp_dim=8, depth=2, dropout=0.1, attention_dropout=0.2, drop_path=0.3, norm_eps=1e-4

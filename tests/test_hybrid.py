@@ -24,14 +24,15 @@ def hybrid(image_size=(16, 24), patch_size=8, **options) -> VisionTransformer:
     return model
 
 
-def test_a_patch_is_cut_from_the_feature_map():
-    """8 pixels of the image are 2 places of a map of stride 4: the projection is the plain one, on the map."""
-    model, images = hybrid(), torch.randn(2, 3, 16, 24)
+@pytest.mark.parametrize(("patch_size", "on_map", "grid"), [(8, 2, (2, 3)), (4, 1, (4, 6))])
+def test_a_patch_is_cut_from_the_feature_map(patch_size, on_map, grid):
+    """8 pixels of the image are 2 places of a map of stride 4, and 4 are one; the projection is the plain one."""
+    model, images = hybrid(patch_size=patch_size), torch.randn(2, 3, 16, 24)
     patches = model.embeddings.patches
-    assert patches.projection.weight.shape == (12, 6, 2, 2)
+    assert patches.projection.weight.shape == (12, 6, on_map, on_map)
     expected = patches.projection(patches.backbone.network(images)).flatten(2).transpose(1, 2)
     assert torch.equal(patches(images), expected)
-    assert model.config.grid == (2, 3)
+    assert model.config.grid == grid
 
 
 @pytest.mark.parametrize("position", POSITIONS)

@@ -1,4 +1,4 @@
-"""Multi-head self-attention: the equation, its two implementations, and PyTorch's own layer."""
+"""Multi-head self-attention: the equation and its two implementations (beside PyTorch's own in `test_encoder.py`)."""
 
 import math
 

@@ -279,13 +279,6 @@ def test_a_table_that_stopped_half_way_goes_on_from_there(name, tmp_path, monkey
     assert_close(torch.as_tensor(load(path)), torch.tensor(expected), check_dtype=False)
 
 
-def test_the_lead_of_a_size_and_its_spread_by_hand():
-    """Of 100 scenes 10 won and 20 lost: the differences are 1, -1 or 0, with variance 30/100 - 0.1²."""
-    run = sizes.SizeRun(100, 60, 10, 20)
-    assert (run.accuracy, run.lead) == (0.6, -0.1)
-    assert run.spread == pytest.approx(1.96 * (0.3 - 0.01) ** 0.5 / 10)
-
-
 UNKNOWN = {
     "ablations": lambda: load_results("ablation"),
     "interpolated": lambda: sizes.move("interpolate", 44, 0),
@@ -311,6 +304,13 @@ def shipped_for_all(monkeypatch):
     monkeypatch.setattr(
         sizes, "model_at_28", lambda position, seed: bare if position == "none" else load_checkpoint("shapes")
     )
+
+
+def test_the_lead_of_a_size_and_its_spread_by_hand():
+    """Of 100 scenes 10 won and 20 lost: the differences are 1, -1 or 0, with variance 30/100 - 0.1²."""
+    run = sizes.SizeRun(100, 60, 10, 20)
+    assert (run.accuracy, run.lead) == (0.6, -0.1)
+    assert run.spread == pytest.approx(1.96 * (0.3 - 0.01) ** 0.5 / 10)
 
 
 def test_the_shipped_model_is_what_the_recipe_of_lesson_06_trains_with_seed_0():

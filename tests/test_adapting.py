@@ -130,15 +130,6 @@ def test_every_kind_of_position_moves_as_its_table_does(position, tmp_path):
     assert torch.equal(again.embeddings.position(), moved.embeddings.position()), "a file keeps them"
 
 
-def test_the_defaults_of_the_model_are_those_of_its_positions():
-    model = small_vit()
-    moved, nearer = change_resolution(model, (8, 12)), change_resolution(model, (8, 12), "bilinear", antialias=False)
-    for found, options in ((moved, {}), (nearer, {"mode": "bilinear", "antialias": False})):
-        expected = resize_position_embedding(model.embeddings.position(), (3, 5), (2, 3), 1, **options)
-        assert torch.equal(found.embeddings.position(), expected)
-    assert not torch.allclose(moved.embeddings.position(), nearer.embeddings.position(), atol=1e-3)
-
-
 WAYS = {"resolution": lambda model: change_resolution(model, (20, 24)), "head": lambda model: replace_head(model, 3)}
 both_ways = pytest.mark.parametrize("way", WAYS)
 

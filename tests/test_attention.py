@@ -1,10 +1,9 @@
-"""Multi-head self-attention: the equation, its two implementations, and PyTorch's own layer."""
+"""Multi-head self-attention: the equation and its two implementations (beside PyTorch's own in `test_encoder.py`)."""
 
 import math
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from vit_tutorial import SelfAttention, attend
@@ -27,15 +26,6 @@ def test_attend_by_hand():
     torch.testing.assert_close(out, torch.tensor([[6.0, 1.0]]))
 
 
-def test_every_row_of_weights_is_a_distribution_over_the_keys():
-    q, k, v = random_qkv(2, 3, 5, 4)
-    _, weights = attend(q, k, v)
-    assert weights.shape == (2, 3, 5, 5)
-    assert (weights > 0).all()
-    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, 5, dtype=torch.float64))
-    assert (weights.sum(-2) - 1).abs().max() > 0.1, "the columns need not"
-
-
 @pytest.mark.parametrize("shape", [(2, 3, 5, 4), (1, 1, 1, 1), (2, 7, 3, 11), (4, 2, 65, 8)])
 def test_attend_equals_fused_attention_in_values_and_gradients(shape):
     q, k, v = random_qkv(*shape)
@@ -48,13 +38,6 @@ def test_attend_equals_fused_attention_in_values_and_gradients(shape):
         strict=True,
     ):
         torch.testing.assert_close(one, other, atol=1e-12, rtol=0)
-
-
-def test_a_uniform_query_takes_the_mean_of_the_values():
-    _, k, v = random_qkv(2, 3, 5, 4)
-    out, weights = attend(torch.zeros_like(k), k, v)
-    torch.testing.assert_close(weights, torch.full_like(weights, 1 / 5))
-    torch.testing.assert_close(out, v.mean(-2, keepdim=True).expand_as(out))
 
 
 def test_queries_and_keys_may_differ_in_number():
@@ -96,67 +79,6 @@ def test_attention_dropout_keeps_the_mean_and_rests_in_eval(strategy):
     torch.testing.assert_close(draws.mean(0), expected[0], atol=0.05, rtol=0)
     torch.testing.assert_close(draws.var(0), variance[0], atol=0.01, rtol=0.1)
     torch.testing.assert_close(dropping.eval()(q, k, v)[0], expected, atol=1e-12, rtol=0)
-
-
-@pytest.mark.parametrize(
-    ("embed_dim", "num_heads", "tokens", "batch"), [(12, 3, 5, 2), (35, 5, 9, 3), (8, 1, 4, 1), (14, 7, 17, 2)]
-)
-def test_self_attention_is_multihead_attention(embed_dim, num_heads, tokens, batch):
-    """`nn.MultiheadAttention` keeps q, k and v in one weight, in our order: values, weights and all gradients agree."""
-    ours = SelfAttention(embed_dim, num_heads).double()
-    theirs = nn.MultiheadAttention(embed_dim, num_heads, batch_first=True).double()
-    for parameter in ours.parameters():
-        nn.init.normal_(parameter, std=0.5)
-    pairs = [
-        (ours.qkv.weight, theirs.in_proj_weight),
-        (ours.qkv.bias, theirs.in_proj_bias),
-        (ours.projection.weight, theirs.out_proj.weight),
-        (ours.projection.bias, theirs.out_proj.bias),
-    ]
-    with torch.no_grad():
-        for mine, other in pairs:
-            other.copy_(mine)
-    z = torch.randn(batch, tokens, embed_dim, dtype=torch.float64)
-    direction = torch.randn_like(z)
-    expected, expected_weights = theirs(z, z, z, average_attn_weights=False)
-    torch.testing.assert_close(ours(z), expected, atol=1e-12, rtol=0)
-
-    (ours(z) * direction).sum().backward()
-    (expected * direction).sum().backward()
-    for mine, other in pairs:
-        torch.testing.assert_close(mine.grad, other.grad, atol=1e-11, rtol=0)
-
-    ours.strategy = ExplicitAttention()
-    q, k, v = (split_heads(part, num_heads) for part in ours.qkv(z).chunk(3, dim=2))
-    torch.testing.assert_close(ours.strategy(q, k, v)[1], expected_weights, atol=1e-12, rtol=0)
-
-
-def test_tokens_do_not_look_into_other_images():
-    layer = SelfAttention(12, 3).double()
-    batch = torch.randn(4, 5, 12, dtype=torch.float64, requires_grad=True)
-    (gradient,) = torch.autograd.grad(layer(batch)[1].sum(), batch)
-    assert gradient[1].abs().min() > 0
-    assert gradient[[0, 2, 3]].count_nonzero() == 0
-
-
-def test_every_head_sees_every_part_of_the_token():
-    """Heads slice the projected token, not the input: the first head's output depends on all of it."""
-    layer = SelfAttention(12, 3).double()
-    with torch.no_grad():
-        layer.projection.weight[:, 4:] = 0  # only the first head gets through
-    z = torch.randn(1, 5, 12, dtype=torch.float64, requires_grad=True)
-    (gradient,) = torch.autograd.grad(layer(z).square().sum(), z)
-    assert gradient.abs().min() > 0
-
-
-def test_the_key_bias_has_no_gradient():
-    """It adds the same number to a whole row of scores, and softmax does not see that."""
-    layer = SelfAttention(12, 3).double()
-    nn.init.normal_(layer.qkv.bias)
-    layer(torch.randn(2, 5, 12, dtype=torch.float64)).square().sum().backward()
-    query, key, value = layer.qkv.bias.grad.chunk(3)
-    assert key.abs().max() < 1e-12
-    assert min(query.abs().min(), value.abs().min()) > 1e-4
 
 
 def test_dropout_after_the_projection():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from vit_tutorial import Shapes, VisionTransformer, load_checkpoint, predict
+from vit_tutorial import Shapes, VisionTransformer, load_checkpoint
 from vit_tutorial.pretrained import CHECKPOINTS, load_positions
 from vit_tutorial.train import parse
 from vit_tutorial.training import PRESETS, Recipe, evaluate
@@ -41,13 +41,6 @@ def test_shapes_are_told_apart_as_well_as_the_card_says():
     score = evaluate(model, Shapes(about["test images"], model.config.image_size, seed=1))
     assert abs(score.accuracy - about["test accuracy"]) < 0.002
     assert about["test accuracy"] > 0.95
-
-
-def test_a_photo_of_any_size_gets_a_name():
-    """Nobody can say what Grace Hopper is among ten classes that hold no person. But it is an answer."""
-    model = load_checkpoint("cifar10")
-    found = predict(model, "grace_hopper", top=3)
-    assert {name for name, _ in found} < set(model.card.classes)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -54,19 +54,6 @@ def test_weights_start_at_the_sizes_of_the_published_code():
     assert not learned.patches.projection.bias.any()
 
 
-@pytest.mark.parametrize("batch", [1, 4])
-def test_class_token_and_positions_do_not_know_the_batch(batch):
-    embeddings = Embeddings(small_config())
-    shapes = {name: tuple(parameter.shape) for name, parameter in embeddings.named_parameters()}
-    assert shapes == {
-        "class_token": (1, 1, 12),
-        "patches.projection.weight": (12, 2, 3, 5),
-        "patches.projection.bias": (12,),
-        "position.table": (9, 12),
-    }
-    assert embeddings(torch.randn(batch, 2, 6, 20)).shape == (batch, 9, 12)
-
-
 @pytest.mark.parametrize(
     ("position", "learned"),
     [
@@ -99,20 +86,6 @@ def test_factorized_is_a_row_plus_a_column():
     for patch in range(8):
         row, column = divmod(patch, 4)
         assert torch.equal(table[1 + patch], position.rows[row, 0] + position.columns[0, column])
-
-
-def test_fixed_positions_move_with_the_model_and_are_not_trained():
-    for kind in ("none", "sincos"):
-        embeddings = Embeddings(small_config(position=kind)).double()
-        assert embeddings.position().dtype == torch.float64
-        assert not [name for name, _ in embeddings.named_parameters() if "position" in name]
-
-
-def test_sincos_by_hand():
-    """Dimension 4 has one frequency, 1: sine and cosine of the row, then of the column."""
-    row, column = torch.tensor(1.0), torch.tensor(2.0)
-    expected = torch.stack([row.sin(), row.cos(), column.sin(), column.cos()])
-    torch.testing.assert_close(sincos_position_embedding((2, 3), 4)[1 * 3 + 2], expected)
 
 
 @pytest.mark.parametrize(("grid", "dim"), [((5, 5), 16), ((2, 7), 12), ((14, 14), 192)])

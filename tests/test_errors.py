@@ -127,22 +127,7 @@ def test_one_error_that_shows_the_facts(case):
     assert len(message) < 200
     assert caught.value.__cause__ is None, "one error, not two"
     assert caught.value.__context__ is None
-
-
-def test_the_error_is_ours_not_torchs():
-    """The last line of the traceback is in this package, where a reader can follow it."""
-    with pytest.raises(ValueError, match="channels") as caught:
-        model()(zeros(2, 1, 8, 12))
-    assert caught.traceback[-1].path.parent.name == "vit_tutorial"
-
-
-def test_a_refused_mask_leaves_the_model_as_it_was():
-    """Layer 0 could be masked, layer 9 is not there: neither is."""
-    refused = model().eval()
-    strategies = [block.attention.strategy for block in refused.encoder]
-    with pytest.raises(ValueError, match="no layer 9"), mask_heads(refused, {0: 1, 9: 0}):
-        pass
-    assert [block.attention.strategy for block in refused.encoder] == strategies
+    assert "vit_tutorial" in caught.traceback[-1].path.parts, "raised here, and not in torch: a reader can follow it"
 
 
 def test_a_photo_that_is_not_there(tmp_path, monkeypatch):

@@ -13,7 +13,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from vit_tutorial import ImageSet, Shapes, VisionTransformer, load_checkpoint
 from vit_tutorial.analysis import position_structure, record_attention
 from vit_tutorial.analysis.heads import right_answers
-from vit_tutorial.attention import attend
 from vit_tutorial.experiments import (
     EXPERIMENTS,
     SEEDS,
@@ -211,11 +210,6 @@ def test_the_stored_table_has_every_row_with_every_seed(name):
     assert all(0.1 < accuracy <= 1 for accuracies in found.values() for accuracy in accuracies)
 
 
-def test_an_unknown_table_names_those_there_are():
-    with pytest.raises(ValueError, match="did you mean 'ablations'"):
-        load_results("ablation")
-
-
 TABLES = {
     "another experiment's": b"row,seed,accuracy\nViT,0,0.5\nfar away,0,0.5\n",
     "other columns": b"a,b\n1,2\n",
@@ -238,6 +232,67 @@ def test_a_file_that_is_no_table_of_this_experiment_is_left_alone(content, tmp_p
     assert path.read_bytes() == content
 
 
+# Of each table that has a measurement of its own: the function that measures, what it shall find, and a value that is
+# read from the table then.
+TWO = torch.tensor([1.0, 0.5])
+SUSPECTS = {("28×28", 1.0, "nothing"): 1200, ("44×44", 1.0, "ground"): 800}
+MEASURED = {
+    "blocks": (
+        "measure_block",
+        lambda variant, seed: blocks.BlockRun(TWO, TWO, TWO * seed, TWO),
+        lambda path: load_block_runs(path)["post-norm"].gradients,
+        [[0, 0], [1, 0.5], [2, 1]],
+    ),
+    "scarce": (
+        "measure_course",
+        lambda scenes, way, seed: scarce.Course(TWO, TWO, TWO * seed, TWO),
+        lambda path: load_courses(path)[500, "mixup"].validation_loss,
+        [[0, 0], [1, 0.5], [2, 1]],
+    ),
+    "sizes": (
+        "measure_size",
+        lambda size, seed: {("zero", "nothing"): sizes.SizeRun(100, 60, 10, 20 + seed)},
+        lambda path: load_size_runs(path)["44×44", "zero", "nothing"],
+        [[100, 60, 10, 20 + seed] for seed in SEEDS],
+    ),
+    "suspects": (
+        "measure_suspects",
+        lambda positions, seed, scenes: SUSPECTS,
+        lambda path: load_suspects(path)["none", "28×28", 1.0, "nothing"],
+        [0.75] * 3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_a_table_that_stopped_half_way_goes_on_from_there(name, tmp_path, monkeypatch):
+    function, find, load, expected = MEASURED[name]
+    path, asked = tmp_path / "table.csv", []
+    monkeypatch.setattr(command, function, lambda *what, **options: asked.append(what) or find(*what, **options))
+    main([name, "--out", str(path)])
+    whole, all_runs, half = path.read_text(encoding="utf-8"), list(asked), len(asked) // 2
+    header, *lines = whole.splitlines(keepends=True)
+    path.write_text("".join([header, *lines[: len(lines) * half // len(all_runs)]]), encoding="utf-8")
+    main([name, "--out", str(path)])
+    assert path.read_text(encoding="utf-8") == whole
+    assert asked == all_runs + all_runs[half:], "what was there is not measured again"
+    assert_close(torch.as_tensor(load(path)), torch.tensor(expected), check_dtype=False)
+
+
+UNKNOWN = {
+    "ablations": lambda: load_results("ablation"),
+    "interpolated": lambda: sizes.move("interpolate", 44, 0),
+    "norms": lambda: sizes.tune(load_checkpoint("shapes"), "norm", 0),
+    "post-norm": lambda: blocks.measure_block("postnorm", seed=0),
+}
+
+
+@pytest.mark.parametrize("meant", UNKNOWN)
+def test_an_unknown_name_is_told_which_is_near(meant):
+    with pytest.raises(ValueError, match=f"did you mean '{meant}'"):
+        UNKNOWN[meant]()
+
+
 # ---- another size
 
 
@@ -249,6 +304,13 @@ def shipped_for_all(monkeypatch):
     monkeypatch.setattr(
         sizes, "model_at_28", lambda position, seed: bare if position == "none" else load_checkpoint("shapes")
     )
+
+
+def test_the_lead_of_a_size_and_its_spread_by_hand():
+    """Of 100 scenes 10 won and 20 lost: the differences are 1, -1 or 0, with variance 30/100 - 0.1²."""
+    run = sizes.SizeRun(100, 60, 10, 20)
+    assert (run.accuracy, run.lead) == (0.6, -0.1)
+    assert run.spread == pytest.approx(1.96 * (0.3 - 0.01) ** 0.5 / 10)
 
 
 def test_the_shipped_model_is_what_the_recipe_of_lesson_06_trains_with_seed_0():
@@ -329,13 +391,6 @@ def test_tuning_a_part_changes_this_part_alone(trained):
     ]
 
 
-def test_an_unknown_way_or_part_names_those_there_are():
-    with pytest.raises(ValueError, match="did you mean 'interpolated'"):
-        sizes.move("interpolate", 44, 0)
-    with pytest.raises(ValueError, match="did you mean 'norms'"):
-        sizes.tune(load_checkpoint("shapes"), "norm", 0)
-
-
 @pytest.mark.usefixtures("shipped_for_all")
 def test_a_size_is_measured_on_the_same_scenes_for_all_ways():
     state = torch.get_rng_state()
@@ -365,31 +420,6 @@ def test_the_stored_sizes_are_whole():
     assert right == pytest.approx(at_28.right, abs=2), "the shipped model, on the same test scenes"
 
 
-def test_a_token_that_counts_twice_is_one_that_is_there_twice():
-    q, k, v = torch.randn(3, 2, 1, 5, 4, generator=torch.Generator().manual_seed(0))  # (B, h, T, d) = (2, 1, 5, 4)
-    times = torch.ones(2, 5).index_fill(1, torch.tensor([3]), 2.0)
-    weighted, _ = suspects.WeightedAttention(times)(q, k, v)
-    assert_close(weighted, attend(q, torch.cat([k, k[:, :, 3:4]], dim=2), torch.cat([v, v[:, :, 3:4]], dim=2))[0])
-
-
-def test_more_ground_leaves_the_object_as_large_as_it_was():
-    home, wide, large = (suspects.draw_scenes(20, size) for size in ("28×28", "28×44", "44×44"))
-    sizes_of = [scenes.masks.sum(dim=(1, 2)).float() for scenes in (home, wide, large)]
-    for found in sizes_of[1:]:
-        assert_close(found, sizes_of[0], rtol=0.08, atol=0)  # a pixel of the outline here and there
-    usual = suspects.draw_scenes(20, "44×44", 44 / 28)
-    assert torch.equal(usual.masks, Shapes(20, 44, seed=1).masks)
-
-
-def test_a_patch_is_ground_outline_or_inside():
-    mask = torch.zeros(1, 8, 12, dtype=torch.bool)
-    mask[0, 5, 11] = True  # one pixel, in row 1, column 2 of the patches
-    mask[0, :4, :4] = True  # all of row 0, column 0
-    images = ImageSet(torch.zeros(1, 3, 8, 12, dtype=torch.uint8), torch.tensor([0]), ("one",), mask)
-    G, O, I = suspects.GROUND, suspects.OUTLINE, suspects.INSIDE  # noqa: E741
-    assert suspects.kinds_of_patches(images).tolist() == [[I, G, G, G, G, O]]
-
-
 @pytest.mark.parametrize("groups", suspects.GROUPS)
 def test_each_group_of_patches_counts_as_in_the_other_scenes(groups):
     home, large = suspects.draw_scenes(20, "28×28"), suspects.draw_scenes(20, "44×44", 44 / 28)
@@ -400,12 +430,6 @@ def test_each_group_of_patches_counts_as_in_the_other_scenes(groups):
         count = torch.isin(there, torch.tensor(group)).sum(dim=1).float()
         assert_close((times * mine).sum(dim=1), count, rtol=1e-4, atol=0.11)  # 0.1 where the other scene has none
         assert all(len(times[i][mine[i]].unique()) == 1 for i in range(20)), "one number for all patches of a group"
-
-
-def test_at_home_the_old_positions_are_those_that_it_has():
-    model, home = load_checkpoint("shapes"), suspects.draw_scenes(60, "28×28")
-    once = torch.ones(60, 49)
-    assert torch.equal(suspects.right_with_old_positions(model, home, once), right_answers(model, home))
 
 
 def test_the_stored_suspects_are_whole_and_come_out_again_on_their_first_scenes():
@@ -423,72 +447,10 @@ def test_the_stored_suspects_are_whole_and_come_out_again_on_their_first_scenes(
     assert unchanged < min(ground, positions) <= max(ground, positions) < both
 
 
-def test_an_interrupted_table_of_suspects_goes_on_with_the_next_model(tmp_path, monkeypatch):
-    path, asked = tmp_path / "suspects.csv", []
-    found = {("28×28", 1.0, "nothing"): 1200, ("44×44", 1.0, "ground"): 800}
-    monkeypatch.setattr(command, "measure_suspects", lambda *model, scenes: asked.append(model) or found)
-    main(["suspects", "--out", str(path)])
-    whole = path.read_text(encoding="utf-8")
-    path.write_text("".join(whole.splitlines(keepends=True)[:3]), encoding="utf-8")
-    main(["suspects", "--out", str(path)])
-    assert path.read_text(encoding="utf-8") == whole
-    assert asked[6:] == asked[1:6], "what was there is not measured again"
-    assert load_suspects(path)["none", "28×28", 1.0, "nothing"] == [0.75] * 3
-
-
-def test_an_interrupted_table_of_sizes_goes_on_with_the_next_size(tmp_path, monkeypatch, capsys):
-    path, asked = tmp_path / "sizes.csv", []
-    found = {("zero", "nothing"): sizes.SizeRun(100, 60, 10, 20)}
-    monkeypatch.setattr(command, "measure_size", lambda size, seed: asked.append((size, seed)) or found)
-    main(["sizes", "--out", str(path)])
-    whole = path.read_text(encoding="utf-8")
-    path.write_text("".join(whole.splitlines(keepends=True)[:3]), encoding="utf-8")
-    main(["sizes", "--out", str(path)])
-    assert path.read_text(encoding="utf-8") == whole
-    assert asked[12:] == asked[2:12], "what was there is not measured again"
-    run = load_size_runs(path)["44×44", "zero", "nothing"][2]
-    assert (run.accuracy, run.lead) == (0.6, -0.1)
-    assert run.spread == pytest.approx(1.96 * (0.3 - 0.01) ** 0.5 / 10)
-
-
 # ---- blocks that lack one thing
 
-Z = torch.randn(4, 5, 8, generator=torch.Generator().manual_seed(0)) * 3 + 1
-SILENT = {
-    "complete block": Z,
-    "no residual sums": torch.zeros_like(Z),
-    "no norms": Z,
-    "BatchNorm": Z,
-    "post-norm": F.layer_norm(Z, (8,)),
-}
-VARIANTS = pytest.mark.parametrize("variant", blocks.VARIANTS)
 
-
-@pytest.mark.parametrize("variant", SILENT)
-def test_with_silent_branches_a_block_shows_what_it_does_to_the_stream(variant):
-    block = blocks.VARIANTS[variant][0](8, 2, 16)
-    nn.init.zeros_(block.attention.projection.weight)
-    nn.init.zeros_(block.mlp.contract.weight)
-    assert_close(block(Z), SILENT[variant], atol=1e-4, rtol=0)
-
-
-@pytest.mark.parametrize(
-    ("variant", "over"), {"complete block": 2, "no norms": (), "BatchNorm": (0, 1), "post-norm": 2}.items()
-)
-def test_a_variant_normalises_over_its_own_axes(variant, over):
-    block = blocks.VARIANTS[variant][0](8, 2, 16)
-    for norm in (block.norm1, block.norm2):
-        expected = (Z - Z.mean(over, keepdim=True)) / Z.std(over, correction=0, keepdim=True) if over else Z
-        assert_close(norm(Z), expected, atol=1e-4, rtol=0)
-
-
-def test_with_batch_norm_an_image_depends_on_its_neighbours_in_the_batch():
-    for variant, alone in (("complete block", True), ("BatchNorm", False)):
-        block = blocks.VARIANTS[variant][0](8, 2, 16)
-        assert torch.allclose(block(Z)[:2], block(Z[:2]), atol=1e-5) == alone
-
-
-@VARIANTS
+@pytest.mark.parametrize("variant", blocks.VARIANTS)
 def test_the_first_steps_of_the_stored_runs_come_out_again(variant):
     """Also that the first of many steps do not depend on how many follow, and that no other random number moves.
 
@@ -515,25 +477,6 @@ def test_the_stored_runs_are_whole_and_differ_in_nothing_but_the_blocks():
         assert all(values.isfinite().all() for values in found)
         assert_close(found.lengths[:, 0], stored["complete block"].lengths[:, 0])  # same embeddings, same images
         assert_close(found.losses[:, 0], torch.full((S,), 8.0).log(), atol=1e-3, rtol=0)  # the head starts at zero
-
-
-def test_an_unknown_variant_names_those_there_are():
-    with pytest.raises(ValueError, match="did you mean 'post-norm'"):
-        blocks.measure_block("postnorm", seed=0)
-
-
-def test_an_interrupted_table_of_blocks_goes_on_with_the_next_run(tmp_path, monkeypatch, capsys):
-    path = tmp_path / "blocks.csv"
-    two = torch.tensor([1.0, 0.5])
-    monkeypatch.setattr(command, "measure_block", lambda variant, seed: blocks.BlockRun(two, two, two * seed, two))
-    main(["blocks", "--out", str(path)])
-    whole = path.read_text(encoding="utf-8")
-    path.write_text("".join(whole.splitlines(keepends=True)[:3]), encoding="utf-8")
-    capsys.readouterr()
-    main(["blocks", "--out", str(path)])
-    assert path.read_text(encoding="utf-8") == whole
-    assert len(capsys.readouterr().out.splitlines()) == len(blocks.VARIANTS) * len(SEEDS) - 2
-    assert_close(load_block_runs(path)["post-norm"].gradients, torch.tensor([[0, 0], [1, 0.5], [2, 1]]))
 
 
 # ---- few scenes
@@ -564,19 +507,6 @@ def test_the_stored_courses_are_whole():
     for (scenes, _), course in found.items():
         assert {values.shape for values in course} == {(len(SEEDS), scarce.POINTS)}
         assert course.epochs[:, -1].tolist() == [scarce.SHOWN // scenes] * len(SEEDS)
-
-
-def test_an_interrupted_table_of_courses_goes_on_with_the_next_run(tmp_path, monkeypatch, capsys):
-    path, two = tmp_path / "scarce.csv", torch.tensor([1.0, 0.5])
-    monkeypatch.setattr(command, "measure_course", lambda scenes, way, seed: scarce.Course(two, two, two * seed, two))
-    main(["scarce", "--out", str(path)])
-    whole = path.read_text(encoding="utf-8")
-    path.write_text("".join(whole.splitlines(keepends=True)[:3]), encoding="utf-8")
-    capsys.readouterr()
-    main(["scarce", "--out", str(path)])
-    assert path.read_text(encoding="utf-8") == whole
-    assert len(capsys.readouterr().out.splitlines()) == len(scarce.SCENES) * len(scarce.AUGMENTATIONS) * 3 - 2
-    assert_close(load_courses(path)[500, "mixup"].validation_loss, torch.tensor([[0, 0], [1, 0.5], [2, 1]]))
 
 
 PHOTOS = ImageSet(torch.randint(256, (66, 3, 32, 32), dtype=torch.uint8), torch.arange(66) % 4, tuple("abcd"))

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from torch import nn
-from torchvision.models import resnet50
 
 from vit_tutorial import Backbone, VisionTransformer, ViTConfig, change_resolution
 from vit_tutorial.analysis import position_similarity, record_attention, trace_shapes
@@ -11,11 +10,11 @@ from vit_tutorial.config import POSITIONS
 from vit_tutorial.saving import save_model
 
 
-def vit(network: nn.Module | None = None, channels=3, stride=1, image_size=16, patch_size=8, **options):
+def vit(network: nn.Module, channels=3, stride=1, image_size=16, patch_size=8, **options):
     small = {"num_classes": 5, "embed_dim": 12, "depth": 2, "num_heads": 3, "mlp_dim": 16}
     config = ViTConfig(image_size=image_size, patch_size=patch_size, **small, **options)
     torch.manual_seed(0)
-    return VisionTransformer(config, network and Backbone(network, channels, stride)).eval()
+    return VisionTransformer(config, Backbone(network, channels, stride)).eval()
 
 
 def hybrid(image_size=(16, 24), patch_size=8, **options) -> VisionTransformer:
@@ -25,30 +24,15 @@ def hybrid(image_size=(16, 24), patch_size=8, **options) -> VisionTransformer:
     return model
 
 
-def test_a_patch_is_cut_from_the_feature_map():
-    """8 pixels of the image are 2 places of a map of stride 4: the projection is the plain one, on the map."""
-    model, images = hybrid(), torch.randn(2, 3, 16, 24)
+@pytest.mark.parametrize(("patch_size", "on_map", "grid"), [(8, 2, (2, 3)), (4, 1, (4, 6))])
+def test_a_patch_is_cut_from_the_feature_map(patch_size, on_map, grid):
+    """8 pixels of the image are 2 places of a map of stride 4, and 4 are one; the projection is the plain one."""
+    model, images = hybrid(patch_size=patch_size), torch.randn(2, 3, 16, 24)
     patches = model.embeddings.patches
-    assert patches.projection.weight.shape == (12, 6, 2, 2)
+    assert patches.projection.weight.shape == (12, 6, on_map, on_map)
     expected = patches.projection(patches.backbone.network(images)).flatten(2).transpose(1, 2)
     assert torch.equal(patches(images), expected)
-    assert model.config.grid == (2, 3)
-
-
-def test_a_backbone_that_does_nothing_is_the_plain_vit():
-    images = torch.randn(2, 3, 16, 16)
-    assert torch.equal(vit().features(images), vit(nn.Identity()).features(images))
-
-
-def test_r50_vit_b16():
-    """ResNet-50 to its third stage has stride 16 and 1024 channels; a patch is one place of its 14×14 map."""
-    resnet = resnet50()
-    stages = (resnet.conv1, resnet.bn1, resnet.relu, resnet.maxpool, resnet.layer1, resnet.layer2, resnet.layer3)
-    config = ViTConfig.named("B/16", depth=1)
-    model = VisionTransformer(config, Backbone(nn.Sequential(*stages), channels=1024, stride=16)).eval()
-    assert model.embeddings.patches.projection.weight.shape == (768, 1024, 1, 1)
-    with torch.no_grad():
-        assert model(torch.randn(1, 3, 224, 224)).shape == (1, 1000)
+    assert model.config.grid == grid
 
 
 @pytest.mark.parametrize("position", POSITIONS)

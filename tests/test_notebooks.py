@@ -41,31 +41,12 @@ def notebook(path):
     return nbformat.read(path, as_version=4)
 
 
-@pytest.fixture
-def lesson(notebook):
-    return notebook
-
-
 def code_cells(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def is_compared(cell):
     return not NOT_COMPARED.search(cell.source + " ".join(cell.metadata.get("tags", [])))
-
-
-def test_the_series_is_complete():
-    assert [path.stem for path in NOTEBOOKS][:9] == [
-        "01_patchify",
-        "02_embeddings",
-        "03_attention",
-        "04_encoder_block",
-        "05_vision_transformer",
-        "06_training",
-        "07_looking_inside",
-        "08_new_resolution",
-        "09_pretrained_weights",
-    ]
 
 
 def test_every_cell_was_executed_from_the_top_in_one_go(notebook):
@@ -111,21 +92,21 @@ def test_no_widgets(notebook):
         assert not any("widget" in kind for output in cell.outputs for kind in output.get("data", {}))
 
 
-def test_predictions_are_few_and_their_answers_are_folded(lesson):
-    asked = [i for i, cell in enumerate(lesson.cells) if "**Predict.**" in cell.source]
+def test_predictions_are_few_and_their_answers_are_folded(notebook):
+    asked = [i for i, cell in enumerate(notebook.cells) if "**Predict.**" in cell.source]
     assert 1 <= len(asked) <= 5
     for i in asked:
-        answer = next(cell for cell in lesson.cells[i:] if cell.cell_type == "code")
+        answer = next(cell for cell in notebook.cells[i:] if cell.cell_type == "code")
         assert answer.metadata["jupyter"]["outputs_hidden"]  # JupyterLab folds it until the cell is run or clicked
         assert "hide-output" in answer.metadata["tags"]  # and the web page does
 
 
-def test_the_time_at_the_top_is_what_readers_need(lesson, path):
+def test_the_time_at_the_top_is_what_readers_need(notebook, path):
     """130 words and 8 lines of code a minute, as measured, and each exercise as it says itself."""
-    prose = "\n".join(cell.source for cell in lesson.cells if cell.cell_type == "markdown")
+    prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     plain = re.sub(r"\$[^$]*\$|`[^`]*`|\(https?[^)]*\)|^\|.*\|$", " ", prose, flags=re.MULTILINE)
     words = len(re.findall(r"[A-Za-z][A-Za-z'’-]*", plain))
-    lines = sum(len([line for line in cell.source.splitlines() if line.strip()]) for cell in code_cells(lesson))
+    lines = sum(len([line for line in cell.source.splitlines() if line.strip()]) for cell in code_cells(notebook))
     exercises = sum(int(minutes) for minutes in re.findall(r"^### Your turn.* (\d+) minutes$", prose, re.MULTILINE))
     read, practise = map(int, re.search(r"about (\d+) minutes to read, (\d+) for the", prose).groups())
     assert practise == 5 * round(exercises / 5)
@@ -138,10 +119,10 @@ def test_the_time_at_the_top_is_what_readers_need(lesson, path):
     assert f"| {read} + {practise} min |" in row
 
 
-def test_a_section_can_be_run_again_after_those_below_it(lesson):
+def test_a_section_can_be_run_again_after_those_below_it(notebook):
     """No section needs a name to which a later one gives another meaning."""
     needs, gives = [], []
-    for section in sections_of(lesson):
+    for section in sections_of(notebook):
         needs.append(set())
         gives.append(set())
         for source in section:
@@ -152,10 +133,10 @@ def test_a_section_can_be_run_again_after_those_below_it(lesson):
         assert not needed & set().union(*gives[i + 1 :]), f"section {i} needs what a later one renames"
 
 
-def sections_of(lesson):
+def sections_of(notebook):
     """Return the sources of the code cells, section by section; section 0 is what stands above the first one."""
     sections = [[]]
-    for cell in lesson.cells:
+    for cell in notebook.cells:
         if cell.cell_type == "code":
             sections[-1].append(cell.source)
         elif re.search("^## ", cell.source, re.MULTILINE):
@@ -176,7 +157,7 @@ def names_in(source):
 
 
 @pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
-def test_a_cell_can_be_run_twice(lesson, path, monkeypatch, tmp_path):
+def test_a_cell_can_be_run_twice(notebook, path, monkeypatch, tmp_path):
     """A cell that uses up what it needs fails here. The lessons train and count on less than readers do."""
     monkeypatch.chdir(tmp_path)
     most = {"01": 1000, "06": 400}.get(path.stem[:2], 40)  # scenes: these two lessons rely on as many
@@ -208,7 +189,7 @@ def test_a_cell_can_be_run_twice(lesson, path, monkeypatch, tmp_path):
     monkeypatch.setattr(experiments, "draw_scenes", lambda count, *rest, **more: draw_scenes(most, *rest, **more))
     names = {"__name__": "__main__"}
     with contextlib.redirect_stdout(io.StringIO()):
-        for cell in code_cells(lesson):
+        for cell in code_cells(notebook):
             code = compile(cell.source, "cell", "exec", optimize=1)  # without asserts about accuracy
             exec(code, names)
             exec(code, names)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from published import BUILD, logits_of, randomize, run, twin
+from published import BUILD, randomize, run, twin
 
 from vit_tutorial import VisionTransformer, ViTConfig
 from vit_tutorial.config import to_pair
@@ -34,24 +34,12 @@ CASES += [(library, *case) for library in ("timm", "transformers") for case in N
 CASES += [("torchvision", replace(TINY, representation_size=9, depth=2), 3), ("timm", replace(TINY, pool="mean"), 3)]
 
 
-def draw(config: ViTConfig, batch: int, dtype: torch.dtype) -> tuple[VisionTransformer, torch.Tensor]:
-    """A model without a zero in it, and images."""
-    model = randomize(VisionTransformer(config).to(dtype), scale=0.2)
-    assert all(parameter.all() for parameter in model.parameters())
-    size = to_pair(config.image_size)
-    return model, torch.randn(batch, config.in_channels, *size, dtype=dtype, requires_grad=True)
-
-
-def difference(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    assert ours.shape == theirs.shape
-    assert ours.isfinite().all()
-    return (ours - theirs).abs().max().item()
-
-
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize(("library", "config", "batch"), CASES)
 def test_logits_tokens_and_gradients_agree(library, config, batch, dtype):
-    model, images = draw(config, batch, dtype)
+    model = randomize(VisionTransformer(config).to(dtype), scale=0.2)
+    assert all(parameter.all() for parameter in model.parameters()), "nothing is hidden by a zero"
+    images = torch.randn(batch, config.in_channels, *to_pair(config.image_size), dtype=dtype, requires_grad=True)
     peer = twin(model, library)
     logits, tokens = run(model, "ours", images, config.depth)
     their_logits, their_tokens = run(peer, library, images, config.depth)
@@ -74,36 +62,4 @@ def test_logits_tokens_and_gradients_agree(library, config, batch, dtype):
     pairs += zip(range(len(tokens)), tokens, their_tokens, strict=True)
     pairs += ((name, named[name], there) for name, there in zip(their_parameters, theirs, strict=True))
     for name, ours, there in pairs:
-        assert difference(ours, there) <= TOLERANCE[dtype], name
-
-
-@pytest.mark.parametrize("library", BUILD)
-def test_a_weight_left_out_is_noticed(library):
-    """The comparison can fail: one changed number in any tensor of the other model changes its logits."""
-    model, images = draw(replace(TINY, image_size=24), 2, torch.float64)
-    peer = twin(model, library)
-    logits = model(images)
-    for name, parameter in peer.named_parameters():
-        is_key_bias = "k_proj.bias" in name
-        with torch.no_grad():
-            parameter.view(-1)[0] += 0.1
-            changed = logits_of(peer(images))
-            parameter.view(-1)[0] -= 0.1
-        assert is_key_bias or difference(logits, changed) > TOLERANCE[torch.float64], name
-
-
-@pytest.mark.parametrize("library", BUILD)
-@pytest.mark.parametrize("change", [{"norm_eps": 1e-5}, {"gelu": "tanh"}], ids=str)
-def test_another_eps_or_gelu_is_noticed(change, library):
-    """The same weights; in float64 neither can hide in the rounding."""
-    model, images = draw(replace(TINY, image_size=24), 2, torch.float64)
-    other, _ = draw(replace(model.config, **change), 2, torch.float64)
-    theirs = logits_of(twin(other, library)(images))
-    assert difference(other(images), theirs) <= TOLERANCE[torch.float64]
-    assert difference(model(images), theirs) > 100 * TOLERANCE[torch.float64]
-
-
-def test_timm_pools_before_its_norm_unless_told():
-    """Why the twin is built with `fc_norm=False`: timm's default for mean pooling is another function than ours."""
-    assert isinstance(BUILD["timm"](replace(TINY, pool="mean"), fc_norm=None).norm, torch.nn.Identity)
-    assert isinstance(BUILD["timm"](replace(TINY, pool="mean")).fc_norm, torch.nn.Identity)
+        torch.testing.assert_close(ours, there, atol=TOLERANCE[dtype], rtol=0, msg=str(name))

@@ -32,24 +32,12 @@ def test_each_patch_is_the_slice_of_the_image_where_it_lies():
         assert torch.equal(patches[:, index], images[:, :, top : top + 4, left : left + 5].flatten(1))
 
 
-def test_a_patch_is_flattened_as_channel_row_column():
-    patch = patchify(numbered(1, 2, 2, 2), 2)[0, 0]
-    assert patch.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]  # the first channel's four pixels, then the second's
-
-
 @pytest.mark.parametrize(
     ("shape", "patch_size"), [((2, 3, 8, 12), 4), ((1, 1, 6, 4), (3, 1)), ((3, 2, 5, 7), (5, 7)), ((0, 3, 4, 4), 2)]
 )
 def test_unpatchify_undoes_patchify(shape, patch_size):
     images = numbered(*shape)
     assert torch.equal(unpatchify(patchify(images, patch_size), patch_size, shape[2:]), images)
-
-
-@pytest.mark.parametrize(("image_size", "patch_size"), [((6, 20), (3, 5)), (8, 4)])
-def test_patchify_undoes_unpatchify(image_size, patch_size):
-    count, length = (8, 2 * 15) if patch_size == (3, 5) else (4, 2 * 16)
-    patches = numbered(2, count, length)
-    assert torch.equal(patchify(unpatchify(patches, patch_size, image_size), patch_size), patches)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.float16, torch.float64])

@@ -1,4 +1,4 @@
-"""What attention maps add up to: by hand, and by a second way to compute it."""
+"""What attention maps add up to, and how well they find an object: each computed the long way."""
 
 import itertools
 import math
@@ -7,27 +7,24 @@ import pytest
 import torch
 
 from vit_tutorial import VisionTransformer, ViTConfig
-from vit_tutorial.analysis import attention_rollout, mean_attention_distance, record_attention
+from vit_tutorial.analysis import attention_rollout, mean_attention_distance, object_auc, record_attention
 
-SMALL = ViTConfig(image_size=(12, 8), patch_size=4, num_classes=5, embed_dim=24, depth=3, num_heads=3, mlp_dim=48)
+SMALL = ViTConfig(image_size=(12, 4), patch_size=(4, 2), num_classes=5, embed_dim=24, depth=3, num_heads=3, mlp_dim=48)
 
 
 @pytest.fixture
 def maps():
     model = VisionTransformer(SMALL).eval()
     with record_attention(model) as maps, torch.no_grad():
-        model(torch.randn(2, 3, 12, 8))
+        model(torch.randn(2, 3, 12, 4))
     return maps
 
 
-def test_rollout_of_one_layer_by_hand():
-    """Two tokens, two heads: mean of the heads, then half of it and half of the token itself."""
-    weights = torch.tensor([[[[1.0, 0.0], [0.2, 0.8]], [[0.0, 1.0], [0.6, 0.4]]]])
-    torch.testing.assert_close(attention_rollout([weights]), torch.tensor([[[0.75, 0.25], [0.2, 0.8]]]))
-
-
 def test_rollout_sums_over_all_paths(maps):
-    """The long way: every path of tokens from the output back to the input, its weights multiplied."""
+    """The long way: every path of tokens from the output back to the input, its weights multiplied.
+
+    A step is half the mean of the heads and half the token itself.
+    """
     layers = [(weights.mean(dim=1)[0] + torch.eye(7)) / 2 for weights in maps]
     expected = torch.zeros(7, 7)
     for a, b, c, d in itertools.product(range(7), repeat=4):
@@ -38,21 +35,16 @@ def test_rollout_sums_over_all_paths(maps):
     torch.testing.assert_close(attention_rollout([weights[1:] for weights in maps])[0], attention_rollout(maps)[1])
 
 
-def test_distance_by_hand():
-    """A head that looks at its own patch; and, on 1×2 patches of 4×6 pixels, one with half of its weight on either."""
-    assert mean_attention_distance([torch.eye(7).expand(1, 1, 7, 7)], (3, 2), 4).tolist() == [[0.0]]
-    assert mean_attention_distance([torch.full((1, 1, 3, 3), 1 / 3)], (1, 2), (4, 6)).item() == pytest.approx(3.0)
-
-
 def test_distance_patch_by_patch(maps):
     """The long way: for each query, its weights over the patches, shared out to sum to 1, times their distances."""
+    centres = [(4 * row, 2 * column) for row in range(3) for column in range(2)]
     found = mean_attention_distance(maps, SMALL.grid, SMALL.patch_size)
     assert found.shape == (3, 3)
     for layer, head in itertools.product(range(3), range(3)):
         far = []
         for image, query in itertools.product(range(2), range(6)):
             row = maps[layer][image, head, 1 + query, 1:]
-            distances = [4 * math.dist(divmod(query, 2), divmod(patch, 2)) for patch in range(6)]
+            distances = [math.dist(centres[query], centres[patch]) for patch in range(6)]
             far.append((row / row.sum()) @ torch.tensor(distances))
         assert found[layer, head].item() == pytest.approx(sum(far).item() / 12, abs=1e-5)
 
@@ -67,3 +59,35 @@ def test_maps_that_are_not_whole_or_of_another_grid(maps):
                 measure(wrong)
     with pytest.raises(ValueError, match="maps of 7 tokens are not those of a 1×1 grid and a class token"):
         mean_attention_distance(maps, (1, 1), 4)
+
+
+# ---- scores of a map against a mask
+
+MASK = torch.tensor([[[1, 1, 0, 0], [0, 1, 0, 0]]], dtype=torch.bool)  # 2×4 pixels, 3 of them the object
+
+
+def test_auc_pixel_by_pixel():
+    """The long way: every pixel of the object against every pixel of the ground."""
+    maps = torch.tensor([[[0.1, 0.4, 0.4], [0.2, 0.0, 0.3]], [[0.5, 0.1, 0.1], [0.2, 0.2, 0.9]]])
+    masks = torch.rand(2, 4, 9) < 0.4
+    found = object_auc(maps, masks)
+    for index in range(2):
+        pixels = maps[index].repeat_interleave(2, dim=0).repeat_interleave(3, dim=1)
+        inside, outside = pixels[masks[index]], pixels[~masks[index]]
+        wins = (inside[:, None] > outside).float() + (inside[:, None] == outside).float() / 2
+        assert found[index].item() == pytest.approx(wins.mean().item())
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_map_and_a_mask_that_do_not_fit():
+    with pytest.raises(ValueError, match="masks of 2×4 pixels are not a whole number of patches in a grid of 1×3"):
+        object_auc(torch.ones(1, 1, 3), MASK)
+    with pytest.raises(ValueError, match="mask 1 is empty"):
+        object_auc(torch.ones(2, 1, 2), torch.cat([MASK, torch.zeros_like(MASK)]))
+    with pytest.raises(ValueError, match=r"as many masks .* got \(2, 1, 2\) and \(1, 2, 4\) of torch.bool"):
+        object_auc(torch.ones(2, 1, 2), MASK)
+    with pytest.raises(ValueError, match=r"masks .* of torch.bool, got .* of torch.uint8"):
+        object_auc(torch.ones(1, 1, 2), 255 * MASK.byte())
+    for wrong in (-1.0, torch.nan):
+        with pytest.raises(ValueError, match="weights from 0 up"):
+            object_auc(torch.tensor([[[wrong, 2.0]]]), MASK)

@@ -16,39 +16,29 @@ def similarity(table, h, w):
     return (unit @ unit.T).view(h, w, h, w)
 
 
-def one_hot(keys, h, w):
-    """A table in which two places are the same vector if they have the same key, and share nothing otherwise."""
-    found = sorted(set(keys))
-    return similarity(torch.eye(len(found))[[found.index(key) for key in keys]], h, w)
-
-
 def places(h, w):
     return list(itertools.product(range(h), range(w)))
 
 
-def test_position_similarity_is_the_cosine_of_two_patches():
-    model = VisionTransformer(ViTConfig((8, 12), 4, embed_dim=12, depth=1, num_heads=3, mlp_dim=20))
-    found = position_similarity(model)
-    table = model.embeddings.position.table
-    assert found.shape == (2, 3, 2, 3)
-    cosine = F.cosine_similarity(table[1 + 1 * 3 + 2], table[1 + 0 * 3 + 1], dim=0)
-    torch.testing.assert_close(found[1, 2, 0, 1], cosine)
-    torch.testing.assert_close(found.reshape(6, 6).diag(), torch.ones(6))
-    assert not found.requires_grad
+@pytest.fixture
+def model():
+    return VisionTransformer(ViTConfig((8, 12), 4, embed_dim=12, depth=1, num_heads=3, mlp_dim=20))
 
 
-def test_another_table_of_the_same_grid_may_be_measured():
-    model = VisionTransformer(ViTConfig((8, 12), 4, embed_dim=12, depth=1, num_heads=3, mlp_dim=20))
-    earlier = torch.randn(7, 5)
-    found = position_similarity(model, earlier)
-    torch.testing.assert_close(found[1, 2, 0, 1], F.cosine_similarity(earlier[6], earlier[2], dim=0))
-    assert torch.equal(position_similarity(model, model.embeddings.position()), position_similarity(model))
+def test_position_similarity_is_the_cosine_of_two_patches(model):
+    """Of the model's own positions, or of another table of the same grid, such as that of an earlier epoch."""
+    own, earlier = model.embeddings.position(), torch.randn(7, 5)
+    for table, found in ((own, position_similarity(model)), (earlier, position_similarity(model, earlier))):
+        assert found.shape == (2, 3, 2, 3)
+        cosine = F.cosine_similarity(table[1 + 1 * 3 + 2], table[1 + 0 * 3 + 1], dim=0)
+        torch.testing.assert_close(found[1, 2, 0, 1], cosine)
+        torch.testing.assert_close(found.reshape(6, 6).diag(), torch.ones(6))
+        assert not found.requires_grad
 
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("shape", [(6, 12), (8, 12), (7,)])
-def test_a_table_of_another_length_is_refused(shape):
-    model = VisionTransformer(ViTConfig((8, 12), 4, embed_dim=12, depth=1, num_heads=3, mlp_dim=20))
+def test_a_table_of_another_length_is_refused(shape, model):
     with pytest.raises(ValueError, match="a 2×3 grid are 7 vectors, the class token's and one for each patch, got"):
         position_similarity(model, torch.randn(shape))
 
@@ -92,7 +82,8 @@ def test_a_mirror_from_left_to_right_and_none_from_top_to_bottom(h, w):
 def test_a_mirror_by_hand():
     """Columns 0 1 2 3 4 hold the vectors a b c b a, in every row. Offsets of two or more: (0, 2) has 1-3 by the mirror
     (1), and 0-2, 2-4 not (0); (1, 2) the same; (0, 3), (0, 4), (1, 3), (1, 4) only pairs by it. So left_right is 1."""
-    found = position_structure(one_hot([min(column, 4 - column) for _, column in places(5, 5)], 5, 5))
+    table = torch.eye(3)[[min(column, 4 - column) for _, column in places(5, 5)]]
+    found = position_structure(similarity(table, 5, 5))
     assert found.left_right == pytest.approx(1)
     assert found.top_bottom == pytest.approx(0)  # all pairs of one column are alike
 

@@ -162,10 +162,12 @@ def test_heads_may_be_numbers_of_any_library(model, images, heads, unchecked):
 
 
 @pytest.mark.parametrize("heads", [True, [False, True, True], torch.tensor([True]), 1.0, 3, torch.tensor([0, 3]), -1])
-def test_what_counts_no_head_is_refused(model, heads, unchecked):
+def test_what_counts_no_head_is_refused_and_masks_nothing(model, images, heads, unchecked):
     """A list of True and False would be taken for heads 0 and 1."""
-    with pytest.raises(ValueError, match=r"no head .* in layer 0: it has heads 0 to 2"), mask_heads(model, {0: heads}):
-        pass
+    before = model(images)
+    with pytest.raises(ValueError, match=r"no head .* in layer 1: it has heads 0 to 2"):
+        mask_heads(model, {0: 1, 1: heads}).__enter__()
+    assert unchanged(model, images, before)
 
 
 def test_masks_add_up_and_come_off_one_by_one(model, images):

@@ -15,10 +15,9 @@ ONES, NAMES = [1.0, 1.0], ["a", "b", "c"]
 PHOTO, BYTES = torch.rand(3, 8, 8), torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
 OUTLINE = torch.eye(8, dtype=torch.bool)[None]
 IDS = torch.arange(16).reshape(4, 4)
-LINE, WEIGHTS = torch.tensor([0.0, 1.0, 2.0]), torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]])
+LINE = torch.tensor([0.0, 1.0, 2.0])
 SIMILAR = {"one": torch.eye(4).reshape(2, 2, 2, 2)}
 MAPS = 1 + torch.arange(4.0).reshape(1, 2, 2)
-OFTEN = torch.tensor([[True] * 4, [True, False, True, True]])
 
 
 def walk(k):

@@ -80,13 +80,3 @@ def test_a_mac_alone_trains_on_its_gpu_and_several_processes_on_the_cpu(monkeypa
     for processes, device in (("1", "mps"), ("2", "cpu")):
         monkeypatch.setenv("WORLD_SIZE", processes)
         assert distributed.best_device() == torch.device(device)
-
-
-def test_without_torchrun_there_is_one_process(monkeypatch):
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
-    model = torch.nn.Linear(2, 2)
-    with distributed.process_group("cpu") as device:
-        assert device == torch.device("cpu")
-        assert distributed.rank_and_world() == (0, 1)
-        assert distributed.distribute(model) is model
-    assert distributed.sum_over_processes(torch.tensor(3)).item() == 3

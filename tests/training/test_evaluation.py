@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from vit_tutorial.model_card import ModelCard
@@ -28,16 +27,6 @@ def test_counted_by_hand(batch_size):
     assert score.per_class == pytest.approx([3 / 4, 1 / 3, 2 / 3])
     right, wrong = math.log(math.e + 2) - 1, math.log(math.e + 2)
     assert score.loss == pytest.approx((6 * right + 4 * wrong) / 10)
-
-
-def test_a_whole_vit_as_without_batches():
-    images, model = bright_or_dark(23), small_vit()
-    nn.init.normal_(model.head.weight)
-    model.card = ModelCard(images.classes, *images.mean_std())
-    logits = model.eval()(model.card.normalise(images.pixels.float() / 255))
-    score = evaluate(model, images, batch_size=5)
-    assert score.accuracy == (logits.argmax(1) == images.labels).sum().item() / 23
-    assert score.loss == pytest.approx(F.cross_entropy(logits, images.labels).item(), rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,6 @@ from vit_tutorial.training import Recipe, TrainingAlarm, evaluate, fit, warmup_c
 from .toys import RESTLESS, RESTLESS_MODEL, bright_or_dark, differing, float64, short, small_vit, weights_of
 
 
-@pytest.fixture
-def in_float64():
-    with float64():
-        yield
-
-
 def trained(recipe: Recipe, images: ImageSet | None = None, watch=(), **options) -> dict[str, torch.Tensor]:
     model = small_vit(**options)
     fit(model, images or bright_or_dark(), recipe, watch=watch)
@@ -42,7 +36,7 @@ def test_it_learns_to_tell_bright_from_dark_and_raises_no_alarm():
     assert (model.card.mean, model.card.std) == bright_or_dark(96).mean_std()
 
 
-@pytest.mark.usefixtures("in_float64")
+@float64()
 def test_it_is_the_loop_that_one_writes_by_hand():
     """Shuffle, forward, smoothed cross-entropy, backward, clip, AdamW's equations; the last weights are the result."""
     images, recipe = bright_or_dark(20), short(label_smoothing=0.1, clip_norm=1.5, weight_decay=0.3, beta2=0.98)

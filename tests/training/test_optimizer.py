@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 from torch import nn
-from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
 from torchvision.models import VisionTransformer as TorchvisionViT
 
 from vit_tutorial.config import POSITIONS
@@ -13,18 +12,6 @@ from vit_tutorial.training import parameter_groups, warmup_cosine
 from vit_tutorial.training.optimizer import warmup_constant
 
 from .toys import small_vit
-
-
-@pytest.mark.parametrize(("warmup", "total"), [(5, 20), (2, 3), (30, 100)])
-def test_warmup_and_cosine_as_pytorch_schedules_them(warmup, total):
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
-    line = LinearLR(optimizer, start_factor=1 / warmup, end_factor=1, total_iters=warmup - 1)
-    cosine = CosineAnnealingLR(optimizer, T_max=total - warmup)
-    schedule = SequentialLR(optimizer, [line, cosine], milestones=[warmup])
-    for step in range(total):
-        assert warmup_cosine(step, warmup, total) == pytest.approx(optimizer.param_groups[0]["lr"], abs=1e-9)
-        optimizer.step()
-        schedule.step()
 
 
 def test_the_schedules_by_hand():

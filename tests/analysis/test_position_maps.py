@@ -5,10 +5,9 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vit_tutorial import VisionTransformer, ViTConfig
-from vit_tutorial.analysis import position_similarity, position_structure, similarity_by_offset
+from vit_tutorial.analysis import position_similarity, position_structure
 
 
 def similarity(table, h, w):
@@ -41,23 +40,6 @@ def test_position_similarity_is_the_cosine_of_two_patches(model):
 def test_a_table_of_another_length_is_refused(shape, model):
     with pytest.raises(ValueError, match="a 2×3 grid are 7 vectors, the class token's and one for each patch, got"):
         position_similarity(model, torch.randn(shape))
-
-
-def test_similarities_may_be_on_another_device():
-    """One that is not there, played by a fake tensor."""
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        assert similarity_by_offset(torch.empty(3, 5, 3, 5, device="cuda")).device.type == "cuda"
-
-
-def test_offsets_pair_by_pair():
-    """The long way, on a grid that is not square."""
-    given = similarity(torch.randn(15, 8), 3, 5)
-    pairs = {offset: [] for offset in places(3, 5)}
-    for (a, b), (c, d) in itertools.product(places(3, 5), repeat=2):
-        pairs[abs(a - c), abs(b - d)].append(given[a, b, c, d].item())
-    expected = torch.tensor([sum(values) / len(values) for values in pairs.values()]).view(3, 5)
-    torch.testing.assert_close(similarity_by_offset(given), expected)
-    assert expected[0, 0].item() == pytest.approx(1), "a place is like itself"
 
 
 def test_columns_are_rows_turned():
@@ -95,7 +77,6 @@ def test_a_grid_too_small_to_compare():
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("shape", [(5, 6, 6, 5), (25, 25)])
-@pytest.mark.parametrize("measure", [position_structure, similarity_by_offset])
-def test_a_map_that_compares_two_grids_is_refused(measure, shape):
+def test_a_map_that_compares_two_grids_is_refused(shape):
     with pytest.raises(ValueError, match=r"has shape \(h, w, h, w\), got"):
-        measure(torch.rand(shape))
+        position_structure(torch.rand(shape))

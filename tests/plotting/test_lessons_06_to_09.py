@@ -119,16 +119,6 @@ def test_a_slow_drawing_is_followed_by_a_long_pause(live, monkeypatch):
     assert [round(b - a) for a, b in itertools.pairwise(times)] == [22, 22], "a second of drawing, 20 of training"
 
 
-def test_every_seed_is_a_dot_and_the_mean_a_bar():
-    axes = plotting.show_seeds({"as it is": [0.5, 0.75], "other": [0.25, 0.5]}, "rows").axes[0]
-    dots, bars = axes.lines[::2], axes.lines[1::2]
-    assert [line.get_xydata().tolist() for line in dots] == [[[50, 0], [75, 0]], [[25, 1], [50, 1]]]
-    assert [bar.get_xdata()[0] for bar in bars] == [62.5, 37.5]
-    band = axes.patches[0].get_extents().transformed(axes.transData.inverted())
-    assert (band.x0, band.x1) == (pytest.approx(50), pytest.approx(75))
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["as it is", "other"]
-
-
 def test_accuracy_by_images_shows_every_seed_and_a_line_through_the_means():
     results = {"ViT": {500: [0.1, 0.3], 2000: [0.5, 0.7]}, "CNN": {500: [0.6, 0.6], 2000: [1.0, 0.9]}}
     axes = plotting.show_by_images(results, num_classes=8, title="more is better").axes[0]
@@ -309,6 +299,18 @@ def test_every_picture_stands_under_its_name_with_a_line_around_every_patch():
     for axes, (name, (H, W)) in zip(plotting.show_sizes(pictures, 4, "grids").axes, sizes.items(), strict=True):
         assert [len(lines.get_segments()) for lines in axes.collections] == [H // 4 + 1, W // 4 + 1]
         assert (axes.get_title("left"), axes.images[0].get_extent()) == (name, [0, W, H, 0])
+
+
+def test_outline_and_inside_are_tinted_each_over_its_patches():
+    pictures, kinds = {"wide": torch.zeros(3, 8, 12, dtype=torch.uint8)}, torch.tensor([0, 1, 1, 0, 2, 1])
+    figure = plotting.show_sizes(pictures, 4, "kinds", {"wide": kinds})
+    picture, tint = figure.axes[0].images
+    assert torch.equal(drawn(figure.axes[0], 1), kinds.view(2, 3))
+    assert tint.get_extent() == picture.get_extent()
+    assert tint.cmap(0)[3] == 0, "nothing over the ground"
+    legend = figure.legends[0]
+    assert [text.get_text() for text in legend.get_texts()] == ["outline", "inside"]
+    assert [handle.get_facecolor() for handle in legend.get_patches()] == [tint.cmap(1), tint.cmap(2)]
 
 
 def test_a_number_stands_at_the_middle_of_its_cell():

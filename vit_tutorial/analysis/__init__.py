@@ -5,7 +5,7 @@ from .class_evidence import class_attention, patch_readout, readout
 from .first_tests import FirstTests, first_loss, first_tests, image_leak, memorise, shuffle_change
 from .forward_pass import cost_by_part, trace_shapes
 from .heads import HeadCosts, head_costs
-from .learned_embeddings import patch_filters, position_similarity, position_structure, similarity_by_offset
+from .learned_embeddings import patch_filters, position_similarity, position_structure
 from .recording import ExplicitAttention, mask_heads, record_attention
 
 __all__ = [
@@ -30,6 +30,5 @@ __all__ = [
     "readout",
     "record_attention",
     "shuffle_change",
-    "similarity_by_offset",
     "trace_shapes",
 ]

@@ -49,20 +49,6 @@ def position_similarity(
     return (unit @ unit.T).reshape(h, w, h, w)
 
 
-def similarity_by_offset(similarity: Float[Tensor, "h w h w"]) -> Float[Tensor, "h w"]:
-    """Return the mean similarity of two patches that are i rows and j columns apart, in any direction: (h, w).
-
-    Entry (0, 0) is a patch with itself. The first row holds patches of one row, the first column those of one column.
-    Raises ValueError for a map of another shape.
-    """
-    h, w = similarity.shape[:2]
-    down, across = offsets(similarity)
-    which = (down * w + across).flatten().to(similarity.device)  # (N·N,)
-    total = similarity.new_zeros(h * w).index_add_(0, which, similarity.flatten())
-    count = which.new_zeros(h * w).index_add_(0, which, torch.ones_like(which))
-    return (total / count).view(h, w)
-
-
 class Structure(NamedTuple):
     """How much more alike mirror images are than other pairs, in mean similarity; 0 is no mirror.
 

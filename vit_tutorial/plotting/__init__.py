@@ -25,7 +25,7 @@ from .pretrained_figures import show_layer_differences, show_mistake_costs
 from .rendering import register
 from .resolution_figures import show_channels, show_row, show_sizes, show_wrong
 from .token_figures import show_equation_one, show_maps
-from .training_figures import LiveLoss, show_by_images, show_loss, show_seeds
+from .training_figures import LiveLoss, show_by_images, show_loss
 
 __all__ = [
     "LiveLoss", "show_attention_maps", "show_attention_stops", "show_attention_walk", "show_block",
@@ -34,7 +34,7 @@ __all__ = [
     "show_heads", "show_layer_differences", "show_loss", "show_maps", "show_mirror", "show_mistake_costs",
     "show_norm_axes", "show_one_query", "show_patch_alone", "show_patch_filters", "show_pictures",
     "show_position_row", "show_position_similarity", "show_positions_forming", "show_ranking", "show_row",
-    "show_seeds", "show_sequence", "show_sincos_table", "show_sizes", "show_wrong",
+    "show_sequence", "show_sincos_table", "show_sizes", "show_wrong",
 ]  # fmt: skip
 
 register()

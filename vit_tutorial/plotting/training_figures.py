@@ -61,26 +61,6 @@ def show_loss(steps: Sequence[int], losses: Sequence[float], total: int, num_cla
 
 
 @styled
-def show_seeds(results: Mapping[str, Sequence[float]], title: str) -> Figure:
-    """Draw one row per setting: a dot for each seed's accuracy (from 0 to 1), a bar at their mean.
-
-    The band is the range of the first row, with which the others are compared.
-    """
-    figure, axes = panels.panel(WIDTH, 1.3 + 0.4 * len(results), title)
-    told = []
-    for row, (name, accuracies) in enumerate(results.items()):
-        percent = 100 * np.array(accuracies)
-        if row == 0:
-            axes.axvspan(percent.min(), percent.max(), color=style.CONTROL, alpha=0.25, linewidth=0)
-        axes.plot(percent, np.full(len(percent), row), "o", color=style.TRAINED, markersize=7, alpha=0.75)
-        axes.plot(2 * [percent.mean()], [row - 0.3, row + 0.3], color=style.BLACK, linewidth=2)
-        told.append(f"{name} {percent.mean():.2f} %")
-    panels.accuracy_rows(axes, results)
-    axes.set(xlabel="test accuracy, %")
-    return describe(figure, f"Mean test accuracy: {listed(told)}.")
-
-
-@styled
 def show_by_images(
     results: Mapping[str, Mapping[int, Sequence[float]]], num_classes: int, title: str, errors: bool = False
 ) -> Figure:

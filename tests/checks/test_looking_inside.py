@@ -2,7 +2,6 @@
 
 import functools
 import math
-from functools import reduce
 
 import numpy as np
 import torch
@@ -96,7 +95,16 @@ def drops_the_first(maps):
     return rolled(mixed, maps, first=mixed(maps.pop(0).mean(1)))
 
 
+def without_brackets(maps):
+    result = eye(maps[0].mean(1))
+    for weights in maps:
+        result = weights.mean(1) + eye(result) / 2 @ result
+    return result
+
+
 WRONG_ROLLOUT = [
+    (without_brackets, "and not multiplied with it: `(A + I) / 2 @ rollout`, with brackets"),
+    (lambda maps: functools.reduce(lambda R, A: 0.5 * A.mean(1) + 0.5 * R, maps, eye(maps[0].mean(1))), "not multiplied with it"),
     (lambda maps: rolled(mixed, maps[::-1]), "in the opposite order"),
     (lambda m: rolled(lambda A: A, m[::-1]), "is missing, and the layers are multiplied in"),
     (lambda maps: rolled(lambda A: A + eye(A), maps[::-1]), "Your rows sum to 2^L, and"),

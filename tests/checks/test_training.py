@@ -195,6 +195,8 @@ WRONG_TRAINING = [
     (loop(step="rate; zero; backward; step"), "The gradients are not clipped"),
     (loop(step="rate; zero; backward; step; clip"), "or at the wrong time"),
     (loop(step="rate; zero; clip; backward; step"), "or at the wrong time"),
+    (loop("", step="rate; zero; backward; step"), "Two things. Your model is in evaluation mode, so dropout is off. "
+     "Call `model.train()`. The gradients are not clipped"),
     (loop(step="rate; zero; backward; clip values; step"), "You clip each value of a gradient"),
     (loop(step="rate; zero; backward; clip each; step"), "each parameter for itself"),
     (loop(step="rate; zero; backward; clip groups; step"), "You clip each group for itself"),

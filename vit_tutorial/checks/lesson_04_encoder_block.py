@@ -93,6 +93,8 @@ NORM_MISTAKES = known(None, {
     "Your mean is the sum of a token's values: it is not divided by D.": [{**SUM, **BIASED}, SUM],
     **{f"You normalise over {what}, not over the D values of each token.": {"mean_over": dim, "variance_over": dim}
        for what, dim in AXES.items()},
+    **{f"Two things: you normalise over {what}, not over the D values of each token, and the variance divides by one "
+       "less than their number.": {**UNBIASED, "mean_over": dim, "variance_over": dim} for what, dim in AXES.items()},
     **{f"Your mean is over {what}, and your variance over the D values of each token. Both are over these D values.":
         {**BIASED, "mean_over": dim} for what, dim in AXES.items()},
     **{f"Your variance is over {what}, and your mean over the D values of each token. Both are over these D values.":
@@ -328,8 +330,10 @@ STRUCTURE_MISTAKES = [
     *known(f"{RESIDUAL} {IDENTITY}", {
         "The norm comes after the sum: post-norm, as in the first transformers.": post_norm,
         "Both residuals are taken from the normed input.": lambda z, a, m, n, o: (y := o((x := n(z)) + a(x))) + m(y),
-        "The residual around attention is taken from the normed input.":
+        "The residual around attention is taken from the normed input, or its sum is normed.":
             lambda z, a, m, n, o: (y := (x := n(z)) + a(x)) + m(o(y)),
+        "The sum around the MLP is normed: post-norm, but only there.":
+            lambda z, a, m, n, o: o((y := z + a(n(z))) + m(y)),
         "The residual around the MLP is taken from the normed input.":
             lambda z, a, m, n, o: (y := o(z + a(n(z)))) + m(y),
         "The residual around attention is missing.": lambda z, a, m, n, o: (y := a(n(z))) + m(o(y)),

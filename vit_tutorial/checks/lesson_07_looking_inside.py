@@ -241,6 +241,9 @@ ROLLOUT_MISTAKES = replacing(through_layers, "mix", None, {
         lambda maps: reduce(lambda R, A: ref.with_identity(A.mean(1) @ R), maps, eye(maps[0].mean(1))),
     "You add what you have so far to the next layer. Add the identity: it stands for the residual stream.":
         lambda maps: reduce(lambda R, A: (A.mean(1) + R) / 2 @ R, maps, eye(maps[0].mean(1))),
+    "Attention is added to what you have so far, and not multiplied with it: `(A + I) / 2 @ rollout`, with brackets.":
+        [lambda maps, mix=mix: reduce(lambda R, A: mix(A.mean(1), R), maps, eye(maps[0].mean(1)))
+         for mix in (torch.add, lambda A, R: A + R / 2, lambda A, R: (A + R) / 2)],
     "The identity is added once, at the end. The residual stream goes around every layer.":
         lambda maps: ref.with_identity(product([A.mean(1) for A in maps])),
 }) + at_every_mix("heads", {

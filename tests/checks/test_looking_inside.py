@@ -2,6 +2,7 @@
 
 import functools
 import math
+from functools import reduce
 
 import numpy as np
 import torch
@@ -104,7 +105,7 @@ def without_brackets(maps):
 
 WRONG_ROLLOUT = [
     (without_brackets, "and not multiplied with it: `(A + I) / 2 @ rollout`, with brackets"),
-    (lambda maps: functools.reduce(lambda R, A: 0.5 * A.mean(1) + 0.5 * R, maps, eye(maps[0].mean(1))), "not multiplied with it"),
+    (lambda maps: reduce(lambda R, A: (A.mean(1) + R) / 2, maps, eye(maps[0].mean(1))), "not multiplied with it"),
     (lambda maps: rolled(mixed, maps[::-1]), "in the opposite order"),
     (lambda m: rolled(lambda A: A, m[::-1]), "is missing, and the layers are multiplied in"),
     (lambda maps: rolled(lambda A: A + eye(A), maps[::-1]), "Your rows sum to 2^L, and"),

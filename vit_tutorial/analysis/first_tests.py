@@ -67,7 +67,7 @@ def image_leak(model: nn.Module, images: Images) -> float:
     It is 0.0 too if no pixels reach the logits at all, not even the image's own.
     """
     pixels = images.clone().requires_grad_()
-    logits = trial_copy(model, head_std=0.02)(pixels)
+    logits = with_random_head(model, images)(pixels)
     largest = 0.0
     for i, own in enumerate(logits.max(dim=1).values):
         (gradient,) = torch.autograd.grad(own, pixels, retain_graph=True)
@@ -85,22 +85,32 @@ def shuffle_change(model: nn.Module, images: Images, patch_size: Size, seed: int
     patches = patchify(images, patch_size)  # (B, N, C·P·P)
     order = torch.randperm(patches.shape[1], generator=torch.Generator().manual_seed(seed))
     shuffled = unpatchify(patches[:, order], patch_size, tuple(images.shape[2:]))
-    trial = trial_copy(model, head_std=0.02)
+    trial = with_random_head(model, images)
     before, after = trial(images), trial(shuffled)
     return ((after - before).abs().max() / before.abs().max()).item()
 
 
-def trial_copy(model: nn.Module, head_std: float | None = None) -> nn.Module:
-    """Return a copy in train mode without dropout; with `head_std` its last linear layer gets new random weights.
-
-    A head of zeros gives the same logits whatever it is shown, which would hide everything that happens before it.
-    """
+def trial_copy(model: nn.Module) -> nn.Module:
+    """Return a copy in train mode without dropout."""
     trial = copy.deepcopy(model).train()
     for module in trial.modules():
         for name in ("p", "dropout"):  # the rates of dropout and stochastic depth, and of attention
             if isinstance(getattr(module, name, None), float):
                 setattr(module, name, 0.0)
-    if head_std is not None:
-        *_, head = (module for module in trial.modules() if isinstance(module, nn.Linear))
-        nn.init.normal_(head.weight, std=head_std, generator=torch.Generator().manual_seed(0))
+    return trial
+
+
+@torch.no_grad()
+def with_random_head(model: nn.Module, images: Images, std: float = 0.02) -> nn.Module:
+    """Return a `trial_copy` in which the linear layer that runs last has new random weights.
+
+    A head of zeros gives the same logits whatever it is shown, which would hide everything that happens before it.
+    """
+    trial, ran = trial_copy(model), []
+    layers = [module for module in trial.modules() if isinstance(module, nn.Linear)]
+    hooks = [layer.register_forward_hook(lambda layer, *_: ran.append(layer)) for layer in layers]
+    trial(images)
+    for hook in hooks:
+        hook.remove()
+    nn.init.normal_(ran[-1].weight, std=std, generator=torch.Generator().manual_seed(0))
     return trial

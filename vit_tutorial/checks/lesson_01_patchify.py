@@ -149,8 +149,12 @@ PATCHIFY_MISTAKES = [
            "columns of the grid. Go row by row, left to right: h before w."),
     *wrong("B C w P h Q", ANY_ORDER, "Height and width are exchanged: split the image's rows into (h, P), not "
            "(w, P). A square image would hide this.", "`B, C, H, W = images.shape`; h = H // P belongs to the rows."),
-    *wrong("B C P h Q w", ANY_ORDER, "Each of your patches takes every h-th row of the image: the height is split "
-           "into (P, h). Split it into (h, P): first which patch, then which row inside it."),
+    *wrong("B C P h Q w", "(B h w C P Q)", "Each of your patches takes every h-th row of the image: the height is "
+           "split into (P, h). Split it into (h, P): first which patch, then which row inside it."),
+    *wrong("B C h P Q w", "(B h w C P Q)", "Each of your patches takes every w-th column of the image: the width is "
+           "split into (P, w). Split it into (w, P), as you split the height into (h, P)."),
+    *wrong("B C P h w Q", "(B h w C P Q)", "Each of your patches takes every h-th row of the image: the height is "
+           "split into (P, h). Split it into (h, P), as you split the width into (w, P)."),
     *wrong("B C h P w Q", ANY_ORDER, "Your rows mix pixels of different patches: before you flatten, your axes run "
            "{axes}. They must run (B, h, w, C, P, P): first what counts the patches, then the inside of one.", PERMUTE),
     *wrong("B C h w P Q", ANY_ORDER, "Your first `reshape` splits into (B, C, h, w, P, P), which tears the rows of the "

@@ -177,7 +177,11 @@ def test_one_head_of_the_first_model_is_drawn_large_beside_the_photo():
     photo, large, *small, _bar = plotting.show_attention_maps(PHOTO, maps, ["x", "y"], frame=(2, 1), large=2).axes
     assert_close(drawn(large), 7 * maps[0, 2])
     assert_close(torch.stack([drawn(axes) for axes in small]), 7 * maps.flatten(0, 1))
-    assert all([box.get_xy() for box in axes.patches] == [(0.5, 1.5)] for axes in (photo, large, *small))
+    assert all(axes.patches[-1].get_xy() == (0.5, 1.5) for axes in (photo, large, *small)), "the patch that asks"
+    favourites = [divmod(place.item(), maps.shape[3]) for place in maps[0, 2].flatten().topk(2).indices]
+    assert [box.get_xy() for box in photo.patches[:-1]] == [(column - 0.5, row - 0.5) for row, column in favourites]
+    assert [text.get_position() for text in large.texts] == [(column, row) for row, column in favourites]
+    assert [text.get_text() for text in large.texts] == [f"{maps[0, 2][place]:.0%}" for place in favourites]
 
 
 def test_a_number_keeps_the_tint_of_its_head_wherever_it_lands():

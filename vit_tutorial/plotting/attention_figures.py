@@ -137,7 +137,8 @@ def show_attention_maps(
     """Draw the weights of one query over the patches beside the photo, as multiples of an equal share, 1 / (1 + h·w).
 
     `names` has one entry for each row of maps. All maps share one logarithmic scale, from 1/8 to `most`. `frame` marks
-    the patch that asks, by its row and column. `large` is a head of the first row that is also drawn large.
+    the patch that asks, by its row and column. `large` is a head of the first row that is also drawn large, with the
+    weights of its two favourites, which are framed in white in the photo.
     """
     rows, columns, h, w = maps.shape
     wide = [1.2] if large is None else [2, 3.4]
@@ -148,6 +149,11 @@ def show_attention_maps(
     if large is not None:
         (axes := figure.add_subplot(grid[:, 1])).imshow(to_numpy(shares[0, large]), **look)
         panels.bare(axes, f"{names[0]}, head {large}")
+        weights, places = maps[0, large].flatten().topk(2)
+        for weight, place in zip(weights.tolist(), places.tolist(), strict=True):
+            row, column = divmod(place, w)
+            axes.text(column, row, f"{weight:.0%}", ha="center", va="center")
+            figure.axes[0].add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, ec="white", lw=1.5))
     for row, (name, heads) in enumerate(zip(names, shares, strict=True)):
         for head, weights in enumerate(heads):
             axes = figure.add_subplot(grid[row, len(wide) + head])

@@ -461,7 +461,7 @@ def test_the_first_steps_of_the_stored_runs_come_out_again(variant):
     assert torch.equal(torch.get_rng_state(), state)
     assert_close(live.lengths, stored.lengths[0], rtol=0.01, atol=0)
     assert_close(live.apart, stored.apart[0], rtol=0.01, atol=1e-4)
-    if variant == "no norms":  # one part in a million of the weights changes these several times over
+    if variant.startswith("no norms"):  # one part in a million of the weights changes these several times over
         assert min(run[0] / run[-1] for run in (live.gradients, *stored.gradients)) > 100
     else:
         assert_close(live.gradients, stored.gradients[0], rtol=0.02, atol=0)

@@ -245,6 +245,7 @@ def train(
             "clip": lambda: nn.utils.clip_grad_norm_(model.parameters(), 1.0),
             "clip_values": lambda: nn.utils.clip_grad_value_(model.parameters(), 1.0),
             "clip_each": lambda: [nn.utils.clip_grad_norm_(weight, 1.0) for weight in model.parameters()],
+            "clip_first": lambda: nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], 1.0),
             "clip_groups": lambda: [nn.utils.clip_grad_norm_(g["params"], 1.0) for g in optimizer.param_groups],
             "step": optimizer.step,
             "ask": lambda images=images: model(images),
@@ -262,6 +263,8 @@ SLIPS = {
     "The rate is set for the first group only, and the optimizer has two.": {"groups": 1},
     "The gradients are not clipped, not all of them, or at the wrong time: clip them between `backward` and `step`.":
         {"clip": ""},
+    "The gradients are clipped, but not all of them: give `clip_grad_norm_` all parameters of the model.":
+        {"clip": "clip_first"},
     "You clip each value of a gradient. The task asks for the norm of all gradients together.": {"clip": "clip_values"},
     "You clip the gradient of each parameter for itself. Give `clip_grad_norm_` all parameters at once.":
         {"clip": "clip_each"},

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import pickle
+import shutil
 import sys
 import tarfile
 from functools import partial
@@ -76,8 +77,7 @@ def fetch(archive: Path, monkeypatch, root: Path | None, answer=whole, **options
 
 
 def unpack(archive: Path, folder: Path) -> Path:
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+    shutil.unpack_archive(archive, folder)
     return folder
 
 

@@ -6,7 +6,6 @@ import math
 import pytest
 import torch
 from matplotlib.colors import to_rgba
-from matplotlib.text import Text
 from reading import drawn, lines, words
 from torch.testing import assert_close
 
@@ -268,18 +267,15 @@ def test_positions_forming_begins_where_training_ends_and_then_shows_every_epoch
 def test_the_mirror_has_a_dot_for_each_seed_and_a_map_for_each_way_marked_at_both_mirror_images():
     measured = {"half flipped": torch.tensor([[0.3, 0.0], [0.2, 0.1]]), "turned": torch.tensor([[-0.1, 0.3]])}
     maps = {way: torch.rand(4, 5, 4, 5) * 2 - 1 for way in measured}
-    large, *small, _ = plotting.show_mirror(measured, maps, "title").axes
-    dots = [line for line in large.lines if line.get_label() in measured]
-    assert [dot.get_label() for dot in dots] == list(measured)
-    for dot, runs in zip(dots, measured.values(), strict=True):
-        assert_close(torch.tensor(dot.get_xydata()).float(), runs)
-    assert len({dot.get_marker() for dot in dots}) == len({dot.get_color() for dot in dots}) == 2
-    for axes, dot, (way, similarity) in zip(small, dots, maps.items(), strict=True):
-        (name,) = [text for text in axes.findobj(Text) if text.get_text() == way]
-        assert name.get_color() == dot.get_color()
-        assert_close(drawn(axes), similarity[2, 1])
-        assert axes.images[0].get_clim() == (-1, 1)
-        assert marks(axes) == {"s": [1, 2], "o": [3, 2], "D": [1, 1]}
+    *panels, _ = plotting.show_mirror(measured, maps, "title").axes
+    for seeds, beside, (way, similarity) in zip(panels[::2], panels[1::2], maps.items(), strict=True):
+        assert seeds.get_title("left") == f"photos {way}"
+        for marker, values in zip("oD", measured[way].T.tolist(), strict=True):
+            dots = [line.get_xydata().tolist() for line in seeds.lines if line.get_marker() == marker]
+            assert dots == [[[pytest.approx(value), seed]] for seed, value in enumerate(values)]
+        assert_close(drawn(beside), similarity[2, 1])
+        assert beside.images[0].get_clim() == (-1, 1)
+        assert marks(beside) == {"s": [1, 2], "o": [3, 2], "D": [1, 1]}
 
 
 def test_filters_stand_in_rows_and_zero_is_grey():

@@ -5,7 +5,7 @@ from .class_evidence import class_attention, patch_readout, readout
 from .first_tests import FirstTests, first_loss, first_tests, image_leak, memorise, shuffle_change
 from .forward_pass import cost_by_part, trace_shapes
 from .heads import HeadCosts, head_costs
-from .learned_embeddings import patch_filters, position_similarity, position_structure
+from .learned_embeddings import opposite_edges, patch_filters, position_similarity
 from .recording import ExplicitAttention, mask_heads, record_attention
 
 __all__ = [
@@ -23,10 +23,10 @@ __all__ = [
     "mean_attention_distance",
     "memorise",
     "object_auc",
+    "opposite_edges",
     "patch_filters",
     "patch_readout",
     "position_similarity",
-    "position_structure",
     "readout",
     "record_attention",
     "shuffle_change",

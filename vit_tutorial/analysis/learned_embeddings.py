@@ -49,47 +49,20 @@ def position_similarity(
     return (unit @ unit.T).reshape(h, w, h, w)
 
 
-class Structure(NamedTuple):
-    """How much more alike mirror images are than other pairs, in mean similarity; 0 is no mirror.
-
-    left_right: two patches of which one touches, or is, the other's mirror image in its row, against other pairs with
-    as many rows and columns between them, two columns or more; the mean over these offsets.
-    top_bottom: the same for mirror images in the column.
-    """
+class OppositeEdges(NamedTuple):
+    """Mean cosine similarity of two positions at opposite edges: of the same row, and of the same column."""
 
     left_right: float
     top_bottom: float
 
 
-def position_structure(similarity: Float[Tensor, "h w h w"]) -> Structure:
-    """Measure how symmetric a map of similar positions is.
-
-    Raises ValueError for a grid of fewer than five rows or columns, which has no such pairs, or another shape.
-    """
-    return Structure(mirror_in_rows(similarity), mirror_in_rows(similarity.permute(1, 0, 3, 2)))
-
-
-def mirror_in_rows(similarity: Float[Tensor, "h w h w"]) -> float:
-    """Return `left_right` of `position_structure`."""
-    down, across = offsets(similarity)
-    h, w = similarity.shape[:2]
-    if min(h, w) < 5:
-        raise ValueError(f"a grid of {h}×{w} is too small to compare equally distant pairs: it takes 5×5 or more")
-    column = torch.arange(w)
-    mirrored = (column[:, None, None] + column - (w - 1)).abs() <= 1
-    steps = [(down == i) & (across == j) for i in (0, 1) for j in range(2, w)]
-    kinds = [(step & mirrored, step & ~mirrored) for step in steps]
-    gains = [similarity[a].mean() - similarity[b].mean() for a, b in kinds if a.any() and b.any()]
-    return torch.stack(gains).mean().item()
-
-
-def offsets(similarity: Float[Tensor, "h w h w"]) -> tuple[Tensor, ...]:
-    """Return rows and columns between every two patches, (h, w, h, w) each and not negative, on the CPU.
+def opposite_edges(similarity: Float[Tensor, "h w h w"]) -> OppositeEdges:
+    """Measure how similar the positions at opposite edges of the picture are.
 
     Raises ValueError unless the map compares every patch with every patch of the same grid.
     """
     if similarity.ndim != 4 or similarity.shape[:2] != similarity.shape[2:]:
         raise ValueError(f"a map of similar positions has shape (h, w, h, w), got {tuple(similarity.shape)}")
-    row, column = (torch.arange(count, device="cpu") for count in similarity.shape[:2])
-    down, across = (row[:, None, None, None] - row[:, None]).abs(), (column[:, None, None] - column).abs()
-    return torch.broadcast_tensors(down, across)
+    row, column = (torch.arange(count) for count in similarity.shape[:2])
+    left_right, top_bottom = similarity[row, 0, row, -1], similarity[0, column, -1, column]
+    return OppositeEdges(left_right.mean().item(), top_bottom.mean().item())

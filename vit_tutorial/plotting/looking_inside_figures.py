@@ -51,7 +51,7 @@ def show_distances(
         axes.plot(layers, to_numpy(far.flatten()), "o", color=style.TRAINED, alpha=0.8, label="trained heads")
         axes.axhline(even[name], color=style.CONTROL, lw=1, ls="--", zorder=0, label="all patches alike")
         axes.set(title=name, xlabel="layer", ylabel="mean distance (pixels)", xticks=range(len(far)))
-        axes.set_ylim(0, 1.25 * even[name])
+        axes.set_ylim(0, 1.25 * max(even.values()))
         told.append(f"{name}, {int(((far < low) | (far > high)).sum())} of {far.numel()}")
     figure.legend(*row[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return describe(figure, f"Heads outside the band of untrained models: {listed(told)}.")
@@ -72,7 +72,7 @@ def show_found(
     figure, grid = panels.panels(rows, columns, 0.85 * WIDTH, 0.6 + 0.85 * WIDTH / (columns + 1) * rows, title)
     H, W = pictures.shape[2:]
     relative = {name: found / found.mean(dim=(1, 2), keepdim=True) for name, found in maps.items()}
-    outline = {"colors": style.HIGHLIGHT, "linewidths": 1.5, "extent": (0, W, 0, H)}
+    outline = {"colors": "white", "linewidths": 1.5, "extent": (0, W, 0, H)}
     look = {"cmap": style.MAGNITUDE, "norm": LogNorm(1 / 4, 4), "extent": (0, W, H, 0)}
     for row, (line, picture, mask) in enumerate(zip(grid, pictures, masks, strict=True)):
         panels.picture(line[0], picture, extent=(0, W, H, 0))

@@ -38,9 +38,12 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str | None
 
 
 @styled
-def show_sequence(patches: Float[Tensor, "N patch_dim"], patch_size: Size, first: int = 0, count: int = 14) -> Figure:
+def show_sequence(
+    patches: Float[Tensor, "N patch_dim"], patch_size: Size, first: int = 0, count: int = 14, marked: int = 0
+) -> Figure:
     """Draw what the model is given: above, `count` patches from number `first`; below, the whole sequence as a table.
 
+    The patch with number `marked` is framed above, and its number stands beside its row below.
     Raises ValueError if the sequence has no patches `first` to `first + count - 1`, or a patch is no picture.
     """
     N, patch_dim = patches.shape
@@ -52,7 +55,9 @@ def show_sequence(patches: Float[Tensor, "N patch_dim"], patch_size: Size, first
     figure, ((above,), (below,)) = panels.panels(2, 1, WIDTH, 4.2, height_ratios=(1, 2))
     above.imshow(panels.tile(pictures, count, gap))
     label_grid(above, [], np.arange(count) * (Q + gap) + (Q - 1) / 2, [], range(first, first + count))
-    above.set_title(f"Patches {first} to {first + count - 1} as pictures (below: the rows at the black bar)")
+    above.set_title(f"Patches {first} to {first + count - 1} as pictures, and below as rows of a table")
+    if first <= marked < first + count:
+        panels.highlight(above, (marked - first) * (Q + gap) - 0.5, -0.5, Q, P)
     # Ten shades: noise in 256 of them makes a picture file three times the size.
     shades = matplotlib.colormaps[style.MAGNITUDE].resampled(10)
     table = below.imshow(to_numpy(patches), cmap=shades, vmin=0, vmax=1, aspect="auto", interpolation="none")
@@ -60,12 +65,11 @@ def show_sequence(patches: Float[Tensor, "N patch_dim"], patch_size: Size, first
     channels = patch_dim // (P * Q)
     for channel in range(1, channels):
         below.axvline(channel * P * Q - 0.5, color="white", linewidth=2)
-    below.set_xticks(np.arange(channels + 1) * P * Q)
-    colours = ": red, then green, then blue" if channels == 3 else ""
-    below.set(xlabel=f"place in the patch{colours}", ylabel="number of the patch")
-    below.set_yticks([0, first, first + count - 1, N - 1])
-    ends, beside = [first - 0.5, first + count - 0.5], below.get_yaxis_transform()
-    below.plot([-0.004, -0.004], ends, transform=beside, color=style.BLACK, lw=5, clip_on=False, solid_capstyle="butt")
+    colours = ("red", "green", "blue") if channels == 3 else range(channels)
+    below.set_xticks((np.arange(channels) + 0.5) * P * Q - 0.5, [f"{P * Q} values: {colour}" for colour in colours])
+    below.tick_params(axis="x", length=0)
+    below.set_ylabel("number of the patch")
+    below.set_yticks(sorted({0, marked, N - 1}))
     figure.colorbar(table, ax=below, label="value", pad=0.01)
     return describe(figure, f"Below, a table with {N} rows, one for each patch, and {patch_dim} columns.")
 
@@ -98,8 +102,8 @@ def show_cut(image: Shaped[Tensor, "H W"], patches: Shaped[Tensor, "N patch_dim"
         axes.add_patch(Rectangle((x - 0.5, y - 0.5), width, height, fill=False, linewidth=2, clip_on=False))
     right.set_yticks(range(len(sequence)), [f"patch {n}" for n in range(len(sequence))])
     right.tick_params(length=0)
-    left.set_title(f"image {H}×{W}")
-    right.set_title(f"sequence {len(sequence)}×{sequence.shape[1]}")
+    left.set_title(f"picture {H}×{W}")
+    right.set_title(f"list {len(sequence)}×{sequence.shape[1]}")
     sources = [listed(sorted({home[int(number)] for number in row})) for row in sequence]
     rows = [f"row {n} from patch {source}" for n, source in enumerate(sources)]
     return describe(figure, f"Beside it, {right.get_title(loc='left')}; its values come, {listed(rows)} of the image.")

@@ -24,6 +24,10 @@ OWN = {"marker": "s", "ms": 8, "mfc": style.HIGHLIGHT, "mec": style.BLACK, "mew"
 MIRRORS = {"row": "o", "column": "D"}  # the mark of the mirror image in the patch's row, and in its column
 HALO = [withStroke(linewidth=3.5, foreground="white")]  # so that a mark shows on dark colours
 MIRROR = {"ms": 7, "mfc": "none", "mec": style.BLACK, "mew": 1.6, "ls": "none", "path_effects": HALO}
+EDGES = [  # left and right, top and bottom
+    {"marker": mark, "ms": 9, "mfc": fill, "mec": style.TRAINED, "mew": 1.6, "ls": "none"}
+    for mark, fill in zip(MIRRORS.values(), (style.TRAINED, "white"), strict=True)
+]
 FIVE = {-1: "−1", -0.5: "−0.5", 0: "0", 0.5: "0.5", 1: "1"}
 LINGER = 4  # moments, at the epoch in which training ends
 
@@ -190,44 +194,40 @@ def named(epoch: int) -> str:
 
 @styled
 def show_mirror(
-    measured: Mapping[str, Float[Tensor, "S 2"]],
+    edges: Mapping[str, Float[Tensor, "S 2"]],
     maps: Mapping[str, Float[Tensor, "h w h w"]],
     title: str,
     patch: tuple[int, int] = (2, 1),
 ) -> Figure:
-    """Draw how strong the mirror is from left to right and from top to bottom, a mark for each way to train and seed.
+    """Draw how similar opposite edges are, left and right (circles), top and bottom (diamonds), for each way to train.
 
-    At the right, for each way, the map of one patch (row, column), with its mirror images marked.
+    Beside each way, whose seeds have a line each, stands its map of one patch (row, column) with its mirror images.
     """
     h, w = next(iter(maps.values())).shape[:2]
-    figure = panels.blank(WIDTH, 6.2, title)
-    grid = figure.add_gridspec(len(maps), 2, width_ratios=(2.2, 1))
-    large = figure.add_subplot(grid[:, 0], aspect="equal")
-    looks, told = style.looks(measured), []
-    for name, runs in measured.items():
-        colour, marker, _ = looks[name]
-        large.plot(*to_numpy(runs.T), marker, color=colour, ms=11, mec="white", label=name, zorder=3)
-        mean = amounts(dict(zip(("left to right", "top to bottom"), runs.mean(0).round(decimals=2), strict=True)))
-        told.append(f"{name}, {mean}")
-    panels.zero(large)
-    panels.zero(large, vertical=True)
-    large.axline((0, 0), slope=1, color=style.CONTROL, lw=0.8, ls=":", zorder=0)
-    values = torch.cat([*measured.values(), torch.zeros(1, 2)])
-    low, high = values.min().item(), values.max().item()
-    room = 0.12 * (high - low)
-    large.set(xlim=(low - room, high + room), ylim=(low - room, high + room))
-    large.set(xlabel="mirror from left to right\n(difference of mean cosines)")
-    large.set(ylabel="mirror from top to bottom\n(difference of mean cosines)")
-    opaque = {"frameon": True, "framealpha": 1, "edgecolor": "none"}
-    large.legend(loc="upper right", title="photos in training", alignment="left", **opaque)
-    small = [figure.add_subplot(grid[index, 1]) for index in range(len(maps))]
-    for axes, (name, similarity) in zip(small, maps.items(), strict=True):
-        image = draw_map(axes, similarity[patch], "")
-        axes.set_title(name, color=looks[name][0], fontsize=11)
-        mark_patches(axes, (h, w), patch, MIRRORS)
-    panels.colour_bar(figure, image, small, f"cosine similarity to row {patch[0]}, column {patch[1]}", FIVE)
+    figure = panels.blank(WIDTH, 6, title)
+    grid = figure.add_gridspec(len(edges), 2, width_ratios=(2.2, 1))
+    left, right = [], []
+    for index, (name, runs) in enumerate(edges.items()):
+        left.append(figure.add_subplot(grid[index, 0], sharex=left[0] if left else None))
+        right.append(figure.add_subplot(grid[index, 1]))
+        for seed, pair in enumerate(runs.tolist()):
+            left[-1].plot(pair, [seed, seed], color=style.CONTROL, lw=1, zorder=1)
+            for value, look in zip(pair, EDGES, strict=True):
+                left[-1].plot(value, seed, **look)
+        panels.zero(left[-1], vertical=True)
+        left[-1].set(ylim=(len(runs) - 0.4, -0.6), yticks=range(len(runs)), ylabel="seed")
+        left[-1].set_title(f"photos {name}")
+        image = draw_map(right[-1], maps[name][patch], "")
+        mark_patches(right[-1], (h, w), patch, MIRRORS)
+    left[-1].set_xlabel("mean similarity of opposite edges")
+    panels.colour_bar(figure, image, right, f"cosine similarity to row {patch[0]}, column {patch[1]}", FIVE)
+    marks = [Line2D([], [], **look) for look in EDGES]
+    figure.legend(marks, ["left and right edge", "top and bottom edge"], loc="outside lower left", ncols=2)
     legend_of_marks(figure, tuple(MIRRORS))
-    return describe(figure, f"Mean strength of the mirror, 0 for none: {'; '.join(told)}.")
+    names = "left and right", "top and bottom"
+    means = {name: dict(zip(names, runs.mean(0).round(decimals=2), strict=True)) for name, runs in edges.items()}
+    told = "; ".join(f"{name}, {amounts(mean)}" for name, mean in means.items())
+    return describe(figure, f"Mean similarity of opposite edges: {told}.")
 
 
 def draw_map(axes: Axes, similarity: Float[Tensor, "h w"], name: str) -> AxesImage:

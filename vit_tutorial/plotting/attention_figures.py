@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -199,18 +199,18 @@ def show_attention_walk(
 
 @styled
 def show_attention_stops(
-    picture: Float[Tensor, "3 H W"], maps: Float[Tensor, "N h w"], queries: Sequence[int], title: str
+    picture: Float[Tensor, "3 H W"], maps: Float[Tensor, "N h w"], queries: Mapping[str, int], title: str
 ) -> Figure:
-    """Draw the maps of `show_attention_walk` for a few queries, each under the picture with the query framed."""
+    """Draw the maps of `show_attention_walk` for a few named queries, each under the picture with the query framed."""
     h, w = grid_of(maps)
     figure, (above, below) = panels.panels(2, len(queries), WIDTH, 0.7 + 1.85 * WIDTH / len(queries), title)
-    for upper, lower, query in zip(above, below, queries, strict=True):
-        panels.picture(upper, picture, f"row {query // w}, column {query % w}", extent=(0, w, h, 0))
+    for upper, lower, (name, query) in zip(above, below, queries.items(), strict=True):
+        panels.picture(upper, picture, name, extent=(0, w, h, 0))
         image = map_of_weights(lower, maps, query)
         panels.bare(lower)
         frame_patch(upper, maps, query)
         frame_patch(lower, maps, query)
-    panels.colour_bar(figure, image, below, "weight", shrink=0.95)
+    panels.colour_bar(figure, image, below, "weight (square-root scale)", shrink=0.95)
     return describe(figure, f"The maps of {len(queries)} queries. {favourite(maps)}")
 
 

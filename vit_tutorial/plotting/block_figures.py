@@ -79,8 +79,8 @@ def show_block_variants(
 ) -> Figure:
     """Draw variants of the block, a column each: the loss by step, and token size and gradient by block at the start.
 
-    Black lines are means over S seeds, in bands from the lowest to the highest. The first variant is blue, and drawn
-    again behind the others. Each point of the loss is the mean of ten steps in a row; `guess` is the loss of a model
+    Black lines are means over S seeds, in bands from the lowest to the highest. The first variant has no column; it
+    is drawn in blue behind the others. Each point of the loss is the mean of ten steps in a row; `guess` is the loss of a model
     that knows nothing, a dashed line.
     """
     window = min(10, *(runs.shape[1] for runs in losses.values()))
@@ -89,18 +89,17 @@ def show_block_variants(
             (lengths, 0, "token size\nat the start", "after block"),
             (gradients, 1, "gradient\nat the start", "block"))  # fmt: skip
     options = {"height_ratios": (1.5, 1, 1), "sharex": "row", "sharey": "row"}
-    figure, grid = panels.panels(3, len(lengths), WIDTH, 5.6, title, **options)
-    usual = next(iter(lengths))
+    usual, *others = lengths
+    figure, grid = panels.panels(3, len(others), WIDTH, 5.6, title, **options)
     for line, (curves, first, ylabel, xlabel) in zip(grid, rows, strict=True):
         x = range(first, first + curves[usual].shape[1])
-        for axes, name in zip(line, curves, strict=True):
+        for axes, name in zip(line, others, strict=True):
             panels.band(axes, x, curves[usual], usual, (style.TRAINED, "", "-"))
-            if name != usual:
-                panels.band(axes, x, curves[name], name, (style.BLACK, "", "-"))
+            panels.band(axes, x, curves[name], name, (style.BLACK, "", "-"))
             axes.set_xticks([x[0], x[-1]])
         line[0].set(ylabel=ylabel)
         line[len(line) // 2].set(xlabel=xlabel)
-    for axes, name in zip(grid[0], lengths, strict=True):
+    for axes, name in zip(grid[0], others, strict=True):
         axes.set_title(name)
         panels.level(axes, guess)
     for line in grid[1:]:

@@ -222,7 +222,7 @@ def show_mirror(
     left[-1].set_xlabel("mean similarity of opposite edges")
     panels.colour_bar(figure, image, right, f"cosine similarity to row {patch[0]}, column {patch[1]}", FIVE)
     marks = [Line2D([], [], **look) for look in EDGES]
-    figure.legend(marks, ["left and right edge", "top and bottom edge"], loc="outside lower left", ncols=2)
+    figure.legend(marks, ["left and right edge", "top and bottom edge"], loc="outside upper right", ncols=2)
     legend_of_marks(figure, tuple(MIRRORS))
     names = "left and right", "top and bottom"
     means = {name: dict(zip(names, runs.mean(0).round(decimals=2), strict=True)) for name, runs in edges.items()}

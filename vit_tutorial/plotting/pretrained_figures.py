@@ -24,30 +24,30 @@ def show_layer_differences(
     """Draw the largest difference after each stage, as a share of the largest value there, on a logarithmic axis.
 
     Every line of `correct` models and of `mistakes` has one value for each stage; `eps` is the machine epsilon. Zero,
-    which a logarithmic axis does not have, is the strip below it. There each line has a row of its own.
+    which a logarithmic axis does not have, is the strip below it.
     """
-    figure, ((upper,), (lower,)) = panels.panels(2, 1, WIDTH, 4.4, title, sharex=True, height_ratios=(4, 1))
+    figure, ((upper,), (lower,)) = panels.panels(2, 1, WIDTH, 4.2, title, sharex=True, height_ratios=(6, 1))
     looks = style.looks(correct) | {
         name: (style.MISTAKE, *look) for name, look in zip(mistakes, cycle(MISTAKES), strict=False)
     }
-    lines = {**correct, **mistakes}
-    for row, (name, (colour, marker, dash)) in enumerate(looks.items()):
-        places = [stage + 0.1 * (row - (len(looks) - 1) / 2) for stage in range(len(stages))]
+    lines, last = {**correct, **mistakes}, len(stages) - 1
+    for name, (colour, marker, dash) in looks.items():
         look = {"color": colour, "marker": marker, "markersize": 6, "label": name}
-        upper.plot(places, [value or math.nan for value in lines[name]], dash, **look)
-        lower.plot(places, [math.nan if value else row for value in lines[name]], dash, **look)
+        upper.plot([value or math.nan for value in lines[name]], dash, **look)
+        lower.plot([math.nan if value else 0 for value in lines[name]], dash, **look)
+        place = {"textcoords": "offset points", "va": "center", "color": colour}
+        (upper if lines[name][-1] else lower).annotate(name, (last, lines[name][-1]), (8, 0), **place)
     panels.level(upper, eps, "epsilon of float64", -0.4, "left")
     upper.set(yscale="log", ylabel="largest difference\n(1 = largest value there)")
     upper.set_ylim(top=1)
     upper.tick_params(bottom=False)
     upper.spines["bottom"].set_visible(False)
-    lower.set(ylim=(len(lines) - 0.5, -0.5), facecolor="#F2F2F2")
-    lower.set_yticks([(len(lines) - 1) / 2], ["exactly 0"])
+    lower.set(xlim=(-0.5, last + 0.3 * len(stages)), ylim=(-0.5, 0.5), facecolor="#F2F2F2")
+    lower.set_yticks([0], ["exactly 0"])
     lower.set_xticks(range(len(stages)), stages)
     for axes, height in ((upper, 0), (lower, 1)):  # the two strokes of a broken axis
         stroke = {"marker": [(-1, -0.6), (1, 0.6)], "markersize": 9, "color": style.BLACK, "clip_on": False}
         axes.plot(0, height, transform=axes.transAxes, **stroke)
-    figure.legend(*upper.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     largest = amounts({name: max(values) for name, values in lines.items()})
     return describe(figure, f"Largest difference at any stage, with an epsilon of {brief(eps)}: {largest}.")
 

@@ -76,11 +76,11 @@ def show_equation_one(
     figure, rows = panels.panels(4, 1, WIDTH, 6.6, title, height_ratios=(1.2, 1.6, 1.6, 1.6), sharex=True)
     top, *below = rows[:, 0]
     for i, patch in enumerate(patches, start=1):
-        panels.picture(top, patch, extent=(i - 0.4, i + 0.4, 0, 1), aspect="auto")
+        panels.picture(top, patch, extent=(i - 0.26, i + 0.26, 0, 1), aspect="auto")
     top.text(0, 0.5, "no patch:\na vector of\nits own", ha="center", va="center", fontsize=10)
     top.set(ylim=(0, 1), ylabel="patches")
     top.tick_params(length=0)
-    labels = ("patches times E", r"$+\ E_{pos}$", r"$=\ z_0$")
+    labels = (r"$[\,x_{class};\ x_p E\,]$", r"$+\ E_{pos}$", r"$=\ z_0$")
     for axes, table, label in zip(below, tables, labels, strict=True):
         panels.bare(axes)
         panels.diverging(axes, table.T, limit, aspect="auto")

@@ -42,7 +42,7 @@ FIGURES = {
     "show_attention_walk": (lambda k: (PHOTO, walk(k), TITLE), "largest weight is 0.30"),
 "show_block": (lambda k: (), ""),  # a drawing without values
     "show_block_variants": (
-        lambda k: (*({"a": torch.tensor([[1.0, n * k]])} for n in (2, 3, 4)), 2.0, TITLE), "a from 1 to 9"),
+        lambda k: (*({n: torch.tensor([[1.0, v * k]]) for n in "ab"} for v in (2, 3, 4)), 2.0, TITLE), "b from 1 to 9"),
     "show_bug_table": (
         lambda k: (NAMES[:2], ["loss", "leak"], [["1", "2"]] * 2, torch.tensor([[True] * 2, [False, k == 3]]), TITLE),
         "b by leak"),

@@ -80,8 +80,8 @@ def show_block_variants(
     """Draw variants of the block, a column each: the loss by step, and token size and gradient by block at the start.
 
     Black lines are means over S seeds, in bands from the lowest to the highest. The first variant has no column; it
-    is drawn in blue behind the others. Each point of the loss is the mean of ten steps in a row; `guess` is the loss of a model
-    that knows nothing, a dashed line.
+    is drawn in blue behind the others. Each point of the loss is the mean of ten steps in a row; `guess` is the loss of
+    a model that knows nothing, a dashed line.
     """
     window = min(10, *(runs.shape[1] for runs in losses.values()))
     smooth = {name: runs.unfold(1, window, 1).mean(dim=2) for name, runs in losses.items()}

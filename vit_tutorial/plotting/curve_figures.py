@@ -23,15 +23,13 @@ def show_curves(
     title: str,
     log: str = "",
     level: tuple[Number, str] | None = None,
-    mark: tuple[Number, Number, str] | None = None,
     mistake: str = "",
 ) -> Figure:
     """Draw curves, one panel per y label.
 
     `measures[ylabel][name]` has one value for each x, (X,), or those of S runs, (S, X): then the line is their mean, in
     a band from the lowest to the highest; nan leaves a point out. `log` names the logarithmic axes ("x", "y" or "xy").
-    `level` is a height and its text, a dashed line; `mark` a stretch of the x axis and its text, shaded. `mistake` is
-    the curve that is drawn as one.
+    `level` is a height and its text, a dashed line. `mistake` is the curve that is drawn as one.
     """
     x = torch.as_tensor(x).tolist()
     curves = {
@@ -45,9 +43,6 @@ def show_curves(
         for name, runs in named.items():
             panels.band(axes, x, runs, name, look[name], **dots)
         axes.set(xlabel=xlabel, ylabel=ylabel)
-        if mark:
-            axes.axvspan(mark[0], mark[1], color=style.CONTROL, alpha=0.25, lw=0)
-            axes.text(mark[1], 0.02, f" {mark[2]}", transform=axes.get_xaxis_transform(), va="bottom", fontsize=10)
         if level:  # its text stands at the end from which the curves are farther
             left, right = (min(abs(runs[:, end] - level[0]).min() for runs in named.values()) for end in (0, -1))
             panels.level(axes, *level, *((x[0], "left") if left > right else (x[-1], "right")))

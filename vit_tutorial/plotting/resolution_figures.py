@@ -86,41 +86,34 @@ def show_channels(channels: Mapping[str, Float[Tensor, "h w"]], title: str, labe
     return describe(figure, f"One value over the grid: {listed(f'{name}, {span(c)}' for name, c in channels.items())}.")
 
 
-PERCENT = [scale * tick for scale in (0.01, 0.1, 1, 10) for tick in (1, 2, 5)] + [100]
-
-
 @styled
 def show_wrong(results: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]], title: str, marked: str = "") -> Figure:
-    """Draw the share of wrong answers on a logarithmic axis: one panel below the other, one row per name.
+    """Draw the share of wrong answers: one panel below the other, one row per name.
 
     `results[panel][row]` holds (wrong answers, scenes) for each seed: a dot with its 95 % interval, and a black line at
     the mean of the seeds. All panels have their rows in the same order. The row named `marked`, the control, is grey.
-    A logarithmic axis has no 0: what lies below half of one scene is drawn there.
     """
     rows = [len(panel) for panel in results.values()]
     height, ratios = 1.3 + sum(0.36 * count + 0.35 for count in rows), [count + 0.5 for count in rows]
     figure, column = panels.panels(len(results), 1, WIDTH, height, title, sharex=True, height_ratios=ratios)
     order = list(dict.fromkeys(name for panel in results.values() for name in panel))
-    drawn, told = [50.0], []  # %
+    told = []
     for axes, (panel, found) in zip(column[:, 0], results.items(), strict=True):
         names, means = sorted(found, key=order.index), {}
         for row, name in enumerate(names):
             colour, marker = (style.CONTROL, "X") if name == marked else (style.TRAINED, "o")
             places = [row + 0.22 * (seed - (len(found[name]) - 1) / 2) for seed in range(len(found[name]))]
             for y, (wrong, scenes) in zip(places, found[name], strict=True):
-                low, dot, high = (100 * max(share, 0.5 / scenes) for share in wrong_shares(wrong, scenes))
+                low, dot, high = (100 * share for share in wrong_shares(wrong, scenes))
                 axes.plot([low, high], [y, y], color=colour, lw=1.2)
                 axes.plot(dot, y, marker, color=colour, ms=6, mec="none")
-                drawn += [low, high]
             means[name] = 100 * sum(wrong / scenes for wrong, scenes in found[name]) / len(found[name])
-            axes.plot(2 * [max(means[name], 50 / scenes)], [row - 0.36, row + 0.36], color=style.STREAM, lw=2)
+            axes.plot(2 * [means[name]], [row - 0.36, row + 0.36], color=style.STREAM, lw=2)
         panels.accuracy_rows(axes, names)
         axes.set_title(panel, fontsize=11)
         told.append(f"{panel}: {amounts(means, unit=' %')}.")
-    axes.set_xscale("log")
-    axes.set_xticks(PERCENT, [f"{tick:g}" for tick in PERCENT])
-    axes.minorticks_off()
-    axes.set(xlim=(0.9 * min(drawn), 1.1 * max(drawn)), xlabel="wrong answers, %")
+    axes.set_xlim(left=0)
+    axes.set_xlabel("wrong answers, %")
     control = f"; grey: the control, {marked}" if marked else ""
     figure.supxlabel(f"dots: one seed each, with its 95 % interval; black: mean of the seeds{control}", fontsize=10)
     return describe(figure, f"Mean share of wrong answers. {' '.join(told)}")

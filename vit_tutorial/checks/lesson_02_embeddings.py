@@ -12,7 +12,6 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from ..config import ViTConfig
-from ..positions import sincos_position_embedding
 from .comparing import Mistake, compare, explain, known, random_tensor, replacing, same
 from .exercise import exercise
 from .modules import Trial, inventory
@@ -353,7 +352,7 @@ def my_sincos(grid, dim):
 def sincos(function):
     """`fn(grid, dim)`, (h, w) and D -> (h·w, D): sin-cos positions, laid out as in `sincos_position_embedding`."""
     trials = [((3, 5), 12), ((4, 2), 8), ((1, 3), 4)]
-    compare(function, sincos_position_embedding, trials, "(h·w, D)", SINCOS_MISTAKES, gradients=False)
+    compare(function, sincos_positions, trials, "(h·w, D)", SINCOS_MISTAKES, gradients=False)
 
 
 def in_one_line(grid: tuple[int, int], dim: int, **steps) -> Tensor:

@@ -42,11 +42,6 @@ def sizes_of(x: Tensor, P: int, image_size: Grid | None = None) -> dict[str, int
     return {"B": B, "C": C, "h": H // P, "w": W // P, "P": P, "Q": P}
 
 
-def cut(images: Tensor, patch_size: int, order: str = OURS) -> Tensor:
-    """(B, C, H, W) -> (B, N, C·P·P), the values of a patch in this order."""
-    return regroup(images, "B C h P w Q", f"B (h w) ({order})", **sizes_of(images, patch_size))
-
-
 class Layer(NamedTuple):
     """A matrix and its bias. `raw` ones are bare parameters: which axis goes in and which comes out is not known."""
 
@@ -97,7 +92,8 @@ class EmbeddingWeights(NamedTuple):
 
 
 def project(w: EmbeddingWeights, images: Tensor) -> Tensor:
-    return w.patch(cut(images, w.config.patch_size, w.order))
+    sizes = sizes_of(images, w.config.patch_size)
+    return w.patch(regroup(images, "B C h P w Q", f"B (h w) ({w.order})", **sizes))
 
 
 def in_front(class_token: Tensor, patches: Tensor) -> Tensor:

@@ -236,12 +236,12 @@ def similarity(
     grid: Grid,
     patches=lambda position: position[1:],
     prepare=unit,
+    compare=lambda p, prepare: prepare(p) @ prepare(p).T,
     finish=as_it_is,
     shape=lambda s, h, w: s.reshape(h, w, h, w),
 ) -> Tensor:
     """Return the cosine of every two patches' positions, (1+N, D) → (h, w, h, w)."""
-    p = prepare(patches(position))
-    return shape(finish(p @ p.T), *grid)
+    return shape(finish(compare(patches(position), prepare)), *grid)
 
 
 def eye(A: Tensor) -> Tensor:

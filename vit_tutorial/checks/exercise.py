@@ -18,7 +18,7 @@ from .running import (
     is_stub,
     name_of,
     prefixed,
-    readers_frames,
+    readers_lines,
     show,
     slip_in,
     stopped_by,
@@ -144,7 +144,7 @@ class Exercise:
         except Wrong as error:
             wrong = error
         except (Exception, SystemExit) as error:  # from what the reader's code returned: its `__eq__`, its `__len__`
-            if not readers_frames(error):
+            if not readers_lines(error):
                 raise
             wrong = stopped_by(error)
         else:

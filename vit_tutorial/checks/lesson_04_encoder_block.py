@@ -21,8 +21,6 @@ from .reading_weights import EPS, Reading, block_problems, hidden_problem, layou
 from .references import BlockWeights, attention, block, mixed
 from .running import Wrong, raise_first
 
-# LayerNorm ------------------------------------------------------------------------------------------------------------
-
 
 def my_layer_norm(x, weight, bias, eps):
     mean = x.mean(dim=-1, keepdim=True)  # (B, T, 1)
@@ -118,9 +116,6 @@ NORM_MISTAKES = known(None, {
 }, lambda steps: partial(norm_in_steps, **steps))  # fmt: skip
 
 
-# The MLP --------------------------------------------------------------------------------------------------------------
-
-
 class MyMlp(nn.Module):
     def __init__(self, embed_dim, mlp_dim):
         super().__init__()
@@ -207,9 +202,6 @@ MLP_MISTAKES = [
         "The input is added to the result: a residual connection, as in the block (Eq. 3).":
             lambda w, x: x + ref.mlp(w, x)}),
 ]  # fmt: skip
-
-
-# The encoder block ----------------------------------------------------------------------------------------------------
 
 
 class MyEncoderBlock(nn.Module):

@@ -28,8 +28,6 @@ from .reading_weights import Reading, hidden_problem, kind_of, layouts, model_pa
 from .references import ORDERS, OURS, Layer, ModelWeights, as_it_is, block, eq1, model, pooled
 from .running import Wrong, call, prefixed, raise_first
 
-# The model ------------------------------------------------------------------------------------------------------------
-
 
 class MyVisionTransformer(nn.Module):
     def __init__(self, config):
@@ -238,9 +236,6 @@ SILENT_MISTAKES = [
     *within(model, "block", IN_BLOCKS, None, STRUCTURE_MISTAKES),
 ]
 LOUD_MISTAKES = [*EMBEDDING_MISTAKES, *within(model, "block", IN_BLOCKS, None, MIXING_MISTAKES)]
-
-
-# The count ------------------------------------------------------------------------------------------------------------
 
 
 def my_parameter_count(config):

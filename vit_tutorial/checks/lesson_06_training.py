@@ -222,17 +222,7 @@ def trained_by(function: Callable, count: int = BATCHES) -> tuple[list, Tensor]:
     return losses, torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
-def train(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    batches: list,
-    rates: list,
-    loss: Callable = F.cross_entropy,
-    groups: int = 2,
-    training: bool = True,
-    last: int | None = None,
-    **replaced: str,
-) -> None:
+def train(model, optimizer, batches, rates, loss=F.cross_entropy, groups=2, training=True, last=None, **replaced):
     """Train with a slip: steps `replaced` by others, another loss, not all groups or batches, not in train mode."""
     order = " ".join(replaced.get(step, step) for step in ("rate", "zero", "backward", "clip", "step"))
     model.train(training)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial, wraps
 from math import isqrt, log, prod
 
@@ -255,7 +255,8 @@ def new_task(function):
     starts = {p: steps.starts.get(p, p.detach()) for p in new.parameters()}
     trunk = {name: old for name, (_, old) in before.items() if not name.startswith("head.")}
     body = {name: p for name, old in trunk.items() for p, start in starts.items() if start.to(old).equal(old)}
-    moved = length(p - starts[p] for p in body.values()) / (length(starts[p] for p in body.values()) or 1)
+    length = nn.utils.get_total_norm  # of all as one vector
+    moved = length([p.double() - starts[p] for p in body.values()]) / (length([starts[p] for p in body.values()]) or 1)
     if right >= ENOUGH:
         raise_first(changed)
         return f"{right:.0%} of 600 unseen pictures are right. The weights of the body moved by {moved:.0%}."
@@ -329,8 +330,3 @@ def answers(model: nn.Module, images: ImageSet, scale: Callable) -> tuple[float,
             )
     logits = torch.cat(parts)
     return (logits.argmax(1) == images.labels).double().mean().item(), F.cross_entropy(logits, images.labels).item()
-
-
-def length(tensors: Iterable[Tensor]) -> float:
-    """Return the length of all these tensors as one vector."""
-    return sum(tensor.detach().double().square().sum().item() for tensor in tensors) ** 0.5

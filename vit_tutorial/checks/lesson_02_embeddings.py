@@ -304,8 +304,11 @@ LINEAR = "after the projection. Eq. 1 is linear: it has no activation."
 
 EMBEDDING_MISTAKES = [
     *replacing(eq1, "place", None, {
-        "The positions are never added: `forward` does not use their parameter.": lambda z, p: z,
+        # First, because in a model whose attention is silenced some others look like it.
         NO_CLASS_POSITION: [lambda z, p: z + F.pad(p[1:], (0, 0, 1, 0)), lambda z, p: z + F.pad(p[:-1], (0, 0, 1, 0))],
+        "Only the class token gets its position, the patches get none.":
+            lambda z, p: z + F.pad(p[:1], (0, 0, 0, len(p) - 1)),
+        "The positions are never added: `forward` does not use their parameter.": lambda z, p: z,
         "The positions are added back to front.": lambda z, p: z + p.flip(0),
         "All tokens get the same position vector: it tells no place from another.":
             [lambda z, p: z + p[0], lambda z, p: z + p[-1], lambda z, p: z + p[len(z)]],

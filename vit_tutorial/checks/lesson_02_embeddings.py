@@ -194,14 +194,6 @@ class MyEmbeddings(nn.Module):
 def embeddings(cls):
     """`cls(image_size, patch_size, in_channels, embed_dim)`, a module (B, C, H, W) -> (B, 1+N, D): Eq. 1."""
     trial = EmbeddingsTrial(cls, FIRST, batch=2)
-    if trial.parts is None:
-        raise_first(embedding_problems(trial.module, FIRST))
-        listed = ", ".join(f"`{name}` {tuple(p.shape)}" for name, p in trial.initial.items()) or "none"
-        raise Wrong(
-            "Your module has other parameters than Eq. 1: a projection, one class token, one table of positions.\n"
-            f"Its parameters with {trial.sizes} are: {listed}.",
-            "Delete those that Eq. 1 does not have.",
-        )
     ways = product(permutations(range(len(trial.parts.vectors))), ORDERS)
     readings = [Reading(order=order, vectors=vectors) for vectors, order in ways]
     reading = trial.find(readings, EMBEDDING_MISTAKES, "But", "Eq. 1")
@@ -230,6 +222,14 @@ class EmbeddingsTrial(Trial):
         shape = batch, config.num_tokens, config.embed_dim
         super().__init__(cls, tuple(sizes.values()), images, shape, "(B, 1+N, D)", f"{words} and {batch} images")
         self.parts, self.count = eq1_parts(self.inventory, config), self.total
+        if self.parts is None:
+            raise_first(embedding_problems(self.module, config))
+            listed = ", ".join(f"`{name}` {tuple(p.shape)}" for name, p in self.initial.items()) or "none"
+            raise Wrong(
+                "Your module has other parameters than Eq. 1: a projection, one class token, one table of positions.\n"
+                f"Its parameters with {self.sizes} are: {listed}.",
+                "Delete those that Eq. 1 does not have.",
+            )
 
     def run(self, x: Tensor | None = None):
         B, _, D = shape = len(self.x if x is None else x), self.config.num_tokens, self.config.embed_dim
@@ -246,7 +246,7 @@ class EmbeddingsTrial(Trial):
         return out
 
     def read(self, reading: Reading) -> EmbeddingWeights | None:
-        fits = self.parts is not None and len(self.parts.vectors) == len(reading.vectors)
+        fits = len(self.parts.vectors) == len(reading.vectors)
         return read_eq1(self.parts, reading, self.config) if fits else None
 
     def doubts(self, readings: list[Reading]) -> str:

@@ -15,7 +15,7 @@ from .comparing import compare, known, random_tensor, replacing
 from .exercise import exercise
 from .modules import TokenTrial
 from .reading_weights import Layout, attention_problems, layouts, read_attention
-from .references import AttentionWeights, Layer, attention, by_head, head, joined
+from .references import AttentionWeights, Layer, attention, by_head, head, join
 from .running import Wrong, call, raise_first
 
 
@@ -153,7 +153,7 @@ def my_merge_heads(heads):
 def merge_heads(function):
     """`fn(heads)`: (B, h, T, d) → (B, T, D), the heads of a token side by side."""
     trials = [(random_tensor(2, 3, 5, 4),), (random_tensor(1, 1, 4, 6),), (random_tensor(3, 2, 7, 5),)]
-    compare(function, joined, trials, "(B, T, D)", MERGE_MISTAKES)
+    compare(function, join, trials, "(B, T, D)", MERGE_MISTAKES)
 
 
 def flat(x: Tensor) -> Tensor:
@@ -168,7 +168,7 @@ MERGE_MISTAKES = known(SWAP, {
     **{f"Before the last step the axes are (B, {', '.join('BhTd'[i] for i in axes)}), not (B, T, h, d).":
            lambda x, axes=axes: x.permute(0, *axes).reshape(len(x), x.shape[2], -1)
        for axes in ((2, 3, 1), (1, 3, 2), (3, 1, 2), (3, 2, 1))},
-    "The heads stand in the opposite order: head 0 comes first.": lambda x: joined(x.flip(1)),
+    "The heads stand in the opposite order: head 0 comes first.": lambda x: join(x.flip(1)),
     "The heads are added up. They stand side by side.": lambda x: x.sum(1),
     "The heads are averaged. They stand side by side.": lambda x: x.mean(1),
     "Heads and tokens are merged into one axis, (B, h·T, d).": lambda x: x.flatten(1, 2),
@@ -298,7 +298,7 @@ ATTENTION_MISTAKES = [
         lambda w, x: attention(w, x, scale=lambda d, D: x.shape[1] ** -0.5)}),
     *known(None, {
         f"√d divides the weights after the softmax: {NOT_1}.":
-            {"scale": lambda d, D: 1, "merge": lambda out: joined(out) / out.shape[-1] ** 0.5},
+            {"scale": lambda d, D: 1, "merge": lambda out: join(out) / out.shape[-1] ** 0.5},
         "The weights mix the keys, not the values.": {"value": 1},
         "The weights mix the queries, not the values.": {"value": 0},
         "The queries stand in for the keys too: `q @ q`, not `q @ k`.": {"key": 0},

@@ -292,8 +292,8 @@ def unnormed(*which: int) -> Callable:
     """Return the block in which those of q, k and v in `which` come from its input, the others from the norm."""
 
     def formula(z, a, m, n, o):
-        sources = [z if i in which else n(z) for i in range(3)]
-        return (y := z + a(z, partial(attention, sources=sources))) + m(o(y))
+        inputs = [z if i in which else n(z) for i in range(3)]
+        return (y := z + a(z, partial(attention, inputs=inputs))) + m(o(y))
 
     return written(formula)
 

@@ -353,6 +353,4 @@ class TokenTrial(Trial):
         self.layers = [*self.inventory.layers, *paired(self.inventory.loose, largest_bias)]
 
 
-DETACHED = (
-    "Something cuts the computation: look for `.detach()`, `.data`, `no_grad`, `.item()` and `torch.tensor(...)`."
-)
+DETACHED = "Something cuts the way back: look for `.detach()`, `.data`, `no_grad`, `.item()` and `torch.tensor(...)`."

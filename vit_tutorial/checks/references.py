@@ -148,7 +148,7 @@ def by_head(x: Tensor, heads: int) -> Tensor:
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)  # (B, T, D) → (B, h, T, d)
 
 
-def joined(x: Tensor) -> Tensor:
+def join(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)  # (B, h, T, d) → (B, T, D)
 
 
@@ -159,18 +159,10 @@ def head(q: Tensor, k: Tensor, v: Tensor, scale=by_root, weigh=softmax) -> tuple
 
 
 def attention(
-    w: AttentionWeights,
-    x: Tensor,
-    sources=None,
-    split=by_head,
-    scale=by_root,
-    weigh=softmax,
-    merge=joined,
-    key=1,
-    value=2,
+    w: AttentionWeights, x: Tensor, inputs=None, split=by_head, scale=by_root, weigh=softmax, merge=join, key=1, value=2
 ) -> Tensor:
-    """Multi-head self-attention, (B, T, D) → (B, T, D). `sources`: what q, k and v come from, if not `x`."""
-    qkv = [split(F.linear(z, *p), w.heads) for z, *p in zip(sources or (x, x, x), w.qkv, w.bias, strict=True)]
+    """Multi-head self-attention, (B, T, D) → (B, T, D). `inputs`: what q, k and v come from, if not `x`."""
+    qkv = [split(F.linear(z, *p), w.heads) for z, *p in zip(inputs or (x, x, x), w.qkv, w.bias, strict=True)]
     q, k, v = qkv[0], qkv[key], qkv[value]
     D = x.shape[-1]
     merged = merge(weigh(q @ k.transpose(-2, -1) * scale(D // w.heads, D)) @ v)

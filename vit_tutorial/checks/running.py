@@ -276,14 +276,14 @@ def is_readers(file: str) -> bool:
     return not (file.startswith((*LIBRARIES, "<frozen", "<__array")) or any(part in file for part in INSTALLED))
 
 
-def readers_lines(error: BaseException) -> list[FrameSummary]:
+def own_lines(error: BaseException) -> list[FrameSummary]:
     """Return the reader's own lines in an error's traceback, the deepest last."""
     return [line for line in extract_tb(error.__traceback__) if is_readers(line.filename)]
 
 
 def readers_line(error: BaseException) -> tuple[str, str]:
     """Say where in the reader's code an error came from: (" in line 3 of your cell", the line itself)."""
-    if not (lines := readers_lines(error)):
+    if not (lines := own_lines(error)):
         return "", ""
     path, number, function, code = lines[-1]
     file = "your cell" if re.search(r"ipykernel|ipython-input|^<", path) else os.path.basename(path)

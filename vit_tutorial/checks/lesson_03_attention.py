@@ -47,9 +47,7 @@ SCALES = {
     "The scores are not divided by √d.": lambda d, D: 1,
     "The scores are divided by d, not by √d: are they scaled twice?": lambda d, D: 1 / d,
     "The scores are multiplied by √d, not divided by it.": lambda d, D: d**0.5,
-    "The scores are divided by 2 = √4, not by √d.": lambda d, D: 1 / 2,
-    "The scores are divided by 8 = √64, not by √d.": lambda d, D: 1 / 8,
-    "The scores are divided by 4 = √16, not by √d.": lambda d, D: 1 / 4,
+    **{f"The scores are divided by {n} = √{n * n}, not by √d.": lambda d, D, n=n: 1 / n for n in (2, 8, 4)},
 }
 WEIGHINGS = {
     f"There is no softmax: {NOT_1}.": lambda scores: scores,

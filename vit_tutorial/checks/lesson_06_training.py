@@ -118,7 +118,6 @@ def check_members(given: list[int], names: dict[int, str], buffers: dict[int, st
 
 
 def check_decay(decay: dict[str, float], right: dict[str, float], weight_decay: float) -> None:
-    """Raise Wrong unless every parameter's weight decay is the right one."""
     exchanged = decay == {name: weight_decay - value for name, value in right.items()}
     raise_first([
         (exchanged, "The groups are exchanged: what should decay does not, and what should not does."),

@@ -298,8 +298,7 @@ FROZEN = "The new head is frozen, and it has to learn: `new.head.requires_grad_(
 FIT_SAYS = {
     "8 logits for 6 classes": "The head still has the 8 logits of the old outlines. `new = replace_head(model, "
     "num_classes)` does not change `model`. It returns a copy with a new head: train the copy.",
-    "nothing to train": FROZEN,
-    "does not require grad": FROZEN,
+    "nothing to train|does not require grad": FROZEN,
 }
 
 

@@ -144,7 +144,6 @@ def call(function: Callable, *args, seconds: float | None = None):
 
 
 def require_takes(function: Callable, args: tuple) -> None:
-    """Raise Wrong unless the reader's function takes these arguments."""
     if (signature := signature_of(function)) is None:
         return
     try:
@@ -164,7 +163,6 @@ def signature_of(function: Callable) -> inspect.Signature | None:
 
 
 def named(function: Callable, args: tuple) -> list[tuple[str, object]]:
-    """Return each argument with its name."""
     signature = signature_of(function)
     names = [f"argument {number}" for number in range(1, 10)] if signature is None else signature.parameters
     return list(zip(names, args, strict=False))

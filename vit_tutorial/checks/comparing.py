@@ -45,11 +45,10 @@ def within(reference: Callable, step: str, start: str, hint: str | None, mistake
 def difference(result, expected, letters: Letters = "", name: str = "The result") -> str | None:
     """Say what is wrong with a result, the first thing first; None if nothing is."""
     if isinstance(expected, (tuple, list)):
-        names = letters or tuple((f"result {i + 1}", "") for i in range(len(expected)))
         if not isinstance(result, (tuple, list)) or len(result) != len(expected):
             got = f"{len(result)} values" if isinstance(result, (tuple, list)) else kind(result)
-            return f"The result must be {len(expected)} values, {', '.join(n for n, _ in names)}; got {got}."
-        parts = list(zip(result, expected, names, strict=True))
+            return f"The result must be {len(expected)} values, {', '.join(n for n, _ in letters)}; got {got}."
+        parts = list(zip(result, expected, letters, strict=True))
         # A wrong shape first: it explains wrong values in another part.
         parts.sort(key=lambda part: getattr(part[0], "shape", None) == getattr(part[1], "shape", None))
         found = (difference(r, e, text, f"`{part}`") for r, e, (part, text) in parts)

@@ -198,20 +198,13 @@ class MySelfAttention(nn.Module):
 )
 def self_attention(cls):
     """`cls(embed_dim, num_heads)`, an nn.Module: multi-head self-attention, (B, T, D) → (B, T, D)."""
-    first = AttentionTrial(cls, random_tensor(2, 7, 20), embed_dim=20, num_heads=5)
-    D = first.args[0]
-    bare = [name_of(layer) for layer in first.layers if layer.bias is None]
-    literal = bool(bare) and first.total - 4 * D * D in (0, D, 3 * D)  # as Eqs. 5-8 are written: no biases, or not all
-    first.count = first.total if literal else 4 * (D * D + D)
-    check_layers(first)
-    check_shared(first)
+    first = AttentionTrial(cls, 2, 7, 20, 5)
     ways = list(layouts(first.layers, *first.args))
     usual = [way for way in ways if way.usual]
     layout = first.find(ways, ATTENTION_MISTAKES, "But", "multi-head self-attention", usual)
     raise_first(attention_problems(first.read(layout)))
-    another = partial(AttentionTrial, cls, random_tensor(3, 5, 12), embed_dim=12, num_heads=2)
-    first.confirm(layout, another, ATTENTION_MISTAKES)
-    return f"Without a bias: {', '.join(bare)}. {BIASES}" if literal else None
+    first.confirm(layout, lambda: AttentionTrial(cls, 3, 5, 12, 2), ATTENTION_MISTAKES)
+    return f"Without a bias: {', '.join(first.bare)}. {BIASES}" if first.literal else None
 
 
 BIASES = (
@@ -226,6 +219,15 @@ class AttentionTrial(TokenTrial):
         "Take it apart: `check.split_heads`, `check.attention_head` and `check.merge_heads` judge one step each. "
         "q, k, v and the output each need D·D weights and D biases."
     )
+
+    def __init__(self, cls: type, B: int, T: int, D: int, heads: int):
+        super().__init__(cls, random_tensor(B, T, D), embed_dim=D, num_heads=heads)
+        self.bare = [name_of(layer) for layer in self.layers if layer.bias is None]
+        # As Eqs. 5-8 are written: no biases, or not all.
+        self.literal = bool(self.bare) and self.total - 4 * D * D in (0, D, 3 * D)
+        self.count = self.total if self.literal else 4 * (D * D + D)
+        check_layers(self)
+        check_shared(self)
 
     def read(self, layout: Layout) -> AttentionWeights | None:
         return read_attention(self.layers, layout, *self.args)

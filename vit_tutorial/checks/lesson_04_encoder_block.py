@@ -238,9 +238,8 @@ def encoder_block(cls):
     usual = [reading for reading in usual if reading.norms == order.norms]
     reading = first.find(readings, MIXING_MISTAKES, when, "Eq. 2", usual)
     raise_first(block_problems(first.read(reading)))
-    remark = judge_dropout(first)
     first.confirm(reading, lambda: BlockTrial(cls, 3, 5, 12, 2, 17), MIXING_MISTAKES)
-    return remark
+    return judge_dropout(first)
 
 
 NORM_ORDERS = ((0, 1), (1, 0), (0, 0), (1, 1))  # which of the norms comes first and which second

@@ -163,8 +163,8 @@ def compare(
         try:
             result = call(function, *args)
         except ReaderError as error:
-            if not explain(error, args, hidden_in(trials[:number], mistakes, reference)):
-                error.explain(where_right(function, reference, number, narrow))
+            hidden = hidden_in(trials[:number], mistakes, reference)
+            explain(error, args, hidden, where_right(function, reference, number, narrow))
             raise
         if found := difference(result, expected, letters):
             call_text = f"\nThis was `{show_call(function, args)}`."
@@ -213,14 +213,13 @@ def recognise(result, args: tuple, mistakes: Sequence[Mistake]) -> None:
             raise Wrong(mistake.message, mistake.hint)
 
 
-def explain(error: ReaderError, args: tuple, mistakes: Sequence[Mistake]) -> bool:
-    """Say below the reader's error which of the mistakes stops with the same one; tell whether one does."""
+def explain(error: ReaderError, args: tuple, mistakes: Sequence[Mistake], otherwise: str, hint=None) -> None:
+    """Say below the reader's error which of the mistakes stops with the same one; what to say otherwise if none."""
     try:
         recognise(error.__context__, args, mistakes)
     except Wrong as wrong:
-        error.explain(wrong.message, wrong.hint)
-        return True
-    return False
+        otherwise, hint = wrong.message, wrong.hint
+    error.explain(otherwise, hint)
 
 
 WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"

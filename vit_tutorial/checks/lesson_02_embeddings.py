@@ -43,8 +43,7 @@ def linear_is_conv(function):
         try:
             linear = call(function, conv)
         except ReaderError as error:
-            if not explain(error, (conv,), LINEAR_ERRORS) and not bias:
-                error.explain(NO_BIAS, BIAS_HINT)
+            explain(error, (conv,), LINEAR_ERRORS, "" if bias else NO_BIAS, None if bias else BIAS_HINT)
             raise
         if not all(same(parameter, copy) for parameter, copy in zip(conv.parameters(), before, strict=True)):
             raise Wrong("Your function changes the convolution's own weights: only the linear layer is yours to fill.")

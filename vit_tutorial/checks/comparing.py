@@ -169,8 +169,8 @@ def compare(
         if found := difference(result, expected, letters):
             call_text = f"\nThis was `{show_call(function, args)}`."
             if same(result, expected):  # only the kind, the dtype or the device is wrong
-                start, hint = ("", None) if isinstance(expected, int) else ("The values are right. ", NEW_TENSORS)
-                hint = hint if any(isinstance(arg, Tensor) for arg in args) else None
+                start = "" if isinstance(expected, int) else "The values are right. "
+                hint = NEW_TENSORS if any(isinstance(arg, Tensor) for arg in args) else None
                 raise Wrong(start + found + call_text, hint)
             recognise(result, args, hidden_in(trials[:number], mistakes, reference))
             if not same(tensors_in(call(function, *args)), tensors_in(result)):

@@ -199,6 +199,8 @@ class MySelfAttention(nn.Module):
 def self_attention(cls):
     """`cls(embed_dim, num_heads)`, an nn.Module: multi-head self-attention, (B, T, D) → (B, T, D)."""
     first = AttentionTrial(cls, 2, 7, 20, 5)
+    check_layers(first)
+    check_shared(first)
     ways = list(layouts(first.layers, *first.args))
     usual = [way for way in ways if way.usual]
     layout = first.find(ways, ATTENTION_MISTAKES, "But", "multi-head self-attention", usual)
@@ -226,8 +228,6 @@ class AttentionTrial(TokenTrial):
         # As Eqs. 5-8 are written: no biases, or not all.
         self.literal = bool(self.bare) and self.total - 4 * D * D in (0, D, 3 * D)
         self.count = self.total if self.literal else 4 * (D * D + D)
-        check_layers(self)
-        check_shared(self)
 
     def read(self, layout: Layout) -> AttentionWeights | None:
         return read_attention(self.layers, layout, *self.args)

@@ -45,11 +45,10 @@ def within(reference: Callable, step: str, start: str, hint: str | None, mistake
 def difference(result, expected, letters: Letters = "", name: str = "The result") -> str | None:
     """Say what is wrong with a result, the first thing first; None if nothing is."""
     if isinstance(expected, (tuple, list)):
-        names = letters or tuple((f"result {i + 1}", "") for i in range(len(expected)))
         if not isinstance(result, (tuple, list)) or len(result) != len(expected):
             got = f"{len(result)} values" if isinstance(result, (tuple, list)) else kind(result)
-            return f"The result must be {len(expected)} values, {', '.join(n for n, _ in names)}; got {got}."
-        parts = list(zip(result, expected, names, strict=True))
+            return f"The result must be {len(expected)} values, {', '.join(n for n, _ in letters)}; got {got}."
+        parts = list(zip(result, expected, letters, strict=True))
         # A wrong shape first: it explains wrong values in another part.
         parts.sort(key=lambda part: getattr(part[0], "shape", None) == getattr(part[1], "shape", None))
         found = (difference(r, e, text, f"`{part}`") for r, e, (part, text) in parts)
@@ -164,14 +163,14 @@ def compare(
         try:
             result = call(function, *args)
         except ReaderError as error:
-            if not explain(error, args, hidden_in(trials[:number], mistakes, reference)):
-                error.explain(where_right(function, reference, number, narrow))
+            hidden = hidden_in(trials[:number], mistakes, reference)
+            explain(error, args, hidden, where_right(function, reference, number, narrow))
             raise
         if found := difference(result, expected, letters):
             call_text = f"\nThis was `{show_call(function, args)}`."
             if same(result, expected):  # only the kind, the dtype or the device is wrong
-                start, hint = ("", None) if isinstance(expected, int) else ("The values are right. ", NEW_TENSORS)
-                hint = hint if any(isinstance(arg, Tensor) for arg in args) else None
+                start = "" if isinstance(expected, int) else "The values are right. "
+                hint = NEW_TENSORS if any(isinstance(arg, Tensor) for arg in args) else None
                 raise Wrong(start + found + call_text, hint)
             recognise(result, args, hidden_in(trials[:number], mistakes, reference))
             if not same(tensors_in(call(function, *args)), tensors_in(result)):
@@ -214,14 +213,13 @@ def recognise(result, args: tuple, mistakes: Sequence[Mistake]) -> None:
             raise Wrong(mistake.message, mistake.hint)
 
 
-def explain(error: ReaderError, args: tuple, mistakes: Sequence[Mistake]) -> bool:
-    """Say below the reader's error which of the mistakes stops with the same one; tell whether one does."""
+def explain(error: ReaderError, args: tuple, mistakes: Sequence[Mistake], otherwise: str, hint=None) -> None:
+    """Say below the reader's error which of the mistakes stops with the same one; what to say otherwise if none."""
     try:
         recognise(error.__context__, args, mistakes)
     except Wrong as wrong:
-        error.explain(wrong.message, wrong.hint)
-        return True
-    return False
+        otherwise, hint = wrong.message, wrong.hint
+    error.explain(otherwise, hint)
 
 
 WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"

@@ -12,18 +12,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from .running import (
-    NotAttempted,
-    Wrong,
-    is_stub,
-    name_of,
-    prefixed,
-    readers_frames,
-    show,
-    slip_in,
-    stopped_by,
-    undisturbed,
-)
+from .running import NotAttempted, Wrong, is_stub, name_of, own_lines, prefixed, show, slip_in, stopped_by, undisturbed
 
 PASSED, NOT_ATTEMPTED, WRONG = "passed", "not attempted", "wrong"
 
@@ -144,7 +133,7 @@ class Exercise:
         except Wrong as error:
             wrong = error
         except (Exception, SystemExit) as error:  # from what the reader's code returned: its `__eq__`, its `__len__`
-            if not readers_frames(error):
+            if not own_lines(error):
                 raise
             wrong = stopped_by(error)
         else:

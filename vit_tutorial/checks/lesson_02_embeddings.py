@@ -12,7 +12,6 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from ..config import ViTConfig
-from ..positions import sincos_position_embedding
 from .comparing import Mistake, compare, explain, known, random_tensor, replacing, same
 from .exercise import exercise
 from .modules import Trial, inventory
@@ -44,8 +43,7 @@ def linear_is_conv(function):
         try:
             linear = call(function, conv)
         except ReaderError as error:
-            if not explain(error, (conv,), LINEAR_ERRORS) and not bias:
-                error.explain(NO_BIAS, BIAS_HINT)
+            explain(error, (conv,), LINEAR_ERRORS, "" if bias else NO_BIAS, None if bias else BIAS_HINT)
             raise
         if not all(same(parameter, copy) for parameter, copy in zip(conv.parameters(), before, strict=True)):
             raise Wrong("Your function changes the convolution's own weights: only the linear layer is yours to fill.")
@@ -110,10 +108,9 @@ def my_class_token(patches, class_token):
 )
 def class_token(function):
     """`fn(patches, class_token)`, (B, N, D) and (1, 1, D) -> (B, 1+N, D): the class token before an image's patches."""
-    sizes = [(3, 4, 5, torch.float32), (1, 2, 3, torch.float64), (2, 6, 7, torch.float32)]
-    trials = [
-        (random_tensor(B, N, D, dtype=dtype), random_tensor(1, 1, D, dtype=dtype, seed=1)) for B, N, D, dtype in sizes
-    ]
+    sizes = [(3, 4, 5), (1, 2, 3), (2, 6, 7)]
+    trials = [(random_tensor(B, N, D), random_tensor(1, 1, D, seed=1)) for B, N, D in sizes]
+    trials[1] = tuple(tensor.double() for tensor in trials[1])
     try:
         compare(function, my_class_token, trials, "(B, 1+N, D)", CLASS_TOKEN_MISTAKES)
     except Wrong as wrong:
@@ -195,14 +192,6 @@ class MyEmbeddings(nn.Module):
 def embeddings(cls):
     """`cls(image_size, patch_size, in_channels, embed_dim)`, a module (B, C, H, W) -> (B, 1+N, D): Eq. 1."""
     trial = EmbeddingsTrial(cls, FIRST, batch=2)
-    if trial.parts is None:
-        raise_first(embedding_problems(trial.module, FIRST))
-        listed = ", ".join(f"`{name}` {tuple(p.shape)}" for name, p in trial.initial.items()) or "none"
-        raise Wrong(
-            "Your module has other parameters than Eq. 1: a projection, one class token, one table of positions.\n"
-            f"Its parameters with {trial.sizes} are: {listed}.",
-            "Delete those that Eq. 1 does not have.",
-        )
     ways = product(permutations(range(len(trial.parts.vectors))), ORDERS)
     readings = [Reading(order=order, vectors=vectors) for vectors, order in ways]
     reading = trial.find(readings, EMBEDDING_MISTAKES, "But", "Eq. 1")
@@ -231,6 +220,14 @@ class EmbeddingsTrial(Trial):
         shape = batch, config.num_tokens, config.embed_dim
         super().__init__(cls, tuple(sizes.values()), images, shape, "(B, 1+N, D)", f"{words} and {batch} images")
         self.parts, self.count = eq1_parts(self.inventory, config), self.total
+        if self.parts is None:
+            raise_first(embedding_problems(self.module, config))
+            listed = ", ".join(f"`{name}` {tuple(p.shape)}" for name, p in self.initial.items()) or "none"
+            raise Wrong(
+                "Your module has other parameters than Eq. 1: a projection, one class token, one table of positions.\n"
+                f"Its parameters with {self.sizes} are: {listed}.",
+                "Delete those that Eq. 1 does not have.",
+            )
 
     def run(self, x: Tensor | None = None):
         B, _, D = shape = len(self.x if x is None else x), self.config.num_tokens, self.config.embed_dim
@@ -247,7 +244,7 @@ class EmbeddingsTrial(Trial):
         return out
 
     def read(self, reading: Reading) -> EmbeddingWeights | None:
-        fits = self.parts is not None and len(self.parts.vectors) == len(reading.vectors)
+        fits = len(self.parts.vectors) == len(reading.vectors)
         return read_eq1(self.parts, reading, self.config) if fits else None
 
     def doubts(self, readings: list[Reading]) -> str:
@@ -305,8 +302,11 @@ LINEAR = "after the projection. Eq. 1 is linear: it has no activation."
 
 EMBEDDING_MISTAKES = [
     *replacing(eq1, "place", None, {
-        "The positions are never added: `forward` does not use their parameter.": lambda z, p: z,
+        # First, because in a model whose attention is silenced some others look like it.
         NO_CLASS_POSITION: [lambda z, p: z + F.pad(p[1:], (0, 0, 1, 0)), lambda z, p: z + F.pad(p[:-1], (0, 0, 1, 0))],
+        "Only the class token gets its position, the patches get none.":
+            lambda z, p: z + F.pad(p[:1], (0, 0, 0, len(p) - 1)),
+        "The positions are never added: `forward` does not use their parameter.": lambda z, p: z,
         "The positions are added back to front.": lambda z, p: z + p.flip(0),
         "All tokens get the same position vector: it tells no place from another.":
             [lambda z, p: z + p[0], lambda z, p: z + p[-1], lambda z, p: z + p[len(z)]],
@@ -353,7 +353,7 @@ def my_sincos(grid, dim):
 def sincos(function):
     """`fn(grid, dim)`, (h, w) and D -> (h·w, D): sin-cos positions, laid out as in `sincos_position_embedding`."""
     trials = [((3, 5), 12), ((4, 2), 8), ((1, 3), 4)]
-    compare(function, sincos_position_embedding, trials, "(h·w, D)", SINCOS_MISTAKES, gradients=False)
+    compare(function, sincos_positions, trials, "(h·w, D)", SINCOS_MISTAKES, gradients=False)
 
 
 def in_one_line(grid: tuple[int, int], dim: int, **steps) -> Tensor:

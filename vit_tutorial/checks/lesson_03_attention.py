@@ -15,7 +15,7 @@ from .comparing import compare, known, random_tensor, replacing
 from .exercise import exercise
 from .modules import TokenTrial
 from .reading_weights import Layout, attention_problems, layouts, read_attention
-from .references import AttentionWeights, Layer, attention, by_head, head, joined
+from .references import AttentionWeights, Layer, attention, by_head, head, join
 from .running import Wrong, call, raise_first
 
 
@@ -47,9 +47,7 @@ SCALES = {
     "The scores are not divided by √d.": lambda d, D: 1,
     "The scores are divided by d, not by √d: are they scaled twice?": lambda d, D: 1 / d,
     "The scores are multiplied by √d, not divided by it.": lambda d, D: d**0.5,
-    "The scores are divided by 2 = √4, not by √d.": lambda d, D: 1 / 2,
-    "The scores are divided by 8 = √64, not by √d.": lambda d, D: 1 / 8,
-    "The scores are divided by 4 = √16, not by √d.": lambda d, D: 1 / 4,
+    **{f"The scores are divided by {n} = √{n * n}, not by √d.": lambda d, D, n=n: 1 / n for n in (2, 8, 4)},
 }
 WEIGHINGS = {
     f"There is no softmax: {NOT_1}.": lambda scores: scores,
@@ -153,7 +151,7 @@ def my_merge_heads(heads):
 def merge_heads(function):
     """`fn(heads)`: (B, h, T, d) → (B, T, D), the heads of a token side by side."""
     trials = [(random_tensor(2, 3, 5, 4),), (random_tensor(1, 1, 4, 6),), (random_tensor(3, 2, 7, 5),)]
-    compare(function, joined, trials, "(B, T, D)", MERGE_MISTAKES)
+    compare(function, join, trials, "(B, T, D)", MERGE_MISTAKES)
 
 
 def flat(x: Tensor) -> Tensor:
@@ -168,7 +166,7 @@ MERGE_MISTAKES = known(SWAP, {
     **{f"Before the last step the axes are (B, {', '.join('BhTd'[i] for i in axes)}), not (B, T, h, d).":
            lambda x, axes=axes: x.permute(0, *axes).reshape(len(x), x.shape[2], -1)
        for axes in ((2, 3, 1), (1, 3, 2), (3, 1, 2), (3, 2, 1))},
-    "The heads stand in the opposite order: head 0 comes first.": lambda x: joined(x.flip(1)),
+    "The heads stand in the opposite order: head 0 comes first.": lambda x: join(x.flip(1)),
     "The heads are added up. They stand side by side.": lambda x: x.sum(1),
     "The heads are averaged. They stand side by side.": lambda x: x.mean(1),
     "Heads and tokens are merged into one axis, (B, h·T, d).": lambda x: x.flatten(1, 2),
@@ -200,20 +198,15 @@ class MySelfAttention(nn.Module):
 )
 def self_attention(cls):
     """`cls(embed_dim, num_heads)`, an nn.Module: multi-head self-attention, (B, T, D) → (B, T, D)."""
-    first = AttentionTrial(cls, random_tensor(2, 7, 20), embed_dim=20, num_heads=5)
-    D = first.args[0]
-    bare = [name_of(layer) for layer in first.layers if layer.bias is None]
-    literal = bool(bare) and first.total - 4 * D * D in (0, D, 3 * D)  # as Eqs. 5-8 are written: no biases, or not all
-    first.count = first.total if literal else 4 * (D * D + D)
+    first = AttentionTrial(cls, 2, 7, 20, 5)
     check_layers(first)
     check_shared(first)
     ways = list(layouts(first.layers, *first.args))
     usual = [way for way in ways if way.usual]
     layout = first.find(ways, ATTENTION_MISTAKES, "But", "multi-head self-attention", usual)
     raise_first(attention_problems(first.read(layout)))
-    another = partial(AttentionTrial, cls, random_tensor(3, 5, 12), embed_dim=12, num_heads=2)
-    first.confirm(layout, another, ATTENTION_MISTAKES)
-    return f"Without a bias: {', '.join(bare)}. {BIASES}" if literal else None
+    first.confirm(layout, lambda: AttentionTrial(cls, 3, 5, 12, 2), ATTENTION_MISTAKES)
+    return f"Without a bias: {', '.join(first.bare)}. {BIASES}" if first.literal else None
 
 
 BIASES = (
@@ -228,6 +221,13 @@ class AttentionTrial(TokenTrial):
         "Take it apart: `check.split_heads`, `check.attention_head` and `check.merge_heads` judge one step each. "
         "q, k, v and the output each need D·D weights and D biases."
     )
+
+    def __init__(self, cls: type, B: int, T: int, D: int, heads: int):
+        super().__init__(cls, random_tensor(B, T, D), embed_dim=D, num_heads=heads)
+        self.bare = [name_of(layer) for layer in self.layers if layer.bias is None]
+        # As Eqs. 5-8 are written: no biases, or not all.
+        self.literal = bool(self.bare) and self.total - 4 * D * D in (0, D, 3 * D)
+        self.count = self.total if self.literal else 4 * (D * D + D)
 
     def read(self, layout: Layout) -> AttentionWeights | None:
         return read_attention(self.layers, layout, *self.args)
@@ -298,7 +298,7 @@ ATTENTION_MISTAKES = [
         lambda w, x: attention(w, x, scale=lambda d, D: x.shape[1] ** -0.5)}),
     *known(None, {
         f"√d divides the weights after the softmax: {NOT_1}.":
-            {"scale": lambda d, D: 1, "merge": lambda out: joined(out) / out.shape[-1] ** 0.5},
+            {"scale": lambda d, D: 1, "merge": lambda out: join(out) / out.shape[-1] ** 0.5},
         "The weights mix the keys, not the values.": {"value": 1},
         "The weights mix the queries, not the values.": {"value": 0},
         "The queries stand in for the keys too: `q @ q`, not `q @ k`.": {"key": 0},

@@ -21,8 +21,6 @@ from .reading_weights import EPS, Reading, block_problems, hidden_problem, layou
 from .references import BlockWeights, attention, block, mixed
 from .running import Wrong, raise_first
 
-# LayerNorm ------------------------------------------------------------------------------------------------------------
-
 
 def my_layer_norm(x, weight, bias, eps):
     mean = x.mean(dim=-1, keepdim=True)  # (B, T, 1)
@@ -118,9 +116,6 @@ NORM_MISTAKES = known(None, {
 }, lambda steps: partial(norm_in_steps, **steps))  # fmt: skip
 
 
-# The MLP --------------------------------------------------------------------------------------------------------------
-
-
 class MyMlp(nn.Module):
     def __init__(self, embed_dim, mlp_dim):
         super().__init__()
@@ -209,9 +204,6 @@ MLP_MISTAKES = [
 ]  # fmt: skip
 
 
-# The encoder block ----------------------------------------------------------------------------------------------------
-
-
 class MyEncoderBlock(nn.Module):
     def __init__(self, embed_dim, num_heads, mlp_dim):
         super().__init__()
@@ -246,9 +238,8 @@ def encoder_block(cls):
     usual = [reading for reading in usual if reading.norms == order.norms]
     reading = first.find(readings, MIXING_MISTAKES, when, "Eq. 2", usual)
     raise_first(block_problems(first.read(reading)))
-    remark = judge_dropout(first)
     first.confirm(reading, lambda: BlockTrial(cls, 3, 5, 12, 2, 17), MIXING_MISTAKES)
-    return remark
+    return judge_dropout(first)
 
 
 NORM_ORDERS = ((0, 1), (1, 0), (0, 0), (1, 1))  # which of the norms comes first and which second
@@ -300,8 +291,8 @@ def unnormed(*which: int) -> Callable:
     """Return the block in which those of q, k and v in `which` come from its input, the others from the norm."""
 
     def formula(z, a, m, n, o):
-        sources = [z if i in which else n(z) for i in range(3)]
-        return (y := z + a(z, partial(attention, sources=sources))) + m(o(y))
+        inputs = [z if i in which else n(z) for i in range(3)]
+        return (y := z + a(z, partial(attention, inputs=inputs))) + m(o(y))
 
     return written(formula)
 

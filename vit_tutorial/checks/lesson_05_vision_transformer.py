@@ -11,8 +11,7 @@ from itertools import combinations_with_replacement, product
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn, relu, sigmoid, tanh
-from torch.nn.functional import gelu
+from torch import Tensor, nn
 
 from ..config import ViTConfig
 from ..embeddings import Embeddings
@@ -20,15 +19,12 @@ from ..encoder import Encoder
 from ..model import VisionTransformer
 from .comparing import difference, known, random_tensor, replacing, same, within
 from .exercise import exercise
-from .lesson_02_embeddings import EMBEDDING_MISTAKES as EQ1_MISTAKES
-from .lesson_02_embeddings import NO_CLASS_POSITION, last
+from .lesson_02_embeddings import EMBEDDING_MISTAKES, NO_CLASS_POSITION, last
 from .lesson_04_encoder_block import MIXING_MISTAKES, STRUCTURE_MISTAKES, judge_dropout
 from .modules import Trial, no_new_parameters
 from .reading_weights import Reading, hidden_problem, kind_of, layouts, model_parts, model_problems, read_model
 from .references import ORDERS, OURS, Layer, ModelWeights, as_it_is, block, eq1, model, pooled
 from .running import Wrong, call, prefixed, raise_first
-
-# The model ------------------------------------------------------------------------------------------------------------
 
 
 class MyVisionTransformer(nn.Module):
@@ -192,22 +188,16 @@ HEAD_MISTAKES = [
             lambda w, x: without_norm(w, x, pool=lambda _, z: w.norm(pooled(w, z))),
         **{f"There is a {function.__name__} between the final norm and the head: the head is one linear layer.":
                partial(model, pool=lambda w, z, function=function: function(pooled(w, z)))
-           for function in (relu, gelu, tanh)},
+           for function in (F.relu, F.gelu, torch.tanh)},
         **{f"There is a {function.__name__} after the head: return logits, values of any size.":
-               lambda w, x, function=function: function(model(w, x)) for function in (relu, gelu, tanh, sigmoid)}}),
+               lambda w, x, function=function: function(model(w, x))
+           for function in (F.relu, F.gelu, torch.tanh, torch.sigmoid)}}),
 ]  # fmt: skip
 
 # Two mistakes at once, of which one hides the other while attention is silenced.
 DOUBLE_MISTAKES = known(EQ1, {
     "The class token comes last, not first, and the head reads it there.":
         partial(model, embed=partial(eq1, prepend=last), pool=lambda w, z: z[:, -1])})  # fmt: skip
-
-# Lesson 02's, those without a position for the class token first: while attention is silenced, some others look alike.
-EMBEDDING_MISTAKES = [
-    *within(model, "embed", "", EQ1, sorted(EQ1_MISTAKES, key=lambda m: m.message != NO_CLASS_POSITION)),
-    *known(EQ1, {"Only the class token gets its position, the patches get none.":
-        partial(model, embed=partial(eq1, place=lambda z, p: z + F.pad(p[:1], (0, 0, 0, len(p) - 1))))}),
-]  # fmt: skip
 
 DEPTH_MISTAKES = [
     *known(LOOP, {
@@ -231,16 +221,10 @@ DEPTH_MISTAKES = [
 
 # What can be told while attention is silenced, and what only once it is at work.
 IN_BLOCKS = "Inside the blocks. "
-SILENT_MISTAKES = [
-    *HEAD_MISTAKES,
-    *EMBEDDING_MISTAKES,
-    *DEPTH_MISTAKES,
-    *within(model, "block", IN_BLOCKS, None, STRUCTURE_MISTAKES),
-]
-LOUD_MISTAKES = [*EMBEDDING_MISTAKES, *within(model, "block", IN_BLOCKS, None, MIXING_MISTAKES)]
-
-
-# The count ------------------------------------------------------------------------------------------------------------
+EQ1_MISTAKES = within(model, "embed", "", EQ1, EMBEDDING_MISTAKES)
+SILENT_MISTAKES = [*HEAD_MISTAKES, *EQ1_MISTAKES, *DEPTH_MISTAKES]
+SILENT_MISTAKES += within(model, "block", IN_BLOCKS, None, STRUCTURE_MISTAKES)
+LOUD_MISTAKES = [*EQ1_MISTAKES, *within(model, "block", IN_BLOCKS, None, MIXING_MISTAKES)]
 
 
 def my_parameter_count(config):

@@ -108,23 +108,21 @@ def check_members(given: list[int], names: dict[int, str], buffers: dict[int, st
     twice = listed([name for key, name in names.items() if given.count(key) > 1])
     raise_first([
         (set(given).isdisjoint(names), "None of the model's parameters is in your groups. Did you copy them, or leave "
-         "the groups empty?", None),
+         "the groups empty?"),
         (found, f"{found} in your groups is a buffer, not a parameter: nothing trains sin-cos positions.",
          "`model.named_parameters()` leaves buffers out."),
-        (not set(given) <= set(names), "Some tensors in your groups are not parameters of the model. Are they copies?",
-         None),
+        (not set(given) <= set(names), "Some tensors in your groups are not parameters of the model. Are they copies?"),
         (missing, f"In no group, and so never trained: {missing}.", "Let an `else` take what is left over."),
         (twice, f"More than once in your groups: {twice}. AdamW refuses that, or warns.", "Use `elif` and `else`."),
     ])  # fmt: skip
 
 
 def check_decay(decay: dict[str, float], right: dict[str, float], weight_decay: float) -> None:
-    """Raise Wrong unless every parameter's weight decay is the right one."""
     exchanged = decay == {name: weight_decay - value for name, value in right.items()}
     raise_first([
-        (exchanged, "The groups are exchanged: what should decay does not, and what should not does.", None),
-        (not any(decay.values()), "Nothing decays: the weight decay is 0 in every group.", None),
-        (all(decay.values()), "Everything decays: all parameters are in groups with a weight decay.", None),
+        (exchanged, "The groups are exchanged: what should decay does not, and what should not does."),
+        (not any(decay.values()), "Nothing decays: the weight decay is 0 in every group."),
+        (all(decay.values()), "Everything decays: all parameters are in groups with a weight decay."),
     ])  # fmt: skip
     kinds = {name: next(kind for kind, part in KINDS.items() if part in name) for name in right}
     lines = {}
@@ -222,17 +220,7 @@ def trained_by(function: Callable, count: int = BATCHES) -> tuple[list, Tensor]:
     return losses, torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
-def train(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    batches: list,
-    rates: list,
-    loss: Callable = F.cross_entropy,
-    groups: int = 2,
-    training: bool = True,
-    last: int | None = None,
-    **replaced: str,
-) -> None:
+def train(model, optimizer, batches, rates, loss=F.cross_entropy, groups=2, training=True, last=None, **replaced):
     """Train with a slip: steps `replaced` by others, another loss, not all groups or batches, not in train mode."""
     order = " ".join(replaced.get(step, step) for step in ("rate", "zero", "backward", "clip", "step"))
     model.train(training)

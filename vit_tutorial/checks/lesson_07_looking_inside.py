@@ -35,9 +35,12 @@ def position_similarity(function):
 SIMILARITY_MISTAKES = known(None, {
     "The class token is still there, and nothing is reshaped: (1+N, 1+N).": lambda p, grid: unit(p) @ unit(p).T,
     "These are the class token's similarities. Compare the patches.": lambda p, g: (unit(p[1:]) @ unit(p[0])).view(g),
+    "The lengths are taken for one per column, not one per row: `keepdim=True` makes them (N, 1).":
+        [lambda p, grid: p[1:] / p[1:].norm(dim=-1), lambda p, grid: p / p.norm(dim=-1)],
 }) + replacing(similarity, "patches", None, {
     "The last patch is left out, and the class token is still there: all has moved by one place.": lambda p: p[:-1],
-    "The class token is still there: 1+N rows do not fit into the grid, N = h·w do.": lambda p: p,
+    "The class token is still there: 1+N rows do not fit into the grid, N = h·w do.": as_it_is,
+    "You subtract the class token's position. For the cosine nothing is subtracted.": lambda p: p[1:] - p[0],
 }) + replacing(similarity, "prepare", None, {
     "These are plain products: long vectors give large values. Divide by the lengths.": lambda p: p,
     "You divide by D, not by the lengths of the two vectors.": lambda p: p / p.shape[1] ** 0.5,
@@ -50,19 +53,14 @@ SIMILARITY_MISTAKES = known(None, {
     "You subtract each vector's mean: that gives the correlation.": lambda p: unit(p - p.mean(dim=-1, keepdim=True)),
     "You subtract the mean over the patches. For the cosine nothing is subtracted.": lambda p: unit(p - p.mean(dim=0)),
     "You standardise each column. For the cosine nothing is subtracted.": lambda p: unit((p - p.mean(0)) / p.std(0)),
-}) + known(None, {
-    "The lengths are taken for one per column, not one per row: `keepdim=True` makes them (N, 1).":
-        [lambda p, grid: p[1:] / p[1:].norm(dim=-1), lambda p, grid: p / p.norm(dim=-1)],
-    "You divide by one length: the second vector keeps its own.": lambda p, g: (unit(p[1:]) @ p[1:].T).reshape(*g, *g),
-    "You divide by one length: the first vector keeps its own.": lambda p, g: (p[1:] @ unit(p[1:]).T).reshape(*g, *g),
-    "You subtract the class token's position. For the cosine nothing is subtracted.":
-        lambda p, g: similarity(torch.cat([p[:1], p[1:] - p[0]]), g),
+}) + replacing(similarity, "compare", None, {
+    "You divide by one length: the second vector keeps its own.": lambda p, unit: unit(p) @ p.T,
+    "You divide by one length: the first vector keeps its own.": lambda p, unit: p @ unit(p).T,
     "You divide by the square of one length. Each product is divided by both lengths, one for each vector.":
-        [lambda p, g: ((p[1:] @ p[1:].T) / (p[1:] ** 2).sum(-1, keepdim=True)).reshape(*g, *g),
-         lambda p, g: ((p[1:] @ p[1:].T) / (p[1:] ** 2).sum(-1)).reshape(*g, *g)],
-    **{f"These are {what}: a patch has 0 with itself, and should have 1.":
-        lambda p, g, sign=sign: sign * torch.cdist(p[1:], p[1:]).reshape(*g, *g)
-       for what, sign in {"distances": 1, "distances with a minus": -1}.items()},
+        [lambda p, unit: p @ p.T / (p**2).sum(-1, keepdim=True), lambda p, unit: p @ p.T / (p**2).sum(-1)],
+    "These are distances: a patch has 0 with itself, and should have 1.": lambda p, unit: torch.cdist(p, p),
+    "These are distances with a minus: a patch has 0 with itself, and should have 1.":
+        lambda p, unit: -torch.cdist(p, p),
 }) + replacing(similarity, "finish", None, {
     "This is a distance, 1 - cosine: a patch has 0 with itself, and should have 1.": lambda s: 1 - s,
     "These are the angles. The task asks for their cosines.": lambda s: s.clamp(-1, 1).arccos(),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial, wraps
-from math import isqrt, log
+from math import isqrt, log, prod
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +17,6 @@ from ..adapting import replace_head
 from ..data import ImageSet, Shapes
 from ..data.outlines import MORE_OUTLINES
 from ..inference import BATCH, eval_mode
-from ..positions import resize_position_embedding
 from ..pretrained import load_checkpoint
 from ..training import Recipe, TrainingAlarm, fit
 from .comparing import compare, kind, known, listed, random_tensor, replacing
@@ -67,9 +66,9 @@ def judge_sizes(function: Callable, prefix: int, sizes: list[tuple[int, Grid, Gr
         with seen:
             return function(position, old, *more)
 
-    trials = [(random_tensor(prefix + area(old), D), old, new, prefix) for D, old, new in sizes]
+    trials = [(random_tensor(prefix + prod(old), D), old, new, prefix) for D, old, new in sizes]
     try:
-        compare(watched, resize_position_embedding, trials, "(S, D)", RESIZE_MISTAKES, gradients=False)
+        compare(watched, resize, trials, "(S, D)", RESIZE_MISTAKES, gradients=False)
     except ReaderError as error:
         if seen.shape and (len(seen.shape) != 4 or seen.shape[-2:] != seen.asked[-2:]):
             missing = "`[None]` adds the 1" if seen.shape == seen.asked[1:] else "`permute` brings the D axis forward"
@@ -89,16 +88,12 @@ class Interpolated(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-def area(grid: Grid) -> int:
-    return grid[0] * grid[1]
-
-
 def swap(grid: Grid) -> Grid:
     return grid[::-1]
 
 
 def square(grid: Grid) -> Grid:
-    return (isqrt(area(grid)),) * 2
+    return (isqrt(prod(grid)),) * 2
 
 
 def by_factor(factors: Callable, **options) -> Callable:
@@ -136,7 +131,7 @@ RESIZE_MISTAKES = replacing(resize, "zoom", None, {
     "One scale factor, the rows', for both axes: they need one each.": by_factor(lambda old, new: new[0] / old[0]),
     "One scale factor, the columns', for both axes: they need one each.": by_factor(lambda old, new: new[1] / old[1]),
     "One scale factor for both axes, √(N'/N): they need one each.":
-        by_factor(lambda old, new: (area(new) / area(old)) ** 0.5),
+        by_factor(lambda old, new: (prod(new) / prod(old)) ** 0.5),
     "The scale factors are cut off to whole numbers by `//`: give the target, `size=new_grid`.":
         each_axis(lambda a, b: b // a),
     "`scale_factor` instead of `size`: 15 / 11 is rounded in the computer, 11 · (15 / 11) comes out below 15, and "
@@ -199,22 +194,22 @@ RESIZE_MISTAKES = replacing(resize, "zoom", None, {
     "The old positions come back as they were.": lambda p, old, new, prefix: p,
     "The old positions come back as they were if both grids have the same number of patches. But 16 patches in 2 rows "
     "of 8 are in other places than in 4 rows of 4.":
-        lambda p, old, new, prefix: p if area(old) == area(new) else resize(p, old, new, prefix),
+        lambda p, old, new, prefix: p if prod(old) == prod(new) else resize(p, old, new, prefix),
     "The list of rows, prefix and all, is repeated until it is long enough. Nothing is interpolated.":
-        lambda p, old, new, prefix: repeated(p, prefix + area(new)),
+        lambda p, old, new, prefix: repeated(p, prefix + prod(new)),
     "All T rows are stretched as one long line, the prefix among them, and a row of patches runs on into the next.":
-        [lambda p, old, new, prefix, mode=mode: line(p, prefix + area(new), mode) for mode in ("bilinear", "bicubic")],
+        [lambda p, old, new, prefix, mode=mode: line(p, prefix + prod(new), mode) for mode in ("bilinear", "bicubic")],
 }) + known(None, {
     "The patches' rows are stretched as one long line: a row of patches runs on into the next.":
-        [lambda rows, old, new, mode=mode: line(rows, area(new), mode) for mode in ("bilinear", "bicubic")],
-    "The list of patches is repeated. Nothing is interpolated.": lambda rows, old, new: repeated(rows, area(new)),
+        [lambda rows, old, new, mode=mode: line(rows, prod(new), mode) for mode in ("bilinear", "bicubic")],
+    "The list of patches is repeated. Nothing is interpolated.": lambda rows, old, new: repeated(rows, prod(new)),
     "Every row is repeated. Nothing is interpolated.":
-        lambda rows, old, new: rows.repeat_interleave(-(-area(new) // len(rows)), 0)[: area(new)],
+        lambda rows, old, new: rows.repeat_interleave(-(-prod(new) // len(rows)), 0)[: prod(new)],
     "The old grid is laid side by side, like tiles. Nothing is interpolated.":
         lambda rows, old, new: to_rows(to_picture(rows, *old).repeat(1, 1, *new)[..., : new[0], : new[1]]),
     "The old grid lies in a corner of the new one, and the rest is zero.":
         lambda rows, old, new: to_rows(F.pad(to_picture(rows, *old), (0, new[1] - old[1], 0, new[0] - old[0]))),
-    "The old rows are followed by rows of zeros.": lambda rows, old, new: F.pad(rows, (0, 0, 0, area(new) - len(rows))),
+    "The old rows are followed by rows of zeros.": lambda rows, old, new: F.pad(rows, (0, 0, 0, prod(new) - len(rows))),
 }, lambda choose: lambda p, old, new, n: torch.cat([p[:n], choose(p[n:], old, new)]))  # fmt: skip
 
 
@@ -260,7 +255,8 @@ def new_task(function):
     starts = {p: steps.starts.get(p, p.detach()) for p in new.parameters()}
     trunk = {name: old for name, (_, old) in before.items() if not name.startswith("head.")}
     body = {name: p for name, old in trunk.items() for p, start in starts.items() if start.to(old).equal(old)}
-    moved = length(p - starts[p] for p in body.values()) / (length(starts[p] for p in body.values()) or 1)
+    length = nn.utils.get_total_norm  # of all as one vector
+    moved = length([p.double() - starts[p] for p in body.values()]) / (length([starts[p] for p in body.values()]) or 1)
     if right >= ENOUGH:
         raise_first(changed)
         return f"{right:.0%} of 600 unseen pictures are right. The weights of the body moved by {moved:.0%}."
@@ -302,8 +298,7 @@ FROZEN = "The new head is frozen, and it has to learn: `new.head.requires_grad_(
 FIT_SAYS = {
     "8 logits for 6 classes": "The head still has the 8 logits of the old outlines. `new = replace_head(model, "
     "num_classes)` does not change `model`. It returns a copy with a new head: train the copy.",
-    "nothing to train": FROZEN,
-    "does not require grad": FROZEN,
+    "nothing to train|does not require grad": FROZEN,
 }
 
 
@@ -334,8 +329,3 @@ def answers(model: nn.Module, images: ImageSet, scale: Callable) -> tuple[float,
             )
     logits = torch.cat(parts)
     return (logits.argmax(1) == images.labels).double().mean().item(), F.cross_entropy(logits, images.labels).item()
-
-
-def length(tensors: Iterable[Tensor]) -> float:
-    """Return the length of all these tensors as one vector."""
-    return sum(tensor.detach().double().square().sum().item() for tensor in tensors) ** 0.5

@@ -61,8 +61,8 @@ def read_pair(result, D: int) -> Sequence:
         raise Wrong(f"The task asks for two tensors, weight and bias; got {got}.")
     unread = [text for part in result if isinstance(part, Tensor) and (text := unreadable(part))]
     raise_first([
-        (bool(unread), f"The result {''.join(unread[:1])}.", None),
-        (isinstance(result[0], Tensor) and result[1] is None, "The bias is missing: q, k and v each have one.", None),
+        (bool(unread), f"The result {''.join(unread[:1])}."),
+        (isinstance(result[0], Tensor) and result[1] is None, "The bias is missing: q, k and v each have one."),
         ([getattr(part, "ndim", 0) for part in result] == [1, 2], "Weight and bias are exchanged.", "Weight first."),
     ])  # fmt: skip
     return result
@@ -258,7 +258,7 @@ def check_tensors(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], conf
     """Raise Wrong with the first tensor that is not what its name says, and what it is."""
     belongs = our_names(config)
     expected = as_ours(theirs, "timm", belongs, config.num_heads)
-    wrong = [n for n in belongs if ours[n].shape != expected[n].shape or not equal(ours[n], expected[n])]
+    wrong = [n for n in belongs if not same(ours[n], expected[n], 0.0)]
     if not wrong:
         return
     origins = {name: origin(ours[name], theirs) for name in belongs}
@@ -293,15 +293,13 @@ def origin(tensor: Tensor, tensors: Mapping[str, Tensor]) -> tuple[str, str]:
         "`{}`": lambda t: [t],
         "`{}` transposed": lambda t: [t.mT] if t.ndim > 1 else [],
         "a third of `{}`": lambda t: t.chunk(3) if len(t) % 3 == 0 else [],
-        "the values of `{}` in another order": lambda t: [values] if equal(in_order, t.flatten().sort().values) else [],
+        "the values of `{}` in another order": lambda t: (
+            [values] if same(in_order, t.flatten().sort().values, 0.0) else []
+        ),
         f"{len(values)} of the values of `{{}}`": lambda t: [values] if torch.isin(values.to(t), t).all() else [],
     }
     for how, made_of in ways.items():
         for name, source in tensors.items():
-            if any(equal(values, candidate.flatten()) for candidate in made_of(source)):
+            if any(same(values, candidate.flatten(), 0.0) for candidate in made_of(source)):
                 return name, how
     return "", ""
-
-
-def equal(values: Tensor, others: Tensor) -> bool:
-    return values.shape == others.shape and values.detach().to(others).equal(others)

@@ -82,6 +82,7 @@ LISTS = "Layers in a plain Python list or dict are no parameters of the module: 
 PAIR = "`nn.MultiheadAttention` returns (output, weights): you need the first of the two."
 FIRST_OF_PAIR = "`output, weights = self.attention(y, y, y)`, or `self.attention(y, y, y)[0]`."
 DTYPE = "Look for `.half()`, `.double()`, `.float()` and NumPy: the result keeps the dtype of what comes in."
+NUMBERS = "Look for numbers in `__init__` and `forward` that should come from the arguments or the input's shape."
 METHODS = ("parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules", "children")
 
 
@@ -281,13 +282,8 @@ class Trial:
             )
         with prefixed(f"Right with {self.sizes}, but not at another size."):
             again = other()
-            if again.first([reading]) is None:
-                again.recognise([reading], mistakes)
-                raise Wrong(
-                    f"The values are wrong with {again.sizes}.",
-                    "Look for numbers in `__init__` and `forward` that should come from the arguments or the input's "
-                    "shape.",
-                )
+            again.hint = NUMBERS
+            again.find([reading], mistakes, f"With {again.sizes}", "the paper's equations")
         self.require_gradients(weights)
 
     def require_gradients(self, weights) -> None:
@@ -353,6 +349,4 @@ class TokenTrial(Trial):
         self.layers = [*self.inventory.layers, *paired(self.inventory.loose, largest_bias)]
 
 
-DETACHED = (
-    "Something cuts the computation: look for `.detach()`, `.data`, `no_grad`, `.item()` and `torch.tensor(...)`."
-)
+DETACHED = "Something cuts the way back: look for `.detach()`, `.data`, `no_grad`, `.item()` and `torch.tensor(...)`."

@@ -1,7 +1,7 @@
 """Read the weights of a reader's module as the references take them: attention's, a block's, Eq. 1's and a model's.
 
 `Parts` are a module's layers and parameters, sorted by what their sizes allow them to be. A `Reading` is one way in
-which they may hold the weights; `modules.Search` tries them all. Names are never looked at.
+which they may hold the weights; `modules.Trial.find` tries them all. Names are never looked at.
 """
 
 from __future__ import annotations

@@ -42,11 +42,6 @@ def sizes_of(x: Tensor, P: int, image_size: Grid | None = None) -> dict[str, int
     return {"B": B, "C": C, "h": H // P, "w": W // P, "P": P, "Q": P}
 
 
-def cut(images: Tensor, patch_size: int, order: str = OURS) -> Tensor:
-    """(B, C, H, W) -> (B, N, C·P·P), the values of a patch in this order."""
-    return regroup(images, "B C h P w Q", f"B (h w) ({order})", **sizes_of(images, patch_size))
-
-
 class Layer(NamedTuple):
     """A matrix and its bias. `raw` ones are bare parameters: which axis goes in and which comes out is not known."""
 
@@ -97,7 +92,8 @@ class EmbeddingWeights(NamedTuple):
 
 
 def project(w: EmbeddingWeights, images: Tensor) -> Tensor:
-    return w.patch(cut(images, w.config.patch_size, w.order))
+    sizes = sizes_of(images, w.config.patch_size)
+    return w.patch(regroup(images, "B C h P w Q", f"B (h w) ({w.order})", **sizes))
 
 
 def in_front(class_token: Tensor, patches: Tensor) -> Tensor:
@@ -152,7 +148,7 @@ def by_head(x: Tensor, heads: int) -> Tensor:
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)  # (B, T, D) → (B, h, T, d)
 
 
-def joined(x: Tensor) -> Tensor:
+def join(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)  # (B, h, T, d) → (B, T, D)
 
 
@@ -163,18 +159,10 @@ def head(q: Tensor, k: Tensor, v: Tensor, scale=by_root, weigh=softmax) -> tuple
 
 
 def attention(
-    w: AttentionWeights,
-    x: Tensor,
-    sources=None,
-    split=by_head,
-    scale=by_root,
-    weigh=softmax,
-    merge=joined,
-    key=1,
-    value=2,
+    w: AttentionWeights, x: Tensor, inputs=None, split=by_head, scale=by_root, weigh=softmax, merge=join, key=1, value=2
 ) -> Tensor:
-    """Multi-head self-attention, (B, T, D) → (B, T, D). `sources`: what q, k and v come from, if not `x`."""
-    qkv = [split(F.linear(z, *p), w.heads) for z, *p in zip(sources or (x, x, x), w.qkv, w.bias, strict=True)]
+    """Multi-head self-attention, (B, T, D) → (B, T, D). `inputs`: what q, k and v come from, if not `x`."""
+    qkv = [split(F.linear(z, *p), w.heads) for z, *p in zip(inputs or (x, x, x), w.qkv, w.bias, strict=True)]
     q, k, v = qkv[0], qkv[key], qkv[value]
     D = x.shape[-1]
     merged = merge(weigh(q @ k.transpose(-2, -1) * scale(D // w.heads, D)) @ v)
@@ -240,12 +228,12 @@ def similarity(
     grid: Grid,
     patches=lambda position: position[1:],
     prepare=unit,
+    compare=lambda p, prepare: prepare(p) @ prepare(p).T,
     finish=as_it_is,
     shape=lambda s, h, w: s.reshape(h, w, h, w),
 ) -> Tensor:
     """Return the cosine of every two patches' positions, (1+N, D) → (h, w, h, w)."""
-    p = prepare(patches(position))
-    return shape(finish(p @ p.T), *grid)
+    return shape(finish(compare(patches(position), prepare)), *grid)
 
 
 def eye(A: Tensor) -> Tensor:

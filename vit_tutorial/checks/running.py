@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import ctypes
 import inspect
-import linecache
 import os
 import random
 import re
@@ -17,8 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
-from traceback import walk_tb
-from types import FrameType
+from traceback import FrameSummary, extract_tb
 
 import numpy as np
 import torch
@@ -116,8 +114,7 @@ def call(function: Callable, *args, seconds: float | None = None):
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        *_, last = walk_tb(error.__traceback__)
-        if isinstance(error, NotImplementedError) and [last] == readers_frames(error)[-1:]:
+        if isinstance(error, NotImplementedError) and is_readers(extract_tb(error.__traceback__)[-1].filename):
             raise NotAttempted from None  # raised in the reader's own line, and by no function that it calls
         raise stopped_by(error, f"\nIt was called as `{show_call(function, args)}`.") from None
     finally:
@@ -147,7 +144,6 @@ def call(function: Callable, *args, seconds: float | None = None):
 
 
 def require_takes(function: Callable, args: tuple) -> None:
-    """Raise Wrong unless the reader's function takes these arguments."""
     if (signature := signature_of(function)) is None:
         return
     try:
@@ -167,7 +163,6 @@ def signature_of(function: Callable) -> inspect.Signature | None:
 
 
 def named(function: Callable, args: tuple) -> list[tuple[str, object]]:
-    """Return each argument with its name."""
     signature = signature_of(function)
     names = [f"argument {number}" for number in range(1, 10)] if signature is None else signature.parameters
     return list(zip(names, args, strict=False))
@@ -279,20 +274,19 @@ def is_readers(file: str) -> bool:
     return not (file.startswith((*LIBRARIES, "<frozen", "<__array")) or any(part in file for part in INSTALLED))
 
 
-def readers_frames(error: BaseException) -> list[tuple[FrameType, int]]:
-    """Return the reader's own frames in an error's traceback, each with its line number, the deepest last."""
-    return [step for step in walk_tb(error.__traceback__) if is_readers(step[0].f_code.co_filename)]
+def own_lines(error: BaseException) -> list[FrameSummary]:
+    """Return the reader's own lines in an error's traceback, the deepest last."""
+    return [line for line in extract_tb(error.__traceback__) if is_readers(line.filename)]
 
 
 def readers_line(error: BaseException) -> tuple[str, str]:
     """Say where in the reader's code an error came from: (" in line 3 of your cell", the line itself)."""
-    if not (found := readers_frames(error)):
+    if not (lines := own_lines(error)):
         return "", ""
-    frame, number = found[-1]
-    path, function = frame.f_code.co_filename, frame.f_code.co_name
+    path, number, function, code = lines[-1]
     file = "your cell" if re.search(r"ipykernel|ipython-input|^<", path) else os.path.basename(path)
     inside = "" if function.startswith("<") else f", in {function}"
-    return f" in line {number} of {file}{inside}", linecache.getline(path, number, frame.f_globals).strip()
+    return f" in line {number} of {file}{inside}", code
 
 
 def stopped_by(error: BaseException, more: str = "") -> ReaderError:

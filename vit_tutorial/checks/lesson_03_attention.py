@@ -20,14 +20,14 @@ from .running import Wrong, call, raise_first
 
 
 def my_attention_head(q, k, v):
-    scores = q @ k.T / q.shape[-1] ** 0.5  # (T, d) @ (d, T) → (T, T)
+    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5  # (T, d) @ (d, T) → (T, T)
     weights = scores.softmax(dim=-1)  # each row sums to 1
     return weights @ v, weights  # (T, T) @ (T, d) → (T, d)
 
 
 @exercise(
-    hint="Three steps: scores `q @ k.T`, divided by √d; a softmax along each row; the rows mix the values. "
-    "The weights are (T, T), and each row sums to 1.",
+    hint="Three steps: scores `q @ k.transpose(-2, -1)`, divided by √d; a softmax along each row; the rows mix the "
+    "values. The weights are (T, T), and each row sums to 1.",
     solution=my_attention_head,
 )
 def attention_head(function):

@@ -13,7 +13,7 @@ from vit_tutorial import check
 from vit_tutorial.analysis import attention_rollout
 from vit_tutorial.analysis import mean_attention_distance as distance_by_layer
 
-from .variants import judged, solved
+from .variants import judged
 
 
 def cosines(p):
@@ -21,7 +21,6 @@ def cosines(p):
 
 
 RIGHT_SIMILARITY = {
-    "solution": solved(check.position_similarity),
     "outer": lambda p, g: (p @ p.T / torch.outer(p.norm(dim=1), p.norm(dim=1)))[1:, 1:].view(*g, *g),
     "einsum": lambda p, g: torch.einsum("ijd,kld->ijkl", 2 * [F.normalize(p[1:], dim=1).unflatten(0, g)]),
     "cosine_similarity": lambda p, g: F.cosine_similarity(p[1:, None], p[None, 1:], dim=-1).reshape(*g, *g),
@@ -77,7 +76,6 @@ def normalised(A):
 
 
 RIGHT_ROLLOUT = {
-    "solution": solved(check.rollout),
     "the package's": attention_rollout,
     "normalised": lambda maps: rolled(lambda A: normalised(A + eye(A)), maps),
     "normalised at the end": lambda maps: normalised(rolled(lambda A: A + eye(A), maps)),
@@ -153,7 +151,6 @@ def by_meshgrid(weights, grid, P):
 
 
 RIGHT_DISTANCE = {
-    "solution": solved(check.mean_attention_distance),
     "the package's": lambda weights, grid, P: distance_by_layer([weights], grid, P)[0],
     "a list": lambda A, g, P: by_meshgrid(A, g, P).tolist(),
     "meshgrid": by_meshgrid,

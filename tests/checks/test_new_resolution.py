@@ -23,16 +23,18 @@ from .variants import assert_passes, judged, solved
 BICUBIC = {"mode": "bicubic", "antialias": True}
 
 
-def answer(zoom=lambda image, new: F.interpolate(image, new, **BICUBIC), there=None, back=None, split=None, join=None):
+def answer(
+    zoom=lambda image, new: F.interpolate(image, new, **BICUBIC),
+    there=lambda rows, h, w: rearrange(rows, "(h w) d -> 1 d h w", h=h, w=w),
+    back=lambda image: rearrange(image, "1 d h w -> (h w) d"),
+    split=lambda p, n: (p[:n], p[n:]),
+    join=lambda prefix, rows: torch.cat([prefix, rows]),
+):
     """Resizing as one writes it, with steps that may be replaced."""
-    there = there or (lambda rows, h, w: rearrange(rows, "(h w) d -> 1 d h w", h=h, w=w))
-    back = back or (lambda image: rearrange(image, "1 d h w -> (h w) d"))
-    split = split or (lambda p, n: (p[:n], p[n:]))
 
     def mine(position, old_grid, new_grid, num_prefix_tokens):
         prefix, patches = split(position, num_prefix_tokens)
-        rows = back(zoom(there(patches, *old_grid), new_grid))
-        return join(prefix, rows) if join else torch.cat([prefix, rows])
+        return join(prefix, back(zoom(there(patches, *old_grid), new_grid)))
 
     return mine
 
@@ -43,7 +45,6 @@ def by_pillow(image, new):
 
 
 RIGHT = {
-    "solution": solved(check.resize_positions),
     "the package's": resize_position_embedding,
     "einops": answer(),
     "view and transpose": answer(there=lambda p, h, w: p.T.reshape(1, -1, h, w), back=lambda x: x.flatten(2).mT[0]),
@@ -81,17 +82,6 @@ def from_a_root(rows, h, w):
 
 def to_a_root(image, new):
     return F.interpolate(image, (int(math.sqrt(new[0] * new[1])),) * 2, **BICUBIC)
-
-
-def as_a_table(position, old, new, n):
-    rows = F.interpolate(position[None, None, n:], (new[0] * new[1], position.shape[1]), mode="bilinear")[0, 0]
-    return torch.cat([position[:n], rows])
-
-
-def filled(position, old, new, n, fill=torch.zeros):
-    out = fill(n + new[0] * new[1], position.shape[1])
-    out[: len(position)] = position[: len(out)]
-    return out
 
 
 WRONG = [
@@ -141,11 +131,14 @@ WRONG = [
     (lambda p, *sizes: p, "The old positions come back as they were"),
     (lambda p, old, new, n: F.interpolate(p.T[None], n + new[0] * new[1], mode="linear")[0].T,
      "All T rows are stretched as one long line"),
-    (as_a_table, "The patches' rows are stretched as one long line"),
+    (answer(lambda table, new: F.interpolate(table, (new[0] * new[1], table.shape[3]), mode="bilinear"),
+            there=lambda rows, h, w: rows[None, None], back=lambda table: table[0, 0]),
+     "The patches' rows are stretched as one long line"),
     (lambda p, old, new, n: torch.cat([p[:n], p[n:].repeat(9, 1)[: new[0] * new[1]]]), "list of patches is repeated"),
     (answer(lambda image, new: image.repeat(1, 1, 9, 9)[:, :, : new[0], : new[1]]), "laid side by side, like tiles"),
     (lambda p, old, new, n: p.reshape(*old, -1), "Your code stops with an error"),
-    (lambda *args: filled(*args, torch.randn), "Two calls with the same arguments give two results"),
+    (lambda p, old, new, n: torch.cat([p, torch.randn(99, p.shape[1])])[: n + new[0] * new[1]],
+     "Two calls with the same arguments give two results"),
     (lambda *args: resize_position_embedding(*args).double(), "The values are right. The result must be of"),
 ]  # fmt: skip
 
@@ -284,7 +277,8 @@ test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_
 
 def test_a_new_task_leaves_nothing_behind(recwarn):
     before = torch.get_rng_state()
-    assert_passes(check.new_task, taught(PROBE, {**BRIEF, "learning_rate": 1e-4}))  # the second stage alarms `fit`
+    twice = taught(PROBE, {**BRIEF, "learning_rate": 1e-4})  # the second stage alarms `fit`
+    assert_passes(check.new_task, twice, FINE_TUNED)
     assert torch.equal(torch.get_rng_state(), before)
     assert not recwarn.list
     assert not _global_optimizer_pre_hooks

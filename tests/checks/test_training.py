@@ -4,7 +4,6 @@ import copy
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from vit_tutorial import Shapes, VisionTransformer, ViTConfig, check
 from vit_tutorial.model_card import ModelCard
@@ -43,7 +42,6 @@ def edited(change):
 
 
 RIGHT_GROUPS = {
-    "solution": solved(check.parameter_groups),
     "the package's": parameter_groups,
     "by name": groups_by(is_matrix),
     "generators": groups_by(is_matrix, take=lambda params: (p for p in list(params))),
@@ -158,8 +156,7 @@ def loop(begin="model.train()", step="rate; zero; backward; clip; step", loss="F
         "return [loss.item()]": "return [loss.item()]",
     }
     body = "\n        ".join(lines[name] for name in step.split("; "))
-    return cell(
-        f"""
+    return cell(f"""
 def mine(model, optimizer, batches, rates):
     {begin or "pass"}
     losses = []
@@ -168,14 +165,10 @@ def mine(model, optimizer, batches, rates):
         {body}
         losses.append(loss.item())
     return {end or "losses"}
-""",
-        F=F,
-        torch=torch,
-    )["mine"]
+""")["mine"]
 
 
 RIGHT_TRAINING = {
-    "solution": solved(check.training),
     "zero first": loop(step="zero; rate; backward; clip; step"),
     "zero at the end": loop("optimizer.zero_grad(); model.train()", "rate; backward; clip; step; zero"),
     "log-softmax": loop(loss="F.nll_loss(model(x).log_softmax(dim=1), y)"),

@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -10,7 +9,7 @@ from torch import nn
 
 from vit_tutorial import SelfAttention, attend, check
 
-from .variants import CLASS, assert_wrong, cell, changed, judged, module, parameters, solved
+from .variants import CLASS, cell, changed, judged, module, parameters
 
 ORDERS = ("n h d", "h n d", "h d n", "d h n", "n d h", "d n h")  # of the rows of one layer for q, k and v
 
@@ -78,7 +77,6 @@ HALVED = "`x ** 1/2` is x/2: powers come before division"
 
 RIGHT = {
     check.attention_head: {
-        "solution": solved(check.attention_head),
         "the package's": attend,
         "einsum": lambda q, k, v: (
             torch.einsum("ij,jd->id", w := torch.softmax(torch.einsum("id,jd->ij", q / math.sqrt(q.size(1)), k), 1), v),
@@ -89,7 +87,6 @@ RIGHT = {
         "loops": (by_loops, "`exp` overflows"),
     },
     check.split_heads: {
-        "solution": solved(check.split_heads),
         "einops": lambda x, h: rearrange(x, "b t (h d) -> b h t d", h=h),
         "view": lambda x, h: x.view(x.size(0), x.size(1), h, -1).permute(0, 2, 1, 3),
         "unflatten": lambda x, h: x.unflatten(-1, (h, -1)).transpose(1, 2),
@@ -97,7 +94,6 @@ RIGHT = {
         "contiguous": (lambda x, h: x.unflatten(-1, (h, -1)).transpose(1, 2).contiguous(), "yours are a copy"),
     },
     check.merge_heads: {
-        "solution": solved(check.merge_heads),
         "einops": lambda x: rearrange(x, "b h t d -> b t (h d)"),
         "view": lambda x: x.transpose(1, 2).contiguous().view(x.size(0), x.size(2), -1),
         "concatenated": lambda x: torch.cat(list(x.unbind(1)), dim=-1),
@@ -192,102 +188,88 @@ class Separate(nn.Module):
     def attend(self, q, k, v):
         return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ v
 
-    def mixed(self, x):
-        return self.merge(self.attend(*(self.split(project(x)) for project in (self.c, self.d, self.b))))
+    def heads(self, x):
+        return [self.split(layer(x)) for layer in (self.c, self.d, self.b)]
+
+    def last(self, z):
+        return self.a(self.merge(z))
 
     def forward(self, x):
-        return self.a(self.mixed(x))
+        return self.last(self.attend(*self.heads(x)))
 
 
 def separate(change=lambda self, *args: None, **methods):
     return changed(Separate, change, **methods)
 
 
-def attention(make, forward, **methods):
-    """A class with the parts that `make(D, heads)` returns by name, and this `forward`."""
-    return module(lambda D, heads: {"num_heads": heads, **make(D, heads)}, forward, Separate, **methods)
+def attention(make, **methods):
+    """A class with other parts, those that `make(D, heads)` returns by name, and the methods that use them."""
+    methods = {"forward": Separate.forward, **methods}
+    return module(lambda D, heads: {"num_heads": heads, **make(D, heads)}, base=Separate, **methods)
 
 
-def fused(order="n h d", roles=(0, 1, 2), bias=True, end=lambda out: out):
+def fused(order="n h d", roles=(0, 1, 2), bias=True):
     """One layer for q, k and v, whose 3·D numbers are laid out in this order."""
 
-    def forward(self, x):
+    def heads(self, x):
         parts = rearrange(self.to_all(x), f"b t ({order}) -> n b h t d", n=3, h=self.num_heads)
-        return end(self.out(self.merge(self.attend(*(parts[role] for role in roles)))))
+        return [parts[role] for role in roles]
 
-    return attention(lambda D, h: {"to_all": nn.Linear(D, 3 * D, bias=bias), "out": nn.Linear(D, D)}, forward)
-
-
-def linears(D, out, count):
-    return nn.ModuleList(nn.Linear(D, out) for _ in range(count))
+    return attention(lambda D, h: {"to_all": nn.Linear(D, 3 * D, bias=bias), "a": nn.Linear(D, D)}, heads=heads)
 
 
-def by_lists(names):
-    """In each list the layers of all heads, or in each list the layers of one head."""
+def pair_fused(order="n h d", layers="cba", roles=(0, 1, 2)):
+    """Two of q, k and v in one layer, `b`; the third in `c`."""
+
+    def heads(self, x):
+        parts = [self.split(self.c(x)), *rearrange(self.b(x), f"b t ({order}) -> n b h t d", n=2, h=self.num_heads)]
+        return [parts[role] for role in roles]
+
+    return attention(lambda D, h: {name: nn.Linear(D, D * (1 + (name == "b"))) for name in layers}, heads=heads)
+
+
+def by_lists(turn):
+    """Each head has small layers of its own, in the lists that `turn(heads)` makes of them, and turns back again."""
+
+    def make(D, h):
+        lists = turn([[nn.Linear(D, D // h) for _ in "qkv"] for _ in range(h)])
+        return {"lists": nn.ModuleList(nn.ModuleList(layers) for layers in lists), "out": nn.Linear(D, D)}
 
     def forward(self, x):
-        heads = [self.attend(*(layer(x) for layer in layers)) for layers in names(self.lists)]
-        return self.out(torch.cat(heads, dim=-1))
+        mixed = [self.attend(*(layer(x) for layer in layers)) for layers in turn(self.lists)]
+        return self.out(torch.cat(mixed, dim=-1))
 
-    return forward
-
-
-ListOfHeads = attention(
-    lambda D, h: {"lists": nn.ModuleList(linears(D, D // h, 3) for _ in range(h)), "out": nn.Linear(D, D)},
-    by_lists(lambda heads: heads),
-)
-ListsOfLayers = attention(
-    lambda D, h: {"lists": nn.ModuleList(linears(D, D // h, h) for _ in range(3)), "out": nn.Linear(D, D)},
-    by_lists(lambda three: zip(*three, strict=True)),
-)
+    return attention(make, forward=forward)
 
 
 def bare(times):
     """Bare matrices and vectors, which `times(x, matrix)` applies."""
 
-    def forward(self, x):
-        def applied(x, name):
-            return times(x, getattr(self, f"w{name}")) + getattr(self, f"b{name}")
+    def applied(self, x, name):
+        return times(x, getattr(self, f"w{name}")) + getattr(self, f"b{name}")
 
-        return applied(self.merge(self.attend(*(self.split(applied(x, name)) for name in "qkv"))), "o")
-
-    return attention(lambda D, h: parameters("wq wk wv wo bq bk bv bo", *4 * [(D, D)], *4 * [(D,)]), forward)
-
-
-def by_einsum(self, x):
-    q, k, v = torch.einsum("btD,nhDd->nbhtd", x, self.w) + self.b[:, None]
-    return torch.einsum("bhtd,hdD->btD", self.attend(q, k, v), self.w_out) + self.b_out
+    return attention(
+        lambda D, h: parameters("wq wk wv wo bq bk bv bo", *4 * [(D, D)], *4 * [(D,)]),
+        heads=lambda self, x: [self.split(applied(self, x, name)) for name in "qkv"],
+        last=lambda self, z: applied(self, self.merge(z), "o"),
+    )
 
 
 Einsum = attention(  # a matrix for each head in one parameter
-    lambda D, h: parameters("w b w_out b_out", (3, h, D, D // h), (3, h, 1, D // h), (h, D // h, D), D), by_einsum
+    lambda D, h: parameters("w b w_out b_out", (3, h, D, D // h), (3, h, 1, D // h), (h, D // h, D), D),
+    heads=lambda self, x: torch.einsum("btD,nhDd->nbhtd", x, self.w) + self.b[:, None],
+    last=lambda self, z: torch.einsum("bhtd,hdD->btD", z, self.w_out) + self.b_out,
 )
-
-
-def pair_fused(order="n h d", layers="abo", roles=(0, 1, 2)):
-    """Two of q, k and v in one layer, `b`; the third in `a`; the output in `o`."""
-
-    def forward(self, x):
-        parts = [self.split(self.a(x)), *rearrange(self.b(x), f"b t ({order}) -> n b h t d", n=2, h=self.num_heads)]
-        return self.o(self.merge(self.attend(*(parts[role] for role in roles))))
-
-    return attention(lambda D, h: {name: nn.Linear(D, D * (1 + (name == "b"))) for name in layers}, forward)
-
-
-def bare_output(self, x):
-    mixed = self.attend(*(self.split(p(x)) for p in (self.b, self.c, self.d)))
-    return torch.einsum("bhtd,hde->bte", mixed, self.w) + self.bias
-
-
 BareOutput = attention(  # three layers for q, k and v; the output as a bare parameter with a matrix for each head
-    lambda D, h: {**{n: nn.Linear(D, D) for n in "bcd"}, **parameters("w bias", (h, D // h, D), D)}, bare_output
+    lambda D, h: {**{name: nn.Linear(D, D) for name in "cdb"}, **parameters("w bias", (h, D // h, D), D)},
+    last=lambda self, z: torch.einsum("bhtd,hde->bte", z, self.w) + self.bias,
 )
 
 
 def torchs(forward=lambda self, x: self.attention(x, x, x, need_weights=False)[0], **options):
     """torch's own module, with options, and called by this `forward`."""
     options = {"batch_first": True, **options}
-    return attention(lambda D, h: {"attention": nn.MultiheadAttention(D, h, **options)}, forward)
+    return attention(lambda D, h: {"attention": nn.MultiheadAttention(D, h, **options)}, forward=forward)
 
 
 class Pointwise(nn.Conv1d):
@@ -300,15 +282,14 @@ def more(make, base=Separate, **methods):
     return changed(base, lambda self, D, heads: [setattr(self, *item) for item in make(self, D).items()], **methods)
 
 
-RIGHT_ATTENTION = {
-    "solution": solved(check.self_attention),
+RIGHT[check.self_attention] = {
     "the package's": SelfAttention,
     "separate, in another order": Separate,
     "torch": torchs(),
     "torch, turned by hand": torchs(
         lambda self, x: self.attention(*3 * [x.transpose(0, 1)])[0].transpose(0, 1), batch_first=False),
-    "a list of heads": ListOfHeads,
-    "lists of layers": ListsOfLayers,
+    "a list of heads": by_lists(lambda heads: heads),
+    "lists of layers": by_lists(lambda lists: zip(*lists, strict=True)),
     "bare parameters": bare(torch.matmul),
     "bare parameters, as rows": bare(F.linear),
     "einsum": Einsum,
@@ -317,7 +298,7 @@ RIGHT_ATTENTION = {
     **{f"one layer, its rows by {axes}": fused(axes) for axes in ORDERS},
     "k and v in one layer": pair_fused(),
     "k and v in one layer, head by head": pair_fused("h n d"),
-    "q and k in one layer, the output first": pair_fused(layers="oba", roles=(1, 2, 0)),
+    "q and k in one layer, the output first": pair_fused(layers="abc", roles=(1, 2, 0)),
     "bare output": BareOutput,
     "layers also in a list": more(lambda self, D: {"layers": [self.a, self.b, [nn.Softmax(-1)]]}),
     "lazy": separate(layer=lambda self, D: nn.LazyLinear(D)),
@@ -357,40 +338,46 @@ def sliced(count):
         mixed = [self.attend(*(p[i % len(p)](piece) for p in (self.q, self.k, self.v))) for i, piece in pieces]
         return self.out(torch.cat(mixed, dim=-1))
 
-    return attention(make, forward)
+    return attention(make, forward=forward)
 
 
 def narrow(count):
     """One head's q, k and v for all heads, taken as often as `count(heads)` says."""
     return attention(
         lambda D, h: {"qkv": nn.Linear(D, 3 * D // h), "out": nn.Linear(count(h) * D // h, D)},
-        lambda self, x: self.out(attend(*self.qkv(x).chunk(3, -1))[0].repeat(1, 1, count(self.num_heads))),
+        forward=lambda self, x: self.out(attend(*self.qkv(x).chunk(3, -1))[0].repeat(1, 1, count(self.num_heads))),
     )
 
 
 Wide = attention(  # each head as wide as a token
     lambda D, h: {**{name: nn.Linear(D, h * D) for name in "bcd"}, "out": nn.Linear(h * D, D)},
-    lambda self, x: self.out(self.mixed(x)),
+    last=lambda self, z: self.out(self.merge(z)),
 )
+VIEWED = {"split": lambda self, x: x.view(len(x), self.num_heads, x.shape[1], -1)}
+FLATTENED = {"merge": lambda self, x: x.reshape(len(x), x.shape[2], -1)}
+UNSWAPPED = {"split": lambda self, x: x.unflatten(-1, (self.num_heads, -1))}
+
+
+def ending(change):
+    """Right, but for what is made of the result."""
+    return separate(forward=lambda self, x: change(Separate.forward(self, x)))
 
 
 def made(self, x):
     self.a = nn.Linear(x.shape[-1], x.shape[-1])
 
 
-def blocks_view(self, x):
-    return x.view(len(x), self.num_heads, x.shape[1], -1)
+def half(init, forward):
+    """A class of which only one method may be written."""
+    source = CLASS.format("D, heads", f"super().__init__()\n        {init}", f"# fill in\n        {forward}")
+    return cell(source)["Mine"]
 
 
-def flat_view(self, x):
-    return x.reshape(len(x), x.shape[2], -1)
-
-
-def unswapped(self, x):
-    return x.unflatten(-1, (self.num_heads, -1))
-
-
-WRONG_ATTENTION = [
+FACTS = (
+    "An image gets the same result alone and in a batch, as it must. "
+    "Tokens in another order give the same results in that order, as they must."
+)
+WRONG[check.self_attention] = [
     (scaled(lambda d: 1), "not divided by √d"),
     (attending(lambda q, k, v: (q @ k.mT / 20**0.5).softmax(-1) @ v), "by √D, the width of a token"),
     (attending(lambda q, k, v: (q @ k.mT).softmax(-1) / q.shape[-1] ** 0.5 @ v), "after the softmax"),
@@ -405,7 +392,8 @@ WRONG_ATTENTION = [
     (scaled(lambda d: 1 / 2), "not at another size. The scores are divided by 2 = √4"),
     (attending(lambda q, k, v: attend(q, k, v)[1].mean(1, keepdim=True) @ v),
      "The weights are averaged over the heads"),
-    (separate(forward=lambda self, x: self.mixed(self.a(x))), "The output projection comes first"),
+    (separate(heads=lambda self, x: Separate.heads(self, self.a(x)), last=Separate.merge),
+     "The output projection comes first"),
     (separate(b=property(lambda self: lambda x: x)), "The values come from no layer: they are the tokens"),
     (separate(**dict.fromkeys("bcd", property(lambda self: lambda x: x))),
      "The queries, the keys and the values come from no layer"),
@@ -415,11 +403,11 @@ WRONG_ATTENTION = [
     (separate(forward=lambda self, x: (vars(self).setdefault("once", made(self, x)), Separate.forward(self, x))[1]),
      "made in `forward`"),
     (over(0), "over the batch, not over the keys"),
-    (separate(split=blocks_view), "split by `view` or `reshape` without a transpose"),
-    (separate(merge=flat_view), "merged by `view` or `reshape` without a transpose"),
-    (separate(split=blocks_view, merge=flat_view), "split and merged by `view` or"),
-    (separate(split=unswapped, merge=lambda self, x: x.flatten(2)), "the heads of one token attend to each other"),
-    (separate(split=unswapped, merge=lambda self, x: x.transpose(1, 2).reshape(len(x), x.shape[1], -1)),
+    (separate(**VIEWED), "split by `view` or `reshape` without a transpose"),
+    (separate(**FLATTENED), "merged by `view` or `reshape` without a transpose"),
+    (separate(**VIEWED, **FLATTENED), "split and merged by `view` or"),
+    (separate(**UNSWAPPED, merge=lambda self, x: x.flatten(2)), "the heads of one token attend to each other"),
+    (separate(**UNSWAPPED, merge=lambda self, x: x.transpose(1, 2).reshape(len(x), x.shape[1], -1)),
      "attend to each other inside a token"),
     (attending(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
      "only itself and those before it"),
@@ -436,10 +424,9 @@ WRONG_ATTENTION = [
     (sliced(lambda heads: 1), "slice the input before projecting"),
     (sliced(lambda heads: heads), "slice the input before projecting"),
     (more(lambda self, D: {"a": nn.Identity()}), "output projection is missing"),
-    (separate(forward=lambda self, x: self.mixed(x)), "does not use it"),
+    (separate(last=Separate.merge), "does not use it"),
     (attending(lambda q, k, v: F.dropout(attend(q, k, v)[1], 0.2) @ v), "does not give the same result each time"),
-    (separate(forward=lambda self, x: Separate.forward(self, x) * (torch.rand(()) > 0.1)),
-     "does not give the same result each time"),
+    (ending(lambda out: out * (torch.rand(()) > 0.1)), "does not give the same result each time"),
     (separate(forward=lambda self, x: (made(self, x), Separate.forward(self, x))[1]),
      "Layers or parameters are made in `forward`"),
     (more(lambda self, D: {"layers": {"keys": self._modules.pop("d")}}, d=property(lambda self: self.layers["keys"])),
@@ -447,8 +434,8 @@ WRONG_ATTENTION = [
     (more(lambda self, D: {"d": self.c}), "The queries and the keys come from the same layer"),
     (more(lambda self, D: {"c": self.b, "d": self.b}), "The queries, the keys and the values come from"),
     (more(lambda self, D: {"a": self.b}), "The values and the output come from the same layer"),
-    (separate(forward=lambda self, x: Separate.forward(self, x).half()), "got torch.float16"),
-    (separate(forward=lambda self, x: Separate.forward(self, x).relu()), "No result is below 0"),
+    (ending(lambda out: out.half()), "got torch.float16"),
+    (ending(lambda out: out.relu()), "No result is below 0"),
     (separate(forward=lambda self, x: Separate.forward(self, x.add_(1))), "Your `forward` changes"),
     (separate(forward=lambda self, x: print(end="")), "Your `forward` returns nothing"),
     (more(lambda self, D: {"norm": nn.LayerNorm(D)}, forward=lambda self, x: Separate.forward(self, self.norm(x))),
@@ -460,48 +447,22 @@ WRONG_ATTENTION = [
     (torchs(lambda self, x: self.attention(x, x, x)), "one tensor is asked"),
     (more(lambda self, D: {"scale": nn.Parameter(torch.ones(()))}), "Never used: `scale`"),
     (separate(split=lambda self, x: x.unflatten(-1, (5, 4)).transpose(1, 2)), "not at another size"),
-    (separate(forward=lambda self, x: Separate.forward(self, x).transpose(0, 1)), "wrong shape"),
+    (ending(lambda out: out.transpose(0, 1)), "wrong shape"),
     (separate(layer=lambda self, D: nn.Linear(D, D).requires_grad_(False)), "can never learn"),
+    *((changed(fused(order), last=lambda self, z: 0 * (out := Separate.last(self, z)) + out.detach()), "no gradient")
+      for order in ORDERS),
+    # what is true of a module that no mistake explains
+    (attending(lambda q, k, v: attend(q, k.sin(), v)[0]),
+     f"none of the usual mistakes explains them. It has 1680 parameters, as many as it should. {FACTS}",
+     "check.attention_head"),
+    (separate(heads=lambda self, x: Separate.heads(self, x + x.roll(1, 0) + x[:, :1])),
+     "somewhere images mix. "
+     "Tokens in another order give other results: somewhere numbers of different tokens get mixed up."),
+    (half("self.h = 1", "pass"), "`forward` is empty"),
+    (half("self.qkv = nn.Linear(D, 3 * D)", "raise NotImplementedError"), "`forward` is empty"),
+    (half("raise NotImplementedError", "return self.qkv(x)"), "`__init__` is empty"),
+    (half("", "return self.qkv(x)"), "`__init__` is empty"),
 ]  # fmt: skip
 
 
-RIGHT[check.self_attention], WRONG[check.self_attention] = RIGHT_ATTENTION, WRONG_ATTENTION
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_gradients_are_compared_under_every_order_of_a_fused_layer(order):
-    assert_wrong(check.self_attention, fused(order, end=lambda out: out * 0 + out.detach()), "no gradient")
-
-
-def test_an_unknown_mistake_gets_true_facts_and_a_next_step():
-    answer = attending(lambda q, k, v: attend(q, k.sin(), v)[0])
-    verdict = assert_wrong(check.self_attention, answer, "none of the usual mistakes explains them")
-    assert "1680 parameters, as many as it should" in verdict.message
-    assert "same result alone and in a batch, as it must" in verdict.message
-    assert "same results in that order, as they must" in verdict.message
-    assert "check.attention_head" in verdict.hint
-
-
-def test_facts_say_when_images_and_tokens_mix():
-    def forward(self, x):
-        return Separate.forward(self, x + x.roll(1, 0) + x[:, :1])
-
-    verdict = assert_wrong(check.self_attention, separate(forward=forward), "somewhere images mix")
-    assert "different tokens get mixed up" in verdict.message
-
-
-@pytest.mark.parametrize(
-    ("init", "forward", "empty"),
-    [
-        ("self.h = 1", "pass", "forward"),
-        ("self.qkv = nn.Linear(D, 3 * D)", "raise NotImplementedError", "forward"),
-        ("raise NotImplementedError", "return self.qkv(x)", "__init__"),
-        ("", "return self.qkv(x)", "__init__"),
-    ],
-)
-def test_half_a_class_is_told_which_half_is_empty(init, forward, empty):
-    answer = cell(CLASS.format("D, heads", f"super().__init__()\n        {init}", f"# fill in\n        {forward}"))[
-        "Mine"
-    ]
-    assert_wrong(check.self_attention, answer, f"`{empty}` is empty")

@@ -16,24 +16,12 @@ ORDERS = ("n h d", "h n d", "h d n", "d h n", "n d h", "d n h")  # of the rows o
 # The functions: one head, heads split and merged
 
 
-def by_loops(q, k, v):
-    T, d = q.shape
-    weights = torch.zeros(T, T)
-    for i in range(T):
-        scores = torch.stack([q[i].dot(k[j]) / d**0.5 for j in range(T)])
-        weights[i] = scores.exp() / scores.exp().sum()
-    return sum(weights[:, j : j + 1] * v[j] for j in range(T)), weights
-
-
 def scores_of(q, k):
-    return q @ k.T / q.shape[1] ** 0.5
-
-
-TRIANGLE = {T: torch.ones(T, T).triu(1).bool() for T in (1, 4, 5)}
+    return q @ k.mT / q.shape[-1] ** 0.5
 
 
 def weights_of(q, k, scale=None):
-    return (q @ k.T * (q.shape[1] ** -0.5 if scale is None else scale)).softmax(-1)
+    return (q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)).softmax(-1)
 
 
 def weighing(weigh):
@@ -78,13 +66,10 @@ HALVED = "`x ** 1/2` is x/2: powers come before division"
 RIGHT = {
     check.attention_head: {
         "the package's": attend,
-        "einsum": lambda q, k, v: (
-            torch.einsum("ij,jd->id", w := torch.softmax(torch.einsum("id,jd->ij", q / math.sqrt(q.size(1)), k), 1), v),
-            w,
-        ),
+        "einsum": weighing(lambda q, k: torch.einsum("id,jd->ij", q / math.sqrt(q.size(1)), k).softmax(1)),
         "a list": lambda q, k, v: [weights_of(q, k) @ v, weights_of(q, k)],
         "fused": lambda q, k, v: (F.scaled_dot_product_attention(q[None], k[None], v[None])[0], weights_of(q, k)),
-        "loops": (by_loops, "`exp` overflows"),
+        "exp": (weighing(lambda q, k: (e := scores_of(q, k).exp()) / e.sum(1, keepdim=True)), "`exp` overflows"),
     },
     check.split_heads: {
         "einops": lambda x, h: rearrange(x, "b t (h d) -> b h t d", h=h),
@@ -120,7 +105,7 @@ WRONG = {
         (weighing(lambda q, k: (e := scores_of(q, k).exp()) / e.sum(1)),
          "column j is divided by the sum of row j"),
         (weighing(lambda q, k: F.one_hot((q @ k.T).argmax(1), len(k)).float()), "an argmax"),
-        (weighing(lambda q, k: scores_of(q, k).masked_fill(TRIANGLE[len(q)], -1e9).softmax(-1)), "as in GPT"),
+        (weighing(lambda q, k: (scores_of(q, k) - 1e9 * torch.ones(len(q), len(q)).triu(1)).softmax(-1)), "as in GPT"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v * torch.rand(()), w), "something in your function is random"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v, w.squeeze()), "wrong at another"),
         (weighing(lambda q, k: weights_of(k, q)), "Queries and keys are swapped"),
@@ -186,7 +171,7 @@ class Separate(nn.Module):
         return rearrange(x, "b h t d -> b t (h d)")
 
     def attend(self, q, k, v):
-        return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ v
+        return weights_of(q, k) @ v
 
     def heads(self, x):
         return [self.split(layer(x)) for layer in (self.c, self.d, self.b)]
@@ -272,11 +257,6 @@ def torchs(forward=lambda self, x: self.attention(x, x, x, need_weights=False)[0
     return attention(lambda D, h: {"attention": nn.MultiheadAttention(D, h, **options)}, forward=forward)
 
 
-class Pointwise(nn.Conv1d):
-    def forward(self, x):
-        return super().forward(x.mT).mT
-
-
 def more(make, base=Separate, **methods):
     """`base` with the attributes that `make(self, embed_dim)` returns, and other methods."""
     return changed(base, lambda self, D, heads: [setattr(self, *item) for item in make(self, D).items()], **methods)
@@ -302,11 +282,14 @@ RIGHT[check.self_attention] = {
     "bare output": BareOutput,
     "layers also in a list": more(lambda self, D: {"layers": [self.a, self.b, [nn.Softmax(-1)]]}),
     "lazy": separate(layer=lambda self, D: nn.LazyLinear(D)),
-    "with dropout": separate(attend=lambda self, q, k, v: F.dropout(attend(q, k, v)[0], 0.1, self.training)),
+    "with dropout": separate(attend=lambda self, q, k, v: F.dropout(weights_of(q, k) @ v, 0.1, self.training)),
     "heads dealt out in turn, both ways": separate(
         split=lambda self, x: rearrange(x, "b t (d h) -> b h t d", h=self.num_heads),
         merge=lambda self, x: rearrange(x, "b h t d -> b t (d h)")),
-    "conv": separate(layer=lambda self, D: Pointwise(D, D, 1)),
+    "conv": separate(
+        layer=lambda self, D: nn.Conv1d(D, D, 1),
+        heads=lambda self, x: [self.split(layer(x.mT).mT) for layer in (self.c, self.d, self.b)],
+        last=lambda self, z: self.a(self.merge(z).mT).mT),
     # Eqs. 5-8 as they are written
     "no biases for q, k and v": (fused(bias=False), "Without a bias: `to_all`. Eqs. 5 to 8 have none either"),
     "no biases, torch": (torchs(bias=False), "The authors' code has D biases each"),
@@ -314,16 +297,9 @@ RIGHT[check.self_attention] = {
 }  # fmt: skip
 
 
-def attending(function):
-    return separate(attend=lambda self, q, k, v: function(q, k, v))
-
-
-def scaled(scale):
-    return attending(lambda q, k, v: (q @ k.mT * scale(q.shape[-1])).softmax(-1) @ v)
-
-
-def over(dim):
-    return attending(lambda q, k, v: (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim) @ v)
+def attending(weigh):
+    """A class whose heads have these weights."""
+    return separate(attend=lambda self, q, k, v: weigh(q, k) @ v)
 
 
 def sliced(count):
@@ -378,20 +354,18 @@ FACTS = (
     "Tokens in another order give the same results in that order, as they must."
 )
 WRONG[check.self_attention] = [
-    (scaled(lambda d: 1), "not divided by √d"),
-    (attending(lambda q, k, v: (q @ k.mT / 20**0.5).softmax(-1) @ v), "by √D, the width of a token"),
-    (attending(lambda q, k, v: (q @ k.mT).softmax(-1) / q.shape[-1] ** 0.5 @ v), "after the softmax"),
-    (attending(lambda q, k, v: (q @ k.mT / q.shape[-2] ** 0.5).softmax(-1) @ v), "divided by √T, not by √d"),
+    (attending(lambda q, k: weights_of(q, k, 1.0)), "not divided by √d"),
+    (attending(lambda q, k: weights_of(q, k, 20**-0.5)), "by √D, the width of a token"),
+    (attending(lambda q, k: weights_of(q, k, 1.0) / q.shape[-1] ** 0.5), "after the softmax"),
+    (attending(lambda q, k: weights_of(q, k, q.shape[-2] ** -0.5)), "divided by √T, not by √d"),
     (separate(attend=SLIPS["attend"]), HALVED),
     (separate(attend=SLIPS["no_softmax"]), "`scores.softmax(-1)` changes nothing"),
-    (over(-2), "over the queries, not over the keys"),
-    (over(1), "over the heads, not over the keys"),
-    (separate(attend=lambda self, q, k, v: (q @ k.mT / self.num_heads**0.5).softmax(-1) @ v),
-     "by √h, the root of how many heads"),
-    (scaled(lambda d: 1 / 8), "divided by 8 = √64"),
-    (scaled(lambda d: 1 / 2), "not at another size. The scores are divided by 2 = √4"),
-    (attending(lambda q, k, v: attend(q, k, v)[1].mean(1, keepdim=True) @ v),
-     "The weights are averaged over the heads"),
+    (attending(lambda q, k: scores_of(q, k).softmax(-2)), "over the queries, not over the keys"),
+    (attending(lambda q, k: scores_of(q, k).softmax(1)), "over the heads, not over the keys"),
+    (attending(lambda q, k: weights_of(q, k, q.shape[1] ** -0.5)), "by √h, the root of how many heads"),
+    (attending(lambda q, k: weights_of(q, k, 1 / 8)), "divided by 8 = √64"),
+    (attending(lambda q, k: weights_of(q, k, 1 / 2)), "not at another size. The scores are divided by 2 = √4"),
+    (attending(lambda q, k: weights_of(q, k).mean(1, keepdim=True)), "The weights are averaged over the heads"),
     (separate(heads=lambda self, x: Separate.heads(self, self.a(x)), last=Separate.merge),
      "The output projection comes first"),
     (separate(b=property(lambda self: lambda x: x)), "The values come from no layer: they are the tokens"),
@@ -402,21 +376,21 @@ WRONG[check.self_attention] = [
     (Wide, "`out` takes in h·D = 100 values: are your heads D wide each?"),
     (separate(forward=lambda self, x: (vars(self).setdefault("once", made(self, x)), Separate.forward(self, x))[1]),
      "made in `forward`"),
-    (over(0), "over the batch, not over the keys"),
+    (attending(lambda q, k: scores_of(q, k).softmax(0)), "over the batch, not over the keys"),
     (separate(**VIEWED), "split by `view` or `reshape` without a transpose"),
     (separate(**FLATTENED), "merged by `view` or `reshape` without a transpose"),
     (separate(**VIEWED, **FLATTENED), "split and merged by `view` or"),
     (separate(**UNSWAPPED, merge=lambda self, x: x.flatten(2)), "the heads of one token attend to each other"),
     (separate(**UNSWAPPED, merge=lambda self, x: x.transpose(1, 2).reshape(len(x), x.shape[1], -1)),
      "attend to each other inside a token"),
-    (attending(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+    (separate(attend=lambda self, q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
      "only itself and those before it"),
-    (attending(lambda q, k, v: attend(q, q, v)[0]), "The queries stand in for the keys"),
+    (attending(lambda q, k: weights_of(q, q)), "The queries stand in for the keys"),
     # divides by the T of its first call, multiplies by the T of this one
     (separate(forward=lambda self, x: Separate.forward(self, x) * x.shape[1] / vars(self).setdefault("T", x.shape[1])),
      "wrong when the same object then gets (1, 6, 20)"),
-    (attending(lambda q, k, v: attend(q, q.exp(), v)[0]), "Never used: `d.weight`, `d.bias`"),
-    (attending(lambda q, k, v: F.scaled_dot_product_attention(q, k, k)), "mix the keys"),
+    (attending(lambda q, k: weights_of(q, q.exp())), "Never used: `d.weight`, `d.bias`"),
+    (separate(attend=lambda self, q, k, v: weights_of(q, k) @ k), "mix the keys"),
     (torchs(batch_first=False), "Attention runs across the batch"),
     (separate(split=lambda self, x: x[:, None], merge=lambda self, x: x[:, 0]), "There is 1 head here"),
     (separate(split=lambda self, x: rearrange(x, "b t (h d) -> b h t d", d=self.num_heads)), "There are 4 heads here"),
@@ -425,7 +399,7 @@ WRONG[check.self_attention] = [
     (sliced(lambda heads: heads), "slice the input before projecting"),
     (more(lambda self, D: {"a": nn.Identity()}), "output projection is missing"),
     (separate(last=Separate.merge), "does not use it"),
-    (attending(lambda q, k, v: F.dropout(attend(q, k, v)[1], 0.2) @ v), "does not give the same result each time"),
+    (attending(lambda q, k: F.dropout(weights_of(q, k), 0.2)), "does not give the same result each time"),
     (ending(lambda out: out * (torch.rand(()) > 0.1)), "does not give the same result each time"),
     (separate(forward=lambda self, x: (made(self, x), Separate.forward(self, x))[1]),
      "Layers or parameters are made in `forward`"),
@@ -443,7 +417,7 @@ WRONG[check.self_attention] = [
     (more(lambda self, D: {name: nn.Linear(D, D) for name in "qkv"},
           torchs(lambda self, x: self.attention(self.q(x), self.k(x), self.v(x))[0])),
      "more linear layers beside"),
-    (attending(lambda q, k, v: attend(q, k, v.detach())[0]), "gradient"),
+    (separate(attend=lambda self, q, k, v: weights_of(q, k) @ v.detach()), "gradient"),
     (torchs(lambda self, x: self.attention(x, x, x)), "one tensor is asked"),
     (more(lambda self, D: {"scale": nn.Parameter(torch.ones(()))}), "Never used: `scale`"),
     (separate(split=lambda self, x: x.unflatten(-1, (5, 4)).transpose(1, 2)), "not at another size"),
@@ -452,7 +426,7 @@ WRONG[check.self_attention] = [
     *((changed(fused(order), last=lambda self, z: 0 * (out := Separate.last(self, z)) + out.detach()), "no gradient")
       for order in ORDERS),
     # what is true of a module that no mistake explains
-    (attending(lambda q, k, v: attend(q, k.sin(), v)[0]),
+    (attending(lambda q, k: weights_of(q, k.sin())),
      f"none of the usual mistakes explains them. It has 1680 parameters, as many as it should. {FACTS}",
      "check.attention_head"),
     (separate(heads=lambda self, x: Separate.heads(self, x + x.roll(1, 0) + x[:, :1])),

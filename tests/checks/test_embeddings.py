@@ -2,12 +2,10 @@
 
 import math
 from functools import partial
-from itertools import product
 
 import torch
 import torch.nn.functional as F
 from einops import rearrange, repeat
-from einops.layers.torch import Rearrange
 from torch import nn
 
 import vit_tutorial
@@ -26,21 +24,18 @@ def linear_with(weight, bias):
     return linear
 
 
-def filled_by(fill, sizes=lambda conv: (conv.weight[0].numel(), conv.out_channels), bias=lambda conv: True):
+def filled_by(fill, sizes=lambda conv: (conv.weight[0].numel(), conv.out_channels)):
     """A linear layer of the right sizes, or others, with `fill(linear, conv)` applied to it."""
 
     def mine(conv):
-        linear = nn.Linear(*sizes(conv), bias=bias(conv))
+        linear = nn.Linear(*sizes(conv))
         fill(linear, conv)
         return linear
 
     return mine
 
 
-as_conv = partial(filled_by, bias=lambda conv: conv.bias is not None)
-per_channel = partial(
-    filled_by, sizes=lambda conv: (conv.kernel_size[0] ** 2, len(conv.weight)), bias=lambda conv: False
-)
+per_channel = partial(filled_by, sizes=lambda conv: (conv.kernel_size[0] ** 2, conv.out_channels))
 
 
 @filled_by
@@ -55,13 +50,6 @@ def by_data(linear, conv):
     linear.bias.data = torch.zeros(conv.out_channels) if conv.bias is None else conv.bias.data.clone()
 
 
-@filled_by
-@torch.no_grad()
-def bias_taken_for_granted(linear, conv):
-    linear.weight.copy_(conv.weight.flatten(1))
-    linear.bias.copy_(conv.bias)
-
-
 def kernels(change):
     """A linear layer with the kernels, (D, C, P, P), changed into this matrix."""
     return lambda conv: linear_with(change(conv.weight), conv.bias)
@@ -73,14 +61,6 @@ def expanded(x, token):
 
 def join(*tokens):
     return torch.cat(tokens, dim=1)
-
-
-def number_by_number(grid, dim):
-    rows = []
-    for place in product(*map(range, grid)):
-        angles = [[index / 10000 ** (4 * i / dim) for i in range(dim // 4)] for index in place]
-        rows.append([wave(angle) for half in angles for wave in (math.sin, math.cos) for angle in half])
-    return torch.tensor(rows)
 
 
 each_entry = partial(torch.repeat_interleave, dim=0)
@@ -120,20 +100,15 @@ def sincos(
     return mine
 
 
-def as_for_text(grid, dim):
-    out, n = torch.zeros(math.prod(grid), dim), torch.arange(math.prod(grid))[:, None]
-    omega = 10000 ** -(torch.arange(0, dim, 2) / dim)
-    out[:, 0::2], out[:, 1::2] = (n * omega).sin(), (n * omega).cos()
-    return out
-
-
-def snake(grid, dim):
-    codes = sincos_position_embedding(grid, dim).unflatten(0, grid).clone()
-    codes[1::2] = codes[1::2].flip(1)
-    return codes.flatten(0, 1)
-
-
 # Eq. 1 as a module
+
+
+def parameter(axes, fill=torch.randn):
+    def make(self):
+        sizes = {"B": 4, "1": 1, "T": 1 + self.N, "N": self.N, "D": self.D, "C·P·P": self.C * self.P**2}
+        return nn.Parameter(fill(*(sizes[axis] for axis in axes.split())))
+
+    return make
 
 
 class Right(nn.Module):
@@ -141,8 +116,8 @@ class Right(nn.Module):
 
     parts = {  # noqa: RUF012
         "projection": lambda self: nn.Conv2d(self.C, self.D, self.P, stride=self.P),
-        "class_token": lambda self: nn.Parameter(torch.zeros(1, 1, self.D)),
-        "position": lambda self: nn.Parameter(torch.randn(1, 1 + self.N, self.D)),
+        "class_token": parameter("1 1 D", torch.zeros),
+        "position": parameter("1 T D"),
     }
 
     def __init__(self, image_size, patch_size, in_channels, embed_dim):
@@ -155,8 +130,11 @@ class Right(nn.Module):
     def project(self, x):
         return self.projection(x).flatten(2).transpose(1, 2)
 
+    def token(self, B):
+        return self.class_token.expand(B, -1, -1)
+
     def prepend(self, x):
-        return torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
+        return torch.cat([self.token(len(x)), x], dim=1)
 
     def place(self, x):
         return x + self.position
@@ -165,18 +143,13 @@ class Right(nn.Module):
         return self.place(self.prepend(self.project(x)))
 
 
-def variant(project=Right.project, prepend=Right.prepend, place=Right.place, forward=Right.forward, **parts) -> type:
+METHODS = ("project", "token", "prepend", "place", "forward")
+
+
+def variant(**changes) -> type:
     """`Right` with other methods, and with other or more parts: what `part(self)` makes."""
-    methods = {"project": project, "prepend": prepend, "place": place, "forward": forward}
-    return changed(Right, parts={**Right.parts, **parts}, **methods)
-
-
-def parameter(axes, fill=torch.randn):
-    def make(self):
-        sizes = {"B": 4, "1": 1, "T": 1 + self.N, "N": self.N, "D": self.D, "C·P·P": self.C * self.P**2}
-        return nn.Parameter(fill(*(sizes[axis] for axis in axes.split())))
-
-    return make
+    methods = {name: changes.pop(name) for name in METHODS if name in changes}
+    return changed(Right, parts={**Right.parts, **changes}, **methods)
 
 
 def linear(cut, bias=True):
@@ -215,7 +188,6 @@ RIGHT = {
     },
     check.sincos: {
         "the package's": sincos_position_embedding,
-        "number by number": number_by_number,
         "meshgrid": sincos(frequencies=lambda i, q: torch.exp(-math.log(10000) * i / q)),
         "waves of the notebook": placed(),
     },
@@ -224,24 +196,15 @@ RIGHT = {
         "linear, ours": flattened("c p q"),
         "linear, channels last": flattened("p q c"),
         "linear, columns first": flattened("c q p"),
-        "linear in a Sequential": variant(
-            projection=lambda self: nn.Sequential(
-                Rearrange("b c (h p) (w q) -> b (h w) (p q c)", p=self.P, q=self.P),
-                nn.Linear(self.C * self.P**2, self.D),
-            ),
-            project=lambda self, x: self.projection(x),
-        ),
         "unfold": linear(lambda x, P: F.unfold(x, P, stride=P).mT),
         "lazy": variant(projection=lambda self: nn.LazyConv2d(self.D, self.P, stride=self.P)),
         "no bias": variant(projection=lambda self: nn.Conv2d(self.C, self.D, self.P, stride=self.P, bias=False)),
         "no bias, linear": linear(vit_tutorial.patchify, bias=False),
         "class token (D,)": variant(
-            class_token=lambda self: nn.Parameter(torch.ones(self.D)),
-            prepend=lambda self, x: torch.cat([self.class_token.expand(len(x), 1, -1), x], 1),
+            class_token=parameter("D", torch.ones), token=lambda self, B: self.class_token.expand(B, 1, -1)
         ),
         "class token (1, D)": variant(
-            class_token=lambda self: nn.Parameter(torch.ones(1, self.D)),
-            prepend=lambda self, x: torch.cat([self.class_token.repeat(len(x), 1)[:, None], x], 1),
+            class_token=parameter("1 D", torch.ones), token=lambda self, B: self.class_token.repeat(B, 1)[:, None]
         ),
         "positions (T, D)": variant(position=parameter("T D")),
         "positions (D, T)": variant(position=parameter("D T"), place=lambda self, x: x + self.position.T),
@@ -277,11 +240,6 @@ class FirstCall(Right):
         return super().place(x) if self.calls < 4 else x
 
 
-def first(make):
-    """`prepend` with the token that `make(self, B)` returns."""
-    return lambda self, x: torch.cat([make(self, len(x)), x], dim=1)
-
-
 LOST = cell("""
     def project(self, x):
         x = self.projection(x).flatten(2)
@@ -300,13 +258,15 @@ WRONG = {
         (kernels(lambda weight: weight.permute(0, 2, 3, 1).flatten(1)), "flattened as (row, column, channel)"),
         (kernels(lambda weight: weight.permute(0, 1, 3, 2).flatten(1)), "flattened as (channel, column, row)"),
         (lambda conv: linear_with(conv.weight.flatten(1).T, None), "In and out are exchanged"),
-        (bias_taken_for_granted, "Right for a convolution with a bias. This one has none"),
+        (filled_by(lambda linear, conv: [
+            linear.weight.data.copy_(conv.weight.flatten(1)), linear.bias.data.copy_(conv.bias)]),
+         "Right for a convolution with a bias. This one has none"),
         (lambda conv: linear_with(conv.weight.flatten(1), torch.ones(4) if conv.bias is None else conv.bias),
          "Your layer adds one all the same"),
         (filled_by(lambda linear, conv: setattr(linear, "weight", nn.Parameter(conv.weight.flatten(1).T.contiguous()))),
          "The weight is transposed, (12, 5)"),
-        (as_conv(lambda linear, conv: linear.weight.data.copy_(conv.weight)), "The kernels are not flattened"),
-        (as_conv(lambda linear, conv: linear.load_state_dict({"weight": conv.weight}, strict=False)),
+        (filled_by(lambda linear, conv: linear.weight.data.copy_(conv.weight)), "The kernels are not flattened"),
+        (filled_by(lambda linear, conv: linear.load_state_dict({"weight": conv.weight}, strict=False)),
          "The kernels are not flattened"),
         (filled_by(lambda linear, conv: setattr(linear, "weight", conv.weight)), "The weight is still (5, 3, 2, 2)"),
         (filled_by(lambda linear, conv: linear.weight.copy_(conv.weight.flatten(1))),
@@ -322,7 +282,8 @@ WRONG = {
         (lambda conv: (by_data(conv), nn.init.zeros_(conv.weight))[0], "changes the convolution's own weights"),
         (per_channel(lambda linear, conv: None), "your layer goes from 4 to 5"),
         (per_channel(lambda linear, conv: linear.weight.data.copy_(conv.weight.flatten(1))), PER_CHANNEL),
-        (per_channel(lambda linear, conv: linear.load_state_dict({"weight": conv.weight.flatten(1)})), PER_CHANNEL),
+        (per_channel(lambda linear, conv: linear.load_state_dict({"weight": conv.weight.flatten(1)}, strict=False)),
+         PER_CHANNEL),
     ],
     check.class_token: [
         (lambda x, t: join(x, expanded(x, t)), "Your class token comes last"),
@@ -370,12 +331,14 @@ WRONG = {
         (sincos(frequencies=lambda i, q: torch.ones(q)), "All your frequencies are 1"),
         (lambda grid, dim: rearrange(sincos()(grid, dim), "n (half wave i) -> n (half i wave)", half=2, wave=2),
          "Sines and cosines alternate"),
-        (as_for_text, "along one line"),
+        (lambda grid, dim: rearrange(waves(math.prod(grid), dim), "n (wave i) -> n (i wave)", wave=2),
+         "along one line"),
         (placed(together=torch.cat), "Your parts stand below one another"),
         (placed(together=torch.cat, parts=1), "Your parts stand below one another"),
         (lambda grid, dim: torch.cat(sincos()(grid, dim).chunk(4, dim=1)), "Your parts stand below one another"),
         (lambda grid, dim: torch.cat([waves(side, dim // 2) for side in grid]), "Join them along the values"),
-        (snake, "Every second row of yours runs from right to left"),
+        (placed(columns=lambda codes, h: torch.cat([codes.flip(0) if row % 2 else codes for row in range(h)])),
+         "Every second row of yours runs from right to left"),
         (lambda grid, dim: torch.cat([torch.zeros(1, dim), sincos()(grid, dim)]), "One row too many"),
         (lambda grid, dim: sincos()(grid, dim).reshape(*grid, dim), "The grid is still there"),
         (lambda grid, dim: sincos_position_embedding(grid, dim)[None], "a batch axis in front"),
@@ -389,11 +352,11 @@ WRONG = {
     check.embeddings: [
         (variant(class_token=parameter("B 1 D")), "`class_token` is sized by the batch"),
         (variant(position=parameter("B T D")), "`position` is sized by the batch"),
-        (variant(prepend=lambda self, x: (setattr(self, "class_token", parameter("1 1 D")(self)), Right.prepend(
-            self, x))[1]), "made in `forward`: an optimizer"),
-        (variant(class_token=lambda self: None, prepend=first(lambda self, B: nn.Parameter(torch.zeros(B, 1, self.D)))),
+        (variant(token=lambda self, B: setattr(self, "class_token", parameter("1 1 D")(self)) or Right.token(self, B)),
+         "made in `forward`: an optimizer"),
+        (variant(class_token=lambda self: None, token=lambda self, B: nn.Parameter(torch.zeros(B, 1, self.D))),
          "no parameter for the class token"),
-        (variant(prepend=first(lambda self, B: torch.randn(B, 1, self.D))), "does not give the same result each time"),
+        (variant(token=lambda self, B: torch.randn(B, 1, self.D)), "does not give the same result each time"),
         (variant(position=lambda self: torch.randn(1, 1 + self.N, self.D)),
          "`position` is a plain tensor: no optimizer finds it"),
         (variant(position=lambda self: self.register_buffer("table", torch.randn(1, 1 + self.N, self.D)),
@@ -405,20 +368,18 @@ WRONG = {
         (variant(position=parameter("1 1 D")), "one position vector for all tokens"),
         (variant(place=lambda self, x: x + self.position[:, :1]), "All tokens get the same position"),
         (variant(place=lambda self, x: x), "The positions are never added"),
-        (variant(position=parameter("1 N D"),
-                 forward=lambda self, x: self.prepend(self.place(self.project(x)))),
+        (variant(position=parameter("1 N D"), forward=lambda self, x: self.prepend(self.place(self.project(x)))),
          "there are 9 position vectors, for the patches only"),
         (variant(position=parameter("1 N D")), "The class token needs a row too"),
-        (variant(prepend=first(lambda self, B: self.class_token)), "each image needs its class token"),
+        (variant(token=lambda self, B: self.class_token), "each image needs its class token"),
         (variant(forward=lambda self, x: self.prepend(self.project(x) + self.position[:, 1:])),
          "The class token gets no position"),
         (variant(position=lambda self: None, place=lambda self, x: x), "no parameter for the positions"),
-        (variant(class_token=lambda self: None, prepend=lambda self, x: x,
-                 place=lambda self, x: x + self.position[:, 1:]),
+        (variant(class_token=lambda self: None, forward=lambda self, x: self.project(x) + self.position[:, 1:]),
          "The class token is missing"),
-        (variant(prepend=lambda self, x: join(x, expanded(x, self.class_token))), "Your class token comes last"),
+        (variant(prepend=lambda self, x: join(x, self.token(len(x)))), "Your class token comes last"),
         (variant(forward=lambda self, x: Right.forward(self, x).roll(-1, 1)), "Your class token comes last"),
-        (variant(prepend=first(lambda self, B: torch.zeros(B, 1, self.D))), "The class token is not used"),
+        (variant(token=lambda self, B: torch.zeros(B, 1, self.D)), "The class token is not used"),
         (variant(project=lambda self, x: Right.project(self, x) + self.class_token), "added to every patch as well"),
         (variant(position=parameter("1 T 1")), "`position` holds one number for every token"),
         (variant(projection=lambda self: [nn.Conv2d(self.C, self.D, self.P, self.P)],
@@ -439,7 +400,7 @@ WRONG = {
         (variant(project=lambda self, x: self.projection(x).mT.flatten(2).mT), "run down the columns of the grid"),
         (variant(project=lambda self, x: F.gelu(Right.project(self, x))), "There is a GELU after the projection"),
         (variant(place=lambda self, x: x + self.position.data), "no gradient reaches `position`"),
-        (variant(prepend=first(lambda self, B: self.class_token.detach().expand(B, -1, -1))),
+        (variant(token=lambda self, B: self.class_token.detach().expand(B, -1, -1)),
          "no gradient reaches `class_token`"),
         (variant(forward=torch.no_grad()(Right.forward)), "no gradient flows back"),
         (variant(place=lambda self, x: x - x.mean(0) + self.position), "0 of 18 patch tokens are right"),
@@ -449,7 +410,7 @@ WRONG = {
         (variant(projection=lambda self: nn.Conv2d(self.C, self.C * self.P**2, self.P, self.P)),
          "`projection` must return D = 5 values for a patch"),
         (FirstCall, "wrong when the same object then gets (1, 3, 6, 6)"),
-        (variant(prepend=first(lambda self, B: torch.cat([self.class_token] * 2))), "Expected size 2 but got size 1"),
+        (variant(token=lambda self, B: torch.cat([self.class_token] * 2)), "Expected size 2 but got size 1"),
         (variant(forward=lambda self, x: (Right.forward(self, x), None)), "one tensor is asked"),
         (variant(scale=lambda self: nn.Parameter(torch.ones(3))), "other parameters than Eq. 1"),
         (variant(projection=lambda self: None,

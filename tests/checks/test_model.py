@@ -99,7 +99,7 @@ def only_patches_placed(self, x):
     return self.prepend(patches + self.position[:, -patches.shape[1] :])
 
 
-TOKEN_LAST = {"prepend": lambda self, x: torch.cat([x, self.class_token.expand(len(x), 1, -1)], dim=1)}
+TOKEN_LAST = {"prepend": lambda self, x: torch.cat([x, self.token(len(x))], dim=1)}
 
 
 def before_head(function):

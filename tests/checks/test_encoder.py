@@ -4,6 +4,7 @@ from functools import partialmethod
 
 import torch
 import torch.nn.functional as F
+from einops.layers.torch import Rearrange
 from torch import nn
 
 from vit_tutorial import EncoderBlock, Mlp, check
@@ -132,11 +133,8 @@ BareMlp = module(
     lambda self, x: F.gelu(x @ self.w1 + self.b1) @ self.w2 + self.b2,
 )
 Convolutions = module(  # a convolution of width 1 is a linear layer for each token
-    lambda D, M: {"first": nn.Conv1d(D, M, 1), "second": nn.Conv1d(M, D, 1)},
+    lambda D, M: {"second": nn.Conv1d(M, D, 1), "first": nn.Conv1d(D, M, 1)},
     lambda self, x: self.second(F.gelu(self.first(x.mT))).mT,
-)
-ConvolutionsBackwards = changed(  # the first registered last
-    Convolutions, lambda self, *sizes: self._modules.update(first=self._modules.pop("first"))
 )
 LayerAndMatrix = module(
     lambda D, M: {"first": nn.Linear(D, M), **parameters("second bias", (M, D), D)},
@@ -216,19 +214,14 @@ class Block(nn.Module):
         return z + self.mlp(self.norm2(z))
 
 
-def block(function=Block.forward, change=lambda self, *sizes: None, **methods):
-    """A Block with another `forward`, after `change` has replaced parts of it."""
-    return changed(Block, change, forward=function, **methods)
-
-
-def replaced(function=Block.forward, mix=Block.mix, **parts):
-    """A Block in which parts are what `part(D, h, M)` makes."""
-    return block(function, replace(**parts), mix=mix)
+def block(forward=Block.forward, mix=Block.mix, change=None, **parts):
+    """A Block with another step, with other parts (what `part(D, h, M)` makes), or with what `change` makes of it."""
+    return changed(Block, change or replace(**parts), forward=forward, mix=mix)
 
 
 def with_norms(make):
     """A Block whose two norms are what `make(D, h, M)` makes."""
-    return replaced(norm1=make, norm2=make)
+    return block(norm1=make, norm2=make)
 
 
 HandNorm = module(
@@ -266,7 +259,7 @@ def with_bare_norms(self, z):
 
 def attention_of(cls):
     """A Block with an attention from lesson 03, `cls(embed_dim, num_heads)`."""
-    return replaced(attention=lambda D, h, M: cls(D, h), mix=lambda self, y: self.attention(y))
+    return block(attention=lambda D, h, M: cls(D, h), mix=lambda self, y: self.attention(y))
 
 
 def mlp_of(layers):
@@ -278,14 +271,14 @@ RIGHT_BLOCK = {
     "torch's attention": Block,
     "torch's block": torchs(),
     "own attention": attention_of(solved(check.self_attention)),
-    "own MLP": replaced(mlp=lambda D, h, M: Backwards(D, M)),
+    "own MLP": block(mlp=lambda D, h, M: Backwards(D, M)),
     "bare attention": attention_of(Einsum),
-    "bare MLP": replaced(mlp=lambda D, h, M: BareMlp(D, M)),
+    "bare MLP": block(mlp=lambda D, h, M: BareMlp(D, M)),
     "norms by hand": with_norms(lambda D, h, M: HandNorm(D)),
-    "norms as bare vectors": block(with_bare_norms, bare_norms),
-    "norms in lists": block(with_bare_norms, listed_norms),
-    "mixed": replaced(norm2=lambda D, h, M: HandNorm(D), mlp=lambda D, h, M: ConvolutionsBackwards(D, M)),
-    "dropout": (replaced(mlp=mlp_of("up gelu dropout down dropout")), DROPOUT),
+    "norms as bare vectors": block(with_bare_norms, change=bare_norms),
+    "norms in lists": block(with_bare_norms, change=listed_norms),
+    "mixed": block(norm2=lambda D, h, M: HandNorm(D), mlp=lambda D, h, M: Convolutions(D, M)),
+    "dropout": (block(mlp=mlp_of("up gelu dropout down dropout")), DROPOUT),
     "torch's block with dropout": (torchs(dropout=0.1), DROPOUT),
 }
 
@@ -306,28 +299,13 @@ def unnormed(which):
     return block(forward)
 
 
-class Turned(nn.BatchNorm1d):
-    def forward(self, x):
-        return super().forward(x.mT).mT
-
-
-def added_in_place(self, z):
-    z += self.mix(self.norm1(z))
-    z += self.mlp(self.norm2(z))
-    return z
-
-
-def then_in_place(self, z):
-    z = z + self.mix(self.norm1(z))
-    z += self.mlp(self.norm2(z))
-    return z
-
-
 UNKNOWN = f"none of the usual mistakes explains them. It has 3133 parameters, as many as it should. {FACTS}"
 PACKAGE = "Put the package's `SelfAttention` or `Mlp` in place"
 WRONG_BLOCK = [
-    (block(added_in_place), "after the call `z` holds other values. `z += …` writes into the caller's tensor"),
-    (block(then_in_place), "that an earlier step still needs to compute its gradient. `z = z + …` makes a new one"),
+    (written(lambda z, a, m, n, o: (y := z.add_(a(n(z)))).add_(m(o(y)))),
+     "after the call `z` holds other values. `z += …` writes into the caller's tensor"),
+    (written(lambda z, a, m, n, o: (y := z + a(n(z))).add_(m(o(y)))),
+     "that an earlier step still needs to compute its gradient. `z = z + …` makes a new one"),
     (written(lambda z, a, m, n, o: o((y := n(z + a(z))) + m(y))), "post-norm"),
     (torchs(norm_first=False), "post-norm"),
     (nn.TransformerEncoderLayer, "Both are defaults of `nn.TransformerEncoderLayer`"),
@@ -361,32 +339,33 @@ WRONG_BLOCK = [
     (written(lambda z, a, m, n, o: (y := z + a(n(z))) + m(n(y))), "One LayerNorm stands at both places"),
     (block(change=lambda self, D, h, M: setattr(self, "norm2", self.norm1)), "One LayerNorm stands at both places"),
     (with_norms(lambda D, h, M: nn.LayerNorm(D)), "eps of your LayerNorm is 1e-05"),
-    (replaced(norm1=lambda D, h, M: nn.LayerNorm(D)), "eps of your LayerNorm is 1e-05"),
+    (block(norm1=lambda D, h, M: nn.LayerNorm(D)), "eps of your LayerNorm is 1e-05"),
     (with_norms(lambda D, h, M: HandNorm(D, 1e-5)), "eps of your LayerNorm is 1e-5"),
-    (replaced(mlp=mlp_of("up relu down")), "In the MLP: The activation is ReLU"),
-    (replaced(mlp=mlp_of("up tanh-gelu down")), "In the MLP: The activation is GELU's tanh approximation"),
-    (replaced(mlp=lambda D, h, M: Backwards(D, 4 * D)), "80 values, 4 times embed_dim; mlp_dim = 33"),
-    (replaced(mlp=lambda D, h, M: Backwards(D, 33)),
+    (block(mlp=mlp_of("up relu down")), "In the MLP: The activation is ReLU"),
+    (block(mlp=mlp_of("up tanh-gelu down")), "In the MLP: The activation is GELU's tanh approximation"),
+    (block(mlp=lambda D, h, M: Backwards(D, 4 * D)), "80 values, 4 times embed_dim; mlp_dim = 33"),
+    (block(mlp=lambda D, h, M: Backwards(D, 33)),
      "not at another size. The hidden layer of the MLP has 33 values; mlp_dim = 17"),
-    (replaced(attention=lambda D, h, M: nn.MultiheadAttention(D, h)),
+    (block(attention=lambda D, h, M: nn.MultiheadAttention(D, h)),
      "In the attention: Attention runs across the batch"),
     (block(mix=lambda self, y: self.attention(y, y, y)), "`nn.MultiheadAttention` returns (output, weights)"),
     (block(mix=lambda self, y: self.attention(y, y, y)[1]), "`nn.MultiheadAttention` returns (output, weights)"),
     (block(mix=lambda self, y: self.attention(y, y, y, need_weights=False)[1]),
      "`nn.MultiheadAttention` returns (output, weights)"),
     (block(mix=lambda self, y: y + self.attention(y, y, y)[0]), "the block adds it again"),
-    (replaced(attention=lambda D, h, M: nn.MultiheadAttention(D, 1, batch_first=True)), "There is 1 head here"),
-    (replaced(lambda self, z: (y := z + self.mix(self.norm1(z))) + self.drop(self.mlp(self.norm2(y))),
-              mlp=mlp_of("up gelu down dropout"), drop=lambda D, h, M: nn.Dropout(0.1)),
+    (block(attention=lambda D, h, M: nn.MultiheadAttention(D, 1, batch_first=True)), "There is 1 head here"),
+    (block(lambda self, z: (y := z + self.mix(self.norm1(z))) + self.drop(self.mlp(self.norm2(y))),
+           mlp=mlp_of("up gelu down dropout"), drop=lambda D, h, M: nn.Dropout(0.1)),
      "dropped twice"),
     (block(lambda self, z: (y := z + self.mix(self.norm1(z))) + self.layers[0](self.norm2(y)),
-           lambda self, *sizes: setattr(self, "layers", [self._modules.pop("mlp")])),
+           change=lambda self, *sizes: setattr(self, "layers", [self._modules.pop("mlp")])),
      "The layers in `layers` are in a plain Python list"),
     (block(lambda self, z: (y := z + self.mix(self.norm1(z))) + self.pairs[0][0](self.norm2(y)),
-           lambda self, *sizes: setattr(self, "pairs", [(self._modules.pop("mlp"), 1)])),
+           change=lambda self, *sizes: setattr(self, "pairs", [(self._modules.pop("mlp"), 1)])),
      "The layers in `pairs` are in a plain Python list"),
-    (with_norms(lambda D, h, M: Turned(D)), "Its norm is a BatchNorm"),
-    (replaced(norm3=lambda D, h, M: nn.LayerNorm(D)), "Never used: `norm3.weight`"),
+    (with_norms(lambda D, h, M: nn.Sequential(
+        Rearrange("b t d -> b d t"), nn.BatchNorm1d(D), Rearrange("b d t -> b t d"))), "Its norm is a BatchNorm"),
+    (block(norm3=lambda D, h, M: nn.LayerNorm(D)), "Never used: `norm3.weight`"),
     (written(lambda z, a, m, n, o: (y := z + a(n(z)).detach()) + m(o(y))), "gradient"),
     # unknown mistakes, narrowed down
     (block(lambda self, z: Block.forward(self, z.sin())),

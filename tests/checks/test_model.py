@@ -10,7 +10,7 @@ from vit_tutorial import Embeddings, Encoder, EncoderBlock, VisionTransformer, c
 
 from .test_attention import Separate
 from .test_embeddings import ClassApart, Right, flattened, parameter, variant
-from .test_encoder import Block, attention_of, mlp_of, replaced
+from .test_encoder import Block, attention_of, block, mlp_of
 from .variants import changed, judged, module, replace
 
 # A model of the package's parts, whose `forward` and parts the others replace
@@ -195,10 +195,10 @@ WRONG_MODEL = [
     (model(lambda self, c: setattr(self, "blocks", list(self._modules.pop("encoder"))),
            encode=lambda self, z: reduce(lambda z, block: block(z), self.blocks, z)),
      "in a plain Python list"),
-    (model(blocks_of(replaced(mlp=mlp_of("up relu down")))), "Inside the blocks. In the MLP: The activation is ReLU"),
+    (model(blocks_of(block(mlp=mlp_of("up relu down")))), "Inside the blocks. In the MLP: The activation is ReLU"),
     (model(blocks_of(changed(Block, mix=lambda self, y: self.attention(y, y, y)))),
      "`nn.MultiheadAttention` returns (output, weights)"),
-    (model(blocks_of(replaced(attention=lambda D, h, M: nn.MultiheadAttention(D, h)))),
+    (model(blocks_of(block(attention=lambda D, h, M: nn.MultiheadAttention(D, h)))),
      "the class token never sees a patch"),
     (model(replace(norm=lambda c: nn.LayerNorm(c.embed_dim))), "eps of your LayerNorm is 1e-05"),
     (model(blocks_of(lambda D, h, M: EncoderBlock(D, h, 33))),

@@ -1,6 +1,7 @@
 """The checks of notebook 03 on right and wrong answers."""
 
 import math
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -183,8 +184,7 @@ class Separate(nn.Module):
         return self.last(self.attend(*self.heads(x)))
 
 
-def separate(change=lambda self, *args: None, **methods):
-    return changed(Separate, change, **methods)
+separate = partial(changed, Separate)
 
 
 def attention(make, **methods):
@@ -257,11 +257,6 @@ def torchs(forward=lambda self, x: self.attention(x, x, x, need_weights=False)[0
     return attention(lambda D, h: {"attention": nn.MultiheadAttention(D, h, **options)}, forward=forward)
 
 
-def more(make, base=Separate, **methods):
-    """`base` with the attributes that `make(self, embed_dim)` returns, and other methods."""
-    return changed(base, lambda self, D, heads: [setattr(self, *item) for item in make(self, D).items()], **methods)
-
-
 RIGHT[check.self_attention] = {
     "the package's": SelfAttention,
     "separate, in another order": Separate,
@@ -280,7 +275,8 @@ RIGHT[check.self_attention] = {
     "k and v in one layer, head by head": pair_fused("h n d"),
     "q and k in one layer, the output first": pair_fused(layers="abc", roles=(1, 2, 0)),
     "bare output": BareOutput,
-    "layers also in a list": more(lambda self, D: {"layers": [self.a, self.b, [nn.Softmax(-1)]]}),
+    "layers also in a list": separate(
+        lambda self, D, h: setattr(self, "layers", [self.a, self.b, [nn.Softmax(-1)]])),
     "lazy": separate(layer=lambda self, D: nn.LazyLinear(D)),
     "with dropout": separate(attend=lambda self, q, k, v: F.dropout(weights_of(q, k) @ v, 0.1, self.training)),
     "heads dealt out in turn, both ways": separate(
@@ -397,29 +393,31 @@ WRONG[check.self_attention] = [
     (separate(forward=lambda self, x: x + Separate.forward(self, x)), "a residual connection"),
     (sliced(lambda heads: 1), "slice the input before projecting"),
     (sliced(lambda heads: heads), "slice the input before projecting"),
-    (more(lambda self, D: {"a": nn.Identity()}), "output projection is missing"),
+    (separate(a=lambda D, h: nn.Identity()), "output projection is missing"),
     (separate(last=Separate.merge), "does not use it"),
     (attending(lambda q, k: F.dropout(weights_of(q, k), 0.2)), "does not give the same result each time"),
     (ending(lambda out: out * (torch.rand(()) > 0.1)), "does not give the same result each time"),
     (separate(forward=lambda self, x: (made(self, x), Separate.forward(self, x))[1]),
      "Layers or parameters are made in `forward`"),
-    (more(lambda self, D: {"layers": {"keys": self._modules.pop("d")}}, d=property(lambda self: self.layers["keys"])),
+    (separate(lambda self, D, h: setattr(self, "layers", {"keys": self._modules.pop("d")}),
+              d=property(lambda self: self.layers["keys"])),
      "The layers in `layers` are in a plain Python dict"),
-    (more(lambda self, D: {"d": self.c}), "The queries and the keys come from the same layer"),
-    (more(lambda self, D: {"c": self.b, "d": self.b}), "The queries, the keys and the values come from"),
-    (more(lambda self, D: {"a": self.b}), "The values and the output come from the same layer"),
+    (separate(lambda self, D, h: setattr(self, "d", self.c)), "The queries and the keys come from the same layer"),
+    (separate(lambda self, D, h: self._modules.update(c=self.b, d=self.b)),
+     "The queries, the keys and the values come from"),
+    (separate(lambda self, D, h: setattr(self, "a", self.b)), "The values and the output come from the same layer"),
     (ending(lambda out: out.half()), "got torch.float16"),
     (ending(lambda out: out.relu()), "No result is below 0"),
     (separate(forward=lambda self, x: Separate.forward(self, x.add_(1))), "Your `forward` changes"),
     (separate(forward=lambda self, x: print(end="")), "Your `forward` returns nothing"),
-    (more(lambda self, D: {"norm": nn.LayerNorm(D)}, forward=lambda self, x: Separate.forward(self, self.norm(x))),
+    (separate(norm=lambda D, h: nn.LayerNorm(D), forward=lambda self, x: Separate.forward(self, self.norm(x))),
      "a LayerNorm inside your attention"),
-    (more(lambda self, D: {name: nn.Linear(D, D) for name in "qkv"},
-          torchs(lambda self, x: self.attention(self.q(x), self.k(x), self.v(x))[0])),
+    (changed(torchs(lambda self, x: self.attention(self.q(x), self.k(x), self.v(x))[0]),
+             **dict.fromkeys("qkv", lambda D, h: nn.Linear(D, D))),
      "more linear layers beside"),
     (separate(attend=lambda self, q, k, v: weights_of(q, k) @ v.detach()), "gradient"),
     (torchs(lambda self, x: self.attention(x, x, x)), "one tensor is asked"),
-    (more(lambda self, D: {"scale": nn.Parameter(torch.ones(()))}), "Never used: `scale`"),
+    (separate(scale=lambda D, h: nn.Parameter(torch.ones(()))), "Never used: `scale`"),
     (separate(split=lambda self, x: x.unflatten(-1, (5, 4)).transpose(1, 2)), "not at another size"),
     (ending(lambda out: out.transpose(0, 1)), "wrong shape"),
     (separate(layer=lambda self, D: nn.Linear(D, D).requires_grad_(False)), "can never learn"),

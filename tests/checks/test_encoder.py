@@ -1,6 +1,6 @@
 """The checks of lesson 04 on right and wrong answers."""
 
-from functools import partialmethod
+from functools import partial, partialmethod
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +10,7 @@ from torch import nn
 from vit_tutorial import EncoderBlock, Mlp, check
 
 from .test_attention import FACTS, Einsum
-from .variants import cell, changed, judged, module, parameters, replace, solved
+from .variants import cell, changed, judged, module, parameters, solved
 
 # LayerNorm
 
@@ -214,9 +214,7 @@ class Block(nn.Module):
         return z + self.mlp(self.norm2(z))
 
 
-def block(forward=Block.forward, mix=Block.mix, change=None, **parts):
-    """A Block with another step, with other parts (what `part(D, h, M)` makes), or with what `change` makes of it."""
-    return changed(Block, change or replace(**parts), forward=forward, mix=mix)
+block = partial(changed, Block)
 
 
 def with_norms(make):
@@ -275,8 +273,8 @@ RIGHT_BLOCK = {
     "bare attention": attention_of(Einsum),
     "bare MLP": block(mlp=lambda D, h, M: BareMlp(D, M)),
     "norms by hand": with_norms(lambda D, h, M: HandNorm(D)),
-    "norms as bare vectors": block(with_bare_norms, change=bare_norms),
-    "norms in lists": block(with_bare_norms, change=listed_norms),
+    "norms as bare vectors": block(bare_norms, forward=with_bare_norms),
+    "norms in lists": block(listed_norms, forward=with_bare_norms),
     "mixed": block(norm2=lambda D, h, M: HandNorm(D), mlp=lambda D, h, M: Convolutions(D, M)),
     "dropout": (block(mlp=mlp_of("up gelu dropout down dropout")), DROPOUT),
     "torch's block with dropout": (torchs(dropout=0.1), DROPOUT),
@@ -285,7 +283,7 @@ RIGHT_BLOCK = {
 
 def written(formula):
     """A Block that computes `formula` of its input, attention `a`, the MLP `m` and their norms `n` and `o`."""
-    return block(lambda self, z: formula(z, self.mix, self.mlp, self.norm1, self.norm2))
+    return block(forward=lambda self, z: formula(z, self.mix, self.mlp, self.norm1, self.norm2))
 
 
 def unnormed(which):
@@ -296,7 +294,7 @@ def unnormed(which):
         z = z + self.attention(*(z if name in which else y for name in "qkv"))[0]
         return z + self.mlp(self.norm2(z))
 
-    return block(forward)
+    return block(forward=forward)
 
 
 UNKNOWN = f"none of the usual mistakes explains them. It has 3133 parameters, as many as it should. {FACTS}"
@@ -337,7 +335,7 @@ WRONG_BLOCK = [
     (written(lambda z, a, m, n, o: (y := z + m(o(z))) + a(n(y))), "The MLP comes first"),
     (written(lambda z, a, m, n, o: z + a(n(z))), "The MLP is there"),
     (written(lambda z, a, m, n, o: (y := z + a(n(z))) + m(n(y))), "One LayerNorm stands at both places"),
-    (block(change=lambda self, D, h, M: setattr(self, "norm2", self.norm1)), "One LayerNorm stands at both places"),
+    (block(lambda self, D, h, M: setattr(self, "norm2", self.norm1)), "One LayerNorm stands at both places"),
     (with_norms(lambda D, h, M: nn.LayerNorm(D)), "eps of your LayerNorm is 1e-05"),
     (block(norm1=lambda D, h, M: nn.LayerNorm(D)), "eps of your LayerNorm is 1e-05"),
     (with_norms(lambda D, h, M: HandNorm(D, 1e-5)), "eps of your LayerNorm is 1e-5"),
@@ -354,24 +352,24 @@ WRONG_BLOCK = [
      "`nn.MultiheadAttention` returns (output, weights)"),
     (block(mix=lambda self, y: y + self.attention(y, y, y)[0]), "the block adds it again"),
     (block(attention=lambda D, h, M: nn.MultiheadAttention(D, 1, batch_first=True)), "There is 1 head here"),
-    (block(lambda self, z: (y := z + self.mix(self.norm1(z))) + self.drop(self.mlp(self.norm2(y))),
-           mlp=mlp_of("up gelu down dropout"), drop=lambda D, h, M: nn.Dropout(0.1)),
+    (block(mlp=mlp_of("up gelu down dropout"), drop=lambda D, h, M: nn.Dropout(0.1),
+           forward=lambda self, z: (y := z + self.mix(self.norm1(z))) + self.drop(self.mlp(self.norm2(y)))),
      "dropped twice"),
-    (block(lambda self, z: (y := z + self.mix(self.norm1(z))) + self.layers[0](self.norm2(y)),
-           change=lambda self, *sizes: setattr(self, "layers", [self._modules.pop("mlp")])),
+    (block(lambda self, *sizes: setattr(self, "layers", [self._modules.pop("mlp")]),
+           mlp=property(lambda self: self.layers[0])),
      "The layers in `layers` are in a plain Python list"),
-    (block(lambda self, z: (y := z + self.mix(self.norm1(z))) + self.pairs[0][0](self.norm2(y)),
-           change=lambda self, *sizes: setattr(self, "pairs", [(self._modules.pop("mlp"), 1)])),
+    (block(lambda self, *sizes: setattr(self, "pairs", [(self._modules.pop("mlp"), 1)]),
+           mlp=property(lambda self: self.pairs[0][0])),
      "The layers in `pairs` are in a plain Python list"),
     (with_norms(lambda D, h, M: nn.Sequential(
         Rearrange("b t d -> b d t"), nn.BatchNorm1d(D), Rearrange("b d t -> b t d"))), "Its norm is a BatchNorm"),
     (block(norm3=lambda D, h, M: nn.LayerNorm(D)), "Never used: `norm3.weight`"),
     (written(lambda z, a, m, n, o: (y := z + a(n(z)).detach()) + m(o(y))), "gradient"),
     # unknown mistakes, narrowed down
-    (block(lambda self, z: Block.forward(self, z.sin())),
+    (block(forward=lambda self, z: Block.forward(self, z.sin())),
      f"Already with zeros in all weights of attention the values are not those of Eqs. 2 and 3, and {UNKNOWN}",
      PACKAGE),
-    (block(lambda self, z: Block.forward(self, z) / 2),
+    (block(forward=lambda self, z: Block.forward(self, z) / 2),
      f"{UNKNOWN} When attention and MLP both return zero, the block must return its input", PACKAGE),
     (written(lambda z, a, m, n, o: (y := z + a(n(z)).tanh()) + m(o(y))),
      f"attention the block is right; with attention the values are not those of Eq. 2, and {UNKNOWN}", PACKAGE),

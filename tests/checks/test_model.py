@@ -1,7 +1,7 @@
 """The checks of lesson 05 on right and wrong answers."""
 
 import copy
-from functools import reduce
+from functools import partial, reduce
 
 import torch
 from torch import nn
@@ -11,7 +11,7 @@ from vit_tutorial import Embeddings, Encoder, EncoderBlock, VisionTransformer, c
 from .test_attention import Separate
 from .test_embeddings import ClassApart, Right, flattened, parameter, variant
 from .test_encoder import Block, attention_of, block, mlp_of
-from .variants import changed, judged, module, replace
+from .variants import changed, judged, module
 
 # A model of the package's parts, whose `forward` and parts the others replace
 
@@ -38,26 +38,22 @@ class Model(nn.Module):
         return self.head(self.pool(self.norm(self.encode(self.embed(images)))))
 
 
-def model(change=lambda self, c: None, **methods):
-    """A Model with other methods, after `change` has replaced parts of it."""
-    return changed(Model, change, **methods)
+model = partial(changed, Model)
 
 
-def embedded(cls):
-    """A change: the embeddings are from lesson 02, `cls(image_size, patch_size, in_channels, embed_dim)`."""
-    return replace(embeddings=lambda c: cls(c.image_size, c.patch_size, c.in_channels, c.embed_dim))
+def embeddings_of(cls):
+    """Embeddings from lesson 02, `cls(image_size, patch_size, in_channels, embed_dim)`."""
+    return lambda c: cls(c.image_size, c.patch_size, c.in_channels, c.embed_dim)
 
 
 def embedding(**changes):
-    """A Model whose embeddings do a step in another way, or hold another part."""
-    return model(embedded(variant(**changes)))
+    """A Model whose embeddings differ from `Right` in a step or a part."""
+    return model(embeddings=embeddings_of(variant(**changes)))
 
 
 def blocks_of(cls, depth=None):
-    """A change: the encoder is so many blocks from lesson 04, `cls(embed_dim, num_heads, mlp_dim)`."""
-    return replace(
-        encoder=lambda c: nn.Sequential(*(cls(c.embed_dim, c.num_heads, c.mlp_dim) for _ in range(depth or c.depth)))
-    )
+    """An encoder of so many blocks from lesson 04, `cls(embed_dim, num_heads, mlp_dim)`."""
+    return lambda c: nn.Sequential(*(cls(c.embed_dim, c.num_heads, c.mlp_dim) for _ in range(depth or c.depth)))
 
 
 def torchs_encoder(c):
@@ -73,14 +69,12 @@ def torchs_encoder(c):
 
 RIGHT_MODEL = {
     "the package's": VisionTransformer,
-    "own embeddings": model(embedded(flattened("p q c"))),
-    "own embeddings, the class token's position apart": model(embedded(ClassApart)),
-    "torch's attention": model(blocks_of(Block)),
-    "torch's encoder": model(replace(encoder=torchs_encoder)),
-    "separate q, k, v": model(blocks_of(attention_of(Separate))),
-    "own embeddings, torch's attention": model(
-        lambda self, c: [change(self, c) for change in (embedded(flattened("p q c")), blocks_of(Block))]
-    ),
+    "own embeddings": model(embeddings=embeddings_of(flattened("p q c"))),
+    "own embeddings, the class token's position apart": model(embeddings=embeddings_of(ClassApart)),
+    "torch's attention": model(encoder=blocks_of(Block)),
+    "torch's encoder": model(encoder=torchs_encoder),
+    "separate q, k, v": model(encoder=blocks_of(attention_of(Separate))),
+    "own embeddings, torch's attention": model(embeddings=embeddings_of(flattened("p q c")), encoder=blocks_of(Block)),
     "x[:, 0, :]": model(
         pool=lambda self, z: z[:, 0, :] if self.config.pool == "cls" else z[:, 1:, :].sum(1) / (z.shape[1] - 1)
     ),
@@ -88,7 +82,7 @@ RIGHT_MODEL = {
         lambda self, c: (n := self.norm, delattr(self, "norm"), self._modules.update({"norm": n}))
     ),
     "an eps written into the code": (
-        model(replace(norm=lambda c: nn.LayerNorm(c.embed_dim, eps=1e-6))),
+        model(norm=lambda c: nn.LayerNorm(c.embed_dim, eps=1e-6)),
         "the eps of your final LayerNorm is 1e-06",
     ),
 }
@@ -117,7 +111,7 @@ def pretraining_head(width):
     def head(c):
         return nn.Sequential(nn.Linear(c.embed_dim, width(c)), nn.Tanh(), nn.Linear(width(c), c.num_classes))
 
-    return model(replace(head=head))
+    return model(head=head)
 
 
 Unscaled = module(lambda: {}, lambda self, q, k, v: ((q @ k.mT).softmax(-1) @ v, None))
@@ -131,7 +125,7 @@ WRONG_MODEL = [
     *((model(forward=lambda self, x, end=end: end(Model.forward(self, x))), f"There is a {end.__name__} after the head")
       for end in (torch.sigmoid, torch.relu, torch.tanh, nn.functional.gelu)),
     (model(forward=lambda self, x: self.head(self.pool(self.encode(self.embed(x))))), "The final LayerNorm is there"),
-    (model(replace(norm=lambda c: nn.Identity())), "Is the final one missing?"),
+    (model(norm=lambda c: nn.Identity()), "Is the final one missing?"),
     (model(pool=lambda self, z: z[:, -1]), "The head reads the last token"),
     (model(pool=lambda self, z: z[:, 1]), "The head reads token 1"),
     (model(pool=lambda self, z: z.mean(1)), "mean of all tokens, the class token among them"),
@@ -153,7 +147,7 @@ WRONG_MODEL = [
     (model(encode=lambda self, z: [z := z + block(z) for block in self.encoder][-1]),
      "A block's input is added to its result once more"),
     (model(encode=lambda self, z: Encoder(self.config)(z)), "Layers or parameters are made in `forward`"),
-    (model(replace(drop=lambda c: nn.Dropout(0.1)), encode=lambda self, z: self.drop(self.encoder(z))),
+    (model(drop=lambda c: nn.Dropout(0.1), encode=lambda self, z: self.drop(self.encoder(z))),
      "all rates in its config are 0"),
     (model(forward=lambda self, x: self.head(self.norm(self.pool(self.encode(self.embed(x)))))),
      "The final norm comes after the mean"),
@@ -166,47 +160,49 @@ WRONG_MODEL = [
     (embedding(place=lambda self, x: torch.cat([x[:, :1] + self.position[:, :1], x[:, 1:]], 1)),
      "the patches get none"),
     (embedding(**TOKEN_LAST), "Your class token comes last"),
-    (model(embedded(variant(**TOKEN_LAST)), pool=lambda self, z: z[:, -1]),
+    (model(embeddings=embeddings_of(variant(**TOKEN_LAST)), pool=lambda self, z: z[:, -1]),
      "The class token comes last, not first, and the head reads it there"),
     (embedding(project=lambda self, x: self.projection(x).mT.flatten(2).mT), "down the columns"),
     (embedding(place=lambda self, x: x + self.position.flip(1)), "The positions are added back to front"),
     (model(lambda self, c: setattr(self.embeddings, "patches", nn.Sequential(self.embeddings.patches, nn.GELU()))),
      "There is a GELU after the projection"),
-    (model(replace(more=lambda c: nn.Linear(c.embed_dim, c.embed_dim)),
+    (model(more=lambda c: nn.Linear(c.embed_dim, c.embed_dim),
            embed=lambda self, x: self.more(self.embeddings(x))),
      "Is there a second one after the patch projection?"),
     (model(encode=lambda self, z: z), "The encoder's result is not used"),
     (model(encode=lambda self, z: self.encoder[0](z)), "Only the first block's result"),
     (model(encode=lambda self, z: self.encoder(self.encoder(z))), "The encoder is applied more than once"),
-    (model(replace(encoder=lambda c: nn.Sequential(*(Encoder(c) for _ in range(c.depth))))),
+    (model(encoder=lambda c: nn.Sequential(*(Encoder(c) for _ in range(c.depth)))),
      "Each `Encoder(config)` has all 2 blocks already"),
     (model(encode=lambda self, z: [b(z) for b in self.encoder][-1]), "only the last one counts"),
     (model(encode=lambda self, z: self.encoder[0](self.encoder[0](z))), "The first block is applied again and again"),
     (model(encode=lambda self, z: self.encoder[0](self.encoder[1](z))), "in the opposite order"),
     (model(lambda self, c: setattr(self, "encoder", nn.Sequential(*[self.encoder[0]] * c.depth))),
      "All 2 places share one block's weights"),
-    (model(blocks_of(Block, depth=1)), "yours has those of 1."),
-    (model(blocks_of(Block, depth=3)), "yours has those of 3"),
-    (model(blocks_of(Block, depth=2)),
+    (model(encoder=blocks_of(Block, depth=1)), "yours has those of 1."),
+    (model(encoder=blocks_of(Block, depth=3)), "yours has those of 3"),
+    (model(encoder=blocks_of(Block, depth=2)),
      "not at another size. A model of depth 3 has the weights of 3 blocks; yours has those of 2"),
-    (model(blocks_of(nn.TransformerEncoderLayer)), "Inside the blocks. Two things: the norm comes after the sum"),
+    (model(encoder=blocks_of(nn.TransformerEncoderLayer)),
+     "Inside the blocks. Two things: the norm comes after the sum"),
     (model(lambda self, c: setattr(self, "encoder", nn.Sequential(*map(copy.deepcopy, [self.encoder[0]] * c.depth)))),
      "All blocks start with the same weights"),
     (model(lambda self, c: setattr(self, "blocks", list(self._modules.pop("encoder"))),
            encode=lambda self, z: reduce(lambda z, block: block(z), self.blocks, z)),
      "in a plain Python list"),
-    (model(blocks_of(block(mlp=mlp_of("up relu down")))), "Inside the blocks. In the MLP: The activation is ReLU"),
-    (model(blocks_of(changed(Block, mix=lambda self, y: self.attention(y, y, y)))),
+    (model(encoder=blocks_of(block(mlp=mlp_of("up relu down")))),
+     "Inside the blocks. In the MLP: The activation is ReLU"),
+    (model(encoder=blocks_of(block(mix=lambda self, y: self.attention(y, y, y)))),
      "`nn.MultiheadAttention` returns (output, weights)"),
-    (model(blocks_of(block(attention=lambda D, h, M: nn.MultiheadAttention(D, h)))),
+    (model(encoder=blocks_of(block(attention=lambda D, h, M: nn.MultiheadAttention(D, h)))),
      "the class token never sees a patch"),
-    (model(replace(norm=lambda c: nn.LayerNorm(c.embed_dim))), "eps of your LayerNorm is 1e-05"),
-    (model(blocks_of(lambda D, h, M: EncoderBlock(D, h, 33))),
+    (model(norm=lambda c: nn.LayerNorm(c.embed_dim)), "eps of your LayerNorm is 1e-05"),
+    (model(encoder=blocks_of(lambda D, h, M: EncoderBlock(D, h, 33))),
      "not at another size. The hidden layer of the MLP has 33 values; mlp_dim = 17"),
-    (model(replace(head=lambda c: nn.Linear(c.embed_dim, 1000))), "wrong shape"),
-    (model(replace(head=lambda c: nn.Linear(c.embed_dim, c.num_classes, bias=False))),
+    (model(head=lambda c: nn.Linear(c.embed_dim, 1000)), "wrong shape"),
+    (model(head=lambda c: nn.Linear(c.embed_dim, c.num_classes, bias=False)),
      "there is no bias in `head`: your module has 7046 parameters"),
-    (model(embedded(Right), forward=lambda self, x: Model.forward(self, x[:, :, :, : x.shape[2]])),
+    (model(embeddings=embeddings_of(Right), forward=lambda self, x: Model.forward(self, x[:, :, :, : x.shape[2]])),
      "not at another size"),
     (model(encode=lambda self, z: self.encoder(z.detach())), "gradient"),
     (model(lambda self, c: [setattr(block.attention, "strategy", Unscaled()) for block in self.encoder]),
@@ -219,7 +215,7 @@ WRONG_MODEL = [
 
 
 def test_a_block_too_few_is_not_said_to_be_shared():
-    assert "share" not in check.vision_transformer(model(blocks_of(Block, depth=1))).message
+    assert "share" not in check.vision_transformer(model(encoder=blocks_of(Block, depth=1))).message
 
 
 # Parameters counted

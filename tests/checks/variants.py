@@ -28,11 +28,18 @@ def solved(exercise):
     return list(cell(exercise.solution().source, f"/tmp/ipykernel_4711/{exercise.name}.py", **package).values())[-1]
 
 
-def changed(base: type, change=lambda self, *args: None, **methods) -> type:
-    """A class as `base` with other methods, in whose objects `change(self, *args)` has replaced parts."""
+def changed(base: type, change=lambda self, *args: None, **changes) -> type:
+    """A class as `base` with other methods, in whose objects `change(self, *args)` has replaced parts.
+
+    A name that `base` has not is a part, made by `part(*args)`, unless it is a property.
+    """
+    methods = {name: new for name, new in changes.items() if hasattr(base, name) or isinstance(new, property)}
+    parts = {name: part for name, part in changes.items() if name not in methods}
 
     def build(self, *args):
         base.__init__(self, *args)
+        for name, part in parts.items():
+            setattr(self, name, part(*args))
         change(self, *args)
 
     return type("Mine", (base,), {"__init__": build, **methods})
@@ -53,11 +60,6 @@ def module(parts, forward, base: type = nn.Module, **methods) -> type:
 def parameters(names: str, *shapes) -> dict:
     """Random parameters of these shapes, by their names."""
     return {name: nn.Parameter(torch.randn(shape)) for name, shape in zip(names.split(), shapes, strict=True)}
-
-
-def replace(**parts):
-    """A change that replaces parts of a module by what `part(*args)` makes."""
-    return lambda self, *args: [setattr(self, name, part(*args)) for name, part in parts.items()]
 
 
 def assert_passes(exercise, answer, remark: str = "") -> Verdict:

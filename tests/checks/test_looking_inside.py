@@ -1,6 +1,5 @@
 """The checks of notebook 07 on right and wrong answers."""
 
-import functools
 import math
 from functools import reduce
 
@@ -81,8 +80,6 @@ RIGHT_ROLLOUT = {
     "normalised at the end": lambda maps: normalised(rolled(lambda A: A + eye(A), maps)),
     "backwards": lambda maps: reduce(torch.matmul, [mixed(A.mean(1)) for A in maps[::-1]]),
     "in place": lambda maps: rolled(lambda A: A.add_(eye(A)).div_(A.sum(-1, keepdim=True)), maps),
-    "einsum": lambda maps: torch.einsum("bij,bjk->bik", mixed(maps[-1].mean(1)), attention_rollout(maps[:-1]))
-    if len(maps) > 1 else mixed(maps[0].mean(1)),
 }  # fmt: skip
 
 
@@ -94,15 +91,9 @@ def drops_the_first(maps):
     return rolled(mixed, maps, first=mixed(maps.pop(0).mean(1)))
 
 
-def without_brackets(maps):
-    result = eye(maps[0].mean(1))
-    for weights in maps:
-        result = weights.mean(1) + eye(result) / 2 @ result
-    return result
-
-
 WRONG_ROLLOUT = [
-    (without_brackets, "and not multiplied with it: `(A + I) / 2 @ rollout`, with brackets"),
+    (lambda maps: reduce(lambda R, A: A.mean(1) + eye(R) / 2 @ R, maps, eye(maps[0])),
+     "and not multiplied with it: `(A + I) / 2 @ rollout`, with brackets"),
     (lambda maps: reduce(lambda R, A: (A.mean(1) + R) / 2, maps, eye(maps[0].mean(1))), "not multiplied with it"),
     (lambda maps: rolled(mixed, maps[::-1]), "in the opposite order"),
     (lambda m: rolled(lambda A: A, m[::-1]), "is missing, and the layers are multiplied in"),
@@ -121,8 +112,8 @@ WRONG_ROLLOUT = [
     (lambda m: rolled(mixed, m[1:], m[0].mean(1)) if m[1:] else 0, "is missing in the first"),
     (lambda m: rolled(lambda A: normalised(A / 2 + eye(A)), m), "half as much as the identity"),
     (lambda m: mixed(rolled(lambda A: A, m)), "The identity is added once, at the end"),
-    (lambda m: functools.reduce(lambda R, A: mixed(A.mean(1) @ R), m, eye(m[0].mean(1))), "added after the product"),
-    (lambda m: functools.reduce(lambda R, A: (A.mean(1) + R) / 2 @ R, m, eye(m[0])), "You add what you have so far"),
+    (lambda m: reduce(lambda R, A: mixed(A.mean(1) @ R), m, eye(m[0].mean(1))), "added after the product"),
+    (lambda m: reduce(lambda R, A: (A.mean(1) + R) / 2 @ R, m, eye(m[0])), "You add what you have so far"),
     (lambda maps: torch.stack([rolled(mixed, maps[: i + 1]) for i in range(len(maps))]), "a result for each layer"),
     (lambda maps: rolled(mixed, maps[:4]) if len(maps) == 4 else maps[0].mean(1), "wrong at another"),
     (drops_the_first, "changes its input: after the call `maps`"),
@@ -144,16 +135,9 @@ def shared(weights):
     return A / A.sum(-1, keepdim=True)
 
 
-def by_meshgrid(weights, grid, P):
-    y, x = torch.meshgrid(torch.arange(grid[0]), torch.arange(grid[1]), indexing="ij")
-    p = P * torch.stack([y.flatten(), x.flatten()], 1).float() + P / 2
-    return (shared(weights) * torch.cdist(p, p)).sum(-1).mean(2).mean(0)
-
-
 RIGHT_DISTANCE = {
     "the package's": lambda weights, grid, P: distance_by_layer([weights], grid, P)[0],
-    "a list": lambda A, g, P: by_meshgrid(A, g, P).tolist(),
-    "meshgrid": by_meshgrid,
+    "a list": lambda A, g, P: distance_by_layer([A], g, P)[0].tolist(),
     "numpy": lambda A, g, P: torch.tensor((shared(A).numpy() * far(g, P).numpy()).sum(-1).mean((0, 2))),
     "einsum": lambda A, g, P: torch.einsum("bhij,ij->bhi", shared(A), far(g, P)).mean(dim=[0, -1]),
     "without the class token's share": lambda A, g, P: (A[..., 1:, 1:] / (1 - A[..., 1:, :1]) * far(g, P)).sum(-1).mean(

@@ -76,8 +76,7 @@ def by_axis(factor, **options):
 
 
 def from_a_root(rows, h, w):
-    side = math.isqrt(len(rows))
-    return rows.T.reshape(1, -1, side, side)
+    return rows.T.unflatten(1, (math.isqrt(len(rows)),) * 2)[None]
 
 
 def to_a_root(image, new):
@@ -205,11 +204,6 @@ class OnTop(nn.Module):
         return self.top(self.body.features(images))
 
 
-def head_in_place(model, num_classes):
-    model.head = nn.Linear(64, num_classes)
-    return model
-
-
 def from_scratch(model, num_classes):
     new = VisionTransformer(dataclasses.replace(model.config, num_classes=num_classes))
     new.card = model.card
@@ -250,7 +244,8 @@ WRONG_TASK = [
     (by_hand(optimizer_first=True, epochs=1), "No optimizer holds the new head"),
     (by_hand(step="zero step", epochs=1), "5 steps at rates of up to 0.001 did not move the head: is there a `backw"),
     (by_hand(step="backward zero step", epochs=1), "no `zero_grad` in between"),
-    (taught(BRIEF, prepare=head_in_place), "In the model that you were given these weights are others now"),
+    (taught(BRIEF, prepare=lambda model, K: setattr(model, "head", nn.Linear(64, K)) or model),
+     "In the model that you were given these weights are others now"),
     (taught(PROBE, prepare=lambda model, K: replace_head(model.requires_grad_(False), K)),
      "In the model that you were given you froze"),
     (taught(BRIEF, prepare=from_scratch), "The body did not begin with the weights that you were given"),

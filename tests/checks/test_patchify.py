@@ -41,15 +41,6 @@ LOST = cell("""
 """)
 
 
-def place_by_place(patches, P, size):
-    B, N, _ = patches.shape
-    images = patches.new_zeros(B, patches.shape[2] // P**2, *size)
-    for n in range(N):
-        y, x = n // (size[1] // P) * P, n % (size[1] // P) * P
-        images[:, :, y : y + P, x : x + P] = patches[:, n].reshape(B, -1, P, P)
-    return images
-
-
 def into_rows(blocks, x, P):
     B, C, H, W = x.shape
     return blocks.reshape(B, (H // P) * (W // P), C * P * P)
@@ -83,7 +74,6 @@ RIGHT = {
     check.unpatchify: {
         "the package's": unpatchify,
         "F.fold": lambda x, P, size: F.fold(x.transpose(1, 2), size, P, stride=P),
-        "loop": place_by_place,
         "einops": join("b (h w) (c p q) -> b c (h p) (w q)"),
     },
 }

@@ -10,7 +10,7 @@ from torch import nn
 
 from vit_tutorial import VisionTransformer, check
 from vit_tutorial.checks.lesson_09_pretrained_weights import CONFIGS, timm_tensors
-from vit_tutorial.pretrained.tensor_names import as_ours, name_of
+from vit_tutorial.pretrained.tensor_names import as_ours
 
 from .variants import judged, solved
 
@@ -110,37 +110,27 @@ def ours_for(theirs):
     return VisionTransformer(config)
 
 
-def by_order(theirs):
-    """Both models have the same layers in the same order, except that timm has its positions before the projection."""
-    names = list(ours_for(theirs).state_dict())
-    names.insert(1, names.pop(names.index("embeddings.position.table")))
-    ours = dict(zip(names, theirs.values(), strict=True))
-    return ours | {"embeddings.position.table": theirs["pos_embed"][0]}
-
-
-def word_by_word(theirs, *rules):
+def words(*rules):
     """One word after the other, in the order in which a reader finds them."""
-    rules = rules or (("attn", "attention"), ("proj", "projection"), ("patch_embed", "embeddings.patches"), *WORDS)
-    ours = {}
-    for name, tensor in theirs.items():
-        for word, our_word in rules:
-            name = name.replace(word, our_word)
-        ours[name] = tensor.squeeze(0) if name.endswith("table") else tensor
-    return ours
+
+    def mine(theirs):
+        ours = {}
+        for name, tensor in theirs.items():
+            for word, our_word in rules:
+                name = name.replace(word, our_word)
+            ours[name] = tensor.squeeze(0) if name.endswith("table") else tensor
+        return ours
+
+    return mine
 
 
 WORDS = [("cls_token", "embeddings.class_token"), ("pos_embed", "embeddings.position.table"), ("blocks", "encoder")]
 WORDS += [("attn", "attention"), ("fc1", "expand"), ("fc2", "contract")]
 
 
-def words(*rules):
-    return lambda theirs: word_by_word(theirs, *rules)
-
-
 RIGHT_MAPPED = {
     "table": lambda theirs: as_ours(theirs, "timm", ours_for(theirs).state_dict(), 1),
-    "by order": by_order,
-    "word by word": word_by_word,
+    "words": words(("attn", "attention"), ("proj", "projection"), ("patch_embed", "embeddings.patches"), *WORDS),
     "float64": lambda theirs: {name: tensor.double() for name, tensor in solution(theirs).items()},
     "loaded": lambda theirs: (model := ours_for(theirs)).load_state_dict(solution(theirs)) and model.state_dict(),
     "emptied": (lambda theirs: solution(dict(theirs)) | (theirs.clear() or {}), "`theirs` itself is changed"),
@@ -165,23 +155,11 @@ def changed(pattern, change):
     return lambda theirs: {n: change(t) if re.search(pattern, n) else t for n, t in solution(theirs).items()}
 
 
-def swapped(one, other):
-    names = {one: other, other: one}
-    return renamed(f"{re.escape(one)}|{re.escape(other)}", lambda found: names[found[0]])
-
-
 def eaten(theirs):
-    """Block 1 takes what begins with `blocks.1`."""
-    right = solution(theirs)
-    target = {name_of(name, "timm").theirs[0]: name for name in right}
-    ours = {name: tensor for name, tensor in right.items() if not name.startswith("encoder.")}
-    for i in range(len({name.split(".")[1] for name in theirs if "blocks" in name})):
-        start = f"blocks.{i}"
-        for name, tensor in theirs.items():
-            if name.startswith(start):
-                rest = name.split(".", 2)[2]
-                ours[target[f"{start}.{rest}"]] = tensor
-    return ours
+    """Block 1 takes what begins with `blocks.1`: after its own what is of 10 and 11."""
+    ours = solution(theirs)
+    tens = {name: tensor for name, tensor in ours.items() if re.match(r"encoder\.1\d", name)}
+    return ours | {re.sub(r"\.1\d", ".1", name): tensor for name, tensor in tens.items()}
 
 
 def popped_on_the_way(theirs):
@@ -240,7 +218,8 @@ WRONG_MAPPED = [
      "in blocks 10, 11. `encoder.1.norm1.weight` holds `blocks.11.norm1.weight`: two names became one"),
     (sorted_as_text, "but not with 12 blocks. The names are right."),
     (split, "`encoder.0.attention.q.weight` holds a third of `blocks.0.attn.qkv.weight`"),
-    (swapped("norm1", "norm2"), "It is in `encoder.0.norm2.weight`: the two are exchanged."),
+    (renamed("norm1|norm2", lambda found: {"norm1": "norm2", "norm2": "norm1"}[found[0]]),
+     "It is in `encoder.0.norm2.weight`: the two are exchanged."),
     (lambda theirs: two_blocks(theirs) | {n: t for n, t in theirs.items() if re.search(r"blocks.([2-9]|\d\d)", n)},
      "counted from 0, this is so in blocks 2, 3, 4, 5, 6, 7, 8, 9, 10, 11."),
     (changed("table", lambda t: t[1:]), "`embeddings.position.table` holds 24 of the values of `pos_embed`"),

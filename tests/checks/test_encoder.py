@@ -37,12 +37,9 @@ def squares(x, mean=0):
 RIGHT_NORM = {
     "torch": lambda x, w, b, eps: F.layer_norm(x, (x.shape[-1],), w, b, eps),
     "mean of squares": lambda x, w, b, eps: (x - (m := x.mean(-1, True))) * torch.rsqrt(squares(x, m) + eps) * w + b,
-    "std": lambda x, w, b, eps: (
-        w * (x - x.mean(2, keepdim=True)) / (x.std(2, unbiased=False, keepdim=True) ** 2 + eps).sqrt() + b
-    ),
-    "E[x²] - E[x]²": lambda x, w, b, eps: (  # loses digits in float32, and is right
-        divided(x, squares(x) - x.mean(-1, keepdim=True).square(), eps) * w + b
-    ),
+    "std": lambda x, w, b, eps: divided(x, x.std(2, unbiased=False, keepdim=True) ** 2, eps) * w + b,
+    # loses digits in float32, and is right
+    "E[x²] - E[x]²": lambda x, w, b, eps: divided(x, squares(x) - x.mean(-1, True).square(), eps) * w + b,
 }
 HALVED = cell("""
     def mine(x, w, b, eps):

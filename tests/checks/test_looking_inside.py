@@ -87,10 +87,6 @@ def by_heads(pick, step=mixed):
     return lambda maps: rolled(step, maps, pick=pick)
 
 
-def drops_the_first(maps):
-    return rolled(mixed, maps, first=mixed(maps.pop(0).mean(1)))
-
-
 WRONG_ROLLOUT = [
     (lambda maps: reduce(lambda R, A: A.mean(1) + eye(R) / 2 @ R, maps, eye(maps[0])),
      "and not multiplied with it: `(A + I) / 2 @ rollout`, with brackets"),
@@ -116,7 +112,7 @@ WRONG_ROLLOUT = [
     (lambda m: reduce(lambda R, A: (A.mean(1) + R) / 2 @ R, m, eye(m[0])), "You add what you have so far"),
     (lambda maps: torch.stack([rolled(mixed, maps[: i + 1]) for i in range(len(maps))]), "a result for each layer"),
     (lambda maps: rolled(mixed, maps[:4]) if len(maps) == 4 else maps[0].mean(1), "wrong at another"),
-    (drops_the_first, "changes its input: after the call `maps`"),
+    (lambda maps: rolled(mixed, maps, first=mixed(maps.pop(0).mean(1))), "changes its input: after the call `maps`"),
 ]  # fmt: skip
 
 

@@ -81,7 +81,7 @@ RIGHT_MODEL = {
     "norm registered first": model(
         lambda self, c: (n := self.norm, delattr(self, "norm"), self._modules.update({"norm": n}))
     ),
-    "an eps written into the code": (
+    "a fixed eps": (
         model(norm=lambda c: nn.LayerNorm(c.embed_dim, eps=1e-6)),
         "the eps of your final LayerNorm is 1e-06",
     ),
@@ -224,7 +224,7 @@ def test_a_block_too_few_is_not_said_to_be_shared():
 def counter(more=lambda c: 0, **wrong):
     """A count by arithmetic, in which each piece can be got wrong, or `more(config)` be added."""
     n = {"patch_bias": 1, "token": 1, "tokens": 0, "qkv": 3, "qkv_bias": 3, "out_bias": 1, "mlp_bias": 1, "norms": 2,
-         "norm": 2, "final": 2, "head_bias": 1, "attentions": 1, "rest": 1, **wrong}  # fmt: skip
+         "norm": 2, "final": 2, "head_bias": 1, "rest": 1, **wrong}  # fmt: skip
 
     def count(c):
         D, M = c.embed_dim, c.mlp_dim

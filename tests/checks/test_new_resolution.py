@@ -18,7 +18,7 @@ from vit_tutorial.data import ImageSet
 from vit_tutorial.experiments.probe import fit_head
 from vit_tutorial.training import Recipe, fit
 
-from .variants import assert_passes, judged, solved
+from .variants import assert_passes, judged, module, solved
 
 BICUBIC = {"mode": "bicubic", "antialias": True}
 
@@ -193,15 +193,10 @@ def head_by_least_squares(model, images, num_classes):
     return new
 
 
-class OnTop(nn.Module):
-    """A head of one's own on the trained body, under other names."""
-
-    def __init__(self, model, num_classes):
-        super().__init__()
-        self.body, self.card, self.top = copy.deepcopy(model), model.card, nn.Linear(64, num_classes)
-
-    def forward(self, images):
-        return self.top(self.body.features(images))
+OnTop = module(  # a head of one's own on the trained body, under other names
+    lambda model, K: {"body": copy.deepcopy(model), "card": model.card, "top": nn.Linear(64, K)},
+    lambda self, images: self.top(self.body.features(images)),
+)
 
 
 def from_scratch(model, num_classes):

@@ -9,23 +9,23 @@ from einops import rearrange
 
 from vit_tutorial import check, patchify, unpatchify
 
-from .variants import assert_wrong, cell, judged
+from .variants import cell, judged
 
 
-def by_loop(images, P):
-    rows = []
-    for y in range(0, images.shape[2], P):
-        for x in range(0, images.shape[3], P):
-            rows.append(images[:, :, y : y + P, x : x + P].flatten(1))
-    return torch.stack(rows, dim=1)
+def by_slices(images, P, step=None):
+    """A slice for each patch, which begins so many pixels after the last."""
+    h, w, step = images.shape[2] // P, images.shape[3] // P, step or P
+    corners = [(i * step, j * step) for i in range(h) for j in range(w)]
+    return torch.stack([images[..., y : y + P, x : x + P].flatten(1) for y, x in corners], dim=1)
 
 
-def slices_in_patches(images, P):
-    h, w = images.shape[2] // P, images.shape[3] // P
-    return torch.stack([images[..., i : i + P, j : j + P].flatten(1) for i in range(h) for j in range(w)], dim=1)
+CELL = cell("""
+    def square(images, P):
+        B, C, H, W = images.shape
+        h = w = H // P
+        blocks = images.reshape(B, C, h, P, w, P)
+        return blocks.permute(0, 2, 4, 1, 3, 5).reshape(B, h * w, C * P * P)
 
-
-LOST = cell("""
     def patchify(images, P):
         B, C, H, W = images.shape
         h, w = H // P, W // P
@@ -67,7 +67,7 @@ RIGHT = {
         "the package's": patchify,
         "F.unfold": lambda x, P: F.unfold(x, P, stride=P).transpose(1, 2),
         "einops": cut("b c (h p) (w q) -> b (h w) (c p q)"),
-        "loop over patches": by_loop,
+        "slices": by_slices,
         "always float32": (lambda x, P: patchify(x.float(), P), "you make patches of torch.float32"),
         "Tensor.unfold": lambda x, P: into_rows(x.unfold(2, P, P).unfold(3, P, P).permute(0, 2, 3, 1, 4, 5), x, P),
     },
@@ -142,8 +142,8 @@ WRONG = {
         (cut("b c (h p) (w q) -> b (h w) c p q"), "still little images"),
         (cut("b c (h p) (w q) -> b (c h w) (p q)"), "Each channel has patches of its own"),
         (lambda x, P: patchify(x, P)[0], "Only the first image"),
-        (slices_in_patches, "Your slices begin at i and j, which count patches"),
-        (LOST["patchify"], "`blocks.permute(0, 2, 4, 1, 3, 5)` changes nothing"),
+        (lambda x, P: by_slices(x, P, step=1), "Your slices begin at i and j, which count patches"),
+        (CELL["patchify"], "`blocks.permute(0, 2, 4, 1, 3, 5)` changes nothing"),
         (lambda x, P: patchify(x, P).squeeze(0), "wrong at another"),
         (lambda x, P: patchify(x.detach(), P), "no gradient flows back"),
         (lambda x, P: torch.from_numpy(patchify(x, P).detach().numpy()), "no gradient"),
@@ -156,9 +156,12 @@ WRONG = {
         (split(sizes=lambda C, h, w: (3, h, w)), "right for 3 channels, and here there are 4"),
         (split(sizes=lambda C, h, w: (C, h, h)), "right for a square image"),
         (split(sizes=lambda C, h, w: (C, w, w)), "right for a square image"),
+        (CELL["square"], "Your code stops with an error in line 4 of your cell, in square. "
+         "RuntimeError: shape '[5, 4, 2, 3, 2, 3]' is invalid for input of size 2880 "
+         "It was called as `square(images=tensor of (5, 4, 6, 24), P=3)`. Yours is right for a square image"),
         (lambda x, P: rearrange(x, "b c (h p) (w q) -> b (h w) (c p q)", p=P, h=x.shape[3] // P, w=x.shape[3] // P),
          "right for a square image"),
-        (lambda x, P: by_loop(x[..., : x.shape[2]], P), "right for a square image"),
+        (lambda x, P: by_slices(x[..., : x.shape[2]], P), "right for a square image"),
         (split(sizes=lambda C, h, w: (3, h, h)), "right for a square image with 3"),
         (kept, "keeps something from call to call"),
         (lambda x, P: patchify(x.mul_(2), P) / 2, "changes its input: after the call `x`"),
@@ -172,7 +175,7 @@ WRONG = {
     check.unpatchify: [
         (lambda x, P, size: x.reshape(len(x), -1, *size), "patches laid end to end"),
         (join("b (w h) (c p q) -> b c (h p) (w q)"), "running down the columns"),
-        (LOST["unpatchify"], "`blocks.permute(0, 3, 1, 4, 2, 5)` changes nothing"),
+        (CELL["unpatchify"], "`blocks.permute(0, 3, 1, 4, 2, 5)` changes nothing"),
         (join("b (h w) (p q c) -> b c (h p) (w q)"), "you read it as (row, column, channel)"),
         (join("b (h w) (c q p) -> b c (h p) (w q)"), "you read it as (channel, column, row)"),
         (join("b (h w) (c p q) -> b c h w p q"), "your axes run (B, C, h, w, P, P)"),
@@ -196,20 +199,3 @@ WRONG = {
 
 
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)
-
-
-def test_an_error_shows_the_readers_line_then_what_it_means():
-    mine = cell("""
-        def mine(images, P):
-            B, C, H, W = images.shape
-            h = w = H // P
-            blocks = images.reshape(B, C, h, P, w, P)
-            return blocks.permute(0, 2, 4, 1, 3, 5).reshape(B, h * w, C * P * P)
-    """)["mine"]
-    verdict = assert_wrong(check.patchify, mine, "in line 4 of your cell, in mine")
-    assert verdict.code == "blocks = images.reshape(B, C, h, P, w, P)"
-    first, error, call, meaning = verdict.message.splitlines()
-    assert first.startswith("Your code stops with an error")
-    assert "invalid for input of size 2880" in error
-    assert "tensor of (5, 4, 6, 24)" in call
-    assert meaning.startswith("Yours is right for a square image")

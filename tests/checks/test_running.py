@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 import traceback
+from functools import partial
 
 import numpy as np
 import pytest
@@ -64,11 +65,8 @@ def test_a_function_from_a_file_is_shown_with_the_files_name(tmp_path):
 
 
 def test_the_stop_button_still_stops():
-    def interrupted(x):
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        call(interrupted, 1)
+        call(lambda x: stop(KeyboardInterrupt()), 1)
 
 
 LOOP = "def mine(x):\n    while True:\n        "
@@ -179,23 +177,12 @@ def stop(error):
     raise error
 
 
-def circle():
-    found = []
-    found.append(found)
-    return found
-
-
-def mlp(change=lambda self: None, end=lambda out: out):
-    """A right class for `check.mlp`, but for one thing."""
-    right = solved(check.mlp)
-    return changed(right, lambda self, D, M: change(self), forward=lambda self, x: end(right.forward(self, x)))
-
-
-def holding(tensor, **options):
-    return mlp(lambda self: setattr(self, "odd", nn.Parameter(tensor, **options)))
-
+CIRCLE = []
+CIRCLE.append(CIRCLE)
 
 split = solved(check.split_heads)
+Mlp = solved(check.mlp)
+mlp = partial(changed, Mlp)
 Identity = type("Mine", (nn.Module,), {"forward": lambda self, x: x})
 ODD = {
     check.patchify: [
@@ -223,7 +210,7 @@ ODD = {
         (lambda x, h: split(x, h).to(torch.float8_e4m3fn), "got torch.float8_e4m3fn"),
         (lambda x, h: torch.empty(1).expand(10**6, 10**6), "is far too large"),
         (lambda x, h: torch.empty(10**14), "Your code stops with an error"),
-        (lambda x, h: circle(), "must be a tensor, got a value of type list"),
+        (lambda x, h: CIRCLE, "must be a tensor, got a value of type list"),
         (lambda x, h: Odd(), "must be a tensor, got a value of type Odd"),
         (lambda x, h: stop(Silent()), "Silent: (its own text cannot be shown"),
         (lambda x, h: stop(SystemExit(3)), "SystemExit: 3"),
@@ -238,16 +225,17 @@ ODD = {
         (lambda h, w, p: np.array([3, 4]), "got a value of type ndarray"),
     ],
     check.mlp: [
-        (mlp(lambda self: self.register_buffer("odd", torch.empty(2, device="meta"))), "`odd` is on the"),
-        (mlp(lambda self: self.to("meta")), "`expand.weight` is on the meta device"),
-        (holding(torch.eye(2).to_sparse()), "`odd` must be an ordinary tensor"),
-        (holding(torch.ones(2).long(), requires_grad=False), "`odd` is a parameter of torch.int64"),
-        (mlp(lambda self: setattr(self, "odd", nn.LazyLinear(2))), "`odd.weight` never gets a size"),
-        (mlp(lambda self: self.requires_grad_(False), lambda out: out + 1), "the values are not those"),
-        (mlp(lambda self: vars(self).update(parameters=[])), "a method `parameters`, and yours covers it"),
-        (mlp(end=lambda out: out.to_sparse()), "it is sparse_coo"),
-        (mlp(end=lambda out: out.to("meta")), "it is on meta"),
-        (changed(mlp(end=lambda out: 2 * out), eval=lambda self: None), "values"),
+        (mlp(lambda self, D, M: self.register_buffer("odd", torch.empty(2, device="meta"))), "`odd` is on the"),
+        (mlp(lambda self, D, M: self.to("meta")), "`expand.weight` is on the meta device"),
+        (mlp(odd=lambda D, M: nn.Parameter(torch.eye(2).to_sparse())), "`odd` must be an ordinary tensor"),
+        (mlp(odd=lambda D, M: nn.Parameter(torch.ones(2).long(), False)), "`odd` is a parameter of torch.int64"),
+        (mlp(odd=lambda D, M: nn.LazyLinear(2)), "`odd.weight` never gets a size"),
+        (mlp(lambda self, D, M: self.requires_grad_(False), forward=lambda self, x: Mlp.forward(self, x) + 1),
+         "the values are not those"),
+        (mlp(lambda self, D, M: vars(self).update(parameters=[])), "a method `parameters`, and yours covers it"),
+        (mlp(forward=lambda self, x: Mlp.forward(self, x).to_sparse()), "it is sparse_coo"),
+        (mlp(forward=lambda self, x: Mlp.forward(self, x).to("meta")), "it is on meta"),
+        (mlp(eval=lambda self: None, forward=lambda self, x: 2 * Mlp.forward(self, x)), "values"),
         (changed(Identity, __init__=lambda self, D, M: None), "does not begin with `super().__init__()`"),
     ],
     check.parameter_groups: [(lambda model, decay: Odd(), "ValueError: odd")],

@@ -137,7 +137,7 @@ def test_comparing_by_value_is_not_blamed_for_another_error(rest):
 
 
 def loop(begin="model.train()", step="rate; zero; backward; clip; step", loss="F.cross_entropy(model(x), y)", end=""):
-    """The loop as people write it: what stands before it, the order of the steps, the loss, and what is returned."""
+    """The loop as people write it: what stands before it, the steps in order, the loss, and what is returned."""
     lines = {
         "rate": "[group.update(lr=rate) for group in optimizer.param_groups]",
         "rate of one group": "optimizer.param_groups[0]['lr'] = rate",
@@ -152,10 +152,8 @@ def loop(begin="model.train()", step="rate; zero; backward; clip; step", loss="F
         "for p in model.parameters()]",
         "times the rate": "[group.update(lr=group['lr'] * rate) for group in optimizer.param_groups]",
         "step": "optimizer.step()",
-        "loss again": "loss = F.cross_entropy(model(x), y)",
-        "return [loss.item()]": "return [loss.item()]",
     }
-    body = "\n        ".join(lines[name] for name in step.split("; "))
+    body = "\n        ".join(lines.get(name, name) for name in step.split("; "))
     return cell(f"""
 def mine(model, optimizer, batches, rates):
     {begin or "pass"}
@@ -196,7 +194,7 @@ WRONG_TRAINING = [
     (loop(step="rate; zero; backward; clip first; step"), "not all of them"),
     (loop(step="rate; zero; backward; divide; step"), "Or you divide the gradients by their length"),
     (loop(step="times the rate; zero; backward; clip; step"), "You multiply the rate that is there"),
-    (loop(step="rate; zero; backward; clip; step; loss again"), "once more after the step"),
+    (loop(step="rate; zero; backward; clip; step; loss = F.cross_entropy(model(x), y)"), "once more after the step"),
     (loop(begin="model.train(); batches = batches[:-1]"), "The last batch is left out"),
     (loop(step="rate; zero; backward; clip; step; return [loss.item()]"), "is `return` inside the loop"),
     (loop(step="rate; zero; backward; clip; step; step"), "two steps for each batch"),

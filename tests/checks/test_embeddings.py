@@ -200,11 +200,9 @@ RIGHT = {
         "lazy": variant(projection=lambda self: nn.LazyConv2d(self.D, self.P, stride=self.P)),
         "no bias": variant(projection=lambda self: nn.Conv2d(self.C, self.D, self.P, stride=self.P, bias=False)),
         "no bias, linear": linear(vit_tutorial.patchify, bias=False),
-        "class token (D,)": variant(
-            class_token=parameter("D", torch.ones), token=lambda self, B: self.class_token.expand(B, 1, -1)
-        ),
-        "class token (1, D)": variant(
-            class_token=parameter("1 D", torch.ones), token=lambda self, B: self.class_token.repeat(B, 1)[:, None]
+        "token (D,)": variant(class_token=parameter("D"), token=lambda self, B: self.class_token.expand(B, 1, -1)),
+        "token (1, D)": variant(
+            class_token=parameter("1 D"), token=lambda self, B: self.class_token.repeat(B, 1)[:, None]
         ),
         "positions (T, D)": variant(position=parameter("T D")),
         "positions (D, T)": variant(position=parameter("D T"), place=lambda self, x: x + self.position.T),

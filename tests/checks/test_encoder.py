@@ -12,6 +12,8 @@ from vit_tutorial import EncoderBlock, Mlp, check
 from .test_attention import FACTS, Einsum
 from .variants import cell, changed, judged, module, parameters, solved
 
+RIGHT, WRONG = {}, {}
+
 # LayerNorm
 
 
@@ -34,7 +36,7 @@ def squares(x, mean=0):
     return (x - mean).square().mean(-1, keepdim=True)
 
 
-RIGHT_NORM = {
+RIGHT[check.layer_norm] = {
     "torch": lambda x, w, b, eps: F.layer_norm(x, (x.shape[-1],), w, b, eps),
     "mean of squares": lambda x, w, b, eps: (x - (m := x.mean(-1, True))) * torch.rsqrt(squares(x, m) + eps) * w + b,
     "std": lambda x, w, b, eps: divided(x, x.std(2, unbiased=False, keepdim=True) ** 2, eps) * w + b,
@@ -46,7 +48,7 @@ HALVED = cell("""
         y = x - x.mean(-1, keepdim=True)
         return y / (y.square().mean(-1, keepdim=True) + eps)**1/2 * w + b
 """)["mine"]
-WRONG_NORM = [
+WRONG[check.layer_norm] = [
     (lambda x, w, b, eps: normalised(x, eps, correction=1) * w + b, "divides by D - 1, not by D"),
     (lambda x, w, b, eps: (x - x.mean(-1, True)) / (moments(x)[1].sqrt() + eps) * w + b, "outside the root"),
     (lambda x, w, b, eps: w * (x - x.mean(-1, True)) / (x.std(-1, keepdim=True) + eps) + b, "Two things"),
@@ -139,16 +141,15 @@ LayerAndMatrix = module(
 )
 
 
-def forward(function):
-    return changed(Backwards, forward=function)
+mlp = partial(changed, Backwards)
 
 
 def activation(function):
-    return forward(lambda self, x: self.second(function(self.first(x))))
+    return mlp(forward=lambda self, x: self.second(function(self.first(x))))
 
 
 DROPOUT = "lesson 05 asks for a model without dropout"
-RIGHT_MLP = {
+RIGHT[check.mlp] = {
     "the package's": Mlp,
     "sequential": sequential("up gelu down"),
     "backwards": Backwards,
@@ -158,7 +159,7 @@ RIGHT_MLP = {
     "GELU by hand": activation(lambda x: x * 0.5 * (1 + torch.erf(x / 2**0.5))),
     "dropout": (sequential("up gelu dropout down dropout"), DROPOUT),
 }
-WRONG_MLP = [
+WRONG[check.mlp] = [
     (activation(F.relu), "ReLU, not GELU"),
     (activation(lambda x: F.gelu(x, approximate="tanh")), "tanh approximation"),
     (activation(lambda x: x * (1.702 * x).sigmoid()), "a rough GELU"),
@@ -172,7 +173,7 @@ WRONG_MLP = [
     (sequential("up down gelu"), "comes after the second layer"),
     (sequential("gelu up down"), "comes before the first layer"),
     (sequential("gelu up gelu down"), "before the first layer too"),
-    (forward(lambda self, x: x + Backwards.forward(self, x)), "a residual connection"),
+    (mlp(forward=lambda self, x: x + Backwards.forward(self, x)), "a residual connection"),
     (sequential("norm up gelu down"), "a LayerNorm inside"),
     (sequential("D-to-D gelu"), "yours has 1 among its parameters"),
     (sequential("up gelu M-to-M gelu down"), "yours has 3 among its parameters"),
@@ -184,11 +185,11 @@ WRONG_MLP = [
      "there is no bias in `0`, `2`: your module has 924 parameters"),
     (activation(lambda x: F.dropout(F.gelu(x), 0.1)), "does not give the same result each time"),
     (sequential("up gelu down dropout dropout"), "dropped twice"),
-    (forward(lambda self, x: Backwards.forward(self, x - x.mean(1, keepdim=True))), "on the other tokens"),
-    (forward(lambda self, x: (Backwards.forward(self, x),)), "a tuple of 1, and one tensor is asked"),
+    (mlp(forward=lambda self, x: Backwards.forward(self, x - x.mean(1, keepdim=True))), "on the other tokens"),
+    (mlp(forward=lambda self, x: (Backwards.forward(self, x),)), "a tuple of 1, and one tensor is asked"),
     (sequential("up gelu"), "wrong shape"),
     (activation(lambda x: F.gelu(x.detach())), "gradient"),
-    (forward(torch.no_grad()(lambda self, x: Backwards.forward(self, x))), "no gradient flows back"),
+    (mlp(forward=torch.no_grad()(lambda self, x: Backwards.forward(self, x))), "no gradient flows back"),
 ]  # fmt: skip
 
 
@@ -261,7 +262,7 @@ def mlp_of(layers):
     return lambda D, h, M: sequential(layers)(D, M)
 
 
-RIGHT_BLOCK = {
+RIGHT[check.encoder_block] = {
     "the package's": EncoderBlock,
     "torch's attention": Block,
     "torch's block": torchs(),
@@ -296,7 +297,7 @@ def unnormed(which):
 
 UNKNOWN = f"none of the usual mistakes explains them. It has 3133 parameters, as many as it should. {FACTS}"
 PACKAGE = "Put the package's `SelfAttention` or `Mlp` in place"
-WRONG_BLOCK = [
+WRONG[check.encoder_block] = [
     (written(lambda z, a, m, n, o: (y := z.add_(a(n(z)))).add_(m(o(y)))),
      "after the call `z` holds other values. `z += …` writes into the caller's tensor"),
     (written(lambda z, a, m, n, o: (y := z + a(n(z))).add_(m(o(y)))),
@@ -341,8 +342,7 @@ WRONG_BLOCK = [
     (block(mlp=lambda D, h, M: Backwards(D, 4 * D)), "80 values, 4 times embed_dim; mlp_dim = 33"),
     (block(mlp=lambda D, h, M: Backwards(D, 33)),
      "not at another size. The hidden layer of the MLP has 33 values; mlp_dim = 17"),
-    (block(attention=lambda D, h, M: nn.MultiheadAttention(D, h)),
-     "In the attention: Attention runs across the batch"),
+    (block(attention=lambda D, h, M: nn.MultiheadAttention(D, h)), "In the attention: Attention runs across the batch"),
     (block(mix=lambda self, y: self.attention(y, y, y)), "`nn.MultiheadAttention` returns (output, weights)"),
     (block(mix=lambda self, y: self.attention(y, y, y)[1]), "`nn.MultiheadAttention` returns (output, weights)"),
     (block(mix=lambda self, y: self.attention(y, y, y, need_weights=False)[1]),
@@ -373,6 +373,4 @@ WRONG_BLOCK = [
 ]  # fmt: skip
 
 
-RIGHT = {check.layer_norm: RIGHT_NORM, check.mlp: RIGHT_MLP, check.encoder_block: RIGHT_BLOCK}
-WRONG = {check.layer_norm: WRONG_NORM, check.mlp: WRONG_MLP, check.encoder_block: WRONG_BLOCK}
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)

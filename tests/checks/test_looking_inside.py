@@ -14,12 +14,14 @@ from vit_tutorial.analysis import mean_attention_distance as distance_by_layer
 
 from .variants import judged
 
+RIGHT, WRONG = {}, {}
+
 
 def cosines(p):
     return F.normalize(p, dim=-1) @ F.normalize(p, dim=-1).T
 
 
-RIGHT_SIMILARITY = {
+RIGHT[check.position_similarity] = {
     "outer": lambda p, g: (p @ p.T / torch.outer(p.norm(dim=1), p.norm(dim=1)))[1:, 1:].view(*g, *g),
     "einsum": lambda p, g: torch.einsum("ijd,kld->ijkl", 2 * [F.normalize(p[1:], dim=1).unflatten(0, g)]),
     "cosine_similarity": lambda p, g: F.cosine_similarity(p[1:, None], p[None, 1:], dim=-1).reshape(*g, *g),
@@ -32,7 +34,7 @@ def maps_of(matrix):
     return lambda p, g: matrix(p[1:]).reshape(*g, *g)
 
 
-WRONG_SIMILARITY = [
+WRONG[check.position_similarity] = [
     (lambda p, g: cosines(p[1:] - p[0]).view(*g, *g), "You subtract the class token's position"),
     (lambda p, g: (p[1:] @ p[1:].T / p[1:].square().sum(1)).view(*g, *g), "by the square of one length"),
     (lambda p, g: (p[1:] @ p[1:].T / p[1:].square().sum(1)[:, None]).view(*g, *g), "by the square of one length"),
@@ -74,7 +76,7 @@ def normalised(A):
     return A / A.sum(-1, keepdim=True)
 
 
-RIGHT_ROLLOUT = {
+RIGHT[check.rollout] = {
     "the package's": attention_rollout,
     "normalised": lambda maps: rolled(lambda A: normalised(A + eye(A)), maps),
     "normalised at the end": lambda maps: normalised(rolled(lambda A: A + eye(A), maps)),
@@ -87,7 +89,7 @@ def by_heads(pick, step=mixed):
     return lambda maps: rolled(step, maps, pick=pick)
 
 
-WRONG_ROLLOUT = [
+WRONG[check.rollout] = [
     (lambda maps: reduce(lambda R, A: A.mean(1) + eye(R) / 2 @ R, maps, eye(maps[0])),
      "and not multiplied with it: `(A + I) / 2 @ rollout`, with brackets"),
     (lambda maps: reduce(lambda R, A: (A.mean(1) + R) / 2, maps, eye(maps[0].mean(1))), "not multiplied with it"),
@@ -131,14 +133,12 @@ def shared(weights):
     return A / A.sum(-1, keepdim=True)
 
 
-RIGHT_DISTANCE = {
+RIGHT[check.mean_attention_distance] = {
     "the package's": lambda weights, grid, P: distance_by_layer([weights], grid, P)[0],
     "a list": lambda A, g, P: distance_by_layer([A], g, P)[0].tolist(),
     "numpy": lambda A, g, P: torch.tensor((shared(A).numpy() * far(g, P).numpy()).sum(-1).mean((0, 2))),
     "einsum": lambda A, g, P: torch.einsum("bhij,ij->bhi", shared(A), far(g, P)).mean(dim=[0, -1]),
-    "without the class token's share": lambda A, g, P: (A[..., 1:, 1:] / (1 - A[..., 1:, :1]) * far(g, P)).sum(-1).mean(
-        (0, 2)
-    ),
+    "the rest": lambda A, g, P: (A[..., 1:, 1:] / (1 - A[..., 1:, :1]) * far(g, P)).sum(-1).mean((0, 2)),
     "divided after": lambda A, g, P: ((x := A[:, :, 1:, 1:]) * far(g, P)).sum(3).div(x.sum(3)).mean((0, 2)),
 }  # fmt: skip
 
@@ -157,7 +157,7 @@ def from_the_centre(A, g, P):
     return (shared(A) @ torch.tensor([math.dist((i // g[1] * P, i % g[1] * P), centre) for i in n])).mean((0, 2))
 
 
-WRONG_DISTANCE = [
+WRONG[check.mean_attention_distance] = [
     (lambda A, g, P: (shared(A.mean(0, keepdim=True)) * far(g, P)).sum(-1).mean((0, 2)), "over the images, and divide"),
     (lambda A, g, P: (shared(A) * far(g, P)).sum((2, 3)).mean(0) / A.shape[-1], "The class token is no query"),
     (measured(lambda a, b: abs(a[0] - b[0]) + abs(a[1] - b[1])), "You add the steps down and the"),
@@ -184,7 +184,4 @@ WRONG_DISTANCE = [
     (lambda A, g, P: distance_by_layer([A], g, P), "an axis for the layers in front"),
 ]  # fmt: skip
 
-EXERCISES = check.position_similarity, check.mean_attention_distance, check.rollout
-RIGHT = dict(zip(EXERCISES, (RIGHT_SIMILARITY, RIGHT_DISTANCE, RIGHT_ROLLOUT), strict=True))
-WRONG = dict(zip(EXERCISES, (WRONG_SIMILARITY, WRONG_DISTANCE, WRONG_ROLLOUT), strict=True))
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)

@@ -10,8 +10,10 @@ from vit_tutorial import Embeddings, Encoder, EncoderBlock, VisionTransformer, c
 
 from .test_attention import Separate
 from .test_embeddings import ClassApart, Right, flattened, parameter, variant
-from .test_encoder import Block, attention_of, block, mlp_of
+from .test_encoder import Block, attention_of, block, mlp_of, torchs
 from .variants import changed, judged, module
+
+RIGHT, WRONG = {}, {}
 
 # A model of the package's parts, whose `forward` and parts the others replace
 
@@ -58,16 +60,19 @@ def blocks_of(cls, depth=None):
 
 def torchs_encoder(c):
     """torch's own encoder; its blocks are copies of one, so each is drawn anew."""
-    sizes = c.embed_dim, c.num_heads, c.mlp_dim
-    layer = nn.TransformerEncoderLayer(*sizes, 0.0, "gelu", 1e-6, batch_first=True, norm_first=True)
-    encoder = nn.TransformerEncoder(layer, c.depth, enable_nested_tensor=False)
-    for p in encoder.parameters():
-        if p.ndim > 1:
-            nn.init.xavier_uniform_(p)
+    block = torchs()(c.embed_dim, c.num_heads, c.mlp_dim)
+    encoder = nn.TransformerEncoder(block, c.depth, enable_nested_tensor=False)
+    for matrix in (p for p in encoder.parameters() if p.ndim > 1):
+        nn.init.xavier_uniform_(matrix)
     return encoder
 
 
-RIGHT_MODEL = {
+def mean_only(function):
+    """The class token where the config asks for it, and otherwise `function` of all tokens."""
+    return model(pool=lambda self, z: z[:, 0, :] if self.config.pool == "cls" else function(z))
+
+
+RIGHT[check.vision_transformer] = {
     "the package's": VisionTransformer,
     "own embeddings": model(embeddings=embeddings_of(flattened("p q c"))),
     "own embeddings, the class token's position apart": model(embeddings=embeddings_of(ClassApart)),
@@ -75,22 +80,13 @@ RIGHT_MODEL = {
     "torch's encoder": model(encoder=torchs_encoder),
     "separate q, k, v": model(encoder=blocks_of(attention_of(Separate))),
     "own embeddings, torch's attention": model(embeddings=embeddings_of(flattened("p q c")), encoder=blocks_of(Block)),
-    "x[:, 0, :]": model(
-        pool=lambda self, z: z[:, 0, :] if self.config.pool == "cls" else z[:, 1:, :].sum(1) / (z.shape[1] - 1)
-    ),
-    "norm registered first": model(
-        lambda self, c: (n := self.norm, delattr(self, "norm"), self._modules.update({"norm": n}))
-    ),
+    "the sum by N": mean_only(lambda z: z[:, 1:, :].sum(1) / (z.shape[1] - 1)),
+    "norm registered last": model(lambda self, c: self._modules.update(norm=self._modules.pop("norm"))),
     "a fixed eps": (
         model(norm=lambda c: nn.LayerNorm(c.embed_dim, eps=1e-6)),
         "the eps of your final LayerNorm is 1e-06",
     ),
 }
-
-
-def only_patches_placed(self, x):
-    patches = self.project(x)
-    return self.prepend(patches + self.position[:, -patches.shape[1] :])
 
 
 TOKEN_LAST = {"prepend": lambda self, x: torch.cat([x, self.token(len(x))], dim=1)}
@@ -100,18 +96,9 @@ def before_head(function):
     return model(forward=lambda self, x: self.head(function(self.pool(self.norm(self.encode(self.embed(x)))))))
 
 
-def mean_only(function):
-    """The class token where the config asks for it, and otherwise `function` of all tokens."""
-    return model(pool=lambda self, z: z[:, 0] if self.config.pool == "cls" else function(z))
-
-
-def pretraining_head(width):
-    """The head of section 3.1: a linear layer to `width(config)`, a tanh, and a linear layer."""
-
-    def head(c):
-        return nn.Sequential(nn.Linear(c.embed_dim, width(c)), nn.Tanh(), nn.Linear(width(c), c.num_classes))
-
-    return model(head=head)
+def pretraining_head(D, hidden, K):
+    """The head of section 3.1."""
+    return nn.Sequential(nn.Linear(D, hidden), nn.Tanh(), nn.Linear(hidden, K))
 
 
 Unscaled = module(lambda: {}, lambda self, q, k, v: ((q @ k.mT).softmax(-1) @ v, None))
@@ -119,7 +106,7 @@ Unscaled = module(lambda: {}, lambda self, q, k, v: ((q @ k.mT).softmax(-1) @ v,
 
 UNKNOWN = "none of the usual mistakes explains them. It has 7053 parameters, as many as it should."
 PACKAGE = "Put the package's `Embeddings` or `Encoder` in place"
-WRONG_MODEL = [
+WRONG[check.vision_transformer] = [
     (model(forward=lambda self, x: Model.forward(self, x).softmax(-1)), "There is a softmax inside"),
     (model(forward=lambda self, x: Model.forward(self, x).log_softmax(-1)), "a log-softmax inside"),
     *((model(forward=lambda self, x, end=end: end(Model.forward(self, x))), f"There is a {end.__name__} after the head")
@@ -138,8 +125,10 @@ WRONG_MODEL = [
      'With pool="mean": The shape is right. But the values are not those of Eq. 4'),
     (before_head(torch.relu), "There is a ReLU between the final norm and the head"),
     (before_head(torch.tanh), "There is a tanh between the final norm and the head"),
-    (pretraining_head(lambda c: c.embed_dim), "The head has two linear layers, `head.0` and `head.2`"),
-    (pretraining_head(lambda c: 2 * c.embed_dim), "The head has two linear layers, `head.0` and `head.2`"),
+    (model(head=lambda c: pretraining_head(c.embed_dim, c.embed_dim, c.num_classes)),
+     "The head has two linear layers, `head.0` and `head.2`"),
+    (model(head=lambda c: pretraining_head(c.embed_dim, 2 * c.embed_dim, c.num_classes)),
+     "The head has two linear layers, `head.0` and `head.2`"),
     (model(forward=lambda self, x: self.head(self.pool(self.encode(self.norm(self.embed(x)))))),
      "The final norm comes before the blocks"),
     (model(encode=lambda self, z: [z := block(self.norm(z)) for block in self.encoder][-1]),
@@ -155,8 +144,10 @@ WRONG_MODEL = [
     (embedding(place=lambda self, x: x), "The positions are never added"),
     (embedding(place=lambda self, x: x, position=parameter("1 1")),
      "for the positions. Among its parameters there are 0"),
-    (embedding(forward=only_patches_placed), "The class token gets no position"),
-    (embedding(forward=only_patches_placed, position=parameter("1 N D")), "The class token gets no position"),
+    (embedding(forward=lambda self, x: self.prepend(self.project(x) + self.position[:, 1:])),
+     "The class token gets no position"),
+    (embedding(position=parameter("1 N D"), forward=lambda self, x: self.prepend(self.place(self.project(x)))),
+     "The class token gets no position"),
     (embedding(place=lambda self, x: torch.cat([x[:, :1] + self.position[:, :1], x[:, 1:]], 1)),
      "the patches get none"),
     (embedding(**TOKEN_LAST), "Your class token comes last"),
@@ -247,7 +238,8 @@ def of_block(c):
 
 
 NO_BIASES = {"patch_bias": 0, "qkv_bias": 0, "out_bias": 0, "mlp_bias": 0, "head_bias": 0}
-WRONG_COUNT = [
+RIGHT[check.parameter_count] = {"arithmetic": counter()}
+WRONG[check.parameter_count] = [
     (counter(token=0), "without the class token, the position of the class token, the bias of the patch projection, or "
      "half of the final LayerNorm."),
     (counter(tokens=-1), "the position of the class token"),
@@ -289,8 +281,7 @@ WRONG_COUNT = [
     (counter(lambda c: (c.grid[1] ** 2 - c.num_patches) * c.embed_dim), "as wide as high"),
     (counter(lambda c: c.depth * (c.num_heads - 1) * 3 * (c.embed_dim**2 + c.embed_dim)),
      "multiplied by the number of heads: all heads together have 3·D·D weights"),
-    (counter(lambda c: -c.depth * 3 * (c.embed_dim - c.head_dim) * (c.embed_dim + 1)),
-     "counted for one head only"),
+    (counter(lambda c: -c.depth * 3 * (c.embed_dim - c.head_dim) * (c.embed_dim + 1)), "counted for one head only"),
     (counter(lambda c: c.depth * (c.embed_dim - c.mlp_dim)), "both biases of the MLP have D values"),
     (counter(lambda c: c.depth * (c.mlp_dim - c.embed_dim)), "both biases of the MLP have mlp_dim values"),
     (counter(lambda c: 2 * c.embed_dim * (c.depth - 1)), "or the final LayerNorm counted for every block"),
@@ -308,9 +299,4 @@ WRONG_COUNT = [
 ]  # fmt: skip
 
 
-RIGHT = {
-    check.vision_transformer: RIGHT_MODEL,
-    check.parameter_count: {"arithmetic": counter()},
-}
-WRONG = {check.vision_transformer: WRONG_MODEL, check.parameter_count: WRONG_COUNT}
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)

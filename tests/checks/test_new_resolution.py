@@ -20,7 +20,13 @@ from vit_tutorial.training import Recipe, fit
 
 from .variants import assert_passes, judged, module, solved
 
+RIGHT, WRONG = {}, {}
 BICUBIC = {"mode": "bicubic", "antialias": True}
+
+
+def zoomed(size=lambda new: new, **options):
+    """A step that zooms to `size(new)`, bicubic and with antialiasing if no options are given."""
+    return lambda image, new: F.interpolate(image, size(new), **(options or BICUBIC))
 
 
 def answer(
@@ -44,26 +50,20 @@ def by_pillow(image, new):
     return torch.from_numpy(np.stack(channels))[None]
 
 
-RIGHT = {
+RIGHT[check.resize_positions] = {
     "the package's": resize_position_embedding,
     "einops": answer(),
     "view and transpose": answer(there=lambda p, h, w: p.T.reshape(1, -1, h, w), back=lambda x: x.flatten(2).mT[0]),
     "turned there and back": answer(
-        lambda image, new: F.interpolate(image, new[::-1], **BICUBIC),
-        lambda p, h, w: p.T.unflatten(1, (h, w)).mT[None], lambda image: image.mT[0].flatten(1).T,
-    ),
+        zoomed(lambda new: new[::-1]),
+        lambda p, h, w: p.T.unflatten(1, (h, w)).mT[None], lambda image: image.mT[0].flatten(1).T),
     "one axis after the other": answer(
         lambda image, new: F.interpolate(F.interpolate(image, (new[0], image.shape[3]), **BICUBIC), new, **BICUBIC)),
     "Pillow": answer(by_pillow),
-    "Upsample": answer(lambda image, new: torch.ops.aten._upsample_bicubic2d_aa(image, list(new), False)),
     "timm": lambda p, old, new, n: resample_abs_pos_embed(p[None], list(new), list(old), num_prefix_tokens=n)[0],
     "no gradient": lambda p, *sizes: resize_position_embedding(p.detach(), *sizes),
     "nothing to do": lambda p, old, new, n: p if old == new else resize_position_embedding(p, old, new, n),
 }  # fmt: skip
-
-
-def zoomed(**options):
-    return answer(lambda image, new: F.interpolate(image, new, **options))
 
 
 def scaled(factor, **options):
@@ -79,16 +79,15 @@ def from_a_root(rows, h, w):
     return rows.T.unflatten(1, (math.isqrt(len(rows)),) * 2)[None]
 
 
-def to_a_root(image, new):
-    return F.interpolate(image, (int(math.sqrt(new[0] * new[1])),) * 2, **BICUBIC)
+to_a_root = zoomed(lambda new: (math.isqrt(new[0] * new[1]),) * 2)
 
 
-WRONG = [
-    (zoomed(mode="bilinear"), "This is bilinear interpolation."),
-    (zoomed(mode="bilinear", align_corners=True), "bilinear interpolation, and with `align_corn"),
-    (zoomed(mode="bicubic"), "bicubic interpolation without antialiasing"),
-    (zoomed(), 'This is `mode="nearest"`'),
-    (zoomed(mode="area"), 'This is `mode="area"`'),
+WRONG[check.resize_positions] = [
+    (answer(zoomed(mode="bilinear")), "This is bilinear interpolation."),
+    (answer(zoomed(mode="bilinear", align_corners=True)), "bilinear interpolation, and with `align_corn"),
+    (answer(zoomed(mode="bicubic")), "bicubic interpolation without antialiasing"),
+    (answer(zoomed(mode="nearest")), 'This is `mode="nearest"`'),
+    (answer(zoomed(mode="area")), 'This is `mode="area"`'),
     (scaled(lambda old, new: math.sqrt(new[0] * new[1] / (old[0] * old[1]))), "for both axes, √(N'/N)"),
     (by_axis(lambda a, b: float(b // a)), "cut off to whole numbers by `//`"),
     (by_axis(lambda a, b: b / a, recompute_scale_factor=True), "`scale_factor` instead of `size`"),
@@ -97,7 +96,7 @@ WRONG = [
     (answer(there=from_a_root), "The old grid is taken to be square"),
     (answer(to_a_root), "The new grid is taken to be square, √N'"),
     (answer(to_a_root, from_a_root), "Both grids are taken to be square"),
-    (answer(lambda image, new: F.interpolate(image, new[0], **BICUBIC)), "as many columns as rows: h'"),
+    (answer(zoomed(lambda new: new[0])), "as many columns as rows: h'"),
     (answer(split=lambda p, n: (p[:0], p[: len(p) - n])), "The prefix is in the picture:"),
     (answer(split=lambda p, n: (p[len(p) - n :], p[: len(p) - n])), "looked for at the end:"),
     (answer(split=lambda p, n: (p[:1], p[1:])), "Right with one prefix token, but not with 2 prefix tokens"),
@@ -109,7 +108,7 @@ WRONG = [
      "as (D, h, w), and back"),
     (answer(back=lambda x: x.reshape(-1, x.shape[1])), "On the way back `view` or `reshape` reads"),
     (answer(there=lambda p, h, w: p.T.reshape(1, -1, w, h)), "The old grid is read as (w, h)"),
-    (answer(lambda image, new: F.interpolate(image, new[::-1], **BICUBIC), lambda p, h, w: p.T.reshape(1, -1, w, h)),
+    (answer(zoomed(lambda new: new[::-1]), lambda p, h, w: p.T.reshape(1, -1, w, h)),
      "Both grids are turned"),
     (answer(there=lambda p, h, w: p.reshape(1, h, w, -1).permute(0, 3, 2, 1)), "The old picture is transp"),
     (answer(back=lambda x: rearrange(x, "1 d h w -> (w h) d")), "counted down the columns"),
@@ -211,7 +210,7 @@ def shuffled(images):
 
 
 FROZEN, FINE_TUNED = "The weights of the body moved by 0%.", "unseen pictures are right. The weights of the body moved"
-RIGHT_TASK = {
+RIGHT[check.new_task] = {
     "solution": (solved(check.new_task), FROZEN),
     "probe by option": (taught(PROBE), FROZEN),
     "full fine-tune": (taught(FULL), FINE_TUNED),
@@ -223,7 +222,7 @@ RIGHT_TASK = {
     "least squares": (head_by_least_squares, FROZEN),
     "doubles": (taught(PROBE, finish=lambda new: new.double()), FROZEN),
 }
-WRONG_TASK = [
+WRONG[check.new_task] = [
     (lambda model, images, K: model, "a tensor of shape (100, 8) for 100 pictures of 6 outlines: (B, 6) is expected. "
      "The old head is still there"),
     (by_hand(head=lambda D, K: None, epochs=1), "The old head is still there"),
@@ -260,8 +259,6 @@ WRONG_TASK = [
 ]  # fmt: skip
 
 
-RIGHT = {check.resize_positions: RIGHT, check.new_task: RIGHT_TASK}
-WRONG = {check.resize_positions: WRONG, check.new_task: WRONG_TASK}
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)
 
 

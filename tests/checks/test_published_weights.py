@@ -15,6 +15,8 @@ from vit_tutorial.pretrained.tensor_names import as_ours
 from .test_embeddings import linear_with
 from .variants import judged, solved
 
+RIGHT, WRONG = {}, {}
+
 
 def cat(*tensors):
     return torch.cat(tensors)
@@ -27,7 +29,7 @@ def by_probing(q, k, v):
     return cat(*(layer(torch.eye(D)).T for layer in (q, k, v))) - bias[:, None], bias
 
 
-RIGHT_FUSED = {
+RIGHT[check.fuse_qkv] = {
     "layer": lambda *qkv: linear_with(*fused()(*qkv)),
     "vstack": lambda q, k, v: [torch.vstack([q.weight, k.weight, v.weight]), torch.hstack([q.bias, k.bias, v.bias])],
     "einops": lambda *qkv: (rearrange([x.weight for x in qkv], "n o i -> (n o) i"), cat(*(x.bias for x in qkv))),
@@ -60,7 +62,7 @@ def keeps(*qkv, kept=[]):  # noqa: B006
     return kept[0]
 
 
-WRONG_FUSED = [
+WRONG[check.fuse_qkv] = [
     (both(lambda q, k, v: cat(k, q, v)), "the weight holds k, q, v instead of q, k, v."),
     (both(lambda q, k, v: cat(q, q, v)), "the weight holds q, q, v instead"),
     (both(by_heads), "The weight goes head by head: q, k and v of the first of 2"),
@@ -123,7 +125,7 @@ WORDS = [("cls_token", "embeddings.class_token"), ("pos_embed", "embeddings.posi
 WORDS += [("attn", "attention"), ("fc1", "expand"), ("fc2", "contract")]
 
 
-RIGHT_MAPPED = {
+RIGHT[check.map_state_dict] = {
     "table": lambda theirs: as_ours(theirs, "timm", ours_for(theirs).state_dict(), 1),
     "words": words(("attn", "attention"), ("proj", "projection"), ("patch_embed", "embeddings.patches"), *WORDS),
     "float64": lambda theirs: {name: tensor.double() for name, tensor in solution(theirs).items()},
@@ -177,7 +179,7 @@ def split(theirs):
     return ours
 
 
-WRONG_MAPPED = [
+WRONG[check.map_state_dict] = [
     (lambda theirs: {f"encoder.{i}.norm1.weight": theirs[f"blocks.{i}.norm1.weight"] for i in range(4)},
      "This model has 2 blocks"),
     (popped_on_the_way, "loop over `list(theirs.items())`"),
@@ -239,8 +241,6 @@ WRONG_MAPPED = [
     (lambda theirs: theirs["positions"][0], "It was called as `<lambda>(theirs={32 tensors by name})`"),
 ]  # fmt: skip
 
-RIGHT = {check.fuse_qkv: RIGHT_FUSED, check.map_state_dict: RIGHT_MAPPED}
-WRONG = {check.fuse_qkv: WRONG_FUSED, check.map_state_dict: WRONG_MAPPED}
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)
 
 

@@ -159,20 +159,6 @@ class Odd:
     __hash__ = None
 
 
-class Silent(Exception):
-    __str__ = Odd.fail
-
-
-class Backwards(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * 1
-
-    @staticmethod
-    def backward(ctx, gradient):
-        raise ValueError("no way back")
-
-
 def stop(error):
     raise error
 
@@ -212,10 +198,13 @@ ODD = {
         (lambda x, h: torch.empty(10**14), "Your code stops with an error"),
         (lambda x, h: CIRCLE, "must be a tensor, got a value of type list"),
         (lambda x, h: Odd(), "must be a tensor, got a value of type Odd"),
-        (lambda x, h: stop(Silent()), "Silent: (its own text cannot be shown"),
+        (lambda x, h: stop(type("Silent", (Exception,), {"__str__": Odd.fail})()),
+         "Silent: (its own text cannot be shown"),
         (lambda x, h: stop(SystemExit(3)), "SystemExit: 3"),
         (lambda x, h: stop(GeneratorExit()), "GeneratorExit"),
-        (lambda x, h: split(Backwards.apply(x), h), "On the way back"),
+        (lambda x, h: [
+            x.requires_grad and x.register_hook(lambda gradient: stop(ValueError("no way back"))), split(x, h)][1],
+         "On the way back"),
         (lambda x, h: [split(x, h), x.untyped_storage().resize_(4)][0], "changes its input"),
         (lambda x, h: [setattr(x, "data", x.double()), x][1], "changes its input"),
     ],

@@ -78,11 +78,14 @@ LOOPS = {
     "generator": "import itertools\ndef mine(x):\n    return sum(i for i in itertools.count())",
     "torch": "def mine(x):\n    while x.sum() < 1:\n        x = torch.relu(x)",
     "module": "layer = nn.Linear(2, 2)\n" + LOOP + "y = layer(x)",
+    "deep module": "layer = nn.Sequential(*(nn.Linear(2, 2) for _ in range(30)))\n" + LOOP + "y = layer(x)",
     "function": "def step(x):\n    return x * 1\n" + LOOP + "x = step(x)",
 }
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize(
+    "loop", [*LOOPS, "module", "deep module"]
+)  # these twice: luck may stop them in the right place
 def test_a_loop_without_end_is_stopped(loop, impatient):
     if "except" in loop and sys.version_info < (3, 11):
         pytest.skip("Python 3.10 itself cannot interrupt this one: where a `try:` begins, it looks for nothing")

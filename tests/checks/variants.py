@@ -29,9 +29,9 @@ def solved(exercise):
 
 
 def changed(base: type, change=lambda self, *args: None, **changes) -> type:
-    """A class as `base` with other methods, in whose objects `change(self, *args)` has replaced parts.
+    """A class as `base`, with other methods and other parts, each of which is made by `part(*args)`.
 
-    A name that `base` has not is a part, made by `part(*args)`, unless it is a property.
+    A name that `base` has, or a property, is a method. Last, `change(self, *args)` may replace parts of the object.
     """
     methods = {name: new for name, new in changes.items() if hasattr(base, name) or isinstance(new, property)}
     parts = {name: part for name, part in changes.items() if name not in methods}

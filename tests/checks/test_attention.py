@@ -1,8 +1,8 @@
 """The checks of notebook 03 on right and wrong answers."""
 
 import math
+from functools import partial
 
-import pytest
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -10,31 +10,19 @@ from torch import nn
 
 from vit_tutorial import SelfAttention, attend, check
 
-from .variants import CLASS, assert_wrong, cell, changed, judged, module, parameters, solved
+from .variants import CLASS, cell, changed, judged, module, parameters
 
 ORDERS = ("n h d", "h n d", "h d n", "d h n", "n d h", "d n h")  # of the rows of one layer for q, k and v
 
 # The functions: one head, heads split and merged
 
 
-def by_loops(q, k, v):
-    T, d = q.shape
-    weights = torch.zeros(T, T)
-    for i in range(T):
-        scores = torch.stack([q[i].dot(k[j]) / d**0.5 for j in range(T)])
-        weights[i] = scores.exp() / scores.exp().sum()
-    return sum(weights[:, j : j + 1] * v[j] for j in range(T)), weights
-
-
 def scores_of(q, k):
-    return q @ k.T / q.shape[1] ** 0.5
-
-
-TRIANGLE = {T: torch.ones(T, T).triu(1).bool() for T in (1, 4, 5)}
+    return q @ k.mT / q.shape[-1] ** 0.5
 
 
 def weights_of(q, k, scale=None):
-    return (q @ k.T * (q.shape[1] ** -0.5 if scale is None else scale)).softmax(-1)
+    return (q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)).softmax(-1)
 
 
 def weighing(weigh):
@@ -78,18 +66,13 @@ HALVED = "`x ** 1/2` is x/2: powers come before division"
 
 RIGHT = {
     check.attention_head: {
-        "solution": solved(check.attention_head),
         "the package's": attend,
-        "einsum": lambda q, k, v: (
-            torch.einsum("ij,jd->id", w := torch.softmax(torch.einsum("id,jd->ij", q / math.sqrt(q.size(1)), k), 1), v),
-            w,
-        ),
+        "einsum": weighing(lambda q, k: torch.einsum("id,jd->ij", q / math.sqrt(q.size(1)), k).softmax(1)),
         "a list": lambda q, k, v: [weights_of(q, k) @ v, weights_of(q, k)],
         "fused": lambda q, k, v: (F.scaled_dot_product_attention(q[None], k[None], v[None])[0], weights_of(q, k)),
-        "loops": (by_loops, "`exp` overflows"),
+        "exp": (weighing(lambda q, k: (e := scores_of(q, k).exp()) / e.sum(1, keepdim=True)), "`exp` overflows"),
     },
     check.split_heads: {
-        "solution": solved(check.split_heads),
         "einops": lambda x, h: rearrange(x, "b t (h d) -> b h t d", h=h),
         "view": lambda x, h: x.view(x.size(0), x.size(1), h, -1).permute(0, 2, 1, 3),
         "unflatten": lambda x, h: x.unflatten(-1, (h, -1)).transpose(1, 2),
@@ -97,7 +80,6 @@ RIGHT = {
         "contiguous": (lambda x, h: x.unflatten(-1, (h, -1)).transpose(1, 2).contiguous(), "yours are a copy"),
     },
     check.merge_heads: {
-        "solution": solved(check.merge_heads),
         "einops": lambda x: rearrange(x, "b h t d -> b t (h d)"),
         "view": lambda x: x.transpose(1, 2).contiguous().view(x.size(0), x.size(2), -1),
         "concatenated": lambda x: torch.cat(list(x.unbind(1)), dim=-1),
@@ -121,10 +103,9 @@ WRONG = {
         (weighing(lambda q, k: weights_of(q, k, 1 / 8)), "divided by 8 = √64"),
         (weighing(lambda q, k: weights_of(q, k, 1 / 2)), "divided by 2 = √4"),
         (weighing(lambda q, k: weights_of(q, k, 1 / 4)), "divided by 4 = √16"),
-        (weighing(lambda q, k: (e := scores_of(q, k).exp()) / e.sum(1)),
-         "column j is divided by the sum of row j"),
+        (weighing(lambda q, k: (e := scores_of(q, k).exp()) / e.sum(1)), "column j is divided by the sum of row j"),
         (weighing(lambda q, k: F.one_hot((q @ k.T).argmax(1), len(k)).float()), "an argmax"),
-        (weighing(lambda q, k: scores_of(q, k).masked_fill(TRIANGLE[len(q)], -1e9).softmax(-1)), "as in GPT"),
+        (weighing(lambda q, k: (scores_of(q, k) - 1e9 * torch.ones(len(q), len(q)).triu(1)).softmax(-1)), "as in GPT"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v * torch.rand(()), w), "something in your function is random"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v, w.squeeze()), "wrong at another"),
         (weighing(lambda q, k: weights_of(k, q)), "Queries and keys are swapped"),
@@ -190,125 +171,99 @@ class Separate(nn.Module):
         return rearrange(x, "b h t d -> b t (h d)")
 
     def attend(self, q, k, v):
-        return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ v
+        return weights_of(q, k) @ v
 
-    def mixed(self, x):
-        return self.merge(self.attend(*(self.split(project(x)) for project in (self.c, self.d, self.b))))
+    def heads(self, x):
+        return [self.split(layer(x)) for layer in (self.c, self.d, self.b)]
+
+    def last(self, z):
+        return self.a(self.merge(z))
 
     def forward(self, x):
-        return self.a(self.mixed(x))
+        return self.last(self.attend(*self.heads(x)))
 
 
-def separate(change=lambda self, *args: None, **methods):
-    return changed(Separate, change, **methods)
+separate = partial(changed, Separate)
 
 
-def attention(make, forward, **methods):
-    """A class with the parts that `make(D, heads)` returns by name, and this `forward`."""
-    return module(lambda D, heads: {"num_heads": heads, **make(D, heads)}, forward, Separate, **methods)
+def attention(make, **methods):
+    """A class with other parts, those that `make(D, heads)` returns by name, and the methods that use them."""
+    methods = {"forward": Separate.forward, **methods}
+    return module(lambda D, heads: {"num_heads": heads, **make(D, heads)}, base=Separate, **methods)
 
 
-def fused(order="n h d", roles=(0, 1, 2), bias=True, end=lambda out: out):
+def fused(order="n h d", roles=(0, 1, 2), bias=True):
     """One layer for q, k and v, whose 3·D numbers are laid out in this order."""
 
-    def forward(self, x):
+    def heads(self, x):
         parts = rearrange(self.to_all(x), f"b t ({order}) -> n b h t d", n=3, h=self.num_heads)
-        return end(self.out(self.merge(self.attend(*(parts[role] for role in roles)))))
+        return [parts[role] for role in roles]
 
-    return attention(lambda D, h: {"to_all": nn.Linear(D, 3 * D, bias=bias), "out": nn.Linear(D, D)}, forward)
-
-
-def linears(D, out, count):
-    return nn.ModuleList(nn.Linear(D, out) for _ in range(count))
+    return attention(lambda D, h: {"to_all": nn.Linear(D, 3 * D, bias=bias), "a": nn.Linear(D, D)}, heads=heads)
 
 
-def by_lists(names):
-    """In each list the layers of all heads, or in each list the layers of one head."""
+def pair_fused(order="n h d", layers="cba", roles=(0, 1, 2)):
+    """Two of q, k and v in one layer, `b`; the third in `c`."""
+
+    def heads(self, x):
+        parts = [self.split(self.c(x)), *rearrange(self.b(x), f"b t ({order}) -> n b h t d", n=2, h=self.num_heads)]
+        return [parts[role] for role in roles]
+
+    return attention(lambda D, h: {name: nn.Linear(D, D * (1 + (name == "b"))) for name in layers}, heads=heads)
+
+
+def by_lists(turn):
+    """Each head has small layers of its own, in the lists that `turn(heads)` makes of them, and turns back again."""
+
+    def make(D, h):
+        lists = turn([[nn.Linear(D, D // h) for _ in "qkv"] for _ in range(h)])
+        return {"lists": nn.ModuleList(nn.ModuleList(layers) for layers in lists), "out": nn.Linear(D, D)}
 
     def forward(self, x):
-        heads = [self.attend(*(layer(x) for layer in layers)) for layers in names(self.lists)]
-        return self.out(torch.cat(heads, dim=-1))
+        mixed = [self.attend(*(layer(x) for layer in layers)) for layers in turn(self.lists)]
+        return self.out(torch.cat(mixed, dim=-1))
 
-    return forward
-
-
-ListOfHeads = attention(
-    lambda D, h: {"lists": nn.ModuleList(linears(D, D // h, 3) for _ in range(h)), "out": nn.Linear(D, D)},
-    by_lists(lambda heads: heads),
-)
-ListsOfLayers = attention(
-    lambda D, h: {"lists": nn.ModuleList(linears(D, D // h, h) for _ in range(3)), "out": nn.Linear(D, D)},
-    by_lists(lambda three: zip(*three, strict=True)),
-)
+    return attention(make, forward=forward)
 
 
 def bare(times):
     """Bare matrices and vectors, which `times(x, matrix)` applies."""
 
-    def forward(self, x):
-        def applied(x, name):
-            return times(x, getattr(self, f"w{name}")) + getattr(self, f"b{name}")
+    def applied(self, x, name):
+        return times(x, getattr(self, f"w{name}")) + getattr(self, f"b{name}")
 
-        return applied(self.merge(self.attend(*(self.split(applied(x, name)) for name in "qkv"))), "o")
-
-    return attention(lambda D, h: parameters("wq wk wv wo bq bk bv bo", *4 * [(D, D)], *4 * [(D,)]), forward)
-
-
-def by_einsum(self, x):
-    q, k, v = torch.einsum("btD,nhDd->nbhtd", x, self.w) + self.b[:, None]
-    return torch.einsum("bhtd,hdD->btD", self.attend(q, k, v), self.w_out) + self.b_out
+    return attention(
+        lambda D, h: parameters("wq wk wv wo bq bk bv bo", *4 * [(D, D)], *4 * [(D,)]),
+        heads=lambda self, x: [self.split(applied(self, x, name)) for name in "qkv"],
+        last=lambda self, z: applied(self, self.merge(z), "o"),
+    )
 
 
 Einsum = attention(  # a matrix for each head in one parameter
-    lambda D, h: parameters("w b w_out b_out", (3, h, D, D // h), (3, h, 1, D // h), (h, D // h, D), D), by_einsum
+    lambda D, h: parameters("w b w_out b_out", (3, h, D, D // h), (3, h, 1, D // h), (h, D // h, D), D),
+    heads=lambda self, x: torch.einsum("btD,nhDd->nbhtd", x, self.w) + self.b[:, None],
+    last=lambda self, z: torch.einsum("bhtd,hdD->btD", z, self.w_out) + self.b_out,
 )
-
-
-def pair_fused(order="n h d", layers="abo", roles=(0, 1, 2)):
-    """Two of q, k and v in one layer, `b`; the third in `a`; the output in `o`."""
-
-    def forward(self, x):
-        parts = [self.split(self.a(x)), *rearrange(self.b(x), f"b t ({order}) -> n b h t d", n=2, h=self.num_heads)]
-        return self.o(self.merge(self.attend(*(parts[role] for role in roles))))
-
-    return attention(lambda D, h: {name: nn.Linear(D, D * (1 + (name == "b"))) for name in layers}, forward)
-
-
-def bare_output(self, x):
-    mixed = self.attend(*(self.split(p(x)) for p in (self.b, self.c, self.d)))
-    return torch.einsum("bhtd,hde->bte", mixed, self.w) + self.bias
-
-
 BareOutput = attention(  # three layers for q, k and v; the output as a bare parameter with a matrix for each head
-    lambda D, h: {**{n: nn.Linear(D, D) for n in "bcd"}, **parameters("w bias", (h, D // h, D), D)}, bare_output
+    lambda D, h: {**{name: nn.Linear(D, D) for name in "cdb"}, **parameters("w bias", (h, D // h, D), D)},
+    last=lambda self, z: torch.einsum("bhtd,hde->bte", z, self.w) + self.bias,
 )
 
 
 def torchs(forward=lambda self, x: self.attention(x, x, x, need_weights=False)[0], **options):
     """torch's own module, with options, and called by this `forward`."""
     options = {"batch_first": True, **options}
-    return attention(lambda D, h: {"attention": nn.MultiheadAttention(D, h, **options)}, forward)
+    return attention(lambda D, h: {"attention": nn.MultiheadAttention(D, h, **options)}, forward=forward)
 
 
-class Pointwise(nn.Conv1d):
-    def forward(self, x):
-        return super().forward(x.mT).mT
-
-
-def more(make, base=Separate, **methods):
-    """`base` with the attributes that `make(self, embed_dim)` returns, and other methods."""
-    return changed(base, lambda self, D, heads: [setattr(self, *item) for item in make(self, D).items()], **methods)
-
-
-RIGHT_ATTENTION = {
-    "solution": solved(check.self_attention),
+RIGHT[check.self_attention] = {
     "the package's": SelfAttention,
     "separate, in another order": Separate,
     "torch": torchs(),
     "torch, turned by hand": torchs(
         lambda self, x: self.attention(*3 * [x.transpose(0, 1)])[0].transpose(0, 1), batch_first=False),
-    "a list of heads": ListOfHeads,
-    "lists of layers": ListsOfLayers,
+    "a list of heads": by_lists(lambda heads: heads),
+    "lists of layers": by_lists(lambda lists: zip(*lists, strict=True)),
     "bare parameters": bare(torch.matmul),
     "bare parameters, as rows": bare(F.linear),
     "einsum": Einsum,
@@ -317,15 +272,19 @@ RIGHT_ATTENTION = {
     **{f"one layer, its rows by {axes}": fused(axes) for axes in ORDERS},
     "k and v in one layer": pair_fused(),
     "k and v in one layer, head by head": pair_fused("h n d"),
-    "q and k in one layer, the output first": pair_fused(layers="oba", roles=(1, 2, 0)),
+    "q and k in one layer, the output first": pair_fused(layers="abc", roles=(1, 2, 0)),
     "bare output": BareOutput,
-    "layers also in a list": more(lambda self, D: {"layers": [self.a, self.b, [nn.Softmax(-1)]]}),
+    "layers also in a list": separate(
+        lambda self, D, h: setattr(self, "layers", [self.a, self.b, [nn.Softmax(-1)]])),
     "lazy": separate(layer=lambda self, D: nn.LazyLinear(D)),
-    "with dropout": separate(attend=lambda self, q, k, v: F.dropout(attend(q, k, v)[0], 0.1, self.training)),
+    "with dropout": separate(attend=lambda self, q, k, v: F.dropout(weights_of(q, k) @ v, 0.1, self.training)),
     "heads dealt out in turn, both ways": separate(
         split=lambda self, x: rearrange(x, "b t (d h) -> b h t d", h=self.num_heads),
         merge=lambda self, x: rearrange(x, "b h t d -> b t (d h)")),
-    "conv": separate(layer=lambda self, D: Pointwise(D, D, 1)),
+    "conv": separate(
+        layer=lambda self, D: nn.Conv1d(D, D, 1),
+        heads=lambda self, x: [self.split(layer(x.mT).mT) for layer in (self.c, self.d, self.b)],
+        last=lambda self, z: self.a(self.merge(z).mT).mT),
     # Eqs. 5-8 as they are written
     "no biases for q, k and v": (fused(bias=False), "Without a bias: `to_all`. Eqs. 5 to 8 have none either"),
     "no biases, torch": (torchs(bias=False), "The authors' code has D biases each"),
@@ -333,16 +292,9 @@ RIGHT_ATTENTION = {
 }  # fmt: skip
 
 
-def attending(function):
-    return separate(attend=lambda self, q, k, v: function(q, k, v))
-
-
-def scaled(scale):
-    return attending(lambda q, k, v: (q @ k.mT * scale(q.shape[-1])).softmax(-1) @ v)
-
-
-def over(dim):
-    return attending(lambda q, k, v: (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim) @ v)
+def attending(weigh):
+    """A class whose heads have these weights."""
+    return separate(attend=lambda self, q, k, v: weigh(q, k) @ v)
 
 
 def sliced(count):
@@ -357,55 +309,60 @@ def sliced(count):
         mixed = [self.attend(*(p[i % len(p)](piece) for p in (self.q, self.k, self.v))) for i, piece in pieces]
         return self.out(torch.cat(mixed, dim=-1))
 
-    return attention(make, forward)
+    return attention(make, forward=forward)
 
 
 def narrow(count):
     """One head's q, k and v for all heads, taken as often as `count(heads)` says."""
     return attention(
         lambda D, h: {"qkv": nn.Linear(D, 3 * D // h), "out": nn.Linear(count(h) * D // h, D)},
-        lambda self, x: self.out(attend(*self.qkv(x).chunk(3, -1))[0].repeat(1, 1, count(self.num_heads))),
+        forward=lambda self, x: self.out(attend(*self.qkv(x).chunk(3, -1))[0].repeat(1, 1, count(self.num_heads))),
     )
 
 
 Wide = attention(  # each head as wide as a token
     lambda D, h: {**{name: nn.Linear(D, h * D) for name in "bcd"}, "out": nn.Linear(h * D, D)},
-    lambda self, x: self.out(self.mixed(x)),
+    last=lambda self, z: self.out(self.merge(z)),
 )
+VIEWED = {"split": lambda self, x: x.view(len(x), self.num_heads, x.shape[1], -1)}
+FLATTENED = {"merge": lambda self, x: x.reshape(len(x), x.shape[2], -1)}
+UNSWAPPED = {"split": lambda self, x: x.unflatten(-1, (self.num_heads, -1))}
+
+
+def ending(change):
+    """Right, but for what is made of the result."""
+    return separate(forward=lambda self, x: change(Separate.forward(self, x)))
 
 
 def made(self, x):
     self.a = nn.Linear(x.shape[-1], x.shape[-1])
 
 
-def blocks_view(self, x):
-    return x.view(len(x), self.num_heads, x.shape[1], -1)
+def half(init, forward):
+    """A class of which only one method may be written."""
+    source = CLASS.format("D, heads", f"super().__init__()\n        {init}", f"# fill in\n        {forward}")
+    return cell(source)["Mine"]
 
 
-def flat_view(self, x):
-    return x.reshape(len(x), x.shape[2], -1)
-
-
-def unswapped(self, x):
-    return x.unflatten(-1, (self.num_heads, -1))
-
-
-WRONG_ATTENTION = [
-    (scaled(lambda d: 1), "not divided by √d"),
-    (attending(lambda q, k, v: (q @ k.mT / 20**0.5).softmax(-1) @ v), "by √D, the width of a token"),
-    (attending(lambda q, k, v: (q @ k.mT).softmax(-1) / q.shape[-1] ** 0.5 @ v), "after the softmax"),
-    (attending(lambda q, k, v: (q @ k.mT / q.shape[-2] ** 0.5).softmax(-1) @ v), "divided by √T, not by √d"),
+FACTS = (
+    "An image gets the same result alone and in a batch, as it must. "
+    "Tokens in another order give the same results in that order, as they must."
+)
+WRONG[check.self_attention] = [
+    (attending(lambda q, k: weights_of(q, k, 1.0)), "not divided by √d"),
+    (attending(lambda q, k: weights_of(q, k, 20**-0.5)), "by √D, the width of a token"),
+    (attending(lambda q, k: weights_of(q, k, 1.0) / q.shape[-1] ** 0.5), "after the softmax"),
+    (attending(lambda q, k: weights_of(q, k, q.shape[-2] ** -0.5)), "divided by √T, not by √d"),
     (separate(attend=SLIPS["attend"]), HALVED),
     (separate(attend=SLIPS["no_softmax"]), "`scores.softmax(-1)` changes nothing"),
-    (over(-2), "over the queries, not over the keys"),
-    (over(1), "over the heads, not over the keys"),
-    (separate(attend=lambda self, q, k, v: (q @ k.mT / self.num_heads**0.5).softmax(-1) @ v),
-     "by √h, the root of how many heads"),
-    (scaled(lambda d: 1 / 8), "divided by 8 = √64"),
-    (scaled(lambda d: 1 / 2), "not at another size. The scores are divided by 2 = √4"),
-    (attending(lambda q, k, v: attend(q, k, v)[1].mean(1, keepdim=True) @ v),
-     "The weights are averaged over the heads"),
-    (separate(forward=lambda self, x: self.mixed(self.a(x))), "The output projection comes first"),
+    (attending(lambda q, k: scores_of(q, k).softmax(-2)), "over the queries, not over the keys"),
+    (attending(lambda q, k: scores_of(q, k).softmax(1)), "over the heads, not over the keys"),
+    (attending(lambda q, k: weights_of(q, k, q.shape[1] ** -0.5)), "by √h, the root of how many heads"),
+    (attending(lambda q, k: weights_of(q, k, 1 / 8)), "divided by 8 = √64"),
+    (attending(lambda q, k: weights_of(q, k, 1 / 2)), "not at another size. The scores are divided by 2 = √4"),
+    (attending(lambda q, k: weights_of(q, k).mean(1, keepdim=True)), "The weights are averaged over the heads"),
+    (separate(heads=lambda self, x: Separate.heads(self, self.a(x)), last=Separate.merge),
+     "The output projection comes first"),
     (separate(b=property(lambda self: lambda x: x)), "The values come from no layer: they are the tokens"),
     (separate(**dict.fromkeys("bcd", property(lambda self: lambda x: x))),
      "The queries, the keys and the values come from no layer"),
@@ -414,94 +371,69 @@ WRONG_ATTENTION = [
     (Wide, "`out` takes in h·D = 100 values: are your heads D wide each?"),
     (separate(forward=lambda self, x: (vars(self).setdefault("once", made(self, x)), Separate.forward(self, x))[1]),
      "made in `forward`"),
-    (over(0), "over the batch, not over the keys"),
-    (separate(split=blocks_view), "split by `view` or `reshape` without a transpose"),
-    (separate(merge=flat_view), "merged by `view` or `reshape` without a transpose"),
-    (separate(split=blocks_view, merge=flat_view), "split and merged by `view` or"),
-    (separate(split=unswapped, merge=lambda self, x: x.flatten(2)), "the heads of one token attend to each other"),
-    (separate(split=unswapped, merge=lambda self, x: x.transpose(1, 2).reshape(len(x), x.shape[1], -1)),
+    (attending(lambda q, k: scores_of(q, k).softmax(0)), "over the batch, not over the keys"),
+    (separate(**VIEWED), "split by `view` or `reshape` without a transpose"),
+    (separate(**FLATTENED), "merged by `view` or `reshape` without a transpose"),
+    (separate(**VIEWED, **FLATTENED), "split and merged by `view` or"),
+    (separate(**UNSWAPPED, merge=lambda self, x: x.flatten(2)), "the heads of one token attend to each other"),
+    (separate(**UNSWAPPED, merge=lambda self, x: x.transpose(1, 2).reshape(len(x), x.shape[1], -1)),
      "attend to each other inside a token"),
-    (attending(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+    (separate(attend=lambda self, q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
      "only itself and those before it"),
-    (attending(lambda q, k, v: attend(q, q, v)[0]), "The queries stand in for the keys"),
+    (attending(lambda q, k: weights_of(q, q)), "The queries stand in for the keys"),
     # divides by the T of its first call, multiplies by the T of this one
     (separate(forward=lambda self, x: Separate.forward(self, x) * x.shape[1] / vars(self).setdefault("T", x.shape[1])),
      "wrong when the same object then gets (1, 6, 20)"),
-    (attending(lambda q, k, v: attend(q, q.exp(), v)[0]), "Never used: `d.weight`, `d.bias`"),
-    (attending(lambda q, k, v: F.scaled_dot_product_attention(q, k, k)), "mix the keys"),
+    (attending(lambda q, k: weights_of(q, q.exp())), "Never used: `d.weight`, `d.bias`"),
+    (separate(attend=lambda self, q, k, v: weights_of(q, k) @ k), "mix the keys"),
     (torchs(batch_first=False), "Attention runs across the batch"),
     (separate(split=lambda self, x: x[:, None], merge=lambda self, x: x[:, 0]), "There is 1 head here"),
     (separate(split=lambda self, x: rearrange(x, "b t (h d) -> b h t d", d=self.num_heads)), "There are 4 heads here"),
     (separate(forward=lambda self, x: x + Separate.forward(self, x)), "a residual connection"),
     (sliced(lambda heads: 1), "slice the input before projecting"),
     (sliced(lambda heads: heads), "slice the input before projecting"),
-    (more(lambda self, D: {"a": nn.Identity()}), "output projection is missing"),
-    (separate(forward=lambda self, x: self.mixed(x)), "does not use it"),
-    (attending(lambda q, k, v: F.dropout(attend(q, k, v)[1], 0.2) @ v), "does not give the same result each time"),
-    (separate(forward=lambda self, x: Separate.forward(self, x) * (torch.rand(()) > 0.1)),
-     "does not give the same result each time"),
+    (separate(a=lambda D, h: nn.Identity()), "output projection is missing"),
+    (separate(last=Separate.merge), "does not use it"),
+    (attending(lambda q, k: F.dropout(weights_of(q, k), 0.2)), "does not give the same result each time"),
+    (ending(lambda out: out * (torch.rand(()) > 0.1)), "does not give the same result each time"),
     (separate(forward=lambda self, x: (made(self, x), Separate.forward(self, x))[1]),
      "Layers or parameters are made in `forward`"),
-    (more(lambda self, D: {"layers": {"keys": self._modules.pop("d")}}, d=property(lambda self: self.layers["keys"])),
+    (separate(lambda self, D, h: setattr(self, "layers", {"keys": self._modules.pop("d")}),
+              d=property(lambda self: self.layers["keys"])),
      "The layers in `layers` are in a plain Python dict"),
-    (more(lambda self, D: {"d": self.c}), "The queries and the keys come from the same layer"),
-    (more(lambda self, D: {"c": self.b, "d": self.b}), "The queries, the keys and the values come from"),
-    (more(lambda self, D: {"a": self.b}), "The values and the output come from the same layer"),
-    (separate(forward=lambda self, x: Separate.forward(self, x).half()), "got torch.float16"),
-    (separate(forward=lambda self, x: Separate.forward(self, x).relu()), "No result is below 0"),
+    (separate(lambda self, D, h: setattr(self, "d", self.c)), "The queries and the keys come from the same layer"),
+    (separate(lambda self, D, h: self._modules.update(c=self.b, d=self.b)),
+     "The queries, the keys and the values come from"),
+    (separate(lambda self, D, h: setattr(self, "a", self.b)), "The values and the output come from the same layer"),
+    (ending(lambda out: out.half()), "got torch.float16"),
+    (ending(lambda out: out.relu()), "No result is below 0"),
     (separate(forward=lambda self, x: Separate.forward(self, x.add_(1))), "Your `forward` changes"),
     (separate(forward=lambda self, x: print(end="")), "Your `forward` returns nothing"),
-    (more(lambda self, D: {"norm": nn.LayerNorm(D)}, forward=lambda self, x: Separate.forward(self, self.norm(x))),
+    (separate(norm=lambda D, h: nn.LayerNorm(D), forward=lambda self, x: Separate.forward(self, self.norm(x))),
      "a LayerNorm inside your attention"),
-    (more(lambda self, D: {name: nn.Linear(D, D) for name in "qkv"},
-          torchs(lambda self, x: self.attention(self.q(x), self.k(x), self.v(x))[0])),
+    (changed(torchs(lambda self, x: self.attention(self.q(x), self.k(x), self.v(x))[0]),
+             **dict.fromkeys("qkv", lambda D, h: nn.Linear(D, D))),
      "more linear layers beside"),
-    (attending(lambda q, k, v: attend(q, k, v.detach())[0]), "gradient"),
+    (separate(attend=lambda self, q, k, v: weights_of(q, k) @ v.detach()), "gradient"),
     (torchs(lambda self, x: self.attention(x, x, x)), "one tensor is asked"),
-    (more(lambda self, D: {"scale": nn.Parameter(torch.ones(()))}), "Never used: `scale`"),
+    (separate(scale=lambda D, h: nn.Parameter(torch.ones(()))), "Never used: `scale`"),
     (separate(split=lambda self, x: x.unflatten(-1, (5, 4)).transpose(1, 2)), "not at another size"),
-    (separate(forward=lambda self, x: Separate.forward(self, x).transpose(0, 1)), "wrong shape"),
+    (ending(lambda out: out.transpose(0, 1)), "wrong shape"),
     (separate(layer=lambda self, D: nn.Linear(D, D).requires_grad_(False)), "can never learn"),
+    *((changed(fused(order), last=lambda self, z: 0 * (out := Separate.last(self, z)) + out.detach()), "no gradient")
+      for order in ORDERS),
+    # what is true of a module that no mistake explains
+    (attending(lambda q, k: weights_of(q, k.sin())),
+     f"none of the usual mistakes explains them. It has 1680 parameters, as many as it should. {FACTS}",
+     "check.attention_head"),
+    (separate(heads=lambda self, x: Separate.heads(self, x + x.roll(1, 0) + x[:, :1])),
+     "somewhere images mix. "
+     "Tokens in another order give other results: somewhere numbers of different tokens get mixed up."),
+    (half("self.h = 1", "pass"), "`forward` is empty"),
+    (half("self.qkv = nn.Linear(D, 3 * D)", "raise NotImplementedError"), "`forward` is empty"),
+    (half("raise NotImplementedError", "return self.qkv(x)"), "`__init__` is empty"),
+    (half("", "return self.qkv(x)"), "`__init__` is empty"),
 ]  # fmt: skip
 
 
-RIGHT[check.self_attention], WRONG[check.self_attention] = RIGHT_ATTENTION, WRONG_ATTENTION
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_gradients_are_compared_under_every_order_of_a_fused_layer(order):
-    assert_wrong(check.self_attention, fused(order, end=lambda out: out * 0 + out.detach()), "no gradient")
-
-
-def test_an_unknown_mistake_gets_true_facts_and_a_next_step():
-    answer = attending(lambda q, k, v: attend(q, k.sin(), v)[0])
-    verdict = assert_wrong(check.self_attention, answer, "none of the usual mistakes explains them")
-    assert "1680 parameters, as many as it should" in verdict.message
-    assert "same result alone and in a batch, as it must" in verdict.message
-    assert "same results in that order, as they must" in verdict.message
-    assert "check.attention_head" in verdict.hint
-
-
-def test_facts_say_when_images_and_tokens_mix():
-    def forward(self, x):
-        return Separate.forward(self, x + x.roll(1, 0) + x[:, :1])
-
-    verdict = assert_wrong(check.self_attention, separate(forward=forward), "somewhere images mix")
-    assert "different tokens get mixed up" in verdict.message
-
-
-@pytest.mark.parametrize(
-    ("init", "forward", "empty"),
-    [
-        ("self.h = 1", "pass", "forward"),
-        ("self.qkv = nn.Linear(D, 3 * D)", "raise NotImplementedError", "forward"),
-        ("raise NotImplementedError", "return self.qkv(x)", "__init__"),
-        ("", "return self.qkv(x)", "__init__"),
-    ],
-)
-def test_half_a_class_is_told_which_half_is_empty(init, forward, empty):
-    answer = cell(CLASS.format("D, heads", f"super().__init__()\n        {init}", f"# fill in\n        {forward}"))[
-        "Mine"
-    ]
-    assert_wrong(check.self_attention, answer, f"`{empty}` is empty")

@@ -3,17 +3,16 @@
 import math
 from functools import partial
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from einops import rearrange, repeat
-from einops.layers.torch import Rearrange
 from torch import nn
 
 import vit_tutorial
 from vit_tutorial import check, sincos_position_embedding
+from vit_tutorial.config import to_pair
 
-from .variants import cell, changed, judged, module, parameters, solved
+from .variants import cell, changed, judged
 
 # The functions
 
@@ -25,21 +24,18 @@ def linear_with(weight, bias):
     return linear
 
 
-def filled_by(fill, sizes=lambda conv: (conv.weight[0].numel(), conv.out_channels), bias=lambda conv: True):
+def filled_by(fill, sizes=lambda conv: (conv.weight[0].numel(), conv.out_channels)):
     """A linear layer of the right sizes, or others, with `fill(linear, conv)` applied to it."""
 
     def mine(conv):
-        linear = nn.Linear(*sizes(conv), bias=bias(conv))
+        linear = nn.Linear(*sizes(conv))
         fill(linear, conv)
         return linear
 
     return mine
 
 
-as_conv = partial(filled_by, bias=lambda conv: conv.bias is not None)
-per_channel = partial(
-    filled_by, sizes=lambda conv: (conv.kernel_size[0] ** 2, len(conv.weight)), bias=lambda conv: False
-)
+per_channel = partial(filled_by, sizes=lambda conv: (conv.kernel_size[0] ** 2, conv.out_channels))
 
 
 @filled_by
@@ -54,30 +50,9 @@ def by_data(linear, conv):
     linear.bias.data = torch.zeros(conv.out_channels) if conv.bias is None else conv.bias.data.clone()
 
 
-@as_conv
-def by_state(linear, conv):
-    linear.load_state_dict({name: p.flatten(1) if p.ndim == 4 else p for name, p in conv.state_dict().items()})
-
-
-@filled_by
-@torch.no_grad()
-def bias_taken_for_granted(linear, conv):
-    linear.weight.copy_(conv.weight.flatten(1))
-    linear.bias.copy_(conv.bias)
-
-
-def bias_left_over(conv):
-    return bias_taken_for_granted(conv) if conv.bias is not None else linear_with(conv.weight.flatten(1), torch.ones(4))
-
-
-def permuted(*axes):
-    return lambda conv: linear_with(conv.weight.permute(axes).flatten(1), conv.bias)
-
-
-def filled(patches, token):
-    out = patches.new_empty(len(patches), 1 + patches.shape[1], patches.shape[2])
-    out[:, 0], out[:, 1:] = token[0, 0], patches
-    return out
+def kernels(change):
+    """A linear layer with the kernels, (D, C, P, P), changed into this matrix."""
+    return lambda conv: linear_with(change(conv.weight), conv.bias)
 
 
 def expanded(x, token):
@@ -88,40 +63,26 @@ def join(*tokens):
     return torch.cat(tokens, dim=1)
 
 
-def by_numpy(grid, dim):
-    out = np.zeros((grid[0] * grid[1], dim), dtype=np.float32)
-    quarter = dim // 4
-    for n in range(len(out)):
-        for i in range(quarter):
-            for half, index in enumerate(divmod(n, grid[1])):
-                angle = index / 10000 ** (i / quarter)
-                out[n, half * 2 * quarter + i] = math.sin(angle)
-                out[n, half * 2 * quarter + quarter + i] = math.cos(angle)
-    return torch.from_numpy(out)
-
-
-def by_meshgrid(grid, dim):
-    y, x = torch.meshgrid(torch.arange(grid[0]), torch.arange(grid[1]), indexing="ij")
-    omega = torch.exp(-math.log(10000) * torch.arange(0, dim // 2, 2) / (dim // 2))
-    y, x = y.flatten()[:, None] * omega, x.flatten()[:, None] * omega
-    return torch.cat((y.sin(), y.cos(), x.sin(), x.cos()), 1)
-
-
 each_entry = partial(torch.repeat_interleave, dim=0)
-
-
-def put_together(rows, columns):
-    """Right codes, D/2 numbers each, spread over the patches by these two functions."""
-
-    def mine(grid, dim):
-        (h, w), code = grid, sincos_position_embedding(grid, dim)
-        return torch.cat([rows(code[::w, : dim // 2], w), columns(code[:w, dim // 2 :], h)], dim=1)
-
-    return mine
 
 
 def whole_list(codes, times):
     return codes.repeat(times, 1)
+
+
+def waves(count, dim):
+    """The codes of notebook 02: (count, dim)."""
+    return sincos_position_embedding((count, 1), 2 * dim)[:, :dim]
+
+
+def placed(rows=each_entry, columns=whole_list, together=torch.hstack, parts=2):
+    """Codes of D/`parts` numbers, spread over the patches by `rows` and `columns`, and put together."""
+
+    def mine(grid, dim):
+        (h, w), values = grid, dim // parts
+        return together([rows(waves(h, values), w), columns(waves(w, values), h)])
+
+    return mine
 
 
 def sincos(
@@ -139,30 +100,15 @@ def sincos(
     return mine
 
 
-def as_for_text(grid, dim):
-    out, n = torch.zeros(math.prod(grid), dim), torch.arange(math.prod(grid))[:, None]
-    omega = 10000 ** -(torch.arange(0, dim, 2) / dim)
-    out[:, 0::2], out[:, 1::2] = (n * omega).sin(), (n * omega).cos()
-    return out
-
-
-def waves(count, dim):
-    """The codes of notebook 02: (count, dim)."""
-    return sincos_position_embedding((count, 1), 2 * dim)[:, :dim]
-
-
-def placed(grid, dim, together):
-    h, w = grid
-    return together([waves(h, dim).repeat_interleave(w, 0), waves(w, dim).repeat(h, 1)])
-
-
-def snake(grid, dim):
-    codes = sincos_position_embedding(grid, dim).unflatten(0, grid).clone()
-    codes[1::2] = codes[1::2].flip(1)
-    return codes.flatten(0, 1)
-
-
 # Eq. 1 as a module
+
+
+def parameter(axes, fill=torch.randn):
+    def make(self):
+        sizes = {"B": 4, "1": 1, "T": 1 + self.N, "N": self.N, "D": self.D, "C·P·P": self.C * self.P**2}
+        return nn.Parameter(fill(*(sizes[axis] for axis in axes.split())))
+
+    return make
 
 
 class Right(nn.Module):
@@ -170,21 +116,25 @@ class Right(nn.Module):
 
     parts = {  # noqa: RUF012
         "projection": lambda self: nn.Conv2d(self.C, self.D, self.P, stride=self.P),
-        "class_token": lambda self: nn.Parameter(torch.zeros(1, 1, self.D)),
-        "position": lambda self: nn.Parameter(torch.randn(1, 1 + self.N, self.D)),
+        "class_token": parameter("1 1 D", torch.zeros),
+        "position": parameter("1 T D"),
     }
 
     def __init__(self, image_size, patch_size, in_channels, embed_dim):
         super().__init__()
-        self.P, self.C, self.D, self.N = patch_size, in_channels, embed_dim, (image_size // patch_size) ** 2
+        self.P, self.C, self.D = patch_size, in_channels, embed_dim
+        self.N = math.prod(to_pair(image_size)) // patch_size**2
         for name, make in self.parts.items():
             setattr(self, name, make(self))
 
     def project(self, x):
         return self.projection(x).flatten(2).transpose(1, 2)
 
+    def token(self, B):
+        return self.class_token.expand(B, -1, -1)
+
     def prepend(self, x):
-        return torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
+        return torch.cat([self.token(len(x)), x], dim=1)
 
     def place(self, x):
         return x + self.position
@@ -193,21 +143,13 @@ class Right(nn.Module):
         return self.place(self.prepend(self.project(x)))
 
 
+METHODS = ("project", "token", "prepend", "place", "forward")
+
+
 def variant(**changes) -> type:
-    """`Right` with other parts or methods."""
-    parts = {name: changes.pop(name, make) for name, make in Right.parts.items()}
-    return changed(Right, parts=parts, **changes)
-
-
-def parameter(*axes, fill=torch.randn):
-    sizes = {"B": lambda self: 4, "1": lambda self: 1, "T": lambda self: 1 + self.N, "N": lambda self: self.N,
-             "D": lambda self: self.D}  # fmt: skip
-    return lambda self: nn.Parameter(fill(*(sizes[axis](self) for axis in axes)))
-
-
-def beside(make, name, **methods):
-    """A variant that has one more parameter or layer."""
-    return changed(Right, parts={**Right.parts, name: make}, **methods)
+    """`Right` with other methods, and with other or more parts: what `part(self)` makes."""
+    methods = {name: changes.pop(name) for name in METHODS if name in changes}
+    return changed(Right, parts={**Right.parts, **changes}, **methods)
 
 
 def linear(cut, bias=True):
@@ -223,123 +165,67 @@ def flattened(order):
     return linear(lambda x, P: rearrange(x, f"b c (h p) (w q) -> b (h w) ({order})", p=P, q=P))
 
 
-def separate(self, x):
+def class_apart(self, x):
     first = (self.class_token + self.class_position).expand(len(x), 1, -1)
     return torch.cat([first, self.project(x) + self.position], dim=1)
 
 
-FromFunctions = module(  # no layer at all: bare parameters
-    lambda H, P, C, D: {"P": P, **parameters("E b x_class E_pos", (C * P**2, D), D, D, (1 + (H // P) ** 2, D))},
-    lambda self, x: (
-        torch.cat([self.x_class.expand(len(x), 1, -1), vit_tutorial.patchify(x, self.P) @ self.E + self.b], 1)
-        + self.E_pos
-    ),
-)
-
-
-def nested(self, images):
-    x = self.to_patches(images)
-    x = torch.cat((repeat(self.cls, "1 1 d -> b 1 d", b=x.shape[0]), x), dim=1)
-    x += self.pos[:, : x.shape[1]]
-    return self.dropout(x)
-
-
-Nested = module(  # the package's projection, and einops for the class token
-    lambda H, P, C, D: {
-        "to_patches": vit_tutorial.PatchEmbedding(P, C, D),
-        **parameters("cls pos", (1, 1, D), (1, 1 + (H // P) ** 2, D)),
-        "dropout": nn.Dropout(0.1),
-    },
-    nested,
-)
+ClassApart = variant(class_position=parameter("1 D"), position=parameter("N D"), forward=class_apart)
 
 
 RIGHT = {
     check.linear_is_conv: {
-        "solution": solved(check.linear_is_conv),
         "nn.Parameter": by_parameters,
         ".data": by_data,
-        "state dict": by_state,
+        "state dict": lambda conv: linear_with(conv.weight.flatten(1), conv.bias),
     },
     check.class_token: {
-        "solution": solved(check.class_token),
         "repeat": lambda x, token: torch.cat([token.repeat(len(x), 1, 1), x], dim=1),
         "expand to the shape": lambda x, token: torch.cat([token.expand(len(x), 1, x.size(-1)), x], dim=-2),
         "einops": lambda x, token: torch.cat([repeat(token, "1 1 d -> b 1 d", b=len(x)), x], dim=1),
-        "filled": filled,
         "hstack": lambda x, token: torch.hstack([token.tile(len(x), 1, 1), x]),
         "ones": lambda x, token: torch.cat([token * torch.ones(len(x), 1, 1), x], dim=1),
     },
     check.sincos: {
         "the package's": sincos_position_embedding,
-        "solution": solved(check.sincos),
-        "numpy": by_numpy,
-        "meshgrid": by_meshgrid,
-        "waves": put_together(each_entry, whole_list),
-        "waves of the notebook": lambda grid, dim: placed(grid, dim // 2, lambda parts: torch.cat(parts, 1)),
+        "meshgrid": sincos(frequencies=lambda i, q: torch.exp(-math.log(10000) * i / q)),
+        "waves of the notebook": placed(),
     },
     check.embeddings: {
         "usual": Right,
-        "solution": solved(check.embeddings),
         "linear, ours": flattened("c p q"),
         "linear, channels last": flattened("p q c"),
         "linear, columns first": flattened("c q p"),
-        "linear in a Sequential": variant(
-            projection=lambda self: nn.Sequential(
-                Rearrange("b c (h p) (w q) -> b (h w) (p q c)", p=self.P, q=self.P),
-                nn.Linear(self.C * self.P**2, self.D),
-            ),
-            project=lambda self, x: self.projection(x),
-        ),
         "unfold": linear(lambda x, P: F.unfold(x, P, stride=P).mT),
         "lazy": variant(projection=lambda self: nn.LazyConv2d(self.D, self.P, stride=self.P)),
         "no bias": variant(projection=lambda self: nn.Conv2d(self.C, self.D, self.P, stride=self.P, bias=False)),
         "no bias, linear": linear(vit_tutorial.patchify, bias=False),
-        "class token (D,)": variant(
-            class_token=lambda self: nn.Parameter(torch.ones(self.D)),
-            prepend=lambda self, x: torch.cat([self.class_token.expand(len(x), 1, -1), x], 1),
+        "token (D,)": variant(class_token=parameter("D"), token=lambda self, B: self.class_token.expand(B, 1, -1)),
+        "token (1, D)": variant(
+            class_token=parameter("1 D"), token=lambda self, B: self.class_token.repeat(B, 1)[:, None]
         ),
-        "class token (1, D)": variant(
-            class_token=lambda self: nn.Parameter(torch.ones(1, self.D)),
-            prepend=lambda self, x: torch.cat([self.class_token.repeat(len(x), 1)[:, None], x], 1),
+        "positions (T, D)": variant(position=parameter("T D")),
+        "positions (D, T)": variant(position=parameter("D T"), place=lambda self, x: x + self.position.T),
+        "positions first, then the class token": ClassApart,
+        "bare parameters": variant(
+            projection=parameter("C·P·P D"),
+            bias=parameter("D"),
+            project=lambda self, x: vit_tutorial.patchify(x, self.P) @ self.projection + self.bias,
         ),
-        "positions (T, D)": variant(position=parameter("T", "D")),
-        "positions (D, T)": variant(position=parameter("D", "T"), place=lambda self, x: x + self.position.T),
-        "positions first, then the class token": changed(
-            Right,
-            parts={**Right.parts, "class_position": parameter("1", "D"), "position": parameter("N", "D")},
-            forward=separate,
+        "nested": variant(
+            projection=lambda self: vit_tutorial.PatchEmbedding(self.P, self.C, self.D),
+            project=lambda self, x: self.projection(x),
+            dropout=lambda self: nn.Dropout(0.1),
+            place=lambda self, x: self.dropout(x.add_(self.position)),
         ),
-        "bare parameters": FromFunctions,
-        "nested": Nested,
         "nn.Embedding": variant(
-            position=lambda self: (
-                self.register_buffer("indices", torch.arange(1 + self.N)),
-                nn.Embedding(1 + self.N, self.D),
-            )[1],
-            place=lambda self, x: x + self.position(self.indices),
+            position=lambda self: nn.Embedding(1 + self.N, self.D),
+            indices=lambda self: self.register_buffer("index", torch.arange(1 + self.N)),
+            place=lambda self, x: x + self.position(self.index),
         ),
-        "positions that start at zero": (
-            variant(position=parameter("1", "T", "D", fill=torch.zeros)),
-            "Your positions all start at zero",
-        ),
+        "positions at zero": (variant(position=parameter("1 T D", torch.zeros)), "Your positions all start at zero"),
     },
 }
-
-
-class FirstCall(Right):
-    """Right the first three times it is called."""
-
-    calls = 0
-
-    def place(self, x):
-        self.calls += 1
-        return super().place(x) if self.calls < 4 else x
-
-
-def first(make):
-    """`prepend` with the token that `make(self, B)` returns."""
-    return lambda self, x: torch.cat([make(self, len(x)), x], dim=1)
 
 
 LOST = cell("""
@@ -357,32 +243,35 @@ WRONG = {
         (lambda conv: linear_with(conv.weight.flatten(1), None), "the bias is missing"),
         (lambda conv: linear_with(conv.weight.flatten(1), 0 * conv.bias), "the bias is missing"),
         (lambda conv: linear_with(conv.weight.flatten(1), torch.rand_like(conv.bias)), "is it still the"),
-        (permuted(0, 2, 3, 1), "flattened as (row, column, channel)"),
-        (permuted(0, 1, 3, 2), "flattened as (channel, column, row)"),
+        (kernels(lambda weight: weight.permute(0, 2, 3, 1).flatten(1)), "flattened as (row, column, channel)"),
+        (kernels(lambda weight: weight.permute(0, 1, 3, 2).flatten(1)), "flattened as (channel, column, row)"),
         (lambda conv: linear_with(conv.weight.flatten(1).T, None), "In and out are exchanged"),
-        (bias_taken_for_granted, "Right for a convolution with a bias. This one has none"),
-        (bias_left_over, "Your layer adds one all the same"),
+        (filled_by(lambda linear, conv: [
+            linear.weight.data.copy_(conv.weight.flatten(1)), linear.bias.data.copy_(conv.bias)]),
+         "Right for a convolution with a bias. This one has none"),
+        (lambda conv: linear_with(conv.weight.flatten(1), torch.ones(4) if conv.bias is None else conv.bias),
+         "Your layer adds one all the same"),
         (filled_by(lambda linear, conv: setattr(linear, "weight", nn.Parameter(conv.weight.flatten(1).T.contiguous()))),
          "The weight is transposed, (12, 5)"),
-        (as_conv(lambda linear, conv: linear.weight.data.copy_(conv.weight)), "The kernels are not flattened"),
-        (as_conv(lambda linear, conv: linear.load_state_dict({"weight": conv.weight}, strict=False)),
+        (filled_by(lambda linear, conv: linear.weight.data.copy_(conv.weight)), "The kernels are not flattened"),
+        (filled_by(lambda linear, conv: linear.load_state_dict({"weight": conv.weight}, strict=False)),
          "The kernels are not flattened"),
         (filled_by(lambda linear, conv: setattr(linear, "weight", conv.weight)), "The weight is still (5, 3, 2, 2)"),
         (filled_by(lambda linear, conv: linear.weight.copy_(conv.weight.flatten(1))),
          "You write into a parameter while gradients are recorded"),
         (filled_by(lambda linear, conv: linear.weight.__setitem__(..., conv.weight.flatten(1))),
          "with torch.no_grad()"),
-        (lambda conv: linear_with(conv.weight.reshape(-1, conv.out_channels).T, conv.bias),
-         "`reshape` and `.T` mix up the kernels"),
-        (lambda conv: linear_with(conv.weight.flip(2, 3).flatten(1), conv.bias), "in other places"),
+        (kernels(lambda weight: weight.reshape(-1, len(weight)).T), "`reshape` and `.T` mix up the kernels"),
+        (kernels(lambda weight: weight.flip(2, 3).flatten(1)), "in other places"),
         (lambda conv: conv, "what came back is of type Conv2d"),
-        (lambda conv: linear_with(conv.weight[:, 0].flatten(1), conv.bias), "layer goes from 4 to 5"),
+        (kernels(lambda weight: weight[:, 0].flatten(1)), "layer goes from 4 to 5"),
         (filled_by(lambda linear, conv: linear.load_state_dict(by_data(conv).state_dict()), lambda conv: (12, 5)),
          "size mismatch for weight"),
         (lambda conv: (by_data(conv), nn.init.zeros_(conv.weight))[0], "changes the convolution's own weights"),
         (per_channel(lambda linear, conv: None), "your layer goes from 4 to 5"),
         (per_channel(lambda linear, conv: linear.weight.data.copy_(conv.weight.flatten(1))), PER_CHANNEL),
-        (per_channel(lambda linear, conv: linear.load_state_dict({"weight": conv.weight.flatten(1)})), PER_CHANNEL),
+        (per_channel(lambda linear, conv: linear.load_state_dict({"weight": conv.weight.flatten(1)}, strict=False)),
+         PER_CHANNEL),
     ],
     check.class_token: [
         (lambda x, t: join(x, expanded(x, t)), "Your class token comes last"),
@@ -418,10 +307,10 @@ WRONG = {
         (sincos("row.sin row.cos row.sin row.cos"), "Both halves hold the row"),
         (sincos("column.sin column.cos column.sin column.cos"), "Both halves hold the column"),
         (sincos(indexing="xy"), "run down the columns of the grid"),
-        (put_together(whole_list, whole_list), "Your rows run 0, 1, 2, 0, 1, 2"),
-        (put_together(each_entry, each_entry), "Your columns stay the same for h patches"),
-        (put_together(whole_list, each_entry), "run down the columns of the grid"),
-        (lambda grid, dim: placed(grid, dim, sum), "You add the row's code and the column's"),
+        (placed(rows=whole_list), "Your rows run 0, 1, 2, 0, 1, 2"),
+        (placed(columns=each_entry), "Your columns stay the same for h patches"),
+        (placed(rows=whole_list, columns=each_entry), "run down the columns of the grid"),
+        (placed(together=sum, parts=1), "You add the row's code and the column's"),
         (sincos(start=1), "counted from 1"),
         (sincos(frequencies=lambda i, q: 10000 ** -(i / (q - 1))), "divide the exponent by D/4"),
         (sincos(frequencies=lambda i, q: 10000 ** (i / q)), "Your frequencies rise"),
@@ -430,12 +319,14 @@ WRONG = {
         (sincos(frequencies=lambda i, q: torch.ones(q)), "All your frequencies are 1"),
         (lambda grid, dim: rearrange(sincos()(grid, dim), "n (half wave i) -> n (half i wave)", half=2, wave=2),
          "Sines and cosines alternate"),
-        (as_for_text, "along one line"),
-        (lambda grid, dim: placed(grid, dim // 2, torch.cat), "Your parts stand below one another"),
-        (lambda grid, dim: placed(grid, dim, torch.cat), "Your parts stand below one another"),
+        (lambda grid, dim: rearrange(waves(math.prod(grid), dim), "n (wave i) -> n (i wave)", wave=2),
+         "along one line"),
+        (placed(together=torch.cat), "Your parts stand below one another"),
+        (placed(together=torch.cat, parts=1), "Your parts stand below one another"),
         (lambda grid, dim: torch.cat(sincos()(grid, dim).chunk(4, dim=1)), "Your parts stand below one another"),
         (lambda grid, dim: torch.cat([waves(side, dim // 2) for side in grid]), "Join them along the values"),
-        (snake, "Every second row of yours runs from right to left"),
+        (placed(columns=lambda codes, h: torch.cat([codes.flip(0) if row % 2 else codes for row in range(h)])),
+         "Every second row of yours runs from right to left"),
         (lambda grid, dim: torch.cat([torch.zeros(1, dim), sincos()(grid, dim)]), "One row too many"),
         (lambda grid, dim: sincos()(grid, dim).reshape(*grid, dim), "The grid is still there"),
         (lambda grid, dim: sincos_position_embedding(grid, dim)[None], "a batch axis in front"),
@@ -443,44 +334,42 @@ WRONG = {
         (sincos(frequencies=lambda i, q: 100 ** -(i / q)), "fall half as fast"),
         (sincos(frequencies=lambda i, q: 1000 ** -(i / q)), "right shape and wrong values"),
         (lambda grid, dim: sincos_position_embedding((grid[0], grid[0]), dim), "(15, 12) expected, got (9, 12)"),
-        (lambda grid, dim: placed(grid, dim // 2, sum), "and so a vector has D/2 values"),
-        (lambda grid, dim: placed(grid, dim, lambda parts: torch.cat(parts, 1)), "have 2·D values"),
+        (placed(together=sum), "and so a vector has D/2 values"),
+        (placed(parts=1), "have 2·D values"),
     ],
     check.embeddings: [
-        (variant(class_token=parameter("B", "1", "D")), "`class_token` is sized by the batch"),
-        (variant(position=parameter("B", "T", "D")), "`position` is sized by the batch"),
-        (variant(prepend=lambda self, x: (setattr(self, "class_token", parameter("1", "1", "D")(self)), Right.prepend(
-            self, x))[1]), "made in `forward`: an optimizer"),
-        (variant(class_token=lambda self: None, prepend=first(lambda self, B: nn.Parameter(torch.zeros(B, 1, self.D)))),
+        (variant(class_token=parameter("B 1 D")), "`class_token` is sized by the batch"),
+        (variant(position=parameter("B T D")), "`position` is sized by the batch"),
+        (variant(token=lambda self, B: setattr(self, "class_token", parameter("1 1 D")(self)) or Right.token(self, B)),
+         "made in `forward`: an optimizer"),
+        (variant(class_token=lambda self: None, token=lambda self, B: nn.Parameter(torch.zeros(B, 1, self.D))),
          "no parameter for the class token"),
-        (variant(prepend=first(lambda self, B: torch.randn(B, 1, self.D))), "does not give the same result each time"),
+        (variant(token=lambda self, B: torch.randn(B, 1, self.D)), "does not give the same result each time"),
         (variant(position=lambda self: torch.randn(1, 1 + self.N, self.D)),
          "`position` is a plain tensor: no optimizer finds it"),
         (variant(position=lambda self: self.register_buffer("table", torch.randn(1, 1 + self.N, self.D)),
                  place=lambda self, x: x + self.table),
          "`table` is a buffer: no optimizer finds it"),
-        (variant(class_token=lambda self: parameter("1", "1", "D")(self) * 1),
+        (variant(class_token=lambda self: parameter("1 1 D")(self) * 1),
          "`class_token` is a plain tensor: no optimizer finds it"),
         (variant(position=lambda self: Right.parts["position"](self).requires_grad_(False)), "requires_grad=False"),
-        (variant(position=parameter("1", "1", "D")), "one position vector for all tokens"),
+        (variant(position=parameter("1 1 D")), "one position vector for all tokens"),
         (variant(place=lambda self, x: x + self.position[:, :1]), "All tokens get the same position"),
         (variant(place=lambda self, x: x), "The positions are never added"),
-        (variant(position=parameter("1", "N", "D"),
-                 forward=lambda self, x: self.prepend(self.place(self.project(x)))),
+        (variant(position=parameter("1 N D"), forward=lambda self, x: self.prepend(self.place(self.project(x)))),
          "there are 9 position vectors, for the patches only"),
-        (variant(position=parameter("1", "N", "D")), "The class token needs a row too"),
-        (variant(prepend=first(lambda self, B: self.class_token)), "each image needs its class token"),
+        (variant(position=parameter("1 N D")), "The class token needs a row too"),
+        (variant(token=lambda self, B: self.class_token), "each image needs its class token"),
         (variant(forward=lambda self, x: self.prepend(self.project(x) + self.position[:, 1:])),
          "The class token gets no position"),
         (variant(position=lambda self: None, place=lambda self, x: x), "no parameter for the positions"),
-        (variant(class_token=lambda self: None, prepend=lambda self, x: x,
-                 place=lambda self, x: x + self.position[:, 1:]),
+        (variant(class_token=lambda self: None, forward=lambda self, x: self.project(x) + self.position[:, 1:]),
          "The class token is missing"),
-        (variant(prepend=lambda self, x: join(x, expanded(x, self.class_token))), "Your class token comes last"),
+        (variant(prepend=lambda self, x: join(x, self.token(len(x)))), "Your class token comes last"),
         (variant(forward=lambda self, x: Right.forward(self, x).roll(-1, 1)), "Your class token comes last"),
-        (variant(prepend=first(lambda self, B: torch.zeros(B, 1, self.D))), "The class token is not used"),
+        (variant(token=lambda self, B: torch.zeros(B, 1, self.D)), "The class token is not used"),
         (variant(project=lambda self, x: Right.project(self, x) + self.class_token), "added to every patch as well"),
-        (variant(position=parameter("1", "T", "1")), "`position` holds one number for every token"),
+        (variant(position=parameter("1 T 1")), "`position` holds one number for every token"),
         (variant(projection=lambda self: [nn.Conv2d(self.C, self.D, self.P, self.P)],
                  project=lambda self, x: self.projection[0](x).flatten(2).mT),
          "The layers in `projection` are in a plain Python list"),
@@ -489,17 +378,17 @@ WRONG = {
         (variant(forward=lambda self, x: print(end="")), "Your `forward` returns nothing"),
         (variant(place=lambda self, x: x * self.position), "The positions are multiplied"),
         (variant(project=LOST), "`x.transpose(1, 2)` changes nothing"),
-        (beside(lambda self: nn.Linear(self.D, self.D), "linear", project=lambda self, x: self.linear(
-            Right.project(self, x))),
+        (variant(linear=lambda self: nn.Linear(self.D, self.D),
+                 project=lambda self, x: self.linear(Right.project(self, x))),
          "There are 2 layers, `projection`, `linear`"),
-        (beside(lambda self: nn.LayerNorm(self.D), "norm"), "a normalisation in your embeddings"),
+        (variant(norm=lambda self: nn.LayerNorm(self.D)), "a normalisation in your embeddings"),
         (variant(project=lambda self, x: self.projection(x).reshape(len(x), -1, self.D)),
          "mix values of different patches"),
         (linear(lambda x, P: x.reshape(len(x), -1, x.shape[1] * P**2)), "Your patches are image rows"),
         (variant(project=lambda self, x: self.projection(x).mT.flatten(2).mT), "run down the columns of the grid"),
         (variant(project=lambda self, x: F.gelu(Right.project(self, x))), "There is a GELU after the projection"),
         (variant(place=lambda self, x: x + self.position.data), "no gradient reaches `position`"),
-        (variant(prepend=first(lambda self, B: self.class_token.detach().expand(B, -1, -1))),
+        (variant(token=lambda self, B: self.class_token.detach().expand(B, -1, -1)),
          "no gradient reaches `class_token`"),
         (variant(forward=torch.no_grad()(Right.forward)), "no gradient flows back"),
         (variant(place=lambda self, x: x - x.mean(0) + self.position), "0 of 18 patch tokens are right"),
@@ -508,10 +397,13 @@ WRONG = {
         (variant(projection=lambda self: nn.Conv2d(self.C, self.D, 2, 2)), "Right with image_size=6"),
         (variant(projection=lambda self: nn.Conv2d(self.C, self.C * self.P**2, self.P, self.P)),
          "`projection` must return D = 5 values for a patch"),
-        (FirstCall, "wrong when the same object then gets (1, 3, 6, 6)"),
-        (variant(prepend=first(lambda self, B: torch.cat([self.class_token] * 2))), "Expected size 2 but got size 1"),
+        # right the first three times
+        (variant(right=lambda self: 3 * [True],
+                 place=lambda self, x: x + self.position if self.right and self.right.pop() else x),
+         "wrong when the same object then gets (1, 3, 6, 6)"),
+        (variant(token=lambda self, B: torch.cat([self.class_token] * 2)), "Expected size 2 but got size 1"),
         (variant(forward=lambda self, x: (Right.forward(self, x), None)), "one tensor is asked"),
-        (beside(lambda self: nn.Parameter(torch.ones(3)), "scale"), "other parameters than Eq. 1"),
+        (variant(scale=lambda self: nn.Parameter(torch.ones(3))), "other parameters than Eq. 1"),
         (variant(projection=lambda self: None,
                  project=lambda self, x: vit_tutorial.patchify(x, self.P)[..., : self.D]),
          "The projection E is missing"),

@@ -1,6 +1,5 @@
 """The checks of notebook 07 on right and wrong answers."""
 
-import functools
 import math
 from functools import reduce
 
@@ -13,15 +12,16 @@ from vit_tutorial import check
 from vit_tutorial.analysis import attention_rollout
 from vit_tutorial.analysis import mean_attention_distance as distance_by_layer
 
-from .variants import judged, solved
+from .variants import judged
+
+RIGHT, WRONG = {}, {}
 
 
 def cosines(p):
     return F.normalize(p, dim=-1) @ F.normalize(p, dim=-1).T
 
 
-RIGHT_SIMILARITY = {
-    "solution": solved(check.position_similarity),
+RIGHT[check.position_similarity] = {
     "outer": lambda p, g: (p @ p.T / torch.outer(p.norm(dim=1), p.norm(dim=1)))[1:, 1:].view(*g, *g),
     "einsum": lambda p, g: torch.einsum("ijd,kld->ijkl", 2 * [F.normalize(p[1:], dim=1).unflatten(0, g)]),
     "cosine_similarity": lambda p, g: F.cosine_similarity(p[1:, None], p[None, 1:], dim=-1).reshape(*g, *g),
@@ -34,7 +34,7 @@ def maps_of(matrix):
     return lambda p, g: matrix(p[1:]).reshape(*g, *g)
 
 
-WRONG_SIMILARITY = [
+WRONG[check.position_similarity] = [
     (lambda p, g: cosines(p[1:] - p[0]).view(*g, *g), "You subtract the class token's position"),
     (lambda p, g: (p[1:] @ p[1:].T / p[1:].square().sum(1)).view(*g, *g), "by the square of one length"),
     (lambda p, g: (p[1:] @ p[1:].T / p[1:].square().sum(1)[:, None]).view(*g, *g), "by the square of one length"),
@@ -76,15 +76,12 @@ def normalised(A):
     return A / A.sum(-1, keepdim=True)
 
 
-RIGHT_ROLLOUT = {
-    "solution": solved(check.rollout),
+RIGHT[check.rollout] = {
     "the package's": attention_rollout,
     "normalised": lambda maps: rolled(lambda A: normalised(A + eye(A)), maps),
     "normalised at the end": lambda maps: normalised(rolled(lambda A: A + eye(A), maps)),
     "backwards": lambda maps: reduce(torch.matmul, [mixed(A.mean(1)) for A in maps[::-1]]),
     "in place": lambda maps: rolled(lambda A: A.add_(eye(A)).div_(A.sum(-1, keepdim=True)), maps),
-    "einsum": lambda maps: torch.einsum("bij,bjk->bik", mixed(maps[-1].mean(1)), attention_rollout(maps[:-1]))
-    if len(maps) > 1 else mixed(maps[0].mean(1)),
 }  # fmt: skip
 
 
@@ -92,19 +89,9 @@ def by_heads(pick, step=mixed):
     return lambda maps: rolled(step, maps, pick=pick)
 
 
-def drops_the_first(maps):
-    return rolled(mixed, maps, first=mixed(maps.pop(0).mean(1)))
-
-
-def without_brackets(maps):
-    result = eye(maps[0].mean(1))
-    for weights in maps:
-        result = weights.mean(1) + eye(result) / 2 @ result
-    return result
-
-
-WRONG_ROLLOUT = [
-    (without_brackets, "and not multiplied with it: `(A + I) / 2 @ rollout`, with brackets"),
+WRONG[check.rollout] = [
+    (lambda maps: reduce(lambda R, A: A.mean(1) + eye(R) / 2 @ R, maps, eye(maps[0])),
+     "and not multiplied with it: `(A + I) / 2 @ rollout`, with brackets"),
     (lambda maps: reduce(lambda R, A: (A.mean(1) + R) / 2, maps, eye(maps[0].mean(1))), "not multiplied with it"),
     (lambda maps: rolled(mixed, maps[::-1]), "in the opposite order"),
     (lambda m: rolled(lambda A: A, m[::-1]), "is missing, and the layers are multiplied in"),
@@ -123,11 +110,11 @@ WRONG_ROLLOUT = [
     (lambda m: rolled(mixed, m[1:], m[0].mean(1)) if m[1:] else 0, "is missing in the first"),
     (lambda m: rolled(lambda A: normalised(A / 2 + eye(A)), m), "half as much as the identity"),
     (lambda m: mixed(rolled(lambda A: A, m)), "The identity is added once, at the end"),
-    (lambda m: functools.reduce(lambda R, A: mixed(A.mean(1) @ R), m, eye(m[0].mean(1))), "added after the product"),
-    (lambda m: functools.reduce(lambda R, A: (A.mean(1) + R) / 2 @ R, m, eye(m[0])), "You add what you have so far"),
+    (lambda m: reduce(lambda R, A: mixed(A.mean(1) @ R), m, eye(m[0].mean(1))), "added after the product"),
+    (lambda m: reduce(lambda R, A: (A.mean(1) + R) / 2 @ R, m, eye(m[0])), "You add what you have so far"),
     (lambda maps: torch.stack([rolled(mixed, maps[: i + 1]) for i in range(len(maps))]), "a result for each layer"),
     (lambda maps: rolled(mixed, maps[:4]) if len(maps) == 4 else maps[0].mean(1), "wrong at another"),
-    (drops_the_first, "changes its input: after the call `maps`"),
+    (lambda maps: rolled(mixed, maps, first=mixed(maps.pop(0).mean(1))), "changes its input: after the call `maps`"),
 ]  # fmt: skip
 
 
@@ -146,22 +133,12 @@ def shared(weights):
     return A / A.sum(-1, keepdim=True)
 
 
-def by_meshgrid(weights, grid, P):
-    y, x = torch.meshgrid(torch.arange(grid[0]), torch.arange(grid[1]), indexing="ij")
-    p = P * torch.stack([y.flatten(), x.flatten()], 1).float() + P / 2
-    return (shared(weights) * torch.cdist(p, p)).sum(-1).mean(2).mean(0)
-
-
-RIGHT_DISTANCE = {
-    "solution": solved(check.mean_attention_distance),
+RIGHT[check.mean_attention_distance] = {
     "the package's": lambda weights, grid, P: distance_by_layer([weights], grid, P)[0],
-    "a list": lambda A, g, P: by_meshgrid(A, g, P).tolist(),
-    "meshgrid": by_meshgrid,
+    "a list": lambda A, g, P: distance_by_layer([A], g, P)[0].tolist(),
     "numpy": lambda A, g, P: torch.tensor((shared(A).numpy() * far(g, P).numpy()).sum(-1).mean((0, 2))),
     "einsum": lambda A, g, P: torch.einsum("bhij,ij->bhi", shared(A), far(g, P)).mean(dim=[0, -1]),
-    "without the class token's share": lambda A, g, P: (A[..., 1:, 1:] / (1 - A[..., 1:, :1]) * far(g, P)).sum(-1).mean(
-        (0, 2)
-    ),
+    "the rest": lambda A, g, P: (A[..., 1:, 1:] / (1 - A[..., 1:, :1]) * far(g, P)).sum(-1).mean((0, 2)),
     "divided after": lambda A, g, P: ((x := A[:, :, 1:, 1:]) * far(g, P)).sum(3).div(x.sum(3)).mean((0, 2)),
 }  # fmt: skip
 
@@ -180,7 +157,7 @@ def from_the_centre(A, g, P):
     return (shared(A) @ torch.tensor([math.dist((i // g[1] * P, i % g[1] * P), centre) for i in n])).mean((0, 2))
 
 
-WRONG_DISTANCE = [
+WRONG[check.mean_attention_distance] = [
     (lambda A, g, P: (shared(A.mean(0, keepdim=True)) * far(g, P)).sum(-1).mean((0, 2)), "over the images, and divide"),
     (lambda A, g, P: (shared(A) * far(g, P)).sum((2, 3)).mean(0) / A.shape[-1], "The class token is no query"),
     (measured(lambda a, b: abs(a[0] - b[0]) + abs(a[1] - b[1])), "You add the steps down and the"),
@@ -207,7 +184,4 @@ WRONG_DISTANCE = [
     (lambda A, g, P: distance_by_layer([A], g, P), "an axis for the layers in front"),
 ]  # fmt: skip
 
-EXERCISES = check.position_similarity, check.mean_attention_distance, check.rollout
-RIGHT = dict(zip(EXERCISES, (RIGHT_SIMILARITY, RIGHT_DISTANCE, RIGHT_ROLLOUT), strict=True))
-WRONG = dict(zip(EXERCISES, (WRONG_SIMILARITY, WRONG_DISTANCE, WRONG_ROLLOUT), strict=True))
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)

@@ -18,21 +18,29 @@ from vit_tutorial.data import ImageSet
 from vit_tutorial.experiments.probe import fit_head
 from vit_tutorial.training import Recipe, fit
 
-from .variants import assert_passes, judged, solved
+from .variants import assert_passes, judged, module, solved
 
+RIGHT, WRONG = {}, {}
 BICUBIC = {"mode": "bicubic", "antialias": True}
 
 
-def answer(zoom=lambda image, new: F.interpolate(image, new, **BICUBIC), there=None, back=None, split=None, join=None):
+def zoomed(size=lambda new: new, **options):
+    """A step that zooms to `size(new)`, bicubic and with antialiasing if no options are given."""
+    return lambda image, new: F.interpolate(image, size(new), **(options or BICUBIC))
+
+
+def answer(
+    zoom=lambda image, new: F.interpolate(image, new, **BICUBIC),
+    there=lambda rows, h, w: rearrange(rows, "(h w) d -> 1 d h w", h=h, w=w),
+    back=lambda image: rearrange(image, "1 d h w -> (h w) d"),
+    split=lambda p, n: (p[:n], p[n:]),
+    join=lambda prefix, rows: torch.cat([prefix, rows]),
+):
     """Resizing as one writes it, with steps that may be replaced."""
-    there = there or (lambda rows, h, w: rearrange(rows, "(h w) d -> 1 d h w", h=h, w=w))
-    back = back or (lambda image: rearrange(image, "1 d h w -> (h w) d"))
-    split = split or (lambda p, n: (p[:n], p[n:]))
 
     def mine(position, old_grid, new_grid, num_prefix_tokens):
         prefix, patches = split(position, num_prefix_tokens)
-        rows = back(zoom(there(patches, *old_grid), new_grid))
-        return join(prefix, rows) if join else torch.cat([prefix, rows])
+        return join(prefix, back(zoom(there(patches, *old_grid), new_grid)))
 
     return mine
 
@@ -42,27 +50,20 @@ def by_pillow(image, new):
     return torch.from_numpy(np.stack(channels))[None]
 
 
-RIGHT = {
-    "solution": solved(check.resize_positions),
+RIGHT[check.resize_positions] = {
     "the package's": resize_position_embedding,
     "einops": answer(),
     "view and transpose": answer(there=lambda p, h, w: p.T.reshape(1, -1, h, w), back=lambda x: x.flatten(2).mT[0]),
     "turned there and back": answer(
-        lambda image, new: F.interpolate(image, new[::-1], **BICUBIC),
-        lambda p, h, w: p.T.unflatten(1, (h, w)).mT[None], lambda image: image.mT[0].flatten(1).T,
-    ),
+        zoomed(lambda new: new[::-1]),
+        lambda p, h, w: p.T.unflatten(1, (h, w)).mT[None], lambda image: image.mT[0].flatten(1).T),
     "one axis after the other": answer(
         lambda image, new: F.interpolate(F.interpolate(image, (new[0], image.shape[3]), **BICUBIC), new, **BICUBIC)),
     "Pillow": answer(by_pillow),
-    "Upsample": answer(lambda image, new: torch.ops.aten._upsample_bicubic2d_aa(image, list(new), False)),
     "timm": lambda p, old, new, n: resample_abs_pos_embed(p[None], list(new), list(old), num_prefix_tokens=n)[0],
     "no gradient": lambda p, *sizes: resize_position_embedding(p.detach(), *sizes),
     "nothing to do": lambda p, old, new, n: p if old == new else resize_position_embedding(p, old, new, n),
 }  # fmt: skip
-
-
-def zoomed(**options):
-    return answer(lambda image, new: F.interpolate(image, new, **options))
 
 
 def scaled(factor, **options):
@@ -75,31 +76,18 @@ def by_axis(factor, **options):
 
 
 def from_a_root(rows, h, w):
-    side = math.isqrt(len(rows))
-    return rows.T.reshape(1, -1, side, side)
+    return rows.T.unflatten(1, (math.isqrt(len(rows)),) * 2)[None]
 
 
-def to_a_root(image, new):
-    return F.interpolate(image, (int(math.sqrt(new[0] * new[1])),) * 2, **BICUBIC)
+to_a_root = zoomed(lambda new: (math.isqrt(new[0] * new[1]),) * 2)
 
 
-def as_a_table(position, old, new, n):
-    rows = F.interpolate(position[None, None, n:], (new[0] * new[1], position.shape[1]), mode="bilinear")[0, 0]
-    return torch.cat([position[:n], rows])
-
-
-def filled(position, old, new, n, fill=torch.zeros):
-    out = fill(n + new[0] * new[1], position.shape[1])
-    out[: len(position)] = position[: len(out)]
-    return out
-
-
-WRONG = [
-    (zoomed(mode="bilinear"), "This is bilinear interpolation."),
-    (zoomed(mode="bilinear", align_corners=True), "bilinear interpolation, and with `align_corn"),
-    (zoomed(mode="bicubic"), "bicubic interpolation without antialiasing"),
-    (zoomed(), 'This is `mode="nearest"`'),
-    (zoomed(mode="area"), 'This is `mode="area"`'),
+WRONG[check.resize_positions] = [
+    (answer(zoomed(mode="bilinear")), "This is bilinear interpolation."),
+    (answer(zoomed(mode="bilinear", align_corners=True)), "bilinear interpolation, and with `align_corn"),
+    (answer(zoomed(mode="bicubic")), "bicubic interpolation without antialiasing"),
+    (answer(zoomed(mode="nearest")), 'This is `mode="nearest"`'),
+    (answer(zoomed(mode="area")), 'This is `mode="area"`'),
     (scaled(lambda old, new: math.sqrt(new[0] * new[1] / (old[0] * old[1]))), "for both axes, √(N'/N)"),
     (by_axis(lambda a, b: float(b // a)), "cut off to whole numbers by `//`"),
     (by_axis(lambda a, b: b / a, recompute_scale_factor=True), "`scale_factor` instead of `size`"),
@@ -108,7 +96,7 @@ WRONG = [
     (answer(there=from_a_root), "The old grid is taken to be square"),
     (answer(to_a_root), "The new grid is taken to be square, √N'"),
     (answer(to_a_root, from_a_root), "Both grids are taken to be square"),
-    (answer(lambda image, new: F.interpolate(image, new[0], **BICUBIC)), "as many columns as rows: h'"),
+    (answer(zoomed(lambda new: new[0])), "as many columns as rows: h'"),
     (answer(split=lambda p, n: (p[:0], p[: len(p) - n])), "The prefix is in the picture:"),
     (answer(split=lambda p, n: (p[len(p) - n :], p[: len(p) - n])), "looked for at the end:"),
     (answer(split=lambda p, n: (p[:1], p[1:])), "Right with one prefix token, but not with 2 prefix tokens"),
@@ -120,7 +108,7 @@ WRONG = [
      "as (D, h, w), and back"),
     (answer(back=lambda x: x.reshape(-1, x.shape[1])), "On the way back `view` or `reshape` reads"),
     (answer(there=lambda p, h, w: p.T.reshape(1, -1, w, h)), "The old grid is read as (w, h)"),
-    (answer(lambda image, new: F.interpolate(image, new[::-1], **BICUBIC), lambda p, h, w: p.T.reshape(1, -1, w, h)),
+    (answer(zoomed(lambda new: new[::-1]), lambda p, h, w: p.T.reshape(1, -1, w, h)),
      "Both grids are turned"),
     (answer(there=lambda p, h, w: p.reshape(1, h, w, -1).permute(0, 3, 2, 1)), "The old picture is transp"),
     (answer(back=lambda x: rearrange(x, "1 d h w -> (w h) d")), "counted down the columns"),
@@ -141,11 +129,14 @@ WRONG = [
     (lambda p, *sizes: p, "The old positions come back as they were"),
     (lambda p, old, new, n: F.interpolate(p.T[None], n + new[0] * new[1], mode="linear")[0].T,
      "All T rows are stretched as one long line"),
-    (as_a_table, "The patches' rows are stretched as one long line"),
+    (answer(lambda table, new: F.interpolate(table, (new[0] * new[1], table.shape[3]), mode="bilinear"),
+            there=lambda rows, h, w: rows[None, None], back=lambda table: table[0, 0]),
+     "The patches' rows are stretched as one long line"),
     (lambda p, old, new, n: torch.cat([p[:n], p[n:].repeat(9, 1)[: new[0] * new[1]]]), "list of patches is repeated"),
     (answer(lambda image, new: image.repeat(1, 1, 9, 9)[:, :, : new[0], : new[1]]), "laid side by side, like tiles"),
     (lambda p, old, new, n: p.reshape(*old, -1), "Your code stops with an error"),
-    (lambda *args: filled(*args, torch.randn), "Two calls with the same arguments give two results"),
+    (lambda p, old, new, n: torch.cat([p, torch.randn(99, p.shape[1])])[: n + new[0] * new[1]],
+     "Two calls with the same arguments give two results"),
     (lambda *args: resize_position_embedding(*args).double(), "The values are right. The result must be of"),
 ]  # fmt: skip
 
@@ -201,20 +192,10 @@ def head_by_least_squares(model, images, num_classes):
     return new
 
 
-class OnTop(nn.Module):
-    """A head of one's own on the trained body, under other names."""
-
-    def __init__(self, model, num_classes):
-        super().__init__()
-        self.body, self.card, self.top = copy.deepcopy(model), model.card, nn.Linear(64, num_classes)
-
-    def forward(self, images):
-        return self.top(self.body.features(images))
-
-
-def head_in_place(model, num_classes):
-    model.head = nn.Linear(64, num_classes)
-    return model
+OnTop = module(  # a head of one's own on the trained body, under other names
+    lambda model, K: {"body": copy.deepcopy(model), "card": model.card, "top": nn.Linear(64, K)},
+    lambda self, images: self.top(self.body.features(images)),
+)
 
 
 def from_scratch(model, num_classes):
@@ -229,7 +210,7 @@ def shuffled(images):
 
 
 FROZEN, FINE_TUNED = "The weights of the body moved by 0%.", "unseen pictures are right. The weights of the body moved"
-RIGHT_TASK = {
+RIGHT[check.new_task] = {
     "solution": (solved(check.new_task), FROZEN),
     "probe by option": (taught(PROBE), FROZEN),
     "full fine-tune": (taught(FULL), FINE_TUNED),
@@ -241,7 +222,7 @@ RIGHT_TASK = {
     "least squares": (head_by_least_squares, FROZEN),
     "doubles": (taught(PROBE, finish=lambda new: new.double()), FROZEN),
 }
-WRONG_TASK = [
+WRONG[check.new_task] = [
     (lambda model, images, K: model, "a tensor of shape (100, 8) for 100 pictures of 6 outlines: (B, 6) is expected. "
      "The old head is still there"),
     (by_hand(head=lambda D, K: None, epochs=1), "The old head is still there"),
@@ -257,7 +238,8 @@ WRONG_TASK = [
     (by_hand(optimizer_first=True, epochs=1), "No optimizer holds the new head"),
     (by_hand(step="zero step", epochs=1), "5 steps at rates of up to 0.001 did not move the head: is there a `backw"),
     (by_hand(step="backward zero step", epochs=1), "no `zero_grad` in between"),
-    (taught(BRIEF, prepare=head_in_place), "In the model that you were given these weights are others now"),
+    (taught(BRIEF, prepare=lambda model, K: setattr(model, "head", nn.Linear(64, K)) or model),
+     "In the model that you were given these weights are others now"),
     (taught(PROBE, prepare=lambda model, K: replace_head(model.requires_grad_(False), K)),
      "In the model that you were given you froze"),
     (taught(BRIEF, prepare=from_scratch), "The body did not begin with the weights that you were given"),
@@ -277,14 +259,13 @@ WRONG_TASK = [
 ]  # fmt: skip
 
 
-RIGHT = {check.resize_positions: RIGHT, check.new_task: RIGHT_TASK}
-WRONG = {check.resize_positions: WRONG, check.new_task: WRONG_TASK}
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)
 
 
 def test_a_new_task_leaves_nothing_behind(recwarn):
     before = torch.get_rng_state()
-    assert_passes(check.new_task, taught(PROBE, {**BRIEF, "learning_rate": 1e-4}))  # the second stage alarms `fit`
+    twice = taught(PROBE, {**BRIEF, "learning_rate": 1e-4})  # the second stage alarms `fit`
+    assert_passes(check.new_task, twice, FINE_TUNED)
     assert torch.equal(torch.get_rng_state(), before)
     assert not recwarn.list
     assert not _global_optimizer_pre_hooks

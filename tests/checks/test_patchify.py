@@ -9,23 +9,23 @@ from einops import rearrange
 
 from vit_tutorial import check, patchify, unpatchify
 
-from .variants import assert_wrong, cell, judged, solved
+from .variants import cell, judged
 
 
-def by_loop(images, P):
-    rows = []
-    for y in range(0, images.shape[2], P):
-        for x in range(0, images.shape[3], P):
-            rows.append(images[:, :, y : y + P, x : x + P].flatten(1))
-    return torch.stack(rows, dim=1)
+def by_slices(images, P, step=None):
+    """A slice for each patch, which begins so many pixels after the last."""
+    h, w, step = images.shape[2] // P, images.shape[3] // P, step or P
+    corners = [(i * step, j * step) for i in range(h) for j in range(w)]
+    return torch.stack([images[..., y : y + P, x : x + P].flatten(1) for y, x in corners], dim=1)
 
 
-def slices_in_patches(images, P):
-    h, w = images.shape[2] // P, images.shape[3] // P
-    return torch.stack([images[..., i : i + P, j : j + P].flatten(1) for i in range(h) for j in range(w)], dim=1)
+CELL = cell("""
+    def square(images, P):
+        B, C, H, W = images.shape
+        h = w = H // P
+        blocks = images.reshape(B, C, h, P, w, P)
+        return blocks.permute(0, 2, 4, 1, 3, 5).reshape(B, h * w, C * P * P)
 
-
-LOST = cell("""
     def patchify(images, P):
         B, C, H, W = images.shape
         h, w = H // P, W // P
@@ -39,15 +39,6 @@ LOST = cell("""
         blocks.permute(0, 3, 1, 4, 2, 5)
         return blocks.reshape(len(patches), -1, *size)
 """)
-
-
-def place_by_place(patches, P, size):
-    B, N, _ = patches.shape
-    images = patches.new_zeros(B, patches.shape[2] // P**2, *size)
-    for n in range(N):
-        y, x = n // (size[1] // P) * P, n % (size[1] // P) * P
-        images[:, :, y : y + P, x : x + P] = patches[:, n].reshape(B, -1, P, P)
-    return images
 
 
 def into_rows(blocks, x, P):
@@ -67,7 +58,6 @@ def join(pattern):
 
 RIGHT = {
     check.num_patches: {
-        "solution": solved(check.num_patches),
         "area": lambda H, W, P: H * W // P**2,
         "numpy": lambda H, W, P: np.prod([H // P, W // P]),
         "counted": lambda H, W, P: len([1 for y in range(0, H, P) for x in range(0, W, P)]),
@@ -75,46 +65,28 @@ RIGHT = {
     },
     check.patchify: {
         "the package's": patchify,
-        "solution": solved(check.patchify),
         "F.unfold": lambda x, P: F.unfold(x, P, stride=P).transpose(1, 2),
         "einops": cut("b c (h p) (w q) -> b (h w) (c p q)"),
-        "loop over patches": by_loop,
+        "slices": by_slices,
         "always float32": (lambda x, P: patchify(x.float(), P), "you make patches of torch.float32"),
         "Tensor.unfold": lambda x, P: into_rows(x.unfold(2, P, P).unfold(3, P, P).permute(0, 2, 3, 1, 4, 5), x, P),
     },
     check.unpatchify: {
         "the package's": unpatchify,
-        "solution": solved(check.unpatchify),
         "F.fold": lambda x, P, size: F.fold(x.transpose(1, 2), size, P, stride=P),
-        "loop": place_by_place,
         "einops": join("b (h w) (c p q) -> b c (h p) (w q)"),
     },
 }
 
 
-def flattened(axes):
-    """The right split, put into this order, and flattened into rows."""
-    return lambda x, P: into_rows(rearrange(x, f"b c (h p) (w q) -> b {axes}", p=P, q=P), x, P)
-
-
-def split(sizes):
-    """Patchify by `reshape` and `permute`, with C, h and w as `sizes(C, H, W, P)` returns them."""
+def split(read="C h P w Q", write="h w C P Q", sizes=lambda C, h, w: (C, h, w)):
+    """Patchify by `reshape` into the axes `read` (Q is the second P), `permute` to `write`, and `reshape` into rows."""
 
     def mine(x, P):
-        C, h, w = sizes(*x.shape[1:], P)
-        return x.reshape(len(x), C, h, P, w, P).permute(0, 2, 4, 1, 3, 5).reshape(len(x), h * w, C * P * P)
-
-    return mine
-
-
-def split_as(*letters):
-    """The first `reshape` splits into these axes, and the `permute` puts h and w first."""
-
-    def mine(x, P):
-        B, C, H, W = x.shape
-        sizes = {"C": C, "h": H // P, "w": W // P, "P": P}
-        order = [letters.index(axis) + 1 for axis in "hwC"] + [i + 1 for i, axis in enumerate(letters) if axis == "P"]
-        return into_rows(x.reshape(B, *(sizes[axis] for axis in letters)).permute(0, *order), x, P)
+        C, h, w = sizes(x.shape[1], x.shape[2] // P, x.shape[3] // P)
+        length = {"C": C, "h": h, "w": w, "P": P, "Q": P}
+        blocks = x.reshape(len(x), *(length[axis] for axis in read.split()))
+        return into_rows(rearrange(blocks, f"B {read} -> B {write}"), x, P)
 
     return mine
 
@@ -153,15 +125,15 @@ WRONG = {
         (cut("b c (h p) (w q) -> b (h w) (c q p)"), "run (channel, column, row)"),
         (cut("b c (h p) (w q) -> b (h w) (q p c)"), "run (column, row, channel)"),
         (cut("b c (h p) (w q) -> b (w h) (c p q)"), "run down the columns of the grid"),
-        (split_as(*"CwPhP"), "Height and width are exchanged"),
+        (split(read="C w P h Q"), "Height and width are exchanged"),
         (cut("b c (p h) (q w) -> b (h w) (c p q)"), "every h-th row"),
         (cut("b c (h p) (q w) -> b (h w) (c p q)"), "every w-th column"),
         (cut("b c (p h) (w q) -> b (h w) (c p q)"), "as you split the width"),
-        (flattened("h p c w q"), "your axes run (B, h, P, C, w, P)"),
-        (split_as(*"ChwPP"), "tears the rows"),
-        (flattened("c h w p q"), "your axes run (B, C, h, w, P, P)"),
-        (flattened("h p w q c"), "image rows, not patches"),
-        (flattened("h c p w q"), "your axes run (B, h, C, P, w, P)"),
+        (split(write="h P C w Q"), "your axes run (B, h, P, C, w, P)"),
+        (split(read="C h w P Q"), "tears the rows"),
+        (split(write="C h w P Q"), "your axes run (B, C, h, w, P, P)"),
+        (split(write="h P w Q C"), "image rows, not patches"),
+        (split(write="h C P w Q"), "your axes run (B, h, C, P, w, P)"),
         (lambda x, P: F.unfold(x, P, stride=P), "The last two axes are exchanged"),
         (lambda x, P: into_rows(F.unfold(x, P, stride=P), x, P), "your axes run (B, C, P, P, h, w)"),
         (lambda x, P: F.unfold(x, P).transpose(1, 2), "(B, N, C·P·P) = (5, 16, 36) expected"),
@@ -170,38 +142,40 @@ WRONG = {
         (cut("b c (h p) (w q) -> b (h w) c p q"), "still little images"),
         (cut("b c (h p) (w q) -> b (c h w) (p q)"), "Each channel has patches of its own"),
         (lambda x, P: patchify(x, P)[0], "Only the first image"),
-        (slices_in_patches, "Your slices begin at i and j, which count patches"),
-        (LOST["patchify"], "`blocks.permute(0, 2, 4, 1, 3, 5)` changes nothing"),
+        (lambda x, P: by_slices(x, P, step=1), "Your slices begin at i and j, which count patches"),
+        (CELL["patchify"], "`blocks.permute(0, 2, 4, 1, 3, 5)` changes nothing"),
         (lambda x, P: patchify(x, P).squeeze(0), "wrong at another"),
         (lambda x, P: patchify(x.detach(), P), "no gradient flows back"),
         (lambda x, P: torch.from_numpy(patchify(x, P).detach().numpy()), "no gradient"),
         (lambda x, P: patchify(x.detach(), P).numpy(), "must be a tensor, got a value of type nd"),
         (lambda x, P: patchify(x, P).half().float(), "wrong values"),
-        (lambda x, P: patchify(x, P).double(), "The values are right. The result must be of dtype"),
+        (lambda x, P: patchify(x, P).double(), "The values are right. The result must be of dtype", "dtype=x.dtype"),
         (lambda x, P: patchify(x, 3), WRITTEN_IN),
         (lambda x, P: patchify(x, P).reshape(len(x), -1, 4 * P * P), WRITTEN_IN),
         (lambda x, P: patchify(x, P).reshape(5, -1, x.shape[1] * P * P), WRITTEN_IN),
-        (split(lambda C, H, W, P: (3, H // P, W // P)), "right for 3 channels, and here there are 4"),
-        (split(lambda C, H, W, P: (C, H // P, H // P)), "right for a square image"),
-        (split(lambda C, H, W, P: (C, W // P, W // P)), "right for a square image"),
+        (split(sizes=lambda C, h, w: (3, h, w)), "right for 3 channels, and here there are 4"),
+        (split(sizes=lambda C, h, w: (C, h, h)), "right for a square image"),
+        (split(sizes=lambda C, h, w: (C, w, w)), "right for a square image"),
+        (CELL["square"], "Your code stops with an error in line 4 of your cell, in square. "
+         "RuntimeError: shape '[5, 4, 2, 3, 2, 3]' is invalid for input of size 2880 "
+         "It was called as `square(images=tensor of (5, 4, 6, 24), P=3)`. Yours is right for a square image"),
         (lambda x, P: rearrange(x, "b c (h p) (w q) -> b (h w) (c p q)", p=P, h=x.shape[3] // P, w=x.shape[3] // P),
          "right for a square image"),
-        (lambda x, P: by_loop(x[..., : x.shape[2]], P), "right for a square image"),
-        (split(lambda C, H, W, P: (3, H // P, H // P)), "right for a square image with 3"),
+        (lambda x, P: by_slices(x[..., : x.shape[2]], P), "right for a square image"),
+        (split(sizes=lambda C, h, w: (3, h, h)), "right for a square image with 3"),
         (kept, "keeps something from call to call"),
         (lambda x, P: patchify(x.mul_(2), P) / 2, "changes its input: after the call `x`"),
         (lambda x, P: patchify(x, P) + torch.rand(()), "something in your function is random"),
         (lambda x, P: (y := patchify(x, P)).transpose(0, 1).reshape(y.shape), "mix patches of different images"),
         (lambda x, P: patchify(x, P) / 255, "agree. The first that differs is at [0, 0, 1]"),
-        (lambda x, P: patchify(x, P).flip(1), "right shape and wrong values"),
+        (lambda x, P: patchify(x, P).flip(1), "right shape and wrong values", "in the wrong place"),
         (lambda x, P: patchify(x - x.mean(0), P), "right shape and wrong values"),
         (lambda x, P: (patchify(x, P), 1), "must be a tensor, got a value of type tuple"),
     ],
     check.unpatchify: [
         (lambda x, P, size: x.reshape(len(x), -1, *size), "patches laid end to end"),
-        (lambda x, P, size: rearrange(x, "b (w h) (c p q) -> b c (h p) (w q)", p=P, q=P, h=size[0] // P),
-         "running down the columns"),
-        (LOST["unpatchify"], "`blocks.permute(0, 3, 1, 4, 2, 5)` changes nothing"),
+        (join("b (w h) (c p q) -> b c (h p) (w q)"), "running down the columns"),
+        (CELL["unpatchify"], "`blocks.permute(0, 3, 1, 4, 2, 5)` changes nothing"),
         (join("b (h w) (p q c) -> b c (h p) (w q)"), "you read it as (row, column, channel)"),
         (join("b (h w) (c q p) -> b c (h p) (w q)"), "you read it as (channel, column, row)"),
         (join("b (h w) (c p q) -> b c h w p q"), "your axes run (B, C, h, w, P, P)"),
@@ -225,26 +199,3 @@ WRONG = {
 
 
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)
-
-
-def test_values_in_the_wrong_place_get_that_hint():
-    verdict = check.patchify(lambda x, P: patchify(x, P).flip(1))
-    assert "in the wrong place" in verdict.hint
-    assert "dtype=x.dtype" in check.patchify(lambda x, P: patchify(x, P).double()).hint
-
-
-def test_an_error_shows_the_readers_line_then_what_it_means():
-    mine = cell("""
-        def mine(images, P):
-            B, C, H, W = images.shape
-            h = w = H // P
-            blocks = images.reshape(B, C, h, P, w, P)
-            return blocks.permute(0, 2, 4, 1, 3, 5).reshape(B, h * w, C * P * P)
-    """)["mine"]
-    verdict = assert_wrong(check.patchify, mine, "in line 4 of your cell, in mine")
-    assert verdict.code == "blocks = images.reshape(B, C, h, P, w, P)"
-    first, error, call, meaning = verdict.message.splitlines()
-    assert first.startswith("Your code stops with an error")
-    assert "invalid for input of size 2880" in error
-    assert "tensor of (5, 4, 6, 24)" in call
-    assert meaning.startswith("Yours is right for a square image")

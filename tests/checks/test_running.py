@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 import traceback
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from vit_tutorial import check
 from vit_tutorial.checks import lesson_01_patchify, running
 from vit_tutorial.checks.running import ReaderError, Wrong, call
 
-from .variants import assert_not_attempted, assert_passes, assert_wrong, cell, changed, listed, solved
+from .variants import assert_passes, assert_wrong, cell, changed, listed, solved
 
 
 @pytest.fixture
@@ -30,33 +31,22 @@ def finding(kind, source, *args, **names):
     return raised.value
 
 
-LINES = {  # the cell, whose last line is shown, and what is said
-    "of the cell": (
-        "def mine(x):\n    y = x.reshape(2, 3)\n    return y + z",
-        ["in line 3 of your cell, in mine", "NameError: name 'z' is not defined", "mine(x=tensor of (6,))"],
-    ),
-    "not torch's": (
-        "def mine(x):\n    layer = nn.Linear(3, 2)\n    return layer(x)",
-        ["RuntimeError", "in line 3 of your cell"],
-    ),
-    "the call of the package": (
-        "from vit_tutorial import patchify\ndef mine(x):\n    return patchify(x.reshape(1, 1, 2, 3), 2)",
-        ["3 = 1·2 + 1"],
-    ),
-    "of a recursion": ("def mine(x): return mine(x)", ["RecursionError"]),
-    "of an exit": ("def mine(x):\n    raise SystemExit", ["SystemExit"]),
-    "without addresses": (
-        "def mine(x):\n    raise ValueError(f'{object()} at 0x7f00')",
-        ["ValueError: <object object>\n"],
-    ),
-}
+LINES = [  # a cell, whose last line is shown, and what is said
+    ("def mine(x):\n    y = x.reshape(2, 3)\n    return y + z", "in line 3 of your cell, in mine. "
+     "NameError: name 'z' is not defined It was called as `mine(x=tensor of (6,))`"),
+    ("def mine(x):\n    layer = nn.Linear(3, 2)\n    return layer(x)", "in line 3 of your cell, in mine. RuntimeError"),
+    ("from vit_tutorial import patchify\ndef mine(x):\n    return patchify(x.reshape(1, 1, 2, 3), 2)", "3 = 1·2 + 1"),
+    ("def mine(x): return mine(x)", "RecursionError"),
+    ("def mine(x):\n    raise SystemExit", "SystemExit"),
+    ("def mine(x):\n    raise ValueError(f'{object()} at 0x7f00')", "ValueError: <object object> It was called"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("source", "phrases"), LINES.values(), ids=LINES)
-def test_an_error_shows_the_readers_own_line(source, phrases, unchecked):
+@pytest.mark.parametrize(("source", "phrase"), LINES)
+def test_an_error_shows_the_readers_own_line(source, phrase, unchecked):
     error = finding(ReaderError, source, torch.zeros(6))
     assert error.code == source.splitlines()[-1].strip()
-    assert all(phrase in error.message for phrase in phrases), error.message
+    assert phrase in " ".join(error.message.split())
     assert "site-packages" not in error.message
     assert "0x" not in error.message
 
@@ -75,11 +65,8 @@ def test_a_function_from_a_file_is_shown_with_the_files_name(tmp_path):
 
 
 def test_the_stop_button_still_stops():
-    def interrupted(x):
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        call(interrupted, 1)
+        call(lambda x: stop(KeyboardInterrupt()), 1)
 
 
 LOOP = "def mine(x):\n    while True:\n        "
@@ -90,7 +77,8 @@ LOOPS = {
     "bare except": LOOP + "try:\n            x = x + 1\n        except:\n            pass",
     "generator": "import itertools\ndef mine(x):\n    return sum(i for i in itertools.count())",
     "torch": "def mine(x):\n    while x.sum() < 1:\n        x = torch.relu(x)",
-    "module": "layer = nn.Linear(2, 2)\n" + LOOP + "y = layer(x)",
+    # three times: by luck a strike may miss torch, where most of the time goes
+    **dict.fromkeys(("module", "again", "once more"), "layer = nn.Linear(2, 2)\n" + LOOP + "y = layer(x)"),
     "function": "def step(x):\n    return x * 1\n" + LOOP + "x = step(x)",
 }
 
@@ -102,6 +90,8 @@ def test_a_loop_without_end_is_stopped(loop, impatient):
     error = finding(ReaderError, LOOPS[loop], torch.zeros(2))
     assert "still running after 0.3 seconds in line" in error.message
     assert error.code
+    stopped_in = traceback.extract_tb(error.__context__.__traceback__)[-1].filename
+    assert "ipykernel" in stopped_in  # and not in the middle of torch
 
 
 def test_an_exercise_may_allow_more_time(impatient):
@@ -123,13 +113,6 @@ def test_after_a_stop_the_next_call_runs(impatient):
     for _ in range(2):
         finding(ReaderError, LOOPS["while"], 1)
         assert call(lambda x: sum(range(x)), 100_000) == 4_999_950_000
-
-
-def test_a_stopped_loop_is_stopped_in_the_readers_line(impatient):
-    """Not in the middle of torch, where most of its time goes."""
-    for _ in range(3):
-        error = finding(ReaderError, LOOPS["module"], torch.zeros(2))
-        assert "ipykernel" in traceback.extract_tb(error.__context__.__traceback__)[-1].filename
 
 
 def test_time_spent_compiling_does_not_count(impatient):
@@ -167,23 +150,6 @@ def test_what_a_call_finds(source, kind, phrase):
     assert phrase in finding(kind, source, torch.ones(2, 3)).message
 
 
-def test_the_wrong_thing_handed_over_is_named():
-    class Mine(nn.Module):
-        def forward(self, x):
-            return x
-
-    assert_wrong(check.patchify, torch.zeros(2, 3), "needs your function itself, and got a tensor of (2, 3)")
-    assert_wrong(check.patchify, "patchify", "got 'patchify' (of type str)")
-    assert_wrong(check.patchify, Mine, "needs a function, and got the class `Mine`")
-    assert_wrong(check.embeddings, Mine(), "needs your class, not an object of it")
-    assert_wrong(check.embeddings, lambda x: x, "needs your class, and got the function")
-    assert_wrong(check.embeddings, dict, "class dict(nn.Module)")
-    assert_wrong(check.embeddings, type("Empty", (nn.Module,), {}), "`Empty` has no method `forward`")
-    assert_wrong(check.embeddings, Mine, "Mine.__init__() takes 1 positional argument but 5 were given")
-    assert_not_attempted(check.patchify, None)
-    assert_not_attempted(check.patchify, ...)
-
-
 class Odd:
     """Raises at every turn."""
 
@@ -194,101 +160,87 @@ class Odd:
     __hash__ = None
 
 
-class Silent(Exception):
-    __str__ = Odd.fail
-
-
-class Backwards(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * 1
-
-    @staticmethod
-    def backward(ctx, gradient):
-        raise ValueError("no way back")
-
-
 def stop(error):
     raise error
 
 
-def circle():
-    found = []
-    found.append(found)
-    return found
-
+CIRCLE = []
+CIRCLE.append(CIRCLE)
 
 split = solved(check.split_heads)
-ODD_RESULTS = {
-    "sparse": (lambda x, h: split(x, h).to_sparse(), "must be an ordinary tensor"),
-    "compressed": (lambda x, h: x[0].to_sparse_csr(), "it is sparse_csr"),
-    "nested": (lambda x, h: torch.nested.nested_tensor(list(x)), "it is nested"),
-    "jagged": (lambda x, h: torch.nested.nested_tensor(list(x), layout=torch.jagged), "it is nested"),
-    "quantized": (lambda x, h: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), "it is quantized"),
-    "meta": (lambda x, h: split(x, h).to("meta"), "must be on the device cpu, where its input is; it is on meta"),
-    "complex": (lambda x, h: split(x, h).cfloat(), "must be of dtype torch.float32, got torch.complex64"),
-    "8 bits": (lambda x, h: split(x, h).to(torch.float8_e4m3fn), "got torch.float8_e4m3fn"),
-    "huge": (lambda x, h: torch.empty(1).expand(10**6, 10**6), "is far too large"),
-    "more than there is": (lambda x, h: torch.empty(10**14), "Your code stops with an error"),
-    "in itself": (lambda x, h: circle(), "must be a tensor, got a value of type list"),
-    "odd": (lambda x, h: Odd(), "must be a tensor, got a value of type Odd"),
-    "no text": (lambda x, h: stop(Silent()), "Silent: (its own text cannot be shown"),
-    "exit": (lambda x, h: stop(SystemExit(3)), "SystemExit: 3"),
-    "generator exit": (lambda x, h: stop(GeneratorExit()), "GeneratorExit"),
-    "no way back": (lambda x, h: split(Backwards.apply(x), h), "On the way back"),
-    "no memory": (lambda x, h: [split(x, h), x.untyped_storage().resize_(4)][0], "changes its input"),
-    "other input": (lambda x, h: [setattr(x, "data", x.double()), x][1], "changes its input"),
-}
-
-
-NUMBERS = {
-    "odd": (Odd(), "got a value of type Odd"),
-    "long": (10**5000, "a whole number of more than 100 digits"),
-    "array": (np.array([3, 4]), "got a value of type ndarray"),
-}
-ODD_NUMBERS = {name: (lambda h, w, p, number=number: number, phrase) for name, (number, phrase) in NUMBERS.items()}
-
-
-def module(change=lambda self: None, end=lambda out: out):
-    """A right class for `check.mlp`, but for one thing."""
-    mlp = solved(check.mlp)
-    return changed(mlp, lambda self, D, M: change(self), forward=lambda self, x: end(mlp.forward(self, x)))
-
-
-def parameter(tensor, **options):
-    return lambda self: setattr(self, "odd", nn.Parameter(tensor, **options))
-
-
-ODD_MODULES = {
-    "meta buffer": (module(lambda self: self.register_buffer("odd", torch.empty(2, device="meta"))), "`odd` is on the"),
-    "meta": (module(lambda self: self.to("meta")), "`expand.weight` is on the meta device"),
-    "sparse": (module(parameter(torch.eye(2).to_sparse())), "`odd` must be an ordinary tensor"),
-    "whole": (module(parameter(torch.ones(2).long(), requires_grad=False)), "`odd` is a parameter of torch.int64"),
-    "never used": (module(lambda self: setattr(self, "odd", nn.LazyLinear(2))), "`odd.weight` never gets a size"),
-    "frozen": (module(lambda self: self.requires_grad_(False), lambda out: out + 1), "the values are not those"),
-    "covered": (module(lambda self: vars(self).update(parameters=[])), "a method `parameters`, and yours covers it"),
-    "out sparse": (module(end=lambda out: out.to_sparse()), "it is sparse_coo"),
-    "out meta": (module(end=lambda out: out.to("meta")), "it is on meta"),
-    "eval returns nothing": (changed(module(end=lambda out: 2 * out), eval=lambda self: None), "values"),
-    "no super": (
-        changed(nn.Module, __init__=lambda self, D, M: None, forward=lambda self, x: x),
-        "does not begin with `super().__init__()`",
-    ),
-}
-
-
-OTHERS = {
-    check.parameter_groups: {"odd": (lambda model, decay: Odd(), "ValueError: odd")},
-    check.map_state_dict: {"odd": (lambda theirs: {"a": Odd()}, "value of type Odd")},
-    check.patchify: {"odd": (Odd(), "ValueError: odd"), "long": (10**5000, "a whole number of more than 100 digits")},
-}
-ODD = {check.split_heads: ODD_RESULTS, check.num_patches: ODD_NUMBERS, check.mlp: ODD_MODULES, **OTHERS}
+Mlp = solved(check.mlp)
+mlp = partial(changed, Mlp)
+Identity = type("Mine", (nn.Module,), {"forward": lambda self, x: x})
+ODD = {
+    check.patchify: [
+        (torch.zeros(2, 3), "needs your function itself, and got a tensor of (2, 3)"),
+        ("patchify", "got 'patchify' (of type str)"),
+        (Identity, "needs a function, and got the class `Mine`"),
+        (Odd(), "ValueError: odd"),
+        (10**5000, "a whole number of more than 100 digits"),
+    ],
+    check.embeddings: [
+        (Identity(), "needs your class, not an object of it"),
+        (lambda x: x, "needs your class, and got the function"),
+        (dict, "class dict(nn.Module)"),
+        (type("Empty", (nn.Module,), {}), "`Empty` has no method `forward`"),
+        (Identity, "Mine.__init__() takes 1 positional argument but 5 were given"),
+    ],
+    check.split_heads: [
+        (lambda x, h: split(x, h).to_sparse(), "must be an ordinary tensor"),
+        (lambda x, h: x[0].to_sparse_csr(), "it is sparse_csr"),
+        (lambda x, h: torch.nested.nested_tensor(list(x)), "it is nested"),
+        (lambda x, h: torch.nested.nested_tensor(list(x), layout=torch.jagged), "it is nested"),
+        (lambda x, h: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), "it is quantized"),
+        (lambda x, h: split(x, h).to("meta"), "must be on the device cpu, where its input is; it is on meta"),
+        (lambda x, h: split(x, h).cfloat(), "must be of dtype torch.float32, got torch.complex64"),
+        (lambda x, h: split(x, h).to(torch.float8_e4m3fn), "got torch.float8_e4m3fn"),
+        (lambda x, h: torch.empty(1).expand(10**6, 10**6), "is far too large"),
+        (lambda x, h: torch.empty(10**14), "Your code stops with an error"),
+        (lambda x, h: CIRCLE, "must be a tensor, got a value of type list"),
+        (lambda x, h: Odd(), "must be a tensor, got a value of type Odd"),
+        (lambda x, h: stop(type("Silent", (Exception,), {"__str__": Odd.fail})()),
+         "Silent: (its own text cannot be shown"),
+        (lambda x, h: stop(SystemExit(3)), "SystemExit: 3"),
+        (lambda x, h: stop(GeneratorExit()), "GeneratorExit"),
+        (lambda x, h: [
+            x.requires_grad and x.register_hook(lambda gradient: stop(ValueError("no way back"))), split(x, h)][1],
+         "On the way back"),
+        (lambda x, h: [split(x, h), x.untyped_storage().resize_(4)][0], "changes its input"),
+        (lambda x, h: [setattr(x, "data", x.double()), x][1], "changes its input"),
+    ],
+    check.num_patches: [
+        (lambda h, w, p: Odd(), "got a value of type Odd"),
+        (lambda h, w, p: 10**5000, "a whole number of more than 100 digits"),
+        (lambda h, w, p: np.array([3, 4]), "got a value of type ndarray"),
+    ],
+    check.mlp: [
+        (mlp(lambda self, D, M: self.register_buffer("odd", torch.empty(2, device="meta"))), "`odd` is on the"),
+        (mlp(lambda self, D, M: self.to("meta")), "`expand.weight` is on the meta device"),
+        (mlp(odd=lambda D, M: nn.Parameter(torch.eye(2).to_sparse())), "`odd` must be an ordinary tensor"),
+        (mlp(odd=lambda D, M: nn.Parameter(torch.ones(2).long(), False)), "`odd` is a parameter of torch.int64"),
+        (mlp(odd=lambda D, M: nn.LazyLinear(2)), "`odd.weight` never gets a size"),
+        (mlp(lambda self, D, M: self.requires_grad_(False), forward=lambda self, x: Mlp.forward(self, x) + 1),
+         "the values are not those"),
+        (mlp(lambda self, D, M: vars(self).update(parameters=[])), "a method `parameters`, and yours covers it"),
+        (mlp(forward=lambda self, x: Mlp.forward(self, x).to_sparse()), "it is sparse_coo"),
+        (mlp(forward=lambda self, x: Mlp.forward(self, x).to("meta")), "it is on meta"),
+        (mlp(eval=lambda self: None, forward=lambda self, x: 2 * Mlp.forward(self, x)), "values"),
+        (changed(Identity, __init__=lambda self, D, M: None), "does not begin with `super().__init__()`"),
+    ],
+    check.parameter_groups: [(lambda model, decay: Odd(), "ValueError: odd")],
+    check.map_state_dict: [(lambda theirs: {"a": Odd()}, "value of type Odd")],
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("exercise", "answer", "phrase"), listed(ODD))
-def test_an_odd_answer_gets_a_verdict(exercise, answer, phrase):
-    assert_wrong(exercise, answer, phrase)
+@pytest.mark.parametrize(("exercise", "row"), listed(ODD))
+def test_an_odd_answer_gets_a_verdict(exercise, row):
+    assert_wrong(exercise, *row)
+
+
+def test_nothing_handed_over_is_no_attempt():
+    assert check.patchify(None).status == check.patchify(...).status == "not attempted"
 
 
 def test_random_numbers_and_modes_are_left_as_found():

@@ -4,13 +4,14 @@ import copy
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from vit_tutorial import Shapes, VisionTransformer, ViTConfig, check
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.training import Recipe, fit, parameter_groups
 
 from .variants import assert_wrong, cell, judged, solved
+
+RIGHT, WRONG = {}, {}
 
 # Groups for AdamW: functions of (model, weight_decay) that sort parameters by a rule
 
@@ -42,16 +43,13 @@ def edited(change):
     return mine
 
 
-RIGHT_GROUPS = {
-    "solution": solved(check.parameter_groups),
+RIGHT[check.parameter_groups] = {
     "the package's": parameter_groups,
     "by name": groups_by(is_matrix),
     "generators": groups_by(is_matrix, take=lambda params: (p for p in list(params))),
     "tuples": groups_by(is_matrix, take=tuple),
     "by axes and name": groups_by(lambda n, p: p.ndim > 1 and "token" not in n and "position" not in n),
-    "one group each": lambda model, wd: [
-        {"params": p, "weight_decay": wd * is_matrix(n, p)} for n, p in model.named_parameters()
-    ],
+    "one each": lambda m, wd: [{"params": p, "weight_decay": wd * is_matrix(n, p)} for n, p in m.named_parameters()],
     "by type, with more": edited(lambda g, m: [{**x, "lr": 1e-3} for x in g[::-1]]),
     "names too": lambda model, wd: [
         {"params": [(n, p) for n, p in model.named_parameters() if is_matrix(n, p) is want], "weight_decay": wd * want}
@@ -74,7 +72,7 @@ def only(decays):
     return lambda model, wd: [{"params": [p for n, p in model.named_parameters() if decays(n, p)], "weight_decay": wd}]
 
 
-WRONG_GROUPS = [
+WRONG[check.parameter_groups] = [
     (only(lambda n, p: True), "Everything decays: all parameters are in groups"),
     (groups_by(lambda n, p: is_matrix(n, p) or "norm" in n), "The norms decay, and should not"),
     (groups_by(lambda n, p: n.endswith("weight")), "Some of the norms decay, and should not"),
@@ -139,7 +137,7 @@ def test_comparing_by_value_is_not_blamed_for_another_error(rest):
 
 
 def loop(begin="model.train()", step="rate; zero; backward; clip; step", loss="F.cross_entropy(model(x), y)", end=""):
-    """The loop as people write it: what stands before it, the order of the steps, the loss, and what is returned."""
+    """The loop as people write it: what stands before it, the steps in order, the loss, and what is returned."""
     lines = {
         "rate": "[group.update(lr=rate) for group in optimizer.param_groups]",
         "rate of one group": "optimizer.param_groups[0]['lr'] = rate",
@@ -154,12 +152,9 @@ def loop(begin="model.train()", step="rate; zero; backward; clip; step", loss="F
         "for p in model.parameters()]",
         "times the rate": "[group.update(lr=group['lr'] * rate) for group in optimizer.param_groups]",
         "step": "optimizer.step()",
-        "loss again": "loss = F.cross_entropy(model(x), y)",
-        "return [loss.item()]": "return [loss.item()]",
     }
-    body = "\n        ".join(lines[name] for name in step.split("; "))
-    return cell(
-        f"""
+    body = "\n        ".join(lines.get(name, name) for name in step.split("; "))
+    return cell(f"""
 def mine(model, optimizer, batches, rates):
     {begin or "pass"}
     losses = []
@@ -168,21 +163,17 @@ def mine(model, optimizer, batches, rates):
         {body}
         losses.append(loss.item())
     return {end or "losses"}
-""",
-        F=F,
-        torch=torch,
-    )["mine"]
+""")["mine"]
 
 
-RIGHT_TRAINING = {
-    "solution": solved(check.training),
+RIGHT[check.training] = {
     "zero first": loop(step="zero; rate; backward; clip; step"),
     "zero at the end": loop("optimizer.zero_grad(); model.train()", "rate; backward; clip; step; zero"),
     "log-softmax": loop(loss="F.nll_loss(model(x).log_softmax(dim=1), y)"),
     "train in the loop": loop("", loss="F.cross_entropy(model.train()(x), y)"),
     "a tuple": loop(end="tuple(losses)"),
 }
-WRONG_TRAINING = [
+WRONG[check.training] = [
     (loop(step="rate; backward; clip; step"), "`optimizer.zero_grad()` is missing"),
     (loop(step="rate; backward; zero; clip; step"), "The weights are as they were"),
     (loop(step="rate; zero; backward; clip"), "The weights are as they were"),
@@ -203,7 +194,7 @@ WRONG_TRAINING = [
     (loop(step="rate; zero; backward; clip first; step"), "not all of them"),
     (loop(step="rate; zero; backward; divide; step"), "Or you divide the gradients by their length"),
     (loop(step="times the rate; zero; backward; clip; step"), "You multiply the rate that is there"),
-    (loop(step="rate; zero; backward; clip; step; loss again"), "once more after the step"),
+    (loop(step="rate; zero; backward; clip; step; loss = F.cross_entropy(model(x), y)"), "once more after the step"),
     (loop(begin="model.train(); batches = batches[:-1]"), "The last batch is left out"),
     (loop(step="rate; zero; backward; clip; step; return [loss.item()]"), "is `return` inside the loop"),
     (loop(step="rate; zero; backward; clip; step; step"), "two steps for each batch"),
@@ -232,9 +223,8 @@ def test_the_loop_that_is_asked_for_is_the_one_of_fit():
     images = Shapes(40, image_size=28, seed=0)
     recipe = Recipe(epochs=2, batch_size=16, learning_rate=0.01, warmup_epochs=1.0)
     torch.manual_seed(0)
-    mine = VisionTransformer(
-        ViTConfig(28, 4, num_classes=8, embed_dim=8, depth=1, num_heads=2, mlp_dim=16, dropout=0.1)
-    )
+    config = ViTConfig(28, 4, num_classes=8, embed_dim=8, depth=1, num_heads=2, mlp_dim=16, dropout=0.1)
+    mine = VisionTransformer(config)
     theirs = copy.deepcopy(mine)
     fit(theirs, images, recipe)
     steps = recipe.steps_per_epoch(len(images))
@@ -250,6 +240,4 @@ def test_the_loop_that_is_asked_for_is_the_one_of_fit():
         assert torch.equal(mine.get_parameter(name), weight), name
 
 
-RIGHT = {check.parameter_groups: RIGHT_GROUPS, check.training: RIGHT_TRAINING}
-WRONG = {check.parameter_groups: WRONG_GROUPS, check.training: WRONG_TRAINING}
 test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted = judged(RIGHT, WRONG)

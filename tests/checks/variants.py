@@ -28,11 +28,18 @@ def solved(exercise):
     return list(cell(exercise.solution().source, f"/tmp/ipykernel_4711/{exercise.name}.py", **package).values())[-1]
 
 
-def changed(base: type, change=lambda self, *args: None, **methods) -> type:
-    """A class as `base` with other methods, in whose objects `change(self, *args)` has replaced parts."""
+def changed(base: type, change=lambda self, *args: None, **changes) -> type:
+    """A class as `base`, with other methods and other parts, each of which is made by `part(*args)`.
+
+    A name that `base` has, or a property, is a method. Last, `change(self, *args)` may replace parts of the object.
+    """
+    methods = {name: new for name, new in changes.items() if hasattr(base, name) or isinstance(new, property)}
+    parts = {name: part for name, part in changes.items() if name not in methods}
 
     def build(self, *args):
         base.__init__(self, *args)
+        for name, part in parts.items():
+            setattr(self, name, part(*args))
         change(self, *args)
 
     return type("Mine", (base,), {"__init__": build, **methods})
@@ -55,94 +62,84 @@ def parameters(names: str, *shapes) -> dict:
     return {name: nn.Parameter(torch.randn(shape)) for name, shape in zip(names.split(), shapes, strict=True)}
 
 
-def replace(**parts):
-    """A change that replaces parts of a module by what `part(*args)` makes."""
-    return lambda self, *args: [setattr(self, name, part(*args)) for name, part in parts.items()]
-
-
-def assert_passes(exercise, answer) -> Verdict:
+def assert_passes(exercise, answer, remark: str = "") -> Verdict:
+    """The verdict is "passed", with a remark that says this, or without any."""
     verdict = exercise(answer)
     assert verdict.status == "passed", f"a right answer was refused\n{verdict}"
+    assert remark in verdict.message
+    assert bool(remark) == bool(verdict.message)
     return verdict
 
 
-def assert_wrong(exercise, answer, phrase: str) -> Verdict:
-    """The verdict is "wrong", and says this."""
+def assert_wrong(exercise, answer, phrase: str, hint: str = "") -> Verdict:
+    """The verdict is "wrong", its message says `phrase`, and its hint says `hint`."""
     verdict = exercise(answer)
     assert verdict.status == "wrong", f"a wrong answer got: {verdict}"
-    assert phrase.lower() in " ".join(repr(verdict).split()).lower(), f"{phrase!r} is not said:\n{verdict}"
+    assert phrase.lower() in " ".join(verdict.message.split()).lower(), f"{phrase!r} is not said:\n{verdict}"
+    assert hint in verdict.hint
     return verdict
 
 
-def assert_not_attempted(exercise, answer) -> Verdict:
-    verdict = exercise(answer)
-    assert verdict.status == "not attempted", verdict
-    return verdict
-
-
-FUNCTION_STUBS = {
-    "raise": "# fill in\n    raise NotImplementedError",
-    "raise with text": "'''What to do.'''\n    raise NotImplementedError('your turn')",
-    "pass": "'''What to do.'''\n    pass",
-    "dots": "...",
-    "return": "# fill in\n    return",
-    "return dots": "'''What to do.'''\n    return ...",
-    "return dots at the end": "first = [{0}][0]\n    return ...",
-    "raise at the end": "first = [{0}][0]\n    raise NotImplementedError",
-}
-CLASS_STUBS = {  # what is in `__init__` and in `forward`
-    "raise": ("super().__init__()", "raise NotImplementedError"),
-    "raise twice": ("super().__init__()\n        raise NotImplementedError", "# fill in\n        pass"),
-    "return dots": ("super().__init__()", "return ..."),
-    "dots": ("...", "..."),
-    "pass": ("pass", "pass"),
-    "raise at the end": ("super().__init__(); self.sizes = [{0}]", "size = self.sizes; raise NotImplementedError"),
-}
+FUNCTION_STUBS = [  # `{0}` are the parameters
+    "# fill in\n    raise NotImplementedError",
+    "'''What to do.'''\n    raise NotImplementedError('your turn')",
+    "'''What to do.'''\n    pass",
+    "...",
+    "# fill in\n    return",
+    "'''What to do.'''\n    return ...",
+    "first = [{0}][0]\n    return ...",
+    "first = [{0}][0]\n    raise NotImplementedError",
+]
+CLASS_STUBS = [  # what is in `__init__` and in `forward`
+    ("super().__init__()", "raise NotImplementedError"),
+    ("super().__init__()\n        raise NotImplementedError", "# fill in\n        pass"),
+    ("super().__init__()", "return ..."),
+    ("...", "..."),
+    ("pass", "pass"),
+    ("super().__init__(); self.sizes = [{0}]", "size = self.sizes; raise NotImplementedError"),
+]
 CLASS = "class Mine(nn.Module):\n    def __init__(self, {0}):\n        {1}\n    def forward(self, x):\n        {2}"
 
 
-def stubs(parameters: str, takes: str = "function") -> dict:
-    """Untouched stubs of every kind, by their kind."""
-    function = f"def Mine({parameters}):\n    "
-    sources = {kind: function + body.format(parameters) for kind, body in FUNCTION_STUBS.items()}
-    if takes == "class":
-        bodies = {kind: (init.format(parameters), forward) for kind, (init, forward) in CLASS_STUBS.items()}
-        sources = {kind: CLASS.format(parameters, *body) for kind, body in bodies.items()}
-    return {kind: cell(source, f"/tmp/ipykernel_4711/{kind} {takes}.py")["Mine"] for kind, source in sources.items()}
+def stubs(exercise) -> list:
+    """Stubs of every kind, with the parameters that the exercise's solution has."""
+    parameters = re.search(r"def \w+\((?:self, )?(.+)\):", exercise.solution().source)[1]
+    sources = [f"def Mine({parameters}):\n    {body.format(parameters)}" for body in FUNCTION_STUBS]
+    if exercise.takes == "class":
+        sources = [CLASS.format(parameters, init.format(parameters), forward) for init, forward in CLASS_STUBS]
+    return [cell(source)["Mine"] for source in sources]
 
 
 def listed(tables: dict) -> list:
-    """Return each exercise's variants for `parametrize`: {name: answer or (answer, phrase)}, or [(answer, phrase)]."""
+    """List every row, (answer, what is said …), of {exercise: rows, or answers by name} for `parametrize`."""
     found = []
-    for exercise, variants in tables.items():
-        named = variants.items() if isinstance(variants, dict) else ((phrase, (a, phrase)) for a, phrase in variants)
-        for name, variant in named:
-            variant = variant if isinstance(variant, tuple) else (variant, "")
-            found.append(pytest.param(exercise, *variant, id=f"{exercise.name}: {name}"))
+    for exercise, rows in tables.items():
+        for name, row in rows.items() if isinstance(rows, dict) else ((row[1], row) for row in rows):
+            row = row if isinstance(row, tuple) else (row,)
+            found.append(pytest.param(exercise, row, id=f"{exercise.name}: {name}"))
     return found
 
 
 def judged(right: dict, wrong: dict) -> tuple:
-    """Make a lesson's tests from {exercise: its right answers} and {exercise: rows of (wrong answer, phrase)}.
+    """Make a lesson's tests from {exercise: right answers by name} and {exercise: rows of wrong answers}.
 
-    A right answer with a phrase, (answer, phrase), passes with this remark, the others without any.
+    A row is (answer, phrase of the message), or (answer, phrase, phrase of the hint). A right answer with a phrase,
+    (answer, phrase), passes with this remark, the others without any. The exercise's own solution is one of the right
+    answers, and need not be in the table.
     """
+    right = {exercise: {"solution": solved(exercise), **answers} for exercise, answers in right.items()}
 
-    @pytest.mark.parametrize(("exercise", "answer", "remark"), listed(right))
-    def test_right_answers_pass(exercise, answer, remark):
-        message = assert_passes(exercise, answer).message
-        assert remark in message
-        assert bool(remark) == bool(message)
+    @pytest.mark.parametrize(("exercise", "row"), listed(right))
+    def test_right_answers_pass(exercise, row):
+        assert_passes(exercise, *row)
 
-    @pytest.mark.parametrize(("exercise", "answer", "phrase"), listed(wrong))
-    def test_wrong_answers_are_named(exercise, answer, phrase):
-        verdict = assert_wrong(exercise, answer, phrase)
-        assert phrase.lower() in " ".join(verdict.message.split()).lower()  # and not only in the reader's own line
+    @pytest.mark.parametrize(("exercise", "row"), listed(wrong))
+    def test_wrong_answers_are_named(exercise, row):
+        assert_wrong(exercise, *row)
 
     @pytest.mark.parametrize("exercise", right, ids=lambda exercise: exercise.name)
     def test_untouched_stubs_are_not_attempted(exercise):
-        parameters = re.search(r"def \w+\((?:self, )?(.+)\):", exercise.solution().source)[1]
-        for stub in stubs(parameters, exercise.takes).values():
-            assert_not_attempted(exercise, stub)
+        verdicts = [exercise(stub) for stub in stubs(exercise)]
+        assert [verdict for verdict in verdicts if verdict.status != "not attempted"] == []
 
     return test_right_answers_pass, test_wrong_answers_are_named, test_untouched_stubs_are_not_attempted

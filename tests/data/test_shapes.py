@@ -17,14 +17,6 @@ def scenes() -> Shapes:
     return Shapes(4000, 32, seed=3)
 
 
-def test_what_it_is(scenes):
-    assert scenes.pixels.shape == (4000, 3, 32, 32)
-    assert scenes.masks.shape == (4000, 32, 32)
-    assert scenes.classes == ("circle", "ring", "square", "triangle", "star", "cross", "heart", "crescent")
-    assert repr(scenes) == "Shapes: 4,000 images of 32×32 in 8 classes"
-    assert isinstance(scenes.subset([0, 1]), ImageSet)
-
-
 def test_scene_7_is_the_same_whether_10_are_drawn_or_1000():
     before = torch.get_rng_state()
     few, many = Shapes(10, seed=5), Shapes(1000, seed=5)  # 1000 are drawn in four chunks
@@ -86,13 +78,6 @@ def test_a_picture_that_is_not_square_shows_more_ground_and_the_same_object(heig
     for side in (1, 2):  # of (N, H, W)
         reached = wide.masks.any(dim=3 - side).any(dim=0)
         assert reached[2:-2].all(), "anywhere along both sides"
-
-
-def test_the_object_is_whole(scenes):
-    edge = torch.ones(32, 32, dtype=torch.bool)
-    edge[1:-1, 1:-1] = False
-    assert not (scenes.masks & edge).any()
-    assert scenes.masks.sum(dim=(1, 2)).min() > 40, "and large enough to see"
 
 
 def test_the_mask_is_where_the_object_is():

@@ -24,6 +24,7 @@ from vit_tutorial.experiments import (
     load_results,
     load_size_runs,
     load_suspects,
+    plant,
     rows,
     run,
     scarce,
@@ -187,7 +188,8 @@ TABLES = {
 
 
 @pytest.mark.parametrize("content", TABLES.values(), ids=TABLES)
-def test_a_file_that_is_no_table_of_this_experiment_is_left_alone(content, tmp_path, capsys):
+def test_a_file_that_is_no_table_of_this_experiment_is_left_alone(content, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "run", lambda *_: pytest.fail("a run began"))
     path = tmp_path / "table.csv"
     path.write_bytes(content)
     for out, told in ((path, f"error: {path} is no"), (tmp_path, str(tmp_path))):
@@ -261,6 +263,7 @@ UNKNOWN = {
     "interpolated": lambda: sizes.move("interpolate", 44, 0),
     "norms": lambda: sizes.tune(load_checkpoint("shapes"), "norm", 0),
     "post-norm": lambda: blocks.measure_block("postnorm", seed=0),
+    "no final norm": lambda: plant("no final nrom", VisionTransformer(rows.CONFIG), torch.zeros(1).long()),
 }
 
 

@@ -84,8 +84,3 @@ def test_every_bug_changes_what_is_trained_or_what_comes_out():
         wrong, labels = plant(bug, wrong, LABELS)
         fewer = len(list(wrong.parameters())) < len(list(right.parameters()))
         assert fewer or not torch.equal(labels, LABELS) or not torch.allclose(wrong.eval()(IMAGES), right(IMAGES)), bug
-
-
-def test_a_bug_that_is_not_there_cannot_be_planted():
-    with pytest.raises(ValueError, match="no final norm"):
-        plant("no final nrom", VisionTransformer(TINY), LABELS)

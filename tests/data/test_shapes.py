@@ -138,16 +138,11 @@ def test_every_class_is_equally_likely_and_comes_in_all_sizes(scenes):
         assert 1.6 < mine.max() / mine.min() < 2.5, scenes.classes[label]
 
 
-def plane(reach: float, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return x and y of count×count points from -reach to reach."""
-    y, x = torch.meshgrid(*[torch.linspace(-reach, reach, count)] * 2, indexing="ij")
-    return x, y
-
-
 @pytest.mark.parametrize("name", ALL_OUTLINES)
 def test_an_outline_fits_its_circle_and_is_a_distance_where_its_edge_is_drawn(name):
     """It grows by 1 for each step of 1 away from the edge; else an edge would be drawn sharp here and soft there."""
-    x, y = (axis.requires_grad_() for axis in plane(1.2, 241))
+    line = torch.linspace(-1.2, 1.2, 241)
+    x, y = (axis.requires_grad_() for axis in torch.meshgrid(line, line, indexing="xy"))
     distance = ALL_OUTLINES[name](x, y)
     assert 0.84 < torch.hypot(x, y)[distance < 0].max() <= 1
     slope = torch.hypot(*torch.autograd.grad(distance.sum(), (x, y)))

@@ -2,11 +2,13 @@
 
 import io
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from vit_tutorial import VisionTransformer, from_google
 
@@ -29,11 +31,15 @@ def save(folder: Path, arrays: dict | None = None, **changes) -> Path:
 @pytest.mark.parametrize("gelu", ["tanh", "exact"])
 @pytest.mark.parametrize("options", [{}, {"representation_size": 24, "num_classes": 50}, {"image_size": 384}], ids=str)
 def test_a_file_gives_the_logits_that_timm_reads_in_it(options, gelu, tmp_path):
-    """timm did not learn the names from us. It knows no representation, so the head is written down here."""
+    """timm did not learn the names from us. It knows no representation, so the head is written down here.
+
+    An eps of 1e-6 is Flax's default.
+    """
     arrays = google_arrays(our_vit(num_heads=2, **options))
     path = save(tmp_path, arrays)
     sizes = {"img_size": options.get("image_size", 32), "num_heads": 2, "num_classes": 0}
-    theirs = timm_vit(**sizes, act_layer={"tanh": "gelu_tanh", "exact": "gelu"}[gelu])
+    layers = {"norm_layer": partial(nn.LayerNorm, eps=1e-6), "act_layer": {"tanh": "gelu_tanh", "exact": "gelu"}[gelu]}
+    theirs = timm_vit(**sizes, **layers)
     theirs.load_pretrained(str(path))
     model = from_google(path) if gelu == "tanh" else from_google(str(path), gelu=gelu)
     images = draw(model)

@@ -230,6 +230,7 @@ MISTAKES = {
     "--epochs many": ["--epochs", "'many'"],
     "--warmup-epochs 9 --epochs 2": ["warmup_epochs 9.0", "2"],
     "--schedule linear": ["--schedule", "'linear'", "cosine"],
+    "--scenes 20 --validate 20": ["1 to 19", "20"],
     "--scenes 2000000000000": ["GB", "memory"],
     "--depth 100000000": ["parameters", "GB of memory"],
     "--pool average": ["--pool", "'average'"],

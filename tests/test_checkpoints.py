@@ -57,14 +57,6 @@ def test_the_positions_on_their_way_end_where_the_model_is(name):
     assert torch.equal(positions[epochs[-1]], model.embeddings.position())
 
 
-def test_the_cifar10_run_stopped_eight_epochs_before_the_end_of_its_schedule():
-    """Whoever repeats the command on the card gets 180 epochs; the weights and the last positions are of epoch 172."""
-    about = load_checkpoint("cifar10").card.about
-    assert (about["epochs done"], about["recipe"]["epochs"]) == (172, 180)
-    assert "epochs done" not in load_checkpoint("shapes").card.about
-    assert list(load_positions("cifar10"))[-1] == 172
-
-
 def test_an_unknown_name_is_told_which_there_are():
     with pytest.raises(ValueError, match="unknown checkpoint 'cifar': did you mean 'cifar10'"):
         load_checkpoint("cifar")

@@ -26,11 +26,6 @@ def test_the_variants_have_the_published_numbers_of_parameters_and_heads():
     assert {name: (counts[name], config.head_dim) for name, config in VARIANTS.items()} == PUBLISHED
 
 
-def test_named_replaces_fields():
-    config = ViTConfig.named("Ti/16", image_size=(64, 96), num_classes=10)
-    assert (config.image_size, config.num_classes, config.embed_dim) == ((64, 96), 10, 192)
-
-
 def test_the_sizes_that_follow_where_nothing_is_square():
     config = ViTConfig(image_size=(24, 60), patch_size=(6, 10), in_channels=2, embed_dim=35, num_heads=5)
     assert config.grid == (4, 6)

@@ -24,6 +24,7 @@ from vit_tutorial.experiments import (
     load_results,
     load_size_runs,
     load_suspects,
+    plant,
     rows,
     run,
     scarce,
@@ -37,7 +38,7 @@ from vit_tutorial.experiments.mirror import train_positions
 from vit_tutorial.experiments.probe import fit_head
 from vit_tutorial.hybrid import conv_stem, small_cnn
 from vit_tutorial.saving import write
-from vit_tutorial.training import Recipe, TrainingAlarm
+from vit_tutorial.training import Recipe, Score
 
 SHAPES = EXPERIMENTS["ablations"]["as it is"]
 quiet = pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
@@ -47,14 +48,6 @@ def brief(row: Row, scenes: int = 32) -> Row:
     """The same row on so little that it takes a moment."""
     recipe = row.recipe and replace(row.recipe, epochs=64 // scenes, warmup_epochs=0.0)
     return replace(row, recipe=recipe, scenes=scenes, test_scenes=40)
-
-
-QUICK = {name: brief(EXPERIMENTS["images"][f"{name}, 100 images"]) for name in ("ViT", "CNN")}
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    monkeypatch.setitem(EXPERIMENTS, "quick", QUICK)
 
 
 def test_every_row_is_shown_as_many_images_as_the_others_of_its_table():
@@ -116,13 +109,6 @@ def test_what_a_run_trains_and_which_scenes_it_sees(name, monkeypatch):
     assert models[-1].head.weight.any()
 
 
-@quiet
-def test_a_run_that_learns_nothing_is_heard():
-    row = brief(SHAPES)
-    with pytest.warns(TrainingAlarm, match="after warm-up the loss is still"):
-        run(replace(row, recipe=replace(row.recipe, learning_rate=1e-9)), 0)
-
-
 def test_a_probe_is_fitted_to_convergence_on_the_examples_of_the_fine_tune():
     row, tuned = (
         EXPERIMENTS[name][f"{way}25 examples"] for name, way in (("probe", ""), ("examples", "full fine-tune, "))
@@ -162,7 +148,7 @@ def test_from_scratch_keeps_nothing_of_the_trained_model():
 
 
 def test_the_cnn_is_as_large_as_the_vit_it_is_compared_with():
-    vit, cnn = (sum(p.numel() for p in row.make(row.config).parameters()) for row in QUICK.values())
+    vit, cnn = (sum(p.numel() for p in row.make(row.config).parameters()) for row in (RUNS["ViT"], RUNS["CNN"]))
     assert 0.8 < cnn / vit < 1.25
     assert small_cnn(5).eval()(torch.zeros(2, 3, 28, 40)).shape == (2, 5), "of any size"
 
@@ -184,24 +170,6 @@ def test_the_stem_costs_as_much_as_the_block_that_is_missing():
 # ---- tables
 
 
-@quiet
-@pytest.mark.usefixtures("quick")
-def test_an_interrupted_table_goes_on_with_the_next_run(tmp_path, monkeypatch, capsys):
-    path = tmp_path / "results" / "quick.csv"
-    main(["quick", "--out", str(path)])
-    whole = path.read_text(encoding="utf-8")
-    assert len(whole.splitlines()) == 1 + len(QUICK) * len(SEEDS)
-    path.write_text("".join(whole.splitlines(keepends=True)[:3]), encoding="utf-8")
-    capsys.readouterr()
-    main(["quick", "--out", str(path)])
-    assert path.read_text(encoding="utf-8") == whole
-    assert "seed 0" not in capsys.readouterr().out
-    monkeypatch.setattr(tables, "RESULTS", path.parent)
-    assert {name: len(accuracies) for name, accuracies in load_results("quick").items()} == {"ViT": 3, "CNN": 3}
-    main(["quick", "--out", str(path)])
-    assert capsys.readouterr().out == f"6 of 6 runs are in {path}\n"
-
-
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
 def test_the_stored_table_has_every_row_with_every_seed(name):
     found = load_results(name)
@@ -211,32 +179,40 @@ def test_the_stored_table_has_every_row_with_every_seed(name):
 
 
 TABLES = {
-    "another experiment's": b"row,seed,accuracy\nViT,0,0.5\nfar away,0,0.5\n",
+    "another experiment's": b"row,seed,accuracy\n0.005,0,0.5\nfar away,0,0.5\n",
     "other columns": b"a,b\n1,2\n",
-    "a cut line": b"row,seed,accuracy\nViT,0,0.",
-    "a cut row": b"row,seed,accuracy\nViT,\n",
+    "a cut line": b"row,seed,accuracy\n0.005,0,0.",
+    "a cut row": b"row,seed,accuracy\n0.005,\n",
     "empty": b"",
 }
 
 
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("content", TABLES.values(), ids=TABLES)
-def test_a_file_that_is_no_table_of_this_experiment_is_left_alone(content, tmp_path, capsys):
+def test_a_file_that_is_no_table_of_this_experiment_is_left_alone(content, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "run", lambda *_: pytest.fail("a run began"))
     path = tmp_path / "table.csv"
     path.write_bytes(content)
     for out, told in ((path, f"error: {path} is no"), (tmp_path, str(tmp_path))):
         with pytest.raises(SystemExit) as ended:
-            main(["quick", "--out", str(out)])
+            main(["rates", "--out", str(out)])
         assert ended.value.code == 2
         assert told in capsys.readouterr().err
     assert path.read_bytes() == content
 
 
-# Of each table that has a measurement of its own: the function that measures, what it shall find, and a value that is
-# read from the table then.
+# Of one table of rows, and of each that has a measurement of its own: the function that measures, what it shall find,
+# and a value that is read from the table then.
 TWO = torch.tensor([1.0, 0.5])
 SUSPECTS = {("28×28", 1.0, "nothing"): 1200, ("44×44", 1.0, "ground"): 800}
 MEASURED = {
+    "ablations": (
+        "run",
+        lambda row, seed, watch: Score(torch.tensor([[seed, 3 - seed], [0, 1]]), 0.0),
+        lambda path: [
+            accuracy for row, _, accuracy in tables.read_lines(path, tables.RUN_COLUMNS) if row == "no warm-up"
+        ],
+        [0.25, 0.5, 0.75],
+    ),
     "blocks": (
         "measure_block",
         lambda variant, seed: blocks.BlockRun(TWO, TWO, TWO * seed, TWO),
@@ -265,9 +241,9 @@ MEASURED = {
 
 
 @pytest.mark.parametrize("name", MEASURED)
-def test_a_table_that_stopped_half_way_goes_on_from_there(name, tmp_path, monkeypatch):
+def test_a_table_that_stopped_half_way_goes_on_from_there(name, tmp_path, monkeypatch, capsys):
     function, find, load, expected = MEASURED[name]
-    path, asked = tmp_path / "table.csv", []
+    path, asked = tmp_path / "results" / "table.csv", []
     monkeypatch.setattr(command, function, lambda *what, **options: asked.append(what) or find(*what, **options))
     main([name, "--out", str(path)])
     whole, all_runs, half = path.read_text(encoding="utf-8"), list(asked), len(asked) // 2
@@ -277,6 +253,9 @@ def test_a_table_that_stopped_half_way_goes_on_from_there(name, tmp_path, monkey
     assert path.read_text(encoding="utf-8") == whole
     assert asked == all_runs + all_runs[half:], "what was there is not measured again"
     assert_close(torch.as_tensor(load(path)), torch.tensor(expected), check_dtype=False)
+    capsys.readouterr()
+    main([name, "--out", str(path)])
+    assert capsys.readouterr().out == f"{len(all_runs)} of {len(all_runs)} runs are in {path}\n"
 
 
 UNKNOWN = {
@@ -284,6 +263,7 @@ UNKNOWN = {
     "interpolated": lambda: sizes.move("interpolate", 44, 0),
     "norms": lambda: sizes.tune(load_checkpoint("shapes"), "norm", 0),
     "post-norm": lambda: blocks.measure_block("postnorm", seed=0),
+    "no final norm": lambda: plant("no final nrom", VisionTransformer(rows.CONFIG), torch.zeros(1).long()),
 }
 
 
@@ -346,20 +326,6 @@ def test_tuning_is_quiet_about_a_head_that_was_trained_before(recwarn):
     assert not recwarn.list
 
 
-@pytest.mark.usefixtures("shipped_for_all")
-def test_positions_trained_alone_move_and_nothing_else_does():
-    before, after = (sizes.move("zero", (20, 28), 0) for _ in range(2))
-    assert not table(before)[1:].any()
-    sizes.tune(after, "positions", 0, scenes=64)
-    assert table(after)[1:].any(dim=1).all()
-    assert torch.equal(table(after)[0], table(before)[0]), "the class token's"
-    old, new = (model.state_dict() for model in (before, after))
-    assert [name for name in old if not torch.equal(old[name], new[name])] == ["embeddings.position.table"]
-    sizes.tune(after, "everything", 0, scenes=64)
-    assert not torch.equal(after.head.weight, before.head.weight), "nothing stays frozen"
-    assert not torch.equal(table(after)[0], table(before)[0]), "the class token's too"
-
-
 def test_an_interrupted_tuning_leaves_nothing_frozen(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -375,20 +341,32 @@ def test_an_interrupted_tuning_leaves_nothing_frozen(monkeypatch):
 
 PARTS = {
     "nothing": [],
+    "head": ["head.weight", "head.bias"],
     "one vector": ["embeddings.patches.projection.bias"],
+    "positions": ["embeddings.position.table"],
     "norms": [f"encoder.{i}.norm{k}.{p}" for i in range(4) for k in (1, 2) for p in ("weight", "bias")]
     + ["norm.weight", "norm.bias"],
 }
 
 
 @pytest.mark.parametrize("trained", PARTS)
-def test_tuning_a_part_changes_this_part_alone(trained):
-    model = sizes.move("interpolated", 20, 0)
+def test_tuning_a_part_changes_this_part_alone_and_leaves_nothing_frozen(trained):
+    model = sizes.move("zero", (20, 28), 0)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    sizes.tune(model, trained, 0, scenes=32)
-    assert [name for name, value in model.state_dict().items() if not torch.equal(value, before[name])] == PARTS[
-        trained
-    ]
+    sizes.tune(model, trained, 0, scenes=64)
+    changed = [name for name, value in model.state_dict().items() if not torch.equal(value, before[name])]
+    assert sorted(changed) == sorted(PARTS[trained])
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_positions_are_trained_without_that_of_the_class_token():
+    before, after = (sizes.move("zero", (20, 28), 0) for _ in range(2))
+    assert not table(before)[1:].any()
+    sizes.tune(after, "positions", 0, scenes=64)
+    assert table(after)[1:].any(dim=1).all()
+    assert torch.equal(table(after)[0], table(before)[0])
+    sizes.tune(after, "everything", 0, scenes=64)
+    assert not torch.equal(table(after)[0], table(before)[0]), "it moves with everything"
 
 
 @pytest.mark.usefixtures("shipped_for_all")

@@ -1,4 +1,4 @@
-"""What each test of an untrained model finds, on models where the answer is known, and that it leaves no trace."""
+"""Which planted bug each test of an untrained model finds, and that none of the tests leaves a trace."""
 
 import math
 from dataclasses import replace
@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from vit_tutorial import Shapes, VisionTransformer, ViTConfig
-from vit_tutorial.analysis import first_loss, first_tests, image_leak, memorise, shuffle_change
+from vit_tutorial.analysis import first_tests, shuffle_change
 from vit_tutorial.experiments import BUGS, bug_table, plant
 
 SCENES = Shapes(16, image_size=28, seed=0)
@@ -17,41 +17,6 @@ TINY = ViTConfig(
     image_size=28, patch_size=7, embed_dim=48, depth=2, num_heads=3, mlp_dim=96, num_classes=8, dropout=0.2
 )
 SMALL = replace(TINY, dropout=0.0)
-
-
-class BagOfPatches(nn.Sequential):
-    """Look at each patch alone and take the mean: no order of patches can matter."""
-
-    def __init__(self, *more):
-        super().__init__(
-            nn.Conv2d(3, 8, 4, 4), *more, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 8)
-        )
-
-
-def test_the_first_loss_is_ln_k_if_all_classes_are_equally_likely_and_more_if_the_head_is_sure():
-    model = VisionTransformer(TINY)
-    assert first_loss(model, IMAGES, LABELS) == pytest.approx(math.log(8), abs=1e-5)
-    nn.init.normal_(model.head.weight)
-    assert first_loss(model, IMAGES, LABELS) > math.log(8) + 1
-
-
-def test_one_batch_is_memorised_with_any_labels_but_not_by_what_sees_no_picture():
-    right, loss = memorise(VisionTransformer(TINY), IMAGES, LABELS.flip(0))
-    assert right == 16
-    assert loss < 0.3
-    blind = nn.Sequential(nn.Flatten(), nn.Threshold(1e9, 1.0), nn.Linear(3 * 28 * 28, 8))
-    assert memorise(blind, IMAGES, LABELS)[0] <= LABELS.bincount().max()
-
-
-def test_no_gradient_crosses_from_image_to_image_until_batch_norm_carries_it():
-    assert image_leak(VisionTransformer(TINY), IMAGES) == 0.0
-    assert image_leak(BagOfPatches(), IMAGES) == 0.0
-    assert image_leak(BagOfPatches(nn.BatchNorm2d(8)), IMAGES) > 0
-
-
-def test_a_shuffle_changes_the_logits_of_a_vit_but_not_of_a_bag_of_patches():
-    assert shuffle_change(VisionTransformer(TINY), IMAGES, 7) > 1e-3
-    assert shuffle_change(BagOfPatches(), IMAGES, 4) < 1e-5
 
 
 def test_model_and_random_state_stay_as_they_were():
@@ -104,6 +69,7 @@ def test_which_planted_bug_is_noticed_by_which_test():
         "head drawn with std 1": ["first loss"],
     }
     assert list(table) == list(BUGS)
+    assert table["none"].first_loss == pytest.approx(math.log(8), abs=1e-5)
 
 
 def test_every_bug_changes_what_is_trained_or_what_comes_out():
@@ -118,8 +84,3 @@ def test_every_bug_changes_what_is_trained_or_what_comes_out():
         wrong, labels = plant(bug, wrong, LABELS)
         fewer = len(list(wrong.parameters())) < len(list(right.parameters()))
         assert fewer or not torch.equal(labels, LABELS) or not torch.allclose(wrong.eval()(IMAGES), right(IMAGES)), bug
-
-
-def test_a_bug_that_is_not_there_cannot_be_planted():
-    with pytest.raises(ValueError, match="no final norm"):
-        plant("no final nrom", VisionTransformer(TINY), LABELS)

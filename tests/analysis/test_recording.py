@@ -194,14 +194,6 @@ def test_recording_inside_masking_is_masking_inside_recording(model, images):
     assert (inner[1] - free[1]).abs().max() > 1e-3, "the next layer sees other tokens"
 
 
-def test_measuring_under_autocast():
-    model, images = small_model().float(), torch.randn(2, 3, 8, 12)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        masked, maps, _ = run(model, images, masking({0: []}), record_attention)
-        assert_close(masked, model(images), atol=0.1, rtol=0)
-    assert_close(maps[0].float().sum(-1), torch.ones(2, 3, 7), atol=0.05, rtol=0)
-
-
 def test_compiled_models_can_be_measured(model, images, unchecked):
     torch.compiler.reset()
     compiled = torch.compile(model, backend="eager", fullgraph=True)
@@ -260,34 +252,8 @@ def test_a_second_thread_cannot_run_a_changed_model(change, model, images):
     assert torch.equal(in_a_thread(lambda: model(images)), before)
 
 
-def test_many_threads_record_mask_and_predict_without_a_wrong_number(model, images):
-    """Each gets the right answer or a RuntimeError, and the model ends as it was."""
-    before = model(images)
-    _, maps = run(model, images, record_attention)
-    masked, _ = run(model, images, CHANGES["mask"])
-    works = [
-        lambda: all(map(torch.equal, run(model, images, record_attention)[1], maps)),
-        lambda: torch.equal(run(model, images, CHANGES["mask"])[0], masked),
-        lambda: torch.equal(run(model, images, eval_mode)[0], before),
-    ]
-    with ThreadPoolExecutor(4) as pool:
-        futures = [pool.submit(work) for work in works * 60]
-    errors = [future.exception() for future in futures]
-    assert all(future.result() for future, error in zip(futures, errors, strict=True) if error is None)
-    assert {type(error) for error in errors} <= {RuntimeError, type(None)}
-    assert unchanged(model, images, before)
-
-
 def test_many_threads_may_put_a_model_in_eval_mode_that_is_there_already(model, images):
     with eval_mode(model), mask_heads(model, {0: []}):
         pass  # nested in one thread as ever
     with eval_mode(model):
         assert in_a_thread(lambda: entering(eval_mode(model))) is None
-
-
-def test_each_part_returns_to_the_mode_that_it_was_in(model):
-    model.train().encoder[0].eval()
-    modes = [module.training for module in model.modules()]
-    with eval_mode(model):
-        assert not any(module.training for module in model.modules())
-    assert [module.training for module in model.modules()] == modes

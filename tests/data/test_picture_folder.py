@@ -102,41 +102,38 @@ def name_as_splits(pets) -> None:
     (pets / "cat").rename(pets / "train")
 
 
-# What goes wrong with the folder, how it is then read, the error, and every fact that the message must show.
+# What goes wrong with the folder, the size that is asked for, the error, and the facts that the message must show.
+MISSING = FileNotFoundError
 TROUBLES = {
-    "an empty class": (lambda pets: (pets / "owl").mkdir(), {}, FileNotFoundError, ["'owl'", "pets", ".jpg"]),
-    "no classes": (
-        lambda pets: [shutil.rmtree(pets / name) for name in ("cat", "dog")],
-        {},
-        FileNotFoundError,
-        ["no classes", "pets", "one folder"],
-    ),
-    "not a folder": (shutil.rmtree, {}, FileNotFoundError, ["no folder", "pets", "relative paths"]),
+    "an empty class": (lambda pets: (pets / "owl").mkdir(), 6, MISSING, "'owl'", "pets", ".jpg"),
+    "no classes": (lambda pets: [*map(shutil.rmtree, pets.iterdir())], 6, MISSING, "no classes", "pets", "one folder"),
+    "not a folder": (shutil.rmtree, 6, MISSING, "no folder", "pets", "relative paths"),
     "a file": (
         lambda pets: [shutil.rmtree(pets), pets.write_bytes(b"zip")],
-        {},
-        FileNotFoundError,
-        ["pets' is a file, not a folder"],
+        6,
+        MISSING,
+        "pets' is a file, not a folder",
     ),
-    "no picture": (lambda pets: (pets / "dog/broken.jpg").write_bytes(b"html"), {}, ValueError, ["broken.jpg"]),
-    "cut off": (cut_off, {"image_size": 6}, ValueError, ["cut.png", "truncated"]),
-    "splits": (name_as_splits, {}, ValueError, ["test, train", "choose one"]),
+    "no picture": (lambda pets: (pets / "dog/broken.jpg").write_bytes(b"html"), 6, ValueError, "broken.jpg"),
+    "cut off": (cut_off, 6, ValueError, "cut.png", "truncated"),
+    "splits": (name_as_splits, 6, ValueError, "test, train", "choose one"),
     "more pixels than memory": (
         lambda pets: (pets / "cat/1.PNG").write_bytes(b"never looked at"),
-        {"image_size": 10**7},
+        10**7,
         ValueError,
-        ["4 images of 10000000×10000000 need 2,400,000.0 GB", "of memory"],
+        "4 images of 10000000×10000000 need 2,400,000.0 GB",
+        "of memory",
     ),
-    "size": (lambda pets: None, {"image_size": 0}, ValueError, ["image_size", "0"]),
+    "size": (lambda pets: None, 0, ValueError, "image_size", "0"),
 }
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_each_trouble_has_one_error_that_says_where(trouble, pets):
-    make, options, kind, facts = TROUBLES[trouble]
+    make, size, kind, *facts = TROUBLES[trouble]
     make(pets)
     with pytest.raises(kind) as caught:
-        image_folder(pets, **{"image_size": 6, **options})
+        image_folder(pets, size)
     assert type(caught.value) is kind
     assert not [fact for fact in facts if fact not in str(caught.value)], str(caught.value)
     assert "\n" not in str(caught.value)

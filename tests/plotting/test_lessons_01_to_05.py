@@ -1,4 +1,4 @@
-"""The figures of lessons 01 to 05 draw what they are given, and refuse what they cannot draw."""
+"""The figures of lessons 01 to 05 draw what they are given, and all figures refuse what they cannot draw."""
 
 import re
 
@@ -17,6 +17,7 @@ NAMES, PHOTO = ["a", "b", "c"], torch.rand(3, 24, 16, generator=torch.Generator(
 IMAGE = (
     torch.randint(0, 52, (3, 8, 12), generator=torch.Generator().manual_seed(0)) / 51
 )  # a grid of 2×3 patches of 4×4
+MAPS = torch.rand(4, 6, 4, 6)
 PATCHES, IDS = patchify(IMAGE[None], 4)[0], torch.arange(96).reshape(8, 12)
 
 REFUSED = {
@@ -35,6 +36,8 @@ REFUSED = {
     "2×3 patches have 6 queries, each with its map, got 5 maps": lambda: plotting.show_attention_walk(
         torch.rand(3, 8, 12), torch.rand(5, 2, 3), ""
     ),
+    "no row -1: the grid has rows 0 to 3": lambda: plotting.show_position_row(PHOTO, MAPS, MAPS, -1, ""),
+    "no row 4: the grid has rows 0 to 3": lambda: plotting.show_position_row(PHOTO, MAPS, MAPS, 4, ""),
     "each once": lambda: plotting.show_heads(torch.arange(6).reshape(3, 2), torch.zeros(2, 3, 1)),
 }
 
@@ -60,13 +63,6 @@ def test_grid_draws_the_image_and_a_line_between_patches():
     assert [segment[0, 1] for segment in horizontal] == [4]
     assert [segment[0, 0] for segment in vertical] == [6]
     assert axes.get_title(loc="left") == "2×2 = 4 patches of 4×6 pixels"
-
-
-def test_any_picture_is_drawn_within_half_a_shade():
-    image = torch.rand(3, 8, 12, generator=torch.Generator().manual_seed(0))
-    (axes,) = plotting.show_grid(image, 4).axes
-    np.testing.assert_allclose(drawn(axes), image.permute(1, 2, 0), atol=0.5 / 51 + 1e-6)
-    assert len(np.unique(drawn(axes))) <= 52
 
 
 def test_sequence_draws_some_patches_as_pictures_and_all_as_a_table():
@@ -163,16 +159,7 @@ def test_one_query_shows_scores_weights_and_what_they_add():
     assert [label.get_text() for label in third.get_xticklabels()] == ["0\nΣ 2", "1\nΣ 1", "2\nΣ 1"]
 
 
-def test_attention_maps_are_multiples_of_an_equal_share():
-    maps = torch.full((2, 3, 3, 2), 1 / 7)
-    figure = plotting.show_attention_maps(PHOTO, maps, ["x", "y"])
-    whole, *panels, _bar = figure.axes
-    assert len(panels) == 6
-    assert_close(drawn(whole), PHOTO.permute(1, 2, 0))
-    assert_close(drawn(panels[-1]), torch.ones(3, 2))
-
-
-def test_one_head_of_the_first_model_is_drawn_large_beside_the_photo():
+def test_attention_maps_are_multiples_of_an_equal_share_and_one_head_is_large_beside_the_photo():
     maps = torch.rand(2, 3, 3, 2) / 7
     photo, large, *small, _bar = plotting.show_attention_maps(PHOTO, maps, ["x", "y"], frame=(2, 1), large=2).axes
     assert_close(drawn(large), 7 * maps[0, 2])

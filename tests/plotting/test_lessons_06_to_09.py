@@ -29,7 +29,8 @@ def test_the_line_is_the_mean_and_the_band_goes_from_the_lowest_to_the_highest(l
 
 
 def test_a_name_looks_the_same_in_every_panel_and_as_its_meaning_asks():
-    sizes, shares = {"all": [1], "part": [2], "wrong": [2]}, {"part": [3], "untrained": [4], "trained": [5]}
+    sizes, shares = {"all": [1], "part": [2], "wrong": [2]}, {"part": [3], "untrained": [4]}
+    shares |= {"trained, in one row": [5], "trained, in one column": [6]}
     figure = plotting.show_curves([1], {"size": sizes, "share": shares}, "block", "", mistake="wrong")
     looks, again = (
         {line.get_label(): (line.get_color(), line.get_linestyle(), line.get_marker()) for line in axes.lines}
@@ -37,14 +38,9 @@ def test_a_name_looks_the_same_in_every_panel_and_as_its_meaning_asks():
     )
     assert looks["all"] != looks["part"] == again["part"]
     assert TRAINED not in {looks["all"][0], looks["part"][0]}, "its colour is taken"
-    assert [looks["wrong"][0], again["untrained"][0], again["trained"][0]] == [MISTAKE, CONTROL, TRAINED]
-
-
-def test_two_names_of_one_meaning_share_its_colour_and_differ_in_dash():
-    measures = {"y": {"trained, in one row": [1, 2], "trained, in one column": [2, 3]}}
-    row, column = plotting.show_curves([1, 2], measures, "x", "").axes[0].lines
-    assert row.get_color() == column.get_color() == TRAINED
-    assert row.get_linestyle() != column.get_linestyle()
+    row, column = again["trained, in one row"], again["trained, in one column"]
+    assert [looks["wrong"][0], again["untrained"][0], row[0], column[0]] == [MISTAKE, CONTROL, TRAINED, TRAINED]
+    assert row[1] != column[1], "of one colour, in two dashes"
 
 
 def test_a_level_is_marked_with_its_text():
@@ -233,13 +229,6 @@ def test_a_row_of_positions_has_a_map_for_each_patch_marked_at_itself_and_at_its
     assert told.replace("-", "−") in figure.alt
 
 
-@pytest.mark.parametrize("row", [-1, 4])
-def test_a_row_that_is_not_there_is_refused(row):
-    maps = torch.rand(4, 6, 4, 6)
-    with pytest.raises(ValueError, match=f"no row {row}: the grid has rows 0 to 3"):
-        plotting.show_position_row(torch.rand(3, 8, 12), maps, maps, row, "title")
-
-
 def test_positions_forming_begins_where_training_ends_and_then_shows_every_epoch_beside_its_stops():
     history = {epoch: torch.rand(2, 5, 2, 5) * 2 - 1 for epoch in (0, 1, 4, 13)}
     figure = plotting.show_positions_forming(history, [0, 4], "title")
@@ -350,11 +339,12 @@ EPS = 2.2e-16
 
 
 def test_differences_are_on_a_log_axis_and_zero_has_a_strip_of_its_own():
-    correct, mistakes = {"timm": [0.0, 1e-15], "rounding": [1e-16, 0.0]}, {"a mistake": [1e-5, 1e-4]}
+    """Mistakes, all of one colour, are told apart by their marks, and each name stands at the end of its line."""
+    correct, mistakes = {"timm": [0.0, 1e-15], "rounding": [1e-16, 0.0]}, {"one": [1e-5, 1e-4], "other": [1e-5, 1e-4]}
     figure = plotting.show_layer_differences(["Eq. 1", "logits"], correct, mistakes, EPS, "title")
     upper, zeros = figure.axes
-    heights = {"timm": [None, 1e-15], "rounding": [1e-16, None], "a mistake": [1e-5, 1e-4]}
-    rows = {"timm": [0, None], "rounding": [None, 0], "a mistake": [None, None]}
+    heights = {"timm": [None, 1e-15], "rounding": [1e-16, None], **mistakes}
+    rows = {"timm": [0, None], "rounding": [None, 0], "one": [None, None], "other": [None, None]}
     for axes, expected in ((upper, heights), (zeros, rows)):
         found = {name: [None if math.isnan(y) else y for y in line] for name, line in lines(axes).items()}
         assert found == expected
@@ -362,12 +352,8 @@ def test_differences_are_on_a_log_axis_and_zero_has_a_strip_of_its_own():
     assert [label.get_text() for label in zeros.get_yticklabels()] == ["exactly 0"]
     assert [label.get_text() for label in zeros.get_xticklabels()] == ["Eq. 1", "logits"]
     names = [[text.get_text() for text in axes.texts if text.get_text() in heights] for axes in (upper, zeros)]
-    assert names == [["timm", "a mistake"], ["rounding"]], "each name stands at the end of its line"
-
-
-def test_two_mistakes_can_be_told_apart():
-    figure = plotting.show_layer_differences(["Eq. 1"], {}, {"one": [1e-5], "other": [1e-5]}, EPS, "title")
-    one, other = (line for line in figure.axes[0].lines if line.get_label() in ("one", "other"))
+    assert names == [["timm", "one", "other"], ["rounding"]]
+    one, other = (line for line in upper.lines if line.get_label() in mistakes)
     assert one.get_color() == other.get_color()
     assert one.get_marker() != other.get_marker()
 

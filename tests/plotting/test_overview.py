@@ -10,6 +10,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
 from PIL import Image
+from reading import drawn, words
 
 from vit_tutorial.plotting.style import CLASS_TOKEN, TRAINED
 
@@ -29,14 +30,10 @@ def arrays():
     return photo, tokens, weights, torch.tensor([-2.0, 4.0, 1.0]), CLASSES
 
 
-def words(figure):
-    return [text.get_text() for text in figure.axes[0].texts]
-
-
 def test_every_stage_has_its_caption(arrays):
     for stage, caption in enumerate(SAID):
-        assert caption in words(show_overview(*arrays, moment=stage + 0.5))
-    assert "block 2" in words(show_overview(*arrays))
+        assert caption in words(show_overview(*arrays, moment=stage + 0.5).axes[0])
+    assert "block 2" in words(show_overview(*arrays).axes[0])
     assert show_overview(*arrays).alt.startswith("The largest logit is the answer: star.")
 
 
@@ -47,23 +44,19 @@ def test_photo_first_then_patches_then_a_row_of_tokens_after_each_block(arrays):
     assert images == [photo] + [photo + patches + rows for rows in (0, 1, 2, 3)]
 
 
-def test_the_patches_in_the_sequence_are_those_of_the_photo(arrays):
-    photo = arrays[0]
-    drawn = show_overview(*arrays).axes[0].images[1 + 5].get_array()  # row 1, column 2 of a 3×3 grid
-    torch.testing.assert_close(torch.tensor(drawn), photo[:, 8:16, 16:24].permute(1, 2, 0))
-
-
-def test_each_row_of_tokens_holds_the_tokens_after_its_block(arrays):
-    rows = show_overview(*arrays).axes[0].images[-3:]
-    for row, tokens in zip(rows, arrays[1], strict=True):
-        np.testing.assert_allclose(row.get_array()[:, ::7], tokens.T, rtol=1e-6)
+def test_the_patches_are_those_of_the_photo_and_each_row_holds_the_tokens_after_its_block(arrays):
+    (photo, tokens, *_), axes = arrays, show_overview(*arrays).axes[0]
+    patch = photo[:, 8:16, 16:24].permute(1, 2, 0)  # row 1, column 2 of a 3×3 grid
+    torch.testing.assert_close(drawn(axes, 1 + 5), patch)
+    for image, expected in zip((-3, -2, -1), tokens, strict=True):
+        torch.testing.assert_close(drawn(axes, image)[:, ::7].float(), expected.T)
 
 
 def test_a_line_for_every_weight_above_an_equal_share_and_the_class_tokens_in_its_colour(arrays):
     lines = [one for one in show_overview(*arrays).axes[0].collections if isinstance(one, LineCollection)]
-    for drawn, weights in zip(lines, arrays[2], strict=True):
-        assert len(drawn.get_segments()) == (weights > 1 / 10).sum()
-        pink = (drawn.get_colors()[:, :3] == to_rgb(CLASS_TOKEN)).all(axis=1)
+    for found, weights in zip(lines, arrays[2], strict=True):
+        assert len(found.get_segments()) == (weights > 1 / 10).sum()
+        pink = (found.get_colors()[:, :3] == to_rgb(CLASS_TOKEN)).all(axis=1)
         assert pink.sum() == (weights[0] > 1 / 10).sum()
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import timm
-import torch
 from published import build_timm, build_torchvision, build_transformers, randomize
-from torch import Tensor, nn
+from torch import nn
 
 from vit_tutorial import VisionTransformer, ViTConfig, from_timm, from_torchvision, from_transformers
 from vit_tutorial.pretrained.tensor_names import as_theirs
@@ -89,39 +88,9 @@ FAMILY = {
 
 
 def google_arrays(model: VisionTransformer) -> dict[str, np.ndarray]:
-    """What the authors' file would hold. The tests do not trust these names: they compute with them, as JAX does."""
+    """What the authors' file would hold. The tests do not trust these names: timm reads the file, too."""
     tensors = as_theirs(model.state_dict(), "google", model.config.num_heads)
     return {name: tensor.contiguous().numpy() for name, tensor in tensors.items()}
-
-
-def run_google(arrays: dict[str, np.ndarray], images: Tensor) -> Tensor:
-    """The authors' model, written down once more with einsum from the names and axes of their file, and with Flax's
-    defaults: an eps of 1e-6, and a GELU approximated by tanh."""
-    p = {name: torch.from_numpy(array) for name, array in arrays.items()}
-
-    def norm(x, name):
-        x = (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + 1e-6).sqrt()
-        return x * p[f"{name}/scale"] + p[f"{name}/bias"]
-
-    def dense(x, name, formula="...i,io->...o"):
-        return torch.einsum(formula, x, p[f"{name}/kernel"]) + p[f"{name}/bias"]
-
-    side = p["embedding/kernel"].shape[0]
-    pixels = images.permute(0, 2, 3, 1).unfold(1, side, side).unfold(2, side, side)  # (B, h, w, C, P, P)
-    x = dense(pixels, "embedding", "bhwcpq,pqcd->bhwd").flatten(1, 2)
-    x = torch.cat([p["cls"].expand(len(x), -1, -1), x], dim=1) + p["Transformer/posembed_input/pos_embedding"]
-    for layer in range(sum(name.endswith("LayerNorm_0/scale") for name in p)):
-        block = f"Transformer/encoderblock_{layer}"
-        attention, y = f"{block}/MultiHeadDotProductAttention_1", norm(x, f"{block}/LayerNorm_0")
-        q, k, v = (dense(y, f"{attention}/{name}", "btd,dhe->bthe") for name in ("query", "key", "value"))
-        weights = torch.einsum("bqhe,bkhe->bhqk", q, k).div(q.shape[-1] ** 0.5).softmax(-1)
-        mixed = torch.einsum("bhqk,bkhe->bqhe", weights, v)
-        x = x + dense(mixed, f"{attention}/out", "bthe,hed->btd")
-        y = dense(norm(x, f"{block}/LayerNorm_2"), f"{block}/MlpBlock_3/Dense_0")
-        x = x + dense(nn.functional.gelu(y, approximate="tanh"), f"{block}/MlpBlock_3/Dense_1")
-    y = norm(x, "Transformer/encoder_norm")[:, 0]
-    y = dense(y, "pre_logits").tanh() if "pre_logits/kernel" in p else y
-    return dense(y, "head")
 
 
 class Attack:

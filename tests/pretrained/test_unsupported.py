@@ -16,17 +16,13 @@ from .families import READ, our_vit, timm_by_name, timm_vit, torchvision_vit, tr
 MEAN = {"global_pool": "avg"}
 BARE_NORM = partial(nn.LayerNorm, elementwise_affine=False)
 DISTILLED = "a distillation token"
+LAYER = nn.Linear(2, 2)  # one more, which other versions of the library build
 
 
-def different_eps():
-    model = timm_vit()
-    model.blocks[1].norm2.eps = 1e-3
-    return model
-
-
-def two_gelus():
-    model = timm_vit()
-    model.blocks[1].mlp.act = nn.GELU(approximate="tanh")
+def changed(part, name, value, make=timm_vit):
+    """With another value of a part's attribute; a part of "" is the model."""
+    model = make()
+    setattr(model.get_submodule(part), name, value)
     return model
 
 
@@ -35,20 +31,6 @@ def headless():
     model = timm_vit(block_fn=ResPostBlock)
     nn.init.zeros_(model.head.weight)
     nn.init.zeros_(model.head.bias)
-    return model
-
-
-def with_layer(name):
-    """With one more layer, of that name: other versions of the library build it."""
-    model = timm_vit()
-    parent, _, last = name.rpartition(".")
-    setattr(model.get_submodule(parent), last, nn.Linear(2, 2))
-    return model
-
-
-def changed_heads(heads):
-    model = torchvision_vit()
-    model.heads = heads.double()
     return model
 
 
@@ -64,7 +46,7 @@ def siglip():
     return SiglipForImageClassification(SiglipConfig(vision_config=sizes | {"image_size": 32}))
 
 
-def changed(part):
+def doing_more(part):
     """With a part that does more, which no name shows."""
     model = torchvision_vit()
     model.get_submodule(part).register_forward_hook(lambda module, inputs, output: output * 1.1)
@@ -93,8 +75,13 @@ REFUSED = {
     "norm of the values": ({"scale_attn_norm": True}, "not expected: blocks.0.attn.norm.weight"),
     "norm in the MLP": ({"scale_mlp_norm": True}, "not expected: blocks.0.mlp.norm.weight"),
     "another norm": ({"norm_layer": RmsNorm}, "RmsNorm", "blocks.0.norm1"),
-    "two eps": (different_eps, "one eps", "1e-06", "0.001 (blocks.1.norm2)"),
-    "two GELUs": (two_gelus, "one GELU", "exact (blocks.0.mlp.act)", "tanh (blocks.1.mlp.act)"),
+    "two eps": (partial(changed, "blocks.1.norm2", "eps", 1e-3), "one eps", "1e-06", "0.001 (blocks.1.norm2)"),
+    "two GELUs": (
+        partial(changed, "blocks.1.mlp", "act", nn.GELU("tanh")),
+        "one GELU",
+        "exact (blocks.0.mlp.act)",
+        "tanh (blocks.1.mlp.act)",
+    ),
     "quick GELU": ({"act_layer": "quick_gelu"}, "QuickGELU", "blocks.0.mlp.act"),
     "ReLU": ({"act_layer": nn.ReLU}, "ReLU", "blocks.0.mlp.act"),
     "no head": ({"num_classes": 0}, "the head of this model, `head`, is Identity", "put such a layer in its place"),
@@ -106,8 +93,8 @@ REFUSED = {
     "several parallel branches": ({"block_fn": ParallelThingsBlock}, "parallel branches", "ParallelThingsBlock"),
     "post-norm, under the same names": ({"block_fn": ResPostBlock}, "features differ", "computes something"),
     "post-norm, with a head of zeros": (headless, "features differ"),
-    "gated attention": (partial(with_layer, "blocks.0.attn.gate"), "not expected: blocks.0.attn.gate.weight"),
-    "a representation layer": (partial(with_layer, "pre_logits"), "not expected: pre_logits.weight"),
+    "gated attention": (partial(changed, "blocks.0.attn", "gate", LAYER), "not expected: blocks.0.attn.gate.weight"),
+    "a representation layer": (partial(changed, "", "pre_logits", LAYER), "not expected: pre_logits.weight"),
     "distillation token": (partial(timm_by_name, "deit_tiny_distilled_patch16_224"), DISTILLED, "dist_token"),
     "relative positions": (partial(timm.create_model, "vit_relpos_small_patch16_224", depth=1), "relative positions"),
     "another model": (partial(timm.create_model, "resnet18"), "BatchNorm2d", "bn1"),
@@ -118,11 +105,11 @@ REFUSED = {
     ),
     "torchvision: a model of timm": (timm_vit, "is no VisionTransformer of torchvision: it is one of timm"),
     "torchvision: a head of several layers": (
-        partial(changed_heads, nn.Sequential(nn.Dropout(), nn.Linear(32, 5))),
+        partial(changed, "", "heads", nn.Sequential(nn.Dropout(), nn.Linear(32, 5)), torchvision_vit),
         "the head of this model, `heads`, is Sequential",
     ),
-    "torchvision: another forward": (partial(changed, "encoder.layers.encoder_layer_0"), "features differ"),
-    "torchvision: a head that does more": (partial(changed, "heads"), "logits differ"),
+    "torchvision: another forward": (partial(doing_more, "encoder.layers.encoder_layer_0"), "features differ"),
+    "torchvision: a head that does more": (partial(doing_more, "heads"), "logits differ"),
     "transformers: DeiT": (partial(transformers_vit, family="DeiT"), DISTILLED, "distillation_token"),
     "transformers: DINOv2": (partial(transformers_vit, family="Dinov2"), "VisionTransformer has none"),
     "transformers: registers": (partial(transformers_vit, family="Dinov2WithRegisters"), "VisionTransformer has none"),

@@ -88,32 +88,18 @@ def test_a_batch_and_a_crop_that_cannot_be():
         next(batches(*numbered(4), short(crop=6), 0))
 
 
-def test_mixup_mixes_an_image_and_its_label_by_the_same_share():
-    images, labels = torch.rand(4, 3, 5, 7), torch.arange(4)
-    mixed, targets = make_mix(Recipe(mixup=1.0), 4)(images, labels)
-    for i, target in enumerate(targets):
-        assert target.sum() == pytest.approx(1)
-        torch.testing.assert_close(mixed[i], torch.tensordot(target, images, dims=1))
-        assert 0 < target[i] < 1, "it is still partly itself"
-
-
-def test_cutmix_pastes_a_piece_whose_area_is_the_share_in_the_label():
-    torch.manual_seed(4)  # a piece that is neither nothing nor all
-    images, labels = torch.rand(4, 3, 5, 7), torch.arange(4)
-    mixed, targets = make_mix(Recipe(cutmix=1.0), 4)(images, labels)
-    for i, target in enumerate(targets):
-        own = (mixed[i] == images[i]).all(dim=0)  # (5, 7)
-        (other,) = set(target.nonzero().flatten().tolist()) - {i}
-        assert target[i] == pytest.approx(own.sum().item() / 35)
-        assert torch.equal(mixed[i][:, ~own], images[other][:, ~own])
-
-
-def test_with_both_each_batch_gets_one_at_random_and_with_neither_none():
-    mix = make_mix(Recipe(mixup=1.0, cutmix=1.0), 4)
+def test_mixup_leaves_no_pixel_as_it_was_cutmix_some_and_with_both_each_batch_gets_one_at_random():
+    """What they do is torchvision's; here it is seen which of them does it."""
     images, labels = torch.rand(4, 3, 16, 16), torch.arange(4)
-    kept = [(mix(images, labels)[0] == images).float().mean().item() for _ in range(40)]
-    mixups = sum(share < 0.01 for share in kept)  # mixup leaves no pixel as it was
-    assert 8 <= mixups <= 32
+
+    def kept(recipe: Recipe) -> torch.Tensor:
+        """The shares of pixels that stay as they were, in forty batches."""
+        mix = make_mix(recipe, 4)
+        return torch.tensor([(mix(images, labels)[0] == images).float().mean() for _ in range(40)])
+
+    assert kept(Recipe(mixup=1.0)).max() < 0.01
+    assert kept(Recipe(cutmix=1.0)).mean() > 0.2
+    assert 8 <= (kept(Recipe(mixup=1.0, cutmix=1.0)) < 0.01).sum() <= 32
     assert make_mix(Recipe(), 4)(images, labels) == (images, labels)
 
 

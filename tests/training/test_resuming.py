@@ -1,7 +1,6 @@
 """An interrupted run loses the epoch under way and nothing else; a folder of another run is left alone."""
 
 import csv
-import errno
 import json
 import os
 from dataclasses import replace
@@ -18,7 +17,7 @@ from vit_tutorial.saving import read, write
 from vit_tutorial.training import TrainingAlarm, fit
 from vit_tutorial.training.progress import Epoch
 
-from .toys import RESTLESS, RESTLESS_MODEL, bright_or_dark, differing, short, small_vit, start, weights_of
+from .toys import RESTLESS, RESTLESS_MODEL, bright_or_dark, differing, short, small_vit, weights_of
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.csv"
 RECIPE = short(**RESTLESS)  # three epochs of three steps
@@ -162,39 +161,6 @@ def test_a_model_without_a_configuration_is_known_by_its_weights(tmp_path):
     frozen[0].requires_grad_(False)
     with pytest.raises(ValueError, match=r"frozen \[\] there, \['0.weight', '0.bias'\] here"):
         fit(frozen, bright_or_dark(), short(epochs=1), folder=tmp_path)
-
-
-def fill_the_disk(folder: Path, limit: int) -> None:
-    """Train, and from the second epoch on no file can grow beyond `limit` bytes. Prints what that raises."""
-    import resource
-
-    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-
-    def fill(progress):
-        if progress.finished and progress.epoch == 2:
-            (folder / "first").write_bytes((folder / CHECKPOINT).read_bytes())
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, unlimited))
-
-    try:
-        fit(small_vit(**RESTLESS_MODEL), bright_or_dark(), RECIPE, folder=folder, watch=[fill])
-    except OSError as error:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (unlimited, unlimited))
-        print(error.errno, error)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows knows no limit on the size of a file")
-def test_a_full_disk_leaves_the_checkpoint_before_it(uninterrupted, tmp_path):
-    """A real write that really fails, half way through the file."""
-    process = start(fill_the_disk, tmp_path, 600, output=tmp_path / "output")
-    process.join(300)
-    told = (tmp_path / "output").read_text(encoding="utf-8")
-    assert told.startswith(f"{errno.EFBIG} "), told
-    assert str(tmp_path / CHECKPOINT) in told, "it says which file"
-    assert (tmp_path / CHECKPOINT).read_bytes() == (tmp_path / "first").read_bytes()
-    assert not list(tmp_path.glob(f"*{UNFINISHED}"))
-    model = small_vit(**RESTLESS_MODEL)
-    fit(model, bright_or_dark(), RECIPE, folder=tmp_path)
-    assert not differing(weights_of(model), uninterrupted[0])
 
 
 def without(end: str, tensors: dict) -> dict:

@@ -220,7 +220,7 @@ RIGHT[check.new_task] = {
     "another module": (taught(FULL, prepare=OnTop), FINE_TUNED),
     "L-BFGS": (lambda model, images, K: [new := replace_head(model, K), fit_head(new, images)][0], FROZEN),
     "least squares": (head_by_least_squares, FROZEN),
-    "doubles": (taught(PROBE, finish=lambda new: new.double()), FROZEN),
+    "doubles": (lambda *task: head_by_least_squares(*task).double(), FROZEN),
 }
 WRONG[check.new_task] = [
     (lambda model, images, K: model, "a tensor of shape (100, 8) for 100 pictures of 6 outlines: (B, 6) is expected. "
@@ -240,7 +240,7 @@ WRONG[check.new_task] = [
     (by_hand(step="backward zero step", epochs=1), "no `zero_grad` in between"),
     (taught(BRIEF, prepare=lambda model, K: setattr(model, "head", nn.Linear(64, K)) or model),
      "In the model that you were given these weights are others now"),
-    (taught(PROBE, prepare=lambda model, K: replace_head(model.requires_grad_(False), K)),
+    (taught(BRIEF, prepare=lambda model, K: replace_head(model.requires_grad_(False), K)),
      "In the model that you were given you froze"),
     (taught(BRIEF, prepare=from_scratch), "The body did not begin with the weights that you were given"),
     (taught({**FULL, "learning_rate": 0.05}), "The body has lost what it knew: 32 steps at rates of up to 0.05 moved"),

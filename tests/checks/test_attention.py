@@ -106,6 +106,8 @@ WRONG = {
         (weighing(lambda q, k: (e := scores_of(q, k).exp()) / e.sum(1)), "column j is divided by the sum of row j"),
         (weighing(lambda q, k: F.one_hot((q @ k.T).argmax(1), len(k)).float()), "an argmax"),
         (weighing(lambda q, k: (scores_of(q, k) - 1e9 * torch.ones(len(q), len(q)).triu(1)).softmax(-1)), "as in GPT"),
+        (weighing(lambda q, k: (scores_of(q, k) - 1e9 * torch.eye(len(q))).softmax(-1)), "No token sees itself"),
+        (weighing(lambda q, k: F.cosine_similarity(q[:, None], k, dim=-1).softmax(-1)), "The scores are cosines"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v * torch.rand(()), w), "something in your function is random"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v, w.squeeze()), "wrong at another"),
         (weighing(lambda q, k: weights_of(k, q)), "Queries and keys are swapped"),

@@ -311,6 +311,7 @@ WRONG = {
         (placed(columns=each_entry), "Your columns stay the same for h patches"),
         (placed(rows=whole_list, columns=each_entry), "run down the columns of the grid"),
         (placed(together=sum, parts=1), "You add the row's code and the column's"),
+        (placed(rows=lambda codes, _: codes, columns=lambda codes, _: codes), "repeat them first"),
         (sincos(start=1), "counted from 1"),
         (sincos(frequencies=lambda i, q: 10000 ** -(i / (q - 1))), "divide the exponent by D/4"),
         (sincos(frequencies=lambda i, q: 10000 ** (i / q)), "Your frequencies rise"),

@@ -174,6 +174,7 @@ RIGHT[check.training] = {
     "a tuple": loop(end="tuple(losses)"),
 }
 WRONG[check.training] = [
+    (loop("model.train(); optimizer = torch.optim.AdamW(model.parameters())"), "took no step. Use it"),
     (loop(step="rate; backward; clip; step"), "`optimizer.zero_grad()` is missing"),
     (loop(step="rate; backward; zero; clip; step"), "The weights are as they were"),
     (loop(step="rate; zero; backward; clip"), "The weights are as they were"),
@@ -205,8 +206,8 @@ WRONG[check.training] = [
     (loop(loss="F.cross_entropy(model(x), y) / 2"), "With 2 of 4 batches the weights are not those of the loop that "
      "the task describes. The first loss is 0.8"),
     (loop(loss="F.mse_loss(model(x), F.one_hot(y, 5).double())"), "not those of the loop that the task describes"),
-    (loop(begin="model.train(); optimizer = torch.optim.SGD(model.parameters(), lr=1.0)"), "With 1 of 4 batches the "
-     "weights are not those of the loop that the task describes. The first loss is right."),
+    (loop(begin="model.train(); rates = [0.9 * rate for rate in rates]"), "With 1 of 4 batches the weights are not "
+     "those of the loop that the task describes. The first loss is right."),
     (loop(end="losses[-1]"), "a list of 4 losses"),
     (loop(end="sum(losses) / len(losses)"), "a list of 4 losses"),
     (loop(end="losses[1:]"), "a list of 4 losses"),

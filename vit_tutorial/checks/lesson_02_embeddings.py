@@ -414,6 +414,8 @@ SINCOS_MISTAKES = [
             lambda grid, dim: sum(sincos_positions(grid, dim).chunk(2, dim=1)),
         "Your vectors have 2·D values: D for the row and D for the column.":
             lambda grid, dim: sincos_positions(grid, 2 * dim),
+        "h codes of rows do not fit beside w codes of columns: repeat them first, so that each patch has one of both.":
+            lambda grid, dim: torch.cat([in_one_line((side, 1), dim // 2) for side in grid], dim=1),
         "Your parts stand below one another, as further rows. Join them along the values: `torch.cat([…], dim=1)`.": [
             *(lambda grid, dim, n=n, k=k: torch.cat(sincos_positions(grid, k * dim).chunk(n, dim=1))
               for n, k in ((2, 1), (4, 1), (2, 2))),

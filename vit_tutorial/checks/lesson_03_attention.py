@@ -60,6 +60,8 @@ WEIGHINGS = {
         lambda scores: F.one_hot(scores.argmax(-1), scores.shape[-1]).to(scores.dtype),
     "Each token sees only itself and those before it, as in GPT. Here every patch sees every patch.":
         lambda scores: scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -math.inf).softmax(-1),
+    "No token sees itself: the diagonal is masked. Here every patch sees every patch, itself too.":
+        lambda scores: (scores - 1e9 * torch.eye(scores.shape[-1])).softmax(-1),
 }  # fmt: skip
 
 HEAD_MISTAKES = [
@@ -69,6 +71,8 @@ HEAD_MISTAKES = [
         f"Column j is divided by the sum of row j: {NOT_1}.":
             partial(head, weigh=lambda scores: scores.exp() / scores.exp().sum(1))}),
     *known(None, {
+        "The scores are cosines: each query and key is scaled to length 1. Divide by √d instead.":
+            lambda q, k, v: head(F.normalize(q), F.normalize(k), v, lambda d, D: 1),
         "The scores are divided by √T, not by √d.": lambda q, k, v: head(q, k, v, lambda d, D: len(q) ** -0.5),
         f"√d divides the weights after the softmax: {NOT_1}.":
             lambda q, k, v: head(q, k, v, lambda d, D: 1, lambda scores: scores.softmax(-1) / q.shape[1] ** 0.5),

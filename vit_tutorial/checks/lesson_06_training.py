@@ -168,17 +168,17 @@ def my_training(model, optimizer, batches, rates):
 )
 def training(function):
     """`fn(model, optimizer, batches, rates) -> losses`: train on each batch once, gradients clipped to a norm of 1."""
-    expected, right = trained_by(my_training)
+    expected, right, _ = trained_by(my_training)
     too_early = "`step` has changed the weights before `backward` could use them. Call `backward` first."
     with explained({"modified by an inplace operation": too_early}):
-        losses, weights = trained_by(partial(call, function))
+        losses, weights, state = trained_by(partial(call, function))
     if not same(weights, right, 1e-8):
         forgotten = [(text, slip) for text, slip in SLIPS.items() if set(slip.values()) <= {"", False}]
         pairs = combinations(forgotten, 2)
         two = {f"Two things. {one} {other}": slip | more for (one, slip), (other, more) in pairs}
         ways = (SLIPS | two).items()
         slips = (text for text, slip in ways if same(weights, trained_by(partial(train, **slip))[1], 1e-8))
-        raise Wrong(next(slips, None) or first_difference(function))
+        raise Wrong(next(slips, None) or (first_difference(function) if state else UNUSED))
     if isinstance(losses, list) and any(isinstance(loss, Tensor) and loss.requires_grad for loss in losses):
         raise Wrong(
             "Your losses are tensors that keep everything their gradients would need: memory grows with every "
@@ -193,11 +193,14 @@ def training(function):
         )
 
 
+UNUSED = "The optimizer that you were given took no step. Use it, and build none of your own."
+
+
 def first_difference(function: Callable) -> str:
     """Say after how many batches the weights are others than they should be, and whether the first loss is."""
     for count in range(1, BATCHES + 1):
-        losses, weights = trained_by(partial(call, function), count)
-        expected, right = trained_by(my_training, count)
+        losses, weights, _ = trained_by(partial(call, function), count)
+        expected, right, _ = trained_by(my_training, count)
         if not same(weights, right, 1e-8):
             break
     text = f"With {count} of {BATCHES} batches the weights are not those of the loop that the task describes."
@@ -207,8 +210,8 @@ def first_difference(function: Callable) -> str:
     return text
 
 
-def trained_by(function: Callable, count: int = BATCHES) -> tuple[list, Tensor]:
-    """Return what `function(model, optimizer, batches, rates)` returns, and all weights that it leaves."""
+def trained_by(function: Callable, count: int = BATCHES) -> tuple[list, Tensor, dict]:
+    """Return what `function(model, optimizer, batches, rates)` returns, all weights, and the optimizer's state."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = VisionTransformer(ViTConfig(**SMALL, depth=1, dropout=0.2)).double().eval()
@@ -217,7 +220,7 @@ def trained_by(function: Callable, count: int = BATCHES) -> tuple[list, Tensor]:
         batches = [(torch.randn(6, 3, 6, 4).double(), torch.arange(6) % 5) for _ in range(BATCHES)]
         optimizer = torch.optim.SGD(the_packages_groups(model, 0.1), lr=0.2, momentum=0.5)
         losses = function(model, optimizer, batches[:count], [0.1, 0.3, 0.15, 0.05][:count])
-    return losses, torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    return losses, torch.cat([parameter.detach().flatten() for parameter in model.parameters()]), optimizer.state
 
 
 def train(model, optimizer, batches, rates, loss=F.cross_entropy, groups=2, training=True, last=None, **replaced):

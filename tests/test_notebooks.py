@@ -152,7 +152,7 @@ def names_in(source):
 def test_a_cell_can_be_run_twice(notebook, path, monkeypatch, tmp_path):
     """A cell that uses up what it needs fails here. The lessons train and count on less than readers do."""
     monkeypatch.chdir(tmp_path)
-    most = {"01": 1000, "06": 400}.get(path.stem[:2], 40)  # scenes: these two lessons rely on as many
+    most = 400 if path.stem.startswith("06") else 40  # scenes: lesson 06 relies on as many
     few_steps, tables, bug_table = partial(analysis.first_tests, steps=2), {}, experiments.bug_table
 
     class FewerShapes(Shapes):

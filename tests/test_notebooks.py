@@ -164,7 +164,7 @@ def test_a_cell_can_be_run_twice(notebook, path, monkeypatch, tmp_path):
 
     def short_fit(model, images, recipe, **more):
         recipe = replace(recipe, epochs=min(recipe.epochs, 2), warmup_epochs=0.0)
-        return fit(model, images.subset(range(min(len(images), 64))), recipe, **more)
+        return fit(model, images.subset(range(min(len(images), 32))), recipe, **more)
 
     def first_table(config, images, labels, bugs=experiments.BUGS):  # short trainings, the same every time
         if bugs not in tables:

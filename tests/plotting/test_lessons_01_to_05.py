@@ -66,10 +66,12 @@ def test_grid_draws_the_image_and_a_line_between_patches():
 
 
 def test_sequence_draws_some_patches_as_pictures_and_all_as_a_table():
-    strip, table, _ = plotting.show_sequence(PATCHES, 4, first=4, count=2).axes
+    strip, table, _ = plotting.show_sequence(PATCHES, 4, first=4, count=2, marked=5).axes
     np.testing.assert_allclose(drawn(strip)[:, :4], IMAGE[:, 4:8, 4:8].permute(1, 2, 0))  # patch 4: row 1, column 1
     np.testing.assert_allclose(drawn(strip)[:, 5:9], IMAGE[:, 4:8, 8:12].permute(1, 2, 0))
     np.testing.assert_array_equal(drawn(table), PATCHES)
+    assert [(frame.get_x(), frame.get_width()) for frame in strip.patches] == [(5 - 0.5, 4)], "patch 5 is framed"
+    assert 5 in table.get_yticks()
 
 
 def test_cut_draws_every_number_in_the_tint_of_the_patch_it_comes_from():

@@ -63,6 +63,6 @@ def opposite_edges(similarity: Float[Tensor, "h w h w"]) -> OppositeEdges:
     """
     if similarity.ndim != 4 or similarity.shape[:2] != similarity.shape[2:]:
         raise ValueError(f"a map of similar positions has shape (h, w, h, w), got {tuple(similarity.shape)}")
-    row, column = (torch.arange(count) for count in similarity.shape[:2])
-    left_right, top_bottom = similarity[row, 0, row, -1], similarity[0, column, -1, column]
+    left_right = similarity[:, 0, :, -1].diagonal()  # (h,)
+    top_bottom = similarity[0, :, -1, :].diagonal()  # (w,)
     return OppositeEdges(left_right.mean().item(), top_bottom.mean().item())

@@ -30,7 +30,7 @@ def show_patch_alone(photo: Float[Tensor, "3 H W"], patch_size: int, row: int, c
     if not (0 <= row < h and 0 <= column < w):
         raise ValueError(f"no patch in row {row}, column {column}: the photo has {h} rows and {w} columns of them")
     top, left = row * patch_size, column * patch_size
-    title = "A patch shows a piece, and not where it was"
+    title = "Alone, a patch does not say where it was"
     figure, ((alone, whole),) = panels.panels(1, 2, WIDTH * 0.7, 3.5, title)
     patch = photo[:, top : top + patch_size, left : left + patch_size]
     panels.picture(alone, patch, f"patch {row * w + column} of the list")

@@ -61,7 +61,7 @@ def show_sequence(
     # Ten shades: noise in 256 of them makes a picture file three times the size.
     shades = matplotlib.colormaps[style.MAGNITUDE].resampled(10)
     table = below.imshow(to_numpy(patches), cmap=shades, vmin=0, vmax=1, aspect="auto", interpolation="none")
-    below.set_title(f"All that the model gets: a list of {N} patches, {patch_dim} values each")
+    below.set_title(f"The list: {N} patches, {patch_dim} values each")
     channels = patch_dim // (P * Q)
     for channel in range(1, channels):
         below.axvline(channel * P * Q - 0.5, color="white", linewidth=2)

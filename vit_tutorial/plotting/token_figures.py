@@ -62,8 +62,8 @@ def show_equation_one(
 ) -> Figure:
     """Draw Eq. 1 with real values: patches, the tokens made of them with the class token first, positions, the sum.
 
-    Each column is one token under its name, each cell one of its D values. The tables share one scale. Raises
-    ValueError unless there are 1 + N tokens and positions.
+    Each column is one token under its name, each cell one of its D values. The tables share one scale:
+    anything larger than the largest position is as dark. Raises ValueError unless there are 1 + N tokens and positions.
     """
     if not 1 + len(patches) == len(tokens) == len(positions):
         raise ValueError(
@@ -72,7 +72,7 @@ def show_equation_one(
         )
     count, dim = tokens.shape
     tables = tokens, positions, tokens + positions
-    limit = max(table.abs().max().item() for table in tables)
+    limit = positions.abs().max().item()
     figure, rows = panels.panels(4, 1, WIDTH, 6.6, title, height_ratios=(1.2, 1.6, 1.6, 1.6), sharex=True)
     top, *below = rows[:, 0]
     for i, patch in enumerate(patches, start=1):

@@ -38,7 +38,7 @@ def cells(k):
 # For each function, arguments that depend on k, and what the sentence says for k = 3 that it does not for k = 2.
 FIGURES = {
     "show_attention_maps": (lambda k: (PHOTO, k * MAPS[None] / 20, ["seed 0"]), "up to 3"),
-    "show_attention_stops": (lambda k: (PHOTO, walk(k), {"a": 0, "b": k}, TITLE), "largest weight is 0.30"),
+    "show_attention_stops": (lambda k: (PHOTO.expand(2, -1, -1, -1), walk(k)[:2], {"a": 0, "b": k}, TITLE), "is 0.30"),
     "show_attention_walk": (lambda k: (PHOTO, walk(k), TITLE), "largest weight is 0.30"),
 "show_block": (lambda k: (), ""),  # a drawing without values
     "show_block_variants": (

@@ -247,10 +247,11 @@ def test_the_walk_goes_to_every_patch_once_and_only_to_neighbours():
 
 
 def test_a_stop_is_the_map_of_its_query_on_one_scale():
-    maps = torch.rand(6, 2, 3)
-    figure = plotting.show_attention_stops(torch.rand(3, 8, 12), maps, {"this": 1, "that": 5}, "Stops")
-    for axes, query in zip(figure.axes[2:4], (1, 5), strict=True):
-        np.testing.assert_array_equal(drawn(axes), maps[query])
+    pictures, maps = torch.rand(2, 3, 8, 12), torch.rand(2, 2, 3)
+    figure = plotting.show_attention_stops(pictures, maps, {"this": 1, "that": 5}, "Stops")
+    for above, axes, picture, query_map in zip(figure.axes[:2], figure.axes[2:4], pictures, maps, strict=True):
+        np.testing.assert_array_equal(drawn(axes), query_map)
+        np.testing.assert_allclose(drawn(above), picture.movedim(0, -1), atol=1e-6)
         assert axes.images[0].norm.vmax == pytest.approx(maps.max().item())
     assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["this", "that"]
 

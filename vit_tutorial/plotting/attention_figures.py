@@ -199,14 +199,17 @@ def show_attention_walk(
 
 @styled
 def show_attention_stops(
-    picture: Float[Tensor, "3 H W"], maps: Float[Tensor, "N h w"], queries: Mapping[str, int], title: str
+    pictures: Float[Tensor, "n 3 H W"], maps: Float[Tensor, "n h w"], queries: Mapping[str, int], title: str
 ) -> Figure:
-    """Draw the maps of `show_attention_walk` for a few named queries, each under the picture with the query framed."""
-    h, w = grid_of(maps)
+    """Draw n maps on one scale, each under its picture, with the patch that asks framed in both.
+
+    `queries` are the n numbers of these patches, each under a name that stands over the picture.
+    """
+    h, w = maps.shape[1:]
     figure, (above, below) = panels.panels(2, len(queries), WIDTH, 0.7 + 1.85 * WIDTH / len(queries), title)
-    for upper, lower, (name, query) in zip(above, below, queries.items(), strict=True):
-        panels.picture(upper, picture, name, extent=(0, w, h, 0))
-        image = map_of_weights(lower, maps, query)
+    for i, (upper, lower, (name, query)) in enumerate(zip(above, below, queries.items(), strict=True)):
+        panels.picture(upper, pictures[i], name, extent=(0, w, h, 0))
+        image = map_of_weights(lower, maps, i)
         panels.bare(lower)
         frame_patch(upper, maps, query)
         frame_patch(lower, maps, query)

@@ -41,8 +41,6 @@ FIGURES = {
     "show_attention_stops": (lambda k: (PHOTO.expand(2, -1, -1, -1), walk(k)[:2], {"a": 0, "b": k}, TITLE), "is 0.30"),
     "show_attention_walk": (lambda k: (PHOTO, walk(k), TITLE), "largest weight is 0.30"),
 "show_block": (lambda k: (), ""),  # a drawing without values
-    "show_block_variants": (
-        lambda k: (*({n: torch.tensor([[1.0, v * k]]) for n in "ab"} for v in (2, 3, 4)), 2.0, TITLE), "b from 1 to 9"),
     "show_bug_table": (
         lambda k: (NAMES[:2], ["loss", "leak"], [["1", "2"]] * 2, torch.tensor([[True] * 2, [False, k == 3]]), TITLE),
         "b by leak"),
@@ -65,7 +63,7 @@ FIGURES = {
     "show_mirror": (
         lambda k: ({"turned": torch.tensor([[0.1, k / 10]])}, {"turned": similar(0)}, TITLE), "top and bottom 0.3"),
     "show_mistake_costs": (lambda k: (["dear"], [1.0], [1.0 * k], [0.5], TITLE), "dear 3"),
-    "show_norm_axes": (lambda k: (k, 4, 5), "3 images"),
+    "show_norm_axes": (lambda k: (k, 4, 5), "3 pictures"),
     "show_one_query": (lambda k: (NAMES, LINE, LINE / 2, k * torch.eye(3)), "0, 1.5 and 3"),
     "show_patch_alone": (lambda k: (PHOTO, 2, k, 1), "row 3, column 1"),
     "show_patch_filters": (lambda k: ({"trained": torch.rand(k, 3, 2, 2)}, 2, TITLE), "3 of trained"),

@@ -7,11 +7,11 @@ import pytest
 import torch
 from jaxtyping import TypeCheckError
 from matplotlib.colors import to_rgb
-from reading import drawn, lines, words
+from reading import drawn, words
 from torch.testing import assert_close
 
 from vit_tutorial import patchify, plotting, sincos_position_embedding
-from vit_tutorial.plotting.style import CONTROL, NORM, STREAM, TINTS, TRAINED
+from vit_tutorial.plotting.style import NORM, TINTS
 
 NAMES, PHOTO = ["a", "b", "c"], torch.rand(3, 24, 16, generator=torch.Generator().manual_seed(0))
 IMAGE = (
@@ -190,34 +190,6 @@ def test_a_block_has_one_norm_in_each_branch_before_attention_and_the_mlp():
     places = {text.get_position(): text.get_text().split("\n")[0] for text in axes.texts if text.get_text()}
     (branch,) = {y for (_, y), name in places.items() if name == "LayerNorm"}
     assert [places[x, y] for x, y in sorted(places) if y == branch] == ["LayerNorm", "attention", "LayerNorm", "MLP"]
-
-
-def test_block_variants_are_means_in_bands_and_the_loss_is_a_mean_of_ten_steps():
-    lengths = {"complete": torch.rand(3, 5) + 1, "changed": torch.rand(3, 5) + 1}
-    gradients = {name: runs[:, 1:] for name, runs in lengths.items()}
-    losses = {name: torch.arange(30.0).expand(3, 30) for name in lengths}
-    axes = plotting.show_block_variants(lengths, gradients, losses, 2.0, "title").axes
-    third, first, second = axes  # the column of "changed"
-    assert_close(torch.tensor(lines(first)["changed"]), lengths["changed"].mean(0))
-    assert_close(
-        torch.tensor(first.collections[1].get_paths()[0].vertices[:, 1].max()).float(), lengths["changed"].max()
-    )
-    assert list(first.lines[0].get_xdata()) == [0, 1, 2, 3, 4], "before the first block, and after each of four"
-    assert list(second.lines[0].get_xdata()) == [1, 2, 3, 4]
-    assert (first.get_yscale(), second.get_yscale(), third.get_yscale()) == ("log", "log", "linear")
-    x, y = third.lines[0].get_data()
-    assert (x[0], y[0], x[-1], y[-1]) == (10, 4.5, 30, 24.5)
-
-
-def test_each_variant_of_the_block_has_a_column_with_the_complete_one_behind_it_on_one_scale():
-    curves = {name: torch.rand(1, 4) for name in ("complete", "no sums", "no norms", "BatchNorm", "post-norm")}
-    axes = plotting.show_block_variants(curves, curves, curves, 2.0, "title").axes
-    assert [panel.get_title(loc="left") for panel in axes[:4]] == list(curves)[1:]
-    for column, name in enumerate(list(curves)[1:]):
-        for panel in axes[column::4]:
-            assert list(lines(panel)) == ["complete", name]
-            assert {line.get_color() for line in panel.lines[:2]} <= {TRAINED, STREAM, CONTROL}
-    assert all(len({panel.get_ylim() for panel in axes[row : row + 4]}) == 1 for row in (0, 4, 8))
 
 
 def test_layer_norm_averages_a_column_of_one_token_and_batch_norm_a_slab_of_all():

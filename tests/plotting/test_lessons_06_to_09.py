@@ -43,6 +43,17 @@ def test_a_name_looks_the_same_in_every_panel_and_as_its_meaning_asks():
     assert row[1] != column[1], "of one colour, in two dashes"
 
 
+def test_panels_with_the_same_names_share_one_legend():
+    curves = {"a": [1.0, 2.0], "b": [3.0, 4.0]}
+    figure = plotting.show_curves([1, 2], {"one": curves, "two": curves}, "x", "")
+    assert [axes.get_legend() is not None for axes in figure.axes] == [False, True]
+
+
+def test_an_axis_starts_at_zero_unless_all_values_are_far_from_it():
+    near, far = plotting.show_curves([1, 2], {"near": {"": [1.0, 9.0]}, "far": {"": [8.0, 9.0]}}, "x", "").axes
+    assert near.get_ylim()[0] == 0 < far.get_ylim()[0]
+
+
 def test_a_level_is_marked_with_its_text():
     accuracy = {"accuracy": {"one": [0.5, 0.9]}}
     (axes,) = plotting.show_curves([1, 4], accuracy, "x", "title", level=(0.125, "a guess")).axes

@@ -9,7 +9,7 @@ from .attention_figures import (
     show_one_query,
     show_patch_alone,
 )
-from .block_figures import show_block, show_block_variants, show_norm_axes
+from .block_figures import show_block, show_norm_axes
 from .curve_figures import show_curves
 from .looking_inside_figures import show_distances, show_found, show_head_costs, show_patch_filters, show_ranking
 from .model_figures import show_bug_table
@@ -29,7 +29,7 @@ from .training_figures import LiveLoss, show_by_images, show_loss
 
 __all__ = [
     "LiveLoss", "show_attention_maps", "show_attention_stops", "show_attention_walk", "show_block",
-    "show_block_variants", "show_bug_table", "show_by_images", "show_channels", "show_curves", "show_cut",
+    "show_bug_table", "show_by_images", "show_channels", "show_curves", "show_cut",
     "show_distances", "show_entropy", "show_equation_one", "show_found", "show_grid", "show_head_costs",
     "show_heads", "show_layer_differences", "show_loss", "show_maps", "show_mirror", "show_mistake_costs",
     "show_norm_axes", "show_one_query", "show_patch_alone", "show_patch_filters", "show_pictures",

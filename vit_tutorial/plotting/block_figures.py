@@ -1,33 +1,25 @@
-"""The encoder block: its drawing, its norm, its activation, and what happens over the depth of a stack."""
+"""The encoder block: its drawing, its norm, its activation, and what a norm averages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
-from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.patches import FancyBboxPatch, Polygon
-from torch import Tensor
 
 from . import panels, style
-from .alt_text import courses, describe
+from .alt_text import describe
 from .style import WIDTH, Figure, styled
 
 # The drawing's own units: tenths of an inch.
 STREAM_ROW, BRANCH_ROW, BOX_HEIGHT = 7.0, 15.0, 4.4
-EQUATIONS = (
-    r"Eq. 2   $z'_\ell = \mathrm{MSA}(\mathrm{LN}(z_{\ell-1})) + z_{\ell-1}$",
-    r"Eq. 3   $z_\ell = \mathrm{MLP}(\mathrm{LN}(z'_\ell)) + z'_\ell$",
-)
 
 
 @styled
 def show_block() -> Figure:
-    """Draw the block's two equations. The thick line is the residual stream."""
-    figure = panels.blank(WIDTH, 2.5, layout="none")
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 90), ylim=(0, 25), aspect="equal")
+    """Draw the block of Eqs. 2–3. The thick line is the residual stream."""
+    figure = panels.blank(WIDTH, 2.0, layout="none")
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 90), ylim=(0, 20), aspect="equal")
     axes.axis("off")
     axes.plot([8, 82], [STREAM_ROW, STREAM_ROW], color=style.STREAM, lw=4, solid_capstyle="butt", zorder=1)
     arrow(axes, (81.0, STREAM_ROW), (83.5, STREAM_ROW), lw=4.0)
@@ -35,8 +27,6 @@ def show_block() -> Figure:
         axes.text(x, STREAM_ROW + above, name, fontsize=15, ha="center", va="center")
     draw_sublayer(axes, 9.0, "attention\nbetween tokens", style.ATTENTION)
     draw_sublayer(axes, 47.5, "MLP\neach token alone", style.MLP)
-    for x, equation in zip((9, 47.5), EQUATIONS, strict=True):
-        axes.text(x, 21.5, equation, fontsize=12, va="center")
     stream = "the residual stream, (B, T, D) all the way"
     axes.text(45, 2.0, stream, color=style.CONTROL, ha="center", va="center")
     order = "pre-norm, LayerNorm, then attention or MLP, then the sum"
@@ -70,52 +60,6 @@ def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], head
 
 
 @styled
-def show_block_variants(
-    lengths: Mapping[str, Float[Tensor, "S places"]],
-    gradients: Mapping[str, Float[Tensor, "S blocks"]],
-    losses: Mapping[str, Float[Tensor, "S steps"]],
-    guess: float,
-    title: str,
-) -> Figure:
-    """Draw variants of the block, a column each: the loss by step, and token size and gradient by block at the start.
-
-    Black lines are means over S seeds, in bands from the lowest to the highest. The first variant has no column; it
-    is drawn in blue behind the others. Each point of the loss is the mean of ten steps in a row; `guess` is the loss of
-    a model that knows nothing, a dashed line.
-    """
-    window = min(10, *(runs.shape[1] for runs in losses.values()))
-    smooth = {name: runs.unfold(1, window, 1).mean(dim=2) for name, runs in losses.items()}
-    rows = ((smooth, window, "training loss\n(dashed: guess)", "step"),
-            (lengths, 0, "token size\nat the start", "after block"),
-            (gradients, 1, "gradient\nat the start", "block"))  # fmt: skip
-    options = {"height_ratios": (1.5, 1, 1), "sharex": "row", "sharey": "row"}
-    usual, *others = lengths
-    figure, grid = panels.panels(3, len(others), WIDTH, 5.6, title, **options)
-    for line, (curves, first, ylabel, xlabel) in zip(grid, rows, strict=True):
-        x = range(first, first + curves[usual].shape[1])
-        for axes, name in zip(line, others, strict=True):
-            panels.band(axes, x, curves[usual], usual, (style.TRAINED, "", "-"))
-            panels.band(axes, x, curves[name], name, (style.BLACK, "", "-"))
-            axes.set_xticks([x[0], x[-1]])
-        line[0].set(ylabel=ylabel)
-        line[len(line) // 2].set(xlabel=xlabel)
-    for axes, name in zip(grid[0], others, strict=True):
-        axes.set_title(name)
-        panels.level(axes, guess)
-    for line in grid[1:]:
-        line[0].set_yscale("log")
-        line[0].yaxis.set_major_formatter("{x:,.7g}")
-        line[0].minorticks_off()
-    figure.supxlabel(f"blue: {usual}; black: the version named above", fontsize=10)
-    measures = {"Token size at the start": lengths, "Gradient at the start": gradients, "Loss": smooth}
-    told = []
-    for what, curves in measures.items():
-        means = {name: [float(f"{value:.3g}") for value in runs.mean(0)] for name, runs in curves.items()}
-        told.append(f"{what}: {courses(means)}.")
-    return describe(figure, " ".join(told))
-
-
-@styled
 def show_norm_axes(batch: int = 3, tokens: int = 6, features: int = 5) -> Figure:
     """Draw which values LayerNorm and BatchNorm average, as one block of batch × tokens × features each."""
     title = "LayerNorm averages within one token, BatchNorm across all tokens of the batch"
@@ -128,12 +72,12 @@ def show_norm_axes(batch: int = 3, tokens: int = 6, features: int = 5) -> Figure
     left.set_title(f"LayerNorm: {one_token.sum()} values, all features of one token")
     right.set_title(f"BatchNorm: {one_feature.sum()} values, one feature of every token")
     text = f"LayerNorm averages the {one_token.sum()} features of one token, BatchNorm one feature of all"
-    block = f"A block of {batch} images, {tokens} tokens and {features} features"
+    block = f"A block of {batch} pictures, {tokens} tokens and {features} features"
     return describe(figure, f"{block}. {text} {one_feature.sum()} tokens.")
 
 
 def draw_cells(axes: Axes, averaged: np.ndarray) -> None:
-    """Draw a block of cells (B, T, D): tokens to the right, features up, images to the back."""
+    """Draw a block of cells (B, T, D): tokens to the right, features up, pictures to the back."""
     B, T, D = averaged.shape
     right, up, back = np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([0.5, 0.4])
     front = [((0, t, d), t * right + d * up, (right, up), 1.0) for t in range(T) for d in range(D)]
@@ -144,7 +88,7 @@ def draw_cells(axes: Axes, averaged: np.ndarray) -> None:
         colour = light * np.array(to_rgb(style.NORM if averaged[cell] else "white"))
         axes.add_patch(Polygon(face, facecolor=colour, edgecolor=style.CONTROL, lw=0.8, joinstyle="round"))
     edges = {"tokens": (-0.4 * up, T * right, -0.5 * up), "features": (-0.4 * right, D * up, -0.5 * right)}
-    edges["images"] = (T * right + [0.4, -0.15], B * back, np.array([0.75, -0.4]))
+    edges["pictures"] = (T * right + [0.4, -0.15], B * back, np.array([0.75, -0.4]))
     for name, (start, along, beside) in edges.items():
         arrow(axes, tuple(start), tuple(start + along))
         middle, rotation = start + along / 2 + beside, 90 if name == "features" else 0

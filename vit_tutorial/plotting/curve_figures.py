@@ -38,6 +38,7 @@ def show_curves(
     }
     look = style.looks((name for named in curves.values() for name in named), mistake)  # the same in each panel
     figure, (row,) = panels.panels(1, len(curves), WIDTH, 3.6, title)
+    same_names = len({tuple(named) for named in curves.values()}) == 1
     dots = {"markevery": max(len(x) // 12, 1), "ms": 5 if len(x) <= 60 else 0}
     for axes, (ylabel, named) in zip(row, curves.items(), strict=True):
         for name, runs in named.items():
@@ -46,21 +47,22 @@ def show_curves(
         if level:  # its text stands at the end from which the curves are farther
             left, right = (min(abs(runs[:, end] - level[0]).min() for runs in named.values()) for end in (0, -1))
             panels.level(axes, *level, *((x[0], "left") if left > right else (x[-1], "right")))
-        set_scales(axes, x, torch.cat([runs.flatten() for runs in named.values()]), log)
-        if len(named) > 2 and len(row) == 1:
-            panels.legend_at_right(axes)
-        elif len(named) > 1:
+        heights = torch.cat([*(runs.flatten() for runs in named.values()), torch.tensor([level[0]] if level else [])])
+        set_scales(axes, x, heights[heights.isfinite()], log, few=20 // len(row))
+        if len(named) > 1 and not same_names:
             axes.legend()
+    if len(named) > 1 and same_names:  # one legend for all panels
+        axes.legend() if len(row) == 1 and len(named) == 2 else panels.legend_at_right(axes)
     means = {y: {name: runs.mean(dim=0) for name, runs in named.items()} for y, named in curves.items()}
     told = [f"{y}: {courses({name: c[c.isfinite()].tolist() for name, c in m.items()})}" for y, m in means.items()]
     return describe(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {'. '.join(told)}.")
 
 
-def set_scales(axes, x: list[Number], values: Tensor, log: str) -> None:
-    """Choose scales and ticks: at each x if there are few, without the labels that would run into the next."""
+def set_scales(axes, x: list[Number], values: Tensor, log: str, few: int) -> None:
+    """Choose scales and ticks: at each x if there are only a `few`, without the labels that would run into the next."""
     if "x" in log:
         axes.set_xscale("log")
-    if len(x) <= 20:
+    if len(x) <= few:
         crowded = ["x" in log and after < 1.2 * place for place, after in pairwise([*x, math.inf])]
         axes.set_xticks(x, ["" if close else f"{place:g}" for place, close in zip(x, crowded, strict=True)])
         axes.minorticks_off()
@@ -74,5 +76,5 @@ def set_scales(axes, x: list[Number], values: Tensor, log: str) -> None:
         axes.yaxis.set_minor_locator(LogLocator(subs=()))
     elif values.min() < 0:
         panels.zero(axes)
-    else:
+    elif values.min() < values.max() / 2:
         axes.set_ylim(bottom=0)

@@ -117,7 +117,8 @@ def show_ranking(
         axes.set_xlim(low, high + 0.2 * (high - low))  # room for the value at the right of the last dot
         axes.set_xlabel(measure)
         told.append(f"{measure}: {listed(f'{n} {three(mean)} ± {half:.2g}' for n, (mean, half) in found.items())}")
-    figure.supxlabel("bars: 95 % interval of the mean" + ("; dashed line: chance" if chance else ""), fontsize=10)
+    text = "bars: 95 % interval of the mean; grey: controls; black: knows the mask"
+    figure.supxlabel(text + ("; dashed line: chance" if chance else ""), fontsize=10)
     return describe(figure, f"Means and 95 % intervals. {'; '.join(told)}.")
 
 

@@ -311,9 +311,9 @@ def test_outline_and_inside_are_tinted_each_over_its_patches():
 def test_a_number_stands_at_the_middle_of_its_cell():
     axes = plotting.show_row([1.0, 3.0], {"four": [1.0, 1.5, 2.5, 3.0]}, "between").axes[0]
     between, old, new = axes.lines
-    assert old.get_xydata().tolist() == [[0.25, 1], [0.75, 3]]
-    assert new.get_xydata().tolist() == [[0.125, 1], [0.375, 1.5], [0.625, 2.5], [0.875, 3]]
-    assert between.get_xydata()[[0, -1]].tolist() == [[0, 1], [1, 3]]
+    assert old.get_xydata().tolist() == [[0, 1], [1, 3]]
+    assert new.get_xydata().tolist() == [[-0.25, 1], [0.25, 1.5], [0.75, 2.5], [1.25, 3]]
+    assert between.get_xydata()[[0, -1]].tolist() == [[-0.5, 1], [1.5, 3]]
     assert [text.get_text() for text in axes.texts] == ["1", "1.5", "2.5", "3"]
 
 

@@ -53,25 +53,24 @@ def show_sizes(
 def show_row(old: Sequence[float], new: Mapping[str, Sequence[float]], title: str) -> Figure:
     """Draw a row of values at the centres of its cells, and what it becomes in rows of other lengths.
 
-    All rows are as long as the picture, from 0 to 1; straight lines join the old values and go on level at both ends.
+    All rows are as long as the picture. The axis counts old cells, with 0 at the centre of the first. Straight lines
+    join the old values and go on level at both ends.
     """
     figure, axes = panels.panel(0.85 * WIDTH, 3.0, title)
-    axes.plot([0, *centres(old), 1], [old[0], *old, old[-1]], color=style.CONTROL, lw=1.5, zorder=1)
-    axes.plot(centres(old), old, "s", color=style.BLACK, ms=11, label=f"{len(old)} old values", zorder=2)
+    edges = (-0.5, len(old) - 0.5)
+    places = range(len(old))
+    axes.plot([edges[0], *places, edges[1]], [old[0], *old, old[-1]], color=style.CONTROL, lw=1.5, zorder=1)
+    axes.plot(places, old, "s", color=style.BLACK, ms=11, label=f"{len(old)} old values", zorder=2)
     for name, (colour, marker, _) in style.looks(new).items():
-        axes.plot(centres(new[name]), new[name], marker, color=colour, ms=8, label=name, zorder=3)
-        for point in zip(centres(new[name]), new[name], strict=True):
+        centres = [(j + 0.5) * len(old) / len(new[name]) - 0.5 for j in range(len(new[name]))]
+        axes.plot(centres, new[name], marker, color=colour, ms=8, label=name, zorder=3)
+        for point in zip(centres, new[name], strict=True):
             axes.annotate(f"{point[1]:g}", point, (0, 9), textcoords="offset points", ha="center", color=colour)
-    axes.set(xlim=(0, 1), xlabel="place in the picture, from its left edge to its right edge", ylabel="value")
+    axes.set(xlim=edges, xticks=places, xlabel="place $u$: 0 is the centre of the first old patch", ylabel="value")
     axes.margins(y=0.25)
     axes.legend(loc="upper left")
     rows = [f"{name}: {', '.join(f'{value:g}' for value in values)}" for name, values in {"old": old, **new}.items()]
     return describe(figure, f"A row of values before and after: {'; '.join(rows)}.")
-
-
-def centres(cells: Sequence[float]) -> list[float]:
-    """Return where the centres of equal cells lie, from 0 to 1."""
-    return [(index + 0.5) / len(cells) for index in range(len(cells))]
 
 
 @styled

@@ -173,6 +173,7 @@ def test_a_cell_can_be_run_twice(notebook, path, monkeypatch, tmp_path):
 
     monkeypatch.setattr(vit_tutorial, "Shapes", FewerShapes)
     monkeypatch.setattr(training, "fit", short_fit)
+    monkeypatch.setattr(analysis, "first_tests", few_steps)
     monkeypatch.setattr(experiments.planted_bugs, "first_tests", few_steps)
     monkeypatch.setattr(experiments, "bug_table", first_table)
     monkeypatch.setattr(experiments, "tune", partial(experiments.tune, scenes=32))

@@ -6,7 +6,7 @@
     python -m vit_tutorial.experiments scarce        few images: overfitting, and what augmentation does about it
     python -m vit_tutorial.experiments stem          patches of pixels, or of a small CNN's feature map
     python -m vit_tutorial.experiments sizes         at another size: which positions, and what to train there
-    python -m vit_tutorial.experiments suspects      at another size: is it the ground, the object or the positions?
+    python -m vit_tutorial.experiments suspects      at another size: is it the ground or the object?
     python -m vit_tutorial.experiments examples      the shipped model on classes that it has not seen
     python -m vit_tutorial.experiments probe         the same with a linear probe, fitted to convergence
     python -m vit_tutorial.experiments heads         what each head of the shipped CIFAR-10 model is worth

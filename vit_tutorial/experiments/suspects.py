@@ -1,4 +1,4 @@
-"""What breaks a model at another size? Change one thing at a time: the ground, the object, the positions."""
+"""What breaks a model at another size? Change one thing at a time: the ground, and then the object."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from ..adapting import change_resolution
+from ..analysis.heads import right_answers
 from ..data import ImageSet, Shapes
 from ..data.outlines import OUTLINES
 from ..data.shapes import Outlines
@@ -18,14 +19,9 @@ from ..inference import BATCH
 from ..model import VisionTransformer
 from .sizes import SIZES, model_at_28
 
-# The object in pixels, as a share of its size at 28×28. At 44×44 the last, 44/28, is as large as it usually is there.
-OBJECTS = {"28×28": (0.7, 0.8, 0.9, 1.0, 1.1), "44×44": (1.0, 1.1, 1.25, 1.4, 1.5714), "28×44": (1.0,)}
+OBJECTS = (1.0, 1.5714)  # at 44×44, in pixels, as a share of its size at 28×28: the old one, and the usual one
 GROUND, OUTLINE, INSIDE = range(3)  # kinds of patches
-GROUPS = {
-    "ground": ((GROUND,), (OUTLINE, INSIDE)),
-    "inside": ((INSIDE,),),
-    "all patches": ((GROUND,), (OUTLINE,), (INSIDE,)),
-}
+GROUPS = {"ground": ((GROUND,), (OUTLINE, INSIDE)), "all patches": ((GROUND,), (OUTLINE,), (INSIDE,))}
 
 
 def draw_scenes(count: int, size: str, scale: float = 1.0) -> Shapes:
@@ -86,45 +82,18 @@ def times_as_in(images: ImageSet, others: ImageSet, groups: str) -> Float[Tensor
     return times
 
 
-def right_with_old_positions(
-    model: VisionTransformer, images: ImageSet, times: Float[Tensor, "B N"]
-) -> Bool[Tensor, " B"]:
-    """Return what `right_if` does for wide images, with the model's own 7×7 positions around the object, as they are.
-
-    Columns left and right of them get those of the outermost one.
-    """
-    moved = change_resolution(model, tuple(images.pixels.shape[2:]))
-    w, table = moved.config.grid[1], model.embeddings.position().detach()[1:].unflatten(0, (7, 7))
-    columns = torch.arange(images.masks.shape[2]) + 0.5
-    centre = (images.masks.sum(dim=1) * columns).sum(dim=1) / images.masks.sum(dim=(1, 2)) / 4  # in patches
-    first = (centre - 3.5).round().clamp(0, w - 7).long()
-    right = torch.zeros(len(images), dtype=torch.bool)
-    for column in first.unique():
-        mine = first == column
-        old = (torch.arange(w) - column).clamp(0, 6)
-        moved.embeddings.position.table.data[1:] = table[:, old].flatten(0, 1)
-        right[mine] = right_if(moved, images.subset(mine), times[mine])
-    return right
-
-
 def measure_suspects(position: str, seed: int, scenes: int = 1600) -> dict[tuple[str, float, str], int]:
     """Return right answers of a model trained on 28×28, not tuned, by size, object and what is changed.
 
-    "ground" and "all patches" weigh the patches of these GROUPS as in the scenes of 28×28, and "as in 44×44" weighs
-    those of 28×28 as in the usual scenes of that size. "positions" gives the model its old ones, "both" the ground too.
+    At 44×44, "ground" and "all patches" weigh the patches of these GROUPS as in the scenes of 28×28. At 28×28,
+    "as in 44×44" weighs all patches as in the usual scenes of 44×44.
     """
-    model, home, counts = model_at_28(position, seed), draw_scenes(scenes, "28×28"), {}
-    for size, scales in OBJECTS.items():
-        moved = change_resolution(model, SIZES[size])
-        for scale in scales:
-            images = draw_scenes(scenes, size, scale)
-            once, ground = torch.ones(kinds_of_patches(images).shape), times_as_in(images, home, "ground")
-            changes = {"nothing": once, "ground": ground, "all patches": times_as_in(images, home, "all patches")}
-            for change, times in changes.items():
-                counts[size, scale, change] = int(right_if(moved, images, times).sum())
-        if size == "28×44" and position == "learned":
-            for change, times in {"positions": once, "both": ground}.items():
-                counts[size, 1.0, change] = int(right_with_old_positions(model, images, times).sum())
-    times = times_as_in(home, draw_scenes(scenes, "44×44", 1.5714), "all patches")
-    counts["28×28", 1.0, "as in 44×44"] = int(right_if(model, home, times).sum())
+    model, home = model_at_28(position, seed), draw_scenes(scenes, "28×28")
+    moved, counts = change_resolution(model, 44), {("28×28", 1.0, "nothing"): int(right_answers(model, home).sum())}
+    for scale in OBJECTS:
+        images = draw_scenes(scenes, "44×44", scale)
+        counts["44×44", scale, "nothing"] = int(right_answers(moved, images).sum())
+        for groups in ("ground", "all patches"):
+            counts["44×44", scale, groups] = int(right_if(moved, images, times_as_in(images, home, groups)).sum())
+    counts["28×28", 1.0, "as in 44×44"] = int(right_if(model, home, times_as_in(home, images, "all patches")).sum())
     return counts

@@ -387,7 +387,7 @@ def test_a_size_is_measured_on_the_same_scenes_for_all_ways():
 
 def test_the_stored_sizes_are_whole():
     stored = load_size_runs()
-    assert len(stored) == 3 * (16 + 4) + 7 + 4
+    assert len(stored) == 2 * (16 + 4) + 7 + 4
     assert {len(runs) for runs in stored.values()} == {len(SEEDS)}
     for (size, _, trained), runs in stored.items():
         for found, base in zip(runs, stored[size, "interpolated", trained], strict=True):

@@ -22,7 +22,7 @@ from ..pretrained import load_checkpoint
 from ..training import TrainingAlarm, fit
 from .rows import FINE_TUNING, OWN_SCENES, train_model, train_with
 
-SIZES = {"44×44": 44, "28×44": (28, 44), "20×20": 20, "28×28": 28}
+SIZES = {"44×44": 44, "20×20": 20, "28×28": 28}
 WAYS = ("interpolated", "in old order", "at random", "zero", "without positions")
 # The learning rate for each part of the model that is trained. For each, several were tried at 44×44 on scenes of other
 # seeds (for the norms only this one), and this is the best, or nearly so, for all of WAYS, with one exception:

@@ -26,8 +26,7 @@ GROUPS = {"ground": ((GROUND,), (OUTLINE, INSIDE)), "all patches": ((GROUND,), (
 
 def draw_scenes(count: int, size: str, scale: float = 1.0) -> Shapes:
     """Draw test scenes of one of SIZES with objects `scale` times as large, in pixels, as they are at 28×28."""
-    height = SIZES[size] if isinstance(SIZES[size], int) else SIZES[size][0]
-    share = scale * 28 / height
+    share = scale * 28 / SIZES[size]
     outlines: Outlines = {name: partial(scaled, outline, share) for name, outline in OUTLINES.items()}
     return Shapes(count, SIZES[size], seed=1, outlines=outlines)
 

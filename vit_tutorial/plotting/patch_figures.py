@@ -55,7 +55,7 @@ def show_sequence(
     figure, ((above,), (below,)) = panels.panels(2, 1, WIDTH, 4.2, height_ratios=(1, 2))
     above.imshow(panels.tile(pictures, count, gap))
     label_grid(above, [], np.arange(count) * (Q + gap) + (Q - 1) / 2, [], range(first, first + count))
-    above.set_title(f"Patches {first} to {first + count - 1} as pictures, and below as rows of a table")
+    above.set_title(f"Patches {first} to {first + count - 1} as pictures; below, each patch is a row of a table")
     if first <= marked < first + count:
         panels.highlight(above, (marked - first) * (Q + gap) - 0.5, -0.5, Q, P)
     # Ten shades: noise in 256 of them makes a picture file three times the size.

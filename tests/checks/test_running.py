@@ -127,7 +127,7 @@ def test_time_spent_compiling_does_not_count(impatient):
 def test_who_stands_at_a_breakpoint_is_not_timed_out(impatient):
     # A debugger's prompt waits inside Python's own library, as `Event.wait` does here. Then the code runs on for less
     # than the limit, and long enough to be looked at.
-    mine = cell("def mine(event):\n    event.wait(0.6)\n    return sum(i for i in range(10**6))")["mine"]
+    mine = cell("def mine(event):\n    event.wait(0.6)\n    return sum(i for i in range(4 * 10**5))")["mine"]
     assert call(mine, threading.Event()) > 0
 
 

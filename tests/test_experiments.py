@@ -410,6 +410,14 @@ def test_each_group_of_patches_counts_as_in_the_other_scenes(groups):
         assert all(len(times[i][mine[i]].unique()) == 1 for i in range(20)), "one number for all patches of a group"
 
 
+def test_lesson_08s_star_is_a_star_again_if_the_inside_of_it_counts_half():
+    star = Shapes(16, 44, seed=7).subset(range(15, 16))
+    moved = sizes.move("interpolated", 44, seed=0)
+    for inside, right in ((1.0, False), (0.5, True)):
+        times = torch.tensor([1.0, 1.0, inside])[suspects.kinds_of_patches(star)]
+        assert suspects.right_if(moved, star, times).item() == right
+
+
 def test_the_stored_suspects_are_whole_and_come_out_again_on_their_first_scenes():
     stored, live = load_suspects(), suspects.measure_suspects("learned", seed=0, scenes=50)
     assert {len(runs) for runs in stored.values()} == {len(SEEDS)}

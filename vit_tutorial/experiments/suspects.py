@@ -89,10 +89,11 @@ def measure_suspects(position: str, seed: int, scenes: int = 1600) -> dict[tuple
     """
     model, home = model_at_28(position, seed), draw_scenes(scenes, "28×28")
     moved, counts = change_resolution(model, 44), {("28×28", 1.0, "nothing"): int(right_answers(model, home).sum())}
-    for scale in OBJECTS:
-        images = draw_scenes(scenes, "44×44", scale)
+    scenes_of = {scale: draw_scenes(scenes, "44×44", scale) for scale in OBJECTS}
+    for scale, images in scenes_of.items():
         counts["44×44", scale, "nothing"] = int(right_answers(moved, images).sum())
         for groups in ("ground", "all patches"):
             counts["44×44", scale, groups] = int(right_if(moved, images, times_as_in(images, home, groups)).sum())
-    counts["28×28", 1.0, "as in 44×44"] = int(right_if(model, home, times_as_in(home, images, "all patches")).sum())
+    usual = times_as_in(home, scenes_of[OBJECTS[-1]], "all patches")
+    counts["28×28", 1.0, "as in 44×44"] = int(right_if(model, home, usual).sum())
     return counts

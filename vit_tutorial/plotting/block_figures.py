@@ -1,4 +1,4 @@
-"""The encoder block: its drawing, its norm, its activation, and what a norm averages."""
+"""The encoder block, and what its norm averages."""
 
 from __future__ import annotations
 

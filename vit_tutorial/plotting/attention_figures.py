@@ -79,7 +79,7 @@ def show_entropy(
     In bits H on the left, and on the right as the number of tokens 2^H over which even weights have as much.
     """
     without, scale = (2 ** entropy[:, -1].mean().item() for entropy in (unscaled, scaled))
-    title = f"d = {dims[-1]}: a query looks at {without:.1f} tokens without the scale, {scale:.0f} with it"
+    title = f"d = {dims[-1]}: a query looks at {without:.1f} tokens without the division, {scale:.0f} with it"
     curves = {"softmax of $q·k/\\sqrt{d}$": scaled, "softmax of $q·k$": unscaled}
     measures, level = {"entropy $H$ of the weights (bits)": curves}, (limit, "all tokens equally")
     figure = show_curves(dims, measures, "head dimension d", title, "x", level, mistake="softmax of $q·k$")

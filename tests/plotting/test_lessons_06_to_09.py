@@ -71,7 +71,7 @@ def test_entropy_says_how_many_tokens_it_is():
     unscaled, scaled = torch.tensor([[3.0, 1.0], [1.0, 0.0]]), torch.tensor([[3.0, 3.0], [1.0, 2.0]])
     figure = plotting.show_entropy([1, 4], unscaled, scaled, limit=4.0)
     assert list(lines(figure.axes[0]).values()) == [[2.0, 2.5], [2.0, 0.5]]
-    assert figure.get_suptitle() == "d = 4: a query looks at 1.4 tokens without the scale, 6 with it"
+    assert figure.get_suptitle() == "d = 4: a query looks at 1.4 tokens without the division, 6 with it"
     (right,) = figure.axes[0].child_axes
     assert [label.get_text() for label in right.get_yticklabels()] == ["1", "2", "4", "8", "16"]
 

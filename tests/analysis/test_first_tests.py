@@ -65,7 +65,7 @@ def test_which_planted_bug_is_noticed_by_which_test():
         "softmax inside the model": ["last loss"],
         "positions never added": ["shuffle"],
         "attention across the batch": ["memorised", "last loss", "shuffle"],
-        "the same, mean of patches": ["leak"],
+        "across, mean of patches": ["leak"],
         "head drawn with std 1": ["first loss"],
     }
     assert list(table) == list(BUGS)

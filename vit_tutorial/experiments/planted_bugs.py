@@ -15,7 +15,7 @@ from ..positions import NoPosition
 
 BUGS = (
     "none", "softmax inside the model", "no final norm", "head reads the last token", "positions never added",
-    "attention across the batch", "the same, mean of patches", "blocks in a plain list", "labels shifted by one",
+    "attention across the batch", "across, mean of patches", "blocks in a plain list", "labels shifted by one",
     "head drawn with std 1", "no residual",
 )  # fmt: skip
 
@@ -71,10 +71,10 @@ def plant(bug: str, model: VisionTransformer, labels: Labels) -> tuple[nn.Module
             model.pool.forward = lambda tokens: tokens[:, -1]  # and not tokens[:, 0]
         case "positions never added":
             model.embeddings.position = NoPosition(model.config.grid, model.config.embed_dim)
-        case "attention across the batch" | "the same, mean of patches":
+        case "attention across the batch" | "across, mean of patches":
             for block in model.encoder:
                 block.attention = AcrossTheBatch(block.attention)
-            if bug == "the same, mean of patches":
+            if bug == "across, mean of patches":
                 model.pool = MeanPool()
         case "blocks in a plain list":
             model.encoder = PlainList(list(model.encoder))

@@ -351,11 +351,11 @@ EPS = 2.2e-16
 
 def test_differences_are_on_a_log_axis_and_zero_has_a_strip_of_its_own():
     """Mistakes, all of one colour, are told apart by their marks, and each name stands at the end of its line."""
-    correct, mistakes = {"timm": [0.0, 1e-15], "rounding": [1e-16, 0.0]}, {"one": [1e-5, 1e-4], "other": [1e-5, 1e-4]}
+    correct, mistakes = {"timm": [0.0, 1e-15], "explicit": [1e-16, 0.0]}, {"one": [1e-5, 1e-4], "other": [1e-5, 1e-4]}
     figure = plotting.show_layer_differences(["Eq. 1", "logits"], correct, mistakes, EPS, "title")
     upper, zeros = figure.axes
-    heights = {"timm": [None, 1e-15], "rounding": [1e-16, None], **mistakes}
-    rows = {"timm": [0, None], "rounding": [None, 0], "one": [None, None], "other": [None, None]}
+    heights = {"timm": [None, 1e-15], "explicit": [1e-16, None], **mistakes}
+    rows = {"timm": [0, None], "explicit": [None, 0], "one": [None, None], "other": [None, None]}
     for axes, expected in ((upper, heights), (zeros, rows)):
         found = {name: [None if math.isnan(y) else y for y in line] for name, line in lines(axes).items()}
         assert found == expected
@@ -363,7 +363,7 @@ def test_differences_are_on_a_log_axis_and_zero_has_a_strip_of_its_own():
     assert [label.get_text() for label in zeros.get_yticklabels()] == ["exactly 0"]
     assert [label.get_text() for label in zeros.get_xticklabels()] == ["Eq. 1", "logits"]
     names = [[text.get_text() for text in axes.texts if text.get_text() in heights] for axes in (upper, zeros)]
-    assert names == [["timm", "one", "other"], ["rounding"]]
+    assert names == [["timm", "one", "other"], ["explicit"]]
     one, other = (line for line in upper.lines if line.get_label() in mistakes)
     assert one.get_color() == other.get_color()
     assert one.get_marker() != other.get_marker()

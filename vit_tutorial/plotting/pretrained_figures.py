@@ -37,7 +37,7 @@ def show_layer_differences(
         lower.plot([math.nan if value else 0 for value in lines[name]], dash, **look)
         place = {"textcoords": "offset points", "va": "center", "color": colour}
         (upper if lines[name][-1] else lower).annotate(name, (last, lines[name][-1]), (8, 0), **place)
-    panels.level(upper, eps, "float64's rounding", -0.45, "left")
+    panels.level(upper, eps, "rounding", -0.45, "left")
     upper.set(yscale="log", ylabel="largest difference\n(1 = largest value there)")
     upper.set_ylim(top=1)
     upper.tick_params(bottom=False)
@@ -68,7 +68,10 @@ def show_mistake_costs(
             look, measured[name] = {"color": style.MISTAKE}, cost
         left.plot(amount, row, "s", color=style.TRAINED)
         right.errorbar(cost, row, xerr=spread, fmt="o", capsize=3, **look)
+        text = f"{cost:.1f} ± {spread:.1f}"
+        right.annotate(text, (cost + spread, row), (6, 0), textcoords="offset points", va="center", fontsize=10)
     panels.zero(right, vertical=True)
+    right.set_xlim(right=1.4 * max(cost + spread for cost, spread in zip(costs, spreads, strict=True)))
     left.set(xscale="log", xlabel="largest change of a logit")
     right.set(xlabel="points of accuracy lost, with 95 % intervals\n(hollow: the interval contains 0)")
     for axes in (left, right):

@@ -41,7 +41,7 @@ def show_maps(
             panels.bare(axes, name if row == 0 else "", loc="center")
             axes.spines[:].set(visible=True, color=style.CONTROL)
             if (value < 0).any():
-                axes.set_xlabel(f"blue to −{limit:.1f}, red to +{limit:.1f}", fontsize=10)
+                axes.set_xlabel(f"darkest colour: ±{limit:.1f}", fontsize=10)
             axes.set_ylabel(model if column == 1 else "", fontsize=12)
             for top, left in frames[column - 1 : column]:
                 panels.highlight(axes, left - 0.5, top - 0.5, 1, 1)

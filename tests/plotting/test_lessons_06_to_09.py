@@ -376,6 +376,7 @@ def test_a_cost_within_its_spread_is_hollow():
     marks = [container.lines[0] for container in right.containers]
     assert [mark.get_xdata()[0] for mark in marks] == [20.0, 0.1]
     assert [to_rgba(mark.get_markerfacecolor()) == to_rgba("white") for mark in marks] == [False, True]
+    assert words(right) == ["20.0 ± 2.0", "0.1 ± 0.3"]
     (bar,) = right.containers[0].lines[2]
     assert bar.get_segments()[0][:, 0].tolist() == [18.0, 22.0]
     assert left.get_ylim()[0] > left.get_ylim()[1], "the first mistake stands at the top"

@@ -1,4 +1,8 @@
-"""An exercise, which judges the reader's code and has a hint and a solution, and the verdict that a notebook shows."""
+"""An exercise: a solution, the trials it is run on, and the slips that people make.
+
+The reader's code runs beside the solution on every trial. A slip is a change in the solution's own source, and the one
+that gives the reader's result in *all* trials names the mistake.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +10,32 @@ import html
 import inspect
 import re
 import textwrap
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-from .running import NotAttempted, Wrong, is_stub, name_of, own_lines, prefixed, show, slip_in, stopped_by, undisturbed
+from .running import NotAttempted, Wrong, attempt, call, difference, kind, same, show_call, slip_in, stopped_by, tensors_in
 
-PASSED, NOT_ATTEMPTED, WRONG = "passed", "not attempted", "wrong"
-
-# A sign and a colour for each word. The word alone says everything.
-SIGNS = {PASSED: ("✓", "#009E73"), NOT_ATTEMPTED: ("○", "#808080"), WRONG: ("✗", "#D55E00")}
+# A sign and a colour for each status. The word alone says everything.
+SIGNS = {
+    "passed": ("✓", "#009E73"),
+    "not attempted": ("○", "#808080"),
+    "not judged": ("?", "#0072B2"),
+    "wrong": ("✗", "#D55E00"),
+}
+UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What a check found. True in a condition only if the exercise is passed.
 
-    `status` is "passed", "not attempted" or "wrong"; `message` says what is wrong; `code` is the reader's
-    own line where there is one, shown under the message's first line; `hint` is what to try next.
+    `status` is "passed", "not attempted", "not judged" (the check cannot tell) or "wrong"; `message` says why; `code`
+    is the reader's own line where there is one, shown under the message's first line; `hint` is what to try next.
     """
 
     exercise: str
@@ -35,33 +45,26 @@ class Verdict:
     code: str = ""
 
     def __bool__(self) -> bool:
-        return self.status == PASSED
+        return self.status == "passed"
 
     @property
     def help(self) -> str:
-        return f"Help: `check.{self.exercise}.hint()`, then `check.{self.exercise}.solution()`"
+        return "" if self else f"Help: `check.{self.exercise}.hint()`, then `check.{self.exercise}.solution()`"
 
     def __repr__(self) -> str:
         first, *rest = self.message.splitlines() or [""]
-        lines = [f"{self.exercise}: {self.status}", wrap(first), textwrap.indent(self.code, "      ")]
-        lines += [*map(wrap, rest), "" if self else wrap(self.help)]
-        return "\n".join(line for line in lines if line)
+        lines = [wrap(first), textwrap.indent(self.code, "      "), *map(wrap, [*rest, self.help])]
+        return "\n".join([f"{self.exercise}: {self.status}", *filter(None, lines)])
 
     def _repr_html_(self) -> str:
         sign, colour = SIGNS[self.status]
-        first, *rest = (f"<div>{to_html(line)}</div>" for line in self.message.splitlines() or [""])
-        parts = [
-            f'<div style="border-left: 4px solid {colour}; padding: 2px 12px; margin: 4px 0; max-width: 54em">',
-            f'<div><span style="color: {colour}" aria-hidden="true">{sign}</span> '
-            f"<b>{self.exercise}: {self.status}</b></div>",
-            first if self.message else "",
-            f'<pre style="margin: 6px 0; white-space: pre-wrap">{html.escape(self.code)}</pre>' if self.code else "",
-            *rest,
-            f"<details><summary>Hint</summary>{to_html(self.hint)}</details>" if self.hint else "",
-            "" if self else f"<div><small>{to_html(self.help)}</small></div>",
-            "</div>",
-        ]
-        return "\n".join(part for part in parts if part)
+        first, *rest = self.message.splitlines() or [""]
+        code = f'<pre style="margin: 6px 0; white-space: pre-wrap">{html.escape(self.code)}</pre>' * bool(self.code)
+        hint = f"<details><summary>Hint</summary>{to_html(self.hint)}</details>" * bool(self.hint)
+        title = f'<span style="color: {colour}" aria-hidden="true">{sign}</span> <b>{self.exercise}: {self.status}</b>'
+        lines = [title, to_html(first), code, *map(to_html, rest), hint, f"<small>{to_html(self.help)}</small>"]
+        style = f"border-left: 4px solid {colour}; padding: 2px 12px; margin: 4px 0; max-width: 54em"
+        return f'<div style="{style}">' + "\n".join(f"<div>{line}</div>" for line in lines if line) + "</div>"
 
 
 @dataclass(frozen=True)
@@ -87,58 +90,95 @@ def to_html(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
 
 
-def exercise(hint: str, solution: Callable, imports: str = "") -> Callable[[Callable], Exercise]:
-    """Turn a judge into an exercise: `judge(answer)` raises Wrong unless the answer is right; it may return a remark.
+class NotJudged(Exception):
+    """The reader's code may be right; the message says what the check needs in order to tell."""
 
-    The judge's name and docstring are the exercise's. `solution` is one right answer, a real function or class under
-    the name of the notebook's stub (`my_patchify`, `MyMlp`): the reader is shown its source, after the lines `imports`
-    ("import math") if the notebook has not made these imports itself. A class as solution asks the reader for a class.
+
+class Slip(NamedTuple):
+    """A wrong answer that people write, and the sentence that names its symptom."""
+
+    answer: Callable
+    message: str
+
+
+# (old, new, old, new, …) in the solution's source; or a whole wrong answer; or a list of ways to make the same slip.
+Change = tuple[str, ...] | Callable | list
+
+
+def edited(solution: Callable, *changes: str, **names: object) -> Callable:
+    """Return the solution with `changes` (old, new, old, new, …) in its source, and with other meanings of `names`.
+
+    Raises ValueError for a text that is not there: an edit that no longer fits must be noticed.
     """
-    return lambda judge: Exercise(judge, hint, solution, imports)
+    source = source_of(solution)
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        if old not in source:
+            raise ValueError(f"{old!r} is not in the source of {solution.__name__}")
+        source = source.replace(old, new)
+    scope = {**vars(inspect.getmodule(solution)), **names}
+    exec(compile(source, f"<{solution.__name__} with a slip>", "exec"), scope)
+    return scope[solution.__name__]
 
 
-UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
-WORK = {
-    "__init__": "it makes the layers, and keeps them as `self.name = ...`.",
-    "forward": "it says what comes out for what goes in.",
-}
+@cache
+def source_of(solution: Callable) -> str:
+    return textwrap.dedent(inspect.getsource(solution))
 
 
 class Exercise:
-    """`check.patchify(my_patchify)` → Verdict, `check.patchify.hint()`, `check.patchify.solution()`."""
+    """Judge the reader's function: `check.patchify(my_patchify)` → Verdict; `.hint()` and `.solution()` help.
 
-    def __init__(self, judge: Callable, hint: str, solution: Callable, imports: str = ""):
-        self.judge, self.name, self.__doc__ = judge, judge.__name__, inspect.getdoc(judge)
-        self.takes = "class" if inspect.isclass(solution) else "function"
-        self._hint, self._solution, self._imports = hint, solution, imports
-        self.threads: set[int] = set()  # those in which it is at work
+    The solution has the name of the notebook's stub, and is shown after the lines `imports`. `task` is one line for the
+    list of all exercises. `trials` holds the arguments of each run, or functions that make them where a run uses them
+    up. `shape` names the result's axes: "(B, N, D)", or "out (T, d); weights (T, T)" for two results. `easier` has
+    arguments and what to say if the reader is right for these. `view(result, *args)` is what is compared, if not the
+    result. `more(function)` looks further at a right answer: it may raise Wrong, or return a remark. `judge(function)`
+    takes the place of the whole comparison.
+    """
+
+    takes = "function"
+
+    def __init__(
+        self,
+        solution: Callable,
+        *,
+        task: str,
+        hint: str,
+        trials: Sequence[tuple | Callable] = (),
+        slips: Mapping[str, Change] | Callable[[], Mapping[str, Change]] = {},
+        shape: str = "",
+        easier: Sequence[tuple[tuple, str]] = (),
+        view: Callable = lambda result, *args: result,
+        more: Callable = lambda function: None,
+        judge: Callable | None = None,
+        gradients: bool = True,
+        tolerance: float = 1e-5,
+        imports: str = "",
+    ):
+        self.answer, self.__doc__, self._hint, self.trials, self.table = solution, task, hint, trials, slips
+        self.shape, self.easier, self.view, self.more, self.judge = shape, easier, view, more, judge or self.compare
+        self.gradients, self.tolerance, self.imports = gradients, tolerance, imports
+        self.name = re.sub(r"(?<!^)(?=[A-Z])", "_", solution.__name__).lower().removeprefix("my_")
 
     def __call__(self, answer) -> Verdict:
-        if (thread := threading.get_ident()) in self.threads:  # would begin again with each of its calls
-            raise RuntimeError(f"your code calls check.{self.name} while it is being checked: take that line out of it")
-        self.threads.add(thread)
+        """Judge the answer. Random numbers start from one seed, and torch's generator is restored afterwards."""
         try:
-            return self.verdict(answer)
-        finally:
-            self.threads.remove(thread)
-
-    def verdict(self, answer) -> Verdict:
-        """Judge the answer. An error of the judge's own is not hidden."""
-        try:
-            self.require_readers(answer)
-            with undisturbed(), prefixed(slip_in(answer)):
+            with torch.random.fork_rng(devices=[]), torch.enable_grad():
+                torch.default_generator.manual_seed(0)
+                self.require(answer)
                 remark = self.judge(answer)
         except NotAttempted:
-            return Verdict(self.name, NOT_ATTEMPTED, UNTOUCHED, self._hint)
+            return Verdict(self.name, "not attempted", UNTOUCHED, self._hint)
+        except NotJudged as unclear:
+            return Verdict(self.name, "not judged", str(unclear), self._hint)
         except Wrong as error:
             wrong = error
-        except (Exception, SystemExit) as error:  # from what the reader's code returned: its `__eq__`, its `__len__`
-            if not own_lines(error):
-                raise
+        except Exception as error:  # from what the reader's code returned: its `__eq__`, a method that it covers
             wrong = stopped_by(error)
         else:
-            return Verdict(self.name, PASSED, remark or "")
-        return Verdict(self.name, WRONG, wrong.message, wrong.hint or self._hint, wrong.code)
+            return Verdict(self.name, "passed", remark or "")
+        said = [wrong.message, slip_in(answer)] if wrong.error else [slip_in(answer), wrong.message]
+        return Verdict(self.name, "wrong", "\n".join(filter(None, said)), wrong.hint or self._hint, wrong.code)
 
     def hint(self) -> Shown:
         """Say where to look next."""
@@ -146,44 +186,130 @@ class Exercise:
 
     def solution(self) -> Shown:
         """Return one right answer as source code."""
-        source = f"{self._imports}\n\n\n{inspect.getsource(self._solution)}".strip("\n")
+        source = f"{self.imports}\n\n\n{source_of(self.answer)}".strip("\n")
         return Shown(source, f"```python\n{source}\n```")
 
     def __repr__(self) -> str:
-        return f"check.{self.name}({self.takes}): {(self.__doc__ or '').splitlines()[0]}"
+        return f"check.{self.name}({self.takes}): {self.__doc__}"
 
-    def require_readers(self, answer) -> None:
+    @cached_property
+    def slips(self) -> list[Slip]:
+        """Every slip of the table with its edits made; a list of several ways gives a slip for each."""
+        table = self.table() if callable(self.table) else self.table
+        ways = [(message, way) for message, do in table.items() for way in (do if isinstance(do, list) else [do])]
+        return [Slip(way if callable(way) else edited(self.answer, *way), message) for message, way in ways]
+
+    def require(self, answer) -> None:
         """Raise Wrong with what to pass, if this is not a function (or class) of the reader's."""
-        if answer is None or answer is Ellipsis:
+        if answer is None or answer is ...:
             raise NotAttempted
-        if isinstance(answer, Tensor) or not callable(answer):
-            got = f"{show(answer)[:60]} (of type {type(answer).__name__})"
-            got = f"a {show(answer)}: a result, not what makes it" if isinstance(answer, Tensor) else got
+        if isinstance(answer, nn.Module) or inspect.isclass(answer) != (self.takes == "class") or not callable(answer):
             raise Wrong(
-                f"The check needs your {self.takes} itself, and got {got}.",
-                f"Without brackets: `check.{self.name}({'My…' if self.takes == 'class' else 'my_…'})`. "
-                f"The check calls it.",
+                f"The check needs your {self.takes} itself, and got {kind(answer)}.",
+                f"Without brackets: `check.{self.name}({self.answer.__name__})`. The check calls it.",
             )
-        name = name_of(answer)
-        if self.takes == "class":
-            self.require_module_class(answer, name)
-        elif inspect.isclass(answer):
-            raise Wrong(f"The check needs a function, and got the class `{name}`.")
 
-    def require_module_class(self, answer, name: str) -> None:
-        if isinstance(answer, nn.Module):
-            raise Wrong(
-                "The check needs your class, not an object of it: it builds objects of several sizes itself.",
-                f"Without brackets: `check.{self.name}({name})`, not `check.{self.name}({name}(…))`.",
-            )
-        if not inspect.isclass(answer):
-            raise Wrong(f"The check needs your class, and got the function `{name}`.")
-        if not issubclass(answer, nn.Module):
-            raise Wrong(f"Your class is no module of PyTorch: begin with `class {name}(nn.Module):`.")
-        if answer.forward is nn.Module.forward:
-            raise Wrong(f"`{name}` has no method `forward`: {WORK['forward']}")
-        empty = [method for method in WORK if is_stub(getattr(answer, method))]
-        if len(empty) == 2:
-            raise NotAttempted
-        if empty:
-            raise Wrong(f"`{empty[0]}` is empty: {WORK[empty[0]]}")
+    def compare(self, function: Callable) -> str | None:
+        """Raise Wrong unless the reader's function does what the solution does, in every trial; return a remark."""
+        arguments = [trial() if callable(trial) else trial for trial in self.trials]
+        trials = [*arguments, tuple(map(flipped, arguments[0]))]  # the last one shows what is kept from call to call
+        expected = [self.result(attempt, self.answer, trial) for trial in trials]
+        results = [self.result(collect, function, trial) for trial in trials]
+        wrong = [difference(*pair, self.shape, self.tolerance) for pair in zip(results, expected, strict=True)]
+        if any(wrong):
+            raise self.diagnosis(function, trials, results, wrong)
+        if self.gradients and not same(gradients(function, trials[0]), gradients(self.answer, trials[0])):
+            raise Wrong(DETACHED)
+        dtypes = [[tensor.dtype for tensor in tensors_in([result])] for result in (results, expected)]
+        pairs = ((mine, theirs) for mine, theirs in zip(*dtypes, strict=True) if mine != theirs)
+        remarks = [self.more(function), *(f"One thing to know: your result is {a}, and the input {b}." for a, b in pairs)]
+        return "\n".join(filter(None, remarks[:2]))
+
+    def result(self, run: Callable, function: Callable, args: tuple):
+        """Return what is compared; `run` is `collect` for the reader's function, and `attempt` for ours."""
+        result = run(function, *args)
+        return result if isinstance(result, Exception) else attempt(self.view, result, *args)
+
+    def diagnosis(self, function: Callable, trials: list, results: list, wrong: list[str | None]) -> Wrong:
+        """Return what to say of these results: the slip that explains them all, or what is wrong in the first trial."""
+        number = next(i for i, text in enumerate(wrong) if text)
+        result = results[number]
+        slip = next((slip for slip in self.slips if self.explains(slip, trials, results, wrong)), None)
+        where = slip.message if slip else self.where_right(function, number)
+        if isinstance(result, Wrong):
+            result.message = f"{result.message}\n{where}".rstrip()
+            return result
+        return Wrong(where) if slip else self.unexplained(function, trials[number], result, wrong[number], where)
+
+    def where_right(self, function: Callable, number: int) -> str:
+        """Say where a function that is wrong in trial `number` is right; empty if nowhere that was tried."""
+        if number > 0:
+            return KEPT if number == len(self.trials) else WRITTEN_IN
+        easier = (text for args, text in self.easier if same(attempt(function, *args), self.answer(*args)))
+        return next(easier, "")
+
+    def unexplained(self, function: Callable, trial: tuple, result, text: str, where: str) -> Wrong:
+        """Return what to say of a wrong result that no slip explains."""
+        random = not same(self.result(collect, function, trial), result, self.tolerance)
+        called = f"This was `{show_call(function, trial)}`."
+        return Wrong(RANDOM if random else "\n".join(filter(None, [text, called, where])))
+
+    def explains(self, slip: Slip, trials: list, results: list, wrong: list[str | None]) -> bool:
+        """Tell whether the slip gives the reader's results in all trials, and at least one wrong one exactly.
+
+        Where both stop with an error, the two errors may differ in their words.
+        """
+        known = [self.result(attempt, slip.answer, trial) for trial in trials]
+        alike = [same(result, k, self.tolerance) for result, k in zip(results, known, strict=True)]
+        stopped = [isinstance(r, Wrong) and isinstance(k, Exception) for r, k in zip(results, known, strict=True)]
+        exactly = any(a and text for a, text in zip(alike, wrong, strict=True))
+        return exactly and all(a or b for a, b in zip(alike, stopped, strict=True))
+
+
+WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"
+RANDOM = "Two calls with the same arguments give two results: something in your function is random."
+KEPT = (
+    "Your function is right when it is first called, and wrong when it is called again with other values of the same "
+    "shape: it keeps something from call to call."
+)
+DETACHED = (
+    "The values are right, but the gradient that flows back is not: look for `.detach()`, `.data`, `.item()`, `no_grad` "
+    "and `torch.tensor(...)`."
+)
+
+
+def collect(function: Callable, *args):
+    """Return the reader's result, or as a Wrong the error with which their code stops."""
+    try:
+        return call(function, *args)
+    except Wrong as wrong:
+        if not wrong.error:
+            raise
+        return wrong
+
+
+def flipped(value):
+    """Return the tensors of floats along their first axis in the opposite order: other values of the same shape."""
+    if isinstance(value, list):
+        return [flipped(part) for part in value]
+    return value.flip(0) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
+def gradients(function: Callable, args: tuple) -> list[Tensor]:
+    """Return the gradients that the result sends back to the tensors of floats among `args`."""
+    inputs = [a.detach().clone().requires_grad_() if isinstance(a, Tensor) else a for a in args]
+    return flow(call(function, *inputs), tensors_in(inputs))
+
+
+def flow(result, wanted: Sequence[Tensor]) -> list[Tensor]:
+    """Return the gradients of a fixed weighted sum of the result; zeros where nothing flows."""
+    total = sum((part * noise(*part.shape, seed=7).to(part)).sum() for part in tensors_in([result]))
+    if not isinstance(total, Tensor) or not total.requires_grad:
+        return [torch.zeros_like(tensor) for tensor in wanted]
+    found = torch.autograd.grad(total, wanted, allow_unused=True)
+    return [torch.zeros_like(t) if grad is None else grad for t, grad in zip(wanted, found, strict=True)]
+
+
+def noise(*shape: int, seed: int = 0) -> Tensor:
+    """Return random values, the same for the same shape and seed."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape)))

@@ -1,250 +1,234 @@
-"""Run the reader's code within a time limit: get what it returns, or a finding that says what happened, and where."""
+"""Run the reader's code and compare its result with the solution's: what is wrong, and in which of their lines."""
 
 from __future__ import annotations
 
 import ast
-import ctypes
 import inspect
 import os
-import random
 import re
-import sys
-import sysconfig
 import textwrap
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
-from functools import cache
-from traceback import FrameSummary, extract_tb
+from collections.abc import Callable
+from traceback import extract_tb
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-SECONDS = 10.0
-LONG = 10**100  # Python itself refuses to write out much longer numbers
-
 
 class Wrong(Exception):
-    """The reader's code does something else than the exercise asks. `hint` replaces the exercise's own."""
+    """The reader's code does something else than the exercise asks.
 
-    def __init__(self, message: str, hint: str | None = None, code: str = ""):
+    `error` is the one with which their code stopped, if it did, and `code` their own line. `hint` replaces the
+    exercise's own.
+    """
+
+    def __init__(self, message: str, hint: str = "", code: str = "", error: BaseException | None = None):
         super().__init__(message)
-        self.message, self.hint, self.code = message, hint, code
-
-
-class ReaderError(Wrong):
-    """The reader's code raised an error, or did not end. `code` is their own line."""
-
-    def explain(self, reason: str, hint: str | None = None) -> None:
-        """Add what the error means."""
-        self.message, self.hint = f"{self.message}\n{reason}".rstrip(), hint or self.hint
-
-
-Problem = tuple  # whether it is there, the message, and a hint if it has one of its own
-
-
-def raise_first(problems: Iterable[Problem]) -> None:
-    """Raise Wrong with the message and the hint of the first problem that is there."""
-    for there, *told in problems:
-        if there:
-            raise Wrong(*told)
+        self.message, self.hint, self.code, self.error = message, hint, code, error
 
 
 class NotAttempted(Exception):
     """The stub is still as it was."""
 
 
-@contextmanager
-def prefixed(start: str) -> Iterator[None]:
-    """Put `start` before the message of a Wrong that is raised inside the block; below that of a ReaderError."""
-    try:
-        yield
-    except ReaderError as error:
-        error.explain(start)
-        raise
-    except Wrong as wrong:
-        wrong.message = f"{start}\n{wrong.message}".lstrip()
-        raise
-
-
-def judge_each(trials: Mapping[str, tuple], judge: Callable) -> None:
-    """Call `judge(*trial)` for each trial by name. A Wrong from a later one says what was right before."""
-    first = next(iter(trials))
-    for name, trial in trials.items():
-        with prefixed("" if name == first else f"Right with {first}, but not with {name}."):
-            judge(*trial)
-
-
-@contextmanager
-def explained(meanings: Mapping[str, str], hint: str | None = None) -> Iterator[None]:
-    """Say below a ReaderError from inside the block what it means, by the first pattern that its message holds."""
-    try:
-        yield
-    except ReaderError as error:
-        if meaning := next((meaning for part, meaning in meanings.items() if re.search(part, error.message)), ""):
-            error.explain(meaning, hint)
-        raise
-
-
-NEW_TENSORS = (
-    "A tensor that you make yourself has a dtype and a device of its own. Give it the input's: "
-    "`torch.zeros(..., dtype=x.dtype, device=x.device)`."
-)
-
-
-def call(function: Callable, *args, seconds: float | None = None):
+def call(function: Callable, *args):
     """Return what the reader's `function(*args)` returns. A class is built; a module is called.
 
-    Raises NotAttempted for a stub, ReaderError with the reader's own line if their code raises an error or is still
-    running after `seconds` (SECONDS if none are given), Wrong if it returns nothing or changes a tensor it was given.
+    Raises NotAttempted for a stub, and Wrong if their code raises an error, returns nothing or changes its input.
+    A KeyboardInterrupt passes: the notebook's stop button ends an endless loop, and the check with it.
     """
-    require_takes(function, args)
-    seconds = seconds or SECONDS
-    before = [[tensor.detach().clone() for tensor in tensors_in(arg)] for arg in args]
-    grad, default = torch.is_grad_enabled(), torch.empty(0)
+    before = [tensor.detach().clone() for tensor in tensors_in(args)]
     try:
-        with time_limit(seconds):
-            result = function(*args)
-    except TookTooLong as stopped:
-        place, code = readers_line(stopped)
-        message = f"Your code was stopped: it was still running after {seconds:g} seconds{place}."
-        raise ReaderError(message, "Which of your loops has no end? A `while` must come to be false.", code) from None
-    except KeyboardInterrupt:
+        result = function(*args)
+    except Wrong:
         raise
-    except BaseException as error:
-        if isinstance(error, NotImplementedError) and is_readers(extract_tb(error.__traceback__)[-1].filename):
-            raise NotAttempted from None  # raised in the reader's own line, and by no function that it calls
-        raise stopped_by(error, f"\nIt was called as `{show_call(function, args)}`.") from None
-    finally:
-        torch.set_grad_enabled(grad)
-        set_defaults(default)
+    except (Exception, SystemExit) as error:
+        own_line = isinstance(error, NotImplementedError) and is_readers(extract_tb(error.__traceback__)[-1].filename)
+        raise NotAttempted if own_line else stopped_by(error, show_call(function, args)) from None
     part = "`forward`" if isinstance(function, nn.Module) else "function"
-    if result is None or result is Ellipsis:
-        if result is Ellipsis or is_stub(function):
+    if result is None or result is ...:
+        if result is ... or is_stub(function):
             raise NotAttempted
         raise Wrong(f"Your {part} returns nothing (None): is the `return` missing?")
-    for (name, arg), copies in zip(named(function, args), before, strict=False):
-        now = tensors_in(arg)
-        readable = len(now) == len(copies) and not any(map(unreadable, now))
-        if not readable or any(a.dtype != b.dtype or not a.equal(b) for a, b in zip(now, copies, strict=True)):
-            raise Wrong(
-                f"Your {part} changes its input: after the call `{name}` holds other values. `{name} += …` writes into "
-                f"the caller's tensor; `{name} = {name} + …` makes a new one.",
-                "`+=`, `x[...] = ` and methods that end in an underscore write into the tensor itself.",
-            )
-    if isinstance(result, int) and abs(result) > LONG:
-        raise Wrong(f"The result is {show(result)}.")
-    layer = isinstance(result, nn.Module) and not inspect.isclass(function)
-    for tensor in result.parameters() if layer else tensors_in(result):
-        if text := unreadable(tensor):
-            raise Wrong(f"The result {text}.", NEW_TENSORS)
+    if not all(now.shape == old.shape and now.equal(old) for now, old in zip(tensors_in(args), before, strict=True)):
+        raise Wrong(
+            f"Your {part} changes its input: `x += …`, `x[…] = …` and methods that end in an underscore write into the "
+            "caller's tensor. `x = x + …` makes a new one."
+        )
     return result
 
 
-def require_takes(function: Callable, args: tuple) -> None:
-    if (signature := signature_of(function)) is None:
-        return
+def attempt(function: Callable, *args):
+    """Return what a function gives for these arguments, or the error with which it stops."""
     try:
-        signature.bind(*args)
-    except TypeError as error:
-        raise Wrong(
-            f"The check gives {name_of(function)} {len(args)} argument{'s'[: len(args) != 1]}, "
-            f"and yours takes `{signature}`: {error}.",
-            "Keep the first line of the stub as it was.",
-        ) from None
+        return function(*args)
+    except Exception as error:
+        return error
 
 
-def signature_of(function: Callable) -> inspect.Signature | None:
-    """Return what the reader's function takes; None if Python cannot say, as for one that is written in C."""
-    with suppress(TypeError, ValueError):
-        return inspect.signature(function.forward if isinstance(function, nn.Module) else function)
+def tensors_in(values) -> list[Tensor]:
+    """Return the tensors among these values, and those in lists and tuples within them."""
+    lists = (tensors_in(value) if isinstance(value, (list, tuple)) else [value] for value in values)
+    return [value for values in lists for value in values if isinstance(value, Tensor)]
 
 
-def named(function: Callable, args: tuple) -> list[tuple[str, object]]:
-    signature = signature_of(function)
-    names = [f"argument {number}" for number in range(1, 10)] if signature is None else signature.parameters
-    return list(zip(names, args, strict=False))
+# An error, in the reader's own line ------------------------------------------------------------------------------------
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+OTHERS = (PACKAGE, os.path.dirname(torch.__file__), os.path.dirname(os.__file__), "<frozen", "<__array")
 
 
-def tensors_in(value, depth: int = 20) -> list[Tensor]:
-    """Return a tensor itself; those in a list or a tuple, in lists within it, and so on."""
-    if isinstance(value, (list, tuple)) and depth:
-        return [tensor for part in value for tensor in tensors_in(part, depth - 1)]
-    return [value] if isinstance(value, Tensor) else []
+def is_readers(file: str) -> bool:
+    """Tell the files of notebook cells and the reader's own from those of torch, Python and this package."""
+    return not file.startswith(OTHERS) and "site-packages" not in file
 
 
-def unreadable(tensor: Tensor) -> str | None:
-    """Say why a tensor's values cannot be compared, as the end of a sentence; None if they can be."""
-    if tensor.is_nested or tensor.is_quantized or tensor.layout is not torch.strided:
-        kind = "nested" if tensor.is_nested else "quantized" if tensor.is_quantized else f"{tensor.layout}"
-        return f"must be an ordinary tensor, with a number in every place; it is {kind.removeprefix('torch.')}"
-    if tensor.device.type != "cpu":
-        return f"must be on the device cpu, where its input is; it is on {tensor.device}"
-    last = tensor.storage_offset() + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
-    if tensor.numel() and (last + 1) * tensor.element_size() > tensor.untyped_storage().nbytes():
-        return "has lost its memory: its storage was made smaller"  # to read it would end Python
-    if tensor.numel() > 10**8:
-        return f"is far too large: {tuple(tensor.shape)}, {tensor.numel():,} numbers"
+def stopped_by(error: BaseException, called: str = "") -> Wrong:
+    """Return the finding that the reader's code stops with this error."""
+    lines = [line for line in extract_tb(error.__traceback__) if is_readers(line.filename)]
+    place = code = ""
+    if lines:
+        path, number, function, code = lines[-1]
+        file = "your cell" if re.search(r"ipykernel|ipython-input|^<", path) else os.path.basename(path)
+        place = f" in line {number} of {file}" + ("" if function.startswith("<") else f", in {function}")
+    text = textwrap.shorten(without_addresses(str(error)), 400, placeholder=" …")
+    message = f"Your code stops with an error{place}.\n{type(error).__name__}: {text}"
+    message += f"\nIt was called as `{called}`." if called else ""
+    meaning = next((meaning for part, meaning in MEANINGS.items() if re.search(part, str(error))), "")
+    return Wrong(f"{message}\n{meaning}".rstrip(), code=code or "", error=error)
+
+
+MEANINGS = {  # what errors mean whose text is hard to read
+    "leaf Variable that requires grad": "You write into a parameter while gradients are recorded. To fill it, do so "
+    "inside `with torch.no_grad():`.",
+    "modified by an inplace operation": "You write into a tensor, by `z += …`, `z[...] = …` or a method that ends in "
+    "an underscore, that an earlier step still needs to compute its gradient. `z = z + …` makes a new one.",
+    "mutated during iteration": "A dictionary cannot change while you loop over it: loop over a `list` of its items.",
+    "floating-point dtypes": "Whole numbers cannot be used here: `.float()` makes floats of them.",
+}
+
+
+def show_call(function: Callable, args: tuple) -> str:
+    """Write out the call, tensors by their shapes: `my_patchify(images=tensor of (2, 3, 4, 6), patch_size=2)`."""
+    names = attempt(lambda: [f"{name}=" for name in inspect.signature(function).parameters])
+    if isinstance(function, nn.Module) or isinstance(names, Exception) or len(names) != len(args):
+        names = [""] * len(args)
+    shown = ", ".join(name + show(arg) for name, arg in zip(names, args, strict=True))
+    return f"{getattr(function, '__name__', type(function).__name__)}({shown})"
+
+
+def show(value) -> str:
+    """Write a value in one line: a tensor by its shape, a model, an optimizer or a data set by its type."""
+    if isinstance(value, Tensor):
+        dtype = "" if value.dtype == torch.float32 else f", {str(value.dtype).removeprefix('torch.')}"
+        return f"tensor of {tuple(value.shape)}{dtype}"
+    if isinstance(value, list) and tensors_in(value):
+        return f"[{', '.join(map(show, value[:2]))}{', …' * (len(value) > 2)}]"
+    text = without_addresses(repr(value))
+    return text if len(text) < 100 and "\n" not in text else f"{type(value).__name__}(…)"
+
+
+def without_addresses(text: str) -> str:
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)  # they change from run to run
+
+
+def kind(value) -> str:
+    """Say what a value is: "a tensor of shape (2, 3)", "4.0 (float)", "a value of type dict"."""
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return f"{value!r} ({type(value).__name__})" if is_number(value) else f"a value of type {type(value).__name__}"
+
+
+def is_number(value) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+# A result, beside the solution's ---------------------------------------------------------------------------------------
+
+
+def same(result, expected, tolerance: float = 1e-5) -> bool:
+    """Tell whether two results agree, dtypes aside. Two errors do if they are of one kind and say the same."""
+    if isinstance(expected, (tuple, list)):
+        fits = isinstance(result, (tuple, list)) and len(result) == len(expected)
+        return fits and all(same(r, e, tolerance) for r, e in zip(result, expected, strict=True))
+    if isinstance(expected, Tensor):
+        if not isinstance(result, Tensor) or result.shape != expected.shape:
+            return False
+        result, expected = result.detach().double(), expected.detach().double()
+        return torch.allclose(result, expected, 10 * tolerance, tolerance, equal_nan=True)
+    if isinstance(expected, Exception):
+        error = result.error if isinstance(result, Wrong) else result
+        return type(error) is type(expected) and str(error) == str(expected)
+    if isinstance(expected, float):
+        return is_number(result) and abs(result - expected) <= tolerance * (1 + 10 * abs(expected))
+    return not isinstance(result, (Tensor, bool)) and result == expected
+
+
+def difference(result, expected, shape: str = "", tolerance: float = 1e-5, name: str = "The result") -> str | None:
+    """Say what is wrong with a result, the first thing first; None if nothing is. `shape` names the axes."""
+    if isinstance(result, Wrong):
+        return result.message
+    if isinstance(expected, (tuple, list)):
+        shapes = shape.split("; ")
+        if not isinstance(result, (tuple, list)) or len(result) != len(expected):
+            got = f"{len(result)} values" if isinstance(result, (tuple, list)) else kind(result)
+            return f"The result must be {len(expected)} values, {' and '.join(shapes)}; got {got}."
+        parts = zip(result, expected, shapes, strict=True)
+        found = (difference(r, e, s.partition(" ")[2], tolerance, f"`{s.split()[0]}`") for r, e, s in parts)
+        return next(filter(None, found), None)
+    if isinstance(expected, Tensor):
+        return form(result, expected, shape, name) or value_difference(result, expected, tolerance, name)
+    if isinstance(expected, int) and not isinstance(result, int):
+        start = "The number is right, its kind is not: a" if same(result, expected) else "A"
+        return f"{start} whole number, {kind(expected)}, is expected; got {kind(result)}."
+    return None if same(result, expected, tolerance) else f"{kind(expected)} expected, got {kind(result)}."
+
+
+def form(result, expected: Tensor, shape: str, name: str = "The result") -> str | None:
+    """Say what is wrong with the kind, the shape or the dtype of a result; None if nothing is."""
+    if not isinstance(result, Tensor):
+        return f"{name} must be a tensor, got {kind(result)}."
+    got, asked = tuple(result.shape), tuple(expected.shape)
+    if got != asked:
+        more = " The sizes are right and their order is not." if sorted(got) == sorted(asked) else ""
+        return f"{name} has the wrong shape: {shape}{' = ' * bool(shape)}{asked} expected, got {got}.{more}"
+    if result.dtype != expected.dtype and result.dtype not in (torch.float32, torch.float64):
+        return f"{name} must be of dtype {expected.dtype}, got {result.dtype}."
     return None
 
 
-def set_defaults(default: Tensor) -> None:
-    """Give new tensors the dtype and the device of this one."""
-    torch.set_default_dtype(default.dtype)
-    if torch.empty(0).device != default.device:
-        torch.set_default_device(None if default.device.type == "cpu" else default.device)
+def value_difference(result: Tensor, expected: Tensor, tolerance: float, name: str) -> str | None:
+    result, expected = result.detach().double(), expected.detach().double()
+    agree = torch.isclose(result, expected, 10 * tolerance, tolerance, equal_nan=True)
+    if agree.all():
+        return None
+    if not result.isfinite().all():
+        return f"{name} has the right shape, but holds {int((~result.isfinite()).sum())} values that are inf or nan."
+    first = tuple((~agree).nonzero()[0].tolist())
+    return (
+        f"{name} has the right shape and wrong values: {int(agree.sum())} of {agree.numel()} agree. The first that "
+        f"differs is at {list(first)}: {expected[first]:.5g} expected, got {result[first]:.5g}."
+    )
 
 
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Inside the block gradients are on, new tensors are floats on the CPU, and random numbers start at the same seed.
-
-    Everything is restored afterwards. One thread does the work: the tensors of a check are so small that waiting for
-    a second one takes longer.
-    """
-    states = random.getstate(), np.random.get_state()  # noqa: NPY002
-    default, threads = torch.empty(0), torch.get_num_threads()
-    on_cpu = nullcontext() if default.device.type == "cpu" else torch.device("cpu")  # slower
-    autocast = torch.autocast("cpu", enabled=False)
-    try:
-        with on_cpu, torch.random.fork_rng([]), torch.inference_mode(False), torch.enable_grad(), autocast:
-            torch.default_generator.manual_seed(0)
-            random.seed(0)
-            np.random.seed(0)  # noqa: NPY002
-            torch.set_default_dtype(torch.float32)
-            torch.set_num_threads(1)
-            yield
-    finally:
-        torch.set_num_threads(threads)
-        set_defaults(default)
-        random.setstate(states[0])
-        np.random.set_state(states[1])  # noqa: NPY002
-
+# What the source shows -------------------------------------------------------------------------------------------------
 
 NOTHING = r"""pass|\.\.\.|return|return None|return \.\.\.|raise NotImplementedError.*|super\(\)\.__init__\(\)|['"].*"""
-
-
-def is_stub(function: Callable) -> bool:
-    """Tell whether the body has nothing but a docstring, `super().__init__()`, `pass`, or a return of nothing."""
-    if isinstance(function, nn.Module):
-        function = type(function).forward
-    elif inspect.isclass(function):
-        function = function.__init__
-    body = body_of(function)
-    return bool(body) and all(re.fullmatch(NOTHING, ast.unparse(statement), re.DOTALL) for statement in body)
+RETURNING = {"permute", "transpose", "reshape", "view", "flatten", "unflatten", "expand", "softmax"}
 
 
 def body_of(function: Callable) -> list[ast.stmt]:
-    """Return the statements of a function; none if Python cannot say."""
+    """Return the statements of a function, or of a module's `forward`; none if Python cannot say."""
+    function = type(function).forward if isinstance(function, nn.Module) else function
     try:
-        return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function)))).body[0].body
+        return ast.parse(textwrap.dedent(inspect.getsource(function))).body[0].body
     except (OSError, TypeError, SyntaxError, AttributeError, IndexError):  # a file that changed since has other lines
         return []
 
 
-RETURNING = {"permute", "transpose", "reshape", "view", "flatten", "unflatten", "expand", "softmax"}
+def is_stub(function: Callable) -> bool:
+    """Tell whether the body has nothing but a docstring, `super().__init__()`, `pass`, or a return of nothing."""
+    body = body_of(function)
+    return bool(body) and all(re.fullmatch(NOTHING, ast.unparse(statement), re.DOTALL) for statement in body)
 
 
 def slip_in(answer: Callable) -> str:
@@ -257,144 +241,3 @@ def slip_in(answer: Callable) -> str:
                 return f"`{ast.unparse(node)}` changes nothing: it returns a new tensor, which your code does not keep."
     halved = re.search(r"\*\* (1|-1|\(-1\)) / 2\b", ast.unparse(body))
     return "`x ** 1/2` is x/2: powers come before division. Write `x ** 0.5`." if halved else ""
-
-
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LIBRARIES = tuple(
-    os.path.normcase(folder) + os.sep
-    for folder in (PACKAGE, os.path.dirname(torch.__file__), sysconfig.get_path("stdlib"))
-)
-INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-
-
-@cache
-def is_readers(file: str) -> bool:
-    """Tell the files of notebook cells and the reader's own from those of torch, Python and this package."""
-    file = os.path.normcase(file)
-    return not (file.startswith((*LIBRARIES, "<frozen", "<__array")) or any(part in file for part in INSTALLED))
-
-
-def own_lines(error: BaseException) -> list[FrameSummary]:
-    """Return the reader's own lines in an error's traceback, the deepest last."""
-    return [line for line in extract_tb(error.__traceback__) if is_readers(line.filename)]
-
-
-def readers_line(error: BaseException) -> tuple[str, str]:
-    """Say where in the reader's code an error came from: (" in line 3 of your cell", the line itself)."""
-    if not (lines := own_lines(error)):
-        return "", ""
-    path, number, function, code = lines[-1]
-    file = "your cell" if re.search(r"ipykernel|ipython-input|^<", path) else os.path.basename(path)
-    inside = "" if function.startswith("<") else f", in {function}"
-    return f" in line {number} of {file}{inside}", code
-
-
-def stopped_by(error: BaseException, more: str = "") -> ReaderError:
-    place, code = readers_line(error)
-    try:
-        text = textwrap.shorten(without_addresses(str(error)), 400, placeholder=" …")
-    except (Exception, SystemExit) as second:
-        text = f"(its own text cannot be shown: `__str__` stops with a {type(second).__name__})"
-    meaning = next((f"\n{meaning}" for part, meaning in MEANINGS.items() if part in text), "")
-    text = f"Your code stops with an error{place}.\n{type(error).__name__}: {text}{more}{meaning}"
-    return ReaderError(text, None, code)
-
-
-MEANINGS = {  # what errors mean whose text is hard to read
-    "leaf Variable that requires grad": "You write into a parameter while gradients are recorded. To fill it, do so "
-    "inside `with torch.no_grad():`.",
-    "modified by an inplace operation": "You write into a tensor, by `z += …`, `z[...] = …` or a method that ends in "
-    "an underscore, that an earlier step still needs to compute its gradient. `z = z + …` makes a new one.",
-    "not implemented for 'Half'": "PyTorch cannot do this in half precision, and digits would be lost: keep the dtype.",
-    "mutated during iteration": "A dictionary cannot change while you loop over it: loop over `list(theirs.items())`.",
-}
-
-
-def name_of(function: Callable) -> str:
-    return getattr(function, "__name__", type(function).__name__)
-
-
-def show_call(function: Callable, args: tuple) -> str:
-    """Write out the call, tensors by their shapes: `my_patchify(images=tensor of (2, 3, 4, 6), patch_size=2)`."""
-    return f"{name_of(function)}({', '.join(f'{name}={show(arg)}' for name, arg in named(function, args))})"
-
-
-def show(value) -> str:
-    if isinstance(value, Tensor):
-        return f"tensor of {tuple(value.shape)}"
-    if isinstance(value, (list, tuple)) and tensors_in(value):
-        parts = ", ".join(map(show, value))
-        return f"[{parts}]" if isinstance(value, list) else f"({parts})"
-    if isinstance(value, Mapping) and tensors_in(list(value.values())):
-        return f"{{{len(value)} tensors by name}}"
-    if isinstance(value, int) and abs(value) > LONG:
-        return "a whole number of more than 100 digits"
-    if isinstance(value, nn.Module) and any(value.children()):
-        return f"{type(value).__name__}(…)"
-    return without_addresses(repr(value))
-
-
-def without_addresses(text: str) -> str:
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)  # they change from run to run
-
-
-TICK = 0.05  # seconds
-# While one of these files is at work the reader's code is not: torch compiles, a debugger asks, a thread waits.
-UNTIMED = {"convert_frame.py", "compile_fx.py", "bdb.py", "pydevd.py", "threading.py"}
-
-
-class TookTooLong(BaseException):
-    """Not an Exception, so that the reader's `except Exception: pass` does not swallow it."""
-
-
-class time_limit:
-    """Inside the block, raise TookTooLong in the reader's code after `seconds`, and again if it swallows that.
-
-    It strikes in the reader's own frames only: torch is never torn apart halfway. Time spent compiling, at a
-    debugger's prompt or waiting for another thread does not count. Code that never comes back from C is out of reach,
-    and on Python 3.10 a loop of `try:` without a call.
-    """
-
-    def __init__(self, seconds: float):
-        self.deadline, self.thread = time.monotonic() + seconds, threading.get_ident()
-        self.over, self.lock, self.struck = threading.Event(), threading.Lock(), False
-
-    def __enter__(self) -> None:
-        self.frame = sys._getframe(1)
-        threading.Thread(target=self.watch, name="time limit of a check", daemon=True).start()
-
-    def __exit__(self, *exc_info) -> None:
-        with self.lock:
-            self.over.set()  # from here on nothing strikes
-        if self.struck:
-            with suppress(TookTooLong):  # one may still be on its way: it arrives within this line
-                sum(1 for _ in range(1000))
-
-    def watch(self) -> None:
-        """Push the deadline back while time does not count, and strike whenever the reader's code is at work after it.
-
-        Runs in a thread of its own until the block is left.
-        """
-        before, pause = time.monotonic(), TICK
-        while not self.over.wait(pause):
-            with self.lock:
-                if self.over.is_set():
-                    return
-                files, now, pause = self.files_at_work(), time.monotonic(), TICK
-                if any(os.path.basename(file) in UNTIMED for file in files):
-                    self.deadline += now - before
-                elif now > self.deadline and files and is_readers(files[0]):
-                    self.struck = True
-                    error = ctypes.py_object(TookTooLong)
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread), error)
-                elif now > self.deadline:
-                    pause = 0.001  # the thread may be in the reader's code a moment later
-                before = now
-
-    def files_at_work(self) -> list[str]:
-        """Return the files of the thread's functions inside the block, the innermost first."""
-        files, frame = [], sys._current_frames().get(self.thread)
-        while frame not in (None, self.frame):
-            files.append(frame.f_code.co_filename)
-            frame = frame.f_back
-        return files if frame else []

@@ -13,12 +13,25 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from .running import NotAttempted, Wrong, attempt, call, difference, kind, same, show_call, slip_in, stopped_by, tensors_in
+from .running import (
+    NotAttempted,
+    Wrong,
+    attempt,
+    call,
+    difference,
+    kind,
+    same,
+    show_call,
+    slip_in,
+    stopped_by,
+    tensors_in,
+)
 
 # A sign and a colour for each status. The word alone says everything.
 SIGNS = {
@@ -145,7 +158,7 @@ class Exercise:
         task: str,
         hint: str,
         trials: Sequence[tuple | Callable] = (),
-        slips: Mapping[str, Change] | Callable[[], Mapping[str, Change]] = {},
+        slips: Mapping[str, Change] | Callable[[], Mapping[str, Change]] = MappingProxyType({}),
         shape: str = "",
         easier: Sequence[tuple[tuple, str]] = (),
         view: Callable = lambda result, *args: result,
@@ -222,7 +235,10 @@ class Exercise:
             raise Wrong(DETACHED)
         dtypes = [[tensor.dtype for tensor in tensors_in([result])] for result in (results, expected)]
         pairs = ((mine, theirs) for mine, theirs in zip(*dtypes, strict=True) if mine != theirs)
-        remarks = [self.more(function), *(f"One thing to know: your result is {a}, and the input {b}." for a, b in pairs)]
+        remarks = [
+            self.more(function),
+            *(f"One thing to know: your result is {a}, and the input {b}." for a, b in pairs),
+        ]
         return "\n".join(filter(None, remarks[:2]))
 
     def result(self, run: Callable, function: Callable, args: tuple):
@@ -267,14 +283,14 @@ class Exercise:
 
 
 WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"
-RANDOM = "Two calls with the same arguments give two results: something in your function is random."
-KEPT = (
-    "Your function is right when it is first called, and wrong when it is called again with other values of the same "
-    "shape: it keeps something from call to call."
+KEPT = "Right when it is first called, wrong with other values of the same shape: it keeps something from call to call."
+RANDOM = (
+    "Two calls with the same input give two results: something in it is random. In eval mode `nn.Dropout`, made in "
+    "`__init__`, is off; `F.dropout` needs `training=self.training`."
 )
 DETACHED = (
-    "The values are right, but the gradient that flows back is not: look for `.detach()`, `.data`, `.item()`, `no_grad` "
-    "and `torch.tensor(...)`."
+    "The values are right, but the gradient that flows back is not: look for `.detach()`, `.data`, `.item()`, "
+    "`no_grad` and `torch.tensor(...)`."
 )
 
 

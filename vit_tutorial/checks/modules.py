@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from .exercise import DETACHED, Exercise, NotJudged, collect, flow, noise
-from .running import NotAttempted, Wrong, attempt, call, difference, is_stub, same
+from .exercise import DETACHED, RANDOM, Exercise, NotJudged, collect, flow, noise
+from .running import NotAttempted, Wrong, attempt, call, difference, form, is_stub, kind, same
 
 Weights = dict[str, Tensor]
 
-# Which of three layers is for queries, keys and values: by these names, or else in the order in which they were made.
-ROLES = {"q": 0, "query": 0, "queries": 0, "k": 1, "key": 1, "keys": 1, "v": 2, "value": 2, "values": 2}
+# Three layers are known as those of queries, keys and values by these names, or else by the order of their making.
+ROLES = {"q": 0, "query": 0, "k": 1, "key": 1, "v": 2, "value": 2}
 
 
 class Layer(NamedTuple):
@@ -50,7 +50,7 @@ def layers(module: nn.Module) -> list[Layer]:
 
 
 def role(layer: Layer) -> int:
-    """Return 0, 1 or 2 for queries, keys and values, by a name such as `q`, `to_q`, `W_q`, `q_proj` or `query`; or 3."""
+    """Return 0, 1 or 2 for queries, keys and values, called `q`, `to_q`, `W_q`, `q_proj` or `query`; 3 for others."""
     word = layer.name.rpartition(".")[2].lower().removeprefix("to").removeprefix("w").removesuffix("proj").strip("_")
     return ROLES.get(word, 3)
 
@@ -153,14 +153,19 @@ class ModuleExercise(Exercise):
         results = [self.result(collect, cls, trial) for trial in trials]
         reading = self.find_reading(trials[0], results[0])
         trials = [trial._replace(reading=reading) for trial in trials]
-        wrong = [difference(r, self.result(attempt, self.answer, t), self.shape) for r, t in zip(results, trials)]
+        wrong = [
+            difference(r, self.result(attempt, self.answer, t), self.shape)
+            for r, t in zip(results, trials, strict=True)
+        ]
         if any(wrong):
             raise self.diagnosis(cls, trials, results, wrong)
         for trial, result in zip(trials, results, strict=True):
             self.look_closer(trial, result)
         bare = [f"`{layer.name}`" for layer in trials[0].layers if layer.kind[0] == "linear" and layer.bias is None]
         if bare and not self.biases:
-            raise Wrong(f"The values are right, but there is no bias in {', '.join(bare)}: the paper's layers have one.")
+            raise Wrong(
+                f"The values are right, but there is no bias in {', '.join(bare)}: the paper's layers have one."
+            )
         remark = f"Without a bias: {', '.join(bare)}. {self.biases}" if bare else ""
         return "\n".join(filter(None, [remark, self.more(cls)]))
 
@@ -194,7 +199,9 @@ class ModuleExercise(Exercise):
             raise Wrong(RANDOM)
         fewer = x[:1, :-1] if x.ndim == 3 else x[:1]
         if not same(call(module, fewer), self.run(self.answer, trial, fewer)):
-            raise Wrong(f"Right for an input of {tuple(x.shape)}, wrong when the same object then gets {tuple(fewer.shape)}.")
+            raise Wrong(
+                f"Right for an input of {tuple(x.shape)}, wrong when the same object then gets {tuple(fewer.shape)}."
+            )
         wanted = [x.clone().requires_grad_(), *module.parameters()]
         mine, theirs = flow(call(module, wanted[0]), wanted), flow(self.run(self.answer, trial, wanted[0]), wanted)
         size = max(gradient.abs().max() for gradient in theirs)  # the key bias has no gradient but rounding
@@ -202,32 +209,29 @@ class ModuleExercise(Exercise):
             raise Wrong(DETACHED)
 
     def unexplained(self, cls: type, trial: Trial, out, text: str, where: str) -> Exception:
-        """Return what to say of a wrong result that no slip explains: one thing that is certainly so."""
-        module, x = trial.module, trial.x
-        right = self.result(attempt, self.answer, trial)
-        if isinstance(out, (tuple, list)):
-            return Wrong(f"Your module returns a {type(out).__name__} of {len(out)}, and one tensor is asked. {PAIR}")
-        if isinstance(right, Tensor) and "wrong values" not in text:
-            return Wrong(f"{text}\nThe input was {tuple(x.shape)}. {where}".rstrip())
-        if any(not same(call(module, x), out) for _ in range(20)):
+        """Return what to say of a wrong result that no slip explains: what is certainly so, the first thing first."""
+        module, x, right = trial.module, trial.x, self.result(attempt, self.answer, trial)
+        if not isinstance(out, Tensor):
+            return Wrong(f"Your module must return one tensor, and returns {kind(out)}.")
+        if not all(same(call(module, x), out) for _ in range(20)):
             return Wrong(RANDOM)
+        if isinstance(right, LookupError) and (odd := self.odd(trial.layers, *trial.args)):
+            return Wrong(odd)
         if unused := idle(module, out):
             return Wrong(f"The result does not depend on {', '.join(unused)}: use it, or delete it.")
+        if isinstance(right, Tensor) and (formal := form(out, right, self.shape)):
+            return Wrong(f"{formal}\nThe input was {tuple(x.shape)}. {where}".rstrip())
         ours = blank(self.answer, trial.args)
-        if isinstance(right, LookupError) and (text := self.odd(trial.layers, *trial.args)):
-            return Wrong(text)
         if isinstance(right, LookupError) or not match(ours, trial.layers)[1]:
-            return NotJudged(f"The check runs its own solution with your weights, and cannot tell which is which. It "
-                             f"looks for {described(layers(ours))}. Yours: {described(trial.layers)}.")
-        unknown = f"The shape is right, the values are not, and no usual slip explains them. {where}".rstrip()
-        return Wrong("\n".join([unknown, *facts(module, x, out)]))
-
-
-RANDOM = (
-    "In eval mode your module does not give the same result each time it is called. `F.dropout` drops in eval mode too, "
-    "unless told `training=self.training`; `nn.Dropout`, made in `__init__`, knows by itself."
-)
-PAIR = "`nn.MultiheadAttention` returns the tokens and the weights: `out, _ = self.attention(x, x, x)`."
+            return NotJudged(
+                "The check runs its own solution with your weights, and cannot tell which is which. It looks for "
+                f"{described(layers(ours))}. Yours: {described(trial.layers)}."
+            )
+        alone = same(torch.cat([call(module, image[None]) for image in x]), out)
+        mixed = "" if alone else "\nAn image gets another result alone than in a batch: somewhere images mix."
+        if x.ndim == 3 and not same(call(module, x.flip(1)).flip(1), out):
+            mixed += "\nTokens in another order give other results: somewhere values of different tokens get mixed up."
+        return Wrong(f"The shape is right, the values are not, and no usual slip explains them. {where}{mixed}")
 
 
 def build(cls: type, args: tuple, x: Tensor) -> Trial:
@@ -240,14 +244,18 @@ def build(cls: type, args: tuple, x: Tensor) -> Trial:
     finally:
         hook.remove()
     if made:
-        raise Wrong("Layers or parameters are made in `forward`: an optimizer never sees them. Make them in `__init__`.")
+        raise Wrong(
+            "Layers or parameters are made in `forward`: an optimizer never sees them. Make them in `__init__`."
+        )
     known = set(module.parameters())
     for part in module.modules():
         for name, value in vars(part).items():
             inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
             if any(p not in known for layer in inside if isinstance(layer, nn.Module) for p in layer.parameters()):
-                raise Wrong(f"The layers in `{name}` are in a plain Python {type(value).__name__}, and an optimizer does "
-                            "not find them there: use `nn.ModuleList`.")
+                raise Wrong(
+                    f"The layers in `{name}` are in a plain Python {type(value).__name__}, and an optimizer does "
+                    "not find them there: use `nn.ModuleList`."
+                )
     for seed, (name, p) in enumerate(module.named_parameters()):
         if not p.requires_grad:
             raise Wrong(f"The parameter `{name}` has `requires_grad=False`: it can never learn.")
@@ -266,15 +274,3 @@ def described(found: list[Layer]) -> str:
     """List layers by name, kind and size: "`qkv` (linear, 20 → 60), `norm` (norm of 20)"."""
     sizes = {"linear": "linear, {1} → {0}", "norm": "norm of {0}", "bare": "{0} values"}
     return ", ".join(f"`{layer.name}` ({sizes[layer.kind[0]].format(*layer.kind[1:])})" for layer in found) or "none"
-
-
-def facts(module: nn.Module, x: Tensor, out: Tensor) -> list[str]:
-    """Return what is true of a module that no slip explains: of images, and of tokens."""
-    alone = same(torch.cat([call(module, image[None]) for image in x]), out)
-    told = ["An image gets the same result alone and in a batch, as it must." if alone else
-            "An image gets another result alone than in a batch: somewhere images mix."]
-    if x.ndim == 3:
-        told += ["Tokens in another order give the same results in that order, as they must."
-                 if same(call(module, x.flip(1)).flip(1), out) else
-                 "Tokens in another order give other results: somewhere values of different tokens get mixed up."]
-    return told

@@ -71,7 +71,7 @@ def tensors_in(values) -> list[Tensor]:
     return [value for values in lists for value in values if isinstance(value, Tensor)]
 
 
-# An error, in the reader's own line ------------------------------------------------------------------------------------
+# An error, in the reader's own line -----------------------------------------------------------------------------------
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OTHERS = (PACKAGE, os.path.dirname(torch.__file__), os.path.dirname(os.__file__), "<frozen", "<__array")
@@ -103,6 +103,7 @@ MEANINGS = {  # what errors mean whose text is hard to read
     "modified by an inplace operation": "You write into a tensor, by `z += …`, `z[...] = …` or a method that ends in "
     "an underscore, that an earlier step still needs to compute its gradient. `z = z + …` makes a new one.",
     "mutated during iteration": "A dictionary cannot change while you loop over it: loop over a `list` of its items.",
+    "'tuple'|tuple has no": "`nn.MultiheadAttention` returns a pair, (tokens, weights): take the first of the two.",
     "floating-point dtypes": "Whole numbers cannot be used here: `.float()` makes floats of them.",
 }
 
@@ -135,6 +136,8 @@ def kind(value) -> str:
     """Say what a value is: "a tensor of shape (2, 3)", "4.0 (float)", "a value of type dict"."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
+    if isinstance(value, (tuple, list)):
+        return f"a {type(value).__name__} of {len(value)}"
     return f"{value!r} ({type(value).__name__})" if is_number(value) else f"a value of type {type(value).__name__}"
 
 
@@ -142,7 +145,7 @@ def is_number(value) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-# A result, beside the solution's ---------------------------------------------------------------------------------------
+# A result, beside the solution's --------------------------------------------------------------------------------------
 
 
 def same(result, expected, tolerance: float = 1e-5) -> bool:
@@ -210,7 +213,7 @@ def value_difference(result: Tensor, expected: Tensor, tolerance: float, name: s
     )
 
 
-# What the source shows -------------------------------------------------------------------------------------------------
+# What the source shows ------------------------------------------------------------------------------------------------
 
 NOTHING = r"""pass|\.\.\.|return|return None|return \.\.\.|raise NotImplementedError.*|super\(\)\.__init__\(\)|['"].*"""
 RETURNING = {"permute", "transpose", "reshape", "view", "flatten", "unflatten", "expand", "softmax"}

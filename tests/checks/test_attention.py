@@ -234,7 +234,7 @@ WRONG[check.self_attention] = [
     (separate(split=lambda self, x: x.unflatten(-1, (5, 4)).transpose(1, 2)), "Right at the first size tried"),
     # divides by the T of its first call, multiplies by the T of this one
     (separate(forward=lambda self, x: Separate.forward(self, x) * x.shape[1] / vars(self).setdefault("T", x.shape[1])),
-     "wrong when the same object then gets (1, 6, 20)"),
+     "wrong when it is called again"),
     (separate(heads=lambda self, x: Separate.heads(self, x + x.roll(1, 0) + x[:, :1])),
      "somewhere images mix. Tokens in another order give other results"),
     (cell("class Mine(nn.Module):\n    def __init__(self, D, h):\n        super().__init__()\n        self.h = h\n"

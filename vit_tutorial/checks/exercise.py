@@ -222,68 +222,85 @@ class Exercise:
                 f"Without brackets: `check.{self.name}({self.answer.__name__})`. The check calls it.",
             )
 
-    def compare(self, function: Callable) -> str | None:
-        """Raise Wrong unless the reader's function does what the solution does, in every trial; return a remark."""
-        arguments = [trial() if callable(trial) else trial for trial in self.trials]
-        trials = [*arguments, tuple(map(flipped, arguments[0]))]  # the last one shows what is kept from call to call
-        expected = [self.result(attempt, self.answer, trial) for trial in trials]
-        results = [self.result(collect, function, trial) for trial in trials]
+    def compare(self, answer: Callable) -> str | None:
+        """Raise Wrong unless the reader's code does what the solution does, in every trial; return a remark."""
+        trials = self.arrange(answer)
+        results = [self.readers(answer, trial) for trial in trials]
+        expected = [self.ours(self.answer, trial) for trial in trials]
         wrong = [difference(*pair, self.shape, self.tolerance) for pair in zip(results, expected, strict=True)]
         if any(wrong):
-            raise self.diagnosis(function, trials, results, wrong)
-        if self.gradients and not same(gradients(function, trials[0]), gradients(self.answer, trials[0])):
-            raise Wrong(DETACHED)
-        dtypes = [[tensor.dtype for tensor in tensors_in([result])] for result in (results, expected)]
-        pairs = ((mine, theirs) for mine, theirs in zip(*dtypes, strict=True) if mine != theirs)
-        remarks = [
-            self.more(function),
-            *(f"One thing to know: your result is {a}, and the input {b}." for a, b in pairs),
-        ]
-        return "\n".join(filter(None, remarks[:2]))
+            raise self.diagnosis(answer, trials, results, wrong)
+        return "\n".join(filter(None, [self.look_closer(answer, trials), self.more(answer)]))
 
-    def result(self, run: Callable, function: Callable, args: tuple):
-        """Return what is compared; `run` is `collect` for the reader's function, and `attempt` for ours."""
-        result = run(function, *args)
+    def arrange(self, function: Callable) -> list:
+        """Return the arguments of every run. The last run shows what is kept from call to call."""
+        trials = [trial() if callable(trial) else trial for trial in self.trials]
+        return [*trials, tuple(map(flipped, trials[0]))]
+
+    def readers(self, function: Callable, args: tuple):
+        """Return what is compared of the reader's result; as a Wrong the error with which their code stops."""
+        result = collect(function, *args)
+        return result if isinstance(result, Wrong) else attempt(self.view, result, *args)
+
+    def ours(self, function: Callable, args: tuple):
+        """Return what is compared of the result of a function of ours, the solution or a slip."""
+        result = attempt(function, *args)
         return result if isinstance(result, Exception) else attempt(self.view, result, *args)
 
-    def diagnosis(self, function: Callable, trials: list, results: list, wrong: list[str | None]) -> Wrong:
+    def look_closer(self, function: Callable, trials: list[tuple]) -> str:
+        """Return a remark on the dtype of right values; raise Wrong if other gradients flow back."""
+        args = trials[0]
+        if self.gradients and not same(gradients(function, args), gradients(self.answer, args)):
+            raise Wrong(DETACHED)
+        for args in trials:
+            mine, theirs = tensors_in([function(*args)]), tensors_in([self.answer(*args)])
+            if other := [(a.dtype, b.dtype) for a, b in zip(mine, theirs, strict=False) if a.dtype != b.dtype]:
+                return "One thing to know: from {1} you make {0}. The package keeps the dtype.".format(*other[0])
+        return ""
+
+    def diagnosis(self, answer: Callable, trials: list, results: list, wrong: list[str | None]) -> Exception:
         """Return what to say of these results: the slip that explains them all, or what is wrong in the first trial."""
         number = next(i for i, text in enumerate(wrong) if text)
         result = results[number]
         slip = next((slip for slip in self.slips if self.explains(slip, trials, results, wrong)), None)
-        where = slip.message if slip else self.where_right(function, number)
+        meaning = slip.message if slip else self.where_right(answer, number)
         if isinstance(result, Wrong):
-            result.message = f"{result.message}\n{where}".rstrip()
+            result.message = f"{result.message}\n{meaning}".rstrip()
             return result
-        return Wrong(where) if slip else self.unexplained(function, trials[number], result, wrong[number], where)
-
-    def where_right(self, function: Callable, number: int) -> str:
-        """Say where a function that is wrong in trial `number` is right; empty if nowhere that was tried."""
-        if number > 0:
-            return KEPT if number == len(self.trials) else WRITTEN_IN
-        easier = (text for args, text in self.easier if same(attempt(function, *args), self.answer(*args)))
-        return next(easier, "")
-
-    def unexplained(self, function: Callable, trial: tuple, result, text: str, where: str) -> Wrong:
-        """Return what to say of a wrong result that no slip explains."""
-        random = not same(self.result(collect, function, trial), result, self.tolerance)
-        called = f"This was `{show_call(function, trial)}`."
-        return Wrong(RANDOM if random else "\n".join(filter(None, [text, called, where])))
+        if slip:
+            return Wrong(slip.message)
+        if not same(self.readers(answer, trials[number]), result, self.tolerance):
+            return Wrong(RANDOM)
+        return self.unexplained(answer, trials[number], result, wrong[number], meaning)
 
     def explains(self, slip: Slip, trials: list, results: list, wrong: list[str | None]) -> bool:
         """Tell whether the slip gives the reader's results in all trials, and at least one wrong one exactly.
 
         Where both stop with an error, the two errors may differ in their words.
         """
-        known = [self.result(attempt, slip.answer, trial) for trial in trials]
-        alike = [same(result, k, self.tolerance) for result, k in zip(results, known, strict=True)]
-        stopped = [isinstance(r, Wrong) and isinstance(k, Exception) for r, k in zip(results, known, strict=True)]
-        exactly = any(a and text for a, text in zip(alike, wrong, strict=True))
-        return exactly and all(a or b for a, b in zip(alike, stopped, strict=True))
+        exactly = False
+        for trial, result, text in zip(trials, results, wrong, strict=True):
+            known = self.ours(slip.answer, trial)
+            alike = same(result, known, self.tolerance)
+            if not alike and not (isinstance(result, Wrong) and isinstance(known, Exception)):
+                return False
+            exactly = exactly or (alike and bool(text))
+        return exactly
+
+    def where_right(self, function: Callable, number: int) -> str:
+        """Say where code that is wrong in trial `number` is right; empty if nowhere that was tried."""
+        if number > 0:
+            return KEPT if number == len(self.trials) else WRITTEN_IN
+        easier = (text for args, text in self.easier if same(attempt(function, *args), self.answer(*args)))
+        return next(easier, "")
+
+    def unexplained(self, function: Callable, args: tuple, result, difference: str, where: str) -> Exception:
+        """Return what to say of a wrong result that no slip explains."""
+        return Wrong(f"{difference}\nThis was `{show_call(function, args)}`.\n{where}".rstrip())
 
 
 WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"
-KEPT = "Right when it is first called, wrong with other values of the same shape: it keeps something from call to call."
+KEPT = "Right when it is first called, wrong when it is called again: it keeps something from call to call."
 RANDOM = (
     "Two calls with the same input give two results: something in it is random. In eval mode `nn.Dropout`, made in "
     "`__init__`, is off; `F.dropout` needs `training=self.training`."

@@ -18,7 +18,7 @@ CONFIG, RECIPE = PRESETS["shapes"]  # of lesson 06: 28,000 scenes, each shown tw
 
 
 def recipe_for(scenes: int) -> Recipe:
-    """Return the recipe of lesson 06 for fewer scenes. Again 56,000 are shown in all."""
+    """Return the recipe of lesson 06 for fewer scenes: 56,000 are shown in all, as there."""
     epochs = 56_000 // scenes
     return replace(RECIPE, epochs=epochs, warmup_epochs=0.05 * epochs)
 
@@ -35,7 +35,7 @@ def train(make: Callable[[], nn.Module], recipe: Recipe, images: ImageSet, seed:
 def trained_at_home(position: str, seed: int) -> VisionTransformer:
     """Return the model of lesson 06, trained on 28×28, with positions "learned" or "none"."""
     if (position, seed) == ("learned", 0):
-        return load_checkpoint("shapes")  # was trained so
+        return load_checkpoint("shapes")  # trained in the same way
     config = replace(CONFIG, position=position)
     return train(partial(VisionTransformer, config), RECIPE, Shapes(28_000, 28), seed)
 

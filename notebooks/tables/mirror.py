@@ -1,6 +1,6 @@
 """Make mirror.safetensors, for lesson 07: positions learned from photos, flipped and turned.
 
-Downloads CIFAR-10 (170 MB), then takes about 20 minutes on two cores.
+Downloads CIFAR-10 (170 MB), then takes about an hour on two cores.
 """
 
 from dataclasses import replace

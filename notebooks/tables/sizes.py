@@ -10,9 +10,10 @@ from vit_tutorial import Shapes
 from vit_tutorial.analysis.heads import right_answers
 from vit_tutorial.experiments import move, tune
 from vit_tutorial.experiments.sizes import MOVES, RATES
+from vit_tutorial.experiments.suspects import SIDES
 from vit_tutorial.experiments.tables import SizeRun
 
-SIZES = {"44×44": 44, "20×20": 20, "28×28": 28}
+SIZES = ("44×44", "20×20", "28×28")
 WAYS = (*MOVES, "without positions")  # the last is another model, which was trained without any
 REPLACED = ("in old order", "at random", "zero")
 
@@ -30,24 +31,22 @@ def is_measured(size: str, way: str, trained: str) -> bool:
     return True
 
 
-def measure(
-    size: str, seed: int, scenes: int = 1600, test_scenes: int = 3200
-) -> dict[tuple[str, str], SizeRun]:
+def measure(size: str, seed: int) -> dict[tuple[str, str], SizeRun]:
     """Return {(way, what was trained): its run}; all are tuned and tested on the same scenes."""
-    runs, test = {}, Shapes(test_scenes, SIZES[size], seed=1)
+    runs, test = {}, Shapes(3200, SIDES[size], seed=1)
     for trained, way in product(RATES, WAYS):
         if not is_measured(size, way, trained):
             continue
         if way == "without positions":
-            model = move("interpolated", SIZES[size], seed, trained_at_home("none", seed))
+            model = move("interpolated", SIDES[size], seed, trained_at_home("none", seed))
         else:
-            model = move(way, SIZES[size], seed, trained_at_home("learned", seed))
-        tune(model, trained, seed, scenes)
+            model = move(way, SIDES[size], seed, trained_at_home("learned", seed))
+        tune(model, trained, seed)
         right = right_answers(model, test)
         if way == "interpolated":
             base = right
         counts = (right, right & ~base, base & ~right)
-        runs[way, trained] = SizeRun(test_scenes, *(int(count.sum()) for count in counts))
+        runs[way, trained] = SizeRun(len(test), *(int(count.sum()) for count in counts))
     return runs
 
 

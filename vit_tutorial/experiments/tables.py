@@ -83,39 +83,45 @@ def load_results(name: str) -> dict[str, list[float]]:
     Raises ValueError for a name that is not one of ACCURACIES.
     """
     require_choice("table", name, ACCURACIES)
-    return grouped((line["row"], float(line["accuracy"])) for line in read_table(name))
+    found = {}
+    for line in read_table(name):
+        found.setdefault(line["row"], []).append(float(line["accuracy"]))
+    return found
 
 
 def load_block_runs() -> dict[str, BlockRun]:
     """Return the runs of each kind of block: (3, 13) lengths and apart, (3, 12) gradients and (3, 150) losses."""
-    runs = grouped((line["variant"], curves(line, BlockRun._fields)) for line in read_table("blocks"))
-    return {variant: BlockRun(*map(torch.stack, zip(*seeds, strict=True))) for variant, seeds in runs.items()}
+    found = {}
+    for line in read_table("blocks"):
+        found.setdefault(line["variant"], []).append(curves(line, BlockRun._fields))
+    return {variant: BlockRun(*map(torch.stack, zip(*runs, strict=True))) for variant, runs in found.items()}
 
 
 def load_courses() -> dict[tuple[int, str], Course]:
     """Return the runs on few scenes, by their number and the augmentation: curves of shape (3, 14)."""
-    lines = read_table("scarce")
-    runs = grouped(((int(line["scenes"]), line["augmentation"]), curves(line, Course._fields)) for line in lines)
-    return {key: Course(*map(torch.stack, zip(*seeds, strict=True))) for key, seeds in runs.items()}
+    found = {}
+    for line in read_table("scarce"):
+        key = int(line["scenes"]), line["augmentation"]
+        found.setdefault(key, []).append(curves(line, Course._fields))
+    return {key: Course(*map(torch.stack, zip(*runs, strict=True))) for key, runs in found.items()}
 
 
 def load_size_runs() -> dict[tuple[str, str, str], list[SizeRun]]:
     """Return the runs at other sizes by size, way and the part that was trained there, one for each seed."""
-    return grouped(
-        ((line["size"], line["way"], line["trained"]), SizeRun(*(int(line[name]) for name in SizeRun._fields)))
-        for line in read_table("sizes")
-    )
+    found = {}
+    for line in read_table("sizes"):
+        key = line["size"], line["way"], line["trained"]
+        found.setdefault(key, []).append(SizeRun(*(int(line[name]) for name in SizeRun._fields)))
+    return found
 
 
 def load_suspects() -> dict[tuple[str, str, float, str], list[float]]:
     """Return accuracies, one for each seed, by the model's positions, size, object (its scale) and what was changed."""
-    return grouped(
-        (
-            (line["positions"], line["size"], float(line["object"]), line["change"]),
-            int(line["right"]) / int(line["scenes"]),
-        )
-        for line in read_table("suspects")
-    )
+    found = {}
+    for line in read_table("suspects"):
+        key = line["positions"], line["size"], float(line["object"]), line["change"]
+        found.setdefault(key, []).append(int(line["right"]) / int(line["scenes"]))
+    return found
 
 
 def load_head_costs() -> HeadCosts:
@@ -134,17 +140,9 @@ def load_mirror_runs() -> dict[str, Float[Tensor, "S T D"]]:
 
 
 def read_table(name: str) -> list[dict[str, str]]:
-    """Return the lines of a stored table, each with the names of the columns."""
+    """Return the lines of a stored table by the names of its columns, seed 0 first."""
     with (RESULTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
-
-
-def grouped(pairs: Iterable[tuple]) -> dict:
-    """Return the values of each key, in the order of the lines, which is that of the seeds."""
-    found: dict = {}
-    for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return found
 
 
 def curves(line: dict[str, str], names: Iterable[str]) -> list[Tensor]:

@@ -240,6 +240,15 @@ def test_links_to_other_notebooks_lead_somewhere(path, notebook):
             assert (path.parent / target).is_file(), target
 
 
+def test_what_the_text_names_is_there(notebook):
+    """The files of the repository, and the modules after `python -m`."""
+    for cell in notebook.cells:
+        named = re.findall(r"(?<![\w./-])(?:images|notebooks|tests|vit_tutorial)/[\w./-]*\w", cell.source)
+        modules = re.findall(r"python -m (vit_tutorial[\w.]*)", cell.source)
+        named += [f"{module.replace('.', '/')}.py" for module in modules]
+        assert not [path for path in named if not (ROOT / path).exists()]
+
+
 def test_code_cells_are_small(notebook):
     lines = [len([line for line in cell.source.splitlines() if line.strip()]) for cell in code_cells(notebook)]
     assert statistics.median(lines) <= 6
@@ -254,6 +263,14 @@ def test_the_setup_cell_is_the_same_in_all_and_holds_the_address(notebook):
     assert code_cells(notebook)[0].source == first
     assert f"git+{refresh.address()}" in first
     assert sum("git+http" in cell.source for cell in notebook.cells) == 1
+
+
+def test_a_notebook_that_is_not_there_is_named_in_one_line_and_none_is_run(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["refresh.py", str(NOTEBOOKS[0]), str(tmp_path / "nope.ipynb")])
+    before = NOTEBOOKS[0].stat().st_mtime_ns
+    with pytest.raises(SystemExit, match=r"^no notebook '.*nope.ipynb' \(relative paths start at .*\)$"):
+        refresh.main()
+    assert NOTEBOOKS[0].stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize("published", [True, False])

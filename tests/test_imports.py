@@ -13,8 +13,8 @@ PACKAGE = Path(vit_tutorial.__file__).parent
 
 # In reading order, which is the order of the paper's equations.
 MODEL = ["errors", "config", "patchify", "positions", "embeddings", "attention", "encoder", "model"]
-ORDER = [*MODEL, "hybrid", "model_card", "data", "saving", "inference", "training", "adapting", "pretrained", "train"]
-ORDER += ["analysis", "experiments", "plotting", "checks"]
+ORDER = [*MODEL, "hybrid", "model_card", "files", "data", "saving", "inference", "training", "adapting", "pretrained"]
+ORDER += ["train", "analysis", "experiments", "plotting", "checks"]
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 MODEL_FILES = [PACKAGE / f"{name}.py" for name in MODEL]

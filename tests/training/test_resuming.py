@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from vit_tutorial.data.download import UNFINISHED
+from vit_tutorial.files import UNFINISHED
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.saving import read, write
 from vit_tutorial.training import TrainingAlarm, fit

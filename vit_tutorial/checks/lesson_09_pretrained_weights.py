@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..config import ViTConfig
 from ..model import VisionTransformer
-from ..pretrained.tensor_names import as_ours, as_theirs, name_of
+from ..pretrained.tensor_names import as_ours, as_theirs, names_of
 from .comparing import Mistake, difference, kind, known, listed, recognise, same
 from .exercise import exercise
 from .running import Wrong, call, explained, judge_each, prefixed, raise_first, unreadable
@@ -164,14 +164,14 @@ def timm_tensors(config: ViTConfig) -> OrderedDict[str, Tensor]:
     model = VisionTransformer(config)
     for parameter in model.parameters():
         nn.init.normal_(parameter)
-    tensors = as_theirs(model.state_dict(), "timm", config.num_heads)
+    tensors = as_theirs(model.state_dict(), "timm")
     return OrderedDict(dict.fromkeys(["cls_token", "pos_embed"]) | tensors)  # timm lists these two first
 
 
 def our_names(config: ViTConfig) -> dict[str, str]:
     """Return {our name: timm's}."""
     with torch.device("meta"):
-        return {name: name_of(name, "timm").theirs[0] for name in VisionTransformer(config).state_dict()}
+        return {name: names_of(name, "timm")[0] for name in VisionTransformer(config).state_dict()}
 
 
 def judge_state_dict(function: Callable, config: ViTConfig) -> str | None:
@@ -257,7 +257,7 @@ def mixed_up_blocks(right: str, found: str) -> list[str]:
 def check_tensors(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], config: ViTConfig) -> None:
     """Raise Wrong with the first tensor that is not what its name says, and what it is."""
     belongs = our_names(config)
-    expected = as_ours(theirs, "timm", belongs, config.num_heads)
+    expected = as_ours(theirs, "timm", belongs)
     wrong = [n for n in belongs if not same(ours[n], expected[n], 0.0)]
     if not wrong:
         return

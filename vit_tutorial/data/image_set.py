@@ -24,14 +24,14 @@ class ImageSet(Dataset):
     masks: (N, H, W), true on the object; None if nobody knows where it is.
 
     `images[i]` is `(image, label)`: floats in [0, 1] of shape (3, H, W), and an int, so a `DataLoader`
-    takes it as it is. A training loop may cut whole batches out of `pixels` instead.
+    takes it as it is; `images[2:5]` is an ImageSet. A training loop may cut whole batches out of `pixels` instead.
 
     Raises ValueError if these do not fit together.
     """
 
     pixels: UInt8[Tensor, "N 3 H W"]
     labels: Int64[Tensor, " N"]
-    classes: tuple[str, ...]
+    classes: Sequence[str]
     masks: Bool[Tensor, "N H W"] | None = None
 
     def __post_init__(self):
@@ -41,6 +41,9 @@ class ImageSet(Dataset):
         if self.masks is not None:
             require_tensor("masks", self.masks, torch.bool, (count, height, width))
         require_names("classes", self.classes)
+        object.__setattr__(self, "classes", tuple(self.classes))  # as in a card, so that the two can be compared
+        if len(set(self.classes)) < len(self.classes):
+            raise ValueError(f"classes have names of their own, got {self.classes!r:.200}")
         low, high, K = self.labels.min().item(), self.labels.max().item(), len(self.classes)
         if low < 0 or high >= K:
             raise ValueError(f"{K} classes have the labels 0 to {K - 1}, got {low} to {high}")
@@ -48,21 +51,23 @@ class ImageSet(Dataset):
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, index: int) -> tuple[Float[Tensor, "3 H W"], int]:
+    def __getitem__(self, index: int | slice) -> tuple[Float[Tensor, "3 H W"], int] | ImageSet:
+        if isinstance(index, slice):
+            return self.subset(range(len(self))[index])
         return self.pixels[index].float() / 255, int(self.labels[index])
 
     def __repr__(self) -> str:
         height, width = self.pixels.shape[2:]
-        return f"{type(self).__name__}: {len(self):,} images of {height}×{width} in {len(self.classes)} classes"
+        return f"ImageSet: {len(self):,} images of {height}×{width} in {len(self.classes)} classes"
 
     def subset(self, indices: Sequence[int] | Tensor) -> ImageSet:
         """Return the images at these places, in this order; or, given a True or False for each, those with a True.
 
         Raises ValueError for anything else, and for places that are not there.
         """
-        places = torch.arange(len(self), device="cpu")
+        places = torch.arange(len(self))
         try:
-            chosen = places[torch.as_tensor(indices, device="cpu")]
+            chosen = places[torch.as_tensor(indices)]
         except (TypeError, ValueError, RuntimeError, IndexError):
             chosen = places[:0]
         if chosen.ndim != 1 or not len(chosen):
@@ -80,7 +85,7 @@ class ImageSet(Dataset):
         """
         if not isinstance(count, Integral) or isinstance(count, bool) or not 0 < count < len(self):
             raise ValueError(f"hold out 1 to {len(self) - 1:,} of {len(self):,} images, got {count!r}")
-        draws = torch.rand(len(self), generator=generator(seed), dtype=torch.float32, device="cpu")
+        draws = torch.rand(len(self), generator=generator(seed))
         order = draws.argsort(stable=True)
         return self.subset(order[count:].sort().values), self.subset(order[:count].sort().values)
 

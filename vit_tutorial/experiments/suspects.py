@@ -24,7 +24,7 @@ GROUND, OUTLINE, INSIDE = range(3)  # kinds of patches
 GROUPS = {"ground": ((GROUND,), (OUTLINE, INSIDE)), "all patches": ((GROUND,), (OUTLINE,), (INSIDE,))}
 
 
-def draw_scenes(count: int, size: str, scale: float = 1.0) -> Shapes:
+def draw_scenes(count: int, size: str, scale: float = 1.0) -> ImageSet:
     """Draw test scenes of one of SIZES with objects `scale` times as large, in pixels, as they are at 28×28."""
     share = scale * 28 / SIZES[size]
     outlines: Outlines = {name: partial(scaled, outline, share) for name, outline in OUTLINES.items()}

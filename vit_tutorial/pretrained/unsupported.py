@@ -15,12 +15,12 @@ PARTS = {
     "a gated MLP, such as SwiGLU": r"swiglu|glumlp|weights_(in|out)\b|fc1_[gx]\b|gate_proj",
     "qk-norm": r"\b[qk]_norm\b",
     "a norm before the encoder": r"norm_pre|pre_layrnorm|pre_layernorm",
-    "attention pooling": r"attn_pool|map_?head|attention_?pool",
+    "attention pooling": r"attn_pool|attention_?pool",
     "a norm after pooling": r"fc_norm|pooler\.norm",
     "rotary or relative positions": r"\brope|rotary|relative_position|rel_pos",
     "parallel branches": r"parallel(scaling|things)block",
     "positions in an embedding layer": r"position_embeddings?: Embedding",
-    "a convolutional stem": r"conv_bn_relu|conv_last|conv_root|\bbackbone\b|block1/unit",
+    "a convolutional stem": r"conv_bn_relu|conv_last|\bbackbone\b",
 }
 # The innermost layers that a ViT is built of, as PyTorch, timm and transformers call them.
 KNOWN = {"Conv2d", "Linear", "NonDynamicallyQuantizableLinear", "LayerNorm", "Dropout", "DropPath", "Identity"}

@@ -13,6 +13,7 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from ..data import ImageSet
+from ..errors import require_positive
 from ..inference import card_of, logits_of
 from .distributed import rank_and_world, sum_over_processes
 
@@ -48,11 +49,13 @@ def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 100) -> Score
     share the images, and all get the score over all of them. Raises ValueError for a model without a card or
     with other classes, FloatingPointError for logits that are not finite.
     """
+    require_positive("batch_size", batch_size)
     require_same_classes(card_of(model).classes, images.classes)
     (rank, world), device, K = rank_and_world(), next(model.parameters()).device, len(images.classes)
     confusion, loss = torch.zeros(K * K, dtype=torch.int64, device=device), torch.zeros((), device=device)
     for batch in torch.arange(len(images), device="cpu")[rank::world].split(batch_size):
-        labels, logits = images.labels[batch].to(device), logits_of(model, images.pixels[batch]).float()
+        labels = images.labels[batch].to(device)
+        logits = logits_of(model, images.pixels[batch], batch_size).float()
         confusion += torch.bincount(labels * K + logits.argmax(dim=1), minlength=K * K)
         loss += F.cross_entropy(logits, labels, reduction="sum")
     mean_loss = sum_over_processes(loss).item() / len(images)

@@ -30,7 +30,7 @@ def save_model(model: VisionTransformer, path: str | Path) -> Path:
     if hasattr(model.embeddings.patches, "backbone"):
         raise ValueError("a backbone is code, and this file holds numbers: save model.state_dict(), and build it again")
     tensors = {name: tensor.float() for name, tensor in model.state_dict().items()}
-    build(model.config, tensors, model.card)
+    build(model.config, tensors, model.card)  # what could not be loaded is not saved
     return write(path, tensors, {"config": asdict(model.config), "card": model.card and card_as_json(model.card)})
 
 

@@ -110,7 +110,7 @@ WRONG = {
     "labels: a list": ({"labels": [0, 1, 2, 0]}, ["torch.int64", "list"]),
     "classes: one word": ({"classes": "cat"}, ["names", "'cat'"]),
     "classes: numbers": ({"classes": (1, 2, 3)}, ["names", "(1, 2, 3)"]),
-    "classes: one name twice": ({"classes": ("cat", "dog", "cat")}, ["names of their own", "'cat', 'dog', 'cat'"]),
+    "classes: one name twice": ({"classes": ("cat", "dog", "cat")}, ["a name of its own", "'cat', 'dog', 'cat'"]),
     "masks: bytes": ({"masks": torch.zeros(4, 2, 2, dtype=torch.uint8)}, ["torch.bool", "torch.uint8"]),
     "masks: size": ({"masks": torch.zeros(4, 1, 2, 2, dtype=torch.bool)}, ["(4, 2, 2)", "(4, 1, 2, 2)"]),
 }

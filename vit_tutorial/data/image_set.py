@@ -43,7 +43,7 @@ class ImageSet(Dataset):
         require_names("classes", self.classes)
         object.__setattr__(self, "classes", tuple(self.classes))  # as in a card, so that the two can be compared
         if len(set(self.classes)) < len(self.classes):
-            raise ValueError(f"classes have names of their own, got {self.classes!r:.200}")
+            raise ValueError(f"each class has a name of its own, got {self.classes!r:.200}")
         low, high, K = self.labels.min().item(), self.labels.max().item(), len(self.classes)
         if low < 0 or high >= K:
             raise ValueError(f"{K} classes have the labels 0 to {K - 1}, got {low} to {high}")

@@ -30,7 +30,7 @@ def save_model(model: VisionTransformer, path: str | Path) -> Path:
     if hasattr(model.embeddings.patches, "backbone"):
         raise ValueError("a backbone is code, and this file holds numbers: save model.state_dict(), and build it again")
     tensors = {name: tensor.float() for name, tensor in model.state_dict().items()}
-    build(model.config, tensors, model.card)  # what could not be loaded is not saved
+    build_model(model.config, tensors, model.card)  # what could not be loaded is not saved
     return write(path, tensors, {"config": asdict(model.config), "card": model.card and card_as_json(model.card)})
 
 
@@ -47,12 +47,12 @@ def load_model(path: str | Path) -> VisionTransformer:
         # JSON has a list where the configuration has a tuple; the card makes tuples itself.
         facts = {name: tuple(value) if isinstance(value, list) else value for name, value in about["config"].items()}
         card = ModelCard(**about["card"]) if about.get("card") else None
-        return build(ViTConfig(**facts), tensors, card).eval()
+        return build_model(ViTConfig(**facts), tensors, card).eval()
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path} holds no VisionTransformer that this version can build: {error}") from None
 
 
-def build(config: ViTConfig, tensors: Mapping[str, Tensor], card: ModelCard | None) -> VisionTransformer:
+def build_model(config: ViTConfig, tensors: Mapping[str, Tensor], card: ModelCard | None) -> VisionTransformer:
     """Build a model with these weights and this card. Raises ValueError unless they fit, and are finite."""
     if card and (len(card.classes), len(card.mean)) != (config.num_classes, config.in_channels):
         raise ValueError(

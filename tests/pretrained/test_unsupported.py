@@ -68,7 +68,6 @@ REFUSED = {
     ),
     "ReLU": ({"act_layer": nn.ReLU}, "ReLU", "blocks.0.mlp.act"),
     "no head": ({"num_classes": 0}, "the head of this model, `head`, is Identity", "put such a layer in its place"),
-    "on meta": (lambda: timm_vit().to("meta"), "it is on the meta device, where weights have no values"),
     "in a wrapper": (wrapped, "Module is no VisionTransformer of timm: its `net` is one of timm"),
     "ours": (our_vit, "it is one of vit_tutorial"),
     "transformers'": (transformers_vit, "it is one of transformers"),

@@ -49,11 +49,9 @@ def convert_model(
 
 
 def refuse_elsewhere(theirs: object, library: str) -> None:
-    """Raise AttributeError for what is no model or has no values, and for a model of another library."""
+    """Raise AttributeError for what is no model, and for a model of another library."""
     if not isinstance(theirs, nn.Module):
         raise AttributeError("the model itself is asked for, with its weights")
-    if any(tensor.is_meta for tensor in theirs.parameters()):
-        raise AttributeError("it is on the meta device, where weights have no values")
     for name, module in theirs.named_modules():
         home = type(module).__module__.partition(".")[0]
         if type(module).__name__ == MODEL_CLASSES.get(home) and (name or home != library):
@@ -96,7 +94,7 @@ def only_one(what: str, found: dict):
 
 
 # The axes of the tensors that tell how large a model is. The libraries agree on them.
-AXES = {
+TELLING_AXES = {
     "embeddings.patches.projection.weight": "D C P Q",
     "encoder.0.mlp.expand.weight": "M D",
     "head.weight": "K D",
@@ -115,7 +113,7 @@ def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) ->
     blocks = {found for name in tensors for found in re.findall(number, name)}
     with_representation = any(name.startswith(names["head.representation.*"].rstrip("*")) for name in tensors)
     size: dict[str, int] = {}  # of each axis, by its letter
-    for ours, axes in AXES.items():
+    for ours, axes in TELLING_AXES.items():
         if ours.startswith("head.") and with_representation == (ours == "head.weight"):
             continue  # the other kind of head
         (name,) = names_of(ours, library)

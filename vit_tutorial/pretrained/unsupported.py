@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from torch import nn
 
 # Each part, and how other libraries name its tensors or its layers.
-PARTS = {
+UNSUPPORTED = {
     "a distillation token": r"dist(illation)?_token|head_dist|distillation_classifier",
     "register tokens": r"reg(ister)?_tokens?$",
     "LayerScale": r"\.ls[12]\b|layer_?scale|\.(gamma|lambda)_[12]",
@@ -44,8 +44,8 @@ def refuse_parts(model: nn.Module) -> None:
 
 
 def refuse_names(names: Iterable[str]) -> None:
-    """Raise ValueError for the first name that belongs to one of the `PARTS`."""
+    """Raise ValueError for the first name that belongs to one of the `UNSUPPORTED`."""
     for name in names:
-        for part, pattern in PARTS.items():
+        for part, pattern in UNSUPPORTED.items():
             if re.search(pattern, name, re.IGNORECASE):
                 raise ValueError(f"this model has {part} ({name}): VisionTransformer has none")

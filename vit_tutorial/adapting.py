@@ -22,7 +22,7 @@ def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransforme
     model = unwrapped(model)
     new = deepcopy(model)
     new.config = replace(model.config, num_classes=num_classes, representation_size=None)
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay
         new.head = make_head(new.config).to(next(model.parameters()))
     if model.card:
         new.card = model.card.passed_on(tuple(f"class {number}" for number in range(num_classes)))
@@ -41,7 +41,7 @@ def change_resolution(
     model = unwrapped(model)
     config = replace(model.config, image_size=image_size)
     backbone = getattr(model.embeddings.patches, "backbone", None)
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay
         moved = VisionTransformer(config, deepcopy(backbone)).to(next(model.parameters()))
     (h, w), (new_h, new_w) = old, new = model.config.grid, config.grid
     state = model.state_dict()

@@ -41,9 +41,10 @@ class ModelCard:
             )
         if not isinstance(self.about, Mapping):
             raise ValueError(f"what a card says about the weights is a dict, got {self.about!r:.80}")
-        # Tuples of Python's floats: equal cards are then equal, and a file gives back what was written.
-        for name, kind in {"classes": str, "mean": float, "std": float}.items():
-            object.__setattr__(self, name, tuple(map(kind, getattr(self, name))))
+        # Tuples, of Python's floats: a card that comes back from a file is then equal to the one that was written.
+        object.__setattr__(self, "classes", tuple(self.classes))
+        object.__setattr__(self, "mean", tuple(map(float, self.mean)))
+        object.__setattr__(self, "std", tuple(map(float, self.std)))
 
     def normalise(self, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
         """Scale pixels in [0, 1], or bytes from 0 to 255, to mean 0 and standard deviation 1 over the training images.
@@ -61,7 +62,7 @@ class ModelCard:
         mean, std = torch.tensor([self.mean, std], device=images.device)[..., None, None] * scale  # each (C, 1, 1)
         return (images - mean) / std
 
-    def passed_on(self, classes: tuple[str, ...]) -> ModelCard:
+    def passed_on(self, classes: Sequence[str]) -> ModelCard:
         """Return the card for a fine-tuned model; what this card says about its weights moves under "started from"."""
         kept = {name: value for name, value in self.about.items() if name in (PREPROCESSING, STARTED_FROM)}
         old = {name: value for name, value in self.about.items() if name not in kept}

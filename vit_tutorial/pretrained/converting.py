@@ -111,15 +111,14 @@ def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) ->
     names = column(library)
     number = re.escape(names["encoder.{i}"]).replace(r"\{i\}", r"(\d+)")
     blocks = {found for name in tensors for found in re.findall(number, name)}
-    with_representation = any(name.startswith(names["head.representation.*"].rstrip("*")) for name in tensors)
+    representation = any(name.startswith(names["head.representation.*"].rstrip("*")) for name in tensors)
+    head = ["head.representation.weight", "head.classifier.weight"] if representation else ["head.weight"]
     size: dict[str, int] = {}  # of each axis, by its letter
-    for ours, axes in TELLING_AXES.items():
-        if ours.startswith("head.") and with_representation == (ours == "head.weight"):
-            continue  # the other kind of head
+    for ours in ("embeddings.patches.projection.weight", "encoder.0.mlp.expand.weight", *head):
         (name,) = names_of(ours, library)
         if name not in tensors:
             raise ValueError(f"{name} is missing: these are not the weights of a Vision Transformer of {library}")
-        size |= zip(axes.split(), tensors[name].shape, strict=True)
+        size |= zip(TELLING_AXES[ours].split(), tensors[name].shape, strict=True)
     sizes = {"in_channels": size["C"], "num_classes": size["K"], "embed_dim": size["D"], "mlp_dim": size["M"]}
     sizes |= {"patch_size": (size["P"], size["Q"]), "depth": len(blocks), "representation_size": size.get("R")}
     return ViTConfig(**sizes, **facts)
@@ -225,5 +224,5 @@ def write_card(
         classes = [f"class {number}" for number in range(count)]
     if preprocessing is not None:
         about[PREPROCESSING] = preprocessing
-    model.card = ModelCard(tuple(classes), tuple(mean), tuple(std), {"weights": weights, **about})
+    model.card = ModelCard(classes, mean, std, {"weights": weights, **about})
     return model

@@ -244,8 +244,15 @@ def test_positions_forming_begins_where_training_ends_and_then_shows_every_epoch
     history = {epoch: torch.rand(2, 5, 2, 5) * 2 - 1 for epoch in (0, 1, 4, 13)}
     figure = plotting.show_positions_forming(history, [0, 4], "title")
     left, right, *stops, _ = figure.axes
-    near, mirror, *_ = (list(line.get_ydata()) for line in right.lines if len(line.get_xdata()) == 4)
+    curves = {line.get_color(): list(line.get_ydata()) for line in right.lines if len(line.get_xdata()) == 4}
+    legend = right.get_legend()
+    colours = {
+        text.get_text(): line.get_color() for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)
+    }
+    near, mirror = (curves[colours[kind]] for kind in ("touching neighbours", "mirror image in the row"))
     assert list(zip(near, mirror, strict=True)) == [pytest.approx(like_pairs(maps)) for maps in history.values()]
+    ends = [f"{round(line[0], 2):g} to {round(line[-1], 2):g}".replace("-", "−") for line in (near, mirror)]
+    assert figure.alt.endswith(f"touching neighbours from {ends[0]}; mirror image in the row from {ends[1]}.")
     dots = [line for line in right.lines if len(line.get_xdata()) == 1]
     shown = [left.get_title("left")]
     for moment in figure.moments:

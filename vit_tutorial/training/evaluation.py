@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import zip_longest
 from typing import NamedTuple
 
 import torch
@@ -13,6 +11,7 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from ..data import ImageSet
+from ..errors import require_same_classes
 from ..inference import card_of, logits_of
 from .distributed import rank_and_world, sum_over_processes
 
@@ -59,11 +58,3 @@ def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 100) -> Score
     if not math.isfinite(mean_loss):
         raise FloatingPointError(f"the loss is {mean_loss}: some weights or logits of the model are not finite")
     return Score(sum_over_processes(confusion).view(K, K).cpu(), mean_loss)
-
-
-def require_same_classes(known: Sequence[str], asked: Sequence[str]) -> None:
-    """Raise ValueError unless logit i stands for class i of the images: in another order, right answers look wrong."""
-    for i, (a, b) in enumerate(zip_longest(known, asked, fillvalue="nothing")):
-        if a != b:
-            counts = f"the model has {len(known)} classes, the images {len(asked)}"
-            raise ValueError(f"class {i} is {a!r} to the model and {b!r} in the images: {counts}")

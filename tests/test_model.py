@@ -169,6 +169,7 @@ def test_half_precision(options):
     exact = model(images)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         mixed = model(images)
+        assert torch.equal(model(images.bfloat16().float()), model(images.bfloat16())), "autocast casts images too"
     half = copy.deepcopy(model).bfloat16()(images.bfloat16())
     assert mixed.dtype == half.dtype == torch.bfloat16
     torch.testing.assert_close(mixed.float(), exact, atol=0.05, rtol=0)

@@ -33,10 +33,15 @@ class Score(NamedTuple):
         return (self.confusion.diagonal() / self.confusion.sum(dim=1)).tolist()
 
     def interval(self) -> tuple[float, float]:
-        """Return the 95 % confidence interval of the accuracy (Wilson 1927)."""
-        n, p, z = self.confusion.sum().item(), self.accuracy, 1.96
-        centre, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-        return (centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n)
+        """Return the 95 % confidence interval of the accuracy."""
+        return wilson_interval(self.confusion.trace().item(), self.confusion.sum().item())
+
+
+def wilson_interval(count: int, total: int) -> tuple[float, float]:
+    """Return the 95 % confidence interval of a share, `count` of `total` (Wilson 1927)."""
+    n, p, z = total, count / total, 1.96
+    centre, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return (centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n)
 
 
 @torch.no_grad()

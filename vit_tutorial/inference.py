@@ -75,7 +75,7 @@ def predict(
     size, floats in [0, 1] or bytes. Raises ValueError for another tensor, for a model without a card, which does not
     know what its logits mean, and for logits that are not finite.
     """
-    require_positive("top", top)
+    top = require_positive("top", top)
     card = card_of(model)
     image = photo if isinstance(photo, Tensor) else fit_photo(photo, model)
     require_photo(image, len(card.mean))

@@ -151,7 +151,7 @@ def test_masking_is_zeroing_the_columns_that_read_the_heads(model, images, heads
 
 
 @pytest.mark.parametrize(
-    "heads", [torch.tensor([2, 0]), np.array([2, 0]), (2, 0)], ids=lambda heads: type(heads).__name__
+    "heads", [torch.tensor([2, 0]), np.array([2, 0]), (2, 0), {2, 0}], ids=lambda heads: type(heads).__name__
 )
 def test_heads_may_be_numbers_of_any_library(model, images, heads, unchecked):
     assert torch.equal(run(model, images, masking({1: heads}))[0], run(model, images, masking({1: [2, 0]}))[0])

@@ -1,10 +1,11 @@
 """Labelled images in memory, the one kind of thing that every data set returns."""
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from vit_tutorial.data import ImageSet, Shapes
+from vit_tutorial.data import ImageSet, Shapes, load_photo
 
 CLASSES = ("cat", "dog", "owl")
 
@@ -135,6 +136,14 @@ WRONG_CALLS = [
         for value in ([], [10], [0.5], 3, "ab", None, [[1, 2]], torch.tensor([True]))
     ),
 ]
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_numpys_whole_numbers_are_whole_numbers():
+    two, scenes = np.int64(2), Shapes(np.int64(4), np.int64(8), np.int64(1))
+    assert torch.equal(scenes.pixels, Shapes(4, 8, 1).pixels)
+    assert torch.equal(scenes.split(two, two)[1].pixels, scenes.split(2, 2)[1].pixels)
+    assert torch.equal(load_photo(size=(two, 3)), load_photo(size=(2, 3)))
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 
 import torch
@@ -54,7 +54,9 @@ def explicit(strategy: nn.Module) -> nn.Module:
     """Return the same strategy, with the equation instead of the fused kernel, so that there are weights to keep."""
     if isinstance(strategy, FusedAttention):
         return ExplicitAttention(strategy.dropout)
-    return MaskedHeads(explicit(strategy.inner), strategy.keep) if isinstance(strategy, MaskedHeads) else strategy
+    if isinstance(strategy, MaskedHeads):
+        return MaskedHeads(explicit(strategy.inner), strategy.keep)
+    return strategy
 
 
 @contextmanager
@@ -71,7 +73,7 @@ def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
 
 
 @contextmanager
-def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int] | Tensor]) -> Iterator[None]:
+def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int] | Set[int] | Tensor]) -> Iterator[None]:
     """Keep these heads from adding anything to the tokens, inside `with mask_heads(model, {layer: heads}):`.
 
     Layers and heads are counted from 0; one head or several, also as a tensor. Recorded inside, a masked head still
@@ -83,6 +85,7 @@ def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int] | Tenso
             raise ValueError(f"no layer {i!r} to mask: the model has layers 0 to {len(layers) - 1}")
         layer = layers[i]
         keep = layer.projection.weight.new_ones(layer.num_heads, 1, 1)
+        chosen = list(chosen) if isinstance(chosen, Set) else chosen
         for head in torch.as_tensor(chosen).flatten().tolist():
             if type(head) is not int or head not in range(layer.num_heads):
                 raise ValueError(f"no head {head!r} in layer {i}: it has heads 0 to {layer.num_heads - 1}")

@@ -6,14 +6,13 @@ import os
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 
 import torch
 from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from ..errors import require_names
+from ..errors import require_names, to_whole
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,11 +82,12 @@ class ImageSet(Dataset):
 
         Raises ValueError unless both have an image.
         """
-        if not isinstance(count, Integral) or isinstance(count, bool) or not 0 < count < len(self):
+        held_out = to_whole(count)
+        if held_out is None or not 0 < held_out < len(self):
             raise ValueError(f"hold out 1 to {len(self) - 1:,} of {len(self):,} images, got {count!r}")
         draws = torch.rand(len(self), generator=generator(seed))
         order = draws.argsort(stable=True)
-        return self.subset(order[count:].sort().values), self.subset(order[:count].sort().values)
+        return self.subset(order[held_out:].sort().values), self.subset(order[:held_out].sort().values)
 
     def mean_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return mean and standard deviation of red, green and blue over all pixels, in [0, 1].
@@ -116,9 +116,10 @@ def require_tensor(name: str, value: Tensor, dtype: torch.dtype, shape: tuple[in
 
 def generator(seed: int) -> torch.Generator:
     """Return a generator of its own. Raises ValueError for a seed that is no whole number of 64 bits."""
-    if not isinstance(seed, Integral) or isinstance(seed, bool) or not -(2**63) <= seed < 2**64:
+    whole = to_whole(seed)
+    if whole is None or not -(2**63) <= whole < 2**64:
         raise ValueError(f"seed must be a whole number of 64 bits, got {seed!r}")
-    return torch.Generator().manual_seed(int(seed))
+    return torch.Generator().manual_seed(whole)
 
 
 def require_memory(what: str, needed: int) -> None:

@@ -30,10 +30,9 @@ def load_photo(name_or_path: str | os.PathLike = "grace_hopper", size: Size = 22
     Raises FileNotFoundError if there is no such photo, ValueError for a size that is not positive or does not fit into
     memory, and for a file that is no picture, damaged, or grey with more than 8 bits a pixel.
     """
-    require_size("size", size)
-    height, width = to_pair(size)
+    height, width = to_pair(require_size("size", size))
     require_memory(f"a photo of {height}×{width}", 15 * height * width)
-    return read_picture(find_photo(name_or_path), size).float() / 255
+    return read_picture(find_photo(name_or_path), (height, width)).float() / 255
 
 
 def read_picture(path: Path, size: Size) -> UInt8[Tensor, "3 H W"]:

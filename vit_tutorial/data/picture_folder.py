@@ -26,7 +26,7 @@ def image_folder(root: str | Path, image_size: Size, read: Callable[..., Tensor]
     """Load the pictures in `root/<class>/…` (torchvision's `ImageFolder` layout), classes in alphabetical order.
 
     Each is resized and cropped around its centre to `image_size`, and transparent pixels become white, as in
-    `load_photo`; or `read(path, size=image_size)` fits it in another way, and returns bytes, (3, H, W). Hidden files
+    `load_photo`; or `read(path, size=(height, width))` fits it in another way, and returns bytes, (3, H, W). Hidden files
     and folders, such as Jupyter's `.ipynb_checkpoints`, do not count.
 
     Warns of files that are no pictures by their names, with their number. Raises FileNotFoundError for a folder, or a
@@ -85,13 +85,12 @@ def list_classes(root: Path) -> dict[str, list[Path]]:
 
 def read_classes(classes: dict[str, list[Path]], image_size: Size, read: Callable[..., Tensor]) -> ImageSet:
     """Read the pictures of each class, in several threads."""
-    require_size("image_size", image_size)
-    height, width = to_pair(image_size)
+    height, width = to_pair(require_size("image_size", image_size))
     paths = [path for pictures in classes.values() for path in pictures]
     labels = [label for label, pictures in enumerate(classes.values()) for _ in pictures]
     require_memory(f"{len(paths):,} images of {height}×{width}", 6 * len(paths) * height * width)
     with ThreadPoolExecutor() as pool:
-        pixels = torch.stack(list(pool.map(partial(read, size=image_size), paths)))
+        pixels = torch.stack(list(pool.map(partial(read, size=(height, width)), paths)))
     return ImageSet(pixels, torch.tensor(labels), tuple(classes))
 
 

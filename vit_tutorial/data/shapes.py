@@ -38,9 +38,8 @@ def Shapes(count: int, image_size: Size = 32, seed: int = 0, outlines: Outlines 
 
     Raises ValueError for a count or a size that is not positive, and for more pixels than fit into memory.
     """
-    require_positive("count", count)
-    require_size("image_size", image_size)
-    height, width = to_pair(image_size)
+    count = require_positive("count", count)
+    height, width = to_pair(require_size("image_size", image_size))
     require_memory(f"{count:,} images of {height}×{width}", 6 * count * height * width)
     # rand and not randn, whose stream depends on the build of PyTorch.
     draws = torch.rand(count, len(DRAWN) + TINT + 3 * WAVES, generator=generator(seed))  # (N, K)

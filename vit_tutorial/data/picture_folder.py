@@ -26,8 +26,8 @@ def image_folder(root: str | Path, image_size: Size, read: Callable[..., Tensor]
     """Load the pictures in `root/<class>/…` (torchvision's `ImageFolder` layout), classes in alphabetical order.
 
     Each is resized and cropped around its centre to `image_size`, and transparent pixels become white, as in
-    `load_photo`; or `read(path, size=(height, width))` fits it in another way, and returns bytes, (3, H, W). Hidden files
-    and folders, such as Jupyter's `.ipynb_checkpoints`, do not count.
+    `load_photo`; or `read(path, size=(height, width))` fits it in another way, and returns bytes, (3, H, W). Hidden
+    files and folders, such as Jupyter's `.ipynb_checkpoints`, do not count.
 
     Warns of files that are no pictures by their names, with their number. Raises FileNotFoundError for a folder, or a
     class, without pictures, ValueError for a picture that cannot be read and for more pixels than fit into memory.

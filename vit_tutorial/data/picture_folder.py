@@ -77,9 +77,7 @@ def list_classes(root: Path) -> dict[str, list[Path]]:
         others.update(path.suffix.lower() for path in set(visible).difference(pictures))
     if others:
         counts = ", ".join(f"{count} {ending or 'without an ending'}" for ending, count in sorted(others.items()))
-        warnings.warn(
-            f"{others.total()} files in {root} are left out, by their names no pictures: {counts}", stacklevel=3
-        )
+        warnings.warn(f"left out of {root}, because their names do not end as a picture's: {counts}", stacklevel=3)
     return classes
 
 

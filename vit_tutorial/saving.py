@@ -109,6 +109,8 @@ def read(path: str | Path) -> tuple[dict[str, Tensor], dict]:
     Raises OSError for a file that is not there or may not be read, ValueError that names it if it is damaged.
     """
     path = as_path("path", path)
+    if not path.exists():
+        raise FileNotFoundError(f"no file {str(path)!r} (relative paths start at {Path.cwd()})")
     content = path.read_bytes()
     try:
         tensors = load(content)

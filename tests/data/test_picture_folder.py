@@ -25,7 +25,7 @@ def picture(path, colour=RED, size=(8, 6), **options):
 def pets(tmp_path):
     """Two cats and a dog. The dog's folder is made first, and a cat's lies one folder deeper."""
     picture(tmp_path / "pets/dog/rex.png", BLUE)
-    picture(tmp_path / "pets/cat/2.png", GREEN)
+    picture(tmp_path / "pets/cat/tom.png", GREEN)
     picture(tmp_path / "pets/cat/1.PNG", RED)
     picture(tmp_path / "pets/cat/old/3.png", RED)
     (tmp_path / "pets/cat/names.txt").write_text("not a picture, and not counted")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import reprlib
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -47,14 +48,18 @@ def train_and_test(
     found = list_folders(root)
     if missing := [split for split in ("train", "test") if split not in found]:
         raise FileNotFoundError(
-            f"no folder {' or '.join(map(repr, missing))} in {root} (its folders: {', '.join(found) or 'none'}): "
+            f"no folder {' or '.join(map(repr, missing))} in {root} (its folders: {quoted(found)}): "
             "--data must hold train and test (both, even with --validate), and each of them a folder for each class"
         )
     train, test = (list_classes(root / split) for split in ("train", "test"))
-    if alone := sorted(train.keys() ^ test.keys()):
-        raise ValueError(f"{root / 'train'} and {root / 'test'} must hold the same classes: only one has {alone}")
+    if train.keys() != test.keys():
+        alone = {"train": sorted(train.keys() - test.keys()), "test": sorted(test.keys() - train.keys())}
+        only = ", ".join(f"only {split} has {quoted(names)}" for split, names in alone.items() if names)
+        raise ValueError(f"{root / 'train'} and {root / 'test'} must hold the same classes: {only}")
     if len(train) == 1:
-        raise ValueError(f"{root / 'train'} holds one class, {list(train)}, so there is nothing to tell apart")
+        raise ValueError(
+            f"{root / 'train'} holds one class, {quoted(train)}: to tell apart, there must be at least two"
+        )
     return read_classes(train, image_size, read), read_classes(test, image_size, read)
 
 
@@ -97,6 +102,11 @@ def list_folders(root: Path) -> list[str]:
     if not root.is_dir():
         raise FileNotFoundError(f"no folder {str(root)!r} (relative paths start at {Path.cwd()})")
     return sorted(path.name for path in root.iterdir() if path.is_dir() and not hidden(path.relative_to(root)))
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Return the first names as an error shows them."""
+    return reprlib.repr(list(names))[1:-1] or "none"
 
 
 def hidden(path: Path) -> bool:

@@ -93,35 +93,30 @@ def only_one(what: str, found: dict):
     return next(iter(found))
 
 
-# The axes of the tensors that tell how large a model is. The libraries agree on them.
-TELLING_AXES = {
-    "embeddings.patches.projection.weight": "D C P Q",
-    "encoder.0.mlp.expand.weight": "M D",
-    "head.weight": "K D",
-    "head.representation.weight": "R D",
-    "head.classifier.weight": "K R",
-}
-
-
 def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) -> ViTConfig:
     """Return the config that the shapes tell, together with `facts`, its fields that no shape tells.
 
-    Raises ValueError for sizes that cannot be or that no tensor tells.
+    Raises ValueError if a tensor that tells a size is missing, and for sizes that cannot be.
     """
-    names = column(library)
-    number = re.escape(names["encoder.{i}"]).replace(r"\{i\}", r"(\d+)")
-    blocks = {found for name in tensors for found in re.findall(number, name)}
-    representation = any(name.startswith(names["head.representation.*"].rstrip("*")) for name in tensors)
-    head = ["head.representation.weight", "head.classifier.weight"] if representation else ["head.weight"]
-    size: dict[str, int] = {}  # of each axis, by its letter
-    for ours in ("embeddings.patches.projection.weight", "encoder.0.mlp.expand.weight", *head):
+
+    def shape_of(ours: str) -> torch.Size:
         (name,) = names_of(ours, library)
         if name not in tensors:
             raise ValueError(f"{name} is missing: these are not the weights of a Vision Transformer of {library}")
-        size |= zip(TELLING_AXES[ours].split(), tensors[name].shape, strict=True)
-    sizes = {"in_channels": size["C"], "num_classes": size["K"], "embed_dim": size["D"], "mlp_dim": size["M"]}
-    sizes |= {"patch_size": (size["P"], size["Q"]), "depth": len(blocks), "representation_size": size.get("R")}
-    return ViTConfig(**sizes, **facts)
+        return tensors[name].shape
+
+    names = column(library)
+    number = re.escape(names["encoder.{i}"]).replace(r"\{i\}", r"(\d+)")
+    depth = len({found for name in tensors for found in re.findall(number, name)})
+    D, C, P, Q = shape_of("embeddings.patches.projection.weight")
+    M, _ = shape_of("encoder.0.mlp.expand.weight")
+    sizes = {"patch_size": (P, Q), "in_channels": C, "embed_dim": D, "depth": depth, "mlp_dim": M}
+    if any(name.startswith(names["head.representation.*"].rstrip("*")) for name in tensors):
+        R, _ = shape_of("head.representation.weight")
+        K, _ = shape_of("head.classifier.weight")
+        return ViTConfig(num_classes=K, representation_size=R, **sizes, **facts)
+    K, _ = shape_of("head.weight")
+    return ViTConfig(num_classes=K, **sizes, **facts)
 
 
 def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConfig) -> VisionTransformer:

@@ -5,6 +5,7 @@ The shape checker of the tests is off here, since it would answer first.
 
 import re
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,9 +19,10 @@ from vit_tutorial import (
     load_photo,
     patchify,
     sincos_position_embedding,
+    small_cnn,
     unpatchify,
 )
-from vit_tutorial.analysis import mask_heads, record_attention
+from vit_tutorial.analysis import mask_heads, mean_attention_distance, record_attention
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -34,6 +36,8 @@ def model() -> VisionTransformer:
 def zeros(*shape: int, dtype=torch.float32) -> torch.Tensor:
     return torch.zeros(shape, dtype=dtype)
 
+
+MAPS = [zeros(1, 2, 50, 50)]
 
 # What is done, and every fact that the message must show.
 WRONG = {
@@ -56,6 +60,17 @@ WRONG = {
         lambda: model()(zeros(2, 3, 8, 12, dtype=torch.uint8)),
         ["floats", "torch.uint8", "images.float() / 255"],
     ),
+    **{
+        f"model: {dtype}": (lambda d=dtype: model()(zeros(2, 3, 8, 12, dtype=d)), ["torch.float32", str(dtype)])
+        for dtype in (torch.float64, torch.float16, torch.bfloat16)
+    },
+    **{
+        f"{name} of NumPy": (lambda act=act: act(np.zeros((2, 3, 8, 12))), ["(B, C, H, W)", "ndarray", "as_tensor"])
+        for name, act in {
+            "model": lambda images: model()(images),
+            "patches": lambda images: patchify(images, 4),
+        }.items()
+    },
     "embeddings: another size": (lambda: Embeddings(SMALL)(zeros(1, 3, 8, 8)), ["built for 8×12", "got 8×8"]),
     # Patches that make no such image.
     "unpatchify: count": (lambda: unpatchify(zeros(2, 5, 48), 4, (8, 12)), ["(2, 5, 48)", "8×12", "2·3 = 6"]),
@@ -70,7 +85,7 @@ WRONG = {
     **{
         f"config: {name}={value!r}": (lambda n=name, v=value: ViTConfig(**{n: v}), [name, repr(value), "at least 1"])
         for name in ("in_channels", "num_classes", "embed_dim", "depth", "num_heads", "mlp_dim", "representation_size")
-        for value in (0, -2, 1.5, "12", True)
+        for value in (0, -2, 1.5, "12", True, np.float32(2))
     },
     **{
         f"config: {name}={value!r}": (lambda n=name, v=value: ViTConfig(**{n: v}), [name, repr(value), "positive"])
@@ -80,13 +95,21 @@ WRONG = {
     "patchify: size": (lambda: patchify(zeros(1, 3, 8, 8), 0), ["patch_size", "positive", "0"]),
     "patches: channels": (lambda: PatchEmbedding(4, 0, 8), ["in_channels", "at least 1", "0"]),
     "mlp: width": (lambda: Mlp(12, 0), ["mlp_dim", "at least 1", "0"]),
+    "cnn: classes": (lambda: small_cnn(0), ["num_classes", "at least 1", "0"]),
+    **{
+        f"distance: {size}": (
+            lambda s=size: mean_attention_distance(MAPS, (7, 7), s),
+            ["patch_size", "positive", str(size)],
+        )
+        for size in (0, -4)
+    },
     "photo: size": (lambda: load_photo(size=0), ["size", "positive", "0"]),
     "photo: three sizes": (lambda: load_photo(size=(8, 8, 3)), ["size", "(8, 8, 3)"]),
     # Rates.
     **{
         f"config: {name}={value!r}": (lambda n=name, v=value: ViTConfig(**{n: v}), [name, "[0, 1)", repr(value)])
         for name in ("dropout", "attention_dropout", "drop_path")
-        for value in (-0.1, 1.0, 10, float("nan"), "0.1", None)
+        for value in (-0.1, 1.0, 10, float("nan"), "0.1", None, False)
     },
     "config: eps": (lambda: ViTConfig(norm_eps=0.0), ["norm_eps", "above 0", "0.0"]),
     **{

@@ -1,6 +1,7 @@
 """Eq. 4 and the whole: what the model promises whatever its options are."""
 
 import copy
+import math
 from dataclasses import replace
 
 import pytest
@@ -74,6 +75,24 @@ def test_an_untrained_model_finds_every_class_equally_likely():
     for options in OPTIONS:
         model = VisionTransformer(small_config(**options))
         assert model(images_for(model)).count_nonzero() == 0
+
+
+def test_matrices_start_as_xavier_and_biases_at_zero():
+    """Uniform up to √(6 / (inputs + outputs)): q, k and v are three matrices of their own, and not one."""
+    model = VisionTransformer(small_config(embed_dim=96, mlp_dim=60, representation_size=40))
+    block = model.encoder[1]
+    layers = {
+        96: [block.attention.projection],
+        60: [block.mlp.expand, block.mlp.contract],
+        40: [model.head.representation],
+    }
+    weights = [(size, layer.weight) for size, found in layers.items() for layer in found]
+    weights += [(96, part) for part in block.attention.qkv.weight.chunk(3)]
+    for size, weight in weights:
+        bound = math.sqrt(6 / (96 + size))
+        assert 0.97 * bound < weight.abs().max() <= bound
+    biases = [parameter for name, parameter in model.named_parameters() if name.endswith("bias")]
+    assert not any(bias.any() for bias in biases)
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -150,6 +169,7 @@ def test_half_precision(options):
     exact = model(images)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         mixed = model(images)
+        assert torch.equal(model(images.bfloat16().float()), model(images.bfloat16())), "autocast casts images too"
     half = copy.deepcopy(model).bfloat16()(images.bfloat16())
     assert mixed.dtype == half.dtype == torch.bfloat16
     torch.testing.assert_close(mixed.float(), exact, atol=0.05, rtol=0)

@@ -19,7 +19,17 @@ from PIL import Image
 from torch import nn
 
 import vit_tutorial
-from vit_tutorial import Shapes, VisionTransformer, ViTConfig, analysis, experiments, load_checkpoint, predict, training
+from vit_tutorial import (
+    ImageSet,
+    Shapes,
+    VisionTransformer,
+    ViTConfig,
+    analysis,
+    experiments,
+    load_checkpoint,
+    predict,
+    training,
+)
 from vit_tutorial.training import fit
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -155,12 +165,13 @@ def test_a_cell_can_be_run_twice(notebook, path, monkeypatch, tmp_path):
     most = 400 if path.stem.startswith("06") else 40  # scenes: lesson 06 relies on as many
     few_steps, tables, bug_table = partial(analysis.first_tests, steps=2), {}, experiments.bug_table
 
-    class FewerShapes(Shapes):
-        def __init__(self, count, *rest, **more):
-            super().__init__(min(count, most), *rest, **more)
-
+    class FewerImages(ImageSet):
         def subset(self, indices):
             return super().subset(indices[:64])
+
+    def fewer_shapes(count, *rest, **more):
+        scenes = Shapes(min(count, most), *rest, **more)
+        return FewerImages(scenes.pixels, scenes.labels, scenes.classes, scenes.masks)
 
     def short_fit(model, images, recipe, **more):
         recipe = replace(recipe, epochs=min(recipe.epochs, 2), warmup_epochs=0.0)
@@ -171,7 +182,7 @@ def test_a_cell_can_be_run_twice(notebook, path, monkeypatch, tmp_path):
             tables[bugs] = bug_table(config, images[:4], labels[:4], bugs)
         return tables[bugs]
 
-    monkeypatch.setattr(vit_tutorial, "Shapes", FewerShapes)
+    monkeypatch.setattr(vit_tutorial, "Shapes", fewer_shapes)
     monkeypatch.setattr(training, "fit", short_fit)
     monkeypatch.setattr(analysis, "first_tests", few_steps)
     monkeypatch.setattr(experiments.planted_bugs, "first_tests", few_steps)

@@ -8,7 +8,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import FancyBboxPatch, Polygon
 
 from . import panels, style
-from .alt_text import describe
+from .alt_text import with_alt
 from .style import WIDTH, Figure, styled
 
 # The drawing's own units: tenths of an inch.
@@ -22,46 +22,49 @@ def show_block() -> Figure:
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 90), ylim=(0, 20), aspect="equal")
     axes.axis("off")
     axes.plot([8, 82], [STREAM_ROW, STREAM_ROW], color=style.STREAM, lw=4, solid_capstyle="butt", zorder=1)
-    arrow(axes, (81.0, STREAM_ROW), (83.5, STREAM_ROW), lw=4.0)
+    draw_arrow(axes, (81.0, STREAM_ROW), (83.5, STREAM_ROW), lw=4.0)
     for x, above, name in ((4, 0, r"$z_{\ell-1}$"), (45.3, 2.6, r"$z'_\ell$"), (86, 0, r"$z_\ell$")):
-        axes.text(x, STREAM_ROW + above, name, fontsize=15, ha="center", va="center")
+        axes.text(x, STREAM_ROW + above, name, fontsize=15, ha="center", va="center", **style.FORMULA)
     draw_sublayer(axes, 9.0, "attention\nbetween tokens", style.ATTENTION)
     draw_sublayer(axes, 47.5, "MLP\neach token alone", style.MLP)
     stream = "the residual stream, (B, T, D) all the way"
     axes.text(45, 2.0, stream, color=style.CONTROL, ha="center", va="center")
     order = "pre-norm, LayerNorm, then attention or MLP, then the sum"
-    return describe(figure, f"Two branches leave the residual stream and are added to it: {order}.")
+    return with_alt(figure, f"Two branches leave the residual stream and are added to it: {order}.")
 
 
 def draw_sublayer(axes: Axes, left: float, name: str, colour: str) -> None:
     """Draw one branch that leaves the stream, does its work, and is added to it."""
     start, plus = left + 3.5, left + 33
-    arrow(axes, (left + 1, STREAM_ROW), (left + 1, BRANCH_ROW), head=False)
-    arrow(axes, (left + 1, BRANCH_ROW), (start, BRANCH_ROW))
-    box(axes, start, BRANCH_ROW, 9.5, "LayerNorm", style.NORM)
-    arrow(axes, (start + 9.5, BRANCH_ROW), (start + 12, BRANCH_ROW))
-    box(axes, start + 12, BRANCH_ROW, 15.0, name, colour)
-    arrow(axes, (start + 27, BRANCH_ROW), (plus, BRANCH_ROW), head=False)
-    arrow(axes, (plus, BRANCH_ROW), (plus, STREAM_ROW + 1.4))
+    draw_arrow(axes, (left + 1, STREAM_ROW), (left + 1, BRANCH_ROW), head=False)
+    draw_arrow(axes, (left + 1, BRANCH_ROW), (start, BRANCH_ROW))
+    draw_box(axes, start, BRANCH_ROW, 9.5, "LayerNorm", style.NORM)
+    draw_arrow(axes, (start + 9.5, BRANCH_ROW), (start + 12, BRANCH_ROW))
+    draw_box(axes, start + 12, BRANCH_ROW, 15.0, name, colour)
+    draw_arrow(axes, (start + 27, BRANCH_ROW), (plus, BRANCH_ROW), head=False)
+    draw_arrow(axes, (plus, BRANCH_ROW), (plus, STREAM_ROW + 1.4))
     axes.plot(plus, STREAM_ROW, "o", ms=17, color="white", mec=style.BLACK, mew=1.5, zorder=3)
     axes.text(plus, STREAM_ROW, "+", fontsize=15, ha="center", va="center_baseline", zorder=4)
 
 
-def box(axes: Axes, left: float, y: float, width: float, text: str, colour: str) -> None:
+def draw_box(axes: Axes, left: float, y: float, width: float, text: str, colour: str) -> None:
     corner, shape = (left, y - BOX_HEIGHT / 2), "round,pad=0,rounding_size=0.8"
     look = {"facecolor": "white", "edgecolor": colour, "lw": 2.5, "zorder": 3}
     axes.add_patch(FancyBboxPatch(corner, width, BOX_HEIGHT, boxstyle=shape, **look))
     axes.text(left + width / 2, y, text, fontsize=10, ha="center", va="center", linespacing=1.3, zorder=4)
 
 
-def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], head: bool = True, lw: float = 1.5) -> None:
+def draw_arrow(
+    axes: Axes, start: tuple[float, float], end: tuple[float, float], head: bool = True, lw: float = 1.5
+) -> None:
     look = {"arrowstyle": "-|>" if head else "-", "color": style.BLACK, "lw": lw, "shrinkA": 0, "shrinkB": 0}
     axes.annotate("", xy=end, xytext=start, arrowprops=look, zorder=2)
 
 
 @styled
-def show_norm_axes(batch: int = 3, tokens: int = 6, features: int = 5) -> Figure:
+def show_norm_axes() -> Figure:
     """Draw which values LayerNorm and BatchNorm average, as one block of batch × tokens × features each."""
+    batch, tokens, features = 3, 6, 5
     title = "LayerNorm averages within one token, BatchNorm across all tokens of the batch"
     figure, ((left, right),) = panels.panels(1, 2, WIDTH, 4.2, title)
     one_token, one_feature = np.zeros((2, batch, tokens, features), dtype=bool)
@@ -73,7 +76,7 @@ def show_norm_axes(batch: int = 3, tokens: int = 6, features: int = 5) -> Figure
     right.set_title(f"BatchNorm: {one_feature.sum()} values, one feature of every token")
     text = f"LayerNorm averages the {one_token.sum()} features of one token, BatchNorm one feature of all"
     block = f"A block of {batch} pictures, {tokens} tokens and {features} features"
-    return describe(figure, f"{block}. {text} {one_feature.sum()} tokens.")
+    return with_alt(figure, f"{block}. {text} {one_feature.sum()} tokens.")
 
 
 def draw_cells(axes: Axes, averaged: np.ndarray) -> None:
@@ -90,7 +93,7 @@ def draw_cells(axes: Axes, averaged: np.ndarray) -> None:
     edges = {"tokens": (-0.4 * up, T * right, -0.5 * up), "features": (-0.4 * right, D * up, -0.5 * right)}
     edges["pictures"] = (T * right + [0.4, -0.15], B * back, np.array([0.75, -0.4]))
     for name, (start, along, beside) in edges.items():
-        arrow(axes, tuple(start), tuple(start + along))
+        draw_arrow(axes, tuple(start), tuple(start + along))
         middle, rotation = start + along / 2 + beside, 90 if name == "features" else 0
         axes.text(*middle, name, ha="center", va="center", rotation=rotation)
     axes.set(aspect="equal", xlim=(-1.2, T + B / 2 + 1.2), ylim=(-1.2, D + 0.4 * B + 0.2))

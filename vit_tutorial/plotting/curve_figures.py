@@ -11,7 +11,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 from torch import Tensor
 
 from . import panels, style
-from .alt_text import brief, courses, describe
+from .alt_text import brief, courses, with_alt
 from .style import WIDTH, Figure, Number, styled
 
 
@@ -55,7 +55,7 @@ def show_curves(
         axes.legend() if len(row) == 1 and len(named) == 2 else panels.legend_at_right(axes)
     means = {y: {name: runs.mean(dim=0) for name, runs in named.items()} for y, named in curves.items()}
     told = [f"{y}: {courses({name: c[c.isfinite()].tolist() for name, c in m.items()})}" for y, m in means.items()]
-    return describe(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {'. '.join(told)}.")
+    return with_alt(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {'. '.join(told)}.")
 
 
 def set_scales(axes, x: list[Number], values: Tensor, log: str, few: int) -> None:

@@ -8,7 +8,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from . import panels, style
-from .alt_text import describe, listed
+from .alt_text import listed, with_alt
 from .style import WIDTH, Figure, styled
 
 
@@ -42,4 +42,4 @@ def show_bug_table(
         f"{bug} by {listed(test for test, hit in zip(tests, hits, strict=True) if hit) if any(hits) else 'no test'}"
         for bug, hits in zip(bugs, noticed.tolist(), strict=True)
     ]
-    return describe(figure, f"A table of bugs and the tests that notice them: {listed(told)}.")
+    return with_alt(figure, f"A table of bugs and the tests that notice them: {listed(told)}.")

@@ -131,13 +131,6 @@ def row_names(axes: Axes, names: Iterable[str]) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def accuracy_rows(axes: Axes, names: Iterable[str]) -> None:
-    """Write a name before each row, over a grid to read accuracies off."""
-    row_names(axes, names)
-    axes.grid(axis="x", color="#DDDDDD", linewidth=0.8)
-    axes.set_axisbelow(True)
-
-
 def legend_at_right(axes: Axes, **options: Any) -> None:
     """Put the legend beside the panel, where it hides nothing."""
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), **options)

@@ -15,12 +15,12 @@ from torch import Tensor
 from ..config import Size, to_pair
 from ..errors import require_size, require_whole_patches
 from . import panels, style
-from .alt_text import describe, listed
+from .alt_text import listed, with_alt
 from .style import WIDTH, Figure, styled, to_numpy
 
 
 @styled
-def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str | None = None) -> Figure:
+def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str) -> Figure:
     """Draw an image (1 or 3 channels, values in [0, 1]) under the grid along which `patchify` cuts it.
 
     Raises ValueError if the image is not a whole number of patches.
@@ -28,18 +28,19 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str | None
     (P, Q), (H, W) = to_pair(patch_size), image.shape[1:]
     require_whole_patches((H, W), (P, Q))
     h, w = H // P, W // Q
-    figure, axes = panels.panel(*figure_size(H, W, height=4.1), title or f"{h}×{w} = {h * w} patches of {P}×{Q} pixels")
+    width = min(WIDTH, 3.3 * W / H + 1.0)  # inches, with room for the labels
+    figure, axes = panels.panel(width, min(4.1, (width - 1.0) * H / W + 0.8), title)
     panels.picture(axes, in_52_shades(image), extent=(0, W, H, 0))
     axes.hlines(np.arange(P, H, P), 0, W, color="white", linewidth=1)
     axes.vlines(np.arange(Q, W, Q), 0, H, color="white", linewidth=1)
     label_grid(axes, np.arange(h) * P + P / 2, np.arange(w) * Q + Q / 2, range(h), range(w))
     axes.set(xlabel="column of the grid", ylabel="row of the grid")
-    return describe(figure, f"An image of {H}×{W} pixels under a white grid of {h} rows and {w} columns.")
+    return with_alt(figure, f"An image of {H}×{W} pixels under a white grid of {h} rows and {w} columns.")
 
 
 @styled
 def show_sequence(
-    patches: Float[Tensor, "N patch_dim"], patch_size: Size, first: int = 0, count: int = 14, marked: int = 0
+    patches: Float[Tensor, "N patch_dim"], patch_size: Size, first: int, count: int, marked: int
 ) -> Figure:
     """Draw what the model is given: above, `count` patches from number `first`; below, the whole sequence as a table.
 
@@ -71,7 +72,7 @@ def show_sequence(
     below.set_ylabel("number of the patch")
     below.set_yticks(sorted({0, marked, N - 1}))
     figure.colorbar(table, ax=below, label="value", pad=0.01)
-    return describe(figure, f"Below, a table with {N} rows, one for each patch, and {patch_dim} columns.")
+    return with_alt(figure, f"Below, a table with {N} rows, one for each patch, and {patch_dim} columns.")
 
 
 @styled
@@ -106,7 +107,7 @@ def show_cut(image: Shaped[Tensor, "H W"], patches: Shaped[Tensor, "N patch_dim"
     right.set_title(f"list {len(sequence)}×{sequence.shape[1]}")
     sources = [listed(sorted({home[int(number)] for number in row})) for row in sequence]
     rows = [f"row {n} from patch {source}" for n, source in enumerate(sources)]
-    return describe(figure, f"Beside it, {right.get_title(loc='left')}; its values come, {listed(rows)} of the image.")
+    return with_alt(figure, f"Beside it, {right.get_title(loc='left')}; its values come, {listed(rows)} of the image.")
 
 
 @styled
@@ -130,7 +131,7 @@ def show_pictures(
         axes.set_title(caption, fontsize=10, loc="center")
     for axes in grid.flat[len(images) :]:
         axes.axis("off")
-    return describe(figure, f"{len(images)} pictures: {listed(' '.join(caption.split()) for caption in captions)}.")
+    return with_alt(figure, f"{len(images)} pictures: {listed(' '.join(caption.split()) for caption in captions)}.")
 
 
 def in_52_shades(image: Tensor) -> Tensor:
@@ -148,12 +149,6 @@ def to_pictures(patches: Tensor, patch_size: Size) -> np.ndarray:
         )
     pictures = in_52_shades(patches.unflatten(1, (-1, P, Q)).expand(-1, 3, -1, -1))
     return to_numpy(pictures.permute(0, 2, 3, 1))
-
-
-def figure_size(height_px: int, width_px: int, height: float) -> tuple[float, float]:
-    """Return the inches for a picture of these proportions with labels around it, never wider than the page."""
-    width = min(WIDTH, (height - 0.8) * width_px / height_px + 1.0)
-    return width, min(height, (width - 1.0) * height_px / width_px + 0.8)
 
 
 def label_grid(axes: Axes, rows, columns, row_labels, column_labels) -> None:

@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from . import panels, style
-from .alt_text import describe, listed, span
+from .alt_text import listed, span, with_alt
 from .style import WIDTH, Figure, styled, to_numpy
 
 
@@ -49,7 +49,7 @@ def show_maps(
         panels.highlight(whole, left - 0.5, top - 0.5, 1, 1)
     reach = {model: listed(map(span, values)) for model, values in maps.items()}
     told = listed(f"{model}, {text}" if model else text for model, text in reach.items())
-    return describe(figure, f"Maps of {h}×{w} patches for {listed(names)}, from lowest to highest: {told}.")
+    return with_alt(figure, f"Maps of {h}×{w} patches for {listed(names)}, from lowest to highest: {told}.")
 
 
 @styled
@@ -63,13 +63,8 @@ def show_equation_one(
     """Draw Eq. 1 with real values: patches, the tokens made of them with the class token first, positions, the sum.
 
     Each column is one token under its name, each cell one of its D values. The tables share one scale:
-    anything larger than the largest position is as dark. Raises ValueError unless there are 1 + N tokens and positions.
+    anything larger than the largest position is as dark.
     """
-    if not 1 + len(patches) == len(tokens) == len(positions):
-        raise ValueError(
-            f"{len(patches)} patches and a class token need {1 + len(patches)} tokens and positions, "
-            f"got {len(tokens)} and {len(positions)}"
-        )
     count, dim = tokens.shape
     tables = tokens, positions, tokens + positions
     limit = positions.abs().max().item()
@@ -89,8 +84,9 @@ def show_equation_one(
         axes.vlines(np.arange(count - 1) + 0.5, -0.5, dim - 0.5, color="white", lw=12)
         frame = Rectangle((-0.45, -0.5), 0.9, dim, fill=False, edgecolor=style.CLASS_TOKEN, lw=3, clip_on=False)
         axes.add_patch(frame)
-        axes.set(ylim=(dim - 0.5, -0.5), yticks=(0, dim - 1), yticklabels=(0, dim - 1), ylabel=label)
+        axes.set(ylim=(dim - 0.5, -0.5), yticks=(0, dim - 1), yticklabels=(0, dim - 1))
+        axes.set_ylabel(label, **style.FORMULA)
         axes.tick_params(length=0)
     below[-1].set(xlim=(-0.46, count - 0.54), xticks=range(count), xticklabels=names, xlabel="token")
     text = f"{len(patches)} patches, and under them {count} tokens of {dim} values, their positions, and the sum"
-    return describe(figure, f"{text}, which reaches from {span(tables[2])}.")
+    return with_alt(figure, f"{text}, which reaches from {span(tables[2])}.")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..training import Progress
 from . import panels, style
-from .alt_text import brief, describe, listed
+from .alt_text import brief, listed, with_alt
 from .style import WIDTH, Figure, styled
 
 
@@ -57,7 +57,7 @@ def show_loss(steps: Sequence[int], losses: Sequence[float], total: int, num_cla
     panels.level(axes, chance, f"ln {num_classes}: every class equally likely", total)
     axes.set(xlim=(0, total), ylim=(0, 1.15 * max([chance, *losses])), xlabel="step", ylabel="loss")
     ends = f"from {losses[0]:.1f} to {losses[-1]:.1f}" if losses else "not yet known"
-    return describe(figure, f"The loss over {total} steps, {ends}; a guess has {chance:.2f}.")
+    return with_alt(figure, f"The loss over {total} steps, {ends}; a guess has {chance:.2f}.")
 
 
 @styled
@@ -90,4 +90,4 @@ def show_by_images(
         axes.set(ylabel=f"{what}, % (log scale)")
     axes.minorticks_off()
     panels.legend_at_right(axes)
-    return describe(figure, f"Mean {what} by the number of training images: {listed(told)}.")
+    return with_alt(figure, f"Mean {what} by the number of training images: {listed(told)}.")

@@ -101,8 +101,6 @@ def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], ti
     place = {number: index for index, number in enumerate(tokens.flatten().tolist())}
     if len(place) < tokens.numel() or sorted(place) != sorted(heads.flatten().tolist()):
         raise ValueError("the heads must hold the numbers of the tokens, each once, and no number may repeat")
-    if count > len(HATCHES):
-        raise ValueError(f"at most {len(HATCHES)} heads can be told apart, got {count}")
     tables = [tokens, *heads]
     titles = [f"unsplit  {tuple(tokens.shape)}", *(f"head {i}  {tuple(heads.shape[1:])}" for i in range(count))]
     columns = [table.shape[1] for table in tables]

@@ -80,7 +80,7 @@ def show_cut(image: Shaped[Tensor, "H W"], patches: Shaped[Tensor, "N patch_dim"
     """Draw a small image of whole numbers (left) and the sequence made of it (right), with one tint for each patch.
 
     In the sequence a number has the tint of the patch that it comes from in the image, so a wrong cut is seen.
-    The numbers must be the image's own and no two the same; at most 8 patches. Raises ValueError otherwise.
+    Raises ValueError unless the numbers are the image's own and no two the same, in at most 8 patches.
     """
     (P, Q), (H, W) = to_pair(patch_size), image.shape
     require_whole_patches((H, W), (P, Q))

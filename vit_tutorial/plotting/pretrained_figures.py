@@ -35,8 +35,7 @@ def show_layer_differences(
         look = {"color": colour, "marker": marker, "markersize": 6, "label": name}
         upper.plot([value or math.nan for value in lines[name]], dash, **look)
         lower.plot([math.nan if value else 0 for value in lines[name]], dash, **look)
-        place = {"textcoords": "offset points", "va": "center", "color": colour}
-        (upper if lines[name][-1] else lower).annotate(name, (last, lines[name][-1]), (8, 0), **place)
+        panels.beside(upper if lines[name][-1] else lower, name, (last, lines[name][-1]), colour)
     panels.level(upper, eps, "rounding", -0.45, "left")
     upper.set(yscale="log", ylabel="largest difference\n(1 = largest value there)")
     upper.set_ylim(top=1)
@@ -67,9 +66,7 @@ def show_mistake_costs(
         if abs(cost) > spread:
             look, measured[name] = {"color": style.MISTAKE}, cost
         left.plot(amount, row, "s", color=style.TRAINED)
-        right.errorbar(cost, row, xerr=spread, fmt="o", capsize=3, **look)
-        text = f"{cost:.1f} ± {spread:.1f}"
-        right.annotate(text, (cost + spread, row), (6, 0), textcoords="offset points", va="center", fontsize=10)
+        panels.interval(right, (cost, row), spread, f"{cost:.1f} ± {spread:.1f}", marker="o", **look)
     panels.zero(right, vertical=True)
     right.set_xlim(right=1.4 * max(cost + spread for cost, spread in zip(costs, spreads, strict=True)))
     left.set(xscale="log", xlabel="largest change of a logit")

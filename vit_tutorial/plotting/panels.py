@@ -99,13 +99,8 @@ def band(axes: Axes, x: Sequence[Number], runs: Tensor, name: str, look: tuple[s
 def interval(axes: Axes, place: tuple[Number, Number], half: Number, text: str, **look: Any) -> None:
     """Draw a mark with its interval to the left and right, and its value as a text beside it."""
     x, y = place
-    mark = axes.errorbar(x, y, xerr=half, ms=6, capsize=4, zorder=3, **look)
-    beside(axes, text, (x + half, y), mark.lines[0].get_color())
-
-
-def beside(axes: Axes, text: str, place: tuple[Number, Number], colour: str) -> None:
-    """Write a text at the right of a mark."""
-    axes.annotate(text, place, (8, 0), textcoords="offset points", va="center", color=colour)
+    axes.errorbar(x, y, xerr=half, ms=6, capsize=4, zorder=3, **look)
+    axes.annotate(text, (x + half, y), (8, 0), textcoords="offset points", va="center", color=look["color"])
 
 
 def level(axes: Axes, value: Number, text: str = "", x: Number = 0, ha: str = "right") -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -46,7 +46,10 @@ def show_curves(
     dots = {"markevery": max(len(x) // 12, 1), "ms": 5 if len(x) <= 60 else 0}
     for axes, (ylabel, named) in zip(row, curves.items(), strict=True):
         for name, runs in named.items():
-            panels.band(axes, x, runs, name, look[name], **dots)
+            colour, marker, dash = look[name]
+            if len(runs) > 1:
+                axes.fill_between(x, runs.amin(0), runs.amax(0), color=colour, alpha=0.25, lw=0)
+            axes.plot(x, runs.mean(0), dash, color=colour, marker=marker, lw=2, label=name, **dots)
         axes.set(xlabel=xlabel, ylabel=ylabel)
         if level:  # its text stands at the end from which the curves are farther
             left, right = (min(abs(runs[:, end] - level[0]).min() for runs in named.values()) for end in (0, -1))
@@ -156,8 +159,23 @@ def show_by_images(
     axes.set_xticks(counts, [f"{count:,}" for count in counts])
     axes.set(ylim=(0, 103), xlabel="training images (log scale)", ylabel=f"{what}, %")
     if errors:
-        panels.log_down_to_zero(axes, drawn)
+        log_down_to_zero(axes, drawn)
         axes.set(ylabel=f"{what}, % (log scale)")
     axes.minorticks_off()
     panels.legend_at_right(axes)
     return with_alt(figure, f"Mean {what} by the number of training images: {listed(told)}.")
+
+
+def log_down_to_zero(axes: Axes, values: Iterable[Number]) -> None:
+    """Make the y axis logarithmic for values up to 100; if any is zero, give zero a place of its own at the bottom."""
+    values = list(values)
+    power = math.floor(math.log10(min((value for value in values if value), default=1)))
+    ticks = [10.0**exponent for exponent in range(power, 3)]
+    if 0 in values:
+        axes.set_yscale("symlog", linthresh=ticks[0], linscale=0.5)
+        axes.set_ylim(-ticks[0] / 3, 200)
+        ticks = [0, *ticks]
+    else:
+        axes.set_yscale("log")
+        axes.set_ylim(ticks[0], 200)
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])

@@ -121,15 +121,6 @@ def test_recording_drops_the_same_weights_as_fused_and_keeps_those_before_dropou
     assert maps[0].count_nonzero() == maps[0].numel()
 
 
-def test_weights_are_saved_and_moved_as_ever_inside_the_blocks(model, images):
-    names = set(model.state_dict())
-    with mask_heads(model, {0: 1}), record_attention(model) as maps:
-        assert set(model.state_dict()) == names
-        model.float()
-        model(images.float())
-        assert maps[0].dtype == torch.float32
-
-
 def without_heads(model: VisionTransformer, heads: dict[int, list[int]]) -> VisionTransformer:
     """Return the same model with the columns of the joining layer that read these heads set to zero."""
     twin = small_model()

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 from jaxtyping import TypeCheckError
-from matplotlib.colors import to_rgb
 from reading import drawn, words
 from torch.testing import assert_close
 
 from vit_tutorial import patchify, plotting, sincos_position_embedding
-from vit_tutorial.plotting.style import NORM, TINTS
+from vit_tutorial.plotting.style import TINTS
 
 NAMES, PHOTO = ["a", "b", "c"], torch.rand(3, 24, 16, generator=torch.Generator().manual_seed(0))
 IMAGE = (
@@ -174,23 +173,6 @@ def test_a_number_keeps_the_tint_of_its_head_wherever_it_lands():
     tints = [[box.get_facecolor()[:3] for box in axes.patches] for axes in figure.axes]
     assert tints == [[first, second] * 3, [first, second, first], [second, first, second]]
     assert words(figure.axes[2]) == ["3", "4", "5"]
-
-
-# ---- lesson 04
-
-
-def test_a_block_has_one_norm_in_each_branch_before_attention_and_the_mlp():
-    (axes,) = plotting.show_block().axes
-    places = {text.get_position(): text.get_text().split("\n")[0] for text in axes.texts if text.get_text()}
-    (branch,) = {y for (_, y), name in places.items() if name == "LayerNorm"}
-    assert [places[x, y] for x, y in sorted(places) if y == branch] == ["LayerNorm", "attention", "LayerNorm", "MLP"]
-
-
-def test_layer_norm_averages_a_column_of_one_token_and_batch_norm_a_slab_of_all():
-    """Of the faces in sight: five in front and one above for a token; 6 in front, 3·6 above and 3 at the side."""
-    green = to_rgb(NORM)[0]
-    for axes, count in zip(plotting.show_norm_axes().axes, (5 + 1, 6 + 3 * 6 + 3), strict=True):
-        assert sum(face.get_facecolor()[0] <= green for face in axes.patches) == count
 
 
 # ---- lesson 05

@@ -115,7 +115,7 @@ def test_an_epoch_too_short_for_a_report_is_drawn_by_its_mean(live):
 
 def test_a_slow_drawing_is_followed_by_a_long_pause(live, monkeypatch):
     (live, _), now = live, [0.0]
-    monkeypatch.setattr("vit_tutorial.plotting.training_figures.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("vit_tutorial.plotting.curve_figures.time.perf_counter", lambda: now[0])
     times = []
     monkeypatch.setattr(live, "show", lambda figure: (times.append(now[0]), now.append(now.pop() + 1.0)))
     for step in range(60):

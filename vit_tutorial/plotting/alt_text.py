@@ -49,7 +49,8 @@ def amounts(values: Mapping[str, SupportsFloat], between: str = " ", unit: str =
 
 def span(values: Tensor) -> str:
     """Write the smallest and the largest value: "0.1 to 3.5"."""
-    return f"{brief(values.min())} to {brief(values.max())}"
+    low, high = values.detach().aminmax()
+    return f"{brief(low)} to {brief(high)}"
 
 
 def courses(lines: Mapping[str, Sequence[Number]]) -> str:

@@ -24,23 +24,6 @@ HATCHES = ("", "///", "...", "\\\\\\", "xxx", "++", "oo")
 
 
 @styled
-def show_patch_alone(photo: Float[Tensor, "3 H W"], patch_size: int, row: int, column: int) -> Figure:
-    """Draw one patch as the model gets it, then the photo. Raises ValueError if the photo has no such patch."""
-    h, w = (side // patch_size for side in photo.shape[1:])
-    if not (0 <= row < h and 0 <= column < w):
-        raise ValueError(f"no patch in row {row}, column {column}: the photo has {h} rows and {w} columns of them")
-    top, left = row * patch_size, column * patch_size
-    title = "Alone, a patch does not say where it was"
-    figure, ((alone, whole),) = panels.panels(1, 2, WIDTH * 0.7, 3.5, title)
-    patch = photo[:, top : top + patch_size, left : left + patch_size]
-    panels.picture(alone, patch, f"patch {row * w + column} of the list")
-    panels.picture(whole, photo, "where it comes from")
-    panels.highlight(whole, left - 0.5, top - 0.5, patch_size, patch_size)
-    told = f"The patch in row {row}, column {column} of {h} rows and {w} columns; framed in the photo."
-    return with_alt(figure, told)
-
-
-@styled
 def show_one_query(
     names: Sequence[str], scores: Float[Tensor, " T"], weights: Float[Tensor, " T"], values: Float[Tensor, "T d"]
 ) -> Figure:
@@ -101,8 +84,6 @@ def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], ti
     place = {number: index for index, number in enumerate(tokens.flatten().tolist())}
     if len(place) < tokens.numel() or sorted(place) != sorted(heads.flatten().tolist()):
         raise ValueError("the heads must hold the numbers of the tokens, each once, and no number may repeat")
-    if count > len(HATCHES):
-        raise ValueError(f"at most {len(HATCHES)} heads can be told apart, got {count}")
     tables = [tokens, *heads]
     titles = [f"unsplit  {tuple(tokens.shape)}", *(f"head {i}  {tuple(heads.shape[1:])}" for i in range(count))]
     columns = [table.shape[1] for table in tables]

@@ -108,9 +108,7 @@ def show_ranking(
                 look = {"color": style.CONTROL, "marker": "X"}
             elif name.endswith("(mask)"):
                 look = {"color": style.BLACK, "marker": "D"}
-            axes.errorbar(mean, names.index(name), xerr=half, ms=6, lw=2, capsize=5, zorder=3, **look)
-            place = {"textcoords": "offset points", "va": "center", "fontsize": 11, "color": look["color"]}
-            axes.annotate(three(mean), (mean + half, names.index(name)), (9, 0), **place)
+            panels.interval(axes, (mean, names.index(name)), half, three(mean), lw=2, **look)
         if measure in chance:
             axes.axvline(chance[measure], color=style.CONTROL, lw=1, ls="--", zorder=0)
         low, high = axes.get_xlim()

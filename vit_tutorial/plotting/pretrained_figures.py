@@ -67,9 +67,7 @@ def show_mistake_costs(
         if abs(cost) > spread:
             look, measured[name] = {"color": style.MISTAKE}, cost
         left.plot(amount, row, "s", color=style.TRAINED)
-        right.errorbar(cost, row, xerr=spread, fmt="o", capsize=3, **look)
-        text = f"{cost:.1f} ± {spread:.1f}"
-        right.annotate(text, (cost + spread, row), (6, 0), textcoords="offset points", va="center", fontsize=10)
+        panels.interval(right, (cost, row), spread, f"{cost:.1f} ± {spread:.1f}", marker="o", **look)
     panels.zero(right, vertical=True)
     right.set_xlim(right=1.4 * max(cost + spread for cost, spread in zip(costs, spreads, strict=True)))
     left.set(xscale="log", xlabel="largest change of a logit")

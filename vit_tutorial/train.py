@@ -27,7 +27,6 @@ So the head can be trained alone first, in a folder of its own, and then everyth
 from __future__ import annotations
 
 import argparse
-import math
 import platform
 import shlex
 import sys
@@ -43,7 +42,6 @@ from .config import POOLS, POSITIONS, ViTConfig
 from .data import ImageSet, Shapes, cifar10
 from .data.photo import read_picture
 from .data.picture_folder import train_and_test
-from .errors import require_choice
 from .inference import read_fitted
 from .model import VisionTransformer
 from .pretrained import CHECKPOINTS, load_checkpoint, load_pretrained
@@ -80,20 +78,9 @@ def main(arguments: list[str] | None = None) -> int:
 def carry_out(asked: argparse.Namespace, device: torch.device, options: str) -> None:
     """Train, then validate, or test once and save."""
     out = Path(asked.out or f"runs/{asked.dataset}").expanduser()
-    config, recipe = PRESETS[asked.dataset] if asked.weights is None else (None, FINE_TUNING)
-    recipe = choose_recipe(recipe, chosen(asked, fields(Recipe)))  # mistakes are found before images are read
-    changes = chosen(asked, MODEL_OPTIONS)
-    if config:
-        config = replace(config, **changes)
-        images, test = load_images(asked, config)
-        torch.manual_seed(recipe.seed)
-        model = VisionTransformer(replace(config, num_classes=len(images.classes)))
-    else:
-        model = adapt(load_weights(asked), changes)
-        images, test = load_images(asked, model.config, partial(read_fitted, card=model.card))
-        if model.card is None or model.card.classes != images.classes:
-            print(f"a new head for {len(images.classes)} classes")
-            model = replace_head(model, len(images.classes))
+    usual = FINE_TUNING if asked.weights else PRESETS[asked.dataset].recipe
+    recipe = choose_recipe(usual, chosen(asked, fields(Recipe)))  # mistakes are found before images are read
+    model, images, test = adapt_model(asked) if asked.weights else new_model(asked, recipe.seed)
     images, validation = (images, None) if asked.validate is None else images.split(asked.validate)
     print(f"{images!r}, on {device}, in {out}")
 
@@ -106,14 +93,13 @@ def carry_out(asked: argparse.Namespace, device: torch.device, options: str) -> 
         print(f"validation: {right}. The test set was not looked at.")
         return
     processor = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} {device.type}"
-    by_class = zip(images.classes, score.per_class, strict=True)
     about = {
         "command": f"{PROGRAM} {options}",
         "training images": len(images),
         "test images": len(test),
         "test accuracy": score.accuracy,
         "95 % interval": [low, high],
-        "accuracy by class": {name: share for name, share in by_class if not math.isnan(share)},
+        "accuracy by class": dict(zip(images.classes, score.per_class, strict=True)),
         "recipe": asdict(recipe),
         "seconds": sum(epoch.seconds for epoch in history),
         "torch": torch.__version__,
@@ -123,6 +109,33 @@ def carry_out(asked: argparse.Namespace, device: torch.device, options: str) -> 
     if is_first():
         save_model(model, out / "model.safetensors")
     print(f"test: {right}. The model is in {out / 'model.safetensors'}")
+
+
+def new_model(asked: argparse.Namespace, seed: int) -> tuple[VisionTransformer, ImageSet, ImageSet]:
+    """Return a model that knows nothing yet, its training images and its test images."""
+    config = replace(PRESETS[asked.dataset].config, **chosen(asked, MODEL_OPTIONS))
+    images, test = load_images(asked, config)
+    torch.manual_seed(seed)
+    return VisionTransformer(replace(config, num_classes=len(images.classes))), images, test
+
+
+def adapt_model(asked: argparse.Namespace) -> tuple[VisionTransformer, ImageSet, ImageSet]:
+    """Return the model that --weights names, adapted to its training images, and these and its test images.
+
+    Raises ValueError for options that would not fit the weights.
+    """
+    model, changes = load_weights(asked), chosen(asked, MODEL_OPTIONS)
+    for name in set(changes) - set(CHANGEABLE):
+        option, there = "--" + name.replace("_", "-"), getattr(model.config, name)
+        raise ValueError(f"{option} cannot be chosen with --weights: these are of a model with {name} {there}")
+    size = changes.pop("image_size", model.config.image_size)
+    model.config = replace(model.config, **changes)
+    model = change_resolution(model, size)
+    images, test = load_images(asked, model.config, partial(read_fitted, card=model.card))
+    if model.card is None or model.card.classes != images.classes:
+        print(f"a new head for {len(images.classes)} classes")
+        model = replace_head(model, len(images.classes))
+    return model, images, test
 
 
 class Parser(argparse.ArgumentParser):
@@ -180,28 +193,15 @@ def choose_recipe(preset: Recipe, given: dict) -> Recipe:
 
 
 def load_weights(asked: argparse.Namespace) -> VisionTransformer:
-    """Return the model that --weights names. A name comes before a file that is called the same."""
+    """Return the model that --weights names."""
     if asked.weights in PUBLISHED:
         return load_pretrained(asked.weights, download=asked.download)
     if asked.weights in SHIPPED:
         return load_checkpoint(asked.weights)
-    if not asked.weights.endswith(".safetensors"):
-        try:
-            require_choice("weights", asked.weights, [*PUBLISHED, *SHIPPED])
-        except ValueError as error:
-            raise ValueError(f"{error}; or name a file that ends in .safetensors") from None
-    return load_model(asked.weights)
-
-
-def adapt(model: VisionTransformer, changes: dict) -> VisionTransformer:
-    """Return a trained model with another image size and other rates. Raises ValueError for other changes."""
-    for name, value in changes.items():
-        if name not in CHANGEABLE and value != (there := getattr(model.config, name)):
-            option = "--" + name.replace("_", "-")
-            raise ValueError(f"{option} {value} does not fit: the weights are of a model with {name} {there}")
-    config = replace(model.config, **changes)
-    model.config = replace(config, image_size=model.config.image_size)
-    return change_resolution(model, config.image_size)
+    if asked.weights.endswith(".safetensors"):
+        return load_model(asked.weights)
+    names = ", ".join([*PUBLISHED, *SHIPPED])
+    raise ValueError(f"unknown weights {asked.weights!r}: there are {names}, and files that end in .safetensors")
 
 
 def load_images(asked: argparse.Namespace, config: ViTConfig, read_image=read_picture) -> tuple[ImageSet, ImageSet]:

@@ -1,6 +1,5 @@
 """What a run tells while it runs."""
 
-import os
 import sys
 import time
 
@@ -31,19 +30,11 @@ def test_in_a_pipe_or_a_notebook_a_line_for_each_epoch(capsys):
     )
 
 
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="a terminal to write into, which Windows has not")
-def test_in_a_terminal_a_line_that_moves(monkeypatch):
-    keyboard, screen = os.openpty()
-    with open(screen, "w", encoding="utf-8") as terminal:
-        monkeypatch.setattr(sys, "stdout", terminal)
-        print_progress(FINISHED._replace(finished=None))
-        print_progress(UNDER_WAY)
-        print_progress(FINISHED)
-        shown = ""
-        while not shown.endswith("\n"):  # a terminal hands over what it has, in pieces
-            shown += os.read(keyboard, 10_000).decode()
-    os.close(keyboard)
-    first, second, third = shown.replace("\r\n", "\n").split("\r")[1:]
+def test_in_a_terminal_a_line_that_moves(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for progress in (FINISHED._replace(finished=None), UNDER_WAY, FINISHED):
+        print_progress(progress)
+    first, second, third = capsys.readouterr().out.split("\r")[1:]
     assert second.rstrip(" ") == "epoch 3/10  loss 0.500  1,234 images/s  0:01:05 left"
     assert third.endswith("\n")
     assert {len(line.rstrip("\n")) for line in (first, second, third)} == {79}, "each covers the one before"

@@ -37,13 +37,12 @@ def fit(
     one with a card gets the images' classes, and what it said about the old weights moves under "started from".
 
     With a `folder`, write `checkpoint.safetensors` and `metrics.csv` there after each epoch, and go on from them if
-    the run was interrupted. It then ends with the weights of a run without interruption, bit by bit on a CPU with as
-    many threads.
+    the run was interrupted. On a CPU, with as many threads, it ends bit-identical to a run that was not.
 
     Warns (`TrainingAlarm`) if the first loss is far above ln K, and if after warm-up it is still ln K.
-    Raises ValueError, with the model as it was, if there is nothing to train, the model does not take the images or
-    the recipe, the validation has other classes, or the folder belongs to another run; OSError if the folder cannot
-    be written; FloatingPointError if the loss or a weight is not finite.
+    Raises ValueError, with the model as it was, if there is nothing to train, if model, recipe, images and validation
+    do not fit together, or if the folder belongs to another run; OSError if the folder cannot be written;
+    FloatingPointError if the loss or a weight is not finite.
     """
     card = getattr(model, "card", None) or ModelCard((), *images.mean_std())
     card = card.passed_on(images.classes)
@@ -99,23 +98,24 @@ def train_epoch(
     reporter: Reporter,
 ) -> Epoch:
     """Take one optimizer step for each batch, until every image was seen once."""
-    weight, steps = next(model.parameters()), recipe.steps_per_epoch(len(images))
+    steps = recipe.steps_per_epoch(len(images))
+    device, dtype = next((weight.device, weight.dtype) for weight in model.parameters())
     # Only these are clipped: a frozen weight may hold an old gradient.
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    pixels, labels = images.pixels.to(weight.device), images.labels.to(weight.device)
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    pixels, labels = images.pixels.to(device), images.labels.to(device)
     mix = make_mix(recipe, len(card.classes))
-    autocast = torch.autocast(weight.device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
+    autocast = torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
     seed_process(recipe.epoch_seed(index))  # dropout and mixing do not depend on what ran before
-    for step, (crops, targets, share) in enumerate(batches(pixels, labels, recipe, index), index * steps):
+    for step, (crops, targets, weight) in enumerate(batches(pixels, labels, recipe, index), index * steps):
         learning_rate = recipe.learning_rate_at(step, steps)
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * group["lr_scale"]
-        inputs, targets = mix(card.normalise(crops).to(weight.dtype), targets)
+        inputs, targets = mix(card.normalise(crops).to(dtype), targets)
         with autocast:
             logits = model(inputs)
-        loss = F.cross_entropy(logits.to(weight.dtype), targets, label_smoothing=recipe.label_smoothing)
+        loss = F.cross_entropy(logits.to(dtype), targets, label_smoothing=recipe.label_smoothing)
         optimizer.zero_grad()
-        (share * loss).backward()
+        (weight * loss).backward()
         nn.utils.clip_grad_norm_(trained, recipe.clip_norm)
         optimizer.step()
         reporter.add(loss.detach(), len(logits), learning_rate)

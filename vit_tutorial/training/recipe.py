@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from numbers import Integral
 from typing import NamedTuple
 
-from ..config import ViTConfig, to_plain
+from ..config import ViTConfig
 from ..errors import require_choice
 from .optimizer import SCHEDULES
 
@@ -62,8 +63,10 @@ class Recipe:
 
     def __post_init__(self):
         for option in fields(self):
-            name, value, kind = option.name, to_plain(getattr(self, option.name)), type(option.default)
-            object.__setattr__(self, name, value)  # the class is frozen for everybody else
+            name, value, kind = option.name, getattr(self, option.name), type(option.default)
+            if isinstance(value, Integral) and not isinstance(value, bool):
+                value = int(value)  # NumPy's whole numbers could not be written as JSON
+                object.__setattr__(self, name, value)
             fits = isinstance(value, (int, float) if kind is float else kind)
             fits = fits and isinstance(value, bool) == (kind is bool)  # to Python, True is an int
             if not fits or (kind is float and not math.isfinite(value)):

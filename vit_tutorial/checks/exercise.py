@@ -11,6 +11,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import MappingProxyType
@@ -133,6 +134,11 @@ def edited(solution: Callable, *changes: str, **names: object) -> Callable:
     return scope[solution.__name__]
 
 
+def all_for(old: str, table: dict[str, str]) -> dict[str, tuple]:
+    """Return a slip for each sentence: `old`, replaced by what the table says."""
+    return {message: (old, new) for message, new in table.items()}
+
+
 @cache
 def source_of(solution: Callable) -> str:
     return textwrap.dedent(inspect.getsource(solution))
@@ -234,7 +240,7 @@ class Exercise:
 
     def arrange(self, function: Callable) -> list:
         """Return the arguments of every run. The last run shows what is kept from call to call."""
-        trials = [trial() if callable(trial) else trial for trial in self.trials]
+        trials = [trial() if callable(trial) else deepcopy(trial) for trial in self.trials]  # they may write into them
         return [*trials, tuple(map(flipped, trials[0]))]
 
     def readers(self, function: Callable, args: tuple):

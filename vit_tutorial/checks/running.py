@@ -49,7 +49,7 @@ def call(function: Callable, *args):
         if result is ... or is_stub(function):
             raise NotAttempted
         raise Wrong(f"Your {part} returns nothing (None): is the `return` missing?")
-    if not all(now.shape == old.shape and now.equal(old) for now, old in zip(tensors_in(args), before, strict=True)):
+    if not same(tensors_in(args), before, tolerance=0):
         raise Wrong(
             f"Your {part} changes its input: `x += …`, `x[…] = …` and methods that end in an underscore write into the "
             "caller's tensor. `x = x + …` makes a new one."

@@ -126,7 +126,7 @@ WORDS += [("attn", "attention"), ("fc1", "expand"), ("fc2", "contract")]
 
 
 RIGHT[check.map_state_dict] = {
-    "table": lambda theirs: as_ours(theirs, "timm", ours_for(theirs).state_dict(), 1),
+    "table": lambda theirs: as_ours(theirs, "timm", ours_for(theirs).state_dict()),
     "words": words(("attn", "attention"), ("proj", "projection"), ("patch_embed", "embeddings.patches"), *WORDS),
     "float64": lambda theirs: {name: tensor.double() for name, tensor in solution(theirs).items()},
     "loaded": lambda theirs: (model := ours_for(theirs)).load_state_dict(solution(theirs)) and model.state_dict(),

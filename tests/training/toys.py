@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,9 +44,7 @@ class Copycat(nn.Module):
 
     def __init__(self, classes: tuple[str, ...]):
         super().__init__()
-        self.card = ModelCard(
-            classes, mean=(0.0, 0.0, 0.0), std=(1 / 255, 1 / 255, 1 / 255)
-        )  # leaves bytes as they are
+        self.card = ModelCard(classes, mean=(0.0,) * 3, std=(1 / 255,) * 3)  # leaves bytes as they are
         self.scale = nn.Parameter(torch.ones(()))
 
     def forward(self, images):
@@ -107,5 +104,4 @@ def redirected(output: Path, function: Callable, *arguments) -> None:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # off where a shell runs tests in its background
     sys.exit(function(*arguments))

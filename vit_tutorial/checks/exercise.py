@@ -236,48 +236,48 @@ class Exercise:
         wrong = [difference(*pair, self.shape, self.tolerance) for pair in zip(results, expected, strict=True)]
         if any(wrong):
             raise self.diagnosis(answer, trials, results, wrong)
-        return "\n".join(filter(None, [self.look_closer(answer, trials), self.more(answer)]))
+        return "\n".join(filter(None, [self.look_closer(answer, trials[0]), self.more(answer)]))
 
     def arrange(self, function: Callable) -> list:
-        """Return the arguments of every run. The last run shows what is kept from call to call."""
-        trials = [trial() if callable(trial) else deepcopy(trial) for trial in self.trials]  # they may write into them
-        return [*trials, tuple(map(flipped, trials[0]))]
+        """Return the arguments of every run, as copies. The last run shows what is kept from call to call."""
+        trials = [trial if callable(trial) else deepcopy(trial) for trial in self.trials]
+        return [*trials, trials[0] if callable(trials[0]) else tuple(map(flipped, trials[0]))]
 
-    def readers(self, function: Callable, args: tuple):
+    def readers(self, function: Callable, trial: tuple | Callable):
         """Return what is compared of the reader's result; as a Wrong the error with which their code stops."""
+        args = made(trial)
         result = collect(function, *args)
-        return result if isinstance(result, Wrong) else attempt(self.view, result, *args)
+        return result if isinstance(result, Wrong) else self.view(result, *args)
 
-    def ours(self, function: Callable, args: tuple):
-        """Return what is compared of the result of a function of ours, the solution or a slip."""
-        result = attempt(function, *args)
-        return result if isinstance(result, Exception) else attempt(self.view, result, *args)
+    def ours(self, function: Callable, trial: tuple | Callable):
+        """Return what is compared of the result of the solution or of a slip; or the error with which it stops."""
+        args = made(trial)
+        return attempt(lambda: self.view(function(*args), *args))
 
-    def look_closer(self, function: Callable, trials: list[tuple]) -> str:
+    def look_closer(self, function: Callable, trial: tuple | Callable) -> str:
         """Return a remark on the dtype of right values; raise Wrong if other gradients flow back."""
-        args = trials[0]
+        args = made(trial)
         if self.gradients and not same(gradients(function, args), gradients(self.answer, args)):
             raise Wrong(DETACHED)
-        for args in trials:
-            mine, theirs = tensors_in([function(*args)]), tensors_in([self.answer(*args)])
-            if other := [(a.dtype, b.dtype) for a, b in zip(mine, theirs, strict=False) if a.dtype != b.dtype]:
-                return "One thing to know: from {1} you make {0}. The package keeps the dtype.".format(*other[0])
-        return ""
+        doubles = [arg.double() if isinstance(arg, Tensor) else arg for arg in args]
+        dtypes = {tensor.dtype for tensor in tensors_in([attempt(function, *doubles)])} - {torch.float64}
+        told = "One thing to know: from torch.float64 you make {}. The package keeps the dtype."
+        return told.format(dtypes.pop()) if dtypes and isinstance(args[0], Tensor) else ""
 
     def diagnosis(self, answer: Callable, trials: list, results: list, wrong: list[str | None]) -> Exception:
         """Return what to say of these results: the slip that explains them all, or what is wrong in the first trial."""
         number = next(i for i, text in enumerate(wrong) if text)
-        result = results[number]
+        result, trial, text = results[number], trials[number], wrong[number]
         slip = next((slip for slip in self.slips if self.explains(slip, trials, results, wrong)), None)
         meaning = slip.message if slip else self.where_right(answer, number)
         if isinstance(result, Wrong):
-            result.message = f"{result.message}\n{meaning}".rstrip()
+            result.message = f"{text}\n{meaning}".rstrip()
             return result
         if slip:
             return Wrong(slip.message)
-        if not same(self.readers(answer, trials[number]), result, self.tolerance):
+        if "wrong values" in text and not same(self.readers(answer, trial), result, self.tolerance):
             return Wrong(RANDOM)
-        return self.unexplained(answer, trials[number], result, wrong[number], meaning)
+        return self.unexplained(answer, trial, result, text, meaning)
 
     def explains(self, slip: Slip, trials: list, results: list, wrong: list[str | None]) -> bool:
         """Tell whether the slip gives the reader's results in all trials, and at least one wrong one exactly.
@@ -297,12 +297,12 @@ class Exercise:
         """Say where code that is wrong in trial `number` is right; empty if nowhere that was tried."""
         if number > 0:
             return KEPT if number == len(self.trials) else WRITTEN_IN
-        easier = (text for args, text in self.easier if same(attempt(function, *args), self.answer(*args)))
+        easier = (text for args, text in self.easier if same(attempt(function, *args), self.ours(self.answer, args)))
         return next(easier, "")
 
-    def unexplained(self, function: Callable, args: tuple, result, difference: str, where: str) -> Exception:
+    def unexplained(self, function: Callable, trial: tuple, result, text: str, where: str) -> Exception:
         """Return what to say of a wrong result that no slip explains."""
-        return Wrong(f"{difference}\nThis was `{show_call(function, args)}`.\n{where}".rstrip())
+        return Wrong(f"{text}\nThis was `{show_call(function, made(trial))}`.\n{where}".rstrip())
 
 
 WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"
@@ -315,6 +315,10 @@ DETACHED = (
     "The values are right, but the gradient that flows back is not: look for `.detach()`, `.data`, `.item()`, "
     "`no_grad` and `torch.tensor(...)`."
 )
+
+
+def made(trial: tuple | Callable) -> tuple:
+    return trial() if callable(trial) else trial
 
 
 def collect(function: Callable, *args):

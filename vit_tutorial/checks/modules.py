@@ -178,15 +178,15 @@ class ModuleExercise(Exercise):
             weights = next(islice(self.readings(weights, *trial.args), trial.reading, None))
         return functional_call(module, weights, x)
 
-    def look_closer(self, cls: type, trials: list[Trial]) -> str:
+    def look_closer(self, cls: type, trial: Trial) -> str:
         """Return a remark on missing biases; raise Wrong if the values are random, or if other gradients flow back."""
-        module, layers, _, x, _ = trials[0]
+        module, layers, _, x, _ = trial
         out = call(module, x)
         if any(not same(call(module, x), out) for _ in range(20)):
             raise Wrong(RANDOM)
         wanted = [x.clone().requires_grad_(), *module.parameters()]
         mine = flow(call(module, wanted[0]), wanted)
-        theirs = flow(self.run(self.answer, trials[0], wanted[0]), wanted)
+        theirs = flow(self.run(self.answer, trial, wanted[0]), wanted)
         size = max(gradient.abs().max() for gradient in theirs)  # the key bias has no gradient but rounding
         if not same([gradient / size for gradient in mine], [gradient / size for gradient in theirs]):
             raise Wrong(DETACHED)
@@ -195,7 +195,7 @@ class ModuleExercise(Exercise):
             raise Wrong(f"The values are right, but there is no bias in {bare}: the paper's layers have one.")
         return f"Without a bias: {bare}. {self.biases}" if bare else ""
 
-    def unexplained(self, cls: type, trial: Trial, out, difference: str, where: str) -> Exception:
+    def unexplained(self, cls: type, trial: Trial, out, text: str, where: str) -> Exception:
         """Return what to say of a wrong result that no slip explains: what is certainly so, the first thing first."""
         module, x, right = trial.module, trial.x, self.ours(self.answer, trial)
         other_layers = isinstance(right, LookupError)

@@ -8,6 +8,7 @@ import os
 import re
 import textwrap
 from collections.abc import Callable
+from numbers import Integral
 from traceback import extract_tb
 
 import torch
@@ -180,7 +181,7 @@ def difference(result, expected, shape: str = "", tolerance: float = 1e-5, name:
         return next(filter(None, found), None)
     if isinstance(expected, Tensor):
         return form(result, expected, shape, name) or value_difference(result, expected, tolerance, name)
-    if isinstance(expected, int) and not isinstance(result, int):
+    if isinstance(expected, int) and not isinstance(result, Integral):
         start = "The number is right, its kind is not: a" if same(result, expected) else "A"
         return f"{start} whole number, {kind(expected)}, is expected; got {kind(result)}."
     return None if same(result, expected, tolerance) else f"{kind(expected)} expected, got {kind(result)}."
@@ -244,3 +245,11 @@ def slip_in(answer: Callable) -> str:
                 return f"`{ast.unparse(node)}` changes nothing: it returns a new tensor, which your code does not keep."
     halved = re.search(r"\*\* (1|-1|\(-1\)) / 2\b", ast.unparse(body))
     return "`x ** 1/2` is x/2: powers come before division. Write `x ** 0.5`." if halved else ""
+
+
+def listed(names: list[str]) -> str:
+    """Return the first three names and how many more; a name that several blocks have is told once, `encoder.*.x`."""
+    blocks = [re.sub(r"^(encoder|blocks)\.\d+", r"\1.*", name) for name in names]
+    short = [general if blocks.count(general) > 1 else name for general, name in zip(blocks, names, strict=True)]
+    short = list(dict.fromkeys(short))
+    return ", ".join(f"`{name}`" for name in short[:3]) + f" and {len(short) - 3} more like these" * (len(short) > 3)

@@ -9,55 +9,48 @@ import torch.nn.functional as F
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
+from .distributed import my_part, weight_of
 from .recipe import Recipe
 
 
 def batches(
-    pixels: UInt8[Tensor, "N C H W"],
-    labels: Int64[Tensor, " N"],
-    recipe: Recipe,
-    epoch: int,
-    rank: int = 0,
-    world: int = 1,
+    pixels: UInt8[Tensor, "N C H W"], labels: Int64[Tensor, " N"], recipe: Recipe, epoch: int
 ) -> Iterator[tuple[UInt8[Tensor, "b C H W"], Int64[Tensor, " b"], float]]:
-    """Yield this process's part of each batch of an epoch: (pixels, labels, its share of the whole batch).
+    """Yield the batches of an epoch, each as (pixels, labels, weight): every image comes exactly once.
 
-    Every image comes exactly once. All processes draw the same order and the same changes of each image from
-    (seed, epoch), so these depend neither on the number of processes nor on earlier epochs.
-    Raises ValueError for a crop that no reflection can fill, or a batch with fewer images than processes.
+    The order, and what is changed in each image, depend on the recipe's seed and the number of the epoch alone.
+    The weight is 1. If several processes share each batch, these are the pixels and labels of this process, and the
+    weight is what their mean counts for. Raises ValueError for a crop that no reflection can fill.
     """
-    steps = recipe.steps_per_epoch(len(labels))
     if recipe.crop >= min(pixels.shape[2:]):
         raise ValueError(f"crop {recipe.crop} is no shift within images of {pixels.shape[2]}×{pixels.shape[3]}")
-    if len(labels) // steps < world:
-        raise ValueError(f"{world} processes cannot share batches of {recipe.batch_size} of {len(labels)} images")
     generator = torch.Generator().manual_seed(recipe.epoch_seed(epoch))
-    order = torch.randperm(len(labels), generator=generator, device="cpu")
-    for batch in order.tensor_split(steps):
-        mine = batch.tensor_split(world)[rank].to(pixels.device)
+    order = torch.randperm(len(labels), generator=generator)
+    for batch in order.tensor_split(recipe.steps_per_epoch(len(labels))):
+        mine = my_part(batch).to(pixels.device)
         picked = pixels.index_select(0, mine)
         if recipe.crop or recipe.flip:
-            moves = draw_moves(len(batch), recipe, generator)
-            picked = move(picked, moves.tensor_split(world)[rank].to(pixels.device), recipe.crop)
+            picked = shift_and_flip(picked, my_part(draw_moves(len(batch), recipe, generator)), recipe.crop)
         if recipe.randaugment:
-            from .rand_augment import rand_augment
+            from .rand_augment import rand_augment  # here, because torchvision is slow to import
 
-            draws = torch.rand(len(batch), 2, generator=generator, dtype=torch.float32, device="cpu")
-            picked = rand_augment(picked, draws.tensor_split(world)[rank])
-        yield picked, labels.index_select(0, mine), len(mine) / len(batch)
+            picked = rand_augment(picked, my_part(torch.rand(len(batch), 2, generator=generator)))
+        yield picked, labels.index_select(0, mine), weight_of(mine, batch)
 
 
 def draw_moves(count: int, recipe: Recipe, generator: torch.Generator) -> Int64[Tensor, "B 3"]:
     """Draw for each image how far to shift it down and to the right, in pixels, and whether to mirror it (0 or 1)."""
-    shifts = torch.randint(-recipe.crop, recipe.crop + 1, (count, 2), generator=generator, device="cpu")
-    mirrored = torch.randint(0, 2, (count, 1), generator=generator, device="cpu") * recipe.flip
+    shifts = torch.randint(-recipe.crop, recipe.crop + 1, (count, 2), generator=generator)
+    mirrored = torch.randint(0, 2, (count, 1), generator=generator) * recipe.flip
     return torch.cat([shifts, mirrored], dim=1)
 
 
-def move(pixels: UInt8[Tensor, "B C H W"], moves: Int64[Tensor, "B 3"], crop: int) -> UInt8[Tensor, "B C H W"]:
+def shift_and_flip(
+    pixels: UInt8[Tensor, "B C H W"], moves: Int64[Tensor, "B 3"], crop: int
+) -> UInt8[Tensor, "B C H W"]:
     """Move each image by its own row of `moves`. At an edge the image is continued by its reflection."""
     H, W = pixels.shape[2:]
-    down, right, mirrored = moves.T
+    down, right, mirrored = moves.to(pixels.device).T
     padded = F.pad(pixels.float(), [crop] * 4, mode="reflect").to(torch.uint8)  # for bytes it is not defined on a GPU
     windows = padded.unfold(2, H, 1).unfold(3, W, 1)  # (B, C, 1 + 2·crop, 1 + 2·crop, H, W)
     moved = windows[torch.arange(len(pixels), device=pixels.device), :, crop + down, crop + right]

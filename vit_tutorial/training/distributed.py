@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,6 +20,27 @@ SUMS: list[Tensor] = []
 def rank_and_world() -> tuple[int, int]:
     """Return the number of this process and how many there are: (0, 1) unless `torchrun` started more."""
     return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
+
+
+def is_first() -> bool:
+    """Tell whether this process is the one that writes files, prints and warns."""
+    return rank_and_world()[0] == 0
+
+
+def my_part(batch: Tensor) -> Tensor:
+    """Return the rows of a batch that this process works on."""
+    rank, world = rank_and_world()
+    return batch.tensor_split(world)[rank]
+
+
+def weight_of(part: Tensor, batch: Tensor) -> float:
+    """Return what the mean over a part counts in DistributedDataParallel's average: 1 if there is one process."""
+    return rank_and_world()[1] * len(part) / len(batch)
+
+
+def seed_process(seed: int) -> None:
+    """Seed PyTorch's generator with the seed and the rank: each process draws its own dropout and mixing."""
+    torch.manual_seed(4096 * (1 + seed) + rank_and_world()[0])
 
 
 def sum_over_processes(tensor: Tensor) -> Tensor:
@@ -39,25 +62,26 @@ def distribute(model: nn.Module) -> nn.Module:
 @contextmanager
 def process_group(device: str | None = None) -> Iterator[torch.device]:
     """Join the processes that `torchrun` started, if it did; yield the device that this process computes on."""
-    chosen = torch.device(device) if device else best_device()
-    if chosen.type == "cuda":
-        if chosen.index is None:
-            chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-        torch.cuda.set_device(chosen)
-    joining = int(os.environ.get("WORLD_SIZE", 1)) > 1 and not dist.is_initialized()
-    if joining:
-        dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+    several = int(os.environ.get("WORLD_SIZE", 1)) > 1
+    device = device or best_device(several)
+    if device == "cuda":
+        device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
+        torch.cuda.set_device(device)
+    if several:
+        dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+    if not is_first():
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
+        warnings.simplefilter("ignore")
     try:
-        yield chosen
+        yield torch.device(device)
     finally:
-        if joining:
+        if several:
             dist.destroy_process_group()
             SUMS.clear()
 
 
-def best_device() -> torch.device:
+def best_device(several: bool) -> str:
     """Return the GPU if there is one, otherwise the CPU. Several processes cannot use MPS: gloo does not support it."""
     if torch.cuda.is_available():
-        return torch.device("cuda")
-    alone = int(os.environ.get("WORLD_SIZE", 1)) == 1
-    return torch.device("mps" if alone and torch.backends.mps.is_available() else "cpu")
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() and not several else "cpu"

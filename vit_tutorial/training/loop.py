@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,17 +10,15 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..data import ImageSet
-from ..inference import changing, require_logits
+from ..inference import eval_mode, require_logits
 from ..model_card import ModelCard
 from .batches import batches, make_mix
-from .distributed import distribute, rank_and_world
+from .distributed import distribute, is_first, seed_process
 from .evaluation import evaluate, require_same_classes
 from .optimizer import only_trained, parameter_groups
 from .progress import Epoch, Reporter, Watch, require_finite
 from .recipe import Recipe
-from .resuming import Checkpoint, locked
-
-RANDOM = threading.RLock()  # dropout and mixing draw from generators that all threads share
+from .resuming import Checkpoint, describe_run
 
 
 def fit(
@@ -40,41 +37,55 @@ def fit(
     one with a card gets the images' classes, and what it said about the old weights moves under "started from".
 
     With a `folder`, write `checkpoint.safetensors` and `metrics.csv` there after each epoch, and go on from them if
-    the run was interrupted. It then ends with the weights of a run without interruption, bit by bit on a CPU with as
-    many threads. One process at a time can train in a folder.
+    the run was interrupted. On a CPU, with as many threads, it ends bit-identical to a run that was not.
 
-    Warns (`TrainingAlarm`) if the first loss is far from ln K, and if after warm-up it is still ln K or all answers
-    are the same. Raises FloatingPointError if the loss or a weight is not finite; ValueError if there is nothing to
-    train, the validation has other classes, another process is training in the folder, or it belongs to another
-    recipe, model or images; OSError if the folder cannot be written; RuntimeError if another thread uses the model.
+    Warns (`TrainingAlarm`) if the first loss is far above ln K, and if after warm-up it is still ln K.
+    Raises ValueError, with the model as it was, if there is nothing to train, if model, recipe, images and validation
+    do not fit together, or if the folder belongs to another run; OSError if the folder cannot be written;
+    FloatingPointError if the loss or a weight is not finite.
     """
-    if validation:
-        require_same_classes(images.classes, validation.classes)
-    with locked(folder), changing(model), only_trained(model, recipe.trained):
-        device = next(model.parameters()).device
+    card = getattr(model, "card", None) or ModelCard((), *images.mean_std())
+    card = card.passed_on(images.classes)
+    run = describe_run(recipe, model, card, images, validation)
+    with only_trained(model, recipe.trained):
         groups = parameter_groups(model, recipe.weight_decay, recipe.layer_decay)
         optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
-        checkpoint = Checkpoint(folder, model, optimizer, recipe, images) if folder is not None else None
+        for image_set in filter(None, (images, validation)):
+            require_fitting(model, card, image_set, recipe)
+        checkpoint = Checkpoint(folder, run, model, optimizer) if folder is not None else None
         history = checkpoint.load() if checkpoint else []
-        card = getattr(model, "card", None) or ModelCard((), *images.mean_std())
-        model.card = card.passed_on(images.classes)
+        # Nothing is refused from here on, so the model may change.
+        model.card = card
+        model.train(recipe.trained == "all")
+        device = next(model.parameters()).device
         trained = torch.compile(distribute(model)) if recipe.compile else distribute(model)
-        watch = tuple(watch)
+        watch = tuple(watch) if is_first() else ()
         for index in range(len(history), recipe.epochs):
             reporter = Reporter(watch, recipe, images, index, device)
-            with RANDOM, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-                epoch = train_epoch(trained, model.card, optimizer, images, recipe, index, reporter)
+            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+                epoch = train_epoch(trained, card, optimizer, images, recipe, index, reporter)
             norm = nn.utils.get_total_norm(model.parameters()).item()  # as the last step left them
             require_finite("norm of all weights", norm, epoch.number, epoch.learning_rate)
             if validation:
                 score = evaluate(model, validation)
                 epoch = epoch._replace(validation_loss=score.loss, validation_accuracy=score.accuracy)
             history.append(epoch)
-            reporter.report(epoch.loss, len(images) / epoch.seconds, epoch)
-            if checkpoint:
+            reporter.report(epoch.loss, epoch.seconds, epoch)
+            if checkpoint and is_first():
                 checkpoint.save(history)
     model.eval()
     return history
+
+
+@torch.no_grad()
+def require_fitting(model: nn.Module, card: ModelCard, images: ImageSet, recipe: Recipe) -> None:
+    """Ask the model about one image, as it will be asked in training. Raises ValueError for what does not fit."""
+    require_same_classes(card.classes, images.classes)
+    weight = next(model.parameters())
+    crops, _, _ = next(batches(images.pixels, images.labels, recipe, epoch=0))
+    with eval_mode(model):
+        logits = model(card.normalise(crops[:1].to(weight.device)).to(weight.dtype))
+    require_logits(logits, len(card.classes))
 
 
 def train_epoch(
@@ -87,28 +98,25 @@ def train_epoch(
     reporter: Reporter,
 ) -> Epoch:
     """Take one optimizer step for each batch, until every image was seen once."""
-    rank, world = rank_and_world()
-    weight, num_classes, steps = next(model.parameters()), len(card.classes), recipe.steps_per_epoch(len(images))
+    steps = recipe.steps_per_epoch(len(images))
+    device, dtype = next((weight.device, weight.dtype) for weight in model.parameters())
     # Only these are clipped: a frozen weight may hold an old gradient.
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    pixels, labels = images.pixels.to(weight.device), images.labels.to(weight.device)
-    mix = make_mix(recipe, num_classes)
-    autocast = torch.autocast(weight.device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
-    # Mixing and dropout depend on the seed, the epoch and the process, not on what ran before.
-    torch.manual_seed(4096 * (1 + recipe.epoch_seed(index)) + rank)
-    for step, (crops, targets, share) in enumerate(batches(pixels, labels, recipe, index, rank, world), index * steps):
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    pixels, labels = images.pixels.to(device), images.labels.to(device)
+    mix = make_mix(recipe, len(card.classes))
+    autocast = torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
+    seed_process(recipe.epoch_seed(index))  # dropout and mixing do not depend on what ran before
+    for step, (crops, targets, weight) in enumerate(batches(pixels, labels, recipe, index), index * steps):
         learning_rate = recipe.learning_rate_at(step, steps)
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate * group.get("lr_scale", 1.0)
-        inputs, targets = mix(card.normalise(crops).to(weight.dtype), targets)
+            group["lr"] = learning_rate * group["lr_scale"]
+        inputs, targets = mix(card.normalise(crops).to(dtype), targets)
         with autocast:
             logits = model(inputs)
-        require_logits(logits, num_classes)
-        loss = F.cross_entropy(logits.to(inputs.dtype), targets, label_smoothing=recipe.label_smoothing)
+        loss = F.cross_entropy(logits.to(dtype), targets, label_smoothing=recipe.label_smoothing)
         optimizer.zero_grad()
-        # DDP averages over processes; this factor turns the average into the gradient of the whole batch.
-        loss.backward(torch.full_like(loss, share * world))
+        (weight * loss).backward()
         nn.utils.clip_grad_norm_(trained, recipe.clip_norm)
         optimizer.step()
-        reporter.add(loss.detach(), logits.detach(), learning_rate)
+        reporter.add(loss.detach(), len(logits), learning_rate)
     return reporter.summary()

@@ -12,27 +12,27 @@ from torch import nn
 
 @contextmanager
 def only_trained(model: nn.Module, part: str) -> Iterator[None]:
-    """Freeze everything except `part` ("head", or "all" for no freezing) inside the block, and put it in eval mode.
+    """Freeze everything except `part` ("head", or "all" for no freezing) inside the block.
 
     Raises ValueError if nothing is left to train, or not in float32 or float64.
     """
     if part == "head" and not hasattr(model, "head"):
         raise ValueError(f"trained='head' needs a model with a head, {type(model).__name__} has none")
     chosen = set((model if part == "all" else model.head).parameters())
-    if not torch.is_grad_enabled() or not any(parameter.requires_grad for parameter in chosen):
+    if not torch.is_grad_enabled() or not any(weight.requires_grad for weight in chosen):
         raise ValueError("nothing to train: all weights are frozen, or gradients are off here (torch.no_grad)")
-    if dtypes := {parameter.dtype for parameter in chosen} - {torch.float32, torch.float64}:
+    if any(weight.is_inference() for weight in model.parameters()):
+        raise ValueError("weights that were made under torch.inference_mode() cannot be trained: make them outside")
+    if dtypes := {weight.dtype for weight in chosen} - {torch.float32, torch.float64}:
         raise ValueError(f"fit trains weights in float32 or float64, these are {dtypes}: model.float() makes them so")
-    before = [(parameter, "requires_grad", parameter.requires_grad) for parameter in model.parameters()]
-    before += [(module, "training", module.training) for module in model.modules()]
-    model.train(part == "all")
-    for parameter in model.parameters():
-        parameter.requires_grad_(parameter.requires_grad and parameter in chosen)
+    frozen = [weight for weight in model.parameters() if weight.requires_grad and weight not in chosen]
+    for weight in frozen:
+        weight.requires_grad_(False)
     try:
         yield
     finally:
-        for owner, name, value in before:
-            setattr(owner, name, value)
+        for weight in frozen:
+            weight.requires_grad_(True)
 
 
 def parameter_groups(model: nn.Module, weight_decay: float, layer_decay: float = 1.0) -> list[dict]:
@@ -75,10 +75,11 @@ def warmup_cosine(step: int, warmup_steps: int, total_steps: int) -> float:
     """
     if step < warmup_steps:
         return (step + 1) / warmup_steps
-    return (1 + math.cos(math.pi * (step - warmup_steps) / (total_steps - warmup_steps))) / 2
+    return (1 + math.cos(math.pi * (step - warmup_steps) / max(total_steps - warmup_steps, 1))) / 2
 
 
 def warmup_constant(step: int, warmup_steps: int, total_steps: int) -> float:
+    """Return the learning rate of a step as a share of its peak: a straight line up, and no way down."""
     return min((step + 1) / max(warmup_steps, 1), 1.0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from numbers import Integral
 from typing import NamedTuple
 
 from ..config import ViTConfig
@@ -17,8 +18,9 @@ RULES = {
     "above 0": lambda x: x > 0,
     "at least 0 and below 1": lambda x: 0 <= x < 1,
     "above 0 and at most 1": lambda x: 0 < x <= 1,
+    "at least 0 and below 2**63": lambda x: 0 <= x < 2**63,  # what PyTorch's generators take
 }
-KINDS = {int: "a whole number", float: "a finite number", bool: "True or False", str: "a string"}
+TYPES = {int: "a whole number", float: "a finite number", bool: "True or False", str: "a string"}
 
 
 def setting(default, help: str, rule: str | None = None, choices: Iterable[str] | None = None):
@@ -57,15 +59,18 @@ class Recipe:
     layer_decay: float = setting(1.0, "a layer's learning rate, as a share of the next one's", "above 0 and at most 1")
     precision: str = setting("fp32", "what the layers compute in; the weights stay fp32", choices=("fp32", "bf16"))
     compile: bool = setting(False, "compile the model with torch.compile")
-    seed: int = setting(0, "decides everything random", "at least 0")
+    seed: int = setting(0, "decides everything random", "at least 0 and below 2**63")
 
     def __post_init__(self):
         for option in fields(self):
             name, value, kind = option.name, getattr(self, option.name), type(option.default)
+            if isinstance(value, Integral) and not isinstance(value, bool):
+                value = int(value)  # NumPy's whole numbers could not be written as JSON
+                object.__setattr__(self, name, value)
             fits = isinstance(value, (int, float) if kind is float else kind)
             fits = fits and isinstance(value, bool) == (kind is bool)  # to Python, True is an int
             if not fits or (kind is float and not math.isfinite(value)):
-                raise ValueError(f"{name} must be {KINDS[kind]}, got {value!r}")
+                raise ValueError(f"{name} must be {TYPES[kind]}, got {value!r}")
             if choices := option.metadata["choices"]:
                 require_choice(name, value, choices)
             if (rule := option.metadata["rule"]) and not RULES[rule](value):

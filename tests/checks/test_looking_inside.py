@@ -75,7 +75,6 @@ def without_float(weights, grid, patch_size):
     return (normalised(weights[:, :, 1:, 1:]) * torch.cdist(places, places)).sum(-1).mean((0, 2))
 
 
-KEPT_DTYPE = "from torch.float32 you make torch.float64"
 RIGHT = {
     check.position_similarity: {
         "outer": lambda p, g: (p @ p.T / torch.outer(p.norm(dim=1), p.norm(dim=1)))[1:, 1:].view(*g, *g),
@@ -86,7 +85,7 @@ RIGHT = {
     check.mean_attention_distance: {
         "the package's": lambda weights, grid, P: distance_by_layer([weights], grid, P)[0],
         "a list": lambda A, g, P: distance_by_layer([A], g, P)[0].tolist(),
-        "doubles": (lambda A, g, P: measured()(A.double(), g, P), KEPT_DTYPE),
+        "doubles": lambda A, g, P: measured()(A.double(), g, P),
         "numpy": lambda A, g, P: torch.tensor(
             (normalised(A[..., 1:, 1:]).numpy() * far(g, P).numpy()).sum(-1).mean((0, 2))),
         "einsum": lambda A, g, P: torch.einsum("bhij,ij->bhi", normalised(A[..., 1:, 1:]), far(g, P)).mean(dim=[0, -1]),
@@ -95,7 +94,7 @@ RIGHT = {
     },
     check.rollout: {
         "the package's": attention_rollout,
-        "doubles": (lambda maps: attention_rollout([A.double() for A in maps]), KEPT_DTYPE),
+        "doubles": lambda maps: attention_rollout([A.double() for A in maps]),
         "normalised": lambda maps: rolled(lambda A: normalised(A + eye(A)), maps),
         "normalised at the end": lambda maps: normalised(rolled(lambda A: A + eye(A), maps)),
         "backwards": lambda maps: reduce(torch.matmul, [mixed(A.mean(1)) for A in maps[::-1]]),
@@ -118,7 +117,7 @@ WRONG = {
         (measured(share=lambda A: A), "sum to less than 1"),
         (measured(share=lambda A: F.one_hot(A.argmax(-1), A.shape[-1])), "to the strongest patch alone"),
         (lambda A, g, P: (normalised(A[:, :, 0, 1:]) @ far(g, P)).mean((0, 2)), "only the class token's row"),
-        (lambda A, g, P: (normalised(A[:, :, 0, 1:]) * far(g, P)).sum(-1).mean(0), "only the class token's row"),
+        (lambda A, g, P: (A[:, :, 0, 1:] * far(g, P)).sum(-1).mean(0), "only the class token's row"),
         (lambda A, g, P: (A * far(g, P)).sum(-1).mean((0, 2)), "The class token is still there: 1+N"),
         (lambda A, g, P: (A[..., 1:, 1:] * far(g, P)).sum((0, 2, 3)) / A[..., 1:, 1:].sum((0, 2, 3)), "together"),
         (lambda A, g, P: distance_by_layer([A], g, P), "an axis for the layers in front"),

@@ -16,7 +16,7 @@ from torch.optim.optimizer import _global_optimizer_pre_hooks
 from vit_tutorial import VisionTransformer, check, replace_head, resize_position_embedding
 from vit_tutorial.training import Recipe, fit
 
-from .variants import assert_passes, judged, module
+from .variants import assert_passes, judged, module, solved
 
 BICUBIC = {"mode": "bicubic", "antialias": True}
 
@@ -127,14 +127,15 @@ RIGHT = {
             zoomed(lambda new: new[::-1]),
             lambda p, h, w: p.T.unflatten(1, (h, w)).mT[None], lambda image: image.mT[0].flatten(1).T),
         "one axis after the other": answer(
-            lambda image, new: F.interpolate(F.interpolate(image, (new[0], image.shape[3]), **BICUBIC), new, **BICUBIC)),
+            lambda image, new: zoomed()(zoomed(lambda new: (new[0], image.shape[3]))(image, new), new)),
         "Pillow": answer(by_pillow),
         "timm": lambda p, old, new, n: resample_abs_pos_embed(p[None], list(new), list(old), num_prefix_tokens=n)[0],
         "a parameter": lambda p, *sizes: nn.Parameter(resize_position_embedding(p, *sizes)),
         "nothing to do": lambda p, old, new, n: p if old == new else resize_position_embedding(p, old, new, n),
-        "doubles": (lambda p, *sizes: resize_position_embedding(p.double(), *sizes), "you make torch.float64"),
+        "doubles": lambda p, *sizes: resize_position_embedding(p.double(), *sizes),
     },
     check.new_task: {
+        "solution": (solved(check.new_task), FROZEN),
         "full fine-tune": (taught(FULL), FINE_TUNED),
         "by hand": (by_hand(), FINE_TUNED),
         "another module": (taught(FULL, prepare=OnTop), FINE_TUNED),
@@ -155,7 +156,7 @@ WRONG = {
          "The prefix is in the picture, and the class token has no place"),
         (answer(split=lambda p, n: (p[:n], p), there=lambda p, h, w: p.unflatten(0, (h, w)).permute(2, 0, 1)[None]),
          "Without a prefix, `num_prefix_tokens=0`, yours is right"),
-        (answer(there=lambda p, h, w: p.reshape(1, -1, h, w)), "`view` or `reshape` reads the rows as (D, h, w), without"),
+        (answer(there=lambda p, h, w: p.reshape(1, -1, h, w)), "reads the rows as (D, h, w), without a transpose"),
         (answer(zoomed(lambda new: new[::-1]), lambda p, h, w: p.T.reshape(1, -1, w, h)), "Both grids are turned"),
         (answer(there=lambda p, h, w: p.reshape(1, h, w, -1)), "Here D is last"),
         (answer(there=lambda p, h, w: p.reshape(h, w, -1)), "Here it gets (h, w, D)"),
@@ -176,7 +177,7 @@ WRONG = {
         (taught(BRIEF, prepare=lambda model, K: replace_head(model.requires_grad_(False), K)),
          "In the model that you were given you froze"),
         (taught(BRIEF, prepare=from_scratch), "The body did not begin with the weights that you were given"),
-        (taught({**FULL, "learning_rate": 0.05}), "The body has lost what it knew: 32 steps at rates of up to 0.05 moved"),
+        (taught({**FULL, "learning_rate": 0.05}), "The body has lost what it knew: 32 steps at rates of up to 0.05"),
         (by_hand(scaled=lambda pixels: pixels / 255, epochs=24), "from pixels that were not normalised"),
         (taught(BRIEF), "The head has hardly begun to learn: after 4 steps at rates of up to 0.001"),
         (lambda model, images, K: fit(replace_head(model, K), images, Recipe(**BRIEF)), "You returned a list of 1"),

@@ -99,8 +99,8 @@ resize_positions = Exercise(
              for more in ("", ", recompute_scale_factor=True")],
         "This is bilinear interpolation. The task asks for bicubic.":
             [(MODE, 'mode="bilinear", antialias=True'), (MODE, 'mode="bilinear"')],
-        "This is bicubic interpolation with `align_corners=True`: old and new corner patches have the same centre. Their "
-        "outer edges should meet, as two pictures' do.":
+        "This is bicubic interpolation with `align_corners=True`: old and new corner patches have the same centre. "
+        "Their outer edges should meet, as two pictures' do.":
             [(MODE, f"{mode}, align_corners=True") for mode in (MODE, 'mode="bicubic"')],
         "The rows of the prefix are averaged.":
             [(PREFIX, f"{PREFIX}.mean(dim=0, keepdim=True){more}") for more in ("", f".expand_as({PREFIX})")],

@@ -134,6 +134,11 @@ def edited(solution: Callable, *changes: str, **names: object) -> Callable:
     return scope[solution.__name__]
 
 
+def all_for(old: str, table: dict[str, str]) -> dict[str, tuple]:
+    """Return a slip for each sentence: `old`, replaced by what the table says."""
+    return {message: (old, new) for message, new in table.items()}
+
+
 @cache
 def source_of(solution: Callable) -> str:
     return textwrap.dedent(inspect.getsource(solution))

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ..adapting import replace_head
-from ..data import Shapes
+from ..data import ImageSet, Shapes
 from ..data.outlines import MORE_OUTLINES
 from ..inference import eval_mode
 from ..pretrained import load_checkpoint
@@ -182,7 +182,7 @@ def my_new_task(model, images, num_classes):
 
 
 @cache  # the reader's code never gets these, and cannot change them
-def unseen() -> Shapes:
+def unseen() -> ImageSet:
     return Shapes(600, 28, 62, MORE_OUTLINES)
 
 
@@ -244,7 +244,7 @@ def judge_new_task(function: Callable) -> str:
     raise Wrong(f"{next(text for text, there in problems.items() if there)}\n{facts}, and {own:.0%} of its own 100.")
 
 
-def teach(function: Callable, given: nn.Module, images: Shapes) -> tuple[nn.Module, list[float], dict[Tensor, Tensor]]:
+def teach(function: Callable, given: nn.Module, images: ImageSet) -> tuple[nn.Module, list[float], dict[Tensor, Tensor]]:
     """Return the reader's model, the rate of each step, and what the optimizers held as it was before the first."""
     rates, held = [], {}
 
@@ -268,7 +268,7 @@ def teach(function: Callable, given: nn.Module, images: Shapes) -> tuple[nn.Modu
     return new, rates, held
 
 
-def answers(model: nn.Module, images: Shapes, scale: Callable) -> tuple[float, float]:
+def answers(model: nn.Module, images: ImageSet, scale: Callable) -> tuple[float, float]:
     """Return the share of right answers and the loss. Raise Wrong unless there are six logits for each picture."""
     inputs = scale(images.pixels).to(next(model.parameters(), torch.zeros(())))
     with eval_mode(model), torch.no_grad():

@@ -244,7 +244,7 @@ def judge_new_task(function: Callable) -> str:
     raise Wrong(f"{next(text for text, there in problems.items() if there)}\n{facts}, and {own:.0%} of its own 100.")
 
 
-def teach(function: Callable, given: nn.Module, images: ImageSet) -> tuple[nn.Module, list[float], dict[Tensor, Tensor]]:
+def teach(function: Callable, given: nn.Module, images: ImageSet) -> tuple[nn.Module, list[float], dict]:
     """Return the reader's model, the rate of each step, and what the optimizers held as it was before the first."""
     rates, held = [], {}
 

@@ -34,7 +34,7 @@ class Check:
         for lesson in LESSONS:
             number, _, title = lesson.__name__.rpartition("lesson_")[2].partition("_")
             lines += [f"{number} {title.replace('_', ' ').capitalize()}"]
-            lines += [f"    {each!r}" for each in vars(self).values() if each.judge.__module__ == lesson.__name__]
+            lines += [f"    {each!r}" for each in vars(self).values() if each.answer.__module__ == lesson.__name__]
         return "\n".join(lines)
 
 

@@ -138,6 +138,14 @@ def kind(value) -> str:
     return f"{value!r} ({type(value).__name__})" if is_number(value) else f"a value of type {type(value).__name__}"
 
 
+def listed(names: list[str]) -> str:
+    """Return the first three names and how many more; a name that several blocks have is told once, `encoder.*.x`."""
+    blocks = [re.sub(r"^(encoder|blocks)\.\d+", r"\1.*", name) for name in names]
+    short = [general if blocks.count(general) > 1 else name for general, name in zip(blocks, names, strict=True)]
+    short = list(dict.fromkeys(short))
+    return ", ".join(f"`{name}`" for name in short[:3]) + f" and {len(short) - 3} more like these" * (len(short) > 3)
+
+
 def is_number(value) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 

@@ -43,19 +43,19 @@ def weight_and_bias(result, *layers):
     if isinstance(result, Mapping) and {"weight", "bias"} <= set(result):
         result = result["weight"], result["bias"]
     for name, fused in zip(("weight", "bias"), result if isinstance(result, (tuple, list)) else (), strict=False):
-        parts = {layer: getattr(layers[i], name).detach() for i, layer in enumerate("qkv")}
-        known = {**parts, **{f"{layer} transposed": part.t() for layer, part in parts.items()}, "zeros": 0 * parts["q"]}
-        if isinstance(fused, Tensor) and fused.shape[:1] == layers[0].bias.repeat(3).shape:
-            found = [[text for text, part in known.items() if same(third, part)] for third in fused.chunk(3)]
-            if all(found) and [text for text, *_ in found] != ["q", "k", "v"]:
-                raise Wrong(
-                    f"From top to bottom the {name} holds {', '.join(text for text, *_ in found)} instead of q, k, v."
-                )
+        parts = [getattr(layer, name).detach() for layer in layers]
+        if isinstance(fused, Tensor) and fused.shape == torch.cat(parts).shape:
+            found = [part_name(third, parts) for third in fused.chunk(3)]
+            if all(found) and found != ["q", "k", "v"]:
+                raise Wrong(f"From top to bottom the {name} holds {', '.join(found)} instead of q, k, v.")
     return result
 
 
-def by_heads(*parts, heads: int) -> Tensor:
-    return rearrange(list(parts), "n (h d) ... -> (h n d) ...", h=heads)
+def part_name(third: Tensor, parts: list[Tensor]) -> str:
+    """Name what is in a third of the result: "k", "k transposed" or "zeros"; "" if it is something else."""
+    known = dict(zip("qkv", parts, strict=True)) | {"zeros": torch.zeros_like(third)}
+    known |= {f"{name} transposed": known[name].t() for name in "qkv"}
+    return next((name for name, part in known.items() if same(third, part)), "")
 
 
 JOINS = {  # ways to join three weights, or three biases
@@ -66,7 +66,7 @@ JOINS = {  # ways to join three weights, or three biases
     "The {} goes row by row: q's first, k's first, v's first, then the second of each.":
         lambda *parts: torch.stack(parts, dim=1).flatten(0, 1),
     **{f"The {{}} goes head by head: q, k and v of the first of {heads} heads, then of the next.":
-           partial(by_heads, heads=heads) for heads in (2, 3)},
+           lambda *parts, h=heads: rearrange(list(parts), "n (h d) ... -> (h n d) ...", h=h) for heads in (2, 3)},
 }  # fmt: skip
 WEIGHT, RETURN = "torch.cat([q.weight, k.weight, v.weight])", "return weight, bias"
 
@@ -76,7 +76,7 @@ def joined(weight: Callable, bias: Callable) -> Callable:
     return lambda *layers: (weight(*(layer.weight for layer in layers)), bias(*(layer.bias for layer in layers)))
 
 
-def right(*parts) -> Tensor:
+def cat(*parts) -> Tensor:
     return torch.cat(parts)
 
 
@@ -97,8 +97,8 @@ fuse_qkv = Exercise(
         "The matrices are multiplied: that is one layer after another.": (WEIGHT, "v.weight @ k.weight @ q.weight"),
         "None of q, k and v is in the layer: a new `nn.Linear` is random until their weights are copied in.":
             lambda q, k, v: nn.Linear(q.in_features, 3 * q.out_features),
-        **{text.format("weight"): [joined(way, way), joined(way, right)] for text, way in JOINS.items()},
-        **{f"The weight is right, the bias is not. {text.format('bias')}": joined(right, way)
+        **{text.format("weight"): [joined(way, way), joined(way, cat)] for text, way in JOINS.items()},
+        **{f"The weight is right, the bias is not. {text.format('bias')}": joined(cat, way)
            for text, way in JOINS.items()},
     },
     hint="A linear layer's weight is (out, in): each row makes one value of the result. Put the rows of the three "

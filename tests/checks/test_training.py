@@ -82,6 +82,10 @@ RIGHT = {
         "log-softmax": loop(loss="F.nll_loss(model(x).log_softmax(dim=1), y)"),
         "train in the loop": loop("", loss="F.cross_entropy(model.train()(x), y)"),
         "a tuple": loop(end="tuple(losses)"),
+        "clipped by hand": loop(
+            step="rate; zero; backward; size = sum(p.grad.square().sum() for p in model.parameters()) ** 0.5; "
+            "[p.grad.div_(size) for p in model.parameters() if size > 1]; step"
+        ),
         "detached": loop(keep="loss.detach()"),
     },
 }
@@ -114,7 +118,7 @@ WRONG = {
         (loop(loss="F.cross_entropy(y, model(x))"), "takes the logits first, then the labels"),
         (loop(step="rate; step; zero; backward; clip"), "before `backward` could use them"),
         (loop(step="rate; zero; backward; clip; step; loss = F.cross_entropy(model(x), y)"), "the model once more"),
-        (loop(loss="F.cross_entropy(model(x), y) / 2"), "0 of 4 agree. The first that differs is at [0]: 1.58"),
+        (loop(loss="F.cross_entropy(model(x), y) / 2"), "0 of 4 agree. The first that differs is at [0]"),
         (loop(begin="model.train(); del model[2:]"), "`losses` has the right shape and wrong values"),
         (loop(end="torch.tensor(losses)"), "a list of 4 losses, plain numbers; got a tensor of shape (4,)"),
         (loop(end="batches.mean()"), "It was called as `mine(model=Sequential(…), optimizer=SGD(…), batches=["),

@@ -153,7 +153,7 @@ def judge_mapping(function: Callable) -> str:
         try:
             ours = call(function, given)
             if written := [name for name, tensor in tensors.items() if not same(tensor, state[name], 0)]:
-                raise Wrong(f"Your function writes into {listed(written)}, of the model itself: make a new tensor.")
+                raise Wrong(f"Your function writes into {listed(written)}, the model's own: make a new tensor.")
             check_names(ours, state, config.depth)
             check_tensors(ours, state)
         except Wrong as wrong:

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from vit_tutorial.plotting import panels, style
-from vit_tutorial.plotting.alt_text import describe
+from vit_tutorial.plotting.alt_text import with_alt
 from vit_tutorial.plotting.style import WIDTH, Figure, styled, to_numpy
 
 BEFORE = (
@@ -68,7 +68,7 @@ def show_overview(
         draw_logits(axes, logits, classes, y, done[-2], answer if done[-1] else "")
     axes.set(xlim=(0, 90), ylim=(0, HEIGHT), aspect="equal")  # last: every imshow sets limits of its own
     told = f"{side * side} patches, {len(weights)} blocks, {len(logits)} logits; the largest is {answer}'s"
-    return describe(figure, f"{caption} {told}.")
+    return with_alt(figure, f"{caption} {told}.")
 
 
 def captions(blocks: int, answer: str) -> list[str]:

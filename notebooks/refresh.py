@@ -144,6 +144,9 @@ def main() -> None:
         help="run nothing, write this address (default: the clone's origin)",
     )
     arguments = parser.parse_args()
+    for path in arguments.notebooks:
+        if not path.is_file():
+            raise SystemExit(f"no notebook {str(path)!r} (relative paths start at {Path.cwd()})")
     if arguments.address:
         keep_address(origin() if arguments.address == "origin" else arguments.address)
     for path in arguments.notebooks:

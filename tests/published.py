@@ -78,7 +78,7 @@ TOKENS = {
 def twin(model: VisionTransformer, library: str) -> nn.Module:
     """The library's Vision Transformer with the configuration and all the weights of ours."""
     peer = BUILD[library](model.config).to(next(model.parameters()))
-    peer.load_state_dict(as_theirs(model.state_dict(), library, model.config.num_heads), strict=True)
+    peer.load_state_dict(as_theirs(model.state_dict(), library), strict=True)
     return peer.train(model.training)
 
 

@@ -54,19 +54,28 @@ def test_with_its_settings_it_is_torchvisions(mode, old, new):
     assert torch.equal(resize_position_embedding(position, (old, old), (old, old), 1, mode), position)
 
 
-@pytest.mark.parametrize(
-    "device", [pytest.param("cuda", marks=pytest.mark.skipif(torch.__version__ < "2.7", reason="no such play")), "meta"]
-)
-def test_positions_of_any_device_are_interpolated(device, monkeypatch):
-    """On the CPU, the one device on which every PyTorch can. Devices that are not there are played by fake tensors."""
+def test_float64_is_interpolated_in_float64():
+    """A ramp stays a ramp, to more digits than float32 has."""
+
+    def ramp(h: int, w: int) -> torch.Tensor:
+        rows, columns = (torch.linspace(0, 1, count, dtype=torch.float64) for count in (h, w))
+        return (rows[:, None] / 3 + columns / 7).view(-1, 1)
+
+    moved = resize_position_embedding(ramp(3, 5), (3, 5), (6, 7), 0, "bilinear", antialias=False, align_corners=True)
+    torch.testing.assert_close(moved, ramp(6, 7), atol=1e-14, rtol=0)
+
+
+@pytest.mark.skipif(torch.__version__ < "2.7", reason="no such play")
+def test_positions_on_a_gpu_are_interpolated_on_the_cpu(monkeypatch):
+    """The one device on which every PyTorch can. A GPU that is not there is played by fake tensors."""
     seen, interpolate = [], torch.nn.functional.interpolate
     monkeypatch.setattr(
         torch.nn.functional, "interpolate", lambda x, *a, **b: seen.append(x.device.type) or interpolate(x, *a, **b)
     )
     with FakeTensorMode():
-        moved = resize_position_embedding(torch.empty(1 + 15, 6, device=device), (3, 5), (6, 7), 1)
-    assert (moved.shape, moved.device.type) == ((1 + 42, 6), device)
-    assert seen == ["meta" if device == "meta" else "cpu"]
+        moved = resize_position_embedding(torch.empty(1 + 15, 6, device="cuda"), (3, 5), (6, 7), 1)
+    assert (moved.shape, moved.device.type) == ((1 + 42, 6), "cuda")
+    assert seen == ["cpu"]
 
 
 WRONG = {
@@ -87,7 +96,7 @@ def test_what_cannot_be_interpolated_is_told(case):
         resize_position_embedding(torch.zeros(count, 6), *arguments)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64], ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_a_dtype_stays_and_half_precision_is_interpolated_in_single(dtype):
     position = torch.randn(1 + 15, 6).to(dtype)
     moved = resize_position_embedding(position, (3, 5), (5, 4), 1)
@@ -124,6 +133,16 @@ def test_every_kind_of_position_moves_as_its_table_does(position, tmp_path):
     assert torch.equal(again.embeddings.position(), moved.embeddings.position()), "a file keeps them"
 
 
+def test_a_models_positions_are_antialiased_unless_told_otherwise():
+    model = small_vit(image_size=(28, 36))  # 7×9 patches, and then 3×4: where antialiasing counts
+    for options in ({}, {"antialias": True}, {"antialias": False}):
+        moved = change_resolution(model, (12, 16), **options).embeddings.position()
+        expected = resize_position_embedding(model.embeddings.position(), (7, 9), (3, 4), 1, "bicubic", **options)
+        assert torch.equal(moved, expected)
+    smooth, rough = (change_resolution(model, (12, 16), antialias=on).embeddings.position() for on in (True, False))
+    assert (smooth - rough).abs().max() > 0.01
+
+
 WAYS = {"resolution": lambda model: change_resolution(model, (20, 24)), "head": lambda model: replace_head(model, 3)}
 both_ways = pytest.mark.parametrize("way", WAYS)
 
@@ -157,6 +176,22 @@ def test_the_old_score_is_not_the_new_ones(way):
     assert card.about == {"started from": {"test accuracy": 0.98}}
     assert (card.mean, card.std) == (model.card.mean, model.card.std)
     assert card.classes == (model.card.classes if way == "resolution" else ("class 0", "class 1", "class 2"))
+
+
+@pytest.mark.usefixtures("unchecked")
+@both_ways
+def test_a_compiled_model_is_adapted_as_what_was_compiled(way):
+    model = small_vit()
+    expected, found = WAYS[way](model), WAYS[way](torch.compile(model))
+    torch.testing.assert_close(found.state_dict(), expected.state_dict(), rtol=0, atol=0)
+
+
+@both_ways
+def test_the_readers_random_numbers_stay(way):
+    model = small_vit()
+    before = torch.get_rng_state()
+    WAYS[way](model)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_new_head_finds_every_class_equally_likely(capsys):

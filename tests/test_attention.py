@@ -80,11 +80,3 @@ def test_dropout_after_the_projection():
     z = torch.randn(8, 5, 12)
     assert 0.4 < (layer(z) == 0).float().mean() < 0.6
     assert (layer.eval()(z) == 0).sum() == 0
-
-
-def test_weights_start_as_xavier_for_each_of_q_k_v():
-    layer = SelfAttention(96, 3)
-    bound = math.sqrt(6 / (96 + 96))
-    for weight in (*layer.qkv.weight.chunk(3), layer.projection.weight):
-        assert 0.97 * bound < weight.abs().max() <= bound
-    assert layer.qkv.bias.count_nonzero() == layer.projection.bias.count_nonzero() == 0

@@ -57,6 +57,12 @@ def test_the_positions_on_their_way_end_where_the_model_is(name):
     assert torch.equal(positions[epochs[-1]], model.embeddings.position())
 
 
+def test_loading_leaves_the_readers_random_numbers_alone():
+    before = torch.get_rng_state()
+    load_checkpoint("shapes")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_an_unknown_name_is_told_which_there_are():
     with pytest.raises(ValueError, match="unknown checkpoint 'cifar': did you mean 'cifar10'"):
         load_checkpoint("cifar")

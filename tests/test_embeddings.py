@@ -63,29 +63,18 @@ def test_weights_start_at_the_sizes_of_the_published_code():
         ("factorized", {"class_token": 12, "rows": 2 * 12, "columns": 4 * 12}),
     ],
 )
-def test_what_each_kind_of_position_learns(position, learned):
-    embeddings = Embeddings(small_config(position=position))
-    assert {name: p.numel() for name, p in embeddings.position.named_parameters()} == learned
-    assert embeddings.position().shape == (9, 12)
-
-
-def test_no_position_is_zero():
-    assert Embeddings(small_config(position="none")).position().count_nonzero() == 0
-
-
-def test_sincos_is_zero_for_the_class_token_and_the_function_for_the_patches():
-    table = Embeddings(small_config(position="sincos")).position()
-    assert table[0].count_nonzero() == 0
-    assert torch.equal(table[1:], sincos_position_embedding((2, 4), 12))
-
-
-def test_factorized_is_a_row_plus_a_column():
-    position = Embeddings(small_config(position="factorized")).position
-    table = position()
-    assert torch.equal(table[0], position.class_token[0])
-    for patch in range(8):
-        row, column = divmod(patch, 4)
-        assert torch.equal(table[1 + patch], position.rows[row, 0] + position.columns[0, column])
+def test_what_each_kind_of_position_learns_and_gives(position, learned):
+    module = Embeddings(small_config(position=position)).position
+    assert {name: p.numel() for name, p in module.named_parameters()} == learned
+    table = {
+        "none": lambda: torch.zeros(9, 12),
+        "sincos": lambda: torch.cat([torch.zeros(1, 12), sincos_position_embedding((2, 4), 12)]),
+        "learned": lambda: module.table,
+        "factorized": lambda: torch.stack(
+            [module.class_token[0], *(module.rows[i, 0] + module.columns[0, j] for i in range(2) for j in range(4))]
+        ),
+    }
+    assert torch.equal(module(), table[position]())
 
 
 @pytest.mark.parametrize(("grid", "dim"), [((5, 5), 16), ((2, 7), 12), ((14, 14), 192)])

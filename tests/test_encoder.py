@@ -31,6 +31,18 @@ def test_mlp_by_hand(gelu):
     torch.testing.assert_close(mlp(z), hidden @ mlp.contract.weight.T + mlp.contract.bias, atol=1e-12, rtol=0)
 
 
+def test_the_hidden_values_are_dropped_after_the_gelu():
+    """Half of them become 0, the others twice as large; before the GELU, a value twice as large gives another."""
+    mlp = random_weights(Mlp(6, 6, dropout=0.5))
+    mlp.dropout2.p = 0.0
+    mlp.contract.weight.data, mlp.contract.bias.data = torch.eye(6).double(), torch.zeros(6).double()
+    z = torch.randn(4, 50, 6, dtype=torch.float64)
+    dropped, kept = mlp(z), 2 * GELU["exact"](mlp.expand(z))
+    stays = dropped != 0
+    assert 0.4 < stays.double().mean() < 0.6
+    torch.testing.assert_close(dropped[stays], kept[stays], atol=1e-12, rtol=0)
+
+
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize(
     ("embed_dim", "num_heads", "mlp_dim", "tokens"), [(12, 3, 20, 5), (35, 5, 16, 9), (8, 1, 32, 17)]

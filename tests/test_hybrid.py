@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from vit_tutorial import Backbone, VisionTransformer, ViTConfig, change_resolution
+from vit_tutorial import Backbone, VisionTransformer, ViTConfig, change_resolution, conv_stem, small_cnn
 from vit_tutorial.analysis import position_similarity, record_attention, trace_shapes
 from vit_tutorial.config import POSITIONS
 from vit_tutorial.saving import save_model
@@ -48,6 +48,14 @@ def test_everything_else_works_unchanged(position, pool):
     torch.testing.assert_close(change_resolution(model, (16, 24))(images), logits)
     logits.square().sum().backward()
     assert all(parameter.grad.any() for parameter in model.embeddings.patches.backbone.parameters()), "it learns"
+
+
+@pytest.mark.parametrize("network", [conv_stem(8).network, small_cnn(5, width=8)[:5]], ids=["stem", "cnn"])
+def test_every_convolution_is_followed_by_batch_norm_and_then_relu(network):
+    """After the ReLU nothing is negative, and about half is zero; batch norm at the end would undo both."""
+    features = network(torch.randn(4, 3, 16, 16))
+    assert features.min() == 0
+    assert 0.3 < (features == 0).float().mean() < 0.7
 
 
 class Pyramid(nn.Module):

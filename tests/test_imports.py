@@ -13,8 +13,8 @@ PACKAGE = Path(vit_tutorial.__file__).parent
 
 # In reading order, which is the order of the paper's equations.
 MODEL = ["errors", "config", "patchify", "positions", "embeddings", "attention", "encoder", "model"]
-ORDER = [*MODEL, "hybrid", "model_card", "data", "saving", "inference", "training", "adapting", "pretrained", "train"]
-ORDER += ["analysis", "experiments", "plotting", "checks"]
+ORDER = [*MODEL, "hybrid", "model_card", "files", "data", "saving", "inference", "training", "adapting", "pretrained"]
+ORDER += ["train", "analysis", "experiments", "plotting", "checks"]
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 MODEL_FILES = [PACKAGE / f"{name}.py" for name in MODEL]
@@ -63,8 +63,8 @@ def test_a_file_imports_only_from_files_above_it():
 
 @pytest.mark.parametrize("path", MODEL_FILES, ids=lambda path: path.stem)
 def test_the_model_knows_no_optimizer_no_file_no_plot(path):
-    allowed = {"__future__", "collections", "collections.abc", "dataclasses", "difflib", "math", "operator"}
-    allowed |= {"jaxtyping", "torch", "torch.nn.functional", "torchvision.ops"}
+    allowed = {"__future__", "collections", "collections.abc", "dataclasses", "difflib", "itertools", "math"}
+    allowed |= {"numbers", "operator", "jaxtyping", "torch", "torch.nn.functional", "torchvision.ops"}
     assert {name for name in imported(path) if not name.startswith("vit_tutorial")} <= allowed
     calls = {ast.unparse(node.func) for node in ast.walk(tree(path)) if isinstance(node, ast.Call)}
     assert not calls & {"open", "print", "torch.load", "torch.save"}

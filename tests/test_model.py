@@ -1,6 +1,7 @@
 """Eq. 4 and the whole: what the model promises whatever its options are."""
 
 import copy
+import math
 from dataclasses import replace
 
 import pytest
@@ -40,33 +41,23 @@ def images_for(model: VisionTransformer, batch: int = 3) -> torch.Tensor:
     return torch.randn(batch, model.config.in_channels, height, width, dtype=next(model.parameters()).dtype)
 
 
-def test_the_four_equations():
-    model = small_model()
-    images = images_for(model)
+@pytest.mark.parametrize("options", [{}, {"pool": "mean"}, {"representation_size": 9}])
+def test_the_four_equations(options):
+    """Pooled from class token or patches; a representation is a linear layer and a tanh before the classifier."""
+    model = small_model(**options)
+    images, classifier = images_for(model), model.head
     z = model.embeddings(images)  # Eq. 1
     for block in model.encoder:
         z = block.attention(block.norm1(z)) + z  # Eq. 2
         z = block.mlp(block.norm2(z)) + z  # Eq. 3
-    y = model.norm(z)[:, 0]  # Eq. 4
+    tokens = model.norm(z)
+    y = tokens[:, 1:].sum(1) / 4 if "pool" in options else tokens[:, 0]  # Eq. 4
     torch.testing.assert_close(model.features(images), y, atol=1e-11, rtol=0)
-    torch.testing.assert_close(model(images), y @ model.head.weight.T + model.head.bias, atol=1e-11, rtol=0)
-
-
-def test_mean_pooling_is_the_mean_of_the_normalised_patch_tokens():
-    model = small_model(pool="mean")
-    images = images_for(model)
-    tokens = model.norm(model.encoder(model.embeddings(images)))
-    torch.testing.assert_close(model.features(images), tokens[:, 1:].sum(1) / 4, atol=1e-11, rtol=0)
-
-
-def test_a_representation_is_a_linear_layer_and_a_tanh_before_the_classifier():
-    model = small_model(representation_size=9)
-    images = images_for(model)
-    layer, classifier = model.head.representation, model.head.classifier
-    representation = torch.tanh(model.features(images) @ layer.weight.T + layer.bias)
-    logits = representation @ classifier.weight.T + classifier.bias
-    assert representation.shape == (3, 9)
-    torch.testing.assert_close(model(images), logits, atol=1e-11, rtol=0)
+    if "representation_size" in options:
+        layer, classifier = model.head.representation, model.head.classifier
+        y = torch.tanh(y @ layer.weight.T + layer.bias)
+        assert y.shape == (3, 9)
+    torch.testing.assert_close(model(images), y @ classifier.weight.T + classifier.bias, atol=1e-11, rtol=0)
 
 
 def test_an_untrained_model_finds_every_class_equally_likely():
@@ -74,6 +65,24 @@ def test_an_untrained_model_finds_every_class_equally_likely():
     for options in OPTIONS:
         model = VisionTransformer(small_config(**options))
         assert model(images_for(model)).count_nonzero() == 0
+
+
+def test_matrices_start_as_xavier_and_biases_at_zero():
+    """Uniform up to √(6 / (inputs + outputs)): q, k and v are three matrices of their own, and not one."""
+    model = VisionTransformer(small_config(embed_dim=96, mlp_dim=60, representation_size=40))
+    block = model.encoder[1]
+    layers = {
+        96: [block.attention.projection],
+        60: [block.mlp.expand, block.mlp.contract],
+        40: [model.head.representation],
+    }
+    weights = [(size, layer.weight) for size, found in layers.items() for layer in found]
+    weights += [(96, part) for part in block.attention.qkv.weight.chunk(3)]
+    for size, weight in weights:
+        bound = math.sqrt(6 / (96 + size))
+        assert 0.97 * bound < weight.abs().max() <= bound
+    biases = [parameter for name, parameter in model.named_parameters() if name.endswith("bias")]
+    assert not any(bias.any() for bias in biases)
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -150,6 +159,7 @@ def test_half_precision(options):
     exact = model(images)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         mixed = model(images)
+        assert torch.equal(model(images.bfloat16().float()), model(images.bfloat16())), "autocast casts images too"
     half = copy.deepcopy(model).bfloat16()(images.bfloat16())
     assert mixed.dtype == half.dtype == torch.bfloat16
     torch.testing.assert_close(mixed.float(), exact, atol=0.05, rtol=0)

@@ -19,7 +19,17 @@ from PIL import Image
 from torch import nn
 
 import vit_tutorial
-from vit_tutorial import Shapes, VisionTransformer, ViTConfig, analysis, experiments, load_checkpoint, predict, training
+from vit_tutorial import (
+    ImageSet,
+    Shapes,
+    VisionTransformer,
+    ViTConfig,
+    analysis,
+    experiments,
+    load_checkpoint,
+    predict,
+    training,
+)
 from vit_tutorial.training import fit
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -155,12 +165,13 @@ def test_a_cell_can_be_run_twice(notebook, path, monkeypatch, tmp_path):
     most = 400 if path.stem.startswith("06") else 40  # scenes: lesson 06 relies on as many
     few_steps, tables, bug_table = partial(analysis.first_tests, steps=2), {}, experiments.bug_table
 
-    class FewerShapes(Shapes):
-        def __init__(self, count, *rest, **more):
-            super().__init__(min(count, most), *rest, **more)
-
+    class FewerImages(ImageSet):
         def subset(self, indices):
             return super().subset(indices[:64])
+
+    def fewer_shapes(count, *rest, **more):
+        scenes = Shapes(min(count, most), *rest, **more)
+        return FewerImages(scenes.pixels, scenes.labels, scenes.classes, scenes.masks)
 
     def short_fit(model, images, recipe, **more):
         recipe = replace(recipe, epochs=min(recipe.epochs, 2), warmup_epochs=0.0)
@@ -171,7 +182,7 @@ def test_a_cell_can_be_run_twice(notebook, path, monkeypatch, tmp_path):
             tables[bugs] = bug_table(config, images[:4], labels[:4], bugs)
         return tables[bugs]
 
-    monkeypatch.setattr(vit_tutorial, "Shapes", FewerShapes)
+    monkeypatch.setattr(vit_tutorial, "Shapes", fewer_shapes)
     monkeypatch.setattr(training, "fit", short_fit)
     monkeypatch.setattr(analysis, "first_tests", few_steps)
     monkeypatch.setattr(experiments.planted_bugs, "first_tests", few_steps)
@@ -240,6 +251,15 @@ def test_links_to_other_notebooks_lead_somewhere(path, notebook):
             assert (path.parent / target).is_file(), target
 
 
+def test_what_the_text_names_is_there(notebook):
+    """The files of the repository, and the modules after `python -m`."""
+    for cell in notebook.cells:
+        named = re.findall(r"(?<![\w./-])(?:images|notebooks|tests|vit_tutorial)/[\w./-]*\w", cell.source)
+        modules = re.findall(r"python -m (vit_tutorial[\w.]*)", cell.source)
+        named += [f"{module.replace('.', '/')}.py" for module in modules]
+        assert not [path for path in named if not (ROOT / path).exists()]
+
+
 def test_code_cells_are_small(notebook):
     lines = [len([line for line in cell.source.splitlines() if line.strip()]) for cell in code_cells(notebook)]
     assert statistics.median(lines) <= 6
@@ -254,6 +274,14 @@ def test_the_setup_cell_is_the_same_in_all_and_holds_the_address(notebook):
     assert code_cells(notebook)[0].source == first
     assert f"git+{refresh.address()}" in first
     assert sum("git+http" in cell.source for cell in notebook.cells) == 1
+
+
+def test_a_notebook_that_is_not_there_is_named_in_one_line_and_none_is_run(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["refresh.py", str(NOTEBOOKS[0]), str(tmp_path / "nope.ipynb")])
+    before = NOTEBOOKS[0].stat().st_mtime_ns
+    with pytest.raises(SystemExit, match=r"^no notebook '.*nope.ipynb' \(relative paths start at .*\)$"):
+        refresh.main()
+    assert NOTEBOOKS[0].stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize("published", [True, False])

@@ -55,7 +55,7 @@ def test_logits_tokens_and_gradients_agree(library, config, batch, dtype):
         (their_logits * direction).sum(), (images, *their_parameters.values())
     )
     assert gradient.abs().max() > 1e-4
-    named = as_theirs(dict(zip(parameters, found, strict=True)), library, config.num_heads)
+    named = as_theirs(dict(zip(parameters, found, strict=True)), library)
     assert set(named) == set(their_parameters)
 
     pairs = [("logits", logits, their_logits), ("image", gradient, their_gradient)]

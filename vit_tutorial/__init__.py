@@ -13,7 +13,6 @@ from .model import VisionTransformer
 from .patchify import patchify, unpatchify
 from .positions import resize_position_embedding, sincos_position_embedding
 from .pretrained import (
-    from_google,
     from_timm,
     from_torchvision,
     from_transformers,
@@ -40,7 +39,6 @@ __all__ = [
     "check",
     "cifar10",
     "conv_stem",
-    "from_google",
     "from_timm",
     "from_torchvision",
     "from_transformers",

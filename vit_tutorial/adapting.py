@@ -5,9 +5,12 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import replace
 
+import torch
+
 from .config import Size
 from .model import VisionTransformer, make_head
 from .positions import resize_position_embedding
+from .saving import unwrapped
 
 
 def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransformer:
@@ -16,9 +19,11 @@ def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransforme
     A representation layer belongs to the old task and goes too. Classes get placeholder names until `fit` sees the new
     images. Raises ValueError for a number of classes that cannot be. Source: section 3.2.
     """
+    model = unwrapped(model)
     new = deepcopy(model)
     new.config = replace(model.config, num_classes=num_classes, representation_size=None)
-    new.head = make_head(new.config).to(next(model.parameters()))
+    with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay
+        new.head = make_head(new.config).to(next(model.parameters()))
     if model.card:
         new.card = model.card.passed_on(tuple(f"class {number}" for number in range(num_classes)))
     return new
@@ -33,9 +38,11 @@ def change_resolution(
     picture, factorized ones along each side. What is frozen stays frozen.
     Raises ValueError for a size that is not a whole number of patches. Source: section 3.2.
     """
+    model = unwrapped(model)
     config = replace(model.config, image_size=image_size)
     backbone = getattr(model.embeddings.patches, "backbone", None)
-    moved = VisionTransformer(config, deepcopy(backbone)).to(next(model.parameters()))
+    with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay
+        moved = VisionTransformer(config, deepcopy(backbone)).to(next(model.parameters()))
     (h, w), (new_h, new_w) = old, new = model.config.grid, config.grid
     state = model.state_dict()
     grids = {"table": (old, new, 1), "rows": ((h, 1), (new_h, 1), 0), "columns": ((1, w), (1, new_w), 0)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass, fields, replace
 
 from .errors import (
@@ -55,17 +54,18 @@ class ViTConfig:
     gelu: str = "exact"
 
     def __post_init__(self):
-        for name in ("image_size", "patch_size"):
-            require_size(name, size := to_plain(getattr(self, name)))
-            one = isinstance(size, tuple) and size[0] == size[1]
-            object.__setattr__(self, name, size[0] if one else size)  # the class is frozen for everybody else
-        for name in ("in_channels", "num_classes", "embed_dim", "depth", "num_heads", "mlp_dim", "representation_size"):
-            object.__setattr__(self, name, count := to_plain(getattr(self, name)))
-            if count is not None or name != "representation_size":
-                require_positive(name, count)
-        for name in ("dropout", "attention_dropout", "drop_path"):
-            require_rate(name, getattr(self, name))
-        require_eps("norm_eps", self.norm_eps)
+        counts = ["in_channels", "num_classes", "embed_dim", "depth", "num_heads", "mlp_dim"]
+        if self.representation_size is not None:
+            counts.append("representation_size")
+        numbers = {
+            require_size: ["image_size", "patch_size"],
+            require_positive: counts,
+            require_rate: ["dropout", "attention_dropout", "drop_path"],
+            require_eps: ["norm_eps"],
+        }
+        for require, names in numbers.items():
+            for name in names:
+                object.__setattr__(self, name, require(name, getattr(self, name)))  # frozen for everybody else
         require_choice("position", self.position, POSITIONS)
         require_choice("pool", self.pool, POOLS)
         require_choice("gelu", self.gelu, GELUS)
@@ -115,17 +115,7 @@ class ViTConfig:
 
 def to_pair(size: Size) -> tuple[int, int]:
     """Return (height, width) for an int or a pair."""
-    return (size, size) if isinstance(size, int) else tuple(size)
-
-
-def to_plain(value: object) -> object:
-    """Return integers of any library (NumPy, a one-element tensor) as ints, lists as tuples, the rest unchanged."""
-    if isinstance(value, (list, tuple)):
-        return tuple(map(to_plain, value))
-    try:
-        return value if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        return value
+    return tuple(size) if isinstance(size, (tuple, list)) else (size, size)
 
 
 VARIANTS = {

@@ -24,14 +24,13 @@ class PatchEmbedding(nn.Module):
 
     def __init__(self, patch_size: Size, in_channels: int, embed_dim: int, image_size: Size | None = None):
         super().__init__()
-        require_size("patch_size", patch_size)
-        require_positive("in_channels", in_channels)
-        require_positive("embed_dim", embed_dim)
-        self.patch_size, self.in_channels, self.image_size = to_pair(patch_size), in_channels, image_size
-        self.projection = make_projection(in_channels, embed_dim, self.patch_size)
+        self.patch_size = to_pair(require_size("patch_size", patch_size))
+        self.in_channels = require_positive("in_channels", in_channels)
+        self.image_size = image_size
+        self.projection = make_projection(in_channels, require_positive("embed_dim", embed_dim), self.patch_size)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
-        validate_images(images, self.patch_size, self.in_channels, self.image_size)
+        validate_images(images, self.patch_size, self.in_channels, self.image_size, self.projection.weight.dtype)
         return self.projection(images).flatten(2).transpose(1, 2)  # (B, D, h, w) → (B, D, N) → (B, N, D)
 
 

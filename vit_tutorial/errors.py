@@ -1,31 +1,56 @@
-"""Refuse values that cannot be: each function raises one ValueError that shows what was given and what would fit."""
+"""Refuse values that cannot be: each `require_` function raises one ValueError with what was given and what would fit.
+
+Those for numbers take NumPy's numbers too, and return Python's; a square size becomes one int.
+"""
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+import operator
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from numbers import Real
 
 
-def require_positive(name: str, value: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+def to_whole(value: object) -> int | None:
+    """Return a whole number of any library (NumPy, a one-element tensor) as an int, and None for anything else."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
+def is_number(value: object) -> bool:
+    """Tell whether this is a number of Python or NumPy. True and False are not."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def require_positive(name: str, value: object) -> int:
+    whole = to_whole(value)
+    if whole is None or whole < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+    return whole
 
 
-def require_size(name: str, value: object) -> None:
-    sides = value if isinstance(value, (tuple, list)) and len(value) == 2 else (value,)
-    if not all(isinstance(side, int) and not isinstance(side, bool) and side > 0 for side in sides):
+def require_size(name: str, value: object) -> int | tuple[int, int]:
+    pair = isinstance(value, (tuple, list)) and len(value) == 2
+    sides = [to_whole(side) for side in (value if pair else [value])]
+    if not all(side is not None and side > 0 for side in sides):
         raise ValueError(f"{name} must be a positive whole number or a pair (height, width) of them, got {value!r}")
+    return sides[0] if len(set(sides)) == 1 else tuple(sides)
 
 
-def require_rate(name: str, value: float) -> None:
-    if not isinstance(value, (int, float)) or not 0 <= value < 1:
+def require_rate(name: str, value: object) -> float:
+    if not is_number(value) or not 0 <= value < 1:
         raise ValueError(f"{name} is a probability in [0, 1), got {value!r}")
+    return float(value)
 
 
-def require_eps(name: str, value: float) -> None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
+def require_eps(name: str, value: object) -> float:
+    if not is_number(value) or not 0 < value < math.inf:
         raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
+    return float(value)
 
 
 def require_names(name: str, value: object) -> None:
@@ -79,3 +104,11 @@ def require_whole_patches(image: tuple[int, int], patch: tuple[int, int]) -> Non
             f"image {image[0]}×{image[1]} is not a whole number of {patch[0]}×{patch[1]} patches: "
             + (", ".join(remainders) or "it is empty")
         )
+
+
+def require_same_classes(known: Sequence[str], asked: Sequence[str]) -> None:
+    """Raise ValueError unless logit i stands for class i of the images: in another order, right answers look wrong."""
+    for i, (a, b) in enumerate(zip_longest(known, asked, fillvalue="nothing")):
+        if a != b:
+            counts = f"the model has {len(known)} classes, the images {len(asked)}"
+            raise ValueError(f"class {i} is {a!r} to the model and {b!r} in the images: {counts}")

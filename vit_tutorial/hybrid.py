@@ -19,9 +19,9 @@ class Backbone(nn.Module):
 
     def __init__(self, network: nn.Module, channels: int, stride: int):
         super().__init__()
-        require_positive("channels", channels)
-        require_positive("stride", stride)
-        self.network, self.channels, self.stride = network, channels, stride
+        self.network = network
+        self.channels = require_positive("channels", channels)
+        self.stride = require_positive("stride", stride)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
         features = self.network(images)
@@ -54,7 +54,8 @@ class FeaturePatches(nn.Module):
         self.backbone = backbone
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
-        validate_images(images, self.config.patch_size, self.config.in_channels, self.config.image_size)
+        config, dtype = self.config, self.projection.weight.dtype
+        validate_images(images, config.patch_size, config.in_channels, config.image_size, dtype)
         features = self.backbone(images)  # (B, channels, H/stride, W/stride)
         return self.projection(features).flatten(2).transpose(1, 2)  # (B, D, h, w) → (B, D, N) → (B, N, D)
 
@@ -78,8 +79,10 @@ def small_cnn(num_classes: int, width: int = 32) -> nn.Sequential:
 
     (B, 3, H, W) → logits (B, num_classes), for any H and W. Unlike a ViT it is built on two assumptions: neighbouring
     pixels belong together, and an object is the same object wherever it is. At the default width it has as many
-    parameters as the Shapes model.
+    parameters as the Shapes model. Raises ValueError for a number of classes or a width below 1.
     """
+    require_positive("num_classes", num_classes)
+    require_positive("width", width)
     return nn.Sequential(
         conv_block(3, width),
         conv_block(width, width, stride=2),

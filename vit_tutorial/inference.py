@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, UInt8
@@ -18,58 +16,26 @@ from .data.photo import as_tensor, find_photo, open_picture, read_picture
 from .errors import require_positive
 from .model_card import PREPROCESSING, ModelCard
 
-OWNERS: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the thread that is changing a module
-LOCK = threading.Lock()
 BATCH = 100  # images at a time: with more of them the tokens do not stay in the processor's cache
 TOLERANCE = 0.25  # beyond [0, 1]: what bicubic resizing may add
 
 
 @contextmanager
 def eval_mode(model: nn.Module) -> Iterator[None]:
-    """Put a model in eval mode temporarily: no dropout. Afterwards every part is in the mode that it was in.
-
-    Any number of threads may use a model that is in eval mode already. One in train mode is changed by one thread at a
-    time: a second one gets a RuntimeError.
-    """
-    with changing(model, lambda module: module.training) as modules:
-        model.eval()
-        try:
-            yield
-        finally:
-            for module in modules:
-                module.training = True
-
-
-@contextmanager
-def changing(model: nn.Module, which: Callable[[nn.Module], bool] = lambda module: True) -> Iterator[list[nn.Module]]:
-    """Let this thread alone change the modules that `which` picks, and give their list. Blocks may be nested.
-
-    Raises RuntimeError if another thread is changing any part of the model.
-    """
-    with LOCK:
-        for module in model.modules():
-            require_thread(OWNERS.get(module, threading.get_ident()))
-        modules = [module for module in model.modules() if which(module)]
-        claimed = [module for module in modules if module not in OWNERS]
-        OWNERS.update(dict.fromkeys(claimed, threading.get_ident()))
+    """Put a model in eval mode temporarily: no dropout. Afterwards every part is in the mode that it was in."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
     try:
-        yield modules
+        yield
     finally:
-        with LOCK:
-            for module in claimed:
-                del OWNERS[module]
+        for module in training:
+            module.training = True
 
 
-def require_thread(owner: int) -> None:
-    """Raise RuntimeError in any thread but the owner. Compiled code does not ask."""
-    if not torch.compiler.is_compiling() and threading.get_ident() != owner:
-        raise RuntimeError(
-            "another thread is training this model, recording or masking its attention, or has put it in eval mode "
-            "for a while: give each thread its own copy, made before they start with copy.deepcopy(model)"
-        )
-
-
-def logits_of(model: nn.Module, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"]) -> Float[Tensor, "B K"]:
+@torch.no_grad()
+def logits_of(
+    model: nn.Module, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"], batch_size: int = BATCH
+) -> Float[Tensor, "B K"]:
     """Return the model's logits in eval mode for pixels in [0, 1], or bytes, scaled as its card asks: (B, K).
 
     Raises ValueError for a model without a card, or with a card for another number of classes.
@@ -77,7 +43,7 @@ def logits_of(model: nn.Module, images: Float[Tensor, "B C H W"] | UInt8[Tensor,
     card, weight = card_of(model), next(model.parameters())
     with eval_mode(model):
         inputs = card.normalise(images.to(weight.device)).to(weight.dtype)
-        logits = torch.cat([model(batch) for batch in inputs.split(BATCH)])
+        logits = torch.cat([model(batch) for batch in inputs.split(batch_size)])
     require_logits(logits, len(card.classes))
     return logits
 
@@ -100,7 +66,6 @@ class Prediction(NamedTuple):
     probability: float
 
 
-@torch.no_grad()
 def predict(
     model: nn.Module, photo: str | Path | Float[Tensor, "3 H W"] | UInt8[Tensor, "3 H W"], top: int = 5
 ) -> list[Prediction]:
@@ -110,7 +75,7 @@ def predict(
     size, floats in [0, 1] or bytes. Raises ValueError for another tensor, for a model without a card, which does not
     know what its logits mean, and for logits that are not finite.
     """
-    require_positive("top", top)
+    top = require_positive("top", top)
     card = card_of(model)
     image = photo if isinstance(photo, Tensor) else fit_photo(photo, model)
     require_photo(image, len(card.mean))

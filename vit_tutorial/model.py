@@ -15,8 +15,10 @@ from .encoder import Encoder
 class VisionTransformer(nn.Module):
     """Turn images into logits: (B, C, H, W) → (B, K). The softmax is left to the loss.
 
-    The weights start as in the authors' published code: Xavier for the encoder, 0.02 for positions,
-    zero for biases, class token and head, so that an untrained model finds every class equally likely.
+    The weights start much as in the authors' published code (google-research/vision_transformer): Xavier for the
+    encoder, 0.02 for positions, zero for class token and head, so that an untrained model finds every class equally
+    likely. Three details are ours: the biases of the MLPs are zero (theirs normal, 1e-6), the representation layer is
+    Xavier (theirs LeCun normal), and the patch projection is drawn without cutting off large values (theirs with).
     With a `backbone` (see `hybrid.py`) it is the hybrid of section 3.1: patches of a feature map, not of the image.
 
     Raises ValueError if the images do not fit the configuration.

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
 
 import torch
 from jaxtyping import Float, UInt8
-from PIL import Image
 from torch import Tensor
 
-from .errors import require_names, require_positive
+from .errors import require_names
 
 PREPROCESSING = "preprocessing"  # in `about`: how a photo is fitted to the model's size
 STARTED_FROM = "started from"
-INTERPOLATIONS = [mode.name.lower() for mode in Image.Resampling]
-LARGEST_MARGIN = 10  # "resize" over "crop"; torchvision has 256 over 224
 
 
 @dataclass(frozen=True)
@@ -26,13 +23,12 @@ class ModelCard:
 
     `classes` are the names of the logits; `mean` and `std` are those of the training images, one value per channel, for
     pixels in [0, 1]. `about` says in plain words and numbers where the weights come from.
-    Raises ValueError for a class that is no name, a value that is not finite, a negative standard deviation, and for a
-    preprocessing (see `fit_photo`) that cannot be done.
+    Raises ValueError for a class that is no name, a value that is not finite, and a negative standard deviation.
     """
 
-    classes: tuple[str, ...]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    classes: Sequence[str]
+    mean: Sequence[float]
+    std: Sequence[float]
     about: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -45,8 +41,10 @@ class ModelCard:
             )
         if not isinstance(self.about, Mapping):
             raise ValueError(f"what a card says about the weights is a dict, got {self.about!r:.80}")
-        if PREPROCESSING in self.about:
-            require_preprocessing(self.about[PREPROCESSING])
+        # Tuples, of Python's floats: a card that comes back from a file is then equal to the one that was written.
+        object.__setattr__(self, "classes", tuple(self.classes))
+        object.__setattr__(self, "mean", tuple(map(float, self.mean)))
+        object.__setattr__(self, "std", tuple(map(float, self.std)))
 
     def normalise(self, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
         """Scale pixels in [0, 1], or bytes from 0 to 255, to mean 0 and standard deviation 1 over the training images.
@@ -64,21 +62,8 @@ class ModelCard:
         mean, std = torch.tensor([self.mean, std], device=images.device)[..., None, None] * scale  # each (C, 1, 1)
         return (images - mean) / std
 
-    def passed_on(self, classes: tuple[str, ...]) -> ModelCard:
+    def passed_on(self, classes: Sequence[str]) -> ModelCard:
         """Return the card for a fine-tuned model; what this card says about its weights moves under "started from"."""
         kept = {name: value for name, value in self.about.items() if name in (PREPROCESSING, STARTED_FROM)}
         old = {name: value for name, value in self.about.items() if name not in kept}
         return replace(self, classes=classes, about={**kept, STARTED_FROM: old} if old else kept)
-
-
-def require_preprocessing(asked: object) -> None:
-    """Raise ValueError unless `fit_photo` can do this; a forged factor would ask for more memory than there is."""
-    try:
-        for name in ("resize", "crop"):
-            require_positive(name, asked[name])
-        fits = asked["crop"] <= asked["resize"] <= LARGEST_MARGIN * asked["crop"]
-        fits &= isinstance(asked["squeeze"], bool) and asked["interpolation"] in INTERPOLATIONS
-    except (KeyError, TypeError, ValueError):
-        fits = False
-    if not fits:
-        raise ValueError(f"the card asks for a preprocessing that cannot be done: {asked!r:.200}")

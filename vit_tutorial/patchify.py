@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
@@ -32,9 +33,8 @@ def unpatchify(
 
     Raises ValueError if that many patches of that length do not make such an image.
     """
-    require_size("patch_size", patch_size)
-    require_size("image_size", image_size)
-    (P, Q), (H, W) = to_pair(patch_size), to_pair(image_size)
+    P, Q = to_pair(require_size("patch_size", patch_size))
+    H, W = to_pair(require_size("image_size", image_size))
     require_whole_patches((H, W), (P, Q))
     h, w = H // P, W // Q
     if patches.ndim != 3 or patches.shape[1] != h * w or patches.shape[2] % (P * Q):
@@ -49,22 +49,30 @@ def unpatchify(
 
 
 def validate_images(
-    images: Tensor, patch_size: Size, in_channels: int | None = None, image_size: Size | None = None
+    images: Tensor,
+    patch_size: Size,
+    in_channels: int | None = None,
+    image_size: Size | None = None,
+    dtype: torch.dtype | None = None,
 ) -> None:
     """Raise one ValueError that shows the facts if these images cannot be cut into patches.
 
-    A layer with weights also passes the number of channels it was built for, and then needs floats.
+    A layer with weights also passes the number of channels it was built for, and the dtype of its weights.
     A model with one position per patch also passes the one image size it was built for.
     """
     require_size("patch_size", patch_size)
+    if not isinstance(images, Tensor):
+        raise ValueError(f"images are a tensor (B, C, H, W), got {type(images).__name__}: torch.as_tensor makes one")
     if images.ndim != 4:
         hint = "; for one image, images[None] adds the batch dimension" if images.ndim == 3 else ""
         raise ValueError(f"images have shape (B, C, H, W), got {tuple(images.shape)}{hint}")
     _, channels, height, width = images.shape
     if in_channels is not None and channels != in_channels:
         raise ValueError(f"built for {in_channels} channels, got {channels}: images of shape {tuple(images.shape)}")
-    if in_channels is not None and not images.is_floating_point():
+    if dtype is not None and not images.is_floating_point():
         raise ValueError(f"images must hold floats, got {images.dtype}: for bytes, images.float() / 255")
+    if dtype not in (None, images.dtype) and not torch.is_autocast_enabled(images.device.type):
+        raise ValueError(f"the weights are {dtype}, the images {images.dtype}: images.to({dtype}) would fit")
     require_whole_patches((height, width), to_pair(patch_size))
     if image_size is not None and (height, width) != to_pair(image_size):
         built = "×".join(map(str, to_pair(image_size)))

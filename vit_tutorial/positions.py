@@ -79,10 +79,8 @@ def sincos_position_embedding(grid: tuple[int, int], dim: int) -> Float[Tensor, 
     Raises ValueError if `dim` is not divisible by 4.
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.5, once for each axis.
     """
-    require_size("grid", grid)
-    require_positive("dim", dim)
-    require_sincos(dim)
-    h, w = to_pair(grid)
+    h, w = to_pair(require_size("grid", grid))
+    require_sincos(require_positive("dim", dim))
     frequencies = 10000 ** -(torch.arange(dim // 4) / (dim // 4))  # (D/4,)
 
     def encode(count: int) -> Tensor:
@@ -113,9 +111,9 @@ def resize_position_embedding(
     Source: section 3.2, "2D interpolation of the pre-trained position embeddings".
     """
     require_choice("mode", mode, RESIZE_MODES)
-    require_size("old_grid", old_grid)
-    require_size("new_grid", new_grid)
-    (h, w), rows = to_pair(old_grid), len(position)
+    h, w = to_pair(require_size("old_grid", old_grid))
+    new_size = to_pair(require_size("new_grid", new_grid))
+    rows = len(position)
     if num_prefix_tokens < 0 or rows != num_prefix_tokens + h * w:
         raise ValueError(
             f"{rows} positions are not those of a {h}×{w} grid with {num_prefix_tokens} prefix tokens: "
@@ -125,7 +123,5 @@ def resize_position_embedding(
     image = patches.reshape(1, h, w, -1).movedim(-1, 1)  # (1, D, h, w): a picture with D channels
     # Some kernels lack half precision, and some devices antialiasing (PyTorch 2.6 and 2.7 on a Mac's GPU).
     image = image.to("meta" if image.is_meta else "cpu", torch.promote_types(image.dtype, torch.float32))
-    image = nn.functional.interpolate(
-        image, to_pair(new_grid), mode=mode, antialias=antialias, align_corners=align_corners
-    )
+    image = nn.functional.interpolate(image, new_size, mode=mode, antialias=antialias, align_corners=align_corners)
     return torch.cat([prefix, image[0].flatten(1).T.to(position)])

@@ -43,11 +43,11 @@ import torch
 from .adapting import change_resolution, replace_head
 from .config import POOLS, POSITIONS, ViTConfig
 from .data import ImageSet, Shapes, cifar10
-from .data.download import as_path
 from .data.image_set import require_memory
 from .data.photo import read_picture
 from .data.picture_folder import train_and_test
 from .errors import require_choice
+from .files import as_path
 from .inference import read_fitted
 from .model import VisionTransformer
 from .pretrained import CHECKPOINTS, load_checkpoint, load_pretrained

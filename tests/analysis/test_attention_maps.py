@@ -49,6 +49,12 @@ def test_distance_patch_by_patch(maps):
         assert found[layer, head].item() == pytest.approx(sum(far).item() / 12, abs=1e-5)
 
 
+def test_a_patch_that_takes_all_from_the_class_token_does_not_count():
+    """Of two patches, 8 pixels apart, the first has no distance; the second takes from the first: the mean is 8."""
+    weights = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
+    assert mean_attention_distance([weights[None, None]], (1, 2), 8).tolist() == [[8.0]]
+
+
 @pytest.mark.usefixtures("unchecked")
 def test_maps_that_are_not_whole_or_of_another_grid(maps):
     with record_attention(VisionTransformer(SMALL)) as none_yet:

@@ -87,6 +87,7 @@ def test_evidence_is_what_small_changes_of_each_weight_do_to_the_class(images):
     assert found.shape == (2, 2, 3)
     assert found.min() >= 0
     assert_close(found.flatten(1), by_differences(model, images, CLASSES)[:, 0, 1:], atol=1e-8, rtol=1e-6)
+    assert torch.equal(class_attention(model, images, CLASSES.tolist()), found)
 
 
 def test_of_a_model_that_takes_the_mean_it_is_the_mean_over_the_patches_without_themselves(images):

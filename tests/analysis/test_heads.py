@@ -1,14 +1,12 @@
-"""What heads are worth: counted one image at a time, and kept as a table."""
+"""What heads are worth: counted one image at a time."""
 
 import pytest
 import torch
-from PIL import Image
 from published import randomize
 
 from vit_tutorial import ImageSet, Shapes, VisionTransformer, ViTConfig, load_checkpoint
 from vit_tutorial.analysis import HeadCosts, head_costs, mask_heads
-from vit_tutorial.experiments.__main__ import main
-from vit_tutorial.experiments.tables import load_head_costs, save_head_costs
+from vit_tutorial.experiments import load_head_costs
 from vit_tutorial.model_card import ModelCard
 
 CONFIG = ViTConfig(image_size=8, patch_size=4, num_classes=8, embed_dim=12, depth=2, num_heads=3, mlp_dim=20)
@@ -48,28 +46,6 @@ def test_cost_and_spread_by_hand():
     table = HeadCosts(400, 300, torch.tensor([[20]]), torch.tensor([[4]]))
     assert table.cost.item() == pytest.approx(0.04)
     assert table.spread.item() == pytest.approx(1.96 * (24 / 400 - 0.04**2) ** 0.5 / 20)
-
-
-def test_a_table_comes_back_as_it_was(tmp_path):
-    table = HeadCosts(10, 7, torch.tensor([[1, 2, 3], [4, 0, 1]]), torch.tensor([[0, 0, 1], [1, 2, 0]]))
-    save_head_costs(table, tmp_path / "heads.csv")
-    again = load_head_costs(tmp_path / "heads.csv")
-    assert (again.images, again.right) == (10, 7)
-    assert torch.equal(again.lost, table.lost)
-    assert torch.equal(again.gained, table.gained)
-
-
-def test_the_command_counts_a_folder_of_test_images(tmp_path, capsys):
-    model = load_checkpoint("cifar10")
-    for name in model.card.classes:
-        (tmp_path / "test" / name).mkdir(parents=True)
-        Image.new("RGB", (32, 32), "grey").save(tmp_path / "test" / name / "1.png")
-    assert main(["heads", "--data", str(tmp_path / "test"), "--out", str(tmp_path / "heads.csv")]) == 0
-    assert capsys.readouterr().out.startswith("1 of 10 right")  # ten times the same picture
-    assert load_head_costs(tmp_path / "heads.csv").images == 10
-    with pytest.raises(SystemExit):
-        main(["ablations", "--data", str(tmp_path / "test")])
-    assert "--data is for heads" in capsys.readouterr().err
 
 
 def test_the_stored_table_fits_the_shipped_model():

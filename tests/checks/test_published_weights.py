@@ -99,7 +99,6 @@ RIGHT = {
         "einops": lambda *qkv: (rearrange([x.weight for x in qkv], "n o i -> (n o) i"), cat(*(x.bias for x in qkv))),
         "state dict": lambda *qkv: {n: cat(*(x.state_dict()[n] for x in qkv)) for n in ("weight", "bias")},
         "probing": by_probing,
-        "float64": (fused(lambda *p: cat(*p).double()), "your result is torch.float64"),
     },
     check.map_state_dict: {
         "words": words(("attn", "attention"), ("proj", "projection"), ("patch_embed", "embeddings.patches"), *WORDS),

@@ -1,4 +1,4 @@
-"""What a notebook shows for a verdict, and stores."""
+"""What a notebook shows for a verdict, and stores; and what every exercise has."""
 
 import re
 from xml.etree import ElementTree
@@ -6,18 +6,21 @@ from xml.etree import ElementTree
 import pytest
 
 from vit_tutorial import check
-from vit_tutorial.checks.exercise import Exercise, Verdict
+from vit_tutorial.checks.exercise import Verdict
 
-EXERCISES = [value for value in vars(check).values() if isinstance(value, Exercise)]
+from .test_slips import EXERCISES
+from .variants import cell
 
 PASSED = Verdict("patchify", "passed")
 REMARKED = Verdict("patchify", "passed", "Another order.")
 UNTOUCHED = Verdict("patchify", "not attempted", "The stub is still as it was.", "Start with `reshape`.")
+UNCLEAR = Verdict("mlp", "not judged", "Which is which?")
 WRONG = Verdict("patchify", "wrong", "Your <rows> are `x < y`.\nThis was it.", "Use `permute`.", "return x[<0>]")
+ALL = [PASSED, REMARKED, UNTOUCHED, UNCLEAR, WRONG]
 
 
 def test_only_a_passed_verdict_is_true():
-    assert [bool(verdict) for verdict in (PASSED, REMARKED, UNTOUCHED, WRONG)] == [True, True, False, False]
+    assert [bool(verdict) for verdict in ALL] == [True, True, False, False, False]
 
 
 def test_as_text():
@@ -32,7 +35,7 @@ def test_as_text():
     )
 
 
-@pytest.mark.parametrize("verdict", [PASSED, REMARKED, UNTOUCHED, WRONG], ids=lambda v: v.status)
+@pytest.mark.parametrize("verdict", ALL, ids=lambda v: v.status)
 def test_as_html(verdict):
     text = verdict._repr_html_()
     assert verdict.status in text  # the word, not only sign and colour
@@ -45,15 +48,6 @@ def test_html_is_escaped_and_backticks_are_code():
     assert "Your &lt;rows&gt; are <code>x &lt; y</code>." in text
     assert "return x[&lt;0&gt;]</pre>" in text
     assert "<details><summary>Hint</summary>Use <code>permute</code>.</details>" in text
-
-
-def test_a_verdict_is_the_same_every_time():
-    def broken(images, patch_size):
-        return images.reshape(len(images), -1, images.nothing)
-
-    one, two = check.patchify(broken), check.patchify(broken)
-    assert one == two
-    assert "0x" not in repr(one)
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
@@ -75,3 +69,37 @@ def test_a_mistyped_exercise_gets_the_near_ones():
 
 def test_check_lists_the_exercises():
     assert "01 Patchify\n    check.num_patches(function)" in repr(check)
+
+
+FUNCTION = "def mine({0}):\n    {1}"
+CLASS = "class Mine(nn.Module):\n    def __init__(self, {0}):\n        {1}\n    def forward(self, x):\n        {2}"
+FUNCTION_STUBS = [
+    "# fill in\n    raise NotImplementedError",
+    "'''What to do.'''\n    raise NotImplementedError('your turn')",
+    "'''What to do.'''\n    pass",
+    "...",
+    "return",
+    "first = [{0}][0]\n    return ...",
+    "first = [{0}][0]\n    raise NotImplementedError",
+]
+CLASS_STUBS = [  # what is in `__init__` and in `forward`
+    ("super().__init__()", "raise NotImplementedError"),
+    ("super().__init__()\n        raise NotImplementedError", "# fill in\n        pass"),
+    ("...", "return ..."),
+    ("super().__init__(); self.sizes = [{0}]", "size = self.sizes; raise NotImplementedError"),
+]
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
+def test_an_untouched_stub_is_not_attempted(exercise):
+    parameters = re.search(r"def \w+\((?:self, )?(.+)\):", exercise.solution().source)[1]
+    bodies = (
+        [(CLASS, *stub) for stub in CLASS_STUBS]
+        if exercise.takes == "class"
+        else [(FUNCTION, s) for s in FUNCTION_STUBS]
+    )
+    for template, *parts in bodies:
+        source = template.format(parameters, *(part.format(parameters) for part in parts))
+        stub = list(cell(source).values())[-1]
+        assert exercise(stub).status == "not attempted", source
+    assert exercise(None).status == exercise(...).status == "not attempted"

@@ -1,7 +1,6 @@
 """What the tests of the checks share: a notebook's cell, and what a verdict must say."""
 
 import linecache
-import re
 import textwrap
 
 import pytest

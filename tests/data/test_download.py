@@ -1,107 +1,59 @@
-"""A file over a network that fails in every way that networks do: all of it arrives, or nothing."""
+"""A file over a network: checked before it gets its name; all of it arrives, or nothing."""
 
 import hashlib
-import threading
-import time
-from functools import partial
 
 import pytest
-from training.toys import start
 
-from vit_tutorial.data import download
-from vit_tutorial.data.download import UNFINISHED, fetch
+from vit_tutorial.data.download import fetch
 
-from .file_server import FAILURES, begin_and_fetch, everything_in, serving, stalling, whole
+from .file_server import NOBODY, serving
 
 CONTENT = bytes(range(256)) * 10
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-SIZE = 2 * 10**6  # an upper limit
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    monkeypatch.setattr(download, "TIMEOUT", 0.5)
-
-
-@pytest.mark.parametrize("case", FAILURES)
-def test_a_download_that_fails_says_why_and_leaves_nothing(case, tmp_path):
-    answer, fact = FAILURES[case]
-    with serving(partial(answer, CONTENT)) as (address, requests), pytest.raises(OSError, match=r"file\.bin") as caught:
-        fetch(f"{address}/file.bin", tmp_path / "file.bin", SHA256, SIZE)
-    assert fact in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert caught.value.__cause__ is None
-    assert everything_in(tmp_path) == []
-    assert len(requests) == 1
-    with serving(partial(whole, CONTENT)) as (address, _):  # and the next run is as good as a first one
-        fetch(f"{address}/file.bin", tmp_path / "file.bin", SHA256, SIZE)
-    assert (tmp_path / "file.bin").read_bytes() == CONTENT
-
-
-def test_an_interrupted_download_leaves_nothing(tmp_path, monkeypatch):
-    """Ctrl-C halfway: what arrived so far goes away, and the interruption goes on."""
-
-    def interrupt(*args, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(download, "MEGABYTE", 10)  # progress is shown after 10 bytes
-    monkeypatch.setattr("builtins.print", interrupt)
-    with serving(partial(whole, CONTENT)) as (address, _), pytest.raises(KeyboardInterrupt):
-        fetch(f"{address}/file.bin", tmp_path / "file.bin", SHA256, SIZE)
-    assert everything_in(tmp_path) == []
-
-
-def test_what_is_there_is_not_fetched_again_and_progress_is_shown(tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(download, "MEGABYTE", 1000)
-    with serving(partial(whole, CONTENT)) as (address, requests):
-        fetch(f"{address}/file.bin", tmp_path / "folder" / "file.bin", SHA256, SIZE)
-        fetch(f"{address}/file.bin", tmp_path / "folder" / "file.bin", SHA256, SIZE)
-    assert len(requests) == 1
-    assert everything_in(tmp_path / "folder") == ["file.bin"]
+def test_a_file_is_fetched_once_and_progress_goes_to_stderr(tmp_path, capfd):
+    path = tmp_path / "folder" / "file.bin"
+    with serving(CONTENT) as (address, requests):
+        fetch(f"{address}/file.bin", path, SHA256, 3)
+        fetch(f"{address}/file.bin", path, SHA256, 3)
+    assert path.read_bytes() == CONTENT
+    assert requests == ["/file.bin"]
     shown = capfd.readouterr()
-    assert f"\r{address}/file.bin: 2 of 3 MB" in shown.err
+    assert "100%" in shown.err
     assert shown.out == ""
 
 
-def wait_for(condition, process) -> None:
-    while not condition():
-        assert process.is_alive()
-        time.sleep(0.01)
+# What arrives instead of the file, and how much more the server announces.
+FAILURES = {
+    "cut off": (CONTENT[:1000], len(CONTENT)),
+    "another file": (CONTENT[::-1], None),
+    "a web page": (b"<html>please log in</html>", None),
+}
 
 
-def test_two_processes_at_once(tmp_path):
-    """The one that asks first downloads; the other waits, and finds the file there."""
-    both_have_begun, outputs = threading.Event(), [tmp_path / "first", tmp_path / "second"]
-
-    def answer(handler, over):
-        assert both_have_begun.wait(200)
-        over.wait(0.5)
-        whole(CONTENT, handler, over)
-
-    path = tmp_path / "here" / "file.bin"
-    with serving(answer) as (address, requests):
-        processes = [
-            start(begin_and_fetch, f"{address}/file.bin", path, SHA256, SIZE, output=output) for output in outputs
-        ]
-        for process, output in zip(processes, outputs, strict=True):
-            wait_for(lambda output=output: output.is_file() and "begun" in output.read_text(), process)
-        both_have_begun.set()
-        for process in processes:
-            process.join(300)
-    assert [process.exitcode for process in processes] == [0, 0], [output.read_text() for output in outputs]
+@pytest.mark.parametrize("case", FAILURES)
+def test_a_download_that_fails_says_the_way_out_and_leaves_nothing(case, tmp_path):
+    path, (content, announced) = tmp_path / "file.bin", FAILURES[case]
+    with serving(content, announced) as (address, _), pytest.raises(ConnectionError) as caught:
+        fetch(f"{address}/file.bin", path, SHA256, 3)
+    facts = ["no file.bin in", str(tmp_path), "it is not there", f"fetch {address}/file.bin by hand", "3 MB", SHA256]
+    assert not [fact for fact in facts if fact not in str(caught.value)], str(caught.value)
+    assert caught.value.__suppress_context__, "one error, not two"
+    assert list(tmp_path.iterdir()) == []
+    with serving(CONTENT) as (address, _):  # and the next try is as good as a first one
+        fetch(f"{address}/file.bin", path, SHA256, 3)
     assert path.read_bytes() == CONTENT
-    assert len(requests) == 1
 
 
-def test_a_process_killed_in_the_middle_leaves_nothing_that_is_trusted(tmp_path):
-    path = tmp_path / "here" / "file.bin"
-    with serving(partial(stalling, CONTENT)) as (address, requests):
-        process = start(begin_and_fetch, f"{address}/file.bin", path, SHA256, SIZE, output=tmp_path / "printed")
-        wait_for(lambda: requests and list(path.parent.glob(f"*{UNFINISHED}")), process)
-        process.kill()
-        process.join()
-    assert not path.exists()
-    with serving(partial(whole, CONTENT)) as (address, _):
-        fetch(f"{address}/file.bin", path, SHA256, SIZE)
+def test_a_broken_file_is_not_trusted_and_not_lost_without_a_better_one(tmp_path):
+    path = tmp_path / "file.bin"
+    path.write_bytes(b"something else")
+    with pytest.raises(FileNotFoundError, match=r"it is there, but broken\): download=True, or --download, fetches it"):
+        fetch(f"{NOBODY}/file.bin", path, SHA256, 3, download=False)
+    with pytest.raises(ConnectionError, match="it is there, but broken"):
+        fetch(f"{NOBODY}/file.bin", path, SHA256, 3)
+    assert path.read_bytes() == b"something else"
+    with serving(CONTENT) as (address, _):
+        fetch(f"{address}/file.bin", path, SHA256, 3)
     assert path.read_bytes() == CONTENT
-    assert everything_in(path.parent) == [path.name], "what the killed one left is gone"

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from PIL import Image, PngImagePlugin
+from PIL import Image
 
 from vit_tutorial import load_photo
 
@@ -65,12 +65,6 @@ STORED = {
     "transparent by its colour": ("png", plain(1, 2, 3), {"transparency": (1, 2, 3)}, (1, 1, 1)),
     "half transparent": ("png", plain(255, 0, 0, 51, mode="RGBA"), {}, (1, 0.8, 0.8)),
     "with broken notes": ("png", plain(*RED), {"exif": b"Exif\0\0nothing here"}, (1, 0, 0)),
-    "with a text where the notes have a number": (
-        "jpg",
-        plain(*RED),
-        {"exif": b"Exif\0\0MM\0*\0\0\0\x08\0\2\1\1\0\2\0\0\0\4abc\0\1\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0"},
-        (1, 0, 0),
-    ),
 }
 
 
@@ -80,12 +74,6 @@ def test_every_kind_of_picture_becomes_red_green_and_blue_on_white(case, tmp_pat
     photo = load_photo(save(tmp_path / f"photo.{ending}", picture, **options), size=8)
     assert photo.shape == (3, 8, 8)
     assert photo[:, 4, 4].tolist() == pytest.approx(colour, abs=0.005)
-
-
-def with_long_text(path) -> None:
-    notes = PngImagePlugin.PngInfo()
-    notes.add_text("story", "a" * 2**21, zip=True)
-    save(path, plain(*RED), pnginfo=notes)
 
 
 def cut_off(path) -> None:
@@ -100,8 +88,7 @@ UNREADABLE = {
     "not a picture": (lambda path: path.write_bytes(b"<html>not found</html>"), "none of JPEG, PNG"),
     "commands": (lambda path: path.write_bytes(POSTSCRIPT), "none of JPEG, PNG"),
     "cut off": (cut_off, "truncated"),
-    "2 MB of text": (with_long_text, "too large"),
-    "16 bits": (lambda path: plain(40_000, mode="I;16").save(path), "more than 8 bits a colour, Pillow's mode I;16"),
+    "16 bits": (lambda path: plain(40_000, mode="I;16").save(path), "more than 8 bits a pixel, Pillow's mode I;16"),
     "floats": (lambda path: plain(0.5, mode="F").save(path, format="TIFF"), "Pillow's mode F"),
 }
 
@@ -114,20 +101,6 @@ def test_a_file_that_cannot_be_read_is_named_in_one_error(case, tmp_path):
         load_photo(tmp_path / "photo.png")
     assert reason in str(caught.value)
     assert caught.value.__context__ is None
-
-
-def test_a_picture_too_large_to_be_one_is_named(tmp_path, monkeypatch):
-    path = save(tmp_path / "photo.png", halves(RED, BLUE))
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
-    with pytest.raises(ValueError, match=r"photo\.png \(Image size \(800 pixels\)"):
-        load_photo(path, 8)
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("given", [None, b"photo.jpg", "", ["photo.jpg"]], ids=str)
-def test_what_is_no_path(given):
-    with pytest.raises(ValueError, match="a photo must be a path, got"):
-        load_photo(given)
 
 
 def test_a_size_beyond_the_memory():

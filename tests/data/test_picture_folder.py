@@ -1,8 +1,6 @@
 """A reader's own pictures, one folder for each class."""
 
 import shutil
-import sys
-import unicodedata
 
 import pytest
 import torch
@@ -10,6 +8,8 @@ from PIL import Image
 from torchvision.datasets import ImageFolder
 
 from vit_tutorial.data import image_folder, load_photo
+
+pytestmark = pytest.mark.filterwarnings("ignore:left out of")  # the list of names in `pets`
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
@@ -25,7 +25,7 @@ def picture(path, colour=RED, size=(8, 6), **options):
 def pets(tmp_path):
     """Two cats and a dog. The dog's folder is made first, and a cat's lies one folder deeper."""
     picture(tmp_path / "pets/dog/rex.png", BLUE)
-    picture(tmp_path / "pets/cat/2.png", GREEN)
+    picture(tmp_path / "pets/cat/tom.png", GREEN)
     picture(tmp_path / "pets/cat/1.PNG", RED)
     picture(tmp_path / "pets/cat/old/3.png", RED)
     (tmp_path / "pets/cat/names.txt").write_text("not a picture, and not counted")
@@ -67,29 +67,14 @@ def test_what_jupyter_and_macos_leave_behind_is_no_class_and_no_picture(pets):
     assert image_folder(pets, (6, 8)).classes == ("cat", "dog")
 
 
-def test_links_to_pictures_and_classes_count_and_links_inside_a_class_are_not_followed(pets, tmp_path):
-    """Back to the root it would make cats of all dogs, again and again."""
-    picture(tmp_path / "elsewhere/tweety.png")
-    try:
-        (pets / "cat/everything").symlink_to(pets)
-        (pets / "cat/4.png").symlink_to(pets / "dog/rex.png")
-        (pets / "bird").symlink_to(tmp_path / "elsewhere")
-    except OSError:
-        pytest.skip("Windows lets administrators alone make links")
-    images = image_folder(pets, 6)
-    assert images.classes == ("bird", "cat", "dog")
-    assert images.labels.tolist() == [0, 1, 1, 1, 1, 2]
-
-
-def test_a_name_is_the_same_class_however_its_accents_are_stored(tmp_path):
-    """Two folders whose names differ in nothing else are refused; on macOS they are one folder."""
-    for form in ("NFC", "NFD"):
-        for root in (form, "both"):
-            picture(tmp_path / root / unicodedata.normalize(form, "bébé") / "1.png")
-    assert image_folder(tmp_path / "NFC", 6).classes == image_folder(tmp_path / "NFD", 6).classes == ("bébé",)
-    if sys.platform != "darwin":
-        with pytest.raises(ValueError, match="two folders"):
-            image_folder(tmp_path / "both", 6)
+def test_every_format_of_load_photo_is_read_and_other_files_are_counted(pets):
+    for ending in ("gif", "jp2", "webp", "tif"):
+        picture(pets / f"dog/rex.{ending}", BLUE)
+    (pets / "cat/4.heic").write_bytes(b"an iPhone's")
+    (pets / "cat/5.HEIC").write_bytes(b"another")
+    with pytest.warns(UserWarning, match=r"left out of .*pets, .*: 2 \.heic, 1 \.txt$"):
+        images = image_folder(pets, (6, 8))
+    assert images.labels.tolist() == [0, 0, 0, 1, 1, 1, 1, 1]
 
 
 def cut_off(pets) -> None:
@@ -105,15 +90,9 @@ def name_as_splits(pets) -> None:
 # What goes wrong with the folder, the size that is asked for, the error, and the facts that the message must show.
 MISSING = FileNotFoundError
 TROUBLES = {
-    "an empty class": (lambda pets: (pets / "owl").mkdir(), 6, MISSING, "'owl'", "pets", ".jpg"),
+    "an empty class": (lambda pets: (pets / "owl").mkdir(), 6, MISSING, "no pictures in", "owl", ".jpg"),
     "no classes": (lambda pets: [*map(shutil.rmtree, pets.iterdir())], 6, MISSING, "no classes", "pets", "one folder"),
     "not a folder": (shutil.rmtree, 6, MISSING, "no folder", "pets", "relative paths"),
-    "a file": (
-        lambda pets: [shutil.rmtree(pets), pets.write_bytes(b"zip")],
-        6,
-        MISSING,
-        "pets' is a file, not a folder",
-    ),
     "no picture": (lambda pets: (pets / "dog/broken.jpg").write_bytes(b"html"), 6, ValueError, "broken.jpg"),
     "cut off": (cut_off, 6, ValueError, "cut.png", "truncated"),
     "splits": (name_as_splits, 6, ValueError, "test, train", "choose one"),

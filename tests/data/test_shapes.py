@@ -13,7 +13,7 @@ ALL_OUTLINES = {**OUTLINES, **MORE_OUTLINES}
 
 
 @pytest.fixture(scope="module")
-def scenes() -> Shapes:
+def scenes() -> ImageSet:
     return Shapes(4000, 32, seed=3)
 
 

@@ -45,7 +45,7 @@ FIGURES = {
         lambda k: (NAMES[:2], ["loss", "leak"], [["1", "2"]] * 2, torch.tensor([[True] * 2, [False, k == 3]]), TITLE),
         "b by leak"),
     "show_by_images": (lambda k: ({"ViT": {10: [0.1], 20: [k / 10]}}, 8, TITLE), "30 % with 20"),
-    "show_channels": (lambda k: ({"7×7": cells(k)}, TITLE), "7×7, 0 to 3"),
+    "show_channels": (lambda k: ({"7×7": cells(k)}, TITLE, "value"), "7×7, 0 to 3"),
     "show_curves": (lambda k: ([1, 2], {"y": {"one": [5, k]}}, "x", TITLE), "one from 5 to 3"),
     "show_cut": (lambda k: (IDS, IDS.reshape(-1, k + 1 if k == 3 else 8), 2), "row 3 from patch 2"),
     "show_distances": (lambda k: ({"m": torch.tensor([[1.0, k]])}, {"m": (0.5, 2.5)}, {"m": 2.0}, TITLE), "m, 1 of 2"),
@@ -53,7 +53,7 @@ FIGURES = {
     "show_equation_one": (
         lambda k: (torch.rand(2, 3, 4, 4), torch.eye(3) * k, torch.zeros(3, 3), NAMES, TITLE), "from 0 to 3"),
     "show_found": (lambda k: (PHOTO[None], OUTLINE, {"m": torch.tensor([[[1.0, 2.0 * k - 3]]])}, TITLE), "m 1.5"),
-    "show_grid": (lambda k: (torch.rand(3, 4 * k, 8), 4), "3 rows and 2 columns"),
+    "show_grid": (lambda k: (torch.rand(3, 4 * k, 8), 4, TITLE), "3 rows and 2 columns"),
     "show_head_costs": (lambda k: ({"m": cells(k)}, {"m": cells(0)}, TITLE), "head 0 of layer 1: 300 points"),
     "show_heads": (lambda k: (IDS[:2, :2], torch.tensor([[[0], [k + 2]], [[1], [7 - k]]])), "1 of its own"),
     "show_layer_differences": (
@@ -61,9 +61,10 @@ FIGURES = {
     "show_loss": (lambda k: ([1, 2], [1.0 * k, 0.5], 2, 8, TITLE), "from 3.0 to 0.5; a guess has 2.08"),
     "show_maps": (lambda k: (PHOTO, {"trained": cells(k)[None]}, ["one"], TITLE), "trained, 0 to 3"),
     "show_mirror": (
-        lambda k: ({"turned": torch.tensor([[0.1, k / 10]])}, {"turned": similar(0)}, TITLE), "top and bottom 0.3"),
+        lambda k: ({"turned": torch.tensor([[0.1, k / 10]])}, {"turned": similar(0)}, TITLE, (2, 1)),
+        "top and bottom 0.3"),
     "show_mistake_costs": (lambda k: (["dear"], [1.0], [1.0 * k], [0.5], TITLE), "dear 3"),
-    "show_norm_axes": (lambda k: (k, 4, 5), "3 pictures"),
+    "show_norm_axes": (lambda k: (), ""),
     "show_one_query": (lambda k: (NAMES, LINE, LINE / 2, k * torch.eye(3)), "0, 1.5 and 3"),
     "show_patch_alone": (lambda k: (PHOTO, 2, k, 1), "row 3, column 1"),
     "show_patch_filters": (lambda k: ({"trained": torch.rand(k, 3, 2, 2)}, 2, TITLE), "3 of trained"),
@@ -74,7 +75,7 @@ FIGURES = {
         lambda k: ({0: similar(0), 5: similar(k)}, [0], TITLE), "mirror image in the row from 0 to 0.3"),
     "show_ranking": (lambda k: ({"AUC": {"map": (k / 10, 0.01)}}, {"AUC": 0.5}, TITLE), "map 0.300 ± 0.01"),
     "show_row": (lambda k: ([1.0, 2.0], {"new": [1.0, 1.0 * k, 2.0]}, TITLE), "new: 1, 3, 2"),
-    "show_sequence": (lambda k: (torch.rand(4 * k, 12), 2, 1, 2), "12 rows"),
+    "show_sequence": (lambda k: (torch.rand(4 * k, 12), 2, 1, 2, 1), "12 rows"),
     "show_sincos_table": (lambda k: (sincos_position_embedding((k, 2), 8), (k, 2), TITLE), "left half changes 2"),
     "show_sizes": (lambda k: ({"wide": torch.zeros(3, 4, 4 * k, dtype=torch.uint8)}, 4, TITLE), "1×3 patches"),
     "show_wrong": (lambda k: ({"9×9": {"cut": [(1, 10), (k, 10)]}}, TITLE), "9×9: cut 20 %"),
@@ -83,6 +84,18 @@ FIGURES = {
 
 def test_every_figure_is_in_the_table():
     assert set(FIGURES) == {name for name in plotting.__all__ if name.startswith("show_")}
+
+
+def test_a_dollar_in_a_name_is_a_dollar():
+    """In the title, the caption, and a row of a chart; a formula of the package's own is still set as one."""
+    name = r"a $\x$, and US_2"
+    pictures = plotting.show_pictures(BYTES[:1], [name], name)
+    rows = plotting.show_wrong({name: {name: [(1, 10)]}}, name)
+    for figure in (pictures, rows):
+        figure.draw_without_rendering()
+        assert figure.alt.count(name[1:]) == (2 if figure is pictures else 3)
+    formulas = [text for text in plotting.show_block().axes[0].texts if "$" in text.get_text()]
+    assert [text.get_parse_math() for text in formulas] == [True] * 3
 
 
 @pytest.mark.parametrize("name", FIGURES)

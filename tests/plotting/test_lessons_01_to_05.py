@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 from jaxtyping import TypeCheckError
-from matplotlib.colors import to_rgb
 from reading import drawn, words
 from torch.testing import assert_close
 
 from vit_tutorial import patchify, plotting, sincos_position_embedding
-from vit_tutorial.plotting.style import NORM, TINTS
+from vit_tutorial.plotting.style import TINTS
 
 NAMES, PHOTO = ["a", "b", "c"], torch.rand(3, 24, 16, generator=torch.Generator().manual_seed(0))
 IMAGE = (
@@ -21,21 +20,15 @@ MAPS = torch.rand(4, 6, 4, 6)
 PATCHES, IDS = patchify(IMAGE[None], 4)[0], torch.arange(96).reshape(8, 12)
 
 REFUSED = {
-    "8×12 is not a whole number of 5×5 patches": lambda: plotting.show_grid(IMAGE, 5),
-    "a picture has 1 or 3 channels, got 2": lambda: plotting.show_grid(IMAGE[:2], 4),
-    "a patch of 48 values is no 5×5 picture": lambda: plotting.show_sequence(PATCHES, 5, first=0, count=1),
-    "no patches 4 to 6 in a sequence of patches 0 to 5": lambda: plotting.show_sequence(PATCHES, 4, first=4, count=3),
+    "8×12 is not a whole number of 5×5 patches": lambda: plotting.show_grid(IMAGE, 5, ""),
+    "a picture has 1 or 3 channels, got 2": lambda: plotting.show_grid(IMAGE[:2], 4, ""),
+    "a patch of 48 values is no 5×5 picture": lambda: plotting.show_sequence(PATCHES, 5, 0, 1, 0),
+    "no patches 4 to 6 in a sequence of patches 0 to 5": lambda: plotting.show_sequence(PATCHES, 4, 4, 3, 0),
     "the sequence holds 96, which is not in the image": lambda: plotting.show_cut(IDS, IDS.reshape(6, 16) + 1, 4),
     "the image repeats numbers: 48 different": lambda: plotting.show_cut(IDS // 2, IDS.reshape(6, 16), 4),
     "24 patches are more than the 8 tints": lambda: plotting.show_cut(IDS, IDS.reshape(24, 4), 2),
-    "6 patches and a class token need 7 tokens and positions, got 6 and 6": lambda: plotting.show_equation_one(
-        torch.rand(6, 3, 4, 4), torch.randn(6, 5), torch.randn(6, 5), range(6), ""
-    ),
     "2×4 grid has 8 places, the table has 6 rows": lambda: plotting.show_sincos_table(torch.zeros(6, 8), (2, 4), ""),
     "no patch in row 3, column 0: the photo has 3 rows and 2": lambda: plotting.show_patch_alone(PHOTO, 8, 3, 0),
-    "2×3 patches have 6 queries, each with its map, got 5 maps": lambda: plotting.show_attention_walk(
-        torch.rand(3, 8, 12), torch.rand(5, 2, 3), ""
-    ),
     "no row -1: the grid has rows 0 to 3": lambda: plotting.show_position_row(PHOTO, MAPS, MAPS, -1, ""),
     "no row 4: the grid has rows 0 to 3": lambda: plotting.show_position_row(PHOTO, MAPS, MAPS, 4, ""),
     "each once": lambda: plotting.show_heads(torch.arange(6).reshape(3, 2), torch.zeros(2, 3, 1)),
@@ -57,12 +50,12 @@ def test_a_tensor_of_the_wrong_shape_is_refused():
 
 
 def test_grid_draws_the_image_and_a_line_between_patches():
-    (axes,) = plotting.show_grid(IMAGE, (4, 6)).axes
+    (axes,) = plotting.show_grid(IMAGE, (4, 6), "a title").axes
     np.testing.assert_array_equal(drawn(axes), IMAGE.permute(1, 2, 0))
     horizontal, vertical = (lines.get_segments() for lines in axes.collections)
     assert [segment[0, 1] for segment in horizontal] == [4]
     assert [segment[0, 0] for segment in vertical] == [6]
-    assert axes.get_title(loc="left") == "2×2 = 4 patches of 4×6 pixels"
+    assert axes.get_title(loc="left") == "a title"
 
 
 def test_sequence_draws_some_patches_as_pictures_and_all_as_a_table():
@@ -180,23 +173,6 @@ def test_a_number_keeps_the_tint_of_its_head_wherever_it_lands():
     tints = [[box.get_facecolor()[:3] for box in axes.patches] for axes in figure.axes]
     assert tints == [[first, second] * 3, [first, second, first], [second, first, second]]
     assert words(figure.axes[2]) == ["3", "4", "5"]
-
-
-# ---- lesson 04
-
-
-def test_a_block_has_one_norm_in_each_branch_before_attention_and_the_mlp():
-    (axes,) = plotting.show_block().axes
-    places = {text.get_position(): text.get_text().split("\n")[0] for text in axes.texts if text.get_text()}
-    (branch,) = {y for (_, y), name in places.items() if name == "LayerNorm"}
-    assert [places[x, y] for x, y in sorted(places) if y == branch] == ["LayerNorm", "attention", "LayerNorm", "MLP"]
-
-
-def test_layer_norm_averages_a_column_of_one_token_and_batch_norm_a_slab_of_all():
-    """Of the faces in sight: five in front and one above for a token; 4 in front, 3·4 above and 3 at the side."""
-    green = to_rgb(NORM)[0]
-    for axes, count in zip(plotting.show_norm_axes(3, 4, 5).axes, (5 + 1, 4 + 3 * 4 + 3), strict=True):
-        assert sum(face.get_facecolor()[0] <= green for face in axes.patches) == count
 
 
 # ---- lesson 05

@@ -115,7 +115,7 @@ def test_an_epoch_too_short_for_a_report_is_drawn_by_its_mean(live):
 
 def test_a_slow_drawing_is_followed_by_a_long_pause(live, monkeypatch):
     (live, _), now = live, [0.0]
-    monkeypatch.setattr("vit_tutorial.plotting.training_figures.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("vit_tutorial.plotting.curve_figures.time.perf_counter", lambda: now[0])
     times = []
     monkeypatch.setattr(live, "show", lambda figure: (times.append(now[0]), now.append(now.pop() + 1.0)))
     for step in range(60):
@@ -244,8 +244,15 @@ def test_positions_forming_begins_where_training_ends_and_then_shows_every_epoch
     history = {epoch: torch.rand(2, 5, 2, 5) * 2 - 1 for epoch in (0, 1, 4, 13)}
     figure = plotting.show_positions_forming(history, [0, 4], "title")
     left, right, *stops, _ = figure.axes
-    near, mirror, *_ = (list(line.get_ydata()) for line in right.lines if len(line.get_xdata()) == 4)
+    curves = {line.get_color(): list(line.get_ydata()) for line in right.lines if len(line.get_xdata()) == 4}
+    legend = right.get_legend()
+    colours = {
+        text.get_text(): line.get_color() for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)
+    }
+    near, mirror = (curves[colours[kind]] for kind in ("touching neighbours", "mirror image in the row"))
     assert list(zip(near, mirror, strict=True)) == [pytest.approx(like_pairs(maps)) for maps in history.values()]
+    ends = [f"{round(line[0], 2):g} to {round(line[-1], 2):g}".replace("-", "−") for line in (near, mirror)]
+    assert figure.alt.endswith(f"touching neighbours from {ends[0]}; mirror image in the row from {ends[1]}.")
     dots = [line for line in right.lines if len(line.get_xdata()) == 1]
     shown = [left.get_title("left")]
     for moment in figure.moments:
@@ -266,7 +273,7 @@ def test_positions_forming_begins_where_training_ends_and_then_shows_every_epoch
 def test_the_mirror_has_a_dot_for_each_seed_and_a_map_for_each_way_marked_at_both_mirror_images():
     measured = {"half flipped": torch.tensor([[0.3, 0.0], [0.2, 0.1]]), "turned": torch.tensor([[-0.1, 0.3]])}
     maps = {way: torch.rand(4, 5, 4, 5) * 2 - 1 for way in measured}
-    *panels, _ = plotting.show_mirror(measured, maps, "title").axes
+    *panels, _ = plotting.show_mirror(measured, maps, "title", (2, 1)).axes
     for seeds, beside, (way, similarity) in zip(panels[::2], panels[1::2], maps.items(), strict=True):
         assert seeds.get_title("left") == f"photos {way}"
         for marker, values in zip("oD", measured[way].T.tolist(), strict=True):
@@ -318,7 +325,9 @@ def test_a_number_stands_at_the_middle_of_its_cell():
 
 
 def test_channels_share_one_scale_around_zero():
-    figure = plotting.show_channels({"a": torch.tensor([[1.0, -2.0]]), "b": torch.tensor([[0.5]])}, "one number")
+    figure = plotting.show_channels(
+        {"a": torch.tensor([[1.0, -2.0]]), "b": torch.tensor([[0.5]])}, "one number", "value"
+    )
     panels = [axes for axes in figure.axes if axes.images]
     assert [axes.images[0].get_clim() for axes in panels] == [(-2, 2)] * 2
     assert panels[0].images[0].get_array().tolist() == [[1, -2]]

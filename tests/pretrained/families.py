@@ -4,13 +4,11 @@ import os
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import timm
 from published import build_timm, build_torchvision, build_transformers, randomize
 from torch import nn
 
 from vit_tutorial import VisionTransformer, ViTConfig, from_timm, from_torchvision, from_transformers
-from vit_tutorial.pretrained.tensor_names import as_theirs
 
 SMALL = {"image_size": 32, "num_classes": 7, "embed_dim": 32, "depth": 2, "num_heads": 4, "mlp_dim": 64}
 TANH_GELUS = ("gelu_pytorch_tanh", "gelu_python_tanh", "gelu_new", "gelu_fast", "gelu_accurate")  # of transformers
@@ -85,12 +83,6 @@ FAMILY = {
     "transformers, exact GELU in Python": partial(transformers_vit, hidden_act="gelu_python"),
     **{f"transformers, {name}": partial(transformers_vit, hidden_act=name) for name in TANH_GELUS},
 }
-
-
-def google_arrays(model: VisionTransformer) -> dict[str, np.ndarray]:
-    """What the authors' file would hold. The tests do not trust these names: timm reads the file, too."""
-    tensors = as_theirs(model.state_dict(), "google", model.config.num_heads)
-    return {name: tensor.contiguous().numpy() for name, tensor in tensors.items()}
 
 
 class Attack:

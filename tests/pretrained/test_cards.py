@@ -1,6 +1,5 @@
 """What a model's numbers mean, as far as those say who trained it; and a photo prepared as they prepared theirs."""
 
-import numpy as np
 import pytest
 import timm
 import torch
@@ -8,12 +7,12 @@ from PIL import Image
 from torchvision.models import ViT_B_16_Weights, ViT_L_16_Weights
 from transformers import DeiTImageProcessor, ViTImageProcessor
 
-from vit_tutorial import from_google, from_timm, from_torchvision, from_transformers, load_photo, predict, to_timm
+from vit_tutorial import from_timm, from_torchvision, from_transformers, load_photo, predict, to_timm
 from vit_tutorial.data.photo import find_photo
 from vit_tutorial.inference import fit_photo
 from vit_tutorial.model_card import ModelCard
 
-from .families import google_arrays, our_vit, timm_by_name, timm_vit, torchvision_vit, transformers_vit
+from .families import our_vit, timm_by_name, timm_vit, torchvision_vit, transformers_vit
 
 HALF = (0.5, 0.5, 0.5)
 REGISTRY = [
@@ -79,15 +78,6 @@ def test_a_photo_is_prepared_as_transformers_prepares_it(name):
     assert model.card.classes == tuple("abcdefg")
 
 
-def test_a_photo_for_the_authors_weights_is_squeezed_to_the_square(tmp_path):
-    np.savez(tmp_path / "B_16.npz", **google_arrays(our_vit()))
-    model = from_google(tmp_path / "B_16.npz")
-    assert model.card.about["weights"] == "B_16.npz, of the paper's authors"
-    assert model.card.classes == tuple(f"class {i}" for i in range(7))
-    expected = torch.from_numpy(np.array(picture().resize((32, 32), 2))).permute(2, 0, 1) / 127.5 - 1
-    assert (prepared(model) - expected).abs().max() < 1e-6
-
-
 def test_what_nobody_says_stays_unknown():
     assert from_timm(timm_vit()).card is None, "a model without pretrained_cfg does not know its pixels"
     assert from_transformers(transformers_vit()).card is None, "nor does one without its processor"
@@ -104,15 +94,12 @@ def test_the_margin_keeps_its_share_at_another_size():
     assert (fit_photo("grace_hopper", model) - expected).abs().mean() < 0.01
 
 
-def test_a_head_of_zeros_is_warned_about(tmp_path):
-    """The authors' first files for 21,843 classes are so."""
-    theirs, ours = timm_vit(), our_vit(representation_size=24)
-    for head in (theirs.head, ours.head.classifier):
-        torch.nn.init.zeros_(head.weight)
-    np.savez(tmp_path / "ViT.npz", **google_arrays(ours))
-    for read in (lambda: from_timm(theirs), lambda: from_google(tmp_path / "ViT.npz")):
-        with pytest.warns(UserWarning, match="all zeros"):
-            read()
+def test_a_head_of_zeros_is_warned_about():
+    """The authors' first weights for 21,843 classes are so."""
+    theirs = timm_vit()
+    torch.nn.init.zeros_(theirs.head.weight)
+    with pytest.warns(UserWarning, match="all zeros"):
+        from_timm(theirs)
 
 
 def test_the_card_goes_to_timm_and_back():

@@ -18,8 +18,6 @@ from vit_tutorial.saving import load_model, save_model
 
 from .families import FAMILY, MAKE, READ, our_vit, timm_vit, transformers_vit
 
-LIBRARIES = ("torchvision", "timm", "transformers", "google")
-
 
 def draw(model: VisionTransformer) -> torch.Tensor:
     size = to_pair(model.config.image_size)
@@ -101,6 +99,14 @@ def test_the_model_that_was_read_stays_as_it_was(train):
     assert all(torch.equal(tensor, before[name]) for name, tensor in theirs.state_dict().items()), "copies, not shared"
 
 
+@pytest.mark.parametrize("library", MAKE)
+def test_the_readers_random_numbers_stay(library):
+    theirs = MAKE[library]()
+    before = torch.get_rng_state()
+    READ[library](theirs)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_eager_attention_stays_eager():
     """It rounds to float32, and would be refused for it."""
     theirs = transformers_vit(attn_implementation="eager")
@@ -109,10 +115,10 @@ def test_eager_attention_stays_eager():
     assert theirs(images, output_attentions=True).attentions[0].shape == (3, 4, 5, 5)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", MAKE)
 def test_every_tensor_that_is_missing_or_extra_or_misshapen_is_listed(library):
     model = our_vit()
-    tensors = as_theirs(model.state_dict(), library, 4)
+    tensors = as_theirs(model.state_dict(), library)
     names = list(tensors)
     missing, misshapen, extra = names[1::5], names[2::5], [f"surplus.{i}" for i in range(4)]
     tensors = {name: tensor[..., None] if name in misshapen else tensor for name, tensor in tensors.items()}
@@ -158,7 +164,8 @@ def test_what_timm_has_no_place_for_is_refused():
         to_timm(hybrid)
 
 
-def test_without_timm_the_way_to_it_says_so(monkeypatch):
-    monkeypatch.setitem(sys.modules, "timm.layers", None)
-    with pytest.raises(ImportError, match="pip install timm"):
+@pytest.mark.parametrize("missing", ["timm.layers", "timm.models.vision_transformer"])
+def test_without_timm_or_what_it_needs_the_way_to_it_says_so(missing, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=rf"{re.escape(missing)}.*pip install timm"):
         to_timm(our_vit())

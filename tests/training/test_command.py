@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 
 from vit_tutorial import VisionTransformer, train
-from vit_tutorial.data.download import UNFINISHED
+from vit_tutorial.files import UNFINISHED
 from vit_tutorial.saving import load_model, read
 from vit_tutorial.training import TrainingAlarm, fit
 

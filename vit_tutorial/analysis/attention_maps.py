@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ..config import Size, to_pair
+from ..errors import require_size
 
 
 def attention_rollout(maps: Sequence[Float[Tensor, "B h T T"]]) -> Float[Tensor, "B T T"]:
@@ -36,12 +37,14 @@ def mean_attention_distance(
 
     Averaged over images and patches. The class token, first, is left out on both sides, and what a patch takes from it
     is shared out over the patches; a patch that takes all from it has no distance, and does not count.
-    Source: appendix D.7 and Figure 7 (right).
+    Raises ValueError for maps that are not those of such a grid. Source: appendix D.7 and Figure 7 (right).
     """
     require_recorded(maps)
-    if (T := maps[0].shape[-1]) != 1 + grid[0] * grid[1]:
-        raise ValueError(f"maps of {T} tokens are not those of a {grid[0]}×{grid[1]} grid and a class token")
-    rows, columns = (torch.arange(count) * side for count, side in zip(grid, to_pair(patch_size), strict=True))
+    (h, w), (P, Q) = grid, to_pair(require_size("patch_size", patch_size))
+    tokens = maps[0].shape[-1]
+    if tokens != 1 + h * w:
+        raise ValueError(f"maps of {tokens} tokens are not those of a {h}×{w} grid and a class token")
+    rows, columns = torch.arange(h) * P, torch.arange(w) * Q
     centres = torch.cartesian_prod(rows, columns).float()  # (N, 2), row by row
     distances = torch.cdist(centres, centres).to(maps[0])  # (N, N)
     found = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -36,7 +38,7 @@ def patch_readout(model: VisionTransformer, images: Float[Tensor, "B C H W"]) ->
 
 
 def class_attention(
-    model: VisionTransformer, images: Float[Tensor, "B C H W"], classes: Int[Tensor, " B"]
+    model: VisionTransformer, images: Float[Tensor, "B C H W"], classes: Int[Tensor, " B"] | Sequence[int]
 ) -> Float[Tensor, "B h w"]:
     """Return how much the answer takes from each patch along paths that raise the logit of a class: (B, h, w), ≥ 0.
 
@@ -45,10 +47,10 @@ def class_attention(
     that pools them. A classifier of zeros, as at the start of training, gives maps of zeros. In eval mode; gradients
     of parameters are neither needed nor changed.
 
-    Raises ValueError unless `classes` holds one class number for each image.
+    Raises ValueError unless `classes`, a tensor or a list, holds one class number for each image.
     Source: Chefer et al. 2021 (arXiv 2103.15679), Eqs. 5 and 6.
     """
-    count = model.config.num_classes
+    classes, count = torch.as_tensor(classes), model.config.num_classes
     whole = not (classes.is_floating_point() or classes.is_complex() or classes.dtype == torch.bool)
     if not whole or classes.shape != images.shape[:1] or not ((classes >= 0) & (classes < count)).all():
         raise ValueError(f"classes are {len(images)} numbers from 0 to {count - 1}, one per image, got {classes!r}")

@@ -11,7 +11,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from ..inference import changing
 from ..model import VisionTransformer
 from .recording import record_attention
 
@@ -37,7 +36,7 @@ def trace_shapes(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Ste
         if isinstance(output, Tensor):
             steps.append(Step(name, type(module).__name__, tuple(output.shape)))
 
-    with changing(model), ExitStack() as hooks:
+    with ExitStack() as hooks:
         for name, module in model.named_modules():
             hooks.enter_context(module.register_forward_hook(partial(note, name)))
         model(images)

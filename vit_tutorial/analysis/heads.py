@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from ..data import ImageSet
+from ..errors import require_same_classes
 from ..inference import card_of, logits_of
 from ..model import VisionTransformer
-from ..training.evaluation import require_same_classes
 from .recording import mask_heads, self_attentions
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 
 import torch
@@ -11,7 +10,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..attention import FusedAttention, SelfAttention, attend
-from ..inference import changing, require_thread
 
 Heads = Float[Tensor, "B h T d"]
 
@@ -33,10 +31,8 @@ class RecordingAttention(nn.Module):
     def __init__(self, inner: nn.Module, maps: list[Tensor | None], layer: int):
         super().__init__()
         self.inner, self.maps, self.layer = explicit(inner), maps, layer
-        self.thread = threading.get_ident()
 
     def forward(self, q: Heads, k: Heads, v: Heads):
-        require_thread(self.thread)
         out, weights = self.inner(q, k, v)
         self.maps[self.layer] = weights
         return out, weights
@@ -47,11 +43,10 @@ class MaskedHeads(nn.Module):
 
     def __init__(self, inner: nn.Module, keep: Float[Tensor, "h 1 1"]):
         super().__init__()
-        self.inner, self.thread = inner, threading.get_ident()
+        self.inner = inner
         self.register_buffer("keep", keep, persistent=False)
 
     def forward(self, q: Heads, k: Heads, v: Heads):
-        require_thread(self.thread)
         return self.inner(q, k, v * self.keep)
 
 
@@ -59,7 +54,9 @@ def explicit(strategy: nn.Module) -> nn.Module:
     """Return the same strategy, with the equation instead of the fused kernel, so that there are weights to keep."""
     if isinstance(strategy, FusedAttention):
         return ExplicitAttention(strategy.dropout)
-    return MaskedHeads(explicit(strategy.inner), strategy.keep) if isinstance(strategy, MaskedHeads) else strategy
+    if isinstance(strategy, MaskedHeads):
+        return MaskedHeads(explicit(strategy.inner), strategy.keep)
+    return strategy
 
 
 @contextmanager
@@ -67,38 +64,35 @@ def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
     """Keep the model's attention weights, inside `with record_attention(model) as maps:`.
 
     `maps[layer]` is (B, h, T, T), of the latest forward pass, and None before the first. The rows sum to 1, and carry
-    gradients if the pass does. Raises ValueError for a model without this package's attention. One thread at a time:
-    inside the block another thread that records, masks or runs this model gets a RuntimeError, and needs its own copy.
+    gradients if the pass does. Raises ValueError for a model without this package's attention.
     """
-    with changing(model):
-        layers = self_attentions(model)
-        maps: list[Tensor | None] = [None] * len(layers)
-        with swapped({layer: RecordingAttention(layer.strategy, maps, i) for i, layer in enumerate(layers)}):
-            yield maps
+    layers = self_attentions(model)
+    maps: list[Tensor | None] = [None] * len(layers)
+    with swapped({layer: RecordingAttention(layer.strategy, maps, i) for i, layer in enumerate(layers)}):
+        yield maps
 
 
 @contextmanager
-def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int] | Tensor]) -> Iterator[None]:
+def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int] | Set[int] | Tensor]) -> Iterator[None]:
     """Keep these heads from adding anything to the tokens, inside `with mask_heads(model, {layer: heads}):`.
 
     Layers and heads are counted from 0; one head or several, also as a tensor. Recorded inside, a masked head still
-    shows where it would have looked. Raises ValueError for a layer or a head that the model does not have. One thread
-    at a time, as in `record_attention`.
+    shows where it would have looked. Raises ValueError for a layer or a head that the model does not have.
     """
-    with changing(model):
-        layers, masked = self_attentions(model), {}
-        for i, chosen in heads.items():
-            if i not in range(len(layers)):
-                raise ValueError(f"no layer {i!r} to mask: the model has layers 0 to {len(layers) - 1}")
-            layer = layers[i]
-            keep = layer.projection.weight.new_ones(layer.num_heads, 1, 1)
-            for head in torch.as_tensor(chosen).flatten().tolist():
-                if type(head) is not int or head not in range(layer.num_heads):
-                    raise ValueError(f"no head {head!r} in layer {i}: it has heads 0 to {layer.num_heads - 1}")
-                keep[head] = 0
-            masked[layer] = MaskedHeads(layer.strategy, keep)
-        with swapped(masked):
-            yield
+    layers, masked = self_attentions(model), {}
+    for i, chosen in heads.items():
+        if i not in range(len(layers)):
+            raise ValueError(f"no layer {i!r} to mask: the model has layers 0 to {len(layers) - 1}")
+        layer = layers[i]
+        keep = layer.projection.weight.new_ones(layer.num_heads, 1, 1)
+        chosen = list(chosen) if isinstance(chosen, Set) else chosen
+        for head in torch.as_tensor(chosen).flatten().tolist():
+            if type(head) is not int or head not in range(layer.num_heads):
+                raise ValueError(f"no head {head!r} in layer {i}: it has heads 0 to {layer.num_heads - 1}")
+            keep[head] = 0
+        masked[layer] = MaskedHeads(layer.strategy, keep)
+    with swapped(masked):
+        yield
 
 
 def self_attentions(model: nn.Module) -> list[SelfAttention]:

@@ -11,15 +11,28 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from .running import NotAttempted, Wrong, attempt, call, difference, is_number, kind, same, show_call, slip_in
-from .running import stopped_by, tensors_in
+from .running import (
+    NotAttempted,
+    Wrong,
+    attempt,
+    call,
+    difference,
+    kind,
+    same,
+    show_call,
+    slip_in,
+    stopped_by,
+    tensors_in,
+)
 
 # A sign and a colour for each status. The word alone says everything.
 SIGNS = {
@@ -146,7 +159,7 @@ class Exercise:
         task: str,
         hint: str,
         trials: Sequence[tuple | Callable] = (),
-        slips: Mapping[str, Change] | Callable[[], Mapping[str, Change]] = {},
+        slips: Mapping[str, Change] | Callable[[], Mapping[str, Change]] = MappingProxyType({}),
         shape: str = "",
         easier: Sequence[tuple[tuple, str]] = (),
         view: Callable = lambda result, *args: result,
@@ -210,53 +223,56 @@ class Exercise:
                 f"Without brackets: `check.{self.name}({self.answer.__name__})`. The check calls it.",
             )
 
-    def compare(self, function: Callable) -> str | None:
-        """Raise Wrong unless the reader's function does what the solution does, in every trial; return a remark."""
-        first = self.trials[0]
-        again = first if callable(first) else tuple(map(flipped, first))  # shows what is kept from call to call
-        trials = [*self.trials, again]
-        expected = [self.result(attempt, self.answer, trial) for trial in trials]
-        results = [self.result(collect, function, trial) for trial in trials]
+    def compare(self, answer: Callable) -> str | None:
+        """Raise Wrong unless the reader's code does what the solution does, in every trial; return a remark."""
+        trials = self.arrange(answer)
+        results = [self.readers(answer, trial) for trial in trials]
+        expected = [self.ours(self.answer, trial) for trial in trials]
         wrong = [difference(*pair, self.shape, self.tolerance) for pair in zip(results, expected, strict=True)]
         if any(wrong):
-            raise self.diagnosis(function, trials, results, wrong)
-        if self.gradients and not same(gradients(function, trials[0]), gradients(self.answer, trials[0])):
+            raise self.diagnosis(answer, trials, results, wrong)
+        return "\n".join(filter(None, [self.look_closer(answer, trials[0]), self.more(answer)]))
+
+    def arrange(self, function: Callable) -> list:
+        """Return the arguments of every run, as copies. The last run shows what is kept from call to call."""
+        trials = [trial if callable(trial) else deepcopy(trial) for trial in self.trials]
+        return [*trials, trials[0] if callable(trials[0]) else tuple(map(flipped, trials[0]))]
+
+    def readers(self, function: Callable, trial: tuple | Callable):
+        """Return what is compared of the reader's result; as a Wrong the error with which their code stops."""
+        args = made(trial)
+        result = collect(function, *args)
+        return result if isinstance(result, Wrong) else self.view(result, *args)
+
+    def ours(self, function: Callable, trial: tuple | Callable):
+        """Return what is compared of the result of the solution or of a slip; or the error with which it stops."""
+        args = made(trial)
+        return attempt(lambda: self.view(function(*args), *args))
+
+    def look_closer(self, function: Callable, trial: tuple | Callable) -> str:
+        """Return a remark on the dtype of right values; raise Wrong if other gradients flow back."""
+        args = made(trial)
+        if self.gradients and not same(gradients(function, args), gradients(self.answer, args)):
             raise Wrong(DETACHED)
-        dtypes = [[tensor.dtype for tensor in tensors_in([result])] for result in (results, expected)]
-        pairs = ((mine, theirs) for mine, theirs in zip(*dtypes, strict=True) if mine != theirs)
-        remarks = [self.more(function), *(f"One thing to know: your result is {a}, and the input {b}." for a, b in pairs)]
-        return "\n".join(filter(None, remarks[:2]))
+        doubles = [arg.double() if isinstance(arg, Tensor) else arg for arg in args]
+        dtypes = {tensor.dtype for tensor in tensors_in([attempt(function, *doubles)])} - {torch.float64}
+        told = "One thing to know: from torch.float64 you make {}. The package keeps the dtype."
+        return told.format(dtypes.pop()) if dtypes and isinstance(args[0], Tensor) else ""
 
-    def result(self, run: Callable, function: Callable, args: tuple | Callable):
-        """Return what is compared; `run` is `collect` for the reader's function, and `attempt` for ours."""
-        args = made(args)
-        result = run(function, *args)
-        return result if isinstance(result, Exception) else attempt(self.view, result, *args)
-
-    def diagnosis(self, function: Callable, trials: list, results: list, wrong: list[str | None]) -> Wrong:
+    def diagnosis(self, answer: Callable, trials: list, results: list, wrong: list[str | None]) -> Exception:
         """Return what to say of these results: the slip that explains them all, or what is wrong in the first trial."""
         number = next(i for i, text in enumerate(wrong) if text)
-        result = results[number]
+        result, trial, text = results[number], trials[number], wrong[number]
         slip = next((slip for slip in self.slips if self.explains(slip, trials, results, wrong)), None)
-        where = slip.message if slip else self.where_right(function, number)
+        meaning = slip.message if slip else self.where_right(answer, number)
         if isinstance(result, Wrong):
-            result.message = f"{result.message}\n{where}".rstrip()
+            result.message = f"{text}\n{meaning}".rstrip()
             return result
-        return Wrong(where) if slip else self.unexplained(function, trials[number], result, wrong[number], where)
-
-    def where_right(self, function: Callable, number: int) -> str:
-        """Say where a function that is wrong in trial `number` is right; empty if nowhere that was tried."""
-        if number > 0:
-            return KEPT if number == len(self.trials) else WRITTEN_IN
-        easier = (text for args, text in self.easier if same(attempt(function, *args), self.answer(*args)))
-        return next(easier, "")
-
-    def unexplained(self, function: Callable, trial: tuple, result, text: str, where: str) -> Wrong:
-        """Return what to say of a wrong result that no slip explains."""
-        valued = "wrong values" in text or is_number(result)
-        random = valued and not same(self.result(collect, function, trial), result, self.tolerance)
-        called = f"This was `{show_call(function, made(trial))}`."
-        return Wrong(RANDOM if random else "\n".join(filter(None, [text, called, where])))
+        if slip:
+            return Wrong(slip.message)
+        if "wrong values" in text and not same(self.readers(answer, trial), result, self.tolerance):
+            return Wrong(RANDOM)
+        return self.unexplained(answer, trial, result, text, meaning)
 
     def explains(self, slip: Slip, trials: list, results: list, wrong: list[str | None]) -> bool:
         """Tell whether the slip gives the reader's results in all trials, and at least one wrong one exactly.
@@ -265,24 +281,39 @@ class Exercise:
         """
         exactly = False
         for trial, result, text in zip(trials, results, wrong, strict=True):
-            known = self.result(attempt, slip.answer, trial)
+            known = self.ours(slip.answer, trial)
             alike = same(result, known, self.tolerance)
             if not alike and not (isinstance(result, Wrong) and isinstance(known, Exception)):
                 return False
-            exactly = exactly or bool(alike and text)
+            exactly = exactly or (alike and bool(text))
         return exactly
+
+    def where_right(self, function: Callable, number: int) -> str:
+        """Say where code that is wrong in trial `number` is right; empty if nowhere that was tried."""
+        if number > 0:
+            return KEPT if number == len(self.trials) else WRITTEN_IN
+        easier = (text for args, text in self.easier if same(attempt(function, *args), self.ours(self.answer, args)))
+        return next(easier, "")
+
+    def unexplained(self, function: Callable, trial: tuple, result, text: str, where: str) -> Exception:
+        """Return what to say of a wrong result that no slip explains."""
+        return Wrong(f"{text}\nThis was `{show_call(function, made(trial))}`.\n{where}".rstrip())
 
 
 WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"
-RANDOM = "Two calls with the same arguments give two results: something in your function is random."
-KEPT = (
-    "Your function is right when it is first called, and wrong when it is called again: it keeps something from call "
-    "to call."
+KEPT = "Right when it is first called, wrong when it is called again: it keeps something from call to call."
+RANDOM = (
+    "Two calls with the same input give two results: something in it is random. In eval mode `nn.Dropout`, made in "
+    "`__init__`, is off; `F.dropout` needs `training=self.training`."
 )
 DETACHED = (
-    "The values are right, but the gradient that flows back is not: look for `.detach()`, `.data`, `.item()`, `no_grad` "
-    "and `torch.tensor(...)`."
+    "The values are right, but the gradient that flows back is not: look for `.detach()`, `.data`, `.item()`, "
+    "`no_grad` and `torch.tensor(...)`."
 )
+
+
+def made(trial: tuple | Callable) -> tuple:
+    return trial() if callable(trial) else trial
 
 
 def collect(function: Callable, *args):
@@ -293,10 +324,6 @@ def collect(function: Callable, *args):
         if not wrong.error:
             raise
         return wrong
-
-
-def made(trial: tuple | Callable) -> tuple:
-    return trial() if callable(trial) else trial
 
 
 def flipped(value):

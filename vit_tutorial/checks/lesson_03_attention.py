@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+from functools import partial
 from itertools import permutations, product
 
-import torch.nn.functional as F  # the slips use it
+import torch.nn.functional as F  # noqa: F401 (the slips use it)
 from einops import rearrange
 from torch import nn
 
@@ -22,9 +24,14 @@ def my_attention_head(q, k, v):
 def without_overflow(function):
     """Say what happens to large scores, and to more axes in front."""
     if not function(100 * noise(4, 7), noise(4, 7), noise(4, 7))[0].isfinite().all():
-        return "One thing for later: `exp` overflows when a score passes 88. `softmax` subtracts each row's maximum first."
+        return (
+            "One thing for later: `exp` overflows when a score passes 88. `softmax` subtracts each row's maximum first."
+        )
     heads = [noise(2, 3, 4, 5, seed=seed) for seed in range(3)]
-    if not same(attempt(function, *heads), my_attention_head(*heads)):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, of `k.T` with more than two axes
+        result = attempt(function, *heads)
+    if not same(result, my_attention_head(*heads)):
         return (
             "One thing for later: with more axes in front, as in (B, h, T, d), yours does not work. "
             "`k.transpose(-2, -1)` and `softmax(-1)` count from the end, and work with any."
@@ -80,7 +87,7 @@ attention_head = Exercise(
         "The weights are right, but their columns mix the values.": ("weights @ v", "weights.T @ v"),
         "`out` is right, but the weights come back transposed.": (RETURN, f"{RETURN}.T"),
         "`out` is right, but you return the scores before the softmax.": (RETURN, "return weights @ v, scores"),
-        "The two results come in the wrong order: `return weights @ v, weights`.": (RETURN, "return weights, weights @ v"),
+        "The two results come in the wrong order: `out` first.": (RETURN, "return weights, weights @ v"),
         "`out` is right, but only `out` is returned: the weights too, please.": (RETURN, "return weights @ v"),
         "Only the weights are returned, not yet used.": (RETURN, "return weights"),
     },
@@ -102,8 +109,8 @@ def without_copy(function):
     if function(tokens, 3).untyped_storage().data_ptr() == tokens.untyped_storage().data_ptr():
         return None
     return (
-        "The values are right, and yours are a copy: `chunk` gives views, `stack` and `cat` copy them. Heads can be had "
-        "without a copy: `unflatten` (or `view`), then `transpose`."
+        "The values are right, and yours are a copy: `chunk` gives views, `stack` and `cat` copy them. Heads can be "
+        "had without a copy: `unflatten` (or `view`), then `transpose`."
     )
 
 
@@ -127,7 +134,8 @@ split_heads = Exercise(
         "(B, T, D) → (B, T, h, d) first, then swap T and h.": lambda x, h: x.reshape(len(x), h, x.shape[1], -1),
         "You cut the last axis into (h, h): each of the h heads has d = D / h values.":
             ("D // num_heads", "num_heads"),
-        "Batch and heads are folded into one axis, (B·h, T, d).": (".transpose(1, 2)", ".transpose(1, 2).flatten(0, 1)"),
+        "Batch and heads are folded into one axis, (B·h, T, d).":
+            (".transpose(1, 2)", ".transpose(1, 2).flatten(0, 1)"),
         **dict(in_other_order(*way) for way in list(product(("(h d)", "(d h)"), permutations("BhTd")))[1:]),
     },
     hint="Two steps. `unflatten(-1, (h, d))` cuts the D values of a token into h pieces; then T and h change places.",
@@ -194,7 +202,9 @@ def four_layers(uses):
 
     "qqvo" takes the layer of the queries for the keys too, "-kvo" takes the tokens as they are for queries.
     """
-    made = "; ".join(f"self.{NAMES[use]} = nn.Linear(embed_dim, embed_dim)" for use in dict.fromkeys(uses) if use != "-")
+    made = "; ".join(
+        f"self.{NAMES[use]} = nn.Linear(embed_dim, embed_dim)" for use in dict.fromkeys(uses) if use != "-"
+    )
     q, k, v, out = (f"self.{NAMES[use]}" if use != "-" else "" for use in uses)
     return (OUT, "", "self.qkv = nn.Linear(embed_dim, 3 * embed_dim)", made, "self.projection(mixed)", f"{out}(mixed)",
             "self.qkv(tokens).chunk(3, dim=-1)", f"({q}(tokens), {k}(tokens), {v}(tokens))")  # fmt: skip
@@ -269,8 +279,8 @@ def readings(weights, embed_dim, num_heads):
     """Yield the weights in every order in which one layer may hold q, k and v, and the heads their values."""
     orders = product(("n h d", "h n d", "h d n", "n d h", "d h n", "d n h"), permutations(range(3)), ("h d", "d h"))
     for rows, roles, columns in orders:
-        qkv = {name: rearrange(weights[name], f"({rows}) ... -> n (h d) ...", n=3, h=num_heads)[list(roles)].flatten(0, 1)
-               for name in ("qkv.weight", "qkv.bias")}  # fmt: skip
+        sort = partial(rearrange, pattern=f"({rows}) ... -> n (h d) ...", n=3, h=num_heads)
+        qkv = {name: sort(weights[name])[list(roles)].flatten(0, 1) for name in ("qkv.weight", "qkv.bias")}
         out = rearrange(weights["projection.weight"], f"o ({columns}) -> o (h d)", h=num_heads)
         yield {**weights, **qkv, "projection.weight": out}
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..config import ViTConfig
 from ..model import VisionTransformer
-from ..pretrained.tensor_names import name_of
+from ..pretrained.tensor_names import as_theirs
 from .exercise import Exercise
 from .running import Wrong, call, kind, listed, same
 
@@ -138,10 +138,9 @@ CONFIGS = [
 
 def timm_state(config: ViTConfig) -> OrderedDict[str, Tensor]:
     """Return the state dict of timm's model, made without timm. Every value is random: no two tensors are alike."""
-    ours = VisionTransformer(config).state_dict()
-    state = {name_of(name, "timm").theirs[0]: torch.randn(tensor.shape) for name, tensor in ours.items()}
-    state["pos_embed"] = state["pos_embed"][None]
-    return OrderedDict(dict.fromkeys(["cls_token", "pos_embed"]) | state)  # timm lists these two first
+    ours = {name: torch.randn(tensor.shape) for name, tensor in VisionTransformer(config).state_dict().items()}
+    theirs = as_theirs(ours, "timm")
+    return OrderedDict(dict.fromkeys(["cls_token", "pos_embed"]) | theirs)  # timm lists these two first
 
 
 def judge_mapping(function: Callable) -> str:

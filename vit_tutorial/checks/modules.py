@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 from typing import NamedTuple
@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from .exercise import DETACHED, Exercise, NotJudged, collect, flow, noise
-from .running import NotAttempted, Wrong, attempt, call, difference, is_stub, same
+from .exercise import DETACHED, RANDOM, Exercise, NotJudged, collect, flow, noise
+from .running import NotAttempted, Wrong, attempt, call, form, is_stub, kind, same
 
 Weights = dict[str, Tensor]
 
-# Which of three layers is for queries, keys and values: by these names, or else in the order in which they were made.
-ROLES = {"q": 0, "query": 0, "queries": 0, "k": 1, "key": 1, "keys": 1, "v": 2, "value": 2, "values": 2}
+# Three layers are known as those of queries, keys and values by these names, or else by the order of their making.
+ROLES = {"q": 0, "query": 0, "k": 1, "key": 1, "v": 2, "value": 2}
 
 
 class Layer(NamedTuple):
@@ -50,7 +50,7 @@ def layers(module: nn.Module) -> list[Layer]:
 
 
 def role(layer: Layer) -> int:
-    """Return 0, 1 or 2 for queries, keys and values, by a name such as `q`, `to_q`, `W_q`, `q_proj` or `query`; or 3."""
+    """Return 0, 1 or 2 for queries, keys and values, called `q`, `to_q`, `W_q`, `q_proj` or `query`; 3 for others."""
     word = layer.name.rpartition(".")[2].lower().removeprefix("to").removeprefix("w").removesuffix("proj").strip("_")
     return ROLES.get(word, 3)
 
@@ -147,87 +147,78 @@ class ModuleExercise(Exercise):
         if empty:
             raise Wrong(f"`{empty[0]}` is empty.")
 
-    def compare(self, cls: type) -> str | None:
-        """Raise Wrong unless the reader's module does what the solution does with the same weights, in every trial."""
+    def arrange(self, cls: type) -> list[Trial]:
+        """Build the reader's module for every trial. In the last one the first module gets fewer tokens, or images."""
         trials = [build(cls, args, x) for args, x in self.trials]
-        results = [self.result(collect, cls, trial) for trial in trials]
-        reading = self.find_reading(trials[0], results[0])
-        trials = [trial._replace(reading=reading) for trial in trials]
-        wrong = [difference(r, self.result(attempt, self.answer, t), self.shape) for r, t in zip(results, trials)]
-        if any(wrong):
-            raise self.diagnosis(cls, trials, results, wrong)
-        for trial, result in zip(trials, results, strict=True):
-            self.look_closer(trial, result)
-        bare = [f"`{layer.name}`" for layer in trials[0].layers if layer.kind[0] == "linear" and layer.bias is None]
-        if bare and not self.biases:
-            raise Wrong(f"The values are right, but there is no bias in {', '.join(bare)}: the paper's layers have one.")
-        remark = f"Without a bias: {', '.join(bare)}. {self.biases}" if bare else ""
-        return "\n".join(filter(None, [remark, self.more(cls)]))
-
-    def result(self, run: Callable, answer: type, trial: Trial):
-        """Return what the reader's module, or a class of ours with its weights, makes of the trial's input."""
-        if run is collect:
-            return collect(trial.module, trial.x)
-        return attempt(self.run, answer, trial, trial.x)
+        first, x = trials[0], trials[0].x
+        reading = self.find_reading(first, self.readers(cls, first))
+        trials.append(first._replace(x=x[:1, :-1] if x.ndim == 3 else x[:1]))
+        return [trial._replace(reading=reading) for trial in trials]
 
     def find_reading(self, trial: Trial, out) -> int:
         """Return the number of the reading under which the solution gives this result; 0 if none does."""
-        module = blank(self.answer, trial.args)
-        matched = attempt(match, module, trial.layers)
-        if isinstance(matched, LookupError):
+        try:
+            weights, _ = match(blank(self.answer, trial.args), trial.layers)
+        except LookupError:
             return 0
-        ways = enumerate(self.readings(matched[0], *trial.args))
-        return next((i for i, weights in ways if same(out, attempt(functional_call, module, weights, trial.x))), 0)
+        count = sum(1 for _ in self.readings(weights, *trial.args))
+        return next((i for i in range(count) if same(out, self.ours(self.answer, trial._replace(reading=i)))), 0)
+
+    def readers(self, cls: type, trial: Trial):
+        return collect(trial.module, trial.x)
+
+    def ours(self, cls: type, trial: Trial):
+        """Return what a class of ours makes of the trial's input with the reader's weights; LookupError for others."""
+        return attempt(self.run, cls, trial, trial.x)
 
     def run(self, cls: type, trial: Trial, x: Tensor) -> Tensor:
-        """Return what a class of ours makes of `x` with the reader's weights. Raises LookupError if it has others."""
         module = blank(cls, trial.args)
         weights, _ = match(module, trial.layers)
         if cls is self.answer:
             weights = next(islice(self.readings(weights, *trial.args), trial.reading, None))
         return functional_call(module, weights, x)
 
-    def look_closer(self, trial: Trial, out: Tensor) -> None:
-        """Raise Wrong if a module with right values is random, keeps something, or sends back other gradients."""
-        module, x = trial.module, trial.x
+    def look_closer(self, cls: type, trial: Trial) -> str:
+        """Return a remark on missing biases; raise Wrong if the values are random, or if other gradients flow back."""
+        module, layers, _, x, _ = trial
+        out = call(module, x)
         if any(not same(call(module, x), out) for _ in range(20)):
             raise Wrong(RANDOM)
-        fewer = x[:1, :-1] if x.ndim == 3 else x[:1]
-        if not same(call(module, fewer), self.run(self.answer, trial, fewer)):
-            raise Wrong(f"Right for an input of {tuple(x.shape)}, wrong when the same object then gets {tuple(fewer.shape)}.")
         wanted = [x.clone().requires_grad_(), *module.parameters()]
-        mine, theirs = flow(call(module, wanted[0]), wanted), flow(self.run(self.answer, trial, wanted[0]), wanted)
+        mine = flow(call(module, wanted[0]), wanted)
+        theirs = flow(self.run(self.answer, trial, wanted[0]), wanted)
         size = max(gradient.abs().max() for gradient in theirs)  # the key bias has no gradient but rounding
         if not same([gradient / size for gradient in mine], [gradient / size for gradient in theirs]):
             raise Wrong(DETACHED)
+        bare = ", ".join(f"`{layer.name}`" for layer in layers if layer.kind[0] == "linear" and layer.bias is None)
+        if bare and not self.biases:
+            raise Wrong(f"The values are right, but there is no bias in {bare}: the paper's layers have one.")
+        return f"Without a bias: {bare}. {self.biases}" if bare else ""
 
     def unexplained(self, cls: type, trial: Trial, out, text: str, where: str) -> Exception:
-        """Return what to say of a wrong result that no slip explains: one thing that is certainly so."""
-        module, x = trial.module, trial.x
-        right = self.result(attempt, self.answer, trial)
-        if isinstance(out, (tuple, list)):
-            return Wrong(f"Your module returns a {type(out).__name__} of {len(out)}, and one tensor is asked. {PAIR}")
-        if isinstance(right, Tensor) and "wrong values" not in text:
-            return Wrong(f"{text}\nThe input was {tuple(x.shape)}. {where}".rstrip())
-        if any(not same(call(module, x), out) for _ in range(20)):
-            return Wrong(RANDOM)
+        """Return what to say of a wrong result that no slip explains: what is certainly so, the first thing first."""
+        module, x, right = trial.module, trial.x, self.ours(self.answer, trial)
+        other_layers = isinstance(right, LookupError)
+        if not isinstance(out, Tensor):
+            return Wrong(f"Your module must return one tensor, and returns {kind(out)}.")
+        if other_layers and (odd := self.odd(trial.layers, *trial.args)):
+            return Wrong(odd)
         if unused := idle(module, out):
             return Wrong(f"The result does not depend on {', '.join(unused)}: use it, or delete it.")
+        if not other_layers and (formal := form(out, right, self.shape)):
+            return Wrong(f"{formal}\nThe input was {tuple(x.shape)}. {where}".rstrip())
         ours = blank(self.answer, trial.args)
-        if isinstance(right, LookupError) and (text := self.odd(trial.layers, *trial.args)):
-            return Wrong(text)
-        if isinstance(right, LookupError) or not match(ours, trial.layers)[1]:
-            return NotJudged(f"The check runs its own solution with your weights, and cannot tell which is which. It "
-                             f"looks for {described(layers(ours))}. Yours: {described(trial.layers)}.")
-        unknown = f"The shape is right, the values are not, and no usual slip explains them. {where}".rstrip()
-        return Wrong("\n".join([unknown, *facts(module, x, out)]))
-
-
-RANDOM = (
-    "In eval mode your module does not give the same result each time it is called. `F.dropout` drops in eval mode too, "
-    "unless told `training=self.training`; `nn.Dropout`, made in `__init__`, knows by itself."
-)
-PAIR = "`nn.MultiheadAttention` returns the tokens and the weights: `out, _ = self.attention(x, x, x)`."
+        if other_layers or not match(ours, trial.layers)[1]:
+            return NotJudged(
+                "The check runs its own solution with your weights, and cannot tell which is which. It looks for "
+                f"{described(layers(ours))}. Yours: {described(trial.layers)}."
+            )
+        told = where or "The shape is right, the values are not, and no usual slip explains them."
+        if not same(torch.cat([call(module, image[None]) for image in x]), out):
+            told += "\nAn image gets another result alone than in a batch: somewhere images mix."
+        if x.ndim == 3 and not same(call(module, x.flip(1)).flip(1), out):
+            told += "\nTokens in another order give other results: somewhere values of different tokens get mixed up."
+        return Wrong(told)
 
 
 def build(cls: type, args: tuple, x: Tensor) -> Trial:
@@ -240,14 +231,18 @@ def build(cls: type, args: tuple, x: Tensor) -> Trial:
     finally:
         hook.remove()
     if made:
-        raise Wrong("Layers or parameters are made in `forward`: an optimizer never sees them. Make them in `__init__`.")
+        raise Wrong(
+            "Layers or parameters are made in `forward`: an optimizer never sees them. Make them in `__init__`."
+        )
     known = set(module.parameters())
     for part in module.modules():
         for name, value in vars(part).items():
             inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
             if any(p not in known for layer in inside if isinstance(layer, nn.Module) for p in layer.parameters()):
-                raise Wrong(f"The layers in `{name}` are in a plain Python {type(value).__name__}, and an optimizer does "
-                            "not find them there: use `nn.ModuleList`.")
+                raise Wrong(
+                    f"The layers in `{name}` are in a plain Python {type(value).__name__}, and an optimizer does "
+                    "not find them there: use `nn.ModuleList`."
+                )
     for seed, (name, p) in enumerate(module.named_parameters()):
         if not p.requires_grad:
             raise Wrong(f"The parameter `{name}` has `requires_grad=False`: it can never learn.")
@@ -266,15 +261,3 @@ def described(found: list[Layer]) -> str:
     """List layers by name, kind and size: "`qkv` (linear, 20 → 60), `norm` (norm of 20)"."""
     sizes = {"linear": "linear, {1} → {0}", "norm": "norm of {0}", "bare": "{0} values"}
     return ", ".join(f"`{layer.name}` ({sizes[layer.kind[0]].format(*layer.kind[1:])})" for layer in found) or "none"
-
-
-def facts(module: nn.Module, x: Tensor, out: Tensor) -> list[str]:
-    """Return what is true of a module that no slip explains: of images, and of tokens."""
-    alone = same(torch.cat([call(module, image[None]) for image in x]), out)
-    told = ["An image gets the same result alone and in a batch, as it must." if alone else
-            "An image gets another result alone than in a batch: somewhere images mix."]
-    if x.ndim == 3:
-        told += ["Tokens in another order give the same results in that order, as they must."
-                 if same(call(module, x.flip(1)).flip(1), out) else
-                 "Tokens in another order give other results: somewhere values of different tokens get mixed up."]
-    return told

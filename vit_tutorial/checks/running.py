@@ -8,6 +8,7 @@ import os
 import re
 import textwrap
 from collections.abc import Callable
+from numbers import Integral
 from traceback import extract_tb
 
 import torch
@@ -49,7 +50,7 @@ def call(function: Callable, *args):
         if result is ... or is_stub(function):
             raise NotAttempted
         raise Wrong(f"Your {part} returns nothing (None): is the `return` missing?")
-    if not all(now.shape == old.shape and now.equal(old) for now, old in zip(tensors_in(args), before, strict=True)):
+    if not same(tensors_in(args), before, tolerance=0):
         raise Wrong(
             f"Your {part} changes its input: `x += …`, `x[…] = …` and methods that end in an underscore write into the "
             "caller's tensor. `x = x + …` makes a new one."
@@ -71,7 +72,7 @@ def tensors_in(values) -> list[Tensor]:
     return [value for values in lists for value in values if isinstance(value, Tensor)]
 
 
-# An error, in the reader's own line ------------------------------------------------------------------------------------
+# An error, in the reader's own line -----------------------------------------------------------------------------------
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OTHERS = (PACKAGE, os.path.dirname(torch.__file__), os.path.dirname(os.__file__), "<frozen", "<__array")
@@ -103,6 +104,7 @@ MEANINGS = {  # what errors mean whose text is hard to read
     "modified by an inplace operation": "You write into a tensor, by `z += …`, `z[...] = …` or a method that ends in "
     "an underscore, that an earlier step still needs to compute its gradient. `z = z + …` makes a new one.",
     "mutated during iteration": "A dictionary cannot change while you loop over it: loop over a `list` of its items.",
+    "'tuple'|tuple has no": "`nn.MultiheadAttention` returns a pair, (tokens, weights): take the first of the two.",
     "floating-point dtypes": "Whole numbers cannot be used here: `.float()` makes floats of them.",
 }
 
@@ -135,22 +137,16 @@ def kind(value) -> str:
     """Say what a value is: "a tensor of shape (2, 3)", "4.0 (float)", "a value of type dict"."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
+    if isinstance(value, (tuple, list)):
+        return f"a {type(value).__name__} of {len(value)}"
     return f"{value!r} ({type(value).__name__})" if is_number(value) else f"a value of type {type(value).__name__}"
-
-
-def listed(names: list[str]) -> str:
-    """Return the first three names and how many more; a name that several blocks have is told once, `encoder.*.x`."""
-    blocks = [re.sub(r"^(encoder|blocks)\.\d+", r"\1.*", name) for name in names]
-    short = [general if blocks.count(general) > 1 else name for general, name in zip(blocks, names, strict=True)]
-    short = list(dict.fromkeys(short))
-    return ", ".join(f"`{name}`" for name in short[:3]) + f" and {len(short) - 3} more like these" * (len(short) > 3)
 
 
 def is_number(value) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-# A result, beside the solution's ---------------------------------------------------------------------------------------
+# A result, beside the solution's --------------------------------------------------------------------------------------
 
 
 def same(result, expected, tolerance: float = 1e-5) -> bool:
@@ -185,7 +181,7 @@ def difference(result, expected, shape: str = "", tolerance: float = 1e-5, name:
         return next(filter(None, found), None)
     if isinstance(expected, Tensor):
         return form(result, expected, shape, name) or value_difference(result, expected, tolerance, name)
-    if isinstance(expected, int) and not isinstance(result, int):
+    if isinstance(expected, int) and not isinstance(result, Integral):
         start = "The number is right, its kind is not: a" if same(result, expected) else "A"
         return f"{start} whole number, {kind(expected)}, is expected; got {kind(result)}."
     return None if same(result, expected, tolerance) else f"{kind(expected)} expected, got {kind(result)}."
@@ -218,7 +214,7 @@ def value_difference(result: Tensor, expected: Tensor, tolerance: float, name: s
     )
 
 
-# What the source shows -------------------------------------------------------------------------------------------------
+# What the source shows ------------------------------------------------------------------------------------------------
 
 NOTHING = r"""pass|\.\.\.|return|return None|return \.\.\.|raise NotImplementedError.*|super\(\)\.__init__\(\)|['"].*"""
 RETURNING = {"permute", "transpose", "reshape", "view", "flatten", "unflatten", "expand", "softmax"}
@@ -249,3 +245,11 @@ def slip_in(answer: Callable) -> str:
                 return f"`{ast.unparse(node)}` changes nothing: it returns a new tensor, which your code does not keep."
     halved = re.search(r"\*\* (1|-1|\(-1\)) / 2\b", ast.unparse(body))
     return "`x ** 1/2` is x/2: powers come before division. Write `x ** 0.5`." if halved else ""
+
+
+def listed(names: list[str]) -> str:
+    """Return the first three names and how many more; a name that several blocks have is told once, `encoder.*.x`."""
+    blocks = [re.sub(r"^(encoder|blocks)\.\d+", r"\1.*", name) for name in names]
+    short = [general if blocks.count(general) > 1 else name for general, name in zip(blocks, names, strict=True)]
+    short = list(dict.fromkeys(short))
+    return ", ".join(f"`{name}`" for name in short[:3]) + f" and {len(short) - 3} more like these" * (len(short) > 3)

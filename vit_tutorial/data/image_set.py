@@ -6,14 +6,13 @@ import os
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 
 import torch
 from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from ..errors import require_names
+from ..errors import require_names, to_whole
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,14 +23,14 @@ class ImageSet(Dataset):
     masks: (N, H, W), true on the object; None if nobody knows where it is.
 
     `images[i]` is `(image, label)`: floats in [0, 1] of shape (3, H, W), and an int, so a `DataLoader`
-    takes it as it is. A training loop may cut whole batches out of `pixels` instead.
+    takes it as it is; `images[2:5]` is an ImageSet. A training loop may cut whole batches out of `pixels` instead.
 
     Raises ValueError if these do not fit together.
     """
 
     pixels: UInt8[Tensor, "N 3 H W"]
     labels: Int64[Tensor, " N"]
-    classes: tuple[str, ...]
+    classes: Sequence[str]
     masks: Bool[Tensor, "N H W"] | None = None
 
     def __post_init__(self):
@@ -41,6 +40,9 @@ class ImageSet(Dataset):
         if self.masks is not None:
             require_tensor("masks", self.masks, torch.bool, (count, height, width))
         require_names("classes", self.classes)
+        object.__setattr__(self, "classes", tuple(self.classes))  # as in a card, so that the two can be compared
+        if len(set(self.classes)) < len(self.classes):
+            raise ValueError(f"each class has a name of its own, got {self.classes!r:.200}")
         low, high, K = self.labels.min().item(), self.labels.max().item(), len(self.classes)
         if low < 0 or high >= K:
             raise ValueError(f"{K} classes have the labels 0 to {K - 1}, got {low} to {high}")
@@ -48,21 +50,23 @@ class ImageSet(Dataset):
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, index: int) -> tuple[Float[Tensor, "3 H W"], int]:
+    def __getitem__(self, index: int | slice) -> tuple[Float[Tensor, "3 H W"], int] | ImageSet:
+        if isinstance(index, slice):
+            return self.subset(range(len(self))[index])
         return self.pixels[index].float() / 255, int(self.labels[index])
 
     def __repr__(self) -> str:
         height, width = self.pixels.shape[2:]
-        return f"{type(self).__name__}: {len(self):,} images of {height}×{width} in {len(self.classes)} classes"
+        return f"ImageSet: {len(self):,} images of {height}×{width} in {len(self.classes)} classes"
 
     def subset(self, indices: Sequence[int] | Tensor) -> ImageSet:
         """Return the images at these places, in this order; or, given a True or False for each, those with a True.
 
         Raises ValueError for anything else, and for places that are not there.
         """
-        places = torch.arange(len(self), device="cpu")
+        places = torch.arange(len(self))
         try:
-            chosen = places[torch.as_tensor(indices, device="cpu")]
+            chosen = places[torch.as_tensor(indices)]
         except (TypeError, ValueError, RuntimeError, IndexError):
             chosen = places[:0]
         if chosen.ndim != 1 or not len(chosen):
@@ -78,11 +82,12 @@ class ImageSet(Dataset):
 
         Raises ValueError unless both have an image.
         """
-        if not isinstance(count, Integral) or isinstance(count, bool) or not 0 < count < len(self):
+        held_out = to_whole(count)
+        if held_out is None or not 0 < held_out < len(self):
             raise ValueError(f"hold out 1 to {len(self) - 1:,} of {len(self):,} images, got {count!r}")
-        draws = torch.rand(len(self), generator=generator(seed), dtype=torch.float32, device="cpu")
+        draws = torch.rand(len(self), generator=generator(seed))
         order = draws.argsort(stable=True)
-        return self.subset(order[count:].sort().values), self.subset(order[:count].sort().values)
+        return self.subset(order[held_out:].sort().values), self.subset(order[:held_out].sort().values)
 
     def mean_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return mean and standard deviation of red, green and blue over all pixels, in [0, 1].
@@ -111,9 +116,10 @@ def require_tensor(name: str, value: Tensor, dtype: torch.dtype, shape: tuple[in
 
 def generator(seed: int) -> torch.Generator:
     """Return a generator of its own. Raises ValueError for a seed that is no whole number of 64 bits."""
-    if not isinstance(seed, Integral) or isinstance(seed, bool) or not -(2**63) <= seed < 2**64:
+    whole = to_whole(seed)
+    if whole is None or not -(2**63) <= whole < 2**64:
         raise ValueError(f"seed must be a whole number of 64 bits, got {seed!r}")
-    return torch.Generator().manual_seed(int(seed))
+    return torch.Generator().manual_seed(whole)
 
 
 def require_memory(what: str, needed: int) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..config import Size, to_pair
 from ..errors import require_size
-from .download import as_path
+from ..files import as_path
 from .image_set import require_memory
 
 # Pixels alone: left to itself, Pillow would hand an EPS file to Ghostscript, whatever the file is called.
@@ -28,12 +28,11 @@ def load_photo(name_or_path: str | os.PathLike = "grace_hopper", size: Size = 22
     the path of a picture file of your own. Transparent pixels become white.
 
     Raises FileNotFoundError if there is no such photo, ValueError for a size that is not positive or does not fit into
-    memory, and for a file that is no picture, damaged, or has more than 8 bits a colour.
+    memory, and for a file that is no picture, damaged, or grey with more than 8 bits a pixel.
     """
-    require_size("size", size)
-    height, width = to_pair(size)
+    height, width = to_pair(require_size("size", size))
     require_memory(f"a photo of {height}×{width}", 15 * height * width)
-    return read_picture(find_photo(name_or_path), size).float() / 255
+    return read_picture(find_photo(name_or_path), (height, width)).float() / 255
 
 
 def read_picture(path: Path, size: Size) -> UInt8[Tensor, "3 H W"]:
@@ -51,7 +50,7 @@ def open_picture(path: Path) -> Image.Image:
         with Image.open(path, formats=FORMATS) as picture:
             picture.load()
         if picture.mode.startswith(("I", "F")):  # Pillow would cut these off at 255
-            raise ValueError(f"more than 8 bits a colour, Pillow's mode {picture.mode}: save it with 8")
+            raise ValueError(f"more than 8 bits a pixel, Pillow's mode {picture.mode}: save it with 8")
         with suppress(Exception):  # broken EXIF notes are no reason to refuse a good picture
             ImageOps.exif_transpose(picture, in_place=True)
         if picture.mode.endswith(("A", "a")) or "transparency" in picture.info:

@@ -17,13 +17,13 @@ from .outlines import OUTLINES
 CHUNK_PIXELS = 2**18  # drawn at a time: a megabyte for each float32 that a pixel needs
 
 # The random choices in the order in which they are drawn: another order makes other scenes of the same seed.
-CHOICES = ("class", "radius", "row", "column", "turn", "dark", "gap", "hue", "chroma", "ground hue", "ground chroma")
+DRAWN = ("class", "radius", "row", "column", "turn", "dark", "gap", "hue", "chroma", "ground hue", "ground chroma")
 TINT, WAVES = 3, 3
 
 Outlines = Mapping[str, Callable[[Tensor, Tensor], Tensor]]
 
 
-class Shapes(ImageSet):
+def Shapes(count: int, image_size: Size = 32, seed: int = 0, outlines: Outlines = OUTLINES) -> ImageSet:
     """Draw `count` scenes of 32×32 pixels, or any other size, with `masks` (N, H, W): true where the object is.
 
     One object of eight classes at a random place, of a random size and colour, turned by up to 30° either way,
@@ -38,30 +38,25 @@ class Shapes(ImageSet):
 
     Raises ValueError for a count or a size that is not positive, and for more pixels than fit into memory.
     """
-
-    def __init__(self, count: int, image_size: Size = 32, seed: int = 0, outlines: Outlines = OUTLINES):
-        require_positive("count", count)
-        require_size("image_size", image_size)
-        height, width = to_pair(image_size)
-        require_memory(f"{count:,} images of {height}×{width}", 6 * count * height * width)
-        with torch.device("cpu"):  # where the generator is, whatever the default device
-            # rand and not randn, whose stream depends on the build of PyTorch.
-            values = len(CHOICES) + TINT + 3 * WAVES
-            draws = torch.rand(count, values, generator=generator(seed), dtype=torch.float32)  # (N, K)
-            labels = (draws[:, 0] * len(outlines)).long()
-            pixels = torch.empty(count, 3, height, width, dtype=torch.uint8)
-            masks = torch.empty(count, height, width, dtype=torch.bool)
-            for part in torch.arange(count).split(max(1, CHUNK_PIXELS // (height * width))):
-                pixels[part], masks[part] = draw(draws[part], labels[part], height, width, outlines)
-        super().__init__(pixels, labels, tuple(outlines), masks)
+    count = require_positive("count", count)
+    height, width = to_pair(require_size("image_size", image_size))
+    require_memory(f"{count:,} images of {height}×{width}", 6 * count * height * width)
+    # rand and not randn, whose stream depends on the build of PyTorch.
+    draws = torch.rand(count, len(DRAWN) + TINT + 3 * WAVES, generator=generator(seed))  # (N, K)
+    labels = (draws[:, 0] * len(outlines)).long()
+    pixels = torch.empty(count, 3, height, width, dtype=torch.uint8)
+    masks = torch.empty(count, height, width, dtype=torch.bool)
+    for part in torch.arange(count).split(max(1, CHUNK_PIXELS // (height * width))):
+        pixels[part], masks[part] = draw_batch(draws[part], labels[part], height, width, outlines)
+    return ImageSet(pixels, labels, tuple(outlines), masks)
 
 
-def draw(
+def draw_batch(
     draws: Float[Tensor, "B K"], labels: Int64[Tensor, " B"], height: int, width: int, outlines: Outlines
 ) -> tuple[UInt8[Tensor, "B 3 H W"], Bool[Tensor, "B H W"]]:
     """Draw scenes from random values in [0, 1), (B, K): pixels (B, 3, H, W) and masks (B, H, W)."""
-    choices, tint, wave = draws.split([len(CHOICES), TINT, 3 * WAVES], dim=1)
-    choice = dict(zip(CHOICES, choices[:, :, None, None].unbind(dim=1), strict=True))  # (B, 1, 1) each
+    choices, tint, wave = draws.split([len(DRAWN), TINT, 3 * WAVES], dim=1)
+    choice = dict(zip(DRAWN, choices[:, :, None, None].unbind(dim=1), strict=True))  # (B, 1, 1) each
     side = min(height, width)
     y, x = ((torch.arange(length, dtype=draws.dtype) + 0.5) / side for length in (height, width))  # pixel centres
     distance = object_distance(choice, labels, y, x, outlines)

@@ -10,25 +10,20 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from ..adapting import change_resolution
-from ..analysis.heads import right_answers
 from ..data import ImageSet, Shapes
 from ..data.outlines import OUTLINES
-from ..data.shapes import Outlines
-from ..inference import BATCH
 from ..model import VisionTransformer
-from .sizes import SIZES, model_at_28
 
-OBJECTS = (1.0, 1.5714)  # at 44×44, in pixels, as a share of its size at 28×28: the old one, and the usual one
+SIDES = {"20×20": 20, "28×28": 28, "44×44": 44}  # pixels
 GROUND, OUTLINE, INSIDE = range(3)  # kinds of patches
 GROUPS = {"ground": ((GROUND,), (OUTLINE, INSIDE)), "all patches": ((GROUND,), (OUTLINE,), (INSIDE,))}
 
 
-def draw_scenes(count: int, size: str, scale: float = 1.0) -> Shapes:
-    """Draw test scenes of one of SIZES with objects `scale` times as large, in pixels, as they are at 28×28."""
-    share = scale * 28 / SIZES[size]
-    outlines: Outlines = {name: partial(scaled, outline, share) for name, outline in OUTLINES.items()}
-    return Shapes(count, SIZES[size], seed=1, outlines=outlines)
+def draw_scenes(count: int, size: str, scale: float = 1.0) -> ImageSet:
+    """Draw test scenes of one of SIDES with objects `scale` times as large, in pixels, as they are at 28×28."""
+    share = scale * 28 / SIDES[size]
+    outlines = {name: partial(scaled, outline, share) for name, outline in OUTLINES.items()}
+    return Shapes(count, SIDES[size], seed=1, outlines=outlines)
 
 
 def scaled(outline, share: float, x: Tensor, y: Tensor) -> Tensor:
@@ -60,12 +55,12 @@ def right_if(model: VisionTransformer, images: ImageSet, times: Float[Tensor, "B
 
     The class token is there once.
     """
-    weighted, parts = deepcopy(model), []
-    for pixels, some in zip(images.pixels.split(BATCH), times.split(BATCH), strict=True):
+    weighted, answers = deepcopy(model), []
+    for pixels, some in zip(images.pixels.split(100), times.split(100), strict=True):
         for block in weighted.encoder:
             block.attention.strategy = WeightedAttention(torch.cat([torch.ones(len(some), 1), some], dim=1))
-        parts.append(weighted(model.card.normalise(pixels)).argmax(dim=1))
-    return torch.cat(parts) == images.labels
+        answers.append(weighted(model.card.normalise(pixels)).argmax(dim=1))
+    return torch.cat(answers) == images.labels
 
 
 def times_as_in(images: ImageSet, others: ImageSet, groups: str) -> Float[Tensor, "B N"]:
@@ -79,21 +74,3 @@ def times_as_in(images: ImageSet, others: ImageSet, groups: str) -> Float[Tensor
         mine, count = torch.isin(here, group), torch.isin(there, group).sum(dim=1, keepdim=True)
         times = torch.where(mine, count.clamp(min=0.1) / mine.sum(dim=1, keepdim=True), times)
     return times
-
-
-def measure_suspects(position: str, seed: int, scenes: int = 1600) -> dict[tuple[str, float, str], int]:
-    """Return right answers of a model trained on 28×28, not tuned, by size, object and what is changed.
-
-    At 44×44, "ground" and "all patches" weigh the patches of these GROUPS as in the scenes of 28×28. At 28×28,
-    "as in 44×44" weighs all patches as in the usual scenes of 44×44.
-    """
-    model, home = model_at_28(position, seed), draw_scenes(scenes, "28×28")
-    moved, counts = change_resolution(model, 44), {("28×28", 1.0, "nothing"): int(right_answers(model, home).sum())}
-    scenes_of = {scale: draw_scenes(scenes, "44×44", scale) for scale in OBJECTS}
-    for scale, images in scenes_of.items():
-        counts["44×44", scale, "nothing"] = int(right_answers(moved, images).sum())
-        for groups in ("ground", "all patches"):
-            counts["44×44", scale, groups] = int(right_if(moved, images, times_as_in(images, home, groups)).sum())
-    usual = times_as_in(home, scenes_of[OBJECTS[-1]], "all patches")
-    counts["28×28", 1.0, "as in 44×44"] = int(right_if(model, home, usual).sum())
-    return counts

@@ -1,123 +1,150 @@
-"""The stored tables that the notebooks read: CSV files, of which each line is one run, or one attention head."""
+"""The stored tables that the notebooks read. Each is made by the script of its name in `notebooks/tables/`."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
-from itertools import product
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
+from safetensors.torch import load_file
 from torch import Tensor
 
 from ..analysis import HeadCosts
 from ..errors import require_choice
-from .blocks import BlockRun
-from .rows import EXPERIMENTS
-from .scarce import Course
-from .sizes import SizeRun
 
-SEEDS = (0, 1, 2)
 RESULTS = Path(__file__).with_name("results")
-RUN_COLUMNS = {"row": str, "seed": int, "accuracy": float}
-HEAD_COLUMNS = dict.fromkeys(("layer", "head", "images", "right", "lost", "gained"), int)
+ACCURACIES = ("ablations", "examples", "images", "probe", "rates", "stem")
+
+
+class BlockRun(NamedTuple):
+    """Twelve blocks of one kind, at the start and in training; the first axis of a stored run is the seed.
+
+    `lengths` (13,): root mean square over a token's values, mean over the tokens of 64 images, before and after each
+    block. `apart` (13,): how far tokens are from the mean token of their image, as a share of their length.
+    `gradients` (12,): norm of the loss gradient by the matrices of each block. These three are measured at the start.
+    `losses` (150,): cross-entropy of each step's 64 images, which are new in every step.
+
+    Without norms only the gradients' order of magnitude holds from one machine to the next: rounding is enough to
+    change them several times over.
+    """
+
+    lengths: Tensor
+    apart: Tensor
+    gradients: Tensor
+    losses: Tensor
+
+
+class Course(NamedTuple):
+    """A training run at 14 equal distances; the first axis of a stored run is the seed.
+
+    Losses and accuracy are of scenes as they are, without augmentation.
+    """
+
+    epochs: Tensor
+    training_loss: Tensor
+    validation_loss: Tensor
+    validation_accuracy: Tensor
+
+
+class SizeRun(NamedTuple):
+    """Count the test scenes, those that a model gets right, and where it differs from another model.
+
+    The other one has interpolated positions, and the same size, seed and training. `gained` counts the scenes that only
+    this model gets right, `lost` those that only the other one gets right.
+    """
+
+    scenes: int
+    right: int
+    gained: int
+    lost: int
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right answers, from 0 to 1."""
+        return self.right / self.scenes
+
+    @property
+    def lead(self) -> float:
+        """The accuracy minus that of the other model, from -1 to 1."""
+        return (self.gained - self.lost) / self.scenes
+
+    @property
+    def spread(self) -> float:
+        """Half the width of the lead's 95 % interval. Both saw the same scenes, so only those that differ count."""
+        return 1.96 * (((self.gained + self.lost) / self.scenes - self.lead**2) / self.scenes) ** 0.5
 
 
 def load_results(name: str) -> dict[str, list[float]]:
-    """Return the accuracies of an experiment, from 0 to 1: for each row a list, with one accuracy per seed."""
-    require_choice("experiment", name, EXPERIMENTS)
-    lines = read_lines(RESULTS / f"{name}.csv", RUN_COLUMNS)
-    return {row: [accuracy for found, _, accuracy in lines if found == row] for row in EXPERIMENTS[name]}
+    """Return for each row of a table its accuracies, from 0 to 1, one for each seed.
 
-
-def numbers(text: str) -> list[float]:
-    return [float(value) for value in text.split()]
-
-
-def to_text(values: Tensor) -> str:
-    return " ".join(f"{value:.4g}" for value in values.tolist())
-
-
-BLOCK_COLUMNS = {"variant": str, "seed": int, **dict.fromkeys(BlockRun._fields, numbers)}
-
-
-def load_block_runs(path: Path = RESULTS / "blocks.csv") -> dict[str, BlockRun]:
-    """Return what was measured of each variant of the block, as `BlockRun`s with a row for each seed: (S, ...)."""
-    found: dict[str, list[list]] = {}
-    for variant, _, *run in read_lines(path, BLOCK_COLUMNS):
-        found.setdefault(variant, []).append(run)
-    return {variant: BlockRun(*map(torch.tensor, zip(*runs, strict=True))) for variant, runs in found.items()}
-
-
-COURSE_COLUMNS = {"scenes": int, "augmentation": str, "seed": int, **dict.fromkeys(Course._fields, numbers)}
-
-
-def load_courses(path: Path = RESULTS / "scarce.csv") -> dict[tuple[int, str], Course]:
-    """Return the runs on few scenes by their number and augmentation, with a row for each seed: (S, 14)."""
-    found: dict[tuple[int, str], list[list]] = {}
-    for scenes, augmentation, _, *run in read_lines(path, COURSE_COLUMNS):
-        found.setdefault((scenes, augmentation), []).append(run)
-    return {key: Course(*map(torch.tensor, zip(*runs, strict=True))) for key, runs in found.items()}
-
-
-SIZE_COLUMNS = {"size": str, "seed": int, "way": str, "trained": str, **dict.fromkeys(SizeRun._fields, int)}
-
-
-def load_size_runs(path: Path = RESULTS / "sizes.csv") -> dict[tuple[str, str, str], list[SizeRun]]:
-    """Return the runs at other sizes by size, way and what was trained there: for each a list, with one per seed."""
-    found: dict[tuple[str, str, str], list[SizeRun]] = {}
-    for size, _, way, trained, *counts in read_lines(path, SIZE_COLUMNS):
-        found.setdefault((size, way, trained), []).append(SizeRun(*counts))
+    Raises ValueError for a name that is not one of ACCURACIES.
+    """
+    require_choice("table", name, ACCURACIES)
+    found = {}
+    for line in read_table(name):
+        found.setdefault(line["row"], []).append(float(line["accuracy"]))
     return found
 
 
-SUSPECT_COLUMNS = {
-    "positions": str,
-    "seed": int,
-    "size": str,
-    "object": float,
-    "change": str,
-    "right": int,
-    "scenes": int,
-}
+def load_block_runs() -> dict[str, BlockRun]:
+    """Return the runs of each kind of block: (3, 13) lengths and apart, (3, 12) gradients and (3, 150) losses."""
+    found = {}
+    for line in read_table("blocks"):
+        found.setdefault(line["variant"], []).append(curves(line, BlockRun._fields))
+    return {variant: BlockRun(*map(torch.stack, zip(*runs, strict=True))) for variant, runs in found.items()}
 
 
-def load_suspects(path: Path = RESULTS / "suspects.csv") -> dict[tuple[str, str, float, str], list[float]]:
-    """Return lists of accuracies, one per seed, by the model's positions, the size, the object and what was changed."""
-    found: dict[tuple[str, str, float, str], list[float]] = {}
-    for positions, _, size, scale, change, right, scenes in read_lines(path, SUSPECT_COLUMNS):
-        found.setdefault((positions, size, scale, change), []).append(right / scenes)
+def load_courses() -> dict[tuple[int, str], Course]:
+    """Return the runs on few scenes, by their number and the augmentation: curves of shape (3, 14)."""
+    found = {}
+    for line in read_table("scarce"):
+        key = int(line["scenes"]), line["augmentation"]
+        found.setdefault(key, []).append(curves(line, Course._fields))
+    return {key: Course(*map(torch.stack, zip(*runs, strict=True))) for key, runs in found.items()}
+
+
+def load_size_runs() -> dict[tuple[str, str, str], list[SizeRun]]:
+    """Return the runs at other sizes by size, way and the part that was trained there, one for each seed."""
+    found = {}
+    for line in read_table("sizes"):
+        key = line["size"], line["way"], line["trained"]
+        found.setdefault(key, []).append(SizeRun(*(int(line[name]) for name in SizeRun._fields)))
     return found
 
 
-def load_head_costs(path: Path = RESULTS / "heads.csv") -> HeadCosts:
-    """Read what masking each head costs; the stored table is that of the shipped CIFAR-10 model."""
-    layers, _, images, right, lost, gained = torch.tensor(read_lines(path, HEAD_COLUMNS)).T
-    grid = (len(layers.unique()), -1)
-    return HeadCosts(images[0].item(), right[0].item(), lost.reshape(grid), gained.reshape(grid))
+def load_suspects() -> dict[tuple[str, str, float, str], list[float]]:
+    """Return accuracies, one for each seed, by the model's positions, size, object (its scale) and what was changed."""
+    found = {}
+    for line in read_table("suspects"):
+        key = line["positions"], line["size"], float(line["object"]), line["change"]
+        found.setdefault(key, []).append(int(line["right"]) / int(line["scenes"]))
+    return found
 
 
-def save_head_costs(costs: HeadCosts, path: Path) -> None:
-    """Write a line for each head."""
-    heads = product(*map(range, costs.lost.shape))
-    lines = [(*head, costs.images, costs.right, costs.lost[head].item(), costs.gained[head].item()) for head in heads]
-    path.unlink(missing_ok=True)
-    append_lines(path, [HEAD_COLUMNS, *lines])
+def load_head_costs() -> HeadCosts:
+    """Return what masking each head of the shipped CIFAR-10 model costs, counted on its 10,000 test images."""
+    lines = read_table("heads")
+    layers = 1 + int(lines[-1]["layer"])
+    lost, gained = (torch.tensor([int(line[name]) for line in lines]).view(layers, -1) for name in ("lost", "gained"))
+    return HeadCosts(int(lines[0]["images"]), int(lines[0]["right"]), lost, gained)
 
 
-def read_lines(path: Path, columns: Mapping[str, type]) -> list[tuple]:
-    """Return the lines of a table after its header. Raises ValueError unless all are whole and of these types."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        header, *lines = csv.reader(text.splitlines())
-        if header != list(columns) or not text.endswith("\n"):
-            raise ValueError("its first or its last line is cut off")
-        return [tuple(kind(value) for kind, value in zip(columns.values(), line, strict=True)) for line in lines]
-    except ValueError as error:
-        raise ValueError(f"{path} is no table of {', '.join(columns)}: {error}") from None
+def load_mirror_runs() -> dict[str, Float[Tensor, "S T D"]]:
+    """Return the position embeddings that were trained on photos in three ways, one for each seed."""
+    runs = load_file(RESULTS / "mirror.safetensors")  # "as they are, seed 0" and so on
+    ways = ("half flipped", "as they are", "turned")
+    return {way: torch.stack([runs[f"{way}, seed {seed}"] for seed in range(3)]) for way in ways}
 
 
-def append_lines(path: Path, lines: Iterable[Iterable[object]]) -> None:
-    """Add lines to a table; create it if there is none."""
-    with path.open("a", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(lines)
+def read_table(name: str) -> list[dict[str, str]]:
+    """Return the lines of a stored table by the names of its columns, seed 0 first."""
+    with (RESULTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def curves(line: dict[str, str], names: Iterable[str]) -> list[Tensor]:
+    """Return the curves in these cells of a line: numbers with spaces between them."""
+    return [torch.tensor([float(value) for value in line[name].split()]) for name in names]

@@ -7,13 +7,19 @@ from .attention_figures import (
     show_entropy,
     show_heads,
     show_one_query,
-    show_patch_alone,
 )
-from .block_figures import show_block, show_norm_axes
-from .curve_figures import show_curves
+from .curve_figures import LiveLoss, show_by_images, show_curves, show_loss
 from .looking_inside_figures import show_distances, show_found, show_head_costs, show_patch_filters, show_ranking
-from .model_figures import show_bug_table
-from .patch_figures import show_cut, show_grid, show_pictures, show_sequence
+from .model_figures import show_block, show_bug_table, show_norm_axes
+from .patch_figures import (
+    show_cut,
+    show_equation_one,
+    show_grid,
+    show_maps,
+    show_patch_alone,
+    show_pictures,
+    show_sequence,
+)
 from .position_figures import (
     show_mirror,
     show_position_row,
@@ -24,8 +30,6 @@ from .position_figures import (
 from .pretrained_figures import show_layer_differences, show_mistake_costs
 from .rendering import register
 from .resolution_figures import show_channels, show_row, show_sizes, show_wrong
-from .token_figures import show_equation_one, show_maps
-from .training_figures import LiveLoss, show_by_images, show_loss
 
 __all__ = [
     "LiveLoss", "show_attention_maps", "show_attention_stops", "show_attention_walk", "show_block",

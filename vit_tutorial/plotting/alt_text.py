@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import SupportsFloat
 
+from matplotlib.text import Text
 from torch import Tensor
 
-from .style import Figure, Number
+from .style import FORMULA, Figure, Number
 
 
-def describe(figure: Figure, text: str) -> Figure:
-    """Store the figure's title and `text` as its alternative text, and return the figure."""
+def with_alt(figure: Figure, text: str) -> Figure:
+    """Store the figure's title and `text` as its alternative text, and return the figure, which is drawn by now.
+
+    A `$` in the name of a class is a `$`: only what is marked as a FORMULA is set as one.
+    """
+    for drawn in figure.findobj(Text):
+        if "$" in drawn.get_text() and drawn.get_gid() != FORMULA["gid"]:
+            drawn.set_parse_math(False)
     title = figure.get_suptitle() or figure.axes[0].get_title(loc="left")
     stop = "." if title and title[-1] not in ".!?" else ""
-    plain = re.sub(r"[${}_\\]", "", f"{title}{stop} {text}".replace(r"\sqrt", "√"))  # mathtext
-    plain = " ".join(plain.split())
+    plain = " ".join(f"{title}{stop} {text}".split())
     # A capital for every sentence, except one that begins with a symbol such as d.
     figure.alt = re.sub(r"(?:^|[.!?] )[a-z](?=[a-z])", lambda start: start[0].upper(), plain)
     return figure
@@ -41,13 +47,12 @@ def amounts(values: Mapping[str, SupportsFloat], between: str = " ", unit: str =
     return listed(f"{name}{between}{brief(value, unit)}" for name, value in values.items())
 
 
-def span(values: Tensor | Iterable[Number], unit: str = "") -> str:
+def span(values: Tensor) -> str:
     """Write the smallest and the largest value: "0.1 to 3.5"."""
-    values = values.flatten().tolist() if isinstance(values, Tensor) else list(values)
-    return f"{brief(min(values))} to {brief(max(values))}{unit}"
+    low, high = values.detach().aminmax()
+    return f"{brief(low)} to {brief(high)}"
 
 
-def courses(lines: Mapping[str, Iterable[Number]], unit: str = "") -> str:
+def courses(lines: Mapping[str, Sequence[Number]]) -> str:
     """Write where each line starts and ends: "trained from 1 to 0.2; untrained from 1 to 0"."""
-    values = {name: list(line) for name, line in lines.items()}
-    return "; ".join(f"{name} from {brief(line[0])} to {brief(line[-1])}{unit}" for name, line in values.items())
+    return "; ".join(f"{name} from {brief(line[0])} to {brief(line[-1])}" for name, line in lines.items())

@@ -15,29 +15,12 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from . import panels, style
-from .alt_text import amounts, describe, listed
+from .alt_text import amounts, listed, with_alt
 from .curve_figures import show_curves
 from .style import WIDTH, Figure, styled, to_numpy
 
 # A hatch for each head, so that its tint is never alone.
 HATCHES = ("", "///", "...", "\\\\\\", "xxx", "++", "oo")
-
-
-@styled
-def show_patch_alone(photo: Float[Tensor, "3 H W"], patch_size: int, row: int, column: int) -> Figure:
-    """Draw one patch as the model gets it, then the photo. Raises ValueError if the photo has no such patch."""
-    h, w = (side // patch_size for side in photo.shape[1:])
-    if not (0 <= row < h and 0 <= column < w):
-        raise ValueError(f"no patch in row {row}, column {column}: the photo has {h} rows and {w} columns of them")
-    top, left = row * patch_size, column * patch_size
-    title = "Alone, a patch does not say where it was"
-    figure, ((alone, whole),) = panels.panels(1, 2, WIDTH * 0.7, 3.5, title)
-    patch = photo[:, top : top + patch_size, left : left + patch_size]
-    panels.picture(alone, patch, f"patch {row * w + column} of the list")
-    panels.picture(whole, photo, "where it comes from")
-    panels.highlight(whole, left - 0.5, top - 0.5, patch_size, patch_size)
-    told = f"The patch in row {row}, column {column} of {h} rows and {w} columns; framed in the photo."
-    return describe(figure, told)
 
 
 @styled
@@ -53,7 +36,8 @@ def show_one_query(
     ):
         bars = axes.barh(range(len(names)), to_numpy(lengths), color=colour)
         axes.bar_label(bars, fmt="{:.3g}", padding=3)
-        axes.set(title=title, xticks=[], xlim=(0, 1.3 * max(lengths.max().item(), 0.1)))
+        axes.set_title(title, **style.FORMULA)
+        axes.set(xticks=[], xlim=(0, 1.3 * max(lengths.max().item(), 0.1)))
         axes.spines["bottom"].set_visible(False)
         panels.row_names(axes, names)
     second.set_yticks([])
@@ -67,7 +51,7 @@ def show_one_query(
     third.set(xlabel="place in the vector\nΣ: sum of its column", yticks=[])
     third.set_xticks(range(values.shape[1]), labels)
     shares = [f"{name} {weight:.2g}" for name, weight in zip(names, weights.tolist(), strict=True)]
-    return describe(figure, f"The query gives the weights {listed(shares)}; the values add up to {listed(total)}.")
+    return with_alt(figure, f"The query gives the weights {listed(shares)}; the values add up to {listed(total)}.")
 
 
 @styled
@@ -80,9 +64,9 @@ def show_entropy(
     """
     without, scale = (2 ** entropy[:, -1].mean().item() for entropy in (unscaled, scaled))
     title = f"d = {dims[-1]}: a query looks at {without:.1f} tokens without the division, {scale:.0f} with it"
-    curves = {"softmax of $q·k/\\sqrt{d}$": scaled, "softmax of $q·k$": unscaled}
-    measures, level = {"entropy $H$ of the weights (bits)": curves}, (limit, "all tokens equally")
-    figure = show_curves(dims, measures, "head dimension d", title, "x", level, mistake="softmax of $q·k$")
+    curves = {"softmax of q·k/√d": scaled, "softmax of q·k": unscaled}
+    measures, level = {"entropy H of the weights (bits)": curves}, (limit, "all tokens equally")
+    figure = show_curves(dims, measures, "head dimension d", title, "x", level, mistake="softmax of q·k")
     right = figure.axes[0].secondary_yaxis("right")
     right.set_yticks(range(int(limit) + 1), [str(2**bits) for bits in range(int(limit) + 1)])
     right.set_ylabel("tokens that a query looks at, $2^H$")
@@ -100,8 +84,6 @@ def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], ti
     place = {number: index for index, number in enumerate(tokens.flatten().tolist())}
     if len(place) < tokens.numel() or sorted(place) != sorted(heads.flatten().tolist()):
         raise ValueError("the heads must hold the numbers of the tokens, each once, and no number may repeat")
-    if count > len(HATCHES):
-        raise ValueError(f"at most {len(HATCHES)} heads can be told apart, got {count}")
     tables = [tokens, *heads]
     titles = [f"unsplit  {tuple(tokens.shape)}", *(f"head {i}  {tuple(heads.shape[1:])}" for i in range(count))]
     columns = [table.shape[1] for table in tables]
@@ -121,7 +103,7 @@ def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], ti
         axes.set_yticks([y + 0.5 for y in range(len(table))], [f"token {y}" for y in range(len(table))])
         axes.tick_params(length=0, labelleft=axes is row[0])
     right = [f"head {i} gets {found.count(i)} of its own {len(found)} values" for i, found in enumerate(owners[1:])]
-    return describe(figure, f"{len(tokens)} tokens of {tokens.shape[1]} values are split: {listed(right)}.")
+    return with_alt(figure, f"{len(tokens)} tokens of {tokens.shape[1]} values are split: {listed(right)}.")
 
 
 @styled
@@ -165,7 +147,7 @@ def show_attention_maps(
     ticks = {1 / 8: "1/8", 1 / 2: "1/2", 1: "1", 2: "2", most: str(most)}
     panels.colour_bar(figure, image, figure.axes, "weight (1 = equal share)", ticks, extend="both", shrink=0.8)
     peaks = amounts({name: row.max() for name, row in zip(names, shares, strict=True)}, " up to ")
-    return describe(figure, f"Where {columns} heads look on a photo, in multiples of an equal share: {peaks}.")
+    return with_alt(figure, f"Where {columns} heads look on a photo, in multiples of an equal share: {peaks}.")
 
 
 @styled
@@ -175,10 +157,9 @@ def show_attention_walk(
     """Draw what one query takes from each patch, and let the query walk over the picture: a figure that moves.
 
     `maps` are one head's weights, a map for each query, N = h·w in reading order. The walk begins at the patch `start`
-    and turns round at the end of each row, so every step but one goes to a neighbour. Raises
-    ValueError unless there is one map for each patch.
+    and turns round at the end of each row, so every step but one goes to a neighbour.
     """
-    h, w = grid_of(maps)
+    h, w = maps.shape[1:]
     figure, ((left, right),) = panels.panels(1, 2, WIDTH * 0.7, 3.3, title)
     panels.picture(left, picture, "the query, framed", extent=(0, w, h, 0))
     image = map_of_weights(right, maps, 0)
@@ -194,7 +175,7 @@ def show_attention_walk(
     walk = [n for row in range(h) for n in range(row * w, (row + 1) * w)[:: 1 - row % 2 * 2]]
     first = walk.index(start)
     figure.moments = [partial(move, n) for n in walk[first:] + walk[:first]]
-    return describe(figure, f"The query walks over {h} rows of {w} patches. {favourite(maps)}")
+    return with_alt(figure, f"The query walks over {h} rows of {w} patches. {favourite(maps)}")
 
 
 @styled
@@ -214,15 +195,7 @@ def show_attention_stops(
         frame_patch(upper, maps, query)
         frame_patch(lower, maps, query)
     panels.colour_bar(figure, image, below, "weight (square-root scale)", shrink=0.95)
-    return describe(figure, f"The maps of {len(queries)} queries. {favourite(maps)}")
-
-
-def grid_of(maps: Tensor) -> tuple[int, int]:
-    """Return (h, w). Raises ValueError unless there are as many maps (N, h, w) as a map has patches."""
-    count, h, w = maps.shape
-    if count != h * w:
-        raise ValueError(f"{h}×{w} patches have {h * w} queries, each with its map, got {count} maps")
-    return h, w
+    return with_alt(figure, f"The maps of {len(queries)} queries. {favourite(maps)}")
 
 
 def map_of_weights(axes: Axes, maps: Tensor, query: int) -> AxesImage:

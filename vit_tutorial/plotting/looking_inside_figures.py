@@ -12,7 +12,7 @@ from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from . import panels, style
-from .alt_text import amounts, brief, describe, listed
+from .alt_text import amounts, brief, listed, with_alt
 from .style import WIDTH, Figure, styled, to_numpy
 
 HeadTables = Mapping[str, Float[Tensor, "L h"]]
@@ -30,7 +30,7 @@ def show_patch_filters(filters: Mapping[str, Float[Tensor, "n 3 P Q"]], columns:
         panels.bare(axes, name)
     P, Q = weights.shape[2:]
     counts = listed(f"{len(weights)} of {name}" for name, weights in filters.items())
-    return describe(figure, f"Filters of {P}×{Q} pixels as small pictures: {counts}.")
+    return with_alt(figure, f"Filters of {P}×{Q} pixels as small pictures: {counts}.")
 
 
 @styled
@@ -54,7 +54,7 @@ def show_distances(
         axes.set_ylim(0, 1.25 * max(even.values()))
         told.append(f"{name}, {int(((far < low) | (far > high)).sum())} of {far.numel()}")
     figure.legend(*row[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return describe(figure, f"Heads outside the band of untrained models: {listed(told)}.")
+    return with_alt(figure, f"Heads outside the band of untrained models: {listed(told)}.")
 
 
 @styled
@@ -85,7 +85,7 @@ def show_found(
     ticks = {1 / 4: "1/4", 1 / 2: "1/2", 1: "1", 2: "2", 4: "4"}
     panels.colour_bar(figure, image, grid, "weight (1 = the map's mean)", ticks, extend="both", shrink=0.7)
     peaks = amounts({name: found.amax() for name, found in relative.items()})
-    return describe(figure, f"{rows} pictures and their maps; the largest multiple of the mean: {peaks}.")
+    return with_alt(figure, f"{rows} pictures and their maps; the largest multiple of the mean: {peaks}.")
 
 
 @styled
@@ -108,9 +108,7 @@ def show_ranking(
                 look = {"color": style.CONTROL, "marker": "X"}
             elif name.endswith("(mask)"):
                 look = {"color": style.BLACK, "marker": "D"}
-            axes.errorbar(mean, names.index(name), xerr=half, ms=6, lw=2, capsize=5, zorder=3, **look)
-            place = {"textcoords": "offset points", "va": "center", "fontsize": 11, "color": look["color"]}
-            axes.annotate(three(mean), (mean + half, names.index(name)), (9, 0), **place)
+            panels.interval(axes, (mean, names.index(name)), half, three(mean), lw=2, **look)
         if measure in chance:
             axes.axvline(chance[measure], color=style.CONTROL, lw=1, ls="--", zorder=0)
         low, high = axes.get_xlim()
@@ -119,7 +117,7 @@ def show_ranking(
         told.append(f"{measure}: {listed(f'{n} {three(mean)} ± {half:.2g}' for n, (mean, half) in found.items())}")
     text = "bars: 95 % interval of the mean; grey: controls; black: knows the mask"
     figure.supxlabel(text + ("; dashed line: chance" if chance else ""), fontsize=10)
-    return describe(figure, f"Means and 95 % intervals. {'; '.join(told)}.")
+    return with_alt(figure, f"Means and 95 % intervals. {'; '.join(told)}.")
 
 
 def three(value: float) -> str:
@@ -144,7 +142,7 @@ def show_head_costs(costs: HeadTables, spreads: HeadTables, title: str) -> Figur
         layer, head = divmod(int(cost.argmax()), cost.shape[1])
         told.append(f"{name}, head {head} of layer {layer}: {brief(100 * cost.max())} points")
     panels.colour_bar(figure, image, row, "cost in points of accuracy")
-    return describe(figure, f"The head that costs most: {'; '.join(told)}.")
+    return with_alt(figure, f"The head that costs most: {'; '.join(told)}.")
 
 
 def write_cost(points: float, spread: float) -> str:

@@ -1,15 +1,107 @@
-"""Tests of a new model, and the bugs that they notice."""
+"""The encoder block, what its norm averages, and the bugs that tests of a new model notice."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from jaxtyping import Bool
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.patches import FancyBboxPatch, Polygon
 from torch import Tensor
 
 from . import panels, style
-from .alt_text import describe, listed
+from .alt_text import listed, with_alt
 from .style import WIDTH, Figure, styled
+
+# The drawing's own units: tenths of an inch.
+STREAM_ROW, BRANCH_ROW, BOX_HEIGHT = 7.0, 15.0, 4.4
+
+
+@styled
+def show_block() -> Figure:
+    """Draw the block of Eqs. 2–3. The thick line is the residual stream."""
+    figure = panels.blank(WIDTH, 2.0, layout="none")
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 90), ylim=(0, 20), aspect="equal")
+    axes.axis("off")
+    axes.plot([8, 82], [STREAM_ROW, STREAM_ROW], color=style.STREAM, lw=4, solid_capstyle="butt", zorder=1)
+    draw_arrow(axes, (81.0, STREAM_ROW), (83.5, STREAM_ROW), lw=4.0)
+    for x, above, name in ((4, 0, r"$z_{\ell-1}$"), (45.3, 2.6, r"$z'_\ell$"), (86, 0, r"$z_\ell$")):
+        axes.text(x, STREAM_ROW + above, name, fontsize=15, ha="center", va="center", **style.FORMULA)
+    draw_sublayer(axes, 9.0, "attention\nbetween tokens", style.ATTENTION)
+    draw_sublayer(axes, 47.5, "MLP\neach token alone", style.MLP)
+    stream = "the residual stream, (B, T, D) all the way"
+    axes.text(45, 2.0, stream, color=style.CONTROL, ha="center", va="center")
+    order = "pre-norm, LayerNorm, then attention or MLP, then the sum"
+    return with_alt(figure, f"Two branches leave the residual stream and are added to it: {order}.")
+
+
+def draw_sublayer(axes: Axes, left: float, name: str, colour: str) -> None:
+    """Draw one branch that leaves the stream, does its work, and is added to it."""
+    start, plus = left + 3.5, left + 33
+    draw_arrow(axes, (left + 1, STREAM_ROW), (left + 1, BRANCH_ROW), head=False)
+    draw_arrow(axes, (left + 1, BRANCH_ROW), (start, BRANCH_ROW))
+    draw_box(axes, start, BRANCH_ROW, 9.5, "LayerNorm", style.NORM)
+    draw_arrow(axes, (start + 9.5, BRANCH_ROW), (start + 12, BRANCH_ROW))
+    draw_box(axes, start + 12, BRANCH_ROW, 15.0, name, colour)
+    draw_arrow(axes, (start + 27, BRANCH_ROW), (plus, BRANCH_ROW), head=False)
+    draw_arrow(axes, (plus, BRANCH_ROW), (plus, STREAM_ROW + 1.4))
+    axes.plot(plus, STREAM_ROW, "o", ms=17, color="white", mec=style.BLACK, mew=1.5, zorder=3)
+    axes.text(plus, STREAM_ROW, "+", fontsize=15, ha="center", va="center_baseline", zorder=4)
+
+
+def draw_box(axes: Axes, left: float, y: float, width: float, text: str, colour: str) -> None:
+    corner, shape = (left, y - BOX_HEIGHT / 2), "round,pad=0,rounding_size=0.8"
+    look = {"facecolor": "white", "edgecolor": colour, "lw": 2.5, "zorder": 3}
+    axes.add_patch(FancyBboxPatch(corner, width, BOX_HEIGHT, boxstyle=shape, **look))
+    axes.text(left + width / 2, y, text, fontsize=10, ha="center", va="center", linespacing=1.3, zorder=4)
+
+
+def draw_arrow(
+    axes: Axes, start: tuple[float, float], end: tuple[float, float], head: bool = True, lw: float = 1.5
+) -> None:
+    look = {"arrowstyle": "-|>" if head else "-", "color": style.BLACK, "lw": lw, "shrinkA": 0, "shrinkB": 0}
+    axes.annotate("", xy=end, xytext=start, arrowprops=look, zorder=2)
+
+
+@styled
+def show_norm_axes() -> Figure:
+    """Draw which values LayerNorm and BatchNorm average, as one block of batch × tokens × features each."""
+    batch, tokens, features = 3, 6, 5
+    title = "LayerNorm averages within one token, BatchNorm across all tokens of the batch"
+    figure, ((left, right),) = panels.panels(1, 2, WIDTH, 4.2, title)
+    one_token, one_feature = np.zeros((2, batch, tokens, features), dtype=bool)
+    one_token[0, tokens // 2] = True
+    one_feature[:, :, -1] = True
+    draw_cells(left, one_token)
+    draw_cells(right, one_feature)
+    left.set_title(f"LayerNorm: {one_token.sum()} values, all features of one token")
+    right.set_title(f"BatchNorm: {one_feature.sum()} values, one feature of every token")
+    text = f"LayerNorm averages the {one_token.sum()} features of one token, BatchNorm one feature of all"
+    block = f"A block of {batch} pictures, {tokens} tokens and {features} features"
+    return with_alt(figure, f"{block}. {text} {one_feature.sum()} tokens.")
+
+
+def draw_cells(axes: Axes, averaged: np.ndarray) -> None:
+    """Draw a block of cells (B, T, D): tokens to the right, features up, pictures to the back."""
+    B, T, D = averaged.shape
+    right, up, back = np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([0.5, 0.4])
+    front = [((0, t, d), t * right + d * up, (right, up), 1.0) for t in range(T) for d in range(D)]
+    top = [((b, t, D - 1), t * right + D * up + b * back, (right, back), 0.95) for b in range(B) for t in range(T)]
+    side = [((b, T - 1, d), T * right + d * up + b * back, (back, up), 0.85) for b in range(B) for d in range(D)]
+    for cell, corner, (one, other), light in (*front, *top, *side):
+        face = [corner, corner + one, corner + one + other, corner + other]
+        colour = light * np.array(to_rgb(style.NORM if averaged[cell] else "white"))
+        axes.add_patch(Polygon(face, facecolor=colour, edgecolor=style.CONTROL, lw=0.8, joinstyle="round"))
+    edges = {"tokens": (-0.4 * up, T * right, -0.5 * up), "features": (-0.4 * right, D * up, -0.5 * right)}
+    edges["pictures"] = (T * right + [0.4, -0.15], B * back, np.array([0.75, -0.4]))
+    for name, (start, along, beside) in edges.items():
+        draw_arrow(axes, tuple(start), tuple(start + along))
+        middle, rotation = start + along / 2 + beside, 90 if name == "features" else 0
+        axes.text(*middle, name, ha="center", va="center", rotation=rotation)
+    axes.set(aspect="equal", xlim=(-1.2, T + B / 2 + 1.2), ylim=(-1.2, D + 0.4 * B + 0.2))
+    axes.axis("off")
 
 
 @styled
@@ -42,4 +134,4 @@ def show_bug_table(
         f"{bug} by {listed(test for test, hit in zip(tests, hits, strict=True) if hit) if any(hits) else 'no test'}"
         for bug, hits in zip(bugs, noticed.tolist(), strict=True)
     ]
-    return describe(figure, f"A table of bugs and the tests that notice them: {listed(told)}.")
+    return with_alt(figure, f"A table of bugs and the tests that notice them: {listed(told)}.")

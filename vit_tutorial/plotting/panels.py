@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -88,15 +88,14 @@ def texts(axes: Axes, texts: np.ndarray, dark: np.ndarray | bool = False, fontsi
         axes.text(column, row, text, ha="center", va="center", color=colours[row, column], fontsize=fontsize)
 
 
-def band(axes: Axes, x: Sequence[Number], runs: Tensor, name: str, look: tuple[str, str, str], **options: Any) -> None:
-    """Draw the mean of several runs (S, X) as a line, in a band from the lowest to the highest."""
-    colour, marker, dash = look
-    if len(runs) > 1:
-        axes.fill_between(x, to_numpy(runs.amin(0)), to_numpy(runs.amax(0)), color=colour, alpha=0.25, lw=0)
-    axes.plot(x, to_numpy(runs.mean(0)), dash, color=colour, marker=marker, lw=2, label=name, **options)
+def interval(axes: Axes, place: tuple[Number, Number], half: Number, text: str, **look: Any) -> None:
+    """Draw a mark with its interval to the left and right, and its value as a text beside it."""
+    x, y = place
+    axes.errorbar(x, y, xerr=half, ms=6, capsize=4, zorder=3, **look)
+    axes.annotate(text, (x + half, y), (8, 0), textcoords="offset points", va="center", color=look["color"])
 
 
-def level(axes: Axes, value: Number, text: str = "", x: Number = 0, ha: str = "right") -> None:
+def level(axes: Axes, value: Number, text: str, x: Number, ha: str = "right") -> None:
     """Draw a dashed grey line at a height, with a text that ends above it at `x`."""
     axes.axhline(value, color=CONTROL, lw=1, ls="--", zorder=0)
     place = {"color": CONTROL, "ha": ha, "va": "bottom", "fontsize": 10}
@@ -108,21 +107,6 @@ def zero(axes: Axes, vertical: bool = False) -> None:
     (axes.axvline if vertical else axes.axhline)(0, color=CONTROL, lw=0.8, zorder=0)
 
 
-def log_down_to_zero(axes: Axes, values: Iterable[Number]) -> None:
-    """Make the y axis logarithmic for values up to 100; if any is zero, give zero a place of its own at the bottom."""
-    values = list(values)
-    power = math.floor(math.log10(min((value for value in values if value), default=1)))
-    ticks = [10.0**exponent for exponent in range(power, 3)]
-    if 0 in values:
-        axes.set_yscale("symlog", linthresh=ticks[0], linscale=0.5)
-        axes.set_ylim(-ticks[0] / 3, 200)
-        ticks = [0, *ticks]
-    else:
-        axes.set_yscale("log")
-        axes.set_ylim(ticks[0], 200)
-    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-
-
 def row_names(axes: Axes, names: Iterable[str]) -> None:
     """Write a name before each row, the first at the top."""
     names = list(names)
@@ -131,16 +115,9 @@ def row_names(axes: Axes, names: Iterable[str]) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def accuracy_rows(axes: Axes, names: Iterable[str]) -> None:
-    """Write a name before each row, over a grid to read accuracies off."""
-    row_names(axes, names)
-    axes.grid(axis="x", color="#DDDDDD", linewidth=0.8)
-    axes.set_axisbelow(True)
-
-
-def legend_at_right(axes: Axes, **options: Any) -> None:
+def legend_at_right(axes: Axes) -> None:
     """Put the legend beside the panel, where it hides nothing."""
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), **options)
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def colour_bar(

@@ -1,12 +1,13 @@
-"""An image, its patches, and the sequence that they become."""
+"""An image, its patches, the sequence that they become, and the tokens of Eq. 1."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib
 import numpy as np
+import torch
 from jaxtyping import Float, Num, Shaped
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
@@ -15,12 +16,12 @@ from torch import Tensor
 from ..config import Size, to_pair
 from ..errors import require_size, require_whole_patches
 from . import panels, style
-from .alt_text import describe, listed
+from .alt_text import listed, span, with_alt
 from .style import WIDTH, Figure, styled, to_numpy
 
 
 @styled
-def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str | None = None) -> Figure:
+def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str) -> Figure:
     """Draw an image (1 or 3 channels, values in [0, 1]) under the grid along which `patchify` cuts it.
 
     Raises ValueError if the image is not a whole number of patches.
@@ -28,18 +29,36 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str | None
     (P, Q), (H, W) = to_pair(patch_size), image.shape[1:]
     require_whole_patches((H, W), (P, Q))
     h, w = H // P, W // Q
-    figure, axes = panels.panel(*figure_size(H, W, height=4.1), title or f"{h}×{w} = {h * w} patches of {P}×{Q} pixels")
+    width = min(WIDTH, 3.3 * W / H + 1.0)  # inches, with room for the labels
+    figure, axes = panels.panel(width, min(4.1, (width - 1.0) * H / W + 0.8), title)
     panels.picture(axes, in_52_shades(image), extent=(0, W, H, 0))
     axes.hlines(np.arange(P, H, P), 0, W, color="white", linewidth=1)
     axes.vlines(np.arange(Q, W, Q), 0, H, color="white", linewidth=1)
     label_grid(axes, np.arange(h) * P + P / 2, np.arange(w) * Q + Q / 2, range(h), range(w))
     axes.set(xlabel="column of the grid", ylabel="row of the grid")
-    return describe(figure, f"An image of {H}×{W} pixels under a white grid of {h} rows and {w} columns.")
+    return with_alt(figure, f"An image of {H}×{W} pixels under a white grid of {h} rows and {w} columns.")
+
+
+@styled
+def show_patch_alone(photo: Float[Tensor, "3 H W"], patch_size: int, row: int, column: int) -> Figure:
+    """Draw one patch as the model gets it, then the photo. Raises ValueError if the photo has no such patch."""
+    h, w = (side // patch_size for side in photo.shape[1:])
+    if not (0 <= row < h and 0 <= column < w):
+        raise ValueError(f"no patch in row {row}, column {column}: the photo has {h} rows and {w} columns of them")
+    top, left = row * patch_size, column * patch_size
+    title = "Alone, a patch does not say where it was"
+    figure, ((alone, whole),) = panels.panels(1, 2, WIDTH * 0.7, 3.5, title)
+    patch = photo[:, top : top + patch_size, left : left + patch_size]
+    panels.picture(alone, patch, f"patch {row * w + column} of the list")
+    panels.picture(whole, photo, "where it comes from")
+    panels.highlight(whole, left - 0.5, top - 0.5, patch_size, patch_size)
+    told = f"The patch in row {row}, column {column} of {h} rows and {w} columns; framed in the photo."
+    return with_alt(figure, told)
 
 
 @styled
 def show_sequence(
-    patches: Float[Tensor, "N patch_dim"], patch_size: Size, first: int = 0, count: int = 14, marked: int = 0
+    patches: Float[Tensor, "N patch_dim"], patch_size: Size, first: int, count: int, marked: int
 ) -> Figure:
     """Draw what the model is given: above, `count` patches from number `first`; below, the whole sequence as a table.
 
@@ -71,7 +90,7 @@ def show_sequence(
     below.set_ylabel("number of the patch")
     below.set_yticks(sorted({0, marked, N - 1}))
     figure.colorbar(table, ax=below, label="value", pad=0.01)
-    return describe(figure, f"Below, a table with {N} rows, one for each patch, and {patch_dim} columns.")
+    return with_alt(figure, f"Below, a table with {N} rows, one for each patch, and {patch_dim} columns.")
 
 
 @styled
@@ -79,7 +98,7 @@ def show_cut(image: Shaped[Tensor, "H W"], patches: Shaped[Tensor, "N patch_dim"
     """Draw a small image of whole numbers (left) and the sequence made of it (right), with one tint for each patch.
 
     In the sequence a number has the tint of the patch that it comes from in the image, so a wrong cut is seen.
-    The numbers must be the image's own and no two the same; at most 8 patches. Raises ValueError otherwise.
+    Raises ValueError unless the numbers are the image's own and no two the same, in at most 8 patches.
     """
     (P, Q), (H, W) = to_pair(patch_size), image.shape
     require_whole_patches((H, W), (P, Q))
@@ -106,7 +125,7 @@ def show_cut(image: Shaped[Tensor, "H W"], patches: Shaped[Tensor, "N patch_dim"
     right.set_title(f"list {len(sequence)}×{sequence.shape[1]}")
     sources = [listed(sorted({home[int(number)] for number in row})) for row in sequence]
     rows = [f"row {n} from patch {source}" for n, source in enumerate(sources)]
-    return describe(figure, f"Beside it, {right.get_title(loc='left')}; its values come, {listed(rows)} of the image.")
+    return with_alt(figure, f"Beside it, {right.get_title(loc='left')}; its values come, {listed(rows)} of the image.")
 
 
 @styled
@@ -130,7 +149,84 @@ def show_pictures(
         axes.set_title(caption, fontsize=10, loc="center")
     for axes in grid.flat[len(images) :]:
         axes.axis("off")
-    return describe(figure, f"{len(images)} pictures: {listed(' '.join(caption.split()) for caption in captions)}.")
+    return with_alt(figure, f"{len(images)} pictures: {listed(' '.join(caption.split()) for caption in captions)}.")
+
+
+@styled
+def show_maps(
+    picture: Float[Tensor, "3 H W"],
+    maps: Mapping[str, Float[Tensor, "n h w"]],
+    names: Sequence[str],
+    title: str,
+    frames: Sequence[tuple[int, int]] = (),
+) -> Figure:
+    """Draw n values of every patch beside the picture, one row of maps for each model, in colours around zero.
+
+    All maps of a column share one scale, up to their largest value, which stands under them. `frames` marks a patch
+    in each column of maps, by its row and column, and all of them in the picture.
+    """
+    first = 1.2 if len(maps) > 1 else 1  # the picture is as large as the map in a single row
+    figure = panels.blank(min(WIDTH, 4.4 + 2 * len(names)), 0.6 + max(1.9 * len(maps), 3), title)
+    grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[first, *[1] * len(names)])
+    h, w = next(iter(maps.values())).shape[1:]
+    panels.picture(whole := figure.add_subplot(grid[:, 0]), picture, extent=(-0.5, w - 0.5, h - 0.5, -0.5))
+    limits = torch.stack([values.abs().amax(dim=(1, 2)) for values in maps.values()]).amax(dim=0).tolist()
+    for row, (model, values) in enumerate(maps.items()):
+        for column, (name, value) in enumerate(zip(names, values, strict=True), start=1):
+            axes, limit = figure.add_subplot(grid[row, column]), limits[column - 1]
+            panels.diverging(axes, value, limit)
+            panels.bare(axes, name if row == 0 else "", loc="center")
+            axes.spines[:].set(visible=True, color=style.CONTROL)
+            if (value < 0).any():
+                axes.set_xlabel(f"darkest colour: ±{limit:.1f}", fontsize=10)
+            axes.set_ylabel(model if column == 1 else "", fontsize=12)
+            for top, left in frames[column - 1 : column]:
+                panels.highlight(axes, left - 0.5, top - 0.5, 1, 1)
+    for top, left in set(frames):
+        panels.highlight(whole, left - 0.5, top - 0.5, 1, 1)
+    reach = {model: listed(map(span, values)) for model, values in maps.items()}
+    told = listed(f"{model}, {text}" if model else text for model, text in reach.items())
+    return with_alt(figure, f"Maps of {h}×{w} patches for {listed(names)}, from lowest to highest: {told}.")
+
+
+@styled
+def show_equation_one(
+    patches: Float[Tensor, "N C P Q"],
+    tokens: Float[Tensor, "T D"],
+    positions: Float[Tensor, "T D"],
+    names: Sequence[object],
+    title: str,
+) -> Figure:
+    """Draw Eq. 1 with real values: patches, the tokens made of them with the class token first, positions, the sum.
+
+    Each column is one token under its name, each cell one of its D values. The tables share one scale:
+    anything larger than the largest position is as dark.
+    """
+    count, dim = tokens.shape
+    tables = tokens, positions, tokens + positions
+    limit = positions.abs().max().item()
+    figure, rows = panels.panels(4, 1, WIDTH, 6.6, title, height_ratios=(1.2, 1.6, 1.6, 1.6), sharex=True)
+    top, *below = rows[:, 0]
+    for i, patch in enumerate(patches, start=1):
+        panels.picture(top, patch, extent=(i - 0.26, i + 0.26, 0, 1), aspect="auto")
+    top.text(0, 0.5, "no patch:\na vector of\nits own", ha="center", va="center", fontsize=10)
+    top.set(ylim=(0, 1), ylabel="patches")
+    top.tick_params(length=0)
+    labels = (r"$[\,x_{class};\ x_p E\,]$", r"$+\ E_{pos}$", r"$=\ z_0$")
+    for axes, table, label in zip(below, tables, labels, strict=True):
+        panels.bare(axes)
+        panels.diverging(axes, table.T, limit, aspect="auto")
+        values = to_numpy(table.T).round(2) + 0.0  # −0 is 0
+        panels.texts(axes, np.char.replace(np.char.mod("%.2f", values), "-", "−"), dark=abs(values) > 0.6 * limit)
+        axes.vlines(np.arange(count - 1) + 0.5, -0.5, dim - 0.5, color="white", lw=12)
+        frame = Rectangle((-0.45, -0.5), 0.9, dim, fill=False, edgecolor=style.CLASS_TOKEN, lw=3, clip_on=False)
+        axes.add_patch(frame)
+        axes.set(ylim=(dim - 0.5, -0.5), yticks=(0, dim - 1), yticklabels=(0, dim - 1))
+        axes.set_ylabel(label, **style.FORMULA)
+        axes.tick_params(length=0)
+    below[-1].set(xlim=(-0.46, count - 0.54), xticks=range(count), xticklabels=names, xlabel="token")
+    text = f"{len(patches)} patches, and under them {count} tokens of {dim} values, their positions, and the sum"
+    return with_alt(figure, f"{text}, which reaches from {span(tables[2])}.")
 
 
 def in_52_shades(image: Tensor) -> Tensor:
@@ -148,12 +244,6 @@ def to_pictures(patches: Tensor, patch_size: Size) -> np.ndarray:
         )
     pictures = in_52_shades(patches.unflatten(1, (-1, P, Q)).expand(-1, 3, -1, -1))
     return to_numpy(pictures.permute(0, 2, 3, 1))
-
-
-def figure_size(height_px: int, width_px: int, height: float) -> tuple[float, float]:
-    """Return the inches for a picture of these proportions with labels around it, never wider than the page."""
-    width = min(WIDTH, (height - 0.8) * width_px / height_px + 1.0)
-    return width, min(height, (width - 1.0) * height_px / width_px + 0.8)
 
 
 def label_grid(axes: Axes, rows, columns, row_labels, column_labels) -> None:

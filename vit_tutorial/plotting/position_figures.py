@@ -16,10 +16,9 @@ from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from . import panels, style
-from .alt_text import amounts, brief, courses, describe, listed
+from .alt_text import amounts, brief, courses, listed, with_alt
 from .style import WIDTH, Figure, styled, to_numpy
 
-DIVERGED = {"cmap": style.DIVERGING, "vmin": -1, "vmax": 1, "interpolation": "none"}
 OWN = {"marker": "s", "ms": 8, "mfc": style.HIGHLIGHT, "mec": style.BLACK, "mew": 1.4, "ls": "none"}
 MIRRORS = {"row": "o", "column": "D"}  # the mark of the mirror image in the patch's row, and in its column
 HALO = [withStroke(linewidth=3.5, foreground="white")]  # so that a mark shows on dark colours
@@ -57,7 +56,7 @@ def show_sincos_table(table: Float[Tensor, "N D"], grid: tuple[int, int], title:
     panels.colour_bar(figure, image, axes, "value")
     left, right = (int((half.diff(dim=0).abs() > 1e-6).any(dim=1).sum()) for half in table.chunk(2, dim=1))
     text = f"A table of {h * w} patches by {table.shape[1]} values. From patch to patch the left half changes"
-    return describe(figure, f"{text} {left} times, the right half {right} times.")
+    return with_alt(figure, f"{text} {left} times, the right half {right} times.")
 
 
 @styled
@@ -70,25 +69,18 @@ def show_position_similarity(maps: Mapping[str, Float[Tensor, "h w h w"]], title
     figure, (row,) = panels.panels(1, len(maps), WIDTH, 0.4 + 0.95 * WIDTH / max(len(maps), 2), title)
     for axes, (name, similarity) in zip(row, maps.items(), strict=True):
         h, w = similarity.shape[:2]
-        image = draw_mosaic(axes, similarity, name, w)
+        image = draw_map(axes, mosaic(similarity, w), name)
         axes.set_xticks([j * (w + 1) + w / 2 for j in range(w)], range(w))
         axes.set_yticks([i * (h + 1) + h / 2 for i in range(h)], range(h))
         axes.set(xlabel="column of the patch")
         axes.tick_params(length=0)
     row[0].set_ylabel("row of the patch")
     panels.colour_bar(figure, image, row, "cosine similarity", FIVE, shrink=0.9)
-    return describe(figure, f"Mean cosine similarity of two positions: {listed(map(neighbours, maps, maps.values()))}.")
-
-
-def draw_mosaic(axes: Axes, similarity: Float[Tensor, "h w k l"], name: str, columns: int) -> AxesImage:
-    """Draw many small maps side by side with an empty line between them, and return the image."""
-    image = axes.imshow(mosaic(similarity, columns), **DIVERGED)
-    panels.bare(axes, name)
-    return image
+    return with_alt(figure, f"Mean cosine similarity of two positions: {listed(map(neighbours, maps, maps.values()))}.")
 
 
 def mosaic(similarity: Float[Tensor, "h w k l"], columns: int) -> np.ndarray:
-    """Lay h·w small maps (k, l) on one canvas, as many as `columns` in a line."""
+    """Lay h·w small maps (k, l) on one canvas, as many as `columns` in a line, with an empty line between them."""
     return panels.tile(to_numpy(similarity.flatten(0, 1)), columns, gap=1, border=1, between=float("nan"))
 
 
@@ -128,17 +120,17 @@ def show_position_row(
     panels.highlight(picture, 0, row, w, 1)
     large = [figure.add_subplot(right[divmod(column, across)]) for column in range(w)]
     for column, axes in enumerate(large):
-        image = draw_map(axes, similarity[row, column], f"column {column}")
+        image = draw_map(axes, to_numpy(similarity[row, column]), f"column {column}")
         mark_patches(axes, (h, w), (row, column), ("row",))
     below = figure.add_subplot(left[1])
-    draw_mosaic(below, control[row][None], "the same before training", across)
+    draw_map(below, mosaic(control[row][None], across), "the same before training")
     panels.colour_bar(figure, image, large, "cosine similarity", FIVE, shrink=0.9)
     legend_of_marks(figure, ("row",))
     told = []
     for name, maps in {"trained": similarity, "untrained": control}.items():
         near, mirror = (brief(round(mean, 2)) for mean in likeness(maps[row : row + 1, :, row : row + 1]))
         told.append(f"{name}, {mirror} to its mirror image and {near} to its neighbours")
-    return describe(figure, f"Mean cosine similarity of a patch in row {row}, within the row: {listed(told)}.")
+    return with_alt(figure, f"Mean cosine similarity of a patch in row {row}, within the row: {listed(told)}.")
 
 
 @styled
@@ -149,14 +141,14 @@ def show_positions_forming(history: Mapping[int, Float[Tensor, "h w h w"]], stop
     The figure begins with the last epoch and lingers there. The maps of `stops`, some earlier epochs, stand beside it
     and do not move, for readers who see it standing still.
     """
-    epochs, last = list(history), list(history)[-1]
+    epochs, last, w = list(history), list(history)[-1], next(iter(history.values())).shape[1]
     figure = panels.blank(WIDTH, 5.6, title)
     grid = figure.add_gridspec(1, 3, width_ratios=(0.42, 1.2, 0.78))
     early = grid[0].subgridspec(len(stops), 1)
     left, right = figure.add_subplot(grid[1]), figure.add_subplot(grid[2])
     for line, stop in enumerate(stops):
-        draw_mosaic(figure.add_subplot(early[line]), history[stop], named(stop), history[stop].shape[1])
-    image = draw_mosaic(left, history[last], "", history[last].shape[1])
+        draw_map(figure.add_subplot(early[line]), mosaic(history[stop], w), epoch_name(stop))
+    image = draw_map(left, mosaic(history[last], w), "")
     name = left.set_title("", fontsize=20)
     panels.colour_bar(figure, image, left, "cosine similarity", FIVE, location="bottom", aspect=40)
     means = list(zip(*map(likeness, history.values()), strict=True))
@@ -177,18 +169,18 @@ def show_positions_forming(history: Mapping[int, Float[Tensor, "h w h w"]], stop
     right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.02))
 
     def move(epoch: int) -> None:
-        name.set_text(named(epoch))
-        image.set_data(mosaic(history[epoch], history[epoch].shape[1]))
+        name.set_text(epoch_name(epoch))
+        image.set_data(mosaic(history[epoch], w))
         for kind, dot in dots.items():
             dot.set_data([epoch], [kinds[kind][epochs.index(epoch)]])
 
     move(last)
     figure.moments = [partial(move, epoch) for epoch in [last] * LINGER + epochs[:-1]]
     rounded = {kind: [round(value, 2) for value in line] for kind, line in kinds.items()}
-    return describe(figure, f"Mean cosine similarity from epoch {epochs[0]} to epoch {last}: {courses(rounded)}.")
+    return with_alt(figure, f"Mean cosine similarity from epoch {epochs[0]} to epoch {last}: {courses(rounded)}.")
 
 
-def named(epoch: int) -> str:
+def epoch_name(epoch: int) -> str:
     return f"epoch {epoch}" if epoch else "untrained"
 
 
@@ -197,7 +189,7 @@ def show_mirror(
     edges: Mapping[str, Float[Tensor, "S 2"]],
     maps: Mapping[str, Float[Tensor, "h w h w"]],
     title: str,
-    patch: tuple[int, int] = (2, 1),
+    patch: tuple[int, int],
 ) -> Figure:
     """Draw how similar opposite edges are, left and right (circles), top and bottom (diamonds), for each way to train.
 
@@ -217,7 +209,7 @@ def show_mirror(
         panels.zero(left[-1], vertical=True)
         left[-1].set(ylim=(len(runs) - 0.4, -0.6), yticks=range(len(runs)), ylabel="seed")
         left[-1].set_title(f"photos {name}")
-        image = draw_map(right[-1], maps[name][patch], "")
+        image = draw_map(right[-1], to_numpy(maps[name][patch]), "")
         mark_patches(right[-1], (h, w), patch, MIRRORS)
     left[-1].set_xlabel("mean similarity of opposite edges")
     panels.colour_bar(figure, image, right, f"cosine similarity to row {patch[0]}, column {patch[1]}", FIVE)
@@ -227,12 +219,12 @@ def show_mirror(
     names = "left and right", "top and bottom"
     means = {name: dict(zip(names, runs.mean(0).round(decimals=2), strict=True)) for name, runs in edges.items()}
     told = "; ".join(f"{name}, {amounts(mean)}" for name, mean in means.items())
-    return describe(figure, f"Mean similarity of opposite edges: {told}.")
+    return with_alt(figure, f"Mean similarity of opposite edges: {told}.")
 
 
-def draw_map(axes: Axes, similarity: Float[Tensor, "h w"], name: str) -> AxesImage:
-    """Draw how similar all positions are to one, and return the image."""
-    image = axes.imshow(to_numpy(similarity), **DIVERGED)
+def draw_map(axes: Axes, similarity: np.ndarray, name: str) -> AxesImage:
+    """Draw similarities on the scale from −1 to 1 that all maps share, and return the image."""
+    image = axes.imshow(similarity, cmap=style.DIVERGING, vmin=-1, vmax=1, interpolation="none")
     panels.bare(axes, name)
     return image
 

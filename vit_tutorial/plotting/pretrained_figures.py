@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 from . import panels, style
-from .alt_text import amounts, brief, describe
+from .alt_text import amounts, brief, with_alt
 from .style import WIDTH, Figure, styled
 
 MISTAKES = ("X", ":"), ("v", "--")  # markers and dashes; the colour of all mistakes is one
@@ -49,7 +49,7 @@ def show_layer_differences(
         stroke = {"marker": [(-1, -0.6), (1, 0.6)], "markersize": 9, "color": style.BLACK, "clip_on": False}
         axes.plot(0, height, transform=axes.transAxes, **stroke)
     largest = amounts({name: max(values) for name, values in lines.items()})
-    return describe(figure, f"Largest difference at any stage, with an epsilon of {brief(eps)}: {largest}.")
+    return with_alt(figure, f"Largest difference at any stage, with an epsilon of {brief(eps)}: {largest}.")
 
 
 @styled
@@ -67,9 +67,7 @@ def show_mistake_costs(
         if abs(cost) > spread:
             look, measured[name] = {"color": style.MISTAKE}, cost
         left.plot(amount, row, "s", color=style.TRAINED)
-        right.errorbar(cost, row, xerr=spread, fmt="o", capsize=3, **look)
-        text = f"{cost:.1f} ± {spread:.1f}"
-        right.annotate(text, (cost + spread, row), (6, 0), textcoords="offset points", va="center", fontsize=10)
+        panels.interval(right, (cost, row), spread, f"{cost:.1f} ± {spread:.1f}", marker="o", **look)
     panels.zero(right, vertical=True)
     right.set_xlim(right=1.4 * max(cost + spread for cost, spread in zip(costs, spreads, strict=True)))
     left.set(xscale="log", xlabel="largest change of a logit")
@@ -79,4 +77,4 @@ def show_mistake_costs(
         axes.grid(axis="y", color=style.CONTROL, alpha=0.2)
     right.tick_params(labelleft=False)
     lost = amounts(measured) if measured else "none"
-    return describe(figure, f"{len(names)} mistakes. Points of accuracy lost, where more than the spread: {lost}.")
+    return with_alt(figure, f"{len(names)} mistakes. Points of accuracy lost, where more than the spread: {lost}.")

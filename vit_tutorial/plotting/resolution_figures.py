@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import torch
 from jaxtyping import Float, Int64, UInt8
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 from torch import Tensor
 
-from ..training import Score
+from ..training.evaluation import wilson_interval
 from . import panels, style
-from .alt_text import amounts, describe, listed, span
+from .alt_text import amounts, listed, span, with_alt
 from .style import WIDTH, Figure, styled, to_numpy
 
-KINDS = ListedColormap(["none", style.MLP, style.ATTENTION])  # nothing over the ground
+KIND_COLOURS = ListedColormap(["none", style.MLP, style.ATTENTION])  # nothing over the ground
 
 
 @styled
@@ -42,11 +41,13 @@ def show_sizes(
         told.append(f"{name}, {H}×{W} pixels in {H // patch_size}×{W // patch_size} patches")
         if kinds:
             tinted = kinds[name].reshape(H // patch_size, W // patch_size)
-            axes.imshow(to_numpy(tinted), cmap=KINDS, vmin=0, vmax=2, alpha=0.6, extent=(0, W, H, 0))
+            axes.imshow(to_numpy(tinted), cmap=KIND_COLOURS, vmin=0, vmax=2, alpha=0.6, extent=(0, W, H, 0))
     if kinds:
-        handles = [Patch(color=KINDS(kind), label=name) for kind, name in enumerate(("outline", "inside"), start=1)]
+        handles = [
+            Patch(color=KIND_COLOURS(kind), label=name) for kind, name in enumerate(("outline", "inside"), start=1)
+        ]
         figure.legend(handles=handles, loc="outside lower left", ncols=2)
-    return describe(figure, f"{len(pictures)} pictures: {listed(told)}.")
+    return with_alt(figure, f"{len(pictures)} pictures: {listed(told)}.")
 
 
 @styled
@@ -66,15 +67,16 @@ def show_row(old: Sequence[float], new: Mapping[str, Sequence[float]], title: st
         axes.plot(centres, new[name], marker, color=colour, ms=8, label=name, zorder=3)
         for point in zip(centres, new[name], strict=True):
             axes.annotate(f"{point[1]:g}", point, (0, 9), textcoords="offset points", ha="center", color=colour)
-    axes.set(xlim=edges, xticks=places, xlabel="place $u$: 0 is the centre of the first old patch", ylabel="value")
+    axes.set(xlim=edges, xticks=places, ylabel="value")
+    axes.set_xlabel("place $u$: 0 is the centre of the first old patch", **style.FORMULA)
     axes.margins(y=0.25)
     axes.legend(loc="upper left")
     rows = [f"{name}: {', '.join(f'{value:g}' for value in values)}" for name, values in {"old": old, **new}.items()]
-    return describe(figure, f"A row of values before and after: {'; '.join(rows)}.")
+    return with_alt(figure, f"A row of values before and after: {'; '.join(rows)}.")
 
 
 @styled
-def show_channels(channels: Mapping[str, Float[Tensor, "h w"]], title: str, label: str = "value") -> Figure:
+def show_channels(channels: Mapping[str, Float[Tensor, "h w"]], title: str, label: str) -> Figure:
     """Draw one value of each position, as a picture of its grid; all panels on one scale around zero."""
     limit = max(channel.abs().max().item() for channel in channels.values())
     figure, (row,) = panels.panels(1, len(channels), WIDTH, 0.9 + 0.9 * WIDTH / len(channels), title)
@@ -82,7 +84,7 @@ def show_channels(channels: Mapping[str, Float[Tensor, "h w"]], title: str, labe
         image = panels.diverging(axes, channel, limit)
         panels.bare(axes, name)
     panels.colour_bar(figure, image, row, label, shrink=0.8)
-    return describe(figure, f"One value over the grid: {listed(f'{name}, {span(c)}' for name, c in channels.items())}.")
+    return with_alt(figure, f"One value over the grid: {listed(f'{name}, {span(c)}' for name, c in channels.items())}.")
 
 
 @styled
@@ -103,22 +105,18 @@ def show_wrong(results: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]], t
             colour, marker = (style.CONTROL, "X") if name == marked else (style.TRAINED, "o")
             places = [row + 0.22 * (seed - (len(found[name]) - 1) / 2) for seed in range(len(found[name]))]
             for y, (wrong, scenes) in zip(places, found[name], strict=True):
-                low, dot, high = (100 * share for share in wrong_shares(wrong, scenes))
-                axes.plot([low, high], [y, y], color=colour, lw=1.2)
-                axes.plot(dot, y, marker, color=colour, ms=6, mec="none")
+                interval = [100 * share for share in wilson_interval(wrong, scenes)]
+                axes.plot(interval, [y, y], color=colour, lw=1.2)
+                axes.plot(100 * wrong / scenes, y, marker, color=colour, ms=6, mec="none")
             means[name] = 100 * sum(wrong / scenes for wrong, scenes in found[name]) / len(found[name])
             axes.plot(2 * [means[name]], [row - 0.36, row + 0.36], color=style.STREAM, lw=2)
-        panels.accuracy_rows(axes, names)
+        panels.row_names(axes, names)
+        axes.grid(axis="x", color="#DDDDDD", linewidth=0.8)
+        axes.set_axisbelow(True)
         axes.set_title(panel, fontsize=11)
         told.append(f"{panel}: {amounts(means, unit=' %')}.")
     axes.set_xlim(left=0)
     axes.set_xlabel("wrong answers, %")
     control = f"; grey: the control, {marked}" if marked else ""
     figure.supxlabel(f"dots: one seed each, with its 95 % interval; black: mean of the seeds{control}", fontsize=10)
-    return describe(figure, f"Mean share of wrong answers. {' '.join(told)}")
-
-
-def wrong_shares(wrong: int, scenes: int) -> tuple[float, float, float]:
-    """Return the share of wrong answers, between the ends of its 95 % interval."""
-    low, high = Score(torch.tensor([[scenes - wrong, wrong], [0, 0]]), loss=0.0).interval()
-    return 1 - high, wrong / scenes, 1 - low
+    return with_alt(figure, f"Mean share of wrong answers. {' '.join(told)}")

@@ -43,6 +43,8 @@ TINTS = [0.35 * np.array(to_rgb(c)) + 0.65 for c in (*(look[0] for look in SERIE
 
 Number = int | float  # as a type checker that runs with the tests wants it spelled
 
+FORMULA = {"gid": "formula"}  # the mark of a text whose dollars set a formula; see `with_alt`
+
 # Inches. At 100 dots per inch this fills the width of a notebook's page without being scaled down.
 WIDTH = 9.0
 

@@ -1,6 +1,5 @@
 """Load trained models: those that ship with the package, and those of other libraries."""
 
-from .google_files import from_google
 from .shipped import CHECKPOINTS, load_checkpoint, load_positions
 from .timm_models import from_timm, to_timm
 from .torchvision_models import from_torchvision, load_pretrained
@@ -8,7 +7,6 @@ from .transformers_models import from_transformers
 
 __all__ = [
     "CHECKPOINTS",
-    "from_google",
     "from_timm",
     "from_torchvision",
     "from_transformers",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -17,12 +16,12 @@ from ..inference import eval_mode
 from ..model import VisionTransformer
 from ..model_card import PREPROCESSING, ModelCard
 from ..saving import require_finite_tensors
-from .tensor_names import POSITION, as_ours, as_theirs, column, name_of
+from .tensor_names import as_ours, as_theirs, column, names_of
 from .unsupported import GELU_LAYERS, refuse_parts
 
 HEADS = {"torchvision": "heads", "timm": "head", "transformers": "classifier"}
-CLASSES = dict.fromkeys(("torchvision", "timm", "vit_tutorial"), "VisionTransformer")
-CLASSES["transformers"] = "ViTForImageClassification"
+MODEL_CLASSES = dict.fromkeys(("torchvision", "timm", "vit_tutorial"), "VisionTransformer")
+MODEL_CLASSES["transformers"] = "ViTForImageClassification"
 
 
 def convert_model(
@@ -38,26 +37,24 @@ def convert_model(
         facts = read_facts(theirs)
         head = theirs.get_submodule(HEADS[library])
     except AttributeError as error:
-        raise ValueError(f"{type(theirs).__name__} is no {CLASSES[library]} of {library}: {error}") from None
+        raise ValueError(f"{type(theirs).__name__} is no {MODEL_CLASSES[library]} of {library}: {error}") from None
     if not isinstance(last := getattr(head, "head", head), nn.Linear):
         found = f"the head of this model, `{HEADS[library]}`, is {type(last).__name__}"
         raise ValueError(f"{found}, and ours is one linear layer: put such a layer in its place first")
     tensors = read_tensors(theirs) | replaced
     facts |= {"norm_eps": norm_eps(theirs), "gelu": gelu_form(theirs)}
     ours = convert_tensors(tensors, library, read_config(tensors, library, **facts))
-    compare(ours, theirs, head)
+    require_equal_answers(ours, theirs, head)
     return ours
 
 
 def refuse_elsewhere(theirs: object, library: str) -> None:
-    """Raise AttributeError for what is no model or has no values, and for a model of another library."""
+    """Raise AttributeError for what is no model, and for a model of another library."""
     if not isinstance(theirs, nn.Module):
         raise AttributeError("the model itself is asked for, with its weights")
-    if any(tensor.is_meta for tensor in theirs.parameters()):
-        raise AttributeError("it is on the meta device, where weights have no values")
     for name, module in theirs.named_modules():
         home = type(module).__module__.partition(".")[0]
-        if type(module).__name__ == CLASSES.get(home) and (name or home != library):
+        if type(module).__name__ == MODEL_CLASSES.get(home) and (name or home != library):
             raise AttributeError(f"its `{name}` is one of {home}" if name else f"it is one of {home}")
 
 
@@ -99,32 +96,27 @@ def only_one(what: str, found: dict):
 def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) -> ViTConfig:
     """Return the config that the shapes tell, together with `facts`, its fields that no shape tells.
 
-    Google's files come without facts: the image is taken to be square, and the heads are an axis of the query.
-    Raises ValueError, for sizes that cannot be or that no tensor tells.
+    Raises ValueError if a tensor that tells a size is missing, and for sizes that cannot be.
     """
-    names = column(library)
-    number = re.escape(names["encoder.{i}"]).replace(r"\{i\}", r"(\d+)")
-    layers = {found for name in tensors for found in re.findall(number, name)}
-    pre_logits = any(name.startswith(names["head.representation.*"].rstrip("*")) for name in tensors)
-    tell = ["embeddings.patches.projection.weight", "encoder.0.mlp.expand.weight"]
-    tell += ["head.representation.weight", "head.classifier.weight"] if pre_logits else ["head.weight"]
-    if not facts:
-        tell += [POSITION, "encoder.0.attention.qkv.weight"]
-    size: dict[str, int] = {}  # of each axis, by its letter
-    for (name, *_), (_, axes) in (name_of(ours, library) for ours in tell):
+
+    def shape_of(ours: str) -> torch.Size:
+        (name,) = names_of(ours, library)
         if name not in tensors:
             raise ValueError(f"{name} is missing: these are not the weights of a Vision Transformer of {library}")
-        if tensors[name].ndim != len(axes.split()):
-            raise ValueError(f"{name} has the shape {tuple(tensors[name].shape)} instead of ({axes})")
-        size = dict(zip(axes.split(), tensors[name].shape, strict=True)) | size
-    patch = size["P"], size["Q"]
-    if not facts:
-        side = math.isqrt(count := max(size["T"] - 1, 0))
-        if side**2 != count or not count:
-            raise ValueError(f"this model has {count} positions besides the class token's: no square of patches")
-        facts = {"image_size": (side * patch[0], side * patch[1]), "num_heads": size["h"]}
-    sizes = {"in_channels": size["C"], "num_classes": size["K"], "embed_dim": size["D"], "mlp_dim": size["M"]}
-    return ViTConfig(patch_size=patch, depth=len(layers), representation_size=size.get("R"), **sizes, **facts)
+        return tensors[name].shape
+
+    names = column(library)
+    number = re.escape(names["encoder.{i}"]).replace(r"\{i\}", r"(\d+)")
+    depth = len({found for name in tensors for found in re.findall(number, name)})
+    D, C, P, Q = shape_of("embeddings.patches.projection.weight")
+    M, _ = shape_of("encoder.0.mlp.expand.weight")
+    sizes = {"patch_size": (P, Q), "in_channels": C, "embed_dim": D, "depth": depth, "mlp_dim": M}
+    if any(name.startswith(names["head.representation.*"].rstrip("*")) for name in tensors):
+        R, _ = shape_of("head.representation.weight")
+        K, _ = shape_of("head.classifier.weight")
+        return ViTConfig(num_classes=K, representation_size=R, **sizes, **facts)
+    K, _ = shape_of("head.weight")
+    return ViTConfig(num_classes=K, **sizes, **facts)
 
 
 def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConfig) -> VisionTransformer:
@@ -134,20 +126,21 @@ def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConf
     that are not finite. Warns of a head of zeros.
     """
     with torch.device("meta"):  # takes no memory
-        expected = as_theirs(VisionTransformer(config).state_dict(), library, config.num_heads)
-    check_tensors(tensors, expected, library)
+        expected = as_theirs(VisionTransformer(config).state_dict(), library)
+    require_names_and_shapes(tensors, expected, library)
     dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors.values()))
     if not dtype.is_floating_point:
         raise ValueError(f"weights are floating-point numbers, these are {dtype}")
     require_finite_tensors(tensors)
-    model = VisionTransformer(config).to(next(iter(tensors.values())).device, dtype)
-    model.load_state_dict(as_ours(tensors, library, model.state_dict(), config.num_heads))
+    with torch.random.fork_rng(devices=[]):  # these weights are replaced at once
+        model = VisionTransformer(config).to(next(iter(tensors.values())).device, dtype)
+    model.load_state_dict(as_ours(tensors, library, model.state_dict()))
     if not getattr(model.head, "classifier", model.head).weight.any():
         warnings.warn("the head is all zeros: all images get the same logits until it is trained", stacklevel=3)
     return model.eval()
 
 
-def check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], library: str) -> None:
+def require_names_and_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], library: str) -> None:
     """Raise ValueError with all that is wrong, unless the names and shapes are exactly the expected ones."""
     wrong = {
         "missing": [name for name in expected if name not in tensors],
@@ -164,7 +157,7 @@ def check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor],
 
 
 @torch.no_grad()
-def compare(ours: VisionTransformer, theirs: nn.Module, their_head: nn.Module) -> None:
+def require_equal_answers(ours: VisionTransformer, theirs: nn.Module, their_head: nn.Module) -> None:
     """Raise ValueError unless two random images give both heads the same input, and both models the same logits.
 
     This finds what no name reveals: a norm after the branch, a changed forward. In float64, where two right models
@@ -173,7 +166,9 @@ def compare(ours: VisionTransformer, theirs: nn.Module, their_head: nn.Module) -
     generator, device = torch.Generator().manual_seed(0), next(ours.parameters()).device
     images = torch.randn(2, ours.config.in_channels, *to_pair(ours.config.image_size), generator=generator)
     images = images.to("cpu" if device.type == "mps" else device, torch.float64)  # a Mac's GPU has no float64
-    pairs = zip(answers(ours, ours.head, images), answers(theirs, their_head, images), strict=True)
+    pairs = zip(
+        features_and_logits(ours, ours.head, images), features_and_logits(theirs, their_head, images), strict=True
+    )
     for name, (here, there) in zip(("features", "logits"), pairs, strict=True):
         difference, scale = (here - there).abs().max().item(), there.abs().max().item()
         if not difference <= 1e-9 * (scale + 1e-6):
@@ -183,7 +178,7 @@ def compare(ours: VisionTransformer, theirs: nn.Module, their_head: nn.Module) -
             )
 
 
-def answers(model: nn.Module, head: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
+def features_and_logits(model: nn.Module, head: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
     """Return what the head gets and the logits, computed on the device of the images and in their dtype.
 
     The model keeps its own. The eager attention of transformers rounds to float32, so its fused one stands in.
@@ -224,5 +219,5 @@ def write_card(
         classes = [f"class {number}" for number in range(count)]
     if preprocessing is not None:
         about[PREPROCESSING] = preprocessing
-    model.card = ModelCard(tuple(classes), tuple(mean), tuple(std), {"weights": weights, **about})
+    model.card = ModelCard(classes, mean, std, {"weights": weights, **about})
     return model

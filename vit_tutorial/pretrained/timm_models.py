@@ -29,14 +29,16 @@ def from_timm(model: nn.Module) -> VisionTransformer:
     model, replaced = unwrapped(model), {}
     if getattr(model, "no_embed_class", False) and model.pos_embed is not None:  # the class token has no position
         replaced["pos_embed"] = nn.functional.pad(model.pos_embed.detach(), (0, 0, 1, 0))
-    ours = convert_model(model, "timm", read_facts, **replaced)
+    ours = convert_model(model, "timm", timm_facts, **replaced)
     known = getattr(model, "pretrained_cfg", None) or {}
     source = ".".join(filter(None, [known.get("architecture"), known.get("tag")]))
     scale = known.get("mean"), known.get("std")
-    return write_card(ours, f"from timm {source}".strip(), *scale, known.get("label_names"), preprocessing(ours, known))
+    return write_card(
+        ours, f"from timm {source}".strip(), *scale, known.get("label_names"), timm_preprocessing(ours, known)
+    )
 
 
-def preprocessing(model: VisionTransformer, known: dict) -> dict | None:
+def timm_preprocessing(model: VisionTransformer, known: dict) -> dict | None:
     """Return how timm fits a photo: `crop_pct` is the share of the resized photo that the centre crop keeps."""
     height, width = to_pair(model.config.image_size)
     mode, interpolation = known.get("crop_mode", "center"), known.get("interpolation", "bicubic")
@@ -46,7 +48,7 @@ def preprocessing(model: VisionTransformer, known: dict) -> dict | None:
     return {"resize": resized, "crop": height, "squeeze": mode == "squash", "interpolation": interpolation}
 
 
-def read_facts(model: nn.Module) -> dict:
+def timm_facts(model: nn.Module) -> dict:
     if model.global_pool not in POOL_NAMES:
         raise ValueError(
             f"this model pools by {model.global_pool!r} (global_pool), which a VisionTransformer cannot do"
@@ -68,8 +70,8 @@ def to_timm(model: VisionTransformer) -> nn.Module:
     try:
         from timm.layers import LayerNorm
         from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
-    except ImportError:
-        raise ImportError("to_timm builds a model of timm, which is not installed: pip install timm") from None
+    except ImportError as error:  # timm itself, or torchvision, which it needs
+        raise ImportError(f"to_timm builds a model of timm: {error}. pip install timm") from None
 
     model = unwrapped(model)
     if hasattr(model.embeddings.patches, "backbone"):
@@ -77,7 +79,7 @@ def to_timm(model: VisionTransformer) -> nn.Module:
     config = model.config
     tensors = {name: tensor for name, tensor in model.state_dict().items() if ".position." not in name}
     tensors[POSITION] = model.embeddings.position().detach()
-    named = as_theirs(tensors, "timm", config.num_heads)
+    named = as_theirs(tensors, "timm")
     theirs = TimmVisionTransformer(
         img_size=to_pair(config.image_size),
         patch_size=to_pair(config.patch_size),
@@ -98,11 +100,11 @@ def to_timm(model: VisionTransformer) -> nn.Module:
     ).to(next(model.parameters()))
     theirs.load_state_dict(named)
     if model.card:
-        theirs.pretrained_cfg = theirs.default_cfg = describe(model)
+        theirs.pretrained_cfg = theirs.default_cfg = timm_cfg(model)
     return theirs.train(model.training)
 
 
-def describe(model: VisionTransformer) -> dict:
+def timm_cfg(model: VisionTransformer) -> dict:
     """Return the card in timm's words, for `timm.data.resolve_model_data_config`."""
     plain = {"resize": 1, "crop": 1, "squeeze": False, "interpolation": "bicubic"}
     asked = model.card.about.get(PREPROCESSING, plain)

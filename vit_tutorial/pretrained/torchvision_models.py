@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ..config import ViTConfig
-from ..data.download import fetch, has_sha256
+from ..data.download import fetch
 from ..errors import require_choice
 from ..model import VisionTransformer
 from ..saving import unwrapped
@@ -28,15 +28,15 @@ def from_torchvision(model: nn.Module, weights: Enum | None = None) -> VisionTra
     Raises ValueError that names what a VisionTransformer cannot have (a convolutional stem), or lists the tensors that
     do not fit.
     """
-    ours = convert_model(unwrapped(model), "torchvision", read_facts)
-    return write_card(ours, **card_of(weights)) if weights else ours
+    ours = convert_model(unwrapped(model), "torchvision", torchvision_facts)
+    return write_card(ours, **registry_card(weights)) if weights else ours
 
 
-def read_facts(model: nn.Module) -> dict:
+def torchvision_facts(model: nn.Module) -> dict:
     return {"image_size": model.image_size, "num_heads": model.encoder.layers[0].num_heads}
 
 
-def card_of(weights: Enum) -> dict:
+def registry_card(weights: Enum) -> dict:
     """Return what torchvision's registry says, as arguments for `write_card`."""
     transforms = weights.transforms()
     return {
@@ -72,20 +72,8 @@ def load_pretrained(name: str, download: bool = True) -> VisionTransformer:
     weights = get_model_weights(PUBLISHED[name]).IMAGENET1K_V1
     path = Path(torch.hub.get_dir(), "checkpoints", Path(weights.url).name)
     sha256 = path.stem.partition("-")[2]  # its start is part of the name: vit_b_16-c867db91.pth
-    there = "it is there, but broken" if path.is_file() else "it is not there"
-    if not download and not has_sha256(path, sha256):
-        size = f"{weights.meta['_file_size']:.0f} MB"
-        way = f"download=True, or --download, fetches it ({size})"
-        raise FileNotFoundError(f"no {path.name} in {path.parent} ({there}): {way}")
-    try:
-        fetch(weights.url, path, sha256, size=round((weights.meta["_file_size"] + 1) * 2**20))
-    except OSError as error:
-        raise ConnectionError(
-            f"no {path.name} in {path.parent} ({there}), and it could not be fetched: {error}. Try again later, or "
-            f"fetch {weights.url} by hand ({weights.meta['_file_size']:.0f} MB, SHA-256 {sha256}…) and put it there. "
-            "`load_checkpoint('cifar10')` needs no download."
-        ) from None
+    fetch(weights.url, path, sha256, round(weights.meta["_file_size"]), download)
     tensors = torch.load(path, map_location="cpu", weights_only=True)  # executes nothing
     # torchvision's MLP was two layers with names when these files were written.
     tensors = {name.replace("linear_1.", "0.").replace("linear_2.", "3."): t for name, t in tensors.items()}
-    return write_card(convert_tensors(tensors, "torchvision", ViTConfig.named(name)), **card_of(weights))
+    return write_card(convert_tensors(tensors, "torchvision", ViTConfig.named(name)), **registry_card(weights))

@@ -20,21 +20,21 @@ def from_transformers(model: nn.Module, processor: object | None = None) -> Visi
     transformers, LayerScale, …), or lists the tensors that do not fit.
     """
     model = unwrapped(model)
-    ours, config = convert_model(model, "transformers", read_facts), model.config
+    ours, config = convert_model(model, "transformers", transformers_facts), model.config
     if processor is None:
         return ours
     names = [config.id2label[i] for i in range(ours.config.num_classes)]
     unnamed = names == [f"LABEL_{i}" for i in range(len(names))]
     scale = (processor.image_mean, processor.image_std) if processor.do_normalize else ([0.0] * 3, [1.0] * 3)
     source = f"from transformers {config.name_or_path}".strip()
-    return write_card(ours, source, *scale, None if unnamed else names, preprocessing(processor))
+    return write_card(ours, source, *scale, None if unnamed else names, processor_preprocessing(processor))
 
 
-def read_facts(model: nn.Module) -> dict:
+def transformers_facts(model: nn.Module) -> dict:
     return {"image_size": model.config.image_size, "num_heads": model.config.num_attention_heads}
 
 
-def preprocessing(processor: object) -> dict:
+def processor_preprocessing(processor: object) -> dict:
     """Return how the processor fits a photo: "shortest_edge" keeps its shape, "height" and "width" do not."""
     resized = processor.size.get("shortest_edge") or processor.size["height"]
     return {

@@ -8,19 +8,19 @@ from collections.abc import Iterable
 from torch import nn
 
 # Each part, and how other libraries name its tensors or its layers.
-PARTS = {
+UNSUPPORTED = {
     "a distillation token": r"dist(illation)?_token|head_dist|distillation_classifier",
     "register tokens": r"reg(ister)?_tokens?$",
     "LayerScale": r"\.ls[12]\b|layer_?scale|\.(gamma|lambda)_[12]",
     "a gated MLP, such as SwiGLU": r"swiglu|glumlp|weights_(in|out)\b|fc1_[gx]\b|gate_proj",
     "qk-norm": r"\b[qk]_norm\b",
     "a norm before the encoder": r"norm_pre|pre_layrnorm|pre_layernorm",
-    "attention pooling": r"attn_pool|map_?head|attention_?pool",
+    "attention pooling": r"attn_pool|attention_?pool",
     "a norm after pooling": r"fc_norm|pooler\.norm",
     "rotary or relative positions": r"\brope|rotary|relative_position|rel_pos",
     "parallel branches": r"parallel(scaling|things)block",
     "positions in an embedding layer": r"position_embeddings?: Embedding",
-    "a convolutional stem": r"conv_bn_relu|conv_last|conv_root|\bbackbone\b|block1/unit",
+    "a convolutional stem": r"conv_bn_relu|conv_last|\bbackbone\b",
 }
 # The innermost layers that a ViT is built of, as PyTorch, timm and transformers call them.
 KNOWN = {"Conv2d", "Linear", "NonDynamicallyQuantizableLinear", "LayerNorm", "Dropout", "DropPath", "Identity"}
@@ -44,8 +44,8 @@ def refuse_parts(model: nn.Module) -> None:
 
 
 def refuse_names(names: Iterable[str]) -> None:
-    """Raise ValueError for the first name that belongs to one of the `PARTS`."""
+    """Raise ValueError for the first name that belongs to one of the `UNSUPPORTED`."""
     for name in names:
-        for part, pattern in PARTS.items():
+        for part, pattern in UNSUPPORTED.items():
             if re.search(pattern, name, re.IGNORECASE):
                 raise ValueError(f"this model has {part} ({name}): VisionTransformer has none")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import zip_longest
 from typing import NamedTuple
 
 import torch
@@ -13,6 +11,7 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from ..data import ImageSet
+from ..errors import require_positive, require_same_classes
 from ..inference import card_of, logits_of
 from .distributed import rank_and_world, sum_over_processes
 
@@ -34,10 +33,15 @@ class Score(NamedTuple):
         return (self.confusion.diagonal() / self.confusion.sum(dim=1)).tolist()
 
     def interval(self) -> tuple[float, float]:
-        """Return the 95 % confidence interval of the accuracy (Wilson 1927)."""
-        n, p, z = self.confusion.sum().item(), self.accuracy, 1.96
-        centre, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-        return (centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n)
+        """Return the 95 % confidence interval of the accuracy."""
+        return wilson_interval(self.confusion.trace().item(), self.confusion.sum().item())
+
+
+def wilson_interval(count: int, total: int) -> tuple[float, float]:
+    """Return the 95 % confidence interval of a share, `count` of `total` (Wilson 1927)."""
+    n, p, z = total, count / total, 1.96
+    centre, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return (centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n)
 
 
 @torch.no_grad()
@@ -48,22 +52,16 @@ def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 100) -> Score
     share the images, and all get the score over all of them. Raises ValueError for a model without a card or
     with other classes, FloatingPointError for logits that are not finite.
     """
+    batch_size = require_positive("batch_size", batch_size)
     require_same_classes(card_of(model).classes, images.classes)
     (rank, world), device, K = rank_and_world(), next(model.parameters()).device, len(images.classes)
     confusion, loss = torch.zeros(K * K, dtype=torch.int64, device=device), torch.zeros((), device=device)
     for batch in torch.arange(len(images), device="cpu")[rank::world].split(batch_size):
-        labels, logits = images.labels[batch].to(device), logits_of(model, images.pixels[batch]).float()
+        labels = images.labels[batch].to(device)
+        logits = logits_of(model, images.pixels[batch], batch_size).float()
         confusion += torch.bincount(labels * K + logits.argmax(dim=1), minlength=K * K)
         loss += F.cross_entropy(logits, labels, reduction="sum")
     mean_loss = sum_over_processes(loss).item() / len(images)
     if not math.isfinite(mean_loss):
         raise FloatingPointError(f"the loss is {mean_loss}: some weights or logits of the model are not finite")
     return Score(sum_over_processes(confusion).view(K, K).cpu(), mean_loss)
-
-
-def require_same_classes(known: Sequence[str], asked: Sequence[str]) -> None:
-    """Raise ValueError unless logit i stands for class i of the images: in another order, right answers look wrong."""
-    for i, (a, b) in enumerate(zip_longest(known, asked, fillvalue="nothing")):
-        if a != b:
-            counts = f"the model has {len(known)} classes, the images {len(asked)}"
-            raise ValueError(f"class {i} is {a!r} to the model and {b!r} in the images: {counts}")

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..data import ImageSet
-from ..inference import changing, require_logits
+from ..inference import require_logits
 from ..model_card import ModelCard
 from .batches import batches, make_mix
 from .distributed import distribute, rank_and_world
@@ -46,11 +46,11 @@ def fit(
     Warns (`TrainingAlarm`) if the first loss is far from ln K, and if after warm-up it is still ln K or all answers
     are the same. Raises FloatingPointError if the loss or a weight is not finite; ValueError if there is nothing to
     train, the validation has other classes, another process is training in the folder, or it belongs to another
-    recipe, model or images; OSError if the folder cannot be written; RuntimeError if another thread uses the model.
+    recipe, model or images; OSError if the folder cannot be written.
     """
     if validation:
         require_same_classes(images.classes, validation.classes)
-    with locked(folder), changing(model), only_trained(model, recipe.trained):
+    with locked(folder), only_trained(model, recipe.trained):
         device = next(model.parameters()).device
         groups = parameter_groups(model, recipe.weight_decay, recipe.layer_decay)
         optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import os
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from ..data import ImageSet
-from ..data.download import delete_unfinished, replacing
+from ..files import write_atomically
 from ..model_card import STARTED_FROM
 from ..saving import read, require_finite_tensors, write
 from .distributed import rank_and_world
@@ -48,7 +49,6 @@ def locked(folder: str | Path | None) -> Iterator[None]:
     except Timeout:
         raise ValueError(f"another process is training in {folder}: wait for it, or choose another folder") from None
     with lock:
-        delete_unfinished(Path(folder))
         yield
 
 
@@ -84,7 +84,7 @@ class Checkpoint:
             return []
         state, now = self.tensors(), self.computed_by
         try:
-            tensors, about = read(self.path, digest_needed=True)
+            tensors, about = read(self.path)
             # Runs of older versions: their GELU was exact, and nobody wrote down where they started.
             older = {"gelu": "exact" if "gelu" in self.run else None, ORIGIN: self.run[ORIGIN]}
             require_same_run(self.path, {**older, **about["run"], **kinds(tensors)}, {**self.run, **kinds(state)})
@@ -139,8 +139,8 @@ def require_same_run(path: Path, there: Mapping, here: Mapping) -> None:
 def write_table(path: Path, history: list[Epoch]) -> None:
     """Write the epochs as CSV; warn if that fails, since the checkpoint has them too."""
     try:
-        with replacing(path) as part, part.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([Epoch._fields, *history])
+        csv.writer(table := io.StringIO(), lineterminator="\n").writerows([Epoch._fields, *history])
+        write_atomically(path, table.getvalue().encode())
     except OSError as error:  # on Windows, a spreadsheet that shows it
         alarm(f"{error}. The run goes on; the next epoch, or the same run again, writes it.", UserWarning)
 

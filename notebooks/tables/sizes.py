@@ -1,0 +1,60 @@
+"""Make sizes.csv, for lesson 08: another size, with positions of all kinds, tuned there or not.
+
+Takes about 25 minutes on two cores.
+"""
+
+from itertools import product
+
+from common import SEEDS, trained_at_home, write_table
+from vit_tutorial import Shapes
+from vit_tutorial.analysis.heads import right_answers
+from vit_tutorial.experiments import move, tune
+from vit_tutorial.experiments.sizes import MOVES, RATES
+from vit_tutorial.experiments.suspects import SIDES
+from vit_tutorial.experiments.tables import SizeRun
+
+SIZES = ("44×44", "20×20", "28×28")
+WAYS = (*MOVES, "without positions")  # the last is another model, which was trained without any
+REPLACED = ("in old order", "at random", "zero")
+
+
+def is_measured(size: str, way: str, trained: str) -> bool:
+    """Tell what is in the table.
+
+    A model without positions has none to train. At 28×28 positions are not replaced, because the
+    old ones fit; where they are, only they or everything is trained.
+    """
+    if way == "without positions":
+        return trained != "positions"
+    if way in REPLACED:
+        return size != "28×28" and trained in ("nothing", "positions", "everything")
+    return True
+
+
+def measure(size: str, seed: int) -> dict[tuple[str, str], SizeRun]:
+    """Return {(way, what was trained): its run}; all are tuned and tested on the same scenes."""
+    runs, test = {}, Shapes(3200, SIDES[size], seed=1)
+    for trained, way in product(RATES, WAYS):
+        if not is_measured(size, way, trained):
+            continue
+        if way == "without positions":
+            model = move("interpolated", SIDES[size], seed, trained_at_home("none", seed))
+        else:
+            model = move(way, SIDES[size], seed, trained_at_home("learned", seed))
+        tune(model, trained, seed)
+        right = right_answers(model, test)
+        if way == "interpolated":
+            base = right
+        counts = (right, right & ~base, base & ~right)
+        runs[way, trained] = SizeRun(len(test), *(int(count.sum()) for count in counts))
+    return runs
+
+
+if __name__ == "__main__":
+    lines = (
+        (size, seed, *way_and_part, *run)
+        for seed in SEEDS
+        for size in SIZES
+        for way_and_part, run in measure(size, seed).items()
+    )
+    write_table("sizes", ["size", "seed", "way", "trained", *SizeRun._fields], lines)

@@ -1,0 +1,34 @@
+"""Paths as readers type them, and files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+UNFINISHED = ".unfinished"  # how the name of a file ends while it is written
+
+
+def as_path(name: str, value: str | os.PathLike) -> Path:
+    """Return a reader's path, with "~" as their home. Raises ValueError for anything else, and for ""."""
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+        raise ValueError(f"{name} must be a path, got {value!r:.80}")
+    return Path(os.path.expanduser(value))
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write the whole file, or leave the old one as it was. Any OSError names `path`.
+
+    A process that is killed meanwhile leaves `<path>.unfinished`, which the next one to write this file replaces.
+    """
+    part = path.with_name(path.name + UNFINISHED)
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # on the disk, before it takes the old file's name
+        os.replace(part, path)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+    finally:
+        part.unlink(missing_ok=True)

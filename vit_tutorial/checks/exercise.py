@@ -259,10 +259,13 @@ class Exercise:
         args = made(trial)
         if self.gradients and not same(gradients(function, args), gradients(self.answer, args)):
             raise Wrong(DETACHED)
-        doubles = [arg.double() if isinstance(arg, Tensor) else arg for arg in args]
-        dtypes = {tensor.dtype for tensor in tensors_in([attempt(function, *doubles)])} - {torch.float64}
-        told = "One thing to know: from torch.float64 you make {}. The package keeps the dtype."
-        return told.format(dtypes.pop()) if dtypes and isinstance(args[0], Tensor) else ""
+        doubles = tuple(arg.double() if isinstance(arg, Tensor) else arg for arg in args)
+        for given in (args, doubles):
+            mine, theirs = (tensors_in([self.ours(answer, given)]) for answer in (function, self.answer))
+            for a, b in zip(mine, theirs, strict=False):
+                if a.dtype != b.dtype:
+                    return f"One thing to know: from {b.dtype} you make {a.dtype}. The package keeps the dtype."
+        return ""
 
     def diagnosis(self, answer: Callable, trials: list, results: list, wrong: list[str | None]) -> Exception:
         """Return what to say of these results: the slip that explains them all, or what is wrong in the first trial."""

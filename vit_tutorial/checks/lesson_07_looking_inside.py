@@ -89,9 +89,9 @@ def random_weights(B: int, h: int, T: int, seed: int = 0) -> Tensor:
     return noise(B, h, T, T, seed=seed).softmax(dim=-1)  # each row sums to 1
 
 
-def as_tensor(result, *args):
+def as_tensor(result, weights, *args):
     """Return a list of numbers as a tensor, and all else as it is."""
-    made = attempt(torch.tensor, result) if isinstance(result, (list, tuple)) else result
+    made = attempt(weights.new_tensor, result) if isinstance(result, (list, tuple)) else result
     return result if isinstance(made, Exception) else made
 
 

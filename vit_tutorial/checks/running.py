@@ -8,6 +8,7 @@ import os
 import re
 import textwrap
 from collections.abc import Callable
+from numbers import Integral
 from traceback import extract_tb
 
 import torch
@@ -177,7 +178,7 @@ def difference(result, expected, shape: str = "", tolerance: float = 1e-5, name:
         return next(filter(None, found), None)
     if isinstance(expected, Tensor):
         return form(result, expected, shape, name) or value_difference(result, expected, tolerance, name)
-    if isinstance(expected, int) and not isinstance(result, int):
+    if isinstance(expected, int) and not isinstance(result, Integral):  # NumPy's whole numbers are such, too
         start = "The number is right, its kind is not: a" if same(result, expected) else "A"
         return f"{start} whole number, {kind(expected)}, is expected; got {kind(result)}."
     return None if same(result, expected, tolerance) else f"{kind(expected)} expected, got {kind(result)}."

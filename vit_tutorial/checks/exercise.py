@@ -223,7 +223,8 @@ class Exercise:
             raise Wrong(DETACHED)
         dtypes = [[tensor.dtype for tensor in tensors_in([result])] for result in (results, expected)]
         pairs = ((mine, theirs) for mine, theirs in zip(*dtypes, strict=True) if mine != theirs)
-        remarks = [self.more(function), *(f"One thing to know: your result is {a}, and the solution's {b}." for a, b in pairs)]
+        known = (f"One thing to know: your result is {a}, and the solution's {b}." for a, b in pairs)
+        remarks = [self.more(function), *known]
         return "\n".join(filter(None, remarks[:2]))
 
     def result(self, run: Callable, function: Callable, args: tuple):

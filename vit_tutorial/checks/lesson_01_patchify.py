@@ -74,7 +74,7 @@ def named(axes: str) -> str:
 
 
 def cut(read: str, write: str, old: str = "BChPwQ", moved: str = "BhwCPQ") -> tuple[str, ...]:
-    """Return the edit of `my_patchify` that takes the image's axes for `read`, and brings them into the order `write`."""
+    """Return the edit of `my_patchify` that takes the axes of images for `read`, and orders them as `write`."""
     move = f"permute{tuple(map(old.index, moved))}", f"permute{tuple(map(read.index, write))}"
     return f"reshape{named(old)}", f"reshape{named(read)}", *move
 
@@ -115,19 +115,19 @@ patchify = Exercise(
             cut("BChPwQ", "BhPwQC"),
         "You read the image as (B, H, W, C). Its axes are (B, C, H, W), the channels before rows and columns.":
             [cut("BhPwQC", order) for order in BY_ROWS],
-        **{f"Every patch is in its place, but the values inside it run {name}. The task asks for (channel, row, column)."
+        **{f"Every patch is in its place, but the values in it run {name}. The task asks for (channel, row, column)."
            : cut("BChPwQ", f"Bhw{inside}") for inside, name in INSIDE.items() if name},
         **{"Your patches run down the columns of the grid. Go row by row, left to right: h before w."
            f"{name and f' And the values inside run {name}.'}": cut("BChPwQ", f"Bwh{inside}")
            for inside, name in INSIDE.items()},
         "Height and width are exchanged: split the rows into (h, P), not (w, P). A square image would hide this.":
             [cut("BCwPhQ", order) for order in BY_ROWS + BY_COLUMNS],
-        "Each of your patches takes every h-th row of the image: the height is split into (P, h). Split it into (h, P), "
-        "first which patch, then which row inside it.": [cut(read, "BhwCPQ") for read in ("BCPhQw", "BCPhwQ")],
+        "Each of your patches takes every h-th row of the image: the height is split into (P, h). Split it into (h, "
+        "P), first which patch, then which row inside it.": [cut(read, "BhwCPQ") for read in ("BCPhQw", "BCPhwQ")],
         "Each of your patches takes every w-th column of the image: the width is split into (P, w). Split it into "
         "(w, P), as you split the height into (h, P).": cut("BChPQw", "BhwCPQ"),
-        "Your first `reshape` splits into (B, C, h, w, P, P), which tears the rows of the image apart. Split each axis "
-        "in place: (B, C, h, P, w, P).": [cut("BChwPQ", order) for order in ("BhwCPQ", "BwhCPQ")],
+        "Your first `reshape` splits into (B, C, h, w, P, P), which tears the rows of the image apart. Split each "
+        "axis in place: (B, C, h, P, w, P).": [cut("BChwPQ", order) for order in ("BhwCPQ", "BwhCPQ")],
         **{f"Your rows mix pixels of different patches: before you flatten, your axes run {name}. They must run "
            "(B, h, w, C, P, P): first what counts the patches, then the inside of one.":
                [cut("BChPwQ", order) for order in orders]
@@ -167,8 +167,8 @@ unpatchify = Exercise(
             join("BwhCPQ", "BChPwQ"),
         "The patches are split into (w, h), and then not brought back into their places. Split N into (h, w).":
             join("BwhCPQ", "BCwPhQ"),
-        "You split into (B, C, h, w, P, P), as if C came before the patches. Split N into (h, w), and the last axis into "
-        "(C, P, P): that is (B, h, w, C, P, P).": join("BChwPQ", "BChPwQ"),
+        "You split into (B, C, h, w, P, P), as if C came before the patches. Split N into (h, w), and the last axis "
+        "into (C, P, P): that is (B, h, w, C, P, P).": join("BChwPQ", "BChPwQ"),
         **{f"Every patch is in its place, and wrong inside: you read it as {name}, and it is (channel, row, column)."
            : join(f"Bhw{inside}", "BChPwQ") for inside, name in INSIDE.items() if name},
         **{f"The pixels are in wrong places: before you flatten, your axes run {name}. They must run "

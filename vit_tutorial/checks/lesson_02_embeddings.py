@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import math
 
 import torch
-import torch.nn.functional as F  # the slips use it
+import torch.nn.functional as F  # noqa: F401 (the slips use it)
 from einops import rearrange
 from torch import nn
 
@@ -54,30 +53,31 @@ def weight_and_bias(linear, conv):
 
 FLAT, SIZES, COPY = "conv.weight.flatten(1)", "weight.shape[1], weight.shape[0]", "linear.weight.copy_(weight)"
 LOAD = "linear.load_state_dict({'weight': weight}, strict=False)"
-HAS_NONE = "This convolution has no bias: `nn.Conv2d(..., bias=False)`, and `conv.bias` is None. With a bias yours is right."
+HAS_NONE = "Right for a convolution with a bias. This one has none, `nn.Conv2d(..., bias=False)`: `conv.bias` is None."
 
 linear_is_conv = Exercise(
     my_linear_is_conv,
     task="`fn(conv) -> nn.Linear`: the layer that does to flattened patches what the convolution does to the image.",
-    trials=[lambda: (convolution(3, 6, 2, bias=False),), lambda: (convolution(3, 5, 2),), lambda: (convolution(2, 7, 3),)],
+    trials=[lambda sizes=sizes: (convolution(*sizes),) for sizes in ((3, 6, 2, False), (3, 5, 2), (2, 7, 3))],
     slips={
         "The kernels are not flattened: a kernel of (C, P, P) must be flattened into one row. `conv.weight.flatten(1)` "
         "is (D, C·P·P).": [(COPY, way) for way in (
-            "linear.weight.copy_(conv.weight)", "linear.weight = conv.weight", LOAD.replace("weight}", "conv.weight}"))],
+            "linear.weight.copy_(conv.weight)", "linear.weight = conv.weight", LOAD.replace("weight}", "conv.weight}")
+        )],
         **{f"Your kernels are flattened as {name}, patches as (channel, row, column).":
                (FLAT, f"rearrange(conv.weight, 'D C P Q -> D ({' '.join(inside)})')")
            for inside, name in INSIDE.items() if name},
-        "The convolution's weights are there, in other places: row d must be kernel d, flattened. `reshape` and `.T` mix "
-        "up the kernels.": [(FLAT, f"conv.weight.{way}") for way in (
+        "The convolution's weights are there, in other places: row d must be kernel d, flattened. `reshape` and `.T` "
+        "mix up the kernels.": [(FLAT, f"conv.weight.{way}") for way in (
             "reshape(-1, len(conv.weight)).T", "flatten(1).T.reshape(len(conv.weight), -1)")],
         "Your kernels are turned by 180°. PyTorch's convolution does not flip them: flatten them as they are.":
             (FLAT, "conv.weight.flip(2, 3).flatten(1)"),
         "Your linear layer takes in the P·P values of one channel. A patch has C·P·P: those of all channels.":
             [(FLAT, "conv.weight[:, 0].flatten(1)"),
              *((SIZES, "conv.kernel_size[0] ** 2, len(weight)", COPY, way) for way in (COPY, LOAD))],
-        "In and out are exchanged: `nn.Linear(in_features, out_features)` goes from C·P·P values to D, and its weight is "
-        "(D, C·P·P).": [(FLAT, "conv.weight.flatten(1).T", "conv.bias is not None", "False"),
-                        *((SIZES, "weight.shape[0], weight.shape[1]", COPY, way) for way in (COPY, LOAD))],
+        "In and out are exchanged: `nn.Linear(in_features, out_features)` goes from C·P·P values to D, and its weight "
+        "is (D, C·P·P).": [(FLAT, "conv.weight.flatten(1).T", "conv.bias is not None", "False"),
+                           *((SIZES, "weight.shape[0], weight.shape[1]", COPY, way) for way in (COPY, LOAD))],
         "The weights are right, and the bias is missing.": ("linear.bias.copy_(conv.bias)", "linear.bias.zero_()"),
     },
     hint="A kernel of the convolution is (C, P, P): flattened it is one row of the linear layer's weight. "
@@ -101,11 +101,11 @@ OTHER_TOKENS = [TOKENS, "class_token", "class_token.expand_as(patches)", "class_
 
 class_token = Exercise(
     my_class_token,
-    task="`fn(patches, class_token)`, (B, N, D) and (1, 1, D) → (B, 1+N, D): the class token before an image's patches.",
+    task="`fn(patches, class_token)`, (B, N, D) and (1, 1, D) → (B, 1+N, D): the class token before the patches.",
     trials=[(noise(3, 4, 5), noise(1, 1, 5, seed=1)), (noise(2, 6, 7).double(), noise(1, 1, 7, seed=1).double()),
             (noise(1, 2, 3), noise(1, 1, 3, seed=1))],
     slips={
-        **{f"You put {n} class token{'s'[: n > 1]} in front. There must be one class token for each of the B images. {EACH}":
+        **{f"You put {n} class token{'s'[: n > 1]} in front. There must be one for each of the B images. {EACH}":
                ("len(patches)", f"{n}") for n in (1, 2, 3, 4, 8, 16, 32, 64)},
         **{f"`dim={dim}` counts {what}; tokens are counted by `dim=1`, and each image needs a class token. {EACH}":
                [(TOKENS, way, BOTH, both, "dim=1", f"dim={dim}") for way in OTHER_TOKENS
@@ -152,11 +152,15 @@ NO_ONE = ("self.class_token = nn.Parameter(torch.zeros(1, 1, embed_dim))", "self
 ONLY_PATCHES = ("1 + num_patches", "num_patches")  # in the table of positions
 TEXT = "are multiplied by √D, as in the transformer for text. Eq. 1 does not."
 NO_NORM = "There is a normalisation in your embeddings. Eq. 1 has none: the first one is in the encoder."
-A_PARAMETER = "A tensor is a parameter if `__init__` stores it as `self.name = nn.Parameter(...)`: a plain tensor or a " \
-              "buffer is not found by an optimizer."  # fmt: skip
+A_PARAMETER = (
+    "A tensor is a parameter if `__init__` stores it as `self.name = nn.Parameter(...)`: a plain tensor or a buffer is "
+    "not found by an optimizer."
+)
 NO_CLASS_TOKEN = f"Your module has no parameter for the class token: one vector, (1, 1, D). {A_PARAMETER}"
-ONE_FOR_ALL = "There is one position vector for all tokens: added to each of them, it tells no place from another. Every " \
-              "token needs its own: (1, 1+N, D)."  # fmt: skip
+ONE_FOR_ALL = (
+    "There is one position vector for all tokens: added to each of them, it tells no place from another. Every token "
+    "needs its own: (1, 1+N, D)."
+)
 CLASS_ROW = "The position table has N rows, for the patches only. The class token needs a row too: (1, 1+N, D)."
 
 EMBEDDING_SLIPS = {
@@ -171,7 +175,6 @@ EMBEDDING_SLIPS = {
     ONE_FOR_ALL: (TABLE, "torch.randn(1, 1, embed_dim)"),
     LAST: [(CAT, "torch.cat([patches, class_token], dim=1)"), (PLACE, f"({PLACE}).roll(-1, dims=1)")],
     "The positions are multiplied with the tokens. Eq. 1 adds them.": (PLACE, "tokens * self.position"),
-    "The positions are subtracted. Eq. 1 adds them.": (PLACE, "tokens - self.position"),
     f"The tokens {TEXT}": (PLACE, "tokens * tokens.shape[-1] ** 0.5 + self.position"),
     f"The patch tokens {TEXT}": (PROJECT, f"{PROJECT} * self.position.shape[-1] ** 0.5"),
     NO_NORM: [(PLACE, f"F.layer_norm({PLACE}, self.position.shape[-1:])"),
@@ -183,7 +186,7 @@ EMBEDDING_SLIPS = {
         + [(*more, *NO_ONE, ONE, "None", CAT, "patches") for more in ((PLACE, f"{PLACE}[:, 1:]"), ONLY_PATCHES)],
     NO_CLASS_TOKEN:
         [(*NO_ONE, ONE, f"torch.{made}(len(images), 1, self.width)") for made in ("zeros", "ones")],
-    "The class token is not used: token 0 is its position alone.": (ONE, "0 * self.class_token.expand(len(images), -1, -1)"),
+    "The class token is not used: token 0 is its position alone.": (ONE, f"0 * {ONE}"),
     "The class token is added to every patch as well, not only in front.": (PROJECT, f"{PROJECT} + self.class_token"),
     "There is one class token and a batch of several images: each image needs its class token. "
     "`self.class_token.expand(len(images), -1, -1)` is one for each, without a copy.": (ONE, "self.class_token"),
@@ -192,9 +195,10 @@ EMBEDDING_SLIPS = {
     "Your tokens are columns, (B, D, N): `.transpose(1, 2)` makes them rows.": (".transpose(1, 2)", ""),
     "The convolution gives a grid, (B, D, h, w). `.flatten(2).transpose(1, 2)` makes tokens of it.":
         (PROJECT, "self.projection(images)"),
-    "Your patches run down the columns of the grid. They run row by row.": (PROJECT, "self.projection(images).mT.flatten(2).mT"),
-    "Your patches are image rows: `reshape` alone does not cut an image into patches. Use your `patchify` of notebook 01, "
-    "or a convolution with stride P.":
+    "Your patches run down the columns of the grid. They run row by row.":
+        (PROJECT, "self.projection(images).mT.flatten(2).mT"),
+    "Your patches are image rows: `reshape` alone does not cut an image into patches. Use your `patchify` of notebook "
+    "01, or a convolution with stride P.":
         (f"{CONV}patch_size, stride=patch_size)", "nn.Linear(in_channels * patch_size**2, embed_dim)",
          PROJECT, "self.projection(images.reshape(len(images), -1, self.projection.in_features))"),
     "Your convolution has a kernel of P×P and moves by one pixel: its windows overlap, and there are more of them than "
@@ -212,8 +216,8 @@ def odd_layers(layers, image_size, patch_size, in_channels, embed_dim):
     for layer in bare:
         first, *rest = layer.weight.shape
         if len(rest) == 2 and first not in (1, N, 1 + N) and rest[0] in (1, N, 1 + N):
-            return (f"`{layer.name}` is sized by the batch, {tuple(layer.weight.shape)}. One parameter serves any number of "
-                    "images: its first size is 1.")
+            start = f"`{layer.name}` is sized by the batch, {tuple(layer.weight.shape)}."
+            return f"{start} One parameter serves any number of images: its first size is 1."
         if layer.weight.numel() == 1 + N:
             return f"`{layer.name}` holds one number for every token, not a vector: (1, 1+N, D) = (1, {1 + N}, {D})."
     found = [
@@ -290,15 +294,15 @@ ROWS, COLUMNS = "waves(h, dim // 2).repeat_interleave(w, dim=0)", "waves(w, dim 
 JOIN = "torch.cat([rows, columns], dim=1)"
 
 
-def with_waves(*changes: str, then: tuple[str, ...] = ()):
-    """Return the solution with changes in the source of `waves`, and then in its own."""
-    return edited(my_sincos, *then, waves=edited(waves, *changes))
+def with_waves(*changes: str):
+    """Return the solution with changes in the source of `waves`."""
+    return edited(my_sincos, waves=edited(waves, *changes))
 
 
-def with_places(row: str, column: str, *more: str, sizes=("h * w", "h * w")) -> tuple[str, ...]:
-    """Return the edit that takes patch n to be in this row and column; `sizes` says how many codes there are of each."""
-    rows, columns = (f"waves({size}, dim // 2)[{n}]" for size, n in zip(sizes, (row, column), strict=True))
-    return ("h, w = grid", "h, w = grid; n = torch.arange(h * w)", ROWS, rows, COLUMNS, columns, *more)
+def with_places(row: str, column: str, h: str = "h * w", w: str = "h * w") -> tuple[str, ...]:
+    """Return the edit that takes patch n to be in this row and column, of `h` and `w` that have a code."""
+    rows, columns = f"waves({h}, dim // 2)[{row}]", f"waves({w}, dim // 2)[{column}]"
+    return "h, w = grid", "h, w = grid; n = torch.arange(h * w)", ROWS, rows, COLUMNS, columns
 
 
 def in_parts(pattern: str):
@@ -306,20 +310,13 @@ def in_parts(pattern: str):
     return lambda grid, dim: rearrange(my_sincos(grid, dim), f"n (half wave i) -> {pattern}", half=2, wave=2)
 
 
-def along_a_line(grid, dim):
-    return waves(math.prod(grid), dim)
-
-
-EXCHANGED = (JOIN, "torch.cat([columns, rows], dim=1)")
 BELOW = (JOIN, "torch.cat([rows, columns])")
 UNREPEATED = (ROWS, "waves(h, dim // 2)", COLUMNS, "waves(w, dim // 2)")
 SIDE_BY_SIDE = "They stand side by side, D/2 values each: `torch.cat([rows, columns], dim=1)`."
 
 SINCOS_SLIPS = {
-    "The halves are exchanged: the row comes first, then the column.": EXCHANGED,
+    "The halves are exchanged: the row comes first, then the column.": (JOIN, "torch.cat([columns, rows], dim=1)"),
     "The cosines come before the sines.": with_waves("angles.sin(), angles.cos()", "angles.cos(), angles.sin()"),
-    "The cosines come before the sines, the column before the row.":
-        with_waves("angles.sin(), angles.cos()", "angles.cos(), angles.sin()", then=EXCHANGED),
     "All sines come first. They come in turn: the row's sines and cosines, then the column's.":
         in_parts("n (wave half i)"),
     "Sines and cosines alternate. They come in blocks: D/4 sines, then D/4 cosines.": in_parts("n (half i wave)"),
@@ -330,12 +327,14 @@ SINCOS_SLIPS = {
         with_waves("[:, None]", "[:, None] / count"),
     "Every second row of yours runs from right to left. Each row begins again with column 0.":
         with_places("n // w", "torch.where(n // w % 2 == 0, n % w, w - 1 - n % w)"),
-    "There is a 2π too many: the angle is the index times the frequency.": with_waves("* speeds", "* speeds * 2 * torch.pi"),
+    "There is a 2π too many: the angle is the index times the frequency.":
+        with_waves("* speeds", "* speeds * 2 * torch.pi"),
     "Your patches run down the columns of the grid. They run row by row: patch n is in row n // w, column n % w. "
     "(`meshgrid` needs `indexing='ij'`.)": with_places("n % h", "n // h"),
     "Your patch n is in row n // h, column n % h. A row has w patches, so it is in row n // w, column n % w.":
-        [with_places("n // h", "n % h"), with_places("n // h", "n % h", sizes="hw")],
-    "Your rows run 0, 1, 2, 0, 1, 2, …, as the columns do: each row must stay for w patches.": with_places("n % h", "n % w"),
+        [with_places("n // h", "n % h"), with_places("n // h", "n % h", "h", "w")],
+    "Your rows run 0, 1, 2, 0, 1, 2, …, as the columns do: each row must stay for w patches.":
+        with_places("n % h", "n % w"),
     "Your columns stay the same for h patches, as rows do: they must run 0, 1, 2, 0, 1, 2, …":
         with_places("n // w", "n // h"),
     "Your frequencies end at exactly 1/10000: divide the exponent by D/4, not by D/4 - 1.":
@@ -343,22 +342,23 @@ SINCOS_SLIPS = {
     "Your frequencies rise. They fall, from 1 towards 1/10000.": with_waves("10000 ** -", "10000 ** "),
     "Your frequencies fall twice as fast.": with_waves("10000 ** -", "(10000**2) ** -"),
     "Your frequencies fall half as fast.": with_waves("10000 ** -", "100 ** -"),
-    "Your frequencies fall a quarter as fast.": with_waves("10000 ** -", "10 ** -"),
     "All your frequencies are 1.": with_waves("10000 ** -", "1 ** -"),
     f"You add the row's code and the column's. {SIDE_BY_SIDE}": ("dim // 2", "dim", JOIN, "rows + columns"),
-    f"You add the row's code and the column's, and so a vector has D/2 values. {SIDE_BY_SIDE}": (JOIN, "rows + columns"),
+    f"You add the row's code and the column's, and so a vector has D/2 values. {SIDE_BY_SIDE}":
+        (JOIN, "rows + columns"),
     "Your vectors have 2·D values: D for the row and D for the column. Take D/2 for each.": ("dim // 2", "dim"),
     "h codes of rows do not fit beside w codes of columns: repeat them first, so that each patch has one of both.":
         UNREPEATED,
     "There are only h codes of rows for h·w patches. Each is needed w times, one below the other: "
-    "`repeat_interleave(w, dim=0)`. (`repeat(1, w)` makes a code longer.)": ("repeat_interleave(w, dim=0)", "repeat(1, w)"),
+    "`repeat_interleave(w, dim=0)`. (`repeat(1, w)` makes a code longer.)":
+        ("repeat_interleave(w, dim=0)", "repeat(1, w)"),
     "There are only w codes of columns for h·w patches. The list of them is needed h times: `repeat(h, 1)`. "
     "(`repeat(1, h)` makes a code longer.)": ("repeat(h, 1)", "repeat(1, h)"),
     "Your parts stand below one another, as further rows. Join them along the values: `torch.cat([…], dim=1)`.":
         [BELOW, ("dim // 2", "dim", *BELOW), (*UNREPEATED, *BELOW),
          (JOIN, "torch.cat([*rows.chunk(2, 1), *columns.chunk(2, 1)])")],
     "Your positions are along one line, as for text: the patch below is as far away as the grid is wide.":
-        [along_a_line, lambda grid, dim: rearrange(along_a_line(grid, dim), "n (wave i) -> n (i wave)", wave=2)],
+        [(JOIN, "waves(h * w, dim)"), (JOIN, "rearrange(waves(h * w, dim), 'n (wave i) -> n (i wave)', wave=2)")],
     "One row too many: here are the patches only, no class token.": (JOIN, f"F.pad({JOIN}, (0, 0, 1, 0))"),
     "The grid is still there, (h, w, D): flatten the first two axes.": (JOIN, f"{JOIN}.unflatten(0, grid)"),
     "There is a batch axis in front, (1, h·w, D). Leave it out.": (JOIN, f"{JOIN}[None]"),

@@ -259,11 +259,14 @@ class Exercise:
 
         Where both stop with an error, the two errors may differ in their words.
         """
-        known = [self.result(attempt, slip.answer, trial) for trial in trials]
-        alike = [same(result, k, self.tolerance) for result, k in zip(results, known, strict=True)]
-        stopped = [isinstance(r, Wrong) and isinstance(k, Exception) for r, k in zip(results, known, strict=True)]
-        exactly = any(a and text for a, text in zip(alike, wrong, strict=True))
-        return exactly and all(a or b for a, b in zip(alike, stopped, strict=True))
+        exactly = False
+        for trial, result, text in zip(trials, results, wrong, strict=True):
+            known = self.result(attempt, slip.answer, trial)
+            alike = same(result, known, self.tolerance)
+            if not alike and not (isinstance(result, Wrong) and isinstance(known, Exception)):
+                return False
+            exactly = exactly or (alike and bool(text))
+        return exactly
 
 
 WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"

@@ -309,15 +309,17 @@ def block_readings(weights, embed_dim, num_heads, mlp_dim):
         yield weights | {f"attention.{name}": value for name, value in reading.items()}
 
 
-def unseen(cls, args, x, embed_dim, eps=1e-6):
-    """Raise Wrong for an eps or a missing bias that the values hide; return a remark on dropout."""
+def unseen(cls, args, x, *without):
+    """Raise Wrong for an eps or a missing bias that the values hide; return a remark on dropout.
+
+    Linear layers of the sizes `without`, (out, in), need no bias.
+    """
     trial = build(cls, args, x)
     for part in trial.module.modules():
-        if isinstance(part, nn.LayerNorm) and part.eps != eps:
+        if isinstance(part, nn.LayerNorm) and part.eps != 1e-6:
             raise Wrong(f"All is right but one number: the eps of your LayerNorm is {part.eps:g}. {EPS}")
-    bare = [f"`{layer.name}`" for layer in trial.layers if layer.kind[0] == "linear" and layer.bias is None
-            and layer.kind[1:] not in {(3 * embed_dim, embed_dim), (embed_dim, embed_dim)}]  # fmt: skip
-    if bare:
+    linear = [layer for layer in trial.layers if layer.kind[0] == "linear" and layer.kind[1:] not in without]
+    if bare := [f"`{layer.name}`" for layer in linear if layer.bias is None]:
         raise Wrong(f"The values are right, but there is no bias in {', '.join(bare)}: the paper's layers have one.")
     return in_training(trial.module, x)
 
@@ -326,7 +328,7 @@ EPS = "Write `nn.LayerNorm(embed_dim, eps=1e-6)`, as in the paper's code: PyTorc
 
 
 def unseen_in_block(cls):
-    remark = unseen(cls, *encoder_block.trials[0], 20)
+    remark = unseen(cls, *encoder_block.trials[0], (60, 20), (20, 20))
     trial = build(cls, *encoder_block.trials[0])
     trial = trial._replace(reading=encoder_block.find_reading(trial, trial.module(trial.x)), x=trial.x / 100)
     if not same(trial.module(trial.x), encoder_block.run(MyEncoderBlock, trial, trial.x)):

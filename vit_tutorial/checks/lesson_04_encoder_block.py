@@ -52,7 +52,10 @@ AXES = {
 layer_norm = Exercise(
     my_layer_norm,
     task="`fn(x, weight, bias, eps)`: LayerNorm over the last axis, (B, T, D) → (B, T, D).",
-    trials=[(TOKENS, noise(6), noise(6, seed=1), 1e-2), (0.05 * noise(2, 3, 7) + 0.3, noise(7), noise(7, seed=1), 1e-4)],
+    trials=[
+        (TOKENS, noise(6), noise(6, seed=1), 1e-2),
+        (0.05 * noise(2, 3, 7) + 0.3, noise(7), noise(7, seed=1), 1e-4),
+    ],
     slips={
         "The variance divides by D - 1, not by D.": UNBIASED,
         "Your variance is the mean of the squares: the mean is not subtracted first.":
@@ -70,9 +73,9 @@ layer_norm = Exercise(
            for what, dim in AXES.items()},
         **{f"Two things: you normalise over {what}, not over the D values of each token, and the variance divides by "
            "one less than their number.": (*UNBIASED, "dim=-1", f"dim={dim}") for what, dim in AXES.items()},
-        **{f"Your mean is over {what}, and your variance over the D values of each token. Both are over these D values.":
+        **{f"Your mean is over {what}, your variance over the D values of each token. Both are over these D values.":
                ("mean(dim=-1", f"mean(dim={dim}") for what, dim in AXES.items()},
-        **{f"Your variance is over {what}, and your mean over the D values of each token. Both are over these D values.":
+        **{f"Your variance is over {what}, your mean over the D values of each token. Both are over these D values.":
                ("var(dim=-1", f"var(dim={dim}") for what, dim in AXES.items()},
         "Without `keepdim=True` a mean is (B, T), and does not fit beside x, (B, T, D).": (", keepdim=True", ""),
         "`bias` is not added.": (" + bias", ""),
@@ -87,10 +90,10 @@ layer_norm = Exercise(
         "You divide by the variance, not by its root.": (ROOT, "(variance + eps)"),
         "eps is a lower limit of the variance here. It must be added to it.": (ROOT, "variance.clamp(min=eps).sqrt()"),
         "eps is squared before it is added.": ("+ eps", "+ eps**2"),
-        "eps has no effect: add it to the variance, under the root. (Added to x itself it cancels.) Without it a token of "
-        "equal values is divided by 0.": [("+ eps", ""), ("x.var", "(x + eps).var", "+ eps", "")],
-        "Two things: the variance divides by D - 1, and eps has no effect: add it to the variance, under the root. (Added "
-        "to x itself it cancels.)": [(*UNBIASED, "+ eps", ""), (*UNBIASED, "x.var", "(x + eps).var", "+ eps", "")],
+        "eps has no effect: add it to the variance, under the root. (Added to x itself it cancels.) Without it a token "
+        "of equal values is divided by 0.": [("+ eps", ""), ("x.var", "(x + eps).var", "+ eps", "")],
+        "Two things: the variance divides by D - 1, and eps has no effect: add it to the variance, under the root. "
+        "(Added to x itself it cancels.)": [(*UNBIASED, "+ eps", ""), (*UNBIASED, "x.var", "(x + eps).var", "+ eps", "")],
         **{f"eps is always {fixed}, whatever the argument says.": ("+ eps", f"+ {fixed}")
            for fixed in ("1e-5", "1e-6", "1e-8", "1e-12")},
         "Only the mean is divided by the root: division comes before subtraction. Write `(x - mean) / …`.":
@@ -246,16 +249,18 @@ STRUCTURE = {
 
 
 def unnormed(*which):
-    """Return a block in which attention takes those of q, k and v in `which` from the input, the others from the norm."""
+    """Return a block in which attention takes those of q, k and v in `which` from the input, not from the norm."""
     inputs = ", ".join("plain" if i in which else "tokens" for i in range(3))
-    attention = edited(MySelfAttention, "forward(self, tokens)", "forward(self, tokens, plain)", "self.qkv(tokens)"
-                       ".chunk(3, dim=-1)", f"(self.qkv(x).chunk(3, -1)[i] for i, x in enumerate(({inputs})))")  # fmt: skip
-    return edited(MyEncoderBlock, *steps("z + a(n(z), z)"), SelfAttention=attention)
+    layers = f"(self.qkv(x).chunk(3, dim=-1)[i] for i, x in enumerate(({inputs})))"
+    takes_two = ("self, tokens", "self, tokens, plain", "self.qkv(tokens).chunk(3, dim=-1)", layers)
+    return edited(MyEncoderBlock, *steps("z + a(n(z), z)"), SelfAttention=edited(MySelfAttention, *takes_two))
 
 
 def block_slips():
-    pairs = [edited(MySelfAttention, "return self.projection(mixed)", result)
-             for result in ("return self.projection(mixed), weights", "return weights.mean(1)", "return None")]
+    pairs = [
+        edited(MySelfAttention, "return self.projection(mixed)", result)
+        for result in ("return self.projection(mixed), weights", "return weights.mean(1)", "return None")
+    ]
     return STRUCTURE | {
         PAIR: [edited(MyEncoderBlock, SelfAttention=attention) for attention in pairs],
         **dict(torch_defaults(*which) for count in (2, 3) for which in combinations(DEFAULTS, count)),
@@ -271,8 +276,10 @@ def block_slips():
 def torch_defaults(*which):
     """Return what is said of these defaults of `nn.TransformerEncoderLayer`, and a block that has them."""
     post, relu, across = (fault in which for fault in DEFAULTS)
-    parts = {"Mlp": edited(MyMlp, *MLP_SLIPS["The activation is ReLU, not GELU."]) if relu else Mlp,
-             "SelfAttention": edited(MySelfAttention, *ACROSS) if across else SelfAttention}
+    parts = {
+        "Mlp": edited(MyMlp, *MLP_SLIPS["The activation is ReLU, not GELU."]) if relu else Mlp,
+        "SelfAttention": edited(MySelfAttention, *ACROSS) if across else SelfAttention,
+    }
     told = f"{'Two' if len(which) == 2 else 'Three'} things, all defaults of `nn.TransformerEncoderLayer`: "
     told += f"{', '.join(which)}. With that layer, write `{', '.join(map(DEFAULTS.get, which))}`."
     return told, edited(MyEncoderBlock, *(STRUCTURE[POST] if post else ()), **parts)

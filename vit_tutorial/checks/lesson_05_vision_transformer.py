@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from dataclasses import replace
 from functools import cache
-from itertools import combinations, permutations
+from itertools import combinations, islice, permutations
 
-import torch  # the slips use it
-import torch.nn.functional as F
+import torch  # noqa: F401 - the slips use it
+import torch.nn.functional as F  # noqa: F401 - the slips use it
 from einops import rearrange
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
@@ -41,6 +42,7 @@ class MyVisionTransformer(nn.Module):
 POOLED = "self.norm(z)[:, self.taken].mean(dim=1)"
 NORM = "self.norm = nn.LayerNorm(config.embed_dim, eps=config.norm_eps)"
 ACTIVATIONS = {"ReLU": "F.relu", "GELU": "F.gelu", "tanh": "torch.tanh"}
+SQUASHED = ACTIVATIONS | {"sigmoid": "torch.sigmoid"}
 HEAD_SLIPS = {
     "There is a softmax inside the model: return logits, values of any size. `F.cross_entropy` takes the softmax.":
         ("self.head(y)", "self.head(y).softmax(-1)"),
@@ -49,7 +51,7 @@ HEAD_SLIPS = {
     **{f"There is a {name} between the final norm and the head: the head is one linear layer.":
            ("self.head(y)", f"self.head({code}(y))") for name, code in ACTIVATIONS.items()},
     **{f"There is a {name} after the head: return logits, values of any size.":
-           ("self.head(y)", f"{code}(self.head(y))") for name, code in {**ACTIVATIONS, "sigmoid": "torch.sigmoid"}.items()},
+           ("self.head(y)", f"{code}(self.head(y))") for name, code in SQUASHED.items()},
     'The two values of `config.pool` are swapped: "cls" takes the class token, "mean" the mean of the patches.':
         ('"cls"', '"mean"'),
     "The head reads the class token, whatever `config.pool` says.": ("slice(1, None)", "slice(0, 1)"),
@@ -76,8 +78,10 @@ DEPTH_SLIPS = {
         (ENCODED, "z = self.encoder[0](z)"),
     "Each block gets the embeddings again: only the last one counts. `for block in self.blocks: z = block(z)`.":
         (ENCODED, "z = self.encoder[-1](z)"),
-    "The first block is applied again and again, the others never.": (ENCODED, f"{LOOP}self.encoder[0](z)"),
-    "The blocks come in the opposite order.": (ENCODED, "for block in reversed(self.encoder):\n            z = block(z)"),
+    "The first block is applied again and again, the others never.":
+        [(ENCODED, f"{LOOP}self.encoder[0](z)"), (ENCODED, "z = self.encoder[0](self.encoder[0](z))")],
+    "The blocks come in the opposite order.":
+        (ENCODED, "for block in reversed(self.encoder):\n            z = block(z)"),
     "The encoder is applied more than once: `Encoder(config)` has all the blocks, call it once.":
         [(ENCODED, "z = self.encoder(self.encoder(z))"), (ENCODED, TWICE)],
     "The final norm comes before the blocks. It belongs after the last one.":
@@ -118,9 +122,13 @@ EMBEDDING_SLIPS = {
 
 
 def model_slips():
-    last = [edited(MyVisionTransformer, *change, Embeddings=edited(Embeddings, TOKENS, "[patches, class_token]"))
-            for change in ((POOLED, "self.norm(z)[:, -1]"),
-                           ("slice(0, 1)", "slice(-1, None)", "slice(1, None)", "slice(None, -1)"))]
+    last = [
+        edited(MyVisionTransformer, *change, Embeddings=edited(Embeddings, TOKENS, "[patches, class_token]"))
+        for change in (
+            (POOLED, "self.norm(z)[:, -1]"),
+            ("slice(0, 1)", "slice(-1, None)", "slice(1, None)", "slice(None, -1)"),
+        )
+    ]
     slips = HEAD_SLIPS | DEPTH_SLIPS
     slips["The class token comes last, not first, and the head reads it there."] = last
     for message, do in EMBEDDING_SLIPS.items():
@@ -142,6 +150,10 @@ SECOND = ViTConfig((4, 8), 2, 3, num_classes=5, embed_dim=14, depth=3, num_heads
 MEAN = ViTConfig((6, 4), 2, 1, num_classes=4, embed_dim=15, depth=2, num_heads=3, mlp_dim=22, pool="mean")
 
 
+def images_for(c):
+    return 3 * noise(3, c.in_channels, *(side * c.patch_size for side in c.grid))
+
+
 def odd_model(found, c):
     """Say what the sizes of a reader's layers betray; nothing if they could be the model's."""
     D, T, L, K = c.embed_dim, c.num_tokens, c.depth, c.num_classes
@@ -151,32 +163,36 @@ def odd_model(found, c):
     blocks = [layer for layer in linear if layer.kind[1:] not in ends | squares]
     matrices = sum(layer.weight.numel() // D**2 for layer in linear if layer.kind[1:] in squares)
     norms = sum(layer.kind[0] == "norm" for layer in found)
-    if bare.count(D) > 2 or not set(bare) <= {D, T * D, (T - 1) * D}:
+    if bare.count(D) > 1 or not set(bare) <= {D, T * D, (T - 1) * D}:
         return ""
     if heads := [layer for layer in blocks if layer.kind[1] == K]:
         return f"The head has two linear layers, `{heads[0].name}` is the second: {HEAD}"
+    for what, sizes in {"patches, from C·P·P": (D, c.patch_dim), "head, from D": (K, D)}.items():
+        if (count := sum(layer.kind[1:] == sizes for layer in linear)) != 1:
+            return f"The model needs one linear layer for the {what} = {sizes[1]} to {sizes[0]} values; found: {count}."
     if len(blocks) != 2 * L:
         more = " One `Encoder(config)` has all the blocks already." if len(blocks) == 2 * L * L else ""
         return f"A model of depth {L} has the weights of {L} blocks; yours has those of {len(blocks) / 2:g}.{more}"
     if text := odd_mlp(blocks[:2], D, c.mlp_dim):
         return f"Inside the blocks. {text}"
-    for what, sizes in {"patches, from C·P·P": (D, c.patch_dim), "head, from D": (K, D)}.items():
-        if (count := sum(layer.kind[1:] == sizes for layer in linear)) != 1:
-            return f"The model needs one linear layer for the {what} = {sizes[1]} to {sizes[0]} values; yours has {count}."
-    if (T - 1) * D in bare and D in bare:
+    if (T - 1) * D in bare and bare.count(D) == 1:
         return f"There are {T - 1} position vectors, for the patches only: the class token needs one too."
-    for what, size, axes in (("class token", D, f"(1, 1, D) = (1, 1, {D})"), ("positions", T * D, f"(1+N, D) = ({T}, {D})")):
-        if bare.count(size) != 1:
-            return f"The model needs one parameter of {axes} for the {what}. Among its parameters there are {bare.count(size)}."
+    for what, size in {f"class token, (1, 1, D) = (1, 1, {D})": D, f"positions, (1+N, D) = ({T}, {D})": T * D}.items():
+        if (count := bare.count(size)) != 1:
+            return f"The model needs one parameter for the {what}. Among its parameters there are {count}."
     if norms != 2 * L + 1:
         return f"There are {norms} LayerNorms: two in each of {L} blocks and one after the last block make {2 * L + 1}."
     if matrices > 4 * L:
-        return (f"There is a linear layer from D to D values too many: q, k, v and the output are {4 * L} matrices of D×D, "
-                f"yours {matrices}. Is there a second one after the patch projection, or in the head?")  # fmt: skip
+        return (
+            f"There is a linear layer from D to D values too many: q, k, v and the output are {4 * L} matrices of D×D, "
+            f"yours {matrices}. Is there a second one after the patch projection, or in the head?"
+        )
     return ""
 
 
-HEAD = "that is the paper's head for pre-training, with a tanh in between (section 3.1). Here it is one layer, from D to K."
+HEAD = (
+    "this is the paper's head for pre-training, with a tanh between (section 3.1). Here it is one layer, from D to K."
+)
 
 
 def model_readings(weights, c):
@@ -186,9 +202,10 @@ def model_readings(weights, c):
     for order in permutations("CPQ"):
         kernels = rearrange(weights[patch].reshape(D, -1), f"D ({' '.join(order)}) -> D C P Q", C=C, P=P, Q=P)
         parts = [{key.removeprefix(name): weights[key] for key in weights if key.startswith(name)} for name in names]
-        for blocks in zip(*(block_readings(part, D, c.num_heads, c.mlp_dim) for part in parts), strict=True):
-            named = {name + key: value for name, block in zip(names, blocks, strict=True) for key, value in block.items()}
-            yield {**weights, **named, patch: kernels}
+        blocks_in_each = zip(*(block_readings(part, D, c.num_heads, c.mlp_dim) for part in parts), strict=True)
+        for blocks in islice(blocks_in_each, None if order == ("C", "P", "Q") else 12):
+            named = [{name + key: block[key] for key in block} for name, block in zip(names, blocks, strict=True)]
+            yield dict(ChainMap({patch: kernels}, *named, weights))
 
 
 def unseen_in_model(cls):
@@ -202,8 +219,8 @@ def unseen_in_model(cls):
     starts = [layer.weight for layer in layers(cls(FIRST)) if layer.kind == ("linear", D, M)]
     if starts[0].std() > 0 and all(start.equal(starts[0]) for start in starts):
         raise Wrong(
-            "All blocks start with the same weights: copies of one block, or the same seed for each. Make a new block for "
-            "each layer: `copy.deepcopy` and `nn.TransformerEncoder` copy the weights too."
+            "All blocks start with the same weights: copies of one block, or the same seed for each. Make a new block "
+            "for each layer: `copy.deepcopy` and `nn.TransformerEncoder` copy the weights too."
         )
     model, used = cls(replace(FIRST, norm_eps=1e-3)).eval(), []
     for part in model.modules():
@@ -224,7 +241,7 @@ POOL = 'Right with pool="cls". This is pool="mean": the mean of tokens 1 to N, t
 vision_transformer = ModelExercise(
     MyVisionTransformer,
     task="`cls(config)`, an nn.Module: images to logits, (B, C, H, W) → (B, K).",
-    trials=[((c,), 3 * noise(3, c.in_channels, *(side * c.patch_size for side in c.grid))) for c in (FIRST, SECOND, MEAN)],
+    trials=[((c,), images_for(c)) for c in (FIRST, SECOND, MEAN)],
     slips=model_slips,
     odd=odd_model,
     readings=model_readings,
@@ -327,7 +344,8 @@ MISCOUNTS = {
     "if one block is counted twice": ("config.depth", "(config.depth + 1)"),
     "if the blocks are multiplied by the number of heads too": ("config.depth", "config.num_heads * config.depth"),
     "if everything is counted for every block, the embeddings and the head too":
-        ("return embeddings + config.depth * block + 2 * D + head", "return config.depth * (embeddings + block + 2 * D + head)"),
+        ("return embeddings + config.depth * block + 2 * D + head",
+         "return config.depth * (embeddings + block + 2 * D + head)"),
     f"if q, k and v are multiplied by the number of heads: {PER_HEAD}": (QKV, f"config.num_heads * ({QKV})"),
     f"if q, k and v are counted for one head only: {PER_HEAD}": (QKV, f"({QKV}) // config.num_heads"),
 }  # fmt: skip
@@ -348,7 +366,8 @@ def explained(off):
     pairs = combinations({text: sizes for text, sizes in miscounts().items() if text.startswith("with")}.items(), 2)
     for (one, a), (two, b) in pairs:
         if [x + y for x, y in zip(a, b, strict=True)] == off:
-            return re.sub(r" \(or .*?\)", "", f"Two mistakes together give exactly this count: {one}, and {two}.")
+            both = re.sub(r" \(or .*?\)", "", f"{one}, and {two}")
+            return f"Two mistakes together give exactly this count: {both}, or parts of the same sizes."
     return "No mistake that the check knows explains this, and no two do. Count a model of depth 1 first, part by part."
 
 
@@ -361,17 +380,22 @@ def judge_count(function):
     finally:
         hook.remove()
     right = [my_parameter_count(config) for config in CONFIGS]
-    if odd := next((n for n in counts if not isinstance(n, int)), None):
-        raise Wrong(f"{difference(odd, right[counts.index(odd)])} Count in whole numbers: `//` instead of `/`, no tensors.")
+    for n, r in zip(counts, right, strict=True):
+        if not isinstance(n, int):
+            raise Wrong(f"{difference(n, r)} Count in whole numbers: `//` instead of `/`, and no tensors.")
     off = [n - r for n, r in zip(counts, right, strict=True)]
-    for c, n, r in zip(CONFIGS, counts, right, strict=True):
-        if n != r:
-            fields = "image_size", "patch_size", "embed_dim", "depth", "num_classes", "pool"
-            raise Wrong(f"For {', '.join(f'{field} {getattr(c, field)}' for field in fields)} your count is "
-                        f"{abs(n - r):,} too {'high' if n > r else 'low'}: {r:,} expected, got {n:,}.\n{explained(off)}")
+    if any(off):
+        c, n, r = next(row for row in zip(CONFIGS, off, right, strict=True) if row[1])
+        fields = "image_size", "patch_size", "embed_dim", "depth", "num_classes", "pool"
+        raise Wrong(
+            f"For {', '.join(f'{field} {getattr(c, field)}' for field in fields)} your count is {abs(n):,} too "
+            f"{'high' if n > 0 else 'low'}: {r:,} expected, got {r + n:,}.\n{explained(off)}"
+        )
     if built:
-        raise Wrong("Every count is right, but your function builds a model to get it. Can you do it by arithmetic? Write "
-                    "down how many parameters each part has, from the fields of the config, and add them up.")  # fmt: skip
+        raise Wrong(
+            "Every count is right, but your function builds a model to get it. Can you do it by arithmetic? Write down how "
+            "many parameters each part has, from the fields of the config, and add them up."
+        )
 
 
 parameter_count = Exercise(

@@ -79,8 +79,9 @@ def match(ours: nn.Module, theirs: list[Layer]) -> tuple[Weights, bool]:
     Raises LookupError if the reader's layers are of other kinds or sizes.
     """
     found, weights, sure, own = list(theirs), {}, True, dict(ours.named_parameters())
-    names = {layer.name for layer in layers(ours)}
-    for layer in layers(ours):
+    needed = layers(ours)
+    names = {layer.name for layer in needed}
+    for layer in needed:
         if layer.kind[0] == "linear" and not any(other.kind == layer.kind for other in found):
             found, named = fuse(found, layer.kind)
             sure = sure and named
@@ -212,7 +213,8 @@ class ModuleExercise(Exercise):
         if any(not same(call(module, x), out) for _ in range(20)):
             return Wrong(RANDOM)
         if unused := idle(module, out):
-            return Wrong(f"The result does not depend on {', '.join(unused)}: use it, or delete it.")
+            few = ", ".join(unused[:4]) + ", …" * (len(unused) > 4)
+            return Wrong(f"The result does not depend on {few}: use it, or delete it.")
         ours = blank(self.answer, trial.args)
         if isinstance(right, LookupError) and (text := self.odd(trial.layers, *trial.args)):
             return Wrong(text)

@@ -93,7 +93,8 @@ layer_norm = Exercise(
         "eps has no effect: add it to the variance, under the root. (Added to x itself it cancels.) Without it a token "
         "of equal values is divided by 0.": [("+ eps", ""), ("x.var", "(x + eps).var", "+ eps", "")],
         "Two things: the variance divides by D - 1, and eps has no effect: add it to the variance, under the root. "
-        "(Added to x itself it cancels.)": [(*UNBIASED, "+ eps", ""), (*UNBIASED, "x.var", "(x + eps).var", "+ eps", "")],
+        "(Added to x itself it cancels.)":
+            [(*UNBIASED, "+ eps", ""), (*UNBIASED, "x.var", "(x + eps).var", "+ eps", "")],
         **{f"eps is always {fixed}, whatever the argument says.": ("+ eps", f"+ {fixed}")
            for fixed in ("1e-5", "1e-6", "1e-8", "1e-12")},
         "Only the mean is divided by the root: division comes before subtraction. Write `(x - mean) / …`.":

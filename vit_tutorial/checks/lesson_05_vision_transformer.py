@@ -249,8 +249,8 @@ vision_transformer = ModelExercise(
     "`config.pool` says), `return head(y)`.",
     shape="(B, K)",
     more=unseen_in_model,
-    biases="Eqs. 1 and 5 to 8 have none either. The authors' code has them, and so do published weights: to load those, "
-    "leave `bias=False` out.",
+    biases="Eqs. 1 and 5 to 8 have none either. The authors' code has them, and so do published weights: to load "
+    "those, leave `bias=False` out.",
     imports="from vit_tutorial import Embeddings, Encoder",
 )
 
@@ -393,8 +393,8 @@ def judge_count(function):
         )
     if built:
         raise Wrong(
-            "Every count is right, but your function builds a model to get it. Can you do it by arithmetic? Write down how "
-            "many parameters each part has, from the fields of the config, and add them up."
+            "Every count is right, but your function builds a model to get it. Can you do it by arithmetic? Write down "
+            "how many parameters each part has, from the fields of the config, and add them up."
         )
 
 

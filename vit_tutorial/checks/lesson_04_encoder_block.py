@@ -1,0 +1,361 @@
+"""Lesson 04: LayerNorm, the MLP, the encoder block."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from itertools import combinations
+from unittest.mock import patch
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ..attention import SelfAttention
+from ..encoder import Mlp
+from .exercise import Exercise, edited, noise
+from .lesson_03_attention import ATTENTION_SLIPS, MySelfAttention, readings, self_attention
+from .modules import PAIR, ModuleExercise, build
+from .running import Wrong, same
+
+
+def my_layer_norm(x, weight, bias, eps):
+    mean = x.mean(dim=-1, keepdim=True)  # (B, T, 1)
+    variance = x.var(dim=-1, correction=0, keepdim=True)  # (B, T, 1)
+    return (x - mean) / torch.sqrt(variance + eps) * weight + bias
+
+
+def by_hand(function):
+    """Raise Wrong if the function leaves the work to `F.layer_norm`."""
+    with patch.object(F, "layer_norm", wraps=F.layer_norm) as torchs:
+        function(*layer_norm.trials[0])
+    if torchs.called:
+        raise Wrong("The values are right, and they are PyTorch's own: the task is to do without `F.layer_norm`.")
+
+
+TOKENS = noise(3, 4, 6)
+TOKENS[1, 2] = 2  # its values are all equal: only eps keeps it finite
+TOKENS[2, 1] *= 1e-3  # so small that eps shows
+
+MEAN, NORMED = "x.mean(dim=-1, keepdim=True)", "(x - mean) / torch.sqrt(variance + eps)"
+VARIANCE, SQUARES = "x.var(dim=-1, correction=0, keepdim=True)", "(x - mean).square()"
+ROOT, END = "torch.sqrt(variance + eps)", "* weight + bias"
+UNBIASED, SUM = (", correction=0", ""), (MEAN, "x.sum(dim=-1, keepdim=True)")
+AXES = {
+    "the tokens": "1",
+    "the batch": "0",
+    "batch and tokens (batch norm)": "(0, 1)",
+    "all values of an image": "(1, 2)",
+    "all values of the batch": "(0, 1, 2)",
+}
+
+layer_norm = Exercise(
+    my_layer_norm,
+    task="`fn(x, weight, bias, eps)`: LayerNorm over the last axis, (B, T, D) → (B, T, D).",
+    trials=[
+        (TOKENS, noise(6), noise(6, seed=1), 1e-2),
+        (0.05 * noise(2, 3, 7) + 0.3, noise(7), noise(7, seed=1), 1e-4),
+    ],
+    slips={
+        "The variance divides by D - 1, not by D.": UNBIASED,
+        "Your variance is the mean of the squares: the mean is not subtracted first.":
+            (VARIANCE, "x.square().mean(dim=-1, keepdim=True)"),
+        "Your variance is a sum of squared distances: it is not divided by D.":
+            (VARIANCE, f"{SQUARES}.sum(dim=-1, keepdim=True)"),
+        "Mean and variance are sums: neither is divided by D.":
+            (*SUM, VARIANCE, f"{SQUARES}.sum(dim=-1, keepdim=True)"),
+        "Your mean is the sum of a token's values: it is not divided by D.":
+            [SUM, (*SUM, VARIANCE, f"{SQUARES}.mean(dim=-1, keepdim=True)")],
+        "The mean is not subtracted.": ("(x - mean)", "x"),
+        "The mean is not subtracted: this is RMSNorm.":
+            ("(x - mean)", "x", VARIANCE, "x.square().mean(dim=-1, keepdim=True)"),
+        **{f"You normalise over {what}, not over the D values of each token.": ("dim=-1", f"dim={dim}")
+           for what, dim in AXES.items()},
+        **{f"Two things: you normalise over {what}, not over the D values of each token, and the variance divides by "
+           "one less than their number.": (*UNBIASED, "dim=-1", f"dim={dim}") for what, dim in AXES.items()},
+        **{f"Your mean is over {what}, your variance over the D values of each token. Both are over these D values.":
+               ("mean(dim=-1", f"mean(dim={dim}") for what, dim in AXES.items()},
+        **{f"Your variance is over {what}, your mean over the D values of each token. Both are over these D values.":
+               ("var(dim=-1", f"var(dim={dim}") for what, dim in AXES.items()},
+        "Without `keepdim=True` a mean is (B, T), and does not fit beside x, (B, T, D).": (", keepdim=True", ""),
+        "`bias` is not added.": (" + bias", ""),
+        "`weight` is not used.": (" * weight", ""),
+        "`weight` and `bias` are not used.": (" * weight + bias", ""),
+        "`bias` is added before `weight` multiplies.":
+            (f"return {NORMED} {END}", f"return ({NORMED} + bias) * weight"),
+        "`weight` and `bias` are swapped: `bias` multiplies, `weight` is added.": (END, "* bias + weight"),
+        "eps is added to the standard deviation, outside the root.": (ROOT, "(variance.sqrt() + eps)"),
+        "Two things: the variance divides by D - 1, and eps is outside the root.":
+            (*UNBIASED, ROOT, "(variance.sqrt() + eps)"),
+        "You divide by the variance, not by its root.": (ROOT, "(variance + eps)"),
+        "eps is a lower limit of the variance here. It must be added to it.": (ROOT, "variance.clamp(min=eps).sqrt()"),
+        "eps is squared before it is added.": ("+ eps", "+ eps**2"),
+        "eps has no effect: add it to the variance, under the root. (Added to x itself it cancels.) Without it a token "
+        "of equal values is divided by 0.": [("+ eps", ""), ("x.var", "(x + eps).var", "+ eps", "")],
+        "Two things: the variance divides by D - 1, and eps has no effect: add it to the variance, under the root. "
+        "(Added to x itself it cancels.)":
+            [(*UNBIASED, "+ eps", ""), (*UNBIASED, "x.var", "(x + eps).var", "+ eps", "")],
+        **{f"eps is always {fixed}, whatever the argument says.": ("+ eps", f"+ {fixed}")
+           for fixed in ("1e-5", "1e-6", "1e-8", "1e-12")},
+        "Only the mean is divided by the root: division comes before subtraction. Write `(x - mean) / …`.":
+            [("(x - mean) /", "(x - mean /", ROOT, f"{ROOT})"), ("(x - mean) /", "x - mean /")],
+    },
+    hint="Take mean and variance of each token over its D values (`dim=-1, keepdim=True, correction=0`). Subtract the "
+    "mean, divide by √(variance + eps), multiply by `weight`, add `bias`.",
+    shape="(B, T, D)",
+    more=by_hand,
+)  # fmt: skip
+
+
+class MyMlp(nn.Module):
+    def __init__(self, embed_dim, mlp_dim):
+        super().__init__()
+        self.expand = nn.Linear(embed_dim, mlp_dim)
+        self.activation = nn.GELU()
+        self.contract = nn.Linear(mlp_dim, embed_dim)
+
+    def forward(self, tokens):
+        return self.contract(self.activation(self.expand(tokens)))
+
+
+MLP = "self.contract(self.activation(self.expand(tokens)))"
+MLP_SLIPS = {
+    **{f"The activation is {name}, not GELU.": ("nn.GELU()", code) for name, code in {
+        "ReLU": "F.relu", "SiLU": "F.silu", "tanh": "torch.tanh", "the sigmoid": "torch.sigmoid",
+        "LeakyReLU": "F.leaky_relu", "ELU": "F.elu",
+        "x·sigmoid(1.702x), a rough GELU": "lambda x: x * torch.sigmoid(1.702 * x)"}.items()},
+    "The activation is GELU's tanh approximation, not GELU itself.": ("nn.GELU()", "nn.GELU('tanh')"),
+    "There is no activation between the two layers: together they are one linear map.": ("nn.GELU()", "lambda x: x"),
+    "Your GELU divides erf(x) by √2. The √2 belongs inside: erf(x/√2).":
+        ("nn.GELU()", "lambda x: x * (1 + x.erf() / 2**0.5) / 2"),
+    "Your GELU takes erf(x), not erf(x/√2): the √2 is missing.": ("nn.GELU()", "lambda x: x * (1 + x.erf()) / 2"),
+    "Your GELU takes ½·erf(x/√2) for Φ(x): the 1 is missing.": ("nn.GELU()", "lambda x: x * (x / 2**0.5).erf() / 2"),
+    "Your GELU is twice as large as it should be: the ½ is missing.": ("nn.GELU()", "lambda x: 2 * F.gelu(x)"),
+    "There is a second activation, after the last layer.": (MLP, f"self.activation({MLP})"),
+    "The activation comes after the second layer.": (MLP, "self.activation(self.contract(self.expand(tokens)))"),
+    "There is an activation before the first layer too.": ("(tokens))", "(self.activation(tokens)))"),
+    "The activation comes before the first layer.": (MLP, "self.contract(self.expand(self.activation(tokens)))"),
+    "The input is added to the result: a residual connection, as in the block (Eq. 3).": (MLP, f"tokens + {MLP}"),
+    "There is a LayerNorm inside your MLP: it is the encoder block's (Eq. 3).":
+        ("self.activation = ", "self.norm = nn.LayerNorm(embed_dim)\n        self.activation = ",
+         "(tokens))", "(self.norm(tokens)))"),
+}  # fmt: skip
+
+
+def odd_mlp(layers, embed_dim, mlp_dim):
+    """Say what the sizes of a reader's layers betray; nothing if they could be an MLP's."""
+    kinds = [layer.kind[0] for layer in layers]
+    if "bare" in kinds:
+        return ""
+    if "norm" in kinds:
+        return "There is a LayerNorm inside your MLP: it is the encoder block's (Eq. 3)."
+    if len(layers) != 2:
+        return f"An MLP has two linear layers; yours has {len(layers)} among its parameters."
+    hidden = max((layer.kind[1] for layer in layers if layer.kind[2] == embed_dim), default=mlp_dim)
+    factor = f", {hidden // embed_dim} times embed_dim" if hidden % embed_dim == 0 else ""
+    told = f"The hidden layer of the MLP has {hidden} values{factor}; mlp_dim = {mlp_dim} was asked."
+    return told if hidden != mlp_dim else ""
+
+
+def in_training(module, x):
+    """Return a remark on a module that drops values in training; raise Wrong if it drops the same values twice."""
+    out, drops = module(x), []
+    for part in module.modules():
+        if isinstance(part, nn.Dropout) and part.p > 0:
+            part.register_forward_hook(lambda part, args, result: drops.append((args[0], result)))
+    module.train()
+    repeats = all(same(module(x), out) for _ in range(10))
+    module.eval()
+    if any(dropped is result for dropped, _ in drops for _, result in drops):
+        raise Wrong(
+            "In training the same values are dropped twice: one dropout comes straight after another. One after each "
+            "linear layer is enough: in the block, or inside attention and MLP, not both."
+        )
+    return "" if repeats else DROPOUT
+
+
+DROPOUT = (
+    "One thing for later: in training your module drops values at random, and nobody gave it a rate. Make the rate an "
+    "argument that is 0 by default: lesson 05 asks for a model without dropout."
+)
+
+mlp = ModuleExercise(
+    MyMlp,
+    task="`cls(embed_dim, mlp_dim)`, an nn.Module: two linear layers and a GELU, (B, T, D) → (B, T, D).",
+    trials=[((14, 33), noise(2, 5, 14)), ((9, 20), noise(3, 4, 9))],
+    slips=MLP_SLIPS,
+    odd=odd_mlp,
+    hint="`nn.Linear(embed_dim, mlp_dim)`, `nn.GELU()`, `nn.Linear(mlp_dim, embed_dim)`, one after another.",
+    shape="(B, T, D)",
+    more=lambda cls: in_training(cls(14, 33).eval(), noise(2, 5, 14)),
+)
+
+
+class MyEncoderBlock(nn.Module):
+    def __init__(self, embed_dim, num_heads, mlp_dim):
+        super().__init__()
+        self.norm1 = nn.LayerNorm(embed_dim, eps=1e-6)
+        self.attention = SelfAttention(embed_dim, num_heads)
+        self.norm2 = nn.LayerNorm(embed_dim, eps=1e-6)
+        self.mlp = Mlp(embed_dim, mlp_dim)
+
+    def forward(self, z):
+        z = z + self.attention(self.norm1(z))  # Eq. 2
+        return z + self.mlp(self.norm2(z))  # Eq. 3
+
+
+EQUATIONS = inspect.getsource(MyEncoderBlock.forward).partition("\n")[2].strip()
+PARTS = {"a": "self.attention", "m": "self.mlp", "n": "self.norm1", "o": "self.norm2"}
+
+
+def steps(first="z + a(n(z))", second="z + m(o(z))"):
+    """Edit Eqs. 2 and 3, written with `a` for attention, `m` for the MLP, `n` and `o` for their norms."""
+    lines = f"z = {first}\n        return {second}"
+    return EQUATIONS, re.sub(r"\b([amno])(?=\()", lambda name: PARTS[name[1]], lines)
+
+
+STRUCTURE = {
+    "Both residuals are missing, around attention and around the MLP.": steps("a(n(z))", "m(o(z))"),
+    "Attention and MLP both get their input without a norm.": steps("z + a(z)", "z + m(z)"),
+    "One residual goes around the whole block: attention and MLP need one each.": steps("z", "z + m(o(a(n(z))))"),
+    "The MLP gets attention's result alone. It needs the sum, z + attention(norm1(z)).":
+        steps("z", "z + a(n(z)) + m(o(a(n(z))))"),
+    "The norm comes after the sum: post-norm, as in the first transformers.": steps("n(z + a(z))", "o(z + m(z))"),
+    "Both residuals are taken from the normed input.": steps("n(z) + a(n(z))", "o(z) + m(o(z))"),
+    "The residual around attention is taken from the normed input.": steps("n(z) + a(n(z))"),
+    "The residual around the MLP is taken from the normed input.": steps(second="o(z) + m(o(z))"),
+    "The sum around attention is normed: post-norm, but only there.": steps("n(z + a(z))"),
+    "The sum around the MLP is normed: post-norm, but only there.": steps(second="o(z + m(z))"),
+    "The block's output is normed. The sum itself is never normalised.":
+        [steps(second="o(z + m(o(z)))"), steps(second="n(z + m(o(z)))"),
+         ("self.mlp =", "self.norm3 = nn.LayerNorm(embed_dim, eps=1e-6)\n        self.mlp =",
+          *steps(second="self.norm3(z + m(o(z)))"))],
+    "The residual around attention is missing.": steps("a(n(z))"),
+    "The residual around the MLP is missing.": steps(second="m(o(z))"),
+    "The norm comes after each branch, not before it.": steps("z + n(a(z))", "z + o(m(z))"),
+    "Attention gets its input without a norm.": steps("z + a(z)"),
+    "The MLP gets its input without a norm.": steps(second="z + m(z)"),
+    "The MLP is there, and `forward` does not use it.": steps(second="z"),
+    "Attention and MLP stand side by side: the MLP does not see what attention added.":
+        steps("z", "z + a(n(z)) + m(o(z))"),
+    "The second sum starts again from the block's input: what attention added is lost.":
+        steps("z", "z + m(o(z + a(n(z))))"),
+    "The MLP comes first, then attention: swap them.": steps("z + m(o(z))", "z + a(n(z))"),
+    "One LayerNorm stands at both places: its weight and bias must serve two inputs. Make two of them in `__init__`.":
+        [steps(second="z + m(n(z))"), ("self.norm2 = nn.LayerNorm(embed_dim, eps=1e-6)", "self.norm2 = self.norm1")],
+    "Its norm is a BatchNorm, over the batch: a LayerNorm is needed, over each token's D values.":
+        ("nn.LayerNorm(embed_dim, eps=1e-6)", "nn.BatchNorm1d(embed_dim)",
+         *steps("z + a(n(z.mT).mT)", "z + m(o(z.mT).mT)")),
+}  # fmt: skip
+
+
+def unnormed(*which):
+    """Return a block in which attention takes those of q, k and v in `which` from the input, not from the norm."""
+    inputs = ", ".join("plain" if i in which else "tokens" for i in range(3))
+    layers = f"(self.qkv(x).chunk(3, dim=-1)[i] for i, x in enumerate(({inputs})))"
+    takes_two = ("self, tokens", "self, tokens, plain", "self.qkv(tokens).chunk(3, dim=-1)", layers)
+    return edited(MyEncoderBlock, *steps("z + a(n(z), z)"), SelfAttention=edited(MySelfAttention, *takes_two))
+
+
+def block_slips():
+    pairs = [
+        edited(MySelfAttention, "return self.projection(mixed)", result)
+        for result in ("return self.projection(mixed), weights", "return weights.mean(1)", "return None")
+    ]
+    return STRUCTURE | {
+        PAIR: [edited(MyEncoderBlock, SelfAttention=attention) for attention in pairs],
+        **dict(torch_defaults(*which) for count in (2, 3) for which in combinations(DEFAULTS, count)),
+        **{f"Only the {' and '.join(QKV[i] for i in which)} come from the input without a norm: `y = norm1(z)`, then "
+           "`attention(y, y, y)`.": unnormed(*which) for count in (1, 2) for which in combinations(range(3), count)},
+        **{f"In the MLP: {message}": edited(MyEncoderBlock, Mlp=edited(MyMlp, *change))
+           for message, change in MLP_SLIPS.items()},
+        **{f"In the attention: {message}": edited(MyEncoderBlock, SelfAttention=edited(MySelfAttention, *change))
+           for message, change in ATTENTION_SLIPS.items()},
+    }  # fmt: skip
+
+
+def torch_defaults(*which):
+    """Return what is said of these defaults of `nn.TransformerEncoderLayer`, and a block that has them."""
+    post, relu, across = (fault in which for fault in DEFAULTS)
+    parts = {
+        "Mlp": edited(MyMlp, *MLP_SLIPS["The activation is ReLU, not GELU."]) if relu else Mlp,
+        "SelfAttention": edited(MySelfAttention, *ACROSS) if across else SelfAttention,
+    }
+    told = f"{'Two' if len(which) == 2 else 'Three'} things, all defaults of `nn.TransformerEncoderLayer`: "
+    told += f"{', '.join(which)}. With that layer, write `{', '.join(map(DEFAULTS.get, which))}`."
+    return told, edited(MyEncoderBlock, *(STRUCTURE[POST] if post else ()), **parts)
+
+
+DEFAULTS = {
+    "the norm comes after the sum (post-norm)": "norm_first=True",
+    "the activation is ReLU": 'activation="gelu"',
+    "attention runs across the batch": "batch_first=True",
+}
+POST = "The norm comes after the sum: post-norm, as in the first transformers."
+ACROSS = next(change for message, change in ATTENTION_SLIPS.items() if "across the batch" in message)
+QKV = ("queries", "keys", "values")
+
+
+def odd_block(layers, embed_dim, num_heads, mlp_dim):
+    """Say what the sizes of a reader's layers betray; nothing if they could be a block's."""
+    norms = sum(layer.kind[0] == "norm" for layer in layers)
+    inside = {(3 * embed_dim, embed_dim), (embed_dim, embed_dim)}  # of attention
+    mlp = [layer for layer in layers if layer.kind[0] == "linear" and layer.kind[1:] not in inside]
+    if any(layer.kind[0] == "bare" for layer in layers):
+        return ""
+    if norms != 2:
+        return f"Your block has {norms} LayerNorm{'s'[: norms != 1]}; two are needed."
+    if not mlp:
+        return f"No linear layer among the block's parameters goes to mlp_dim = {mlp_dim} values: is the MLP missing?"
+    return odd_mlp(mlp, embed_dim, mlp_dim)
+
+
+def block_readings(weights, embed_dim, num_heads, mlp_dim):
+    """Yield the weights with those of attention in every order in which `self_attention` may hold them."""
+    attention = {name.removeprefix("attention."): weights[name] for name in weights if name.startswith("attention.")}
+    for reading in readings(attention, embed_dim, num_heads):
+        yield weights | {f"attention.{name}": value for name, value in reading.items()}
+
+
+def unseen(cls, args, x, *without):
+    """Raise Wrong for an eps or a missing bias that the values hide; return a remark on dropout.
+
+    Linear layers of the sizes `without`, (out, in), need no bias.
+    """
+    trial = build(cls, args, x)
+    for part in trial.module.modules():
+        if isinstance(part, nn.LayerNorm) and part.eps != 1e-6:
+            raise Wrong(f"All is right but one number: the eps of your LayerNorm is {part.eps:g}. {EPS}")
+    linear = [layer for layer in trial.layers if layer.kind[0] == "linear" and layer.kind[1:] not in without]
+    if bare := [f"`{layer.name}`" for layer in linear if layer.bias is None]:
+        raise Wrong(f"The values are right, but there is no bias in {', '.join(bare)}: the paper's layers have one.")
+    return in_training(trial.module, x)
+
+
+EPS = "Write `nn.LayerNorm(embed_dim, eps=1e-6)`, as in the paper's code: PyTorch's default is 1e-5."
+
+
+def unseen_in_block(cls):
+    remark = unseen(cls, *encoder_block.trials[0], (60, 20), (20, 20))
+    trial = build(cls, *encoder_block.trials[0])
+    trial = trial._replace(reading=encoder_block.find_reading(trial, trial.module(trial.x)), x=trial.x / 100)
+    if not same(trial.module(trial.x), encoder_block.run(MyEncoderBlock, trial, trial.x)):
+        raise Wrong(f"All is right but for tokens of small values: there the eps of the norm shows. {EPS}")
+    return remark
+
+
+encoder_block = ModuleExercise(
+    MyEncoderBlock,
+    task="`cls(embed_dim, num_heads, mlp_dim)`, an nn.Module: Eqs. 2 and 3, (B, T, D) → (B, T, D).",
+    # large tokens: whatever else is wrong, the eps of a norm does not show
+    trials=[((20, 5, 33), 3 * noise(2, 7, 20)), ((12, 2, 17), 3 * noise(3, 5, 12))],
+    slips=block_slips,
+    odd=odd_block,
+    readings=block_readings,
+    hint="Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. Both norms are "
+    "`nn.LayerNorm(embed_dim, eps=1e-6)`.",
+    shape="(B, T, D)",
+    more=unseen_in_block,
+    biases=self_attention.biases,
+    imports="from vit_tutorial import Mlp, SelfAttention",
+)

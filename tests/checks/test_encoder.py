@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from vit_tutorial import EncoderBlock, Mlp, check
-from vit_tutorial.experiments.blocks import SUSPECTS, BatchNormBlock, NoNorms
+from vit_tutorial.experiments.blocks import SUSPECTS
 
 from .variants import changed, judged, module, parameters, solved
 
@@ -166,6 +166,15 @@ RIGHT = {
         ),
     },
 }
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """Normalise each feature over all tokens of all images: (B, T, D) → (B, T, D)."""
+
+    def forward(self, z):
+        return super().forward(z.mT).mT
+
+
 WRONG = {
     check.layer_norm: [
         (lambda x, w, b, eps: divided(x, spread(x, 1), eps) * w + b, "divides by D - 1, not by D"),
@@ -194,20 +203,20 @@ WRONG = {
         (SUSPECTS["A"], "post-norm"),
         (SUSPECTS["C"], "Both residuals are missing"),
         (SUSPECTS["D"], "Both residuals are taken from the normed input."),
-        (NoNorms, "Your block has 0 LayerNorms; two are needed."),
-        (BatchNormBlock, "Its norm is a BatchNorm"),
+        (with_norms(lambda D, h, M: nn.Identity()), "Your block has 0 LayerNorms; two are needed."),
+        (with_norms(lambda D, h, M: BatchNorm(D)), "Its norm is a BatchNorm"),
         (nn.TransformerEncoderLayer, "Three things, all defaults of `nn.TransformerEncoderLayer`"),
         (torchs(activation="relu", dropout=0.1), "In the MLP: The activation is ReLU"),
         (written(lambda z, a, m, n, o: o((y := z + a(n(z))) + m(o(y)))), "The block's output is normed"),
         (written(lambda z, a, m, n, o: n(z + a(z)) + m(o(n(z + a(z))))), "The sum around attention is normed"),
         (written(lambda z, a, m, n, o: (y := z + m(o(z))) + a(n(y))), "The MLP comes first"),
         (written(lambda z, a, m, n, o: (y := z + a(n(z))) + m(n(y))), "One LayerNorm stands at both places"),
-        (block(mix=lambda self, y: self.attention(y, y, y)), "`nn.MultiheadAttention` returns the tokens and the"),
+        (block(mix=lambda self, y: self.attention(y, y, y)), "`nn.MultiheadAttention` returns a pair"),
         (block(attention=lambda D, h, M: nn.MultiheadAttention(D, h)), "In the attention: Attention runs across"),
         (block(norm2=lambda D, h, M: nn.LayerNorm(D)), "the eps of your LayerNorm is 1e-05"),
         (with_norms(lambda D, h, M: HandNorm(D, 1e-5)), "there the eps of the norm shows"),
         (block(mlp=lambda D, h, M: Backwards(D, 4 * D)), "80 values, 4 times embed_dim; mlp_dim = 33"),
-        (block(norm3=lambda D, h, M: nn.LayerNorm(D)), "does not depend on `norm3.weight`"),
+        (block(norm3=lambda D, h, M: nn.LayerNorm(D)), "Your block has 3 LayerNorms; two are needed."),
     ],
 }  # fmt: skip
 

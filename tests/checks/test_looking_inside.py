@@ -85,7 +85,7 @@ RIGHT = {
     check.mean_attention_distance: {
         "the package's": lambda weights, grid, P: distance_by_layer([weights], grid, P)[0],
         "a list": lambda A, g, P: distance_by_layer([A], g, P)[0].tolist(),
-        "doubles": (lambda A, g, P: measured()(A.double(), g, P), "you make torch.float64"),
+        "doubles": (lambda A, g, P: measured()(A.double(), g, P), "your result is torch.float64"),
         "numpy": lambda A, g, P: torch.tensor(
             (normalised(A[..., 1:, 1:]).numpy() * far(g, P).numpy()).sum(-1).mean((0, 2))),
         "einsum": lambda A, g, P: torch.einsum("bhij,ij->bhi", normalised(A[..., 1:, 1:]), far(g, P)).mean(dim=[0, -1]),
@@ -94,7 +94,7 @@ RIGHT = {
     },
     check.rollout: {
         "the package's": attention_rollout,
-        "doubles": (lambda maps: attention_rollout([A.double() for A in maps]), "you make torch.float64"),
+        "doubles": (lambda maps: attention_rollout([A.double() for A in maps]), "your result is torch.float64"),
         "normalised": lambda maps: rolled(lambda A: normalised(A + eye(A)), maps),
         "normalised at the end": lambda maps: normalised(rolled(lambda A: A + eye(A), maps)),
         "backwards": lambda maps: reduce(torch.matmul, [mixed(A.mean(1)) for A in maps[::-1]]),

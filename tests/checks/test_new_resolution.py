@@ -132,7 +132,7 @@ RIGHT = {
         "timm": lambda p, old, new, n: resample_abs_pos_embed(p[None], list(new), list(old), num_prefix_tokens=n)[0],
         "a parameter": lambda p, *sizes: nn.Parameter(resize_position_embedding(p, *sizes)),
         "nothing to do": lambda p, old, new, n: p if old == new else resize_position_embedding(p, old, new, n),
-        "doubles": (lambda p, *sizes: resize_position_embedding(p.double(), *sizes), "you make torch.float64"),
+        "doubles": (lambda p, *sizes: resize_position_embedding(p.double(), *sizes), "your result is torch.float64"),
     },
     check.new_task: {
         "solution": (solved(check.new_task), FROZEN),

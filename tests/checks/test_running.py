@@ -132,7 +132,7 @@ ODD = {
         (lambda x: x, "needs your class itself"),
         (dict, "begin with `class dict(nn.Module):`"),
         (Identity, "takes 1 positional argument but 3 were given"),
-        (dataclasses.dataclass(type("Mine", (Mine,), {})), "unhashable type"),
+        (dataclasses.dataclass(init=False)(type("Mine", (Mine,), {})), "unhashable type"),
         (changed(Mine, lambda self, D, M: vars(self).update(eval=True)), "not callable"),
         (changed(Mine, lambda self, D, M: setattr(self.expand, "owner", self)), "RecursionError"),
     ],

@@ -9,7 +9,7 @@ EXERCISES = [value for value in vars(check).values() if isinstance(value, Exerci
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
-def test_every_slip_is_refused_with_its_own_sentence(exercise):
+def test_every_slip_is_refused_with_its_own_sentence(exercise, unchecked):
     told = [(slip.message, exercise(slip.answer)) for slip in exercise.slips]
     assert [(message, verdict) for message, verdict in told if message not in verdict.message] == []
     assert {verdict.status for _, verdict in told} <= {"wrong"}

@@ -264,7 +264,7 @@ class Exercise:
             mine, theirs = (tensors_in([self.ours(answer, given)]) for answer in (function, self.answer))
             for a, b in zip(mine, theirs, strict=False):
                 if a.dtype != b.dtype:
-                    return f"One thing to know: from {b.dtype} you make {a.dtype}. The package keeps the dtype."
+                    return f"One thing to know: your result is {a.dtype}, and the solution's {b.dtype}."
         return ""
 
     def diagnosis(self, answer: Callable, trials: list, results: list, wrong: list[str | None]) -> Exception:
@@ -274,7 +274,7 @@ class Exercise:
         slip = next((slip for slip in self.slips if self.explains(slip, trials, results, wrong)), None)
         meaning = slip.message if slip else self.where_right(answer, number)
         if isinstance(result, Wrong):
-            result.message = f"{text}\n{meaning}".rstrip()
+            result.message = text if meaning in text else f"{text}\n{meaning}"
             return result
         if slip:
             return Wrong(slip.message)
@@ -300,7 +300,7 @@ class Exercise:
         """Say where code that is wrong in trial `number` is right; empty if nowhere that was tried."""
         if number > 0:
             return KEPT if number == len(self.trials) else WRITTEN_IN
-        easier = (text for args, text in self.easier if same(attempt(function, *args), self.ours(self.answer, args)))
+        easier = (text for args, text in self.easier if same(self.ours(function, args), self.ours(self.answer, args)))
         return next(easier, "")
 
     def unexplained(self, function: Callable, trial: tuple, result, text: str, where: str) -> Exception:

@@ -11,7 +11,7 @@ from torch import nn
 
 from .exercise import Exercise, edited, noise
 from .lesson_01_patchify import INSIDE
-from .modules import ModuleExercise, build
+from .modules import ModuleExercise
 from .running import Wrong, same
 
 
@@ -256,13 +256,7 @@ def starting_at_zero(cls):
     )
 
 
-class EmbeddingsExercise(ModuleExercise):
-    def where_right(self, cls, number):
-        args, images = self.trials[0]
-        return odd_layers(build(cls, args, images).layers, *args) or super().where_right(cls, number)
-
-
-embeddings = EmbeddingsExercise(
+embeddings = ModuleExercise(
     MyEmbeddings,
     task="`cls(image_size, patch_size, in_channels, embed_dim)`, an nn.Module (B, C, H, W) → (B, 1+N, D): Eq. 1.",
     trials=[((6, 2, 3, 5), noise(2, 3, 6, 6)), ((12, 3, 2, 7), noise(3, 2, 12, 12))],

@@ -15,8 +15,8 @@ from ..attention import SelfAttention
 from ..encoder import Mlp
 from .exercise import Exercise, edited, noise
 from .lesson_03_attention import ATTENTION_SLIPS, MySelfAttention, readings, self_attention
-from .modules import PAIR, ModuleExercise, build
-from .running import Wrong, same
+from .modules import ModuleExercise, build
+from .running import PAIR, Wrong, same
 
 
 def my_layer_norm(x, weight, bias, eps):

@@ -13,7 +13,7 @@ from torch.func import functional_call
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from .exercise import DETACHED, RANDOM, Exercise, NotJudged, collect, flow, noise
-from .running import NotAttempted, Wrong, attempt, call, form, is_stub, kind, same
+from .running import NotAttempted, Wrong, attempt, call, form, is_stub, kind, listed, same
 
 Weights = dict[str, Tensor]
 
@@ -78,9 +78,10 @@ def match(ours: nn.Module, theirs: list[Layer]) -> tuple[Weights, bool]:
     A layer is known by its kind and size; among equals by its name, or else by the order in which they were made.
     Raises LookupError if the reader's layers are of other kinds or sizes.
     """
-    found, weights, sure, own = list(theirs), {}, True, dict(ours.named_parameters())
-    names = {layer.name for layer in layers(ours)}
-    for layer in layers(ours):
+    found, weights, sure = list(theirs), {}, True
+    needed, shapes = needs(ours)
+    names = {layer.name for layer in needed}
+    for layer in needed:
         if layer.kind[0] == "linear" and not any(other.kind == layer.kind for other in found):
             found, named = fuse(found, layer.kind)
             sure = sure and named
@@ -92,10 +93,16 @@ def match(ours: nn.Module, theirs: list[Layer]) -> tuple[Weights, bool]:
         found = [other for other in found if other is not pick]
         parts = [layer.name] if layer.kind[0] == "bare" else [f"{layer.name}.weight", f"{layer.name}.bias"]
         for name, value in zip(parts, pick[2:], strict=False):
-            weights[name] = torch.zeros_like(own[name]) if value is None else value.reshape(own[name].shape)
+            weights[name] = torch.zeros(shapes[name]) if value is None else value.reshape(shapes[name])
     if found:
         raise LookupError(found[0].name)
     return weights, sure
+
+
+@cache
+def needs(ours: nn.Module) -> tuple[list[Layer], dict[str, torch.Size]]:
+    """Return the layers of a module of ours, and the shapes of its parameters by their names."""
+    return layers(ours), {name: p.shape for name, p in ours.named_parameters()}
 
 
 @cache
@@ -157,12 +164,12 @@ class ModuleExercise(Exercise):
 
     def find_reading(self, trial: Trial, out) -> int:
         """Return the number of the reading under which the solution gives this result; 0 if none does."""
-        try:
-            weights, _ = match(blank(self.answer, trial.args), trial.layers)
-        except LookupError:
+        module = blank(self.answer, trial.args)
+        matched = attempt(match, module, trial.layers)
+        if isinstance(matched, LookupError):
             return 0
-        count = sum(1 for _ in self.readings(weights, *trial.args))
-        return next((i for i in range(count) if same(out, self.ours(self.answer, trial._replace(reading=i)))), 0)
+        ways = enumerate(self.readings(matched[0], *trial.args))
+        return next((i for i, weights in ways if same(out, attempt(functional_call, module, weights, trial.x))), 0)
 
     def readers(self, cls: type, trial: Trial):
         return collect(trial.module, trial.x)
@@ -195,16 +202,21 @@ class ModuleExercise(Exercise):
             raise Wrong(f"The values are right, but there is no bias in {bare}: the paper's layers have one.")
         return f"Without a bias: {bare}. {self.biases}" if bare else ""
 
+    def where_right(self, cls: type, number: int) -> str:
+        """Say what is odd about the layers, also of a module that stops with an error; or where it is right."""
+        args, x = self.trials[0]
+        return self.odd(build(cls, args, x).layers, *args) or super().where_right(cls, number)
+
     def unexplained(self, cls: type, trial: Trial, out, text: str, where: str) -> Exception:
         """Return what to say of a wrong result that no slip explains: what is certainly so, the first thing first."""
         module, x, right = trial.module, trial.x, self.ours(self.answer, trial)
         other_layers = isinstance(right, LookupError)
         if not isinstance(out, Tensor):
             return Wrong(f"Your module must return one tensor, and returns {kind(out)}.")
-        if other_layers and (odd := self.odd(trial.layers, *trial.args)):
-            return Wrong(odd)
+        if other_layers and where:
+            return Wrong(where)
         if unused := idle(module, out):
-            return Wrong(f"The result does not depend on {', '.join(unused)}: use it, or delete it.")
+            return Wrong(f"The result does not depend on {listed(unused)}: use it, or delete it.")
         if not other_layers and (formal := form(out, right, self.shape)):
             return Wrong(f"{formal}\nThe input was {tuple(x.shape)}. {where}".rstrip())
         ours = blank(self.answer, trial.args)
@@ -254,7 +266,7 @@ def idle(module: nn.Module, out: Tensor) -> list[str]:
     """Return the names of the parameters that the result does not depend on."""
     names, parameters = zip(*module.named_parameters(), strict=True)
     found = torch.autograd.grad(out.sum(), parameters, allow_unused=True)
-    return [f"`{name}`" for name, gradient in zip(names, found, strict=True) if gradient is None]
+    return [name for name, gradient in zip(names, found, strict=True) if gradient is None]
 
 
 def described(found: list[Layer]) -> str:

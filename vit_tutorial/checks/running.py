@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 import os
 import re
 import textwrap
@@ -98,13 +99,14 @@ def stopped_by(error: BaseException, called: str = "") -> Wrong:
     return Wrong(f"{message}\n{meaning}".rstrip(), code=code or "", error=error)
 
 
+PAIR = "`nn.MultiheadAttention` returns a pair, (tokens, weights): take the first of the two."
 MEANINGS = {  # what errors mean whose text is hard to read
     "leaf Variable that requires grad": "You write into a parameter while gradients are recorded. To fill it, do so "
     "inside `with torch.no_grad():`.",
     "modified by an inplace operation": "You write into a tensor, by `z += …`, `z[...] = …` or a method that ends in "
     "an underscore, that an earlier step still needs to compute its gradient. `z = z + …` makes a new one.",
     "mutated during iteration": "A dictionary cannot change while you loop over it: loop over a `list` of its items.",
-    "'tuple'|tuple has no": "`nn.MultiheadAttention` returns a pair, (tokens, weights): take the first of the two.",
+    "'tuple'|tuple has no": PAIR,
     "floating-point dtypes": "Whole numbers cannot be used here: `.float()` makes floats of them.",
 }
 
@@ -223,6 +225,8 @@ RETURNING = {"permute", "transpose", "reshape", "view", "flatten", "unflatten", 
 def body_of(function: Callable) -> list[ast.stmt]:
     """Return the statements of a function, or of a module's `forward`; none if Python cannot say."""
     function = type(function).forward if isinstance(function, nn.Module) else function
+    if not hasattr(function, "__code__") or not linecache.getlines(function.__code__.co_filename):
+        return []  # a slip of ours: `inspect` would look for its file in every module
     try:
         return ast.parse(textwrap.dedent(inspect.getsource(function))).body[0].body
     except (OSError, TypeError, SyntaxError, AttributeError, IndexError):  # a file that changed since has other lines

@@ -72,13 +72,19 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         sign, colour = SIGNS[self.status]
-        first, *rest = self.message.splitlines() or [""]
-        code = f'<pre style="margin: 6px 0; white-space: pre-wrap">{html.escape(self.code)}</pre>' * bool(self.code)
-        hint = f"<details><summary>Hint</summary>{to_html(self.hint)}</details>" * bool(self.hint)
-        title = f'<span style="color: {colour}" aria-hidden="true">{sign}</span> <b>{self.exercise}: {self.status}</b>'
-        lines = [title, to_html(first), code, *map(to_html, rest), hint, f"<small>{to_html(self.help)}</small>"]
-        style = f"border-left: 4px solid {colour}; padding: 2px 12px; margin: 4px 0; max-width: 54em"
-        return f'<div style="{style}">' + "\n".join(f"<div>{line}</div>" for line in lines if line) + "</div>"
+        first, *rest = (f"<div>{to_html(line)}</div>" for line in self.message.splitlines() or [""])
+        parts = [
+            f'<div style="border-left: 4px solid {colour}; padding: 2px 12px; margin: 4px 0; max-width: 54em">',
+            f'<div><span style="color: {colour}" aria-hidden="true">{sign}</span> '
+            f"<b>{self.exercise}: {self.status}</b></div>",
+            first if self.message else "",
+            f'<pre style="margin: 6px 0; white-space: pre-wrap">{html.escape(self.code)}</pre>' if self.code else "",
+            *rest,
+            f"<details><summary>Hint</summary>{to_html(self.hint)}</details>" if self.hint else "",
+            "" if self else f"<div><small>{to_html(self.help)}</small></div>",
+            "</div>",
+        ]
+        return "\n".join(part for part in parts if part)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from traceback import extract_tb
 import torch
 from torch import Tensor, nn
 
+from ..errors import is_number
+
 
 class Wrong(Exception):
     """The reader's code does something else than the exercise asks.
@@ -142,10 +144,6 @@ def kind(value) -> str:
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)}"
     return f"{value!r} ({type(value).__name__})" if is_number(value) else f"a value of type {type(value).__name__}"
-
-
-def is_number(value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 # A result, beside the solution's --------------------------------------------------------------------------------------

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from .errors import (
     require_choice,
-    require_eps,
     require_heads,
     require_positive,
     require_rate,
@@ -60,8 +59,7 @@ class ViTConfig:
         numbers = {
             require_size: ["image_size", "patch_size"],
             require_positive: counts,
-            require_rate: ["dropout", "attention_dropout", "drop_path"],
-            require_eps: ["norm_eps"],
+            require_rate: ["dropout", "attention_dropout", "drop_path", "norm_eps"],
         }
         for require, names in numbers.items():
             for name in names:
@@ -78,11 +76,9 @@ class ViTConfig:
     def named(cls, name: str, **overrides) -> ViTConfig:
         """Return the variant `name` of Table 1 ("B/16"), with any field replaced: `named("B/16", image_size=384)`.
 
-        Raises ValueError for a name or a field that does not exist, and suggests the nearest ones.
+        Raises ValueError for a name that does not exist, and suggests the nearest ones.
         """
         require_choice("variant", name, VARIANTS)
-        for option in overrides:
-            require_choice("option", option, [field.name for field in fields(cls)])
         return replace(VARIANTS[name], **overrides)
 
     @property

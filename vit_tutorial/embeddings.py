@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .config import Size, ViTConfig, to_pair
-from .errors import require_positive, require_size
+from .errors import require_size
 from .patchify import validate_images
 from .positions import POSITION_CLASSES
 
@@ -25,9 +25,9 @@ class PatchEmbedding(nn.Module):
     def __init__(self, patch_size: Size, in_channels: int, embed_dim: int, image_size: Size | None = None):
         super().__init__()
         self.patch_size = to_pair(require_size("patch_size", patch_size))
-        self.in_channels = require_positive("in_channels", in_channels)
+        self.in_channels = in_channels
         self.image_size = image_size
-        self.projection = make_projection(in_channels, require_positive("embed_dim", embed_dim), self.patch_size)
+        self.projection = make_projection(in_channels, embed_dim, self.patch_size)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
         validate_images(images, self.patch_size, self.in_channels, self.image_size, self.projection.weight.dtype)
@@ -52,7 +52,8 @@ class Embeddings(nn.Module):
 
     def __init__(self, config: ViTConfig, backbone: nn.Module | None = None):
         super().__init__()
-        self.patches = make_patch_embedding(config, backbone)
+        sizes = (config.patch_size, config.in_channels, config.embed_dim, config.image_size)
+        self.patches = PatchEmbedding(*sizes) if backbone is None else backbone.make_patch_embedding(config)
         self.class_token = nn.Parameter(torch.zeros(1, 1, config.embed_dim))
         self.position = POSITION_CLASSES[config.position](config.grid, config.embed_dim)
         self.dropout = nn.Dropout(config.dropout)
@@ -62,12 +63,3 @@ class Embeddings(nn.Module):
         class_token = self.class_token.expand(len(images), -1, -1)  # (B, 1, D)
         tokens = torch.cat([class_token, patches], dim=1)  # (B, 1+N, D)
         return self.dropout(tokens + self.position())
-
-
-def make_patch_embedding(config: ViTConfig, backbone: nn.Module | None) -> nn.Module:
-    """Build the layer that turns images into patch tokens, (B, C, H, W) → (B, N, D)."""
-    if backbone is None:
-        return PatchEmbedding(config.patch_size, config.in_channels, config.embed_dim, config.image_size)
-    if not hasattr(backbone, "make_patch_embedding"):
-        raise ValueError(f"a backbone is a Backbone(network, channels, stride), got {type(backbone).__name__}")
-    return backbone.make_patch_embedding(config)

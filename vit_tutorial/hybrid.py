@@ -7,26 +7,18 @@ from torch import Tensor, nn
 
 from .config import ViTConfig, to_pair
 from .embeddings import make_projection
-from .errors import require_feature_map, require_positive
 from .patchify import validate_images
 
 
 class Backbone(nn.Module):
-    """Run a network in front of the ViT: images (B, C, H, W) → feature map (B, channels, H/stride, W/stride).
-
-    Raises ValueError if the feature map is not what `channels` and `stride` promise.
-    """
+    """Run a network in front of the ViT: images (B, C, H, W) → feature map (B, channels, H/stride, W/stride)."""
 
     def __init__(self, network: nn.Module, channels: int, stride: int):
         super().__init__()
-        self.network = network
-        self.channels = require_positive("channels", channels)
-        self.stride = require_positive("stride", stride)
+        self.network, self.channels, self.stride = network, channels, stride
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
-        features = self.network(images)
-        require_feature_map(features, tuple(images.shape[2:]), self.channels, self.stride)
-        return features
+        return self.network(images)
 
     def make_patch_embedding(self, config: ViTConfig) -> FeaturePatches:
         """Build the layer that replaces `PatchEmbedding` in a model with this backbone."""
@@ -79,10 +71,8 @@ def small_cnn(num_classes: int, width: int = 32) -> nn.Sequential:
 
     (B, 3, H, W) → logits (B, num_classes), for any H and W. Unlike a ViT it is built on two assumptions: neighbouring
     pixels belong together, and an object is the same object wherever it is. At the default width it has as many
-    parameters as the Shapes model. Raises ValueError for a number of classes or a width below 1.
+    parameters as the Shapes model.
     """
-    require_positive("num_classes", num_classes)
-    require_positive("width", width)
     return nn.Sequential(
         conv_block(3, width),
         conv_block(width, width, stride=2),

@@ -5,11 +5,13 @@ Takes about 25 minutes on two cores.
 
 from itertools import product
 
+import torch
 from common import SEEDS, trained_at_home, write_table
-from vit_tutorial import Shapes
+from torch import Tensor
+from vit_tutorial import Shapes, VisionTransformer
 from vit_tutorial.analysis.heads import right_answers
 from vit_tutorial.experiments import move, tune
-from vit_tutorial.experiments.sizes import MOVES, RATES
+from vit_tutorial.experiments.sizes import MOVES, PARTS
 from vit_tutorial.experiments.suspects import SIDES
 from vit_tutorial.experiments.tables import SizeRun
 
@@ -31,17 +33,31 @@ def is_measured(size: str, way: str, trained: str) -> bool:
     return True
 
 
+def tune_part(model: VisionTransformer, trained: str, seed: int) -> None:
+    """Train a part of the model, or nothing. The class token keeps its own position, unless everything is trained."""
+    if trained == "positions":
+        with model.embeddings.position.table.register_hook(skip_class_token):
+            tune(model, trained, seed)
+    elif trained != "nothing":
+        tune(model, trained, seed)
+
+
+def skip_class_token(gradient: Tensor) -> Tensor:
+    """Return the gradient of a table of positions with zeros in the first row, the class token's."""
+    return gradient.index_fill(0, torch.tensor([0]), 0)
+
+
 def measure(size: str, seed: int) -> dict[tuple[str, str], SizeRun]:
     """Return {(way, what was trained): its run}; all are tuned and tested on the same scenes."""
     runs, test = {}, Shapes(3200, SIDES[size], seed=1)
-    for trained, way in product(RATES, WAYS):
+    for trained, way in product(("nothing", *PARTS), WAYS):
         if not is_measured(size, way, trained):
             continue
         if way == "without positions":
             model = move("interpolated", SIDES[size], seed, trained_at_home("none", seed))
         else:
             model = move(way, SIDES[size], seed, trained_at_home("learned", seed))
-        tune(model, trained, seed)
+        tune_part(model, trained, seed)
         right = right_answers(model, test)
         if way == "interpolated":
             base = right

@@ -2,7 +2,7 @@
 
 from .attention_maps import attention_rollout, mean_attention_distance, object_auc
 from .class_evidence import class_attention, patch_readout, readout
-from .first_tests import FirstTests, first_loss, first_tests, image_leak, memorise, shuffle_change
+from .first_tests import first_tests
 from .forward_pass import cost_by_part, trace_shapes
 from .heads import HeadCosts, head_costs
 from .learned_embeddings import opposite_edges, patch_filters, position_similarity
@@ -10,18 +10,14 @@ from .recording import ExplicitAttention, mask_heads, record_attention
 
 __all__ = [
     "ExplicitAttention",
-    "FirstTests",
     "HeadCosts",
     "attention_rollout",
     "class_attention",
     "cost_by_part",
-    "first_loss",
     "first_tests",
     "head_costs",
-    "image_leak",
     "mask_heads",
     "mean_attention_distance",
-    "memorise",
     "object_auc",
     "opposite_edges",
     "patch_filters",
@@ -29,6 +25,5 @@ __all__ = [
     "position_similarity",
     "readout",
     "record_attention",
-    "shuffle_change",
     "trace_shapes",
 ]

@@ -10,7 +10,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ..config import Size, to_pair
-from ..errors import require_size
 
 
 def attention_rollout(maps: Sequence[Float[Tensor, "B h T T"]]) -> Float[Tensor, "B T T"]:
@@ -40,7 +39,7 @@ def mean_attention_distance(
     Raises ValueError for maps that are not those of such a grid. Source: appendix D.7 and Figure 7 (right).
     """
     require_recorded(maps)
-    (h, w), (P, Q) = grid, to_pair(require_size("patch_size", patch_size))
+    (h, w), (P, Q) = grid, to_pair(patch_size)
     tokens = maps[0].shape[-1]
     if tokens != 1 + h * w:
         raise ValueError(f"maps of {tokens} tokens are not those of a {h}×{w} grid and a class token")
@@ -56,42 +55,24 @@ def mean_attention_distance(
 
 
 def require_recorded(maps: Sequence[Tensor | None]) -> None:
-    """Raise ValueError unless there is a map for each layer, all of one shape except for the number of heads."""
-    shapes = {None if m is None else tuple(m.shape[:1] + m.shape[2:]) for m in maps}
-    if len(shapes) != 1 or None in shapes:
-        raise ValueError(
-            "maps are the weights of all layers, (B, h, T, T), from one forward pass inside `with record_attention("
-            f"model) as maps:`, got {[None if m is None else tuple(m.shape) for m in maps]}"
-        )
+    """Raise ValueError unless there is a map for each layer."""
+    if not maps or any(weights is None for weights in maps):
+        raise ValueError("no weights yet: call the model inside `with record_attention(model) as maps:`")
 
 
 def object_auc(maps: Float[Tensor, "B h w"], masks: Bool[Tensor, "B H W"]) -> Float[Tensor, " B"]:
     """Return how often a pixel of the object has more weight than one of the ground, over all pairs: (B,), in [0, 1].
 
     The area under the ROC curve: 0.5 for an even map. Pixels of one patch have one weight, and equal weights count
-    half; so even the best map of patches stays below 1 if the outline cuts a patch.
-    Raises ValueError for a mask that is empty, full or does not fit the grid.
+    half; so even the best map of patches stays below 1 if the outline cuts a patch. It is nan for a mask that is empty
+    or full. Raises ValueError for masks that are not a whole number of the grid's patches.
     """
-    inside = coverage(masks, maps).flatten(1)  # (B, N)
+    (H, W), (h, w) = masks.shape[1:], maps.shape[1:]
+    if H % h or W % w:
+        raise ValueError(f"masks of {H}×{W} pixels are not a whole number of patches in a grid of {h}×{w}")
+    inside = F.avg_pool2d(masks.float()[:, None], (H // h, W // w)).flatten(1)  # (B, N): the share of a patch it covers
     outside = 1 - inside
-    if (full := masks.flatten(1).all(dim=1)).any():
-        raise ValueError(f"mask {full.int().argmax().item()} is full: no ground to compare the object with")
     first, second = maps.flatten(1)[:, :, None], maps.flatten(1)[:, None]  # (B, N, 1) and (B, 1, N)
     score = (first > second).to(inside) + (first == second).to(inside) / 2  # (B, N, N)
     wins = torch.einsum("bn,bnm,bm->b", inside, score, outside)
     return wins / (inside.sum(dim=1) * outside.sum(dim=1))
-
-
-def coverage(masks: Bool[Tensor, "B H W"], maps: Float[Tensor, "B h w"]) -> Float[Tensor, "B h w"]:
-    """Return the share of each patch that the object covers: (B, h, w). Raises ValueError if they do not fit."""
-    if maps.ndim != 3 or masks.ndim != 3 or len(maps) != len(masks) or masks.dtype != torch.bool:
-        shapes = f"{tuple(maps.shape)} and {tuple(masks.shape)} of {masks.dtype}"
-        raise ValueError(f"maps (B, h, w) need as many masks (B, H, W) of torch.bool, got {shapes}")
-    if not (maps >= 0).all():
-        raise ValueError("maps have weights from 0 up, these hold a negative one, or nan")
-    (H, W), (h, w) = masks.shape[1:], maps.shape[1:]
-    if H % h or W % w:
-        raise ValueError(f"masks of {H}×{W} pixels are not a whole number of patches in a grid of {h}×{w}")
-    if not (found := masks.flatten(1).any(dim=1)).all():
-        raise ValueError(f"mask {found.int().argmin().item()} is empty: no object to find")
-    return F.avg_pool2d(masks.float()[:, None], (H // h, W // w))[:, 0]

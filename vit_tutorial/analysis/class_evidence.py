@@ -37,6 +37,7 @@ def patch_readout(model: VisionTransformer, images: Float[Tensor, "B C H W"]) ->
         return model.head(model.forward_features(images)[:, 1:]).unflatten(1, model.config.grid)
 
 
+@torch.no_grad()
 def class_attention(
     model: VisionTransformer, images: Float[Tensor, "B C H W"], classes: Int[Tensor, " B"] | Sequence[int]
 ) -> Float[Tensor, "B h w"]:
@@ -47,24 +48,20 @@ def class_attention(
     that pools them. A classifier of zeros, as at the start of training, gives maps of zeros. In eval mode; gradients
     of parameters are neither needed nor changed.
 
-    Raises ValueError unless `classes`, a tensor or a list, holds one class number for each image.
+    Raises ValueError unless `classes`, a tensor or a list, holds one number for each image.
     Source: Chefer et al. 2021 (arXiv 2103.15679), Eqs. 5 and 6.
     """
-    classes, count = torch.as_tensor(classes), model.config.num_classes
-    whole = not (classes.is_floating_point() or classes.is_complex() or classes.dtype == torch.bool)
-    if not whole or classes.shape != images.shape[:1] or not ((classes >= 0) & (classes < count)).all():
-        raise ValueError(f"classes are {len(images)} numbers from 0 to {count - 1}, one per image, got {classes!r}")
-    with eval_mode(model), record_attention(model) as maps, torch.inference_mode(mode=False):
-        with torch.no_grad():
-            tokens = model.embeddings(images)
-        with torch.enable_grad():
-            logits = model.forward_head(model.norm(model.encoder(tokens.requires_grad_())))  # (B, K)
-            chosen = logits.gather(1, classes.to(logits.device, torch.long)[:, None]).sum()
+    classes, tokens = torch.as_tensor(classes), model.config.num_tokens
+    if classes.shape != images.shape[:1]:
+        raise ValueError(f"classes are {len(images)} numbers, one for each image, got {classes!r}")
+    with eval_mode(model), record_attention(model) as maps, torch.enable_grad():
+        z = model.embeddings(images).detach().requires_grad_()  # so that the weights are asked, and not the parameters
+        logits = model.forward_head(model.norm(model.encoder(z)))  # (B, K)
+        chosen = logits.gather(1, classes.to(logits.device)[:, None]).sum()
         gradients = torch.autograd.grad(chosen, maps)
-        with torch.no_grad():
-            added = [(a * gradient).clamp(min=0).mean(dim=1) for a, gradient in zip(maps, gradients, strict=True)]
-            identity = torch.eye(tokens.shape[1]).to(added[0]).expand_as(added[0])
-            relevance = identity  # (B, T, T): row i says what token i has taken from each token of the input
-            for layer in added:
-                relevance = relevance + layer @ relevance
-            return model.pool(relevance - identity)[:, 1:].unflatten(1, model.config.grid)
+    added = [(a * gradient).clamp(min=0).mean(dim=1) for a, gradient in zip(maps, gradients, strict=True)]
+    identity = torch.eye(tokens).to(added[0]).expand_as(added[0])
+    relevance = identity  # (B, T, T): row i says what token i has taken from each token of the input
+    for layer in added:
+        relevance = relevance + layer @ relevance
+    return model.pool(relevance - identity)[:, 1:].unflatten(1, model.config.grid)

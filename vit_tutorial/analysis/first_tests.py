@@ -46,12 +46,10 @@ def first_loss(model: nn.Module, images: Images, labels: Labels) -> float:
     return F.cross_entropy(trial_copy(model)(images), labels).item()
 
 
-def memorise(
-    model: nn.Module, images: Images, labels: Labels, steps: int = 40, learning_rate: float = 3e-3
-) -> tuple[int, float]:
+def memorise(model: nn.Module, images: Images, labels: Labels, steps: int = 40) -> tuple[int, float]:
     """Train a copy on this one batch with AdamW; return how many of its images it then gets right, and the loss."""
     trial = trial_copy(model)
-    optimizer = torch.optim.AdamW(trial.parameters(), lr=learning_rate, fused=True)
+    optimizer = torch.optim.AdamW(trial.parameters(), lr=3e-3, fused=True)
     for _ in range(steps):
         optimizer.zero_grad()
         F.cross_entropy(trial(images), labels).backward()
@@ -77,13 +75,13 @@ def image_leak(model: nn.Module, images: Images) -> float:
 
 
 @torch.no_grad()
-def shuffle_change(model: nn.Module, images: Images, patch_size: Size, seed: int = 0) -> float:
+def shuffle_change(model: nn.Module, images: Images, patch_size: Size) -> float:
     """Shuffle the patches of all images in one way; return the largest change of a logit over the largest logit.
 
     Without positions a Vision Transformer sees a set of patches, and nothing changes except for rounding.
     """
     patches = patchify(images, patch_size)  # (B, N, C·P·P)
-    order = torch.randperm(patches.shape[1], generator=torch.Generator().manual_seed(seed))
+    order = torch.randperm(patches.shape[1], generator=torch.Generator().manual_seed(0))
     shuffled = unpatchify(patches[:, order], patch_size, tuple(images.shape[2:]))
     trial = with_random_head(model, images)
     before, after = trial(images), trial(shuffled)
@@ -101,7 +99,7 @@ def trial_copy(model: nn.Module) -> nn.Module:
 
 
 @torch.no_grad()
-def with_random_head(model: nn.Module, images: Images, std: float = 0.02) -> nn.Module:
+def with_random_head(model: nn.Module, images: Images) -> nn.Module:
     """Return a `trial_copy` in which the linear layer that runs last has new random weights.
 
     A head of zeros gives the same logits whatever it is shown, which would hide everything that happens before it.
@@ -112,5 +110,5 @@ def with_random_head(model: nn.Module, images: Images, std: float = 0.02) -> nn.
     trial(images)
     for hook in hooks:
         hook.remove()
-    nn.init.normal_(ran[-1].weight, std=std, generator=torch.Generator().manual_seed(0))
+    nn.init.normal_(ran[-1].weight, std=0.02, generator=torch.Generator().manual_seed(0))
     return trial

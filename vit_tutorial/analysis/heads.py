@@ -38,8 +38,7 @@ class HeadCosts(NamedTuple):
 def head_costs(model: VisionTransformer, images: ImageSet) -> HeadCosts:
     """Mask one head after the other and count right answers.
 
-    Raises ValueError for a model without a card, or with other classes, FloatingPointError for logits that are not
-    finite.
+    Raises ValueError for a model without a card, or with other classes.
     """
     require_same_classes(card_of(model).classes, images.classes)
     before = right_answers(model, images)
@@ -55,7 +54,4 @@ def head_costs(model: VisionTransformer, images: ImageSet) -> HeadCosts:
 @torch.no_grad()
 def right_answers(model: VisionTransformer, images: ImageSet) -> Bool[Tensor, " N"]:
     """Return which images the model calls by their name, without dropout."""
-    logits = logits_of(model, images.pixels)
-    if not logits.isfinite().all():
-        raise FloatingPointError("some logits of the model are not finite: look at its weights")
-    return logits.argmax(dim=1).cpu() == images.labels.cpu()
+    return logits_of(model, images.pixels).argmax(dim=1).cpu() == images.labels.cpu()

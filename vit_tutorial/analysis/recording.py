@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -73,11 +72,11 @@ def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
 
 
 @contextmanager
-def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int] | Set[int] | Tensor]) -> Iterator[None]:
+def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int]]) -> Iterator[None]:
     """Keep these heads from adding anything to the tokens, inside `with mask_heads(model, {layer: heads}):`.
 
-    Layers and heads are counted from 0; one head or several, also as a tensor. Recorded inside, a masked head still
-    shows where it would have looked. Raises ValueError for a layer or a head that the model does not have.
+    Layers and heads are counted from 0; one head or several. Recorded inside, a masked head still shows where it would
+    have looked. Raises ValueError for a layer or a head that the model does not have.
     """
     layers, masked = self_attentions(model), {}
     for i, chosen in heads.items():
@@ -85,9 +84,8 @@ def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int] | Set[i
             raise ValueError(f"no layer {i!r} to mask: the model has layers 0 to {len(layers) - 1}")
         layer = layers[i]
         keep = layer.projection.weight.new_ones(layer.num_heads, 1, 1)
-        chosen = list(chosen) if isinstance(chosen, Set) else chosen
-        for head in torch.as_tensor(chosen).flatten().tolist():
-            if type(head) is not int or head not in range(layer.num_heads):
+        for head in [chosen] if isinstance(chosen, int) else chosen:
+            if head not in range(layer.num_heads):
                 raise ValueError(f"no head {head!r} in layer {i}: it has heads 0 to {layer.num_heads - 1}")
             keep[head] = 0
         masked[layer] = MaskedHeads(layer.strategy, keep)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -13,10 +12,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ..analysis import HeadCosts
-from ..errors import require_choice
 
 RESULTS = Path(__file__).with_name("results")
-ACCURACIES = ("ablations", "examples", "images", "probe", "rates", "stem")
+Run = TypeVar("Run")
 
 
 class BlockRun(NamedTuple):
@@ -78,55 +76,41 @@ class SizeRun(NamedTuple):
 
 
 def load_results(name: str) -> dict[str, list[float]]:
-    """Return for each row of a table its accuracies, from 0 to 1, one for each seed.
-
-    Raises ValueError for a name that is not one of ACCURACIES.
-    """
-    require_choice("table", name, ACCURACIES)
-    found = {}
-    for line in read_table(name):
-        found.setdefault(line["row"], []).append(float(line["accuracy"]))
-    return found
+    """Return for each row of a table with a column "accuracy" its accuracies, from 0 to 1, one for each seed."""
+    return {row: [float(line["accuracy"]) for line in lines] for (row,), lines in read_table(name, "row").items()}
 
 
 def load_block_runs() -> dict[str, BlockRun]:
     """Return the runs of each kind of block: (3, 13) lengths and apart, (3, 12) gradients and (3, 150) losses."""
-    found = {}
-    for line in read_table("blocks"):
-        found.setdefault(line["variant"], []).append(curves(line, BlockRun._fields))
-    return {variant: BlockRun(*map(torch.stack, zip(*runs, strict=True))) for variant, runs in found.items()}
+    return {kind: stack_runs(BlockRun, lines) for (kind,), lines in read_table("blocks", "variant").items()}
 
 
 def load_courses() -> dict[tuple[int, str], Course]:
     """Return the runs on few scenes, by their number and the augmentation: curves of shape (3, 14)."""
-    found = {}
-    for line in read_table("scarce"):
-        key = int(line["scenes"]), line["augmentation"]
-        found.setdefault(key, []).append(curves(line, Course._fields))
-    return {key: Course(*map(torch.stack, zip(*runs, strict=True))) for key, runs in found.items()}
+    table = read_table("scarce", "scenes", "augmentation")
+    return {(int(scenes), way): stack_runs(Course, lines) for (scenes, way), lines in table.items()}
 
 
 def load_size_runs() -> dict[tuple[str, str, str], list[SizeRun]]:
     """Return the runs at other sizes by size, way and the part that was trained there, one for each seed."""
-    found = {}
-    for line in read_table("sizes"):
-        key = line["size"], line["way"], line["trained"]
-        found.setdefault(key, []).append(SizeRun(*(int(line[name]) for name in SizeRun._fields)))
-    return found
+    return {
+        key: [SizeRun(*(int(line[name]) for name in SizeRun._fields)) for line in lines]
+        for key, lines in read_table("sizes", "size", "way", "trained").items()
+    }
 
 
 def load_suspects() -> dict[tuple[str, str, float, str], list[float]]:
     """Return accuracies, one for each seed, by the model's positions, size, object (its scale) and what was changed."""
-    found = {}
-    for line in read_table("suspects"):
-        key = line["positions"], line["size"], float(line["object"]), line["change"]
-        found.setdefault(key, []).append(int(line["right"]) / int(line["scenes"]))
-    return found
+    table = read_table("suspects", "positions", "size", "object", "change")
+    return {
+        (positions, size, float(scale), change): [int(line["right"]) / int(line["scenes"]) for line in lines]
+        for (positions, size, scale, change), lines in table.items()
+    }
 
 
 def load_head_costs() -> HeadCosts:
     """Return what masking each head of the shipped CIFAR-10 model costs, counted on its 10,000 test images."""
-    lines = read_table("heads")
+    (lines,) = read_table("heads").values()
     layers = 1 + int(lines[-1]["layer"])
     lost, gained = (torch.tensor([int(line[name]) for line in lines]).view(layers, -1) for name in ("lost", "gained"))
     return HeadCosts(int(lines[0]["images"]), int(lines[0]["right"]), lost, gained)
@@ -139,12 +123,16 @@ def load_mirror_runs() -> dict[str, Float[Tensor, "S T D"]]:
     return {way: torch.stack([runs[f"{way}, seed {seed}"] for seed in range(3)]) for way in ways}
 
 
-def read_table(name: str) -> list[dict[str, str]]:
-    """Return the lines of a stored table by the names of its columns, seed 0 first."""
+def read_table(name: str, *about: str) -> dict[tuple[str, ...], list[dict[str, str]]]:
+    """Return the lines of a stored table by what stands in the columns `about`; for each, the lines of all seeds."""
+    found = {}
     with (RESULTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+        for line in csv.DictReader(file):
+            found.setdefault(tuple(line[column] for column in about), []).append(line)
+    return found
 
 
-def curves(line: dict[str, str], names: Iterable[str]) -> list[Tensor]:
-    """Return the curves in these cells of a line: numbers with spaces between them."""
-    return [torch.tensor([float(value) for value in line[name].split()]) for name in names]
+def stack_runs(kind: type[Run], lines: list[dict[str, str]]) -> Run:
+    """Return the runs of all seeds as one of this kind. A cell holds a curve, numbers with spaces between them."""
+    curves = {name: [[float(value) for value in line[name].split()] for line in lines] for name in kind._fields}
+    return kind(**{name: torch.tensor(curve) for name, curve in curves.items()})

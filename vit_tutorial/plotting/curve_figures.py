@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -66,12 +65,11 @@ def show_curves(
 
 
 def set_scales(axes: Axes, x: list[Number], values: Tensor, log: str, few: int) -> None:
-    """Choose scales and ticks: at each x if there are only a `few`, without the labels that would run into the next."""
+    """Choose scales and ticks: at each x if there are only a `few`."""
     if "x" in log:
         axes.set_xscale("log")
     if len(x) <= few:
-        crowded = ["x" in log and after < 1.2 * place for place, after in pairwise([*x, math.inf])]
-        axes.set_xticks(x, ["" if close else f"{place:g}" for place, close in zip(x, crowded, strict=True)])
+        axes.set_xticks(x, [f"{place:g}" for place in x])
         axes.minorticks_off()
     else:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -129,7 +127,7 @@ def show_loss(steps: Sequence[int], losses: Sequence[float], total: int, num_cla
     axes.plot(steps, losses, color=style.TRAINED, linewidth=2)
     panels.level(axes, chance, f"ln {num_classes}: every class equally likely", total)
     axes.set(xlim=(0, total), ylim=(0, 1.15 * max([chance, *losses])), xlabel="step", ylabel="loss")
-    ends = f"from {losses[0]:.1f} to {losses[-1]:.1f}" if losses else "not yet known"
+    ends = f"from {losses[0]:.1f} to {losses[-1]:.1f}"
     return with_alt(figure, f"The loss over {total} steps, {ends}; a guess has {chance:.2f}.")
 
 
@@ -140,11 +138,11 @@ def show_by_images(
     """Draw accuracy (from 0 to 1) by the number of training images: every seed, and a line through their means.
 
     `results[name][images]` are the accuracies of the seeds; a guess is a dashed line. With `errors` the wrong answers
-    are drawn instead, on a logarithmic axis, where 98 % and 100 % lie far apart.
+    are drawn instead, on an axis that is logarithmic down to 0.01 %, where 98 % and 100 % lie far apart.
     """
     figure, axes = panels.panel(WIDTH, 3.8, title)
     counts = sorted({count for table in results.values() for count in table})
-    what, told, drawn = "wrong answers" if errors else "test accuracy", [], []
+    what, told = "wrong answers" if errors else "test accuracy", []
     for name, (colour, marker, dash) in style.looks(results).items():
         seeds = {count: [100 * abs(errors - accuracy) for accuracy in table] for count, table in results[name].items()}
         points = [(count, percent) for count, table in seeds.items() for percent in table]
@@ -153,29 +151,15 @@ def show_by_images(
         axes.plot(list(seeds), means, dash, color=colour, linewidth=2, marker=marker, markersize=4, label=name)
         first, last = (brief(round(mean, 1)) for mean in (means[0], means[-1]))
         told.append(f"{name} {first} % with {min(seeds):,} and {last} % with {max(seeds):,}")
-        drawn += [percent for _, percent in points]
     panels.level(axes, 100 * abs(errors - 1 / num_classes), "a guess", counts[-1])
     axes.set_xscale("log")
     axes.set_xticks(counts, [f"{count:,}" for count in counts])
     axes.set(ylim=(0, 103), xlabel="training images (log scale)", ylabel=f"{what}, %")
     if errors:
-        log_down_to_zero(axes, drawn)
-        axes.set(ylabel=f"{what}, % (log scale)")
+        ticks = (0, 0.01, 0.1, 1, 10, 100)  # zero has a place of its own
+        axes.set_yscale("symlog", linthresh=ticks[1], linscale=0.5)
+        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.set(ylim=(-ticks[1] / 3, 200), ylabel=f"{what}, % (log scale)")
     axes.minorticks_off()
     panels.legend_at_right(axes)
     return with_alt(figure, f"Mean {what} by the number of training images: {listed(told)}.")
-
-
-def log_down_to_zero(axes: Axes, values: Iterable[Number]) -> None:
-    """Make the y axis logarithmic for values up to 100; if any is zero, give zero a place of its own at the bottom."""
-    values = list(values)
-    power = math.floor(math.log10(min((value for value in values if value), default=1)))
-    ticks = [10.0**exponent for exponent in range(power, 3)]
-    if 0 in values:
-        axes.set_yscale("symlog", linthresh=ticks[0], linscale=0.5)
-        axes.set_ylim(-ticks[0] / 3, 200)
-        ticks = [0, *ticks]
-    else:
-        axes.set_yscale("log")
-        axes.set_ylim(ticks[0], 200)
-    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])

@@ -45,8 +45,6 @@ def bare(axes: Axes, title: str | None = None, **options: Any) -> None:
 
 def picture(axes: Axes, image: Tensor, title: str | None = None, **options: Any) -> None:
     """Draw an image (C, H, W) of 1 or 3 channels: floats from 0 to 1, or uint8."""
-    if image.shape[0] not in (1, 3):
-        raise ValueError(f"a picture has 1 or 3 channels, got {image.shape[0]}: shape {tuple(image.shape)}")
     axes.imshow(to_numpy(image.expand(3, -1, -1).permute(1, 2, 0)), **options)
     bare(axes, title)
 

@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from ..config import Size, to_pair
-from ..errors import require_size, require_whole_patches
+from ..errors import require_whole_patches
 from . import panels, style
 from .alt_text import listed, span, with_alt
 from .style import WIDTH, Figure, styled, to_numpy
@@ -63,11 +63,8 @@ def show_sequence(
     """Draw what the model is given: above, `count` patches from number `first`; below, the whole sequence as a table.
 
     The patch with number `marked` is framed above, and its number stands beside its row below.
-    Raises ValueError if the sequence has no patches `first` to `first + count - 1`, or a patch is no picture.
     """
     N, patch_dim = patches.shape
-    if not 0 <= first < first + count <= N:
-        raise ValueError(f"no patches {first} to {first + count - 1} in a sequence of patches 0 to {N - 1}")
     pictures = to_pictures(patches[first : first + count], patch_size)
     P, Q = pictures.shape[1:3]
     gap = max(1, Q // 4)
@@ -75,8 +72,7 @@ def show_sequence(
     above.imshow(panels.tile(pictures, count, gap))
     label_grid(above, [], np.arange(count) * (Q + gap) + (Q - 1) / 2, [], range(first, first + count))
     above.set_title(f"Patches {first} to {first + count - 1} as pictures; below, each patch is a row of a table")
-    if first <= marked < first + count:
-        panels.highlight(above, (marked - first) * (Q + gap) - 0.5, -0.5, Q, P)
+    panels.highlight(above, (marked - first) * (Q + gap) - 0.5, -0.5, Q, P)
     # Ten shades: noise in 256 of them makes a picture file three times the size.
     shades = matplotlib.colormaps[style.MAGNITUDE].resampled(10)
     table = below.imshow(to_numpy(patches), cmap=shades, vmin=0, vmax=1, aspect="auto", interpolation="none")
@@ -98,18 +94,11 @@ def show_cut(image: Shaped[Tensor, "H W"], patches: Shaped[Tensor, "N patch_dim"
     """Draw a small image of whole numbers (left) and the sequence made of it (right), with one tint for each patch.
 
     In the sequence a number has the tint of the patch that it comes from in the image, so a wrong cut is seen.
-    Raises ValueError unless the numbers are the image's own and no two the same, in at most 8 patches.
+    No two numbers are the same, and there are at most 8 patches.
     """
     (P, Q), (H, W) = to_pair(patch_size), image.shape
-    require_whole_patches((H, W), (P, Q))
     ids, sequence, w = to_numpy(image), to_numpy(patches), W // Q
     home = {int(ids[i, j]): (i // P) * w + j // Q for i in range(H) for j in range(W)}
-    if len(home) != ids.size:
-        raise ValueError(f"the image repeats numbers: {len(home)} different ones for {ids.size} pixels")
-    if strangers := sorted(set(sequence.flatten().tolist()) - home.keys()):
-        raise ValueError(f"the sequence holds {strangers[0]}, which is not in the image")
-    if (number := (H // P) * w) > len(style.TINTS):
-        raise ValueError(f"{number} patches are more than the {len(style.TINTS)} tints")
     figure, ((left, right),) = panels.panels(1, 2, WIDTH, 2.9, width_ratios=(W, sequence.shape[1] + 1))
     for axes, numbers in ((left, ids), (right, sequence)):
         axes.imshow(np.array([[style.TINTS[home[int(number)]] for number in row] for row in numbers]))
@@ -236,13 +225,7 @@ def in_52_shades(image: Tensor) -> Tensor:
 
 def to_pictures(patches: Tensor, patch_size: Size) -> np.ndarray:
     """Return each flattened patch as a picture: (N, C·P·Q) → (N, P, Q, 3)."""
-    require_size("patch_size", patch_size)
-    P, Q = to_pair(patch_size)
-    if patches.shape[1] not in (P * Q, 3 * P * Q):
-        raise ValueError(
-            f"a patch of {patches.shape[1]} values is no {P}×{Q} picture: grey has {P * Q}, colour {3 * P * Q}"
-        )
-    pictures = in_52_shades(patches.unflatten(1, (-1, P, Q)).expand(-1, 3, -1, -1))
+    pictures = in_52_shades(patches.unflatten(1, (-1, *to_pair(patch_size))).expand(-1, 3, -1, -1))
     return to_numpy(pictures.permute(0, 2, 3, 1))
 
 

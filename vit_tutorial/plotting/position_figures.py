@@ -36,11 +36,8 @@ def show_sincos_table(table: Float[Tensor, "N D"], grid: tuple[int, int], title:
     """Draw the sin-cos positions of a grid as a table: one row per patch in reading order, one column per value.
 
     Grey lines mark where a row of the grid ends, black ones the four quarters of the vector.
-    Raises ValueError if the table does not hold one vector for each position of the grid.
     """
     h, w = grid
-    if len(table) != h * w:
-        raise ValueError(f"a {h}×{w} grid has {h * w} places, the table has {len(table)} rows")
     quarter = table.shape[1] / 4
     figure, axes = panels.panel(WIDTH, 4.8)
     image = panels.diverging(axes, table, 1, aspect="auto", interpolation="none")
@@ -104,16 +101,12 @@ def show_position_row(
 
     The large maps are those of `similarity`; the small ones, of an untrained `control`, are below the picture. Each
     large map is marked at its own patch and at its mirror image in the row. All are on one scale from −1 to 1.
-    Raises ValueError if the grid has no such row.
     """
     h, w = similarity.shape[:2]
-    if not 0 <= row < h:
-        raise ValueError(f"no row {row}: the grid has rows 0 to {h - 1}")
-    across = math.ceil(w / 2) if w > 4 else w
-    lines = math.ceil(w / across)
-    figure = panels.blank(WIDTH, 0.9 + lines * (0.28 + 0.68 * WIDTH / across), title)
+    across = math.ceil(w / 2)
+    figure = panels.blank(WIDTH, 0.9 + 2 * (0.28 + 0.68 * WIDTH / across), title)
     outer = figure.add_gridspec(1, 2, width_ratios=(1, 3.2))
-    left, right = outer[0].subgridspec(2, 1, height_ratios=(2, 1.1)), outer[1].subgridspec(lines, across)
+    left, right = outer[0].subgridspec(2, 1, height_ratios=(2, 1.1)), outer[1].subgridspec(2, across)
     picture = figure.add_subplot(left[0])
     panels.picture(picture, view, f"row {row}, framed", extent=(0, w, h, 0))
     panels.patch_lines(picture, h, w)

@@ -1,4 +1,4 @@
-"""Multi-head self-attention: the equation and its two implementations (beside PyTorch's own in `test_encoder.py`)."""
+"""Multi-head self-attention: the equation and its two implementations."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from vit_tutorial import SelfAttention, attend
+from vit_tutorial import attend
 from vit_tutorial.analysis import ExplicitAttention
 from vit_tutorial.attention import FusedAttention, merge_heads, split_heads
 
@@ -60,23 +60,3 @@ def test_fused_and_explicit_drop_the_same_weights(rate):
     assert none is None
     torch.testing.assert_close(fused, explicit, atol=1e-12, rtol=0)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, 5, dtype=torch.float64))
-
-
-@pytest.mark.parametrize("strategy", [FusedAttention, ExplicitAttention])
-def test_attention_dropout_keeps_the_mean_and_rests_in_eval(strategy):
-    """A weight is 0 with probability p, else grows by 1/(1−p): the same mean, and the variance p/(1−p)·Σ(w·v)²."""
-    q, k, v = (part.detach() for part in random_qkv(1, 1, 5, 4))
-    expected, weights = attend(q, k, v)
-    dropping = strategy(0.25)
-    draws, _ = dropping(*(part.expand(4000, -1, -1, -1) for part in (q, k, v)))
-    variance = 0.25 / 0.75 * (weights**2 @ v**2)
-    torch.testing.assert_close(draws.mean(0), expected[0], atol=0.05, rtol=0)
-    torch.testing.assert_close(draws.var(0), variance[0], atol=0.01, rtol=0.1)
-    torch.testing.assert_close(dropping.eval()(q, k, v)[0], expected, atol=1e-12, rtol=0)
-
-
-def test_dropout_after_the_projection():
-    layer = SelfAttention(12, 3, dropout=0.5)
-    z = torch.randn(8, 5, 12)
-    assert 0.4 < (layer(z) == 0).float().mean() < 0.6
-    assert (layer.eval()(z) == 0).sum() == 0

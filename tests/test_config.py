@@ -39,14 +39,9 @@ def test_the_sizes_that_follow_where_nothing_is_square():
     [
         ({"image_size": (224, 224)}, {"image_size": 224}),
         ({"image_size": [64, 96], "patch_size": [16, 16]}, {"image_size": (64, 96), "patch_size": 16}),
-        ({"image_size": (np.int64(64), 96), "depth": np.int32(3)}, {"image_size": (64, 96), "depth": 3}),
-        ({"dropout": np.float32(0.5), "norm_eps": np.float64(1e-5)}, {"dropout": 0.5, "norm_eps": 1e-5}),
-        (
-            {"image_size": torch.Size([32, 48]), "num_classes": torch.tensor(7)},
-            {"image_size": (32, 48), "num_classes": 7},
-        ),
+        ({"image_size": (np.int64(64), 96), "dropout": np.float32(0.5)}, {"image_size": (64, 96), "dropout": 0.5}),
     ],
-    ids=["an equal pair", "lists", "NumPy", "NumPy's rates", "torch"],
+    ids=["an equal pair", "lists", "NumPy"],
 )
 def test_one_configuration_however_it_is_written(given, kept):
     config = ViTConfig(**given)

@@ -5,7 +5,14 @@ import torch
 from timm.layers.pos_embed_sincos import build_sincos2d_pos_embed
 from torch.nn import functional as F
 
-from vit_tutorial import Embeddings, PatchEmbedding, ViTConfig, patchify, sincos_position_embedding
+from vit_tutorial import (
+    Embeddings,
+    PatchEmbedding,
+    ViTConfig,
+    patchify,
+    resize_position_embedding,
+    sincos_position_embedding,
+)
 
 
 def small_config(**options) -> ViTConfig:
@@ -83,6 +90,15 @@ def test_sincos_holds_the_numbers_of_timm_in_another_order(grid, dim):
     theirs = build_sincos2d_pos_embed(list(grid), dim).unflatten(1, (2, 2, dim // 4))  # (N, sine or cosine, axis, D/4)
     halves = theirs.transpose(1, 2).flatten(1)
     torch.testing.assert_close(sincos_position_embedding(grid, dim), halves, atol=1e-5, rtol=0)
+
+
+def test_resizing_keeps_float64_and_smooths_before_it_thins_out():
+    """Float32 would round. Of nine stripes of 1 and −1 every third is 1 or −1, while the mean of three is small."""
+    position = torch.randn(1 + 63, 6, dtype=torch.float64)
+    assert torch.equal(resize_position_embedding(position, (7, 9), (7, 9), 1), position)
+    stripes = torch.tensor([1.0, -1.0]).repeat(5)[:9, None]
+    assert resize_position_embedding(stripes, (1, 9), (1, 3), 0).abs().max() < 0.5
+    assert resize_position_embedding(stripes, (1, 9), (1, 3), 0, antialias=False).abs().min() > 0.99
 
 
 def test_dropout_follows_the_positions_in_training_only():

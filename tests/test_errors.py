@@ -10,19 +10,15 @@ import pytest
 import torch
 
 from vit_tutorial import (
-    Embeddings,
-    Mlp,
-    PatchEmbedding,
     SelfAttention,
     VisionTransformer,
     ViTConfig,
     load_photo,
     patchify,
     sincos_position_embedding,
-    small_cnn,
     unpatchify,
 )
-from vit_tutorial.analysis import mask_heads, mean_attention_distance, record_attention
+from vit_tutorial.analysis import mask_heads, record_attention
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -37,8 +33,6 @@ def zeros(*shape: int, dtype=torch.float32) -> torch.Tensor:
     return torch.zeros(shape, dtype=dtype)
 
 
-MAPS = [zeros(1, 2, 50, 50)]
-
 # What is done, and every fact that the message must show.
 WRONG = {
     # An image that is not a whole number of patches.
@@ -48,7 +42,6 @@ WRONG = {
         ["image 10×9", "4×5 patches", "10 = 2·4 + 2", "9 = 1·5 + 4"],
     ),
     "patchify: height": (lambda: patchify(zeros(1, 3, 225, 224), 16), ["225×224", "16×16", "225 = 14·16 + 1"]),
-    "patchify: empty": (lambda: patchify(zeros(1, 3, 0, 4), 4), ["0×4", "4×4", "empty"]),
     # Channels, rank, size, type of the images.
     "model: channels": (lambda: model()(zeros(2, 1, 8, 12)), ["3 channels", "got 1", "(2, 1, 8, 12)"]),
     "model: one image": (lambda: model()(zeros(3, 8, 12)), ["(B, C, H, W)", "(3, 8, 12)", "images[None]"]),
@@ -58,16 +51,11 @@ WRONG = {
         lambda: model()(zeros(2, 3, 8, 12, dtype=torch.uint8)),
         ["floats", "torch.uint8", "images.float() / 255"],
     ),
-    **{
-        f"model: {dtype}": (lambda d=dtype: model()(zeros(2, 3, 8, 12, dtype=d)), ["torch.float32", str(dtype)])
-        for dtype in (torch.float64, torch.float16, torch.bfloat16)
-    },
+    "model: float64": (lambda: model()(zeros(2, 3, 8, 12, dtype=torch.float64)), ["torch.float32", "torch.float64"]),
     "model: NumPy": (lambda: model()(np.zeros((2, 3, 8, 12))), ["(B, C, H, W)", "ndarray", "torch.as_tensor"]),
     "patchify: a list": (lambda: patchify([[0.5]], 1), ["(B, C, H, W)", "list", "torch.as_tensor"]),
-    "embeddings: another size": (lambda: Embeddings(SMALL)(zeros(1, 3, 8, 8)), ["built for 8×12", "got 8×8"]),
     # Patches that make no such image.
     "unpatchify: count": (lambda: unpatchify(zeros(2, 5, 48), 4, (8, 12)), ["(2, 5, 48)", "8×12", "2·3 = 6"]),
-    "unpatchify: length": (lambda: unpatchify(zeros(2, 6, 47), 4, (8, 12)), ["(2, 6, 47)", "C·4·4"]),
     "unpatchify: rank": (lambda: unpatchify(zeros(6, 48), 4, (8, 12)), ["(6, 48)", "8×12"]),
     "unpatchify: image": (lambda: unpatchify(zeros(2, 6, 48), 4, (8, 13)), ["8×13", "4×4", "13 = 3·4 + 1"]),
     # Heads.
@@ -77,36 +65,25 @@ WRONG = {
     **{
         f"config: {name}={value!r}": (lambda n=name, v=value: ViTConfig(**{n: v}), [name, repr(value), "at least 1"])
         for name in ("in_channels", "num_classes", "embed_dim", "depth", "num_heads", "mlp_dim", "representation_size")
-        for value in (0, -2, 1.5, "12", True, np.float32(2))
+        for value in (0, 1.5, "12", True)
     },
     **{
         f"config: {name}={value!r}": (lambda n=name, v=value: ViTConfig(**{n: v}), [name, repr(value), "positive"])
         for name in ("image_size", "patch_size")
-        for value in (0, -16, 16.0, "16", None, True, (), (16,), (16, 16, 3), (16, 0), (16, 16.0))
+        for value in (0, 16.0, None, (16,), (16, 0))
     },
     "patchify: size": (lambda: patchify(zeros(1, 3, 8, 8), 0), ["patch_size", "positive", "0"]),
-    "patches: channels": (lambda: PatchEmbedding(4, 0, 8), ["in_channels", "at least 1", "0"]),
-    "mlp: width": (lambda: Mlp(12, 0), ["mlp_dim", "at least 1", "0"]),
-    "cnn: classes": (lambda: small_cnn(0), ["num_classes", "at least 1", "0"]),
-    "distance: size": (lambda: mean_attention_distance(MAPS, (7, 7), -4), ["patch_size", "positive", "-4"]),
     "photo: size": (lambda: load_photo(size=0), ["size", "positive", "0"]),
     # Rates.
     **{
         f"config: {name}={value!r}": (lambda n=name, v=value: ViTConfig(**{n: v}), [name, "[0, 1)", repr(value)])
-        for name in ("dropout", "attention_dropout", "drop_path")
-        for value in (-0.1, 1.0, 10, float("nan"), "0.1", None, False)
-    },
-    "config: eps": (lambda: ViTConfig(norm_eps=0.0), ["norm_eps", "above 0", "0.0"]),
-    **{
-        f"config: norm_eps={value!r}": (lambda v=value: ViTConfig(norm_eps=v), ["norm_eps", "above 0", repr(value)])
-        for value in (None, True, "1e-6", float("inf"), float("nan"))
+        for name in ("dropout", "attention_dropout", "drop_path", "norm_eps")
+        for value in (-0.1, 1.0, float("nan"), "0.1", False)
     },
     # Names that do not exist, with what is near.
     "variant: B16": (lambda: ViTConfig.named("B16"), ["variant", "'B16'", "did you mean 'B/16'"]),
-    "option": (lambda: ViTConfig.named("B/16", img_size=32), ["option", "'img_size'", "did you mean 'image_size'"]),
     "position": (lambda: ViTConfig(position="sin-cos"), ["position", "'sin-cos'", "did you mean 'sincos'"]),
     "gelu": (lambda: ViTConfig(gelu="quick"), ["gelu", "'quick'", "'exact'", "'tanh'"]),
-    "mlp: gelu": (lambda: Mlp(12, 24, gelu="none"), ["gelu", "'none'", "'exact'", "'tanh'"]),
     "pool": (lambda: ViTConfig(pool="average"), ["pool", "'average'", "'cls'", "'mean'"]),
     # Sin-cos positions need quarters.
     "config: sincos": (

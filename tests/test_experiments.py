@@ -10,22 +10,16 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch.testing import assert_close
-from torch.utils.flop_counter import FlopCounterMode
 
 import vit_tutorial
 from vit_tutorial import ImageSet, Shapes, VisionTransformer, load_checkpoint, training
-from vit_tutorial.analysis import opposite_edges, record_attention
 from vit_tutorial.analysis.heads import right_answers
-from vit_tutorial.data.outlines import MORE_OUTLINES
 from vit_tutorial.experiments import (
     draw_scenes,
     kinds_of_patches,
     load_block_runs,
-    load_head_costs,
-    load_mirror_runs,
     load_results,
     load_size_runs,
     load_suspects,
@@ -125,50 +119,11 @@ def test_a_script_makes_the_lines_that_are_stored_and_keeps_training_and_test_sc
     assert not (name in ("rates", "scarce") and small.drawn[1]), "what is chosen is chosen on validation scenes"
 
 
-def test_however_few_the_scenes_56_000_are_shown_with_the_same_share_of_warm_up():
-    assert common.recipe_for(28_000) == common.RECIPE
-    for scenes in (25, 6400):
-        recipe = common.recipe_for(scenes)
-        assert 56_000 - scenes < scenes * recipe.epochs <= 56_000
-        assert recipe.warmup_epochs / recipe.epochs == pytest.approx(0.05)
-
-
-@quiet
-@pytest.mark.parametrize("way", ["full fine-tune", "from scratch"])
-def test_each_seed_learns_the_new_classes_from_examples_of_its_own(way, small):
-    for seed in (0, 1):
-        script("examples").measure(way, 25, seed)
-    assert not small.trained[0] & small.trained[1]
-
-
 def test_the_probe_of_25_examples_comes_out_again():
     """With seed 1, whose accuracy is far below the others: examples of another seed would show."""
     stored = load_results("probe")["25 examples"]
     assert stored[1] + 0.05 < min(stored[0], stored[2])
     assert script("probe").measure(25, seed=1) == pytest.approx(stored[1], abs=0.002)
-
-
-def test_a_probe_is_fitted_to_convergence():
-    """Where the gradient of a convex loss vanishes, no other weights are better."""
-    probe, images = script("probe"), Shapes(25, 28, 10, MORE_OUTLINES)
-    features = probe.features_of(images)
-    head = probe.fit_head(features, images.labels)
-    loss = F.cross_entropy(head(features), images.labels, reduction="sum") + head.weight.square().sum() / 2
-    for gradient in torch.autograd.grad(loss, head.parameters()):
-        assert gradient.abs().max() < 1e-4
-
-
-def flops(model: VisionTransformer) -> int:
-    with record_attention(model.eval()), FlopCounterMode(display=False) as counter, torch.no_grad():
-        model(torch.zeros(1, 3, 28, 28))
-    return counter.get_total_flops()
-
-
-def test_the_stem_costs_as_much_as_the_block_that_is_missing():
-    stem, without_stem = (flops(make()) for make in script("stem").ROWS.values())
-    whole = flops(VisionTransformer(common.CONFIG))
-    assert stem / whole == pytest.approx(1, abs=0.01)
-    assert without_stem / whole < 0.8
 
 
 def test_the_shipped_model_is_what_the_recipe_of_lesson_06_trains_with_seed_0():
@@ -194,22 +149,6 @@ def test_the_first_steps_of_the_stored_blocks_come_out_again(variant):
 
 
 @quiet
-def test_a_course_looks_at_the_scenes_that_it_knows_and_at_new_ones(small):
-    """Memorising: the loss on the 16 scenes falls far below the loss on new ones."""
-    small.scenes, small.epochs = 16, 42
-    course, mixed = (script("scarce").measure(500, way, 0) for way in ("none", "CutMix"))
-    assert course.epochs.tolist() == list(range(3, 43, 3))
-    assert course.training_loss[-1] < 0.5 * course.training_loss[0]
-    assert course.validation_loss[-1] > 2 * course.training_loss[-1]
-    assert not torch.equal(course.training_loss, mixed.training_loss)
-
-
-def test_the_stored_heads_are_written_as_they_were_read():
-    read = [tuple(map(int, line.values())) for line in tables.read_table("heads")]
-    assert script("heads").lines_of(load_head_costs()) == read
-
-
-@quiet
 def test_positions_from_turned_photos_are_those_of_photos_that_somebody_else_turned(small):
     mirror, stored = script("mirror", "__main__"), load_file(STORED / "mirror.safetensors")
     made = load_file(small.folder / "mirror.safetensors")
@@ -221,21 +160,9 @@ def test_positions_from_turned_photos_are_those_of_photos_that_somebody_else_tur
     assert not torch.equal(flipped, straight)
 
 
-def test_in_the_stored_positions_the_mirror_turns_with_the_photos():
-    runs = load_mirror_runs()
-    assert {positions.shape for positions in runs.values()} == {(3, 65, 128)}
-    for seed in range(3):
-        unit = {way: F.normalize(positions[seed, 1:], dim=1) for way, positions in runs.items()}
-        edges = {way: opposite_edges((u @ u.T).reshape(8, 8, 8, 8)) for way, u in unit.items()}
-        for way in ("half flipped", "as they are"):
-            assert edges[way].left_right > edges[way].top_bottom + 0.08
-        assert edges["turned"].top_bottom > edges["turned"].left_right + 0.08
-
-
 # ---- another size
 
 UNKNOWN = {
-    "ablations": lambda: load_results("ablation"),
     "interpolated": lambda: move("interpolate", 44, 0),
     "norms": lambda: tune(load_checkpoint("shapes"), "norm", 0),
     "no final norm": lambda: plant("no final nrom", VisionTransformer(common.CONFIG), torch.zeros(1).long()),
@@ -279,23 +206,12 @@ def test_random_positions_are_as_large_as_the_learned_ones_and_nothing_else_chan
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_another_model_can_be_moved():
-    bare = VisionTransformer(replace(common.CONFIG, position="none"))
-    moved = move("interpolated", 20, 0, bare)
-    assert torch.equal(moved.encoder[0].mlp.expand.weight, bare.encoder[0].mlp.expand.weight)
-
-
 @pytest.mark.parametrize(("size", "way"), [("28×28", "interpolated"), ("20×20", "at random")])
 def test_the_shipped_model_gets_as_many_right_as_is_stored(size, way):
     stored = load_size_runs()[size, way, "nothing"][0]
     side = suspects.SIDES[size]
     right = right_answers(move(way, side, 0), Shapes(stored.scenes, side, seed=1)).sum().item()
     assert right == pytest.approx(stored.right, abs=3)
-
-
-def test_tuning_is_quiet_about_a_head_that_was_trained_before(recwarn):
-    tune(move("interpolated", 20, 0), "everything", 0, scenes=32)
-    assert not recwarn.list
 
 
 def test_each_seed_tunes_on_scenes_of_its_own():
@@ -307,21 +223,7 @@ def test_each_seed_tunes_on_scenes_of_its_own():
     assert (first.head.weight - other.head.weight).abs().max() > 0.01
 
 
-def test_an_interrupted_tuning_leaves_nothing_frozen(monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sizes, "fit", interrupt)
-    model = move("interpolated", 20, 0)
-    with pytest.raises(KeyboardInterrupt):
-        tune(model, "positions", 0, scenes=8)
-    assert all(parameter.requires_grad for parameter in model.parameters())
-    model(torch.rand(2, 3, 20, 20)).square().sum().backward()
-    assert model.embeddings.position.table.grad[0].any(), "the class token's"
-
-
 PARTS = {
-    "nothing": [],
     "head": ["head.weight", "head.bias"],
     "one vector": ["embeddings.patches.projection.bias"],
     "positions": ["embeddings.position.table"],
@@ -343,7 +245,7 @@ def test_tuning_a_part_changes_this_part_alone_and_leaves_nothing_frozen(trained
 def test_positions_are_trained_without_that_of_the_class_token():
     before, after = (move("zero", (20, 28), 0) for _ in range(2))
     assert not positions_of(before)[1:].any()
-    tune(after, "positions", 0, scenes=64)
+    script("sizes").tune_part(after, "positions", 0)
     assert positions_of(after)[1:].any(dim=1).all()
     assert torch.equal(positions_of(after)[0], positions_of(before)[0])
     tune(after, "everything", 0, scenes=64)

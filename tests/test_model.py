@@ -113,11 +113,6 @@ def test_an_image_does_not_know_its_batch(options):
     assert together.std(0).min() > 1e-3, "the images differ, and so do their logits"
 
 
-def test_an_empty_batch_has_no_logits():
-    model = small_model()
-    assert model(images_for(model, batch=0)).shape == (0, 5)
-
-
 @pytest.mark.parametrize("position", POSITIONS)
 def test_only_positions_tell_the_order_of_the_patches(position):
     """Without them the class token of a shuffled image is the same; with any kind of them it is not."""

@@ -1,6 +1,5 @@
 """An image becomes a sequence of patches and back, with every pixel in its place."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -45,16 +44,3 @@ def test_unpatchify_undoes_patchify(shape, patch_size):
 def test_patchify_keeps_the_type(dtype):
     images = torch.ones(1, 3, 4, 4, dtype=dtype)
     assert patchify(images, 2).dtype == unpatchify(patchify(images, 2), 2, 4).dtype == dtype
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_sizes_may_be_numbers_of_numpy():
-    images = numbered(1, 2, 4, 6)
-    patches = patchify(images, np.int64(2))
-    assert torch.equal(patches, patchify(images, 2))
-    assert torch.equal(unpatchify(patches, [np.int32(2)] * 2, (np.int64(4), 6)), images)
-
-
-def test_images_in_any_memory_layout_give_the_same_patches():
-    images = numbered(2, 3, 4, 6)
-    assert torch.equal(patchify(images.to(memory_format=torch.channels_last), 2), patchify(images, 2))

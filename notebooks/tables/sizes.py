@@ -34,7 +34,10 @@ def is_measured(size: str, way: str, trained: str) -> bool:
 
 
 def tune_part(model: VisionTransformer, trained: str, seed: int) -> None:
-    """Train a part of the model, or nothing. The class token keeps its own position, unless everything is trained."""
+    """Train a part of the model, or nothing.
+
+    The class token keeps its own position, unless everything is trained.
+    """
     if trained == "positions":
         with model.embeddings.position.table.register_hook(skip_class_token):
             tune(model, trained, seed)
@@ -43,7 +46,7 @@ def tune_part(model: VisionTransformer, trained: str, seed: int) -> None:
 
 
 def skip_class_token(gradient: Tensor) -> Tensor:
-    """Return the gradient of a table of positions with zeros in the first row, the class token's."""
+    """Return the gradient of a table of positions with zeros for the class token, the first row."""
     return gradient.index_fill(0, torch.tensor([0]), 0)
 
 

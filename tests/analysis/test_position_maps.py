@@ -35,13 +35,6 @@ def test_position_similarity_is_the_cosine_of_two_patches(model):
         assert not found.requires_grad
 
 
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("shape", [(6, 12), (8, 12), (7,)])
-def test_a_table_of_another_length_is_refused(shape, model):
-    with pytest.raises(ValueError, match="a 2×3 grid are 7 vectors, the class token's and one for each patch, got"):
-        position_similarity(model, torch.randn(shape))
-
-
 def test_opposite_edges_by_hand():
     """Columns 0 1 2 3 4 hold the vectors a b c b a in every row: left is right, and all of a column are alike."""
     table = torch.eye(3)[[min(column, 4 - column) for _, column in places(3, 5)]]
@@ -49,15 +42,3 @@ def test_opposite_edges_by_hand():
     table = torch.eye(15)
     table[14] = table[10]  # the right end of the last of three rows
     assert opposite_edges(similarity(table, 3, 5)) == (pytest.approx(1 / 3), 0)
-
-
-def test_columns_are_rows_turned():
-    given = similarity(torch.randn(48, 16), 6, 8)
-    assert opposite_edges(given.permute(1, 0, 3, 2)) == pytest.approx(opposite_edges(given)[::-1])
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("shape", [(5, 6, 6, 5), (25, 25)])
-def test_a_map_that_compares_two_grids_is_refused(shape):
-    with pytest.raises(ValueError, match=r"has shape \(h, w, h, w\), got"):
-        opposite_edges(torch.rand(shape))

@@ -16,7 +16,6 @@ PHOTO, BYTES = torch.rand(3, 8, 8), torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
 OUTLINE = torch.eye(8, dtype=torch.bool)[None]
 IDS = torch.arange(16).reshape(4, 4)
 LINE = torch.tensor([0.0, 1.0, 2.0])
-SIMILAR = {"one": torch.eye(4).reshape(2, 2, 2, 2)}
 MAPS = 1 + torch.arange(4.0).reshape(1, 2, 2)
 
 
@@ -58,7 +57,6 @@ FIGURES = {
     "show_heads": (lambda k: (IDS[:2, :2], torch.tensor([[[0], [k + 2]], [[1], [7 - k]]])), "1 of its own"),
     "show_layer_differences": (
         lambda k: (["a"], {"timm": [1.0 * k]}, {"mistake": [1.0]}, 1e-7, TITLE), "timm 3"),
-    "show_loss": (lambda k: ([1, 2], [1.0 * k, 0.5], 2, 8, TITLE), "from 3.0 to 0.5; a guess has 2.08"),
     "show_maps": (lambda k: (PHOTO, {"trained": cells(k)[None]}, ["one"], TITLE), "trained, 0 to 3"),
     "show_mirror": (
         lambda k: ({"turned": torch.tensor([[0.1, k / 10]])}, {"turned": similar(0)}, TITLE, (2, 1)),
@@ -69,11 +67,11 @@ FIGURES = {
     "show_patch_alone": (lambda k: (PHOTO, 2, k, 1), "row 3, column 1"),
     "show_patch_filters": (lambda k: ({"trained": torch.rand(k, 3, 2, 2)}, 2, TITLE), "3 of trained"),
     "show_pictures": (lambda k: (BYTES[: k - 1], NAMES[: k - 1]), "2 pictures: a and b"),
-    "show_position_similarity": (lambda k: ({"one": SIMILAR["one"] + k / 10}, TITLE), "0.3 for neighbours"),
-    "show_position_row": (lambda k: (PHOTO, similar(k), similar(0), 1, TITLE), "trained, 0.3 to its mirror image"),
+    "show_position_similarity": (lambda k: ({"one": similar(k)}, TITLE), "0.3 for neighbours"),
+    "show_position_row": (lambda k: (PHOTO, similar(k), similar(0), 1, TITLE), "trained, 0.3 for neighbours"),
     "show_positions_forming": (
         lambda k: ({0: similar(0), 5: similar(k)}, [0], TITLE), "mirror image in the row from 0 to 0.3"),
-    "show_ranking": (lambda k: ({"AUC": {"map": (k / 10, 0.01)}}, {"AUC": 0.5}, TITLE), "map 0.300 ± 0.01"),
+    "show_ranking": (lambda k: ({"AUC": {"map": (k / 10, 0.01)}}, {"AUC": 0.5}, TITLE), "map 0.3 ± 0.01"),
     "show_row": (lambda k: ([1.0, 2.0], {"new": [1.0, 1.0 * k, 2.0]}, TITLE), "new: 1, 3, 2"),
     "show_sequence": (lambda k: (torch.rand(4 * k, 12), 2, 1, 2, 1), "12 rows"),
     "show_sincos_table": (lambda k: (sincos_position_embedding((k, 2), 8), (k, 2), TITLE), "left half changes 2"),

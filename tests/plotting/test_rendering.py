@@ -14,7 +14,7 @@ from PIL import Image
 
 from vit_tutorial import load_photo
 from vit_tutorial.plotting import show_attention_walk, show_patch_alone, show_positions_forming
-from vit_tutorial.plotting.rendering import draw_moments, register, to_png, with_palette
+from vit_tutorial.plotting.rendering import draw_moments, register, to_png
 from vit_tutorial.plotting.style import HIGHLIGHT
 
 PHOTO = torch.rand(3, 48, 48, generator=torch.Generator().manual_seed(0))
@@ -49,14 +49,6 @@ def test_a_figure_that_moves_is_an_animated_png_with_a_picture_for_each_moment()
     for n, drawn in enumerate(draw_moments(figure)):
         image.seek(n)
         assert np.abs(np.asarray(image.convert("RGBA"))[..., :3].astype(int) - np.asarray(drawn)).mean() < 5
-
-
-def test_the_page_stays_white_beside_pale_colours():
-    pixels = np.random.default_rng(0).integers(200, 256, (100, 100, 3), dtype=np.uint8)
-    pixels[:10] = 255
-    image = with_palette(Image.fromarray(pixels), 16).convert("RGB")
-    assert (np.asarray(image)[:10] == 255).all()
-    assert np.abs(np.asarray(image).astype(int) - pixels).mean() < 15
 
 
 def test_the_page_stays_white_beside_pale_colours_when_it_moves():

@@ -66,7 +66,7 @@ def show_entropy(
     title = f"d = {dims[-1]}: a query looks at {without:.1f} tokens without the division, {scale:.0f} with it"
     curves = {"softmax of q·k/√d": scaled, "softmax of q·k": unscaled}
     measures, level = {"entropy H of the weights (bits)": curves}, (limit, "all tokens equally")
-    figure = show_curves(dims, measures, "head dimension d", title, "x", level, mistake="softmax of q·k")
+    figure = show_curves(dims, measures, "head dimension d", title, "x", level)
     right = figure.axes[0].secondary_yaxis("right")
     right.set_yticks(range(int(limit) + 1), [str(2**bits) for bits in range(int(limit) + 1)])
     right.set_ylabel("tokens that a query looks at, $2^H$")

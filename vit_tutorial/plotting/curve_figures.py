@@ -26,20 +26,19 @@ def show_curves(
     title: str,
     log: str = "",
     level: tuple[Number, str] | None = None,
-    mistake: str = "",
 ) -> Figure:
     """Draw curves, one panel per y label.
 
     `measures[ylabel][name]` has one value for each x, (X,), or those of S runs, (S, X): then the line is their mean, in
     a band from the lowest to the highest; nan leaves a point out. `log` names the logarithmic axes ("x", "y" or "xy").
-    `level` is a height and its text, a dashed line. `mistake` is the curve that is drawn as one.
+    `level` is a height and its text, a dashed line.
     """
     x = torch.as_tensor(x).tolist()
     curves = {
         y: {name: torch.atleast_2d(torch.as_tensor(c, dtype=torch.float32).detach().cpu()) for name, c in named.items()}
         for y, named in measures.items()
     }
-    look = style.looks((name for named in curves.values() for name in named), mistake)  # the same in each panel
+    look = style.looks(name for named in curves.values() for name in named)  # the same in each panel
     figure, (row,) = panels.panels(1, len(curves), WIDTH, 3.6, title)
     same_names = len({tuple(named) for named in curves.values()}) == 1
     dots = {"markevery": max(len(x) // 12, 1), "ms": 5 if len(x) <= 60 else 0}
@@ -106,9 +105,20 @@ class LiveLoss:
         if over or start > self.next:
             left = f"epoch {progress.epoch} of {progress.epochs}, {progress.seconds_left:.0f} seconds left"
             title = self.title if over else left
-            self.show(show_loss(self.steps, self.losses, progress.steps, self.num_classes, title))
+            self.show(self.draw(progress.steps, title))
             end = time.perf_counter()
             self.next = end + max(2, 20 * (end - start))  # on a busy computer a drawing takes long
+
+    @styled
+    def draw(self, total: int, title: str) -> Figure:
+        """Draw the loss by step, on axes for all `total` steps, with the loss of a guess, ln K, as a dashed line."""
+        chance = math.log(self.num_classes)
+        figure, axes = panels.panel(WIDTH, 3.4, title)
+        axes.plot(self.steps, self.losses, color=style.TRAINED, linewidth=2)
+        panels.level(axes, chance, f"ln {self.num_classes}: every class equally likely", total)
+        axes.set(xlim=(0, total), ylim=(0, 1.15 * max([chance, *self.losses])), xlabel="step", ylabel="loss")
+        ends = f"from {self.losses[0]:.1f} to {self.losses[-1]:.1f}"
+        return with_alt(figure, f"The loss over {total} steps, {ends}; a guess has {chance:.2f}.")
 
     def show(self, figure: Figure) -> None:
         from IPython.display import display  # here, because the package draws without a notebook too
@@ -117,18 +127,6 @@ class LiveLoss:
             self.handle.update(figure)
         else:
             self.handle = display(figure, display_id=True)
-
-
-@styled
-def show_loss(steps: Sequence[int], losses: Sequence[float], total: int, num_classes: int, title: str) -> Figure:
-    """Draw the loss by step, on axes for all `total` steps, with the loss of a guess, ln K, as a dashed line."""
-    chance = math.log(num_classes)
-    figure, axes = panels.panel(WIDTH, 3.4, title)
-    axes.plot(steps, losses, color=style.TRAINED, linewidth=2)
-    panels.level(axes, chance, f"ln {num_classes}: every class equally likely", total)
-    axes.set(xlim=(0, total), ylim=(0, 1.15 * max([chance, *losses])), xlabel="step", ylabel="loss")
-    ends = f"from {losses[0]:.1f} to {losses[-1]:.1f}"
-    return with_alt(figure, f"The loss over {total} steps, {ends}; a guess has {chance:.2f}.")
 
 
 @styled

@@ -108,21 +108,16 @@ def show_ranking(
                 look = {"color": style.CONTROL, "marker": "X"}
             elif name.endswith("(mask)"):
                 look = {"color": style.BLACK, "marker": "D"}
-            panels.interval(axes, (mean, names.index(name)), half, three(mean), lw=2, **look)
+            panels.interval(axes, (mean, names.index(name)), half, brief(mean), lw=2, **look)
         if measure in chance:
             axes.axvline(chance[measure], color=style.CONTROL, lw=1, ls="--", zorder=0)
         low, high = axes.get_xlim()
         axes.set_xlim(low, high + 0.2 * (high - low))  # room for the value at the right of the last dot
         axes.set_xlabel(measure)
-        told.append(f"{measure}: {listed(f'{n} {three(mean)} ± {half:.2g}' for n, (mean, half) in found.items())}")
+        told.append(f"{measure}: {listed(f'{n} {brief(mean)} ± {half:.2g}' for n, (mean, half) in found.items())}")
     text = "bars: 95 % interval of the mean; grey: controls; black: knows the mask"
     figure.supxlabel(text + ("; dashed line: chance" if chance else ""), fontsize=10)
     return with_alt(figure, f"Means and 95 % intervals. {'; '.join(told)}.")
-
-
-def three(value: float) -> str:
-    """Write a value with three significant digits, zeros at its end included: 0.9 → "0.900"."""
-    return f"{value:#.3g}".rstrip(".").replace("-", "−")
 
 
 @styled

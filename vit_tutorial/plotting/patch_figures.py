@@ -9,7 +9,6 @@ import matplotlib
 import numpy as np
 import torch
 from jaxtyping import Float, Num, Shaped
-from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
@@ -31,10 +30,11 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str) -> Fi
     h, w = H // P, W // Q
     width = min(WIDTH, 3.3 * W / H + 1.0)  # inches, with room for the labels
     figure, axes = panels.panel(width, min(4.1, (width - 1.0) * H / W + 0.8), title)
-    panels.picture(axes, in_52_shades(image), extent=(0, W, H, 0))
-    axes.hlines(np.arange(P, H, P), 0, W, color="white", linewidth=1)
-    axes.vlines(np.arange(Q, W, Q), 0, H, color="white", linewidth=1)
-    label_grid(axes, np.arange(h) * P + P / 2, np.arange(w) * Q + Q / 2, range(h), range(w))
+    panels.picture(axes, image, extent=(0, w, h, 0), aspect=P / Q)
+    panels.patch_lines(axes, h, w)
+    axes.set_xticks(np.arange(w) + 0.5, range(w))
+    axes.set_yticks(np.arange(h) + 0.5, range(h))
+    axes.tick_params(length=0)
     axes.set(xlabel="column of the grid", ylabel="row of the grid")
     return with_alt(figure, f"An image of {H}×{W} pixels under a white grid of {h} rows and {w} columns.")
 
@@ -60,28 +60,29 @@ def show_patch_alone(photo: Float[Tensor, "3 H W"], patch_size: int, row: int, c
 def show_sequence(
     patches: Float[Tensor, "N patch_dim"], patch_size: Size, first: int, count: int, marked: int
 ) -> Figure:
-    """Draw what the model is given: above, `count` patches from number `first`; below, the whole sequence as a table.
+    """Draw what the model is given: above, `count` RGB patches from number `first`; below, the sequence as a table.
 
     The patch with number `marked` is framed above, and its number stands beside its row below.
     """
     N, patch_dim = patches.shape
-    pictures = to_pictures(patches[first : first + count], patch_size)
-    P, Q = pictures.shape[1:3]
+    P, Q = to_pair(patch_size)
+    pictures = patches[first : first + count].unflatten(1, (3, P, Q)).permute(0, 2, 3, 1)
     gap = max(1, Q // 4)
     figure, ((above,), (below,)) = panels.panels(2, 1, WIDTH, 4.2, height_ratios=(1, 2))
-    above.imshow(panels.tile(pictures, count, gap))
-    label_grid(above, [], np.arange(count) * (Q + gap) + (Q - 1) / 2, [], range(first, first + count))
+    above.imshow(panels.tile(to_numpy(pictures), count, gap))
+    panels.bare(above)
+    above.set_xticks(np.arange(count) * (Q + gap) + (Q - 1) / 2, range(first, first + count))
+    above.tick_params(length=0)
     above.set_title(f"Patches {first} to {first + count - 1} as pictures; below, each patch is a row of a table")
     panels.highlight(above, (marked - first) * (Q + gap) - 0.5, -0.5, Q, P)
     # Ten shades: noise in 256 of them makes a picture file three times the size.
     shades = matplotlib.colormaps[style.MAGNITUDE].resampled(10)
     table = below.imshow(to_numpy(patches), cmap=shades, vmin=0, vmax=1, aspect="auto", interpolation="none")
     below.set_title(f"The list: {N} patches, {patch_dim} values each")
-    channels = patch_dim // (P * Q)
-    for channel in range(1, channels):
+    for channel in (1, 2):
         below.axvline(channel * P * Q - 0.5, color="white", linewidth=2)
-    colours = ("red", "green", "blue") if channels == 3 else range(channels)
-    below.set_xticks((np.arange(channels) + 0.5) * P * Q - 0.5, [f"{P * Q} values: {colour}" for colour in colours])
+    names = [f"{P * Q} values: {colour}" for colour in ("red", "green", "blue")]
+    below.set_xticks((np.arange(3) + 0.5) * P * Q - 0.5, names)
     below.tick_params(axis="x", length=0)
     below.set_ylabel("number of the patch")
     below.set_yticks(sorted({0, marked, N - 1}))
@@ -216,22 +217,3 @@ def show_equation_one(
     below[-1].set(xlim=(-0.46, count - 0.54), xticks=range(count), xticklabels=names, xlabel="token")
     text = f"{len(patches)} patches, and under them {count} tokens of {dim} values, their positions, and the sum"
     return with_alt(figure, f"{text}, which reaches from {span(tables[2])}.")
-
-
-def in_52_shades(image: Tensor) -> Tensor:
-    """Round to 52 shades a channel, too close to tell from 256: the picture file is a quarter smaller."""
-    return (image * 51).round() / 51
-
-
-def to_pictures(patches: Tensor, patch_size: Size) -> np.ndarray:
-    """Return each flattened patch as a picture: (N, C·P·Q) → (N, P, Q, 3)."""
-    pictures = in_52_shades(patches.unflatten(1, (-1, *to_pair(patch_size))).expand(-1, 3, -1, -1))
-    return to_numpy(pictures.permute(0, 2, 3, 1))
-
-
-def label_grid(axes: Axes, rows, columns, row_labels, column_labels) -> None:
-    """Put ticks at the centres of the patches, and no frame."""
-    panels.bare(axes)
-    axes.set_xticks(columns, column_labels)
-    axes.set_yticks(rows, row_labels)
-    axes.tick_params(length=0)

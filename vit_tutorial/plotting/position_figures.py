@@ -73,7 +73,7 @@ def show_position_similarity(maps: Mapping[str, Float[Tensor, "h w h w"]], title
         axes.tick_params(length=0)
     row[0].set_ylabel("row of the patch")
     panels.colour_bar(figure, image, row, "cosine similarity", FIVE, shrink=0.9)
-    return with_alt(figure, f"Mean cosine similarity of two positions: {listed(map(neighbours, maps, maps.values()))}.")
+    return with_alt(figure, f"Mean cosine similarity of positions: {compare_pairs(maps)}.")
 
 
 def mosaic(similarity: Float[Tensor, "h w k l"], columns: int) -> np.ndarray:
@@ -81,12 +81,13 @@ def mosaic(similarity: Float[Tensor, "h w k l"], columns: int) -> np.ndarray:
     return panels.tile(to_numpy(similarity.flatten(0, 1)), columns, gap=1, border=1, between=float("nan"))
 
 
-def neighbours(name: str, similarity: Float[Tensor, "h w h w"]) -> str:
-    """Compare positions next to each other in a row with all others, in words."""
-    h, w = similarity.shape[:2]
-    near = similarity.diagonal(dim1=0, dim2=2).diagonal(offset=1, dim1=0, dim2=1).mean().item()
-    every = (similarity.sum().item() - h * w) / (h * w * (h * w - 1))
-    return f"{name}, {brief(round(near, 2))} for neighbours in a row, {brief(round(every, 2))} for all pairs"
+def compare_pairs(maps: Mapping[str, Float[Tensor, "h w h w"]]) -> str:
+    """Say for each model how alike patches are that touch, and mirror images in a row."""
+    told = []
+    for name, similarity in maps.items():
+        near, mirror = (brief(round(mean, 2)) for mean in likeness(similarity))
+        told.append(f"{name}, {near} for neighbours and {mirror} for mirror images")
+    return listed(told)
 
 
 @styled
@@ -119,11 +120,9 @@ def show_position_row(
     draw_map(below, mosaic(control[row][None], across), "the same before training")
     panels.colour_bar(figure, image, large, "cosine similarity", FIVE, shrink=0.9)
     legend_of_marks(figure, ("row",))
-    told = []
-    for name, maps in {"trained": similarity, "untrained": control}.items():
-        near, mirror = (brief(round(mean, 2)) for mean in likeness(maps[row : row + 1, :, row : row + 1]))
-        told.append(f"{name}, {mirror} to its mirror image and {near} to its neighbours")
-    return with_alt(figure, f"Mean cosine similarity of a patch in row {row}, within the row: {listed(told)}.")
+    both = {"trained": similarity, "untrained": control}
+    within = {name: maps[row : row + 1, :, row : row + 1] for name, maps in both.items()}
+    return with_alt(figure, f"Mean cosine similarity of positions in row {row}: {compare_pairs(within)}.")
 
 
 @styled

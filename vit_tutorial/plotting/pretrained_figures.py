@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 
 from . import panels, style
 from .alt_text import amounts, brief, with_alt
@@ -27,9 +26,8 @@ def show_layer_differences(
     which a logarithmic axis does not have, is the strip below it.
     """
     figure, ((upper,), (lower,)) = panels.panels(2, 1, WIDTH, 4.2, title, sharex=True, height_ratios=(6, 1))
-    looks = style.looks(correct) | {
-        name: (style.MISTAKE, *look) for name, look in zip(mistakes, cycle(MISTAKES), strict=False)
-    }
+    looks = style.looks(correct)
+    looks |= {name: (style.MISTAKE, *look) for name, look in zip(mistakes, MISTAKES, strict=False)}
     lines, last = {**correct, **mistakes}, len(stages) - 1
     for name, (colour, marker, dash) in looks.items():
         look = {"color": colour, "marker": marker, "markersize": 6, "label": name}

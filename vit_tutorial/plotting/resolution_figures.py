@@ -34,18 +34,16 @@ def show_sizes(
     told = []
     for axes, (name, picture) in zip(row, pictures.items(), strict=True):
         H, W = picture.shape[1:]
-        panels.picture(axes, picture, name, extent=(0, W, H, 0))
-        axes.hlines(range(0, H + 1, patch_size), 0, W, color="white", lw=0.8)
-        axes.vlines(range(0, W + 1, patch_size), 0, H, color="white", lw=0.8)
-        axes.set(xlim=(0, W), ylim=(max(heights), 0))
-        told.append(f"{name}, {H}×{W} pixels in {H // patch_size}×{W // patch_size} patches")
+        h, w = H // patch_size, W // patch_size
+        panels.picture(axes, picture, name, extent=(0, w, h, 0))
+        panels.patch_lines(axes, h, w)
+        told.append(f"{name}, {H}×{W} pixels in {h}×{w} patches")
         if kinds:
-            tinted = kinds[name].reshape(H // patch_size, W // patch_size)
-            axes.imshow(to_numpy(tinted), cmap=KIND_COLOURS, vmin=0, vmax=2, alpha=0.6, extent=(0, W, H, 0))
+            look = {"cmap": KIND_COLOURS, "vmin": 0, "vmax": 2, "alpha": 0.6}
+            axes.imshow(to_numpy(kinds[name].reshape(h, w)), extent=(0, w, h, 0), **look)
+        axes.set(xlim=(0, w), ylim=(max(heights) / patch_size, 0))
     if kinds:
-        handles = [
-            Patch(color=KIND_COLOURS(kind), label=name) for kind, name in enumerate(("outline", "inside"), start=1)
-        ]
+        handles = [Patch(color=KIND_COLOURS(1), label="outline"), Patch(color=KIND_COLOURS(2), label="inside")]
         figure.legend(handles=handles, loc="outside lower left", ncols=2)
     return with_alt(figure, f"{len(pictures)} pictures: {listed(told)}.")
 
@@ -92,16 +90,15 @@ def show_wrong(results: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]], t
     """Draw the share of wrong answers: one panel below the other, one row per name.
 
     `results[panel][row]` holds (wrong answers, scenes) for each seed: a dot with its 95 % interval, and a black line at
-    the mean of the seeds. All panels have their rows in the same order. The row named `marked`, the control, is grey.
+    the mean of the seeds. The row named `marked`, the control, is grey.
     """
     rows = [len(panel) for panel in results.values()]
     height, ratios = 1.3 + sum(0.36 * count + 0.35 for count in rows), [count + 0.5 for count in rows]
     figure, column = panels.panels(len(results), 1, WIDTH, height, title, sharex=True, height_ratios=ratios)
-    order = list(dict.fromkeys(name for panel in results.values() for name in panel))
     told = []
     for axes, (panel, found) in zip(column[:, 0], results.items(), strict=True):
-        names, means = sorted(found, key=order.index), {}
-        for row, name in enumerate(names):
+        means = {}
+        for row, name in enumerate(found):
             colour, marker = (style.CONTROL, "X") if name == marked else (style.TRAINED, "o")
             places = [row + 0.22 * (seed - (len(found[name]) - 1) / 2) for seed in range(len(found[name]))]
             for y, (wrong, scenes) in zip(places, found[name], strict=True):
@@ -110,7 +107,7 @@ def show_wrong(results: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]], t
                 axes.plot(100 * wrong / scenes, y, marker, color=colour, ms=6, mec="none")
             means[name] = 100 * sum(wrong / scenes for wrong, scenes in found[name]) / len(found[name])
             axes.plot(2 * [means[name]], [row - 0.36, row + 0.36], color=style.STREAM, lw=2)
-        panels.row_names(axes, names)
+        panels.row_names(axes, found)
         axes.grid(axis="x", color="#DDDDDD", linewidth=0.8)
         axes.set_axisbelow(True)
         axes.set_title(panel, fontsize=11)

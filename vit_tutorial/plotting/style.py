@@ -37,6 +37,7 @@ SERIES = (
 NAMED = {
     "attention": (ATTENTION, "s", "--"), "MLP": (MLP, "^", ":"), "stream": (STREAM, "o", "-"),
     "trained": (TRAINED, "o", "-"), "untrained": (CONTROL, "X", "-"), "": (TRAINED, "", "-"),
+    "softmax of q·k": (MISTAKE, "s", "--"),
 }  # fmt: skip
 # So pale that black text reads well on them.
 TINTS = [0.35 * np.array(to_rgb(c)) + 0.65 for c in (*(look[0] for look in SERIES), HIGHLIGHT, CONTROL)]
@@ -50,10 +51,7 @@ WIDTH = 9.0
 
 STYLE = {
     "figure.dpi": 100,
-    "figure.facecolor": "white",
     "figure.constrained_layout.use": True,
-    "savefig.facecolor": "white",
-    "axes.facecolor": "white",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlelocation": "left",
@@ -66,8 +64,6 @@ STYLE = {
     "legend.fontsize": 10,
     "legend.frameon": False,
     "image.interpolation": "nearest",
-    "text.color": "black",
-    "axes.labelcolor": "black",
 }
 styled = matplotlib.rc_context(STYLE)  # a decorator for every function that draws
 
@@ -88,7 +84,7 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
     return tensor.detach().cpu().numpy()
 
 
-def looks(names: Iterable[str], mistake: str = "") -> dict[str, tuple[str, str, str]]:
+def looks(names: Iterable[str]) -> dict[str, tuple[str, str, str]]:
     """Return colour, marker and dash for each name: those of its meaning, or else the next free ones of SERIES.
 
     "trained, in one row" has the colour of "trained", and a second name with this colour the dash of a second line.
@@ -98,10 +94,7 @@ def looks(names: Iterable[str], mistake: str = "") -> dict[str, tuple[str, str, 
     named = {meaning: look for meaning, look in NAMED.items() if meaning in meanings.values()}
     free = cycle([look for look in SERIES if look[0] not in {colour for colour, _, _ in named.values()}])
     for name, meaning in meanings.items():
-        if mistake and name == mistake:
-            found[name] = (MISTAKE, "s", "--")
-        else:
-            found[name] = named[meaning] if meaning in named else next(free)
+        found[name] = named[meaning] if meaning in named else next(free)
         if meaning in named:
             named[meaning] = (named[meaning][0], "s", "--")  # a second line of this colour
     return found

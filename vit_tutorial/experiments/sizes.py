@@ -57,8 +57,7 @@ def tune(model: VisionTransformer, trained: str, seed: int, scenes: int = 1600) 
     """Train one part of the model, and freeze all others, on scenes of its size, each shown once.
 
     `trained` is one of PARTS: "head", "one vector" (which is added to every patch), "positions", "norms" (scale and
-    shift of every LayerNorm) or "everything". The seed chooses the scenes and their order. Raises ValueError for
-    another part.
+    shift of each LayerNorm) or "everything"; else ValueError is raised. The seed chooses the scenes and their order.
     """
     require_choice("trained", trained, PARTS)
     part, rate = PARTS[trained]

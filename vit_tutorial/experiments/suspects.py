@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -22,13 +21,12 @@ GROUPS = {"ground": ((GROUND,), (OUTLINE, INSIDE)), "all patches": ((GROUND,), (
 def draw_scenes(count: int, size: str, scale: float = 1.0) -> ImageSet:
     """Draw test scenes of one of SIDES with objects `scale` times as large, in pixels, as they are at 28×28."""
     share = scale * 28 / SIDES[size]
-    outlines = {name: partial(scaled, outline, share) for name, outline in OUTLINES.items()}
+
+    def scaled(outline):
+        return lambda x, y: outline(x / share, y / share) * share  # a signed distance grows with the object
+
+    outlines = {name: scaled(outline) for name, outline in OUTLINES.items()}
     return Shapes(count, SIDES[size], seed=1, outlines=outlines)
-
-
-def scaled(outline, share: float, x: Tensor, y: Tensor) -> Tensor:
-    """Return the signed distance from an outline that is `share` times as large."""
-    return outline(x / share, y / share) * share
 
 
 def kinds_of_patches(images: ImageSet) -> Int64[Tensor, "B N"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -14,7 +14,6 @@ from torch import Tensor
 from ..analysis import HeadCosts
 
 RESULTS = Path(__file__).with_name("results")
-Run = TypeVar("Run")
 
 
 class BlockRun(NamedTuple):
@@ -132,7 +131,7 @@ def read_table(name: str, *about: str) -> dict[tuple[str, ...], list[dict[str, s
     return found
 
 
-def stack_runs(kind: type[Run], lines: list[dict[str, str]]) -> Run:
+def stack_runs(kind: type, lines: list[dict[str, str]]) -> tuple:
     """Return the runs of all seeds as one of this kind. A cell holds a curve, numbers with spaces between them."""
     curves = {name: [[float(value) for value in line[name].split()] for line in lines] for name in kind._fields}
     return kind(**{name: torch.tensor(curve) for name, curve in curves.items()})

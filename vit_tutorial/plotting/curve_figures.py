@@ -57,7 +57,7 @@ def show_curves(
         if len(named) > 1 and not same_names:
             axes.legend()
     if len(named) > 1 and same_names:  # one legend for all panels
-        axes.legend() if len(row) == 1 and len(named) == 2 else panels.legend_at_right(axes)
+        axes.legend(**{} if len(row) == 1 and len(named) == 2 else panels.BESIDE)
     means = {y: {name: runs.mean(dim=0) for name, runs in named.items()} for y, named in curves.items()}
     told = [f"{y}: {courses({name: c[c.isfinite()].tolist() for name, c in m.items()})}" for y, m in means.items()]
     return with_alt(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {'. '.join(told)}.")
@@ -159,5 +159,5 @@ def show_by_images(
         axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.set(ylim=(-ticks[1] / 3, 200), ylabel=f"{what}, % (log scale)")
     axes.minorticks_off()
-    panels.legend_at_right(axes)
+    axes.legend(**panels.BESIDE)
     return with_alt(figure, f"Mean {what} by the number of training images: {listed(told)}.")

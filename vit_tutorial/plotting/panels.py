@@ -14,6 +14,8 @@ from torch import Tensor
 
 from .style import BLACK, CONTROL, DIVERGING, HIGHLIGHT, Figure, Number, to_numpy
 
+BESIDE = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}  # where a legend hides nothing
+
 
 def panel(width: Number, height: Number, title: str = "") -> tuple[Figure, Axes]:
     """Return a figure of this size in inches, and its only panel."""
@@ -111,11 +113,6 @@ def row_names(axes: Axes, names: Iterable[str]) -> None:
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
-
-
-def legend_at_right(axes: Axes) -> None:
-    """Put the legend beside the panel, where it hides nothing."""
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def colour_bar(

@@ -31,17 +31,11 @@ def to_png(figure: Figure) -> tuple[str, dict[str, int | str]]:
         moving = {"save_all": True, "append_images": changes, "duration": MILLISECONDS, "blend": Blend.OP_OVER}
         image.save(small, format="png", **moving)
     else:
-        image = with_palette(to_image(figure))
+        figure.savefig(drawn := io.BytesIO(), format="png", dpi=2 * figure.dpi, bbox_inches="tight")
+        image = with_palette(Image.open(drawn).convert("RGB"))
         image.save(small, format="png", optimize=True)
     size = {"width": image.width // 2, "height": image.height // 2}
     return base64.b64encode(small.getvalue()).decode(), {**size, "alt": figure.alt}
-
-
-def to_image(figure: Figure) -> Image.Image:
-    """Return the figure as an image in RGB, without a margin."""
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=2 * figure.dpi, bbox_inches="tight", pil_kwargs={"compress_level": 0})
-    return Image.open(drawn).convert("RGB")
 
 
 def draw_moments(figure: Figure) -> list[Image.Image]:

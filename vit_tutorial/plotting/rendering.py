@@ -31,7 +31,8 @@ def to_png(figure: Figure) -> tuple[str, dict[str, int | str]]:
         moving = {"save_all": True, "append_images": changes, "duration": MILLISECONDS, "blend": Blend.OP_OVER}
         image.save(small, format="png", **moving)
     else:
-        figure.savefig(drawn := io.BytesIO(), format="png", dpi=2 * figure.dpi, bbox_inches="tight")
+        options = {"dpi": 2 * figure.dpi, "bbox_inches": "tight", "pil_kwargs": {"compress_level": 0}}
+        figure.savefig(drawn := io.BytesIO(), format="png", **options)
         image = with_palette(Image.open(drawn).convert("RGB"))
         image.save(small, format="png", optimize=True)
     size = {"width": image.width // 2, "height": image.height // 2}

@@ -35,6 +35,16 @@ def test_no_two_files_have_the_same_name():
     assert sorted(names) == sorted(set(names))
 
 
+def test_a_name_at_the_top_of_a_file_is_one_thing():
+    """In the checks an exercise has the name of what is asked for."""
+    found = []
+    for path in (path for path in FILES if room(path) != "checks"):
+        for node in tree(path).body:
+            found += [node.name] if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else []
+            found += [ast.unparse(target) for target in node.targets] if isinstance(node, ast.Assign) else []
+    assert [name for name in sorted(set(found)) if found.count(name) > 1] == ["__all__"]
+
+
 def imported(path: Path) -> set[str]:
     """Full names of the modules that a file imports: `from ..config import Size` is `vit_tutorial.config`."""
     here = ["vit_tutorial", *path.relative_to(PACKAGE).with_suffix("").parts]

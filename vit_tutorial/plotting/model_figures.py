@@ -78,8 +78,9 @@ def show_norm_axes() -> Figure:
     draw_cells(right, one_feature)
     left.set_title(f"LayerNorm: {one_token.sum()} values, all features of one token")
     right.set_title(f"BatchNorm: {one_feature.sum()} values, one feature of every token")
-    said = f"LayerNorm takes {one_token.sum()} values, BatchNorm {one_feature.sum()}"
-    return with_alt(figure, f"A block of {batch} pictures, {tokens} tokens and {features} features: {said}.")
+    text = f"LayerNorm averages the {one_token.sum()} features of one token, BatchNorm one feature of all"
+    block = f"A block of {batch} pictures, {tokens} tokens and {features} features"
+    return with_alt(figure, f"{block}. {text} {one_feature.sum()} tokens.")
 
 
 def draw_cells(axes: Axes, averaged: np.ndarray) -> None:

@@ -7,7 +7,7 @@ from itertools import permutations
 import torch
 import torch.nn.functional as F
 
-from .exercise import Exercise, all_for
+from .exercise import Exercise
 
 
 def my_num_patches(height, width, patch_size):
@@ -117,23 +117,12 @@ patchify = Exercise(
             [cut("BChPwQ", order) for order in others("BChPwQ", "BhPwQC") if order[1:3] not in ("hw", "wh")],
         "Your sequences mix patches of different images: the patches are in the order (N, B), and `reshape` does not "
         "exchange the two.": cut("BChPwQ", "hwBCPQ"),
-        "Each channel has patches of its own, (B, C·N, P·P). A patch holds all channels of its pixels.":
-            (*cut("BChPwQ", "BChwPQ"), "reshape(B, h * w, C * P * P)", "reshape(B, C * h * w, P * P)"),
         "You take the grid to be square. h = H / P and w = W / P differ if the image is not.":
             [("h, w = H // P, W // P", f"h = w = {side} // P") for side in "HW"],
         "Your slices begin at i and j, which count patches. Patch (i, j) begins at pixel (i·P, j·P): "
         "`images[..., i * P : (i + 1) * P, j * P : (j + 1) * P]`.":
             lambda x, P: F.unfold(x[..., : x.shape[2] // P + P - 1, : x.shape[3] // P + P - 1], P).mT,
-    } | all_for("blocks.reshape(B, h * w, C * P * P)", {
-        "The last two axes are exchanged, (B, C·P·P, N): each patch is a column. `F.unfold` returns them so.":
-            "blocks.reshape(B, h * w, C * P * P).mT",
-        "The batch is gone: the patches of all images are in one list, (B·N, C·P·P).":
-            "blocks.reshape(B * h * w, C * P * P)",
-        "The grid is still there, (B, h, w, C·P·P). Flatten h and w into N.": "blocks.flatten(3)",
-        "The patches are still little images. Flatten the last three axes into one vector of C·P·P values.":
-            "blocks.flatten(1, 2)",
-        "Only the first image is there. Cut the whole batch at once.": "blocks[0].reshape(h * w, C * P * P)",
-    }),
+    },
     hint="Split the height into (h, P) and the width into (w, P) with one `reshape`: the pixels stay in their order. "
     "Then `permute` so that h and w come first and C and both P last, and flatten.",
     shape="(B, N, C·P·P)",
@@ -160,10 +149,8 @@ unpatchify = Exercise(
             [lambda patches, P, size: F.fold(patches, size, P, stride=P),
              lambda patches, P, size: F.fold(patches.reshape(len(patches), -1, patches.shape[1]), size, P, stride=P)],
         "A patch has C·P·P values, and you divide by P once: C = patch_dim // (P·P).": ("(P * P)", "P"),
-        "Height and width are exchanged: `image_size` is (height, width), and your image is (width, height).":
-            ("H, W = image_size", "W, H = image_size"),
-        "Your image is the right one lying on its side: rows and columns are exchanged.":
-            ("(B, C, H, W)", "(B, C, H, W).mT"),
+        "Height and width are exchanged: `image_size` is (height, width), rows first.":
+            [("H, W = image_size", "W, H = image_size"), ("(B, C, H, W)", "(B, C, H, W).mT")],
         "You take the grid to be square, h = w = √N. Here it is not: h and w follow from `image_size`.":
             [("h, w = H // P, W // P", "h = w = int(patches.shape[1] ** 0.5)", *flat)
              for flat in ((), ("(B, C, H, W)", "(B, C, h * P, w * P)"))],

@@ -117,7 +117,6 @@ class_token = Exercise(
             [(IN_FRONT, f"[{other}, patches]") for other in
              ("torch.zeros_like(tokens)", "torch.ones_like(tokens)", "patches.mean(1, keepdim=True)")],
         "The class token stands at both ends: once is enough, in front.": (IN_FRONT, "[tokens, patches, tokens]"),
-        "Only the first image is left of the batch.": (IN_FRONT, "[tokens[:1], patches[:1]]"),
     },
     hint="The one class token must become B of them, `class_token.expand(B, -1, -1)`; then `torch.cat` along the "
     "tokens' axis, the class token first.",
@@ -307,10 +306,6 @@ SINCOS_SLIPS = {
         [with_waves("angles.sin(), angles.cos()", "angles.cos(), angles.sin()"),
          in_parts("n (wave half i)"), in_parts("n (half i wave)")],
     "Your rows and columns are counted from 1. Count from 0.": with_waves("arange(count)", "arange(1, 1 + count)"),
-    "Your indices are parts of the side, between 0 and 1. Take the index itself: 0, 1, 2, …":
-        with_waves("[:, None]", "[:, None] / count"),
-    "There is a 2π too many: the angle is the index times the frequency.":
-        with_waves("* speeds", "* speeds * 2 * torch.pi"),
     "Your frequencies end at exactly 1/10000: divide the exponent by D/4, not by D/4 - 1.":
         with_waves("/ (dim // 2)", "/ (dim // 2 - 1)"),
     "Your frequencies do not fall from 1 towards 1/10000: they rise, stay the same, or fall twice or half as fast.":
@@ -332,7 +327,6 @@ SINCOS_SLIPS = {
     "(`repeat(1, h)` makes a code longer.)": ("repeat(h, 1)", "repeat(1, h)"),
     f"You add the row's code and the column's. {SIDE_BY_SIDE}":
         [(*size, HALVES, "rows + columns") for size in ((), ("dim // 2", "dim"))],
-    "Your vectors have 2·D values: D for the row and D for the column. Take D/2 for each.": ("dim // 2", "dim"),
     "Your parts stand below one another, as further rows. Join them along the values: `torch.cat([…], dim=1)`.":
         [(*more, HALVES, "torch.cat([rows, columns])") for more in ((), ("dim // 2", "dim"), UNREPEATED)]
         + [(HALVES, "torch.cat([*rows.chunk(2, 1), *columns.chunk(2, 1)])")],
@@ -340,13 +334,8 @@ SINCOS_SLIPS = {
         [(HALVES, "waves(h * w, dim)"), (HALVES, "rearrange(waves(h * w, dim), 'n (wave i) -> n (i wave)', wave=2)")],
     "Both halves hold the same: the first must hold the row, the second the column.":
         [(HALVES, "torch.cat([rows, rows], dim=1)"), (HALVES, "torch.cat([columns, columns], dim=1)")],
-} | all_for(HALVES, {
-    "The halves are exchanged: the row comes first, then the column.": "torch.cat([columns, rows], dim=1)",
-    "One row too many: here are the patches only, no class token.": f"F.pad({HALVES}, (0, 0, 1, 0))",
-    "The grid is still there, (h, w, D): flatten the first two axes.": f"{HALVES}.unflatten(0, grid)",
-    "There is a batch axis in front, (1, h·w, D). Leave it out.": f"{HALVES}[None]",
-    "The axes are exchanged, (D, h·w): a position is a row.": f"{HALVES}.T",
-})  # fmt: skip
+    "The halves are exchanged: the row comes first, then the column.": (HALVES, "torch.cat([columns, rows], dim=1)"),
+}  # fmt: skip
 
 sincos = Exercise(
     my_sincos,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 from torch import Tensor
 
@@ -30,8 +28,6 @@ position_similarity = Exercise(
             [(", keepdim=True", ""), (", keepdim=True", "", "position[1:]", "position")],
         "The class token is still there: there are 1+N rows for a grid of N = h·w patches.":
             [("position[1:]", "position"), ("position[1:]", "position", ".reshape(h, w, h, w)", "")],
-        "These are the class token's similarities. Compare the patches.":
-            (COSINES, "unit @ position[0] / position[0].norm()", ".reshape(h, w, h, w)", ".reshape(h, w)"),
         "You divide by the square of one length. Each product is divided by both lengths, one for each vector.":
             [(COSINES, f"patches @ patches.T / patches.square().sum({dim})") for dim in ("1", "1, keepdim=True")],
         "You divide by one length only: the other vector keeps its own.":
@@ -40,23 +36,16 @@ position_similarity = Exercise(
             [(COSINES, f"{sign}torch.cdist(patches, patches)") for sign in ("", "-")] + [(COSINES, f"1 - {COSINES}")],
         "Each patch is compared with itself only. `F.cosine_similarity` needs `unit[:, None]` and `unit[None]`.":
             [(".reshape(h, w, h, w)", f".diagonal(){more}") for more in ("", ".reshape(h, w)")],
-        "The cosines still have an axis for all N patches: nobody can see which patch is where. Each N has rows and "
-        "columns.": [(".reshape(h, w, h, w)", way) for way in ("", ".reshape(-1, h, w)", ".reshape(h, w, -1)")],
     } | all_for("position[1:]", {
-        "The last patch is left out, the class token is still there: all has moved by one place.": "position[:-1]",
         "You subtract the class token's position. For the cosine nothing is subtracted.": "position[1:] - position[0]",
-        "You subtract the mean over the patches. For the cosine nothing is subtracted.":
-            "position[1:] - position[1:].mean(dim=0)",
         "You subtract each vector's mean: that gives the correlation.":
             "position[1:] - position[1:].mean(dim=-1, keepdim=True)",
     }) | all_for("patches.norm(dim=-1, keepdim=True)", {
         "These are plain products: long vectors give large values. Divide by the lengths.": "1",
-        "You divide by √D, as in attention, not by the lengths of the two vectors.": "patches.shape[1] ** 0.25",
         "You divide each column by its length, `dim=0`. A vector is a row.": "patches.norm(dim=0)",
         "You divide by one number, the length of the whole table. Each vector has its own.": "patches.norm()",
         "You divide by the squares of the two lengths: is the root missing?": "patches.square().sum(1, keepdim=True)",
     }) | all_for(".reshape(h, w, h, w)", {
-        "h and w are exchanged: the grid is (h, w), rows first.": ".reshape(w, h, w, h)",
         "The patches are counted down the columns, not row by row.": ".reshape(w, h, w, h).permute(1, 0, 3, 2)",
         "The shape is right, but the second patch has h and w exchanged.": ".reshape(h, w, w, h).mT",
     }),
@@ -122,19 +111,14 @@ mean_attention_distance = Exercise(
             (CDIST, "(centres - centres.mean(dim=0)).norm(dim=1)"),
         "Only the steps down count in your distances, or only those across. Both do.":
             [("n // w, n % w", "n // w, 0 * n"), ("n // w, n % w", "0 * n, n % w")],
-        "One axis is missing from your result, or one is too much. It has one number for each head, (heads,): the mean "
-        "over images and queries.": [(MEAN_DISTANCE, way) for way in (
-            "far", "far.mean()", "far.mean(dim=0)", "far.mean(dim=-1)", "far.mean(dim=(1, 2))")],
         "You add up over the queries, or over queries and images. The task asks for the mean.":
             [(MEAN_DISTANCE, "far.mean(dim=0).sum(dim=-1)"), (MEAN_DISTANCE, "far.sum(dim=(0, 2))")],
         "You divide by too many: the class token is no query, and the sum over the keys is a mean already.":
             [(MEAN_DISTANCE, "far.sum(2).mean(0) / (1 + h * w)"), (MEAN_DISTANCE, f"{MEAN_DISTANCE} / (h * w)")],
     } | all_for("n // w, n % w", {
-        "You count along the sequence, |i - j|: the end of a row seems near the next one.": "n, 0 * n",
         "Rows and columns of the grid are exchanged: h for w, or patches counted down the columns.": "n // h, n % h",
         "Your rows are n // h. A row has w patches.": "n // h, n % w",
         "Your columns are n % h. A row has w patches.": "n // w, n % h",
-        "Your rows are n / w, with fractions. `n // w` counts whole rows.": "n / w, n % w",
         "Your patches count from 1, so the last of a row falls into the next.": "(n + 1) // w, (n + 1) % w",
     }) | all_for(NO_CLASS, {
         "You leave out the last token, not the class token: all has moved by one place.": "weights[:, :, :-1, :-1]",
@@ -147,9 +131,6 @@ mean_attention_distance = Exercise(
         "A second softmax makes the weights nearly equal. Divide by their sum.": "patches.softmax(dim=-1)",
         "You take the distance to the strongest patch alone. Each patch counts by its weight.":
             "patches == patches.amax(dim=-1, keepdim=True)",
-    }) | all_for(MEAN_DISTANCE, {
-        "There is an axis for the layers in front, (1, heads). Here is one layer: (heads,).": f"{MEAN_DISTANCE}[None]",
-        "Only the first image counts.": "far[0].mean(dim=-1)",
     }),
     hint="Patch n is in row `n // w` and column `n % w`. As floats, `.float()`, and times the patch size these are "
     "pixels, (N, 2), and `torch.cdist` measures how far apart every two are. Leave out the class token, `weights[:, :, "
@@ -213,14 +194,9 @@ rollout = Exercise(
             each_mix((PRODUCT, "A * result"), (PRODUCT, "A * result", FIRST, "torch.ones(T, T)")),
         "You add up the layers, or average them. They follow one another: multiply their matrices.":
             each_mix(ADDED_UP, (*ADDED_UP, END, f"{END} / len(maps)")),
-        "There is a result for each layer. The last one is the rollout: it has all layers in it.":
-            [lambda maps, put=put: put([my_rollout(maps[: i + 1]) for i in range(len(maps))])
-             for put in (list, torch.stack, partial(torch.stack, dim=1))],
-        "The heads are still there, or the images are gone: average each layer's heads, `dim=1`, before the product.":
-            [(MEAN_HEAD, heads, *start) for start in ((), (FIRST, "torch.eye(T)"))
-             for heads in ("weights", "weights.mean(dim=0)", "weights.mean(dim=(0, 1))")],
         "Attention and the identity have other weights. Give both the same, so that the rows sum to 1: (A + I) / 2.":
-            [(MIX, other) for other in ("A + torch.eye(T) / 2", "A / 2 + torch.eye(T)", "(A / 2 + torch.eye(T)) / 1.5")],
+            [(MIX, other) for other in
+             ("A + torch.eye(T) / 2", "A / 2 + torch.eye(T)", "(A / 2 + torch.eye(T)) / 1.5")],
     } | all_for(MIX, {
         "The identity is missing, as if there were no residual stream.": "A",
         "The identity is added, and nothing divided: the rows sum to 2 after one layer, to 2^L after L.": ADDED,
@@ -230,10 +206,6 @@ rollout = Exercise(
         "Rows and columns are exchanged in each layer's matrix: is A transposed?": "(A.mT + torch.eye(T)) / 2",
         "You add what you have so far to the next layer. Add the identity: it stands for the residual stream.":
             "(A + result) / 2",
-    }) | all_for(END, {
-        "Your result is transposed: its columns sum to 1, not its rows.": f"{END}.mT",
-        "Only one image is left, the first or the mean of all.": f"{END}[0]",
-        "The class token's row is all that is left, or it is left out. The task asks for all T tokens.": f"{END}[:, 0]",
     }),
     hint="In each layer, average the heads, `A = weights.mean(dim=1)`, add the residual stream, `(A + torch.eye(T)) / "
     "2`, and multiply, the later layer from the left: `rollout = A @ rollout`. Each row of the result sums to 1.",

@@ -175,9 +175,7 @@ def check_mapping(ours: dict[str, Tensor], state: dict[str, Tensor]) -> None:
         lines += [f"{start}: {listed(names)}." for start, names in lists.items() if names]
     lost, every = (set(re.findall(r"encoder\.(\d+)", " ".join(names))) for names in (missing, expected))
     if lost and lost != every:
-        lines.append(
-            f"This is so in blocks {', '.join(sorted(lost, key=int))}, counted from 0: is a number written down?"
-        )
+        lines.append(f"Of the blocks, counted from 0, this is so in {', '.join(sorted(lost, key=int))}.")
     if twice := re.search(r"[a-z]+?([a-z]{3,})\1", " ".join(extra)):
         lines.append(f"`{twice[0]}`: `.replace` finds its word anywhere, also in what an earlier one wrote.")
     if wrong:

@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: F401 (the slips use it)
 from einops import rearrange
 from torch import nn
 
-from .exercise import Exercise, all_for, edited, noise
+from .exercise import Exercise, edited, noise
 from .lesson_01_patchify import OTHER_ORDERS, PATCH_ORDERS
 from .modules import ModuleExercise
 from .running import Wrong, same
@@ -71,12 +71,9 @@ linear_is_conv = Exercise(
         "The weights are right, and the bias is missing.": ("linear.bias.copy_(conv.bias)", "linear.bias.zero_()"),
         "Right for a convolution with a bias. This one has none, `nn.Conv2d(..., bias=False)`: `conv.bias` is None.":
             ("conv.bias is not None", "True"),
-    } | all_for("conv.weight.flatten(1)", {
-        "Your kernels are turned by 180°. PyTorch's convolution does not flip them: flatten them as they are.":
-            "conv.weight.flip(2, 3).flatten(1)",
         "The convolution's weights are there, in other places: row d must be kernel d, flattened. `reshape` and `.T` "
-        "mix up the kernels.": "conv.weight.reshape(-1, len(conv.weight)).T",
-    }),
+        "mix up the kernels.": ("conv.weight.flatten(1)", "conv.weight.reshape(-1, len(conv.weight)).T"),
+    },
     hint="A kernel of the convolution is (C, P, P): flattened it is one row of the linear layer's weight. "
     "`conv.weight.flatten(1)` has all of them, (D, C·P·P).",
     shape="weight (D, C·P·P); bias (D)",
@@ -90,7 +87,7 @@ def my_class_token(patches, class_token):
     return torch.cat([tokens, patches], dim=1)
 
 
-LAST = "Your class token comes last. The paper puts it first, and the head reads token 0."
+COMES_LAST = "Your class token comes last. The paper puts it first, and the head reads token 0."
 EXPANDED, IN_FRONT = "class_token.expand(len(patches), -1, -1)", "[tokens, patches]"
 
 class_token = Exercise(
@@ -110,13 +107,12 @@ class_token = Exercise(
         "There are N class tokens for each image: one is enough.": (EXPANDED, "class_token.expand_as(patches)"),
         "You add the class token to every patch. It is a token of its own, in front.":
             ("torch.cat([tokens, patches], dim=1)", "tokens + patches"),
-        LAST: (IN_FRONT, "[patches, tokens]"),
+        COMES_LAST: (IN_FRONT, "[patches, tokens]"),
         "A patch is lost: the sequence gets one longer, from N to 1+N.":
             [(IN_FRONT, "[tokens, patches[:, 1:]]"), (IN_FRONT, "[tokens, patches[:, :-1]]")],
         "Your first token is not the `class_token` that your function is given.":
             [(IN_FRONT, f"[{other}, patches]") for other in
              ("torch.zeros_like(tokens)", "torch.ones_like(tokens)", "patches.mean(1, keepdim=True)")],
-        "The class token stands at both ends: once is enough, in front.": (IN_FRONT, "[tokens, patches, tokens]"),
     },
     hint="The one class token must become B of them, `class_token.expand(B, -1, -1)`; then `torch.cat` along the "
     "tokens' axis, the class token first.",
@@ -167,7 +163,7 @@ EMBEDDING_SLIPS = {
     "All tokens get the same position vector: it tells no place from another.":
         [(PLACE, f"{PLACE}{row}") for row in ("[:, :1]", "[:, -1:]")],
     ONE_FOR_ALL: (TABLE, "torch.randn(1, 1, embed_dim)"),
-    LAST: [(CAT, "torch.cat([patches, class_token], dim=1)"), (PLACE, f"({PLACE}).roll(-1, dims=1)")],
+    COMES_LAST: [(CAT, "torch.cat([patches, class_token], dim=1)"), (PLACE, f"({PLACE}).roll(-1, dims=1)")],
     "The positions are multiplied with the tokens. Eq. 1 adds them.": (PLACE, "tokens * self.position"),
     f"The tokens {TEXT}": (PLACE, "tokens * tokens.shape[-1] ** 0.5 + self.position"),
     f"The patch tokens {TEXT}": (PROJECT, f"{PROJECT} * self.position.shape[-1] ** 0.5"),

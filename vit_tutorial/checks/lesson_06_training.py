@@ -156,14 +156,12 @@ TRAINING_SLIPS = FORGOTTEN | {
     "The rate comes one step late: set it before `optimizer.step()`.":
         (RATE, "pass", UPDATE, f"{UPDATE}; [group.update(lr=rate) for group in optimizer.param_groups]"),
     "The rate is set for the first group only, and the optimizer has two.": ("param_groups:", "param_groups[:1]:"),
-    "You multiply the rate that is there by the new one. The new one takes its place.": ("= rate\n", "*= rate\n"),
     "A loop inside a loop takes every batch at every rate, or at the last. `zip(batches, rates)` goes through both "
     "together.": [("= rate\n", "= rates[-1]\n"),
                   (PAIRS, "[(batch, rate) for batch in batches for rate in rates]"),
                   (PAIRS, "[(batch, rate) for rate in rates for batch in batches]")],
     "`zip` gives (batch, rate), and a batch is a pair itself: `for (images, labels), rate in zip(batches, rates):`.":
         ("(images, labels), rate in", "images, labels, rate in"),
-    "The last batch is left out.": (PAIRS, "zip(batches[:-1], rates)"),
     "Only the first batch is trained on: is `return` inside the loop?":
         ("losses.append(loss.item())", "return [loss.item()]"),
     "Your loss is the sum over the images, not their mean.": ("labels)\n", "labels, reduction='sum')\n"),

@@ -96,8 +96,6 @@ mean_attention_distance = Exercise(
         "The class token is still there, at distance 0 from all patches.":
             (SHARES, "patches", MEAN_DISTANCE, "far.mean(dim=0).sum(dim=-1) / (1 + h * w)"),
         "The sums need `keepdim=True`: one for each query, (B, heads, N, 1).": (", keepdim=True", ""),
-        "Your weights make no difference: every head gets the mean distance.":
-            (MEAN_DISTANCE, f"0 * {MEAN_DISTANCE} + distances.mean()"),
         "All queries of a head are divided together: one that gives much to the class token counts for less.":
             [(SHARES, f"patches / patches.sum(dim={dims}, keepdim=True)", MEAN_DISTANCE, mean) for dims, mean in (
                 ((2, 3), MEAN_DISTANCE), ((2, 3), "far.sum(dim=2).mean(dim=0)"), ((0, 2, 3), "far.sum(dim=(0, 2))"))],
@@ -107,8 +105,6 @@ mean_attention_distance = Exercise(
              (CDIST, f"{CDIST} ** 2", MEAN_DISTANCE, f"{MEAN_DISTANCE} ** 0.5")],
         "You take the steps down and across, their sum or the larger one. The distance is the straight line.":
             [(CDIST, f"torch.cdist(centres, centres, p={p})") for p in ("1", "torch.inf")],
-        "You measure from the centre of the image. Measure from each query's own patch.":
-            (CDIST, "(centres - centres.mean(dim=0)).norm(dim=1)"),
         "Only the steps down count in your distances, or only those across. Both do.":
             [("n // w, n % w", "n // w, 0 * n"), ("n // w, n % w", "0 * n, n % w")],
         "You add up over the queries, or over queries and images. The task asks for the mean.":
@@ -119,7 +115,6 @@ mean_attention_distance = Exercise(
         "Rows and columns of the grid are exchanged: h for w, or patches counted down the columns.": "n // h, n % h",
         "Your rows are n // h. A row has w patches.": "n // h, n % w",
         "Your columns are n % h. A row has w patches.": "n // w, n % h",
-        "Your patches count from 1, so the last of a row falls into the next.": "(n + 1) // w, (n + 1) % w",
     }) | all_for(NO_CLASS, {
         "You leave out the last token, not the class token: all has moved by one place.": "weights[:, :, :-1, :-1]",
         "The weight of a patch on itself is left out. It counts, with 0.": f"{NO_CLASS} * (1 - torch.eye(h * w))",
@@ -152,11 +147,11 @@ def my_rollout(maps):
     return result
 
 
-FIRST, MEAN_HEAD = "torch.eye(T).expand(B, T, T)", "weights.mean(dim=1)"
+BEGIN, MEAN_HEAD = "torch.eye(T).expand(B, T, T)", "weights.mean(dim=1)"
 MIX, PRODUCT = "(A + torch.eye(T)) / 2", "A @ result"
 ADDED = "A + torch.eye(T)"
-END = "    return result"
-ADDED_UP = (FIRST, "torch.zeros(T, T)", PRODUCT, "A + result")
+RETURNED = "    return result"
+ADDED_UP = (BEGIN, "torch.zeros(T, T)", PRODUCT, "A + result")
 
 
 def each_mix(*ways):
@@ -176,24 +171,24 @@ rollout = Exercise(
         "The identity is missing or not halved, and the layers are multiplied in the opposite order.":
             [(PRODUCT, "result @ A", MIX, "A"), (PRODUCT, "result @ A", MIX, ADDED)],
         "The heads are multiplied one by one, and averaged at the end. Average them in every layer.":
-            (FIRST, "torch.eye(T)", MEAN_HEAD, "weights", END, f"{END}.mean(dim=1)"),
+            (BEGIN, "torch.eye(T)", MEAN_HEAD, "weights", RETURNED, f"{RETURNED}.mean(dim=1)"),
         "The identity is missing in the first layer. The residual stream goes around every layer.":
-            (FIRST, "maps[0].mean(dim=1)", "in maps", "in maps[1:]"),
+            (BEGIN, "maps[0].mean(dim=1)", "in maps", "in maps[1:]"),
         "The identity is added to a product, after it or once at the end. Add it to each layer's own matrix, and then "
         "multiply.": [(MIX, "A", PRODUCT, f"({PRODUCT} + torch.eye(T)) / 2"),
-                      (MIX, "A", END, "    return (result + torch.eye(T)) / 2")],
+                      (MIX, "A", RETURNED, "    return (result + torch.eye(T)) / 2")],
         "Attention is added to what you have so far, not multiplied with it: `(A + I) / 2 @ rollout`, with brackets.":
             [(MIX, "A", PRODUCT, step) for step in ("A + result", "A + result / 2", "(A + result) / 2")],
         "You use one head of each layer, or all heads but not their mean.":
             each_mix(*[(MEAN_HEAD, heads) for heads in (
                 "weights.amax(dim=1)", "weights.sum(dim=1)", "weights[:, 0]", "weights[:, -1]")]),
         "Only the last layer is in your result.": each_mix((PRODUCT, "A")),
-        "Only the first layer is in your result: is `return` inside the loop?": each_mix((END, f"    {END}")),
+        "Only the first layer is in your result: is `return` inside the loop?": each_mix((RETURNED, f"    {RETURNED}")),
         "The first layer is missing in your product.": ("in maps", "in maps[1:]"),
         "You multiply value by value, with `*`, where `@` is asked: paths through other tokens are lost.":
-            each_mix((PRODUCT, "A * result"), (PRODUCT, "A * result", FIRST, "torch.ones(T, T)")),
+            each_mix((PRODUCT, "A * result"), (PRODUCT, "A * result", BEGIN, "torch.ones(T, T)")),
         "You add up the layers, or average them. They follow one another: multiply their matrices.":
-            each_mix(ADDED_UP, (*ADDED_UP, END, f"{END} / len(maps)")),
+            each_mix(ADDED_UP, (*ADDED_UP, RETURNED, f"{RETURNED} / len(maps)")),
         "Attention and the identity have other weights. Give both the same, so that the rows sum to 1: (A + I) / 2.":
             [(MIX, other) for other in
              ("A + torch.eye(T) / 2", "A / 2 + torch.eye(T)", "(A / 2 + torch.eye(T)) / 1.5")],

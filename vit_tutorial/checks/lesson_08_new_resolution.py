@@ -9,7 +9,7 @@ from math import prod
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange
+from einops import rearrange  # noqa: F401 (the slips use it)
 from torch import Tensor, nn
 
 from ..adapting import replace_head
@@ -35,14 +35,7 @@ def table(D: int, old: tuple[int, int], new: tuple[int, int], prefix: int = 1) -
     return noise(prefix + prod(old), D), old, new, prefix
 
 
-def stretched(position: Tensor, new: tuple[int, int], aside: int, count: int, mode: str) -> Tensor:
-    """Return the table with all but `aside` rows made longer or shorter as one line, together `count` rows."""
-    line = rearrange(position[aside:], "n d -> 1 d 1 n")
-    resized = F.interpolate(line, (1, count - aside), mode=mode, antialias=mode == "bicubic")
-    return torch.cat([position[:aside], rearrange(resized, "1 d 1 n -> n d")])
-
-
-ASIDE, OTHERS = "position[:num_prefix_tokens]", "position[num_prefix_tokens:]"
+ASIDE, REST = "position[:num_prefix_tokens]", "position[num_prefix_tokens:]"
 PICTURE = "patches.reshape(1, h, w, -1).permute(0, 3, 1, 2)"
 AS_PICTURE = [
     PICTURE,
@@ -53,7 +46,7 @@ AS_PICTURE = [
     'rearrange(patches, "(h w) d -> 1 d h w", h=h, w=w)',
 ]
 SIZE, MODE = "size=new_grid", 'mode="bicubic", antialias=True'
-BACK, WHOLE = "resized[0].flatten(1).T", "torch.cat([prefix, rows])"
+BACK, TOGETHER = "resized[0].flatten(1).T", "torch.cat([prefix, rows])"
 OLD_SQUARE = ("h, w = old_grid", "h = w = int(len(position[num_prefix_tokens:]) ** 0.5)")
 NEW_SQUARE = (SIZE, "size=int((new_grid[0] * new_grid[1]) ** 0.5)")
 
@@ -68,18 +61,18 @@ resize_positions = Exercise(
             table(5, (3, 2), (2, 5), prefix=2)],
     slips={
         "One row is kept, the class token's, whatever `num_prefix_tokens` says.":
-            [(ASIDE, "position[:1]", OTHERS, "position[-h * w:]")]
-            + [(ASIDE, "position[:1]", OTHERS, "position[1:]", PICTURE, way) for way in AS_PICTURE]
+            [(ASIDE, "position[:1]", REST, "position[-h * w:]")]
+            + [(ASIDE, "position[:1]", REST, "position[1:]", PICTURE, way) for way in AS_PICTURE]
             + [("num_prefix_tokens]", "num_prefix_tokens or 1]", "num_prefix_tokens:]", "num_prefix_tokens or 1:]",
                 PICTURE, way) for way in AS_PICTURE],
         "The prefix is in the picture, and the class token has no place: leave it out, `position[num_prefix_tokens:]`.":
-            [(OTHERS, "position", PICTURE, way) for way in AS_PICTURE]
-            + [(OTHERS, "position[:h * w]"), (OTHERS, "position[:h * w]", ASIDE, "position[:0]")],
+            [(REST, "position", PICTURE, way) for way in AS_PICTURE]
+            + [(REST, "position[:h * w]"), (REST, "position[:h * w]", ASIDE, "position[:0]")],
         "The prefix is looked for at the end: the grid begins with row 0.":
-            [(ASIDE, "position[h * w:]", OTHERS, "position[:h * w]", WHOLE, f"torch.cat([{parts}])")
+            [(ASIDE, "position[h * w:]", REST, "position[:h * w]", TOGETHER, f"torch.cat([{parts}])")
              for parts in ("prefix, rows", "rows, prefix")],
         "`position[:, num_prefix_tokens:]` leaves out columns: the table is (T, D), and the prefix is rows.":
-            [(ASIDE, "position[:, :num_prefix_tokens]", OTHERS, "position[:, num_prefix_tokens:]", PICTURE, way)
+            [(ASIDE, "position[:, :num_prefix_tokens]", REST, "position[:, num_prefix_tokens:]", PICTURE, way)
              for way in AS_PICTURE],
         "A grid is taken to be square, √N × √N. Neither needs to be, and the new one has a size of its own.":
             [OLD_SQUARE, NEW_SQUARE, OLD_SQUARE + NEW_SQUARE, (*OLD_SQUARE, SIZE, "size=(h, w)")],
@@ -113,23 +106,16 @@ resize_positions = Exercise(
         "The old positions come back as they were. But 16 patches in 2 rows of 8 are in other places than in 4 rows of "
         "4.": [lambda p, old, new, n: p,
                lambda p, old, new, n: p if prod(old) == prod(new) else my_resize_positions(p, old, new, n)],
-        "The rows are stretched as one long line: a row of patches runs on into the next.":
-            [lambda p, old, new, n, mode=mode, all_rows=all_rows: stretched(
-                p, new, 0 if all_rows else n, n + prod(new), mode)
-             for mode in ("bilinear", "bicubic") for all_rows in (True, False)],
-        "Nothing is interpolated: the old grid, or the list of patches, is repeated.":
-            [(f"F.interpolate(picture, {SIZE}, {MODE})", "picture.repeat(1, 1, 9, 9)[..., :new_grid[0], :new_grid[1]]"),
-             (BACK, "patches.repeat(99, 1)[:new_grid[0] * new_grid[1]]")],
         "The new rows do not fit below the prefix. They must be (h'·w', D): `picture[0].flatten(1).T`.":
             [(BACK, "resized[0].flatten(1)"), (BACK, "resized.flatten(2).mT")],
         "The prefix belongs in front, as it was. Yours is gone, averaged, or moved to the end.":
-            [(WHOLE, "rows"), (WHOLE, "torch.cat([rows, prefix])"), (ASIDE, f"{ASIDE}.mean(dim=0, keepdim=True)"),
-             (ASIDE, f"{ASIDE}.mean(dim=0).expand({ASIDE}.shape)")],
+            [(TOGETHER, "rows"), (TOGETHER, "torch.cat([rows, prefix])"),
+             (ASIDE, f"{ASIDE}.mean(dim=0, keepdim=True)"), (ASIDE, f"{ASIDE}.mean(dim=0).expand({ASIDE}.shape)")],
         "This is bicubic interpolation without antialiasing. When the grid grows it matters, too: PyTorch's bicubic "
         "then uses another curve (a = -0.5, not -0.75).": (MODE, 'mode="bicubic"'),
         'This is `mode="nearest"` or `mode="area"`. The task asks for bicubic.':
             [(MODE, 'mode="nearest"'), (MODE, 'mode="area"')],
-    } | all_for(WHOLE, {
+    } | all_for(TOGETHER, {
         "The prefix belongs above the rows, `dim=0`, not beside them.": "torch.cat([prefix, rows], dim=1)",
         "`position[0]` is one vector, (D,). `position[:num_prefix_tokens]` is a table of rows, (1, D) for one.":
             "torch.cat([position[0], rows])",

@@ -27,17 +27,6 @@ def join(pattern):
     return lambda x, P, size: rearrange(x, pattern, p=P, q=P, h=size[0] // P).reshape(len(x), -1, *size)
 
 
-def channels_last(x, P):
-    B, C, H, W = x.shape
-    blocks = x.reshape(B, H // P, P, W // P, P, C).permute(0, 1, 3, 2, 4, 5)
-    return blocks.reshape(B, -1, C * P * P)
-
-
-def channels_first(x, P, size):
-    h, w = size[0] // P, size[1] // P
-    return x.reshape(len(x), -1, h, w, P, P).permute(0, 1, 2, 4, 3, 5).reshape(len(x), -1, *size)
-
-
 CELL = cell("""
     def square(images, P):
         B, C, H, W = images.shape
@@ -88,7 +77,9 @@ WRONG = {
     ],
     check.patchify: [
         (lambda x, P: x.view(len(x), -1, x.shape[1] * P * P), "image rows, not patches"),
-        (channels_last, "You read the image as (B, H, W, C)"),
+        (lambda x, P: rearrange(
+            x.reshape(len(x), *x.shape[2:], x.shape[1]), "b (h p) (w q) c -> b (h w) (c p q)", p=P, q=P),
+         "You read the image as (B, H, W, C)"),
         (cut("b c (h p) (w q) -> b (h w) (p q c)"), "run (row, column, channel). The task asks for"),
         (lambda x, P: F.unfold(x, P, stride=P).reshape(len(x), -1, x.shape[1] * P * P), "pixels of different patches"),
         (lambda x, P: by_slices(x, P, step=1), "Your slices begin at i and j, which count patches"),
@@ -98,7 +89,9 @@ WRONG = {
     ],
     check.unpatchify: [
         (lambda x, P, size: x.reshape(len(x), -1, *size), "patches laid end to end"),
-        (channels_first, "as if C came before the patches"),
+        (lambda x, P, size: rearrange(
+            x.reshape(len(x), -1, *x.shape[1:2], P, P), "b c (h w) p q -> b c (h p) (w q)", h=size[0] // P),
+         "as if C came before the patches"),
         (join("b (w h) (c p q) -> b c (h p) (w q)"), "running down the columns"),
         (join("b (h w) (c p q) -> b c h w p q"), "before you flatten, your axes are in another order"),
         (lambda x, P, size: unpatchify(x, P, size[::-1]), "`image_size` is (height, width)"),

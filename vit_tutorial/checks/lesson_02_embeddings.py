@@ -48,8 +48,7 @@ def weight_and_bias(linear, conv):
     return mine
 
 
-FILL, IN_AND_OUT = "linear.weight.copy_(weight)", "weight.shape[1], weight.shape[0]"
-FILL_WAYS = [FILL, "linear.load_state_dict({'weight': weight}, strict=False)"]
+FILL, SIZES_OF_LINEAR = "linear.weight.copy_(weight)", "weight.shape[1], weight.shape[0]"
 
 linear_is_conv = Exercise(
     my_linear_is_conv,
@@ -57,22 +56,23 @@ linear_is_conv = Exercise(
     trials=[lambda sizes=sizes: (convolution(*sizes),) for sizes in ((3, 5, 2), (3, 6, 2, False), (2, 7, 3))],
     slips={
         "The kernels are not flattened: a kernel of (C, P, P) must be flattened into one row. `conv.weight.flatten(1)` "
-        "is (D, C·P·P).": [(FILL, way.replace("weight)", "conv.weight)").replace("weight}", "conv.weight}"))
-                           for way in (*FILL_WAYS, "linear.weight = (weight)")],
+        "is (D, C·P·P).": [(FILL, "linear.weight.copy_(conv.weight)"), (FILL, "linear.weight = conv.weight")],
         **{f"Your kernels are flattened as {name}, patches as (channel, row, column).":
                ("conv.weight.flatten(1)", f"rearrange(conv.weight, 'D C P Q -> D ({' '.join(inside)})')")
            for inside, name in OTHER_ORDERS.items()},
         "Your linear layer takes in the P·P values of one channel. A patch has C·P·P: those of all channels.":
             [("conv.weight.flatten(1)", "conv.weight[:, 0].flatten(1)"),
-             *((IN_AND_OUT, "conv.kernel_size[0] ** 2, len(weight)", FILL, way) for way in FILL_WAYS)],
+             (SIZES_OF_LINEAR, "conv.kernel_size[0] ** 2, len(weight)")],
         "In and out are exchanged: `nn.Linear(in_features, out_features)` goes from C·P·P values to D, and its weight "
         "is (D, C·P·P).": [("conv.weight.flatten(1)", "conv.weight.flatten(1).T", "conv.bias is not None", "False"),
-                           *((IN_AND_OUT, "weight.shape[0], weight.shape[1]", FILL, way) for way in FILL_WAYS)],
+                           (SIZES_OF_LINEAR, "weight.shape[0], weight.shape[1]")],
         "The weights are right, and the bias is missing.": ("linear.bias.copy_(conv.bias)", "linear.bias.zero_()"),
         "Right for a convolution with a bias. This one has none, `nn.Conv2d(..., bias=False)`: `conv.bias` is None.":
             ("conv.bias is not None", "True"),
         "The convolution's weights are there, in other places: row d must be kernel d, flattened. `reshape` and `.T` "
-        "mix up the kernels.": ("conv.weight.flatten(1)", "conv.weight.reshape(-1, len(conv.weight)).T"),
+        "mix up the kernels, and PyTorch's convolution does not flip them.":
+            [("conv.weight.flatten(1)", f"conv.weight.{way}") for way in
+             ("reshape(-1, len(conv.weight)).T", "flip(2, 3).flatten(1)")],
     },
     hint="A kernel of the convolution is (C, P, P): flattened it is one row of the linear layer's weight. "
     "`conv.weight.flatten(1)` has all of them, (D, C·P·P).",

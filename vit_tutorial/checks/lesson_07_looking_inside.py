@@ -153,13 +153,6 @@ ADDED = "A + torch.eye(T)"
 RETURNED = "    return result"
 ADDED_UP = (BEGIN, "torch.zeros(T, T)", PRODUCT, "A + result")
 
-
-def each_mix(*ways):
-    """Return these slips, each with the identity added in the right way and in the usual wrong ones."""
-    mixes = MIX, "A", ADDED, f"({ADDED}) / ({ADDED}).sum(dim=-1, keepdim=True)"
-    return [(MIX, mix, *way) for way in ways for mix in mixes]
-
-
 rollout = Exercise(
     my_rollout,
     task="`fn(maps)`, L times (B, heads, T, T), the first layer first → (B, T, T): attention followed through layers.",
@@ -180,15 +173,18 @@ rollout = Exercise(
         "Attention is added to what you have so far, not multiplied with it: `(A + I) / 2 @ rollout`, with brackets.":
             [(MIX, "A", PRODUCT, step) for step in ("A + result", "A + result / 2", "(A + result) / 2")],
         "You use one head of each layer, or all heads but not their mean.":
-            each_mix(*[(MEAN_HEAD, heads) for heads in (
-                "weights.amax(dim=1)", "weights.sum(dim=1)", "weights[:, 0]", "weights[:, -1]")]),
-        "Only the last layer is in your result.": each_mix((PRODUCT, "A")),
-        "Only the first layer is in your result: is `return` inside the loop?": each_mix((RETURNED, f"    {RETURNED}")),
+            [(MEAN_HEAD, f"weights{heads}") for heads in (".amax(dim=1)", ".sum(dim=1)", "[:, 0]", "[:, -1]")],
+        "Only the last layer is in your result.": (PRODUCT, "A"),
+        "Only the first layer is in your result: is `return` inside the loop?": (RETURNED, f"    {RETURNED}"),
         "The first layer is missing in your product.": ("in maps", "in maps[1:]"),
         "You multiply value by value, with `*`, where `@` is asked: paths through other tokens are lost.":
-            each_mix((PRODUCT, "A * result"), (PRODUCT, "A * result", BEGIN, "torch.ones(T, T)")),
+            [(PRODUCT, "A * result"), (PRODUCT, "A * result", BEGIN, "torch.ones(T, T)")],
         "You add up the layers, or average them. They follow one another: multiply their matrices.":
-            each_mix(ADDED_UP, (*ADDED_UP, RETURNED, f"{RETURNED} / len(maps)")),
+            [ADDED_UP, (*ADDED_UP, RETURNED, f"{RETURNED} / len(maps)")],
+        "The heads are still there, or the images are gone: average each layer's heads, `dim=1`, before the product.":
+            [(MEAN_HEAD, heads, *start) for start in ((), (BEGIN, "torch.eye(T)"))
+             for heads in ("weights", "weights.mean(dim=0)", "weights.mean(dim=(0, 1))")],
+        "Your result is transposed: its columns sum to 1, not its rows.": (RETURNED, f"{RETURNED}.mT"),
         "Attention and the identity have other weights. Give both the same, so that the rows sum to 1: (A + I) / 2.":
             [(MIX, other) for other in
              ("A + torch.eye(T) / 2", "A / 2 + torch.eye(T)", "(A / 2 + torch.eye(T)) / 1.5")],

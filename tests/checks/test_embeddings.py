@@ -49,14 +49,6 @@ def kernels(change):
     return lambda conv: linear_with(change(conv.weight), conv.bias)
 
 
-def expanded(x, token):
-    return token.expand(len(x), -1, -1)
-
-
-def join(*tokens):
-    return torch.cat(tokens, dim=1)
-
-
 each_entry = partial(torch.repeat_interleave, dim=0)
 
 
@@ -269,7 +261,7 @@ WRONG = {
         (variant(position=parameter("1 N D")), "The class token needs a row too"),
         (variant(place=lambda self, x: x), "The positions are never added"),
         (variant(token=lambda self, B: self.class_token), "each image needs its class token"),
-        (variant(prepend=lambda self, x: join(x, self.token(len(x)))), "Your class token comes last"),
+        (variant(prepend=lambda self, x: torch.cat([x, self.token(len(x))], dim=1)), "Your class token comes last"),
         (variant(project=LOST), "`x.transpose(1, 2)` changes nothing"),
         (variant(project=lambda self, x: self.projection(x).reshape(len(x), -1, self.D)),
          "mix values of different patches"),

@@ -30,13 +30,12 @@ def answer(
     there=lambda rows, h, w: rearrange(rows, "(h w) d -> 1 d h w", h=h, w=w),
     back=lambda image: rearrange(image, "1 d h w -> (h w) d"),
     split=lambda p, n: (p[:n], p[n:]),
-    join=lambda prefix, rows: torch.cat([prefix, rows]),
 ):
     """Resizing as one writes it, with steps that may be replaced."""
 
     def mine(position, old_grid, new_grid, num_prefix_tokens):
         prefix, patches = split(position, num_prefix_tokens)
-        return join(prefix, back(zoom(there(patches, *old_grid), new_grid)))
+        return torch.cat([prefix, back(zoom(there(patches, *old_grid), new_grid))])
 
     return mine
 
@@ -157,7 +156,7 @@ WRONG = {
         (taught(BRIEF, prepare=lambda model, K: replace_head(model.requires_grad_(False), K)), "is changed or frozen"),
         (taught(BRIEF, prepare=from_scratch), "The body has lost what it knew: its weights moved by"),
         (by_hand(scaled=lambda pixels: pixels / 255, epochs=24), "from pixels that were not normalised"),
-        (taught(BRIEF), "The head has learned too little: the loss on its own pictures is 1.71"),
+        (taught(BRIEF), "The head has learned too little: the loss on its own pictures is"),
         (lambda model, images, K: fit(replace_head(model, K), images, Recipe(**BRIEF)), "You returned a list of 1"),
     ],
 }  # fmt: skip

@@ -149,6 +149,7 @@ WRONG = {
     ],
     check.new_task: [
         (lambda model, images, K: model, "The old head is still there"),
+        (taught(BRIEF, prepare=lambda model, K: replace_head(model, K) and model), "does not change `model`"),
         (taught(), "Nothing was trained in the head that you return: it holds zeros"),
         (taught(BRIEF, change=lambda new: new.head.requires_grad_(False)), "new head is frozen, and it has to learn"),
         (taught(BRIEF, prepare=lambda model, K: setattr(model, "head", nn.Linear(64, K)) or model),

@@ -151,9 +151,14 @@ def judge_new_task(function: Callable) -> str:
     given, images = load_checkpoint("shapes"), Shapes(100, 28, 40, MORE_OUTLINES)
     before = {name: p.detach().clone() for name, p in given.named_parameters()}
     normalise = given.card.normalise
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # `fit` warns at a second stage, whose first loss is not ln K
-        new = call(function, given, images, 6)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `fit` warns at a second stage, whose first loss is not ln K
+            new = call(function, given, images, 6)
+    except Wrong as wrong:
+        if "8 logits for 6 classes" in wrong.message:
+            wrong.message += "\n`replace_head` does not change `model`. It returns a copy with a new head: train that."
+        raise
     if not isinstance(new, nn.Module):
         raise Wrong(f"Return the model: `fit` trains it in place, and returns its losses. You returned {kind(new)}.")
     now = {name: p for name, p in given.named_parameters() if p.requires_grad}
@@ -175,21 +180,24 @@ def judge_new_task(function: Callable) -> str:
     if right >= ENOUGH:
         return f"{right:.0%} of 600 unseen pictures are right. The weights of the body moved by {moved:.0%}."
     body = {id(p) for p, _ in parts}
-    head = [p for p in new.parameters() if id(p) not in body]
-    problems = {
-        "The new head is frozen, and it has to learn: `new.head.requires_grad_(True)`.":
-            not all(p.requires_grad for p in head),
-        "Nothing was trained in the head that you return: it holds zeros, as `replace_head` made it. First "
-        "`replace_head`, then train the new model with `fit` or in a loop, and return that one.":
-            not any(p.any() for p in head),
-        f"The body has lost what it knew: its weights moved by {moved:.0%}. Begin with those that you were given, as "
-        "`replace_head` does, and take a rate of 1e-3 or less to train all of it.": not moved < 0.2,
-        f"The head has learned too little: the loss on its own pictures is {loss:.2f}, and a guess costs ln 6 = 1.79. "
-        "Take more steps, or a larger rate. Or does the optimizer not hold the new head, or are the labels others?":
-            True,
-    }  # fmt: skip
+    reason = why_too_few([p for p in new.parameters() if id(p) not in body], moved, loss)
     facts = f"{right:.0%} of 600 unseen pictures are right ({ENOUGH:.0%} are asked for, a guess is 17%)"
-    raise Wrong(f"{next(text for text, there in problems.items() if there)}\n{facts}, and {own:.0%} of its own 100.")
+    raise Wrong(f"{reason}\n{facts}, and {own:.0%} of its own 100.")
+
+
+def why_too_few(head: list[Tensor], moved: float, loss: float) -> str:
+    """Say why a model knows too little, from its head's weights, how far the body moved, and the loss that is left."""
+    if not all(p.requires_grad for p in head):
+        return "The new head is frozen, and it has to learn: `new.head.requires_grad_(True)`."
+    if not any(p.any() for p in head):
+        return ("Nothing was trained in the head that you return: it holds zeros, as `replace_head` made it. First "
+                "`replace_head`, then train the new model with `fit` or in a loop, and return that one.")  # fmt: skip
+    if not moved < 0.2:  # or it is nan
+        return (f"The body has lost what it knew: its weights moved by {moved:.0%}. Begin with those that you were "
+                "given, as `replace_head` does, and take a rate of 1e-3 or less to train all of it.")  # fmt: skip
+    return (f"The head has learned too little: the loss on its own pictures is {loss:.2f}, and a guess costs ln 6 = "
+            "1.79. Take more steps, or a larger rate. Or does the optimizer not hold the new head, or are the labels "
+            "others?")  # fmt: skip
 
 
 def answers(model: nn.Module, images: ImageSet, scale: Callable) -> tuple[float, float]:

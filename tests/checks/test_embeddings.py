@@ -49,14 +49,6 @@ def kernels(change):
     return lambda conv: linear_with(change(conv.weight), conv.bias)
 
 
-def expanded(x, token):
-    return token.expand(len(x), -1, -1)
-
-
-def join(*tokens):
-    return torch.cat(tokens, dim=1)
-
-
 each_entry = partial(torch.repeat_interleave, dim=0)
 
 
@@ -227,24 +219,12 @@ LOST = cell("""
         x.transpose(1, 2)
         return x
 """)["project"]
-PER_CHANNEL = "the P·P values of one channel"
-ONE_EACH = "one class token for each of the B images"
-
-
-LOST = cell("""
-    def project(self, x):
-        x = self.projection(x).flatten(2)
-        x.transpose(1, 2)
-        return x
-""")["project"]
 
 WRONG = {
     check.linear_is_conv: [
-        (lambda conv: nn.Linear(conv.weight[0].numel(), conv.out_channels), "its own random ones"),
+        (lambda conv: nn.Linear(conv.weight[0].numel(), conv.out_channels), "is it still its own random one"),
         (lambda conv: linear_with(conv.weight.flatten(1), None), "the bias is missing"),
         (kernels(lambda weight: weight.permute(0, 2, 3, 1).flatten(1)), "flattened as (row, column, channel)"),
-        (kernels(lambda weight: weight.reshape(-1, len(weight)).T), "`reshape` and `.T` mix up the kernels"),
-        (lambda conv: linear_with(conv.weight.flatten(1).T, None), "In and out are exchanged"),
         (filled_by(lambda linear, conv: [
             linear.weight.data.copy_(conv.weight.flatten(1)), linear.bias.data.copy_(conv.bias)]),
          "Right for a convolution with a bias. This one has none"),
@@ -255,28 +235,22 @@ WRONG = {
         (lambda conv: (by_data(conv), nn.init.zeros_(conv.weight))[0], "changes the convolution's own weights"),
     ],
     check.class_token: [
-        (lambda x, t: join(x, expanded(x, t)), "Your class token comes last"),
+        (lambda x, t: torch.cat([x, t.expand(len(x), -1, -1)], 1), "Your class token comes last"),
         (lambda x, t: x + t, "You add the class token to every patch"),
-        (lambda x, t: join(expanded(x, torch.zeros(1, 1, x.shape[2])), x), "made inside the function"),
-        (lambda x, t: join(expanded(x, t.detach()), x), "the gradient that flows back is not"),
-        (lambda x, t: join(t.expand(3, -1, -1), x), "You put 3 class tokens in front"),
-        (lambda x, t: join(t, x), "You put 1 class token in front"),
-        (lambda x, t: torch.cat([expanded(x, t), x], 0), "`dim=0` counts images"),
+        (lambda x, t: torch.cat([t.detach().expand(len(x), -1, -1), x], 1), "the gradient that flows back is not"),
+        (lambda x, t: torch.cat([t, x], 1), "one class token for each of the B images"),
+        (lambda x, t: torch.cat([t.expand(len(x), -1, -1), x], 0), "`dim=0` counts images"),
         (lambda x, t: torch.ones(3, 5, 5), "right shape and wrong values"),
     ],
     check.sincos: [
         (meshgrid("xy"), "run down the columns of the grid"),
         (by_loop(lambda n, h, w: n // h, lambda n, h, w: n % h), "Your patch n is in row n // h, column n % h"),
-        (placed(rows=lambda codes, w: codes.repeat(w, 1)), "Your rows run 0, 1, 2, 0, 1, 2"),
         (placed(rows=lambda codes, w: codes.repeat(1, w)), "There are only h codes of rows for h·w patches"),
-        (placed(columns=lambda codes, h: codes.repeat(1, h)), "There are only w codes of columns for h·w patches"),
-        (placed(rows=lambda codes, _: codes, columns=lambda codes, _: codes), "repeat them first"),
         (placed(together=sum, parts=1), "You add the row's code and the column's. They stand side by side"),
-        (placed(together=sum), "and so a vector has D/2 values. They stand side by side"),
-        (placed(together=torch.cat), "Your parts stand below one another"),
+        (placed(together=sum), "You add the row's code and the column's. They stand side by side"),
         (lambda grid, dim: rearrange(waves(math.prod(grid), dim), "n (wave i) -> n (i wave)", wave=2),
          "along one line"),
-        (lambda grid, dim: sincos_position_embedding(grid, dim)[None], "a batch axis in front"),
+        (lambda grid, dim: sincos_position_embedding(grid, dim)[None], "(h·w, D) = (15, 12) expected, got (1, 15, 12)"),
     ],
     check.embeddings: [
         (variant(class_token=parameter("B 1 D")), "`class_token` is sized by the batch"),
@@ -287,7 +261,7 @@ WRONG = {
         (variant(position=parameter("1 N D")), "The class token needs a row too"),
         (variant(place=lambda self, x: x), "The positions are never added"),
         (variant(token=lambda self, B: self.class_token), "each image needs its class token"),
-        (variant(prepend=lambda self, x: join(x, self.token(len(x)))), "Your class token comes last"),
+        (variant(prepend=lambda self, x: torch.cat([x, self.token(len(x))], dim=1)), "Your class token comes last"),
         (variant(project=LOST), "`x.transpose(1, 2)` changes nothing"),
         (variant(project=lambda self, x: self.projection(x).reshape(len(x), -1, self.D)),
          "mix values of different patches"),

@@ -41,12 +41,9 @@ def mixed(A):
     return 0.5 * A + 0.5 * eye(A)
 
 
-def rolled(step, maps, first=None, pick=lambda weights: weights.mean(1)):
-    """`step(A)` of each layer's mean over the heads, or what `pick` takes of them, multiplied onto `first`."""
-    result = eye(maps[0]) if first is None else first
-    for weights in maps:
-        result = step(pick(weights)) @ result
-    return result
+def rolled(step, maps):
+    """`step(A)` of each layer's mean over the heads, multiplied onto what is there."""
+    return reduce(lambda result, weights: step(weights.mean(1)) @ result, maps, eye(maps[0]))
 
 
 def into_the_maps(maps):
@@ -106,35 +103,26 @@ WRONG = {
         (lambda p, g: cosines(p[1:] - p[0]).view(*g, *g), "You subtract the class token's position"),
         (lambda p, g: cosines(p), "The class token is still there"),
         (maps_of(lambda p: (q := p / p.norm(dim=-1)) @ q.T), "`keepdim=True` makes them (N, 1)"),
-        (maps_of(lambda p: p @ p.T / p.square().sum(1)), "by the square of one length"),
         (maps_of(torch.corrcoef), "that gives the correlation"),
         (lambda p, g: cosines(p[1:]).reshape(2 * g[::-1]).permute(1, 0, 3, 2), "counted down the columns"),
         (lambda p, g: F.cosine_similarity(p[1:], p[1:]), "compared with itself only"),
     ],
     check.mean_attention_distance: [
-        (measured(lambda a, b: abs(a[0] - b[0]) + abs(a[1] - b[1])), "You add the steps down and the"),
+        (measured(lambda a, b: abs(a[0] - b[0]) + abs(a[1] - b[1])), "The distance is the straight line"),
         (measured(place=lambda n, h, w: (n // h, n % h)), "Rows and columns of the grid are exchanged"),
         (measured(share=lambda A: A), "sum to less than 1"),
-        (measured(share=lambda A: F.one_hot(A.argmax(-1), A.shape[-1])), "to the strongest patch alone"),
-        (lambda A, g, P: (normalised(A[:, :, 0, 1:]) @ far(g, P)).mean((0, 2)), "only the class token's row"),
         (lambda A, g, P: (A[:, :, 0, 1:] * far(g, P)).sum(-1).mean(0), "only the class token's row"),
         (lambda A, g, P: (A * far(g, P)).sum(-1).mean((0, 2)), "The class token is still there: 1+N"),
         (lambda A, g, P: (A[..., 1:, 1:] * far(g, P)).sum((0, 2, 3)) / A[..., 1:, 1:].sum((0, 2, 3)), "together"),
-        (lambda A, g, P: distance_by_layer([A], g, P), "an axis for the layers in front"),
         (without_float, "`.float()` makes floats of them"),
-        (lambda A, g, P: [A, g], "must be a tensor, got a list of 2"),
     ],
     check.rollout: [
         (lambda maps: rolled(mixed, maps[::-1]), "in the opposite order"),
         (lambda maps: rolled(lambda A: A + torch.eye(A.shape[-1]), maps), "to 2^L after L"),
         (lambda maps: reduce(lambda R, A: A.mean(1) + eye(R) / 2 @ R, maps, eye(maps[0])), "not multiplied with it"),
-        (lambda maps: rolled(mixed, maps, pick=lambda A: A.amax(1)), "the largest weight of all heads"),
-        (lambda maps: rolled(mixed, maps, pick=lambda A: A).mean(1), "averaged at the end"),
         (lambda maps: math.prod(mixed(A.mean(1)) for A in maps), "value by value, with `*`"),
-        (lambda maps: reduce(lambda R, A: mixed(A.mean(1)) * R, maps, eye(maps[0])), "value by value, with `*`"),
-        (lambda m: mixed(rolled(lambda A: A, m)), "The identity is added once, at the end"),
+        (lambda m: mixed(rolled(lambda A: A, m)), "The identity is added to a product, after it or once at the end"),
         (lambda maps: rolled(mixed, maps[:4]) if len(maps) == 4 else maps[0].mean(1), "wrong at another"),
-        (lambda maps: rolled(mixed, maps, first=mixed(maps.pop(0).mean(1))), "changes its input"),
         (into_the_maps, "changes its input"),
     ],
 }  # fmt: skip

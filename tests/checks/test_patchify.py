@@ -27,17 +27,6 @@ def join(pattern):
     return lambda x, P, size: rearrange(x, pattern, p=P, q=P, h=size[0] // P).reshape(len(x), -1, *size)
 
 
-def channels_last(x, P):
-    B, C, H, W = x.shape
-    blocks = x.reshape(B, H // P, P, W // P, P, C).permute(0, 1, 3, 2, 4, 5)
-    return blocks.reshape(B, -1, C * P * P)
-
-
-def channels_first(x, P, size):
-    h, w = size[0] // P, size[1] // P
-    return x.reshape(len(x), -1, h, w, P, P).permute(0, 1, 2, 4, 3, 5).reshape(len(x), -1, *size)
-
-
 CELL = cell("""
     def square(images, P):
         B, C, H, W = images.shape
@@ -81,31 +70,30 @@ WRONG = {
     check.num_patches: [
         (lambda H, W, P: H * W // P, "You divide by P once"),
         (lambda H, W, P: H // P + W // P, "You add rows and columns"),
-        (lambda H, W, P: (H // P) ** 2, "You square the rows"),
+        (lambda H, W, P: (H // P) ** 2, "You square one side of the grid"),
         (lambda H, W, P: H / P * W / P, "The number is right, its kind is not"),
-        (lambda H, W, P: torch.tensor((H // P) * (W // P)), "got a tensor of shape ()"),
         (lambda H, W, P: 20, "wrong at another"),
         (lambda H, W, P: True, "20 (int) expected, got a value of type bool"),
     ],
     check.patchify: [
         (lambda x, P: x.view(len(x), -1, x.shape[1] * P * P), "image rows, not patches"),
-        (channels_last, "You read the image as (B, H, W, C)"),
+        (lambda x, P: rearrange(
+            x.reshape(len(x), *x.shape[2:], x.shape[1]), "b (h p) (w q) c -> b (h w) (c p q)", p=P, q=P),
+         "You read the image as (B, H, W, C)"),
         (cut("b c (h p) (w q) -> b (h w) (p q c)"), "run (row, column, channel). The task asks for"),
-        (cut("b c (h p) (w q) -> b (w h) (c p q)"), "run down the columns of the grid"),
-        (lambda x, P: F.unfold(x, P, stride=P), "The last two axes are exchanged"),
-        (lambda x, P: F.unfold(x, P, stride=P).reshape(len(x), -1, x.shape[1] * P * P), "axes run (B, C, P, P, h, w)"),
+        (lambda x, P: F.unfold(x, P, stride=P).reshape(len(x), -1, x.shape[1] * P * P), "pixels of different patches"),
         (lambda x, P: by_slices(x, P, step=1), "Your slices begin at i and j, which count patches"),
+        (lambda x, P: by_slices(x[..., : x.shape[2]], P), "Right at the first size tried, wrong at another"),
         (CELL["not_kept"], "`blocks.permute(0, 2, 4, 1, 3, 5)` changes nothing"),
-        (CELL["square"],
-         "It was called as `square(images=tensor of (5, 4, 6, 24), P=3)`. Yours is right for a square image"),
-        (lambda x, P: patchify(x.detach(), P).numpy(), "must be a tensor, got a value of type nd"),
+        (CELL["square"], "`square(images=tensor of (5, 4, 6, 24), P=3)`. You take the grid to be square"),
     ],
     check.unpatchify: [
         (lambda x, P, size: x.reshape(len(x), -1, *size), "patches laid end to end"),
-        (channels_first, "as if C came before the patches"),
+        (lambda x, P, size: rearrange(
+            x.reshape(len(x), -1, *x.shape[1:2], P, P), "b c (h w) p q -> b c (h p) (w q)", h=size[0] // P),
+         "as if C came before the patches"),
         (join("b (w h) (c p q) -> b c (h p) (w q)"), "running down the columns"),
-        (join("b (h w) (p q c) -> b c (h p) (w q)"), "you read it as (row, column, channel)"),
-        (join("b (h w) (c p q) -> b c h w p q"), "your axes run (B, C, h, w, P, P)"),
+        (join("b (h w) (c p q) -> b c h w p q"), "before you flatten, your axes are in another order"),
         (lambda x, P, size: unpatchify(x, P, size[::-1]), "`image_size` is (height, width)"),
         (lambda x, P, size: F.fold(x, size, P, stride=P), "as a column, (B, C·P·P, N), and yours are"),
     ],

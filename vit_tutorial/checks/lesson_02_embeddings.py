@@ -10,7 +10,7 @@ from einops import rearrange
 from torch import nn
 
 from .exercise import Exercise, edited, noise
-from .lesson_01_patchify import INSIDE
+from .lesson_01_patchify import OTHER_ORDERS, PATCH_ORDERS
 from .modules import ModuleExercise
 from .running import Wrong, same
 
@@ -38,52 +38,45 @@ def weight_and_bias(linear, conv):
         raise Wrong("Your function changes the convolution's own weights: only the linear layer is yours to fill.")
     if not isinstance(linear, nn.Linear):
         raise Wrong(f"Return the `nn.Linear` itself; what came back is of type {type(linear).__name__}.")
-    weight, bias, rows = linear.weight, linear.bias, conv.weight.flatten(1)
-    fits = weight.shape == rows.shape
-    if fits and not same(weight.flatten().sort().values, rows.flatten().sort().values):
-        raise Wrong("Your layer's weights are not the convolution's: are they still its own random ones?")
-    if bias is None or not bias.any() or not fits:
-        return weight, torch.zeros(len(rows))
-    if conv.bias is None:
-        raise Wrong("Your layer adds a bias all the same.")
-    if not same(bias, conv.bias):
-        raise Wrong("The bias is wrong: is it still the layer's own?")
-    return weight, bias
+    none = torch.zeros(conv.out_channels)
+    mine = linear.weight, none if linear.bias is None else linear.bias
+    theirs = conv.weight.flatten(1), none if conv.bias is None else conv.bias
+    for name, values, asked in zip(("weight", "bias"), mine, theirs, strict=True):
+        alike = values.shape != asked.shape or same(values.flatten().sort().values, asked.flatten().sort().values)
+        if values.any() and not alike:
+            raise Wrong(f"Your layer's {name} is not the convolution's: is it still its own random one?")
+    return mine
 
 
-FLAT, SIZES, COPY = "conv.weight.flatten(1)", "weight.shape[1], weight.shape[0]", "linear.weight.copy_(weight)"
-LOAD = "linear.load_state_dict({'weight': weight}, strict=False)"
-HAS_NONE = "Right for a convolution with a bias. This one has none, `nn.Conv2d(..., bias=False)`: `conv.bias` is None."
+FILL, SIZES_OF_LINEAR = "linear.weight.copy_(weight)", "weight.shape[1], weight.shape[0]"
 
 linear_is_conv = Exercise(
     my_linear_is_conv,
     task="`fn(conv) -> nn.Linear`: the layer that does to flattened patches what the convolution does to the image.",
-    trials=[lambda sizes=sizes: (convolution(*sizes),) for sizes in ((3, 6, 2, False), (3, 5, 2), (2, 7, 3))],
+    trials=[lambda sizes=sizes: (convolution(*sizes),) for sizes in ((3, 5, 2), (3, 6, 2, False), (2, 7, 3))],
     slips={
         "The kernels are not flattened: a kernel of (C, P, P) must be flattened into one row. `conv.weight.flatten(1)` "
-        "is (D, C·P·P).": [(COPY, way) for way in (
-            "linear.weight.copy_(conv.weight)", "linear.weight = conv.weight", LOAD.replace("weight}", "conv.weight}")
-        )],
+        "is (D, C·P·P).": [(FILL, "linear.weight.copy_(conv.weight)"), (FILL, "linear.weight = conv.weight")],
         **{f"Your kernels are flattened as {name}, patches as (channel, row, column).":
-               (FLAT, f"rearrange(conv.weight, 'D C P Q -> D ({' '.join(inside)})')")
-           for inside, name in INSIDE.items() if name},
-        "The convolution's weights are there, in other places: row d must be kernel d, flattened. `reshape` and `.T` "
-        "mix up the kernels.": [(FLAT, f"conv.weight.{way}") for way in (
-            "reshape(-1, len(conv.weight)).T", "flatten(1).T.reshape(len(conv.weight), -1)")],
-        "Your kernels are turned by 180°. PyTorch's convolution does not flip them: flatten them as they are.":
-            (FLAT, "conv.weight.flip(2, 3).flatten(1)"),
+               ("conv.weight.flatten(1)", f"rearrange(conv.weight, 'D C P Q -> D ({' '.join(inside)})')")
+           for inside, name in OTHER_ORDERS.items()},
         "Your linear layer takes in the P·P values of one channel. A patch has C·P·P: those of all channels.":
-            [(FLAT, "conv.weight[:, 0].flatten(1)"),
-             *((SIZES, "conv.kernel_size[0] ** 2, len(weight)", COPY, way) for way in (COPY, LOAD))],
+            [("conv.weight.flatten(1)", "conv.weight[:, 0].flatten(1)"),
+             (SIZES_OF_LINEAR, "conv.kernel_size[0] ** 2, len(weight)")],
         "In and out are exchanged: `nn.Linear(in_features, out_features)` goes from C·P·P values to D, and its weight "
-        "is (D, C·P·P).": [(FLAT, "conv.weight.flatten(1).T", "conv.bias is not None", "False"),
-                           *((SIZES, "weight.shape[0], weight.shape[1]", COPY, way) for way in (COPY, LOAD))],
+        "is (D, C·P·P).": [("conv.weight.flatten(1)", "conv.weight.flatten(1).T", "conv.bias is not None", "False"),
+                           (SIZES_OF_LINEAR, "weight.shape[0], weight.shape[1]")],
         "The weights are right, and the bias is missing.": ("linear.bias.copy_(conv.bias)", "linear.bias.zero_()"),
+        "Right for a convolution with a bias. This one has none, `nn.Conv2d(..., bias=False)`: `conv.bias` is None.":
+            ("conv.bias is not None", "True"),
+        "The convolution's weights are there, in other places: row d must be kernel d, flattened. `reshape` and `.T` "
+        "mix up the kernels, and PyTorch's convolution does not flip them.":
+            [("conv.weight.flatten(1)", f"conv.weight.{way}") for way in
+             ("reshape(-1, len(conv.weight)).T", "flip(2, 3).flatten(1)")],
     },
     hint="A kernel of the convolution is (C, P, P): flattened it is one row of the linear layer's weight. "
     "`conv.weight.flatten(1)` has all of them, (D, C·P·P).",
     shape="weight (D, C·P·P); bias (D)",
-    easier=[((convolution(3, 5, 2),), HAS_NONE)],
     view=weight_and_bias,
     gradients=False,
 )  # fmt: skip
@@ -94,10 +87,8 @@ def my_class_token(patches, class_token):
     return torch.cat([tokens, patches], dim=1)
 
 
-LAST = "Your class token comes last. The paper puts it first, and the head reads token 0."
-EACH = "`class_token.expand(len(patches), -1, -1)` makes one for each image, without a copy."
-TOKENS, BOTH = "class_token.expand(len(patches), -1, -1)", "[tokens, patches]"
-OTHER_TOKENS = [TOKENS, "class_token", "class_token.expand_as(patches)", "class_token.expand(1, patches.shape[1], -1)"]
+COMES_LAST = "Your class token comes last. The paper puts it first, and the head reads token 0."
+EXPANDED, IN_FRONT = "class_token.expand(len(patches), -1, -1)", "[tokens, patches]"
 
 class_token = Exercise(
     my_class_token,
@@ -105,24 +96,23 @@ class_token = Exercise(
     trials=[(noise(3, 4, 5), noise(1, 1, 5, seed=1)), (noise(2, 6, 7).double(), noise(1, 1, 7, seed=1).double()),
             (noise(1, 2, 3), noise(1, 1, 3, seed=1))],
     slips={
-        **{f"You put {n} class token{'s'[: n > 1]} in front. There must be one for each of the B images. {EACH}":
-               ("len(patches)", f"{n}") for n in (1, 2, 3, 4, 8, 16, 32, 64)},
-        **{f"`dim={dim}` counts {what}; tokens are counted by `dim=1`, and each image needs a class token. {EACH}":
-               [(TOKENS, way, BOTH, both, "dim=1", f"dim={dim}") for way in OTHER_TOKENS
-                for both in ("[tokens, patches]", "[patches, tokens]")]
-           for dim, what in ((0, "images"), (2, "the values in a token"))},
-        LAST: (BOTH, "[patches, tokens]"),
+        "The class tokens in front are not as many as the images: there must be one class token for each of the B "
+        "images. `class_token.expand(len(patches), -1, -1)` makes them, without a copy.":
+            [("len(patches)", f"{n}") for n in (1, 2, 3, 4, 8, 16, 32, 64)],
+        "Tokens are counted by `dim=1`, and each image needs a class token: `dim=0` counts images, `dim=2` the values "
+        "in a token.":
+            [(EXPANDED, tokens, "dim=1", f"dim={dim}") for dim in (0, 2) for tokens in (
+                EXPANDED, "class_token", "class_token.expand_as(patches)", "class_token.expand(1, patches.shape[1], -1)"
+            )],
+        "There are N class tokens for each image: one is enough.": (EXPANDED, "class_token.expand_as(patches)"),
         "You add the class token to every patch. It is a token of its own, in front.":
-            (f"torch.cat({BOTH}, dim=1)", "tokens + patches"),
-        "The class token takes the place of the first patch: that patch is lost.": (BOTH, "[tokens, patches[:, 1:]]"),
-        "The last patch is lost: the sequence gets one longer, from N to 1+N.": (BOTH, "[tokens, patches[:, :-1]]"),
-        "Your first token is the mean of the patches, and not the class token.":
-            (BOTH, "[patches.mean(1, keepdim=True), patches]"),
-        "Your first token is made inside the function: the `class_token` that it is given is not used.":
-            [(BOTH, f"[torch.{made}_like(tokens), patches]") for made in ("zeros", "ones")],
-        "The class token stands at both ends: once is enough, in front.": (BOTH, "[tokens, patches, tokens]"),
-        "Only the first image is left of the batch.": (BOTH, "[tokens[:1], patches[:1]]"),
-        "There are N class tokens for each image: one is enough.": (TOKENS, "class_token.expand_as(patches)"),
+            ("torch.cat([tokens, patches], dim=1)", "tokens + patches"),
+        COMES_LAST: (IN_FRONT, "[patches, tokens]"),
+        "A patch is lost: the sequence gets one longer, from N to 1+N.":
+            [(IN_FRONT, "[tokens, patches[:, 1:]]"), (IN_FRONT, "[tokens, patches[:, :-1]]")],
+        "Your first token is not the `class_token` that your function is given.":
+            [(IN_FRONT, f"[{other}, patches]") for other in
+             ("torch.zeros_like(tokens)", "torch.ones_like(tokens)", "patches.mean(1, keepdim=True)")],
     },
     hint="The one class token must become B of them, `class_token.expand(B, -1, -1)`; then `torch.cat` along the "
     "tokens' axis, the class token first.",
@@ -173,7 +163,7 @@ EMBEDDING_SLIPS = {
     "All tokens get the same position vector: it tells no place from another.":
         [(PLACE, f"{PLACE}{row}") for row in ("[:, :1]", "[:, -1:]")],
     ONE_FOR_ALL: (TABLE, "torch.randn(1, 1, embed_dim)"),
-    LAST: [(CAT, "torch.cat([patches, class_token], dim=1)"), (PLACE, f"({PLACE}).roll(-1, dims=1)")],
+    COMES_LAST: [(CAT, "torch.cat([patches, class_token], dim=1)"), (PLACE, f"({PLACE}).roll(-1, dims=1)")],
     "The positions are multiplied with the tokens. Eq. 1 adds them.": (PLACE, "tokens * self.position"),
     f"The tokens {TEXT}": (PLACE, "tokens * tokens.shape[-1] ** 0.5 + self.position"),
     f"The patch tokens {TEXT}": (PROJECT, f"{PROJECT} * self.position.shape[-1] ** 0.5"),
@@ -238,7 +228,7 @@ def readings(weights, image_size, patch_size, in_channels, embed_dim):
     """Yield the weights for every order in which a patch may be flattened; the table as it is, and as (D, 1+N)."""
     kernels, table = weights["projection.weight"], weights["position"]
     for rows in (table, table.reshape(1, embed_dim, -1).mT):
-        for order in map(" ".join, INSIDE):
+        for order in map(" ".join, PATCH_ORDERS):
             way = rearrange(kernels.flatten(1), f"D ({order}) -> D C P Q", C=in_channels, P=patch_size, Q=patch_size)
             yield {**weights, "projection.weight": way, "position": rows}
 
@@ -284,8 +274,10 @@ def my_sincos(grid, dim):
     return torch.cat([rows, columns], dim=1)
 
 
-ROWS, COLUMNS = "waves(h, dim // 2).repeat_interleave(w, dim=0)", "waves(w, dim // 2).repeat(h, 1)"
-JOIN = "torch.cat([rows, columns], dim=1)"
+HALVES = "torch.cat([rows, columns], dim=1)"
+EACH_ROW, ALL_COLUMNS = "waves(h, dim // 2).repeat_interleave(w, dim=0)", "waves(w, dim // 2).repeat(h, 1)"
+UNREPEATED = EACH_ROW, "waves(h, dim // 2)", ALL_COLUMNS, "waves(w, dim // 2)"
+SIDE_BY_SIDE = "They stand side by side, D/2 values each: `torch.cat([rows, columns], dim=1)`."
 
 
 def with_waves(*changes: str):
@@ -296,7 +288,7 @@ def with_waves(*changes: str):
 def with_places(row: str, column: str, h: str = "h * w", w: str = "h * w") -> tuple[str, ...]:
     """Return the edit that takes patch n to be in this row and column, of `h` and `w` that have a code."""
     rows, columns = f"waves({h}, dim // 2)[{row}]", f"waves({w}, dim // 2)[{column}]"
-    return "h, w = grid", "h, w = grid; n = torch.arange(h * w)", ROWS, rows, COLUMNS, columns
+    return "h, w = grid", "h, w = grid; n = torch.arange(h * w)", EACH_ROW, rows, ALL_COLUMNS, columns
 
 
 def in_parts(pattern: str):
@@ -304,25 +296,16 @@ def in_parts(pattern: str):
     return lambda grid, dim: rearrange(my_sincos(grid, dim), f"n (half wave i) -> {pattern}", half=2, wave=2)
 
 
-BELOW = (JOIN, "torch.cat([rows, columns])")
-UNREPEATED = (ROWS, "waves(h, dim // 2)", COLUMNS, "waves(w, dim // 2)")
-SIDE_BY_SIDE = "They stand side by side, D/2 values each: `torch.cat([rows, columns], dim=1)`."
-
 SINCOS_SLIPS = {
-    "The halves are exchanged: the row comes first, then the column.": (JOIN, "torch.cat([columns, rows], dim=1)"),
-    "The cosines come before the sines.": with_waves("angles.sin(), angles.cos()", "angles.cos(), angles.sin()"),
-    "All sines come first. They come in turn: the row's sines and cosines, then the column's.":
-        in_parts("n (wave half i)"),
-    "Sines and cosines alternate. They come in blocks: D/4 sines, then D/4 cosines.": in_parts("n (half i wave)"),
-    "Both halves hold the row: the second must hold the column.": (JOIN, "torch.cat([rows, rows], dim=1)"),
-    "Both halves hold the column: the first must hold the row.": (JOIN, "torch.cat([columns, columns], dim=1)"),
+    "Sines and cosines are in another order. They come in blocks: D/4 sines of the row, its D/4 cosines, and then "
+    "those of the column.":
+        [with_waves("angles.sin(), angles.cos()", "angles.cos(), angles.sin()"),
+         in_parts("n (wave half i)"), in_parts("n (half i wave)")],
     "Your rows and columns are counted from 1. Count from 0.": with_waves("arange(count)", "arange(1, 1 + count)"),
-    "Your indices are parts of the side, between 0 and 1. Take the index itself: 0, 1, 2, …":
-        with_waves("[:, None]", "[:, None] / count"),
-    "Every second row of yours runs from right to left. Each row begins again with column 0.":
-        with_places("n // w", "torch.where(n // w % 2 == 0, n % w, w - 1 - n % w)"),
-    "There is a 2π too many: the angle is the index times the frequency.":
-        with_waves("* speeds", "* speeds * 2 * torch.pi"),
+    "Your frequencies end at exactly 1/10000: divide the exponent by D/4, not by D/4 - 1.":
+        with_waves("/ (dim // 2)", "/ (dim // 2 - 1)"),
+    "Your frequencies do not fall from 1 towards 1/10000: they rise, stay the same, or fall twice or half as fast.":
+        [with_waves("10000 ** -", power) for power in ("10000 ** ", "1 ** -", "(10000**2) ** -", "100 ** -")],
     "Your patches run down the columns of the grid. They run row by row: patch n is in row n // w, column n % w. "
     "(`meshgrid` needs `indexing='ij'`.)": with_places("n % h", "n // h"),
     "Your patch n is in row n // h, column n % h. A row has w patches, so it is in row n // w, column n % w.":
@@ -331,16 +314,6 @@ SINCOS_SLIPS = {
         with_places("n % h", "n % w"),
     "Your columns stay the same for h patches, as rows do: they must run 0, 1, 2, 0, 1, 2, …":
         with_places("n // w", "n // h"),
-    "Your frequencies end at exactly 1/10000: divide the exponent by D/4, not by D/4 - 1.":
-        with_waves("/ (dim // 2)", "/ (dim // 2 - 1)"),
-    "Your frequencies rise. They fall, from 1 towards 1/10000.": with_waves("10000 ** -", "10000 ** "),
-    "Your frequencies fall twice as fast.": with_waves("10000 ** -", "(10000**2) ** -"),
-    "Your frequencies fall half as fast.": with_waves("10000 ** -", "100 ** -"),
-    "All your frequencies are 1.": with_waves("10000 ** -", "1 ** -"),
-    f"You add the row's code and the column's. {SIDE_BY_SIDE}": ("dim // 2", "dim", JOIN, "rows + columns"),
-    f"You add the row's code and the column's, and so a vector has D/2 values. {SIDE_BY_SIDE}":
-        (JOIN, "rows + columns"),
-    "Your vectors have 2·D values: D for the row and D for the column. Take D/2 for each.": ("dim // 2", "dim"),
     "h codes of rows do not fit beside w codes of columns: repeat them first, so that each patch has one of both.":
         UNREPEATED,
     "There are only h codes of rows for h·w patches. Each is needed w times, one below the other: "
@@ -348,15 +321,16 @@ SINCOS_SLIPS = {
         ("repeat_interleave(w, dim=0)", "repeat(1, w)"),
     "There are only w codes of columns for h·w patches. The list of them is needed h times: `repeat(h, 1)`. "
     "(`repeat(1, h)` makes a code longer.)": ("repeat(h, 1)", "repeat(1, h)"),
+    f"You add the row's code and the column's. {SIDE_BY_SIDE}":
+        [(*size, HALVES, "rows + columns") for size in ((), ("dim // 2", "dim"))],
     "Your parts stand below one another, as further rows. Join them along the values: `torch.cat([…], dim=1)`.":
-        [BELOW, ("dim // 2", "dim", *BELOW), (*UNREPEATED, *BELOW),
-         (JOIN, "torch.cat([*rows.chunk(2, 1), *columns.chunk(2, 1)])")],
+        [(*more, HALVES, "torch.cat([rows, columns])") for more in ((), ("dim // 2", "dim"), UNREPEATED)]
+        + [(HALVES, "torch.cat([*rows.chunk(2, 1), *columns.chunk(2, 1)])")],
     "Your positions are along one line, as for text: the patch below is as far away as the grid is wide.":
-        [(JOIN, "waves(h * w, dim)"), (JOIN, "rearrange(waves(h * w, dim), 'n (wave i) -> n (i wave)', wave=2)")],
-    "One row too many: here are the patches only, no class token.": (JOIN, f"F.pad({JOIN}, (0, 0, 1, 0))"),
-    "The grid is still there, (h, w, D): flatten the first two axes.": (JOIN, f"{JOIN}.unflatten(0, grid)"),
-    "There is a batch axis in front, (1, h·w, D). Leave it out.": (JOIN, f"{JOIN}[None]"),
-    "The axes are exchanged, (D, h·w): a position is a row.": (JOIN, f"{JOIN}.T"),
+        [(HALVES, "waves(h * w, dim)"), (HALVES, "rearrange(waves(h * w, dim), 'n (wave i) -> n (i wave)', wave=2)")],
+    "Both halves hold the same: the first must hold the row, the second the column.":
+        [(HALVES, "torch.cat([rows, rows], dim=1)"), (HALVES, "torch.cat([columns, columns], dim=1)")],
+    "The halves are exchanged: the row comes first, then the column.": (HALVES, "torch.cat([columns, rows], dim=1)"),
 }  # fmt: skip
 
 sincos = Exercise(

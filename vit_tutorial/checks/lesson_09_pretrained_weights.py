@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..config import ViTConfig
 from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_theirs
-from .exercise import Exercise
+from .exercise import Exercise, all_for
 from .running import Wrong, call, kind, listed, same
 
 
@@ -30,7 +30,7 @@ def three_layers(D: int) -> list[nn.Linear]:
     return [nn.Linear(D, D) for _ in "qkv"]
 
 
-def weight_and_bias(result, *layers):
+def fused_layer(result, *layers):
     """Return both, be they in a pair, in a layer or under their names.
 
     Raises Wrong if the given layers are changed, or if the three parts stand in another order.
@@ -43,64 +43,57 @@ def weight_and_bias(result, *layers):
     if isinstance(result, Mapping) and {"weight", "bias"} <= set(result):
         result = result["weight"], result["bias"]
     for name, fused in zip(("weight", "bias"), result if isinstance(result, (tuple, list)) else (), strict=False):
-        parts = [getattr(layer, name).detach() for layer in layers]
-        if isinstance(fused, Tensor) and fused.shape == torch.cat(parts).shape:
-            found = [part_name(third, parts) for third in fused.chunk(3)]
-            if all(found) and found != ["q", "k", "v"]:
-                raise Wrong(f"From top to bottom the {name} holds {', '.join(found)} instead of q, k, v.")
+        parts = {letter: getattr(layer, name) for letter, layer in zip("qkv", layers, strict=True)}
+        thirds = fused.chunk(3) if isinstance(fused, Tensor) else ()
+        found = [letter for third in thirds for letter, part in parts.items() if same(third, part)]
+        if len(found) == 3 and found != ["q", "k", "v"]:
+            raise Wrong(f"From top to bottom the {name} holds {', '.join(found)} instead of q, k, v.")
     return result
 
 
-def part_name(third: Tensor, parts: list[Tensor]) -> str:
-    """Name what is in a third of the result: "k", "k transposed" or "zeros"; "" if it is something else."""
-    known = dict(zip("qkv", parts, strict=True)) | {"zeros": torch.zeros_like(third)}
-    known |= {f"{name} transposed": known[name].t() for name in "qkv"}
-    return next((name for name, part in known.items() if same(third, part)), "")
+def row_by_row(parts: list[Tensor]) -> Tensor:
+    return rearrange(parts, "n d ... -> (d n) ...")
 
 
-JOINS = {  # ways to join three weights, or three biases
-    "The three are stacked, with a new axis of 3 in front. A layer's {} has no such axis.":
-        lambda *parts: torch.stack(parts),
-    "The three are added up: what comes out is q + k + v.": lambda *parts: sum(parts),
-    "The three are averaged: what comes out is the mean of q, k and v.": lambda *parts: sum(parts) / 3,
-    "The {} goes row by row: q's first, k's first, v's first, then the second of each.":
-        lambda *parts: torch.stack(parts, dim=1).flatten(0, 1),
-    **{f"The {{}} goes head by head: q, k and v of the first of {heads} heads, then of the next.":
-           lambda *parts, h=heads: rearrange(list(parts), "n (h d) ... -> (h n d) ...", h=h) for heads in (2, 3)},
+def head_by_head(parts: list[Tensor]) -> Tensor:
+    return rearrange(parts, "n (h d) ... -> (h n d) ...", h=2)
+
+
+JOINED_BY = {  # ways to join the three weights, or the three biases, or both
+    "The three are stacked, with a new axis of 3 in front. A layer's weight is (3·D, D), its bias (3·D,).":
+        "torch.stack",
+    "The three are added up: what comes out is q + k + v.": "sum",
+    "The three are averaged: what comes out is the mean of q, k and v.": "1 / 3 * sum",
+    "Yours go row by row: q's first, k's first, v's first, then the second of each. First come all rows of q.":
+        "row_by_row",
+    "Yours go head by head: q, k and v of the first head, then of the next. First come all rows of q.": "head_by_head",
 }  # fmt: skip
-WEIGHT, RETURN = "torch.cat([q.weight, k.weight, v.weight])", "return weight, bias"
-
-
-def joined(weight: Callable, bias: Callable) -> Callable:
-    """Return the function that joins the three weights, and the three biases, in these ways."""
-    return lambda *layers: (weight(*(layer.weight for layer in layers)), bias(*(layer.bias for layer in layers)))
-
-
-def cat(*parts) -> Tensor:
-    return torch.cat(parts)
-
 
 fuse_qkv = Exercise(
     my_fuse_qkv,
     task="`fn(q, k, v)`, three `nn.Linear(D, D)` → weight (3·D, D), bias (3·D,): one layer for q, k and v.",
     trials=[partial(three_layers, D) for D in (6, 12)],
-    view=weight_and_bias,
+    view=fused_layer,
     slips={
-        "q, k and v are layers, not tensors: `torch.cat` and `torch.stack` join their weights, such as `q.weight`.":
-            [(WEIGHT, "torch.cat([q, k, v])"), (WEIGHT, "torch.stack([q, k, v])")],
-        "The bias is missing: q, k and v each have one.": [(RETURN, "return weight"), (RETURN, "return weight, None")],
-        "Only the bias is returned: the weight is missing.": (RETURN, "return bias"),
-        "Weight and bias are exchanged: weight first.": (RETURN, "return bias, weight"),
-        "The weight is transposed, (D, 3·D): `nn.Linear` keeps it as (out, in).": (WEIGHT, f"{WEIGHT}.T"),
-        "The matrices stand side by side, (D, 3·D): that layer takes 3·D values and adds q, k and v up. Put them one "
-        "below the other.": (WEIGHT, WEIGHT.replace("])", "], dim=1)")),
-        "The matrices are multiplied: that is one layer after another.": (WEIGHT, "v.weight @ k.weight @ q.weight"),
         "None of q, k and v is in the layer: a new `nn.Linear` is random until their weights are copied in.":
             lambda q, k, v: nn.Linear(q.in_features, 3 * q.out_features),
-        **{text.format("weight"): [joined(way, way), joined(way, cat)] for text, way in JOINS.items()},
-        **{f"The weight is right, the bias is not. {text.format('bias')}": joined(cat, way)
-           for text, way in JOINS.items()},
-    },
+        **{message: [(f"torch.cat([q.{part}", f"{way}([q.{part}") for part in ("", "weight", "bias")]
+           for message, way in JOINED_BY.items()},
+        "The bias is missing: q, k and v each have one.":
+            [("return weight, bias", f"return weight{none}") for none in ("", ", None", ", 0 * bias")],
+        "Only the bias is returned: the weight is missing.": ("return weight, bias", "return bias"),
+        "Weight and bias are exchanged: weight first.": ("return weight, bias", "return bias, weight"),
+    } | all_for("torch.cat([q.weight, k.weight, v.weight])", {
+        "q, k and v are layers, not tensors: `torch.cat` joins their weights, such as `q.weight`.":
+            "torch.cat([q, k, v])",
+        "Each of the three matrices is transposed: `nn.Linear` keeps it as (out, in), and so does the fused layer.":
+            "torch.cat([q.weight.T, k.weight.T, v.weight.T])",
+        "The weight is transposed, (D, 3·D): `nn.Linear` keeps it as (out, in).":
+            "torch.cat([q.weight, k.weight, v.weight]).T",
+        "The matrices stand side by side, (D, 3·D): that layer takes 3·D values and adds q, k and v up. Put them one "
+        "below the other.": "torch.cat([q.weight, k.weight, v.weight], dim=1)",
+        "The matrices are multiplied: that is one layer after another.": "v.weight @ k.weight @ q.weight",
+    }),
     hint="A linear layer's weight is (out, in): each row makes one value of the result. Put the rows of the three "
     "layers one below the other, q's first, `torch.cat([...], dim=0)`, and their biases in the same order. Return "
     "both.",
@@ -130,7 +123,7 @@ def my_map_state_dict(state):
 
 
 # More than ten blocks the second time: a rule for `blocks.1` may take `blocks.10`, too.
-CONFIGS = [
+TIMM_CONFIGS = [
     ViTConfig(8, 4, num_classes=5, embed_dim=6, depth=2, num_heads=2, mlp_dim=10),
     ViTConfig(6, 2, num_classes=7, embed_dim=4, depth=12, num_heads=2, mlp_dim=9),
 ]
@@ -145,7 +138,7 @@ def timm_state(config: ViTConfig) -> OrderedDict[str, Tensor]:
 
 def judge_mapping(function: Callable) -> str:
     """Raise Wrong unless timm's tensors come back under our names; return a remark if the given names are changed."""
-    for config in CONFIGS:
+    for config in TIMM_CONFIGS:
         state = timm_state(config)
         given = OrderedDict((name, tensor.clone()) for name, tensor in state.items())
         tensors = dict(given)
@@ -153,8 +146,7 @@ def judge_mapping(function: Callable) -> str:
             ours = call(function, given)
             if written := [name for name, tensor in tensors.items() if not same(tensor, state[name], 0)]:
                 raise Wrong(f"Your function writes into {listed(written)}, the model's own: make a new tensor.")
-            check_names(ours, state, config.depth)
-            check_tensors(ours, state)
+            check_mapping(ours, state)
         except Wrong as wrong:
             if isinstance(wrong.error, KeyError) and re.search(r"\d", str(wrong.error)):
                 wrong.message += f"\nThis model has {config.depth} blocks: the names that you get show how many."
@@ -165,91 +157,49 @@ def judge_mapping(function: Callable) -> str:
     return "One thing to know: the dictionary that your function is given has other names afterwards." * changed
 
 
-def check_names(ours: dict[str, Tensor], state: dict[str, Tensor], depth: int) -> None:
-    """Raise Wrong with what is missing and what is too much, unless it is a state dict with exactly our names."""
-    if not isinstance(ours, Mapping) or not ours:
-        got = "an empty one" if isinstance(ours, Mapping) else kind(ours)
-        raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {got}.")
+def check_mapping(ours: dict[str, Tensor], state: dict[str, Tensor]) -> None:
+    """Raise Wrong with the names that are missing or too many, and with the first tensor that is not what it should."""
+    if not isinstance(ours, Mapping):
+        raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {kind(ours)}.")
     if strange := [name for name, value in ours.items() if not isinstance(value, Tensor)]:
         raise Wrong(f"`{strange[0]}` must be a tensor; it is {kind(ours[strange[0]])}.")
     if set(ours) == set(state):
         raise Wrong("All names are still timm's. `name.replace(...)` returns a new string: is it kept, and used?")
-    theirs = dict(zip(my_map_state_dict(state), state, strict=True))
-    missing, extra = [name for name in theirs if name not in ours], [name for name in ours if name not in theirs]
-    if not missing and not extra:
-        return
-    strange = [name for name in extra if name not in state]
-    lists = {"Missing": missing, "Still timm's names": [n for n in extra if n in state], "Not ours": strange}
-    lines = ["`load_state_dict(..., strict=True)` would refuse these names."]
-    lines += [f"{start}: {listed(names)}." for start, names in lists.items() if names]
-    lost = sorted({int(name.split(".")[1]) for name in missing if name.startswith("encoder.")})
-    if 0 < len(lost) < depth:
-        which = f"block{'s'[: len(lost) - 1]} {', '.join(map(str, lost))}"
-        lines.append(f"Of the {depth} blocks, counted from 0, this is so in {which}: is a number written in your code?")
-    if twice := re.search(r"[a-z]+?([a-z]{3,})\1", " ".join(strange)):
-        lines.append(f"`{twice[0]}`: `.replace` finds its word anywhere, also in what an earlier one wrote.")
-    if strange and len(ours) < len(state):
-        lines.append(f"Yours are {len(ours)} tensors, timm's {len(state)}: of two with one name the later is kept.")
-    for name in strange or ours:
-        source, how = origin(ours[name], state)
-        here = next((lost for lost in missing if theirs[lost] == source), "")
-        if here and name in theirs:
-            lines.append(f"`{name}` holds {how}: two names became one, and only the later tensor is kept.")
-            lines.append(mixed_up(theirs[name], source))
-            break
-        if here and name not in state:
-            lines.append(f"`{name}` holds {how}, which ours calls `{here}`. Does each rule go on from the one before?")
-            break
-    raise Wrong("\n".join(filter(None, lines)))
-
-
-def mixed_up(right: str, found: str) -> str:
-    """Say how the number of one of timm's blocks was taken for another."""
-    block, holds = (re.search(r"blocks\.\d+|$", name)[0] for name in (right, found))
-    if block and holds != block and holds.startswith(block):
-        return f"`{block}` is the beginning of `{holds}`, too. Compare the whole number."
-    if block and holds != block and holds[-2:].isdigit():
-        return "Sorted as text, `blocks.10` comes before `blocks.2`: take the number itself."
-    return ""
-
-
-def check_tensors(ours: dict[str, Tensor], state: dict[str, Tensor]) -> None:
-    """Raise Wrong with the first tensor that is not what its name says, and what it is."""
     expected = my_map_state_dict(state)
-    theirs = dict(zip(expected, state, strict=True))
-    wrong = [name for name in expected if not same(ours[name], expected[name], 0)]
-    if not wrong:
-        return
-    origins = {name: origin(ours[name], state) for name in theirs}
-    name, (source, how) = wrong[0], origins[wrong[0]]
+    missing, extra = [name for name in expected if name not in ours], [name for name in ours if name not in expected]
+    wrong = extra or [name for name in ours if not same(ours[name], expected[name], 0)]
     lines = [f"The names are right. Wrong tensors, {len(wrong)} of {len(ours)}: {listed(wrong)}."]
-    if not source:
-        lines.append(f"`{name}` holds values that are nowhere in timm's. Its dtype is {ours[name].dtype}.")
-    elif source == theirs[name]:
-        sizes = f", {tuple(ours[name].shape)} instead of {tuple(expected[name].shape)}"
-        lines.append(f"`{name}` holds {how}{sizes * (ours[name].shape != expected[name].shape)}.")
-    else:
-        lines.append(f"`{name}` holds {how}, and `{theirs[name]}` belongs there.")
-        if origins["embeddings.patches.projection.weight"][0] == "pos_embed":
-            lines.append("You took them in timm's order, in which `pos_embed` is the second: go by the names.")
-        lines += [f"It is in `{there}`: the two are exchanged." for there, (found, _) in origins.items()
-                  if theirs[there] == source and found == theirs[name]]  # fmt: skip
-        lines.append(mixed_up(theirs[name], source))
-    raise Wrong("\n".join(filter(None, lines)))
+    if missing or extra:
+        lists = {"Missing": missing, "Not ours": extra}
+        lines = ["`load_state_dict(..., strict=True)` would refuse these names."]
+        lines += [f"{start}: {listed(names)}." for start, names in lists.items() if names]
+    lost, every = (set(re.findall(r"encoder\.(\d+)", " ".join(names))) for names in (missing, expected))
+    if lost and lost != every:
+        lines.append(f"Of the blocks, counted from 0, this is so in {', '.join(sorted(lost, key=int))}.")
+    if twice := re.search(r"[a-z]+?([a-z]{3,})\1", " ".join(extra)):
+        lines.append(f"`{twice[0]}`: `.replace` finds its word anywhere, also in what an earlier one wrote.")
+    if wrong:
+        lines.append(origin(wrong[0], ours[wrong[0]], state))
+    if missing or wrong:
+        raise Wrong("\n".join(lines))
 
 
-def origin(tensor: Tensor, state: dict[str, Tensor]) -> tuple[str, str]:
-    """Return the name of the tensor with these values, and in words what was done to it; two "" if they are in none."""
+def origin(name: str, tensor: Tensor, state: dict[str, Tensor]) -> str:
+    """Say which of timm's tensors has these values, what was done to it, and what ours calls it."""
     values = tensor.detach().flatten().float()
     ways = {
-        "`{}`": lambda t: values.equal(t.flatten()),
-        "`{}` transposed": lambda t: t.ndim > 1 and values.equal(t.mT.flatten()),
-        "a third of `{}`": lambda t: any(values.equal(part.flatten()) for part in t.chunk(3)),
-        "the values of `{}` in another order": lambda t: values.sort().values.equal(t.flatten().sort().values),
-        "some of the values of `{}`": lambda t: torch.isin(values, t).all(),
+        "": lambda t: values.equal(t.flatten()),
+        " transposed": lambda t: t.ndim > 1 and values.equal(t.mT.flatten()),
+        " in another order, or a part of it": lambda t: torch.isin(values, t).all(),
     }
-    found = ((name, way.format(name)) for way, holds in ways.items() for name, t in state.items() if holds(t))
-    return next(found, ("", ""))
+    found = ((theirs, how) for how, holds in ways.items() for theirs, t in state.items() if holds(t))
+    theirs, how = next(found, ("", ""))
+    if not theirs:
+        return f"`{name}` holds values that are nowhere in timm's. Its dtype is {tensor.dtype}."
+    right = dict(zip(state, my_map_state_dict(state).items(), strict=True))[theirs]
+    if right[0] != name:
+        return f"`{name}` holds timm's `{theirs}`{how}, which ours calls `{right[0]}`."
+    return f"`{name}` holds timm's `{theirs}`{how}. It is {tuple(tensor.shape)}, and {tuple(right[1].shape)} is asked."
 
 
 map_state_dict = Exercise(

@@ -1,15 +1,17 @@
-"""Every shape in the package's signatures is checked while the tests run, with one thread for each worker."""
+"""Every shape in the package's signatures is checked while the tests run, with one thread for each worker.
+
+PyTorch is imported in the fixtures, because pytest-xdist's first process, which only hands out the tests, needs none.
+"""
 
 import gc
 import os
 from pathlib import Path
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: pytest-xdist starts a worker for each core
-
 import jaxtyping
 import pytest
-import torch
 from jaxtyping import install_import_hook
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: pytest-xdist starts a worker for each core
 
 # All of the package but the checks, which call a reader's code thousands of times and hold few shapes of their own.
 PACKAGE = Path(__file__).resolve().parent.parent / "vit_tutorial"
@@ -39,6 +41,8 @@ def pytest_unconfigure():
 @pytest.fixture(autouse=True)
 def seeded():
     """Every test draws the same random numbers, alone or after others."""
+    import torch
+
     torch.manual_seed(0)
 
 
@@ -53,6 +57,8 @@ def unchecked():
 @pytest.fixture
 def set_default():
     """Set the default dtype or device for this test alone."""
+    import torch
+
     yield lambda value: (torch.set_default_dtype if isinstance(value, torch.dtype) else torch.set_default_device)(value)
     torch.set_default_dtype(torch.float32)
     torch.set_default_device(None)

@@ -90,6 +90,7 @@ def small(monkeypatch, tmp_path):
         monkeypatch.setattr(module, "fit", short_fit)
     monkeypatch.setattr(vit_tutorial, "cifar10", lambda **_: photos)
     monkeypatch.setattr(common, "SEEDS", (0,))
+    monkeypatch.setattr(common, "CONFIG", replace(common.CONFIG, depth=1))
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     common.trained_at_home.cache_clear()
     yield world

@@ -1,6 +1,6 @@
 """The checks of lesson 04 on right and wrong answers."""
 
-from functools import partial, partialmethod
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -120,13 +120,6 @@ HandNorm = module(
 )
 
 
-def torchs(**options):
-    """torch's own block, with other options than the right ones."""
-    right = {"dropout": 0.0, "activation": "gelu", "layer_norm_eps": 1e-6, "batch_first": True, "norm_first": True}
-    build = nn.TransformerEncoderLayer.__init__
-    return type("Mine", (nn.TransformerEncoderLayer,), {"__init__": partialmethod(build, **{**right, **options})})
-
-
 def attention_of(cls):
     """A Block with an attention from lesson 03, `cls(embed_dim, num_heads)`."""
     return block(attention=lambda D, h, M: cls(D, h), mix=lambda self, y: self.attention(y))
@@ -155,14 +148,13 @@ RIGHT = {
         "the package's": EncoderBlock,
         "suspect B": SUSPECTS["B"],
         "torch's attention": Block,
-        "torch's block": torchs(),
-        "torch's block with dropout": (torchs(dropout=0.1), LATER),
+        "dropout": (block(mlp=lambda D, h, M: sequential(up, gelu, dropout, down)(D, M)), LATER),
         "own attention": attention_of(solved(check.self_attention)),
         "own MLP": block(mlp=lambda D, h, M: Backwards(D, M)),
         "norms by hand": with_norms(lambda D, h, M: HandNorm(D, 1e-6)),
         "attention without biases": (
             block(attention=lambda D, h, M: nn.MultiheadAttention(D, h, bias=False, batch_first=True)),
-            "Without a bias: `attention.qkv`, `attention.out_proj`",
+            "In `attention`: Without a bias: `qkv`, `out_proj`",
         ),
     },
 }
@@ -195,7 +187,8 @@ WRONG = {
         (sequential(up, down), "no activation between"),
         (sequential(up, gelu, down, gelu), "a second activation"),
         (sequential(lambda D, M: nn.LayerNorm(D), up, gelu, down), "a LayerNorm inside"),
-        (sequential(lambda D, M: nn.Linear(D, 4 * D), gelu, lambda D, M: nn.Linear(4 * D, D)), "56 values, 4 times"),
+        (sequential(lambda D, M: nn.Linear(D, 4 * D), gelu, lambda D, M: nn.Linear(4 * D, D)),
+         "The hidden layer has 4·D values"),
         (sequential(up, gelu, dropout, down, dropout, dropout), "dropped twice"),
         (sequential(lambda D, M: nn.Linear(D, M, bias=False), gelu, down), "there is no bias in `0`"),
     ],
@@ -203,20 +196,19 @@ WRONG = {
         (SUSPECTS["A"], "post-norm"),
         (SUSPECTS["C"], "Both residuals are missing"),
         (SUSPECTS["D"], "Both residuals are taken from the normed input."),
-        (with_norms(lambda D, h, M: nn.Identity()), "Your block has 0 LayerNorms; two are needed."),
-        (with_norms(lambda D, h, M: BatchNorm(D)), "Its norm is a BatchNorm"),
-        (nn.TransformerEncoderLayer, "Three things, all defaults of `nn.TransformerEncoderLayer`"),
-        (torchs(activation="relu", dropout=0.1), "In the MLP: The activation is ReLU"),
+        (with_norms(lambda D, h, M: nn.Identity()), "In `norm1`: There is no LayerNorm"),
+        (with_norms(lambda D, h, M: BatchNorm(D)), "In `norm1`: This is a BatchNorm"),
+        (block(mlp=lambda D, h, M: sequential(up, relu, down)(D, M)), "In `mlp`: The activation is ReLU"),
         (written(lambda z, a, m, n, o: o((y := z + a(n(z))) + m(o(y)))), "The block's output is normed"),
         (written(lambda z, a, m, n, o: n(z + a(z)) + m(o(n(z + a(z))))), "The sum around attention is normed"),
         (written(lambda z, a, m, n, o: (y := z + m(o(z))) + a(n(y))), "The MLP comes first"),
         (written(lambda z, a, m, n, o: (y := z + a(n(z))) + m(n(y))), "One LayerNorm stands at both places"),
         (block(mix=lambda self, y: self.attention(y, y, y)), "`nn.MultiheadAttention` returns a pair"),
-        (block(attention=lambda D, h, M: nn.MultiheadAttention(D, h)), "In the attention: Attention runs across"),
+        (block(attention=lambda D, h, M: nn.MultiheadAttention(D, h)), "In `attention`: Attention runs across"),
         (block(norm2=lambda D, h, M: nn.LayerNorm(D)), "the eps of your LayerNorm is 1e-05"),
-        (with_norms(lambda D, h, M: HandNorm(D, 1e-5)), "there the eps of the norm shows"),
-        (block(mlp=lambda D, h, M: Backwards(D, 4 * D)), "80 values, 4 times embed_dim; mlp_dim = 33"),
-        (block(norm3=lambda D, h, M: nn.LayerNorm(D)), "Your block has 3 LayerNorms; two are needed."),
+        (with_norms(lambda D, h, M: HandNorm(D, 1e-5)), "the eps of your LayerNorm is 1e-05"),
+        (block(mlp=lambda D, h, M: Backwards(D, 4 * D)), "In `mlp`: The hidden layer has 4·D values"),
+        (block(norm3=lambda D, h, M: nn.LayerNorm(D)), "does not depend on `norm3.weight`"),
     ],
 }  # fmt: skip
 
@@ -227,3 +219,6 @@ test_right_answers_pass, test_wrong_answers_are_named = judged(RIGHT, WRONG)
 def test_other_parts_are_not_called_wrong():
     assert check.mlp(BareMlp).status == "not judged"
     assert check.encoder_block(block(mlp=lambda D, h, M: BareMlp(D, M))).status == "not judged"
+    verdict = check.encoder_block(nn.TransformerEncoderLayer)
+    assert verdict.status == "not judged"
+    assert "It looks for `norm1`, `attention`, `norm2`, `mlp`. Yours: `self_attn`" in verdict.message

@@ -177,30 +177,31 @@ mlp = ModuleExercise(
 
 
 class Norm(nn.Module):
-    """The norm of a block, with a weight and a bias: a part that is judged, and no exercise of its own."""
+    """The norm of a block, a part that is judged for itself."""
 
-    def __init__(self, embed_dim, eps):
+    def __init__(self, embed_dim):
         super().__init__()
-        self.eps = eps
         self.norm = nn.LayerNorm(embed_dim)
 
     def forward(self, x):
-        return my_layer_norm(x, self.norm.weight, self.norm.bias, self.eps)
+        return my_layer_norm(x, self.norm.weight, self.norm.bias, 1e-6)
 
 
-NORMED_BY = "my_layer_norm(x, self.norm.weight, self.norm.bias, self.eps)"
-EPS = "Write `nn.LayerNorm(embed_dim, eps=1e-6)`, as in the paper's code: PyTorch's default is 1e-5."
+NORMALISED = "my_layer_norm(x, self.norm.weight, self.norm.bias, 1e-6)"
+
 NORM = ModuleExercise(
     Norm,
     task="a LayerNorm",
     hint="",
+    trials=[((D,), 0.01 * noise(2, 5, D)) for D in (20, 10)],  # so small that eps shows
     slips={
-        f"All is right but one number: the eps of your LayerNorm is 1e-05. {EPS}": ("self.eps)", "1e-5)"),
+        "All is right but one number: the eps of your LayerNorm is 1e-05. Write `nn.LayerNorm(embed_dim, eps=1e-6)`, "
+        "as in the paper's code: PyTorch's default is 1e-5.": ("1e-6", "1e-5"),
         "This is a BatchNorm, over the batch. A LayerNorm is needed, over each token's D values.":
-            (NORMED_BY, "x / (1 + 1e-5) ** 0.5 * self.norm.weight + self.norm.bias"),
+            (NORMALISED, "x / (1 + 1e-5) ** 0.5 * self.norm.weight + self.norm.bias"),
         "There is no LayerNorm: it has a weight and a bias of D values each.": [
-            ("self.norm = nn.LayerNorm(embed_dim)", "pass", NORMED_BY, way)
-            for way in ("x", "F.layer_norm(x, x.shape[-1:], eps=self.eps)", "F.layer_norm(x, x.shape[-1:])")],
+            ("self.norm = nn.LayerNorm(embed_dim)", "pass", NORMALISED, way)
+            for way in ("x", "F.layer_norm(x, x.shape[-1:], eps=1e-6)", "F.layer_norm(x, x.shape[-1:])")],
     },
     shape="(B, T, D)",
 )  # fmt: skip
@@ -243,10 +244,10 @@ encoder_block = CompositeExercise(
     task="`cls(embed_dim, num_heads, mlp_dim)`, an nn.Module: Eqs. 2 and 3, (B, T, D) → (B, T, D).",
     trials=[((20, 5, 33), noise(2, 7, 20)), ((12, 2, 17), noise(3, 5, 12))],
     parts={
-        "norm1": (NORM, lambda D, h, M: ((D, 1e-6), 0.01 * noise(2, 5, D))),  # so small that eps shows
-        "attention": (self_attention, lambda D, h, M: ((D, h), noise(2, 5, D))),
-        "norm2": (NORM, lambda D, h, M: ((D, 1e-6), 0.01 * noise(2, 5, D))),
-        "mlp": (mlp, lambda D, h, M: ((D, M), noise(2, 5, D))),
+        "norm1": (NORM, lambda D: (D, 5, 33)),
+        "attention": (self_attention, lambda D, h: (D, h, 33)),
+        "norm2": (NORM, lambda D: (D, 5, 33)),
+        "mlp": (mlp, lambda D, M: (D, 1, M)),
     },
     look=one_norm,
     slips={

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isqrt
 
 import torch  # noqa: F401 (the slips use it)
 import torch.nn.functional as F  # noqa: F401 (the slips use it)
@@ -73,6 +72,7 @@ HEAD = ModuleExercise(
                 f"nn.Sequential(nn.Linear(embed_dim, {wide}), nn.Tanh(), nn.Linear({wide}, num_classes))")
                for wide in ("embed_dim", "2 * embed_dim")],
     },
+    trials=[((20, 7), noise(3, 20)), ((10, 4), noise(2, 10))],
     shape="(B, K)",
 )  # fmt: skip
 
@@ -80,13 +80,16 @@ ENCODED, TWICE = "z = self.encoder(z)", "for _ in self.encoder:\n            z =
 LOOP = "for block in self.encoder:\n            z = "
 POOLED = "self.norm(z)[:, self.taken].mean(dim=1)"
 FIRST = ViTConfig(9, 3, 2, num_classes=7, embed_dim=20, depth=2, num_heads=5, mlp_dim=33)
-# grids of h·w = n·n patches, so that lesson 02's exercise, which knows square images alone, can judge the embeddings
-SECOND = ViTConfig((4, 16), 2, 3, num_classes=5, embed_dim=14, depth=3, num_heads=2, mlp_dim=17)
-MEAN = ViTConfig((8, 2), 2, 1, num_classes=4, embed_dim=15, depth=2, num_heads=3, mlp_dim=22, pool="mean")
+SECOND = ViTConfig((4, 8), 2, 3, num_classes=5, embed_dim=14, depth=3, num_heads=2, mlp_dim=17)
+MEAN = ViTConfig((6, 4), 2, 1, num_classes=4, embed_dim=15, depth=2, num_heads=3, mlp_dim=22, pool="mean")
 
 
 def images_for(c):
     return noise(3, c.in_channels, *(side * c.patch_size for side in c.grid))
+
+
+def sized(**sizes):
+    return (replace(FIRST, **sizes),)
 
 
 def blocks_of(model):
@@ -137,11 +140,11 @@ vision_transformer = ModelExercise(
     task="`cls(config)`, an nn.Module: images to logits, (B, C, H, W) → (B, K).",
     trials=[((c,), images_for(c)) for c in (FIRST, SECOND, MEAN)],
     parts={
-        "embeddings": (embeddings, lambda c: (
-            (c.patch_size * isqrt(c.num_patches), c.patch_size, c.in_channels, c.embed_dim), images_for(c))),
-        "encoder": (encoder_block, lambda c: ((c.embed_dim, c.num_heads, c.mlp_dim), noise(2, 5, c.embed_dim))),
-        "norm": (NORM, lambda c: ((c.embed_dim, c.norm_eps), 0.01 * noise(2, 5, c.embed_dim))),
-        "head": (HEAD, lambda c: ((c.embed_dim, c.num_classes), noise(3, c.embed_dim))),
+        "embeddings": (embeddings, lambda size, P, C, D: sized(
+            image_size=size, patch_size=P, in_channels=C, embed_dim=D, num_heads=1)),
+        "encoder": (encoder_block, lambda D, h, M: sized(embed_dim=D, num_heads=h, mlp_dim=M)),
+        "norm": (NORM, lambda D: sized(embed_dim=D)),
+        "head": (HEAD, lambda D, K: sized(embed_dim=D, num_classes=K)),
     },
     look=one_block_each,
     slips=logits_of("self.head") | {

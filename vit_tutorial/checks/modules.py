@@ -29,7 +29,7 @@ class Layer(NamedTuple):
 def layers(module: nn.Module) -> list[Layer]:
     """Return the layers of a module in the order in which they were made; of `nn.MultiheadAttention` there are two."""
     found = []
-    for name, part in module.named_modules():
+    for name, part in (module.part if isinstance(module, Called) else module).named_modules():
         own = list(part.named_parameters(name, recurse=False))
         if isinstance(part, nn.MultiheadAttention):
             weight = part.in_proj_weight
@@ -97,21 +97,11 @@ def blank(cls: type, args: tuple) -> nn.Module:
 
 
 class Trial(NamedTuple):
-    """A reader's module, the arguments that it was built with, and an input. `run` calls the module."""
+    """A reader's module, the arguments that it was built with, and an input."""
 
     module: nn.Module
     args: tuple
     x: Tensor
-    run: nn.Module
-
-    def result(self):
-        return attempt(call, self.run, self.x)
-
-
-def and_again(trials: list[Trial]) -> list[Trial]:
-    """Add one more trial of the first module, with fewer tokens or images: it shows what is kept from call to call."""
-    x = trials[0].x
-    return [*trials, trials[0]._replace(x=x[:1, :-1] if x.ndim == 3 else x[:1])]
 
 
 class ModuleExercise(Exercise):
@@ -135,12 +125,14 @@ class ModuleExercise(Exercise):
         if not issubclass(answer, nn.Module):
             raise Wrong(f"Your class is no module of PyTorch: begin with `class {answer.__name__}(nn.Module):`.")
 
-    def arrange(self, cls: type) -> list[Trial]:
-        built = [(build(cls, args, x), args, x) for args, x in self.trials]
-        return and_again([Trial(module, args, x, module) for module, args, x in built])
+    def arrange(self, cls: Callable) -> list[Trial]:
+        """Build the reader's module for every trial. In the last one the first module gets fewer tokens, or images."""
+        trials = [Trial(build(cls, args, x), args, x) for args, x in self.trials]
+        module, args, x = trials[0]
+        return [*trials, Trial(module, args, x[:1, :-1] if x.ndim == 3 else x[:1])]
 
-    def readers(self, cls: type | None, trial: Trial):
-        return trial.result()
+    def readers(self, cls: Callable, trial: Trial):
+        return attempt(call, trial.module, trial.x)
 
     def ours(self, cls: type, trial: Trial):
         """Return what a class of ours makes of the trial's input; an error if the reader's layers do not fit it."""
@@ -157,17 +149,17 @@ class ModuleExercise(Exercise):
         if cls is not self.answer:
             return usual
         ways = (partial(functional_call, module, reading) for reading in self.readings(weights, *trial.args))
-        out = trial.result()
+        out = self.readers(cls, trial)
         return next((way for way in ways if same(out, attempt(way, trial.x), self.tolerance)), usual)
 
-    def look_closer(self, cls: type | None, trial: Trial) -> str:
+    def look_closer(self, cls: Callable, trial: Trial) -> str:
         """Return a remark on missing biases; raise Wrong for random values, unused parameters or other gradients."""
-        module, x, run = trial.module, trial.x, trial.run
-        out = call(run, x)
-        if any(not same(call(run, x), out) for _ in range(20)):
+        module, _, x = trial
+        out = call(module, x)
+        if any(not same(call(module, x), out) for _ in range(20)):
             raise Wrong(RANDOM)
         wanted = [x.clone().requires_grad_(), *module.parameters()]
-        mine = flow(call(run, wanted[0]), wanted)
+        mine = flow(call(module, wanted[0]), wanted)
         theirs = flow(self.lend(self.answer, trial)(wanted[0]), wanted)
         size = max(gradient.abs().max() for gradient in theirs)  # the key bias has no gradient but rounding
         if not same([gradient / size for gradient in mine], [gradient / size for gradient in theirs]):
@@ -183,21 +175,21 @@ class ModuleExercise(Exercise):
             raise Wrong(f"The values are right, but there is no bias in {bare}: the paper's layers have one.")
         return f"Without a bias: {bare}. {self.biases}" if bare else ""
 
-    def unexplained(self, cls: type | None, trial: Trial, out, text: str, where: str) -> Exception:
+    def unexplained(self, cls: Callable, trial: Trial, out, text: str, where: str) -> Exception:
         """Return what to say of a wrong result that no slip explains: what is certainly so, the first thing first."""
-        run, x = trial.run, trial.x
+        module, args, x = trial
         if not isinstance(out, Tensor):
             return Wrong(f"Your module must return one tensor, and returns {kind(out)}.")
-        if unused := idle(trial.module, out):
+        if unused := idle(module, out):
             return Wrong(unused)
-        if wrong_form := form(out, blank(self.answer, trial.args)(x), self.shape):
+        if wrong_form := form(out, blank(self.answer, args)(x), self.shape):
             return Wrong(joined(wrong_form, f"The input was {tuple(x.shape)}.", where))
         if unclear := self.unclear(trial):
             return Wrong(joined(where, unclear)) if where else NotJudged(unclear)
         told = where or "The shape is right, the values are not, and no usual slip explains them."
-        if not same(torch.cat([call(run, image[None]) for image in x]), out):
+        if not same(torch.cat([call(module, image[None]) for image in x]), out):
             told += "\nAn image gets another result alone than in a batch: somewhere images mix."
-        if x.ndim == 3 and not same(call(run, x.flip(1)).flip(1), out):
+        if x.ndim == 3 and not same(call(module, x.flip(1)).flip(1), out):
             told += "\nTokens in another order give other results: somewhere values of different tokens get mixed up."
         return Wrong(told)
 
@@ -213,12 +205,9 @@ class ModuleExercise(Exercise):
             "stores as `self.name = …`. An optimizer does not find plain tensors and buffers.)"
         )
 
-    def made_of(self) -> str:
-        return ""
-
     def inside(self, part: nn.Module | None) -> list[nn.Module]:
         """Return what this exercise judges in a part of a larger module: the part itself."""
-        return [] if part is None else [part]
+        return [] if part is None else [Called(part)]
 
 
 def build(cls: type, args: tuple, x: Tensor) -> nn.Module:
@@ -277,9 +266,9 @@ class Called(nn.Module):
 class CompositeExercise(ModuleExercise):
     """Judge a module by its parts, which the task names: the solution's `forward` runs with the reader's own parts.
 
-    `parts` says by which exercise a part is judged for itself, and on which trial: `{"mlp": (mlp, lambda D, h, M:
-    ((D, M), noise(2, 5, D)))}`, from the arguments of the whole to (the part's arguments, an input). `look(module,
-    *args)` looks at what is made in `__init__`, and may raise Wrong.
+    `parts` says which exercise judges each part for itself, and how to get the arguments of the whole from those of
+    the part: `{"mlp": (mlp, lambda D, M: (D, 1, M))}`. `look(module, *args)` looks at what is made in `__init__`, and
+    may raise Wrong.
     """
 
     def __init__(self, solution: type, *, parts: Mapping, look: Callable = lambda module, *args: None, **rest):
@@ -288,48 +277,42 @@ class CompositeExercise(ModuleExercise):
 
     def inside(self, part: nn.Module | None) -> list[nn.Module]:
         """Return the modules within a part that have this exercise's parts, such as the blocks of an encoder."""
-        modules = [] if part is None else [m for _, m in part.named_modules(remove_duplicate=False)]
-        return [module for module in modules if self.parts.keys() <= module._modules.keys()]
+        found = [] if part is None else [module for _, module in part.named_modules(remove_duplicate=False)]
+        return [module for module in found if self.parts.keys() <= module._modules.keys()]
 
-    def judge_trials(self, cls: type | None, trials: list[Trial]) -> str:
-        for trial in trials:
-            if not isinstance(trial.result(), Wrong):
-                self.find_parts(trial.module)
-                self.look(trial.module, *trial.args)
-        return joined(super().judge_trials(cls, trials), self.judge_parts(trials[:-1]))
-
-    def names(self) -> list[str]:
-        """Return the names of the parts, and of the parts of a stack's blocks."""
-        return [f"`{name}`{each.made_of()}" for name, (each, _) in self.parts.items()]
-
-    def made_of(self) -> str:
-        return f" (blocks of {', '.join(self.names())})"
-
-    def find_parts(self, module: nn.Module) -> dict[str, list[nn.Module]]:
-        """Return what is to be judged in each of the reader's parts. Raises NotJudged for parts with other names."""
+    def find_parts(self, module: nn.Module) -> dict[str, nn.Module]:
+        """Return the reader's parts, each as a sequence of what is to be judged in it. NotJudged: there are others."""
         found = {name: exercise.inside(module._modules.get(name)) for name, (exercise, _) in self.parts.items()}
         if not all(found.values()):
-            theirs = [f"`{name}`" for name in module._modules]
-            raise NotJudged(
-                f"The check knows your parts by their names. It looks for {', '.join(self.names())}. "
-                f"Yours: {', '.join(theirs) or 'none'}."
-            )
-        return found
+            theirs = ", ".join(f"`{name}`" for name in module._modules) or "none"
+            raise NotJudged(f"The check finds parts by their names. It looks for {self.names()}. Yours: {theirs}.")
+        return {name: nn.Sequential(*inside) for name, inside in found.items()}
+
+    def names(self) -> str:
+        """Name the parts, and those of a part that is a stack of blocks."""
+        stacks = {name: each.names() for name, (each, _) in self.parts.items() if isinstance(each, CompositeExercise)}
+        return ", ".join(f"`{name}`" + f" (blocks of {stacks.get(name)})" * (name in stacks) for name in self.parts)
+
+    def judge_trials(self, cls: Callable, trials: list[Trial]) -> str:
+        for trial in trials:
+            if not isinstance(self.readers(cls, trial), Wrong):
+                self.find_parts(trial.module)
+                self.look(trial.module, *trial.args)
+        return joined(super().judge_trials(cls, trials), self.judge_parts(cls))
 
     def lend(self, cls: type, trial: Trial) -> Callable:
         """Return an object of a class of ours with the reader's parts in the places of its own."""
         ours = copy(blank(cls, trial.args))
-        parts = {name: nn.Sequential(*map(Called, inside)) for name, inside in self.find_parts(trial.module).items()}
-        ours._modules = {**ours._modules, **parts}
+        ours._modules = {**ours._modules, **self.find_parts(trial.module)}
         return ours
 
-    def judge_parts(self, trials: list[Trial]) -> str:
-        """Judge every part by its own exercise: raise what it finds, or return its remarks."""
+    def judge_parts(self, cls: Callable) -> str:
+        """Judge every part by its own exercise, as if it were the answer: raise what is found, or return remarks."""
         remarks = []
-        for name, (exercise, trial_of) in self.parts.items():
-            inside = [(part, *trial_of(*t.args)) for t in trials for part in self.find_parts(t.module)[name]]
+        for name, (exercise, whole) in self.parts.items():
+            answer = lambda *args, name=name, whole=whole: self.find_parts(cls(*whole(*args)))[name][0]  # noqa: E731
             try:
-                remark = exercise.judge_trials(None, and_again([Trial(*each, Called(each[0])) for each in inside]))
+                remark = exercise.judge_trials(answer, exercise.arrange(answer))
             except Wrong as wrong:
                 raise Wrong(f"In `{name}`: {wrong}", wrong.code, wrong.error) from None
             except NotJudged as unclear:
@@ -340,9 +323,9 @@ class CompositeExercise(ModuleExercise):
     def remark(self, module: nn.Module) -> str:
         return ""  # the parts have their own
 
-    def unexplained(self, cls: type | None, trial: Trial, out, text: str, where: str) -> Exception:
+    def unexplained(self, cls: Callable, trial: Trial, out, text: str, where: str) -> Exception:
         """Return what is wrong with a part, if anything is, or else what is certainly so of the whole."""
-        finding = attempt(self.judge_parts, [trial])
+        finding = attempt(self.judge_parts, cls)
         return finding if isinstance(finding, Exception) else super().unexplained(cls, trial, out, text, where)
 
     def unclear(self, trial: Trial) -> str:

@@ -295,9 +295,12 @@ class CompositeExercise(ModuleExercise):
 
     def judge_trials(self, cls: Callable, trials: list[Trial]) -> str:
         for trial in trials:
-            if not isinstance(self.readers(cls, trial), Wrong):
-                self.find_parts(trial.module)
-                self.look(trial.module, *trial.args)
+            if isinstance(self.readers(cls, trial), Wrong):
+                continue
+            self.find_parts(trial.module)
+            self.look(trial.module, *trial.args)
+            if isinstance(stopped := self.ours(self.answer, trial), Exception):
+                raise NotJudged(f"The check calls each part with one tensor, and one of yours stops there: {stopped}")
         return joined(super().judge_trials(cls, trials), self.judge_parts(cls))
 
     def lend(self, cls: type, trial: Trial) -> Callable:

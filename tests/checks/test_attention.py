@@ -59,7 +59,7 @@ RIGHT = {
     check.split_heads: {
         "einops": lambda x, h: rearrange(x, "b t (h d) -> b h t d", h=h),
         "view": lambda x, h: x.view(x.size(0), x.size(1), h, -1).permute(0, 2, 1, 3),
-        "chunks": (lambda x, h: torch.stack(x.chunk(h, dim=-1), dim=1), "yours are a copy"),
+        "chunks": lambda x, h: torch.stack(x.chunk(h, dim=-1), dim=1),
     },
     check.merge_heads: {
         "einops": lambda x: rearrange(x, "b h t d -> b t (h d)"),
@@ -240,5 +240,5 @@ def test_layers_made_otherwise_are_not_called_wrong():
     )
     verdict = check.self_attention(bare)
     assert verdict.status == "not judged"
-    assert "It looks for `qkv` (linear, 20 → 60), `projection` (linear, 20 → 20)." in verdict.message
+    assert "It looks for `qkv.weight` (60, 20), `qkv.bias` (60,), `projection.weight` (20, 20)" in verdict.message
     assert check.self_attention(ByOtherNames).status == "not judged"

@@ -300,10 +300,10 @@ test_right_answers_pass, test_wrong_answers_are_named = judged(RIGHT, WRONG)
 
 
 UNKNOWN = {
-    "`projection` (60 values)": variant(
+    "`projection` (12, 5)": variant(
         projection=parameter("C·P·P D"), project=lambda self, x: vit_tutorial.patchify(x, self.P) @ self.projection
     ),
-    "`linear` (linear, 5 → 5)": variant(
+    "`linear.weight` (5, 5)": variant(
         linear=lambda self: nn.Linear(self.D, self.D), project=lambda self, x: self.linear(Right.project(self, x))
     ),
     "An optimizer does not find plain tensors": variant(position=lambda self: torch.randn(1, 1 + self.N, self.D)),

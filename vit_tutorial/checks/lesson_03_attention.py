@@ -104,16 +104,6 @@ def my_split_heads(tokens, num_heads):
     return pieces.transpose(1, 2)  # (B, h, T, d)
 
 
-def without_copy(function):
-    tokens = noise(2, 5, 12)
-    if function(tokens, 3).untyped_storage().data_ptr() == tokens.untyped_storage().data_ptr():
-        return None
-    return (
-        "The values are right, and yours are a copy: `chunk` gives views, `stack` and `cat` copy them. Heads can be "
-        "had without a copy: `unflatten` (or `view`), then `transpose`."
-    )
-
-
 IN_PIECES = "You have d pieces of h values: `split(h)` and `unflatten(-1, (-1, h))` cut so, `chunk(h)` makes h pieces. "
 
 
@@ -140,7 +130,6 @@ split_heads = Exercise(
     },
     hint="Two steps. `unflatten(-1, (h, d))` cuts the D values of a token into h pieces; then T and h change places.",
     shape="(B, h, T, d)",
-    more=without_copy,
 )  # fmt: skip
 
 

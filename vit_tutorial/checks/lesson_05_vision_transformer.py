@@ -36,7 +36,7 @@ class MyVisionTransformer(nn.Module):
 
 
 class Head(nn.Module):
-    """The part `head`, which is judged for itself too."""
+    """The part `head`, which is judged for itself."""
 
     def __init__(self, embed_dim, num_classes):
         super().__init__()
@@ -46,36 +46,20 @@ class Head(nn.Module):
         return self.linear(y)
 
 
-SQUASHED = {"softmax": "torch.softmax", "log-softmax": "torch.log_softmax"}
-ACTIVATIONS = {"ReLU": "F.relu", "GELU": "F.gelu", "tanh": "torch.tanh", "sigmoid": "torch.sigmoid"}
-
-
-def logits_of(layer):
-    """Return the slips of what is made of the logits, or of what the head gets, where `layer` makes the logits of y."""
-    return {
-        **{f"There is a {name} inside the model: return logits, values of any size. `F.cross_entropy` takes it.":
-               (f"{layer}(y)", f"{code}({layer}(y), -1)") for name, code in SQUASHED.items()},
-        **{f"There is a {name} after the head: return logits, values of any size.":
-               (f"{layer}(y)", f"{code}({layer}(y))") for name, code in ACTIVATIONS.items()},
-        **{f"There is a {name} between the final norm and the head: the head is one linear layer.":
-               (f"{layer}(y)", f"{layer}({code}(y))") for name, code in ACTIVATIONS.items()},
-    }  # fmt: skip
-
-
+LINEAR = "nn.Linear(embed_dim, num_classes)"
 HEAD = ModuleExercise(
     Head,
     task="a linear layer",
     hint="",
-    slips=logits_of("self.linear") | {
-        "This is the paper's head for pre-training, with a tanh between (section 3.1). Here it is one layer, from D to "
-        "K.": [("nn.Linear(embed_dim, num_classes)",
-                f"nn.Sequential(nn.Linear(embed_dim, {wide}), nn.Tanh(), nn.Linear({wide}, num_classes))")
-               for wide in ("embed_dim", "2 * embed_dim")],
-    },
     trials=[((20, 7), noise(3, 20)), ((10, 4), noise(2, 10))],
+    slips={
+        "This is the paper's head for pre-training, with a tanh between (section 3.1). Here it is one layer, D to K.":
+            (LINEAR, f"nn.Sequential(nn.Linear(embed_dim, embed_dim), nn.Tanh(), {LINEAR})"),
+    },
     shape="(B, K)",
 )  # fmt: skip
 
+ACTIVATIONS = {"ReLU": "F.relu", "GELU": "F.gelu", "tanh": "torch.tanh", "sigmoid": "torch.sigmoid"}
 ENCODED, TWICE = "z = self.encoder(z)", "for _ in self.encoder:\n            z = self.encoder(z)"
 LOOP = "for block in self.encoder:\n            z = "
 POOLED = "self.norm(z)[:, self.taken].mean(dim=1)"
@@ -147,7 +131,13 @@ vision_transformer = ModelExercise(
         "head": (HEAD, lambda D, K: sized(embed_dim=D, num_classes=K)),
     },
     look=one_block_each,
-    slips=logits_of("self.head") | {
+    slips={
+        "There is a softmax inside the model: return logits, values of any size. `F.cross_entropy` takes the softmax.":
+            [("self.head(y)", f"self.head(y).{softmax}(-1)") for softmax in ("softmax", "log_softmax")],
+        **{f"There is a {name} after the head: return logits, values of any size.":
+               ("self.head(y)", f"{code}(self.head(y))") for name, code in ACTIVATIONS.items()},
+        **{f"There is a {name} between the final norm and the head: the head is one linear layer.":
+               ("self.head(y)", f"self.head({code}(y))") for name, code in ACTIVATIONS.items()},
         'The two values of `config.pool` are swapped: "cls" takes the class token, "mean" the mean of the patches.':
             ('"cls"', '"mean"'),
         "The head reads the class token, whatever `config.pool` says.": ("slice(1, None)", "slice(0, 1)"),
@@ -210,71 +200,47 @@ CONFIGS = [
 ]
 
 # What can be left out or counted too often, in the words of the solution. Parts of one size share a line.
-OUTSIDE = {
+PIECES = {
     "the class token (or its position, the bias of the patch projection, half of the final LayerNorm)": "D",
     "the final LayerNorm (or the class token and its position)": "2 * D",
     "the bias of the head": "config.num_classes",
     "the head": "head",
     "the positions": "config.num_tokens * D",
     "the embeddings": "embeddings",
+    "the biases of q, k and v": "config.depth * 3 * D",
+    "the bias of attention's output projection (or of the MLP's second layer)": "config.depth * D",
+    "one of the two LayerNorms of a block (or the biases of both)": "config.depth * 2 * D",
+    "the blocks' LayerNorms (or attention's four biases)": "config.depth * 4 * D",
+    "the MLP's biases": "config.depth * (M + D)",
+    "the biases of attention and MLP": "config.depth * (M + 5 * D)",
+    "one of the matrices of q, k and v (or the weights of attention's output projection)": "config.depth * D * D",
+    "two of the matrices of q, k and v": "config.depth * 2 * D * D",
+    "one of the two matrices of the MLP": "config.depth * D * M",
+    "the biases of all linear layers": "(config.depth * (M + 5 * D) + D + config.num_classes)",
+    "all biases": "(config.depth * (M + 7 * D) + 2 * D + config.num_classes)",
+    "all biases and LayerNorms": "(config.depth * (M + 9 * D) + 3 * D + config.num_classes)",
 }
-IN_A_BLOCK = {
-    "the biases of q, k and v": "3 * D",
-    "the bias of attention's output projection (or of the MLP's second layer, or of q, k or v)": "D",
-    "one of the two LayerNorms of a block (or the biases of both)": "2 * D",
-    "the blocks' LayerNorms (or attention's four biases)": "4 * D",
-    "the bias of the MLP's first layer": "M",
-    "the MLP's biases": "M + D",
-    "the biases of attention and MLP": "M + 5 * D",
-    "one of the matrices of q, k and v (or the weights of attention's output projection)": "D * D",
-    "two of the matrices of q, k and v": "2 * D * D",
-    "attention's output projection": "D * D + D",
-    "attention": "attention",
-    "one of the two matrices of the MLP": "D * M",
-    "the MLP": "mlp",
-    "the MLP and the blocks' LayerNorms": "mlp + 4 * D",
-}
-EVERYWHERE = {
-    "the biases of all linear layers": "config.depth * (M + 5 * D) + D + config.num_classes",
-    "all LayerNorms": "config.depth * 4 * D + 2 * D",
-    "all biases": "config.depth * (M + 7 * D) + 2 * D + config.num_classes",
-    "all biases and LayerNorms": "config.depth * (M + 9 * D) + 3 * D + config.num_classes",
-}
-PIECES = OUTSIDE | EVERYWHERE | {piece: f"config.depth * ({size})" for piece, size in IN_A_BLOCK.items()}
-END, QKV, PER_HEAD = "+ head  #", "D * 3 * D + 3 * D", "all heads together have 3·D·D weights"
+END, QKV = "+ head  #", "D * 3 * D + 3 * D"
 MISCOUNTS = {
-    **{f"without {piece}": (END, f"+ head - ({size})  #") for piece, size in PIECES.items()},
-    **{f"with {piece} counted twice": (END, f"+ head + ({size})  #") for piece, size in PIECES.items()},
-    **{f"with {piece} counted for every block": (END, f"+ head + (config.depth - 1) * ({size})  #")
-       for piece, size in OUTSIDE.items()},
-    **{f"with {piece} counted for one block only": (END, f"+ head - (config.depth - 1) * ({size})  #")
-       for piece, size in IN_A_BLOCK.items()},
+    **{f"without {piece}": (END, f"+ head - {size}  #") for piece, size in PIECES.items()},
+    **{f"with {piece} counted twice": (END, f"+ head + {size}  #") for piece, size in PIECES.items()},
     'if a model with pool="mean" has no class token': (END, "+ head - 2 * D * (config.pool == 'mean')  #"),
-    "if the T·T weights of each head are counted: they are results, not parameters":
-        (END, "+ head + config.depth * config.num_heads * config.num_tokens**2  #"),
     "if the head is always counted for 1000 classes": ("config.num_classes", "1000"),
-    "if the head has D biases: it has one for each of the K classes":
-        ("num_classes + config.num_classes", "num_classes + D"),
+    "if the head has D biases: it has one for each of the K classes": ("config.num_classes\n", "D\n"),
     "if the MLP is always counted with 4·D instead of mlp_dim": ("config.mlp_dim", "4 * config.embed_dim"),
     "if both biases of the MLP have mlp_dim values: the second one has D": ("M * D + D", "M * D + M"),
-    "if both biases of the MLP have D values: the first one has mlp_dim": ("D * M + M", "D * M + D"),
     "if images are always counted with 3 channels": ("config.patch_dim", "3 * config.patch_size**2"),
     "if a patch is counted without its channels: it has C·P·P values": ("config.patch_dim", "config.patch_size**2"),
-    "if patches are always counted with 16·16 pixels": ("config.patch_dim", "256 * config.in_channels"),
     "if positions are always counted for 197 tokens": ("config.num_tokens", "197"),
     "if the grid is taken to be square, as high as wide: N = h·h": ("config.num_tokens", "(1 + config.grid[0] ** 2)"),
-    "if the grid is taken to be square, as wide as high: N = w·w": ("config.num_tokens", "(1 + config.grid[1] ** 2)"),
     "if the depth is always 12": ("config.depth", "12"),
     "if only one block is counted": ("config.depth", "1"),
-    "if T·T attention weights are counted for each block: they are results, not parameters":
-        (END, "+ head + config.depth * config.num_tokens**2  #"),
     "if one block is missing": ("config.depth", "(config.depth - 1)"),
     "if the blocks are multiplied by the number of heads too": ("config.depth", "config.num_heads * config.depth"),
-    "if everything is counted for every block, the embeddings and the head too":
-        ("return embeddings + config.depth * block + 2 * D + head",
-         "return config.depth * (embeddings + block + 2 * D + head)"),
-    f"if q, k and v are multiplied by the number of heads: {PER_HEAD}": (QKV, f"config.num_heads * ({QKV})"),
-    f"if q, k and v are counted for one head only: {PER_HEAD}": (QKV, f"({QKV}) // config.num_heads"),
+    "if q, k and v are multiplied by the number of heads: all heads together have 3·D·D weights":
+        (QKV, f"config.num_heads * ({QKV})"),
+    "if q, k and v are counted for one head only: all heads together have 3·D·D weights":
+        (QKV, f"({QKV}) // config.num_heads"),
 }  # fmt: skip
 
 

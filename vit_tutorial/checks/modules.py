@@ -29,7 +29,7 @@ class Layer(NamedTuple):
 def layers(module: nn.Module) -> list[Layer]:
     """Return the layers of a module in the order in which they were made; of `nn.MultiheadAttention` there are two."""
     found = []
-    for name, part in (module.part if isinstance(module, Called) else module).named_modules():
+    for name, part in unwrapped(module).named_modules():
         own = list(part.named_parameters(name, recurse=False))
         if isinstance(part, nn.MultiheadAttention):
             weight = part.in_proj_weight
@@ -81,12 +81,6 @@ def match(ours: nn.Module, theirs: list[Layer]) -> tuple[dict[str, Tensor], bool
     if theirs:
         raise LookupError(theirs[0].name)
     return weights, sure
-
-
-def described(found: list[Layer]) -> str:
-    """List layers by name, kind and size: "`qkv` (linear, 20 → 60), `norm` (norm of 20)"."""
-    sizes = {"linear": "linear, {1} → {0}", "norm": "norm of {0}", "bare": "{0} values"}
-    return ", ".join(f"`{layer.name}` ({sizes[layer.kind[0]].format(*layer.kind[1:])})" for layer in found) or "none"
 
 
 @cache
@@ -195,19 +189,23 @@ class ModuleExercise(Exercise):
 
     def unclear(self, trial: Trial) -> str:
         """Say what the check looks for, if it cannot tell which of the reader's layers is which."""
-        ours, theirs = blank(self.answer, trial.args), layers(trial.module)
-        matched = attempt(match, ours, theirs)
+        ours = blank(self.answer, trial.args)
+        matched = attempt(match, ours, layers(trial.module))
         if not isinstance(matched, LookupError) and matched[1]:
             return ""
         return (
             "The check runs its own solution with your weights, and cannot tell which is which. It looks for "
-            f"{described(layers(ours))}. Yours: {described(theirs)}. (Layers and `nn.Parameter`s count that `__init__` "
+            f"{shapes_in(ours)}. Yours: {shapes_in(trial.module)}. (Layers and `nn.Parameter`s count that `__init__` "
             "stores as `self.name = …`. An optimizer does not find plain tensors and buffers.)"
         )
 
     def inside(self, part: nn.Module | None) -> list[nn.Module]:
         """Return what this exercise judges in a part of a larger module: the part itself."""
         return [] if part is None else [Called(part)]
+
+
+def shapes_in(module: nn.Module) -> str:
+    return ", ".join(f"`{name}` {tuple(p.shape)}" for name, p in unwrapped(module).named_parameters()) or "none"
 
 
 def build(cls: type, args: tuple, x: Tensor) -> nn.Module:
@@ -261,6 +259,10 @@ class Called(nn.Module):
         three = isinstance(self.part, nn.MultiheadAttention)
         out = self.part(*(given * 3)[:3]) if three else self.part(*given)
         return out[0] if isinstance(out, tuple) else out
+
+
+def unwrapped(module: nn.Module) -> nn.Module:
+    return module.part if isinstance(module, Called) else module
 
 
 class CompositeExercise(ModuleExercise):

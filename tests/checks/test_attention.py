@@ -73,6 +73,10 @@ WRONG = {
         (SLIPS["unassigned"], "`k.transpose(0, 1)` changes nothing"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v * torch.rand(()), w), "something in it is random"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v, w.squeeze()), "wrong at another"),
+        (
+            lambda q, k, v, kept={}: ((w := weights_of(q, k)) @ kept.setdefault(v.shape, v), w),
+            "wrong when it is called again",
+        ),
         (lambda q, k, v: ((w := weights_of(q, k)).detach() @ v, w.detach()), "gradient"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v.sin(), w), "`out` has the right shape and wrong values"),
     ],
@@ -215,6 +219,7 @@ WRONG[check.self_attention] = [
     (separate(attend=lambda self, q, k, v: weights_of(q, k) @ v.detach()), "gradient"),
     (separate(layer=lambda self, D: nn.Linear(D, D).requires_grad_(False)), "can never learn"),
     (attending(lambda q, k: F.dropout(weights_of(q, k), 0.2)), "something in it is random"),
+    (ending(lambda out: out * (torch.rand(()) > 0.1)), "something in it is random"),  # right nine times in ten
     (separate(forward=lambda self, x: (made(self, x), Separate.forward(self, x))[1]), "made in `forward`"),
     (separate(lambda self, D, h: setattr(self, "layers", {"keys": self._modules.pop("key")}),
               key=property(lambda self: self.layers["keys"])), "The layers in `layers` are in a plain Python dict"),

@@ -193,6 +193,8 @@ WRONG = {
         (with_norms(lambda D, h, M: nn.Identity()), "In `norm1`: There is no LayerNorm"),
         (with_norms(lambda D, h, M: BatchNorm(D)), "In `norm1`: This is a BatchNorm"),
         (block(mlp=lambda D, h, M: sequential(up, relu, down)(D, M)), "In `mlp`: The activation is ReLU"),
+        (block(mlp=lambda D, h, M: sequential(up, relu, down)(D, M),  # and something unknown
+               forward=lambda self, z: Block.forward(self, 2 * z)), "In `mlp`: The activation is ReLU"),
         (written(lambda z, a, m, n, o: o((y := z + a(n(z))) + m(o(y)))), "The block's output is normed"),
         (written(lambda z, a, m, n, o: (y := z + a(n(z))) + m(n(y))), "One LayerNorm stands at both places"),
         (block(mix=lambda self, y: self.attention(y, y, y)), "`nn.MultiheadAttention` returns a pair"),
@@ -216,6 +218,11 @@ ThreeInputs = module(
 
 def test_other_parts_are_not_called_wrong():
     assert check.encoder_block(block(attention=ThreeInputs)).status == "not judged"
+    hidden = block(
+        lambda self, *sizes: setattr(self, "pairs", [("mlp", self._modules.pop("mlp"))]),
+        mlp=property(lambda self: self.pairs[0][1]),
+    )
+    assert check.encoder_block(hidden).status == "not judged"
     assert check.mlp(BareMlp).status == "not judged"
     assert check.encoder_block(block(mlp=lambda D, h, M: BareMlp(D, M))).status == "not judged"
     verdict = check.encoder_block(nn.TransformerEncoderLayer)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from .exercise import DETACHED, RANDOM, Exercise, flow, noise
-from .running import NotJudged, Wrong, attempt, call, form, joined, kind, listed, same
+from .running import NotJudged, Wrong, attempt, call, form, joined, kind, listed, same, tensors_in
 
 # A leaf: a module with weights of its own -----------------------------------------------------------------------------
 
@@ -253,12 +253,11 @@ class Called(nn.Module):
 
     def __init__(self, part: nn.Module):
         super().__init__()
-        self.part = part
+        self.part, self.times = part, 3 if isinstance(part, nn.MultiheadAttention) else 1
 
-    def forward(self, *given: Tensor) -> Tensor:
-        three = isinstance(self.part, nn.MultiheadAttention)
-        out = self.part(*(given * 3)[:3]) if three else self.part(*given)
-        return out[0] if isinstance(out, tuple) else out
+    def forward(self, x: Tensor) -> Tensor:
+        result = self.part(*[x] * self.times)
+        return next(iter(tensors_in([result])))
 
 
 def unwrapped(module: nn.Module) -> nn.Module:

@@ -210,7 +210,7 @@ EMBEDDING_SLIPS = {
 }  # fmt: skip
 
 
-def readings(weights, image_size, patch_size, in_channels, embed_dim):
+def patch_orders(weights, image_size, patch_size, in_channels, embed_dim):
     """Yield the weights for every order in which a patch may be flattened; the table as it is, and as (D, 1+N)."""
     kernels, table = weights["projection.weight"], weights["position"]
     for rows in (table, table.reshape(1, embed_dim, -1).mT):
@@ -237,7 +237,7 @@ embeddings = ModuleExercise(
     task="`cls(image_size, patch_size, in_channels, embed_dim)`, an nn.Module (B, C, H, W) → (B, 1+N, D): Eq. 1.",
     trials=[((6, 2, 3, 5), noise(2, 3, 6, 6)), ((12, 3, 2, 7), noise(3, 2, 12, 12))],
     slips=EMBEDDING_SLIPS,
-    readings=readings,
+    readings=patch_orders,
     hint="Three parts: a convolution with kernel and stride P, followed by `.flatten(2).transpose(1, 2)`; "
     "`nn.Parameter(torch.zeros(1, 1, D))`, expanded to the batch; `nn.Parameter` of (1, 1+N, D), added last.",
     shape="(B, 1+N, D)",

@@ -258,7 +258,7 @@ ATTENTION_SLIPS = SCALES | WEIGHTS | {
 }  # fmt: skip
 
 
-def readings(weights, embed_dim, num_heads):
+def head_orders(weights, embed_dim, num_heads):
     """Yield the weights in every order in which one layer may hold q, k and v, and the heads their values."""
     orders = product(("n h d", "h n d", "h d n", "n d h", "d h n", "d n h"), permutations(range(3)), ("h d", "d h"))
     for rows, roles, columns in orders:
@@ -273,7 +273,7 @@ self_attention = ModuleExercise(
     task="`cls(embed_dim, num_heads)`, an nn.Module: multi-head self-attention, (B, T, D) → (B, T, D).",
     trials=[((20, 5), noise(2, 7, 20)), ((12, 2), noise(3, 5, 12))],
     slips=ATTENTION_SLIPS,
-    readings=readings,
+    readings=head_orders,
     hint="Five steps: one linear layer for q, k and v (or three); split each into heads; softmax(q kᵀ / √d) v; merge "
     "the heads; one more linear layer. `split_heads`, `merge_heads` and `attention_head` are three of them.",
     shape="(B, T, D)",

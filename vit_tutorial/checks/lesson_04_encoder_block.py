@@ -36,10 +36,10 @@ TOKENS = noise(3, 4, 6)
 TOKENS[1, 2] = 2  # its values are all equal: only eps keeps it finite
 TOKENS[2, 1] *= 1e-3  # so small that eps shows
 
-MEAN, NORMED = "x.mean(dim=-1, keepdim=True)", "(x - mean) / torch.sqrt(variance + eps)"
+AVERAGE, NORMED = "x.mean(dim=-1, keepdim=True)", "(x - mean) / torch.sqrt(variance + eps)"
 VARIANCE, SQUARES = "x.var(dim=-1, correction=0, keepdim=True)", "(x - mean).square()"
-ROOT, END = "torch.sqrt(variance + eps)", "* weight + bias"
-UNBIASED, SUM = (", correction=0", ""), (MEAN, "x.sum(dim=-1, keepdim=True)")
+ROOT, AFFINE = "torch.sqrt(variance + eps)", "* weight + bias"
+UNBIASED, SUM = (", correction=0", ""), (AVERAGE, "x.sum(dim=-1, keepdim=True)")
 AXES = {
     "the tokens": "1",
     "the batch": "0",
@@ -81,8 +81,8 @@ layer_norm = Exercise(
         "`weight` is not used.": (" * weight", ""),
         "`weight` and `bias` are not used.": (" * weight + bias", ""),
         "`bias` is added before `weight` multiplies.":
-            (f"return {NORMED} {END}", f"return ({NORMED} + bias) * weight"),
-        "`weight` and `bias` are swapped: `bias` multiplies, `weight` is added.": (END, "* bias + weight"),
+            (f"return {NORMED} {AFFINE}", f"return ({NORMED} + bias) * weight"),
+        "`weight` and `bias` are swapped: `bias` multiplies, `weight` is added.": (AFFINE, "* bias + weight"),
         "eps is added to the standard deviation, outside the root.": (ROOT, "(variance.sqrt() + eps)"),
         "Two things: the variance divides by D - 1, and eps is outside the root.":
             (*UNBIASED, ROOT, "(variance.sqrt() + eps)"),
@@ -117,7 +117,7 @@ class MyMlp(nn.Module):
         return self.contract(self.activation(self.expand(tokens)))
 
 
-MLP, WIDTH = "self.contract(self.activation(self.expand(tokens)))", "mlp_dim)\n"
+MLP = "self.contract(self.activation(self.expand(tokens)))"
 MLP_SLIPS = {
     **{f"The activation is {name}, not GELU.": ("nn.GELU()", code) for name, code in {
         "ReLU": "F.relu", "SiLU": "F.silu", "tanh": "torch.tanh", "the sigmoid": "torch.sigmoid",

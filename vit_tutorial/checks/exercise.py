@@ -233,6 +233,7 @@ class Exercise:
         return joined(self.judge_trials(answer, self.arrange(answer)), self.more(answer))
 
     def judge_trials(self, answer: Callable, trials: list) -> str:
+        """Raise what is wrong with the results of these trials; return remarks on right ones."""
         results = [self.readers(answer, trial) for trial in trials]
         expected = [self.ours(self.answer, trial) for trial in trials]
         wrong = [difference(*pair, self.shape, self.tolerance) for pair in zip(results, expected, strict=True)]

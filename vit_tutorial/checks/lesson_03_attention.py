@@ -274,8 +274,9 @@ self_attention = ModuleExercise(
     trials=[((20, 5), noise(2, 7, 20)), ((12, 2), noise(3, 5, 12))],
     slips=ATTENTION_SLIPS,
     readings=head_orders,
-    hint="Five steps: one linear layer for q, k and v (or three); split each into heads; softmax(q kᵀ / √d) v; merge "
-    "the heads; one more linear layer. `split_heads`, `merge_heads` and `attention_head` are three of them.",
+    hint="Five steps: one linear layer for q, k and v, or three, `query`, `key` and `value`; split each into "
+    "heads; softmax(q kᵀ / √d) v; merge the heads; one more linear layer. `split_heads`, "
+    "`merge_heads` and `attention_head` are three of them.",
     shape="(B, T, D)",
     biases="Eqs. 5 to 8 have none either. The authors' code has D biases each for q, k, v and the output, and so do "
     "published weights: to load those, leave `bias=False` out.",

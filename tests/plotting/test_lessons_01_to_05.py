@@ -17,8 +17,6 @@ PATCHES, IDS = patchify(IMAGE[None], 4)[0], torch.arange(96).reshape(8, 12)
 def test_what_cannot_be_drawn_is_refused_with_the_facts():
     with pytest.raises(ValueError, match="8×12 is not a whole number of 5×5 patches"):
         plotting.show_grid(IMAGE, 5, "")
-    with pytest.raises(ValueError, match="no patch in row 3, column 0: the photo has 3 rows and 2"):
-        plotting.show_patch_alone(PHOTO, 8, 3, 0)
 
 
 # ---- lesson 01
@@ -94,13 +92,6 @@ def test_position_similarity_puts_each_map_at_its_patch_on_one_scale():
 # ---- lesson 03
 
 
-def test_the_patch_is_the_one_asked_for():
-    figure = plotting.show_patch_alone(PHOTO, patch_size=8, row=2, column=1)
-    alone, whole = figure.axes
-    assert_close(drawn(alone), PHOTO[:, 16:24, 8:16].permute(1, 2, 0))
-    assert {box.get_xy() for box in whole.patches} == {(7.5, 15.5)}  # around the pixels
-
-
 def test_attention_maps_are_multiples_of_an_equal_share_and_one_head_is_large_beside_the_photo():
     maps = torch.rand(2, 3, 3, 2) / 7
     photo, large, *small, _bar = plotting.show_attention_maps(PHOTO, maps, ["x", "y"], frame=(2, 1), large=2).axes
@@ -123,22 +114,6 @@ def test_a_number_keeps_the_tint_of_its_head_wherever_it_lands():
 
 
 # ---- lesson 05
-
-
-def test_the_walk_goes_to_every_patch_once_and_only_to_neighbours():
-    maps = torch.rand(6, 2, 3)
-    figure = plotting.show_attention_walk(torch.rand(3, 8, 12), maps, "A walk")
-    picture, weights = figure.axes[:2]
-    places = []
-    for moment in figure.moments:
-        moment()
-        (frame,), (inner,) = picture.patches, weights.patches
-        column, row = (round(place) for place in inner.get_xy())
-        assert frame.get_xy() == (column, row)
-        assert picture.images[0].get_extent() == [0, 3, 2, 0]
-        np.testing.assert_array_equal(drawn(weights), maps[row * 3 + column])
-        places.append((row, column))
-    assert places == [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0)]
 
 
 def test_a_stop_is_the_map_of_its_query_on_one_scale():

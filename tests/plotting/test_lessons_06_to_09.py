@@ -9,7 +9,7 @@ from reading import drawn, lines, words
 from torch.testing import assert_close
 
 from vit_tutorial import plotting
-from vit_tutorial.plotting.style import CONTROL, MISTAKE, TRAINED
+from vit_tutorial.plotting.style import CONTROL, TRAINED
 from vit_tutorial.training import Epoch, Progress
 
 
@@ -40,16 +40,6 @@ def test_a_name_looks_the_same_in_every_panel_and_as_its_meaning_asks():
     row, column = again["trained, in one row"], again["trained, in one column"]
     assert [again["untrained"][0], row[0], column[0]] == [CONTROL, TRAINED, TRAINED]
     assert row[1] != column[1], "of one colour, in two dashes"
-
-
-def test_entropy_says_how_many_tokens_it_is():
-    unscaled, scaled = torch.tensor([[3.0, 1.0], [1.0, 0.0]]), torch.tensor([[3.0, 3.0], [1.0, 2.0]])
-    figure = plotting.show_entropy([1, 4], unscaled, scaled, limit=4.0)
-    assert list(lines(figure.axes[0]).values()) == [[2.0, 2.5], [2.0, 0.5]]
-    assert [line.get_color() == MISTAKE for line in figure.axes[0].lines[:2]] == [False, True]
-    assert figure.get_suptitle() == "d = 4: a query looks at 1.4 tokens without the division, 6 with it"
-    (right,) = figure.axes[0].child_axes
-    assert [label.get_text() for label in right.get_yticklabels()] == ["1", "2", "4", "8", "16"]
 
 
 def progress(step: int, loss: float, finished: Epoch | None = None) -> Progress:
@@ -211,17 +201,6 @@ def test_the_mirror_has_a_dot_for_each_seed_and_a_map_for_each_way_marked_at_bot
         assert_close(drawn(beside), similarity[2, 1])
         assert beside.images[0].get_clim() == (-1, 1)
         assert marks(beside) == {"s": [1, 2], "o": [3, 2], "D": [1, 1]}
-
-
-def test_filters_stand_in_rows_and_zero_is_grey():
-    weights = torch.randn(5, 3, 2, 2)
-    weights[4] = 0
-    weights[4, 0, 0, 0] = -3
-    picture = drawn(plotting.show_patch_filters({"one": weights, "two": weights}, 3, "title").axes[1]).float()
-    assert picture.shape == (5, 8, 3)
-    assert_close(picture[:2, 3:5].permute(2, 0, 1), 0.5 + weights[1] / weights[1].abs().max() / 2)
-    assert picture[3, 3].tolist() == [0, 0.5, 0.5]
-    assert (picture[2] == 1).all()
 
 
 def test_outline_and_inside_are_tinted_each_over_its_patches():

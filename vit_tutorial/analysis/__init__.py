@@ -4,18 +4,15 @@ from .attention_maps import attention_rollout, mean_attention_distance, object_a
 from .class_evidence import class_attention, patch_readout, readout
 from .first_tests import first_tests
 from .forward_pass import cost_by_part, trace_shapes
-from .heads import HeadCosts, head_costs
 from .learned_embeddings import opposite_edges, patch_filters, position_similarity
 from .recording import ExplicitAttention, mask_heads, record_attention
 
 __all__ = [
     "ExplicitAttention",
-    "HeadCosts",
     "attention_rollout",
     "class_attention",
     "cost_by_part",
     "first_tests",
-    "head_costs",
     "mask_heads",
     "mean_attention_distance",
     "object_auc",

@@ -40,23 +40,6 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str) -> Fi
 
 
 @styled
-def show_patch_alone(photo: Float[Tensor, "3 H W"], patch_size: int, row: int, column: int) -> Figure:
-    """Draw one patch as the model gets it, then the photo. Raises ValueError if the photo has no such patch."""
-    h, w = (side // patch_size for side in photo.shape[1:])
-    if not (0 <= row < h and 0 <= column < w):
-        raise ValueError(f"no patch in row {row}, column {column}: the photo has {h} rows and {w} columns of them")
-    top, left = row * patch_size, column * patch_size
-    title = "Alone, a patch does not say where it was"
-    figure, ((alone, whole),) = panels.panels(1, 2, WIDTH * 0.7, 3.5, title)
-    patch = photo[:, top : top + patch_size, left : left + patch_size]
-    panels.picture(alone, patch, f"patch {row * w + column} of the list")
-    panels.picture(whole, photo, "where it comes from")
-    panels.highlight(whole, left - 0.5, top - 0.5, patch_size, patch_size)
-    told = f"The patch in row {row}, column {column} of {h} rows and {w} columns; framed in the photo."
-    return with_alt(figure, told)
-
-
-@styled
 def show_sequence(
     patches: Float[Tensor, "N patch_dim"], patch_size: Size, first: int, count: int, marked: int
 ) -> Figure:

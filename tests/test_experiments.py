@@ -11,10 +11,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch.nn.functional import cross_entropy
 from torch.testing import assert_close
 
 import vit_tutorial
 from vit_tutorial import ImageSet, Shapes, VisionTransformer, load_checkpoint, training
+from vit_tutorial.data.outlines import MORE_OUTLINES
 from vit_tutorial.experiments import (
     draw_scenes,
     kinds_of_patches,
@@ -131,6 +133,20 @@ def test_the_shipped_model_is_what_the_recipe_of_lesson_06_trains_with_seed_0():
     assert common.trained_at_home("learned", 0).card == card
     assert Recipe(**card.about["recipe"]) == common.RECIPE
     assert card.about["test accuracy"] == load_results("ablations")["as it is"][0]
+
+
+def test_however_few_the_scenes_56_000_are_shown():
+    assert common.recipe_for(28_000) == common.RECIPE
+    assert all(scenes * common.recipe_for(scenes).epochs == 56_000 for scenes in (100, 500, 2000, 8000))
+
+
+def test_a_probe_is_fitted_to_convergence():
+    """Where the gradient of a convex loss vanishes, no other weights are better."""
+    probe, images = script("probe"), Shapes(25, 28, 10, MORE_OUTLINES)
+    features = probe.features_of(images)
+    head = probe.fit_head(features, images.labels)
+    loss = cross_entropy(head(features), images.labels, reduction="sum") + head.weight.square().sum() / 2
+    assert all(gradient.abs().max() < 1e-4 for gradient in torch.autograd.grad(loss, head.parameters()))
 
 
 @pytest.mark.parametrize("variant", ["complete block", "no residual sums", "no norms", "BatchNorm", "post-norm"])

@@ -22,13 +22,6 @@ def test_what_cannot_be_drawn_is_refused_with_the_facts():
 # ---- lesson 01
 
 
-def test_grid_draws_the_image_and_a_line_between_patches():
-    (axes,) = plotting.show_grid(IMAGE, (4, 6), "a title").axes
-    np.testing.assert_array_equal(drawn(axes), IMAGE.permute(1, 2, 0))
-    assert axes.images[0].get_extent() == [0, 2, 2, 0], "two patches across and two down"
-    assert [len(lines.get_segments()) for lines in axes.collections] == [1, 1]
-
-
 def test_sequence_draws_some_patches_as_pictures_and_all_as_a_table():
     strip, table, _ = plotting.show_sequence(PATCHES, 4, first=4, count=2, marked=5).axes
     np.testing.assert_allclose(drawn(strip)[:, :4], IMAGE[:, 4:8, 4:8].permute(1, 2, 0))  # patch 4: row 1, column 1

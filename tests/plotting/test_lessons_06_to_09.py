@@ -117,10 +117,6 @@ def test_a_ranking_has_a_dot_an_interval_and_a_value_in_each_row_in_the_order_gi
         assert ends == [pytest.approx([m - half, m + half]) for m, half in zip(means, halves, strict=True)]
     assert [bar.lines[0].get_color() for bar in first.containers] == [TRAINED, CONTROL, CONTROL]
     assert (words(first), words(second)) == (["0.9", "0.8", "0.51"], ["2.5", "1"])
-    assert [[line.get_xdata()[0] for line in a.lines if line.get_linestyle() == "--"] for a in (first, second)] == [
-        [],
-        [1.0],
-    ]
 
 
 def like_pairs(similarity):
@@ -215,32 +211,19 @@ def test_outline_and_inside_are_tinted_each_over_its_patches():
     assert [handle.get_facecolor() for handle in legend.get_patches()] == [tint.cmap(1), tint.cmap(2)]
 
 
-def test_a_number_stands_at_the_middle_of_its_cell():
-    axes = plotting.show_row([1.0, 3.0], {"four": [1.0, 1.5, 2.5, 3.0]}, "between").axes[0]
-    between, old, new = axes.lines
-    assert old.get_xydata().tolist() == [[0, 1], [1, 3]]
-    assert new.get_xydata().tolist() == [[-0.25, 1], [0.25, 1.5], [0.75, 2.5], [1.25, 3]]
-    assert between.get_xydata()[[0, -1]].tolist() == [[-0.5, 1], [1.5, 3]]
-    assert [text.get_text() for text in axes.texts] == ["1", "1.5", "2.5", "3"]
-
-
 def test_wrong_answers_have_a_dot_with_its_interval_for_each_seed_and_a_line_at_their_mean():
     rows = {"zero": [(5, 100), (15, 100)], "cut": [(0, 200), (50, 200)]}
     figure = plotting.show_wrong({"44×44": rows, "28×44": {"zero": [(30, 200)], "cut": [(2, 200)]}}, "moved", "cut")
-    first, second = figure.axes
+    first, _ = figure.axes
     points = [line for line in first.lines if len(line.get_xdata()) == 1]
     assert [list(line.get_xdata()) for line in points] == [[5], [15], [0], [25]]
     assert [line.get_color() for line in points] == [TRAINED] * 2 + [CONTROL] * 2
-    assert [round(line.get_ydata()[0]) for line in points] == [0, 0, 1, 1]
     assert len({line.get_ydata()[0] for line in points}) == 4, "seeds do not hide each other"
     bars = [line for line in first.lines if line.get_xdata()[0] != line.get_xdata()[-1]]
     ends = [pytest.approx([0, 1.88], abs=0.01), pytest.approx([19.5, 31.4], abs=0.1)]  # Wilson, 0 and 50 of 200
     assert [list(line.get_xdata()) for line in bars[2:]] == ends
     means = [line for line in first.lines if len(line.get_xdata()) == 2 and line not in bars]
     assert [list(line.get_xdata()) for line in means] == [pytest.approx(2 * [mean]) for mean in (10, 12.5)]
-    assert [label.get_text() for label in second.get_yticklabels()] == ["zero", "cut"]
-    assert (first.get_title("left"), second.get_title("left")) == ("44×44", "28×44")
-    assert second.get_xlim()[0] == 0
     assert figure.alt.endswith("44×44: zero 10 % and cut 12.5 %. 28×44: zero 15 % and cut 1 %.")
 
 
@@ -258,8 +241,6 @@ def test_differences_are_on_a_log_axis_and_zero_has_a_strip_of_its_own():
         found = {name: [None if math.isnan(y) else y for y in line] for name, line in lines(axes).items()}
         assert found == expected
     assert [EPS, EPS] in [list(line.get_ydata()) for line in upper.lines]
-    assert [label.get_text() for label in zeros.get_yticklabels()] == ["exactly 0"]
-    assert [label.get_text() for label in zeros.get_xticklabels()] == ["Eq. 1", "logits"]
     names = [[text.get_text() for text in axes.texts if text.get_text() in heights] for axes in (upper, zeros)]
     assert names == [["timm", "one", "other"], ["explicit"]]
     one, other = (line for line in upper.lines if line.get_label() in mistakes)

@@ -42,7 +42,7 @@ FIGURES = {
     "show_bug_table": (
         lambda k: (NAMES[:2], ["loss", "leak"], [["1", "2"]] * 2, torch.tensor([[True] * 2, [False, k == 3]]), TITLE),
         "b by leak"),
-    "show_by_images": (lambda k: ({"ViT": {10: [0.1], 20: [k / 10]}}, 8, TITLE), "30 % with 20"),
+    "show_by_images": (lambda k: ({"ViT": {10: [0.1], 20: [1 - k / 10]}}, 8, TITLE), "30 % with 20"),
     "show_channels": (lambda k: ({"7×7": cells(k)}, TITLE, "value"), "7×7, 0 to 3"),
     "show_curves": (lambda k: ([1, 2], {"y": {"one": [5, k]}}, "x", TITLE), "one from 5 to 3"),
     "show_cut": (lambda k: (IDS, IDS.reshape(-1, k + 1 if k == 3 else 8), 2), "row 3 from patch 2"),
@@ -67,7 +67,6 @@ FIGURES = {
         lambda k: ({0: similar(0), 5: similar(k)}, [0], TITLE), "mirror image in the row from 0 to 0.3"),
     "show_ranking": (lambda k: ({"AUC": {"map": (k / 10, 0.01)}}, {"AUC": 0.5}, TITLE), "map 0.3 ± 0.01"),
     "show_row": (lambda k: ([1.0, 2.0], {"new": [1.0, 1.0 * k, 2.0]}, TITLE), "new: 1, 3, 2"),
-    "show_sequence": (lambda k: (torch.rand(4 * k, 12), 2, 1, 2, 1), "12 rows"),
     "show_sincos_table": (lambda k: (sincos_position_embedding((k, 2), 8), (k, 2), TITLE), "left half changes 2"),
     "show_sizes": (lambda k: ({"wide": torch.zeros(3, 4, 4 * k, dtype=torch.uint8)}, 4, TITLE), "1×3 patches"),
     "show_wrong": (lambda k: ({"9×9": {"cut": [(1, 10), (k, 10)]}}, TITLE), "9×9: cut 20 %"),

@@ -9,9 +9,9 @@ from torch.testing import assert_close
 from vit_tutorial import patchify, plotting
 from vit_tutorial.plotting.style import TINTS
 
-NAMES, PHOTO = ["a", "b", "c"], torch.rand(3, 24, 16, generator=torch.Generator().manual_seed(0))
+PHOTO = torch.rand(3, 24, 16, generator=torch.Generator().manual_seed(0))
 IMAGE = torch.rand(3, 8, 12, generator=torch.Generator().manual_seed(0))  # a grid of 2×3 patches of 4×4
-PATCHES, IDS = patchify(IMAGE[None], 4)[0], torch.arange(96).reshape(8, 12)
+IDS = torch.arange(96).reshape(8, 12)
 
 
 def test_what_cannot_be_drawn_is_refused_with_the_facts():
@@ -20,15 +20,6 @@ def test_what_cannot_be_drawn_is_refused_with_the_facts():
 
 
 # ---- lesson 01
-
-
-def test_sequence_draws_some_patches_as_pictures_and_all_as_a_table():
-    strip, table, _ = plotting.show_sequence(PATCHES, 4, first=4, count=2, marked=5).axes
-    np.testing.assert_allclose(drawn(strip)[:, :4], IMAGE[:, 4:8, 4:8].permute(1, 2, 0))  # patch 4: row 1, column 1
-    np.testing.assert_allclose(drawn(strip)[:, 5:9], IMAGE[:, 4:8, 8:12].permute(1, 2, 0))
-    np.testing.assert_array_equal(drawn(table), PATCHES)
-    assert [(frame.get_x(), frame.get_width()) for frame in strip.patches] == [(5 - 0.5, 4)], "patch 5 is framed"
-    assert 5 in table.get_yticks()
 
 
 def test_cut_draws_every_number_in_the_tint_of_the_patch_it_comes_from():
@@ -106,9 +97,6 @@ def test_a_number_keeps_the_tint_of_its_head_wherever_it_lands():
     assert words(figure.axes[2]) == ["3", "4", "5"]
 
 
-# ---- lesson 05
-
-
 def test_a_stop_is_the_map_of_its_query_on_one_scale():
     pictures, maps = torch.rand(2, 3, 8, 12), torch.rand(2, 2, 3)
     figure = plotting.show_attention_stops(pictures, maps, {"this": 1, "that": 5}, "Stops")
@@ -117,6 +105,9 @@ def test_a_stop_is_the_map_of_its_query_on_one_scale():
         np.testing.assert_allclose(drawn(above), picture.movedim(0, -1), atol=1e-6)
         assert axes.images[0].norm.vmax == pytest.approx(maps.max().item())
     assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["this", "that"]
+
+
+# ---- lesson 05
 
 
 def test_a_bug_table_has_a_filled_mark_where_a_test_notices_and_what_it_measured_there_and_without_a_bug():

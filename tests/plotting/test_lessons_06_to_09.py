@@ -77,7 +77,7 @@ def test_an_epoch_too_short_for_a_report_is_drawn_by_its_mean(live):
 
 def test_wrong_answers_by_images_are_on_a_log_axis_that_has_a_place_for_none():
     results = {"CNN": {500: [0.6, 0.5], 2000: [1.0, 0.995]}}
-    axes = plotting.show_by_images(results, num_classes=8, title="fewer is better", errors=True).axes[0]
+    axes = plotting.show_by_images(results, num_classes=8, title="fewer is better").axes[0]
     wrong = axes.lines[0].get_ydata()
     assert wrong == pytest.approx([40, 50, 0, 0.5])
     assert axes.lines[-1].get_ydata()[0] == 87.5

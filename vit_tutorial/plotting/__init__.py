@@ -4,7 +4,7 @@ from .attention_figures import show_attention_maps, show_attention_stops, show_h
 from .curve_figures import LiveLoss, show_by_images, show_curves
 from .looking_inside_figures import show_distances, show_found, show_ranking
 from .model_figures import show_block, show_bug_table
-from .patch_figures import show_cut, show_equation_one, show_grid, show_maps, show_pictures, show_sequence
+from .patch_figures import show_cut, show_equation_one, show_grid, show_maps, show_pictures
 from .position_figures import (
     show_mirror,
     show_position_row,
@@ -21,7 +21,7 @@ __all__ = [
     "show_by_images", "show_channels", "show_curves", "show_cut", "show_distances", "show_equation_one",
     "show_found", "show_grid", "show_heads", "show_layer_differences", "show_maps", "show_mirror",
     "show_mistake_costs", "show_one_query", "show_pictures", "show_position_row",
-    "show_position_similarity", "show_positions_forming", "show_ranking", "show_row", "show_sequence",
+    "show_position_similarity", "show_positions_forming", "show_ranking", "show_row",
     "show_sincos_table", "show_sizes", "show_wrong",
 ]  # fmt: skip
 

@@ -1,5 +1,7 @@
 """Load trained models: those that ship with the package, and those of other libraries."""
 
+from .dinov2 import compare_with_meta, dinov2_tensors
+from .layer_scale import fold_layer_scale
 from .shipped import CHECKPOINTS, load_checkpoint, load_positions
 from .timm_models import from_timm, to_timm
 from .torchvision_models import from_torchvision, load_pretrained
@@ -7,6 +9,9 @@ from .transformers_models import from_transformers
 
 __all__ = [
     "CHECKPOINTS",
+    "compare_with_meta",
+    "dinov2_tensors",
+    "fold_layer_scale",
     "from_timm",
     "from_torchvision",
     "from_transformers",

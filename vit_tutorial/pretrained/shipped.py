@@ -10,16 +10,20 @@ from torch import Tensor
 from ..errors import require_choice
 from ..model import VisionTransformer
 from ..saving import load_model, read
+from .dinov2 import SHIPPED, load_dinov2
 
-CHECKPOINTS = Path(__file__).with_name("shipped_files")
+CHECKPOINTS = SHIPPED.parent
 
 
 def load_checkpoint(name: str) -> VisionTransformer:
-    """Load a trained model that ships with the package, with its card, ready to predict: "shapes" or "cifar10".
+    """Load a trained model that ships with the package, with its card: "shapes", "cifar10" or "dinov2-s14".
 
-    `model.card.about` says how it was trained, on what, and how good it is. Raises ValueError for another name.
+    `model.card.about` says how it was trained, on what, and how good it is. The first two are ready to predict; DINOv2
+    (Oquab et al. 2023) has no classes, and is for photos of 518×518 pixels, or of another size after
+    `change_resolution`. Raises ValueError for another name.
     """
-    return load_model(find(CHECKPOINTS, name))
+    path = find(CHECKPOINTS, name)
+    return load_dinov2() if path == SHIPPED else load_model(path)
 
 
 def load_positions(name: str) -> dict[int, Float[Tensor, "T D"]]:

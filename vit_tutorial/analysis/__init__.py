@@ -6,11 +6,10 @@ from .first_tests import FirstTests, first_loss, first_tests, image_leak, memori
 from .forward_pass import cost_by_part, trace_shapes
 from .heads import HeadCosts, head_costs
 from .learned_embeddings import opposite_edges, patch_filters, position_similarity
-from .patch_tokens import Components, attention_from, patch_tokens, principal_components
+from .patch_tokens import attention_from, patch_tokens, principal_components
 from .recording import ExplicitAttention, mask_heads, record_attention
 
 __all__ = [
-    "Components",
     "ExplicitAttention",
     "FirstTests",
     "HeadCosts",

@@ -1,20 +1,17 @@
-"""What the token of each patch knows: where it looks, its principal components, and what they look like in a photo."""
+"""What the token of each patch knows: where it looks, what it is after each block, and its principal components."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..attention import attend
 from ..inference import eval_mode
 from ..model import VisionTransformer
 from .recording import Heads, self_attentions, swapped
-
-CLIPPED = 0.02  # of the patches at either end of a component get the same colour
 
 
 class OneQuery(nn.Module):
@@ -39,12 +36,10 @@ def attention_from(
     """Return what one token takes from each patch, for all heads of some blocks: (B, blocks, heads, h, w).
 
     The token is that of the patch in row and column `query`, or the class token. What it takes from the class token is
-    left out, so a map sums to at most 1. Only these rows of the weights are computed: at 1370 tokens, `record_attention`
-    keeps half a gigabyte of them. In eval mode. Raises ValueError for a block or a patch that the model does not have.
+    left out, so a map sums to at most 1. Only these rows of the weights are kept (of 1370 tokens, `record_attention`
+    keeps half a gigabyte). In eval mode. Raises ValueError for a patch that the model does not have.
     """
     layers, (h, w) = self_attentions(model), model.config.grid
-    if not all(block in range(len(layers)) for block in blocks):
-        raise ValueError(f"no blocks {list(blocks)}: the model has blocks 0 to {len(layers) - 1}")
     if query is not None and not (0 <= query[0] < h and 0 <= query[1] < w):
         raise ValueError(f"no patch in row {query[0]}, column {query[1]}: the grid has {h} rows and {w} columns")
     token = 0 if query is None else 1 + query[0] * w + query[1]
@@ -69,40 +64,22 @@ def patch_tokens(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
         return torch.stack([model.norm(z)[:, 1:].unflatten(1, model.config.grid) for z in tokens])
 
 
-class Components(NamedTuple):
-    """Principal components of some tokens: their mean (D,), directions of length 1 (count, D), the most telling first.
-
-    `low` and `high` (count,) are the values between which colours go from 0 to 1: all but 2 % at either end.
-    """
-
-    mean: Float[Tensor, " D"]
-    directions: Float[Tensor, "count D"]
-    low: Float[Tensor, " count"]
-    high: Float[Tensor, " count"]
-
-    def values(self, tokens: Float[Tensor, "*grid D"]) -> Float[Tensor, "*grid count"]:
-        """Return how far each token lies along each direction, of this picture or of another: (…, D) → (…, count)."""
-        return (tokens - self.mean) @ self.directions.T
-
-    def colours(self, tokens: Float[Tensor, "*grid D"]) -> Float[Tensor, "*grid count"]:
-        """Return the values as colours in [0, 1], red, green and blue for three components: (…, D) → (…, count)."""
-        return ((self.values(tokens) - self.low) / (self.high - self.low)).clamp(0, 1)
-
-
 def principal_components(
-    tokens: Float[Tensor, "*grid D"], count: int = 3, where: Bool[Tensor, "*grid"] | None = None
-) -> Components:
-    """Find the directions in which tokens differ most: of all of them, or of those `where` a mask is true.
+    tokens: Float[Tensor, "*grid D"], count: int = 3, fitted_on: Float[Tensor, "*others D"] | None = None
+) -> Float[Tensor, "*grid count"]:
+    """Return how far each token lies along the directions in which tokens differ most, in [0, 1]: (…, D) → (…, count).
 
-    A direction has no sign of its own: it is chosen so that the token furthest from the mean lies on the positive side.
+    Three of them are a colour, red, green and blue. The directions are those of `fitted_on`, if given: of the tokens of
+    a foreground, say, or of another picture. 0 and 1 are reached by 2 % of the tokens there. A direction has no sign of
+    its own: it is chosen so that the token furthest from the mean is on the side of 1.
     Raises ValueError for more components than there are. Source: Oquab et al. 2023 (arXiv 2304.07193), Figure 1.
     """
-    chosen = (tokens.flatten(0, -2) if where is None else tokens[where]).detach()  # (N, D)
-    if not 1 <= count <= min(chosen.shape):
-        raise ValueError(f"{len(chosen)} tokens of {chosen.shape[1]} values have no {count} principal components")
-    mean = chosen.mean(dim=0)
-    directions = torch.linalg.svd(chosen - mean, full_matrices=False).Vh[:count]  # (count, D)
-    values = (chosen - mean) @ directions.T  # (N, count)
-    furthest = values.gather(0, values.abs().argmax(dim=0, keepdim=True))[0]  # (count,)
-    directions, values = directions * furthest.sign()[:, None], values * furthest.sign()
-    return Components(mean, directions, values.quantile(CLIPPED, dim=0), values.quantile(1 - CLIPPED, dim=0))
+    fitted = (tokens if fitted_on is None else fitted_on).flatten(0, -2)  # (N, D)
+    if not 1 <= count <= min(fitted.shape):
+        raise ValueError(f"{len(fitted)} tokens of {fitted.shape[1]} values have no {count} principal components")
+    mean = fitted.mean(dim=0)
+    directions = torch.linalg.svd(fitted - mean, full_matrices=False).Vh[:count]  # (count, D)
+    values = (fitted - mean) @ directions.T  # (N, count)
+    signs = values.gather(0, values.abs().argmax(dim=0, keepdim=True)).sign()  # (1, count)
+    low, high = (values * signs).quantile(torch.tensor([0.02, 0.98], device=values.device), dim=0)
+    return (((tokens - mean) @ directions.T * signs - low) / (high - low)).clamp(0, 1)

@@ -16,8 +16,7 @@ from ..inference import eval_mode
 from ..model import VisionTransformer
 from ..model_card import PREPROCESSING, ModelCard
 from ..saving import require_finite_tensors
-from .layer_scale import fold_layer_scale
-from .tensor_names import as_ours, as_theirs, column, names_of
+from .tensor_names import as_ours, as_theirs, column, fold_layer_scale, names_of
 from .unsupported import GELU_LAYERS, refuse_parts
 
 HEADS = {"torchvision": "heads", "timm": "head", "transformers": "classifier"}

@@ -13,7 +13,7 @@ from ..model import VisionTransformer
 from ..model_card import ModelCard
 from ..saving import read
 from .converting import convert_tensors
-from .layer_scale import fold_layer_scale
+from .tensor_names import fold_layer_scale
 
 SHIPPED = Path(__file__).with_name("shipped_files") / "dinov2-s14.safetensors"
 META = "https://dl.fbaipublicfiles.com/dinov2/dinov2_vits14/dinov2_vits14_pretrain.pth"
@@ -29,7 +29,7 @@ def dinov2_tensors() -> dict[str, Tensor]:
 
 
 def load_dinov2() -> VisionTransformer:
-    """Return the shipped tensors as our own model of 518×518 pixels, with LayerScale folded, without classes."""
+    """Build our own model of the shipped tensors, for 518×518 pixels, with LayerScale folded, without classes."""
     tensors, about = read(SHIPPED)
     folded = fold_layer_scale({name: tensor.float() for name, tensor in tensors.items()})
     model = convert_tensors(folded, "timm", ViTConfig(**about["config"]))
@@ -38,13 +38,10 @@ def load_dinov2() -> VisionTransformer:
 
 
 def compare_with_meta(download: bool = True) -> dict[str, float]:
-    """Return the largest difference between what ships and Meta's own file, tensor by tensor: {name: difference}.
+    """Return the largest difference between what ships and Meta's own file, rounded as ours is: {name: difference}.
 
-    Our file came by another route (see the card), so this is the proof; all differences are 0.0 if Meta's values were
-    rounded to half precision and nothing else. The file (88 MB) is kept where torch.hub keeps its own.
-
-    Raises ConnectionError if it can be neither found nor fetched, FileNotFoundError if it is not there and `download`
-    is False.
+    Our file came by another route (see its card), and was never compared: all are 0.0 if nothing was changed on the
+    way. Meta's file (88 MB) is kept where torch.hub keeps its own; errors are those of `load_pretrained`.
     """
     path = Path(torch.hub.get_dir(), "checkpoints", Path(META).name)
     fetch(META, path, META_SHA256, 88, download)

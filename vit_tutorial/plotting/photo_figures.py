@@ -40,7 +40,7 @@ def show_components(
             panels.bare(axes, f"{n + 1}: {colour}", fontsize=10)
             where.append(f"{colour} in {largest(component)}")
         told.append(f"{name}: {listed(where)}")
-    return with_alt(figure, f"Three components of each patch as colours, and where each is strongest. {'. '.join(told)}.")
+    return with_alt(figure, f"Three components of each patch, and where each is strongest. {'. '.join(told)}.")
 
 
 def largest(values: Float[Tensor, "h w"]) -> str:

@@ -21,8 +21,8 @@ FOG, HIDDEN = 0.82, 0.85  # how light the fog is, and how much of the photo it h
 
 @styled
 def show_components(
-    photos: Mapping[str, Float[Tensor, "3 H W"]],
-    colours: Sequence[Float[Tensor, "h w 3"]],
+    photos: Mapping[str, Float[Tensor, "3 _ _"]],
+    colours: Sequence[Float[Tensor, "_ _ 3"]],
     title: str,
 ) -> Figure:
     """Draw photos, and beside each three components of its patches: as red, green and blue, and one by one."""
@@ -82,8 +82,8 @@ def show_seen(
 
 @styled
 def show_similar(
-    photos: Mapping[str, Float[Tensor, "3 H W"]],
-    maps: Sequence[Float[Tensor, "h w"]],
+    photos: Mapping[str, Float[Tensor, "3 _ _"]],
+    maps: Sequence[Float[Tensor, "_ _"]],
     patch: tuple[int, int],
     title: str,
 ) -> Figure:

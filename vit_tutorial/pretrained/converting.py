@@ -51,6 +51,7 @@ def convert_model(
     tensors = fold_layer_scale({name: tensor.to("cpu", torch.float64) for name, tensor in tensors.items()})
     facts |= {"norm_eps": norm_eps(theirs), "gelu": gelu_form(theirs)}
     ours = convert_tensors(tensors, library, read_config(tensors, library, **facts))
+    del tensors  # twice as large as theirs
     require_equal_answers(ours, theirs, head)
     return ours.to(device, dtype)
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transformers import Dinov2Config, Dinov2Model
 
 from vit_tutorial import VisionTransformer, change_resolution, load_checkpoint, predict, replace_head
-from vit_tutorial.pretrained import compare_with_meta, dinov2, dinov2_tensors, fold_layer_scale
+from vit_tutorial.pretrained import compare_with_meta, dinov2_tensors, fold_layer_scale, shipped
 from vit_tutorial.pretrained.converting import convert_tensors
 from vit_tutorial.saving import load_model, save_model
 
@@ -148,13 +148,13 @@ def test_with_a_connection_it_is_compared_with_metas_own_file(tmp_path, monkeypa
     tensors["norm.bias"][7] += 0.5
     torch.save(tensors, file := io.BytesIO())
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
-    monkeypatch.setattr(dinov2, "META_SHA256", hashlib.sha256(file.getvalue()).hexdigest())
+    monkeypatch.setattr(shipped, "META_SHA256", hashlib.sha256(file.getvalue()).hexdigest())
     with serving(file.getvalue()) as (address, _):
-        monkeypatch.setattr(dinov2, "META", f"{address}/dinov2_vits14_pretrain.pth")
+        monkeypatch.setattr(shipped, "META", f"{address}/dinov2_vits14_pretrain.pth")
         found = compare_with_meta()
     assert {name for name, difference in found.items() if difference} == {"norm.bias"}
     assert found["norm.bias"] == pytest.approx(0.5, abs=1e-3)
-    monkeypatch.setattr(dinov2, "META_SHA256", "0" * 64)
+    monkeypatch.setattr(shipped, "META_SHA256", "0" * 64)
     with pytest.raises(FileNotFoundError, match="it is there, but broken"):
         compare_with_meta(download=False)
 

@@ -1,7 +1,6 @@
 """Load trained models: those that ship with the package, and those of other libraries."""
 
-from .dinov2 import compare_with_meta, dinov2_tensors
-from .shipped import CHECKPOINTS, load_checkpoint, load_positions
+from .shipped import CHECKPOINTS, compare_with_meta, dinov2_tensors, load_checkpoint, load_positions
 from .tensor_names import fold_layer_scale
 from .timm_models import from_timm, to_timm
 from .torchvision_models import from_torchvision, load_pretrained

@@ -198,5 +198,5 @@ def test_a_new_head_finds_every_class_equally_likely(capsys):
 def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match=r"22 = 5·4 \+ 2"):
         change_resolution(small_vit(), (20, 22))
-    with pytest.raises(ValueError, match="num_classes must be a whole number of at least 1, got 0"):
-        replace_head(small_vit(), 0)
+    with pytest.raises(ValueError, match="num_classes must be a whole number of at least 0, got -1"):
+        replace_head(small_vit(), -1)

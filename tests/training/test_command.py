@@ -92,7 +92,7 @@ MISTAKES = {
     "--data ''": ["--data must be a path"],
     "--dataset cifar10 --image-size 64": ["32×32", "64"],
     "--epoch-count 3": ["--epoch-count", "--help"],
-    "--weights b/16": ["unknown weights 'b/16'", "B/16", "cifar10, shapes, and files that end in .safetensors"],
+    "--weights b/16": ["unknown weights 'b/16'", "B/16", "cifar10, dinov2-s14, shapes, and files that end in"],
     "--weights gone.safetensors": ["no ", "file", "'gone.safetensors'"],
     "--weights shapes --patch-size 7": ["--patch-size", "a model with patch_size 4"],
     "--weights shapes --image-size 18": ["18×18", "4×4"],

@@ -5,10 +5,12 @@ from .class_evidence import class_attention, patch_readout, readout
 from .first_tests import first_tests
 from .forward_pass import cost_by_part, trace_shapes
 from .learned_embeddings import opposite_edges, patch_filters, position_similarity
+from .patch_tokens import attention_from, patch_tokens, principal_components
 from .recording import ExplicitAttention, mask_heads, record_attention
 
 __all__ = [
     "ExplicitAttention",
+    "attention_from",
     "attention_rollout",
     "class_attention",
     "cost_by_part",
@@ -19,7 +21,9 @@ __all__ = [
     "opposite_edges",
     "patch_filters",
     "patch_readout",
+    "patch_tokens",
     "position_similarity",
+    "principal_components",
     "readout",
     "record_attention",
     "trace_shapes",

@@ -120,7 +120,7 @@ def show_chosen_positions(
     height = 0.9 + 0.52 * WIDTH * len(rows) * h / (len(columns) * w)
     figure, ((large, small),) = panels.panels(1, 2, WIDTH, height, title, width_ratios=(2.4, 1))
     for axes, maps, name in ((large, similarity, "trained"), (small, control, "untrained")):
-        tiles = panels.tile(to_numpy(maps[places].flatten(0, 1)), len(columns), gap=2, between=float("nan"))
+        tiles = panels.tile(to_numpy(maps[places].flatten(0, 1)), len(columns), gap=2)
         image = axes.imshow(tiles, cmap=style.DIVERGING, vmin=-1, vmax=1, interpolation="none")
         panels.bare(axes, name)
     large.set_xticks([n * (w + 2) + w / 2 for n in range(len(columns))], columns)

@@ -77,7 +77,7 @@ def show_position_similarity(maps: Mapping[str, Float[Tensor, "h w h w"]], title
 
 def mosaic(similarity: Float[Tensor, "h w k l"], columns: int) -> np.ndarray:
     """Lay h·w small maps (k, l) on one canvas, as many as `columns` in a line, with an empty line between them."""
-    return panels.tile(to_numpy(similarity.flatten(0, 1)), columns, gap=1, border=1, between=float("nan"))
+    return panels.tile(to_numpy(similarity.flatten(0, 1)), columns, gap=1, border=1)
 
 
 def compare_pairs(maps: Mapping[str, Float[Tensor, "h w h w"]]) -> str:

@@ -184,7 +184,7 @@ RIGHT[check.self_attention] = {
         split=lambda self, x: rearrange(x, "b t (d h) -> b h t d", h=self.num_heads),
         merge=lambda self, x: rearrange(x, "b h t d -> b t (d h)")),
     # Eqs. 5-8 as they are written
-    "no biases for q, k and v": (fused(bias=False), "Without a bias: `to_all`. Eqs. 5 to 8 have none either"),
+    "no biases for q, k and v": (fused(bias=False), "There is no `qkv.bias`. Eqs. 5 to 8 have none either"),
     "no biases, torch": (torchs(bias=False), "The authors' code has D biases each"),
 }  # fmt: skip
 
@@ -245,5 +245,5 @@ def test_layers_made_otherwise_are_not_called_wrong():
     )
     verdict = check.self_attention(bare)
     assert verdict.status == "not judged"
-    assert "It looks for `qkv.weight` (60, 20), `qkv.bias` (60,), `projection.weight` (20, 20)" in verdict.message
+    assert "Name them so: `qkv.weight` (60, 20), `qkv.bias` (60,), `projection.weight` (20, 20)" in verdict.message
     assert check.self_attention(ByOtherNames).status == "not judged"

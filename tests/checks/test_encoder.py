@@ -115,7 +115,7 @@ def with_norms(make):
 
 
 HandNorm = module(
-    lambda dim, eps: {"beta": nn.Parameter(torch.zeros(dim)), "gamma": nn.Parameter(torch.ones(dim))},
+    lambda dim, eps: {"gamma": nn.Parameter(torch.ones(dim)), "beta": nn.Parameter(torch.zeros(dim))},
     lambda self, x: divided(x, spread(x), self.args[1]) * self.gamma + self.beta,
 )
 
@@ -154,7 +154,7 @@ RIGHT = {
         "norms by hand": with_norms(lambda D, h, M: HandNorm(D, 1e-6)),
         "attention without biases": (
             block(attention=lambda D, h, M: nn.MultiheadAttention(D, h, bias=False, batch_first=True)),
-            "In `attention`: Without a bias: `qkv`, `out_proj`",
+            "In `attention`: There is no `qkv.bias`, `projection.bias`",
         ),
     },
 }
@@ -185,7 +185,7 @@ WRONG = {
         (sequential(lambda D, M: nn.Linear(D, 4 * D), gelu, lambda D, M: nn.Linear(4 * D, D)),
          "The hidden layer has 4·D values"),
         (sequential(up, gelu, dropout, down, dropout, dropout), "dropped twice"),
-        (sequential(lambda D, M: nn.Linear(D, M, bias=False), gelu, down), "there is no bias in `0`"),
+        (sequential(lambda D, M: nn.Linear(D, M, bias=False), gelu, down), "there is no `expand.bias`"),
     ],
     check.encoder_block: [
         (SUSPECTS["A"], "post-norm"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import partial
 from unittest.mock import patch
 
 import torch
@@ -176,18 +177,17 @@ mlp = ModuleExercise(
 )
 
 
-class Norm(nn.Module):
+class Norm(nn.LayerNorm):
     """The norm of a block, a part that is judged for itself."""
 
     def __init__(self, embed_dim):
-        super().__init__()
-        self.norm = nn.LayerNorm(embed_dim)
+        super().__init__(embed_dim, eps=1e-6)
 
+
+class BatchNorm(nn.BatchNorm1d):
     def forward(self, x):
-        return my_layer_norm(x, self.norm.weight, self.norm.bias, 1e-6)
+        return super().forward(x.mT).mT
 
-
-NORMALISED = "my_layer_norm(x, self.norm.weight, self.norm.bias, 1e-6)"
 
 NORM = ModuleExercise(
     Norm,
@@ -197,14 +197,15 @@ NORM = ModuleExercise(
     slips={
         "All is right but one number: the eps of your LayerNorm is 1e-05. Write `nn.LayerNorm(embed_dim, eps=1e-6)`, "
         "as in the paper's code: PyTorch's default is 1e-5.": ("1e-6", "1e-5"),
-        "This is a BatchNorm, over the batch. A LayerNorm is needed, over each token's D values.":
-            (NORMALISED, "x / (1 + 1e-5) ** 0.5 * self.norm.weight + self.norm.bias"),
+        "This is a BatchNorm, over the batch. A LayerNorm is needed, over each token's D values.": BatchNorm,
         "There is no LayerNorm: it has a weight and a bias of D values each.": [
-            ("self.norm = nn.LayerNorm(embed_dim)", "pass", NORMALISED, way)
-            for way in ("x", "F.layer_norm(x, x.shape[-1:], eps=1e-6)", "F.layer_norm(x, x.shape[-1:])")],
+            nn.Identity,
+            partial(nn.LayerNorm, elementwise_affine=False),
+            partial(nn.LayerNorm, eps=1e-6, elementwise_affine=False),
+        ],
     },
     shape="(B, T, D)",
-)  # fmt: skip
+)
 
 
 class MyEncoderBlock(nn.Module):

@@ -35,26 +35,14 @@ class MyVisionTransformer(nn.Module):
         return self.head(y)  # (B, K)
 
 
-class Head(nn.Module):
-    """The part `head`, which is judged for itself."""
-
-    def __init__(self, embed_dim, num_classes):
-        super().__init__()
-        self.linear = nn.Linear(embed_dim, num_classes)
-
-    def forward(self, y):
-        return self.linear(y)
-
-
-LINEAR = "nn.Linear(embed_dim, num_classes)"
 HEAD = ModuleExercise(
-    Head,
+    nn.Linear,
     task="a linear layer",
     hint="",
     trials=[((20, 7), noise(3, 20)), ((10, 4), noise(2, 10))],
     slips={
         "This is the paper's head for pre-training, with a tanh between (section 3.1). Here it is one layer, D to K.":
-            (LINEAR, f"nn.Sequential(nn.Linear(embed_dim, embed_dim), nn.Tanh(), {LINEAR})"),
+            lambda D, K: nn.Sequential(nn.Linear(D, D), nn.Tanh(), nn.Linear(D, K)),
     },
     shape="(B, K)",
 )  # fmt: skip
@@ -113,8 +101,8 @@ def in_training_and_at_start(cls):
 
 
 class ModelExercise(CompositeExercise):
-    def where_right(self, cls, trials, number):
-        return POOL if trials[number].args == (MEAN,) else super().where_right(cls, trials, number)
+    def where_right(self, trials, number):
+        return POOL if trials[number].args == (MEAN,) else super().where_right(trials, number)
 
 
 POOL = 'Right with pool="cls". This is pool="mean": the mean of tokens 1 to N, the patches, after the norm.'

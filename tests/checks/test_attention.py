@@ -221,8 +221,8 @@ WRONG[check.self_attention] = [
     (attending(lambda q, k: F.dropout(weights_of(q, k), 0.2)), "something in it is random"),
     (ending(lambda out: out * (torch.rand(()) > 0.1)), "something in it is random"),  # right nine times in ten
     (separate(forward=lambda self, x: (made(self, x), Separate.forward(self, x))[1]), "made in `forward`"),
-    (separate(lambda self, D, h: setattr(self, "layers", {"keys": self._modules.pop("key")}),
-              key=property(lambda self: self.layers["keys"])), "The layers in `layers` are in a plain Python dict"),
+    (separate(lambda self, D, h: setattr(self, "layers", [self._modules.pop("key")]),
+              key=property(lambda self: self.layers[0])), "The layers in `layers` are in a plain Python list"),
     (separate(split=lambda self, x: x.unflatten(-1, (5, 4)).transpose(1, 2)), "Right at the first size tried"),
     # divides by the T of its first call, multiplies by the T of this one
     (separate(forward=lambda self, x: Separate.forward(self, x) * x.shape[1] / vars(self).setdefault("T", x.shape[1])),

@@ -118,10 +118,6 @@ class Slip(NamedTuple):
     message: str
 
 
-# (old, new, old, new, …) in the solution's source; or a whole wrong answer; or a list of ways to make the same slip.
-Change = tuple[str, ...] | Callable | list
-
-
 def edited(solution: Callable, *changes: str, **names: object) -> Callable:
     """Return the solution with `changes` (old, new, old, new, …) in its source, and with other meanings of `names`.
 
@@ -152,10 +148,11 @@ class Exercise:
 
     The solution has the name of the notebook's stub, and is shown after the lines `imports`. `task` is one line for the
     list of all exercises. `trials` holds the arguments of each run, or functions that make them where a run uses them
-    up. `slips` are changes of the solution, each under the sentence that names it; `also` are changes that leave it
-    right. `shape` names the result's axes: "(B, N, D)", or "out (T, d); weights (T, T)" for two results.
-    `view(result, *args)` is what is compared, if not the result. `more(function)` looks further at a right answer: it
-    may raise Wrong, or return a remark. `judge(function)` takes the place of the whole comparison.
+    up. `slips` has the sentence that names a slip, and what makes it: (old, new, old, new, …) in the solution's source,
+    a whole wrong answer, or a list of such ways. The edits in `also` leave the solution right. `shape` names the
+    result's axes: "(B, N, D)", or "out (T, d); weights (T, T)" for two results. `view(result, *args)` is what is
+    compared, if not the result. `more(function)` looks further at a right answer: it may raise Wrong, or return a
+    remark. `judge(function)` takes the place of the whole comparison.
     """
 
     takes = "function"
@@ -167,7 +164,7 @@ class Exercise:
         task: str,
         hint: str,
         trials: Sequence[tuple | Callable] = (),
-        slips: Mapping[str, Change] | None = None,
+        slips: Mapping[str, tuple | Callable | list] | None = None,
         also: Sequence[tuple[str, ...]] = (),
         shape: str = "",
         view: Callable = lambda result, *args: result,
@@ -193,7 +190,7 @@ class Exercise:
     def __call__(self, answer) -> Verdict:
         """Judge the answer. Random numbers start from one seed, and torch's generator is restored afterwards."""
         try:
-            with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
                 torch.default_generator.manual_seed(0)
                 self.require(answer)
                 remark = self.judge(answer)
@@ -224,7 +221,7 @@ class Exercise:
 
     @cached_property
     def slips(self) -> list[Slip]:
-        """Every slip of the table with its edits made; a list of several ways gives a slip for each."""
+        """The slips of the table, one for each way, with the edits made."""
         ways = [(message, way) for message, do in self.table.items() for way in (do if isinstance(do, list) else [do])]
         return [Slip(way if callable(way) else edited(self.answer, *way), message) for message, way in ways]
 
@@ -286,7 +283,7 @@ class Exercise:
         """Return what to say of these results: the slip that explains them all, or what is wrong in the first trial."""
         number = next(i for i, text in enumerate(wrong) if text)
         result, trial, text = results[number], trials[number], wrong[number]
-        slip = next((slip.message for slip in self.slips if self.explains(slip, trials, results, wrong)), "")
+        slip = next((slip.message for slip in self.slips if self.agrees(slip.answer, trials, results)), "")
         meaning = slip or self.where_right(trials, number)
         if isinstance(result, Wrong):
             return Wrong(joined(result.message, meaning), result.code, result.error)
@@ -295,20 +292,6 @@ class Exercise:
         if "wrong values" in text and not same(self.readers(answer, trial), result):
             return Wrong(RANDOM)
         return self.unexplained(answer, trial, result, text, meaning)
-
-    def explains(self, slip: Slip, trials: list, results: list, wrong: list[str | None]) -> bool:
-        """Tell whether the slip gives the reader's results in all trials, and at least one wrong one exactly.
-
-        Where both stop with an error, the two errors may differ in their words.
-        """
-        exactly = False
-        for trial, result, text in zip(trials, results, wrong, strict=True):
-            known = self.ours(slip.answer, trial)
-            alike = same(result, known)
-            if not alike and not (isinstance(result, Wrong) and isinstance(known, Exception)):
-                return False
-            exactly = exactly or (alike and bool(text))
-        return exactly
 
     def where_right(self, trials: list, number: int) -> str:
         """Say where code that is wrong in trial `number` is right; empty if it is wrong in the first one."""
@@ -334,9 +317,7 @@ DETACHED = (
 
 
 def flipped(value):
-    """Return the tensors of floats along their first axis in the opposite order: other values of the same shape."""
-    if isinstance(value, list):
-        return [flipped(part) for part in value]
+    """Return a tensor of floats along its first axis in the opposite order: other values of the same shape."""
     return value.flip(0) if isinstance(value, Tensor) and value.is_floating_point() else value
 
 
@@ -349,10 +330,8 @@ def gradients(function: Callable, args: tuple) -> list[Tensor]:
 def flow(result, wanted: Sequence[Tensor]) -> list[Tensor]:
     """Return the gradients of a fixed weighted sum of the result; zeros where nothing flows."""
     total = sum((part * noise(*part.shape, seed=7).to(part)).sum() for part in tensors_in([result]))
-    if not isinstance(total, Tensor) or not total.requires_grad:
-        return [torch.zeros_like(tensor) for tensor in wanted]
-    found = torch.autograd.grad(total, wanted, allow_unused=True)
-    return [torch.zeros_like(t) if grad is None else grad for t, grad in zip(wanted, found, strict=True)]
+    nothing = sum(0 * tensor.sum() for tensor in wanted)
+    return list(torch.autograd.grad(total + nothing, wanted))
 
 
 def noise(*shape: int, seed: int = 0) -> Tensor:

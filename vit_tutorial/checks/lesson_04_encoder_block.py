@@ -231,9 +231,12 @@ def steps(first="z + a(n(z))", second="z + m(o(z))"):
     return EQUATIONS, re.sub(r"\b([amno])(?=\()", lambda name: PARTS[name[1]], lines)
 
 
-def one_norm(block, *sizes):
+def two_norms_and_in_training(cls):
+    """Raise Wrong for one norm at both places; return a remark on dropout."""
+    block = cls(20, 5, 33).eval()
     if block.norm1 is block.norm2:
         raise Wrong(ONE_NORM)
+    return in_training(block, noise(2, 7, 20))
 
 
 ONE_NORM = (
@@ -250,7 +253,6 @@ encoder_block = CompositeExercise(
         "norm2": (NORM, lambda D: (D, 5, 33)),
         "mlp": (mlp, lambda D, M: (D, 1, M)),
     },
-    look=one_norm,
     slips={
         "Both residuals are missing, around attention and around the MLP.": steps("a(n(z))", "m(o(z))"),
         "Attention and MLP both get their input without a norm.": steps("z + a(z)", "z + m(z)"),
@@ -283,6 +285,6 @@ encoder_block = CompositeExercise(
     hint="Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. Both norms are "
     "`nn.LayerNorm(embed_dim, eps=1e-6)`.",
     shape="(B, T, D)",
-    more=lambda cls: in_training(cls(20, 5, 33).eval(), noise(2, 7, 20)),
+    more=two_norms_and_in_training,
     imports="from vit_tutorial import Mlp, SelfAttention",
 )  # fmt: skip

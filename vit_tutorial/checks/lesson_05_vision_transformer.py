@@ -83,6 +83,8 @@ def one_block_each(model, config):
 
 def in_training_and_at_start(cls):
     """Raise Wrong for dropout or equal blocks; return a remark on an eps that is written into the code."""
+    for config in (FIRST, SECOND):
+        one_block_each(cls(config), config)
     model = cls(FIRST).eval()
     if in_training(model, images_for(FIRST)):
         raise Wrong(
@@ -118,7 +120,6 @@ vision_transformer = ModelExercise(
         "norm": (NORM, lambda D: sized(embed_dim=D)),
         "head": (HEAD, lambda D, K: sized(embed_dim=D, num_classes=K)),
     },
-    look=one_block_each,
     slips={
         "There is a softmax inside the model: return logits, values of any size. `F.cross_entropy` takes the softmax.":
             [("self.head(y)", f"self.head(y).{softmax}(-1)") for softmax in ("softmax", "log_softmax")],

@@ -187,11 +187,11 @@ def build(cls: Callable, args: tuple, x: Tensor) -> nn.Module:
         )
     for part in module.modules():
         for name, value in vars(part).items():
-            inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-            if any(p not in known for layer in inside if isinstance(layer, nn.Module) for p in layer.parameters()):
+            layers = [layer for layer in value if isinstance(layer, nn.Module)] if isinstance(value, list) else []
+            if any(p not in known for layer in layers for p in layer.parameters()):
                 raise Wrong(
-                    f"The layers in `{name}` are in a plain Python {type(value).__name__}, and an optimizer does "
-                    "not find them there: use `nn.ModuleList`."
+                    f"The layers in `{name}` are in a plain Python list, and an optimizer does not find them there: "
+                    "use `nn.ModuleList`."
                 )
     for seed, (name, p) in enumerate(module.named_parameters()):
         if not p.requires_grad:
@@ -232,13 +232,12 @@ class CompositeExercise(ModuleExercise):
     """Judge a module by its parts, which the task names: the solution's `forward` runs with the reader's own parts.
 
     `parts` says which exercise judges each part for itself, and how to get the arguments of the whole from those of
-    the part: `{"mlp": (mlp, lambda D, M: (D, 1, M))}`. `look(module, *args)` looks at what is made in `__init__`, and
-    may raise Wrong.
+    the part: `{"mlp": (mlp, lambda D, M: (D, 1, M))}`.
     """
 
-    def __init__(self, solution: type, *, parts: Mapping, look: Callable = lambda module, *args: None, **rest):
+    def __init__(self, solution: type, *, parts: Mapping, **rest):
         super().__init__(solution, **rest)
-        self.parts, self.look = parts, look
+        self.parts = parts
 
     def inside(self, part: nn.Module | None) -> list[nn.Module]:
         """Return the modules within a part that have this exercise's parts, such as the blocks of an encoder."""
@@ -259,14 +258,14 @@ class CompositeExercise(ModuleExercise):
         return ", ".join(f"`{name}`" + f" (blocks of {stacks.get(name)})" * (name in stacks) for name in self.parts)
 
     def judge_trials(self, cls: Callable, trials: list[Trial]) -> str:
-        for trial in trials:
-            if isinstance(self.readers(cls, trial), Wrong):
-                continue
-            self.find_parts(trial.module)
-            self.look(trial.module, *trial.args)
-            if isinstance(stopped := self.ours(self.answer, trial), Exception):
-                raise NotJudged(f"The check calls each part with one tensor, and one of yours stops there: {stopped}")
-        return joined(super().judge_trials(cls, trials), self.judge_parts(cls))
+        remarks = ""
+        if not any(isinstance(self.readers(cls, trial), Wrong) for trial in trials):
+            for trial in trials:
+                with_their_parts = self.lend(self.answer, trial)
+                if isinstance(stopped := attempt(with_their_parts, trial.x), Exception):
+                    raise NotJudged(f"The check calls each part with one tensor. One of yours stops there: {stopped}")
+            remarks = self.judge_parts(cls)
+        return joined(super().judge_trials(cls, trials), remarks)
 
     def lend(self, cls: Callable, trial: Trial) -> Callable:
         """Return an object of a class of ours with the reader's parts in the places of its own."""
@@ -290,11 +289,6 @@ class CompositeExercise(ModuleExercise):
 
     def remark(self, trial: Trial) -> str:
         return ""  # the parts have their own
-
-    def unexplained(self, cls: Callable, trial: Trial, out, text: str, where: str) -> Exception:
-        """Return what is wrong with a part, if anything is, or else what is certainly so of the whole."""
-        finding = attempt(self.judge_parts, cls)
-        return finding if isinstance(finding, Exception) else super().unexplained(cls, trial, out, text, where)
 
     def unclear(self, trial: Trial) -> str:
         return ""  # the parts are known by their names

@@ -185,7 +185,6 @@ RIGHT[check.self_attention] = {
         merge=lambda self, x: rearrange(x, "b h t d -> b t (d h)")),
     # Eqs. 5-8 as they are written
     "no biases for q, k and v": (fused(bias=False), "There is no `qkv.bias`. Eqs. 5 to 8 have none either"),
-    "no biases, torch": (torchs(bias=False), "The authors' code has D biases each"),
 }  # fmt: skip
 
 
@@ -207,7 +206,7 @@ WRONG[check.self_attention] = [
     (attending(lambda q, k: weights_of(q, k, 1.0)), "not divided by √d"),
     (separate(split=lambda self, x: x.view(len(x), self.num_heads, x.shape[1], -1)), "split by `view` or `reshape`"),
     (torchs(batch_first=False), "Attention runs across the batch"),
-    (torchs(lambda self, x: self.attention(x, x, x)), "must return one tensor, and returns a tuple of 2"),
+    (torchs(lambda self, x: self.attention(x, x, x)), "must be a tensor, got a tuple of 2"),
     (separate(lambda self, D, h: setattr(self, "key", self.query)),
      "The queries and the keys come from the same layer"),
     (other_layers(lambda D, h: {**{name: nn.Linear(D, h * D) for name in ("query", "key", "value")},

@@ -192,7 +192,6 @@ WRONG = {
         (SUSPECTS["D"], "Both residuals are taken from the normed input."),
         (with_norms(lambda D, h, M: nn.Identity()), "In `norm1`: There is no LayerNorm"),
         (with_norms(lambda D, h, M: BatchNorm(D)), "In `norm1`: This is a BatchNorm"),
-        (block(mlp=lambda D, h, M: sequential(up, relu, down)(D, M)), "In `mlp`: The activation is ReLU"),
         (block(mlp=lambda D, h, M: sequential(up, relu, down)(D, M),  # and something unknown
                forward=lambda self, z: Block.forward(self, 2 * z)), "In `mlp`: The activation is ReLU"),
         (written(lambda z, a, m, n, o: o((y := z + a(n(z))) + m(o(y)))), "The block's output is normed"),
@@ -200,8 +199,6 @@ WRONG = {
         (block(mix=lambda self, y: self.attention(y, y, y)), "`nn.MultiheadAttention` returns a pair"),
         (block(attention=lambda D, h, M: nn.MultiheadAttention(D, h)), "In `attention`: Attention runs across"),
         (block(norm2=lambda D, h, M: nn.LayerNorm(D)), "the eps of your LayerNorm is 1e-05"),
-        (with_norms(lambda D, h, M: HandNorm(D, 1e-5)), "the eps of your LayerNorm is 1e-05"),
-        (block(mlp=lambda D, h, M: Backwards(D, 4 * D)), "In `mlp`: The hidden layer has 4·D values"),
         (block(norm3=lambda D, h, M: nn.LayerNorm(D)), "does not depend on `norm3.weight`"),
     ],
 }  # fmt: skip

@@ -232,8 +232,6 @@ class Exercise:
 
     def require(self, answer) -> None:
         """Raise Wrong with what to pass, if this is not a function (or class) of the reader's."""
-        if answer is None:
-            raise NotAttempted
         if isinstance(answer, nn.Module) or inspect.isclass(answer) != (self.takes == "class") or not callable(answer):
             call_it = f"`check.{self.name}({self.answer.__name__})`, without brackets after the name"
             raise Wrong(f"The check needs your {self.takes} itself, and got {kind(answer)}: write {call_it}.")

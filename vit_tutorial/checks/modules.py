@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from .exercise import DETACHED, RANDOM, Exercise, flow, noise
-from .running import NotAttempted, NotJudged, Wrong, attempt, call, form, joined, kind, listed, same, tensors_in
+from .running import NotAttempted, NotJudged, Wrong, attempt, call, form, joined, listed, same, tensors_in
 
 # A leaf: a module with weights of its own -----------------------------------------------------------------------------
 
@@ -35,8 +35,8 @@ def fused(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 def match(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the reader's weights by our names: those of the same name, or else the first of the same shape or size.
 
-    Axes of length 1 do not count in a shape. Raises LookupError if one of ours that is no bias is missing, or if one
-    of theirs is left over.
+    Axes of length 1 do not count in a shape. Raises LookupError if a weight of ours that is no bias is missing. One of
+    theirs that is left over has no use in ours: if it has none in theirs either, `idle` tells.
     """
     left = fused(theirs) if "qkv.weight" in ours else dict(theirs)
     found = {}
@@ -50,8 +50,8 @@ def match(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> dict[str, Tenso
             if alike and name not in found:
                 found[name] = left.pop(alike[0]).reshape(own.shape)
     missing = [name for name in ours if name not in found and not name.endswith("bias")]
-    if missing or left:
-        raise LookupError(", ".join([*missing, *left]))
+    if missing:
+        raise LookupError(", ".join(missing))
     return found
 
 
@@ -136,12 +136,10 @@ class ModuleExercise(Exercise):
     def unexplained(self, cls: Callable, trial: Trial, out, text: str, where: str) -> Exception:
         """Return what to say of a wrong result that no slip explains: what is certainly so, the first thing first."""
         module, args, x = trial
-        if not isinstance(out, Tensor):
-            return Wrong(f"Your module must return one tensor, and returns {kind(out)}.")
-        if unused := idle(module, out):
-            return Wrong(unused)
         if wrong_form := form(out, blank(self.answer, args)(x), self.shape):
             return Wrong(joined(wrong_form, f"The input was {tuple(x.shape)}.", where))
+        if unused := idle(module, out):
+            return Wrong(unused)
         if not where and (unclear := self.unclear(trial)):
             return NotJudged(unclear)
         told = where or "The shape is right, the values are not, and no usual slip explains them."
@@ -221,11 +219,11 @@ class Called(nn.Module):
 
     def __init__(self, part: nn.Module):
         super().__init__()
-        self.part, self.times = part, 3 if isinstance(part, nn.MultiheadAttention) else 1
+        self.part = part
 
     def forward(self, x: Tensor) -> Tensor:
-        result = self.part(*[x] * self.times)
-        return next(iter(tensors_in([result])))
+        result = self.part(x, x, x) if isinstance(self.part, nn.MultiheadAttention) else self.part(x)
+        return tensors_in([result])[0]
 
 
 class CompositeExercise(ModuleExercise):
@@ -258,14 +256,14 @@ class CompositeExercise(ModuleExercise):
         return ", ".join(f"`{name}`" + f" (blocks of {stacks.get(name)})" * (name in stacks) for name in self.parts)
 
     def judge_trials(self, cls: Callable, trials: list[Trial]) -> str:
-        remarks = ""
-        if not any(isinstance(self.readers(cls, trial), Wrong) for trial in trials):
-            for trial in trials:
-                with_their_parts = self.lend(self.answer, trial)
-                if isinstance(stopped := attempt(with_their_parts, trial.x), Exception):
-                    raise NotJudged(f"The check calls each part with one tensor. One of yours stops there: {stopped}")
-            remarks = self.judge_parts(cls)
-        return joined(super().judge_trials(cls, trials), remarks)
+        """Judge the parts first, unless the reader's module stops with an error; then the whole."""
+        if any(isinstance(self.readers(cls, trial), Wrong) for trial in trials):
+            return super().judge_trials(cls, trials)
+        for trial in trials:
+            with_their_parts = self.lend(self.answer, trial)
+            if isinstance(stopped := attempt(with_their_parts, trial.x), Exception):
+                raise NotJudged(f"The check calls each part with one tensor, and one of yours stops there: {stopped}")
+        return joined(self.judge_parts(cls), super().judge_trials(cls, trials))
 
     def lend(self, cls: Callable, trial: Trial) -> Callable:
         """Return an object of a class of ours with the reader's parts in the places of its own."""

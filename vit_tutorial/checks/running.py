@@ -50,7 +50,9 @@ def call(function: Callable, *args):
         own_line = is_readers(extract_tb(error.__traceback__)[-1].filename)
         if not isinstance(error, NotImplementedError) or not own_line:
             raise stopped_by(error, show_call(function, args)) from None
-        raise Wrong("`forward` is empty.") if isinstance(function, nn.Module) else NotAttempted from None
+        if isinstance(function, nn.Module):
+            raise Wrong("`forward` is empty.") from None
+        raise NotAttempted from None
     part = "`forward`" if isinstance(function, nn.Module) else "function"
     if result is None:
         raise Wrong(f"Your {part} returns nothing (None): is the `return` missing?")

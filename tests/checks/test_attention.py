@@ -184,8 +184,7 @@ RIGHT[check.self_attention] = {
         split=lambda self, x: rearrange(x, "b t (d h) -> b h t d", h=self.num_heads),
         merge=lambda self, x: rearrange(x, "b h t d -> b t (d h)")),
     # Eqs. 5-8 as they are written
-    "no biases for q, k and v": (fused(bias=False), "Without a bias: `to_all`. Eqs. 5 to 8 have none either"),
-    "no biases, torch": (torchs(bias=False), "The authors' code has D biases each"),
+    "no biases for q, k and v": (fused(bias=False), "There is no `qkv.bias`. Eqs. 5 to 8 have none either"),
 }  # fmt: skip
 
 
@@ -207,7 +206,7 @@ WRONG[check.self_attention] = [
     (attending(lambda q, k: weights_of(q, k, 1.0)), "not divided by √d"),
     (separate(split=lambda self, x: x.view(len(x), self.num_heads, x.shape[1], -1)), "split by `view` or `reshape`"),
     (torchs(batch_first=False), "Attention runs across the batch"),
-    (torchs(lambda self, x: self.attention(x, x, x)), "must return one tensor, and returns a tuple of 2"),
+    (torchs(lambda self, x: self.attention(x, x, x)), "must be a tensor, got a tuple of 2"),
     (separate(lambda self, D, h: setattr(self, "key", self.query)),
      "The queries and the keys come from the same layer"),
     (other_layers(lambda D, h: {**{name: nn.Linear(D, h * D) for name in ("query", "key", "value")},
@@ -221,8 +220,8 @@ WRONG[check.self_attention] = [
     (attending(lambda q, k: F.dropout(weights_of(q, k), 0.2)), "something in it is random"),
     (ending(lambda out: out * (torch.rand(()) > 0.1)), "something in it is random"),  # right nine times in ten
     (separate(forward=lambda self, x: (made(self, x), Separate.forward(self, x))[1]), "made in `forward`"),
-    (separate(lambda self, D, h: setattr(self, "layers", {"keys": self._modules.pop("key")}),
-              key=property(lambda self: self.layers["keys"])), "The layers in `layers` are in a plain Python dict"),
+    (separate(lambda self, D, h: setattr(self, "layers", [self._modules.pop("key")]),
+              key=property(lambda self: self.layers[0])), "The layers in `layers` are in a plain Python list"),
     (separate(split=lambda self, x: x.unflatten(-1, (5, 4)).transpose(1, 2)), "Right at the first size tried"),
     # divides by the T of its first call, multiplies by the T of this one
     (separate(forward=lambda self, x: Separate.forward(self, x) * x.shape[1] / vars(self).setdefault("T", x.shape[1])),
@@ -245,5 +244,5 @@ def test_layers_made_otherwise_are_not_called_wrong():
     )
     verdict = check.self_attention(bare)
     assert verdict.status == "not judged"
-    assert "It looks for `qkv.weight` (60, 20), `qkv.bias` (60,), `projection.weight` (20, 20)" in verdict.message
+    assert "Name them so: `qkv.weight` (60, 20), `qkv.bias` (60,), `projection.weight` (20, 20)" in verdict.message
     assert check.self_attention(ByOtherNames).status == "not judged"

@@ -188,14 +188,10 @@ RIGHT = {
         "usual": Right,
         "linear, ours": flattened("c p q"),
         "linear, channels last": flattened("p q c"),
-        "linear, columns first": flattened("c q p"),
         "unfold": linear(lambda x, P: F.unfold(x, P, stride=P).mT),
         "lazy": variant(projection=lambda self: nn.LazyConv2d(self.D, self.P, stride=self.P)),
         "no bias": (linear(vit_tutorial.patchify, bias=False), "Eq. 1 has none either"),
         "token (D,)": variant(class_token=parameter("D"), token=lambda self, B: self.class_token.expand(B, 1, -1)),
-        "token (1, D)": variant(
-            class_token=parameter("1 D"), token=lambda self, B: self.class_token.repeat(B, 1)[:, None]
-        ),
         "positions (T, D)": variant(position=parameter("T D")),
         "positions (D, T)": variant(position=parameter("D T"), place=lambda self, x: x + self.position.T),
         "nested": variant(
@@ -259,7 +255,7 @@ WRONG = {
          "made in `forward`: an optimizer"),
         (variant(position=parameter("1 1 D")), "one position vector for all tokens"),
         (variant(position=parameter("1 N D")), "The class token needs a row too"),
-        (variant(place=lambda self, x: x), "The positions are never added"),
+        (changed(linear(vit_tutorial.patchify), place=lambda self, x: x), "The positions are never added"),
         (variant(token=lambda self, B: self.class_token), "each image needs its class token"),
         (variant(prepend=lambda self, x: torch.cat([x, self.token(len(x))], dim=1)), "Your class token comes last"),
         (variant(project=LOST), "`x.transpose(1, 2)` changes nothing"),

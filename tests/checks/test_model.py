@@ -77,8 +77,6 @@ def built(config):
 RIGHT = {
     check.vision_transformer: {
         "the package's": VisionTransformer,
-        "own embeddings": model(embeddings=OwnEmbeddings),
-        "torch's attention": model(encoder=blocks_of(Block)),
         "own embeddings, torch's attention": model(embeddings=OwnEmbeddings, encoder=blocks_of(Block)),
         "the sum by N": mean_only(lambda z: z[:, 1:, :].sum(1) / (z.shape[1] - 1)),
         "a fixed eps": (model(norm=lambda c: nn.LayerNorm(c.embed_dim, 1e-6)), "eps of your final LayerNorm is 1e-06"),

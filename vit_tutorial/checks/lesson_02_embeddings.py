@@ -200,13 +200,15 @@ EMBEDDING_SLIPS = {
 }  # fmt: skip
 
 
-def patch_orders(weights, image_size, patch_size, in_channels, embed_dim):
-    """Yield the weights for every order in which a patch may be flattened; the table as it is, and as (D, 1+N)."""
-    kernels, table = weights["projection.weight"], weights["position"]
-    for rows in (table, table.reshape(1, embed_dim, -1).mT):
-        for order in map(" ".join, PATCH_ORDERS):
-            way = rearrange(kernels.flatten(1), f"D ({order}) -> D C P Q", C=in_channels, P=patch_size, Q=patch_size)
-            yield {**weights, "projection.weight": way, "position": rows}
+# Right too: a linear layer on patches that are flattened in any order, and positions as columns, (D, 1+N).
+OTHER_WAYS = [
+    (f"{CONV}patch_size, stride=patch_size)",
+     "nn.Linear(in_channels * patch_size**2, embed_dim); self.P = patch_size",
+     "self.projection(images).flatten(2).transpose(1, 2)",
+     f"self.projection(rearrange(images, 'B C (h P) (w Q) -> B (h w) ({' '.join(order)})', P=self.P, Q=self.P))",
+     PLACE, f"tokens + self.position{positions}")
+    for positions in ("", ".reshape(1, tokens.shape[2], -1).mT") for order in PATCH_ORDERS
+]  # fmt: skip
 
 
 def starting_at_zero(cls):
@@ -227,7 +229,7 @@ embeddings = ModuleExercise(
     task="`cls(image_size, patch_size, in_channels, embed_dim)`, an nn.Module (B, C, H, W) → (B, 1+N, D): Eq. 1.",
     trials=[((6, 2, 3, 5), noise(2, 3, 6, 6)), ((12, 3, 2, 7), noise(3, 2, 12, 12))],
     slips=EMBEDDING_SLIPS,
-    readings=patch_orders,
+    also=OTHER_WAYS,
     hint="Three parts: a convolution with kernel and stride P, followed by `.flatten(2).transpose(1, 2)`; "
     "`nn.Parameter(torch.zeros(1, 1, D))`, expanded to the batch; `nn.Parameter` of (1, 1+N, D), added last.",
     shape="(B, 1+N, D)",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from itertools import permutations, product
 
 import torch.nn.functional as F  # noqa: F401 (the slips use it)
@@ -258,14 +257,14 @@ ATTENTION_SLIPS = SCALES | WEIGHTS | {
 }  # fmt: skip
 
 
-def head_orders(weights, embed_dim, num_heads):
-    """Yield the weights in every order in which one layer may hold q, k and v, and the heads their values."""
-    orders = product(("n h d", "h n d", "h d n", "n d h", "d h n", "d n h"), permutations(range(3)), ("h d", "d h"))
-    for rows, roles, columns in orders:
-        sort = partial(rearrange, pattern=f"({rows}) ... -> n (h d) ...", n=3, h=num_heads)
-        qkv = {name: sort(weights[name])[list(roles)].flatten(0, 1) for name in ("qkv.weight", "qkv.bias")}
-        out = rearrange(weights["projection.weight"], f"o ({columns}) -> o (h d)", h=num_heads)
-        yield {**weights, **qkv, "projection.weight": out}
+# Right too: one layer that holds q, k and v, the heads and their values in any order; heads merged value by value.
+OTHER_WAYS = [
+    (*merged, "q, k, v = (", f"{', '.join(names)} = (",
+     "self.qkv(tokens).chunk(3, dim=-1)",
+     f"rearrange(self.qkv(tokens), 'B T ({' '.join(rows)}) -> n B T (h d)', n=3, h=self.num_heads)")
+    for merged in ((), (MERGE, "(weights @ v).permute(0, 2, 3, 1)"))
+    for names in permutations("qkv") for rows in permutations("nhd")
+]  # fmt: skip
 
 
 self_attention = ModuleExercise(
@@ -273,7 +272,7 @@ self_attention = ModuleExercise(
     task="`cls(embed_dim, num_heads)`, an nn.Module: multi-head self-attention, (B, T, D) → (B, T, D).",
     trials=[((20, 5), noise(2, 7, 20)), ((12, 2), noise(3, 5, 12))],
     slips=ATTENTION_SLIPS,
-    readings=head_orders,
+    also=OTHER_WAYS,
     hint="Five steps: one linear layer for q, k and v, or three, `query`, `key` and `value`; split each into "
     "heads; softmax(q kᵀ / √d) v; merge the heads; one more linear layer. `split_heads`, "
     "`merge_heads` and `attention_head` are three of them.",

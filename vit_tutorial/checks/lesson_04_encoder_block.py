@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import partial
 from unittest.mock import patch
 
 import torch
@@ -176,18 +177,17 @@ mlp = ModuleExercise(
 )
 
 
-class Norm(nn.Module):
+class Norm(nn.LayerNorm):
     """The norm of a block, a part that is judged for itself."""
 
     def __init__(self, embed_dim):
-        super().__init__()
-        self.norm = nn.LayerNorm(embed_dim)
+        super().__init__(embed_dim, eps=1e-6)
 
+
+class BatchNorm(nn.BatchNorm1d):
     def forward(self, x):
-        return my_layer_norm(x, self.norm.weight, self.norm.bias, 1e-6)
+        return super().forward(x.mT).mT
 
-
-NORMALISED = "my_layer_norm(x, self.norm.weight, self.norm.bias, 1e-6)"
 
 NORM = ModuleExercise(
     Norm,
@@ -197,14 +197,15 @@ NORM = ModuleExercise(
     slips={
         "All is right but one number: the eps of your LayerNorm is 1e-05. Write `nn.LayerNorm(embed_dim, eps=1e-6)`, "
         "as in the paper's code: PyTorch's default is 1e-5.": ("1e-6", "1e-5"),
-        "This is a BatchNorm, over the batch. A LayerNorm is needed, over each token's D values.":
-            (NORMALISED, "x / (1 + 1e-5) ** 0.5 * self.norm.weight + self.norm.bias"),
+        "This is a BatchNorm, over the batch. A LayerNorm is needed, over each token's D values.": BatchNorm,
         "There is no LayerNorm: it has a weight and a bias of D values each.": [
-            ("self.norm = nn.LayerNorm(embed_dim)", "pass", NORMALISED, way)
-            for way in ("x", "F.layer_norm(x, x.shape[-1:], eps=1e-6)", "F.layer_norm(x, x.shape[-1:])")],
+            nn.Identity,
+            partial(nn.LayerNorm, elementwise_affine=False),
+            partial(nn.LayerNorm, eps=1e-6, elementwise_affine=False),
+        ],
     },
     shape="(B, T, D)",
-)  # fmt: skip
+)
 
 
 class MyEncoderBlock(nn.Module):
@@ -230,9 +231,12 @@ def steps(first="z + a(n(z))", second="z + m(o(z))"):
     return EQUATIONS, re.sub(r"\b([amno])(?=\()", lambda name: PARTS[name[1]], lines)
 
 
-def one_norm(block, *sizes):
+def two_norms_and_in_training(cls):
+    """Raise Wrong for one norm at both places; return a remark on dropout."""
+    block = cls(20, 5, 33).eval()
     if block.norm1 is block.norm2:
         raise Wrong(ONE_NORM)
+    return in_training(block, noise(2, 7, 20))
 
 
 ONE_NORM = (
@@ -249,7 +253,6 @@ encoder_block = CompositeExercise(
         "norm2": (NORM, lambda D: (D, 5, 33)),
         "mlp": (mlp, lambda D, M: (D, 1, M)),
     },
-    look=one_norm,
     slips={
         "Both residuals are missing, around attention and around the MLP.": steps("a(n(z))", "m(o(z))"),
         "Attention and MLP both get their input without a norm.": steps("z + a(z)", "z + m(z)"),
@@ -282,6 +285,6 @@ encoder_block = CompositeExercise(
     hint="Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. Both norms are "
     "`nn.LayerNorm(embed_dim, eps=1e-6)`.",
     shape="(B, T, D)",
-    more=lambda cls: in_training(cls(20, 5, 33).eval(), noise(2, 7, 20)),
+    more=two_norms_and_in_training,
     imports="from vit_tutorial import Mlp, SelfAttention",
 )  # fmt: skip

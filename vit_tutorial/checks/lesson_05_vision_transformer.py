@@ -35,26 +35,14 @@ class MyVisionTransformer(nn.Module):
         return self.head(y)  # (B, K)
 
 
-class Head(nn.Module):
-    """The part `head`, which is judged for itself."""
-
-    def __init__(self, embed_dim, num_classes):
-        super().__init__()
-        self.linear = nn.Linear(embed_dim, num_classes)
-
-    def forward(self, y):
-        return self.linear(y)
-
-
-LINEAR = "nn.Linear(embed_dim, num_classes)"
 HEAD = ModuleExercise(
-    Head,
+    nn.Linear,
     task="a linear layer",
     hint="",
     trials=[((20, 7), noise(3, 20)), ((10, 4), noise(2, 10))],
     slips={
         "This is the paper's head for pre-training, with a tanh between (section 3.1). Here it is one layer, D to K.":
-            (LINEAR, f"nn.Sequential(nn.Linear(embed_dim, embed_dim), nn.Tanh(), {LINEAR})"),
+            lambda D, K: nn.Sequential(nn.Linear(D, D), nn.Tanh(), nn.Linear(D, K)),
     },
     shape="(B, K)",
 )  # fmt: skip
@@ -95,6 +83,8 @@ def one_block_each(model, config):
 
 def in_training_and_at_start(cls):
     """Raise Wrong for dropout or equal blocks; return a remark on an eps that is written into the code."""
+    for config in (FIRST, SECOND):
+        one_block_each(cls(config), config)
     model = cls(FIRST).eval()
     if in_training(model, images_for(FIRST)):
         raise Wrong(
@@ -113,8 +103,8 @@ def in_training_and_at_start(cls):
 
 
 class ModelExercise(CompositeExercise):
-    def where_right(self, cls, trials, number):
-        return POOL if trials[number].args == (MEAN,) else super().where_right(cls, trials, number)
+    def where_right(self, trials, number):
+        return POOL if trials[number].args == (MEAN,) else super().where_right(trials, number)
 
 
 POOL = 'Right with pool="cls". This is pool="mean": the mean of tokens 1 to N, the patches, after the norm.'
@@ -130,7 +120,6 @@ vision_transformer = ModelExercise(
         "norm": (NORM, lambda D: sized(embed_dim=D)),
         "head": (HEAD, lambda D, K: sized(embed_dim=D, num_classes=K)),
     },
-    look=one_block_each,
     slips={
         "There is a softmax inside the model: return logits, values of any size. `F.cross_entropy` takes the softmax.":
             [("self.head(y)", f"self.head(y).{softmax}(-1)") for softmax in ("softmax", "log_softmax")],

@@ -47,12 +47,16 @@ def call(function: Callable, *args):
     try:
         result = function(*args)
     except (Exception, SystemExit) as error:
-        own_line = isinstance(error, NotImplementedError) and is_readers(extract_tb(error.__traceback__)[-1].filename)
-        raise NotAttempted if own_line else stopped_by(error, show_call(function, args)) from None
+        own_line = is_readers(extract_tb(error.__traceback__)[-1].filename)
+        if not isinstance(error, NotImplementedError) or not own_line:
+            raise stopped_by(error, show_call(function, args)) from None
+        if isinstance(function, nn.Module):
+            raise Wrong("`forward` is empty.") from None
+        raise NotAttempted from None
     part = "`forward`" if isinstance(function, nn.Module) else "function"
     if result is None:
         raise Wrong(f"Your {part} returns nothing (None): is the `return` missing?")
-    if not same(tensors_in(args), before, tolerance=0):
+    if not all(map(torch.equal, tensors_in(args), before)):
         raise Wrong(
             f"Your {part} changes its input: `x += …`, `x[…] = …` and methods that end in an underscore write into the "
             "caller's tensor. `x = x + …` makes a new one."

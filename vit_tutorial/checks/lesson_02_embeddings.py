@@ -179,8 +179,9 @@ EMBEDDING_SLIPS = {
         [(*more, PLACE, "patches + self.position") for more in ((), ONLY_PATCHES)]
         + [(*more, *NO_ONE, ONE, "None", CAT, "patches") for more in ((PLACE, f"{PLACE}[:, 1:]"), ONLY_PATCHES)],
     NO_CLASS_TOKEN:
-        [(*NO_ONE, ONE, f"torch.{made}(len(images), 1, self.width)") for made in ("zeros", "ones")],
-    "The class token is not used: token 0 is its position alone.": (ONE, f"0 * {ONE}"),
+        (*NO_ONE, ONE, "torch.ones(len(images), 1, self.width)"),
+    "The class token is not used, or is no parameter: token 0 is its position alone.":
+        [(ONE, f"0 * {ONE}"), (*NO_ONE, ONE, "torch.zeros(len(images), 1, self.width)")],
     "The class token is added to every patch as well, not only in front.": (PROJECT, f"{PROJECT} + self.class_token"),
     "There is one class token and a batch of several images: each image needs its class token. "
     "`self.class_token.expand(len(images), -1, -1)` is one for each, without a copy.": (ONE, "self.class_token"),

@@ -229,10 +229,9 @@ ATTENTION_SLIPS = SCALES | WEIGHTS | {
         ("self.num_heads = num_heads", "self.num_heads = embed_dim // num_heads"),
     "The input is added to the result: a residual connection, as in the block (Eq. 2).":
         ("self.projection(mixed)", "tokens + self.projection(mixed)"),
-    "The output projection is missing: what the heads found is put side by side and never joined. One more "
-    "`nn.Linear(embed_dim, embed_dim)` after the heads are merged (Eq. 8).":
-        (OUT, "", "self.projection(mixed)", "mixed"),
-    "The output projection (Eq. 8) is there; `forward` does not use it.": ("self.projection(mixed)", "mixed"),
+    "The output projection is missing, or not used: what the heads found is put side by side and never joined. One "
+    "more `nn.Linear(embed_dim, embed_dim)` after the heads are merged (Eq. 8).":
+        [(OUT, "", "self.projection(mixed)", "mixed"), ("self.projection(mixed)", "mixed")],
     "The output projection comes first. It comes last, after the heads are merged (Eq. 8).":
         ("self.qkv(tokens)", "self.qkv(self.projection(tokens))", "self.projection(mixed)", "mixed"),
     "There is a LayerNorm inside your attention: it is the encoder block's (Eq. 2).":

@@ -5,6 +5,7 @@ import torch
 from PIL import Image
 
 from vit_tutorial import load_photo
+from vit_tutorial.data import load_outline
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
 
@@ -32,6 +33,23 @@ def test_the_photo_that_comes_with_matplotlib():
     assert 0.9 < photo.max() <= 1
     assert torch.equal(photo, load_photo("grace_hopper", size=(224, 224)))
     assert load_photo(size=(6, 10)).shape == (3, 6, 10), "height and width"
+
+
+def test_the_photos_that_come_with_the_package():
+    for name in ("eileen_collins", "chelsea"):
+        photo = load_photo(name, 56)
+        assert photo.shape == (3, 56, 56), name
+        assert photo.std() > 0.1, "a picture, not a plain colour"
+
+
+def test_the_outline_lies_on_the_photo():
+    """Her cheek, her cap and her shoulder are inside, sky and flag outside, at any size."""
+    for size in (518, 74):
+        inside, step = load_outline(size), size / 37
+        assert (inside.shape, inside.dtype) == ((size, size), torch.bool)
+        places = {(14, 18): True, (3, 18): True, (33, 8): True, (5, 3): False, (12, 33): False, (20, 4): False}
+        found = {(row, column): inside[int(row * step), int(column * step)].item() for row, column in places}
+        assert found == places
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from .cifar10 import cifar10
 from .image_set import ImageSet
-from .photo import load_photo
+from .photo import load_outline, load_photo
 from .picture_folder import image_folder
 from .shapes import Shapes
 
-__all__ = ["ImageSet", "Shapes", "cifar10", "image_folder", "load_photo"]
+__all__ = ["ImageSet", "Shapes", "cifar10", "image_folder", "load_outline", "load_photo"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Bool, Float, UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
@@ -17,6 +17,7 @@ from ..errors import require_size
 from ..files import as_path
 from .image_set import require_memory
 
+PHOTOS = Path(__file__).with_name("photos")  # CREDITS.txt says whose they are
 # Pixels alone: left to itself, Pillow would hand an EPS file to Ghostscript, whatever the file is called.
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "PPM", "JPEG2000")
 
@@ -24,8 +25,9 @@ FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "PPM", "JPEG2000")
 def load_photo(name_or_path: str | os.PathLike = "grace_hopper", size: Size = 224) -> Float[Tensor, "3 H W"]:
     """Load a photo as floats in [0, 1], resized and cropped around its centre to `size`: (3, H, W).
 
-    `"grace_hopper"` is the photo that matplotlib ships (1984, US Navy, public domain); anything else is
-    the path of a picture file of your own. Transparent pixels become white.
+    `"grace_hopper"` is the photo that matplotlib ships (1984, US Navy, public domain), `"eileen_collins"` (NASA, public
+    domain) and `"chelsea"`, a cat (Stefan van der Walt, CC0), ship with this package; anything else is the path of a
+    picture file of your own. Transparent pixels become white.
 
     Raises FileNotFoundError if there is no such photo, ValueError for a size that is not positive or does not fit into
     memory, and for a file that is no picture, damaged, or grey with more than 8 bits a pixel.
@@ -33,6 +35,11 @@ def load_photo(name_or_path: str | os.PathLike = "grace_hopper", size: Size = 22
     height, width = to_pair(require_size("size", size))
     require_memory(f"a photo of {height}×{width}", 15 * height * width)
     return read_picture(find_photo(name_or_path), (height, width)).float() / 255
+
+
+def load_outline(size: Size = 224) -> Bool[Tensor, "H W"]:
+    """Return where the photo of Grace Hopper shows her, as drawn by hand: true on the person, (H, W)."""
+    return read_picture(PHOTOS / "grace_hopper_outline.png", require_size("size", size))[0] > 127
 
 
 def read_picture(path: Path, size: Size) -> UInt8[Tensor, "3 H W"]:
@@ -71,9 +78,11 @@ def find_photo(name_or_path: str | os.PathLike) -> Path:
         from matplotlib import get_data_path
 
         return Path(get_data_path(), "sample_data", "grace_hopper.jpg")
+    if (shipped := PHOTOS / f"{name_or_path}.jpg").is_file():
+        return shipped
     if not (path := as_path("a photo", name_or_path)).is_file():
         raise FileNotFoundError(
-            f"no photo {str(name_or_path)!r}: give 'grace_hopper', or the path of a picture file "
-            f"(relative paths start at {Path.cwd()})"
+            f"no photo {str(name_or_path)!r}: give 'grace_hopper', 'eileen_collins', 'chelsea' or the path of a picture "
+            f"file (relative paths start at {Path.cwd()})"
         )
     return path

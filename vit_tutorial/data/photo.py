@@ -82,7 +82,7 @@ def find_photo(name_or_path: str | os.PathLike) -> Path:
         return shipped
     if not (path := as_path("a photo", name_or_path)).is_file():
         raise FileNotFoundError(
-            f"no photo {str(name_or_path)!r}: give 'grace_hopper', 'eileen_collins', 'chelsea' or the path of a picture "
-            f"file (relative paths start at {Path.cwd()})"
+            f"no photo {str(name_or_path)!r}: give 'grace_hopper', 'eileen_collins', 'chelsea' or the path of "
+            f"a picture file (relative paths start at {Path.cwd()})"
         )
     return path

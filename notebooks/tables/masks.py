@@ -1,0 +1,89 @@
+"""Make masks.csv, for lesson 10: masks of drawings, painted by a linear layer that learned from a few of them.
+
+Takes about 20 minutes on two cores and 3 GB of memory.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from common import SEEDS, write_table
+from torch import Tensor
+from torch.nn.functional import avg_pool2d, interpolate
+from vit_tutorial import Shapes, VisionTransformer, change_resolution, load_checkpoint, patchify
+from vit_tutorial.analysis import patch_tokens
+
+SIZE, GRID = 448, 32
+LEARN, TEST = 50, 200
+COUNTS = (1, 2, 5, 10, 20, 50)
+BLOCKS = (0, 2, 4, 6, 8, 10, 12)  # 0 is before the first block
+
+
+def tokens_after(
+    model: VisionTransformer, scenes: Shapes, blocks: tuple[int, ...]
+) -> Iterator[Tensor]:
+    """Yield the patch tokens of all scenes after each of these blocks, (scenes, N, D), in half precision."""
+    batches = [
+        patch_tokens(model, model.card.normalise(pixels))[list(blocks)].flatten(2, 3).half()
+        for pixels in scenes.pixels.split(5)
+    ]
+    yield from torch.cat(batches, dim=1)
+
+
+def features(scenes: Shapes, seed: int) -> Iterator[tuple[str, Tensor]]:
+    """Yield what a linear layer may look at, by name: (scenes, N, values)."""
+    dino = change_resolution(load_checkpoint("dinov2-s14"), SIZE)
+    if seed == SEEDS[0]:  # only the weights of the untrained model are drawn anew
+        for block, tokens in zip(BLOCKS, tokens_after(dino, scenes, BLOCKS), strict=True):
+            yield f"DINOv2, block {block}", tokens
+    torch.manual_seed(seed)
+    untrained = VisionTransformer(dino.config)
+    untrained.card = dino.card
+    yield "untrained, block 12", next(tokens_after(untrained, scenes, (12,)))
+    yield "pixels", patchify(scenes.pixels.float() / 255, 14)
+    row, column = torch.linspace(-1, 1, GRID), torch.linspace(-1, 1, GRID)
+    y, x = (place.flatten() for place in torch.meshgrid(row, column, indexing="ij"))
+    yield "position", torch.stack([y, x, y * y, x * x, x * y], dim=1).expand(len(scenes), -1, -1)
+
+
+def fit(tokens: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean token and the vector w of ridge regression: (z - mean)·w is 1 inside and -1 outside."""
+    z = tokens.flatten(0, 1).double()  # (n·N, D)
+    mean = z.mean(dim=0)
+    z, y = z - mean, 2.0 * inside.flatten().double() - 1
+    penalty = 0.01 * z.square().sum(dim=1).mean() * torch.eye(z.shape[1])
+    return mean, torch.linalg.solve(z.T @ z + penalty, z.T @ y)
+
+
+def overlap(scores: Tensor, masks: Tensor) -> float:
+    """Return the mean intersection over union of where the scores (scenes, N), as smooth maps, are above 0."""
+    maps = scores.float().unflatten(1, (1, GRID, GRID))
+    painted = interpolate(maps, masks.shape[1:], mode="bilinear")[:, 0] > 0
+    both, either = (painted & masks).sum(dim=(1, 2)), (painted | masks).sum(dim=(1, 2))
+    return (both / either).mean().item()
+
+
+def lines() -> Iterator[tuple]:
+    scenes = Shapes(LEARN + TEST, SIZE, seed=11)
+    inside = (
+        avg_pool2d(scenes.masks[:, None].float(), 14).flatten(1) > 0.5
+    )  # of each patch, more than half
+    masks = scenes.masks[LEARN:]
+    y, x = torch.meshgrid(torch.linspace(-1, 1, GRID), torch.linspace(-1, 1, GRID), indexing="ij")
+    blots = [
+        (radius - torch.hypot(y, x)).flatten().expand(TEST, -1)
+        for radius in torch.linspace(0.3, 1, 15)
+    ]
+    yield "best disc in the centre", 0, 0, max(overlap(blot, masks) for blot in blots)
+    yield "the true patches", 0, 0, overlap(inside[LEARN:].float() - 0.5, masks)
+    for seed in SEEDS:
+        for name, tokens in features(scenes, seed):
+            for draw in SEEDS if name.startswith("DINOv2") else (seed,):
+                order = torch.randperm(LEARN, generator=torch.Generator().manual_seed(draw))
+                for count in COUNTS:
+                    mean, w = fit(tokens[order[:count]], inside[order[:count]])
+                    yield name, count, draw, overlap((tokens[LEARN:].double() - mean) @ w, masks)
+
+
+if __name__ == "__main__":
+    columns = ["looks at", "scenes", "seed", "intersection over union"]
+    write_table("masks", columns, ((*what, f"{share:.4f}") for *what, share in lines()))

@@ -1,9 +1,9 @@
-"""Make masks.csv, for lesson 10: masks of drawings, painted by a linear layer that learned from a few of them.
+"""Make masks.csv, for lesson 10: masks that a linear layer paints, learned from a few drawings.
 
 Takes about 20 minutes on two cores and 3 GB of memory.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from common import SEEDS, write_table
@@ -21,7 +21,7 @@ BLOCKS = (0, 2, 4, 6, 8, 10, 12)  # 0 is before the first block
 def tokens_after(
     model: VisionTransformer, scenes: Shapes, blocks: tuple[int, ...]
 ) -> Iterator[Tensor]:
-    """Yield the patch tokens of all scenes after each of these blocks, (scenes, N, D), in half precision."""
+    """Yield all scenes' patch tokens after each of these blocks: (scenes, N, D), half precision."""
     batches = [
         patch_tokens(model, model.card.normalise(pixels))[list(blocks)].flatten(2, 3).half()
         for pixels in scenes.pixels.split(5)
@@ -45,17 +45,22 @@ def features(scenes: Shapes, seed: int) -> Iterator[tuple[str, Tensor]]:
     yield "position", torch.stack([y, x, y * y, x * x, x * y], dim=1).expand(len(scenes), -1, -1)
 
 
-def fit(tokens: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean token and the vector w of ridge regression: (z - mean)·w is 1 inside and -1 outside."""
-    z = tokens.flatten(0, 1).double()  # (n·N, D)
-    mean = z.mean(dim=0)
-    z, y = z - mean, 2.0 * inside.flatten().double() - 1
-    penalty = 0.01 * z.square().sum(dim=1).mean() * torch.eye(z.shape[1])
-    return mean, torch.linalg.solve(z.T @ z + penalty, z.T @ y)
+def fit(tokens: Tensor, inside: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return the linear function of a token that is near 1 inside and near -1 outside.
+
+    Ridge regression; its penalty is a hundredth of the values' mean variance.
+    """
+    z, y = tokens.flatten(0, 1).double(), 2.0 * inside.flatten().double() - 1  # (n·N, D), (n·N,)
+    mean, z = z.mean(dim=0), z - z.mean(dim=0)
+    variance = z.square().mean(dim=0).mean()
+    w = torch.linalg.solve(
+        z.T @ z / len(z) + 0.01 * variance * torch.eye(z.shape[1]), z.T @ y / len(z)
+    )
+    return lambda tokens: (tokens.double() - mean) @ w + y.mean()
 
 
 def overlap(scores: Tensor, masks: Tensor) -> float:
-    """Return the mean intersection over union of where the scores (scenes, N), as smooth maps, are above 0."""
+    """Return the mean intersection over union where scores (scenes, N), as smooth maps, exceed 0."""
     maps = scores.float().unflatten(1, (1, GRID, GRID))
     painted = interpolate(maps, masks.shape[1:], mode="bilinear")[:, 0] > 0
     both, either = (painted & masks).sum(dim=(1, 2)), (painted | masks).sum(dim=(1, 2))
@@ -64,9 +69,8 @@ def overlap(scores: Tensor, masks: Tensor) -> float:
 
 def lines() -> Iterator[tuple]:
     scenes = Shapes(LEARN + TEST, SIZE, seed=11)
-    inside = (
-        avg_pool2d(scenes.masks[:, None].float(), 14).flatten(1) > 0.5
-    )  # of each patch, more than half
+    shares = avg_pool2d(scenes.masks[:, None].float(), 14).flatten(1)  # of each patch's pixels
+    inside = shares > 0.5
     masks = scenes.masks[LEARN:]
     y, x = torch.meshgrid(torch.linspace(-1, 1, GRID), torch.linspace(-1, 1, GRID), indexing="ij")
     blots = [
@@ -74,14 +78,14 @@ def lines() -> Iterator[tuple]:
         for radius in torch.linspace(0.3, 1, 15)
     ]
     yield "best disc in the centre", 0, 0, max(overlap(blot, masks) for blot in blots)
-    yield "the true patches", 0, 0, overlap(inside[LEARN:].float() - 0.5, masks)
+    yield "the true patches", 0, 0, overlap(shares[LEARN:] - 0.5, masks)
     for seed in SEEDS:
         for name, tokens in features(scenes, seed):
             for draw in SEEDS if name.startswith("DINOv2") else (seed,):
                 order = torch.randperm(LEARN, generator=torch.Generator().manual_seed(draw))
                 for count in COUNTS:
-                    mean, w = fit(tokens[order[:count]], inside[order[:count]])
-                    yield name, count, draw, overlap((tokens[LEARN:].double() - mean) @ w, masks)
+                    score = fit(tokens[order[:count]], inside[order[:count]])
+                    yield name, count, draw, overlap(score(tokens[LEARN:]), masks)
 
 
 if __name__ == "__main__":

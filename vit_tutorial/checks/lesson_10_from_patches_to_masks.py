@@ -23,7 +23,7 @@ def same_sign(values, tokens, count):
 def stretched(N, D):
     """Return tokens that vary in each direction by another amount, around a mean that is not zero."""
     turned, _ = torch.linalg.qr(noise(D, D))
-    return noise(N, D) * torch.arange(D, 0, -1) @ turned + 5 * noise(D, seed=1)
+    return (noise(N, D) * torch.arange(D, 0, -1) @ turned + 5 * noise(D, seed=1)).double()
 
 
 CENTRED, PROJECTED = "tokens - tokens.mean(dim=0)", "centred @ Vt[:count].T"
@@ -57,6 +57,5 @@ principal_components = Exercise(
     shape="(N, count)",
     view=same_sign,
     gradients=False,
-    tolerance=1e-4,
     imports="import torch",
 )  # fmt: skip

@@ -6,6 +6,7 @@ from .suspects import draw_scenes, kinds_of_patches, right_if, times_as_in
 from .tables import (
     load_block_runs,
     load_courses,
+    load_mask_scores,
     load_mirror_runs,
     load_results,
     load_size_runs,
@@ -19,6 +20,7 @@ __all__ = [
     "kinds_of_patches",
     "load_block_runs",
     "load_courses",
+    "load_mask_scores",
     "load_mirror_runs",
     "load_results",
     "load_size_runs",

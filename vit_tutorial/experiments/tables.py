@@ -112,6 +112,18 @@ def load_mirror_runs() -> dict[str, Float[Tensor, "S T D"]]:
     return {way: torch.stack([runs[f"{way}, seed {seed}"] for seed in range(3)]) for way in ways}
 
 
+def load_mask_scores() -> dict[str, Float[Tensor, "S X"]]:
+    """Return intersections over union by what a linear layer looked at: for S seeds and 1, 2, 5, 10, 20, 50 drawings.
+
+    What learned from no drawing has one value.
+    """
+    found = {}
+    for (name,), lines in read_table("masks", "looks at").items():
+        scores = torch.tensor([float(line["intersection over union"]) for line in lines])
+        found[name] = scores.view(len({line["seed"] for line in lines}), -1)
+    return found
+
+
 def read_table(name: str, *about: str) -> dict[tuple[str, ...], list[dict[str, str]]]:
     """Return the lines of a stored table by what stands in the columns `about`; for each, the lines of all seeds."""
     found = {}

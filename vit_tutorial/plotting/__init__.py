@@ -5,7 +5,7 @@ from .curve_figures import LiveLoss, show_by_images, show_curves
 from .looking_inside_figures import show_distances, show_found, show_ranking
 from .model_figures import show_block, show_bug_table
 from .patch_figures import show_cut, show_equation_one, show_grid, show_maps, show_pictures
-from .photo_figures import show_chosen_positions, show_components, show_seen, show_similar
+from .photo_figures import show_chosen_positions, show_components, show_seen, show_similar, show_values
 from .position_figures import (
     show_mirror,
     show_position_row,
@@ -23,7 +23,7 @@ __all__ = [
     "show_equation_one", "show_found", "show_grid", "show_heads", "show_layer_differences", "show_maps",
     "show_mirror", "show_mistake_costs", "show_one_query", "show_pictures", "show_position_row",
     "show_position_similarity", "show_positions_forming", "show_ranking", "show_row", "show_seen", "show_similar",
-    "show_sincos_table", "show_sizes", "show_wrong",
+    "show_sincos_table", "show_sizes", "show_values", "show_wrong",
 ]  # fmt: skip
 
 register()

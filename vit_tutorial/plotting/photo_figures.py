@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from . import panels, style
-from .alt_text import amounts, listed, with_alt
+from .alt_text import amounts, brief, listed, with_alt
 from .position_figures import FIVE, compare_pairs
 from .style import WIDTH, Figure, styled, to_numpy
 
@@ -88,7 +88,7 @@ def show_similar(
     title: str,
 ) -> Figure:
     """Draw photos, and under each how similar its patches are to the framed one of the first photo: cosines, 0 to 1."""
-    width = min(WIDTH / len(photos), 3.6)
+    width = min(WIDTH / len(photos), 1.9)
     figure, grid = panels.panels(2, len(photos), width * len(photos) + 0.8, 2 * width + 0.5, title)
     for upper, lower, (name, photo), similarity in zip(*grid, photos.items(), maps, strict=True):
         h, w = similarity.shape
@@ -102,6 +102,31 @@ def show_similar(
     alike = amounts({name: share.round(decimals=1) for name, share in found.items()}, ", ", " %")
     start = f"How similar each patch is to the one in row {patch[0]}, column {patch[1]} of the first photo."
     return with_alt(figure, f"{start} Patches with a cosine above 0.5: {alike}.")
+
+
+@styled
+def show_values(
+    photo: Float[Tensor, "3 H W"],
+    maps: Mapping[str, Float[Tensor, "h w"]],
+    title: str,
+    label: str,
+    marks: Mapping[str, tuple[int, int]],
+) -> Figure:
+    """Draw a value from 0 to 1 over each patch of the photo, a panel for each map; a patch of value 0 stays clear.
+
+    `marks` has the row and column of a patch to be framed in each panel.
+    """
+    figure, (row,) = panels.panels(1, len(maps), WIDTH, WIDTH / len(maps) + 0.3, title)
+    told = []
+    for axes, (name, values) in zip(row, maps.items(), strict=True):
+        (h, w), shown = values.shape, to_numpy(values.where(values > 0, float("nan")))
+        panels.picture(axes, 0.5 + 0.5 * photo, name, extent=(0, w, h, 0))
+        image = axes.imshow(shown, cmap=style.MAGNITUDE, vmin=0, vmax=1, extent=(0, w, h, 0))
+        panels.highlight(axes, marks[name][1], marks[name][0], 1, 1)
+        median = values[values > 0].median().item()
+        told.append(f"{name}, median {brief(round(median, 2))}")
+    panels.colour_bar(figure, image, row, label, shrink=0.9)
+    return with_alt(figure, f"{label.capitalize()} for each patch: {'; '.join(told)}.")
 
 
 @styled

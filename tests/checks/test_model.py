@@ -111,7 +111,7 @@ WRONG = {
         (off_by(lambda c: -3 * c.embed_dim * c.depth), "without the biases of q, k and v."),
         (off_by(lambda c: (1000 - c.num_classes) * (c.embed_dim + 1)), "always counted for 1000 classes"),
         (off_by(lambda c: -2 * c.embed_dim * (c.pool == "mean")), 'a model with pool="mean" has no class token'),
-        (off_by(lambda c: 1), "86567656 (int) expected, got 86567657 (int)"),
+        (off_by(lambda c: 1), "86,567,656 expected, got 86,567,657: 1 too high"),
         (off_by(lambda c: 0.0), "whole number"),
         (built, "your function builds a model to get it"),
     ],

@@ -35,8 +35,8 @@ def fused(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 def match(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the reader's weights by our names: those of the same name, or else the first of the same shape or size.
 
-    Axes of length 1 do not count in a shape. Raises LookupError if a weight of ours that is no bias is missing. One of
-    theirs that is left over has no use in ours: if it has none in theirs either, `idle` tells.
+    Axes of length 1 do not count in a shape. Raises LookupError if one of ours that is no bias is missing, or if one
+    of theirs is left over.
     """
     left = fused(theirs) if "qkv.weight" in ours else dict(theirs)
     found = {}
@@ -50,8 +50,8 @@ def match(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> dict[str, Tenso
             if alike and name not in found:
                 found[name] = left.pop(alike[0]).reshape(own.shape)
     missing = [name for name in ours if name not in found and not name.endswith("bias")]
-    if missing:
-        raise LookupError(", ".join(missing))
+    if missing or left:
+        raise LookupError(", ".join([*missing, *left]))
     return found
 
 

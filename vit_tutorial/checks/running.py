@@ -188,7 +188,12 @@ def difference(result, expected, shape: str = "", tolerance: float = 1e-5, name:
         right = is_number(result) and abs(result - expected) <= tolerance * (1 + 10 * abs(expected))
     else:
         right = not isinstance(result, (Tensor, bool)) and result == expected
-    return None if right else f"{kind(expected)} expected, got {kind(result)}."
+    if right:
+        return None
+    if isinstance(expected, int) and is_number(result):
+        off = f"{abs(result - expected):,} too {'high' if result > expected else 'low'}"
+        return f"{expected:,} expected, got {result:,}: {off}."
+    return f"{kind(expected)} expected, got {kind(result)}."
 
 
 def form(result, expected: Tensor, shape: str, name: str = "The result") -> str | None:

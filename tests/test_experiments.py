@@ -21,6 +21,7 @@ from vit_tutorial.experiments import (
     draw_scenes,
     kinds_of_patches,
     load_block_runs,
+    load_mask_scores,
     load_results,
     load_size_runs,
     load_suspects,
@@ -40,7 +41,7 @@ sys.path.insert(0, str(SCRIPTS))  # as for a script that is run
 import common  # noqa: E402
 
 STORED = tables.RESULTS
-TABLES = sorted(path.stem for path in STORED.glob("*.csv"))
+TABLES = sorted({path.stem for path in STORED.glob("*.csv")} - {"masks"})  # of models that a script trains
 ABOUT = {"scarce": 3, "sizes": 4, "suspects": 5}  # the columns that say what a line is about; elsewhere there are two
 quiet = pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
 
@@ -119,6 +120,27 @@ def test_a_script_makes_the_lines_that_are_stored_and_keeps_training_and_test_sc
     assert trained <= small.drawn[0] | small.drawn[10], "the scenes of lesson 06, or a seed's own"
     assert not trained & (small.drawn[1] | small.drawn[3]), "test scenes and validation scenes"
     assert not (name in ("rates", "scarce") and small.drawn[1]), "what is chosen is chosen on validation scenes"
+
+
+def test_masks_are_painted_by_what_a_linear_layer_has_learned():
+    """Inside, a token's first value is larger: the layer finds it."""
+    masks = script("masks")
+    inside = torch.zeros(2, 32, 32, dtype=torch.bool)
+    inside[0, 8:16, 4:12] = inside[1, 3:20, 10:30] = True
+    inside = inside.flatten(1)
+    tokens = torch.stack([inside + 5.0, torch.zeros_like(inside, dtype=torch.float32)], dim=2)  # (2, N, 2)
+    scores = masks.fit(tokens[:1], inside[:1])(tokens)
+    assert torch.equal(scores > 0, inside)
+    pixels = inside.unflatten(1, (32, 32)).repeat_interleave(14, dim=1).repeat_interleave(14, dim=2)
+    assert masks.overlap(scores, pixels) > 0.8 > masks.overlap(-scores, pixels)
+
+
+def test_each_score_of_the_masks_is_stored_for_three_seeds():
+    """A trained model's tokens paint better than the best disc, and no better than the true patches."""
+    found = load_mask_scores()
+    disc, best = found.pop("best disc in the centre").item(), found.pop("the true patches").item()
+    assert {scores.shape for scores in found.values()} == {(3, 6)}
+    assert disc < found["DINOv2, block 8"].min() <= found["DINOv2, block 8"].max() < best
 
 
 def test_the_probe_of_25_examples_comes_out_again():

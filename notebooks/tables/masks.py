@@ -60,7 +60,7 @@ def fit(tokens: Tensor, inside: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def overlap(scores: Tensor, masks: Tensor) -> float:
-    """Return the mean intersection over union where scores (scenes, N), as smooth maps, exceed 0."""
+    """Return the mean intersection over union where scores (scenes, N), made smooth, exceed 0."""
     maps = scores.float().unflatten(1, (1, GRID, GRID))
     painted = interpolate(maps, masks.shape[1:], mode="bilinear")[:, 0] > 0
     both, either = (painted & masks).sum(dim=(1, 2)), (painted | masks).sum(dim=(1, 2))

@@ -73,6 +73,9 @@ FIGURES = {
     "show_similar": (lambda k: ({"me": PHOTO}, [similar(3 + k)[0, 0]], (0, 1), TITLE), "me, 100 %"),
     "show_sincos_table": (lambda k: (sincos_position_embedding((k, 2), 8), (k, 2), TITLE), "left half changes 2"),
     "show_sizes": (lambda k: ({"wide": torch.zeros(3, 4, 4 * k, dtype=torch.uint8)}, 4, TITLE), "1×3 patches"),
+    "show_values": (
+        lambda k: (PHOTO, {"sky": torch.eye(2) * k / 10}, TITLE, "overlap", {"sky": (0, 1)}), "sky, median 0.3"
+    ),
     "show_wrong": (lambda k: ({"9×9": {"cut": [(1, 10), (k, 10)]}}, TITLE), "9×9: cut 20 %"),
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ from .exercise import Exercise, noise
 
 def my_principal_components(tokens, count):
     centred = tokens - tokens.mean(dim=0)  # (N, D)
-    U, S, Vt = torch.linalg.svd(centred, full_matrices=False)
+    U, S, Vt = torch.linalg.svd(centred, full_matrices=False)  # noqa: RUF059 (the slips use them)
     return centred @ Vt[:count].T  # (N, D) @ (D, count)
 
 

@@ -88,7 +88,7 @@ def show_similar(
     title: str,
 ) -> Figure:
     """Draw photos, and under each how similar its patches are to the framed one of the first photo: cosines, 0 to 1."""
-    width = min(WIDTH / len(photos), 1.9)
+    width = min(WIDTH / len(photos), 1.4)
     figure, grid = panels.panels(2, len(photos), width * len(photos) + 0.8, 2 * width + 0.5, title)
     for upper, lower, (name, photo), similarity in zip(*grid, photos.items(), maps, strict=True):
         h, w = similarity.shape
@@ -116,11 +116,12 @@ def show_values(
 
     `marks` has the row and column of a patch to be framed in each panel.
     """
-    figure, (row,) = panels.panels(1, len(maps), WIDTH, WIDTH / len(maps) + 0.3, title)
+    width = min(WIDTH / len(maps), 2.1)
+    figure, (row,) = panels.panels(1, len(maps), width * len(maps) + 1.2, width + 0.5, title)
     told = []
     for axes, (name, values) in zip(row, maps.items(), strict=True):
         (h, w), shown = values.shape, to_numpy(values.where(values > 0, float("nan")))
-        panels.picture(axes, 0.5 + 0.5 * photo, name, extent=(0, w, h, 0))
+        panels.picture(axes, 0.75 + 0.25 * photo, name, extent=(0, w, h, 0))
         image = axes.imshow(shown, cmap=style.MAGNITUDE, vmin=0, vmax=1, extent=(0, w, h, 0))
         panels.highlight(axes, marks[name][1], marks[name][0], 1, 1)
         median = values[values > 0].median().item()

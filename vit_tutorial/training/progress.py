@@ -25,13 +25,13 @@ class TrainingAlarm(UserWarning):
 
 
 FIRST_LOSS = (
-    "the first loss is {loss:.2f}, but {K} equally likely classes cost ln {K} = {chance:.2f}. Look at the head (too large "
-    "at the start? trained before?) and at the labels (0 to K-1?)."
+    "the first loss is {loss:.2f}, but {K} equally likely classes cost ln {K} = {chance:.2f}. Look at the head (too "
+    "large at the start? trained before?) and at the labels (0 to K-1?)."
 )
 NOTHING_LEARNED = (
     "after warm-up the loss is still {loss:.2f}, and knowing nothing costs ln {K} = {chance:.2f}. Look at the learning "
-    "rate (too small, or so large that it broke the model?), at the pixels (all alike after normalising?), at the head (a "
-    "softmax inside the model?) and at the labels (do they belong to these images?)."
+    "rate (too small, or so large that it broke the model?), at the pixels (all alike after normalising?), at the head "
+    "(a softmax inside the model?) and at the labels (do they belong to these images?)."
 )
 # By default Python shows a warning once for each line of code; a cell that runs again must raise its alarm again.
 warnings.filterwarnings("always", category=TrainingAlarm, append=True)

@@ -46,8 +46,10 @@ def load_model(path: str | Path) -> VisionTransformer:
     """
     tensors, about = read(path)
     try:
+        # JSON has a list where the configuration has a tuple; the card makes tuples itself.
+        facts = {name: tuple(value) if isinstance(value, list) else value for name, value in about["config"].items()}
         card = ModelCard(**about["card"]) if about["card"] else None
-        return build_model(ViTConfig(**about["config"]), tensors, card).eval()
+        return build_model(ViTConfig(**facts), tensors, card).eval()
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} holds no VisionTransformer that this version can build: {error}") from None
 

@@ -52,14 +52,3 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
-
-
-@pytest.fixture
-def set_default():
-    """Set the default dtype or device for this test alone."""
-    import torch
-
-    yield lambda value: (torch.set_default_dtype if isinstance(value, torch.dtype) else torch.set_default_device)(value)
-    torch.set_default_dtype(torch.float32)
-    torch.set_default_device(None)
-    vars(torch._GLOBAL_DEVICE_CONTEXT).pop("device_context", None)  # else torch 2.6 could not tell its default any more

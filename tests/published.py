@@ -83,8 +83,8 @@ def twin(model: VisionTransformer, library: str) -> nn.Module:
 
 
 def logits_of(output) -> Tensor:
-    """transformers wraps its logits; the others return them."""
-    return getattr(output, "logits", output)
+    """transformers wraps its logits, or what takes their place in a model without classes; the others return them."""
+    return getattr(output, "logits", getattr(output, "pooler_output", output))
 
 
 def run(model: nn.Module, library: str, images: Tensor, depth: int) -> tuple[Tensor, list[Tensor]]:

@@ -64,9 +64,10 @@ WRONG = {
     # Sizes that are no sizes.
     **{
         f"config: {name}={value!r}": (lambda n=name, v=value: ViTConfig(**{n: v}), [name, repr(value), "at least 1"])
-        for name in ("in_channels", "num_classes", "embed_dim", "depth", "num_heads", "mlp_dim", "representation_size")
+        for name in ("in_channels", "embed_dim", "depth", "num_heads", "mlp_dim", "representation_size")
         for value in (0, 1.5, "12", True)
     },
+    "config: num_classes": (lambda: ViTConfig(num_classes=-2), ["num_classes", "-2", "at least 0"]),
     **{
         f"config: {name}={value!r}": (lambda n=name, v=value: ViTConfig(**{n: v}), [name, repr(value), "positive"])
         for name in ("image_size", "patch_size")

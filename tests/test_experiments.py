@@ -11,11 +11,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch.nn.functional import cross_entropy
 from torch.testing import assert_close
 
 import vit_tutorial
 from vit_tutorial import ImageSet, Shapes, VisionTransformer, load_checkpoint, training
-from vit_tutorial.analysis.heads import right_answers
+from vit_tutorial.data.outlines import MORE_OUTLINES
 from vit_tutorial.experiments import (
     draw_scenes,
     kinds_of_patches,
@@ -49,7 +50,7 @@ def script(name: str, run_name: str | None = None) -> SimpleNamespace:
     return SimpleNamespace(**runpy.run_path(str(SCRIPTS / f"{name}.py"), run_name=run_name))
 
 
-def cases(path: Path) -> tuple[list[str], dict[str | None, list[dict]]]:
+def cases(path: Path) -> tuple[list[str], dict[str, list[dict]]]:
     """Return the header of a table, and by seed what its lines are about."""
     with path.open(encoding="utf-8", newline="") as file:
         header, *lines = csv.reader(file)
@@ -57,7 +58,7 @@ def cases(path: Path) -> tuple[list[str], dict[str | None, list[dict]]]:
     found = defaultdict(list)
     for line in lines:
         about = dict(zip(header[: ABOUT.get(path.stem, 2)], line, strict=False))
-        found[about.pop("seed", None)].append(about)
+        found[about.pop("seed")].append(about)
     return header, found
 
 
@@ -111,7 +112,7 @@ def test_a_script_makes_the_lines_that_are_stored_and_keeps_training_and_test_sc
     script(name, "__main__")
     (header, made), (stored_header, stored) = (cases(folder / f"{name}.csv") for folder in (small.folder, STORED))
     assert header == stored_header
-    assert list(stored) == (["0", "1", "2"] if "seed" in header else [None])
+    assert list(stored) == ["0", "1", "2"]
     assert all([lines] == list(made.values()) for lines in stored.values())
     trained = set().union(*small.trained)
     assert not trained or small.drawn[1] or small.drawn[3]
@@ -132,6 +133,20 @@ def test_the_shipped_model_is_what_the_recipe_of_lesson_06_trains_with_seed_0():
     assert common.trained_at_home("learned", 0).card == card
     assert Recipe(**card.about["recipe"]) == common.RECIPE
     assert card.about["test accuracy"] == load_results("ablations")["as it is"][0]
+
+
+def test_however_few_the_scenes_56_000_are_shown():
+    assert common.recipe_for(28_000) == common.RECIPE
+    assert all(scenes * common.recipe_for(scenes).epochs == 56_000 for scenes in (100, 500, 2000, 8000))
+
+
+def test_a_probe_is_fitted_to_convergence():
+    """Where the gradient of a convex loss vanishes, no other weights are better."""
+    probe, images = script("probe"), Shapes(25, 28, 10, MORE_OUTLINES)
+    features = probe.features_of(images)
+    head = probe.fit_head(features, images.labels)
+    loss = cross_entropy(head(features), images.labels, reduction="sum") + head.weight.square().sum() / 2
+    assert all(gradient.abs().max() < 1e-4 for gradient in torch.autograd.grad(loss, head.parameters()))
 
 
 @pytest.mark.parametrize("variant", ["complete block", "no residual sums", "no norms", "BatchNorm", "post-norm"])
@@ -211,7 +226,7 @@ def test_random_positions_are_as_large_as_the_learned_ones_and_nothing_else_chan
 def test_the_shipped_model_gets_as_many_right_as_is_stored(size, way):
     stored = load_size_runs()[size, way, "nothing"][0]
     side = suspects.SIDES[size]
-    right = right_answers(move(way, side, 0), Shapes(stored.scenes, side, seed=1)).sum().item()
+    right = common.right_answers(move(way, side, 0), Shapes(stored.scenes, side, seed=1)).sum().item()
     assert right == pytest.approx(stored.right, abs=3)
 
 

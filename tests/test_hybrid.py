@@ -1,13 +1,16 @@
 """The hybrid (section 3.1): patches of a feature map instead of the image."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
 from vit_tutorial import Backbone, VisionTransformer, ViTConfig, change_resolution, conv_stem, small_cnn
-from vit_tutorial.analysis import position_similarity, record_attention, trace_shapes
+from vit_tutorial.analysis import cost_by_part, position_similarity, record_attention, trace_shapes
 from vit_tutorial.config import POSITIONS
 from vit_tutorial.saving import save_model
+from vit_tutorial.training import PRESETS
 
 
 def vit(network: nn.Module, channels=3, stride=1, image_size=16, patch_size=8, **options):
@@ -56,6 +59,15 @@ def test_every_convolution_is_followed_by_batch_norm_and_then_relu(network):
     features = network(torch.randn(4, 3, 16, 16))
     assert features.min() == 0
     assert 0.3 < (features == 0).float().mean() < 0.7
+
+
+def test_the_stem_costs_as_much_as_a_block_and_the_cnn_has_as_many_parameters_as_the_shapes_model():
+    config, _ = PRESETS["shapes"]
+    whole, stemmed = VisionTransformer(config), VisionTransformer(replace(config, depth=3), conv_stem())
+    flops = [sum(cost.flops for cost in cost_by_part(m, torch.zeros(1, 3, 28, 28)).values()) for m in (whole, stemmed)]
+    assert flops[1] == pytest.approx(flops[0], rel=0.01)
+    counts = [sum(parameter.numel() for parameter in m.parameters()) for m in (whole, small_cnn(8))]
+    assert counts[1] == pytest.approx(counts[0], rel=0.02)
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -218,7 +218,10 @@ def test_the_imagenet_cells_of_09_run_when_they_are_switched_on(monkeypatch):
             exec(source.replace("LOAD_IMAGENET = False", "LOAD_IMAGENET = True"), names)
     assert printed.getvalue().count("%") == 5
     assert [figure.alt.split(".")[0] for figure in shown] == [
-        "What the patches of ViT-B/16 are compared with", "Positions of ViT-B/16, row 6", "How far each head looks",
+        "What the patches of ViT-B/16 are compared with, trained",
+        "What the patches of ViT-B/16 are compared with, untrained",
+        "Positions of ViT-B/16, row 6",
+        "How far each head looks",
     ]  # fmt: skip
 
 

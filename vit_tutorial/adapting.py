@@ -35,7 +35,8 @@ def change_resolution(
     """Copy the model for images of another size, with interpolated positions.
 
     The patches stay as large as they were, so their number changes. Learned and sin-cos positions are resized like a
-    picture, factorized ones along each side. What is frozen stays frozen.
+    picture, factorized ones along each side. What is frozen stays frozen. timm resizes with `antialias`, transformers
+    without; Meta's own code for DINOv2 does so without, and stretches the grid by a tenth of a patch more.
     Raises ValueError for a size that is not a whole number of patches. Source: section 3.2.
     """
     model = unwrapped(model)

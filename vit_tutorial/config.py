@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from .errors import (
     require_choice,
+    require_classes,
     require_heads,
     require_positive,
     require_rate,
@@ -28,7 +29,7 @@ class ViTConfig:
     `image_size` and `patch_size` are in pixels, an int or `(height, width)`; dropout rates are
     probabilities in [0, 1). `drop_path` is the rate of the last block; it rises linearly from 0.
     A square size is stored as one int, so that equal configurations compare equal. `gelu` is "exact", or "tanh" for
-    the approximation that the authors' code computes.
+    the approximation that the authors' code computes. A model of 0 classes has no head: it returns its features.
 
     Raises ValueError for a configuration that cannot be built, and shows the values that do not fit.
 
@@ -53,12 +54,13 @@ class ViTConfig:
     gelu: str = "exact"
 
     def __post_init__(self):
-        counts = ["in_channels", "num_classes", "embed_dim", "depth", "num_heads", "mlp_dim"]
+        counts = ["in_channels", "embed_dim", "depth", "num_heads", "mlp_dim"]
         if self.representation_size is not None:
             counts.append("representation_size")
         numbers = {
             require_size: ["image_size", "patch_size"],
             require_positive: counts,
+            require_classes: ["num_classes"],
             require_rate: ["dropout", "attention_dropout", "drop_path", "norm_eps"],
         }
         for require, names in numbers.items():

@@ -55,6 +55,8 @@ def card_of(model: nn.Module) -> ModelCard:
 
 
 def require_logits(logits: Float[Tensor, "B K"], num_classes: int) -> None:
+    if num_classes == 0:
+        raise ValueError("the model has no classes, so it has no logits: `replace_head` gives it some, to be trained")
     if logits.shape[1] != num_classes:
         raise ValueError(f"the model gives {logits.shape[1]} logits for {num_classes} classes")
 

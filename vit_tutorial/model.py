@@ -74,8 +74,11 @@ POOL_CLASSES = {"cls": ClassTokenPool, "mean": MeanPool}
 def make_head(config: ViTConfig) -> nn.Module:
     """Build a linear layer (B, D) → (B, K), after a linear layer and a tanh if there is a `representation_size`.
 
+    Without classes there is nothing to build: what the head is given is what it returns.
     Source: section 3.1, "a MLP with one hidden layer at pre-training time and … a single linear layer at fine-tuning".
     """
+    if config.num_classes == 0:
+        return nn.Identity()
     classifier = nn.Linear(config.representation_size or config.embed_dim, config.num_classes)
     nn.init.zeros_(classifier.weight)
     nn.init.zeros_(classifier.bias)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from vit_tutorial import ImageSet, Shapes, VisionTransformer, load_checkpoint
 from vit_tutorial.experiments import tables
+from vit_tutorial.inference import logits_of
 from vit_tutorial.training import PRESETS, Recipe, fit, print_progress
 
 SEEDS = (0, 1, 2)
@@ -38,6 +39,12 @@ def trained_at_home(position: str, seed: int) -> VisionTransformer:
         return load_checkpoint("shapes")  # trained in the same way
     config = replace(CONFIG, position=position)
     return train(partial(VisionTransformer, config), RECIPE, Shapes(28_000, 28), seed)
+
+
+@torch.no_grad()
+def right_answers(model: VisionTransformer, images: ImageSet) -> Tensor:
+    """Return which images the model calls by their name, without dropout: (N,)."""
+    return logits_of(model, images.pixels).argmax(dim=1) == images.labels
 
 
 def cell(curve: Tensor) -> str:

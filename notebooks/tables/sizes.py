@@ -6,10 +6,9 @@ Takes about 25 minutes on two cores.
 from itertools import product
 
 import torch
-from common import SEEDS, trained_at_home, write_table
+from common import SEEDS, right_answers, trained_at_home, write_table
 from torch import Tensor
 from vit_tutorial import Shapes, VisionTransformer
-from vit_tutorial.analysis.heads import right_answers
 from vit_tutorial.experiments import move, tune
 from vit_tutorial.experiments.sizes import MOVES, PARTS
 from vit_tutorial.experiments.suspects import SIDES

@@ -3,9 +3,8 @@
 Takes about 10 minutes on two cores.
 """
 
-from common import SEEDS, trained_at_home, write_table
+from common import SEEDS, right_answers, trained_at_home, write_table
 from vit_tutorial import change_resolution
-from vit_tutorial.analysis.heads import right_answers
 from vit_tutorial.experiments import draw_scenes, right_if, times_as_in
 
 # At 44×44, in pixels, as a share of its size at 28×28: as before, and as usual at 44×44.

@@ -140,7 +140,7 @@ WRONG = {
         (answer(zoomed(mode="bilinear")), "This is bilinear interpolation."),
         (answer(zoomed(mode="bicubic")), "bicubic interpolation without antialiasing"),
         (answer(lambda image, new: F.interpolate(image, image.shape[2:], **BICUBIC), from_a_root),
-         "A grid is taken to be square, √N × √N"),
+         "unflatten: Provided sizes [2, 2]"),
         (answer(split=lambda p, n: (p[:1], p[1:])), "whatever `num_prefix_tokens` says"),
         (answer(split=lambda p, n: (p[:n], p), there=lambda p, h, w: p.reshape(1, h, w, -1).permute(0, 3, 1, 2)),
          "The prefix is in the picture, and the class token has no place"),

@@ -37,23 +37,22 @@ def cells(k):
 # For each function, arguments that depend on k, and what the sentence says for k = 3 that it does not for k = 2.
 FIGURES = {
     "show_attention_maps": (lambda k: (PHOTO, k * MAPS[None] / 20, ["seed 0"]), "up to 3"),
-    "show_attention_stops": (lambda k: (PHOTO.expand(2, -1, -1, -1), walk(k)[:2], {"a": 0, "b": k}, TITLE), "is 0.30"),
-    "show_attention_walk": (lambda k: (PHOTO, walk(k), TITLE), "largest weight is 0.30"),
+    "show_attention_stops": (lambda k: (PHOTO.expand(2, -1, -1, -1), walk(k)[:2], {"a": 0, "b": k}, TITLE), "b, 0.30"),
 "show_block": (lambda k: (), ""),  # a drawing without values
     "show_bug_table": (
         lambda k: (NAMES[:2], ["loss", "leak"], [["1", "2"]] * 2, torch.tensor([[True] * 2, [False, k == 3]]), TITLE),
         "b by leak"),
-    "show_by_images": (lambda k: ({"ViT": {10: [0.1], 20: [k / 10]}}, 8, TITLE), "30 % with 20"),
+    "show_by_images": (lambda k: ({"ViT": {10: [0.1], 20: [1 - k / 10]}}, 8, TITLE), "30 % with 20"),
     "show_channels": (lambda k: ({"7×7": cells(k)}, TITLE, "value"), "7×7, 0 to 3"),
+    "show_chosen_positions": (lambda k: (similar(k), similar(0), [0, 2], [1], TITLE), "trained, 0.3 for neighbours"),
+    "show_components": (lambda k: ({"me": PHOTO}, [torch.eye(4)[k, :, None, None].expand(4, 4, 3)], TITLE), "in row 3"),
     "show_curves": (lambda k: ([1, 2], {"y": {"one": [5, k]}}, "x", TITLE), "one from 5 to 3"),
     "show_cut": (lambda k: (IDS, IDS.reshape(-1, k + 1 if k == 3 else 8), 2), "row 3 from patch 2"),
     "show_distances": (lambda k: ({"m": torch.tensor([[1.0, k]])}, {"m": (0.5, 2.5)}, {"m": 2.0}, TITLE), "m, 1 of 2"),
-    "show_entropy": (lambda k: ([1, 4], torch.tensor([[2.0, k]]), torch.ones(1, 2), 4.0), "from 2 to 3"),
     "show_equation_one": (
         lambda k: (torch.rand(2, 3, 4, 4), torch.eye(3) * k, torch.zeros(3, 3), NAMES, TITLE), "from 0 to 3"),
     "show_found": (lambda k: (PHOTO[None], OUTLINE, {"m": torch.tensor([[[1.0, 2.0 * k - 3]]])}, TITLE), "m 1.5"),
     "show_grid": (lambda k: (torch.rand(3, 4 * k, 8), 4, TITLE), "3 rows and 2 columns"),
-    "show_head_costs": (lambda k: ({"m": cells(k)}, {"m": cells(0)}, TITLE), "head 0 of layer 1: 300 points"),
     "show_heads": (lambda k: (IDS[:2, :2], torch.tensor([[[0], [k + 2]], [[1], [7 - k]]])), "1 of its own"),
     "show_layer_differences": (
         lambda k: (["a"], {"timm": [1.0 * k]}, {"mistake": [1.0]}, 1e-7, TITLE), "timm 3"),
@@ -62,10 +61,7 @@ FIGURES = {
         lambda k: ({"turned": torch.tensor([[0.1, k / 10]])}, {"turned": similar(0)}, TITLE, (2, 1)),
         "top and bottom 0.3"),
     "show_mistake_costs": (lambda k: (["dear"], [1.0], [1.0 * k], [0.5], TITLE), "dear 3"),
-    "show_norm_axes": (lambda k: (), ""),
     "show_one_query": (lambda k: (NAMES, LINE, LINE / 2, k * torch.eye(3)), "0, 1.5 and 3"),
-    "show_patch_alone": (lambda k: (PHOTO, 2, k, 1), "row 3, column 1"),
-    "show_patch_filters": (lambda k: ({"trained": torch.rand(k, 3, 2, 2)}, 2, TITLE), "3 of trained"),
     "show_pictures": (lambda k: (BYTES[: k - 1], NAMES[: k - 1]), "2 pictures: a and b"),
     "show_position_similarity": (lambda k: ({"one": similar(k)}, TITLE), "0.3 for neighbours"),
     "show_position_row": (lambda k: (PHOTO, similar(k), similar(0), 1, TITLE), "trained, 0.3 for neighbours"),
@@ -73,7 +69,8 @@ FIGURES = {
         lambda k: ({0: similar(0), 5: similar(k)}, [0], TITLE), "mirror image in the row from 0 to 0.3"),
     "show_ranking": (lambda k: ({"AUC": {"map": (k / 10, 0.01)}}, {"AUC": 0.5}, TITLE), "map 0.3 ± 0.01"),
     "show_row": (lambda k: ([1.0, 2.0], {"new": [1.0, 1.0 * k, 2.0]}, TITLE), "new: 1, 3, 2"),
-    "show_sequence": (lambda k: (torch.rand(4 * k, 12), 2, 1, 2, 1), "12 rows"),
+    "show_seen": (lambda k: (PHOTO, torch.eye(4)[k].reshape(1, 2, 2), ["head 0"], TITLE), "head 0 in row 1, column 1"),
+    "show_similar": (lambda k: ({"me": PHOTO}, [similar(3 + k)[0, 0]], (0, 1), TITLE), "me, 100 %"),
     "show_sincos_table": (lambda k: (sincos_position_embedding((k, 2), 8), (k, 2), TITLE), "left half changes 2"),
     "show_sizes": (lambda k: ({"wide": torch.zeros(3, 4, 4 * k, dtype=torch.uint8)}, 4, TITLE), "1×3 patches"),
     "show_wrong": (lambda k: ({"9×9": {"cut": [(1, 10), (k, 10)]}}, TITLE), "9×9: cut 20 %"),

@@ -9,35 +9,17 @@ from torch.testing import assert_close
 from vit_tutorial import patchify, plotting
 from vit_tutorial.plotting.style import TINTS
 
-NAMES, PHOTO = ["a", "b", "c"], torch.rand(3, 24, 16, generator=torch.Generator().manual_seed(0))
+PHOTO = torch.rand(3, 24, 16, generator=torch.Generator().manual_seed(0))
 IMAGE = torch.rand(3, 8, 12, generator=torch.Generator().manual_seed(0))  # a grid of 2×3 patches of 4×4
-PATCHES, IDS = patchify(IMAGE[None], 4)[0], torch.arange(96).reshape(8, 12)
+IDS = torch.arange(96).reshape(8, 12)
 
 
 def test_what_cannot_be_drawn_is_refused_with_the_facts():
     with pytest.raises(ValueError, match="8×12 is not a whole number of 5×5 patches"):
         plotting.show_grid(IMAGE, 5, "")
-    with pytest.raises(ValueError, match="no patch in row 3, column 0: the photo has 3 rows and 2"):
-        plotting.show_patch_alone(PHOTO, 8, 3, 0)
 
 
 # ---- lesson 01
-
-
-def test_grid_draws_the_image_and_a_line_between_patches():
-    (axes,) = plotting.show_grid(IMAGE, (4, 6), "a title").axes
-    np.testing.assert_array_equal(drawn(axes), IMAGE.permute(1, 2, 0))
-    assert axes.images[0].get_extent() == [0, 2, 2, 0], "two patches across and two down"
-    assert [len(lines.get_segments()) for lines in axes.collections] == [1, 1]
-
-
-def test_sequence_draws_some_patches_as_pictures_and_all_as_a_table():
-    strip, table, _ = plotting.show_sequence(PATCHES, 4, first=4, count=2, marked=5).axes
-    np.testing.assert_allclose(drawn(strip)[:, :4], IMAGE[:, 4:8, 4:8].permute(1, 2, 0))  # patch 4: row 1, column 1
-    np.testing.assert_allclose(drawn(strip)[:, 5:9], IMAGE[:, 4:8, 8:12].permute(1, 2, 0))
-    np.testing.assert_array_equal(drawn(table), PATCHES)
-    assert [(frame.get_x(), frame.get_width()) for frame in strip.patches] == [(5 - 0.5, 4)], "patch 5 is framed"
-    assert 5 in table.get_yticks()
 
 
 def test_cut_draws_every_number_in_the_tint_of_the_patch_it_comes_from():
@@ -94,13 +76,6 @@ def test_position_similarity_puts_each_map_at_its_patch_on_one_scale():
 # ---- lesson 03
 
 
-def test_the_patch_is_the_one_asked_for():
-    figure = plotting.show_patch_alone(PHOTO, patch_size=8, row=2, column=1)
-    alone, whole = figure.axes
-    assert_close(drawn(alone), PHOTO[:, 16:24, 8:16].permute(1, 2, 0))
-    assert {box.get_xy() for box in whole.patches} == {(7.5, 15.5)}  # around the pixels
-
-
 def test_attention_maps_are_multiples_of_an_equal_share_and_one_head_is_large_beside_the_photo():
     maps = torch.rand(2, 3, 3, 2) / 7
     photo, large, *small, _bar = plotting.show_attention_maps(PHOTO, maps, ["x", "y"], frame=(2, 1), large=2).axes
@@ -122,25 +97,6 @@ def test_a_number_keeps_the_tint_of_its_head_wherever_it_lands():
     assert words(figure.axes[2]) == ["3", "4", "5"]
 
 
-# ---- lesson 05
-
-
-def test_the_walk_goes_to_every_patch_once_and_only_to_neighbours():
-    maps = torch.rand(6, 2, 3)
-    figure = plotting.show_attention_walk(torch.rand(3, 8, 12), maps, "A walk")
-    picture, weights = figure.axes[:2]
-    places = []
-    for moment in figure.moments:
-        moment()
-        (frame,), (inner,) = picture.patches, weights.patches
-        column, row = (round(place) for place in inner.get_xy())
-        assert frame.get_xy() == (column, row)
-        assert picture.images[0].get_extent() == [0, 3, 2, 0]
-        np.testing.assert_array_equal(drawn(weights), maps[row * 3 + column])
-        places.append((row, column))
-    assert places == [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0)]
-
-
 def test_a_stop_is_the_map_of_its_query_on_one_scale():
     pictures, maps = torch.rand(2, 3, 8, 12), torch.rand(2, 2, 3)
     figure = plotting.show_attention_stops(pictures, maps, {"this": 1, "that": 5}, "Stops")
@@ -149,6 +105,9 @@ def test_a_stop_is_the_map_of_its_query_on_one_scale():
         np.testing.assert_allclose(drawn(above), picture.movedim(0, -1), atol=1e-6)
         assert axes.images[0].norm.vmax == pytest.approx(maps.max().item())
     assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["this", "that"]
+
+
+# ---- lesson 05
 
 
 def test_a_bug_table_has_a_filled_mark_where_a_test_notices_and_what_it_measured_there_and_without_a_bug():

@@ -9,7 +9,7 @@ from reading import drawn, lines, words
 from torch.testing import assert_close
 
 from vit_tutorial import plotting
-from vit_tutorial.plotting.style import CONTROL, MISTAKE, TRAINED
+from vit_tutorial.plotting.style import CONTROL, TRAINED
 from vit_tutorial.training import Epoch, Progress
 
 
@@ -40,16 +40,6 @@ def test_a_name_looks_the_same_in_every_panel_and_as_its_meaning_asks():
     row, column = again["trained, in one row"], again["trained, in one column"]
     assert [again["untrained"][0], row[0], column[0]] == [CONTROL, TRAINED, TRAINED]
     assert row[1] != column[1], "of one colour, in two dashes"
-
-
-def test_entropy_says_how_many_tokens_it_is():
-    unscaled, scaled = torch.tensor([[3.0, 1.0], [1.0, 0.0]]), torch.tensor([[3.0, 3.0], [1.0, 2.0]])
-    figure = plotting.show_entropy([1, 4], unscaled, scaled, limit=4.0)
-    assert list(lines(figure.axes[0]).values()) == [[2.0, 2.5], [2.0, 0.5]]
-    assert [line.get_color() == MISTAKE for line in figure.axes[0].lines[:2]] == [False, True]
-    assert figure.get_suptitle() == "d = 4: a query looks at 1.4 tokens without the division, 6 with it"
-    (right,) = figure.axes[0].child_axes
-    assert [label.get_text() for label in right.get_yticklabels()] == ["1", "2", "4", "8", "16"]
 
 
 def progress(step: int, loss: float, finished: Epoch | None = None) -> Progress:
@@ -87,7 +77,7 @@ def test_an_epoch_too_short_for_a_report_is_drawn_by_its_mean(live):
 
 def test_wrong_answers_by_images_are_on_a_log_axis_that_has_a_place_for_none():
     results = {"CNN": {500: [0.6, 0.5], 2000: [1.0, 0.995]}}
-    axes = plotting.show_by_images(results, num_classes=8, title="fewer is better", errors=True).axes[0]
+    axes = plotting.show_by_images(results, num_classes=8, title="fewer is better").axes[0]
     wrong = axes.lines[0].get_ydata()
     assert wrong == pytest.approx([40, 50, 0, 0.5])
     assert axes.lines[-1].get_ydata()[0] == 87.5
@@ -127,10 +117,6 @@ def test_a_ranking_has_a_dot_an_interval_and_a_value_in_each_row_in_the_order_gi
         assert ends == [pytest.approx([m - half, m + half]) for m, half in zip(means, halves, strict=True)]
     assert [bar.lines[0].get_color() for bar in first.containers] == [TRAINED, CONTROL, CONTROL]
     assert (words(first), words(second)) == (["0.9", "0.8", "0.51"], ["2.5", "1"])
-    assert [[line.get_xdata()[0] for line in a.lines if line.get_linestyle() == "--"] for a in (first, second)] == [
-        [],
-        [1.0],
-    ]
 
 
 def like_pairs(similarity):
@@ -213,17 +199,6 @@ def test_the_mirror_has_a_dot_for_each_seed_and_a_map_for_each_way_marked_at_bot
         assert marks(beside) == {"s": [1, 2], "o": [3, 2], "D": [1, 1]}
 
 
-def test_filters_stand_in_rows_and_zero_is_grey():
-    weights = torch.randn(5, 3, 2, 2)
-    weights[4] = 0
-    weights[4, 0, 0, 0] = -3
-    picture = drawn(plotting.show_patch_filters({"one": weights, "two": weights}, 3, "title").axes[1]).float()
-    assert picture.shape == (5, 8, 3)
-    assert_close(picture[:2, 3:5].permute(2, 0, 1), 0.5 + weights[1] / weights[1].abs().max() / 2)
-    assert picture[3, 3].tolist() == [0, 0.5, 0.5]
-    assert (picture[2] == 1).all()
-
-
 def test_outline_and_inside_are_tinted_each_over_its_patches():
     pictures, kinds = {"wide": torch.zeros(3, 8, 12, dtype=torch.uint8)}, torch.tensor([0, 1, 1, 0, 2, 1])
     figure = plotting.show_sizes(pictures, 4, "kinds", {"wide": kinds})
@@ -236,32 +211,19 @@ def test_outline_and_inside_are_tinted_each_over_its_patches():
     assert [handle.get_facecolor() for handle in legend.get_patches()] == [tint.cmap(1), tint.cmap(2)]
 
 
-def test_a_number_stands_at_the_middle_of_its_cell():
-    axes = plotting.show_row([1.0, 3.0], {"four": [1.0, 1.5, 2.5, 3.0]}, "between").axes[0]
-    between, old, new = axes.lines
-    assert old.get_xydata().tolist() == [[0, 1], [1, 3]]
-    assert new.get_xydata().tolist() == [[-0.25, 1], [0.25, 1.5], [0.75, 2.5], [1.25, 3]]
-    assert between.get_xydata()[[0, -1]].tolist() == [[-0.5, 1], [1.5, 3]]
-    assert [text.get_text() for text in axes.texts] == ["1", "1.5", "2.5", "3"]
-
-
 def test_wrong_answers_have_a_dot_with_its_interval_for_each_seed_and_a_line_at_their_mean():
     rows = {"zero": [(5, 100), (15, 100)], "cut": [(0, 200), (50, 200)]}
     figure = plotting.show_wrong({"44×44": rows, "28×44": {"zero": [(30, 200)], "cut": [(2, 200)]}}, "moved", "cut")
-    first, second = figure.axes
+    first, _ = figure.axes
     points = [line for line in first.lines if len(line.get_xdata()) == 1]
     assert [list(line.get_xdata()) for line in points] == [[5], [15], [0], [25]]
     assert [line.get_color() for line in points] == [TRAINED] * 2 + [CONTROL] * 2
-    assert [round(line.get_ydata()[0]) for line in points] == [0, 0, 1, 1]
     assert len({line.get_ydata()[0] for line in points}) == 4, "seeds do not hide each other"
     bars = [line for line in first.lines if line.get_xdata()[0] != line.get_xdata()[-1]]
     ends = [pytest.approx([0, 1.88], abs=0.01), pytest.approx([19.5, 31.4], abs=0.1)]  # Wilson, 0 and 50 of 200
     assert [list(line.get_xdata()) for line in bars[2:]] == ends
     means = [line for line in first.lines if len(line.get_xdata()) == 2 and line not in bars]
     assert [list(line.get_xdata()) for line in means] == [pytest.approx(2 * [mean]) for mean in (10, 12.5)]
-    assert [label.get_text() for label in second.get_yticklabels()] == ["zero", "cut"]
-    assert (first.get_title("left"), second.get_title("left")) == ("44×44", "28×44")
-    assert second.get_xlim()[0] == 0
     assert figure.alt.endswith("44×44: zero 10 % and cut 12.5 %. 28×44: zero 15 % and cut 1 %.")
 
 
@@ -279,8 +241,6 @@ def test_differences_are_on_a_log_axis_and_zero_has_a_strip_of_its_own():
         found = {name: [None if math.isnan(y) else y for y in line] for name, line in lines(axes).items()}
         assert found == expected
     assert [EPS, EPS] in [list(line.get_ydata()) for line in upper.lines]
-    assert [label.get_text() for label in zeros.get_yticklabels()] == ["exactly 0"]
-    assert [label.get_text() for label in zeros.get_xticklabels()] == ["Eq. 1", "logits"]
     names = [[text.get_text() for text in axes.texts if text.get_text() in heights] for axes in (upper, zeros)]
     assert names == [["timm", "one", "other"], ["explicit"]]
     one, other = (line for line in upper.lines if line.get_label() in mistakes)

@@ -13,15 +13,15 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from vit_tutorial import load_photo
-from vit_tutorial.plotting import show_attention_walk, show_patch_alone, show_positions_forming
+from vit_tutorial.plotting import show_attention_stops, show_pictures, show_positions_forming
 from vit_tutorial.plotting.rendering import draw_moments, register, to_png
 from vit_tutorial.plotting.style import HIGHLIGHT
 
-PHOTO = torch.rand(3, 48, 48, generator=torch.Generator().manual_seed(0))
+PHOTO = torch.rand(1, 3, 48, 48, generator=torch.Generator().manual_seed(0))
 
 
 def test_two_pixels_to_each_of_the_page_in_256_colours_with_the_words():
-    figure = show_patch_alone(PHOTO, 16, 1, 1)
+    figure = show_pictures(PHOTO.expand(5, -1, -1, -1), list("abcde"))
     data, shown = to_png(figure)
     image = Image.open(io.BytesIO(base64.b64decode(data)))
     assert image.mode == "P", "a palette: one byte per pixel"
@@ -31,24 +31,26 @@ def test_two_pixels_to_each_of_the_page_in_256_colours_with_the_words():
 
 
 def test_a_rare_colour_survives_among_many():
-    data, _ = to_png(show_patch_alone(load_photo("grace_hopper", size=224), 16, 4, 6))
+    data, _ = to_png(show_attention_stops(load_photo("grace_hopper", 224)[None], torch.rand(1, 14, 14), {"": 7}, ""))
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB")) / 255
     assert np.abs(pixels - to_rgb(HIGHLIGHT)).max(axis=-1).min() < 0.1
 
 
 def test_a_figure_that_moves_is_an_animated_png_with_a_picture_for_each_moment():
     """Each as the figure looks at that moment, though the file holds only what changes."""
-    maps = torch.rand(6, 2, 3, generator=torch.Generator().manual_seed(0))
-    figure = show_attention_walk(PHOTO, maps, "A walk")
+    history = dict(enumerate(torch.rand(4, 2, 3, 2, 3, generator=torch.Generator().manual_seed(0))))
+    figure = show_positions_forming(history, [0], "title")
     data, shown = to_png(figure)
-    assert to_png(show_attention_walk(PHOTO, maps, "A walk"))[0] == data, "the same file every time"
     image = Image.open(io.BytesIO(base64.b64decode(data)))
-    assert (image.format, image.n_frames, image.mode) == ("PNG", 6, "P")
+    assert (image.format, image.n_frames, image.mode) == ("PNG", 4, "P")
     assert (shown["width"], shown["height"]) == (image.width // 2, image.height // 2)
     assert shown["alt"] == figure.alt
+    milliseconds = []
     for n, drawn in enumerate(draw_moments(figure)):
         image.seek(n)
+        milliseconds.append(image.info["duration"])
         assert np.abs(np.asarray(image.convert("RGBA"))[..., :3].astype(int) - np.asarray(drawn)).mean() < 5
+    assert milliseconds[0] > 3 * milliseconds[1], "it rests where training ends"
 
 
 def test_the_page_stays_white_beside_pale_colours_when_it_moves():
@@ -69,7 +71,7 @@ def test_only_the_packages_own_figures_are_shown_so(monkeypatch):
     monkeypatch.setattr("IPython.get_ipython", Shell)
     register()
     assert shown(Figure()) == "as ever"
-    data, metadata = shown(figure := show_patch_alone(PHOTO, 16, 1, 1))
+    data, metadata = shown(figure := show_pictures(PHOTO, ["one"]))
     assert metadata["alt"] == figure.alt
     assert base64.b64decode(data).startswith(b"\x89PNG")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import timm
 from published import build_timm, build_torchvision, build_transformers, randomize
 from torch import nn
+from transformers import Dinov2Config, Dinov2Model
 
 from vit_tutorial import VisionTransformer, ViTConfig, from_timm, from_torchvision, from_transformers
 
@@ -28,10 +29,10 @@ def torchvision_vit(image_size=32, patch_size=16, gelu="exact", **options) -> nn
     return random(build_torchvision(config, **options))
 
 
-def torchvision_vit_for_other_classes(**options) -> nn.Module:
+def torchvision_vit_for_other_classes(heads: nn.Module | None = None, **options) -> nn.Module:
     """As readers replace the head: all of it, and not the layer inside."""
     model = torchvision_vit()
-    model.heads = random(nn.Linear(32, 5, **options))
+    model.heads = random(heads or nn.Linear(32, 5, **options))
     return model
 
 
@@ -41,6 +42,12 @@ def timm_vit(**options) -> nn.Module:
 
 def transformers_vit(**options) -> nn.Module:
     return random(build_transformers(ViTConfig(**SMALL), **options))
+
+
+def transformers_dinov2(kind=Dinov2Model, config=Dinov2Config, **options) -> nn.Module:
+    """DINOv2 in small; its MLP is four times as wide as its tokens."""
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 28, "patch_size": 14}
+    return random(kind(config(**sizes | {"attn_implementation": "sdpa"} | options)))
 
 
 def timm_by_name(name: str, **options) -> nn.Module:
@@ -56,6 +63,7 @@ FAMILY = {
     "torchvision, eps 1e-5": partial(torchvision_vit, norm_layer=partial(nn.LayerNorm, eps=1e-5)),
     "torchvision, heads replaced": torchvision_vit_for_other_classes,
     "torchvision, heads replaced, no bias": partial(torchvision_vit_for_other_classes, bias=False),
+    "torchvision, heads taken off": partial(torchvision_vit_for_other_classes, nn.Identity()),
     "torchvision, tanh GELU": partial(torchvision_vit, gelu="tanh"),
     "timm": timm_vit,
     "timm, in21k": partial(timm_vit, num_classes=50),
@@ -73,8 +81,17 @@ FAMILY = {
     "timm, vit_tiny_patch16_384": partial(timm_by_name, "vit_tiny_patch16_384"),
     "timm, vit_base_patch32_224": partial(timm_by_name, "vit_base_patch32_224"),
     "timm, vit_huge_patch14_224": partial(timm_by_name, "vit_huge_patch14_224", img_size=56, num_classes=7),
+    "timm, no classes": partial(timm_vit, num_classes=0),
+    "timm, LayerScale": partial(timm_vit, init_values=0.1),
+    "timm, DINOv2": partial(timm_by_name, "vit_small_patch14_dinov2", img_size=28),
+    "timm, DeiT III": partial(timm_by_name, "deit3_small_patch16_224", img_size=32),
     "timm, DeiT without distillation": partial(timm_by_name, "deit_small_patch16_224"),
     "transformers": transformers_vit,
+    "transformers, no classes": partial(transformers_vit, num_labels=0),
+    "transformers, DINOv2": transformers_dinov2,
+    "transformers, DINOv2 without a mask token": partial(
+        transformers_dinov2, use_mask_token=False, layer_norm_eps=1e-5
+    ),
     "transformers, in21k": partial(transformers_vit, num_labels=50),
     "transformers, 384 pixels": partial(transformers_vit, image_size=384),
     "transformers, eps 1e-12": partial(transformers_vit, layer_norm_eps=1e-12),

@@ -8,10 +8,24 @@ from timm.layers import RmsNorm, SwiGLU
 from timm.models.vision_transformer import ParallelScalingBlock, ResPostBlock
 from torch import nn
 from torchvision.models.vision_transformer import ConvStemConfig
-from transformers import SiglipConfig, SiglipForImageClassification, ViTModel
+from transformers import (
+    Dinov2WithRegistersConfig,
+    Dinov2WithRegistersModel,
+    SiglipConfig,
+    SiglipForImageClassification,
+    ViTModel,
+)
 from transformers import ViTConfig as TransformersConfig
 
-from .families import READ, our_vit, timm_by_name, timm_vit, torchvision_vit, transformers_vit
+from .families import (
+    READ,
+    our_vit,
+    timm_by_name,
+    timm_vit,
+    torchvision_vit,
+    transformers_dinov2,
+    transformers_vit,
+)
 
 MEAN = {"global_pool": "avg"}
 BARE_NORM = partial(nn.LayerNorm, elementwise_affine=False)
@@ -48,7 +62,7 @@ def doing_more(part):
 # How it is made (options of timm's class, or a function), and what the message must show.
 REFUSED = {
     "registers": ({"reg_tokens": 4}, "register tokens", "reg_token"),
-    "LayerScale": ({"init_values": 0.1}, "LayerScale", "blocks.0.ls1.gamma"),
+    "DINOv2 with registers": (partial(timm_by_name, "vit_small_patch14_reg4_dinov2"), "register tokens", "reg_token"),
     "SwiGLU": ({"mlp_layer": SwiGLU}, "SwiGLU", "blocks.0.mlp.fc1_g.weight"),
     "qk-norm": ({"qk_norm": True}, "qk-norm", "blocks.0.attn.q_norm.weight"),
     "norm after pooling": ({"global_pool": "avg", "fc_norm": True}, "a norm after pooling", "fc_norm.weight"),
@@ -67,7 +81,6 @@ REFUSED = {
         "tanh (blocks.1.mlp.act)",
     ),
     "ReLU": ({"act_layer": nn.ReLU}, "ReLU", "blocks.0.mlp.act"),
-    "no head": ({"num_classes": 0}, "the head of this model, `head`, is Identity", "put such a layer in its place"),
     "in a wrapper": (wrapped, "Module is no VisionTransformer of timm: its `net` is one of timm"),
     "ours": (our_vit, "it is one of vit_tutorial"),
     "transformers'": (transformers_vit, "it is one of transformers"),
@@ -90,11 +103,19 @@ REFUSED = {
     "torchvision: another forward": (partial(doing_more, "encoder.layers.encoder_layer_0"), "features differ"),
     "torchvision: a head that does more": (partial(doing_more, "heads"), "logits differ"),
     "transformers: DeiT": (partial(transformers_vit, family="DeiT"), DISTILLED, "distillation_token"),
-    "transformers: DINOv2": (partial(transformers_vit, family="Dinov2"), "VisionTransformer has none"),
-    "transformers: BEiT": (partial(transformers_vit, family="Beit"), "LayerScale", "lambda_1"),
+    "transformers: DINOv2 with a head": (
+        partial(transformers_vit, family="Dinov2"),
+        "convert its encoder, `model.dinov2`",
+    ),
+    "transformers: DINOv2 with registers": (
+        partial(transformers_dinov2, Dinov2WithRegistersModel, Dinov2WithRegistersConfig),
+        "register tokens",
+        "embeddings.register_tokens",
+    ),
+    "transformers: DINOv2 with SwiGLU": (partial(transformers_dinov2, use_swiglu_ffn=True), "SwiGLU", "gate_proj"),
+    "transformers: BEiT": (partial(transformers_vit, family="Beit"), "not the weights of a Vision Transformer"),
     "transformers: SigLIP": (siglip, "positions in an embedding layer", "position_embedding"),
     "transformers: quick GELU": (partial(transformers_vit, hidden_act="quick_gelu"), "QuickGELUActivation"),
-    "transformers: no head": (partial(transformers_vit, num_labels=0), "the head of this model, `classifier`"),
     "transformers: the encoder alone": (
         lambda: ViTModel(TransformersConfig(hidden_size=32, num_attention_heads=4, num_hidden_layers=1)),
         "ViTModel is no ViTForImageClassification of transformers",

@@ -4,25 +4,26 @@ from .attention_maps import attention_rollout, mean_attention_distance, object_a
 from .class_evidence import class_attention, patch_readout, readout
 from .first_tests import first_tests
 from .forward_pass import cost_by_part, trace_shapes
-from .heads import HeadCosts, head_costs
 from .learned_embeddings import opposite_edges, patch_filters, position_similarity
+from .patch_tokens import attention_from, patch_tokens, principal_components
 from .recording import ExplicitAttention, mask_heads, record_attention
 
 __all__ = [
     "ExplicitAttention",
-    "HeadCosts",
+    "attention_from",
     "attention_rollout",
     "class_attention",
     "cost_by_part",
     "first_tests",
-    "head_costs",
     "mask_heads",
     "mean_attention_distance",
     "object_auc",
     "opposite_edges",
     "patch_filters",
     "patch_readout",
+    "patch_tokens",
     "position_similarity",
+    "principal_components",
     "readout",
     "record_attention",
     "trace_shapes",

@@ -22,7 +22,8 @@ class Check:
 
     def __init__(self):
         for lesson in LESSONS:
-            vars(self).update({each.name: each for each in vars(lesson).values() if isinstance(each, Exercise)})
+            found = {name: each for name, each in vars(lesson).items() if isinstance(each, Exercise)}
+            vars(self).update({name: each for name, each in found.items() if name == each.name})
 
     def __getattr__(self, name: str):
         near = difflib.get_close_matches(name, vars(self))

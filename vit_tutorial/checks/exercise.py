@@ -13,8 +13,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache, cached_property
-from types import MappingProxyType
+from functools import cache, cached_property, partial
 from typing import NamedTuple
 
 import torch
@@ -22,10 +21,12 @@ from torch import Tensor, nn
 
 from .running import (
     NotAttempted,
+    NotJudged,
     Wrong,
     attempt,
     call,
     difference,
+    joined,
     kind,
     same,
     show_call,
@@ -110,19 +111,11 @@ def to_html(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
 
 
-class NotJudged(Exception):
-    """The reader's code may be right; the message says what the check needs in order to tell."""
-
-
 class Slip(NamedTuple):
     """A wrong answer that people write, and the sentence that names its symptom."""
 
     answer: Callable
     message: str
-
-
-# (old, new, old, new, …) in the solution's source; or a whole wrong answer; or a list of ways to make the same slip.
-Change = tuple[str, ...] | Callable | list
 
 
 def edited(solution: Callable, *changes: str, **names: object) -> Callable:
@@ -155,10 +148,11 @@ class Exercise:
 
     The solution has the name of the notebook's stub, and is shown after the lines `imports`. `task` is one line for the
     list of all exercises. `trials` holds the arguments of each run, or functions that make them where a run uses them
-    up. `shape` names the result's axes: "(B, N, D)", or "out (T, d); weights (T, T)" for two results. `easier` has
-    arguments and what to say if the reader is right for these. `view(result, *args)` is what is compared, if not the
-    result. `more(function)` looks further at a right answer: it may raise Wrong, or return a remark. `judge(function)`
-    takes the place of the whole comparison.
+    up. `slips` has the sentence that names a slip, and what makes it: (old, new, old, new, …) in the solution's source,
+    a whole wrong answer, or a list of such ways. The edits in `also` leave the solution right. `shape` names the
+    result's axes: "(B, N, D)", or "out (T, d); weights (T, T)" for two results. `view(result, *args)` is what is
+    compared, if not the result. `more(function)` looks further at a right answer: it may raise Wrong, or return a
+    remark. `judge(function)` takes the place of the whole comparison.
     """
 
     takes = "function"
@@ -170,25 +164,33 @@ class Exercise:
         task: str,
         hint: str,
         trials: Sequence[tuple | Callable] = (),
-        slips: Mapping[str, Change] | Callable[[], Mapping[str, Change]] = MappingProxyType({}),
+        slips: Mapping[str, tuple | Callable | list] | None = None,
+        also: Sequence[tuple[str, ...]] = (),
         shape: str = "",
-        easier: Sequence[tuple[tuple, str]] = (),
         view: Callable = lambda result, *args: result,
         more: Callable = lambda function: None,
         judge: Callable | None = None,
         gradients: bool = True,
-        tolerance: float = 1e-5,
         imports: str = "",
     ):
-        self.answer, self.__doc__, self._hint, self.trials, self.table = solution, task, hint, trials, slips
-        self.shape, self.easier, self.view, self.more, self.judge = shape, easier, view, more, judge or self.compare
-        self.gradients, self.tolerance, self.imports = gradients, tolerance, imports
+        self.answer = solution
+        self.__doc__ = task
+        self._hint = hint
+        self.trials = trials
+        self.table = slips or {}
+        self.also = also
+        self.shape = shape
+        self.view = view
+        self.more = more
+        self.judge = judge or self.compare
+        self.gradients = gradients
+        self.imports = imports
         self.name = re.sub(r"(?<!^)(?=[A-Z])", "_", solution.__name__).lower().removeprefix("my_")
 
     def __call__(self, answer) -> Verdict:
         """Judge the answer. Random numbers start from one seed, and torch's generator is restored afterwards."""
         try:
-            with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
                 torch.default_generator.manual_seed(0)
                 self.require(answer)
                 remark = self.judge(answer)
@@ -203,7 +205,7 @@ class Exercise:
         else:
             return Verdict(self.name, "passed", remark or "")
         said = [wrong.message, slip_in(answer)] if wrong.error else [slip_in(answer), wrong.message]
-        return Verdict(self.name, "wrong", "\n".join(filter(None, said)), wrong.hint or self._hint, wrong.code)
+        return Verdict(self.name, "wrong", "\n".join(filter(None, said)), self._hint, wrong.code)
 
     def hint(self) -> Shown:
         """Say where to look next."""
@@ -219,99 +221,85 @@ class Exercise:
 
     @cached_property
     def slips(self) -> list[Slip]:
-        """Every slip of the table with its edits made; a list of several ways gives a slip for each."""
-        table = self.table() if callable(self.table) else self.table
-        ways = [(message, way) for message, do in table.items() for way in (do if isinstance(do, list) else [do])]
+        """The slips of the table, one for each way, with the edits made."""
+        ways = [(message, way) for message, do in self.table.items() for way in (do if isinstance(do, list) else [do])]
         return [Slip(way if callable(way) else edited(self.answer, *way), message) for message, way in ways]
+
+    @cached_property
+    def right(self) -> list[Callable]:
+        """The solution, and the other ways to be right."""
+        return [self.answer, *(edited(self.answer, *way) for way in self.also)]
 
     def require(self, answer) -> None:
         """Raise Wrong with what to pass, if this is not a function (or class) of the reader's."""
-        if answer is None or answer is ...:
-            raise NotAttempted
         if isinstance(answer, nn.Module) or inspect.isclass(answer) != (self.takes == "class") or not callable(answer):
-            raise Wrong(
-                f"The check needs your {self.takes} itself, and got {kind(answer)}.",
-                f"Without brackets: `check.{self.name}({self.answer.__name__})`. The check calls it.",
-            )
+            call_it = f"`check.{self.name}({self.answer.__name__})`, without brackets after the name"
+            raise Wrong(f"The check needs your {self.takes} itself, and got {kind(answer)}: write {call_it}.")
 
-    def compare(self, answer: Callable) -> str | None:
-        """Raise Wrong unless the reader's code does what the solution does, in every trial; return a remark."""
-        trials = self.arrange(answer)
+    def compare(self, answer: Callable) -> str:
+        """Raise Wrong unless the reader's code does what the solution does, in every trial; return remarks."""
+        return joined(self.judge_trials(answer, self.arrange(answer)), self.more(answer))
+
+    def judge_trials(self, answer: Callable, trials: list) -> str:
+        """Raise what is wrong with the results of these trials; return remarks on right ones."""
         results = [self.readers(answer, trial) for trial in trials]
-        expected = [self.ours(self.answer, trial) for trial in trials]
-        wrong = [difference(*pair, self.shape, self.tolerance) for pair in zip(results, expected, strict=True)]
+        right = next((way for way in self.right if self.agrees(way, trials, results)), self.answer)
+        expected = [self.ours(right, trial) for trial in trials]
+        wrong = [difference(*pair, self.shape) for pair in zip(results, expected, strict=True)]
         if any(wrong):
             raise self.diagnosis(answer, trials, results, wrong)
-        return "\n".join(filter(None, [self.look_closer(answer, trials[0]), self.more(answer)]))
+        dtypes = [(a.dtype, b.dtype) for a, b in zip(tensors_in(results), tensors_in(expected), strict=False)]
+        other = next((f"your result is {a}, and the solution's {b}." for a, b in dtypes if a != b), "")
+        return joined(other and f"One thing to know: {other}", self.look_closer(answer, right, trials[0]))
 
-    def arrange(self, function: Callable) -> list:
-        """Return the arguments of every run, as copies. The last run shows what is kept from call to call."""
-        trials = [trial if callable(trial) else deepcopy(trial) for trial in self.trials]
-        return [*trials, trials[0] if callable(trials[0]) else tuple(map(flipped, trials[0]))]
+    def arrange(self, function: Callable) -> list[Callable]:
+        """Return what makes the arguments of every run. The last run shows what is kept from call to call."""
+        trials = [trial if callable(trial) else partial(deepcopy, trial) for trial in self.trials]
+        return [*trials, lambda: tuple(map(flipped, trials[0]()))]
 
-    def readers(self, function: Callable, trial: tuple | Callable):
-        """Return what is compared of the reader's result; as a Wrong the error with which their code stops."""
-        args = made(trial)
-        result = collect(function, *args)
+    def readers(self, function: Callable, trial: Callable):
+        """Return what is compared of the reader's result; as a Wrong what stops it."""
+        args = trial()
+        result = attempt(call, function, *args)
         return result if isinstance(result, Wrong) else self.view(result, *args)
 
-    def ours(self, function: Callable, trial: tuple | Callable):
+    def ours(self, function: Callable, trial: Callable):
         """Return what is compared of the result of the solution or of a slip; or the error with which it stops."""
-        args = made(trial)
+        args = trial()
         return attempt(lambda: self.view(function(*args), *args))
 
-    def look_closer(self, function: Callable, trial: tuple | Callable) -> str:
-        """Return a remark on the dtype of right values; raise Wrong if other gradients flow back."""
-        args = made(trial)
-        if self.gradients and not same(gradients(function, args), gradients(self.answer, args)):
+    def agrees(self, way: Callable, trials: list, results: list) -> bool:
+        """Tell whether the solution, or a change of it, gives the reader's results in all trials."""
+        return all(same(result, self.ours(way, trial)) for trial, result in zip(trials, results, strict=True))
+
+    def look_closer(self, function: Callable, right: Callable, trial: Callable) -> str | None:
+        """Raise Wrong if other gradients flow back."""
+        if self.gradients and not same(gradients(function, trial()), gradients(right, trial())):
             raise Wrong(DETACHED)
-        doubles = tuple(arg.double() if isinstance(arg, Tensor) else arg for arg in args)
-        for given in (args, doubles):
-            mine, theirs = (tensors_in([self.ours(answer, given)]) for answer in (function, self.answer))
-            for a, b in zip(mine, theirs, strict=False):
-                if a.dtype != b.dtype:
-                    return f"One thing to know: your result is {a.dtype}, and the solution's {b.dtype}."
-        return ""
 
     def diagnosis(self, answer: Callable, trials: list, results: list, wrong: list[str | None]) -> Exception:
         """Return what to say of these results: the slip that explains them all, or what is wrong in the first trial."""
         number = next(i for i, text in enumerate(wrong) if text)
         result, trial, text = results[number], trials[number], wrong[number]
-        slip = next((slip for slip in self.slips if self.explains(slip, trials, results, wrong)), None)
-        meaning = slip.message if slip else self.where_right(answer, number)
+        slip = next((slip.message for slip in self.slips if self.agrees(slip.answer, trials, results)), "")
+        meaning = slip or self.where_right(trials, number)
         if isinstance(result, Wrong):
-            result.message = text if meaning in text else f"{text}\n{meaning}"
-            return result
+            return Wrong(joined(result.message, meaning), result.code, result.error)
         if slip:
-            return Wrong(slip.message)
-        if "wrong values" in text and not same(self.readers(answer, trial), result, self.tolerance):
+            return Wrong(slip)
+        if "wrong values" in text and not same(self.readers(answer, trial), result):
             return Wrong(RANDOM)
         return self.unexplained(answer, trial, result, text, meaning)
 
-    def explains(self, slip: Slip, trials: list, results: list, wrong: list[str | None]) -> bool:
-        """Tell whether the slip gives the reader's results in all trials, and at least one wrong one exactly.
+    def where_right(self, trials: list, number: int) -> str:
+        """Say where code that is wrong in trial `number` is right; empty if it is wrong in the first one."""
+        if number == 0:
+            return ""
+        return KEPT if number == len(trials) - 1 else WRITTEN_IN
 
-        Where both stop with an error, the two errors may differ in their words.
-        """
-        exactly = False
-        for trial, result, text in zip(trials, results, wrong, strict=True):
-            known = self.ours(slip.answer, trial)
-            alike = same(result, known, self.tolerance)
-            if not alike and not (isinstance(result, Wrong) and isinstance(known, Exception)):
-                return False
-            exactly = exactly or (alike and bool(text))
-        return exactly
-
-    def where_right(self, function: Callable, number: int) -> str:
-        """Say where code that is wrong in trial `number` is right; empty if nowhere that was tried."""
-        if number > 0:
-            return KEPT if number == len(self.trials) else WRITTEN_IN
-        easier = (text for args, text in self.easier if same(self.ours(function, args), self.ours(self.answer, args)))
-        return next(easier, "")
-
-    def unexplained(self, function: Callable, trial: tuple, result, text: str, where: str) -> Exception:
+    def unexplained(self, function: Callable, trial: Callable, result, text: str, where: str) -> Exception:
         """Return what to say of a wrong result that no slip explains."""
-        return Wrong(f"{text}\nThis was `{show_call(function, made(trial))}`.\n{where}".rstrip())
+        return Wrong(joined(text, f"This was `{show_call(function, trial())}`.", where))
 
 
 WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"
@@ -326,24 +314,8 @@ DETACHED = (
 )
 
 
-def made(trial: tuple | Callable) -> tuple:
-    return trial() if callable(trial) else trial
-
-
-def collect(function: Callable, *args):
-    """Return the reader's result, or as a Wrong the error with which their code stops."""
-    try:
-        return call(function, *args)
-    except Wrong as wrong:
-        if not wrong.error:
-            raise
-        return wrong
-
-
 def flipped(value):
-    """Return the tensors of floats along their first axis in the opposite order: other values of the same shape."""
-    if isinstance(value, list):
-        return [flipped(part) for part in value]
+    """Return a tensor of floats along its first axis in the opposite order: other values of the same shape."""
     return value.flip(0) if isinstance(value, Tensor) and value.is_floating_point() else value
 
 
@@ -356,10 +328,8 @@ def gradients(function: Callable, args: tuple) -> list[Tensor]:
 def flow(result, wanted: Sequence[Tensor]) -> list[Tensor]:
     """Return the gradients of a fixed weighted sum of the result; zeros where nothing flows."""
     total = sum((part * noise(*part.shape, seed=7).to(part)).sum() for part in tensors_in([result]))
-    if not isinstance(total, Tensor) or not total.requires_grad:
-        return [torch.zeros_like(tensor) for tensor in wanted]
-    found = torch.autograd.grad(total, wanted, allow_unused=True)
-    return [torch.zeros_like(t) if grad is None else grad for t, grad in zip(wanted, found, strict=True)]
+    nothing = sum(0 * tensor.sum() for tensor in wanted)
+    return list(torch.autograd.grad(total + nothing, wanted))
 
 
 def noise(*shape: int, seed: int = 0) -> Tensor:

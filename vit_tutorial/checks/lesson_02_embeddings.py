@@ -165,6 +165,10 @@ EMBEDDING_SLIPS = {
     ONE_FOR_ALL: (TABLE, "torch.randn(1, 1, embed_dim)"),
     COMES_LAST: [(CAT, "torch.cat([patches, class_token], dim=1)"), (PLACE, f"({PLACE}).roll(-1, dims=1)")],
     "The positions are multiplied with the tokens. Eq. 1 adds them.": (PLACE, "tokens * self.position"),
+    "The positions are added back to front.": (PLACE, "tokens + self.position.flip(1)"),
+    "The positions are added twice.": (PLACE, "tokens + 2 * self.position"),
+    "Only the class token gets its position, the patches get none.":
+        (PLACE, "torch.cat([tokens[:, :1] + self.position[:, :1], tokens[:, 1:]], dim=1)"),
     f"The tokens {TEXT}": (PLACE, "tokens * tokens.shape[-1] ** 0.5 + self.position"),
     f"The patch tokens {TEXT}": (PROJECT, f"{PROJECT} * self.position.shape[-1] ** 0.5"),
     NO_NORM: [(PLACE, f"F.layer_norm({PLACE}, self.position.shape[-1:])"),
@@ -175,8 +179,9 @@ EMBEDDING_SLIPS = {
         [(*more, PLACE, "patches + self.position") for more in ((), ONLY_PATCHES)]
         + [(*more, *NO_ONE, ONE, "None", CAT, "patches") for more in ((PLACE, f"{PLACE}[:, 1:]"), ONLY_PATCHES)],
     NO_CLASS_TOKEN:
-        [(*NO_ONE, ONE, f"torch.{made}(len(images), 1, self.width)") for made in ("zeros", "ones")],
-    "The class token is not used: token 0 is its position alone.": (ONE, f"0 * {ONE}"),
+        (*NO_ONE, ONE, "torch.ones(len(images), 1, self.width)"),
+    "The class token is not used, or is no parameter: token 0 is its position alone.":
+        [(ONE, f"0 * {ONE}"), (*NO_ONE, ONE, "torch.zeros(len(images), 1, self.width)")],
     "The class token is added to every patch as well, not only in front.": (PROJECT, f"{PROJECT} + self.class_token"),
     "There is one class token and a batch of several images: each image needs its class token. "
     "`self.class_token.expand(len(images), -1, -1)` is one for each, without a copy.": (ONE, "self.class_token"),
@@ -196,41 +201,15 @@ EMBEDDING_SLIPS = {
 }  # fmt: skip
 
 
-def odd_layers(layers, image_size, patch_size, in_channels, embed_dim):
-    """Say what the sizes of a reader's layers betray; nothing if they could be those of Eq. 1."""
-    N, D, patch_dim = (image_size // patch_size) ** 2, embed_dim, in_channels * patch_size**2
-    linear = [layer for layer in layers if layer.kind[0] == "linear"]
-    bare = [layer for layer in layers if layer.kind[0] == "bare"]
-    sizes = [layer.weight.numel() for layer in bare]
-    names, projection = ", ".join(f"`{layer.name}`" for layer in linear), f"from C·P·P = {patch_dim} to D = {D} values"
-    for layer in bare:
-        first, *rest = layer.weight.shape
-        if len(rest) == 2 and first not in (1, N, 1 + N) and rest[0] in (1, N, 1 + N):
-            start = f"`{layer.name}` is sized by the batch, {tuple(layer.weight.shape)}."
-            return f"{start} One parameter serves any number of images: its first size is 1."
-        if layer.weight.numel() == 1 + N:
-            return f"`{layer.name}` holds one number for every token, not a vector: (1, 1+N, D) = (1, {1 + N}, {D})."
-    found = [
-        (any(layer.kind[0] == "norm" for layer in layers), NO_NORM),
-        (len(linear) > 1, f"There are {len(linear)} layers, {names}. Eq. 1 has one, {projection}."),
-        (not linear and D * patch_dim not in sizes, f"The projection E is missing: a layer {projection}."),
-        (linear and linear[0].kind[1:] != (D, patch_dim), f"{names} must go {projection}."),
-        (sizes.count(D) > 1 and not {N * D, (1 + N) * D}.intersection(sizes), ONE_FOR_ALL),
-        (not {N * D, (1 + N) * D}.intersection(sizes), "Your module has no parameter for the positions: one vector for "
-         f"every token, (1, 1+N, D) = (1, {1 + N}, {D}). {A_PARAMETER}"),
-        (D not in sizes, NO_CLASS_TOKEN),
-        (N * D in sizes and sizes.count(D) == 1, CLASS_ROW),
-    ]  # fmt: skip
-    return next((text for there, text in found if there), "")
-
-
-def readings(weights, image_size, patch_size, in_channels, embed_dim):
-    """Yield the weights for every order in which a patch may be flattened; the table as it is, and as (D, 1+N)."""
-    kernels, table = weights["projection.weight"], weights["position"]
-    for rows in (table, table.reshape(1, embed_dim, -1).mT):
-        for order in map(" ".join, PATCH_ORDERS):
-            way = rearrange(kernels.flatten(1), f"D ({order}) -> D C P Q", C=in_channels, P=patch_size, Q=patch_size)
-            yield {**weights, "projection.weight": way, "position": rows}
+# Right too: a linear layer on patches that are flattened in any order, and positions as columns, (D, 1+N).
+OTHER_WAYS = [
+    (f"{CONV}patch_size, stride=patch_size)",
+     "nn.Linear(in_channels * patch_size**2, embed_dim); self.P = patch_size",
+     "self.projection(images).flatten(2).transpose(1, 2)",
+     f"self.projection(rearrange(images, 'B C (h P) (w Q) -> B (h w) ({' '.join(order)})', P=self.P, Q=self.P))",
+     PLACE, f"tokens + self.position{positions}")
+    for positions in ("", ".reshape(1, tokens.shape[2], -1).mT") for order in PATCH_ORDERS
+]  # fmt: skip
 
 
 def starting_at_zero(cls):
@@ -251,8 +230,7 @@ embeddings = ModuleExercise(
     task="`cls(image_size, patch_size, in_channels, embed_dim)`, an nn.Module (B, C, H, W) → (B, 1+N, D): Eq. 1.",
     trials=[((6, 2, 3, 5), noise(2, 3, 6, 6)), ((12, 3, 2, 7), noise(3, 2, 12, 12))],
     slips=EMBEDDING_SLIPS,
-    odd=odd_layers,
-    readings=readings,
+    also=OTHER_WAYS,
     hint="Three parts: a convolution with kernel and stride P, followed by `.flatten(2).transpose(1, 2)`; "
     "`nn.Parameter(torch.zeros(1, 1, D))`, expanded to the batch; `nn.Parameter` of (1, 1+N, D), added last.",
     shape="(B, 1+N, D)",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from itertools import permutations, product
 
 import torch.nn.functional as F  # noqa: F401 (the slips use it)
@@ -104,16 +103,6 @@ def my_split_heads(tokens, num_heads):
     return pieces.transpose(1, 2)  # (B, h, T, d)
 
 
-def without_copy(function):
-    tokens = noise(2, 5, 12)
-    if function(tokens, 3).untyped_storage().data_ptr() == tokens.untyped_storage().data_ptr():
-        return None
-    return (
-        "The values are right, and yours are a copy: `chunk` gives views, `stack` and `cat` copy them. Heads can be "
-        "had without a copy: `unflatten` (or `view`), then `transpose`."
-    )
-
-
 IN_PIECES = "You have d pieces of h values: `split(h)` and `unflatten(-1, (-1, h))` cut so, `chunk(h)` makes h pieces. "
 
 
@@ -140,7 +129,6 @@ split_heads = Exercise(
     },
     hint="Two steps. `unflatten(-1, (h, d))` cuts the D values of a token into h pieces; then T and h change places.",
     shape="(B, h, T, d)",
-    more=without_copy,
 )  # fmt: skip
 
 
@@ -194,6 +182,10 @@ BY_VIEW = ("reshape(B, T, self.num_heads, -1).transpose(1, 2)", "reshape(B, self
 MERGE = "(weights @ v).transpose(1, 2)"
 OUT = "self.projection = nn.Linear(embed_dim, embed_dim)"
 NO_TRANSPOSE = "by `view` or `reshape` without a transpose"
+ACROSS = (
+    "Attention runs across the batch: tokens in the same place of different images see each other. "
+    "`nn.MultiheadAttention` needs `batch_first=True`; otherwise look for a `transpose(0, 1)`."
+)
 NAMES = {"q": "query", "k": "key", "v": "value", "o": "projection"}
 
 
@@ -228,8 +220,7 @@ ATTENTION_SLIPS = SCALES | WEIGHTS | {
     "The weights mix the keys, not the values.": ("weights @ v", "weights @ k"),
     "The weights mix the queries, not the values.": ("weights @ v", "weights @ q"),
     "The queries stand in for the keys too: `q @ q`, not `q @ k`.": ("q @ k.", "q @ q."),
-    "Attention runs across the batch: tokens in the same place of different images see each other. "
-    "`nn.MultiheadAttention` needs `batch_first=True`; otherwise look for a `transpose(0, 1)`.":
+    ACROSS:
         ("B, T, D = ", "tokens = tokens.transpose(0, 1)\n        B, T, D = ",
          "self.projection(mixed)", "self.projection(mixed).transpose(0, 1)"),
     **{f"There {'are' if n > 1 else 'is'} {n} head{'s'[: n > 1]} here, whatever `num_heads` says.":
@@ -238,10 +229,9 @@ ATTENTION_SLIPS = SCALES | WEIGHTS | {
         ("self.num_heads = num_heads", "self.num_heads = embed_dim // num_heads"),
     "The input is added to the result: a residual connection, as in the block (Eq. 2).":
         ("self.projection(mixed)", "tokens + self.projection(mixed)"),
-    "The output projection is missing: what the heads found is put side by side and never joined. One more "
-    "`nn.Linear(embed_dim, embed_dim)` after the heads are merged (Eq. 8).":
-        (OUT, "", "self.projection(mixed)", "mixed"),
-    "The output projection (Eq. 8) is there; `forward` does not use it.": ("self.projection(mixed)", "mixed"),
+    "The output projection is missing, or not used: what the heads found is put side by side and never joined. One "
+    "more `nn.Linear(embed_dim, embed_dim)` after the heads are merged (Eq. 8).":
+        [(OUT, "", "self.projection(mixed)", "mixed"), ("self.projection(mixed)", "mixed")],
     "The output projection comes first. It comes last, after the heads are merged (Eq. 8).":
         ("self.qkv(tokens)", "self.qkv(self.projection(tokens))", "self.projection(mixed)", "mixed"),
     "There is a LayerNorm inside your attention: it is the encoder block's (Eq. 2).":
@@ -249,6 +239,14 @@ ATTENTION_SLIPS = SCALES | WEIGHTS | {
     "All heads share one q, one k and one v of d values: they find the same, h times.":
         ("3 * embed_dim", "3 * (embed_dim // num_heads)", "reshape(B, T, self.num_heads, -1)",
          "reshape(B, T, 1, -1).expand(-1, -1, self.num_heads, -1)"),
+    "Your heads are D wide each, h·D together. Each has d = D / h values.":
+        ("3 * embed_dim", "3 * num_heads * embed_dim", "nn.Linear(embed_dim, embed_dim)",
+         "nn.Linear(num_heads * embed_dim, embed_dim)",
+         ".reshape(B, T, D)", ".reshape(B, T, -1)"),
+    **{f"Your heads are {what}. They stand side by side.":
+           ("nn.Linear(embed_dim, embed_dim)", "nn.Linear(embed_dim // num_heads, embed_dim)",
+            f"{MERGE}.reshape(B, T, D)", f"(weights @ v).{code}(1)")
+       for what, code in {"averaged": "mean", "added up": "sum"}.items()},
     **{f"{who} come from the same layer: each needs its own.": four_layers(uses) for who, uses in {
         "The queries and the keys": "qqvo", "The queries and the values": "qkqo", "The keys and the values": "qkko",
         "The queries, the keys and the values": "qqqo", "The values and the output": "qkvv"}.items()},
@@ -258,31 +256,14 @@ ATTENTION_SLIPS = SCALES | WEIGHTS | {
 }  # fmt: skip
 
 
-def odd_layers(layers, embed_dim, num_heads):
-    """Say what the sizes of a reader's layers betray; nothing if they could be attention's."""
-    sizes = {layer.kind[1:]: f"`{layer.name}`" for layer in layers if layer.kind[0] == "linear"}
-    d, wide, narrow = embed_dim // num_heads, (embed_dim, num_heads * embed_dim), (embed_dim, embed_dim // num_heads)
-    if any(layer.kind[0] == "norm" for layer in layers):
-        return "There is a LayerNorm inside your attention: it is the encoder block's (Eq. 2)."
-    if wide in sizes:
-        return f"{sizes[wide]} takes in h·D = {wide[1]} values: are your heads D wide each? Each has d = D / h values."
-    if narrow in sizes:
-        return f"{sizes[narrow]} takes in d = {d} values: are your heads added up or averaged? They stand side by side."
-    if any(size[1] == d for size in sizes):
-        return "The heads slice the input before projecting: project all D values first, then split them into heads."
-    if (3 * embed_dim, embed_dim) in sizes and len(layers) > 2:
-        return "There are more layers than two. `nn.MultiheadAttention` projects q, k, v and the output itself."
-    return ""
-
-
-def readings(weights, embed_dim, num_heads):
-    """Yield the weights in every order in which one layer may hold q, k and v, and the heads their values."""
-    orders = product(("n h d", "h n d", "h d n", "n d h", "d h n", "d n h"), permutations(range(3)), ("h d", "d h"))
-    for rows, roles, columns in orders:
-        sort = partial(rearrange, pattern=f"({rows}) ... -> n (h d) ...", n=3, h=num_heads)
-        qkv = {name: sort(weights[name])[list(roles)].flatten(0, 1) for name in ("qkv.weight", "qkv.bias")}
-        out = rearrange(weights["projection.weight"], f"o ({columns}) -> o (h d)", h=num_heads)
-        yield {**weights, **qkv, "projection.weight": out}
+# Right too: one layer that holds q, k and v, the heads and their values in any order; heads merged value by value.
+OTHER_WAYS = [
+    (*merged, "q, k, v = (", f"{', '.join(names)} = (",
+     "self.qkv(tokens).chunk(3, dim=-1)",
+     f"rearrange(self.qkv(tokens), 'B T ({' '.join(rows)}) -> n B T (h d)', n=3, h=self.num_heads)")
+    for merged in ((), (MERGE, "(weights @ v).permute(0, 2, 3, 1)"))
+    for names in permutations("qkv") for rows in permutations("nhd")
+]  # fmt: skip
 
 
 self_attention = ModuleExercise(
@@ -290,10 +271,10 @@ self_attention = ModuleExercise(
     task="`cls(embed_dim, num_heads)`, an nn.Module: multi-head self-attention, (B, T, D) → (B, T, D).",
     trials=[((20, 5), noise(2, 7, 20)), ((12, 2), noise(3, 5, 12))],
     slips=ATTENTION_SLIPS,
-    odd=odd_layers,
-    readings=readings,
-    hint="Five steps: one linear layer for q, k and v (or three); split each into heads; softmax(q kᵀ / √d) v; merge "
-    "the heads; one more linear layer. `split_heads`, `merge_heads` and `attention_head` are three of them.",
+    also=OTHER_WAYS,
+    hint="Five steps: one linear layer for q, k and v, or three, `query`, `key` and `value`; split each into "
+    "heads; softmax(q kᵀ / √d) v; merge the heads; one more linear layer. `split_heads`, "
+    "`merge_heads` and `attention_head` are three of them.",
     shape="(B, T, D)",
     biases="Eqs. 5 to 8 have none either. The authors' code has D biases each for q, k, v and the output, and so do "
     "published weights: to load those, leave `bias=False` out.",

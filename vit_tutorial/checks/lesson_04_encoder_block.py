@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from itertools import combinations
+from functools import partial
 from unittest.mock import patch
 
 import torch
@@ -13,10 +13,10 @@ from torch import nn
 
 from ..attention import SelfAttention
 from ..encoder import Mlp
-from .exercise import Exercise, edited, noise
-from .lesson_03_attention import ATTENTION_SLIPS, MySelfAttention, readings, self_attention
-from .modules import ModuleExercise, build
-from .running import PAIR, Wrong, same
+from .exercise import Exercise, noise
+from .lesson_03_attention import self_attention
+from .modules import CompositeExercise, ModuleExercise
+from .running import Wrong, same
 
 
 def my_layer_norm(x, weight, bias, eps):
@@ -37,10 +37,10 @@ TOKENS = noise(3, 4, 6)
 TOKENS[1, 2] = 2  # its values are all equal: only eps keeps it finite
 TOKENS[2, 1] *= 1e-3  # so small that eps shows
 
-MEAN, NORMED = "x.mean(dim=-1, keepdim=True)", "(x - mean) / torch.sqrt(variance + eps)"
+AVERAGE, NORMED = "x.mean(dim=-1, keepdim=True)", "(x - mean) / torch.sqrt(variance + eps)"
 VARIANCE, SQUARES = "x.var(dim=-1, correction=0, keepdim=True)", "(x - mean).square()"
-ROOT, END = "torch.sqrt(variance + eps)", "* weight + bias"
-UNBIASED, SUM = (", correction=0", ""), (MEAN, "x.sum(dim=-1, keepdim=True)")
+ROOT, AFFINE = "torch.sqrt(variance + eps)", "* weight + bias"
+UNBIASED, SUM = (", correction=0", ""), (AVERAGE, "x.sum(dim=-1, keepdim=True)")
 AXES = {
     "the tokens": "1",
     "the batch": "0",
@@ -82,8 +82,8 @@ layer_norm = Exercise(
         "`weight` is not used.": (" * weight", ""),
         "`weight` and `bias` are not used.": (" * weight + bias", ""),
         "`bias` is added before `weight` multiplies.":
-            (f"return {NORMED} {END}", f"return ({NORMED} + bias) * weight"),
-        "`weight` and `bias` are swapped: `bias` multiplies, `weight` is added.": (END, "* bias + weight"),
+            (f"return {NORMED} {AFFINE}", f"return ({NORMED} + bias) * weight"),
+        "`weight` and `bias` are swapped: `bias` multiplies, `weight` is added.": (AFFINE, "* bias + weight"),
         "eps is added to the standard deviation, outside the root.": (ROOT, "(variance.sqrt() + eps)"),
         "Two things: the variance divides by D - 1, and eps is outside the root.":
             (*UNBIASED, ROOT, "(variance.sqrt() + eps)"),
@@ -139,22 +139,9 @@ MLP_SLIPS = {
     "There is a LayerNorm inside your MLP: it is the encoder block's (Eq. 3).":
         ("self.activation = ", "self.norm = nn.LayerNorm(embed_dim)\n        self.activation = ",
          "(tokens))", "(self.norm(tokens)))"),
+    **{f"The hidden layer has {n}·D values. It must have `mlp_dim`.": ("super", f"mlp_dim = {n} * embed_dim; super")
+       for n in (1, 2, 3, 4)},
 }  # fmt: skip
-
-
-def odd_mlp(layers, embed_dim, mlp_dim):
-    """Say what the sizes of a reader's layers betray; nothing if they could be an MLP's."""
-    kinds = [layer.kind[0] for layer in layers]
-    if "bare" in kinds:
-        return ""
-    if "norm" in kinds:
-        return "There is a LayerNorm inside your MLP: it is the encoder block's (Eq. 3)."
-    if len(layers) != 2:
-        return f"An MLP has two linear layers; yours has {len(layers)} among its parameters."
-    hidden = max((layer.kind[1] for layer in layers if layer.kind[2] == embed_dim), default=mlp_dim)
-    factor = f", {hidden // embed_dim} times embed_dim" if hidden % embed_dim == 0 else ""
-    told = f"The hidden layer of the MLP has {hidden} values{factor}; mlp_dim = {mlp_dim} was asked."
-    return told if hidden != mlp_dim else ""
 
 
 def in_training(module, x):
@@ -184,10 +171,40 @@ mlp = ModuleExercise(
     task="`cls(embed_dim, mlp_dim)`, an nn.Module: two linear layers and a GELU, (B, T, D) → (B, T, D).",
     trials=[((14, 33), noise(2, 5, 14)), ((9, 20), noise(3, 4, 9))],
     slips=MLP_SLIPS,
-    odd=odd_mlp,
     hint="`nn.Linear(embed_dim, mlp_dim)`, `nn.GELU()`, `nn.Linear(mlp_dim, embed_dim)`, one after another.",
     shape="(B, T, D)",
     more=lambda cls: in_training(cls(14, 33).eval(), noise(2, 5, 14)),
+)
+
+
+class Norm(nn.LayerNorm):
+    """The norm of a block, a part that is judged for itself."""
+
+    def __init__(self, embed_dim):
+        super().__init__(embed_dim, eps=1e-6)
+
+
+class BatchNorm(nn.BatchNorm1d):
+    def forward(self, x):
+        return super().forward(x.mT).mT
+
+
+NORM = ModuleExercise(
+    Norm,
+    task="a LayerNorm",
+    hint="",
+    trials=[((D,), 0.01 * noise(2, 5, D)) for D in (20, 10)],  # so small that eps shows
+    slips={
+        "All is right but one number: the eps of your LayerNorm is 1e-05. Write `nn.LayerNorm(embed_dim, eps=1e-6)`, "
+        "as in the paper's code: PyTorch's default is 1e-5.": ("1e-6", "1e-5"),
+        "This is a BatchNorm, over the batch. A LayerNorm is needed, over each token's D values.": BatchNorm,
+        "There is no LayerNorm: it has a weight and a bias of D values each.": [
+            nn.Identity,
+            partial(nn.LayerNorm, elementwise_affine=False),
+            partial(nn.LayerNorm, eps=1e-6, elementwise_affine=False),
+        ],
+    },
+    shape="(B, T, D)",
 )
 
 
@@ -214,148 +231,60 @@ def steps(first="z + a(n(z))", second="z + m(o(z))"):
     return EQUATIONS, re.sub(r"\b([amno])(?=\()", lambda name: PARTS[name[1]], lines)
 
 
-STRUCTURE = {
-    "Both residuals are missing, around attention and around the MLP.": steps("a(n(z))", "m(o(z))"),
-    "Attention and MLP both get their input without a norm.": steps("z + a(z)", "z + m(z)"),
-    "One residual goes around the whole block: attention and MLP need one each.": steps("z", "z + m(o(a(n(z))))"),
-    "The MLP gets attention's result alone. It needs the sum, z + attention(norm1(z)).":
-        steps("z", "z + a(n(z)) + m(o(a(n(z))))"),
-    "The norm comes after the sum: post-norm, as in the first transformers.": steps("n(z + a(z))", "o(z + m(z))"),
-    "Both residuals are taken from the normed input.": steps("n(z) + a(n(z))", "o(z) + m(o(z))"),
-    "The residual around attention is taken from the normed input.": steps("n(z) + a(n(z))"),
-    "The residual around the MLP is taken from the normed input.": steps(second="o(z) + m(o(z))"),
-    "The sum around attention is normed: post-norm, but only there.": steps("n(z + a(z))"),
-    "The sum around the MLP is normed: post-norm, but only there.": steps(second="o(z + m(z))"),
-    "The block's output is normed. The sum itself is never normalised.":
-        [steps(second="o(z + m(o(z)))"), steps(second="n(z + m(o(z)))"),
-         ("self.mlp =", "self.norm3 = nn.LayerNorm(embed_dim, eps=1e-6)\n        self.mlp =",
-          *steps(second="self.norm3(z + m(o(z)))"))],
-    "The residual around attention is missing.": steps("a(n(z))"),
-    "The residual around the MLP is missing.": steps(second="m(o(z))"),
-    "The norm comes after each branch, not before it.": steps("z + n(a(z))", "z + o(m(z))"),
-    "Attention gets its input without a norm.": steps("z + a(z)"),
-    "The MLP gets its input without a norm.": steps(second="z + m(z)"),
-    "The MLP is there, and `forward` does not use it.": steps(second="z"),
-    "Attention and MLP stand side by side: the MLP does not see what attention added.":
-        steps("z", "z + a(n(z)) + m(o(z))"),
-    "The second sum starts again from the block's input: what attention added is lost.":
-        steps("z", "z + m(o(z + a(n(z))))"),
-    "The MLP comes first, then attention: swap them.": steps("z + m(o(z))", "z + a(n(z))"),
-    "One LayerNorm stands at both places: its weight and bias must serve two inputs. Make two of them in `__init__`.":
-        [steps(second="z + m(n(z))"), ("self.norm2 = nn.LayerNorm(embed_dim, eps=1e-6)", "self.norm2 = self.norm1")],
-    "Its norm is a BatchNorm, over the batch: a LayerNorm is needed, over each token's D values.":
-        ("nn.LayerNorm(embed_dim, eps=1e-6)", "nn.BatchNorm1d(embed_dim)",
-         *steps("z + a(n(z.mT).mT)", "z + m(o(z.mT).mT)")),
-}  # fmt: skip
+def two_norms_and_in_training(cls):
+    """Raise Wrong for one norm at both places; return a remark on dropout."""
+    block = cls(20, 5, 33).eval()
+    if block.norm1 is block.norm2:
+        raise Wrong(ONE_NORM)
+    return in_training(block, noise(2, 7, 20))
 
 
-def unnormed(*which):
-    """Return a block in which attention takes those of q, k and v in `which` from the input, not from the norm."""
-    inputs = ", ".join("plain" if i in which else "tokens" for i in range(3))
-    layers = f"(self.qkv(x).chunk(3, dim=-1)[i] for i, x in enumerate(({inputs})))"
-    takes_two = ("self, tokens", "self, tokens, plain", "self.qkv(tokens).chunk(3, dim=-1)", layers)
-    return edited(MyEncoderBlock, *steps("z + a(n(z), z)"), SelfAttention=edited(MySelfAttention, *takes_two))
+ONE_NORM = (
+    "One LayerNorm stands at both places: its weight and bias must serve two inputs. Make two of them in `__init__`."
+)
 
-
-def block_slips():
-    pairs = [
-        edited(MySelfAttention, "return self.projection(mixed)", result)
-        for result in ("return self.projection(mixed), weights", "return weights.mean(1)", "return None")
-    ]
-    return STRUCTURE | {
-        PAIR: [edited(MyEncoderBlock, SelfAttention=attention) for attention in pairs],
-        **dict(torch_defaults(*which) for count in (2, 3) for which in combinations(DEFAULTS, count)),
-        **{f"Only the {' and '.join(QKV[i] for i in which)} come from the input without a norm: `y = norm1(z)`, then "
-           "`attention(y, y, y)`.": unnormed(*which) for count in (1, 2) for which in combinations(range(3), count)},
-        **{f"In the MLP: {message}": edited(MyEncoderBlock, Mlp=edited(MyMlp, *change))
-           for message, change in MLP_SLIPS.items()},
-        **{f"In the attention: {message}": edited(MyEncoderBlock, SelfAttention=edited(MySelfAttention, *change))
-           for message, change in ATTENTION_SLIPS.items()},
-    }  # fmt: skip
-
-
-def torch_defaults(*which):
-    """Return what is said of these defaults of `nn.TransformerEncoderLayer`, and a block that has them."""
-    post, relu, across = (fault in which for fault in DEFAULTS)
-    parts = {
-        "Mlp": edited(MyMlp, *MLP_SLIPS["The activation is ReLU, not GELU."]) if relu else Mlp,
-        "SelfAttention": edited(MySelfAttention, *ACROSS) if across else SelfAttention,
-    }
-    told = f"{'Two' if len(which) == 2 else 'Three'} things, all defaults of `nn.TransformerEncoderLayer`: "
-    told += f"{', '.join(which)}. With that layer, write `{', '.join(map(DEFAULTS.get, which))}`."
-    return told, edited(MyEncoderBlock, *(STRUCTURE[POST] if post else ()), **parts)
-
-
-DEFAULTS = {
-    "the norm comes after the sum (post-norm)": "norm_first=True",
-    "the activation is ReLU": 'activation="gelu"',
-    "attention runs across the batch": "batch_first=True",
-}
-POST = "The norm comes after the sum: post-norm, as in the first transformers."
-ACROSS = next(change for message, change in ATTENTION_SLIPS.items() if "across the batch" in message)
-QKV = ("queries", "keys", "values")
-
-
-def odd_block(layers, embed_dim, num_heads, mlp_dim):
-    """Say what the sizes of a reader's layers betray; nothing if they could be a block's."""
-    norms = sum(layer.kind[0] == "norm" for layer in layers)
-    inside = {(3 * embed_dim, embed_dim), (embed_dim, embed_dim)}  # of attention
-    mlp = [layer for layer in layers if layer.kind[0] == "linear" and layer.kind[1:] not in inside]
-    if any(layer.kind[0] == "bare" for layer in layers):
-        return ""
-    if norms != 2:
-        return f"Your block has {norms} LayerNorm{'s'[: norms != 1]}; two are needed."
-    if not mlp:
-        return f"No linear layer among the block's parameters goes to mlp_dim = {mlp_dim} values: is the MLP missing?"
-    return odd_mlp(mlp, embed_dim, mlp_dim)
-
-
-def block_readings(weights, embed_dim, num_heads, mlp_dim):
-    """Yield the weights with those of attention in every order in which `self_attention` may hold them."""
-    attention = {name.removeprefix("attention."): weights[name] for name in weights if name.startswith("attention.")}
-    for reading in readings(attention, embed_dim, num_heads):
-        yield weights | {f"attention.{name}": value for name, value in reading.items()}
-
-
-def unseen(cls, args, x, *without):
-    """Raise Wrong for an eps or a missing bias that the values hide; return a remark on dropout.
-
-    Linear layers of the sizes `without`, (out, in), need no bias.
-    """
-    trial = build(cls, args, x)
-    for part in trial.module.modules():
-        if isinstance(part, nn.LayerNorm) and part.eps != 1e-6:
-            raise Wrong(f"All is right but one number: the eps of your LayerNorm is {part.eps:g}. {EPS}")
-    linear = [layer for layer in trial.layers if layer.kind[0] == "linear" and layer.kind[1:] not in without]
-    if bare := [f"`{layer.name}`" for layer in linear if layer.bias is None]:
-        raise Wrong(f"The values are right, but there is no bias in {', '.join(bare)}: the paper's layers have one.")
-    return in_training(trial.module, x)
-
-
-EPS = "Write `nn.LayerNorm(embed_dim, eps=1e-6)`, as in the paper's code: PyTorch's default is 1e-5."
-
-
-def unseen_in_block(cls):
-    remark = unseen(cls, *encoder_block.trials[0], (60, 20), (20, 20))
-    trial = build(cls, *encoder_block.trials[0])
-    trial = trial._replace(reading=encoder_block.find_reading(trial, trial.module(trial.x)), x=trial.x / 100)
-    if not same(trial.module(trial.x), encoder_block.run(MyEncoderBlock, trial, trial.x)):
-        raise Wrong(f"All is right but for tokens of small values: there the eps of the norm shows. {EPS}")
-    return remark
-
-
-encoder_block = ModuleExercise(
+encoder_block = CompositeExercise(
     MyEncoderBlock,
     task="`cls(embed_dim, num_heads, mlp_dim)`, an nn.Module: Eqs. 2 and 3, (B, T, D) → (B, T, D).",
-    # large tokens: whatever else is wrong, the eps of a norm does not show
-    trials=[((20, 5, 33), 3 * noise(2, 7, 20)), ((12, 2, 17), 3 * noise(3, 5, 12))],
-    slips=block_slips,
-    odd=odd_block,
-    readings=block_readings,
+    trials=[((20, 5, 33), noise(2, 7, 20)), ((12, 2, 17), noise(3, 5, 12))],
+    parts={
+        "norm1": (NORM, lambda D: (D, 5, 33)),
+        "attention": (self_attention, lambda D, h: (D, h, 33)),
+        "norm2": (NORM, lambda D: (D, 5, 33)),
+        "mlp": (mlp, lambda D, M: (D, 1, M)),
+    },
+    slips={
+        "Both residuals are missing, around attention and around the MLP.": steps("a(n(z))", "m(o(z))"),
+        "Attention and MLP both get their input without a norm.": steps("z + a(z)", "z + m(z)"),
+        "One residual goes around the whole block: attention and MLP need one each.": steps("z", "z + m(o(a(n(z))))"),
+        "The MLP gets attention's result alone. It needs the sum, z + attention(norm1(z)).":
+            steps("z", "z + a(n(z)) + m(o(a(n(z))))"),
+        "The norm comes after the sum: post-norm, as in the first transformers.": steps("n(z + a(z))", "o(z + m(z))"),
+        "Both residuals are taken from the normed input.": steps("n(z) + a(n(z))", "o(z) + m(o(z))"),
+        "The residual around attention is taken from the normed input.": steps("n(z) + a(n(z))"),
+        "The residual around the MLP is taken from the normed input.": steps(second="o(z) + m(o(z))"),
+        "The sum around attention is normed: post-norm, but only there.": steps("n(z + a(z))"),
+        "The sum around the MLP is normed: post-norm, but only there.": steps(second="o(z + m(z))"),
+        "The block's output is normed. The sum itself is never normalised.":
+            [steps(second="o(z + m(o(z)))"), steps(second="n(z + m(o(z)))")],
+        "The residual around attention is missing.": steps("a(n(z))"),
+        "The residual around the MLP is missing.": steps(second="m(o(z))"),
+        "The norm comes after each branch, not before it.": steps("z + n(a(z))", "z + o(m(z))"),
+        "Attention gets its input without a norm.": steps("z + a(z)"),
+        "The MLP gets its input without a norm.": steps(second="z + m(z)"),
+        "The MLP is there, and `forward` does not use it.": steps(second="z"),
+        "Attention and MLP stand side by side: the MLP does not see what attention added.":
+            steps("z", "z + a(n(z)) + m(o(z))"),
+        "The second sum starts again from the block's input: what attention added is lost.":
+            steps("z", "z + m(o(z + a(n(z))))"),
+        "The MLP comes first, then attention: swap them.": steps("z + m(o(z))", "z + a(n(z))"),
+        ONE_NORM: steps(second="z + m(n(z))"),
+        "Attention's input is added inside it too: the block adds z, and nothing else does.":
+            steps("z + n(z) + a(n(z))"),
+    },
     hint="Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. Both norms are "
     "`nn.LayerNorm(embed_dim, eps=1e-6)`.",
     shape="(B, T, D)",
-    more=unseen_in_block,
-    biases=self_attention.biases,
+    more=two_norms_and_in_training,
     imports="from vit_tutorial import Mlp, SelfAttention",
-)
+)  # fmt: skip

@@ -1,230 +1,147 @@
-"""An exercise whose answer is a module: the solution, and each slip, runs with the reader's own weights."""
+"""An exercise whose answer is a module: the solution, and each slip, runs with the reader's own weights or parts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
-from itertools import islice
+from collections.abc import Callable, Mapping
+from copy import copy
+from functools import cache, partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from .exercise import DETACHED, RANDOM, Exercise, NotJudged, collect, flow, noise
-from .running import NotAttempted, Wrong, attempt, call, form, is_stub, kind, listed, same
+from .exercise import DETACHED, RANDOM, Exercise, flow, noise
+from .running import NotAttempted, NotJudged, Wrong, attempt, call, form, joined, listed, same, tensors_in
 
-Weights = dict[str, Tensor]
-
-# Three layers are known as those of queries, keys and values by these names, or else by the order of their making.
-ROLES = {"q": 0, "query": 0, "k": 1, "key": 1, "v": 2, "value": 2}
+# A leaf: a module with weights of its own -----------------------------------------------------------------------------
 
 
-class Layer(NamedTuple):
-    """What a part of a module learns. `kind` is ("linear", out, in), ("norm", D) or ("bare", count of values)."""
-
-    name: str
-    kind: tuple
-    weight: Tensor
-    bias: Tensor | None = None
+def weights_of(module: nn.Module) -> dict[str, Tensor]:
+    """Return the parameters of a module by their names."""
+    return {name.removeprefix("part."): parameter for name, parameter in module.named_parameters()}
 
 
-def layers(module: nn.Module) -> list[Layer]:
-    """Return the layers of a module in the order in which they were made; of `nn.MultiheadAttention` there are two."""
-    found = []
-    for name, part in module.named_modules():
-        own = list(part.named_parameters(name, recurse=False))
-        if isinstance(part, nn.MultiheadAttention):
-            weight = part.in_proj_weight
-            found.append(Layer(f"{name}.qkv", ("linear", *weight.shape), weight, part.in_proj_bias))
-        elif isinstance(part, (nn.Linear, nn.Conv1d, nn.Conv2d)):
-            weight = part.weight.flatten(1)
-            found.append(Layer(name, ("linear", *weight.shape), weight, part.bias))
-        elif len(own) == 2 and all(p.shape == own[0][1].shape and p.ndim == 1 for _, p in own):  # a norm, also by hand
-            weight, bias = sorted((p for _, p in own), key=lambda p: -p.mean().item())  # the weight began at one
-            found.append(Layer(name, ("norm", *weight.shape), weight, bias))
-        else:
-            found += [Layer(own_name, ("bare", p.numel()), p) for own_name, p in own]
+def fused(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Put the weights of layers called `query`, `key` and `value` together, as those of one layer `qkv`."""
+    for suffix in ("weight", "bias"):
+        three = [f"{role}.{suffix}" for role in ("query", "key", "value")]
+        if all(name in weights for name in three):
+            rest = {name: parameter for name, parameter in weights.items() if name not in three}
+            weights = {f"qkv.{suffix}": torch.cat([weights[name] for name in three]), **rest}
+    return weights
+
+
+def match(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the reader's weights by our names: those of the same name, or else the first of the same shape or size.
+
+    Axes of length 1 do not count in a shape. Raises LookupError if a weight of ours that is no bias is missing. One of
+    theirs that is left over has no use in ours: if it has none in theirs either, `idle` tells.
+    """
+    left = fused(theirs) if "qkv.weight" in ours else dict(theirs)
+    found = {}
+    for feature in (
+        lambda name, weight: (name, weight.numel()),
+        lambda name, weight: weight.squeeze().shape,
+        lambda name, weight: weight.numel(),
+    ):
+        for name, own in ours.items():
+            alike = [other for other, weight in left.items() if feature(other, weight) == feature(name, own)]
+            if alike and name not in found:
+                found[name] = left.pop(alike[0]).reshape(own.shape)
+    missing = [name for name in ours if name not in found and not name.endswith("bias")]
+    if missing:
+        raise LookupError(", ".join(missing))
     return found
 
 
-def role(layer: Layer) -> int:
-    """Return 0, 1 or 2 for queries, keys and values, called `q`, `to_q`, `W_q`, `q_proj` or `query`; 3 for others."""
-    word = layer.name.rpartition(".")[2].lower().removeprefix("to").removeprefix("w").removesuffix("proj").strip("_")
-    return ROLES.get(word, 3)
-
-
-def fuse(found: list[Layer], kind: tuple) -> tuple[list[Layer], bool]:
-    """Put the next three layers for queries, keys and values together, into one of this kind, if there are three.
-
-    Tells, too, whether their names say which is which.
-    """
-    _, out, size = kind
-    thirds = [layer for layer in found if layer.kind == ("linear", out // 3, size)]
-    place = thirds[0].name.rpartition(".")[0] if thirds else ""
-    three = sorted((layer for layer in thirds if layer.name.rpartition(".")[0] == place), key=role)[:3]
-    if len(three) < 3:
-        return found, True
-    bias = torch.cat([layer.weight.new_zeros(out // 3) if layer.bias is None else layer.bias for layer in three])
-    one = Layer(f"{place}.qkv".lstrip("."), kind, torch.cat([layer.weight for layer in three]), bias)
-    rest = [layer for layer in found if not any(layer is part for part in three)]
-    return [one, *rest], [role(layer) for layer in three] == [0, 1, 2]
-
-
-def match(ours: nn.Module, theirs: list[Layer]) -> tuple[Weights, bool]:
-    """Return the reader's weights by the names of our module's parameters, and whether there was no other way.
-
-    A layer is known by its kind and size; among equals by its name, or else by the order in which they were made.
-    Raises LookupError if the reader's layers are of other kinds or sizes.
-    """
-    found, weights, sure = list(theirs), {}, True
-    needed, shapes = needs(ours)
-    names = {layer.name for layer in needed}
-    for layer in needed:
-        if layer.kind[0] == "linear" and not any(other.kind == layer.kind for other in found):
-            found, named = fuse(found, layer.kind)
-            sure = sure and named
-        equals = [other for other in found if other.kind == layer.kind]
-        if not equals:
-            raise LookupError(layer.name)
-        pick = min(equals, key=lambda other: (other.name != layer.name, other.name in names))
-        sure = sure and (len(equals) == 1 or pick.name == layer.name)
-        found = [other for other in found if other is not pick]
-        parts = [layer.name] if layer.kind[0] == "bare" else [f"{layer.name}.weight", f"{layer.name}.bias"]
-        for name, value in zip(parts, pick[2:], strict=False):
-            weights[name] = torch.zeros(shapes[name]) if value is None else value.reshape(shapes[name])
-    if found:
-        raise LookupError(found[0].name)
-    return weights, sure
-
-
 @cache
-def needs(ours: nn.Module) -> tuple[list[Layer], dict[str, torch.Size]]:
-    """Return the layers of a module of ours, and the shapes of its parameters by their names."""
-    return layers(ours), {name: p.shape for name, p in ours.named_parameters()}
-
-
-@cache
-def blank(cls: type, args: tuple) -> nn.Module:
-    """Return an object of a class of ours, to be run with a reader's weights."""
+def blank(cls: Callable, args: tuple) -> nn.Module:
+    """Return an object of a class of ours, with zeros for weights, to be run with a reader's weights or parts."""
     with torch.random.fork_rng(devices=[]):
-        return cls(*args).eval()
+        module = cls(*args).eval()
+    for parameter in module.parameters():
+        parameter.data.zero_()
+    return module
 
 
 class Trial(NamedTuple):
-    """A reader's module, built with `args` and given random weights, and an input for it."""
+    """A reader's module, the arguments that it was built with, and an input."""
 
     module: nn.Module
-    layers: list[Layer]
     args: tuple
     x: Tensor
-    reading: int = 0
-
-
-def no_word(layers: list[Layer], *args) -> str:
-    return ""
-
-
-def as_they_are(weights: Weights, *args) -> Iterator[Weights]:
-    yield weights
 
 
 class ModuleExercise(Exercise):
     """Judge the reader's module class. `trials` are (arguments of the class, an input).
 
-    `odd(layers, *args)` says what is wrong with layers that are not the solution's, if it can tell.
-    `readings(weights, *args)` yields the ways in which a right module may hold its weights, the usual one first.
-    `biases` is the remark on a right module without biases; where there is none, it is wrong.
+    The solution, and each slip, runs with the reader's weights. `biases` is the remark on a right module without
+    biases; where there is none, it is wrong.
     """
 
     takes = "class"
 
-    def __init__(self, solution: type, *, biases: str = "", odd=no_word, readings=as_they_are, **rest):
+    def __init__(self, solution: type, *, biases: str = "", **rest):
         super().__init__(solution, **rest)
-        self.biases, self.odd, self.readings = biases, odd, readings
+        self.biases = biases
 
     def require(self, answer) -> None:
         super().require(answer)
         if not issubclass(answer, nn.Module):
             raise Wrong(f"Your class is no module of PyTorch: begin with `class {answer.__name__}(nn.Module):`.")
-        empty = [method for method in ("__init__", "forward") if is_stub(getattr(answer, method))]
-        if len(empty) == 2:
-            raise NotAttempted
-        if empty:
-            raise Wrong(f"`{empty[0]}` is empty.")
 
-    def arrange(self, cls: type) -> list[Trial]:
+    def arrange(self, cls: Callable) -> list[Trial]:
         """Build the reader's module for every trial. In the last one the first module gets fewer tokens, or images."""
-        trials = [build(cls, args, x) for args, x in self.trials]
-        first, x = trials[0], trials[0].x
-        reading = self.find_reading(first, self.readers(cls, first))
-        trials.append(first._replace(x=x[:1, :-1] if x.ndim == 3 else x[:1]))
-        return [trial._replace(reading=reading) for trial in trials]
+        trials = [Trial(build(cls, args, x), args, x) for args, x in self.trials]
+        module, args, x = trials[0]
+        return [*trials, Trial(module, args, x[:1, :-1] if x.ndim == 3 else x[:1])]
 
-    def find_reading(self, trial: Trial, out) -> int:
-        """Return the number of the reading under which the solution gives this result; 0 if none does."""
-        module = blank(self.answer, trial.args)
-        matched = attempt(match, module, trial.layers)
-        if isinstance(matched, LookupError):
-            return 0
-        ways = enumerate(self.readings(matched[0], *trial.args))
-        return next((i for i, weights in ways if same(out, attempt(functional_call, module, weights, trial.x))), 0)
+    def readers(self, cls: Callable, trial: Trial):
+        return attempt(call, trial.module, trial.x)
 
-    def readers(self, cls: type, trial: Trial):
-        return collect(trial.module, trial.x)
+    def ours(self, cls: Callable, trial: Trial):
+        """Return what a class of ours makes of the trial's input; an error if the reader's weights do not fit it."""
+        return attempt(lambda: self.lend(cls, trial)(trial.x))
 
-    def ours(self, cls: type, trial: Trial):
-        """Return what a class of ours makes of the trial's input with the reader's weights; LookupError for others."""
-        return attempt(self.run, cls, trial, trial.x)
+    def lend(self, cls: Callable, trial: Trial) -> Callable:
+        """Return a class of ours as a function of the input, with the reader's weights."""
+        ours = blank(cls, trial.args)
+        return partial(functional_call, ours, match(weights_of(ours), weights_of(trial.module)))
 
-    def run(self, cls: type, trial: Trial, x: Tensor) -> Tensor:
-        module = blank(cls, trial.args)
-        weights, _ = match(module, trial.layers)
-        if cls is self.answer:
-            weights = next(islice(self.readings(weights, *trial.args), trial.reading, None))
-        return functional_call(module, weights, x)
-
-    def look_closer(self, cls: type, trial: Trial) -> str:
-        """Return a remark on missing biases; raise Wrong if the values are random, or if other gradients flow back."""
-        module, layers, _, x, _ = trial
+    def look_closer(self, cls: Callable, right: Callable, trial: Trial) -> str:
+        """Return a remark on missing biases; raise Wrong for random values, unused parameters or other gradients."""
+        module, _, x = trial
         out = call(module, x)
         if any(not same(call(module, x), out) for _ in range(20)):
             raise Wrong(RANDOM)
         wanted = [x.clone().requires_grad_(), *module.parameters()]
         mine = flow(call(module, wanted[0]), wanted)
-        theirs = flow(self.run(self.answer, trial, wanted[0]), wanted)
+        theirs = flow(self.lend(right, trial)(wanted[0]), wanted)
         size = max(gradient.abs().max() for gradient in theirs)  # the key bias has no gradient but rounding
         if not same([gradient / size for gradient in mine], [gradient / size for gradient in theirs]):
             raise Wrong(DETACHED)
-        bare = ", ".join(f"`{layer.name}`" for layer in layers if layer.kind[0] == "linear" and layer.bias is None)
-        if bare and not self.biases:
-            raise Wrong(f"The values are right, but there is no bias in {bare}: the paper's layers have one.")
-        return f"Without a bias: {bare}. {self.biases}" if bare else ""
-
-    def where_right(self, cls: type, number: int) -> str:
-        """Say what is odd about the layers, also of a module that stops with an error; or where it is right."""
-        args, x = self.trials[0]
-        return self.odd(build(cls, args, x).layers, *args) or super().where_right(cls, number)
-
-    def unexplained(self, cls: type, trial: Trial, out, text: str, where: str) -> Exception:
-        """Return what to say of a wrong result that no slip explains: what is certainly so, the first thing first."""
-        module, x, right = trial.module, trial.x, self.ours(self.answer, trial)
-        other_layers = isinstance(right, LookupError)
-        if not isinstance(out, Tensor):
-            return Wrong(f"Your module must return one tensor, and returns {kind(out)}.")
-        if other_layers and where:
-            return Wrong(where)
         if unused := idle(module, out):
-            return Wrong(f"The result does not depend on {listed(unused)}: use it, or delete it.")
-        if not other_layers and (formal := form(out, right, self.shape)):
-            return Wrong(f"{formal}\nThe input was {tuple(x.shape)}. {where}".rstrip())
-        ours = blank(self.answer, trial.args)
-        if other_layers or not match(ours, trial.layers)[1]:
-            return NotJudged(
-                "The check runs its own solution with your weights, and cannot tell which is which. It looks for "
-                f"{described(layers(ours))}. Yours: {described(trial.layers)}."
-            )
+            raise Wrong(unused)
+        return self.remark(trial)
+
+    def remark(self, trial: Trial) -> str:
+        ours = weights_of(blank(self.answer, trial.args))
+        found = match(ours, weights_of(trial.module))
+        missing = ", ".join(f"`{name}`" for name in ours if name not in found)
+        if missing and not self.biases:
+            raise Wrong(f"The values are right, but there is no {missing}: the paper's layers have a bias.")
+        return f"There is no {missing}. {self.biases}" if missing else ""
+
+    def unexplained(self, cls: Callable, trial: Trial, out, text: str, where: str) -> Exception:
+        """Return what to say of a wrong result that no slip explains: what is certainly so, the first thing first."""
+        module, args, x = trial
+        if wrong_form := form(out, blank(self.answer, args)(x), self.shape):
+            return Wrong(joined(wrong_form, f"The input was {tuple(x.shape)}.", where))
+        if unused := idle(module, out):
+            return Wrong(unused)
+        if not where and (unclear := self.unclear(trial)):
+            return NotJudged(unclear)
         told = where or "The shape is right, the values are not, and no usual slip explains them."
         if not same(torch.cat([call(module, image[None]) for image in x]), out):
             told += "\nAn image gets another result alone than in a batch: somewhere images mix."
@@ -232,44 +149,144 @@ class ModuleExercise(Exercise):
             told += "\nTokens in another order give other results: somewhere values of different tokens get mixed up."
         return Wrong(told)
 
+    def unclear(self, trial: Trial) -> str:
+        """Say what the weights must be called, if the check cannot tell which of the reader's weights is which."""
+        ours, theirs = weights_of(blank(self.answer, trial.args)), weights_of(trial.module)
+        if fused(theirs).keys() <= ours.keys() and not isinstance(attempt(match, ours, theirs), LookupError):
+            return ""
+        return (
+            "No usual slip explains these values, and the check cannot tell which of your weights is which. Name them "
+            f"so: {shapes_of(ours)}. Yours: {shapes_of(theirs)}. (Layers and `nn.Parameter`s count that `__init__` "
+            "stores as `self.name = …`. An optimizer does not find plain tensors and buffers.)"
+        )
 
-def build(cls: type, args: tuple, x: Tensor) -> Trial:
+    def inside(self, part: nn.Module | None) -> list[nn.Module]:
+        """Return what this exercise judges in a part of a larger module: the part itself."""
+        return [] if part is None else [Called(part)]
+
+
+def shapes_of(weights: dict[str, Tensor]) -> str:
+    return ", ".join(f"`{name}` {tuple(weight.shape)}" for name, weight in weights.items()) or "none"
+
+
+def build(cls: Callable, args: tuple, x: Tensor) -> nn.Module:
     """Build the reader's module in eval mode, with random weights; raise Wrong for parameters that cannot learn."""
-    module, made = call(cls, *args), []
-    module.eval()
-    hook = register_module_parameter_registration_hook(lambda module, name, parameter: made.append(name))
     try:
-        collect(module, x)  # a lazy layer has its weights only after its first call
-    finally:
-        hook.remove()
-    if made:
+        module = call(cls, *args).eval()
+    except NotAttempted:
+        if "NotImplementedError" in cls.forward.__code__.co_names:
+            raise
+        raise Wrong("`__init__` is empty.") from None
+    known = set(module.parameters())
+    attempt(call, module, x)
+    if set(module.parameters()) != known:
         raise Wrong(
             "Layers or parameters are made in `forward`: an optimizer never sees them. Make them in `__init__`."
         )
-    known = set(module.parameters())
     for part in module.modules():
         for name, value in vars(part).items():
-            inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-            if any(p not in known for layer in inside if isinstance(layer, nn.Module) for p in layer.parameters()):
+            layers = [layer for layer in value if isinstance(layer, nn.Module)] if isinstance(value, list) else []
+            if any(p not in known for layer in layers for p in layer.parameters()):
                 raise Wrong(
-                    f"The layers in `{name}` are in a plain Python {type(value).__name__}, and an optimizer does "
-                    "not find them there: use `nn.ModuleList`."
+                    f"The layers in `{name}` are in a plain Python list, and an optimizer does not find them there: "
+                    "use `nn.ModuleList`."
                 )
     for seed, (name, p) in enumerate(module.named_parameters()):
         if not p.requires_grad:
             raise Wrong(f"The parameter `{name}` has `requires_grad=False`: it can never learn.")
         p.data = (p.data == 1).all() + 0.3 * noise(*p.shape, seed=seed)  # a norm's weight stays around one
-    return Trial(module, layers(module), args, x)
+    return module
 
 
-def idle(module: nn.Module, out: Tensor) -> list[str]:
-    """Return the names of the parameters that the result does not depend on."""
-    names, parameters = zip(*module.named_parameters(), strict=True)
-    found = torch.autograd.grad(out.sum(), parameters, allow_unused=True)
-    return [name for name, gradient in zip(names, found, strict=True) if gradient is None]
+def idle(module: nn.Module, out: Tensor) -> str:
+    """Name the parameters that the result does not depend on; empty if there is none."""
+    learned = dict(module.named_parameters())
+    if not learned or not out.requires_grad:
+        return ""
+    found = torch.autograd.grad(out.sum(), list(learned.values()), retain_graph=True, allow_unused=True)
+    unused = [name for name, gradient in zip(learned, found, strict=True) if gradient is None]
+    return f"The result does not depend on {listed(unused)}: use it, or delete it." if unused else ""
 
 
-def described(found: list[Layer]) -> str:
-    """List layers by name, kind and size: "`qkv` (linear, 20 → 60), `norm` (norm of 20)"."""
-    sizes = {"linear": "linear, {1} → {0}", "norm": "norm of {0}", "bare": "{0} values"}
-    return ", ".join(f"`{layer.name}` ({sizes[layer.kind[0]].format(*layer.kind[1:])})" for layer in found) or "none"
+# A composite: a module made of parts ----------------------------------------------------------------------------------
+
+
+class Called(nn.Module):
+    """A reader's part as our code calls it, one tensor in and one out. Of a pair, (tokens, weights), it is the first.
+
+    `nn.MultiheadAttention` takes its tokens three times, for queries, keys and values.
+    """
+
+    def __init__(self, part: nn.Module):
+        super().__init__()
+        self.part = part
+        self.inputs = 3 if isinstance(part, nn.MultiheadAttention) else 1
+
+    def forward(self, x: Tensor) -> Tensor:
+        return tensors_in([self.part(*[x] * self.inputs)])[0]
+
+
+class CompositeExercise(ModuleExercise):
+    """Judge a module by its parts, which the task names: the solution's `forward` runs with the reader's own parts.
+
+    `parts` says which exercise judges each part for itself, and how to get the arguments of the whole from those of
+    the part: `{"mlp": (mlp, lambda D, M: (D, 1, M))}`.
+    """
+
+    def __init__(self, solution: type, *, parts: Mapping, **rest):
+        super().__init__(solution, **rest)
+        self.parts = parts
+
+    def inside(self, part: nn.Module | None) -> list[nn.Module]:
+        """Return the modules within a part that have this exercise's parts, such as the blocks of an encoder."""
+        found = [] if part is None else [module for _, module in part.named_modules(remove_duplicate=False)]
+        return [module for module in found if self.parts.keys() <= module._modules.keys()]
+
+    def find_parts(self, module: nn.Module) -> dict[str, nn.Module]:
+        """Return the reader's parts, each as a sequence of what is to be judged in it. NotJudged: there are others."""
+        found = {name: exercise.inside(module._modules.get(name)) for name, (exercise, _) in self.parts.items()}
+        if not all(found.values()):
+            theirs = ", ".join(f"`{name}`" for name in module._modules) or "none"
+            raise NotJudged(f"The check finds parts by their names. It looks for {self.names()}. Yours: {theirs}.")
+        return {name: nn.Sequential(*inside) for name, inside in found.items()}
+
+    def names(self) -> str:
+        """Name the parts, and those of a part that is a stack of blocks."""
+        stacks = {name: each.names() for name, (each, _) in self.parts.items() if isinstance(each, CompositeExercise)}
+        return ", ".join(f"`{name}`" + f" (blocks of {stacks.get(name)})" * (name in stacks) for name in self.parts)
+
+    def judge_trials(self, cls: Callable, trials: list[Trial]) -> str:
+        """Judge the parts first, unless the reader's module stops with an error; then the whole."""
+        if any(isinstance(self.readers(cls, trial), Wrong) for trial in trials):
+            return super().judge_trials(cls, trials)
+        for trial in trials:
+            with_their_parts = self.lend(self.answer, trial)
+            if isinstance(stopped := attempt(with_their_parts, trial.x), Exception):
+                raise NotJudged(f"The check calls each part with one tensor, and one of yours stops there: {stopped}")
+        return joined(self.judge_parts(cls), super().judge_trials(cls, trials))
+
+    def lend(self, cls: Callable, trial: Trial) -> Callable:
+        """Return an object of a class of ours with the reader's parts in the places of its own."""
+        ours = copy(blank(cls, trial.args))
+        ours._modules = {**ours._modules, **self.find_parts(trial.module)}
+        return ours
+
+    def judge_parts(self, cls: Callable) -> str:
+        """Judge every part by its own exercise, as if it were the answer: raise what is found, or return remarks."""
+        remarks = []
+        for name, (exercise, whole) in self.parts.items():
+            answer = lambda *args, name=name, whole=whole: self.find_parts(cls(*whole(*args)))[name][0]  # noqa: E731
+            try:
+                remark = exercise.judge_trials(answer, exercise.arrange(answer))
+            except Wrong as wrong:
+                raise Wrong(f"In `{name}`: {wrong}", wrong.code, wrong.error) from None
+            except NotJudged as unclear:
+                raise NotJudged(f"In `{name}`: {unclear}") from None
+            remarks.append(f"In `{name}`: {remark}" if remark else "")
+        return joined(*remarks)
+
+    def remark(self, trial: Trial) -> str:
+        return ""  # the parts have their own
+
+    def unclear(self, trial: Trial) -> str:
+        return ""  # the parts are known by their names

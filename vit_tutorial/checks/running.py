@@ -21,17 +21,20 @@ from ..errors import is_number
 class Wrong(Exception):
     """The reader's code does something else than the exercise asks.
 
-    `error` is the one with which their code stopped, if it did, and `code` their own line. `hint` replaces the
-    exercise's own.
+    `error` is the one with which their code stopped, if it did, and `code` their own line.
     """
 
-    def __init__(self, message: str, hint: str = "", code: str = "", error: BaseException | None = None):
+    def __init__(self, message: str, code: str = "", error: BaseException | None = None):
         super().__init__(message)
-        self.message, self.hint, self.code, self.error = message, hint, code, error
+        self.message, self.code, self.error = message, code, error
 
 
-class NotAttempted(Exception):
-    """The stub is still as it was."""
+class NotJudged(Exception):
+    """The reader's code may be right; the message says what the check needs in order to tell."""
+
+
+class NotAttempted(BaseException):
+    """The stub is still as it was. Only the verdict catches this: `attempt` lets it pass."""
 
 
 def call(function: Callable, *args):
@@ -43,17 +46,17 @@ def call(function: Callable, *args):
     before = [tensor.detach().clone() for tensor in tensors_in(args)]
     try:
         result = function(*args)
-    except Wrong:
-        raise
     except (Exception, SystemExit) as error:
-        own_line = isinstance(error, NotImplementedError) and is_readers(extract_tb(error.__traceback__)[-1].filename)
-        raise NotAttempted if own_line else stopped_by(error, show_call(function, args)) from None
+        own_line = is_readers(extract_tb(error.__traceback__)[-1].filename)
+        if not isinstance(error, NotImplementedError) or not own_line:
+            raise stopped_by(error, show_call(function, args)) from None
+        if isinstance(function, nn.Module):
+            raise Wrong("`forward` is empty.") from None
+        raise NotAttempted from None
     part = "`forward`" if isinstance(function, nn.Module) else "function"
-    if result is None or result is ...:
-        if result is ... or is_stub(function):
-            raise NotAttempted
+    if result is None:
         raise Wrong(f"Your {part} returns nothing (None): is the `return` missing?")
-    if not same(tensors_in(args), before, tolerance=0):
+    if not all(map(torch.equal, tensors_in(args), before)):
         raise Wrong(
             f"Your {part} changes its input: `x += …`, `x[…] = …` and methods that end in an underscore write into the "
             "caller's tensor. `x = x + …` makes a new one."
@@ -79,6 +82,14 @@ def tensors_in(values) -> list[Tensor]:
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OTHERS = (PACKAGE, os.path.dirname(torch.__file__), os.path.dirname(os.__file__), "<frozen", "<__array")
+MEANINGS = {  # what errors mean whose text is hard to read
+    "leaf Variable that requires grad": "You write into a parameter while gradients are recorded. To fill it, do so "
+    "inside `with torch.no_grad():`.",
+    "modified by an inplace operation": "You write into a tensor, by `z += …`, `z[...] = …` or a method that ends in "
+    "an underscore, that an earlier step still needs to compute its gradient. `z = z + …` makes a new one.",
+    "'tuple'|tuple has no": "`nn.MultiheadAttention` returns a pair, (tokens, weights): take the first of the two.",
+    "floating-point dtypes": "Whole numbers cannot be used here: `.float()` makes floats of them.",
+}
 
 
 def is_readers(file: str) -> bool:
@@ -94,30 +105,33 @@ def stopped_by(error: BaseException, called: str = "") -> Wrong:
         path, number, function, code = lines[-1]
         file = "your cell" if re.search(r"ipykernel|ipython-input|^<", path) else os.path.basename(path)
         place = f" in line {number} of {file}" + ("" if function.startswith("<") else f", in {function}")
-    text = textwrap.shorten(without_addresses(str(error)), 400, placeholder=" …")
-    message = f"Your code stops with an error{place}.\n{type(error).__name__}: {text}"
-    message += f"\nIt was called as `{called}`." if called else ""
-    meaning = next((meaning for part, meaning in MEANINGS.items() if re.search(part, str(error))), "")
-    return Wrong(f"{message}\n{meaning}".rstrip(), code=code or "", error=error)
+    text = textwrap.shorten(str(error), 400, placeholder=" …")
+    meaning = next((meaning for part, meaning in MEANINGS.items() if re.search(part, text)), "")
+    message = joined(
+        f"Your code stops with an error{place}.",
+        f"{type(error).__name__}: {text}",
+        called and f"It was called as `{called}`.",
+        meaning,
+    )
+    return Wrong(message, code=code or "", error=error)
 
 
-PAIR = "`nn.MultiheadAttention` returns a pair, (tokens, weights): take the first of the two."
-MEANINGS = {  # what errors mean whose text is hard to read
-    "leaf Variable that requires grad": "You write into a parameter while gradients are recorded. To fill it, do so "
-    "inside `with torch.no_grad():`.",
-    "modified by an inplace operation": "You write into a tensor, by `z += …`, `z[...] = …` or a method that ends in "
-    "an underscore, that an earlier step still needs to compute its gradient. `z = z + …` makes a new one.",
-    "mutated during iteration": "A dictionary cannot change while you loop over it: loop over a `list` of its items.",
-    "'tuple'|tuple has no": PAIR,
-    "floating-point dtypes": "Whole numbers cannot be used here: `.float()` makes floats of them.",
-}
+def joined(*lines: str | None) -> str:
+    return "\n".join(filter(None, lines))
+
+
+def listed(names: list[str]) -> str:
+    """Return the first three names and how many more; a name that several blocks have is told once, `encoder.*.x`."""
+    blocks = [re.sub(r"^encoder\.\d+", "encoder.*", name) for name in names]
+    short = [general if blocks.count(general) > 1 else name for general, name in zip(blocks, names, strict=True)]
+    short = list(dict.fromkeys(short))
+    return ", ".join(f"`{name}`" for name in short[:3]) + f" and {len(short) - 3} more like these" * (len(short) > 3)
 
 
 def show_call(function: Callable, args: tuple) -> str:
     """Write out the call, tensors by their shapes: `my_patchify(images=tensor of (2, 3, 4, 6), patch_size=2)`."""
-    names = attempt(lambda: [f"{name}=" for name in inspect.signature(function).parameters])
-    if isinstance(function, nn.Module) or isinstance(names, Exception) or len(names) != len(args):
-        names = [""] * len(args)
+    names = [f"{name}=" for name in inspect.signature(function).parameters] if inspect.isfunction(function) else []
+    names = names if len(names) == len(args) else [""] * len(args)
     shown = ", ".join(name + show(arg) for name, arg in zip(names, args, strict=True))
     return f"{getattr(function, '__name__', type(function).__name__)}({shown})"
 
@@ -125,16 +139,11 @@ def show_call(function: Callable, args: tuple) -> str:
 def show(value) -> str:
     """Write a value in one line: a tensor by its shape, a model, an optimizer or a data set by its type."""
     if isinstance(value, Tensor):
-        dtype = "" if value.dtype == torch.float32 else f", {str(value.dtype).removeprefix('torch.')}"
-        return f"tensor of {tuple(value.shape)}{dtype}"
+        return f"tensor of {tuple(value.shape)}"
     if isinstance(value, list) and tensors_in(value):
         return f"[{', '.join(map(show, value[:2]))}{', …' * (len(value) > 2)}]"
-    text = without_addresses(repr(value))
-    return text if len(text) < 100 and "\n" not in text else f"{type(value).__name__}(…)"
-
-
-def without_addresses(text: str) -> str:
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)  # they change from run to run
+    text = repr(value)
+    return text if len(text) < 400 and "\n" not in text else f"{type(value).__name__}(…)"
 
 
 def kind(value) -> str:
@@ -150,41 +159,41 @@ def kind(value) -> str:
 
 
 def same(result, expected, tolerance: float = 1e-5) -> bool:
-    """Tell whether two results agree, dtypes aside. Two errors do if they are of one kind and say the same."""
-    if isinstance(expected, (tuple, list)):
-        fits = isinstance(result, (tuple, list)) and len(result) == len(expected)
-        return fits and all(same(r, e, tolerance) for r, e in zip(result, expected, strict=True))
-    if isinstance(expected, Tensor):
-        if not isinstance(result, Tensor) or result.shape != expected.shape:
-            return False
-        result, expected = result.detach().double(), expected.detach().double()
-        return torch.allclose(result, expected, 10 * tolerance, tolerance, equal_nan=True)
-    if isinstance(expected, Exception):
-        error = result.error if isinstance(result, Wrong) else result
-        return type(error) is type(expected) and str(error) == str(expected)
-    if isinstance(expected, float):
-        return is_number(result) and abs(result - expected) <= tolerance * (1 + 10 * abs(expected))
-    return not isinstance(result, (Tensor, bool)) and result == expected
+    """Tell whether two results agree."""
+    return difference(result, expected, tolerance=tolerance) is None
 
 
 def difference(result, expected, shape: str = "", tolerance: float = 1e-5, name: str = "The result") -> str | None:
-    """Say what is wrong with a result, the first thing first; None if nothing is. `shape` names the axes."""
-    if isinstance(result, Wrong):
-        return result.message
+    """Say what is wrong with a result, the first thing first; None if nothing is. `shape` names the axes.
+
+    Two errors agree if they are of one kind and say the same.
+    """
+    if isinstance(result, Wrong) or isinstance(expected, Exception):
+        error = result.error if isinstance(result, Wrong) else result
+        return None if type(error) is type(expected) and str(error) == str(expected) else str(result)
     if isinstance(expected, (tuple, list)):
-        shapes = shape.split("; ")
+        shapes = shape.split("; ") if shape else [""] * len(expected)
         if not isinstance(result, (tuple, list)) or len(result) != len(expected):
             got = f"{len(result)} values" if isinstance(result, (tuple, list)) else kind(result)
             return f"The result must be {len(expected)} values, {' and '.join(shapes)}; got {got}."
         parts = zip(result, expected, shapes, strict=True)
-        found = (difference(r, e, s.partition(" ")[2], tolerance, f"`{s.split()[0]}`") for r, e, s in parts)
+        found = (difference(r, e, s.partition(" ")[2], tolerance, f"`{s.partition(' ')[0]}`") for r, e, s in parts)
         return next(filter(None, found), None)
     if isinstance(expected, Tensor):
         return form(result, expected, shape, name) or value_difference(result, expected, tolerance, name)
     if isinstance(expected, int) and not isinstance(result, Integral):
-        start = "The number is right, its kind is not: a" if same(result, expected) else "A"
+        start = "The number is right, its kind is not: a" if same(result, float(expected)) else "A"
         return f"{start} whole number, {kind(expected)}, is expected; got {kind(result)}."
-    return None if same(result, expected, tolerance) else f"{kind(expected)} expected, got {kind(result)}."
+    if isinstance(expected, float):
+        right = is_number(result) and abs(result - expected) <= tolerance * (1 + 10 * abs(expected))
+    else:
+        right = not isinstance(result, (Tensor, bool)) and result == expected
+    if right:
+        return None
+    if isinstance(expected, int) and is_number(result):
+        off = f"{abs(result - expected):,} too {'high' if result > expected else 'low'}"
+        return f"{expected:,} expected, got {result:,}: {off}."
+    return f"{kind(expected)} expected, got {kind(result)}."
 
 
 def form(result, expected: Tensor, shape: str, name: str = "The result") -> str | None:
@@ -216,25 +225,15 @@ def value_difference(result: Tensor, expected: Tensor, tolerance: float, name: s
 
 # What the source shows ------------------------------------------------------------------------------------------------
 
-NOTHING = r"""pass|\.\.\.|return|return None|return \.\.\.|raise NotImplementedError.*|super\(\)\.__init__\(\)|['"].*"""
 RETURNING = {"permute", "transpose", "reshape", "view", "flatten", "unflatten", "expand", "softmax"}
 
 
 def body_of(function: Callable) -> list[ast.stmt]:
-    """Return the statements of a function, or of a module's `forward`; none if Python cannot say."""
-    function = type(function).forward if isinstance(function, nn.Module) else function
-    if not hasattr(function, "__code__") or not linecache.getlines(function.__code__.co_filename):
-        return []  # a slip of ours: `inspect` would look for its file in every module
-    try:
-        return ast.parse(textwrap.dedent(inspect.getsource(function))).body[0].body
-    except (OSError, TypeError, SyntaxError, AttributeError, IndexError):  # a file that changed since has other lines
-        return []
-
-
-def is_stub(function: Callable) -> bool:
-    """Tell whether the body has nothing but a docstring, `super().__init__()`, `pass`, or a return of nothing."""
-    body = body_of(function)
-    return bool(body) and all(re.fullmatch(NOTHING, ast.unparse(statement), re.DOTALL) for statement in body)
+    """Return the statements of a function; none if Python cannot say, as for a slip of ours."""
+    has_source = hasattr(function, "__code__") and linecache.getlines(function.__code__.co_filename)
+    source = attempt(inspect.getsource, function) if has_source else None
+    tree = attempt(lambda: ast.parse(textwrap.dedent(source)).body[0].body)
+    return [] if isinstance(tree, Exception) else tree
 
 
 def slip_in(answer: Callable) -> str:
@@ -247,11 +246,3 @@ def slip_in(answer: Callable) -> str:
                 return f"`{ast.unparse(node)}` changes nothing: it returns a new tensor, which your code does not keep."
     halved = re.search(r"\*\* (1|-1|\(-1\)) / 2\b", ast.unparse(body))
     return "`x ** 1/2` is x/2: powers come before division. Write `x ** 0.5`." if halved else ""
-
-
-def listed(names: list[str]) -> str:
-    """Return the first three names and how many more; a name that several blocks have is told once, `encoder.*.x`."""
-    blocks = [re.sub(r"^(encoder|blocks)\.\d+", r"\1.*", name) for name in names]
-    short = [general if blocks.count(general) > 1 else name for general, name in zip(blocks, names, strict=True)]
-    short = list(dict.fromkeys(short))
-    return ", ".join(f"`{name}`" for name in short[:3]) + f" and {len(short) - 3} more like these" * (len(short) > 3)

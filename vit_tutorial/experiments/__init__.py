@@ -6,7 +6,6 @@ from .suspects import draw_scenes, kinds_of_patches, right_if, times_as_in
 from .tables import (
     load_block_runs,
     load_courses,
-    load_head_costs,
     load_mirror_runs,
     load_results,
     load_size_runs,
@@ -20,7 +19,6 @@ __all__ = [
     "kinds_of_patches",
     "load_block_runs",
     "load_courses",
-    "load_head_costs",
     "load_mirror_runs",
     "load_results",
     "load_size_runs",

@@ -11,8 +11,6 @@ from jaxtyping import Float
 from safetensors.torch import load_file
 from torch import Tensor
 
-from ..analysis import HeadCosts
-
 RESULTS = Path(__file__).with_name("results")
 
 
@@ -105,14 +103,6 @@ def load_suspects() -> dict[tuple[str, str, float, str], list[float]]:
         (positions, size, float(scale), change): [int(line["right"]) / int(line["scenes"]) for line in lines]
         for (positions, size, scale, change), lines in table.items()
     }
-
-
-def load_head_costs() -> HeadCosts:
-    """Return what masking each head of the shipped CIFAR-10 model costs, counted on its 10,000 test images."""
-    (lines,) = read_table("heads").values()
-    layers = 1 + int(lines[-1]["layer"])
-    lost, gained = (torch.tensor([int(line[name]) for line in lines]).view(layers, -1) for name in ("lost", "gained"))
-    return HeadCosts(int(lines[0]["images"]), int(lines[0]["right"]), lost, gained)
 
 
 def load_mirror_runs() -> dict[str, Float[Tensor, "S T D"]]:

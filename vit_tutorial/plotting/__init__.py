@@ -1,25 +1,11 @@
 """One function per figure: `show_*` takes arrays and returns a matplotlib `Figure`. Nothing is measured here."""
 
-from .attention_figures import (
-    show_attention_maps,
-    show_attention_stops,
-    show_attention_walk,
-    show_entropy,
-    show_heads,
-    show_one_query,
-)
+from .attention_figures import show_attention_maps, show_attention_stops, show_heads, show_one_query
 from .curve_figures import LiveLoss, show_by_images, show_curves
-from .looking_inside_figures import show_distances, show_found, show_head_costs, show_patch_filters, show_ranking
-from .model_figures import show_block, show_bug_table, show_norm_axes
-from .patch_figures import (
-    show_cut,
-    show_equation_one,
-    show_grid,
-    show_maps,
-    show_patch_alone,
-    show_pictures,
-    show_sequence,
-)
+from .looking_inside_figures import show_distances, show_found, show_ranking
+from .model_figures import show_block, show_bug_table
+from .patch_figures import show_cut, show_equation_one, show_grid, show_maps, show_pictures
+from .photo_figures import show_chosen_positions, show_components, show_seen, show_similar
 from .position_figures import (
     show_mirror,
     show_position_row,
@@ -32,13 +18,12 @@ from .rendering import register
 from .resolution_figures import show_channels, show_row, show_sizes, show_wrong
 
 __all__ = [
-    "LiveLoss", "show_attention_maps", "show_attention_stops", "show_attention_walk", "show_block",
-    "show_bug_table", "show_by_images", "show_channels", "show_curves", "show_cut",
-    "show_distances", "show_entropy", "show_equation_one", "show_found", "show_grid", "show_head_costs",
-    "show_heads", "show_layer_differences", "show_maps", "show_mirror", "show_mistake_costs",
-    "show_norm_axes", "show_one_query", "show_patch_alone", "show_patch_filters", "show_pictures",
-    "show_position_row", "show_position_similarity", "show_positions_forming", "show_ranking", "show_row",
-    "show_sequence", "show_sincos_table", "show_sizes", "show_wrong",
+    "LiveLoss", "show_attention_maps", "show_attention_stops", "show_block", "show_bug_table", "show_by_images",
+    "show_channels", "show_chosen_positions", "show_components", "show_curves", "show_cut", "show_distances",
+    "show_equation_one", "show_found", "show_grid", "show_heads", "show_layer_differences", "show_maps",
+    "show_mirror", "show_mistake_costs", "show_one_query", "show_pictures", "show_position_row",
+    "show_position_similarity", "show_positions_forming", "show_ranking", "show_row", "show_seen", "show_similar",
+    "show_sincos_table", "show_sizes", "show_wrong",
 ]  # fmt: skip
 
 register()

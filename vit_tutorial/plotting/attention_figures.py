@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import numpy as np
 from jaxtyping import Float, Shaped
-from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, PowerNorm
-from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from . import panels, style
 from .alt_text import amounts, listed, with_alt
-from .curve_figures import show_curves
 from .style import WIDTH, Figure, styled, to_numpy
 
 # A hatch for each head, so that its tint is never alone.
@@ -52,25 +47,6 @@ def show_one_query(
     third.set_xticks(range(values.shape[1]), labels)
     shares = [f"{name} {weight:.2g}" for name, weight in zip(names, weights.tolist(), strict=True)]
     return with_alt(figure, f"The query gives the weights {listed(shares)}; the values add up to {listed(total)}.")
-
-
-@styled
-def show_entropy(
-    dims: Sequence[int], unscaled: Float[Tensor, "S n"], scaled: Float[Tensor, "S n"], limit: float
-) -> Figure:
-    """Draw the entropy of the attention weights by head dimension: the mean over S draws, in a band of all of them.
-
-    In bits H on the left, and on the right as the number of tokens 2^H over which even weights have as much.
-    """
-    without, scale = (2 ** entropy[:, -1].mean().item() for entropy in (unscaled, scaled))
-    title = f"d = {dims[-1]}: a query looks at {without:.1f} tokens without the division, {scale:.0f} with it"
-    curves = {"softmax of q·k/√d": scaled, "softmax of q·k": unscaled}
-    measures, level = {"entropy H of the weights (bits)": curves}, (limit, "all tokens equally")
-    figure = show_curves(dims, measures, "head dimension d", title, "x", level)
-    right = figure.axes[0].secondary_yaxis("right")
-    right.set_yticks(range(int(limit) + 1), [str(2**bits) for bits in range(int(limit) + 1)])
-    right.set_ylabel("tokens that a query looks at, $2^H$")
-    return figure
 
 
 @styled
@@ -148,34 +124,6 @@ def show_attention_maps(
 
 
 @styled
-def show_attention_walk(
-    picture: Float[Tensor, "3 H W"], maps: Float[Tensor, "N h w"], title: str, start: int = 0
-) -> Figure:
-    """Draw what one query takes from each patch, and let the query walk over the picture: a figure that moves.
-
-    `maps` are one head's weights, a map for each query, N = h·w in reading order. The walk begins at the patch `start`
-    and turns round at the end of each row, so every step but one goes to a neighbour.
-    """
-    h, w = maps.shape[1:]
-    figure, ((left, right),) = panels.panels(1, 2, WIDTH * 0.7, 3.3, title)
-    panels.picture(left, picture, "the query, framed", extent=(0, w, h, 0))
-    image = map_of_weights(right, maps, 0)
-    panels.bare(right, "what it takes from each patch")
-    panels.colour_bar(figure, image, right, "weight", shrink=0.95)
-    frames = [frame_patch(axes, maps, 0) for axes in (left, right)]
-
-    def move(n: int) -> None:
-        for frame in frames:
-            frame.set_xy((n % w, n // w))
-        image.set_data(to_numpy(maps[n]))
-
-    walk = [n for row in range(h) for n in range(row * w, (row + 1) * w)[:: 1 - row % 2 * 2]]
-    first = walk.index(start)
-    figure.moments = [partial(move, n) for n in walk[first:] + walk[:first]]
-    return with_alt(figure, f"The query walks over {h} rows of {w} patches. {favourite(maps)}")
-
-
-@styled
 def show_attention_stops(
     pictures: Float[Tensor, "n 3 H W"], maps: Float[Tensor, "n h w"], queries: Mapping[str, int], title: str
 ) -> Figure:
@@ -185,33 +133,17 @@ def show_attention_stops(
     """
     h, w = maps.shape[1:]
     figure, (above, below) = panels.panels(2, len(queries), WIDTH, 0.7 + 1.85 * WIDTH / len(queries), title)
+    whole = (0, w, h, 0)  # a patch is one unit wide and high
+    scale = {"cmap": style.MAGNITUDE, "norm": PowerNorm(0.5, 0, maps.max().item()), "extent": whole}
+    told = []
     for i, (upper, lower, (name, query)) in enumerate(zip(above, below, queries.items(), strict=True)):
-        panels.picture(upper, pictures[i], name, extent=(0, w, h, 0))
-        image = map_of_weights(lower, maps, i)
+        panels.picture(upper, pictures[i], name, extent=whole)
+        image = lower.imshow(to_numpy(maps[i]), **scale)
         panels.bare(lower)
-        frame_patch(upper, maps, query)
-        frame_patch(lower, maps, query)
+        for axes in (upper, lower):
+            panels.patch_lines(axes, h, w)
+            panels.highlight(axes, query % w, query // w, 1, 1)
+        row, column = divmod(maps[i].argmax().item(), w)
+        told.append(f"{name}, {maps[i].max():.2f} from row {row}, column {column}")
     panels.colour_bar(figure, image, below, "weight (square-root scale)", shrink=0.95)
-    return with_alt(figure, f"The maps of {len(queries)} queries. {favourite(maps)}")
-
-
-def map_of_weights(axes: Axes, maps: Tensor, query: int) -> AxesImage:
-    """Draw one query's map, a patch one unit wide and high, on the scale of all maps."""
-    h, w = maps.shape[1:]
-    scale = {"cmap": style.MAGNITUDE, "norm": PowerNorm(0.5, 0, maps.max().item())}
-    return axes.imshow(to_numpy(maps[query]), extent=(0, w, h, 0), **scale)
-
-
-def frame_patch(axes: Axes, maps: Tensor, query: int) -> Rectangle:
-    """Draw the grid of patches, and a frame around the query's patch, where a patch is one unit wide and high."""
-    h, w = maps.shape[1:]
-    panels.patch_lines(axes, h, w)
-    return panels.highlight(axes, query % w, query // w, 1, 1)
-
-
-def favourite(maps: Tensor) -> str:
-    """Say from which patch most queries take most, and the largest weight."""
-    patch, count = max(Counter(maps.flatten(1).argmax(dim=1).tolist()).items(), key=lambda item: item[1])
-    row, column = divmod(patch, maps.shape[2])
-    most = f"{count} of {len(maps)} queries take most from the patch in row {row}, column {column}"
-    return f"{most}; the largest weight is {maps.max():.2f}."
+    return with_alt(figure, f"What {len(queries)} queries take most: {listed(told)}.")

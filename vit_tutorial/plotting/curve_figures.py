@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, MaxNLocator
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator
 from torch import Tensor
 
 from ..training import Progress
@@ -130,34 +130,32 @@ class LiveLoss:
 
 
 @styled
-def show_by_images(
-    results: Mapping[str, Mapping[int, Sequence[float]]], num_classes: int, title: str, errors: bool = False
-) -> Figure:
-    """Draw accuracy (from 0 to 1) by the number of training images: every seed, and a line through their means.
+def show_by_images(results: Mapping[str, Mapping[int, Sequence[float]]], num_classes: int, title: str) -> Figure:
+    """Draw the wrong answers by the number of training images: every seed, and a line through their means.
 
-    `results[name][images]` are the accuracies of the seeds; a guess is a dashed line. With `errors` the wrong answers
-    are drawn instead, on an axis that is logarithmic down to 0.01 %, where 98 % and 100 % lie far apart.
+    `results[name][images]` are the accuracies of the seeds, from 0 to 1; a guess is a dashed line. The axis is
+    logarithmic down to 0.01 %, so that 98 % and 100 % right lie far apart.
     """
     figure, axes = panels.panel(WIDTH, 3.8, title)
     counts = sorted({count for table in results.values() for count in table})
-    what, told = "wrong answers" if errors else "test accuracy", []
+    told = []
     for name, (colour, marker, dash) in style.looks(results).items():
-        seeds = {count: [100 * abs(errors - accuracy) for accuracy in table] for count, table in results[name].items()}
+        seeds = {count: [100 * (1 - accuracy) for accuracy in table] for count, table in results[name].items()}
         points = [(count, percent) for count, table in seeds.items() for percent in table]
         axes.plot(*zip(*points, strict=True), marker, color=colour, alpha=0.5)
         means = [np.mean(table) for table in seeds.values()]
         axes.plot(list(seeds), means, dash, color=colour, linewidth=2, marker=marker, markersize=4, label=name)
         first, last = (brief(round(mean, 1)) for mean in (means[0], means[-1]))
         told.append(f"{name} {first} % with {min(seeds):,} and {last} % with {max(seeds):,}")
-    panels.level(axes, 100 * abs(errors - 1 / num_classes), "a guess", counts[-1])
+    panels.level(axes, 100 * (1 - 1 / num_classes), "a guess", counts[-1])
     axes.set_xscale("log")
     axes.set_xticks(counts, [f"{count:,}" for count in counts])
-    axes.set(ylim=(0, 103), xlabel="training images (log scale)", ylabel=f"{what}, %")
-    if errors:
-        ticks = (0, 0.01, 0.1, 1, 10, 100)  # zero has a place of its own
-        axes.set_yscale("symlog", linthresh=ticks[1], linscale=0.5)
-        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-        axes.set(ylim=(-ticks[1] / 3, 200), ylabel=f"{what}, % (log scale)")
+    axes.set_yscale("symlog", linthresh=0.01, linscale=0.5)
+    axes.yaxis.set_major_locator(FixedLocator((0, 0.01, 0.1, 1, 10, 100)))  # zero has a place of its own
+    axes.yaxis.set_major_formatter("{x:g}")
+    best = max(accuracy for table in results.values() for seeds in table.values() for accuracy in seeds)
+    axes.set(ylim=(80 * (1 - best) - 0.003, 200), xlabel="training images (log scale)")
+    axes.set_ylabel("wrong answers, % (log scale)")
     axes.minorticks_off()
     axes.legend(**panels.BESIDE)
-    return with_alt(figure, f"Mean {what} by the number of training images: {listed(told)}.")
+    return with_alt(figure, f"Mean wrong answers by the number of training images: {listed(told)}.")

@@ -1,8 +1,7 @@
-"""Draw what is inside a trained model: its filters, where heads look, what maps find, what heads are worth."""
+"""Draw what is inside a trained model: how far heads look, and what maps of attention find."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,27 +14,13 @@ from . import panels, style
 from .alt_text import amounts, brief, listed, with_alt
 from .style import WIDTH, Figure, styled, to_numpy
 
-HeadTables = Mapping[str, Float[Tensor, "L h"]]
-
-
-@styled
-def show_patch_filters(filters: Mapping[str, Float[Tensor, "n 3 P Q"]], columns: int, title: str) -> Figure:
-    """Draw filters, or components of filters, as small pictures, one panel per model; 0 is grey, each has its range."""
-    rows = max(math.ceil(len(weights) / columns) for weights in filters.values())
-    figure, (row,) = panels.panels(1, len(filters), WIDTH, WIDTH / len(filters) * rows / columns + 0.8, title)
-    figure.get_layout_engine().set(w_pad=0.15)
-    for axes, (name, weights) in zip(row, filters.items(), strict=True):
-        scaled = 0.5 + weights / weights.abs().amax(dim=(1, 2, 3), keepdim=True) / 2
-        axes.imshow(panels.tile(to_numpy(scaled.permute(0, 2, 3, 1)), columns, gap=1))
-        panels.bare(axes, name)
-    P, Q = weights.shape[2:]
-    counts = listed(f"{len(weights)} of {name}" for name, weights in filters.items())
-    return with_alt(figure, f"Filters of {P}×{Q} pixels as small pictures: {counts}.")
-
 
 @styled
 def show_distances(
-    distances: HeadTables, bands: Mapping[str, tuple[float, float]], even: Mapping[str, float], title: str
+    distances: Mapping[str, Float[Tensor, "L h"]],
+    bands: Mapping[str, tuple[float, float]],
+    even: Mapping[str, float],
+    title: str,
 ) -> Figure:
     """Draw mean attention distance, a dot for each head of each layer (Figure 7, right), one panel per model.
 
@@ -118,29 +103,3 @@ def show_ranking(
     text = "bars: 95 % interval of the mean; grey: controls; black: knows the mask"
     figure.supxlabel(text + ("; dashed line: chance" if chance else ""), fontsize=10)
     return with_alt(figure, f"Means and 95 % intervals. {'; '.join(told)}.")
-
-
-@styled
-def show_head_costs(costs: HeadTables, spreads: HeadTables, title: str) -> Figure:
-    """Draw the points of accuracy lost without a head, one panel per model; in brackets where the spread reaches 0."""
-    ratios = [cost.shape[1] for cost in costs.values()]
-    figure, (row,) = panels.panels(1, len(costs), 0.92 * WIDTH, 3.3, title, width_ratios=ratios)
-    limit = 100 * max(cost.abs().max().item() for cost in costs.values())
-    told = []
-    for axes, (name, cost) in zip(row, costs.items(), strict=True):
-        image = panels.diverging(axes, 100 * cost, limit, aspect="auto")
-        texts = np.vectorize(write_cost)(100 * cost.double(), 100 * spreads[name].double())
-        panels.texts(axes, texts, dark=to_numpy(100 * cost.abs()) > 0.6 * limit)
-        axes.set(title=name, xlabel="head", ylabel="layer", xticks=range(cost.shape[1]), yticks=range(len(cost)))
-        axes.tick_params(length=0)
-        axes.spines[:].set_visible(False)
-        layer, head = divmod(int(cost.argmax()), cost.shape[1])
-        told.append(f"{name}, head {head} of layer {layer}: {brief(100 * cost.max())} points")
-    panels.colour_bar(figure, image, row, "cost in points of accuracy")
-    return with_alt(figure, f"The head that costs most: {'; '.join(told)}.")
-
-
-def write_cost(points: float, spread: float) -> str:
-    """Write a cost with its spread, in brackets where the spread reaches 0."""
-    text = f"{points:.1f}±{spread:.1f}".replace("-", "−")
-    return f"({text})" if spread >= abs(points) else text

@@ -1,14 +1,12 @@
-"""The encoder block, what its norm averages, and the bugs that tests of a new model notice."""
+"""The encoder block, and the bugs that tests of a new model notice."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from jaxtyping import Bool
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
-from matplotlib.patches import FancyBboxPatch, Polygon
+from matplotlib.patches import FancyBboxPatch
 from torch import Tensor
 
 from . import panels, style
@@ -63,45 +61,6 @@ def draw_arrow(
 ) -> None:
     look = {"arrowstyle": "-|>" if head else "-", "color": style.BLACK, "lw": lw, "shrinkA": 0, "shrinkB": 0}
     axes.annotate("", xy=end, xytext=start, arrowprops=look, zorder=2)
-
-
-@styled
-def show_norm_axes() -> Figure:
-    """Draw which values LayerNorm and BatchNorm average, as one block of batch × tokens × features each."""
-    batch, tokens, features = 3, 6, 5
-    title = "LayerNorm averages within one token, BatchNorm across all tokens of the batch"
-    figure, ((left, right),) = panels.panels(1, 2, WIDTH, 4.2, title)
-    one_token, one_feature = np.zeros((2, batch, tokens, features), dtype=bool)
-    one_token[0, tokens // 2] = True
-    one_feature[:, :, -1] = True
-    draw_cells(left, one_token)
-    draw_cells(right, one_feature)
-    left.set_title(f"LayerNorm: {one_token.sum()} values, all features of one token")
-    right.set_title(f"BatchNorm: {one_feature.sum()} values, one feature of every token")
-    text = f"LayerNorm averages the {one_token.sum()} features of one token, BatchNorm one feature of all"
-    block = f"A block of {batch} pictures, {tokens} tokens and {features} features"
-    return with_alt(figure, f"{block}. {text} {one_feature.sum()} tokens.")
-
-
-def draw_cells(axes: Axes, averaged: np.ndarray) -> None:
-    """Draw a block of cells (B, T, D): tokens to the right, features up, pictures to the back."""
-    B, T, D = averaged.shape
-    right, up, back = np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([0.5, 0.4])
-    front = [((0, t, d), t * right + d * up, (right, up), 1.0) for t in range(T) for d in range(D)]
-    top = [((b, t, D - 1), t * right + D * up + b * back, (right, back), 0.95) for b in range(B) for t in range(T)]
-    side = [((b, T - 1, d), T * right + d * up + b * back, (back, up), 0.85) for b in range(B) for d in range(D)]
-    for cell, corner, (one, other), light in (*front, *top, *side):
-        face = [corner, corner + one, corner + one + other, corner + other]
-        colour = light * np.array(to_rgb(style.NORM if averaged[cell] else "white"))
-        axes.add_patch(Polygon(face, facecolor=colour, edgecolor=style.CONTROL, lw=0.8, joinstyle="round"))
-    edges = {"tokens": (-0.4 * up, T * right, -0.5 * up), "features": (-0.4 * right, D * up, -0.5 * right)}
-    edges["pictures"] = (T * right + [0.4, -0.15], B * back, np.array([0.75, -0.4]))
-    for name, (start, along, beside) in edges.items():
-        draw_arrow(axes, tuple(start), tuple(start + along))
-        middle, rotation = start + along / 2 + beside, 90 if name == "features" else 0
-        axes.text(*middle, name, ha="center", va="center", rotation=rotation)
-    axes.set(aspect="equal", xlim=(-1.2, T + B / 2 + 1.2), ylim=(-1.2, D + 0.4 * B + 0.2))
-    axes.axis("off")
 
 
 @styled

@@ -51,10 +51,10 @@ def picture(axes: Axes, image: Tensor, title: str | None = None, **options: Any)
     bare(axes, title)
 
 
-def highlight(axes: Axes, left: Number, top: Number, width: Number, height: Number) -> Rectangle:
-    """Put the yellow frame around a part of a picture, edged in black so that it shows on any ground; return it."""
+def highlight(axes: Axes, left: Number, top: Number, width: Number, height: Number) -> None:
+    """Put the yellow frame around a part of a picture, edged in black so that it shows on any ground."""
     edge = {"path_effects": [withStroke(linewidth=4, foreground=BLACK)], "clip_on": False}
-    return axes.add_patch(Rectangle((left, top), width, height, fill=False, ec=HIGHLIGHT, lw=2, **edge))
+    axes.add_patch(Rectangle((left, top), width, height, fill=False, ec=HIGHLIGHT, lw=2, **edge))
 
 
 def patch_lines(axes: Axes, h: int, w: int) -> None:
@@ -69,15 +69,15 @@ def diverging(axes: Axes, table: Tensor, limit: Number, **options: Any):
     return axes.imshow(to_numpy(table), cmap=DIVERGING, vmin=-limit, vmax=limit, **options)
 
 
-def tile(pictures: np.ndarray, columns: int, gap: int, border: int = 0, between: float = 1.0) -> np.ndarray:
-    """Lay N small pictures (N, h, w, ...) row by row on one canvas, `gap` pixels of the value `between` apart."""
-    count, h, w = pictures.shape[:3]
+def tile(maps: np.ndarray, columns: int, gap: int, border: int = 0) -> np.ndarray:
+    """Lay N small maps (N, h, w) row by row on one canvas, `gap` pixels of nan apart, which are not drawn."""
+    count, h, w = maps.shape
     rows = math.ceil(count / columns)
     size = (rows * (h + gap) - gap + 2 * border, columns * (w + gap) - gap + 2 * border)
-    canvas = np.full((*size, *pictures.shape[3:]), between)
-    for n, picture in enumerate(pictures):
+    canvas = np.full(size, np.nan)
+    for n, one in enumerate(maps):
         top, left = border + n // columns * (h + gap), border + n % columns * (w + gap)
-        canvas[top : top + h, left : left + w] = picture
+        canvas[top : top + h, left : left + w] = one
     return canvas
 
 

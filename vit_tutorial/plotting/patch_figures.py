@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import matplotlib
 import numpy as np
 import torch
 from jaxtyping import Float, Num, Shaped
@@ -37,57 +36,6 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str) -> Fi
     axes.tick_params(length=0)
     axes.set(xlabel="column of the grid", ylabel="row of the grid")
     return with_alt(figure, f"An image of {H}×{W} pixels under a white grid of {h} rows and {w} columns.")
-
-
-@styled
-def show_patch_alone(photo: Float[Tensor, "3 H W"], patch_size: int, row: int, column: int) -> Figure:
-    """Draw one patch as the model gets it, then the photo. Raises ValueError if the photo has no such patch."""
-    h, w = (side // patch_size for side in photo.shape[1:])
-    if not (0 <= row < h and 0 <= column < w):
-        raise ValueError(f"no patch in row {row}, column {column}: the photo has {h} rows and {w} columns of them")
-    top, left = row * patch_size, column * patch_size
-    title = "Alone, a patch does not say where it was"
-    figure, ((alone, whole),) = panels.panels(1, 2, WIDTH * 0.7, 3.5, title)
-    patch = photo[:, top : top + patch_size, left : left + patch_size]
-    panels.picture(alone, patch, f"patch {row * w + column} of the list")
-    panels.picture(whole, photo, "where it comes from")
-    panels.highlight(whole, left - 0.5, top - 0.5, patch_size, patch_size)
-    told = f"The patch in row {row}, column {column} of {h} rows and {w} columns; framed in the photo."
-    return with_alt(figure, told)
-
-
-@styled
-def show_sequence(
-    patches: Float[Tensor, "N patch_dim"], patch_size: Size, first: int, count: int, marked: int
-) -> Figure:
-    """Draw what the model is given: above, `count` RGB patches from number `first`; below, the sequence as a table.
-
-    The patch with number `marked` is framed above, and its number stands beside its row below.
-    """
-    N, patch_dim = patches.shape
-    P, Q = to_pair(patch_size)
-    pictures = patches[first : first + count].unflatten(1, (3, P, Q)).permute(0, 2, 3, 1)
-    gap = max(1, Q // 4)
-    figure, ((above,), (below,)) = panels.panels(2, 1, WIDTH, 4.2, height_ratios=(1, 2))
-    above.imshow(panels.tile(to_numpy(pictures), count, gap))
-    panels.bare(above)
-    above.set_xticks(np.arange(count) * (Q + gap) + (Q - 1) / 2, range(first, first + count))
-    above.tick_params(length=0)
-    above.set_title(f"Patches {first} to {first + count - 1} as pictures; below, each patch is a row of a table")
-    panels.highlight(above, (marked - first) * (Q + gap) - 0.5, -0.5, Q, P)
-    # Ten shades: noise in 256 of them makes a picture file three times the size.
-    shades = matplotlib.colormaps[style.MAGNITUDE].resampled(10)
-    table = below.imshow(to_numpy(patches), cmap=shades, vmin=0, vmax=1, aspect="auto", interpolation="none")
-    below.set_title(f"The list: {N} patches, {patch_dim} values each")
-    for channel in (1, 2):
-        below.axvline(channel * P * Q - 0.5, color="white", linewidth=2)
-    names = [f"{P * Q} values: {colour}" for colour in ("red", "green", "blue")]
-    below.set_xticks((np.arange(3) + 0.5) * P * Q - 0.5, names)
-    below.tick_params(axis="x", length=0)
-    below.set_ylabel("number of the patch")
-    below.set_yticks(sorted({0, marked, N - 1}))
-    figure.colorbar(table, ax=below, label="value", pad=0.01)
-    return with_alt(figure, f"Below, a table with {N} rows, one for each patch, and {patch_dim} columns.")
 
 
 @styled

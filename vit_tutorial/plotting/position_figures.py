@@ -28,7 +28,6 @@ EDGES = [  # left and right, top and bottom
     for mark, fill in zip(MIRRORS.values(), (style.TRAINED, "white"), strict=True)
 ]
 FIVE = {-1: "−1", -0.5: "−0.5", 0: "0", 0.5: "0.5", 1: "1"}
-LINGER = 4  # moments, at the epoch in which training ends
 
 
 @styled
@@ -78,7 +77,7 @@ def show_position_similarity(maps: Mapping[str, Float[Tensor, "h w h w"]], title
 
 def mosaic(similarity: Float[Tensor, "h w k l"], columns: int) -> np.ndarray:
     """Lay h·w small maps (k, l) on one canvas, as many as `columns` in a line, with an empty line between them."""
-    return panels.tile(to_numpy(similarity.flatten(0, 1)), columns, gap=1, border=1, between=float("nan"))
+    return panels.tile(to_numpy(similarity.flatten(0, 1)), columns, gap=1, border=1)
 
 
 def compare_pairs(maps: Mapping[str, Float[Tensor, "h w h w"]]) -> str:
@@ -130,7 +129,7 @@ def show_positions_forming(history: Mapping[int, Float[Tensor, "h w h w"]], stop
     """Draw the maps of all positions after each epoch, and how two kinds of pairs grow alike: a figure that moves.
 
     Touching neighbours may touch at a corner; mirror images in the row count if two columns or more lie between them.
-    The figure begins with the last epoch and lingers there. The maps of `stops`, some earlier epochs, stand beside it
+    The figure begins with the last epoch. The maps of `stops`, some earlier epochs, stand beside it
     and do not move, for readers who see it standing still.
     """
     epochs, last, w = list(history), list(history)[-1], next(iter(history.values())).shape[1]
@@ -167,7 +166,7 @@ def show_positions_forming(history: Mapping[int, Float[Tensor, "h w h w"]], stop
             dot.set_data([epoch], [kinds[kind][epochs.index(epoch)]])
 
     move(last)
-    figure.moments = [partial(move, epoch) for epoch in [last] * LINGER + epochs[:-1]]
+    figure.moments = [partial(move, epoch) for epoch in [last, *epochs[:-1]]]
     rounded = {kind: [round(value, 2) for value in line] for kind, line in kinds.items()}
     return with_alt(figure, f"Mean cosine similarity from epoch {epochs[0]} to epoch {last}: {courses(rounded)}.")
 

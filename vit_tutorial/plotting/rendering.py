@@ -14,7 +14,7 @@ from PIL.PngImagePlugin import Blend
 
 from .style import Figure, styled
 
-MILLISECONDS = 250  # for each picture of a figure that moves
+FIRST, EACH = 1000, 250  # milliseconds, for the pictures of a figure that moves
 TRANSPARENT = 255  # the last place in a palette
 
 
@@ -28,7 +28,8 @@ def to_png(figure: Figure) -> tuple[str, dict[str, int | str]]:
     small = io.BytesIO()
     if figure.moments:
         image, *changes = in_one_palette(draw_moments(figure))
-        moving = {"save_all": True, "append_images": changes, "duration": MILLISECONDS, "blend": Blend.OP_OVER}
+        durations = [FIRST] + [EACH] * len(changes)
+        moving = {"save_all": True, "append_images": changes, "duration": durations, "blend": Blend.OP_OVER}
         image.save(small, format="png", **moving)
     else:
         options = {"dpi": 2 * figure.dpi, "bbox_inches": "tight", "pil_kwargs": {"compress_level": 0}}

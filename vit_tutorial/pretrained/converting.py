@@ -16,7 +16,7 @@ from ..inference import eval_mode
 from ..model import VisionTransformer
 from ..model_card import PREPROCESSING, ModelCard
 from ..saving import require_finite_tensors
-from .tensor_names import as_ours, as_theirs, column, names_of
+from .tensor_names import as_ours, as_theirs, column, fold_layer_scale, names_of
 from .unsupported import GELU_LAYERS, refuse_parts
 
 HEADS = {"torchvision": "heads", "timm": "head", "transformers": "classifier"}
@@ -25,11 +25,16 @@ MODEL_CLASSES["transformers"] = "ViTForImageClassification"
 
 
 def convert_model(
-    theirs: nn.Module, library: str, read_facts: Callable[[nn.Module], dict], **replaced: Tensor
+    theirs: nn.Module,
+    library: str,
+    read_facts: Callable[[nn.Module], dict],
+    change: Callable[[dict[str, Tensor]], dict[str, Tensor]] = dict,
 ) -> VisionTransformer:
     """Convert a model of another library, and compare what both answer.
 
-    `read_facts` returns the fields of the config that no shape tells; `replaced` are tensors to use instead of theirs.
+    `read_facts` returns the fields of the config that no shape tells; `change` brings their tensors to the names and
+    shapes of the library's Vision Transformer. All is done in float64 on the CPU, so that nothing is rounded before it
+    is compared.
     """
     try:
         refuse_elsewhere(theirs, library)
@@ -38,14 +43,17 @@ def convert_model(
         head = theirs.get_submodule(HEADS[library])
     except AttributeError as error:
         raise ValueError(f"{type(theirs).__name__} is no {MODEL_CLASSES[library]} of {library}: {error}") from None
-    if not isinstance(last := getattr(head, "head", head), nn.Linear):
+    if not isinstance(last := getattr(head, "head", head), (nn.Linear, nn.Identity)):
         found = f"the head of this model, `{HEADS[library]}`, is {type(last).__name__}"
         raise ValueError(f"{found}, and ours is one linear layer: put such a layer in its place first")
-    tensors = read_tensors(theirs) | replaced
+    tensors = change(read_tensors(theirs))
+    dtype, device = dtype_of(tensors), next(iter(tensors.values())).device
+    tensors = fold_layer_scale({name: tensor.to("cpu", torch.float64) for name, tensor in tensors.items()})
     facts |= {"norm_eps": norm_eps(theirs), "gelu": gelu_form(theirs)}
     ours = convert_tensors(tensors, library, read_config(tensors, library, **facts))
+    del tensors  # twice as large as theirs
     require_equal_answers(ours, theirs, head)
-    return ours
+    return ours.to(device, dtype)
 
 
 def refuse_elsewhere(theirs: object, library: str) -> None:
@@ -61,12 +69,14 @@ def refuse_elsewhere(theirs: object, library: str) -> None:
 def read_tensors(model: nn.Module) -> dict[str, Tensor]:
     """Return all weights of a model; a layer without a bias gets one of zeros, which changes nothing.
 
-    A head that was put in place of torchvision's `heads` gets the name of the one inside.
+    A head that was put in place of torchvision's `heads` gets the name of the one inside. The token that stands for
+    what is hidden in pre-training is left out.
     """
     tensors = dict(model.state_dict())
     for name, module in model.named_modules():
         if isinstance(module, (nn.Linear, nn.Conv2d)) and module.bias is None:
             tensors[f"{name}.bias"] = module.weight.new_zeros(len(module.weight))
+    tensors = {name: tensor for name, tensor in tensors.items() if not name.endswith("mask_token")}
     return {re.sub(r"^heads\.(weight|bias)$", r"heads.head.\1", name): tensor for name, tensor in tensors.items()}
 
 
@@ -115,7 +125,8 @@ def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) ->
         R, _ = shape_of("head.representation.weight")
         K, _ = shape_of("head.classifier.weight")
         return ViTConfig(num_classes=K, representation_size=R, **sizes, **facts)
-    K, _ = shape_of("head.weight")
+    (head,) = names_of("head.weight", library)
+    K = len(tensors[head]) if head in tensors else 0
     return ViTConfig(num_classes=K, **sizes, **facts)
 
 
@@ -128,16 +139,21 @@ def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConf
     with torch.device("meta"):  # takes no memory
         expected = as_theirs(VisionTransformer(config).state_dict(), library)
     require_names_and_shapes(tensors, expected, library)
-    dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors.values()))
-    if not dtype.is_floating_point:
-        raise ValueError(f"weights are floating-point numbers, these are {dtype}")
+    dtype = dtype_of(tensors)
     require_finite_tensors(tensors)
     with torch.random.fork_rng(devices=[]):  # these weights are replaced at once
         model = VisionTransformer(config).to(next(iter(tensors.values())).device, dtype)
     model.load_state_dict(as_ours(tensors, library, model.state_dict()))
-    if not getattr(model.head, "classifier", model.head).weight.any():
+    if config.num_classes and not getattr(model.head, "classifier", model.head).weight.any():
         warnings.warn("the head is all zeros: all images get the same logits until it is trained", stacklevel=3)
     return model.eval()
+
+
+def dtype_of(tensors: Mapping[str, Tensor]) -> torch.dtype:
+    dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors.values()))
+    if not dtype.is_floating_point:
+        raise ValueError(f"weights are floating-point numbers, these are {dtype}")
+    return dtype
 
 
 def require_names_and_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], library: str) -> None:
@@ -158,14 +174,13 @@ def require_names_and_shapes(tensors: Mapping[str, Tensor], expected: Mapping[st
 
 @torch.no_grad()
 def require_equal_answers(ours: VisionTransformer, theirs: nn.Module, their_head: nn.Module) -> None:
-    """Raise ValueError unless two random images give both heads the same input, and both models the same logits.
+    """Raise ValueError unless a random image gives both heads the same input, and both models the same logits.
 
     This finds what no name reveals: a norm after the branch, a changed forward. In float64, where two right models
     differ by less than a billionth of the largest value, and by more where an eps is 1e-5 instead of 1e-6.
     """
-    generator, device = torch.Generator().manual_seed(0), next(ours.parameters()).device
-    images = torch.randn(2, ours.config.in_channels, *to_pair(ours.config.image_size), generator=generator)
-    images = images.to("cpu" if device.type == "mps" else device, torch.float64)  # a Mac's GPU has no float64
+    generator, size = torch.Generator().manual_seed(0), to_pair(ours.config.image_size)
+    images = torch.randn(1, ours.config.in_channels, *size, generator=generator, dtype=torch.float64)
     pairs = zip(
         features_and_logits(ours, ours.head, images), features_and_logits(theirs, their_head, images), strict=True
     )

@@ -1,25 +1,37 @@
-"""The trained models that ship with the package."""
+"""The trained models that ship with the package: two of our own, and DINOv2-S/14 (Oquab et al. 2023)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..config import ViTConfig
+from ..data.download import fetch
 from ..errors import require_choice
 from ..model import VisionTransformer
+from ..model_card import ModelCard
 from ..saving import load_model, read
+from .converting import convert_tensors
+from .tensor_names import fold_layer_scale
 
 CHECKPOINTS = Path(__file__).with_name("shipped_files")
+DINOV2 = CHECKPOINTS / "dinov2-s14.safetensors"
+META = "https://dl.fbaipublicfiles.com/dinov2/dinov2_vits14/dinov2_vits14_pretrain.pth"
+META_SHA256 = "b938bf1bc15cd2ec0feacfe3a1bb553fe8ea9ca46a7e1d8d00217f29aef60cd9"
 
 
 def load_checkpoint(name: str) -> VisionTransformer:
-    """Load a trained model that ships with the package, with its card, ready to predict: "shapes" or "cifar10".
+    """Load a trained model that ships with the package, with its card: "shapes", "cifar10" or "dinov2-s14".
 
-    `model.card.about` says how it was trained, on what, and how good it is. Raises ValueError for another name.
+    `model.card.about` says how it was trained, on what, and how good it is. The first two are ready to predict. DINOv2
+    saw 142 million photos and not one label: it has no classes, and is for photos of 518×518 pixels, or of another size
+    after `change_resolution`. Raises ValueError for another name.
     """
-    return load_model(find(CHECKPOINTS, name))
+    path = find(CHECKPOINTS, name)
+    return load_dinov2() if path == DINOV2 else load_model(path)
 
 
 def load_positions(name: str) -> dict[int, Float[Tensor, "T D"]]:
@@ -34,3 +46,31 @@ def load_positions(name: str) -> dict[int, Float[Tensor, "T D"]]:
 def find(folder: Path, name: str) -> Path:
     require_choice("checkpoint", name, (path.stem for path in sorted(folder.glob("*.safetensors"))))
     return folder / f"{name}.safetensors"
+
+
+def dinov2_tensors() -> dict[str, Tensor]:
+    """Return DINOv2's 174 tensors in float32, under the names of Meta's own file, with LayerScale.
+
+    They are stored in half precision. Source: Oquab et al. 2023 (arXiv 2304.07193), Apache License 2.0.
+    """
+    return {name: tensor.float() for name, tensor in read(DINOV2)[0].items()}
+
+
+def load_dinov2() -> VisionTransformer:
+    tensors, about = read(DINOV2)
+    folded = fold_layer_scale({name: tensor.float() for name, tensor in tensors.items()})
+    model = convert_tensors(folded, "timm", ViTConfig(**about["config"]))  # timm has Meta's names
+    model.card = ModelCard(**about["card"])
+    return model
+
+
+def compare_with_meta(download: bool = True) -> dict[str, float]:
+    """Return the largest difference between what ships and Meta's own file, rounded as ours is: {name: difference}.
+
+    Our file came by another route (see its card), and was never compared: all are 0.0 if nothing was changed on the
+    way. Meta's file (88 MB) is kept where torch.hub keeps its own; errors are those of `load_pretrained`.
+    """
+    path = Path(torch.hub.get_dir(), "checkpoints", Path(META).name)
+    fetch(META, path, META_SHA256, 88, download)
+    theirs = torch.load(path, map_location="cpu", weights_only=True)  # executes nothing
+    return {name: (theirs[name].half() - ours).abs().max().item() for name, ours in read(DINOV2)[0].items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from torch import nn
+from torch import Tensor, nn
 
 from ..config import GELUS, to_pair
 from ..model import VisionTransformer
@@ -20,16 +20,20 @@ POOL_NAMES = {"token": "cls", "avg": "mean"}
 def from_timm(model: nn.Module) -> VisionTransformer:
     """Convert a `timm` VisionTransformer: equal logits, the same dtype and device, no dropout.
 
-    A model in a wrapper (torch.compile, DataParallel) is taken out of it first. Its card has the mean, the spread and
-    the preprocessing of `model.pretrained_cfg`, where there is one.
+    A model in a wrapper (torch.compile, DataParallel) is taken out of it first. LayerScale (DINOv2, DeiT III) is
+    folded. Its card has the mean, the spread and the preprocessing of `model.pretrained_cfg`, where there is one.
 
-    Raises ValueError that names what a VisionTransformer cannot have (LayerScale, registers, a norm after pooling, …),
-    or lists the tensors that do not fit.
+    Raises ValueError that names what a VisionTransformer cannot have (registers, SwiGLU, a norm after pooling, …), or
+    lists the tensors that do not fit.
     """
-    model, replaced = unwrapped(model), {}
-    if getattr(model, "no_embed_class", False) and model.pos_embed is not None:  # the class token has no position
-        replaced["pos_embed"] = nn.functional.pad(model.pos_embed.detach(), (0, 0, 1, 0))
-    ours = convert_model(model, "timm", timm_facts, **replaced)
+    model = unwrapped(model)
+
+    def with_class_position(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        if getattr(model, "no_embed_class", False) and model.pos_embed is not None:  # the class token has no position
+            tensors["pos_embed"] = nn.functional.pad(tensors["pos_embed"], (0, 0, 1, 0))
+        return tensors
+
+    ours = convert_model(model, "timm", timm_facts, with_class_position)
     known = getattr(model, "pretrained_cfg", None) or {}
     source = ".".join(filter(None, [known.get("architecture"), known.get("tag")]))
     scale = known.get("mean"), known.get("std")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
+from jaxtyping import Float
 from PIL import Image
-from torch import nn
+from torch import Tensor, nn
 
 from ..model import VisionTransformer
 from ..saving import unwrapped
@@ -13,14 +16,17 @@ from .converting import convert_model, write_card
 def from_transformers(model: nn.Module, processor: object | None = None) -> VisionTransformer:
     """Convert a `transformers.ViTForImageClassification`: equal logits, the same dtype and device, no dropout.
 
+    A `Dinov2Model` becomes a model without classes, with its LayerScale folded.
     A model in a wrapper (torch.compile, DataParallel) is taken out of it first.
     With its image `processor`, which knows the scale of the pixels, it gets a card.
 
     Raises ValueError that names what a VisionTransformer cannot have (the distillation token of every DeiT of
-    transformers, LayerScale, …), or lists the tensors that do not fit.
+    transformers, registers, SwiGLU, …), or lists the tensors that do not fit.
     """
     model = unwrapped(model)
-    ours, config = convert_model(model, "transformers", transformers_facts), model.config
+    if type(model).__name__ == "Dinov2Model":
+        model = Headless(model)
+    ours, config = convert_model(model, "transformers", transformers_facts, vit_names), model.config
     if processor is None:
         return ours
     names = [config.id2label[i] for i in range(ours.config.num_classes)]
@@ -28,6 +34,23 @@ def from_transformers(model: nn.Module, processor: object | None = None) -> Visi
     scale = (processor.image_mean, processor.image_std) if processor.do_normalize else ([0.0] * 3, [1.0] * 3)
     source = f"from transformers {config.name_or_path}".strip()
     return write_card(ours, source, *scale, None if unnamed else names, processor_preprocessing(processor))
+
+
+class Headless(nn.Module):
+    """An encoder of transformers where its ViT has one, with a place for the head that it lacks."""
+
+    def __init__(self, encoder: nn.Module):
+        super().__init__()
+        self.config, self.vit, self.classifier = encoder.config, encoder, nn.Identity()
+
+    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
+        return self.classifier(self.vit(images).pooler_output)
+
+
+def vit_names(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Give the tensors of DINOv2 the names that ViT has for them."""
+    renamed = {".encoder.layer.": ".layers.", ".norm1.": ".layernorm_before.", ".norm2.": ".layernorm_after."}
+    return {reduce(lambda name, pair: name.replace(*pair), renamed.items(), name): t for name, t in tensors.items()}
 
 
 def transformers_facts(model: nn.Module) -> dict:

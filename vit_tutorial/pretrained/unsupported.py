@@ -11,7 +11,6 @@ from torch import nn
 UNSUPPORTED = {
     "a distillation token": r"dist(illation)?_token|head_dist|distillation_classifier",
     "register tokens": r"reg(ister)?_tokens?$",
-    "LayerScale": r"\.ls[12]\b|layer_?scale|\.(gamma|lambda)_[12]",
     "a gated MLP, such as SwiGLU": r"swiglu|glumlp|weights_(in|out)\b|fc1_[gx]\b|gate_proj",
     "qk-norm": r"\b[qk]_norm\b",
     "a norm before the encoder": r"norm_pre|pre_layrnorm|pre_layernorm",
@@ -19,12 +18,14 @@ UNSUPPORTED = {
     "a norm after pooling": r"fc_norm|pooler\.norm",
     "rotary or relative positions": r"\brope|rotary|relative_position|rel_pos",
     "parallel branches": r"parallel(scaling|things)block",
+    "a head for two vectors (convert its encoder, `model.dinov2`)": r"^dinov2\.",
     "positions in an embedding layer": r"position_embeddings?: Embedding",
     "a convolutional stem": r"conv_bn_relu|conv_last|\bbackbone\b",
 }
 # The innermost layers that a ViT is built of, as PyTorch, timm and transformers call them.
 KNOWN = {"Conv2d", "Linear", "NonDynamicallyQuantizableLinear", "LayerNorm", "Dropout", "DropPath", "Identity"}
-KNOWN |= {"PatchDropout", "BeitDropPath"}  # idle outside of training
+KNOWN |= {"LayerScale", "Dinov2LayerScale"}  # folded into the layer before it
+KNOWN |= {"PatchDropout", "BeitDropPath", "Dinov2DropPath"}  # idle outside of training
 # Layers that compute a GELU, and which one; PyTorch's own says so itself.
 GELU_LAYERS = {"GELU": "exact", "GELUActivation": "exact", "GELUTanh": "tanh"}
 GELU_LAYERS |= dict.fromkeys(("NewGELUActivation", "FastGELUActivation", "AccurateGELUActivation"), "tanh")

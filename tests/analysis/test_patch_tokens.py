@@ -1,0 +1,97 @@
+"""Where one token looks, the tokens of patches, and their principal components."""
+
+import pytest
+import torch
+from published import randomize
+from torch.testing import assert_close
+
+from vit_tutorial import VisionTransformer, ViTConfig
+from vit_tutorial.analysis import attention_from, mask_heads, patch_tokens, principal_components, record_attention
+
+EXACT = {"atol": 1e-12, "rtol": 0}
+
+
+@pytest.fixture
+def model():
+    config = ViTConfig((8, 12), 4, num_classes=5, embed_dim=12, depth=3, num_heads=2, mlp_dim=16, dropout=0.3)
+    return randomize(VisionTransformer(config).double())
+
+
+@pytest.fixture
+def images():
+    return torch.randn(2, 3, 8, 12, dtype=torch.float64)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("query", "token"), [(None, 0), ((0, 0), 1), ((1, 2), 6)])
+def test_one_tokens_row_is_that_of_the_whole_map(model, images, query, token):
+    with record_attention(model.eval()) as maps:
+        logits = model(images)
+    found = attention_from(model.train(), images, [2, 0], query)
+    assert found.shape == (2, 2, 2, 2, 3), "(B, blocks, heads, h, w)"
+    for place, block in enumerate((2, 0)):
+        assert_close(found[:, place], maps[block][:, :, token, 1:].unflatten(-1, (2, 3)), **EXACT)
+    assert model.training, "and everything is as it was"
+    assert torch.equal(model.eval()(images), logits) or (model(images) - logits).abs().max() < 1e-12
+
+
+def test_inside_masked_heads_the_later_blocks_see_other_tokens(model, images):
+    free = attention_from(model, images, [0, 1])
+    with mask_heads(model, {0: 1}):
+        masked = attention_from(model, images, [0, 1])
+    assert_close(masked[:, 0], free[:, 0], **EXACT)
+    assert (masked[:, 1] - free[:, 1]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("query", [(2, 0), (0, 3), (-1, 0)])
+def test_a_patch_that_is_not_there_is_refused(model, images, query):
+    with pytest.raises(ValueError, match=f"no patch in row {query[0]}, column {query[1]}: the grid has 2 rows and 3"):
+        attention_from(model, images, [0], query)
+
+
+def test_patch_tokens_are_those_of_a_model_that_ends_there(model, images):
+    tokens = patch_tokens(model.train(), images)
+    assert tokens.shape == (4, 2, 2, 3, 12)
+    model.eval()
+    assert_close(tokens[-1].flatten(1, 2), model.forward_features(images)[:, 1:].detach(), **EXACT)
+    assert_close(tokens[0].flatten(1, 2), model.norm(model.embeddings(images))[:, 1:].detach(), **EXACT)
+    del model.encoder[2]
+    assert_close(tokens[2].flatten(1, 2), model.forward_features(images)[:, 1:].detach(), **EXACT)
+
+
+def test_components_find_the_axes_along_which_tokens_were_drawn():
+    """Three directions of known spread, and little else; the longest tail of each is positive."""
+    axes = torch.linalg.qr(torch.randn(12, 3)).Q.T  # (3, D)
+    places = torch.randn(20, 30, 3) * torch.tensor([9.0, 5.0, 2.0])
+    places[0, 0] = torch.tensor([60.0, 0.0, 0.0])
+    places[0, 1] = torch.tensor([0.0, -40.0, 0.0])
+    found = principal_components(places @ axes + 7 + 0.01 * torch.randn(20, 30, 12))
+    assert found.shape == (20, 30, 3)
+    assert found.aminmax() == (0, 1)
+    for n, sign in ((0, 1), (1, -1)):
+        inside = (found[..., n] > 0) & (found[..., n] < 1)
+        assert 0.95 < inside.float().mean() < 0.97, "2 % at either end have the colours of the ends"
+        pair = torch.stack([found[..., n][inside], places[..., n][inside]])
+        assert sign * torch.corrcoef(pair)[0, 1] > 0.98
+
+
+def test_components_of_one_picture_colour_another_and_those_of_a_foreground_the_whole():
+    tokens, other = torch.randn(5, 6, 12), torch.randn(3, 12)
+    both = principal_components(torch.cat([tokens.flatten(0, 1), other]), fitted_on=tokens)
+    assert_close(both[:30].unflatten(0, (5, 6)), principal_components(tokens))
+    assert_close(both[30:], principal_components(other, fitted_on=tokens))
+    foreground = tokens[:2]
+    assert_close(principal_components(tokens, fitted_on=foreground)[:2], principal_components(foreground))
+    assert (principal_components(tokens, fitted_on=foreground) - principal_components(tokens)).abs().max() > 0.1
+
+
+def test_the_sign_does_not_depend_on_the_order_of_the_tokens():
+    tokens = torch.randn(40, 12)
+    order = torch.randperm(40)
+    assert_close(principal_components(tokens[order]), principal_components(tokens)[order], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(("shape", "count"), [((2, 12), 3), ((40, 12), 13), ((40, 12), 0)])
+def test_more_components_than_there_are_are_refused(shape, count):
+    with pytest.raises(ValueError, match=rf"{shape[0]} tokens of 12 values have no {count} principal components"):
+        principal_components(torch.randn(shape), count)

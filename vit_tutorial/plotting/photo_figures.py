@@ -1,0 +1,132 @@
+"""A photo and its patches: principal components as colours, what heads see of it, what resembles a patch, positions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from . import panels, style
+from .alt_text import amounts, listed, with_alt
+from .position_figures import FIVE, compare_pairs
+from .style import WIDTH, Figure, styled, to_numpy
+
+CLEAR = 0.95  # a head sees the patches with weights above this quantile through no fog
+FOG, HIDDEN = 0.82, 0.85  # how light the fog is, and how much of the photo it hides where it is thickest
+
+
+@styled
+def show_components(
+    photos: Mapping[str, Float[Tensor, "3 _ _"]],
+    colours: Sequence[Float[Tensor, "_ _ 3"]],
+    title: str,
+) -> Figure:
+    """Draw photos, and beside each three components of its patches: as red, green and blue, and one by one."""
+    ratios = [H / W for H, W in (photo.shape[1:] for photo in photos.values())]
+    width = 0.9 * WIDTH / 2.4  # of a photo
+    figure = panels.blank(0.9 * WIDTH, sum(ratios) * width + 0.3 * len(ratios) + 0.4, title)
+    grid, told = figure.add_gridspec(len(photos), 3, width_ratios=(1, 1, 0.32), height_ratios=ratios), []
+    for row, (name, photo) in enumerate(photos.items()):
+        panels.picture(figure.add_subplot(grid[row, 0]), photo, name)
+        panels.picture(figure.add_subplot(grid[row, 1]), colours[row].movedim(2, 0), "three components")
+        small, where = grid[row, 2].subgridspec(3, 1), []
+        for n, (component, colour) in enumerate(zip(colours[row].unbind(2), ("red", "green", "blue"), strict=True)):
+            axes = figure.add_subplot(small[n])
+            axes.imshow(to_numpy(component), cmap=style.MAGNITUDE, vmin=0, vmax=1)
+            panels.bare(axes, f"{n + 1}: {colour}", fontsize=10)
+            where.append(f"{colour} in {largest(component)}")
+        told.append(f"{name}: {listed(where)}")
+    return with_alt(figure, f"Three components of each patch, and where each is strongest. {'. '.join(told)}.")
+
+
+def largest(values: Float[Tensor, "h w"]) -> str:
+    """Say in which row and column of a map its largest value is, or the first of them."""
+    row, column = divmod(int(values.argmax()), values.shape[1])
+    return f"row {row}, column {column}"
+
+
+@styled
+def show_seen(
+    photo: Float[Tensor, "3 H W"],
+    maps: Float[Tensor, "n h w"],
+    names: Sequence[str],
+    title: str,
+    frame: tuple[int, int] | None = None,
+    columns: int = 4,
+) -> Figure:
+    """Draw the photo, and what each head sees of it: clear where its weights are large, in fog where they are small.
+
+    A map's 5 % largest weights are clear, and the fog thickens in proportion. `frame` marks the patch that asks, by its
+    row and column.
+    """
+    (h, w), (H, W) = maps.shape[1:], photo.shape[1:]
+    light = maps / maps.flatten(1).quantile(CLEAR, dim=1)[:, None, None]
+    light = interpolate(light.clamp(max=1)[:, None], (H, W), mode="bilinear")  # (n, 1, H, W)
+    fog = HIDDEN * FOG + (1 - HIDDEN) * photo.mean(dim=0)
+    pictures = [photo, *(light * photo + (1 - light) * fog)]
+    rows, side = math.ceil(len(pictures) / columns), WIDTH / columns
+    figure, grid = panels.panels(rows, columns, WIDTH, rows * (side * H / W + 0.25) + 0.35, title)
+    for axes, picture, name in zip(grid.flat, pictures, ["photo", *names], strict=False):
+        panels.picture(axes, picture, name, extent=(0, w, h, 0))
+        for row, column in [frame] if frame else []:
+            panels.highlight(axes, column, row, 1, 1)
+    for axes in grid.flat[len(pictures) :]:
+        axes.axis("off")
+    told = listed(f"{name} in {largest(weights)}" for name, weights in zip(names, maps, strict=True))
+    return with_alt(figure, f"A photo of {h}×{w} patches, clear where each head looks. The largest weights: {told}.")
+
+
+@styled
+def show_similar(
+    photos: Mapping[str, Float[Tensor, "3 _ _"]],
+    maps: Sequence[Float[Tensor, "_ _"]],
+    patch: tuple[int, int],
+    title: str,
+) -> Figure:
+    """Draw photos, and under each how similar its patches are to the framed one of the first photo: cosines, 0 to 1."""
+    width = min(WIDTH / len(photos), 3.6)
+    figure, grid = panels.panels(2, len(photos), width * len(photos) + 0.8, 2 * width + 0.5, title)
+    for upper, lower, (name, photo), similarity in zip(*grid, photos.items(), maps, strict=True):
+        h, w = similarity.shape
+        panels.picture(upper, photo, name, extent=(0, w, h, 0))
+        image = lower.imshow(to_numpy(similarity), cmap=style.MAGNITUDE, vmin=0, vmax=1, extent=(0, w, h, 0))
+        panels.bare(lower)
+    for axes in grid[:, 0]:
+        panels.highlight(axes, patch[1], patch[0], 1, 1)
+    panels.colour_bar(figure, image, grid, "cosine similarity", extend="min", shrink=0.6)
+    found = {name: (similarity > 0.5).float().mean() * 100 for name, similarity in zip(photos, maps, strict=True)}
+    alike = amounts({name: share.round(decimals=1) for name, share in found.items()}, ", ", " %")
+    start = f"How similar each patch is to the one in row {patch[0]}, column {patch[1]} of the first photo."
+    return with_alt(figure, f"{start} Patches with a cosine above 0.5: {alike}.")
+
+
+@styled
+def show_chosen_positions(
+    similarity: Float[Tensor, "h w h w"],
+    control: Float[Tensor, "h w h w"],
+    rows: Sequence[int],
+    columns: Sequence[int],
+    title: str,
+) -> Figure:
+    """Draw how similar all positions are to chosen ones (Figure 7), a map for each of these rows and columns.
+
+    The large maps are those of `similarity`, the small ones of an untrained `control`; all from −1 to 1.
+    """
+    (h, w), places = similarity.shape[:2], torch.meshgrid(torch.tensor(rows), torch.tensor(columns), indexing="ij")
+    height = 0.9 + 0.52 * WIDTH * len(rows) * h / (len(columns) * w)
+    figure, ((large, small),) = panels.panels(1, 2, WIDTH, height, title, width_ratios=(2.4, 1))
+    for axes, maps, name in ((large, similarity, "trained"), (small, control, "untrained")):
+        tiles = panels.tile(to_numpy(maps[places].flatten(0, 1)), len(columns), gap=2)
+        image = axes.imshow(tiles, cmap=style.DIVERGING, vmin=-1, vmax=1, interpolation="none")
+        panels.bare(axes, name)
+    large.set_xticks([n * (w + 2) + w / 2 for n in range(len(columns))], columns)
+    large.set_yticks([n * (h + 2) + h / 2 for n in range(len(rows))], rows)
+    large.set(xlabel="column of the patch", ylabel="row of the patch")
+    large.tick_params(length=0)
+    panels.colour_bar(figure, image, (large, small), "cosine similarity", FIVE, shrink=0.9)
+    told = compare_pairs({"trained": similarity, "untrained": control})
+    return with_alt(figure, f"Maps of {len(rows)}×{len(columns)} positions. Mean cosine similarity: {told}.")

@@ -45,12 +45,14 @@ def load_model(path: str | Path) -> VisionTransformer:
     something else, or holds weights that are not finite.
     """
     tensors, about = read(path)
+    if "config" not in about:
+        raise ValueError(f"{path} holds no configuration: it was not written by save_model")
     try:
         # JSON has a list where the configuration has a tuple; the card makes tuples itself.
         facts = {name: tuple(value) if isinstance(value, list) else value for name, value in about["config"].items()}
-        card = ModelCard(**about["card"]) if about["card"] else None
+        card = ModelCard(**about["card"]) if about.get("card") else None
         return build_model(ViTConfig(**facts), tensors, card).eval()
-    except (KeyError, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{path} holds no VisionTransformer that this version can build: {error}") from None
 
 

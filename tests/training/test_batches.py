@@ -69,12 +69,6 @@ def test_every_move_is_as_likely_as_any_other():
     assert not draw_moves(100, short(crop=3), torch.Generator())[:, 2].any()
 
 
-def test_a_crop_that_cannot_be():
-    next(batches(*numbered(4), short(crop=5), 0))
-    with pytest.raises(ValueError, match="crop 6 is no shift within images of 6×6"):
-        next(batches(*numbered(4), short(crop=6), 0))
-
-
 def test_mixup_leaves_no_pixel_as_it_was_cutmix_some_and_with_both_each_batch_gets_one_at_random():
     """What they do is torchvision's; here it is seen which of them does it."""
     images, labels = torch.rand(4, 3, 16, 16), torch.arange(4)

@@ -254,7 +254,7 @@ def test_numpys_numbers_are_numbers():
 REFUSED = {
     "frozen": (lambda: small_vit().requires_grad_(False), {}, "nothing to train"),
     "half": (lambda: small_vit().bfloat16(), {}, "float32 or float64, these are {torch.bfloat16}"),
-    "crop": (small_vit, {"recipe": short(crop=8)}, "crop 8 is no shift"),
+    "crop": (small_vit, {"recipe": short(crop=8)}, "crop 8 is no shift within images of 8×8"),
     "too few classes": (lambda: small_vit(num_classes=1), {}, "1 logits for 2 classes"),
     "too large": (lambda: small_vit(image_size=12), {}, "12×12"),
     "made in inference mode": (torch.inference_mode()(small_vit), {}, r"made under torch.inference_mode\(\)"),

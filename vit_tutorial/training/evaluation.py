@@ -26,11 +26,6 @@ class Score(NamedTuple):
         """The share of right answers among all images, from 0 to 1."""
         return self.confusion.trace().item() / self.confusion.sum().item()
 
-    @property
-    def per_class(self) -> list[float]:
-        """The accuracy within each class; nan for a class without images."""
-        return (self.confusion.diagonal() / self.confusion.sum(dim=1)).tolist()
-
     def interval(self) -> tuple[float, float]:
         """Return the 95 % confidence interval of the accuracy."""
         return wilson_interval(self.confusion.trace().item(), self.confusion.sum().item())

@@ -57,7 +57,7 @@ def fit(
     model.card = card
     model.train()
     device = next(model.parameters()).device
-    trained = torch.compile(distribute(model)) if recipe.compile else distribute(model)
+    trained = distribute(model)
     watch = tuple(watch) if is_first() else ()
     for index in range(len(history), recipe.epochs):
         reporter = Reporter(watch, recipe, images, index)

@@ -38,7 +38,11 @@ warnings.filterwarnings("always", category=TrainingAlarm, append=True)
 
 
 class Epoch(NamedTuple):
-    """The result of one epoch. `loss` is the mean over its batches as they were trained on; accuracy is from 0 to 1."""
+    """The result of one epoch; accuracy is from 0 to 1.
+
+    `loss` is the mean over the batches as they were trained on, which are cut evenly; if several processes share them,
+    over this process's part.
+    """
 
     number: int
     learning_rate: float

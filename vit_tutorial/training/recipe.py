@@ -57,7 +57,6 @@ class Recipe:
     cutmix: float = setting(0.0, "alpha of cutmix's Beta distribution; 0 for no cutmix", "at least 0")
     layer_decay: float = setting(1.0, "a layer's learning rate, as a share of the next one's", "above 0 and at most 1")
     precision: str = setting("fp32", "what the layers compute in; the weights stay fp32", choices=("fp32", "bf16"))
-    compile: bool = setting(False, "compile the model with torch.compile")
     seed: int = setting(0, "decides everything random", "at least 0 and below 2**63")
 
     def __post_init__(self):

@@ -23,7 +23,7 @@ def image(number: int) -> bytes:
 
 @pytest.fixture
 def archive(tmp_path, monkeypatch) -> bytes:
-    """5 × 4 training and 6 test images, whose SHA-256 is expected; no folder is set."""
+    """5 × 4 training and 6 test images, whose SHA-256 is expected."""
     with tarfile.open(fileobj=(file := io.BytesIO()), mode="w:gz") as tar:
         batches = {f"data_batch_{i}.bin": range(4 * i - 4, 4 * i) for i in range(1, 6)}
         for name, numbers in {**batches, "test_batch.bin": range(50, 56)}.items():
@@ -32,7 +32,6 @@ def archive(tmp_path, monkeypatch) -> bytes:
             tar.addfile(entry, io.BytesIO(b"".join(map(image, numbers))))
     monkeypatch.setattr(MODULE, "SHA256", hashlib.sha256(file.getvalue()).hexdigest())
     monkeypatch.setattr(MODULE, "URL", f"{NOBODY}/{ARCHIVE}")
-    monkeypatch.delenv("VIT_TUTORIAL_DATA", raising=False)
     for home in ("HOME", "USERPROFILE"):
         monkeypatch.setenv(home, str(tmp_path / "home"))
     return file.getvalue()
@@ -62,17 +61,8 @@ def test_what_is_missing_or_broken_says_where_it_belongs_and_what_to_do(archive,
         cifar10(tmp_path)
 
 
-HOME = "home/.cache/vit_tutorial"
-
-
-@pytest.mark.parametrize(
-    ("variable", "root", "folder"),
-    [("first", "root", "root"), ("first", None, "first"), (None, "~/mine", "home/mine"), (None, None, HOME)],
-)
-def test_where_it_is_looked_for(variable, root, folder, archive, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    if variable:
-        monkeypatch.setenv("VIT_TUTORIAL_DATA", variable)
+@pytest.mark.parametrize(("root", "folder"), [("~/mine", "home/mine"), (None, "home/.cache/vit_tutorial")])
+def test_where_it_is_looked_for(root, folder, archive, tmp_path):
     path = tmp_path / folder / ARCHIVE
     path.parent.mkdir(parents=True)
     path.write_bytes(archive)

@@ -61,7 +61,7 @@ def test_it_is_the_loop_that_one_writes_by_hand():
             logs = by_hand(pixels[batch]).log_softmax(1)
             targets = 0.9 * F.one_hot(images.labels[batch], 2) + 0.1 / 2
             loss = -(targets * logs).sum(1).mean()
-            losses += loss.item() * len(batch)
+            losses += loss.item()
             gradients = torch.autograd.grad(loss, list(first))
             norms.append(torch.cat([g.flatten() for g in gradients]).norm())
             step += 1
@@ -71,7 +71,7 @@ def test_it_is_the_loop_that_one_writes_by_hand():
                 second[p].lerp_(g.square(), 0.02)
                 moved = (first[p] / (1 - 0.9**step)) / ((second[p] / (1 - 0.98**step)).sqrt() + 1e-8)
                 p.data -= rate * (moved + 0.3 * p.data * (p in matrices))
-        assert history[epoch].loss == pytest.approx(losses / 20)
+        assert history[epoch].loss == pytest.approx(losses / 3)
         assert history[epoch].learning_rate == pytest.approx(rate)
     assert min(norms) < recipe.clip_norm < max(norms), "clipping is seen both to bite and to leave alone"
     for name, parameter in by_hand.named_parameters():
@@ -127,12 +127,14 @@ def test_validation_and_watching_change_no_weight():
     assert (history[-1].validation_accuracy, history[-1].validation_loss) == (score.accuracy, score.loss)
 
 
-@pytest.mark.parametrize("change", [{"crop": 2}, {"flip": True}, {"randaugment": True}, {"mixup": 0.4}, {"cutmix": 1.0},
-    {"label_smoothing": 0.2}, {"schedule": "constant"}, {"precision": "bf16"}, {"clip_norm": 0.01},
-    {"weight_decay": 0.5}, {"beta2": 0.9}, {"warmup_epochs": 0.5}, {"trained": "head"},
-    {"layer_decay": 0.5}], ids=lambda change: next(iter(change)))  # fmt: skip
-def test_every_switch_of_the_recipe_is_connected(change):
-    plain, changed = trained(short(epochs=2)), trained(short(epochs=2, **change))
+SWITCHES = {"crop": 2, "flip": True, "randaugment": True, "mixup": 0.4, "cutmix": 1.0, "label_smoothing": 0.2}
+SWITCHES |= {"schedule": "constant", "precision": "bf16", "clip_norm": 0.01, "weight_decay": 0.5, "beta2": 0.9}
+SWITCHES |= {"warmup_epochs": 0.5, "layer_decay": 0.5}
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_every_switch_of_the_recipe_is_connected(switch):
+    plain, changed = trained(short(epochs=2)), trained(short(epochs=2, **{switch: SWITCHES[switch]}))
     assert differing(changed, plain)
     assert all(tensor.isfinite().all() for tensor in changed.values())
 
@@ -148,17 +150,6 @@ def test_frozen_weights_stay_and_the_others_move():
         fit(model, bright_or_dark(), short(epochs=1))
         assert differing(weights_of(model), before) == ["head.weight", "head.bias"]
     assert not differing(weights_of(used), weights_of(fresh))
-
-
-def test_a_linear_probe_moves_the_head_and_nothing_else():
-    """Without dropout below it: what the head sees of an image is the same in every step."""
-    model, quiet = small_vit(**RESTLESS_MODEL), small_vit()
-    before = weights_of(model)
-    for probed in (model, quiet):
-        fit(probed, bright_or_dark(), short(epochs=1, trained="head"))
-        assert differing(weights_of(probed), before) == ["head.weight", "head.bias"]
-        assert all(parameter.requires_grad for parameter in probed.parameters()), "frozen afterwards"
-    assert not differing(weights_of(model), weights_of(quiet))
 
 
 def test_the_classes_of_the_card_are_those_of_the_images():
@@ -245,7 +236,6 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_epoch_before(spoiled, t
         ({"schedule": "cosin"}, "did you mean 'cosine'"),
         ({"beta2": 1.0}, "beta2 must be at least 0 and below 1, got 1.0"),
         ({"epochs": 1, "warmup_epochs": 2.0}, "warmup_epochs 2.0 is more than all epochs, 1"),
-        ({"seed": -1}, "seed must be at least 0 and .*, got -1"),
         ({"seed": True}, "seed must be a whole number, got True"),
         ({"seed": 10**20}, r"seed must be at least 0 and below 2\*\*63, got 1000"),
     ],
@@ -264,7 +254,7 @@ def test_numpys_numbers_are_numbers():
 REFUSED = {
     "frozen": (lambda: small_vit().requires_grad_(False), {}, "nothing to train"),
     "half": (lambda: small_vit().bfloat16(), {}, "float32 or float64, these are {torch.bfloat16}"),
-    "crop": (small_vit, {"recipe": short(crop=8)}, "crop 8 is no shift"),
+    "crop": (small_vit, {"recipe": short(crop=8)}, "crop 8 is no shift within images of 8×8"),
     "too few classes": (lambda: small_vit(num_classes=1), {}, "1 logits for 2 classes"),
     "too large": (lambda: small_vit(image_size=12), {}, "12×12"),
     "made in inference mode": (torch.inference_mode()(small_vit), {}, r"made under torch.inference_mode\(\)"),
@@ -278,11 +268,6 @@ REFUSED = {
         small_vit,
         {"validation": ImageSet(bright_or_dark().pixels[..., :4], bright_or_dark().labels, ("dark", "bright"))},
         "8×4",
-    ),
-    "no head": (
-        lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, 2)),
-        {"recipe": short(trained="head")},
-        "trained='head' needs a model with a head, Sequential has none",
     ),
     "validation": (
         small_vit,

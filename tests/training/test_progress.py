@@ -4,11 +4,8 @@ import sys
 import time
 
 import pytest
-import torch
 from benchmarks import training_loop
 
-from vit_tutorial.saving import read, write
-from vit_tutorial.train import save_positions
 from vit_tutorial.training import Epoch, Progress, fit, print_progress
 from vit_tutorial.training import progress as progress_module
 
@@ -65,20 +62,3 @@ def test_the_benchmark_of_the_loop_still_runs(capsys):
     printed = capsys.readouterr().out
     assert "loop / bare step" in printed
     assert "of 2 rounds" in printed
-
-
-@pytest.mark.parametrize(("epochs", "moments"), [(30, [0, 1, 2, 4, 5, 8, 13, 20, 30]), (3, [0, 1, 2, 3]), (1, [0, 1])])
-def test_positions_are_saved_closer_together_at_the_start_and_after_the_last_epoch(epochs, moments, tmp_path):
-    """What another run left in the file goes."""
-    model, path = small_vit(), tmp_path / "positions.safetensors"
-    write(path, {"0": torch.ones(1, 5, 99), "7": torch.ones(1, 5, 99)}, {})
-    untrained = model.embeddings.position().detach().clone()
-    watch = save_positions(model, path)
-    for epoch in range(1, epochs + 1):
-        for weight, finished in ((-1, None), (epoch, Epoch(epoch, 0.0, 0.0, 1.0))):
-            model.embeddings.position.table.data.fill_(weight)
-            watch(Progress(epoch, epochs, epoch, epochs, 0.0, 1.0, 0.0, finished))
-    kept = read(path)[0]
-    assert sorted(map(int, kept)) == moments
-    assert torch.equal(kept["0"], untrained)
-    assert all((kept[str(epoch)] == epoch).all() for epoch in moments[1:])

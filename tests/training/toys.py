@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import torch
 from torch import nn
 
@@ -78,13 +79,12 @@ def differing(here: dict[str, torch.Tensor], there: dict[str, torch.Tensor]) -> 
 
 
 def told_for(command: Callable[[list[str]], int], arguments: list[str], capsys) -> str:
-    """The one line on stderr that a mistake gets from this command, with exit status 2."""
-    try:
-        status = command(arguments)
-    except SystemExit as end:  # argparse
-        status = end.code
-    told = capsys.readouterr().err
-    assert (status, told.count("\n")) == (2, 1), told
+    """The one line on stderr that a mistake gets from this command, below a short usage, with exit status 2."""
+    with pytest.raises(SystemExit) as end:
+        command(arguments)
+    usage, told = capsys.readouterr().err.splitlines()
+    assert end.value.code == 2
+    assert usage == "usage: python -m vit_tutorial.train [options]"
     assert told.startswith("python -m vit_tutorial.train: error: ")
     return told
 

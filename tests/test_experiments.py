@@ -4,7 +4,7 @@ import csv
 import runpy
 import sys
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -38,7 +38,7 @@ from vit_tutorial.experiments import (
     times_as_in,
     tune,
 )
-from vit_tutorial.training import Recipe, fit
+from vit_tutorial.training import fit
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "notebooks" / "tables"
 sys.path.insert(0, str(SCRIPTS))  # as for a script that is run
@@ -174,7 +174,7 @@ def test_the_stem_costs_as_much_as_the_block_that_is_missing():
 def test_the_shipped_model_is_what_the_recipe_of_lesson_06_trains_with_seed_0():
     card = load_checkpoint("shapes").card
     assert common.trained_at_home("learned", 0).card == card
-    assert Recipe(**card.about["recipe"]) == common.RECIPE
+    assert asdict(common.RECIPE).items() <= card.about["recipe"].items()
     assert card.about["test accuracy"] == load_results("ablations")["as it is"][0]
 
 

@@ -121,3 +121,9 @@ def test_randaugment_changes_each_image_by_the_operations_it_drew(monkeypatch):
         solarize(solarize(images[2:], -1), -1),
     ]
     assert torch.equal(rand_augment(images, (draws + 0.5) / count), torch.cat(expected))
+
+
+def test_randaugment_draws_for_each_image_anew():
+    pixels = random_images(1, 16, 16).expand(200, -1, -1, -1)
+    ((augmented, _),) = batches(pixels, torch.arange(200), short(batch_size=200, randaugment=True), 0)
+    assert len(augmented.flatten(1).unique(dim=0)) > 100

@@ -148,14 +148,3 @@ def test_published_weights_are_fetched_only_if_asked(place, monkeypatch, capsys)
         run("", "B/16")
     assert "vit_b_16-c867db91.pth" in (told := capsys.readouterr().err)
     assert "--download" in told
-
-
-def test_another_start_does_not_go_on_with_the_run_of_the_first(place, capsys):
-    model = trained_vit()
-    model.card = replace(CARD, about={"weights": "others"})
-    save_model(model, "others.safetensors")
-    assert run("--epochs 1 --out out") == 0
-    assert run("--epochs 1 --out out") == 0, "the same command goes on"
-    with pytest.raises(SystemExit):
-        run("--epochs 1 --out out", "others.safetensors")
-    assert "is of another run: " in capsys.readouterr().err

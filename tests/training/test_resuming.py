@@ -81,8 +81,6 @@ OTHER_RUNS = {
     "seed": ({"recipe": short(seed=1, **RESTLESS)}, "seed 0 there, 1 here"),
     "two fields": ({"recipe": short(**{**RESTLESS, "mixup": 0.3, "crop": 1})}, "crop 2 there, 1 here, mixup 0.4 there"),
     "names": ({"images": replace(IMAGES, classes=("bright", "dark"))}, "classes .* there, .* here"),
-    "dropout": ({"model": small_vit(**{**RESTLESS_MODEL, "dropout": 0.2})}, "dropout 0.1 there, 0.2 here"),
-    "fewer images": ({"images": bright_or_dark(23)}, "images '24 with checksum .*' there, '23 with checksum .*' here"),
     "labels": ({"images": replace(IMAGES, labels=1 - IMAGES.labels)}, "images .* there, .* here"),
     "validation": ({"validation": VALIDATION}, "validation None there, '6 with checksum .*' here"),
     "scale": ({"model": SCALED}, "mean and std of the pixels .* there, .* here"),

@@ -1,7 +1,6 @@
 """A model as one file, and what is no such file."""
 
 import dataclasses
-import itertools
 import os
 import pickle
 import re
@@ -13,7 +12,7 @@ import torch
 from published import randomize
 from torch import nn
 
-from vit_tutorial.config import POOLS, POSITIONS
+from vit_tutorial.config import POSITIONS
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.saving import load_model, read, save_model, write
 
@@ -28,7 +27,8 @@ def randomised(**options) -> nn.Module:
     return randomize(small_vit(**options)).eval()
 
 
-@pytest.mark.parametrize(("position", "pool", "size"), [*itertools.product(POSITIONS, POOLS, [None, 5])])
+@pytest.mark.parametrize(("pool", "size"), [("cls", None), ("mean", 5)])
+@pytest.mark.parametrize("position", POSITIONS)
 def test_what_is_loaded_answers_as_what_was_saved(position, pool, size, tmp_path):
     model = randomised(
         image_size=(8, 12), patch_size=(4, 3), position=position, pool=pool, representation_size=size, dropout=0.1
@@ -188,5 +188,5 @@ def test_a_card_keeps_tuples_of_floats_and_a_value_that_json_lacks_is_named(tmp_
     assert load_model(save_model(model, tmp_path / "model.safetensors")).card == model.card
     model.card = dataclasses.replace(model.card, about={"epochs": 3, "accuracy": numpy.float32(0.5)})
     with pytest.raises(ValueError, match=r"the model's card cannot be written to a file: .*float32"):
-        save_model(model, tmp_path / "other.safetensors")
-    assert not (tmp_path / "other.safetensors").exists()
+        save_model(model, tmp_path / "new" / "model.safetensors")
+    assert not (tmp_path / "new").exists()

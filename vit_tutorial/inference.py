@@ -77,21 +77,8 @@ def predict(
     size, floats in [0, 1] or bytes. Raises ValueError for another tensor, for a model without a card, which does not
     know what its logits mean, and for logits that are not finite.
     """
-    top = require_positive("top", top)
-    card = card_of(model)
+    top, card = require_positive("top", top), card_of(model)
     image = photo if isinstance(photo, Tensor) else fit_photo(photo, model)
-    require_photo(image, len(card.mean))
-    logits = logits_of(model, image[None])[0]
-    if wrong := len(logits) - logits.isfinite().sum():
-        raise ValueError(f"{wrong} of the model's {len(logits)} logits are not finite: look at its weights")
-    values, indices = logits.softmax(dim=0).topk(min(top, len(logits)))
-    return [Prediction(card.classes[i], p) for p, i in zip(values.tolist(), indices.tolist(), strict=True)]
-
-
-def require_photo(image: Tensor, channels: int) -> None:
-    """Raise ValueError unless these are pixels as `load_photo` gives them. The model checks the size."""
-    if image.ndim != 3 or len(image) != channels or 0 in image.shape:
-        raise ValueError(f"a photo for this model has shape ({channels}, H, W), got {tuple(image.shape)}")
     low, high = image.min().item(), image.max().item()
     fits = image.is_floating_point() and -TOLERANCE <= low <= high <= 1 + TOLERANCE  # nan does not
     if not fits and image.dtype != torch.uint8:
@@ -99,6 +86,11 @@ def require_photo(image: Tensor, channels: int) -> None:
             f"a photo holds bytes, or floats from 0 to 1, got {image.dtype} from {low:.4g} to {high:.4g}: "
             "for values from 0 to 255, photo / 255"
         )
+    logits = logits_of(model, image[None])[0]
+    if not logits.isfinite().all():
+        raise ValueError("the model's logits are not finite: look at its weights")
+    values, indices = logits.softmax(dim=0).topk(min(top, len(logits)))
+    return [Prediction(card.classes[i], p) for p, i in zip(values.tolist(), indices.tolist(), strict=True)]
 
 
 def fit_photo(photo: str | Path, model: nn.Module) -> Float[Tensor, "3 H W"]:

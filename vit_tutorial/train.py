@@ -12,7 +12,6 @@ without it, in another folder: on all training images, the last weights, tested 
 
     checkpoint.safetensors   to go on from
     metrics.csv              a line for each epoch
-    positions.safetensors    the position embeddings at about ten moments
     model.safetensors        the trained model with its card, for vit_tutorial.saving.load_model
 
 With --weights, the run starts from a trained model: one that torchvision publishes (B/16, B/32, L/16, L/32), one that
@@ -27,7 +26,6 @@ So the head can be trained alone first, in a folder of its own, and then everyth
 from __future__ import annotations
 
 import argparse
-import platform
 import shlex
 import sys
 from collections.abc import Iterable
@@ -38,72 +36,69 @@ from pathlib import Path
 import torch
 
 from .adapting import change_resolution, replace_head
-from .config import POOLS, POSITIONS, ViTConfig
+from .config import POOLS, POSITIONS, Size, ViTConfig
 from .data import ImageSet, Shapes, cifar10
-from .data.photo import read_picture
 from .data.picture_folder import train_and_test
+from .errors import require_choice
 from .inference import read_fitted
 from .model import VisionTransformer
+from .model_card import ModelCard
 from .pretrained import CHECKPOINTS, load_checkpoint, load_pretrained
 from .pretrained.torchvision_models import PUBLISHED
-from .saving import load_model, read, save_model, write
-from .training import FINE_TUNING, PRESETS, Progress, Recipe, evaluate, fit, print_progress
-from .training.distributed import is_first, process_group, rank_and_world
-from .training.progress import Watch
+from .saving import load_model, save_model
+from .training import FINE_TUNING, PRESETS, Recipe, evaluate, fit, print_progress
+from .training.distributed import is_first, process_group
 
-PROGRAM = "python -m vit_tutorial.train"
 CHANGEABLE = ("image_size", "dropout", "attention_dropout", "drop_path")  # in a model that is trained already
 FIXED = ("in_channels", "num_classes", "representation_size", "norm_eps", "gelu")  # no options
 MODEL_OPTIONS = [field for field in fields(ViTConfig) if field.name not in FIXED]
-SHIPPED = sorted(path.stem for path in CHECKPOINTS.glob("*.safetensors"))
-TRAINING_SCENES, TEST_SCENES = 28_000, 6400  # of Shapes; a run on fewer is a trial, and tested on as many
+WEIGHTS = [*PUBLISHED, *sorted(path.stem for path in CHECKPOINTS.glob("*.safetensors"))]
+TEST_SCENES = 6400  # of Shapes, but no more than for training
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    asked = parse(arguments)
+    parser = make_parser()
+    asked = parser.parse_args(arguments)
+    asked.dataset = asked.dataset or ("shapes" if asked.data is None else "folder")
     try:
         with process_group(asked.device) as device:
-            carry_out(asked, device, shlex.join(arguments))
+            carry_out(asked, device, f"{parser.prog} {shlex.join(arguments)}")
     except KeyboardInterrupt:
         print("\nstopped. The same command goes on after the last whole epoch.")
         return 130
     except (ValueError, OSError, FloatingPointError) as error:  # a mistake of the user; a bug raises others
-        print(f"{PROGRAM}: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        parser.error(" ".join(str(error).split()))
     return 0
 
 
-def carry_out(asked: argparse.Namespace, device: torch.device, options: str) -> None:
+def carry_out(asked: argparse.Namespace, device: torch.device, command: str) -> None:
     """Train, then validate, or test once and save."""
     out = Path(asked.out or f"runs/{asked.dataset}").expanduser()
     usual = FINE_TUNING if asked.weights else PRESETS[asked.dataset].recipe
     recipe = choose_recipe(usual, chosen(asked, fields(Recipe)))  # mistakes are found before images are read
-    model, images, test = adapt_model(asked) if asked.weights else new_model(asked, recipe.seed)
+    model, images, test = load_model_and_images(asked, recipe.seed)
+    if asked.trained == "head":
+        model.requires_grad_(False).head.requires_grad_(True)
     images, validation = (images, None) if asked.validate is None else images.split(asked.validate)
     print(f"{images!r}, on {device}, in {out}")
 
-    watch = [print_progress, save_positions(model, out / "positions.safetensors")]
-    history = fit(model.to(device), images, recipe, validation=validation, folder=out, watch=watch)
+    history = fit(model.to(device), images, recipe, validation=validation, folder=out, watch=[print_progress])
     score = evaluate(model, validation or test)
     low, high = score.interval()
     right = f"{score.accuracy:.2%} of {score.confusion.sum():,} images right (95 % interval {low:.2%} to {high:.2%})"
     if validation:
         print(f"validation: {right}. The test set was not looked at.")
         return
-    processor = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} {device.type}"
     about = {
-        "command": f"{PROGRAM} {options}",
-        "training images": len(images),
+        "command": command,
         "test images": len(test),
         "test accuracy": score.accuracy,
         "95 % interval": [low, high],
-        "accuracy by class": dict(zip(images.classes, score.per_class, strict=True)),
         "recipe": asdict(recipe),
         "seconds": sum(epoch.seconds for epoch in history),
-        "torch": torch.__version__,
-        "hardware": f"{rank_and_world()[1]} × {processor}, {torch.get_num_threads()} threads",
+        "hardware": f"{device}, {torch.get_num_threads()} threads",
     }
     model.card = replace(model.card, about={**model.card.about, **about})
     if is_first():
@@ -111,59 +106,68 @@ def carry_out(asked: argparse.Namespace, device: torch.device, options: str) -> 
     print(f"test: {right}. The model is in {out / 'model.safetensors'}")
 
 
-def new_model(asked: argparse.Namespace, seed: int) -> tuple[VisionTransformer, ImageSet, ImageSet]:
-    """Return a model that knows nothing yet, its training images and its test images."""
-    config = replace(PRESETS[asked.dataset].config, **chosen(asked, MODEL_OPTIONS))
-    images, test = load_images(asked, config)
-    torch.manual_seed(seed)
-    return VisionTransformer(replace(config, num_classes=len(images.classes))), images, test
-
-
-def adapt_model(asked: argparse.Namespace) -> tuple[VisionTransformer, ImageSet, ImageSet]:
-    """Return the model that --weights names, adapted to its training images, and these and its test images.
-
-    Raises ValueError for options that would not fit the weights.
-    """
-    model, changes = load_weights(asked), chosen(asked, MODEL_OPTIONS)
+def load_model_and_images(asked: argparse.Namespace, seed: int) -> tuple[VisionTransformer, ImageSet, ImageSet]:
+    """Return the model, a new one or that of --weights made fit for its images, the training and the test images."""
+    changes = chosen(asked, MODEL_OPTIONS)
+    if asked.weights is None:
+        config = replace(PRESETS[asked.dataset].config, **changes)
+        images, test = load_images(asked, config.image_size)
+        torch.manual_seed(seed)
+        return VisionTransformer(replace(config, num_classes=len(images.classes))), images, test
+    model = load_weights(asked.weights, asked.download)
     for name in set(changes) - set(CHANGEABLE):
-        option, there = "--" + name.replace("_", "-"), getattr(model.config, name)
-        raise ValueError(f"{option} cannot be chosen with --weights: these are of a model with {name} {there}")
+        raise ValueError(
+            f"{name} cannot be chosen with --weights: these have a {name} of {getattr(model.config, name)}"
+        )
     size = changes.pop("image_size", model.config.image_size)
     model.config = replace(model.config, **changes)
     model = change_resolution(model, size)
-    images, test = load_images(asked, model.config, partial(read_fitted, card=model.card))
+    images, test = load_images(asked, size, model.card)
     if model.card is None or model.card.classes != images.classes:
         print(f"a new head for {len(images.classes)} classes")
         model = replace_head(model, len(images.classes))
     return model, images, test
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser that explains a mistake in one line, without the long usage."""
+def load_weights(name: str, download: bool) -> VisionTransformer:
+    """Return the model that --weights names."""
+    if name.endswith(".safetensors"):
+        return load_model(name)
+    require_choice("weights", name, [*WEIGHTS, "a file that ends in .safetensors"])
+    return load_pretrained(name, download=download) if name in PUBLISHED else load_checkpoint(name)
 
-    def error(self, message: str):
-        self.exit(2, f"{self.prog}: error: {message} (--help lists the options)\n")
+
+def load_images(asked: argparse.Namespace, size: Size, card: ModelCard | None = None) -> tuple[ImageSet, ImageSet]:
+    """Return the training images and the test images; pictures of a folder are fitted as the model's card asks."""
+    if asked.dataset == "shapes":
+        return Shapes(asked.scenes, size, seed=0), Shapes(min(asked.scenes, TEST_SCENES), size, seed=1)
+    if asked.dataset == "cifar10":
+        return tuple(cifar10(asked.data, train, asked.download) for train in (True, False))
+    return train_and_test(asked.data, size, partial(read_fitted, card=card))
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = Parser(prog=PROGRAM, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options: those of model and recipe come from the fields of the two dataclasses."""
+    parser = argparse.ArgumentParser(
+        "python -m vit_tutorial.train",
+        "%(prog)s [options]",
+        __doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     add = parser.add_argument
     add("--dataset", choices=PRESETS, help="what to train on (default: shapes; with --data, folder)")
     add("--data", help="where the images are: a folder with train/ and test/, or CIFAR-10's folder")
-    add("--scenes", type=int, metavar="N", default=TRAINING_SCENES, help="how many Shapes (default: 28000)")
-    add("--weights", metavar="NAME", help=f"start from {', '.join([*PUBLISHED, *SHIPPED])} or a model.safetensors")
+    add("--scenes", type=int, metavar="N", default=28_000, help="how many Shapes (default: 28000)")
+    add("--weights", metavar="NAME", help=f"start from {', '.join(WEIGHTS)} or a model.safetensors")
+    add("--trained", choices=("all", "head"), default="all", help="the part of the model that is trained")
     add("--download", action="store_true", help="fetch CIFAR-10, or published weights, if they are not there")
     add("--out", help="the run's folder (default: runs/DATASET)")
-    add("--device", choices=devices(), help="where to compute (default: the best there is)")
+    devices = ["cpu", *["cuda"] * torch.cuda.is_available(), *["mps"] * torch.backends.mps.is_available()]
+    add("--device", choices=devices, help="where to compute (default: the best there is)")
     add("--validate", type=int, metavar="N", help="hold out N training images, and never test")
     add_options(parser.add_argument_group("the model (default: the data set's preset)"), MODEL_OPTIONS)
     add_options(parser.add_argument_group("the recipe (default: the data set's preset)"), fields(Recipe))
-    asked = parser.parse_args(arguments)
-    if asked.dataset is None:
-        asked.dataset = "shapes" if asked.data is None else "folder"
-    if asked.dataset == "folder" and asked.data is None:
-        parser.error("--dataset folder needs --data: a folder with train/ and test/, a folder for each class in both")
-    return asked
+    return parser
 
 
 def add_options(group: argparse._ArgumentGroup, options: Iterable[Field]) -> None:
@@ -176,11 +180,6 @@ def add_options(group: argparse._ArgumentGroup, options: Iterable[Field]) -> Non
         group.add_argument("--" + field.name.replace("_", "-"), help=field.metadata.get("help"), **kind)
 
 
-def devices() -> list[str]:
-    """Return what --device may name on this machine."""
-    return ["cpu", *["cuda"] * torch.cuda.is_available(), *["mps"] * torch.backends.mps.is_available()]
-
-
 def chosen(asked: argparse.Namespace, options: Iterable[Field]) -> dict:
     """Return those of the options that were given."""
     return {field.name: value for field in options if (value := getattr(asked, field.name)) is not None}
@@ -190,48 +189,6 @@ def choose_recipe(preset: Recipe, given: dict) -> Recipe:
     """Return the preset with the options that were given. In a shorter run, its warm-up takes half at most."""
     warmup = min(preset.warmup_epochs, given.get("epochs", preset.epochs) / 2)
     return replace(preset, **{"warmup_epochs": warmup, **given})
-
-
-def load_weights(asked: argparse.Namespace) -> VisionTransformer:
-    """Return the model that --weights names."""
-    if asked.weights in PUBLISHED:
-        return load_pretrained(asked.weights, download=asked.download)
-    if asked.weights in SHIPPED:
-        return load_checkpoint(asked.weights)
-    if asked.weights.endswith(".safetensors"):
-        return load_model(asked.weights)
-    names = ", ".join([*PUBLISHED, *SHIPPED])
-    raise ValueError(f"unknown weights {asked.weights!r}: there are {names}, and files that end in .safetensors")
-
-
-def load_images(asked: argparse.Namespace, config: ViTConfig, read_image=read_picture) -> tuple[ImageSet, ImageSet]:
-    """Return the training images and the test images. Shapes draws its test scenes from another seed.
-
-    `read_image` fits a picture of a folder to the size.
-    """
-    size = config.image_size
-    if asked.dataset == "shapes":
-        return Shapes(asked.scenes, size, seed=0), Shapes(min(asked.scenes, TEST_SCENES), size, seed=1)
-    if asked.dataset == "cifar10":
-        if size != 32:
-            raise ValueError(f"CIFAR-10's images are 32×32: --image-size {size} does not fit")
-        return tuple(cifar10(asked.data, train, asked.download) for train in (True, False))
-    return train_and_test(asked.data, size, read_image)
-
-
-def save_positions(model: VisionTransformer, path: Path) -> Watch:
-    """Return a `watch` for `fit` that saves the position embeddings after up to nine epochs, most of them early ones.
-
-    The file names them by the number of epochs that the model has seen; "0" is the model as it is now.
-    """
-    untrained = model.embeddings.position().detach().clone()
-
-    def watch(progress: Progress) -> None:
-        if progress.finished and progress.epoch in {round(progress.epochs ** (i / 8)) for i in range(9)}:
-            before = read(path)[0] if progress.epoch > 1 and path.is_file() else {"0": untrained}
-            write(path, {**before, str(progress.epoch): model.embeddings.position()}, {})
-
-    return watch
 
 
 if __name__ == "__main__":

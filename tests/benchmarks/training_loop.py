@@ -76,7 +76,7 @@ def measure(preset: Preset, steps: int, rounds: int) -> tuple[list[float], list[
     for index in range(1 + rounds):
         bare_times.clear()
         start = time.perf_counter()
-        reporter = Reporter((), preset.recipe, images, index, torch.device("cpu"))
+        reporter = Reporter((), preset.recipe, images, index)
         train_epoch(model, card, optimizer, images, preset.recipe, index, reporter)
         bare.append(sum(bare_times))
         loop.append(time.perf_counter() - start - bare[-1])

@@ -15,7 +15,6 @@ from torch import Tensor
 from ..config import Size, to_pair
 from ..errors import require_size
 from ..files import as_path
-from .image_set import require_memory
 
 # Pixels alone: left to itself, Pillow would hand an EPS file to Ghostscript, whatever the file is called.
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "PPM", "JPEG2000")
@@ -27,12 +26,10 @@ def load_photo(name_or_path: str | os.PathLike = "grace_hopper", size: Size = 22
     `"grace_hopper"` is the photo that matplotlib ships (1984, US Navy, public domain); anything else is
     the path of a picture file of your own. Transparent pixels become white.
 
-    Raises FileNotFoundError if there is no such photo, ValueError for a size that is not positive or does not fit into
-    memory, and for a file that is no picture, damaged, or grey with more than 8 bits a pixel.
+    Raises FileNotFoundError if there is no such photo, ValueError for a size that is not positive, and for a file that
+    is no picture, damaged, or grey with more than 8 bits a pixel.
     """
-    height, width = to_pair(require_size("size", size))
-    require_memory(f"a photo of {height}×{width}", 15 * height * width)
-    return read_picture(find_photo(name_or_path), (height, width)).float() / 255
+    return read_picture(find_photo(name_or_path), require_size("size", size)).float() / 255
 
 
 def read_picture(path: Path, size: Size) -> UInt8[Tensor, "3 H W"]:

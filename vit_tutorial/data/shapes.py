@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from ..config import Size, to_pair
 from ..errors import require_positive, require_size
-from .image_set import ImageSet, generator, require_memory
+from .image_set import ImageSet
 from .outlines import OUTLINES
 
 CHUNK_PIXELS = 2**18  # drawn at a time: a megabyte for each float32 that a pixel needs
@@ -36,13 +37,13 @@ def Shapes(count: int, image_size: Size = 32, seed: int = 0, outlines: Outlines 
     square shows more ground, and the object anywhere on it. Scene i depends on the seed and on i alone:
     a larger `count` goes on where a smaller one stops.
 
-    Raises ValueError for a count or a size that is not positive, and for more pixels than fit into memory.
+    Raises ValueError for a count or a size that is not positive.
     """
     count = require_positive("count", count)
     height, width = to_pair(require_size("image_size", image_size))
-    require_memory(f"{count:,} images of {height}×{width}", 6 * count * height * width)
     # rand and not randn, whose stream depends on the build of PyTorch.
-    draws = torch.rand(count, len(DRAWN) + TINT + 3 * WAVES, generator=generator(seed))  # (N, K)
+    generator = torch.Generator().manual_seed(operator.index(seed))
+    draws = torch.rand(count, len(DRAWN) + TINT + 3 * WAVES, generator=generator)  # (N, K)
     labels = (draws[:, 0] * len(outlines)).long()
     pixels = torch.empty(count, 3, height, width, dtype=torch.uint8)
     masks = torch.empty(count, height, width, dtype=torch.bool)

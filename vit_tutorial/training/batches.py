@@ -9,33 +9,30 @@ import torch.nn.functional as F
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from .distributed import my_part, weight_of
 from .recipe import Recipe
 
 
 def batches(
     pixels: UInt8[Tensor, "N C H W"], labels: Int64[Tensor, " N"], recipe: Recipe, epoch: int
-) -> Iterator[tuple[UInt8[Tensor, "b C H W"], Int64[Tensor, " b"], float]]:
-    """Yield the batches of an epoch, each as (pixels, labels, weight): every image comes exactly once.
+) -> Iterator[tuple[UInt8[Tensor, "B C H W"], Int64[Tensor, " B"]]]:
+    """Yield the batches of an epoch, each as (pixels, labels): every image comes exactly once.
 
     The order, and what is changed in each image, depend on the recipe's seed and the number of the epoch alone.
-    The weight is 1. If several processes share each batch, these are the pixels and labels of this process, and the
-    weight is what their mean counts for. Raises ValueError for a crop that no reflection can fill.
+    Raises ValueError for a crop that no reflection can fill.
     """
     if recipe.crop >= min(pixels.shape[2:]):
         raise ValueError(f"crop {recipe.crop} is no shift within images of {pixels.shape[2]}×{pixels.shape[3]}")
     generator = torch.Generator().manual_seed(recipe.epoch_seed(epoch))
     order = torch.randperm(len(labels), generator=generator)
     for batch in order.tensor_split(recipe.steps_per_epoch(len(labels))):
-        mine = my_part(batch).to(pixels.device)
-        picked = pixels.index_select(0, mine)
+        picked = pixels.index_select(0, batch.to(pixels.device))
         if recipe.crop or recipe.flip:
-            picked = shift_and_flip(picked, my_part(draw_moves(len(batch), recipe, generator)), recipe.crop)
+            picked = shift_and_flip(picked, draw_moves(len(batch), recipe, generator), recipe.crop)
         if recipe.randaugment:
             from .rand_augment import rand_augment  # here, because torchvision is slow to import
 
-            picked = rand_augment(picked, my_part(torch.rand(len(batch), 2, generator=generator)))
-        yield picked, labels.index_select(0, mine), weight_of(mine, batch)
+            picked = rand_augment(picked, torch.rand(len(batch), 2, generator=generator))
+        yield picked, labels.index_select(0, batch.to(labels.device))
 
 
 def draw_moves(count: int, recipe: Recipe, generator: torch.Generator) -> Int64[Tensor, "B 3"]:

@@ -12,10 +12,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-# Sums live until the process group ends. In torch 2.6, gloo's thread needs Python to free a tensor, and the main thread
-# holds on to Python while it waits for that thread to end: when the last sum was freed too early, they waited for ever.
-SUMS: list[Tensor] = []
-
 
 def rank_and_world() -> tuple[int, int]:
     """Return the number of this process and how many there are: (0, 1) unless `torchrun` started more."""
@@ -27,28 +23,16 @@ def is_first() -> bool:
     return rank_and_world()[0] == 0
 
 
-def my_part(batch: Tensor) -> Tensor:
-    """Return the rows of a batch that this process works on."""
+def my_part(pixels: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, float]:
+    """Return this process's rows of a batch, and what their mean counts for when DistributedDataParallel averages."""
     rank, world = rank_and_world()
-    return batch.tensor_split(world)[rank]
-
-
-def weight_of(part: Tensor, batch: Tensor) -> float:
-    """Return what the mean over a part counts in DistributedDataParallel's average: 1 if there is one process."""
-    return rank_and_world()[1] * len(part) / len(batch)
+    part = labels.tensor_split(world)[rank]
+    return pixels.tensor_split(world)[rank], part, world * len(part) / len(labels)
 
 
 def seed_process(seed: int) -> None:
     """Seed PyTorch's generator with the seed and the rank: each process draws its own dropout and mixing."""
     torch.manual_seed(4096 * (1 + seed) + rank_and_world()[0])
-
-
-def sum_over_processes(tensor: Tensor) -> Tensor:
-    """Add the tensors of all processes, in place; every process gets the sum."""
-    if rank_and_world()[1] > 1:
-        dist.all_reduce(tensor)
-        SUMS.append(tensor)
-    return tensor
 
 
 def distribute(model: nn.Module) -> nn.Module:
@@ -77,7 +61,6 @@ def process_group(device: str | None = None) -> Iterator[torch.device]:
     finally:
         if several:
             dist.destroy_process_group()
-            SUMS.clear()
 
 
 def best_device(several: bool) -> str:

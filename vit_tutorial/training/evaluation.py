@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from ..data import ImageSet
 from ..errors import require_positive, require_same_classes
 from ..inference import card_of, logits_of
-from .distributed import rank_and_world, sum_over_processes
 
 
 class Score(NamedTuple):
@@ -48,20 +47,19 @@ def wilson_interval(count: int, total: int) -> tuple[float, float]:
 def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 100) -> Score:
     """Show the model every image once, without dropout, and count its answers.
 
-    The model's card says how pixels are scaled. The model stays in the mode that it was in. Several processes
-    share the images, and all get the score over all of them. Raises ValueError for a model without a card or
-    with other classes, FloatingPointError for logits that are not finite.
+    The model's card says how pixels are scaled. The model stays in the mode that it was in. Raises ValueError for a
+    model without a card or with other classes, FloatingPointError for logits that are not finite.
     """
     batch_size = require_positive("batch_size", batch_size)
     require_same_classes(card_of(model).classes, images.classes)
-    (rank, world), device, K = rank_and_world(), next(model.parameters()).device, len(images.classes)
+    device, K = next(model.parameters()).device, len(images.classes)
     confusion, loss = torch.zeros(K * K, dtype=torch.int64, device=device), torch.zeros((), device=device)
-    for batch in torch.arange(len(images), device="cpu")[rank::world].split(batch_size):
+    for batch in torch.arange(len(images)).split(batch_size):
         labels = images.labels[batch].to(device)
         logits = logits_of(model, images.pixels[batch], batch_size).float()
         confusion += torch.bincount(labels * K + logits.argmax(dim=1), minlength=K * K)
         loss += F.cross_entropy(logits, labels, reduction="sum")
-    mean_loss = sum_over_processes(loss).item() / len(images)
+    mean_loss = loss.item() / len(images)
     if not math.isfinite(mean_loss):
         raise FloatingPointError(f"the loss is {mean_loss}: some weights or logits of the model are not finite")
-    return Score(sum_over_processes(confusion).view(K, K).cpu(), mean_loss)
+    return Score(confusion.view(K, K).cpu(), mean_loss)

@@ -13,12 +13,12 @@ from ..data import ImageSet
 from ..inference import eval_mode, require_logits
 from ..model_card import ModelCard
 from .batches import batches, make_mix
-from .distributed import distribute, is_first, seed_process
+from .distributed import distribute, is_first, my_part, seed_process
 from .evaluation import evaluate, require_same_classes
-from .optimizer import only_trained, parameter_groups
+from .optimizer import parameter_groups, require_trainable
 from .progress import Epoch, Reporter, Watch, require_finite
 from .recipe import Recipe
-from .resuming import Checkpoint, describe_run
+from .resuming import describe_run, load_run, save_run
 
 
 def fit(
@@ -47,32 +47,31 @@ def fit(
     card = getattr(model, "card", None) or ModelCard((), *images.mean_std())
     card = card.passed_on(images.classes)
     run = describe_run(recipe, model, card, images, validation)
-    with only_trained(model, recipe.trained):
-        groups = parameter_groups(model, recipe.weight_decay, recipe.layer_decay)
-        optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
-        for image_set in filter(None, (images, validation)):
-            require_fitting(model, card, image_set, recipe)
-        checkpoint = Checkpoint(folder, run, model, optimizer) if folder is not None else None
-        history = checkpoint.load() if checkpoint else []
-        # Nothing is refused from here on, so the model may change.
-        model.card = card
-        model.train(recipe.trained == "all")
-        device = next(model.parameters()).device
-        trained = torch.compile(distribute(model)) if recipe.compile else distribute(model)
-        watch = tuple(watch) if is_first() else ()
-        for index in range(len(history), recipe.epochs):
-            reporter = Reporter(watch, recipe, images, index, device)
-            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-                epoch = train_epoch(trained, card, optimizer, images, recipe, index, reporter)
-            norm = nn.utils.get_total_norm(model.parameters()).item()  # as the last step left them
-            require_finite("norm of all weights", norm, epoch.number, epoch.learning_rate)
-            if validation:
-                score = evaluate(model, validation)
-                epoch = epoch._replace(validation_loss=score.loss, validation_accuracy=score.accuracy)
-            history.append(epoch)
-            reporter.report(epoch.loss, epoch.seconds, epoch)
-            if checkpoint and is_first():
-                checkpoint.save(history)
+    require_trainable(model)
+    groups = parameter_groups(model, recipe.weight_decay, recipe.layer_decay)
+    optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
+    for image_set in filter(None, (images, validation)):
+        require_fitting(model, card, image_set, recipe)
+    history = [] if folder is None else load_run(folder, run, model, optimizer)
+    # Nothing is refused from here on, so the model may change.
+    model.card = card
+    model.train()
+    device = next(model.parameters()).device
+    trained = torch.compile(distribute(model)) if recipe.compile else distribute(model)
+    watch = tuple(watch) if is_first() else ()
+    for index in range(len(history), recipe.epochs):
+        reporter = Reporter(watch, recipe, images, index)
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            epoch = train_epoch(trained, card, optimizer, images, recipe, index, reporter)
+        norm = nn.utils.get_total_norm(model.parameters()).item()  # as the last step left them
+        require_finite("norm of all weights", norm, epoch.number, epoch.learning_rate)
+        if validation:
+            score = evaluate(model, validation)
+            epoch = epoch._replace(validation_loss=score.loss, validation_accuracy=score.accuracy)
+        history.append(epoch)
+        reporter.report(epoch)
+        if folder is not None and is_first():
+            save_run(folder, run, model, optimizer, history)
     model.eval()
     return history
 
@@ -82,7 +81,7 @@ def require_fitting(model: nn.Module, card: ModelCard, images: ImageSet, recipe:
     """Ask the model about one image, as it will be asked in training. Raises ValueError for what does not fit."""
     require_same_classes(card.classes, images.classes)
     weight = next(model.parameters())
-    crops, _, _ = next(batches(images.pixels, images.labels, recipe, epoch=0))
+    crops, _ = next(batches(images.pixels, images.labels, recipe, epoch=0))
     with eval_mode(model):
         logits = model(card.normalise(crops[:1].to(weight.device)).to(weight.dtype))
     require_logits(logits, len(card.classes))
@@ -106,10 +105,11 @@ def train_epoch(
     mix = make_mix(recipe, len(card.classes))
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
     seed_process(recipe.epoch_seed(index))  # dropout and mixing do not depend on what ran before
-    for step, (crops, targets, weight) in enumerate(batches(pixels, labels, recipe, index), index * steps):
+    for step, batch in enumerate(batches(pixels, labels, recipe, index), index * steps):
         learning_rate = recipe.learning_rate_at(step, steps)
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * group["lr_scale"]
+        crops, targets, weight = my_part(*batch)
         inputs, targets = mix(card.normalise(crops).to(dtype), targets)
         with autocast:
             logits = model(inputs)
@@ -118,5 +118,5 @@ def train_epoch(
         (weight * loss).backward()
         nn.utils.clip_grad_norm_(trained, recipe.clip_norm)
         optimizer.step()
-        reporter.add(loss.detach(), len(logits), learning_rate)
+        reporter.add(loss.detach(), learning_rate)
     return reporter.summary()

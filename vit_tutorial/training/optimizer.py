@@ -1,38 +1,22 @@
-"""How the weights move: which of them are trained, which of them decay, and how large the steps are."""
+"""How the weights move: which of them decay, and how large the steps are."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import nn
 
 
-@contextmanager
-def only_trained(model: nn.Module, part: str) -> Iterator[None]:
-    """Freeze everything except `part` ("head", or "all" for no freezing) inside the block.
-
-    Raises ValueError if nothing is left to train, or not in float32 or float64.
-    """
-    if part == "head" and not hasattr(model, "head"):
-        raise ValueError(f"trained='head' needs a model with a head, {type(model).__name__} has none")
-    chosen = set((model if part == "all" else model.head).parameters())
-    if not torch.is_grad_enabled() or not any(weight.requires_grad for weight in chosen):
+def require_trainable(model: nn.Module) -> None:
+    """Raise ValueError unless there are weights to train, in float32 or float64."""
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    if not trained or not torch.is_grad_enabled():
         raise ValueError("nothing to train: all weights are frozen, or gradients are off here (torch.no_grad)")
     if any(weight.is_inference() for weight in model.parameters()):
         raise ValueError("weights that were made under torch.inference_mode() cannot be trained: make them outside")
-    if dtypes := {weight.dtype for weight in chosen} - {torch.float32, torch.float64}:
+    if dtypes := {weight.dtype for weight in trained} - {torch.float32, torch.float64}:
         raise ValueError(f"fit trains weights in float32 or float64, these are {dtypes}: model.float() makes them so")
-    frozen = [weight for weight in model.parameters() if weight.requires_grad and weight not in chosen]
-    for weight in frozen:
-        weight.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for weight in frozen:
-            weight.requires_grad_(True)
 
 
 def parameter_groups(model: nn.Module, weight_decay: float, layer_decay: float = 1.0) -> list[dict]:

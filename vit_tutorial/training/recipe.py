@@ -33,7 +33,7 @@ class Recipe:
     """Everything that decides a run: same recipe, same model, same images, same weights at the end (on one CPU).
 
     For a short run set `beta2` below the usual 0.999: AdamW averages over about 1 / (1 - beta2) steps.
-    `trained` and `layer_decay` are for a model that was trained before.
+    `layer_decay` is for a model that was trained before.
 
     Raises ValueError for a value of the wrong type or out of range.
     Sources: AdamW, Loshchilov & Hutter 2017 (arXiv 1711.05101); the recipe, appendix B.1 of the paper, and for
@@ -55,7 +55,6 @@ class Recipe:
     randaugment: bool = setting(False, "two random operations on each image (RandAugment)")
     mixup: float = setting(0.0, "alpha of mixup's Beta distribution; 0 for no mixup", "at least 0")
     cutmix: float = setting(0.0, "alpha of cutmix's Beta distribution; 0 for no cutmix", "at least 0")
-    trained: str = setting("all", "the part of the model that is trained", choices=("all", "head"))
     layer_decay: float = setting(1.0, "a layer's learning rate, as a share of the next one's", "above 0 and at most 1")
     precision: str = setting("fp32", "what the layers compute in; the weights stay fp32", choices=("fp32", "bf16"))
     compile: bool = setting(False, "compile the model with torch.compile")

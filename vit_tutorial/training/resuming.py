@@ -1,4 +1,7 @@
-"""Let an interrupted run go on: all that it needs is in one file, which is replaced after every epoch."""
+"""Let an interrupted run go on: all that it needs is in one file, which is replaced after every epoch.
+
+No random state is kept: what an epoch draws comes from the recipe's seed and the epoch's number.
+"""
 
 from __future__ import annotations
 
@@ -20,54 +23,52 @@ from .recipe import Recipe
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.csv"
 
 
-class Checkpoint:
-    """Keep a run in a folder: its weights, AdamW's moments and its epochs.
+def save_run(folder: str | Path, run: dict, model: nn.Module, optimizer: Optimizer, history: list[Epoch]) -> None:
+    """Replace the table of the epochs, and then the checkpoint: the weights, AdamW's moments and the epochs.
 
-    No random state is kept: what an epoch draws comes from the recipe's seed and the epoch's number.
+    Raises OSError if that fails; the old checkpoint stays.
     """
+    folder = as_path("folder", folder)
+    rows = [["" if value is None else str(value) for value in row] for row in (Epoch._fields, *history)]
+    write_atomically(folder / METRICS, "".join(",".join(row) + "\n" for row in rows).encode())
+    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    for name, weight in model.named_parameters():
+        tensors |= {f"{moment}.{name}": tensor for moment, tensor in optimizer.state.get(weight, {}).items()}
+    write(folder / CHECKPOINT, tensors, {"run": run, "history": history})
 
-    def __init__(self, folder: str | Path, run: dict, model: nn.Module, optimizer: Optimizer):
-        self.folder, self.run, self.model, self.optimizer = as_path("folder", folder), run, model, optimizer
-        self.folder.mkdir(parents=True, exist_ok=True)
 
-    def save(self, history: list[Epoch]) -> None:
-        """Replace the table of the epochs, and then the checkpoint. Raises OSError if that fails; the old one stays."""
-        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-        for name, weight in self.model.named_parameters():
-            tensors |= {f"{moment}.{name}": tensor for moment, tensor in self.optimizer.state.get(weight, {}).items()}
-        write_table(self.folder / METRICS, history)
-        write(self.folder / CHECKPOINT, tensors, {"run": self.run, "history": history})
+def load_run(folder: str | Path, run: dict, model: nn.Module, optimizer: Optimizer) -> list[Epoch]:
+    """Load the checkpoint, if there is one, into model and optimizer; return its epochs. Make the folder if it is new.
 
-    def load(self) -> list[Epoch]:
-        """Load the checkpoint, if there is one, into model and optimizer; return its epochs.
-
-        Raises ValueError, before a weight is changed, if the folder belongs to another run.
-        """
-        path, weights = self.folder / CHECKPOINT, {}
-        if not path.exists():
-            return []
-        tensors, about = read(path)
-        require_same_run(path, about.get("run", {}), self.run)
-        for key, tensor in tensors.items():
-            kind, name = key.split(".", 1)
-            if kind == "model":
-                weights[name] = tensor
-            else:
-                weight = self.model.get_parameter(name)
-                self.optimizer.state[weight][kind] = tensor.to(weight.device)
-        self.model.load_state_dict(weights)
-        return [Epoch(*row) for row in about["history"]]
+    Raises ValueError, before a weight is changed, if the folder belongs to another run.
+    """
+    folder = as_path("folder", folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (path := folder / CHECKPOINT).exists():
+        return []
+    tensors, about = read(path)
+    there = about.get("run", {})
+    if names := [name for name in run if there.get(name) != run[name]]:
+        differing = ", ".join(f"{name} {there.get(name)!r:.80} there, {run[name]!r:.80} here" for name in names)
+        raise ValueError(f"{path} is of another run: {differing}. Use another folder, or delete it to begin anew.")
+    model.load_state_dict({name: tensors.pop(f"model.{name}") for name in model.state_dict()})
+    for key, tensor in tensors.items():
+        moment, name = key.split(".", 1)
+        weight = model.get_parameter(name)
+        optimizer.state[weight][moment] = tensor.to(weight.device)
+    return [Epoch(*row) for row in about["history"]]
 
 
 def describe_run(
     recipe: Recipe, model: nn.Module, card: ModelCard, images: ImageSet, validation: ImageSet | None
 ) -> dict[str, object]:
     """Return what must stay the same for a run to go on, by name, as JSON gives it back."""
-    trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    weights = list(model.parameters())
+    trained = sum(weight.numel() for weight in weights if weight.requires_grad)
     facts = {
         **asdict(recipe),
         **(asdict(model.config) if hasattr(model, "config") else {}),
-        "weights": f"{trained:,} of {sum(weight.numel() for weight in model.parameters()):,} trained",
+        "weights": f"{trained:,} of {sum(weight.numel() for weight in weights):,} trained",
         "images": describe_images(images),
         "validation": validation and describe_images(validation),
         "classes": images.classes,
@@ -80,16 +81,3 @@ def describe_run(
 def describe_images(images: ImageSet) -> str:
     pixels, labels = (tensor.contiguous().cpu().numpy() for tensor in (images.pixels, images.labels))
     return f"{len(images)} with checksum {zlib.crc32(labels, zlib.crc32(pixels)):08x}"
-
-
-def require_same_run(path: Path, there: dict, here: dict) -> None:
-    names = [name for name in {**here, **there} if there.get(name) != here.get(name)]
-    if names:
-        differing = ", ".join(f"{name} {there.get(name)!r:.80} there, {here.get(name)!r:.80} here" for name in names)
-        raise ValueError(f"{path} is of another run: {differing}. Use another folder, or delete it to begin anew.")
-
-
-def write_table(path: Path, history: list[Epoch]) -> None:
-    """Write the epochs as CSV, with an empty place for what was not measured."""
-    rows = [["" if value is None else str(value) for value in row] for row in (Epoch._fields, *history)]
-    write_atomically(path, "".join(",".join(row) + "\n" for row in rows).encode())

@@ -72,7 +72,8 @@ def test_a_run_that_is_over_is_read_and_not_trained_again(uninterrupted):
 
 
 IMAGES, VALIDATION = bright_or_dark(), bright_or_dark(6, seed=1)
-TRAINED, FROZEN = small_vit(**RESTLESS_MODEL), small_vit(**RESTLESS_MODEL)
+SCALED, TRAINED, FROZEN = (small_vit(**RESTLESS_MODEL) for _ in range(3))
+SCALED.card = ModelCard((), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 FROZEN.encoder.requires_grad_(False)
 TRAINED.card = ModelCard((), *IMAGES.mean_std(), {"test accuracy": 0.9})
 # What is other than in the run whose folder it is, and what is said about it.
@@ -84,6 +85,7 @@ OTHER_RUNS = {
     "validation": ({"validation": VALIDATION}, "validation None there, '6 with checksum .*' here"),
     "origin": ({"model": TRAINED}, "started from None there, {'test accuracy': 0.9} here"),
     "depth": ({"model": small_vit(**RESTLESS_MODEL, depth=1)}, "depth 2 there, 1 here, weights .* there, .* here"),
+    "scale": ({"model": SCALED}, "mean and std of the pixels .* there, .* here"),
     "frozen": ({"model": FROZEN}, "weights .* trained' there, .* trained' here"),
 }
 

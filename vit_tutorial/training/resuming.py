@@ -72,6 +72,7 @@ def describe_run(
         "images": describe_images(images),
         "validation": validation and describe_images(validation),
         "classes": images.classes,
+        "mean and std of the pixels": [round(value, 6) for value in (*card.mean, *card.std)],
         STARTED_FROM: card.about.get(STARTED_FROM),
     }
     return json.loads(json.dumps(facts, default=str))

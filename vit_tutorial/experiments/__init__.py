@@ -1,6 +1,7 @@
 """What the lessons try out: stored tables over three seeds, planted bugs, and models moved to another size."""
 
 from .planted_bugs import BUGS, bug_table, plant
+from .sabotage import MISTAKES, Suspect, sabotage, sabotaged
 from .sizes import move, tune
 from .suspects import draw_scenes, kinds_of_patches, right_if, times_as_in
 from .tables import (
@@ -15,6 +16,8 @@ from .tables import (
 
 __all__ = [
     "BUGS",
+    "MISTAKES",
+    "Suspect",
     "bug_table",
     "draw_scenes",
     "kinds_of_patches",
@@ -28,6 +31,8 @@ __all__ = [
     "move",
     "plant",
     "right_if",
+    "sabotage",
+    "sabotaged",
     "times_as_in",
     "tune",
 ]

@@ -52,6 +52,7 @@ VARIANTS = {  # the block, the steps of warm-up, and the rate at its peak
     "no norms, a tenth": (NoNorms, 15, RATE / 10),
     "post-norm, a tenth": (PostNorm, 15, RATE / 10),
 }
+STARTS = ("Xavier", "half of Xavier", "std 0.02")
 
 
 def measure(variant: str, seed: int, steps: int = STEPS) -> BlockRun:

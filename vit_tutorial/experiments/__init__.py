@@ -1,6 +1,7 @@
 """What the lessons try out: stored tables over three seeds, planted bugs, and models moved to another size."""
 
 from .planted_bugs import BUGS, bug_table, plant
+from .quarters import quarters
 from .sabotage import MISTAKES, Suspect, sabotage, sabotaged
 from .sizes import move, tune
 from .suspects import draw_scenes, kinds_of_patches, right_if, times_as_in
@@ -30,6 +31,7 @@ __all__ = [
     "load_suspects",
     "move",
     "plant",
+    "quarters",
     "right_if",
     "sabotage",
     "sabotaged",

@@ -1,5 +1,6 @@
 """What the lessons try out: stored tables over three seeds, planted bugs, and models moved to another size."""
 
+from .blocks import try_stack
 from .planted_bugs import BUGS, bug_table, plant
 from .quarters import quarters
 from .sabotage import MISTAKES, Suspect, sabotage, sabotaged
@@ -36,5 +37,6 @@ __all__ = [
     "sabotage",
     "sabotaged",
     "times_as_in",
+    "try_stack",
     "tune",
 ]

@@ -18,6 +18,7 @@ import vit_tutorial
 from vit_tutorial import ImageSet, Shapes, VisionTransformer, load_checkpoint, training
 from vit_tutorial.data.outlines import MORE_OUTLINES
 from vit_tutorial.experiments import (
+    blocks,
     draw_scenes,
     kinds_of_patches,
     load_block_runs,
@@ -27,6 +28,7 @@ from vit_tutorial.experiments import (
     load_suspects,
     move,
     plant,
+    quarter_task,
     quarters,
     right_if,
     sizes,
@@ -88,7 +90,7 @@ def small(monkeypatch, tmp_path):
         world.trained.append(pictures(images))
         fit(model, images, replace(recipe, epochs=min(recipe.epochs, world.epochs), warmup_epochs=0.0), **more)
 
-    for module in (vit_tutorial, common, sizes, suspects):
+    for module in (vit_tutorial, common, blocks, quarter_task, sizes, suspects):
         monkeypatch.setattr(module, "Shapes", few_shapes)
     for module in (training, common, sizes):
         monkeypatch.setattr(module, "fit", short_fit)

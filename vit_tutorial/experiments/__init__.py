@@ -2,7 +2,7 @@
 
 from .blocks import try_stack
 from .planted_bugs import BUGS, bug_table, plant
-from .quarters import quarters
+from .quarter_task import quarters
 from .sabotage import MISTAKES, Suspect, sabotage, sabotaged
 from .sizes import move, tune
 from .suspects import draw_scenes, kinds_of_patches, right_if, times_as_in

@@ -1,7 +1,7 @@
 """What the lessons try out: stored tables over three seeds, planted bugs, and models moved to another size."""
 
 from .blocks import try_stack
-from .planted_bugs import BUGS, bug_table, plant
+from .planted_bugs import BUGS, BrokenModel, bug_table, draw_bug, plant
 from .quarter_task import quarters
 from .sabotage import MISTAKES, Suspect, sabotage, sabotaged
 from .sizes import move, tune
@@ -19,8 +19,10 @@ from .tables import (
 __all__ = [
     "BUGS",
     "MISTAKES",
+    "BrokenModel",
     "Suspect",
     "bug_table",
+    "draw_bug",
     "draw_scenes",
     "kinds_of_patches",
     "load_block_runs",

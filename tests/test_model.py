@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from published import randomize
+from torch import nn
 
 from vit_tutorial import VisionTransformer, ViTConfig
 from vit_tutorial.config import POSITIONS

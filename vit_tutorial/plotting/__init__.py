@@ -13,7 +13,7 @@ from .position_figures import (
     show_positions_forming,
     show_sincos_table,
 )
-from .pretrained_figures import show_layer_differences, show_mistake_costs
+from .pretrained_figures import show_layer_differences
 from .rendering import register
 from .resolution_figures import show_channels, show_row, show_sizes, show_wrong
 
@@ -37,7 +37,6 @@ __all__ = [
     "show_layer_differences",
     "show_maps",
     "show_mirror",
-    "show_mistake_costs",
     "show_one_query",
     "show_pictures",
     "show_position_row",

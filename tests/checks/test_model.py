@@ -142,8 +142,8 @@ def test_every_bug_is_accepted_by_its_name_and_another_is_refused_by_its_test():
         broken = draw_bug(ViTConfig(8, 4, num_classes=8, embed_dim=8, depth=1, num_heads=2, mlp_dim=8), labels, seed)
         assert check.find_bug(broken, broken.bug).status == "passed"
         other = next(bug for bug in BUGS[1:] if bug != broken.bug)
-        assert f"With “{other}”, " in check.find_bug(broken, other).message
+        assert f"It is not “{other}”. With that bug " in check.find_bug(broken, other).message
     assert set(SHOWS) == set(BUGS[1:])
-    assert "is none of these: head drawn" in check.find_bug(broken, "a bug").message
+    assert "is none of these: “head drawn" in check.find_bug(broken, "a bug").message
     assert check.find_bug(broken, None).status == "not attempted"
     assert "what `draw_bug` returned" in check.find_bug(broken.model, "no residual").message

@@ -180,9 +180,14 @@ def test_what_is_no_suspect_is_told_what_to_give(right):
     suspects = sabotaged(right, seed=0)
     for given in (suspects, suspects[0].model):
         assert "one suspect itself" in check.find_mistake(given, "norms exchanged", "encoder.6").message
-    assert "none of these: embeddings" in check.find_mistake(suspects[0], "norms exchanged").message
-    assert "none of these: norms exchanged" in check.find_mistake(suspects[0], ["norms exchanged"], "encoder.6").message
+    assert "none of these: “embeddings”" in check.find_mistake(suspects[0], "norms exchanged").message
+    assert (
+        "none of these: “norms exchanged”" in check.find_mistake(suspects[0], ["norms exchanged"], "encoder.6").message
+    )
     assert check.find_mistake(suspects[0]).status == "not attempted"
+    named = {"mistake": suspects[0].mistake, "where": suspects[0].where}
+    assert check.find_mistake(suspects[0], **named).status == "passed"
+    assert "is called as" in check.find_mistake(suspects[0], "a", "b", "c").message
 
 
 def test_secrets_are_new_each_time_and_do_not_show(right):
@@ -195,8 +200,8 @@ def test_secrets_are_new_each_time_and_do_not_show(right):
     ("said", "message"),
     [
         ((None, None), "Nothing is named yet."),
-        (("norms swapped", "encoder.6"), "“norms swapped” is none of these: norms exchanged, q and k exchanged"),
-        (("norms exchanged", "block 6"), "“block 6” is none of these: embeddings, encoder.0"),
+        (("norms swapped", "encoder.6"), "“norms swapped” is none of these: “norms exchanged”, “q and k exchanged”"),
+        (("norms exchanged", "block 6"), "“block 6” is none of these: “embeddings”, “encoder.0”"),
         (("norms exchanged", "encoder.5"), "After `encoder.5` both models still have the same tokens."),
         (("norms exchanged", "encoder.7"), "`encoder.7` already gets other tokens than in the right model."),
         (("red and blue exchanged", "encoder.6"), "“red and blue exchanged” cannot be in `encoder.6`."),

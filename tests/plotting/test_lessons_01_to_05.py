@@ -110,8 +110,8 @@ def test_a_stop_is_the_map_of_its_query_on_one_scale():
 # ---- lesson 05
 
 
-def test_a_bug_table_has_a_filled_mark_where_a_test_notices_and_what_it_measured_there_and_without_a_bug():
+def test_a_bug_table_has_a_filled_mark_where_a_test_notices_and_says_what_each_measured():
     noticed = torch.tensor([[False, False], [False, True]])
     axes = plotting.show_bug_table(["none", "b"], ["x", "y"], [["1", "2"], ["3", "4"]], noticed, "Bugs").axes[0]
     assert [line.get_markerfacecolor() != "none" for line in axes.lines] == noticed.flatten().tolist()
-    assert words(axes) == ["1", "2", "", "4"]
+    assert words(axes) == ["1", "2", "3", "4"]

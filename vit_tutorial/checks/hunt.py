@@ -17,17 +17,19 @@ class Hunt(Exercise):
 
     takes = "suspect, …"
 
-    def __call__(self, suspect: object, *said: str | None) -> Verdict:
-        if not said or None in said:
+    def __call__(self, suspect: object, *said: str | None, **named: str | None) -> Verdict:
+        if None in (*said, *named.values()) or not (said or named):
             untouched = "Nothing is named yet. Put what you found in the place of `None`, and run the cell again."
             return Verdict(self.name, "not attempted", untouched, self._hint)
         try:
-            return Verdict(self.name, "passed", self.judge(suspect, *said))
+            return Verdict(self.name, "passed", self.judge(suspect, *said, **named))
         except Wrong as wrong:
             return Verdict(self.name, "wrong", wrong.message, self._hint)
+        except TypeError:  # too many answers, or under other names
+            return Verdict(self.name, "wrong", f"The check is called as {self.__doc__}", self._hint)
 
 
 def require_one_of(said: object, choices: Iterable[str]) -> None:
     """Raise Wrong with the choices unless the reader's answer is one of them."""
     if not isinstance(said, str) or said not in choices:
-        raise Wrong(f"“{said}” is none of these: {', '.join(choices)}.")
+        raise Wrong(f"“{said}” is none of these: {', '.join(f'“{choice}”' for choice in choices)}.")

@@ -240,7 +240,8 @@ def two_norms_and_in_training(cls):
 
 
 ONE_NORM = (
-    "One LayerNorm stands at both places: its weight and bias must serve two inputs. Make two of them in `__init__`."
+    "One LayerNorm stands at both places, and Eqs. 2 and 3 have one each: `norm1` before the attention, `norm2` before "
+    "the MLP."
 )
 
 encoder_block = CompositeExercise(

@@ -287,7 +287,9 @@ def judge_bug(broken: BrokenModel, bug: str) -> str:
         raise Wrong("The check needs what `draw_bug` returned, and then the name of the bug.")
     require_one_of(bug, SHOWS)
     if bug != broken.bug:
-        raise Wrong(f"With “{bug}”, {SHOWS[bug]}. Run that test on this model: it finds nothing of the kind.")
+        raise Wrong(
+            f"It is not “{bug}”. With that bug {SHOWS[bug]}. Some bugs show in several tests: look at all of them."
+        )
     return f"{bug}. The shortest way to it: {SHOWS[bug]}."
 
 

@@ -122,7 +122,8 @@ def origin(name: str, tensor: Tensor, state: dict[str, Tensor]) -> str:
     found = ((theirs, how) for how, holds in ways.items() for theirs, t in state.items() if holds(t))
     theirs, how = next(found, ("", ""))
     if not theirs:
-        return f"`{name}` holds values that are nowhere in the given ones. Its dtype is {tensor.dtype}."
+        asked = "Does your function use its argument, and nothing else?"
+        return f"`{name}` holds values that are nowhere in the given ones. {asked} Its dtype is {tensor.dtype}."
     right = dict(zip(state, my_map_state_dict(state).items(), strict=True))[theirs]
     if right[0] != name:
         return f"`{name}` holds Meta's `{theirs}`{how}, which ours calls `{right[0]}`."
@@ -280,8 +281,8 @@ def judge_mistake(suspect: Suspect, mistake: str, where: str = "") -> str:
     found = changed_layers(suspect.model, original, images)
     if claimed[0] == found[0]:
         raise Wrong(
-            f"The place is right, and with “{mistake}”, too, `{found[0]}` would be the first layer that differs. But "
-            "its result would be another one. Print the part in both models, and divide one result by the other."
+            f"The place is right, and with “{mistake}”, too, `{found[0]}` would be the first layer that differs. "
+            "But its result would be another one. Look at the settings, and divide one result by the other."
         )
     earlier = "an earlier layer differs" if layers.index(found[0]) < layers.index(claimed[0]) else "it is the same"
     raise Wrong(

@@ -87,6 +87,10 @@ MEANINGS = {  # what errors mean whose text is hard to read
     "inside `with torch.no_grad():`.",
     "modified by an inplace operation": "You write into a tensor, by `z += …`, `z[...] = …` or a method that ends in "
     "an underscore, that an earlier step still needs to compute its gradient. `z = z + …` makes a new one.",
+    "'tuple' and 'int'|'int' and 'tuple'|'tuple' and 'float'": "One of the two is a pair, such as (height, width) or "
+    "(P, P): take its numbers apart first.",
+    "cannot assign .*Parameter": "A layer's weight is a parameter: `layer.weight.data = …` fills it, or "
+    "`nn.Parameter(…)`.",
     "'tuple'|tuple has no": "`nn.MultiheadAttention` returns a pair, (tokens, weights): take the first of the two.",
     "floating-point dtypes": "Whole numbers cannot be used here: `.float()` makes floats of them.",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -37,28 +37,39 @@ def kinds_of_patches(images: ImageSet) -> Int64[Tensor, "B N"]:
 
 
 class WeightedAttention(nn.Module):
-    """Attend as if each token were there several times: `times` is (B, T), and 1 for a token that is there once."""
+    """Attend as if each token were there several times, `times` (B, T), with all scores multiplied by `scale`."""
 
-    def __init__(self, times: Float[Tensor, "B T"]):
+    def __init__(self, times: Float[Tensor, "B T"], scale: float = 1.0):
         super().__init__()
-        self.extra = times.log()[:, None, None, :]  # exp(score + log w) = w · exp(score)
+        self.extra, self.scale = times.log()[:, None, None, :], scale  # exp(score + log w) = w · exp(score)
 
     def forward(self, q, k, v):
-        return scaled_dot_product_attention(q, k, v, attn_mask=self.extra), None
+        return scaled_dot_product_attention(self.scale * q, k, v, attn_mask=self.extra), None
 
 
 @torch.no_grad()
-def right_if(model: VisionTransformer, images: ImageSet, times: Float[Tensor, "B N"]) -> Bool[Tensor, " B"]:
-    """Return which images a model names right if, in attention, patch j of image i is there times[i, j] times.
+def answers(
+    model: VisionTransformer,
+    pixels: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"],
+    times: Float[Tensor, "B N"] | None = None,
+    scale: float = 1.0,
+) -> Int64[Tensor, " B"]:
+    """Return what a model answers if, in attention, patch j of picture i is there times[i, j] times: classes (B,).
 
-    The class token is there once.
+    The class token is there once. `scale` multiplies the scores of attention.
     """
-    layers, answers = self_attentions(model), []
-    for pixels, some in zip(images.pixels.split(BATCH), times.split(BATCH), strict=True):
-        weighted = WeightedAttention(torch.cat([torch.ones(len(some), 1), some], dim=1))
+    layers, found = self_attentions(model), []
+    times = torch.ones(len(pixels), model.config.num_patches) if times is None else times
+    for some, weights in zip(pixels.split(BATCH), times.split(BATCH), strict=True):
+        weighted = WeightedAttention(torch.cat([torch.ones(len(some), 1), weights], dim=1), scale)
         with eval_mode(model), swapped(dict.fromkeys(layers, weighted)):
-            answers.append(model(model.card.normalise(pixels)).argmax(dim=1))
-    return torch.cat(answers) == images.labels
+            found.append(model(model.card.normalise(some)).argmax(dim=1))
+    return torch.cat(found)
+
+
+def right_if(model: VisionTransformer, images: ImageSet, times: Float[Tensor, "B N"]) -> Bool[Tensor, " B"]:
+    """Return which images a model names right if, in attention, patch j of image i is there times[i, j] times."""
+    return answers(model, images.pixels, times) == images.labels
 
 
 def times_as_in(images: ImageSet, others: ImageSet, groups: str) -> Float[Tensor, "B N"]:

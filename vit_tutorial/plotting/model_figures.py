@@ -133,7 +133,7 @@ def show_bug_table(
     noticed: Bool[Tensor, "bugs tests"],
     title: str,
 ) -> Figure:
-    """Draw which test notices which bug: a filled mark with what it measured where it does, an empty one where not.
+    """Draw which test notices which bug: a filled mark where it does, an empty one where not, and what it measured.
 
     The first row is the model without a bug: what the tests measure there is the reference.
     """
@@ -145,7 +145,7 @@ def show_bug_table(
             look = {"color": style.MISTAKE, "ms": 12} if hit else {"color": "#9A9A9A", "ms": 9, "mfc": "none"}
             axes.plot(column - 0.28, row, "o", **look)
             text = {"weight": "bold"} if hit else {"color": style.CONTROL}
-            axes.text(column - 0.16, row, value if hit or row == 0 else "", va="center", fontsize=11, **text)
+            axes.text(column - 0.16, row, value, va="center", fontsize=11, **text)
     panels.row_names(axes, bugs)
     axes.spines[:].set_visible(False)
     axes.set(xlim=(-0.5, len(tests) - 0.5))

@@ -37,9 +37,18 @@ def from_timm(model: nn.Module) -> VisionTransformer:
     known = getattr(model, "pretrained_cfg", None) or {}
     source = ".".join(filter(None, [known.get("architecture"), known.get("tag")]))
     scale = known.get("mean"), known.get("std")
-    return write_card(
-        ours, f"from timm {source}".strip(), *scale, known.get("label_names"), timm_preprocessing(ours, known)
-    )
+    names = known.get("label_names") or imagenet_names(ours.config.num_classes, known)
+    return write_card(ours, f"from timm {source}".strip(), *scale, names, timm_preprocessing(ours, known))
+
+
+def imagenet_names(count: int, known: dict) -> list[str] | None:
+    """Return the names of ImageNet's 1,000 classes for weights whose tag says that they were trained on them."""
+    if count != 1000 or not str(known.get("tag")).endswith("in1k"):
+        return None
+    from timm.data import ImageNetInfo
+
+    info = ImageNetInfo()
+    return [info.index_to_description(number) for number in range(count)]
 
 
 def timm_preprocessing(model: VisionTransformer, known: dict) -> dict | None:

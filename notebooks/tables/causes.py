@@ -1,0 +1,66 @@
+"""Make causes.csv, for lesson 08: what could break a model at 44×44, mended or broken alone.
+
+Takes about 10 minutes on two cores.
+"""
+
+import torch
+from common import SEEDS, trained_at_home, write_table
+from torch import Tensor
+from torch.nn.functional import interpolate
+from torchvision.transforms.functional import gaussian_blur
+from vit_tutorial import ImageSet, change_resolution
+from vit_tutorial.experiments import draw_scenes, kinds_of_patches
+from vit_tutorial.experiments.suspects import answers
+
+KINDS = ("ground", "outline", "inside")
+SHARPER = 1.5  # the scores of attention times this
+COUNT = 1600
+
+
+def blurred(pixels: Tensor) -> Tensor:
+    return gaussian_blur(pixels, 7, 1.0)
+
+
+def sharpened(pixels: Tensor) -> Tensor:
+    return (2 * pixels - blurred(pixels)).clamp(0, 1)
+
+
+def resized(pixels: Tensor, side: int) -> Tensor:
+    return interpolate(pixels, size=side, mode="bilinear", antialias=True)
+
+
+def weights_as_in(images: ImageSet, others: ImageSet, kind: int) -> Tensor:
+    """Weigh one kind of patches so that its share of all is that of the other scenes."""
+    here, there = ((kinds_of_patches(each) == kind).float().mean() for each in (images, others))
+    odds = (there / (1 - there)) / (here / (1 - here))
+    return torch.where(kinds_of_patches(images) == kind, odds, 1.0)
+
+
+def measure(seed: int):
+    """Yield (what, where, right answers) for a model of this seed."""
+    home = trained_at_home("learned", seed)
+    away = change_resolution(home, 44)
+    at_home, at_44 = draw_scenes(COUNT, "28×28"), draw_scenes(COUNT, "44×44", 44 / 28)
+    small, large = (each.pixels / 255 for each in (at_home, at_44))
+    yield "nothing", "44×44", answers(away, large)
+    yield "nothing", "28×28", answers(home, small)
+    for number, kind in enumerate(KINDS):
+        yield kind, "44×44", answers(away, large, weights_as_in(at_44, at_home, number))
+        yield kind, "28×28", answers(home, small, weights_as_in(at_home, at_44, number))
+    yield "sharp edges", "44×44", answers(away, blurred(large))
+    yield "sharp edges", "28×28", answers(home, sharpened(small))
+    yield "flat attention", "44×44", answers(away, large, scale=SHARPER)
+    yield "flat attention", "28×28", answers(home, small, scale=1 / SHARPER)
+    yield "picture size", "44×44", answers(home, resized(large, 28))
+    yield "picture size", "28×28", answers(away, resized(small, 44))
+
+
+def lines():
+    for seed in SEEDS:
+        labels = draw_scenes(COUNT, "28×28").labels
+        for what, where, said in measure(seed):
+            yield what, where, seed, COUNT, (said == labels).sum().item()
+
+
+if __name__ == "__main__":
+    write_table("causes", ["what", "where", "seed", "scenes", "right"], lines())

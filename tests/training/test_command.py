@@ -106,6 +106,12 @@ def test_a_mistake_is_told_in_one_line_before_anything_is_written(mistake, tmp_p
     assert not list(tmp_path.iterdir())
 
 
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    monkeypatch.setattr(train, "choose_recipe", lambda *them: [][0])
+    with pytest.raises(IndexError):
+        train.main([])
+
+
 def test_the_presets_warm_up_is_shortened_with_the_run_and_yours_is_not():
     preset = train.PRESETS["cifar10"].recipe  # five epochs
     for epochs, warmup in {180: 5, 10: 5, 9: 4.5, 1: 0.5}.items():

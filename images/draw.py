@@ -14,8 +14,16 @@ from overview import captions, show_overview
 from PIL import Image
 
 from vit_tutorial import Shapes, VisionTransformer, load_checkpoint
-from vit_tutorial.analysis import position_similarity, record_attention
-from vit_tutorial.plotting import show_position_similarity
+from vit_tutorial.analysis import (
+    attention_from,
+    patch_tokens,
+    position_similarity,
+    principal_components,
+    record_attention,
+)
+from vit_tutorial.data import load_photo
+from vit_tutorial.plotting import show_pictures, show_position_similarity
+from vit_tutorial.plotting.photo_figures import in_fog
 from vit_tutorial.plotting.rendering import in_one_palette, to_png
 
 HERE = Path(__file__).resolve().parent
@@ -58,7 +66,21 @@ def save_positions(path: Path) -> None:
     path.write_bytes(base64.b64decode(to_png(figure)[0]))
 
 
+def save_photo(path: Path) -> None:
+    """Draw a photo, the components of its patch tokens in DINOv2, and what two heads of the last block see."""
+    model, photo = load_checkpoint("dinov2-s14"), load_photo("grace_hopper", 518)
+    images = model.card.normalise(photo[None])
+    components = principal_components(patch_tokens(model, images)[-1, 0]).movedim(2, 0)  # (3, 37, 37)
+    components = components.repeat_interleave(14, dim=1).repeat_interleave(14, dim=2)
+    cap_and_face = attention_from(model, images, [11])[0, 0, [0, 5]]  # (2, 37, 37)
+    pictures = torch.stack([photo, components, *in_fog(photo, cap_and_face)])
+    names = ["a photo", "its patch tokens", "what one head sees", "and another"]
+    figure = show_pictures(pictures, names, "The class that you will write, with published weights", columns=4)
+    path.write_bytes(base64.b64decode(to_png(figure)[0]))
+
+
 def main() -> None:
+    save_photo(HERE / "photo.png")
     save_positions(HERE / "positions.png")
     save_animation(HERE / "forward.gif")
     still, _ = to_png(show_overview(*overview_arrays()))

@@ -18,6 +18,7 @@ import vit_tutorial
 from vit_tutorial import ImageSet, Shapes, VisionTransformer, load_checkpoint, training
 from vit_tutorial.data.outlines import MORE_OUTLINES
 from vit_tutorial.experiments import (
+    blocks,
     draw_scenes,
     kinds_of_patches,
     load_block_runs,
@@ -27,11 +28,14 @@ from vit_tutorial.experiments import (
     load_suspects,
     move,
     plant,
+    quarter_task,
+    quarters,
     right_if,
     sizes,
     suspects,
     tables,
     times_as_in,
+    try_stack,
     tune,
 )
 from vit_tutorial.training import fit
@@ -86,7 +90,7 @@ def small(monkeypatch, tmp_path):
         world.trained.append(pictures(images))
         fit(model, images, replace(recipe, epochs=min(recipe.epochs, world.epochs), warmup_epochs=0.0), **more)
 
-    for module in (vit_tutorial, common, sizes, suspects):
+    for module in (vit_tutorial, common, blocks, quarter_task, sizes, suspects):
         monkeypatch.setattr(module, "Shapes", few_shapes)
     for module in (training, common, sizes):
         monkeypatch.setattr(module, "fit", short_fit)
@@ -172,11 +176,11 @@ def test_a_probe_is_fitted_to_convergence():
     assert all(gradient.abs().max() < 1e-4 for gradient in torch.autograd.grad(loss, head.parameters()))
 
 
-@pytest.mark.parametrize("variant", ["complete block", "no residual sums", "no norms", "BatchNorm", "post-norm"])
+@pytest.mark.parametrize("variant", ["complete block", "no residual sums", "no norms", "post-norm"])
 def test_the_first_steps_of_the_stored_blocks_come_out_again(variant):
     """Also that the first of many steps do not depend on how many follow. After twelve, the warm-up shows."""
     steps = 12 if variant == "complete block" else 2
-    live, stored = script("blocks").measure(variant, seed=0, steps=steps), load_block_runs()[variant]
+    live, stored = try_stack(variant, steps=steps), load_block_runs()[variant]
     assert [values.shape for values in stored] == [(3, 13), (3, 13), (3, 12), (3, 150)]
     assert_close(live.lengths, stored.lengths[0], rtol=0.01, atol=0)
     assert_close(live.apart, stored.apart[0], rtol=0.01, atol=1e-4)
@@ -185,6 +189,23 @@ def test_the_first_steps_of_the_stored_blocks_come_out_again(variant):
     else:
         assert_close(live.gradients, stored.gradients[0], rtol=0.02, atol=0)
     assert_close(live.losses, stored.losses[0, :steps], rtol=0, atol=0.002)
+
+
+def test_half_the_weights_and_other_standard_deviations_start_as_stored():
+    runs = load_block_runs()
+    for name, start in {"half the weights": {"start": 0.5}, "std 0.02": {"std": 0.02}}.items():
+        live, stored = try_stack("no norms", steps=1, **start), runs[f"no norms, {name}"]
+        assert_close(live.lengths, stored.lengths[0], rtol=0.01, atol=0)
+    with pytest.raises(ValueError, match="kind"):
+        try_stack("no attention")
+
+
+def test_a_quarter_is_where_the_object_lies():
+    drawings = quarters(50)
+    for mask, label in zip(drawings.masks, drawings.labels.tolist(), strict=True):
+        rows, columns = mask.nonzero().float().mean(dim=0)
+        lower, right = divmod(label, 2)
+        assert (rows > 13.5, columns > 13.5) == (lower, right)
 
 
 @quiet

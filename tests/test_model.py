@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from published import randomize
+from torch import nn
 
 from vit_tutorial import VisionTransformer, ViTConfig
 from vit_tutorial.config import POSITIONS
@@ -161,3 +162,9 @@ def test_half_precision(options):
     torch.testing.assert_close(half.float(), exact, atol=0.05, rtol=0)
     mixed.float().square().sum().backward()
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+def test_every_norm_has_the_eps_of_the_authors_code():
+    """PyTorch's default is 1e-5."""
+    model = VisionTransformer(ViTConfig(8, 4, num_classes=2, embed_dim=4, depth=2, num_heads=1, mlp_dim=4))
+    assert [norm.eps for norm in model.modules() if isinstance(norm, nn.LayerNorm)] == [1e-6] * 5

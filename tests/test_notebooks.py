@@ -14,20 +14,14 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import torch
 from PIL import Image
-from torch import nn
 
 import vit_tutorial
 from vit_tutorial import (
     ImageSet,
     Shapes,
-    VisionTransformer,
-    ViTConfig,
     analysis,
     experiments,
-    load_checkpoint,
-    predict,
     training,
 )
 from vit_tutorial.training import evaluate, fit
@@ -200,29 +194,6 @@ def test_a_cell_can_be_run_twice(notebook, path, monkeypatch, tmp_path):
             code = compile(cell.source, "cell", "exec", optimize=1)  # without asserts about accuracy
             exec(code, names)
             exec(code, names)
-
-
-def test_the_imagenet_cells_of_09_run_when_they_are_switched_on(monkeypatch):
-    """With a B/16 that is thin and untrained: their stored outputs show nothing."""
-    config = replace(ViTConfig.named("B/16"), embed_dim=48, mlp_dim=48)
-    model, shown = VisionTransformer(config).eval(), []
-    nn.init.normal_(model.head.weight)
-    model.card = replace(load_checkpoint("shapes").card, classes=tuple(f"class {i}" for i in range(1000)))
-    monkeypatch.setattr(vit_tutorial, "load_pretrained", lambda name: model)
-    cells = [cell.source for cell in code_cells(nbformat.read(NOTEBOOKS[8], as_version=4))]
-    names = {"torch": torch, "analysis": analysis, "VisionTransformer": VisionTransformer, "predict": predict}
-    names["display"] = shown.append
-    start, end = (next(i for i, cell in enumerate(cells) if word in cell) for word in ("LOAD_IMAGENET =", "tempfile"))
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        for source in cells[start:end]:
-            exec(source.replace("LOAD_IMAGENET = False", "LOAD_IMAGENET = True"), names)
-    assert printed.getvalue().count("%") == 5
-    assert [figure.alt.split(".")[0] for figure in shown] == [
-        "What the patches of ViT-B/16 are compared with, trained",
-        "What the patches of ViT-B/16 are compared with, untrained",
-        "Positions of ViT-B/16, row 6",
-        "How far each head looks",
-    ]  # fmt: skip
 
 
 def test_no_magic(notebook):

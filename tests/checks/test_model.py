@@ -6,8 +6,9 @@ from functools import partial, reduce
 import torch
 from torch import nn
 
-from vit_tutorial import VARIANTS, Embeddings, Encoder, VisionTransformer, check, patchify
-from vit_tutorial.checks.lesson_05_vision_transformer import CONFIGS, my_parameter_count
+from vit_tutorial import VARIANTS, Embeddings, Encoder, VisionTransformer, ViTConfig, check, patchify
+from vit_tutorial.checks.lesson_05_vision_transformer import CONFIGS, SHOWS, my_parameter_count
+from vit_tutorial.experiments import BUGS, draw_bug
 
 from .test_encoder import Block, block, down, relu, sequential, up
 from .variants import changed, judged
@@ -130,3 +131,19 @@ def test_other_parts_are_not_called_wrong():
     verdict = check.vision_transformer(model(encoder=blocks_of(nn.TransformerEncoderLayer)))
     assert verdict.status == "not judged"
     assert "`encoder` (blocks of `norm1`, `attention`, `norm2`, `mlp`)" in verdict.message
+
+
+# A bug in a model that is new each time
+
+
+def test_every_bug_is_accepted_by_its_name_and_another_is_refused_by_its_test():
+    labels = torch.arange(8)
+    for seed in range(12):
+        broken = draw_bug(ViTConfig(8, 4, num_classes=8, embed_dim=8, depth=1, num_heads=2, mlp_dim=8), labels, seed)
+        assert check.find_bug(broken, broken.bug).status == "passed"
+        other = next(bug for bug in BUGS[1:] if bug != broken.bug)
+        assert f"With “{other}”, " in check.find_bug(broken, other).message
+    assert set(SHOWS) == set(BUGS[1:])
+    assert "is none of these: head drawn" in check.find_bug(broken, "a bug").message
+    assert check.find_bug(broken, None).status == "not attempted"
+    assert "what `draw_bug` returned" in check.find_bug(broken.model, "no residual").message

@@ -1,48 +1,18 @@
 """The checks of notebook 09 on right and wrong answers."""
 
 import re
+from copy import deepcopy
 
 import pytest
 import torch
-from einops import rearrange
 from published import build_timm
 from torch import nn
 
-from vit_tutorial import VisionTransformer, check
-from vit_tutorial.checks.lesson_09_pretrained_weights import TIMM_CONFIGS, timm_state
+from vit_tutorial import VisionTransformer, change_resolution, check, load_checkpoint
+from vit_tutorial.checks.lesson_09_pretrained_weights import SIZES, their_state
+from vit_tutorial.experiments import Suspect, sabotage, sabotaged
 
 from .variants import judged, solved
-
-# Three layers in one
-
-
-def cat(*tensors):
-    return torch.cat(tensors)
-
-
-def fused(weight=cat, bias=cat):
-    """What these functions make of the three matrices, and of the three biases."""
-    return lambda *qkv: (weight(*(x.weight for x in qkv)), bias(*(x.bias for x in qkv)))
-
-
-def layer(q, k, v):
-    """One `nn.Linear` into which the three are copied."""
-    one = nn.Linear(q.in_features, 3 * q.in_features)
-    weight, bias = fused()(q, k, v)
-    one.load_state_dict({"weight": weight, "bias": bias})
-    return one
-
-
-def by_probing(q, k, v):
-    """The bias is what comes out for nothing, the columns what comes out for the unit vectors."""
-    bias = cat(*(layer(torch.zeros(q.in_features)) for layer in (q, k, v)))
-    return cat(*(layer(torch.eye(q.in_features)).T for layer in (q, k, v))) - bias[:, None], bias
-
-
-def writes(q, k, v):
-    q.weight.data = cat(q.weight, k.weight, v.weight).data
-    return q.weight, cat(q.bias, k.bias, v.bias)
-
 
 # A state dict under other names
 
@@ -78,57 +48,158 @@ def popped(state):
     return solution(state)
 
 
+# A state dict without γ
+
+fold = solved(check.fold_layer_scale)
+NAMES = ("attention.projection", "ls1.gamma"), ("mlp.contract", "ls2.gamma")
+
+
+def depth_of(state):
+    return 1 + max(int(name.split(".")[1]) for name in state if name.startswith("encoder."))
+
+
+def block_by_block(weight=lambda w, g: w * g.unsqueeze(1), bias=torch.mul, blocks=depth_of, names=NAMES):
+    """One block after the other, each γ taken out of a copy."""
+
+    def mine(state):
+        state = state.copy()
+        for i in range(blocks(state)):
+            for layer, scale in names:
+                gamma = state.pop(f"encoder.{i}.{scale}")
+                state[f"encoder.{i}.{layer}.weight"] = weight(state[f"encoder.{i}.{layer}.weight"], gamma)
+                state[f"encoder.{i}.{layer}.bias"] = bias(state[f"encoder.{i}.{layer}.bias"], gamma)
+        return state
+
+    return mine
+
+
+def tensor_by_tensor(state):
+    """γ is looked up for each tensor, and the order is ours."""
+    folded = {}
+    for name, tensor in state.items():
+        if "gamma" in name:
+            continue
+        block = ".".join(name.split(".")[:2])
+        if ".attention.projection" in name:
+            tensor = torch.einsum("o,o...->o...", state[f"{block}.ls1.gamma"], tensor)
+        elif "contract" in name:
+            gamma = state[f"{block}.ls2.gamma"]
+            tensor = (tensor.T * gamma).T if tensor.ndim == 2 else tensor * gamma
+        folded[name] = nn.Parameter(tensor)
+    return folded
+
+
+def in_place(state):
+    folded = dict(state)
+    for name in state:
+        if name.endswith("ls1.gamma"):
+            folded[name.replace("ls1.gamma", "attention.projection.bias")] *= folded.pop(name)
+    return folded
+
+
 RIGHT = {
-    check.fuse_qkv: {
-        "layer": layer,
-        "vstack": lambda q, k, v: [
-            torch.vstack([q.weight, k.weight, v.weight]),
-            torch.hstack([q.bias, k.bias, v.bias]),
-        ],
-        "einops": lambda *qkv: (rearrange([x.weight for x in qkv], "n o i -> (n o) i"), cat(*(x.bias for x in qkv))),
-        "state dict": lambda *qkv: {n: cat(*(x.state_dict()[n] for x in qkv)) for n in ("weight", "bias")},
-        "probing": by_probing,
-    },
     check.map_state_dict: {
         "words": words(("attn", "attention"), ("proj", "projection"), ("patch_embed", "embeddings.patches"), *WORDS),
         "float64": lambda state: {name: tensor.double() for name, tensor in solution(state).items()},
         "parameters, in another order": lambda state: {n: nn.Parameter(t) for n, t in [*solution(state).items()][::-1]},
         "renamed in place": (popped, "the dictionary that your function is given has other names"),
     },
+    check.fold_layer_scale: {
+        "block by block": block_by_block(),
+        "tensor by tensor": tensor_by_tensor,
+        "into copies of all tensors": lambda state: block_by_block(lambda w, g: w.mul_(g[:, None]))(deepcopy(state)),
+        "float64": (lambda state: {name: tensor.double() for name, tensor in fold(state).items()}, "torch.float64"),
+    },
 }
 WRONG = {
-    check.fuse_qkv: [
-        (lambda *qkv: torch.cat(qkv), "q, k and v are layers, not tensors"),
-        (fused(bias=lambda q, k, v: cat(q, k, k)), "From top to bottom the bias holds q, k, k instead of q, k, v."),
-        (fused(lambda *p: torch.cat(p, 1)), "The matrices stand side by side, (D, 3·D)"),
-        (fused(bias=lambda *p: torch.stack(p)), "The three are stacked, with a new axis of 3 in front"),
-        (lambda *qkv: cat(*(x.weight for x in qkv)), "The bias is missing"),
-        (lambda *qkv: nn.ModuleList(qkv), "got a value of type ModuleList"),
-        (writes, "changes the layers it is given"),
-    ],
     check.map_state_dict: [
         (lambda state: {n: state[f"blocks.{n}.norm1.weight"] for n in range(4)}, "This model has 2 blocks"),
-        (lambda state: dict(state), "All names are still timm's"),
+        (lambda state: dict(state), "All names are still Meta's"),
         (words(("patch_embed.proj", "embeddings.patches.projection"), ("proj", "projection"), *WORDS),
          "`projectionection`: `.replace` finds its word anywhere, also in what an earlier one wrote."),
-        (renamed("norm[12]", "norm1"), "`encoder.0.norm1.weight` holds timm's `blocks.0.norm2.weight`, which"),
+        (renamed("norm[12]", "norm1"), "`encoder.0.norm1.weight` holds Meta's `blocks.0.norm2.weight`, which"),
         (lambda state: {n: t for n, t in solution(state).items() if not re.match(r"encoder\.([2-9]|\d\d)", n)},
-         "Right with 2 blocks, but not with 12 blocks. `load_state_dict(..., strict=True)` would refuse these names."),
+         "Right with 2 blocks, but not with 12 blocks. Not all names are those of our model"),
         (lambda state: solution(state) | {"embeddings.position.table": state["pos_embed"]},
-         "`embeddings.position.table` holds timm's `pos_embed`. It is (1, 5, 6), and (5, 6) is asked."),
+         "`embeddings.position.table` holds Meta's `pos_embed`. It is (1, 5, 6), and (5, 6) is asked."),
         (lambda state: solution(state) | {"cls_token": state["cls_token"]}, "Not ours: `cls_token`."),
         (lambda state: solution({n: t.zero_() if n == "cls_token" else t for n, t in state.items()}),
          "writes into `cls_token`"),
+    ],
+    check.fold_layer_scale: [
+        (lambda state: dict(state), "Our class has no place for γ: leave it out"),
+        (lambda state: {n: t for n, t in state.items() if "gamma" not in n}, "multiplied into nothing"),
+        (lambda state: {n: t for n, t in fold(state).items() if t is not state[n]},
+         "Return all tensors of the model, also those that stay as they are."),
+        (block_by_block(lambda w, g: g * w), "γ is on the columns of the weight"),
+        (block_by_block(lambda w, g: w * g[None] if w.shape[0] == w.shape[1] else w * g[:, None]), "on the columns"),
+        (block_by_block(lambda w, g: w.T * g), "`encoder.0.mlp.contract.weight` must keep its shape, (6, 10)"),
+        (block_by_block(torch.mul, names=[("norm1", "ls1.gamma"), ("norm2", "ls2.gamma")]),
+         "γ multiplies what a branch returns, so it belongs in the branch's last layer"),
+        (block_by_block(blocks=lambda state: 1), "Not ours: `encoder.1.ls1.gamma`, `encoder.1.ls2.gamma`."),
+        (block_by_block(blocks=lambda state: min(10, depth_of(state))), "This model has 12 blocks."),
+        (in_place, "changes the state dict that it is given: `encoder.*.attention.projection.bias`."),
+        (lambda state: [state.pop(n) for n in list(state) if "gamma" in n] and state, "into a new dictionary"),
     ],
 }  # fmt: skip
 
 test_right_answers_pass, test_wrong_answers_are_named = judged(RIGHT, WRONG)
 
 
-@pytest.mark.parametrize("config", TIMM_CONFIGS, ids=["2 blocks", "12 blocks"])
-def test_the_tensors_are_timms_and_what_passes_is_loaded(config):
-    """In timm's order, which is not ours."""
-    state = timm_state(config)
-    shapes = [(name, tensor.shape) for name, tensor in build_timm(config).state_dict().items()]
-    assert [(name, tensor.shape) for name, tensor in state.items()] == shapes
-    VisionTransformer(config).load_state_dict(solution(state), strict=True)
+@pytest.mark.parametrize("config", SIZES, ids=["2 blocks", "12 blocks"])
+def test_what_is_mapped_and_folded_computes_what_timms_class_does(config):
+    """timm multiplies by γ; ours has no γ left."""
+    theirs, state = build_timm(config, init_values=1.0).double().eval(), their_state(config)
+    assert set(state) == set(theirs.state_dict())
+    theirs.load_state_dict(state, strict=True)
+    ours = VisionTransformer(config).double().eval()
+    ours.load_state_dict(fold({name: tensor.double() for name, tensor in solution(state).items()}), strict=True)
+    images = torch.randn(2, 3, config.image_size, config.image_size, dtype=torch.float64)
+    torch.testing.assert_close(ours(images), theirs(images))
+
+
+# A mistake in a copy that looks right
+
+
+@pytest.fixture(scope="module")
+def right():
+    return change_resolution(load_checkpoint("dinov2-s14"), 56)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_first_stage_that_differs_is_where_the_mistake_is(seed, right):
+    images = torch.randn(1, 3, 56, 56, generator=torch.Generator().manual_seed(seed))
+    for suspect in sabotaged(right, count=7, seed=seed):
+        where = check.find_mistake.answer(right, suspect.model, images)
+        found = check.find_mistake(suspect, suspect.mistake, where)
+        assert found.status == "passed"
+        assert suspect.reveal() == f"{suspect.mistake}, in {where}"
+
+
+def test_secrets_are_new_each_time_and_do_not_show(right):
+    secrets = {sabotaged(right, count=1)[0].reveal() for _ in range(8)}
+    assert len(secrets) > 1
+    assert repr(sabotaged(right, count=1)[0]) == "Suspect()"
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ((None, None), "Nothing is named yet."),
+        (("norms swapped", "encoder.6"), "“norms swapped” is none of these: norms exchanged, q and k exchanged"),
+        (("norms exchanged", "block 6"), "“block 6” is none of these: embeddings, encoder.0"),
+        (("norms exchanged", "encoder.5"), "After `encoder.5` both models still have the same tokens."),
+        (("norms exchanged", "encoder.7"), "`encoder.7` already gets other tokens than in the right model."),
+        (("red and blue exchanged", "encoder.6"), "“red and blue exchanged” cannot be in `encoder.6`."),
+        (("norms exchanged", "encoder.6"),
+         "`encoder.6.norm1` would be the first layer that differs, and in this suspect it is the same."),
+        (("ReLU instead of GELU", "encoder.6"),
+         "`encoder.6.mlp.contract` would be the first layer that differs, and in this suspect an earlier layer"),
+        (("γ of the attention forgotten", "encoder.6"), "But its result would be another one."),
+        (("12 heads instead of 6", "encoder.6"), "12 heads instead of 6, in `encoder.6`."),
+    ],
+)  # fmt: skip
+def test_what_speaks_against_a_guess(said, message, right):
+    mistake = "12 heads instead of 6", "encoder.6"
+    suspect = Suspect(sabotage(right, *mistake), right, *mistake)
+    assert message in check.find_mistake(suspect, *said).message

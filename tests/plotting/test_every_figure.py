@@ -38,7 +38,7 @@ def cells(k):
 FIGURES = {
     "show_attention_maps": (lambda k: (PHOTO, k * MAPS[None] / 20, ["seed 0"]), "up to 3"),
     "show_attention_stops": (lambda k: (PHOTO.expand(2, -1, -1, -1), walk(k)[:2], {"a": 0, "b": k}, TITLE), "b, 0.30"),
-"show_block": (lambda k: (), ""),  # a drawing without values
+    "show_block": (lambda k: (), ""),  # a drawing without values
     "show_bug_table": (
         lambda k: (NAMES[:2], ["loss", "leak"], [["1", "2"]] * 2, torch.tensor([[True] * 2, [False, k == 3]]), TITLE),
         "b by leak"),
@@ -71,6 +71,9 @@ FIGURES = {
     "show_row": (lambda k: ([1.0, 2.0], {"new": [1.0, 1.0 * k, 2.0]}, TITLE), "new: 1, 3, 2"),
     "show_seen": (lambda k: (PHOTO, torch.eye(4)[k].reshape(1, 2, 2), ["head 0"], TITLE), "head 0 in row 1, column 1"),
     "show_similar": (lambda k: ({"me": PHOTO}, [similar(3 + k)[0, 0]], (0, 1), TITLE), "me, 100 %"),
+    "show_shapes": (
+        lambda k: (PHOTO, {"embeddings": (1, 5, k), "encoder.0": (1, 5, k), "": (1, 2)}, 4, [("a", 0.9)], TITLE),
+        "5 tokens of 3 values"),
     "show_sincos_table": (lambda k: (sincos_position_embedding((k, 2), 8), (k, 2), TITLE), "left half changes 2"),
     "show_sizes": (lambda k: ({"wide": torch.zeros(3, 4, 4 * k, dtype=torch.uint8)}, 4, TITLE), "1×3 patches"),
     "show_values": (

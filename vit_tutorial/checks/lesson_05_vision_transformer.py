@@ -9,10 +9,13 @@ import torch.nn.functional as F  # noqa: F401 (the slips use it)
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
+from ..analysis.first_tests import first_tests
 from ..config import ViTConfig
 from ..embeddings import Embeddings
 from ..encoder import Encoder
+from ..experiments.planted_bugs import BrokenModel
 from .exercise import Exercise, noise
+from .hunt import Hunt
 from .lesson_02_embeddings import embeddings
 from .lesson_04_encoder_block import NORM, encoder_block, in_training
 from .modules import CompositeExercise, ModuleExercise
@@ -255,4 +258,45 @@ parameter_count = Exercise(
     hint="Go through the model part by part. A linear layer from a to b values has a·b + b, a LayerNorm 2·D. Do not "
     "forget the biases, the class token, its position, and the final norm.",
     gradients=False,
+)
+
+
+def my_find_bug(broken, images, parameters):
+    measured = first_tests(broken.model, images, broken.labels, patch_size=4)
+    missing = parameters - sum(p.numel() for p in broken.model.parameters())
+    return measured, missing  # if neither tells: silence the branches, then the blocks, and look at the labels
+
+
+SHOWS = {
+    "head drawn with std 1": "the first loss is far from ln 8",
+    "softmax inside the model": "the eight pictures are memorised, and the loss stays above 1.2",
+    "attention across the batch": "eight pictures cannot be memorised",
+    "across, mean of patches": "one picture's logits depend on another picture's pixels",
+    "positions never added": "a shuffle of the patches changes no logit",
+    "blocks in a plain list": "the parameters of all blocks are missing from the count",
+    "no final norm": "2·D parameters are missing from the count",
+    "no residual": "a block with silent branches returns zeros, and not what it was given",
+    "head reads the last token": "with silent blocks and a random head the answer still depends on the picture",
+    "labels shifted by one": "the labels do not fit the pictures",
+}
+
+
+def judge_bug(broken: BrokenModel, bug: str) -> str:
+    """Raise Wrong with the test that speaks against this bug."""
+    if not isinstance(broken, BrokenModel):
+        raise Wrong("The check needs what `draw_bug` returned, and then the name of the bug.")
+    if bug not in SHOWS:
+        raise Wrong(f"“{bug}” is none of these: {', '.join(SHOWS)}.")
+    if bug != broken.bug:
+        raise Wrong(f"With “{bug}”, {SHOWS[bug]}. Run that test on this model: it finds nothing of the kind.")
+    return f"{bug}. The shortest way to it: {SHOWS[bug]}."
+
+
+find_bug = Hunt(
+    my_find_bug,
+    task="`check.find_bug(broken, bug)`: the bug in a model that `draw_bug` has made.",
+    judge=judge_bug,
+    hint="Run the four tests on `broken.model` with `broken.labels`, and compare each measurement with the first row "
+    "of the table. If all four pass, count the parameters, silence the branches, silence the blocks, and look at the "
+    "pictures with their labels.",
 )

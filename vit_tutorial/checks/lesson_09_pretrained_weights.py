@@ -1,4 +1,4 @@
-"""Lesson 09: three layers in one, and a state dict under other names."""
+"""Lesson 09: a state dict under other names, tensors that have no place, and a mistake in a copy that looks right."""
 
 from __future__ import annotations
 
@@ -6,100 +6,18 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import product
 
 import torch
-from einops import rearrange
 from torch import Tensor, nn
 
-from ..config import ViTConfig
+from ..config import ViTConfig, to_pair
+from ..experiments.sabotage import IN_EMBEDDINGS, MISTAKES, Suspect, sabotage
 from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_theirs
-from .exercise import Exercise, all_for
+from .exercise import Exercise, noise
+from .hunt import Hunt
 from .running import Wrong, call, kind, listed, same
-
-
-def my_fuse_qkv(q, k, v):
-    weight = torch.cat([q.weight, k.weight, v.weight])  # (3·D, D)
-    bias = torch.cat([q.bias, k.bias, v.bias])  # (3·D,)
-    return weight, bias
-
-
-def three_layers(D: int) -> list[nn.Linear]:
-    """Return layers for q, k and v, the same each time."""
-    torch.default_generator.manual_seed(D)
-    return [nn.Linear(D, D) for _ in "qkv"]
-
-
-def fused_layer(result, *layers):
-    """Return both, be they in a pair, in a layer or under their names.
-
-    Raises Wrong if the given layers are changed, or if the three parts stand in another order.
-    """
-    now, before = (nn.ModuleList(three).state_dict() for three in (layers, three_layers(layers[0].in_features)))
-    if not all(same(now[name], before[name]) for name in now):
-        raise Wrong("Your function changes the layers it is given: the result is a new tensor, or a new layer.")
-    if isinstance(result, nn.Linear):
-        result = result.weight, result.bias
-    if isinstance(result, Mapping) and {"weight", "bias"} <= set(result):
-        result = result["weight"], result["bias"]
-    for name, fused in zip(("weight", "bias"), result if isinstance(result, (tuple, list)) else (), strict=False):
-        parts = {letter: getattr(layer, name) for letter, layer in zip("qkv", layers, strict=True)}
-        thirds = fused.chunk(3) if isinstance(fused, Tensor) else ()
-        found = [letter for third in thirds for letter, part in parts.items() if same(third, part)]
-        if len(found) == 3 and found != ["q", "k", "v"]:
-            raise Wrong(f"From top to bottom the {name} holds {', '.join(found)} instead of q, k, v.")
-    return result
-
-
-def row_by_row(parts: list[Tensor]) -> Tensor:
-    return rearrange(parts, "n d ... -> (d n) ...")
-
-
-def head_by_head(parts: list[Tensor]) -> Tensor:
-    return rearrange(parts, "n (h d) ... -> (h n d) ...", h=2)
-
-
-JOINED_BY = {  # ways to join the three weights, or the three biases, or both
-    "The three are stacked, with a new axis of 3 in front. A layer's weight is (3·D, D), its bias (3·D,).":
-        "torch.stack",
-    "The three are added up: what comes out is q + k + v.": "sum",
-    "The three are averaged: what comes out is the mean of q, k and v.": "1 / 3 * sum",
-    "Yours go row by row: q's first, k's first, v's first, then the second of each. First come all rows of q.":
-        "row_by_row",
-    "Yours go head by head: q, k and v of the first head, then of the next. First come all rows of q.": "head_by_head",
-}  # fmt: skip
-
-fuse_qkv = Exercise(
-    my_fuse_qkv,
-    task="`fn(q, k, v)`, three `nn.Linear(D, D)` → weight (3·D, D), bias (3·D,): one layer for q, k and v.",
-    trials=[partial(three_layers, D) for D in (6, 12)],
-    view=fused_layer,
-    slips={
-        "None of q, k and v is in the layer: a new `nn.Linear` is random until their weights are copied in.":
-            lambda q, k, v: nn.Linear(q.in_features, 3 * q.out_features),
-        **{message: [(f"torch.cat([q.{part}", f"{way}([q.{part}") for part in ("", "weight", "bias")]
-           for message, way in JOINED_BY.items()},
-        "The bias is missing: q, k and v each have one.":
-            [("return weight, bias", f"return weight{none}") for none in ("", ", None", ", 0 * bias")],
-        "Only the bias is returned: the weight is missing.": ("return weight, bias", "return bias"),
-        "Weight and bias are exchanged: weight first.": ("return weight, bias", "return bias, weight"),
-    } | all_for("torch.cat([q.weight, k.weight, v.weight])", {
-        "q, k and v are layers, not tensors: `torch.cat` joins their weights, such as `q.weight`.":
-            "torch.cat([q, k, v])",
-        "Each of the three matrices is transposed: `nn.Linear` keeps it as (out, in), and so does the fused layer.":
-            "torch.cat([q.weight.T, k.weight.T, v.weight.T])",
-        "The weight is transposed, (D, 3·D): `nn.Linear` keeps it as (out, in).":
-            "torch.cat([q.weight, k.weight, v.weight]).T",
-        "The matrices stand side by side, (D, 3·D): that layer takes 3·D values and adds q, k and v up. Put them one "
-        "below the other.": "torch.cat([q.weight, k.weight, v.weight], dim=1)",
-        "The matrices are multiplied: that is one layer after another.": "v.weight @ k.weight @ q.weight",
-    }),
-    hint="A linear layer's weight is (out, in): each row makes one value of the result. Put the rows of the three "
-    "layers one below the other, q's first, `torch.cat([...], dim=0)`, and their biases in the same order. Return "
-    "both.",
-    shape="weight (3·D, D); bias (3·D,)",
-    gradients=False,
-)  # fmt: skip
 
 
 def my_map_state_dict(state):
@@ -123,23 +41,25 @@ def my_map_state_dict(state):
 
 
 # More than ten blocks the second time: a rule for `blocks.1` may take `blocks.10`, too.
-TIMM_CONFIGS = [
-    ViTConfig(8, 4, num_classes=5, embed_dim=6, depth=2, num_heads=2, mlp_dim=10),
-    ViTConfig(6, 2, num_classes=7, embed_dim=4, depth=12, num_heads=2, mlp_dim=9),
+SIZES = [
+    ViTConfig(8, 4, num_classes=0, embed_dim=6, depth=2, num_heads=2, mlp_dim=10),
+    ViTConfig(6, 2, num_classes=0, embed_dim=4, depth=12, num_heads=2, mlp_dim=9),
 ]
 
 
-def timm_state(config: ViTConfig) -> OrderedDict[str, Tensor]:
-    """Return the state dict of timm's model, made without timm. Every value is random: no two tensors are alike."""
-    ours = {name: torch.randn(tensor.shape) for name, tensor in VisionTransformer(config).state_dict().items()}
-    theirs = as_theirs(ours, "timm")
-    return OrderedDict(dict.fromkeys(["cls_token", "pos_embed"]) | theirs)  # timm lists these two first
+def their_state(config: ViTConfig) -> OrderedDict[str, Tensor]:
+    """Return a state dict under Meta's names, LayerScale too. Every value is random: no two tensors are alike."""
+    state = as_theirs(VisionTransformer(config).state_dict(), "timm")
+    for i, n in product(range(config.depth), (1, 2)):
+        state[f"blocks.{i}.ls{n}.gamma"] = torch.empty(config.embed_dim)
+    generator = torch.Generator().manual_seed(config.depth)
+    return OrderedDict((name, torch.randn(tensor.shape, generator=generator)) for name, tensor in state.items())
 
 
 def judge_mapping(function: Callable) -> str:
-    """Raise Wrong unless timm's tensors come back under our names; return a remark if the given names are changed."""
-    for config in TIMM_CONFIGS:
-        state = timm_state(config)
+    """Raise Wrong unless their tensors come back under our names; return a remark if the given names are changed."""
+    for config in SIZES:
+        state = their_state(config)
         given = OrderedDict((name, tensor.clone()) for name, tensor in state.items())
         tensors = dict(given)
         try:
@@ -159,20 +79,15 @@ def judge_mapping(function: Callable) -> str:
 
 def check_mapping(ours: dict[str, Tensor], state: dict[str, Tensor]) -> None:
     """Raise Wrong with the names that are missing or too many, and with the first tensor that is not what it should."""
-    if not isinstance(ours, Mapping):
-        raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {kind(ours)}.")
-    if strange := [name for name, value in ours.items() if not isinstance(value, Tensor)]:
-        raise Wrong(f"`{strange[0]}` must be a tensor; it is {kind(ours[strange[0]])}.")
+    require_state_dict(ours)
     if set(ours) == set(state):
-        raise Wrong("All names are still timm's. `name.replace(...)` returns a new string: is it kept, and used?")
+        raise Wrong("All names are still Meta's. `name.replace(...)` returns a new string: is it kept, and used?")
     expected = my_map_state_dict(state)
     missing, extra = [name for name in expected if name not in ours], [name for name in ours if name not in expected]
     wrong = extra or [name for name in ours if not same(ours[name], expected[name], 0)]
     lines = [f"The names are right. Wrong tensors, {len(wrong)} of {len(ours)}: {listed(wrong)}."]
     if missing or extra:
-        lists = {"Missing": missing, "Not ours": extra}
-        lines = ["`load_state_dict(..., strict=True)` would refuse these names."]
-        lines += [f"{start}: {listed(names)}." for start, names in lists.items() if names]
+        lines = ["Not all names are those of our model, and of the γ in its blocks.", *lists(missing, extra)]
     lost, every = (set(re.findall(r"encoder\.(\d+)", " ".join(names))) for names in (missing, expected))
     if lost and lost != every:
         lines.append(f"Of the blocks, counted from 0, this is so in {', '.join(sorted(lost, key=int))}.")
@@ -184,8 +99,20 @@ def check_mapping(ours: dict[str, Tensor], state: dict[str, Tensor]) -> None:
         raise Wrong("\n".join(lines))
 
 
+def require_state_dict(result) -> None:
+    """Raise Wrong unless the result is a dictionary of tensors."""
+    if not isinstance(result, Mapping):
+        raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {kind(result)}.")
+    if strange := [name for name, value in result.items() if not isinstance(value, Tensor)]:
+        raise Wrong(f"`{strange[0]}` must be a tensor; it is {kind(result[strange[0]])}.")
+
+
+def lists(missing: list[str], extra: list[str]) -> list[str]:
+    return [f"{start}: {listed(names)}." for start, names in (("Missing", missing), ("Not ours", extra)) if names]
+
+
 def origin(name: str, tensor: Tensor, state: dict[str, Tensor]) -> str:
-    """Say which of timm's tensors has these values, what was done to it, and what ours calls it."""
+    """Say which of the given tensors has these values, what was done to it, and what ours calls it."""
     values = tensor.detach().flatten().float()
     ways = {
         "": lambda t: values.equal(t.flatten()),
@@ -195,18 +122,197 @@ def origin(name: str, tensor: Tensor, state: dict[str, Tensor]) -> str:
     found = ((theirs, how) for how, holds in ways.items() for theirs, t in state.items() if holds(t))
     theirs, how = next(found, ("", ""))
     if not theirs:
-        return f"`{name}` holds values that are nowhere in timm's. Its dtype is {tensor.dtype}."
+        return f"`{name}` holds values that are nowhere in the given ones. Its dtype is {tensor.dtype}."
     right = dict(zip(state, my_map_state_dict(state).items(), strict=True))[theirs]
     if right[0] != name:
-        return f"`{name}` holds timm's `{theirs}`{how}, which ours calls `{right[0]}`."
-    return f"`{name}` holds timm's `{theirs}`{how}. It is {tuple(tensor.shape)}, and {tuple(right[1].shape)} is asked."
+        return f"`{name}` holds Meta's `{theirs}`{how}, which ours calls `{right[0]}`."
+    return f"`{name}` holds Meta's `{theirs}`{how}. It is {tuple(tensor.shape)}, and {tuple(right[1].shape)} is asked."
 
 
 map_state_dict = Exercise(
     my_map_state_dict,
-    task="`fn(state)`: the state dict of timm's ViT → ours, as `load_state_dict(..., strict=True)` takes it.",
+    task="`fn(state)`: a state dict of DINOv2 → the same tensors under our names; γ keeps its own.",
     judge=judge_mapping,
-    hint="Compare the two lists of names: eight of timm's words differ from ours. Apply eight times "
+    hint="Compare the two lists of names: eight of Meta's words differ from ours. Apply eight times "
     "`name = name.replace(word, our_word)`, each to what the one before returned, and the longer word first: `proj` is "
-    "also in `patch_embed.proj` and in `attn.proj`. timm's positions are (1, T, D), ours (T, D).",
+    "also in `patch_embed.proj` and in `attn.proj`. Meta's positions are (1, T, D), ours (T, D).",
+)
+
+
+def my_fold_layer_scale(state):
+    layers = {"ls1.gamma": "attention.projection", "ls2.gamma": "mlp.contract"}
+    folded = dict(state)
+    for name, gamma in state.items():
+        block, scale = name[:-9], name[-9:]  # "encoder.10." and "ls1.gamma"
+        if scale in layers:
+            weight, bias = (f"{block}{layers[scale]}.{end}" for end in ("weight", "bias"))
+            folded[weight] = gamma[:, None] * state[weight]  # row i times γ[i]
+            folded[bias] = gamma * state[bias]
+            del folded[name]
+    return folded
+
+
+def mapped_state(config: ViTConfig) -> tuple[OrderedDict[str, Tensor]]:
+    """Return the arguments of a run: random tensors under our names, with two γ (D,) in each block.
+
+    The attribute `given` keeps what they were before a reader's function had them.
+    """
+    state = OrderedDict(my_map_state_dict(their_state(config)))
+    state.given = {name: tensor.clone() for name, tensor in state.items()}
+    return (state,)
+
+
+LAST_LAYERS = [f"{layer}.{end}" for layer in ("attention.projection", "mlp.contract") for end in ("weight", "bias")]
+
+
+def last_layers(result, state) -> list[Tensor]:
+    """Return the four tensors that γ goes into, each stacked over the blocks.
+
+    Raises Wrong if the given tensors are changed, for other names or shapes than our model's, and if another tensor is
+    not what it was.
+    """
+    require_state_dict(result)
+    given = state.given
+    if changed := [name for name in given | state if not same(state.get(name), given.get(name), 0)]:
+        raise Wrong(
+            f"Your function changes the state dict that it is given: {listed(changed)}.\nPut new tensors, "
+            "`weight = weight * …` and not `weight *= …`, into a new dictionary, `folded = dict(state)`."
+        )
+    names = [name for name in given if not name.endswith("gamma")]
+    depth = (len(given) - len(names)) // 2
+    missing, extra = [name for name in names if name not in result], [name for name in result if name not in names]
+    if missing or extra:
+        lines = ["`load_state_dict` would refuse these names.", *lists(missing, extra)]
+        if set(extra) & set(given):
+            lines.append("Our class has no place for γ: leave it out once it is multiplied into its layer.")
+        if missing:
+            lines.append("Return all tensors of the model, also those that stay as they are.")
+        raise Wrong("\n".join([*lines, f"This model has {depth} blocks."]))
+    for name in names:
+        if result[name].shape != given[name].shape:
+            shapes = f"{tuple(given[name].shape)}; yours is {tuple(result[name].shape)}"
+            raise Wrong(f"`{name}` must keep its shape, {shapes}.")
+    others = [name for name in names if not name.startswith("encoder.") or not name.endswith(tuple(LAST_LAYERS))]
+    if changed := [name for name in others if not same(result[name], given[name])]:
+        raise Wrong(
+            f"These tensors are not what they were: {listed(changed)}.\nγ multiplies what a branch returns, so it "
+            "belongs in the branch's last layer, `attention.projection` or `mlp.contract`. All else stays as it is."
+        )
+    return [torch.stack([result[f"encoder.{block}.{name}"] for block in range(depth)]) for name in LAST_LAYERS]
+
+
+WEIGHT, BIAS = "gamma[:, None] * state[weight]", "gamma * state[bias]"
+ATTENTION, MLP = '"attention.projection"', '"mlp.contract"'
+
+
+def only_if(condition: str) -> tuple[str, ...]:
+    """Return the edit by which γ is multiplied into some layers alone."""
+    return WEIGHT, f"({WEIGHT} if {condition} else state[weight])", BIAS, f"({BIAS} if {condition} else state[bias])"
+
+
+fold_layer_scale = Exercise(
+    my_fold_layer_scale,
+    task="`fn(state)`: a state dict under our names, with γ (D,) as `encoder.0.ls1.gamma` → the same model without γ.",
+    trials=[partial(mapped_state, config) for config in SIZES],
+    view=last_layers,
+    slips={
+        "γ is left out, and multiplied into nothing: the model computes something else.": only_if("False"),
+        "The bias is not multiplied: γ scales all that the layer returns, W·x and b.": (BIAS, "state[bias]"),
+        "The weight is not multiplied: γ scales all that the layer returns, W·x and b.": (WEIGHT, "state[weight]"),
+        "γ is on the columns of the weight. Row i makes value i of the result, so γ[i] multiplies row i: "
+        "`gamma[:, None] * weight`.":
+            [(WEIGHT, way) for way in ("gamma * state[weight]", "state[weight] * gamma", "state[weight] @ gamma.diag()",
+                                       f'(gamma * state[weight] if scale == "ls1.gamma" else {WEIGHT})')],
+        "γ₁ and γ₂ are exchanged: `ls1` belongs to the attention, `ls2` to the MLP.":
+            (f"{ATTENTION}, ", f"{MLP}, ", f'2.gamma": {MLP}', f'2.gamma": {ATTENTION}'),
+        "Only one branch is folded: `ls1` belongs to the attention, `ls2` to the MLP.":
+            [only_if(f'scale == "ls{n}.gamma"') for n in (1, 2)],
+        "γ does not fit the first layer of a branch. It multiplies what the branch returns, so it belongs in the last "
+        "layer, `attention.projection` or `mlp.contract`.":
+            [(ATTENTION, '"attention.qkv"', MLP, '"mlp.expand"', *order)
+             for order in ((), (WEIGHT, "state[weight] * gamma[:, None]"))],
+        "γ is added. It multiplies.": (WEIGHT, "gamma[:, None] + state[weight]", BIAS, "gamma + state[bias]"),
+        "It is divided by γ, and not multiplied.":
+            (WEIGHT, "state[weight] / gamma[:, None]", BIAS, "state[bias] / gamma"),
+        "Only one block is folded: every block has a γ₁ and a γ₂.": only_if('block == "encoder.0."'),
+        "Blocks from 10 on are not folded: a block's number may have two digits.": only_if("len(block) == 10"),
+        "One block's γ is in all blocks: every block has its own.":
+            [("if scale in layers:", f'if scale in layers:\n            gamma = state[f"encoder.{block}.{{scale}}"]')
+             for block in ("0", "{max(int(n.split('.')[1]) for n in state if scale in n)}")],
+        "The dictionary changes while the loop goes over it: loop over `state`, and change a copy, "
+        "`folded = dict(state)`.": ("folded = dict(state)", "folded = state"),
+    },
+    hint="γ ⊙ (W x + b) = (γ ⊙ W) x + γ ⊙ b: multiply row i of the weight by γ[i], `gamma[:, None] * weight`, and the "
+    "bias by γ. The layers are the last of each branch: `attention.projection` for `ls1.gamma`, `mlp.contract` for "
+    "`ls2.gamma`. Begin with `folded = dict(state)`, and cut the block's beginning from γ's own name.",
+    shape="; ".join(f"encoder.*.{name} (blocks, …)" for name in LAST_LAYERS),
+    gradients=False,
+)  # fmt: skip
+
+
+def my_find_mistake(right, suspect, images):
+    one, other = images, images
+    for stage in ("embeddings", *(f"encoder.{i}" for i in range(12))):
+        one, other = right.get_submodule(stage)(one), suspect.get_submodule(stage)(other)
+        if not torch.equal(one, other):
+            return stage  # and then in the same way inside it
+
+
+def judge_mistake(suspect: Suspect, mistake: str, where: str) -> str:
+    """Raise Wrong with what speaks against this mistake in this place."""
+    original = suspect.original
+    stages = ["embeddings", *(f"encoder.{i}" for i in range(len(original.encoder)))]
+    for said, choices in ((mistake, MISTAKES), (where, stages)):
+        if said not in choices:
+            raise Wrong(f"“{said}” is none of these: {', '.join(choices)}.")
+    if stages.index(where) < stages.index(suspect.where):
+        raise Wrong(f"After `{where}` both models still have the same tokens. The mistake is later.")
+    if where != suspect.where:
+        raise Wrong(f"`{where}` already gets other tokens than in the right model. The mistake is earlier.")
+    if mistake == suspect.mistake:
+        return f"{mistake}, in `{where}`."
+    if (mistake in IN_EMBEDDINGS) != (where == "embeddings"):
+        raise Wrong(f"The place is right. But “{mistake}” cannot be in `{where}`.")
+    images = noise(1, 3, *to_pair(original.config.image_size)).to(next(original.parameters()))
+    layers = list(layer_results(original, images))
+    claimed = changed_layers(sabotage(original, mistake, where), original, images)
+    found = changed_layers(suspect.model, original, images)
+    if claimed[0] == found[0]:
+        raise Wrong(
+            f"The place is right, and with “{mistake}”, too, `{found[0]}` would be the first layer that differs. But "
+            "its result would be another one. Print the part in both models, and divide one result by the other."
+        )
+    earlier = "an earlier layer differs" if layers.index(found[0]) < layers.index(claimed[0]) else "it is the same"
+    raise Wrong(
+        f"The place is right. But with “{mistake}”, `{claimed[0]}` would be the first layer that differs, and in this "
+        f"suspect {earlier}."
+    )
+
+
+def changed_layers(model: nn.Module, original: nn.Module, images: Tensor) -> list[str]:
+    """Return the names of the layers whose results are not those of the original, in the order of the forward pass."""
+    results, right = layer_results(model, images), layer_results(original, images)
+    return [name for name in right if not results[name].equal(right[name])]
+
+
+@torch.no_grad()
+def layer_results(model: nn.Module, images: Tensor) -> dict[str, Tensor]:
+    """Return what each layer with weights of its own returns, and the embeddings, in the order of the forward pass."""
+    results, hooks = {}, []
+    for name, part in model.named_modules():
+        if name == "embeddings" or (name and list(part.parameters()) and not list(part.children())):
+            hooks.append(part.register_forward_hook(lambda part, args, out, name=name: results.update({name: out})))
+    model(images)
+    for hook in hooks:
+        hook.remove()
+    return results
+
+
+find_mistake = Hunt(
+    my_find_mistake,
+    task="`check.find_mistake(suspect, mistake, where)`: the mistake in a copy of DINOv2, and the stage where it acts.",
+    judge=judge_mistake,
+    hint="Compare what `embeddings`, `encoder.0`, `encoder.1` and so on return in both models. The first stage that "
+    "differs is the place. Inside a block, compare `norm1`, `attention.qkv`, `attention.projection`, `norm2`, "
+    "`mlp.expand` and `mlp.contract` in the same way, and ask which mistake acts there first.",
 )

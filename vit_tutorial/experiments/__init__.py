@@ -1,6 +1,9 @@
 """What the lessons try out: stored tables over three seeds, planted bugs, and models moved to another size."""
 
-from .planted_bugs import BUGS, bug_table, plant
+from .blocks import try_stack
+from .planted_bugs import BUGS, BrokenModel, bug_table, draw_bug, plant
+from .quarter_task import quarters
+from .sabotage import MISTAKES, Suspect, sabotage, sabotaged
 from .sizes import move, tune
 from .suspects import draw_scenes, kinds_of_patches, right_if, times_as_in
 from .tables import (
@@ -15,7 +18,11 @@ from .tables import (
 
 __all__ = [
     "BUGS",
+    "MISTAKES",
+    "BrokenModel",
+    "Suspect",
     "bug_table",
+    "draw_bug",
     "draw_scenes",
     "kinds_of_patches",
     "load_block_runs",
@@ -27,7 +34,11 @@ __all__ = [
     "load_suspects",
     "move",
     "plant",
+    "quarters",
     "right_if",
+    "sabotage",
+    "sabotaged",
     "times_as_in",
+    "try_stack",
     "tune",
 ]

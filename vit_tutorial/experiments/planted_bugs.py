@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import nn
@@ -52,6 +54,23 @@ def bug_table(config: ViTConfig, images: Images, labels: Labels, bugs: Sequence[
         model, given = plant(bug, VisionTransformer(config), labels)
         table[bug] = first_tests(model, images, given, config.patch_size)
     return table
+
+
+@dataclass
+class BrokenModel:
+    """A model, and the labels of a batch, one of them with a bug. Which one is not shown."""
+
+    model: nn.Module = field(repr=False)
+    labels: Labels = field(repr=False)
+    bug: str = field(repr=False)
+
+
+@torch.random.fork_rng(devices=[])
+def draw_bug(config: ViTConfig, labels: Labels, seed: int | None = None) -> BrokenModel:
+    """Plant one of BUGS into a new model. It is another one each time, unless there is a seed."""
+    bug = random.Random(seed).choice(BUGS[1:])
+    torch.manual_seed(0)
+    return BrokenModel(*plant(bug, VisionTransformer(config), labels), bug)
 
 
 def plant(bug: str, model: VisionTransformer, labels: Labels) -> tuple[nn.Module, Labels]:

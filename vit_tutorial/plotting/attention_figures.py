@@ -132,7 +132,9 @@ def show_attention_stops(
     `queries` are the n numbers of these patches, each under a name that stands over the picture.
     """
     h, w = maps.shape[1:]
-    figure, (above, below) = panels.panels(2, len(queries), WIDTH, 0.7 + 1.85 * WIDTH / len(queries), title)
+    side = WIDTH / max(len(queries), 4)
+    width = min(WIDTH, side * len(queries) + 0.6)
+    figure, (above, below) = panels.panels(2, len(queries), width, 0.7 + 1.85 * side, title)
     whole = (0, w, h, 0)  # a patch is one unit wide and high
     scale = {"cmap": style.MAGNITUDE, "norm": PowerNorm(0.5, 0, maps.max().item()), "extent": whole}
     told = []

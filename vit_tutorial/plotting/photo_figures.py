@@ -58,16 +58,9 @@ def show_seen(
     frame: tuple[int, int] | None = None,
     columns: int = 4,
 ) -> Figure:
-    """Draw the photo, and what each head sees of it: clear where its weights are large, in fog where they are small.
-
-    A map's 5 % largest weights are clear, and the fog thickens in proportion. `frame` marks the patch that asks, by its
-    row and column.
-    """
+    """Draw the photo, and what each head sees of it (`in_fog`). `frame` marks the patch that asks: (row, column)."""
     (h, w), (H, W) = maps.shape[1:], photo.shape[1:]
-    light = maps / maps.flatten(1).quantile(CLEAR, dim=1)[:, None, None]
-    light = interpolate(light.clamp(max=1)[:, None], (H, W), mode="bilinear")  # (n, 1, H, W)
-    fog = HIDDEN * FOG + (1 - HIDDEN) * photo.mean(dim=0)
-    pictures = [photo, *(light * photo + (1 - light) * fog)]
+    pictures = [photo, *in_fog(photo, maps)]
     rows, side = math.ceil(len(pictures) / columns), WIDTH / columns
     figure, grid = panels.panels(rows, columns, WIDTH, rows * (side * H / W + 0.25) + 0.35, title)
     for axes, picture, name in zip(grid.flat, pictures, ["photo", *names], strict=False):
@@ -78,6 +71,17 @@ def show_seen(
         axes.axis("off")
     told = listed(f"{name} in {largest(weights)}" for name, weights in zip(names, maps, strict=True))
     return with_alt(figure, f"A photo of {h}×{w} patches, clear where each head looks. The largest weights: {told}.")
+
+
+def in_fog(photo: Float[Tensor, "3 H W"], maps: Float[Tensor, "n h w"]) -> Float[Tensor, "n 3 H W"]:
+    """Return the photo as each head sees it: clear where its weights are large, in fog where they are small.
+
+    A map's 5 % largest weights are clear, and the fog thickens in proportion.
+    """
+    light = maps / maps.flatten(1).quantile(CLEAR, dim=1)[:, None, None]
+    light = interpolate(light.clamp(max=1)[:, None], photo.shape[1:], mode="bilinear")  # (n, 1, H, W)
+    fog = HIDDEN * FOG + (1 - HIDDEN) * photo.mean(dim=0)
+    return light * photo + (1 - light) * fog
 
 
 @styled

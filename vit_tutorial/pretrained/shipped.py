@@ -49,11 +49,13 @@ def find(folder: Path, name: str) -> Path:
 
 
 def dinov2_tensors() -> dict[str, Tensor]:
-    """Return DINOv2's 174 tensors in float32, under the names of Meta's own file, with LayerScale.
+    """Return DINOv2's 174 tensors in float32, under the names of Meta's own file, block after block, with LayerScale.
 
     They are stored in half precision. Source: Oquab et al. 2023 (arXiv 2304.07193), Apache License 2.0.
     """
-    return {name: tensor.float() for name, tensor in read(DINOV2)[0].items()}
+    tensors, _ = read(DINOV2)  # in whatever order the file has them
+    in_order = sorted(tensors, key=lambda name: [int(part) if part.isdigit() else part for part in name.split(".")])
+    return {name: tensors[name].float() for name in in_order}
 
 
 def load_dinov2() -> VisionTransformer:

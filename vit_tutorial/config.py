@@ -1,4 +1,4 @@
-"""Table 1 of the paper: what a variant of the Vision Transformer is."""
+"""What a variant of the Vision Transformer is: Table 1 of the paper, and two smaller ones."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ViTConfig:
 
     @classmethod
     def named(cls, name: str, **overrides) -> ViTConfig:
-        """Return the variant `name` of Table 1 ("B/16"), with any field replaced: `named("B/16", image_size=384)`.
+        """Return the variant `name` of VARIANTS ("B/16"), with any field replaced: `named("B/16", image_size=384)`.
 
         Raises ValueError for a name that does not exist, and suggests the nearest ones.
         """

@@ -6,6 +6,7 @@ import torchvision.models
 
 from vit_tutorial import VisionTransformer, ViTConfig
 from vit_tutorial.analysis import cost_by_part, trace_shapes
+from vit_tutorial.hybrid import small_cnn
 
 
 @pytest.fixture
@@ -79,3 +80,11 @@ def test_trace_shapes_takes_its_hooks_away_when_the_model_raises(model):
     with pytest.raises(ValueError, match="built for 8×12"):
         trace_shapes(model, torch.randn(2, 3, 12, 8))
     assert not has_hooks(model)
+
+
+def test_measuring_moves_no_statistics_of_batchnorm():
+    network = small_cnn(8).train()
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    trace_shapes(network, torch.randn(2, 3, 28, 28))
+    assert network.training
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())

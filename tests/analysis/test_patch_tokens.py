@@ -95,3 +95,14 @@ def test_the_sign_does_not_depend_on_the_order_of_the_tokens():
 def test_more_components_than_there_are_are_refused(shape, count):
     with pytest.raises(ValueError, match=rf"{shape[0]} tokens of 12 values have no {count} principal components"):
         principal_components(torch.randn(shape), count)
+
+
+def test_components_of_double_precision_are_those_of_single():
+    tokens = torch.randn(4, 5, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    components = principal_components(tokens)
+    torch.testing.assert_close(components.float(), principal_components(tokens.float()))
+
+
+def test_a_block_that_is_not_there_is_named(model):
+    with pytest.raises(ValueError, match="no block 3: the model has blocks 0 to 2"):
+        attention_from(model, torch.zeros(1, 3, 8, 12, dtype=torch.float64), [3])

@@ -1,5 +1,6 @@
 """Recording and masking change nothing but what they should, and leave the model as it was."""
 
+import numpy as np
 import pytest
 import torch
 from published import randomize
@@ -141,3 +142,11 @@ def test_recording_inside_masking_is_masking_inside_recording(model, images):
     _, free = run(model, images, record_attention)
     assert_close(inner[0], free[0], **EXACT, msg="a masked head still shows where it would have looked")
     assert (inner[1] - free[1]).abs().max() > 1e-3, "the next layer sees other tokens"
+
+
+def test_a_head_may_be_a_number_of_numpy_or_torch(model, images):
+    with mask_heads(model, {0: 1}):
+        expected = model(images)
+    for head in (np.int64(1), torch.tensor(1)):
+        with mask_heads(model, {0: head}):
+            assert_close(model(images), expected)

@@ -176,6 +176,15 @@ def test_the_first_stage_that_differs_is_where_the_mistake_is(seed, right):
         assert suspect.reveal() == f"{suspect.mistake}, in {where}"
 
 
+def test_what_is_no_suspect_is_told_what_to_give(right):
+    suspects = sabotaged(right, seed=0)
+    for given in (suspects, suspects[0].model):
+        assert "one suspect itself" in check.find_mistake(given, "norms exchanged", "encoder.6").message
+    assert "none of these: embeddings" in check.find_mistake(suspects[0], "norms exchanged").message
+    assert "none of these: norms exchanged" in check.find_mistake(suspects[0], ["norms exchanged"], "encoder.6").message
+    assert check.find_mistake(suspects[0]).status == "not attempted"
+
+
 def test_secrets_are_new_each_time_and_do_not_show(right):
     secrets = {sabotaged(right, count=1)[0].reveal() for _ in range(8)}
     assert len(secrets) > 1

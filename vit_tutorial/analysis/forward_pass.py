@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from ..inference import eval_mode
 from ..model import VisionTransformer
 from .recording import record_attention
 
@@ -39,6 +40,7 @@ def trace_shapes(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Ste
     with ExitStack() as hooks:
         for name, module in model.named_modules():
             hooks.enter_context(module.register_forward_hook(partial(note, name)))
+        hooks.enter_context(eval_mode(model))
         model(images)
     return steps
 
@@ -70,7 +72,7 @@ def cost_by_part(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
         "head": [model.head],
     }
     # Recorded, since the counter does not know every fused kernel.
-    with record_attention(model), FlopCounterMode(display=False) as counter:
+    with eval_mode(model), record_attention(model), FlopCounterMode(display=False) as counter:
         model(images)
     flops = {name: sum(operations.values()) for name, operations in counter.get_flop_counts().items()}
     costs = {}

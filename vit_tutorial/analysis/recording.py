@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import SupportsIndex
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..attention import FusedAttention, SelfAttention, attend
+from ..errors import to_whole
 
 Heads = Float[Tensor, "B h T d"]
 
@@ -72,7 +74,7 @@ def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
 
 
 @contextmanager
-def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int]]) -> Iterator[None]:
+def mask_heads(model: nn.Module, heads: Mapping[int, SupportsIndex | Sequence[int]]) -> Iterator[None]:
     """Keep these heads from adding anything to the tokens, inside `with mask_heads(model, {layer: heads}):`.
 
     Layers and heads are counted from 0; one head or several. Recorded inside, a masked head still shows where it would
@@ -84,7 +86,7 @@ def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int]]) -> It
             raise ValueError(f"no layer {i!r} to mask: the model has layers 0 to {len(layers) - 1}")
         layer = layers[i]
         keep = layer.projection.weight.new_ones(layer.num_heads, 1, 1)
-        for head in [chosen] if isinstance(chosen, int) else chosen:
+        for head in chosen if to_whole(chosen) is None else [chosen]:
             if head not in range(layer.num_heads):
                 raise ValueError(f"no head {head!r} in layer {i}: it has heads 0 to {layer.num_heads - 1}")
             keep[head] = 0

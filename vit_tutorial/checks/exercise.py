@@ -190,7 +190,7 @@ class Exercise:
     def __call__(self, answer) -> Verdict:
         """Judge the answer. Random numbers start from one seed, and torch's generator is restored afterwards."""
         try:
-            with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
+            with torch.random.fork_rng(devices=[]), torch.enable_grad():
                 torch.default_generator.manual_seed(0)
                 self.require(answer)
                 remark = self.judge(answer)

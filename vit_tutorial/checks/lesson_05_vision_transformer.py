@@ -15,7 +15,7 @@ from ..embeddings import Embeddings
 from ..encoder import Encoder
 from ..experiments.planted_bugs import BrokenModel
 from .exercise import Exercise, noise
-from .hunt import Hunt
+from .hunt import Hunt, require_one_of
 from .lesson_02_embeddings import embeddings
 from .lesson_04_encoder_block import NORM, encoder_block, in_training
 from .modules import CompositeExercise, ModuleExercise
@@ -285,8 +285,7 @@ def judge_bug(broken: BrokenModel, bug: str) -> str:
     """Raise Wrong with the test that speaks against this bug."""
     if not isinstance(broken, BrokenModel):
         raise Wrong("The check needs what `draw_bug` returned, and then the name of the bug.")
-    if bug not in SHOWS:
-        raise Wrong(f"“{bug}” is none of these: {', '.join(SHOWS)}.")
+    require_one_of(bug, SHOWS)
     if bug != broken.bug:
         raise Wrong(f"With “{bug}”, {SHOWS[bug]}. Run that test on this model: it finds nothing of the kind.")
     return f"{bug}. The shortest way to it: {SHOWS[bug]}."

@@ -16,7 +16,7 @@ from ..experiments.sabotage import IN_EMBEDDINGS, MISTAKES, Suspect, sabotage
 from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_theirs
 from .exercise import Exercise, noise
-from .hunt import Hunt
+from .hunt import Hunt, require_one_of
 from .running import Wrong, call, kind, listed, same
 
 
@@ -258,13 +258,14 @@ def my_find_mistake(right, suspect, images):
             return stage  # and then in the same way inside it
 
 
-def judge_mistake(suspect: Suspect, mistake: str, where: str) -> str:
+def judge_mistake(suspect: Suspect, mistake: str, where: str = "") -> str:
     """Raise Wrong with what speaks against this mistake in this place."""
+    if not isinstance(suspect, Suspect):
+        raise Wrong("The check needs one suspect itself, such as `suspects[0]`: not its model, and not all of them.")
     original = suspect.original
     stages = ["embeddings", *(f"encoder.{i}" for i in range(len(original.encoder)))]
-    for said, choices in ((mistake, MISTAKES), (where, stages)):
-        if said not in choices:
-            raise Wrong(f"“{said}” is none of these: {', '.join(choices)}.")
+    require_one_of(mistake, MISTAKES)
+    require_one_of(where, stages)
     if stages.index(where) < stages.index(suspect.where):
         raise Wrong(f"After `{where}` both models still have the same tokens. The mistake is later.")
     if where != suspect.where:

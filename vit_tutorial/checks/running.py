@@ -46,7 +46,7 @@ def call(function: Callable, *args):
     before = [tensor.detach().clone() for tensor in tensors_in(args)]
     try:
         result = function(*args)
-    except (Exception, SystemExit) as error:
+    except Exception as error:
         own_line = is_readers(extract_tb(error.__traceback__)[-1].filename)
         if not isinstance(error, NotImplementedError) or not own_line:
             raise stopped_by(error, show_call(function, args)) from None
@@ -122,7 +122,7 @@ def joined(*lines: str | None) -> str:
 
 def listed(names: list[str]) -> str:
     """Return the first three names and how many more; a name that several blocks have is told once, `encoder.*.x`."""
-    blocks = [re.sub(r"^encoder\.\d+", "encoder.*", name) for name in names]
+    blocks = [re.sub(r"^encoder\.\d+", "encoder.*", name) for name in map(str, names)]
     short = [general if blocks.count(general) > 1 else name for general, name in zip(blocks, names, strict=True)]
     short = list(dict.fromkeys(short))
     return ", ".join(f"`{name}`" for name in short[:3]) + f" and {len(short) - 3} more like these" * (len(short) > 3)

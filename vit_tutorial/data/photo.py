@@ -17,6 +17,7 @@ from ..errors import require_size
 from ..files import as_path
 
 PHOTOS = Path(__file__).with_name("photos")  # CREDITS.txt says whose they are
+SHIPPED = ("eileen_collins", "chelsea")
 # Pixels alone: left to itself, Pillow would hand an EPS file to Ghostscript, whatever the file is called.
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "PPM", "JPEG2000")
 
@@ -70,16 +71,18 @@ def open_picture(path: Path) -> Image.Image:
 
 def find_photo(name_or_path: str | os.PathLike) -> Path:
     """Return the path of a photo. Raises FileNotFoundError if there is none, ValueError for what is no path."""
-    if str(name_or_path) == "grace_hopper":
+    path = as_path("a photo", name_or_path)
+    name_or_path = str(name_or_path)
+    if name_or_path == "grace_hopper":
         # Imported here so that a reader's own picture needs no matplotlib.
         from matplotlib import get_data_path
 
         return Path(get_data_path(), "sample_data", "grace_hopper.jpg")
-    if (shipped := PHOTOS / f"{name_or_path}.jpg").is_file():
-        return shipped
-    if not (path := as_path("a photo", name_or_path)).is_file():
+    if name_or_path in SHIPPED:
+        return PHOTOS / f"{name_or_path}.jpg"
+    if not path.is_file():
         raise FileNotFoundError(
-            f"no photo {str(name_or_path)!r}: give 'grace_hopper', 'eileen_collins', 'chelsea' or the path of "
+            f"no photo {name_or_path!r}: give 'grace_hopper', 'eileen_collins', 'chelsea' or the path of "
             f"a picture file (relative paths start at {Path.cwd()})"
         )
     return path

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from ..analysis.recording import self_attentions, swapped
 from ..data import ImageSet, Shapes
 from ..data.outlines import OUTLINES
+from ..inference import BATCH, eval_mode
 from ..model import VisionTransformer
 
 SIDES = {"20×20": 20, "28×28": 28, "44×44": 44}  # pixels
@@ -53,11 +53,11 @@ def right_if(model: VisionTransformer, images: ImageSet, times: Float[Tensor, "B
 
     The class token is there once.
     """
-    weighted, answers = deepcopy(model), []
-    for pixels, some in zip(images.pixels.split(100), times.split(100), strict=True):
-        for block in weighted.encoder:
-            block.attention.strategy = WeightedAttention(torch.cat([torch.ones(len(some), 1), some], dim=1))
-        answers.append(weighted(model.card.normalise(pixels)).argmax(dim=1))
+    layers, answers = self_attentions(model), []
+    for pixels, some in zip(images.pixels.split(BATCH), times.split(BATCH), strict=True):
+        weighted = WeightedAttention(torch.cat([torch.ones(len(some), 1), some], dim=1))
+        with eval_mode(model), swapped(dict.fromkeys(layers, weighted)):
+            answers.append(model(model.card.normalise(pixels)).argmax(dim=1))
     return torch.cat(answers) == images.labels
 
 

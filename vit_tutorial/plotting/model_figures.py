@@ -89,15 +89,16 @@ def show_shapes(
     for n in range(1, W // Q):
         axes.plot((2 + 14 * n * Q / W,) * 2, (8, 22), color="white", lw=0.4, zorder=3)
     tell(axes, 9, "pixels", f"({C}, {H}, {W})")
-    draw_tokens(axes, 24, T - 1, C * P * Q, class_token=False)
-    tell(axes, 24, f"{T - 1} patches", f"({T - 1}, {C * P * Q})", f"{P}×{Q} pixels each")
+    draw_tokens(axes, 23.5, T - 1, C * P * Q, class_token=False)
+    tell(axes, 23.5, f"{T - 1} patches", f"({T - 1}, {C * P * Q})", f"of {P}×{Q} pixels")
     draw_tokens(axes, 36, T, D)
     tell(axes, 36, "tokens, Eq. 1", f"({T}, {D})", "class token first")
     step = 20 / depth
     for n in range(depth):
         draw_tokens(axes, 43.5 + step * (n + 0.5), T, D, most=0.7 * step)
     tell(axes, 53.5, f"{depth} blocks, Eqs. 2 and 3", f"({T}, {D}) after each")
-    draw_tokens(axes, 70, 1, D, most=6.5)
+    width = min(0.27 * D**0.5, 6.4)
+    axes.add_patch(Rectangle((70 - width / 2, 14.6), width, 0.7, color=style.CLASS_TOKEN))
     tell(axes, 70, "y, Eq. 4", f"({D})", "the class token, normalised")
     tell(axes, 82, "logits, softmax", f"({K})")
     for n, (name, probability) in enumerate(answers):

@@ -1,4 +1,4 @@
-"""Published weights: what differs between libraries, layer by layer."""
+"""Published weights: where two models differ, layer by layer."""
 
 from __future__ import annotations
 

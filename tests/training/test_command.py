@@ -11,9 +11,7 @@ import torch
 from vit_tutorial import VisionTransformer, train
 from vit_tutorial.saving import load_model
 
-from .toys import start, told_for
-
-SMALL = "--scenes 60 --image-size 16 --patch-size 8 --embed-dim 8 --depth 2 --num-heads 2 --mlp-dim 16 --device cpu"
+from .toys import SMALL, start, told_for
 
 
 @pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")  # so few scenes teach little

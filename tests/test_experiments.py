@@ -27,7 +27,6 @@ from vit_tutorial.experiments import (
     load_size_runs,
     load_suspects,
     move,
-    plant,
     quarter_task,
     quarters,
     right_if,
@@ -221,18 +220,6 @@ def test_positions_from_turned_photos_are_those_of_photos_that_somebody_else_tur
 
 
 # ---- another size
-
-UNKNOWN = {
-    "interpolated": lambda: move("interpolate", 44, 0),
-    "norms": lambda: tune(load_checkpoint("shapes"), "norm", 0),
-    "no final norm": lambda: plant("no final nrom", VisionTransformer(common.CONFIG), torch.zeros(1).long()),
-}
-
-
-@pytest.mark.parametrize("meant", UNKNOWN)
-def test_an_unknown_name_is_told_which_is_near(meant):
-    with pytest.raises(ValueError, match=f"did you mean '{meant}'"):
-        UNKNOWN[meant]()
 
 
 def test_the_lead_of_a_size_and_its_spread_by_hand():

@@ -5,7 +5,6 @@ import contextlib
 import io
 import re
 import statistics
-import subprocess
 import symtable
 import sys
 from dataclasses import replace
@@ -17,13 +16,7 @@ import pytest
 from PIL import Image
 
 import vit_tutorial
-from vit_tutorial import (
-    ImageSet,
-    Shapes,
-    analysis,
-    experiments,
-    training,
-)
+from vit_tutorial import ImageSet, Shapes, analysis, experiments, training
 from vit_tutorial.training import evaluate, fit
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -304,18 +297,3 @@ def test_one_command_writes_the_address_everywhere(monkeypatch):
         "git clone https://example.org/me/mine && cd mine\n"
         f"[x]({colab.format('me/mine')})"
     )
-
-
-@pytest.mark.parametrize(
-    "remote", ["git@example.org:me/mine.git", "https://example.org/me/mine", "ssh://git@example.org/me/mine.git/", "."]
-)
-def test_without_an_address_it_is_that_of_the_clones_origin_which_must_be_on_the_web(remote, monkeypatch, tmp_path):
-    place = str(tmp_path) if remote == "." else remote
-    for command in (["init", "-q"], ["remote", "add", "origin", place]):
-        subprocess.run(["git", "-C", tmp_path, *command], check=True)
-    monkeypatch.setattr(refresh, "HERE", tmp_path)
-    if place == remote:
-        assert refresh.origin() == "https://example.org/me/mine"
-    else:
-        with pytest.raises(SystemExit, match="no origin on the web"):
-            refresh.origin()

@@ -12,7 +12,7 @@ from torch import nn
 import vit_tutorial
 from vit_tutorial import check, sincos_position_embedding
 
-from .variants import cell, changed, judged
+from .variants import changed, judged
 
 
 def linear_with(weight, bias):
@@ -210,13 +210,6 @@ RIGHT = {
 }
 
 
-LOST = cell("""
-    def project(self, x):
-        x = self.projection(x).flatten(2)
-        x.transpose(1, 2)
-        return x
-""")["project"]
-
 WRONG = {
     check.linear_is_conv: [
         (lambda conv: nn.Linear(conv.weight[0].numel(), conv.out_channels), "is it still its own random one"),
@@ -225,10 +218,8 @@ WRONG = {
         (filled_by(lambda linear, conv: [
             linear.weight.data.copy_(conv.weight.flatten(1)), linear.bias.data.copy_(conv.bias)]),
          "Right for a convolution with a bias. This one has none"),
-        (filled_by(lambda linear, conv: linear.weight.data.copy_(conv.weight)), "The kernels are not flattened"),
         (filled_by(lambda linear, conv: linear.weight.copy_(conv.weight.flatten(1))),
          "You write into a parameter while gradients are recorded"),
-        (lambda conv: conv, "what came back is of type Conv2d"),
         (lambda conv: (by_data(conv), nn.init.zeros_(conv.weight))[0], "changes the convolution's own weights"),
     ],
     check.class_token: [
@@ -244,7 +235,6 @@ WRONG = {
         (by_loop(lambda n, h, w: n // h, lambda n, h, w: n % h), "Your patch n is in row n // h, column n % h"),
         (placed(rows=lambda codes, w: codes.repeat(1, w)), "There are only h codes of rows for h·w patches"),
         (placed(together=sum, parts=1), "You add the row's code and the column's. They stand side by side"),
-        (placed(together=sum), "You add the row's code and the column's. They stand side by side"),
         (lambda grid, dim: rearrange(waves(math.prod(grid), dim), "n (wave i) -> n (i wave)", wave=2),
          "along one line"),
         (lambda grid, dim: sincos_position_embedding(grid, dim)[None], "(h·w, D) = (15, 12) expected, got (1, 15, 12)"),
@@ -258,13 +248,10 @@ WRONG = {
         (variant(projection=lambda self: None, layer=lambda self: nn.Linear(self.C * self.P**2, self.D),
                  project=lambda self, x: self.layer(vit_tutorial.patchify(x, self.P)), place=lambda self, x: x),
          "The positions are never added"),
-        (variant(token=lambda self, B: self.class_token), "each image needs its class token"),
         (variant(prepend=lambda self, x: torch.cat([x, self.token(len(x))], dim=1)), "Your class token comes last"),
-        (variant(project=LOST), "`x.transpose(1, 2)` changes nothing"),
         (variant(project=lambda self, x: self.projection(x).reshape(len(x), -1, self.D)),
          "mix values of different patches"),
         (variant(projection=lambda self: nn.Conv2d(self.C, self.D, self.P)), "moves by one pixel"),
-        (variant(place=lambda self, x: x - x.mean(0) + self.position), "somewhere images mix"),
     ],
 }  # fmt: skip
 

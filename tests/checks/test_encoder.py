@@ -160,13 +160,6 @@ RIGHT = {
 }
 
 
-class BatchNorm(nn.BatchNorm1d):
-    """Normalise each feature over all tokens of all images: (B, T, D) → (B, T, D)."""
-
-    def forward(self, z):
-        return super().forward(z.mT).mT
-
-
 WRONG = {
     check.layer_norm: [
         (lambda x, w, b, eps: divided(x, spread(x, 1), eps) * w + b, "divides by D - 1, not by D"),
@@ -191,13 +184,10 @@ WRONG = {
         (SUSPECTS["A"], "post-norm"),
         (SUSPECTS["D"], "Both residuals are taken from the normed input."),
         (with_norms(lambda D, h, M: nn.Identity()), "In `norm1`: There is no LayerNorm"),
-        (with_norms(lambda D, h, M: BatchNorm(D)), "In `norm1`: This is a BatchNorm"),
         (block(mlp=lambda D, h, M: sequential(up, relu, down)(D, M),  # and something unknown
                forward=lambda self, z: Block.forward(self, 2 * z)), "In `mlp`: The activation is ReLU"),
         (written(lambda z, a, m, n, o: o((y := z + a(n(z))) + m(o(y)))), "The block's output is normed"),
-        (written(lambda z, a, m, n, o: (y := z + a(n(z))) + m(n(y))), "One LayerNorm stands at both places"),
         (block(mix=lambda self, y: self.attention(y, y, y)), "`nn.MultiheadAttention` returns a pair"),
-        (block(attention=lambda D, h, M: nn.MultiheadAttention(D, h)), "In `attention`: Attention runs across"),
         (block(norm2=lambda D, h, M: nn.LayerNorm(D)), "the eps of your LayerNorm is 1e-05"),
         (block(norm3=lambda D, h, M: nn.LayerNorm(D)), "does not depend on `norm3.weight`"),
     ],

@@ -4,7 +4,6 @@ import hashlib
 import io
 import sys
 import tarfile
-from pathlib import Path
 
 import pytest
 
@@ -52,13 +51,10 @@ def test_images_labels_and_names_are_read_in_the_authors_order(archive, tmp_path
     assert test.pixels[3, 0, 0, :3].tolist() == [53, 77, 53], "rows are rows"
 
 
-def test_what_is_missing_or_broken_says_where_it_belongs_and_what_to_do(archive, tmp_path):
+def test_what_is_missing_says_where_it_belongs_and_what_to_do(archive, tmp_path):
     with pytest.raises(FileNotFoundError, match=rf"no {ARCHIVE} in .*root \(it is not there\): .*\(170 MB\)"):
         cifar10(tmp_path / "root")
     assert not (tmp_path / "root").exists(), "looking makes no folders"
-    (tmp_path / ARCHIVE).write_bytes(archive[:-1])
-    with pytest.raises(FileNotFoundError, match="it is there, but broken"):
-        cifar10(tmp_path)
 
 
 @pytest.mark.parametrize(("root", "folder"), [("~/mine", "home/mine"), (None, "home/.cache/vit_tutorial")])
@@ -67,11 +63,3 @@ def test_where_it_is_looked_for(root, folder, archive, tmp_path):
     path.parent.mkdir(parents=True)
     path.write_bytes(archive)
     assert len(cifar10(root, train=False)) == 6
-
-
-def test_the_real_archive():
-    """The tests above put their own in its place. TensorFlow Datasets checks the same SHA-256."""
-    assert MODULE.SHA256 == "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
-    assert Path(MODULE.URL).name == ARCHIVE
-    names = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
-    assert list(MODULE.CLASSES) == names, "in the order of the labels"

@@ -36,7 +36,7 @@ def cells(k):
 
 # For each function, arguments that depend on k, and what the sentence says for k = 3 that it does not for k = 2.
 FIGURES = {
-    "show_attention_maps": (lambda k: (PHOTO, k * MAPS[None] / 20, ["seed 0"]), "up to 3"),
+    "show_attention_maps": (lambda k: (PHOTO, k * MAPS[None] / 20, ["seed 0"], TITLE, (0, 0), 8, 0), "up to 3"),
     "show_attention_stops": (lambda k: (PHOTO.expand(2, -1, -1, -1), walk(k)[:2], {"a": 0, "b": k}, TITLE), "b, 0.30"),
     "show_block": (lambda k: (), ""),  # a drawing without values
     "show_bug_table": (
@@ -53,7 +53,7 @@ FIGURES = {
         lambda k: (torch.rand(2, 3, 4, 4), torch.eye(3) * k, torch.zeros(3, 3), NAMES, TITLE), "from 0 to 3"),
     "show_found": (lambda k: (PHOTO[None], OUTLINE, {"m": torch.tensor([[[1.0, 2.0 * k - 3]]])}, TITLE), "m 1.5"),
     "show_grid": (lambda k: (torch.rand(3, 4 * k, 8), 4, TITLE), "3 rows and 2 columns"),
-    "show_heads": (lambda k: (IDS[:2, :2], torch.tensor([[[0], [k + 2]], [[1], [7 - k]]])), "1 of its own"),
+    "show_heads": (lambda k: (IDS[:2, :2], torch.tensor([[[0], [k + 2]], [[1], [7 - k]]]), TITLE), "1 of its own"),
     "show_layer_differences": (
         lambda k: (["a"], {"timm": [1.0 * k]}, {"mistake": [1.0]}, 1e-7, TITLE), "timm 3"),
     "show_maps": (lambda k: (PHOTO, {"trained": cells(k)[None]}, ["one"], TITLE), "trained, 0 to 3"),
@@ -78,7 +78,7 @@ FIGURES = {
     "show_values": (
         lambda k: (PHOTO, {"sky": torch.eye(2) * k / 10}, TITLE, "overlap", {"sky": (0, 1)}), "sky, median 0.3"
     ),
-    "show_wrong": (lambda k: ({"9×9": {"cut": [(1, 10), (k, 10)]}}, TITLE), "9×9: cut 20 %"),
+    "show_wrong": (lambda k: ({"9×9": {"cut": [(1, 10), (k, 10)]}}, TITLE, "cut"), "9×9: cut 20 %"),
 }  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def test_a_dollar_in_a_name_is_a_dollar():
     """In the title, the caption, and a row of a chart; a formula of the package's own is still set as one."""
     name = r"a $\x$, and US_2"
     pictures = plotting.show_pictures(BYTES[:1], [name], name)
-    rows = plotting.show_wrong({name: {name: [(1, 10)]}}, name)
+    rows = plotting.show_wrong({name: {name: [(1, 10)]}}, name, name)
     for figure in (pictures, rows):
         figure.draw_without_rendering()
         assert figure.alt.count(name[1:]) == (2 if figure is pictures else 3)

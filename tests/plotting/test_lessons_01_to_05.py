@@ -78,7 +78,7 @@ def test_position_similarity_puts_each_map_at_its_patch_on_one_scale():
 
 def test_attention_maps_are_multiples_of_an_equal_share_and_one_head_is_large_beside_the_photo():
     maps = torch.rand(2, 3, 3, 2) / 7
-    photo, large, *small, _bar = plotting.show_attention_maps(PHOTO, maps, ["x", "y"], frame=(2, 1), large=2).axes
+    photo, large, *small, _bar = plotting.show_attention_maps(PHOTO, maps, ["x", "y"], "", (2, 1), 8, 2).axes
     assert_close(drawn(large), 7 * maps[0, 2])
     assert_close(torch.stack([drawn(axes) for axes in small]), 7 * maps.flatten(0, 1))
     assert all(axes.patches[-1].get_xy() == (0.5, 1.5) for axes in (photo, large, *small)), "the patch that asks"
@@ -90,7 +90,7 @@ def test_attention_maps_are_multiples_of_an_equal_share_and_one_head_is_large_be
 
 def test_a_number_keeps_the_tint_of_its_head_wherever_it_lands():
     tokens = torch.arange(6).reshape(3, 2)
-    figure = plotting.show_heads(tokens, tokens.view(2, 3, 1))  # wrong on purpose: no transpose
+    figure = plotting.show_heads(tokens, tokens.view(2, 3, 1), "")  # wrong on purpose: no transpose
     first, second = map(tuple, TINTS[:2])
     tints = [[box.get_facecolor()[:3] for box in axes.patches] for axes in figure.axes]
     assert tints == [[first, second] * 3, [first, second, first], [second, first, second]]

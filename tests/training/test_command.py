@@ -11,9 +11,7 @@ import torch
 from vit_tutorial import VisionTransformer, train
 from vit_tutorial.saving import load_model
 
-from .toys import start, told_for
-
-SMALL = "--scenes 60 --image-size 16 --patch-size 8 --embed-dim 8 --depth 2 --num-heads 2 --mlp-dim 16 --device cpu"
+from .toys import SMALL, start, told_for
 
 
 @pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")  # so few scenes teach little
@@ -104,6 +102,12 @@ def test_a_mistake_is_told_in_one_line_before_anything_is_written(mistake, tmp_p
     told = told_for(train.main, shlex.split(mistake), capsys)
     assert not [fact for fact in MISTAKES[mistake] if fact not in told], told
     assert not list(tmp_path.iterdir())
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    monkeypatch.setattr(train, "choose_recipe", lambda *them: [][0])
+    with pytest.raises(IndexError):
+        train.main([])
 
 
 def test_the_presets_warm_up_is_shortened_with_the_run_and_yours_is_not():

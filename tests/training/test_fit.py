@@ -257,11 +257,6 @@ REFUSED = {
     "crop": (small_vit, {"recipe": short(crop=8)}, "crop 8 is no shift within images of 8×8"),
     "too few classes": (lambda: small_vit(num_classes=1), {}, "1 logits for 2 classes"),
     "too large": (lambda: small_vit(image_size=12), {}, "12×12"),
-    "layer decay": (
-        lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, 2)),
-        {"recipe": short(layer_decay=0.5)},
-        "layer_decay needs embeddings",
-    ),
     "no folder": (small_vit, {"folder": ""}, "folder must be a path, got ''"),
     "small validation": (
         small_vit,

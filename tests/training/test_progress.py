@@ -4,7 +4,6 @@ import sys
 import time
 
 import pytest
-from benchmarks import training_loop
 
 from vit_tutorial.training import Epoch, Progress, fit, print_progress
 from vit_tutorial.training import progress as progress_module
@@ -54,11 +53,3 @@ def test_what_is_told_is_what_the_run_does(monkeypatch):
         told = [p.loss for p in under_way[3 * index : 3 * index + 3]]
         assert epoch.loss == pytest.approx(sum(told) / 3), "even batches: the mean of their means"
     assert [p.finished for p in seen if p.finished] == history
-
-
-def test_the_benchmark_of_the_loop_still_runs(capsys):
-    """No time is looked at."""
-    training_loop.main(["--steps", "2", "--batch", "4", "--rounds", "2"])
-    printed = capsys.readouterr().out
-    assert "loop / bare step" in printed
-    assert "of 2 rounds" in printed

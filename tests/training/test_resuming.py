@@ -17,7 +17,7 @@ from vit_tutorial.saving import load_model, read
 from vit_tutorial.training import fit
 from vit_tutorial.training.progress import Epoch
 
-from .toys import RESTLESS, RESTLESS_MODEL, bright_or_dark, differing, short, small_vit, start, weights_of
+from .toys import RESTLESS, RESTLESS_MODEL, SMALL, bright_or_dark, differing, short, small_vit, start, weights_of
 
 RECIPE = short(**RESTLESS)  # three epochs of three steps
 CHECKPOINT = "checkpoint.safetensors"
@@ -146,7 +146,6 @@ def test_the_table_has_a_line_for_each_epoch_and_other_files_are_left_alone(tmp_
     assert {path.name for path in (tmp_path / "run").iterdir()} == names
 
 
-SMALL = "--scenes 60 --image-size 16 --patch-size 8 --embed-dim 8 --depth 2 --num-heads 2 --mlp-dim 16 --device cpu"
 DRAWS = "--dropout 0.1 --attention-dropout 0.1 --drop-path 0.2 --crop 2 --flip --randaugment --mixup 0.4 --cutmix 1"
 COMMAND = f"{SMALL} {DRAWS} --batch-size 16 --seed 5 --epochs 3 --out".split()
 

@@ -16,6 +16,7 @@ from vit_tutorial.model_card import ModelCard
 from vit_tutorial.training import Recipe
 
 CLASSES = ("dark", "bright")
+SMALL = "--scenes 60 --image-size 16 --patch-size 8 --embed-dim 8 --depth 2 --num-heads 2 --mlp-dim 16 --device cpu"
 
 # Everything that draws random numbers at once.
 RESTLESS = {"crop": 2, "flip": True, "randaugment": True, "mixup": 0.4, "cutmix": 1.0}
@@ -52,9 +53,9 @@ class Copycat(nn.Module):
         return self.scale * nn.functional.one_hot(images[:, 0, 0, 0].round().long(), len(self.card.classes)).float()
 
 
-def answered(answers: list[int], labels: list[int], side: int = 1) -> ImageSet:
+def answered(answers: list[int], labels: list[int]) -> ImageSet:
     """Images of one colour to which a `Copycat` gives these answers."""
-    pixels = torch.tensor(answers, dtype=torch.uint8)[:, None, None, None].expand(-1, 3, side, side).clone()
+    pixels = torch.tensor(answers, dtype=torch.uint8)[:, None, None, None].expand(-1, 3, 1, 1).clone()
     return ImageSet(pixels, torch.tensor(labels), ("ant", "bee", "cow"))
 
 

@@ -17,12 +17,9 @@ from vit_tutorial.training.distributed import distribute, process_group, seed_pr
 from vit_tutorial.training.loop import train_epoch
 from vit_tutorial.training.progress import Reporter
 
-from .toys import bright_or_dark, float64, short, small_vit
+from .toys import SMALL, bright_or_dark, float64, short, small_vit
 
-COMMAND = (
-    "--scenes 61 --image-size 16 --patch-size 8 --embed-dim 8 --depth 2 --num-heads 2 --mlp-dim 16 --device cpu "
-    "--epochs 1 --batch-size 16 --crop 2 --flip --randaugment --label-smoothing 0.1"
-)
+COMMAND = f"{SMALL} --scenes 61 --epochs 1 --batch-size 16 --crop 2 --flip --randaugment --label-smoothing 0.1"
 
 
 def one_step() -> dict[str, torch.Tensor]:

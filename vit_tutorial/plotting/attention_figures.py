@@ -50,7 +50,7 @@ def show_one_query(
 
 
 @styled
-def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], title: str = "") -> Figure:
+def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], title: str) -> Figure:
     """Draw tokens with a number of its own in every place, and where a split puts these numbers.
 
     Tint and hatch of a number say which head ought to get it: the first d columns belong to head 0, and so on.
@@ -84,38 +84,37 @@ def show_attention_maps(
     photo: Float[Tensor, "3 H W"],
     maps: Float[Tensor, "rows columns h w"],
     names: Sequence[str],
-    title: str = "",
-    frame: tuple[int, int] | None = None,
-    most: int = 8,
-    large: int | None = None,
+    title: str,
+    frame: tuple[int, int],
+    most: int,
+    large: int,
 ) -> Figure:
     """Draw the weights of one query over the patches beside the photo, as multiples of an equal share, 1 / (1 + h·w).
 
     `names` has one entry for each row of maps. All maps share one logarithmic scale, from 1/8 to `most`. `frame` marks
-    the patch that asks, by its row and column. `large` is a head of the first row that is also drawn large, with the
-    weights of its two favourites, which are framed in white in the photo.
+    the patch that asks, by its row and column. The head `large` of the first row is also drawn large, with the weights
+    of its two favourites, which are framed in white in the photo.
     """
     rows, columns, h, w = maps.shape
-    wide = [1.2] if large is None else [2, 3.4]
-    figure = panels.blank(WIDTH, 0.5 + max([rows, *wide[1:]]) * (0.05 + 0.86 * WIDTH / (sum(wide) + columns)), title)
-    grid = figure.add_gridspec(rows, len(wide) + columns, width_ratios=[*wide, *[1] * columns])
-    panels.picture(figure.add_subplot(grid[:, 0]), photo, extent=(-0.5, w - 0.5, h - 0.5, -0.5))
+    figure = panels.blank(WIDTH, 0.5 + max(rows, 3.4) * (0.05 + 0.86 * WIDTH / (5.4 + columns)), title)
+    grid = figure.add_gridspec(rows, 2 + columns, width_ratios=[2, 3.4, *[1] * columns])
+    whole, favourite = figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[:, 1])
+    panels.picture(whole, photo, extent=(-0.5, w - 0.5, h - 0.5, -0.5))
     shares, look = maps * (1 + h * w), {"cmap": style.MAGNITUDE, "norm": LogNorm(1 / 8, most)}
-    if large is not None:
-        (axes := figure.add_subplot(grid[:, 1])).imshow(to_numpy(shares[0, large]), **look)
-        panels.bare(axes, f"{names[0]}, head {large}")
-        weights, places = maps[0, large].flatten().topk(2)
-        for weight, place in zip(weights.tolist(), places.tolist(), strict=True):
-            row, column = divmod(place, w)
-            axes.text(column, row, f"{weight:.0%}", ha="center", va="center")
-            figure.axes[0].add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, ec="white", lw=1.5))
+    favourite.imshow(to_numpy(shares[0, large]), **look)
+    panels.bare(favourite, f"{names[0]}, head {large}")
+    weights, places = maps[0, large].flatten().topk(2)
+    for weight, place in zip(weights.tolist(), places.tolist(), strict=True):
+        row, column = divmod(place, w)
+        favourite.text(column, row, f"{weight:.0%}", ha="center", va="center")
+        whole.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, ec="white", lw=1.5))
     for row, (name, heads) in enumerate(zip(names, shares, strict=True)):
         for head, weights in enumerate(heads):
-            axes = figure.add_subplot(grid[row, len(wide) + head])
+            axes = figure.add_subplot(grid[row, 2 + head])
             image = axes.imshow(to_numpy(weights), **look)
             panels.bare(axes, f"head {head}" if row == 0 else "")
             axes.set_ylabel(name if head == 0 else "", fontsize=11)
-    for axes in figure.axes if frame else []:
+    for axes in figure.axes:
         panels.highlight(axes, frame[1] - 0.5, frame[0] - 0.5, 1, 1)
     ticks = {1 / 8: "1/8", 1 / 2: "1/2", 1: "1", 2: "2", most: str(most)}
     panels.colour_bar(figure, image, figure.axes, "weight (1 = equal share)", ticks, extend="both", shrink=0.8)

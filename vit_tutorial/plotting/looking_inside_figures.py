@@ -93,13 +93,16 @@ def show_ranking(
                 look = {"color": style.CONTROL, "marker": "X"}
             elif name.endswith("(mask)"):
                 look = {"color": style.BLACK, "marker": "D"}
-            panels.interval(axes, (mean, names.index(name)), half, brief(mean), lw=2, **look)
+            place = names.index(name)
+            axes.errorbar(mean, place, xerr=half, ms=6, capsize=4, lw=2, zorder=3, **look)
+            beside = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "color": look["color"]}
+            axes.annotate(brief(mean), (mean + half, place), **beside)
         if measure in chance:
             axes.axvline(chance[measure], color=style.CONTROL, lw=1, ls="--", zorder=0)
         low, high = axes.get_xlim()
         axes.set_xlim(low, high + 0.2 * (high - low))  # room for the value at the right of the last dot
         axes.set_xlabel(measure)
         told.append(f"{measure}: {listed(f'{n} {brief(mean)} ± {half:.2g}' for n, (mean, half) in found.items())}")
-    text = "bars: 95 % interval of the mean; grey: controls; black: knows the mask"
-    figure.supxlabel(text + ("; dashed line: chance" if chance else ""), fontsize=10)
+    text = "bars: 95 % interval of the mean; grey: controls; black: knows the mask; dashed line: chance"
+    figure.supxlabel(text, fontsize=10)
     return with_alt(figure, f"Means and 95 % intervals. {'; '.join(told)}.")

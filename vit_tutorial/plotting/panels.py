@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -69,30 +68,11 @@ def diverging(axes: Axes, table: Tensor, limit: Number, **options: Any):
     return axes.imshow(to_numpy(table), cmap=DIVERGING, vmin=-limit, vmax=limit, **options)
 
 
-def tile(maps: np.ndarray, columns: int, gap: int, border: int = 0) -> np.ndarray:
-    """Lay N small maps (N, h, w) row by row on one canvas, `gap` pixels of nan apart, which are not drawn."""
-    count, h, w = maps.shape
-    rows = math.ceil(count / columns)
-    size = (rows * (h + gap) - gap + 2 * border, columns * (w + gap) - gap + 2 * border)
-    canvas = np.full(size, np.nan)
-    for n, one in enumerate(maps):
-        top, left = border + n // columns * (h + gap), border + n % columns * (w + gap)
-        canvas[top : top + h, left : left + w] = one
-    return canvas
-
-
 def texts(axes: Axes, texts: np.ndarray, dark: np.ndarray | bool = False, fontsize: Number = 10) -> None:
     """Write one text into each cell of a matrix drawn by `imshow`, in white where the cell is dark."""
     colours = np.where(np.broadcast_to(dark, texts.shape), "white", "black")
     for (row, column), text in np.ndenumerate(texts):
         axes.text(column, row, text, ha="center", va="center", color=colours[row, column], fontsize=fontsize)
-
-
-def interval(axes: Axes, place: tuple[Number, Number], half: Number, text: str, **look: Any) -> None:
-    """Draw a mark with its interval to the left and right, and its value as a text beside it."""
-    x, y = place
-    axes.errorbar(x, y, xerr=half, ms=6, capsize=4, zorder=3, **look)
-    axes.annotate(text, (x + half, y), (8, 0), textcoords="offset points", va="center", color=look["color"])
 
 
 def level(axes: Axes, value: Number, text: str, x: Number, ha: str = "right") -> None:

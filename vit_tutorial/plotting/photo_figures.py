@@ -1,18 +1,16 @@
-"""A photo and its patches: principal components as colours, what heads see of it, what resembles a patch, positions."""
+"""A photo and its patches: principal components as colours, what heads see of it, what resembles a patch."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import interpolate
 
 from . import panels, style
 from .alt_text import amounts, brief, listed, with_alt
-from .position_figures import FIVE, compare_pairs
 from .style import WIDTH, Figure, styled, to_numpy
 
 CLEAR = 0.95  # a head sees the patches with weights above this quantile through no fog
@@ -132,31 +130,3 @@ def show_values(
         told.append(f"{name}, median {brief(round(median, 2))}")
     panels.colour_bar(figure, image, row, label, shrink=0.9)
     return with_alt(figure, f"{label.capitalize()} for each patch: {'; '.join(told)}.")
-
-
-@styled
-def show_chosen_positions(
-    similarity: Float[Tensor, "h w h w"],
-    control: Float[Tensor, "h w h w"],
-    rows: Sequence[int],
-    columns: Sequence[int],
-    title: str,
-) -> Figure:
-    """Draw how similar all positions are to chosen ones (Figure 7), a map for each of these rows and columns.
-
-    The large maps are those of `similarity`, the small ones of an untrained `control`; all from −1 to 1.
-    """
-    (h, w), places = similarity.shape[:2], torch.meshgrid(torch.tensor(rows), torch.tensor(columns), indexing="ij")
-    height = 0.9 + 0.52 * WIDTH * len(rows) * h / (len(columns) * w)
-    figure, ((large, small),) = panels.panels(1, 2, WIDTH, height, title, width_ratios=(2.4, 1))
-    for axes, maps, name in ((large, similarity, "trained"), (small, control, "untrained")):
-        tiles = panels.tile(to_numpy(maps[places].flatten(0, 1)), len(columns), gap=2)
-        image = axes.imshow(tiles, cmap=style.DIVERGING, vmin=-1, vmax=1, interpolation="none")
-        panels.bare(axes, name)
-    large.set_xticks([n * (w + 2) + w / 2 for n in range(len(columns))], columns)
-    large.set_yticks([n * (h + 2) + h / 2 for n in range(len(rows))], rows)
-    large.set(xlabel="column of the patch", ylabel="row of the patch")
-    large.tick_params(length=0)
-    panels.colour_bar(figure, image, (large, small), "cosine similarity", FIVE, shrink=0.9)
-    told = compare_pairs({"trained": similarity, "untrained": control})
-    return with_alt(figure, f"Maps of {len(rows)}×{len(columns)} positions. Mean cosine similarity: {told}.")

@@ -65,19 +65,55 @@ def show_position_similarity(maps: Mapping[str, Float[Tensor, "h w h w"]], title
     figure, (row,) = panels.panels(1, len(maps), WIDTH, 0.4 + 0.95 * WIDTH / max(len(maps), 2), title)
     for axes, (name, similarity) in zip(row, maps.items(), strict=True):
         h, w = similarity.shape[:2]
-        image = draw_map(axes, mosaic(similarity, w), name)
-        axes.set_xticks([j * (w + 1) + w / 2 for j in range(w)], range(w))
-        axes.set_yticks([i * (h + 1) + h / 2 for i in range(h)], range(h))
-        axes.set(xlabel="column of the patch")
-        axes.tick_params(length=0)
+        image = draw_map(axes, mosaic(similarity.flatten(0, 1), w), name)
+        number_maps(axes, (h, w), range(h), range(w))
     row[0].set_ylabel("row of the patch")
     panels.colour_bar(figure, image, row, "cosine similarity", FIVE, shrink=0.9)
     return with_alt(figure, f"Mean cosine similarity of positions: {compare_pairs(maps)}.")
 
 
-def mosaic(similarity: Float[Tensor, "h w k l"], columns: int) -> np.ndarray:
-    """Lay h·w small maps (k, l) on one canvas, as many as `columns` in a line, with an empty line between them."""
-    return panels.tile(to_numpy(similarity.flatten(0, 1)), columns, gap=1, border=1)
+@styled
+def show_chosen_positions(
+    similarity: Float[Tensor, "h w h w"],
+    control: Float[Tensor, "h w h w"],
+    rows: Sequence[int],
+    columns: Sequence[int],
+    title: str,
+) -> Figure:
+    """Draw how similar all positions are to chosen ones, a map for each of these rows and columns.
+
+    The large maps are those of `similarity`, the small ones of an untrained `control`; all from −1 to 1.
+    """
+    (h, w), places = similarity.shape[:2], torch.meshgrid(torch.tensor(rows), torch.tensor(columns), indexing="ij")
+    height = 0.9 + 0.52 * WIDTH * len(rows) * h / (len(columns) * w)
+    figure, ((large, small),) = panels.panels(1, 2, WIDTH, height, title, width_ratios=(2.4, 1))
+    both = {"trained": similarity, "untrained": control}
+    for axes, (name, maps) in zip((large, small), both.items(), strict=True):
+        image = draw_map(axes, mosaic(maps[places].flatten(0, 1), len(columns)), name)
+    number_maps(large, (h, w), rows, columns)
+    large.set_ylabel("row of the patch")
+    panels.colour_bar(figure, image, (large, small), "cosine similarity", FIVE, shrink=0.9)
+    told = compare_pairs(both)
+    return with_alt(figure, f"Maps of {len(rows)}×{len(columns)} positions. Mean cosine similarity: {told}.")
+
+
+def mosaic(maps: Float[Tensor, "n h w"], columns: int) -> np.ndarray:
+    """Lay small maps row by row on one canvas, with an empty line (nan, which is not drawn) around each."""
+    count, h, w = maps.shape
+    canvas = np.full((math.ceil(count / columns) * (h + 1) + 1, columns * (w + 1) + 1), np.nan)
+    for n, one in enumerate(to_numpy(maps)):
+        top, left = 1 + n // columns * (h + 1), 1 + n % columns * (w + 1)
+        canvas[top : top + h, left : left + w] = one
+    return canvas
+
+
+def number_maps(axes: Axes, grid: tuple[int, int], rows: Sequence[int], columns: Sequence[int]) -> None:
+    """Write the row and the column of its patch beside each line of maps."""
+    h, w = grid
+    axes.set_xticks([j * (w + 1) + w / 2 for j in range(len(columns))], columns)
+    axes.set_yticks([i * (h + 1) + h / 2 for i in range(len(rows))], rows)
+    axes.set_xlabel("column of the patch")
+    axes.tick_params(length=0)
 
 
 def compare_pairs(maps: Mapping[str, Float[Tensor, "h w h w"]]) -> str:
@@ -116,7 +152,7 @@ def show_position_row(
         image = draw_map(axes, to_numpy(similarity[row, column]), f"column {column}")
         mark_patches(axes, (h, w), (row, column), ("row",))
     below = figure.add_subplot(left[1])
-    draw_map(below, mosaic(control[row][None], across), "the same before training")
+    draw_map(below, mosaic(control[row], across), "the same before training")
     panels.colour_bar(figure, image, large, "cosine similarity", FIVE, shrink=0.9)
     legend_of_marks(figure, ("row",))
     both = {"trained": similarity, "untrained": control}
@@ -138,8 +174,8 @@ def show_positions_forming(history: Mapping[int, Float[Tensor, "h w h w"]], stop
     early = grid[0].subgridspec(len(stops), 1)
     left, right = figure.add_subplot(grid[1]), figure.add_subplot(grid[2])
     for line, stop in enumerate(stops):
-        draw_map(figure.add_subplot(early[line]), mosaic(history[stop], w), epoch_name(stop))
-    image = draw_map(left, mosaic(history[last], w), "")
+        draw_map(figure.add_subplot(early[line]), mosaic(history[stop].flatten(0, 1), w), epoch_name(stop))
+    image = draw_map(left, mosaic(history[last].flatten(0, 1), w), "")
     name = left.set_title("", fontsize=20)
     panels.colour_bar(figure, image, left, "cosine similarity", FIVE, location="bottom", aspect=40)
     means = list(zip(*map(likeness, history.values()), strict=True))
@@ -161,7 +197,7 @@ def show_positions_forming(history: Mapping[int, Float[Tensor, "h w h w"]], stop
 
     def move(epoch: int) -> None:
         name.set_text(epoch_name(epoch))
-        image.set_data(mosaic(history[epoch], w))
+        image.set_data(mosaic(history[epoch].flatten(0, 1), w))
         for kind, dot in dots.items():
             dot.set_data([epoch], [kinds[kind][epochs.index(epoch)]])
 

@@ -86,7 +86,7 @@ def show_channels(channels: Mapping[str, Float[Tensor, "h w"]], title: str, labe
 
 
 @styled
-def show_wrong(results: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]], title: str, marked: str = "") -> Figure:
+def show_wrong(results: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]], title: str, marked: str) -> Figure:
     """Draw the share of wrong answers: one panel below the other, one row per name.
 
     `results[panel][row]` holds (wrong answers, scenes) for each seed: a dot with its 95 % interval, and a black line at
@@ -114,6 +114,6 @@ def show_wrong(results: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]], t
         told.append(f"{panel}: {amounts(means, unit=' %')}.")
     axes.set_xlim(left=0)
     axes.set_xlabel("wrong answers, %")
-    control = f"; grey: the control, {marked}" if marked else ""
-    figure.supxlabel(f"dots: one seed each, with its 95 % interval; black: mean of the seeds{control}", fontsize=10)
+    legend = "dots: one seed each, with its 95 % interval; black: mean of the seeds; grey: the control,"
+    figure.supxlabel(f"{legend} {marked}", fontsize=10)
     return with_alt(figure, f"Mean share of wrong answers. {' '.join(told)}")

@@ -11,6 +11,7 @@ import torch
 
 from vit_tutorial import (
     SelfAttention,
+    Shapes,
     VisionTransformer,
     ViTConfig,
     load_photo,
@@ -75,6 +76,8 @@ WRONG = {
     },
     "patchify: size": (lambda: patchify(zeros(1, 3, 8, 8), 0), ["patch_size", "positive", "0"]),
     "photo: size": (lambda: load_photo(size=0), ["size", "positive", "0"]),
+    "scenes: count": (lambda: Shapes(2.5), ["count", "at least 1", "2.5"]),
+    "scenes: size": (lambda: Shapes(1, (32, 0)), ["image_size", "positive", "(32, 0)"]),
     # Rates.
     **{
         f"config: {name}={value!r}": (lambda n=name, v=value: ViTConfig(**{n: v}), [name, "[0, 1)", repr(value)])

@@ -149,17 +149,3 @@ def test_an_outline_fits_its_circle_and_is_a_distance_where_its_edge_is_drawn(na
     near = distance.detach().abs() < 0.05
     assert near.sum() > 500
     assert ((slope[near] - 1).abs() < 1e-3).double().mean() > 0.99
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    ("options", "fact"),
-    [
-        ({"count": 0}, "count"),
-        ({"count": 2.5}, "count"),
-        ({"count": 1, "image_size": (32, 0)}, "image_size"),
-    ],
-)
-def test_numbers_that_do_not_fit(options, fact):
-    with pytest.raises(ValueError, match=fact):
-        Shapes(**options)

@@ -18,6 +18,7 @@ from .pretrained import (
     from_transformers,
     load_checkpoint,
     load_pretrained,
+    to_timm,
 )
 
 __all__ = [
@@ -51,5 +52,6 @@ __all__ = [
     "resize_position_embedding",
     "sincos_position_embedding",
     "small_cnn",
+    "to_timm",
     "unpatchify",
 ]

@@ -7,7 +7,7 @@ from PIL import Image
 from torchvision.models import ViT_B_16_Weights, ViT_L_16_Weights
 from transformers import DeiTImageProcessor, ViTImageProcessor
 
-from vit_tutorial import from_timm, from_torchvision, from_transformers, load_photo, predict
+from vit_tutorial import from_timm, from_torchvision, from_transformers, load_photo, predict, to_timm
 from vit_tutorial.data.photo import find_photo
 from vit_tutorial.inference import fit_photo
 from vit_tutorial.model_card import ModelCard
@@ -102,9 +102,22 @@ def test_a_head_of_zeros_is_warned_about():
         from_timm(theirs)
 
 
+def test_the_card_goes_to_timm_and_back():
+    ours = from_torchvision(torchvision_vit(224, 32, num_classes=1000), ViT_B_16_Weights.IMAGENET1K_V1)
+    theirs = to_timm(ours)
+    config = timm.data.resolve_model_data_config(theirs)
+    assert (config["mean"], config["std"], config["input_size"]) == (ours.card.mean, ours.card.std, (3, 224, 224))
+    back = from_timm(theirs).card
+    assert (back.classes, back.mean, back.std) == (ours.card.classes, ours.card.mean, ours.card.std)
+    assert back.about["preprocessing"] == ours.card.about["preprocessing"]
+
+
 @pytest.mark.parametrize("resized", [32, 36])
-def test_a_photo_is_squeezed_as_timm_squeezes_it(resized):
-    theirs = timm_vit().float()
-    theirs.pretrained_cfg = {"crop_mode": "squash", "crop_pct": 32 / resized, "mean": HALF, "std": HALF}
-    transform = timm.data.create_transform((3, 32, 32), **theirs.pretrained_cfg, interpolation="bicubic")
-    assert (transform(picture()) - prepared(from_timm(theirs))).abs().max() < 1e-6
+def test_a_squeezed_photo_is_squeezed_in_timm_and_back(resized):
+    model = our_vit().float()
+    asked = {"resize": resized, "crop": 32, "squeeze": True, "interpolation": "bicubic"}
+    model.card = ModelCard(tuple("abcdefg"), HALF, HALF, {"preprocessing": asked})
+    theirs = to_timm(model)
+    transform = timm.data.create_transform(**timm.data.resolve_model_data_config(theirs))
+    assert (transform(picture()) - prepared(model)).abs().max() < 1e-6
+    assert torch.equal(prepared(from_timm(theirs)), prepared(model))

@@ -2,7 +2,7 @@
 
 from .shipped import CHECKPOINTS, compare_with_meta, dinov2_tensors, load_checkpoint, load_positions
 from .tensor_names import fold_layer_scale
-from .timm_models import from_timm
+from .timm_models import from_timm, to_timm
 from .torchvision_models import from_torchvision, load_pretrained
 from .transformers_models import from_transformers
 
@@ -17,4 +17,5 @@ __all__ = [
     "load_checkpoint",
     "load_positions",
     "load_pretrained",
+    "to_timm",
 ]

@@ -45,7 +45,8 @@ import common  # noqa: E402
 
 STORED = tables.RESULTS
 TABLES = sorted({path.stem for path in STORED.glob("*.csv")} - {"masks"})  # of models that a script trains
-ABOUT = {"scarce": 3, "sizes": 4, "suspects": 5}  # the columns that say what a line is about; elsewhere there are two
+# The columns that say what a line is about; elsewhere there are two.
+ABOUT = {"scarce": 3, "causes": 3, "sizes": 4, "suspects": 5}
 quiet = pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
 
 

@@ -78,10 +78,12 @@ def fold_layer_scale(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def names_of(ours: str, library: str) -> tuple[str, ...]:
-    """Return a library's names for one tensor of ours: three for `[q|k|v]`."""
+    """Return a library's names for one tensor of ours: three for `[q|k|v]`. Raises ValueError if it has none."""
     block, number, rest, end = re.fullmatch(r"(encoder\.(\d+))?(.*?)(weight|bias)?", ours).groups("")
     names = column(library)
-    theirs = names[f"{rest}*" if end else rest]
+    theirs = names.get(f"{rest}*" if end else rest, "-")
+    if theirs == "-":
+        raise ValueError(f"a Vision Transformer of {library} has no {ours}")
     if block:
         theirs = names["encoder.{i}"].replace("{i}", number) + theirs
     theirs = theirs.replace("*", end)

@@ -36,7 +36,9 @@ class Browser:
         sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
         place = [f"--user-data-dir={profile}", "--remote-debugging-port=0"]
         self.process = subprocess.Popen(
-            [find_browser(), *OPTIONS, *sandbox, *place, "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [find_browser(), *OPTIONS, *sandbox, *place, "about:blank"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         port = profile / "DevToolsActivePort"
         until(lambda: port.is_file() and len(port.read_text().split()) == 2)
@@ -67,7 +69,7 @@ class Browser:
             self.problems.append(about)
 
     def open(self, path: Path, width: int = 1200, height: int = 1000, dark: bool = False) -> None:
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         self.ask("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])

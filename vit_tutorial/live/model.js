@@ -42,28 +42,14 @@ function normalise(image, { mean, std }) { // bytes → mean 0 and standard devi
   });
 }
 
+function dot(a, b) {
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += a[i] * b[i];
+  return sum;
+}
+
 function linear(tokens, { weight, bias }) { // (T, in) → (T, out)
-  const out = tokens.map(() => new Float32Array(bias.length));
-  // Four tokens at a time, which is twice as fast: their sums do not wait for each other. The last may come again.
-  for (let t = 0; t < tokens.length; t += 4) {
-    const four = [t, t + 1, t + 2, t + 3].map((i) => Math.min(i, tokens.length - 1));
-    const [x0, x1, x2, x3] = four.map((i) => tokens[i]);
-    const [y0, y1, y2, y3] = four.map((i) => out[i]);
-    for (let o = 0, w = 0; o < bias.length; o++) {
-      let sum0 = bias[o], sum1 = bias[o], sum2 = bias[o], sum3 = bias[o];
-      for (let i = 0; i < x0.length; i++, w++) {
-        sum0 += weight[w] * x0[i];
-        sum1 += weight[w] * x1[i];
-        sum2 += weight[w] * x2[i];
-        sum3 += weight[w] * x3[i];
-      }
-      y0[o] = sum0;
-      y1[o] = sum1;
-      y2[o] = sum2;
-      y3[o] = sum3;
-    }
-  }
-  return out;
+  return tokens.map((token) => bias.map((start, o) => start + dot(weight[o], token)));
 }
 
 function layerNorm(tokens, { weight, bias }, eps) { // (T, D) → (T, D)
@@ -96,25 +82,16 @@ const GELUS = {
 };
 
 function embeddings(image, { patches, class_token, position }, config) { // Eq. 1: (C, H, W) → (1+N, D)
-  const tokens = [class_token, ...linear(patchify(normalise(image, config), config), patches.projection)];
-  const D = class_token.length;
-  return tokens.map((token, t) => token.map((x, i) => x + position.table[t * D + i]));
+  const tokens = linear(patchify(normalise(image, config), config), patches.projection); // (N, D)
+  return add([class_token, ...tokens], position.table);
 }
 
 function attend(q, k, v) { // softmax(q kᵀ / √d) v: (T, d) each → mixed values (T, d), weights (T, T)
-  const [T, d] = [q.length, q[0].length];
-  const weights = q.map((query) => {
-    const scores = new Float32Array(T);
-    for (let s = 0; s < T; s++) {
-      let sum = 0;
-      for (let i = 0; i < d; i++) sum += query[i] * k[s][i];
-      scores[s] = sum / Math.sqrt(d);
-    }
-    return softmax(scores);
-  });
+  const root = Math.sqrt(q[0].length);
+  const weights = q.map((query) => softmax(k.map((key) => dot(query, key) / root)));
   const mixed = weights.map((row) => {
-    const out = new Float32Array(d);
-    for (let s = 0; s < T; s++) for (let i = 0; i < d; i++) out[i] += row[s] * v[s][i];
+    const out = new Float32Array(v[0].length);
+    v.forEach((value, s) => value.forEach((x, i) => (out[i] += row[s] * x)));
     return out;
   });
   return [mixed, weights];
@@ -174,20 +151,22 @@ function fromHalf(bits) { // one value in half precision, given as its 16 bits
   return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -14 * (fraction / 1024));
 }
 
-function loadModel(halves, shapes) { // all tensors one after another, and the shape of each under its name
-  const model = {};
+// All tensors one after another, and the shape of each under its name. A matrix becomes an array of rows.
+function loadModel(halves, shapes) {
+  const [model, values] = [{}, Float32Array.from(halves, fromHalf)];
   let start = 0;
-  for (const [name, shape] of Object.entries(shapes)) {
-    const [place, length] = [name.split("."), shape.reduce((product, size) => product * size, 1)];
-    const last = place.pop();
-    const owner = place.reduce((part, key) => (part[key] ??= {}), model);
-    owner[last] = Float32Array.from(halves.subarray(start, (start += length)), fromHalf);
+  for (const [name, [count, ...sizes]] of Object.entries(shapes)) {
+    const [path, length] = [name.split("."), sizes.reduce((product, size) => product * size, 1)];
+    const rows = Array.from({ length: count }, (_, i) => values.subarray(start + i * length, start + (i + 1) * length));
+    const last = path.pop();
+    const part = path.reduce((owner, key) => (owner[key] ??= {}), model);
+    part[last] = sizes.length ? rows : values.subarray(start, start + count);
+    start += count * length;
   }
   return model;
 }
 
-// The same model with a table of zeros for the positions.
-function withoutPositions(model) {
-  const { table } = model.embeddings.position;
-  return { ...model, embeddings: { ...model.embeddings, position: { table: table.map(() => 0) } } };
+function withoutPositions(model) { // the same weights, and a table of zeros
+  const table = model.embeddings.position.table.map((row) => row.map(() => 0));
+  return { ...model, embeddings: { ...model.embeddings, position: { table } } };
 }

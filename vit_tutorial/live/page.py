@@ -1,4 +1,4 @@
-"""Put a model into one HTML page that runs it: its weights, some pictures, and the forward pass in JavaScript."""
+"""Put a model into one HTML page that runs it: weights, pictures, and the forward pass in JavaScript."""
 
 from __future__ import annotations
 
@@ -9,63 +9,73 @@ import os
 from pathlib import Path
 
 import torch
-from jaxtyping import UInt8
 from torch import Tensor
 
 from ..config import to_pair
 from ..data import ImageSet, Shapes
 from ..data.outlines import MORE_OUTLINES, OUTLINES
 from ..embeddings import PatchEmbedding
-from ..inference import card_of, fit_photo, predict
+from ..inference import card_of, fit_photo
 from ..model import VisionTransformer
 
-HERE = Path(__file__).parent
-PHOTOS = {"chelsea": "a cat", "eileen_collins": "an astronaut", "grace_hopper": "an officer"}
+EXAMPLES = {"a cat": "chelsea", "an astronaut": "eileen_collins", "an officer": "grace_hopper"}
 STILL = "VIT_TUTORIAL_STILL"  # set where notebooks are stored and compared: they keep a picture, and no weights
-MOST_WEIGHTS = 20_000_000  # a page of 54 MB
+MOST_WEIGHTS = 20_000_000  # in a page of 54 MB
 
 
 def play(model: VisionTransformer, scenes: ImageSet | None = None) -> Page:
-    """Return a page on which you can play with the model, live in the notebook: draw, cover, shuffle, look inside.
+    """Return a page to play with: as the value of a notebook's cell it is live, and everything runs in the page.
 
-    The page offers `scenes`, or else a few pictures that suit the model. Everything is computed in the page.
-    Raises ValueError for a model that a page cannot run, and for scenes of another size than the model's images.
+    It offers `scenes` of the model's size and opens with the first; without, it has some that suit the model. Raises
+    ValueError for other sizes, and for a model without a card, with a backbone, not for colours, or too large.
     """
+    weights, channels = sum(tensor.numel() for tensor in model.state_dict().values()), len(card_of(model).mean)
+    patches, size = type(model.embeddings.patches), to_pair(model.config.image_size)
+    if patches is not PatchEmbedding or channels != 3 or weights > MOST_WEIGHTS:
+        raise ValueError(
+            f"a page has a PatchEmbedding, 3 channels and at most {MOST_WEIGHTS:,} weights; "
+            f"this model has a {patches.__name__}, {channels} and {weights:,}"
+        )
+    if scenes is not None and tuple(scenes.pixels.shape[2:]) != size:
+        raise ValueError(f"the model's images are {size}, the scenes {tuple(scenes.pixels.shape[2:])}")
     return Page(model, scenes)
 
 
 class Page:
-    """Hold the model and the pictures of a page; `html` is the whole page, which a notebook shows in a frame.
+    """Hold what a page shows. `html` is the whole of it, for a file or a notebook's frame."""
 
-    Where no script runs, and where the environment variable VIT_TUTORIAL_STILL is set, there is a still instead.
-    """
-
-    def __init__(self, model: VisionTransformer, scenes: ImageSet | None = None):
-        require_plain(model)
-        self.model, self.pictures = model, choose_pictures(model, scenes)
-        self.draws_shapes = set(model.card.classes) <= {*OUTLINES, *MORE_OUTLINES}
-        self.opens_with = 0 if scenes or not self.draws_shapes else None  # None is an empty sheet
+    def __init__(self, model: VisionTransformer, scenes: ImageSet | None):
+        size, names = model.config.image_size, set(model.card.classes)
+        self.model, self.draws_shapes = model, names <= {*OUTLINES, *MORE_OUTLINES}
+        self.opens_with = None if scenes is None and self.draws_shapes else 0  # None: an empty sheet
+        if scenes is None and not self.draws_shapes:
+            self.pictures = [(name, (fit_photo(photo, model) * 255).byte()) for name, photo in EXAMPLES.items()]
+        else:
+            scenes = scenes or Shapes(16, size, seed=7).subset(range(15, 1, -1))  # lesson 01's star first
+            self.pictures = [
+                (scenes.classes[k], pixels) for k, pixels in zip(scenes.labels, scenes.pixels, strict=True)
+            ]
 
     @property
     def html(self) -> str:
-        page = read("page.html").replace('<link rel="stylesheet" href="page.css">', f"<style>\n{read('page.css')}</style>")
+        page = source("page.html").replace(
+            '<link rel="stylesheet" href="page.css">', f"<style>{source('page.css')}</style>"
+        )
         for name in ("model.js", "page.js"):
-            page = page.replace(f'<script src="{name}"></script>', f"<script>\n{read(name)}</script>")
-        # No "<" of a class's name ends the script element.
-        return page.replace("{}", json.dumps(self.data(), ensure_ascii=False).replace("<", "\\u003c"), 1)
+            page = page.replace(f'<script src="{name}">', f"<script>{source(name)}")
+        # A "<" in the name of a class must not end the script element.
+        return page.replace("{}", json.dumps(self.data()).replace("<", "\\u003c"), 1)
 
     def data(self) -> dict[str, object]:
-        """Return what the page is about, as JSON: the configuration, the weights in half precision, the pictures."""
+        """Return what the scripts read, as JSON; the weights are in half precision."""
         config, card, tensors = self.model.config, self.model.card, tensors_of(self.model)
-        sizes = {"image_size": to_pair(config.image_size), "patch_size": to_pair(config.patch_size)}
-        names = ("num_heads", "norm_eps", "gelu", "pool")
-        about = {name: getattr(config, name) for name in names} | {"mean": card.mean, "std": card.std}
-        halves = torch.cat([tensor.flatten() for tensor in tensors.values()]).half()
+        about = {name: getattr(config, name) for name in ("num_heads", "norm_eps", "gelu", "pool")}
+        about |= {name: to_pair(getattr(config, name)) for name in ("image_size", "patch_size")}
         return {
-            "config": sizes | about,
+            "config": about | {"mean": card.mean, "std": card.std},
             "classes": card.classes,
             "shapes": {name: tuple(tensor.shape) for name, tensor in tensors.items()},
-            "weights": in_base64(halves.view(torch.uint8)),
+            "weights": in_base64(torch.cat([tensor.flatten() for tensor in tensors.values()]).half()),
             "pictures": [{"name": name, "pixels": in_base64(pixels)} for name, pixels in self.pictures],
             "drawsShapes": self.draws_shapes,
             "opensWith": self.opens_with,
@@ -74,50 +84,25 @@ class Page:
     def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict[str, str], dict[str, dict]]:
         from .still import draw_still  # matplotlib is slow to import
 
-        png, about = draw_still(self)
-        bundle = {"text/plain": repr(self), "image/png": png}
+        png, about = draw_still(self.model, *self.pictures[0])
+        shown = {"text/plain": "a page to play with the model", "image/png": png}
         if STILL not in os.environ:
-            frame = "width: 100%; height: 60rem; border: 0"
-            source = html.escape(self.html)
-            bundle["text/html"] = f'<iframe title="A model to play with" style="{frame}" srcdoc="{source}"></iframe>'
-        return bundle, {"image/png": about}
-
-    def __repr__(self) -> str:
-        rows, columns = self.model.config.grid
-        return f"Page: a model that sees {rows}×{columns} patches and knows {len(self.model.card.classes)} classes"
+            frame = 'title="A model to play with" style="width: 100%; height: 60rem; border: 0"'
+            shown["text/html"] = f'<iframe {frame} srcdoc="{html.escape(self.html)}"></iframe>'
+        return shown, {"image/png": about}
 
 
-def read(name: str) -> str:
-    return (HERE / name).read_text(encoding="utf-8")
+def source(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
-def in_base64(values: UInt8[Tensor, "*any"]) -> str:
-    return base64.b64encode(values.cpu().contiguous().numpy().tobytes()).decode()
+def in_base64(tensor: Tensor) -> str:
+    return base64.b64encode(tensor.cpu().contiguous().numpy().tobytes()).decode()
 
 
 def tensors_of(model: VisionTransformer) -> dict[str, Tensor]:
-    """Return the model's tensors by name. Positions of any kind are a table (1+N, D), the class token is (D)."""
+    """Return the weights by name. Positions of any kind are a table (1+N, D), the class token is (D)."""
     tensors = {name: tensor.detach().float() for name, tensor in model.state_dict().items()}
-    kept = {name: tensor for name, tensor in tensors.items() if not name.startswith("embeddings.position")}
-    kept["embeddings.class_token"] = kept["embeddings.class_token"].flatten()
-    return kept | {"embeddings.position.table": model.embeddings.position().detach().float()}
-
-
-def require_plain(model: VisionTransformer) -> None:
-    channels = len(card_of(model).mean)
-    weights = sum(tensor.numel() for tensor in model.state_dict().values())
-    if type(model.embeddings.patches) is not PatchEmbedding or channels != 3 or weights > MOST_WEIGHTS:
-        raise ValueError(
-            "a page runs a model without a backbone, for images of 3 channels, of at most "
-            f"{MOST_WEIGHTS:,} weights; got {type(model.embeddings.patches).__name__}, {channels} and {weights:,}"
-        )
-
-
-def choose_pictures(model: VisionTransformer, scenes: ImageSet | None) -> list[tuple[str, UInt8[Tensor, "3 H W"]]]:
-    size, classes = model.config.image_size, model.card.classes
-    if scenes is None and set(classes) != set(OUTLINES):
-        return [(name, (fit_photo(photo, model) * 255).round().byte()) for photo, name in PHOTOS.items()]
-    scenes = Shapes(16, size, seed=7) if scenes is None else scenes
-    if tuple(scenes.pixels.shape[2:]) != to_pair(size):
-        raise ValueError(f"the model's images are {size}, the scenes {tuple(scenes.pixels.shape[2:])}")
-    return [(scenes.classes[label], pixels) for label, pixels in zip(scenes.labels.tolist(), scenes.pixels, strict=True)]
+    tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith("embeddings.position")}
+    token, table = tensors["embeddings.class_token"], model.embeddings.position().detach().float()
+    return tensors | {"embeddings.class_token": token.flatten(), "embeddings.position.table": table}

@@ -1,5 +1,6 @@
-"""Every notebook runs with one thread: pytest-xdist starts a worker for each core."""
+"""Every notebook runs with one thread, since pytest-xdist starts a worker for each core, and stores no live page."""
 
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["VIT_TUTORIAL_STILL"] = "1"

@@ -30,9 +30,10 @@ def find_browser() -> str | None:
 
 
 class Browser:
-    """Run a headless browser with one page. `problems` are errors in the console, `requests` the addresses asked for."""
+    """Run a headless browser with one page; keep the errors of its console, and the addresses that it asks for."""
 
     def __init__(self, profile: Path):
+        assert find_browser(), "no Chromium and no Chrome found"
         sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
         place = [f"--user-data-dir={profile}", "--remote-debugging-port=0"]
         self.process = subprocess.Popen(
@@ -44,7 +45,7 @@ class Browser:
         until(lambda: port.is_file() and len(port.read_text().split()) == 2)
         number, path = port.read_text().split()
         self.socket = websocket.create_connection(f"ws://127.0.0.1:{number}{path}", suppress_origin=True, timeout=60)
-        self.count, self.session, self.problems, self.requests = 0, {}, [], []
+        self.count, self.session, self.held, self.problems, self.requests = 0, {}, False, [], []
         target = self.ask("Target.getTargets")["targetInfos"][0]["targetId"]
         self.session = {"sessionId": self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]}
         for domain in ("Page", "Runtime", "Network", "Log"):
@@ -83,19 +84,15 @@ class Browser:
         return found["result"].get("value")
 
     def centre(self, selector: str) -> tuple[float, float]:
-        return tuple(
-            self.run(
-                f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
-                "const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2] })()"
-            )
-        )
+        """Scroll to an element, and return where its centre is."""
+        found = f"document.querySelector({json.dumps(selector)})"
+        self.run(f"{found}.scrollIntoView({{ block: 'center' }})")
+        return tuple(self.run(f"(b => [b.x + b.width / 2, b.y + b.height / 2])({found}.getBoundingClientRect())"))
 
     def mouse(self, kind: str, x: float, y: float) -> None:
         pressed = {"button": "left", "buttons": 1, "clickCount": 1} if kind != "mouseMoved" or self.held else {}
         self.held = kind == "mousePressed" or (self.held and kind != "mouseReleased")
         self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, **pressed)
-
-    held = False
 
     def drag(self, points: list[tuple[float, float]]) -> None:
         """Press at the first point, move along the others, let go at the last."""

@@ -83,7 +83,7 @@ def pair(request):
 
 
 def changes(model, i):
-    """Return what is changed for picture i: patches shuffled, positions off, heads off, patches covered; all, nothing."""
+    """Return what can be changed of picture i: its patches shuffled or covered, positions off, heads off, and all."""
     N, h = model.config.num_patches, model.config.num_heads
     order = torch.randperm(N, generator=torch.Generator().manual_seed(i)).tolist()
     off = {str(i % model.config.depth): [i % h], "1": [(i + 1) % h, (i + 2) % h]}

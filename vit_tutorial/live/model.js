@@ -124,7 +124,7 @@ function encoderBlock(z, block, config, off, maps) { // (T, D) → (T, D)
 
 const POOLS = {
   cls: (tokens) => tokens[0],
-  mean: ([, ...patches]) => patches[0].map((_, i) => patches.reduce((sum, token) => sum + token[i], 0) / patches.length),
+  mean: ([, ...tokens]) => tokens[0].map((_, i) => tokens.reduce((sum, token) => sum + token[i], 0) / tokens.length),
 };
 
 function head(y, layer) { // (D) → (K)

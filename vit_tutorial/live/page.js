@@ -11,13 +11,13 @@ const fromBase64 = (text) => Uint8Array.from(atob(text), (letter) => letter.char
 const model = loadModel(new Uint16Array(fromBase64(data.weights).buffer), data.shapes);
 const blind = withoutPositions(model);
 
+const past = []; // the states before each change, for undo
 const untouched = { order: places, covered: [], positions: true, off: [] };
 let state = { picture: null, strokes: [], colour: [240, 228, 66], ...untouched };
 let result, plain, settled; // the answer now; without the changes; when the last change was done
 let tool = data.drawsShapes ? "draw" : "cover";
 let [cursor, pinned, query, grid] = [Math.floor((h * w) / 2), 0, 0, true];
 let [draft, pen, corners, held, covering] = [null, [0.25, 0.25], [], null, true];
-const past = [];
 
 const percent = (share) => `${Math.round(100 * share)} %`;
 const where = (n) => `row ${Math.floor(n / w)}, column ${n % w}`;
@@ -31,9 +31,7 @@ function element(tag, properties = {}, ...children) {
   return made;
 }
 
-function context(width, height) {
-  return element("canvas", { width, height }).getContext("2d", { willReadFrequently: true });
-}
+const context = (width, height) => element("canvas", { width, height }).getContext("2d", { willReadFrequently: true });
 
 // ---- a picture, as bytes (3, H, W)
 
@@ -77,8 +75,7 @@ async function usePhoto(file) { // its centre, in the model's size, on white
   Object.assign(paper, { fillStyle: "#fff", imageSmoothingQuality: "high" }).fillRect(0, 0, W, H);
   paper.drawImage(photo, left, top, ratio * W, ratio * H, 0, 0, W, H);
   const rgba = paper.getImageData(0, 0, W, H).data;
-  const pixels = Uint8Array.from({ length: 3 * area }, (_, i) => rgba[4 * (i % area) + Math.floor(i / area)]);
-  start("Your photo.", pixels);
+  start("Your photo.", Uint8Array.from({ length: 3 * area }, (_, i) => rgba[4 * (i % area) + Math.floor(i / area)]));
 }
 
 // ---- what a change does
@@ -123,8 +120,8 @@ function preview(outline) { // while an outline is drawn
 
 function finish(outline) {
   draft = null;
-  if (outline.length > 2) change("Outline drawn.", { strokes: [...state.strokes, outline] });
-  else set(state, "An outline goes around something.");
+  if (outline.length < 3) return set(state, "An outline goes around something.");
+  change("Outline drawn.", { strokes: [...state.strokes, outline] });
 }
 
 function act() { // what the tool does to the patch under the cursor
@@ -132,11 +129,11 @@ function act() { // what the tool does to the patch under the cursor
   if (tool === "look") pinned = query = n + 1;
   if (tool === "cover" && state.covered.includes(patch) !== covering)
     change(`${covering ? "Covered" : "Uncovered"} ${where(n)}.`, { covered: toggled(state.covered, patch) });
-  if (tool === "exchange" && held !== null && held !== n) {
-    const [from, order] = [held, state.order.with(n, state.order[held]).with(held, patch)];
-    held = null;
-    change(`Exchanged ${where(from)} and ${where(n)}.`, { order });
-  } else if (tool === "exchange") held = held === n ? null : n;
+  if (tool === "exchange") {
+    const swapped = held === null ? null : state.order.with(n, state.order[held]).with(held, patch);
+    if (swapped && held !== n) change(`Exchanged ${where(held)} and ${where(n)}.`, { order: swapped });
+    held = held === null ? n : null;
+  }
   show();
 }
 
@@ -154,8 +151,8 @@ function drawPixels(target, pixels, width, size) { // bytes (3, height, width), 
 }
 
 function frame([x, y, width, height], colour) { // edged in black
-  for (const [lineWidth, strokeStyle] of [[7, "#000"], [4, colour]])
-    Object.assign(screen, { lineWidth, strokeStyle }).strokeRect(x + 3, y + 3, width - 6, height - 6);
+  for (const [lineWidth, strokeStyle] of [[9, "#000"], [5, colour]])
+    Object.assign(screen, { lineWidth, strokeStyle }).strokeRect(x + 4, y + 4, width - 8, height - 8);
 }
 
 function showPicture() {
@@ -181,7 +178,7 @@ function showAnswer() {
     [name.textContent, value.textContent] = [classes[k], percent(answer[k])];
     bar.firstChild.style.width = `${100 * answer[k]}%`;
     bar.lastChild.style.left = `${100 * plain.answer[k]}%`;
-    bar.title = `Without the changes: ${percent(plain.answer[k])}`;
+    bar.lastChild.hidden = plain.answer === answer;
   });
 }
 
@@ -197,8 +194,7 @@ function showAttention() {
     title.textContent = `answer so far: ${classes[best(answer)]} ${percent(Math.max(...answer))}`;
     button.lastChild.textContent = on ? `head ${head}` : "off";
     button.ariaPressed = on;
-    const takes = `${percent(weights[0])} from the class token, most from ${where(most)}, ${percent(taken[most])}`;
-    button.ariaLabel = button.title = `${name} takes ${takes}`;
+    button.title = `${name}: ${percent(weights[0])} from the class token, ${percent(taken[most])} from ${where(most)}`;
   }
 }
 
@@ -207,9 +203,9 @@ function show() {
   showAnswer();
   showAttention();
   $("help").textContent = $(tool).dataset.help;
+  screen.canvas.ariaLabel = `The picture; ${where(cursor)} of ${h}×${w} patches`;
   $("undo").disabled = !past.length;
-  $("positions").ariaPressed = state.positions;
-  $("grid").ariaPressed = grid;
+  [$("positions").ariaPressed, $("grid").ariaPressed] = [state.positions, grid];
 }
 
 // ---- what the reader does
@@ -220,10 +216,8 @@ const entries = Object.keys(model.encoder).flatMap((layer) => {
   return Array.from({ length: config.num_heads }, (_, head) => {
     const button = element("button", {}, context(w, h).canvas, element("span"));
     const entry = { layer, head, title, button, name: `Block ${Number(layer) + 1}, head ${head}` };
-    button.onclick = () => {
-      const off = toggled(state.off, entry);
-      change(`${entry.name}: ${off.includes(entry) ? "off" : "on again"}.`, { off });
-    };
+    const words = () => `${entry.name} ${state.off.includes(entry) ? "on" : "off"}.`;
+    button.onclick = () => change(words(), { off: toggled(state.off, entry) });
     heads.append(button);
     return entry;
   });
@@ -237,8 +231,7 @@ for (const _ of classes.slice(0, 12)) {
 data.pictures.forEach(({ name, pixels }, i) => {
   const [thumbnail, bytes, title] = [context(W, H), fromBase64(pixels), `Picture ${i + 1}: ${name}`];
   drawPixels(thumbnail, bytes, W, 1);
-  const onclick = () => start(`${title}.`, bytes);
-  $("photo").before(element("button", { title, ariaLabel: title, onclick }, thumbnail.canvas));
+  $("photo").before(element("button", { title, onclick: () => start(`${title}.`, bytes) }, thumbnail.canvas));
 });
 
 for (const button of $("colours").children) {
@@ -248,7 +241,7 @@ for (const button of $("colours").children) {
 
 for (const input of document.getElementsByName("tool"))
   input.onchange = () => {
-    [tool, held, draft, corners] = [input.id, null, null, []];
+    [tool, held, corners] = [input.id, null, []];
     preview(null);
   };
 
@@ -257,18 +250,17 @@ const clicks = {
     const keys = places.map(Math.random);
     change("Shuffled.", { order: state.order.toSorted((a, b) => keys[a] - keys[b]) });
   },
-  positions: () => change(`Positions ${state.positions ? "off" : "on again"}.`, { positions: !state.positions }),
+  positions: () => change(`Positions ${state.positions ? "off" : "on"}.`, { positions: !state.positions }),
   grid: () => (grid = !grid),
   undo: () => set(past.pop(), "Undone."),
   reset: () => change("All as it was.", untouched),
   sheet: () => start("A new sheet.", newSheet()),
   "class-token": () => (pinned = query = 0),
 };
-for (const [id, click] of Object.entries(clicks))
-  $(id).onclick = () => {
-    click();
-    show();
-  };
+for (const [id, click] of Object.entries(clicks)) {
+  $(id).onclick = click;
+  $(id).addEventListener("click", show);
+}
 
 function point({ offsetX, offsetY }) { // where the pointer is, from 0 to 1, and on which patch
   const x = within(offsetX / screen.canvas.clientWidth, 0, 0.9999);
@@ -296,7 +288,7 @@ screen.canvas.onpointermove = (event) => {
   if (tool === "cover" && event.buttons) act();
   else show();
 };
-screen.canvas.onpointerup = (event) => {
+screen.canvas.onpointerup = () => {
   if (draft) finish(draft);
   else if (held !== null && held !== cursor) act(); // dragged there
 };
@@ -311,18 +303,18 @@ screen.canvas.onkeydown = (event) => {
   const [key, [right, down]] = [event.key, ARROWS[event.key] ?? [0, 0]];
   if (!ARROWS[key] && ![" ", "Enter", "Escape"].includes(key)) return;
   event.preventDefault();
-  if (tool === "draw") return drawByKey(key, event.shiftKey ? [right / W, down / H] : [right / 14, down / 14]);
+  const step = event.shiftKey ? 1 / 28 : 1 / 14;
+  if (tool === "draw") return drawByKey(key, step * right, step * down);
   cursor = within(Math.floor(cursor / w) + down, 0, h - 1) * w + within((cursor % w) + right, 0, w - 1);
   query = cursor + 1;
   if (ARROWS[key]) show();
   else press();
 };
 
-function drawByKey(key, [right, down]) {
+function drawByKey(key, right, down) {
   pen = [within(pen[0] + right, 0, 1), within(pen[1] + down, 0, 1)];
-  if (key === " ") corners.push(pen);
   const outline = [...corners, pen];
-  if (key === "Enter" || key === "Escape") corners = [];
+  corners = { " ": outline, Enter: [], Escape: [] }[key] ?? corners;
   if (key === "Enter") finish(outline);
   else preview(corners.length ? outline : null);
 }
@@ -331,10 +323,9 @@ document.onkeydown = (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "z") $("undo").click();
 };
 $("photo").onchange = (event) => usePhoto(event.target.files[0]);
-document.ondragover = (event) => event.preventDefault();
-document.ondrop = (event) => {
+document.ondragover = document.ondrop = (event) => {
   event.preventDefault();
-  usePhoto(event.dataTransfer.files[0]);
+  if (event.type === "drop") usePhoto(event.dataTransfer.files[0]);
 };
 
 $(tool).checked = true;

@@ -32,10 +32,8 @@ def play(model: VisionTransformer, scenes: ImageSet | None = None) -> Page:
     weights, channels = sum(tensor.numel() for tensor in model.state_dict().values()), len(card_of(model).mean)
     patches, size = type(model.embeddings.patches), to_pair(model.config.image_size)
     if patches is not PatchEmbedding or channels != 3 or weights > MOST_WEIGHTS:
-        raise ValueError(
-            f"a page has a PatchEmbedding, 3 channels and at most {MOST_WEIGHTS:,} weights; "
-            f"this model has a {patches.__name__}, {channels} and {weights:,}"
-        )
+        facts = f"this model has a {patches.__name__}, {channels} and {weights:,}"
+        raise ValueError(f"a page has a PatchEmbedding, 3 channels and at most {MOST_WEIGHTS:,} weights; {facts}")
     if scenes is not None and tuple(scenes.pixels.shape[2:]) != size:
         raise ValueError(f"the model's images are {size}, the scenes {tuple(scenes.pixels.shape[2:])}")
     return Page(model, scenes)
@@ -45,22 +43,18 @@ class Page:
     """Hold what a page shows. `html` is the whole of it, for a file or a notebook's frame."""
 
     def __init__(self, model: VisionTransformer, scenes: ImageSet | None):
-        size, names = model.config.image_size, set(model.card.classes)
-        self.model, self.draws_shapes = model, names <= {*OUTLINES, *MORE_OUTLINES}
+        self.model, self.draws_shapes = model, set(model.card.classes) <= {*OUTLINES, *MORE_OUTLINES}
         self.opens_with = None if scenes is None and self.draws_shapes else 0  # None: an empty sheet
         if scenes is None and not self.draws_shapes:
             self.pictures = [(name, (fit_photo(photo, model) * 255).byte()) for name, photo in EXAMPLES.items()]
         else:
-            scenes = scenes or Shapes(16, size, seed=7).subset(range(15, 1, -1))  # lesson 01's star first
-            self.pictures = [
-                (scenes.classes[k], pixels) for k, pixels in zip(scenes.labels, scenes.pixels, strict=True)
-            ]
+            scenes = scenes or Shapes(16, model.config.image_size, seed=7).subset(range(15, 1, -1))
+            self.pictures = [(scenes.classes[k], image) for k, image in zip(scenes.labels, scenes.pixels, strict=True)]
 
     @property
     def html(self) -> str:
-        page = source("page.html").replace(
-            '<link rel="stylesheet" href="page.css">', f"<style>{source('page.css')}</style>"
-        )
+        style = '<link rel="stylesheet" href="page.css">'
+        page = source("page.html").replace(style, f"<style>{source('page.css')}</style>")
         for name in ("model.js", "page.js"):
             page = page.replace(f'<script src="{name}">', f"<script>{source(name)}")
         # A "<" in the name of a class must not end the script element.
@@ -102,7 +96,7 @@ def in_base64(tensor: Tensor) -> str:
 
 def tensors_of(model: VisionTransformer) -> dict[str, Tensor]:
     """Return the weights by name. Positions of any kind are a table (1+N, D), the class token is (D)."""
-    tensors = {name: tensor.detach().float() for name, tensor in model.state_dict().items()}
-    tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith("embeddings.position")}
-    token, table = tensors["embeddings.class_token"], model.embeddings.position().detach().float()
-    return tensors | {"embeddings.class_token": token.flatten(), "embeddings.position.table": table}
+    tensors = {name: tensor for name, tensor in model.state_dict().items() if ".position." not in name}
+    tensors["embeddings.class_token"] = tensors["embeddings.class_token"].flatten()
+    tensors["embeddings.position.table"] = model.embeddings.position().detach()
+    return {name: tensor.float() for name, tensor in tensors.items()}

@@ -1,4 +1,7 @@
-"""Every notebook runs with one thread, since pytest-xdist starts a worker for each core, and stores no live page."""
+"""Every notebook runs with one thread, since pytest-xdist starts a worker for each core.
+
+A live page is compared as what a notebook stores: its still.
+"""
 
 import os
 

@@ -11,7 +11,7 @@ import pytest
 
 from vit_tutorial import load_checkpoint, play
 
-from .browser import Browser, find_browser
+from .browser import Browser, find_browser, until
 
 if find_browser() is None and "VIT_TUTORIAL_BROWSER" not in os.environ:
     pytest.skip("no browser: install Chromium or Chrome to test the page itself", allow_module_level=True)
@@ -64,16 +64,13 @@ def polar(radii, turn=0.0):
     return [(r * math.sin(angle), -r * math.cos(angle)) for r, angle in zip(radii, angles, strict=True)]
 
 
-ARM = 0.3
+BARS = [0.3, 0.95, 0.95, 0.3, 0.3, -0.3, -0.3, -0.95, -0.95, -0.3, -0.3, 0.3]
 OUTLINES = {
     "circle": polar([0.85] * 40),
     "square": along(polar([0.99] * 4, turn=math.pi / 4)),
     "triangle": along(polar([1.0] * 3)),
     "star": along(polar([1.0, 0.45] * 5)),
-    "cross": along(
-        [(-ARM, -0.95), (ARM, -0.95), (ARM, -ARM), (0.95, -ARM), (0.95, ARM), (ARM, ARM)]
-        + [(ARM, 0.95), (-ARM, 0.95), (-ARM, ARM), (-0.95, ARM), (-0.95, -ARM), (-ARM, -ARM)]  # noqa: RUF005
-    ),
+    "cross": along(list(zip(BARS, [*BARS[-3:], *BARS[:-3]], strict=True))),
 }
 
 
@@ -203,17 +200,21 @@ def test_nothing_is_wider_than_the_screen_and_a_finger_can_hit_it(browser, pages
     assert light != dark
 
 
-def test_a_photo_of_the_readers(browser, pages):
+@pytest.mark.parametrize("way", ["chosen", "dropped"])
+def test_a_photo_of_the_readers(browser, pages, way):
     browser.open(pages / "cifar10.html")
-    browser.run(
-        "(async () => { const c = context(90, 60); c.fillStyle = '#36c'; c.fillRect(0, 0, 90, 60);"
-        "const blob = await new Promise((done) => c.canvas.toBlob(done));"
-        "await usePhoto(new File([blob], 'sky.png')) })()"
-    )
-    assert browser.run("$('status').textContent").startswith("Your photo.")
+    give = {
+        "chosen": "input.files = given.files; input.dispatchEvent(new Event('change', { bubbles: true }))",
+        "dropped": "document.dispatchEvent(new DragEvent('drop', { dataTransfer: given }))",
+    }[way]
+    browser.run("input = document.querySelector('#photo input'); paper = context(90, 60); paper.fillStyle = '#36c'; 0")
+    browser.run("paper.fillRect(0, 0, 90, 60); new Promise((done) => paper.canvas.toBlob((b) => done(blob = b))); 0")
+    until(lambda: browser.run("'blob' in globalThis"))
+    browser.run(f"given = new DataTransfer(); given.items.add(new File([blob], 'sky.png')); {give}; 0")
+    until(lambda: browser.run("$('status').textContent").startswith("Your photo."))
     assert browser.run("[state.picture[0], state.picture[area], state.picture[2 * area]]") == [51, 102, 204]
-    browser.run("usePhoto(new File(['no'], 'notes.txt'))")
-    assert "notes.txt is no picture" in browser.run("$('status').textContent")
+    browser.run(f"given = new DataTransfer(); given.items.add(new File(['no'], 'notes.txt')); {give}; 0")
+    until(lambda: "notes.txt is no picture" in browser.run("$('status').textContent"))
 
 
 @pytest.mark.parametrize(("name", "limit"), [("shapes", 30), ("cifar10", 200)])

@@ -3,7 +3,6 @@
 // Tokens are an array of T vectors, each a Float32Array of D values. `model` has the tensors of `model.state_dict()`
 // where their names say: model.encoder[0].attention.qkv.weight. `config` has the fields of ViTConfig that matter here,
 // with both sizes as pairs, and the card's mean and std. An image is bytes, (C, H, W), as in an ImageSet.
-"use strict";
 
 // Where value i of patch n is in the image: patches row by row, and inside a patch (channel, row, column).
 function indices({ image_size: [H, W], patch_size: [P, Q], mean }) { // (N, C·P·Q)

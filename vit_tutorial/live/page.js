@@ -1,5 +1,4 @@
 // The page around the model: what a reader draws and changes, what the model answers, and where it looks.
-"use strict";
 
 const $ = (id) => document.getElementById(id);
 const data = JSON.parse($("data").textContent);
@@ -15,7 +14,7 @@ const past = []; // the states before each change, for undo
 const untouched = { order: places, covered: [], positions: true, off: [] };
 let state = { picture: null, strokes: [], colour: [240, 228, 66], ...untouched };
 let result, plain, settled; // the answer now; without the changes; when the last change was done
-let tool = data.drawsShapes ? "draw" : "cover";
+let tool = data.opensWith === null ? "draw" : "cover";
 let [cursor, pinned, query, grid] = [Math.floor((h * w) / 2), 0, 0, true];
 let [draft, pen, corners, held, covering] = [null, [0.25, 0.25], [], null, true];
 
@@ -330,8 +329,9 @@ document.ondragover = document.ondrop = (event) => {
 
 $(tool).checked = true;
 $("sheet").hidden = !data.drawsShapes;
-const first = data.opensWith === null ? newSheet() : fromBase64(data.pictures[data.opensWith].pixels);
-set({ ...state, picture: first }, tool === "draw" ? "Draw, and watch the bars." : "Cover a patch. What does it cost?");
+const first = tool === "draw" ? newSheet() : fromBase64(data.pictures[data.opensWith].pixels);
+const words = "An empty sheet, and it must answer something. Draw, and watch the bars.";
+set({ ...state, picture: first }, tool === "draw" ? words : "Cover a patch. What does it cost?");
 
 if (window.frameElement) { // in a notebook: as high as the page, and as dark as JupyterLab
   const { jpThemeLight } = parent.document.body.dataset;

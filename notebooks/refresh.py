@@ -12,6 +12,7 @@ setup cell and badge. With `--address` no cell runs.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -67,7 +68,11 @@ def write_address(text: str) -> str:
 
 
 def execute(notebook: nbformat.NotebookNode) -> None:
-    """Run every cell from the top in a fresh kernel, which is not to warn of its local TCP port."""
+    """Run every cell from the top in a fresh kernel, which is not to warn of its local TCP port.
+
+    A live page is stored as its still, without the model's weights.
+    """
+    os.environ["VIT_TUTORIAL_STILL"] = "1"
     client = NotebookClient(
         notebook,
         timeout=900,

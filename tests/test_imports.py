@@ -14,7 +14,7 @@ PACKAGE = Path(vit_tutorial.__file__).parent
 # In reading order, which is the order of the paper's equations.
 MODEL = ["errors", "config", "patchify", "positions", "embeddings", "attention", "encoder", "model"]
 ORDER = [*MODEL, "hybrid", "model_card", "files", "data", "saving", "inference", "training", "adapting", "pretrained"]
-ORDER += ["train", "analysis", "experiments", "plotting", "checks"]
+ORDER += ["train", "analysis", "experiments", "plotting", "live", "checks"]
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 MODEL_FILES = [PACKAGE / f"{name}.py" for name in MODEL]

@@ -76,6 +76,7 @@ def test_what_is_stored_is_the_same_on_every_machine_and_no_error_no_warning_and
             assert output.get("name") != "stderr", cell.source
             assert output.output_type != "error", cell.source
             assert not any("widget" in kind for kind in output.get("data", {})), cell.source
+            assert "srcdoc" not in output.get("data", {}).get("text/html", ""), "a live page: run notebooks/refresh.py"
             text = output.get("text", "") + str(output.get("data", {}).get("text/plain", ""))
             places = re.search(r"0x[0-9a-f]{6,}|ipykernel_\d|/tmp/|/home/|/Users/|/root/", text)
             assert not (places and is_compared(cell)), cell.source

@@ -9,6 +9,7 @@ from .embeddings import Embeddings, PatchEmbedding
 from .encoder import Encoder, EncoderBlock, Mlp
 from .hybrid import Backbone, conv_stem, small_cnn
 from .inference import predict
+from .live import play
 from .model import VisionTransformer
 from .patchify import patchify, unpatchify
 from .positions import resize_position_embedding, sincos_position_embedding
@@ -47,6 +48,7 @@ __all__ = [
     "load_photo",
     "load_pretrained",
     "patchify",
+    "play",
     "predict",
     "replace_head",
     "resize_position_embedding",

@@ -1,0 +1,160 @@
+"""The forward pass in JavaScript is the package's: the same logits and attention weights, whatever is changed."""
+
+import json
+from contextlib import nullcontext
+
+import pytest
+import torch
+from py_mini_racer import MiniRacer
+
+from vit_tutorial import Shapes, VisionTransformer, ViTConfig, load_checkpoint, load_photo, patchify, play, unpatchify
+from vit_tutorial.analysis import mask_heads, record_attention
+from vit_tutorial.live.page import source, tensors_of
+from vit_tutorial.model_card import ModelCard
+
+TOLERANCE = 1e-4
+COUNT = 100
+
+
+class Engine:
+    """V8 with the page's `model.js` and one model. What goes in and comes out is JSON."""
+
+    def __init__(self, model):
+        self.racer, data = MiniRacer(), play(model).data()
+        halves = torch.cat([tensor.flatten() for tensor in tensors_of(model).values()]).half().view(torch.int16)
+        self.racer.eval(source("model.js"))
+        self.racer.eval(f"const model = loadModel(Uint16Array.from({halves.tolist()}), {json.dumps(data['shapes'])})")
+        self.racer.eval(f"const config = {json.dumps(data['config'])}, blind = withoutPositions(model); 0")
+
+    def __call__(self, image, order=None, covered=(), positions=True, off=None):
+        """Return the logits after each block (L, K), and the attention weights (L, h, T, T)."""
+        order = list(range(patchify(image[None], self.patch_size).shape[1])) if order is None else order
+        moved = f"rearrange(Uint8Array.from({image.flatten().tolist()}), {order}, {list(covered)}, config)"
+        run = f"visionTransformer({moved}, {'model' if positions else 'blind'}, config, {json.dumps(off or {})})"
+        text = self.racer.eval(
+            f"JSON.stringify({run}, (key, value) => (value instanceof Float32Array ? Array.from(value) : value))"
+        )
+        found = json.loads(text)
+        return torch.tensor(found["logits"]), torch.tensor(found["maps"])
+
+    patch_size = 4
+
+
+@torch.no_grad()
+def in_half(model):
+    """Round the weights as the page stores them."""
+    for weight in model.parameters():
+        weight.copy_(weight.half())
+    return model.eval()
+
+
+@torch.no_grad()
+def by_torch(model, image, order=None, covered=(), positions=True, off=None):
+    patches = patchify(image[None], 4)
+    mean = (255 * torch.tensor(model.card.mean)).round().byte().repeat_interleave(16)
+    patches[0, list(covered)] = mean
+    if order is not None:
+        patches = patches[:, order]
+    inputs = model.card.normalise(unpatchify(patches, 4, tuple(image.shape[1:])))
+    table = model.embeddings.position.table
+    kept = table.clone()
+    table.mul_(positions)
+    masked = mask_heads(model, {int(layer): heads for layer, heads in off.items()}) if off else nullcontext()
+    with masked, record_attention(model) as maps:
+        logits = model(inputs)
+    table.copy_(kept)
+    return logits[0], torch.cat(maps)
+
+
+def photos(count):
+    """Crops of the photos that come with the package, at random places: (count, 3, 32, 32), bytes."""
+    large = [load_photo(name, 128) for name in ("chelsea", "eileen_collins", "grace_hopper")]
+    corners = torch.randint(96, (count, 2)).tolist()
+    crops = [large[i % 3][:, top : top + 32, left : left + 32] for i, (top, left) in enumerate(corners)]
+    return (torch.stack(crops) * 255).byte()
+
+
+@pytest.fixture(scope="module", params=["shapes", "cifar10"])
+def pair(request):
+    model = in_half(load_checkpoint(request.param))
+    torch.manual_seed(0)
+    images = Shapes(COUNT, 28, seed=1).pixels if request.param == "shapes" else photos(COUNT)
+    return model, Engine(model), images
+
+
+def changes(model, i):
+    """Return what can be changed of picture i: its patches shuffled or covered, positions off, heads off, and all."""
+    N, h = model.config.num_patches, model.config.num_heads
+    order = torch.randperm(N, generator=torch.Generator().manual_seed(i)).tolist()
+    off = {str(i % model.config.depth): [i % h], "1": [(i + 1) % h, (i + 2) % h]}
+    some = {"order": order, "positions": False, "off": off, "covered": [i % N, 3 * i % N]}
+    return [{name: value} for name, value in some.items()] + [some]
+
+
+def test_all_logits_and_weights_are_the_packages_for_a_hundred_pictures(pair):
+    model, engine, images = pair
+    for image in images:
+        logits, maps = engine(image)
+        expected, weights = by_torch(model, image)
+        assert (logits[-1] - expected).abs().max() < TOLERANCE
+        assert (maps - weights).abs().max() < TOLERANCE
+
+
+def test_and_with_patches_shuffled_positions_off_heads_off_patches_covered_and_all_at_once(pair):
+    model, engine, images = pair
+    for i, image in enumerate(images):
+        change = changes(model, i)[i % 5]
+        logits, maps = engine(image, **change)
+        expected, weights = by_torch(model, image, **change)
+        assert (logits[-1] - expected).abs().max() < TOLERANCE
+        assert (maps - weights).abs().max() < TOLERANCE
+
+
+@torch.no_grad()
+def test_the_answer_after_each_block_is_the_heads_reading_of_the_class_token(pair):
+    model, engine, images = pair
+    logits, _ = engine(images[0])
+    z = model.embeddings(model.card.normalise(images[:1]))
+    for block, found in zip(model.encoder, logits, strict=True):
+        z = block(z)
+        assert (model.forward_head(model.norm(z))[0] - found).abs().max() < TOLERANCE
+
+
+@torch.no_grad()
+def test_half_precision_costs_nothing_that_shows(pair):
+    model, _, images = pair
+    exact = load_checkpoint("shapes" if model.config.image_size == 28 else "cifar10").eval()
+    inputs = model.card.normalise(images)
+    assert (model(inputs).softmax(1) - exact(inputs).softmax(1)).abs().max() < 0.01
+
+
+def test_without_positions_the_order_does_not_matter(pair):
+    model, engine, images = pair
+    order = changes(model, 0)[0]["order"]
+    logits, _ = engine(images[0], positions=False)
+    shuffled, _ = engine(images[0], positions=False, order=order)
+    torch.testing.assert_close(shuffled, logits, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"position": "sincos", "pool": "mean"},
+        {"position": "factorized", "gelu": "tanh"},
+        {"position": "none", "representation_size": 6, "patch_size": (4, 8)},
+    ],
+)
+def test_other_configurations_of_the_package_run_in_the_page_too(options):
+    config = ViTConfig(16, **{"patch_size": 4, "num_classes": 3, "embed_dim": 16, "depth": 2, "num_heads": 2} | options)
+    model = VisionTransformer(config)
+    model.card = ModelCard(("a", "b", "c"), (0.4, 0.5, 0.6), (0.2, 0.3, 0.2))
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, std=0.3)
+    in_half(model)
+    engine, image = Engine(model), (torch.rand(3, 16, 16) * 255).byte()
+    engine.patch_size = config.patch_size
+    table = model.embeddings.position()
+    with torch.no_grad():
+        expected = model(model.card.normalise(image[None]))[0]
+    assert table.shape == (config.num_tokens, 16)
+    assert (engine(image)[0][-1] - expected).abs().max() < TOLERANCE

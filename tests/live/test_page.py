@@ -1,0 +1,102 @@
+"""What a notebook and the command get: the whole page, small, and a still where no script runs."""
+
+import base64
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from vit_tutorial import Backbone, Shapes, VisionTransformer, ViTConfig, load_checkpoint, play
+from vit_tutorial.model_card import ModelCard
+
+LIVE = Path(__file__).resolve().parents[2] / "vit_tutorial" / "live"
+
+
+@pytest.fixture(scope="module")
+def shapes():
+    return load_checkpoint("shapes")
+
+
+def test_the_page_of_shapes_has_at_most_500_kb_and_names_no_address(shapes):
+    page = play(shapes).html
+    assert len(page.encode()) <= 500_000
+    assert "default-src 'none'" in page
+    assert not re.search(r"https?://|src=|@import|url\(", page)
+
+
+@pytest.mark.parametrize(("endings", "limit"), [([".js"], 450), ([".html", ".css"], 150), ([".py"], 120)])
+def test_it_stays_small(endings, limit):
+    files = [path for path in LIVE.iterdir() if path.suffix in endings]
+    lines = [line for path in files for line in path.read_text(encoding="utf-8").splitlines()]
+    assert sum(bool(line.strip()) for line in lines) <= limit
+    assert max(map(len, lines)) <= 120 or ".css" in endings
+
+
+def test_a_notebook_gets_the_page_in_a_frame_and_a_still(shapes, monkeypatch):
+    monkeypatch.delenv("VIT_TUTORIAL_STILL", raising=False)
+    shown, about = play(shapes)._repr_mimebundle_()
+    assert shown["text/html"].startswith("<iframe ")
+    assert set(shown) == {"text/plain", "image/png", "text/html"}
+    assert "The answer: star 97 %" in about["image/png"]["alt"]
+
+
+def test_what_is_stored_is_the_still_alone_with_alternative_text(shapes, monkeypatch):
+    monkeypatch.setenv("VIT_TUTORIAL_STILL", "1")
+    shown, about = play(shapes)._repr_mimebundle_()
+    assert set(shown) == {"text/plain", "image/png"}
+    image = Image.open(io.BytesIO(base64.b64decode(shown["image/png"])))
+    look = about["image/png"]
+    assert (look["width"], look["height"]) == (image.width // 2, image.height // 2)
+    assert len(look["alt"].split()) >= 8
+    assert len(shown["image/png"]) < 60_000
+
+
+def test_scenes_of_ones_own_come_first(shapes):
+    scenes = Shapes(3, 28, seed=5)
+    page = play(shapes, scenes)
+    assert page.opens_with == 0
+    assert [name for name, _ in page.pictures] == [scenes.classes[k] for k in scenes.labels]
+    with pytest.raises(ValueError, match=r"images are \(28, 28\), the scenes \(32, 32\)"):
+        play(shapes, Shapes(3, 32))
+
+
+def test_a_name_cannot_end_the_script(shapes):
+    model = VisionTransformer(ViTConfig(8, 4, num_classes=2, embed_dim=8, depth=1, num_heads=2, mlp_dim=8))
+    model.card = ModelCard(("</script><b>", "{}"), (0.5,) * 3, (0.2,) * 3)
+    data = re.search(r'id="data">(.*)</script>\n<script>', play(model).html)[1]
+    assert json.loads(data)["classes"] == ["</script><b>", "{}"]
+
+
+def test_models_that_a_page_cannot_run():
+    grey = VisionTransformer(
+        ViTConfig(8, 4, in_channels=1, num_classes=2, embed_dim=8, depth=1, num_heads=2, mlp_dim=8)
+    )
+    with pytest.raises(ValueError, match="no card"):
+        play(grey)
+    grey.card = ModelCard(("a", "b"), (0.5,), (0.2,))
+    with pytest.raises(ValueError, match=r"3 channels .* a PatchEmbedding, 1 and"):
+        play(grey)
+    config = ViTConfig(8, 4, num_classes=2, embed_dim=8, depth=1, num_heads=2, mlp_dim=8)
+    hybrid = VisionTransformer(config, Backbone(torch.nn.Conv2d(3, 4, 1), 4, 1))
+    hybrid.card = ModelCard(("a", "b"), (0.5,) * 3, (0.2,) * 3)
+    with pytest.raises(ValueError, match="a page has a PatchEmbedding"):
+        play(hybrid)
+
+
+def test_the_command_writes_the_page_or_says_what_is_wrong(tmp_path, monkeypatch, capsys):
+    import runpy
+
+    def command(*arguments):
+        monkeypatch.setattr("sys.argv", ["live", *map(str, arguments)])
+        runpy.run_module("vit_tutorial.live", run_name="__main__")
+
+    command(tmp_path / "page.html", "--weights", "cifar10")
+    assert "<title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    for arguments in ([tmp_path / "page.html", "--weights", "nope"], [tmp_path / "no" / "page.html"]):
+        with pytest.raises(SystemExit):
+            command(*arguments)
+    assert "there are 'cifar10'" in capsys.readouterr().err

@@ -1,0 +1,341 @@
+// The page around the model: what a reader draws and changes, what the model answers, and where it looks.
+
+const $ = (id) => document.getElementById(id);
+const data = JSON.parse($("data").textContent);
+const { config, classes } = data;
+const [[H, W], [P, Q]] = [config.image_size, config.patch_size];
+const [h, w, area] = [H / P, W / Q, H * W];
+const places = Array.from({ length: h * w }, (_, n) => n);
+const fromBase64 = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+const model = loadModel(new Uint16Array(fromBase64(data.weights).buffer), data.shapes);
+const blind = withoutPositions(model);
+
+const past = []; // the states before each change, for undo
+const untouched = { order: places, covered: [], positions: true, off: [] };
+let state = { picture: null, strokes: [], colour: [240, 228, 66], ...untouched };
+let result, plain, settled; // the answer now; without the changes; when the last change was done
+let tool = data.opensWith === null ? "draw" : "cover";
+let [cursor, pinned, query, grid] = [Math.floor((h * w) / 2), 0, 0, true];
+let [draft, pen, corners, held, covering] = [null, [0.25, 0.25], [], null, true];
+
+const percent = (share) => `${Math.round(100 * share)} %`;
+const where = (n) => `row ${Math.floor(n / w)}, column ${n % w}`;
+const best = (values) => values.indexOf(Math.max(...values));
+const toggled = (list, item) => (list.includes(item) ? list.filter((each) => each !== item) : [...list, item]);
+const within = (value, low, high) => Math.min(Math.max(value, low), high);
+
+function element(tag, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+
+const context = (width, height) => element("canvas", { width, height }).getContext("2d", { willReadFrequently: true });
+
+// ---- a picture, as bytes (3, H, W)
+
+// An empty ground as `Shapes` draws it: a dark colour, and three waves.
+function newSheet() {
+  const [random, turn] = [Math.random, 2 * Math.PI];
+  const [dark, hue, chroma, tint] = [0.15 + 0.06 * random(), random(), random(), [random(), random(), random()]];
+  const waves = [1, 2, 3].map(() => [turn * (1 + 5 * random()), turn * random(), turn * random()]);
+  return Uint8Array.from({ length: 3 * area }, (_, i) => {
+    const [c, y, x] = [Math.floor(i / area), Math.floor(i / W) % H, i % W];
+    const heights = waves.map(([frequency, direction, phase]) =>
+      Math.sin((frequency * (Math.sin(direction) * y + Math.cos(direction) * x)) / Math.min(H, W) + phase));
+    const wave = heights.reduce((sum, height) => sum + height / 3, 0);
+    const value = dark + chroma * dark * Math.cos(turn * (hue + c / 3)) + 0.24 * (tint[c] - 0.5) * wave;
+    return 255 * within(value, 0, 1) + 0.5;
+  });
+}
+
+// Fill the outlines with the colour. A pixel is mixed by the share of it that is inside, as in `Shapes`.
+const fine = context(8 * W, 8 * H);
+function paint(pixels, strokes, colour) {
+  const outline = new Path2D();
+  for (const stroke of strokes) {
+    stroke.forEach(([x, y]) => outline.lineTo(8 * W * x, 8 * H * y));
+    outline.closePath();
+  }
+  fine.clearRect(0, 0, 8 * W, 8 * H);
+  fine.fill(outline, "evenodd");
+  const drawn = fine.getImageData(0, 0, 8 * W, 8 * H).data;
+  const inside = new Float32Array(area);
+  for (let i = 0; i < 64 * area; i++)
+    inside[(i >> 3) % W + W * Math.floor(i / (64 * W))] += drawn[4 * i + 3] / (255 * 64);
+  return pixels.map((value, i) => value + inside[i % area] * (colour[Math.floor(i / area)] - value) + 0.5);
+}
+
+async function usePhoto(file) { // its centre, in the model's size, on white
+  const photo = await createImageBitmap(file).catch(() => null);
+  if (!photo) return set(state, `${file.name} is no picture that this browser can read.`);
+  const [ratio, paper] = [Math.min(photo.width / W, photo.height / H), context(W, H)];
+  const [left, top] = [(photo.width - ratio * W) / 2, (photo.height - ratio * H) / 2];
+  Object.assign(paper, { fillStyle: "#fff", imageSmoothingQuality: "high" }).fillRect(0, 0, W, H);
+  paper.drawImage(photo, left, top, ratio * W, ratio * H, 0, 0, W, H);
+  const rgba = paper.getImageData(0, 0, W, H).data;
+  start("Your photo.", Uint8Array.from({ length: 3 * area }, (_, i) => rgba[4 * (i % area) + Math.floor(i / area)]));
+}
+
+// ---- what a change does
+
+function compute(strokes) {
+  const { picture, colour, order, covered, positions, off } = state;
+  const [image, heads, begin] = [paint(picture, strokes, colour), {}, performance.now()];
+  for (const { layer, head } of off) (heads[layer] ??= []).push(head);
+  const shown = rearrange(image, order, covered, config);
+  const { logits, maps } = visionTransformer(shown, positions ? model : blind, config, heads);
+  const answers = logits.map((each) => Array.from(softmax(each))); // after each block
+  result = { shown, maps, answers, answer: answers.at(-1), took: performance.now() - begin };
+  if (order === places && !covered.length && positions && !off.length) plain = { image, answer: result.answer };
+  else if (plain.image.some((value, i) => value !== image[i]))
+    plain = { image, answer: Array.from(softmax(visionTransformer(image, model, config).logits.at(-1))) };
+}
+
+function set(next, words) {
+  state = next;
+  compute(state.strokes);
+  const [before, now] = [settled ?? result.answer, result.answer];
+  const [old, top] = [best(before), best(now)];
+  const cost = settled ? ` ${classes[old]} ${percent(before[old])} → ${percent(now[old])}.` : "";
+  const instead = old === top ? "" : ` Now it says ${classes[top]}, ${percent(now[top])}.`;
+  $("status").textContent = words + cost + instead;
+  settled = now;
+  show();
+}
+
+function change(words, next) {
+  past.push(state);
+  set({ ...state, ...next }, words);
+}
+
+const start = (words, picture) => change(words, { picture, strokes: [], ...untouched });
+
+function preview(outline) { // while an outline is drawn
+  draft = outline;
+  compute(draft ? [...state.strokes, draft] : state.strokes);
+  show();
+}
+
+function finish(outline) {
+  draft = null;
+  if (outline.length < 3) return set(state, "An outline goes around something.");
+  change("Outline drawn.", { strokes: [...state.strokes, outline] });
+}
+
+function act() { // what the tool does to the patch under the cursor
+  const [n, patch] = [cursor, state.order[cursor]];
+  if (tool === "look") pinned = query = n + 1;
+  if (tool === "cover" && state.covered.includes(patch) !== covering)
+    change(`${covering ? "Covered" : "Uncovered"} ${where(n)}.`, { covered: toggled(state.covered, patch) });
+  if (tool === "exchange") {
+    const swapped = held === null ? null : state.order.with(n, state.order[held]).with(held, patch);
+    if (swapped && held !== n) change(`Exchanged ${where(held)} and ${where(n)}.`, { order: swapped });
+    held = held === null ? n : null;
+  }
+  show();
+}
+
+// ---- what is shown
+
+const scale = Math.ceil(640 / Math.max(H, W));
+const screen = Object.assign($("picture"), { width: scale * W, height: scale * H }).getContext("2d");
+
+function drawPixels(target, pixels, width, size) { // bytes (3, height, width), each a square of this size
+  const count = pixels.length / 3;
+  for (let i = 0; i < count; i++) {
+    target.fillStyle = `rgb(${pixels[i]} ${pixels[count + i]} ${pixels[2 * count + i]})`;
+    target.fillRect((i % width) * size, Math.floor(i / width) * size, size, size);
+  }
+}
+
+function frame([x, y, width, height], colour) { // edged in black
+  for (const [lineWidth, strokeStyle] of [[9, "#000"], [5, colour]])
+    Object.assign(screen, { lineWidth, strokeStyle }).strokeRect(x + 4, y + 4, width - 8, height - 8);
+}
+
+function showPicture() {
+  drawPixels(screen, result.shown, W, scale);
+  const boxes = places.map((n) => [(n % w) * Q, Math.floor(n / w) * P, Q, P].map((length) => length * scale));
+  Object.assign(screen, { lineWidth: 1, strokeStyle: "rgb(255 255 255 / 0.4)" });
+  if (grid) boxes.forEach((box) => screen.strokeRect(...box));
+  if (query) frame(boxes[query - 1], "#f0e442");
+  if (held !== null) frame(boxes[held], "#d55e00");
+  if (tool === "draw" && screen.canvas.matches(":focus-visible"))
+    frame([scale * W * pen[0] - 12, scale * H * pen[1] - 12, 24, 24], "#f0e442");
+  Object.assign(screen, { lineWidth: 3, strokeStyle: "#fff" }).beginPath();
+  draft?.forEach(([x, y]) => screen.lineTo(scale * W * x, scale * H * y));
+  screen.stroke();
+}
+
+function showAnswer() {
+  const { answer } = result;
+  const ranked = classes.map((_, k) => k).sort((a, b) => answer[b] - answer[a]);
+  [...$("bars").children].forEach((row, i) => {
+    const [k, [name, bar, value]] = [classes.length > 12 ? ranked[i] : i, row.children];
+    row.classList.toggle("first", k === ranked[0]);
+    [name.textContent, value.textContent] = [classes[k], percent(answer[k])];
+    bar.firstChild.style.width = `${100 * answer[k]}%`;
+    bar.lastChild.style.left = `${100 * plain.answer[k]}%`;
+    bar.lastChild.hidden = plain.answer === answer;
+  });
+}
+
+function showAttention() {
+  $("query").textContent = `Where ${query ? where(query - 1) : "the class token"} looks`;
+  for (const entry of entries) {
+    const { layer, head, title, button, name } = entry;
+    const [weights, answer] = [result.maps[layer][head][query], result.answers[layer]];
+    const taken = Array.from(weights.slice(1));
+    const [most, on] = [best(taken), !state.off.includes(entry)];
+    const blues = [86, 180, 233].flatMap((blue) => taken.map((share) => Math.round((blue * share) / taken[most])));
+    drawPixels(button.firstChild.getContext("2d"), blues, w, 1);
+    title.textContent = `answer so far: ${classes[best(answer)]} ${percent(Math.max(...answer))}`;
+    button.lastChild.textContent = on ? `head ${head}` : "off";
+    button.ariaPressed = on;
+    button.title = `${name}: ${percent(weights[0])} from the class token, ${percent(taken[most])} from ${where(most)}`;
+  }
+}
+
+function show() {
+  showPicture();
+  showAnswer();
+  showAttention();
+  $("help").textContent = $(tool).dataset.help;
+  screen.canvas.ariaLabel = `The picture; ${where(cursor)} of ${h}×${w} patches`;
+  $("undo").disabled = !past.length;
+  [$("positions").ariaPressed, $("grid").ariaPressed] = [state.positions, grid];
+}
+
+// ---- what the reader does
+
+const entries = Object.keys(model.encoder).flatMap((layer) => {
+  const [title, heads] = [element("span"), element("div", { className: "heads" })];
+  $("blocks").append(element("div", {}, element("h3", {}, `After block ${Number(layer) + 1}`, title), heads));
+  return Array.from({ length: config.num_heads }, (_, head) => {
+    const button = element("button", {}, context(w, h).canvas, element("span"));
+    const entry = { layer, head, title, button, name: `Block ${Number(layer) + 1}, head ${head}` };
+    const words = () => `${entry.name} ${state.off.includes(entry) ? "on" : "off"}.`;
+    button.onclick = () => change(words(), { off: toggled(state.off, entry) });
+    heads.append(button);
+    return entry;
+  });
+});
+
+for (const _ of classes.slice(0, 12)) {
+  const bar = element("span", { className: "bar" }, element("i"), element("b"));
+  $("bars").append(element("li", {}, element("span"), bar, element("span")));
+}
+
+data.pictures.forEach(({ name, pixels }, i) => {
+  const [thumbnail, bytes, title] = [context(W, H), fromBase64(pixels), `Picture ${i + 1}: ${name}`];
+  drawPixels(thumbnail, bytes, W, 1);
+  $("photo").before(element("button", { title, onclick: () => start(`${title}.`, bytes) }, thumbnail.canvas));
+});
+
+for (const button of $("colours").children) {
+  const colour = button.style.backgroundColor.match(/\d+/g).map(Number);
+  button.onclick = () => change(`Drawn in ${button.title}.`, { colour });
+}
+
+for (const input of document.getElementsByName("tool"))
+  input.onchange = () => {
+    [tool, held, corners] = [input.id, null, []];
+    preview(null);
+  };
+
+const clicks = {
+  shuffle: () => {
+    const keys = places.map(Math.random);
+    change("Shuffled.", { order: state.order.toSorted((a, b) => keys[a] - keys[b]) });
+  },
+  positions: () => change(`Positions ${state.positions ? "off" : "on"}.`, { positions: !state.positions }),
+  grid: () => (grid = !grid),
+  undo: () => set(past.pop(), "Undone."),
+  reset: () => change("All as it was.", untouched),
+  sheet: () => start("A new sheet.", newSheet()),
+  "class-token": () => (pinned = query = 0),
+};
+for (const [id, click] of Object.entries(clicks)) {
+  $(id).onclick = click;
+  $(id).addEventListener("click", show);
+}
+
+function point({ offsetX, offsetY }) { // where the pointer is, from 0 to 1, and on which patch
+  const x = within(offsetX / screen.canvas.clientWidth, 0, 0.9999);
+  const y = within(offsetY / screen.canvas.clientHeight, 0, 0.9999);
+  return { at: [x, y], n: Math.floor(y * h) * w + Math.floor(x * w) };
+}
+
+function press() {
+  covering = !state.covered.includes(state.order[cursor]);
+  act();
+}
+
+screen.canvas.onpointerdown = (event) => {
+  const { at, n } = point(event);
+  screen.canvas.setPointerCapture(event.pointerId);
+  if (tool === "draw") return preview([at]);
+  [cursor, query] = [n, n + 1];
+  press();
+};
+screen.canvas.onpointermove = (event) => {
+  const { at, n } = point(event);
+  if (tool === "draw" && draft && event.buttons) preview([...draft, at]);
+  if (tool === "draw" || cursor === n && query === n + 1) return;
+  [cursor, query] = [n, n + 1];
+  if (tool === "cover" && event.buttons) act();
+  else show();
+};
+screen.canvas.onpointerup = () => {
+  if (draft) finish(draft);
+  else if (held !== null && held !== cursor) act(); // dragged there
+};
+screen.canvas.onpointercancel = () => preview(null);
+screen.canvas.onpointerleave = () => {
+  query = pinned;
+  show();
+};
+
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+screen.canvas.onkeydown = (event) => {
+  const [key, [right, down]] = [event.key, ARROWS[event.key] ?? [0, 0]];
+  if (!ARROWS[key] && ![" ", "Enter", "Escape"].includes(key)) return;
+  event.preventDefault();
+  const step = event.shiftKey ? 1 / 28 : 1 / 14;
+  if (tool === "draw") return drawByKey(key, step * right, step * down);
+  cursor = within(Math.floor(cursor / w) + down, 0, h - 1) * w + within((cursor % w) + right, 0, w - 1);
+  query = cursor + 1;
+  if (ARROWS[key]) show();
+  else press();
+};
+
+function drawByKey(key, right, down) {
+  pen = [within(pen[0] + right, 0, 1), within(pen[1] + down, 0, 1)];
+  const outline = [...corners, pen];
+  corners = { " ": outline, Enter: [], Escape: [] }[key] ?? corners;
+  if (key === "Enter") finish(outline);
+  else preview(corners.length ? outline : null);
+}
+
+document.onkeydown = (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key === "z") $("undo").click();
+};
+$("photo").onchange = (event) => usePhoto(event.target.files[0]);
+document.ondragover = document.ondrop = (event) => {
+  event.preventDefault();
+  if (event.type === "drop") usePhoto(event.dataTransfer.files[0]);
+};
+
+$(tool).checked = true;
+$("sheet").hidden = !data.drawsShapes;
+const first = tool === "draw" ? newSheet() : fromBase64(data.pictures[data.opensWith].pixels);
+const words = "An empty sheet, and it must answer something. Draw, and watch the bars.";
+set({ ...state, picture: first }, tool === "draw" ? words : "Cover a patch. What does it cost?");
+
+if (window.frameElement) { // in a notebook: as high as the page, and as dark as JupyterLab
+  const { jpThemeLight } = parent.document.body.dataset;
+  document.documentElement.style.colorScheme = { true: "light", false: "dark" }[jpThemeLight] ?? "light dark";
+  const fit = () => (frameElement.style.height = `${document.documentElement.offsetHeight}px`);
+  new ResizeObserver(fit).observe(document.documentElement);
+}

@@ -1,0 +1,102 @@
+"""Put a model into one HTML page that runs it: weights, pictures, and the forward pass in JavaScript."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import os
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..config import to_pair
+from ..data import ImageSet, Shapes
+from ..data.outlines import MORE_OUTLINES, OUTLINES
+from ..embeddings import PatchEmbedding
+from ..inference import card_of, fit_photo
+from ..model import VisionTransformer
+
+EXAMPLES = {"a cat": "chelsea", "an astronaut": "eileen_collins", "an officer": "grace_hopper"}
+STILL = "VIT_TUTORIAL_STILL"  # set where notebooks are stored and compared: they keep a picture, and no weights
+MOST_WEIGHTS = 20_000_000  # in a page of 54 MB
+
+
+def play(model: VisionTransformer, scenes: ImageSet | None = None) -> Page:
+    """Return a page to play with: as the value of a notebook's cell it is live, and everything runs in the page.
+
+    It offers `scenes` of the model's size and opens with the first; without, it has some that suit the model. Raises
+    ValueError for other sizes, and for a model without a card, with a backbone, not for colours, or too large.
+    """
+    weights, channels = sum(tensor.numel() for tensor in model.state_dict().values()), len(card_of(model).mean)
+    patches, size = type(model.embeddings.patches), to_pair(model.config.image_size)
+    if patches is not PatchEmbedding or channels != 3 or weights > MOST_WEIGHTS:
+        facts = f"this model has a {patches.__name__}, {channels} and {weights:,}"
+        raise ValueError(f"a page has a PatchEmbedding, 3 channels and at most {MOST_WEIGHTS:,} weights; {facts}")
+    if scenes is not None and tuple(scenes.pixels.shape[2:]) != size:
+        raise ValueError(f"the model's images are {size}, the scenes {tuple(scenes.pixels.shape[2:])}")
+    return Page(model, scenes)
+
+
+class Page:
+    """Hold what a page shows. `html` is the whole of it, for a file or a notebook's frame."""
+
+    def __init__(self, model: VisionTransformer, scenes: ImageSet | None):
+        self.model, self.draws_shapes = model, set(model.card.classes) <= {*OUTLINES, *MORE_OUTLINES}
+        self.opens_with = None if scenes is None and self.draws_shapes else 0  # None: an empty sheet
+        if scenes is None and not self.draws_shapes:
+            self.pictures = [(name, (fit_photo(photo, model) * 255).byte()) for name, photo in EXAMPLES.items()]
+        else:
+            scenes = scenes or Shapes(16, model.config.image_size, seed=7).subset(range(15, 1, -1))
+            self.pictures = [(scenes.classes[k], image) for k, image in zip(scenes.labels, scenes.pixels, strict=True)]
+
+    @property
+    def html(self) -> str:
+        style = '<link rel="stylesheet" href="page.css">'
+        page = source("page.html").replace(style, f"<style>{source('page.css')}</style>")
+        for name in ("model.js", "page.js"):
+            page = page.replace(f'<script src="{name}">', f"<script>{source(name)}")
+        # A "<" in the name of a class must not end the script element.
+        return page.replace("{}", json.dumps(self.data()).replace("<", "\\u003c"), 1)
+
+    def data(self) -> dict[str, object]:
+        """Return what the scripts read, as JSON; the weights are in half precision."""
+        config, card, tensors = self.model.config, self.model.card, tensors_of(self.model)
+        about = {name: getattr(config, name) for name in ("num_heads", "norm_eps", "gelu", "pool")}
+        about |= {name: to_pair(getattr(config, name)) for name in ("image_size", "patch_size")}
+        return {
+            "config": about | {"mean": card.mean, "std": card.std},
+            "classes": card.classes,
+            "shapes": {name: tuple(tensor.shape) for name, tensor in tensors.items()},
+            "weights": in_base64(torch.cat([tensor.flatten() for tensor in tensors.values()]).half()),
+            "pictures": [{"name": name, "pixels": in_base64(pixels)} for name, pixels in self.pictures],
+            "drawsShapes": self.draws_shapes,
+            "opensWith": self.opens_with,
+        }
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict[str, str], dict[str, dict]]:
+        from .still import draw_still  # matplotlib is slow to import
+
+        png, about = draw_still(self.model, *self.pictures[0])
+        shown = {"text/plain": "a page to play with the model", "image/png": png}
+        if STILL not in os.environ:
+            frame = 'title="A model to play with" style="width: 100%; height: 60rem; border: 0"'
+            shown["text/html"] = f'<iframe {frame} srcdoc="{html.escape(self.html)}"></iframe>'
+        return shown, {"image/png": about}
+
+
+def source(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
+def in_base64(tensor: Tensor) -> str:
+    return base64.b64encode(tensor.cpu().contiguous().numpy().tobytes()).decode()
+
+
+def tensors_of(model: VisionTransformer) -> dict[str, Tensor]:
+    """Return the weights by name. Positions of any kind are a table (1+N, D), the class token is (D)."""
+    tensors = {name: tensor for name, tensor in model.state_dict().items() if ".position." not in name}
+    tensors["embeddings.class_token"] = tensors["embeddings.class_token"].flatten()
+    tensors["embeddings.position.table"] = model.embeddings.position().detach()
+    return {name: tensor.float() for name, tensor in tensors.items()}

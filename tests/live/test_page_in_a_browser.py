@@ -190,7 +190,7 @@ def test_everything_that_can_be_used_has_a_name(page):
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [360, 700, 1200])
+@pytest.mark.parametrize("width", [360, 660, 1200])
 def test_nothing_is_wider_than_the_screen_and_a_finger_can_hit_it(browser, pages, width, dark):
     browser.open(pages / "cifar10.html", width=width, dark=dark)
     assert browser.run("document.documentElement.scrollWidth <= innerWidth")

@@ -18,7 +18,7 @@ let tool = data.opensWith === null ? "draw" : "cover";
 let [cursor, pinned, query, grid] = [Math.floor((h * w) / 2), 0, 0, true];
 let [draft, pen, corners, held, covering] = [null, [0.25, 0.25], [], null, true];
 
-const percent = (share) => `${Math.round(100 * share)} %`;
+const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
 const where = (n) => `row ${Math.floor(n / w)}, column ${n % w}`;
 const best = (values) => values.indexOf(Math.max(...values));
 const toggled = (list, item) => (list.includes(item) ? list.filter((each) => each !== item) : [...list, item]);

@@ -113,14 +113,14 @@ def test_of_twenty_drawn_outlines_at_least_seventeen_are_called_right(page):
     assert sum(name == answer for name, answer in answers) >= 17, answers
 
 
-def test_covering_exchanging_and_looking_by_mouse(page):
+def test_covering_swapping_and_looking_by_mouse(page):
     draw(page, [(0.5 + 0.38 * u, 0.5 + 0.38 * v) for u, v in OUTLINES["star"]])
     page.click("#cover + span")
     page.click("#picture")
     assert page.run("state.covered.length === 1 && $('status').textContent").startswith("Covered row 3, column 3. star")
     page.click("#picture")
     assert page.run("state.covered.length") == 0
-    page.click("#exchange + span")
+    page.click("#swap + span")
     x, y = page.centre("#picture")
     page.drag([(x, y), (x + 65, y), (x + 130, y)])
     assert page.run("[state.order[24], state.order[26]]") == [26, 24]
@@ -171,7 +171,7 @@ def test_the_picture_by_keyboard(page):
     page.run("$('cover').click(); $('picture').focus()")
     page.press("ArrowDown", " ")
     assert page.run("state.covered") == [31]
-    page.run("$('exchange').click(); $('picture').focus()")
+    page.run("$('swap').click(); $('picture').focus()")
     page.press(" ", "ArrowLeft", " ")
     assert page.run("[state.order[30], state.order[31]]") == [31, 30]
     page.press("z", modifiers=2)
@@ -179,6 +179,12 @@ def test_the_picture_by_keyboard(page):
     page.run("$('look').click(); $('picture').focus()")
     page.press("ArrowUp", "Enter")
     assert page.run("pinned") == 1 + 23
+    page.run("$('class-token').focus()")
+    page.press("Enter")
+    assert page.run("[pinned, query]") == [0, 0]
+    page.run("$('draw').focus()")
+    page.press("ArrowRight")
+    assert page.run("tool") == "cover"
 
 
 def test_everything_that_can_be_used_has_a_name(page):

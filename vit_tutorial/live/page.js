@@ -128,9 +128,9 @@ function act() { // what the tool does to the patch under the cursor
   if (tool === "look") pinned = query = n + 1;
   if (tool === "cover" && state.covered.includes(patch) !== covering)
     change(`${covering ? "Covered" : "Uncovered"} ${where(n)}.`, { covered: toggled(state.covered, patch) });
-  if (tool === "exchange") {
+  if (tool === "swap") {
     const swapped = held === null ? null : state.order.with(n, state.order[held]).with(held, patch);
-    if (swapped && held !== n) change(`Exchanged ${where(held)} and ${where(n)}.`, { order: swapped });
+    if (swapped && held !== n) change(`Swapped ${where(held)} and ${where(n)}.`, { order: swapped });
     held = held === null ? n : null;
   }
   show();

@@ -170,6 +170,7 @@ def test_the_picture_by_keyboard(page):
     assert page.run("[state.strokes[0].length, classes[best(result.answer)]]") == [4, "square"]
     page.run("$('cover').click(); $('picture').focus()")
     page.press("ArrowDown", " ")
+    page.press("Escape")
     assert page.run("state.covered") == [31]
     page.run("$('swap').click(); $('picture').focus()")
     page.press(" ", "ArrowLeft", " ")
@@ -220,7 +221,7 @@ def test_a_photo_of_the_readers(browser, pages, way):
     until(lambda: browser.run("$('status').textContent").startswith("Your photo."))
     assert browser.run("[state.picture[0], state.picture[area], state.picture[2 * area]]") == [51, 102, 204]
     browser.run(f"given = new DataTransfer(); given.items.add(new File(['no'], 'notes.txt')); {give}; 0")
-    until(lambda: "notes.txt is no picture" in browser.run("$('status').textContent"))
+    until(lambda: "That is no picture" in browser.run("$('status').textContent"))
 
 
 @pytest.mark.parametrize(("name", "limit"), [("shapes", 30), ("cifar10", 200)])

@@ -68,7 +68,7 @@ function paint(pixels, strokes, colour) {
 
 async function usePhoto(file) { // its centre, in the model's size, on white
   const photo = await createImageBitmap(file).catch(() => null);
-  if (!photo) return set(state, `${file.name} is no picture that this browser can read.`);
+  if (!photo) return set(state, "That is no picture that this browser can read.");
   const [ratio, paper] = [Math.min(photo.width / W, photo.height / H), context(W, H)];
   const [left, top] = [(photo.width - ratio * W) / 2, (photo.height - ratio * H) / 2];
   Object.assign(paper, { fillStyle: "#fff", imageSmoothingQuality: "high" }).fillRect(0, 0, W, H);
@@ -306,8 +306,8 @@ screen.canvas.onkeydown = (event) => {
   if (tool === "draw") return drawByKey(key, step * right, step * down);
   cursor = within(Math.floor(cursor / w) + down, 0, h - 1) * w + within((cursor % w) + right, 0, w - 1);
   query = cursor + 1;
-  if (ARROWS[key]) show();
-  else press();
+  if (key === " " || key === "Enter") press();
+  else show();
 };
 
 function drawByKey(key, right, down) {

@@ -19,7 +19,17 @@ ELSEWHERE = {
     "win32": (r"C:\Program Files\Google\Chrome\Application\chrome.exe",),
 }
 OPTIONS = ("--headless=new", "--no-first-run", "--disable-gpu", "--disable-background-networking", "--disable-sync")
-KEYS = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Enter": 13, " ": 32, "Tab": 9, "z": 90}
+KEYS = {
+    "ArrowLeft": 37,
+    "ArrowUp": 38,
+    "ArrowRight": 39,
+    "ArrowDown": 40,
+    "Enter": 13,
+    "Escape": 27,
+    " ": 32,
+    "Tab": 9,
+    "z": 90,
+}
 SEEDED = "{ let seed = 1; Math.random = () => (seed = (seed * 16807) % 2147483647) / 2147483647; }"
 
 

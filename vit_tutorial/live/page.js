@@ -18,7 +18,7 @@ let tool = data.opensWith === null ? "draw" : "cover";
 let [cursor, pinned, query, grid] = [Math.floor((h * w) / 2), 0, 0, true];
 let [draft, pen, corners, held, covering] = [null, [0.25, 0.25], [], null, true];
 
-const percent = (share) => `${Math.round(100 * share)} %`;
+const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
 const where = (n) => `row ${Math.floor(n / w)}, column ${n % w}`;
 const best = (values) => values.indexOf(Math.max(...values));
 const toggled = (list, item) => (list.includes(item) ? list.filter((each) => each !== item) : [...list, item]);
@@ -68,7 +68,7 @@ function paint(pixels, strokes, colour) {
 
 async function usePhoto(file) { // its centre, in the model's size, on white
   const photo = await createImageBitmap(file).catch(() => null);
-  if (!photo) return set(state, `${file.name} is no picture that this browser can read.`);
+  if (!photo) return set(state, "That is no picture that this browser can read.");
   const [ratio, paper] = [Math.min(photo.width / W, photo.height / H), context(W, H)];
   const [left, top] = [(photo.width - ratio * W) / 2, (photo.height - ratio * H) / 2];
   Object.assign(paper, { fillStyle: "#fff", imageSmoothingQuality: "high" }).fillRect(0, 0, W, H);
@@ -128,9 +128,9 @@ function act() { // what the tool does to the patch under the cursor
   if (tool === "look") pinned = query = n + 1;
   if (tool === "cover" && state.covered.includes(patch) !== covering)
     change(`${covering ? "Covered" : "Uncovered"} ${where(n)}.`, { covered: toggled(state.covered, patch) });
-  if (tool === "exchange") {
+  if (tool === "swap") {
     const swapped = held === null ? null : state.order.with(n, state.order[held]).with(held, patch);
-    if (swapped && held !== n) change(`Exchanged ${where(held)} and ${where(n)}.`, { order: swapped });
+    if (swapped && held !== n) change(`Swapped ${where(held)} and ${where(n)}.`, { order: swapped });
     held = held === null ? n : null;
   }
   show();
@@ -306,8 +306,8 @@ screen.canvas.onkeydown = (event) => {
   if (tool === "draw") return drawByKey(key, step * right, step * down);
   cursor = within(Math.floor(cursor / w) + down, 0, h - 1) * w + within((cursor % w) + right, 0, w - 1);
   query = cursor + 1;
-  if (ARROWS[key]) show();
-  else press();
+  if (key === " " || key === "Enter") press();
+  else show();
 };
 
 function drawByKey(key, right, down) {

@@ -211,7 +211,7 @@ function show() {
 
 const entries = Object.keys(model.encoder).flatMap((layer) => {
   const [title, heads] = [element("span"), element("div", { className: "heads" })];
-  $("blocks").append(element("div", {}, element("h3", {}, `After block ${Number(layer) + 1}`, title), heads));
+  $("blocks").append(element("div", {}, element("h3", {}, `After block ${layer}`, title), heads));
   return Array.from({ length: config.num_heads }, (_, head) => {
     const button = element("button", {}, context(w, h).canvas, element("span"));
     const entry = { layer, head, title, button, name: `Block ${Number(layer) + 1}, head ${head}` };

@@ -332,6 +332,16 @@ def test_lesson_08s_star_is_a_star_again_if_the_inside_of_it_counts_half():
         assert right_if(moved, star, times).item() == right
 
 
+def test_dropout_takes_no_part_in_what_counts_several_times():
+    images = draw_scenes(150, "28×28")
+    model = load_checkpoint("shapes").train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.5
+    assert right_if(model, images, torch.ones(150, 49)).float().mean() > 0.9
+    assert model.training
+
+
 def test_the_stored_suspects_come_out_again_on_their_first_scenes():
     live, stored = script("suspects").measure("learned", seed=0, scenes=50), load_suspects()
     for key, right in live.items():

@@ -42,8 +42,8 @@ def logits_of(
     """
     card, weight = card_of(model), next(model.parameters())
     with eval_mode(model):
-        inputs = card.normalise(images.to(weight.device)).to(weight.dtype)
-        logits = torch.cat([model(batch) for batch in inputs.split(batch_size)])
+        batches = (card.normalise(batch.to(weight.device)) for batch in images.split(batch_size))
+        logits = torch.cat([model(batch.to(weight.dtype)) for batch in batches])
     require_logits(logits, len(card.classes))
     return logits
 

@@ -15,7 +15,7 @@ without it, in another folder: on all training images, the last weights, tested 
     model.safetensors        the trained model with its card, for vit_tutorial.saving.load_model
 
 With --weights, the run starts from a trained model: one that torchvision publishes (B/16, B/32, L/16, L/32), one that
-ships with this package (cifar10, shapes), or a model.safetensors. Positions are interpolated for --image-size (default:
+ships with this package (cifar10, dinov2-s14, shapes), or a model.safetensors. Positions are interpolated for --image-size (default:
 the model's own), pictures are prepared as the model's card asks, and the head is new unless the classes are the same.
 So the head can be trained alone first, in a folder of its own, and then everything:
 
@@ -115,10 +115,10 @@ def load_model_and_images(asked: argparse.Namespace, seed: int) -> tuple[VisionT
         torch.manual_seed(seed)
         return VisionTransformer(replace(config, num_classes=len(images.classes))), images, test
     model = load_weights(asked.weights, asked.download)
-    for name in set(changes) - set(CHANGEABLE):
-        raise ValueError(
-            f"{name} cannot be chosen with --weights: these have a {name} of {getattr(model.config, name)}"
-        )
+    for name in changes:
+        if name not in CHANGEABLE:
+            there = getattr(model.config, name)
+            raise ValueError(f"{name} cannot be chosen with --weights: these have a {name} of {there}")
     size = changes.pop("image_size", model.config.image_size)
     model.config = replace(model.config, **changes)
     model = change_resolution(model, size)

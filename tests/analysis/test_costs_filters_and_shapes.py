@@ -5,7 +5,7 @@ import pytest
 import torch
 import torchvision.models
 
-from vit_tutorial import VisionTransformer, ViTConfig
+from vit_tutorial import VisionTransformer, ViTConfig, conv_stem, small_cnn
 from vit_tutorial.analysis import cost_by_part, patch_filters, trace_shapes
 
 
@@ -86,6 +86,17 @@ def test_trace_shapes_follows_the_data(model):
     assert [name for name in steps if name in expected] == list(expected), "in the order in which they finish"
     assert list(steps)[-1] == ""
     assert not has_hooks(model)
+
+
+def test_measuring_in_train_mode_moves_no_running_mean():
+    hybrid = VisionTransformer(ViTConfig(16, 8, 3, 5, embed_dim=8, depth=1, num_heads=2, mlp_dim=8), conv_stem(4))
+    for model in (small_cnn(8), hybrid):
+        before = {name: buffer.clone() for name, buffer in model.train().named_buffers()}
+        trace_shapes(model, torch.randn(2, 3, 16, 16))
+        if model is hybrid:
+            cost_by_part(model, torch.randn(2, 3, 16, 16))
+        assert all(torch.equal(buffer, before[name]) for name, buffer in model.named_buffers())
+        assert model.training
 
 
 def test_trace_shapes_takes_its_hooks_away_when_the_model_raises(model):

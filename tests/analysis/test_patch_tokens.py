@@ -49,6 +49,11 @@ def test_a_patch_that_is_not_there_is_refused(model, images, query):
         attention_from(model, images, [0], query)
 
 
+def test_a_block_that_is_not_there_is_refused(model, images):
+    with pytest.raises(ValueError, match="no layer 3: the model has layers 0 to 2"):
+        attention_from(model, images, [0, 3])
+
+
 def test_patch_tokens_are_those_of_a_model_that_ends_there(model, images):
     tokens = patch_tokens(model.train(), images)
     assert tokens.shape == (4, 2, 2, 3, 12)
@@ -65,7 +70,9 @@ def test_components_find_the_axes_along_which_tokens_were_drawn():
     places = torch.randn(20, 30, 3) * torch.tensor([9.0, 5.0, 2.0])
     places[0, 0] = torch.tensor([60.0, 0.0, 0.0])
     places[0, 1] = torch.tensor([0.0, -40.0, 0.0])
-    found = principal_components(places @ axes + 7 + 0.01 * torch.randn(20, 30, 12))
+    tokens = places @ axes + 7 + 0.01 * torch.randn(20, 30, 12)
+    found = principal_components(tokens)
+    assert_close(principal_components(tokens.double()).float(), found, atol=1e-4, rtol=0)
     assert found.shape == (20, 30, 3)
     assert found.aminmax() == (0, 1)
     for n, sign in ((0, 1), (1, -1)):

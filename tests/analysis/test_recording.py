@@ -1,5 +1,6 @@
 """Recording and masking change nothing but what they should, and leave the model as it was."""
 
+import numpy as np
 import pytest
 import torch
 from published import randomize
@@ -127,6 +128,13 @@ def test_masking_is_zeroing_the_columns_that_read_the_heads(model, images, heads
     assert_close(masked, without_heads(model, heads)(images), **EXACT)
     assert ((masked - before).abs().max() > 1e-3) == any(heads.values())
     assert unchanged(model, images, before)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_one_head_is_a_number_of_any_library(model, images):
+    expected, _ = run(model, images, masking({0: [1]}))
+    for head in (1, np.int64(1), torch.tensor(1)):
+        assert torch.equal(run(model, images, masking({0: head}))[0], expected)
 
 
 def test_recording_inside_masking_is_masking_inside_recording(model, images):

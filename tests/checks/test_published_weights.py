@@ -115,6 +115,7 @@ WRONG = {
     check.map_state_dict: [
         (lambda state: {n: state[f"blocks.{n}.norm1.weight"] for n in range(4)}, "This model has 2 blocks"),
         (lambda state: dict(state), "All names are still Meta's"),
+        (lambda state: dict(enumerate(state.values())), "The keys must be names, such as `norm.weight`; got 0 (int)."),
         (words(("patch_embed.proj", "embeddings.patches.projection"), ("proj", "projection"), *WORDS),
          "`projectionection`: `.replace` finds its word anywhere, also in what an earlier one wrote."),
         (renamed("norm[12]", "norm1"), "`encoder.0.norm1.weight` holds Meta's `blocks.0.norm2.weight`, which"),
@@ -186,6 +187,9 @@ def test_secrets_are_new_each_time_and_do_not_show(right):
     ("said", "message"),
     [
         ((None, None), "Nothing is named yet."),
+        (("norms exchanged",), "Nothing is named yet."),
+        ((["norms exchanged"], "encoder.6"), "“['norms exchanged']” is none of these: norms exchanged"),
+        (("norms exchanged", 6), "“6” is none of these: embeddings, encoder.0"),
         (("norms swapped", "encoder.6"), "“norms swapped” is none of these: norms exchanged, q and k exchanged"),
         (("norms exchanged", "block 6"), "“block 6” is none of these: embeddings, encoder.0"),
         (("norms exchanged", "encoder.5"), "After `encoder.5` both models still have the same tokens."),
@@ -203,3 +207,12 @@ def test_what_speaks_against_a_guess(said, message, right):
     mistake = "12 heads instead of 6", "encoder.6"
     suspect = Suspect(sabotage(right, *mistake), right, *mistake)
     assert message in check.find_mistake(suspect, *said).message
+
+
+def test_what_is_no_suspect_is_told_so(right):
+    """The list, the model within, and a call in which the suspect was forgotten."""
+    suspects = sabotaged(right, count=1)
+    for given in (suspects, suspects[0].model, "norms exchanged"):
+        found = check.find_mistake(given, "norms exchanged", "encoder.6")
+        assert (found.status, "Give one suspect first, `suspects[0]`" in found.message) == ("wrong", True)
+    assert check.find_mistake("norms exchanged", "encoder.6").status == "wrong"

@@ -25,7 +25,6 @@ LINES = [  # a cell, whose last line is shown, and what is said
     ("def mine(x):\n    layer = nn.Linear(3, 2)\n    return layer(x)", "in line 3 of your cell, in mine. RuntimeError"),
     ("from vit_tutorial import patchify\ndef mine(x):\n    return patchify(x.reshape(1, 1, 2, 3), 2)", "3 = 1·2 + 1"),
     ("def mine(x): return mine(x)", "RecursionError"),
-    ("def mine(x):\n    raise SystemExit", "SystemExit"),
     ("def mine(x):\n    return x + (x, x)", "`nn.MultiheadAttention` returns a pair"),
 ]  # fmt: skip
 
@@ -85,11 +84,10 @@ def test_the_stop_button_ends_an_endless_loop_and_leaves_nothing_behind():
     assert_passes(check.split_heads, solved(check.split_heads))
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("exercise", [check.split_heads, check.self_attention], ids=lambda e: e.name)
-def test_a_check_works_where_gradients_are_off_and_draws_no_random_number_of_the_readers(mode, exercise):
+def test_a_check_works_where_gradients_are_off_and_draws_no_random_number_of_the_readers(exercise):
     before = torch.get_rng_state()
-    with mode():
+    with torch.no_grad():
         assert_passes(exercise, solved(exercise))
         assert not torch.is_grad_enabled()
     assert torch.equal(torch.get_rng_state(), before)

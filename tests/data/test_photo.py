@@ -1,5 +1,6 @@
 """A photo as a tensor: the one that matplotlib ships, and a reader's own."""
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -40,6 +41,20 @@ def test_the_photos_that_come_with_the_package():
         photo = load_photo(name, 56)
         assert photo.shape == (3, 56, 56), name
         assert photo.std() > 0.1, "a picture, not a plain colour"
+
+
+def test_a_file_is_taken_for_itself_and_not_for_one_with_an_ending(tmp_path):
+    save(tmp_path / "photo", plain(*RED), format="PNG")
+    save(tmp_path / "photo.jpg", plain(*BLUE))
+    assert load_photo(tmp_path / "photo", 8)[:, 0, 0].tolist() == [1, 0, 0]
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_pixels_are_no_name_and_a_name_that_is_unknown_gets_those_that_ship():
+    with pytest.raises(ValueError, match=r"a photo must be a path, got array\("):
+        load_photo(np.zeros((3, 224, 224)))
+    with pytest.raises(FileNotFoundError, match="'grace_hopper', 'chelsea', 'eileen_collins' or the path of"):
+        load_photo("chelsee")
 
 
 def test_the_outline_lies_on_the_photo():

@@ -93,6 +93,7 @@ MISTAKES = {
     "--weights mine": ["'B/16'", "'shapes'", "a file that ends in .safetensors"],
     "--weights gone.safetensors": ["No such file", "'gone.safetensors'"],
     "--weights shapes --patch-size 7": ["patch_size cannot be chosen with --weights", "a patch_size of 4"],
+    "--weights shapes --position none --pool mean --depth 3": ["depth cannot be chosen"],
     "--weights shapes --image-size 18": ["18×18", "4×4"],
 }
 
@@ -104,6 +105,13 @@ def test_a_mistake_is_told_in_one_line_before_anything_is_written(mistake, tmp_p
     told = told_for(train.main, shlex.split(mistake), capsys)
     assert not [fact for fact in MISTAKES[mistake] if fact not in told], told
     assert not list(tmp_path.iterdir())
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    """Only mistakes of the user end in one line."""
+    monkeypatch.setattr(train, "choose_recipe", lambda *them: [][0])
+    with pytest.raises(IndexError):
+        train.main([])
 
 
 def test_the_presets_warm_up_is_shortened_with_the_run_and_yours_is_not():

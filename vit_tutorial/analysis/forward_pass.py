@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from ..inference import eval_mode
 from ..model import VisionTransformer
 from .recording import record_attention
 
@@ -27,8 +28,8 @@ class Step(NamedTuple):
 def trace_shapes(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Step]:
     """Call the model once and return the shape of what every module returns, in the order in which they finish.
 
-    Works for any module of PyTorch, and leaves it as it was; the model itself comes last, under the name "". A module
-    that returns no tensor is left out.
+    Works for any module of PyTorch, in eval mode, and leaves it as it was; the model itself comes last, under the name
+    "". A module that returns no tensor is left out.
     """
     steps = []
 
@@ -36,7 +37,7 @@ def trace_shapes(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Ste
         if isinstance(output, Tensor):
             steps.append(Step(name, type(module).__name__, tuple(output.shape)))
 
-    with ExitStack() as hooks:
+    with eval_mode(model), ExitStack() as hooks:
         for name, module in model.named_modules():
             hooks.enter_context(module.register_forward_hook(partial(note, name)))
         model(images)
@@ -70,7 +71,7 @@ def cost_by_part(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
         "head": [model.head],
     }
     # Recorded, since the counter does not know every fused kernel.
-    with record_attention(model), FlopCounterMode(display=False) as counter:
+    with eval_mode(model), record_attention(model), FlopCounterMode(display=False) as counter:
         model(images)
     flops = {name: sum(operations.values()) for name, operations in counter.get_flop_counts().items()}
     costs = {}

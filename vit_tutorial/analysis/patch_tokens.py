@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..attention import attend
 from ..inference import eval_mode
 from ..model import VisionTransformer
-from .recording import Heads, self_attentions, swapped
+from .recording import Heads, require_layer, self_attentions, swapped
 
 
 class OneQuery(nn.Module):
@@ -37,12 +37,14 @@ def attention_from(
 
     The token is that of the patch in row and column `query`, or the class token. What it takes from the class token is
     left out, so a map sums to at most 1. Only these rows of the weights are kept (of 1370 tokens, `record_attention`
-    keeps half a gigabyte). In eval mode. Raises ValueError for a patch that the model does not have.
+    keeps half a gigabyte). In eval mode. Raises ValueError for a patch or a block that the model does not have.
     """
     layers, (h, w) = self_attentions(model), model.config.grid
     if query is not None and not (0 <= query[0] < h and 0 <= query[1] < w):
         raise ValueError(f"no patch in row {query[0]}, column {query[1]}: the grid has {h} rows and {w} columns")
     token = 0 if query is None else 1 + query[0] * w + query[1]
+    for block in blocks:
+        require_layer(block, layers)
     asked = {block: OneQuery(layers[block].strategy, token) for block in blocks}
     with eval_mode(model), swapped({layers[block]: strategy for block, strategy in asked.items()}):
         model(images)
@@ -81,5 +83,5 @@ def principal_components(
     directions = torch.linalg.svd(fitted - mean, full_matrices=False).Vh[:count]  # (count, D)
     values = (fitted - mean) @ directions.T  # (N, count)
     signs = values.gather(0, values.abs().argmax(dim=0, keepdim=True)).sign()  # (1, count)
-    low, high = (values * signs).quantile(torch.tensor([0.02, 0.98], device=values.device), dim=0)
+    low, high = (values * signs).quantile(values.new_tensor([0.02, 0.98]), dim=0)
     return (((tokens - mean) @ directions.T * signs - low) / (high - low)).clamp(0, 1)

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..attention import FusedAttention, SelfAttention, attend
+from ..errors import to_whole
 
 Heads = Float[Tensor, "B h T d"]
 
@@ -80,11 +81,10 @@ def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int]]) -> It
     """
     layers, masked = self_attentions(model), {}
     for i, chosen in heads.items():
-        if i not in range(len(layers)):
-            raise ValueError(f"no layer {i!r} to mask: the model has layers 0 to {len(layers) - 1}")
+        require_layer(i, layers)
         layer = layers[i]
         keep = layer.projection.weight.new_ones(layer.num_heads, 1, 1)
-        for head in [chosen] if isinstance(chosen, int) else chosen:
+        for head in [chosen] if to_whole(chosen) is not None else chosen:
             if head not in range(layer.num_heads):
                 raise ValueError(f"no head {head!r} in layer {i}: it has heads 0 to {layer.num_heads - 1}")
             keep[head] = 0
@@ -99,6 +99,11 @@ def self_attentions(model: nn.Module) -> list[SelfAttention]:
     if not layers:
         raise ValueError(f"{type(model).__name__} has no SelfAttention of this package to measure")
     return layers
+
+
+def require_layer(number: int, layers: Sequence[SelfAttention]) -> None:
+    if number not in range(len(layers)):
+        raise ValueError(f"no layer {number!r}: the model has layers 0 to {len(layers) - 1}")
 
 
 @contextmanager

@@ -143,69 +143,24 @@ def source_of(solution: Callable) -> str:
     return textwrap.dedent(inspect.getsource(solution))
 
 
-class Exercise:
-    """Judge the reader's function: `check.patchify(my_patchify)` → Verdict; `.hint()` and `.solution()` help.
+class Task:
+    """What the reader is asked to do, with a hint and one solution. Children judge what was done when they are called.
 
     The solution has the name of the notebook's stub, and is shown after the lines `imports`. `task` is one line for the
-    list of all exercises. `trials` holds the arguments of each run, or functions that make them where a run uses them
-    up. `slips` has the sentence that names a slip, and what makes it: (old, new, old, new, …) in the solution's source,
-    a whole wrong answer, or a list of such ways. The edits in `also` leave the solution right. `shape` names the
-    result's axes: "(B, N, D)", or "out (T, d); weights (T, T)" for two results. `view(result, *args)` is what is
-    compared, if not the result. `more(function)` looks further at a right answer: it may raise Wrong, or return a
-    remark. `judge(function)` takes the place of the whole comparison.
+    list of all tasks.
     """
 
-    takes = "function"
+    takes: str
 
-    def __init__(
-        self,
-        solution: Callable,
-        *,
-        task: str,
-        hint: str,
-        trials: Sequence[tuple | Callable] = (),
-        slips: Mapping[str, tuple | Callable | list] | None = None,
-        also: Sequence[tuple[str, ...]] = (),
-        shape: str = "",
-        view: Callable = lambda result, *args: result,
-        more: Callable = lambda function: None,
-        judge: Callable | None = None,
-        gradients: bool = True,
-        imports: str = "",
-    ):
+    def __init__(self, solution: Callable, *, task: str, hint: str, imports: str = ""):
         self.answer = solution
         self.__doc__ = task
         self._hint = hint
-        self.trials = trials
-        self.table = slips or {}
-        self.also = also
-        self.shape = shape
-        self.view = view
-        self.more = more
-        self.judge = judge or self.compare
-        self.gradients = gradients
         self.imports = imports
         self.name = re.sub(r"(?<!^)(?=[A-Z])", "_", solution.__name__).lower().removeprefix("my_")
 
-    def __call__(self, answer) -> Verdict:
-        """Judge the answer. Random numbers start from one seed, and torch's generator is restored afterwards."""
-        try:
-            with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
-                torch.default_generator.manual_seed(0)
-                self.require(answer)
-                remark = self.judge(answer)
-        except NotAttempted:
-            return Verdict(self.name, "not attempted", UNTOUCHED, self._hint)
-        except NotJudged as unclear:
-            return Verdict(self.name, "not judged", str(unclear), self._hint)
-        except Wrong as error:
-            wrong = error
-        except Exception as error:  # from what the reader's code returned: its `__eq__`, a method that it covers
-            wrong = stopped_by(error)
-        else:
-            return Verdict(self.name, "passed", remark or "")
-        said = [wrong.message, slip_in(answer)] if wrong.error else [slip_in(answer), wrong.message]
-        return Verdict(self.name, "wrong", "\n".join(filter(None, said)), self._hint, wrong.code)
+    def __repr__(self) -> str:
+        return f"check.{self.name}({self.takes}): {self.__doc__}"
 
     def hint(self) -> Shown:
         """Say where to look next."""
@@ -216,8 +171,66 @@ class Exercise:
         source = f"{self.imports}\n\n\n{source_of(self.answer)}".strip("\n")
         return Shown(source, f"```python\n{source}\n```")
 
-    def __repr__(self) -> str:
-        return f"check.{self.name}({self.takes}): {self.__doc__}"
+    def verdict(self, status: str, message: str | None = "", code: str = "") -> Verdict:
+        return Verdict(self.name, status, message or "", "" if status == "passed" else self._hint, code)
+
+
+class Exercise(Task):
+    """Judge the reader's function: `check.patchify(my_patchify)` → Verdict; `.hint()` and `.solution()` help.
+
+    `trials` holds the arguments of each run, or functions that make them where a run uses them up. `slips` has the
+    sentence that names a slip, and what makes it: (old, new, old, new, …) in the solution's source, a whole wrong
+    answer, or a list of such ways. The edits in `also` leave the solution right. `shape` names the result's axes:
+    "(B, N, D)", or "out (T, d); weights (T, T)" for two results. `view(result, *args)` is what is compared, if not the
+    result. `more(function)` looks further at a right answer: it may raise Wrong, or return a remark. `judge(function)`
+    takes the place of the whole comparison.
+    """
+
+    takes = "function"
+
+    def __init__(
+        self,
+        solution: Callable,
+        *,
+        trials: Sequence[tuple | Callable] = (),
+        slips: Mapping[str, tuple | Callable | list] | None = None,
+        also: Sequence[tuple[str, ...]] = (),
+        shape: str = "",
+        view: Callable = lambda result, *args: result,
+        more: Callable = lambda function: None,
+        judge: Callable | None = None,
+        gradients: bool = True,
+        **words: str,
+    ):
+        super().__init__(solution, **words)
+        self.trials = trials
+        self.table = slips or {}
+        self.also = also
+        self.shape = shape
+        self.view = view
+        self.more = more
+        self.judge = judge or self.compare
+        self.gradients = gradients
+
+    def __call__(self, answer) -> Verdict:
+        """Judge the answer. Random numbers start from one seed, and torch's generator is restored afterwards."""
+        try:
+            with torch.random.fork_rng(devices=[]), torch.enable_grad():
+                torch.default_generator.manual_seed(0)
+                self.require(answer)
+                remark = self.judge(answer)
+        except NotAttempted:
+            return self.verdict("not attempted", UNTOUCHED)
+        except NotJudged as unclear:
+            return self.verdict("not judged", str(unclear))
+        except Wrong as error:
+            wrong = error
+        except Exception as error:  # an honest answer, too: a module that is unhashable, or holds itself
+            wrong = stopped_by(error)
+        else:
+            return self.verdict("passed", remark)
+        said = [wrong.message, slip_in(answer)] if wrong.error else [slip_in(answer), wrong.message]
+        return self.verdict("wrong", joined(*said), wrong.code)
 
     @cached_property
     def slips(self) -> list[Slip]:

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from .exercise import Exercise, Verdict
-from .running import Wrong
+from collections.abc import Callable
+
+from .exercise import Task, Verdict
+from .running import Wrong, kind
 
 
-class Hunt(Exercise):
+class Hunt(Task):
     """Judge what the reader says of a suspect: `check.find_mistake(suspect, mistake, where)` → Verdict.
 
-    The solution is a way to find it. `judge(suspect, *said)` raises Wrong with what speaks against the reader's answer,
-    or returns what to say of a right one.
+    The solution is a way to find it. `suspects` is the class of what is searched. `judge(suspect, mistake, where)`
+    raises Wrong with what speaks against the reader's answer, or returns what to say of a right one.
     """
 
-    takes = "suspect, …"
+    takes = "suspect, mistake, where"
 
-    def __call__(self, suspect: object, *said: str | None) -> Verdict:
-        if None in said:
-            untouched = "Nothing is named yet. Put what you found in the place of `None`, and run the cell again."
-            return Verdict(self.name, "not attempted", untouched, self._hint)
+    def __init__(self, solution: Callable, *, suspects: type, judge: Callable, **words: str):
+        super().__init__(solution, **words)
+        self.suspects, self.judge = suspects, judge
+
+    def __call__(self, suspect: object, mistake: str | None = None, where: str | None = None) -> Verdict:
+        if not isinstance(suspect, self.suspects):
+            return self.verdict("wrong", f"Give one suspect first, `suspects[0]`; got {kind(suspect)}.")
+        if mistake is None or where is None:
+            return self.verdict(
+                "not attempted",
+                "Nothing is named yet. Put what you found in the place of `None`, and run the cell again.",
+            )
         try:
-            return Verdict(self.name, "passed", self.judge(suspect, *said))
+            return self.verdict("passed", self.judge(suspect, mistake, where))
         except Wrong as wrong:
-            return Verdict(self.name, "wrong", wrong.message, self._hint)
+            return self.verdict("wrong", wrong.message)

@@ -103,6 +103,8 @@ def require_state_dict(result) -> None:
     """Raise Wrong unless the result is a dictionary of tensors."""
     if not isinstance(result, Mapping):
         raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {kind(result)}.")
+    if strange := [name for name in result if not isinstance(name, str)]:
+        raise Wrong(f"The keys must be names, such as `norm.weight`; got {kind(strange[0])}.")
     if strange := [name for name, value in result.items() if not isinstance(value, Tensor)]:
         raise Wrong(f"`{strange[0]}` must be a tensor; it is {kind(result[strange[0]])}.")
 
@@ -263,7 +265,7 @@ def judge_mistake(suspect: Suspect, mistake: str, where: str) -> str:
     original = suspect.original
     stages = ["embeddings", *(f"encoder.{i}" for i in range(len(original.encoder)))]
     for said, choices in ((mistake, MISTAKES), (where, stages)):
-        if said not in choices:
+        if not isinstance(said, str) or said not in choices:
             raise Wrong(f"“{said}” is none of these: {', '.join(choices)}.")
     if stages.index(where) < stages.index(suspect.where):
         raise Wrong(f"After `{where}` both models still have the same tokens. The mistake is later.")
@@ -310,6 +312,7 @@ def layer_results(model: nn.Module, images: Tensor) -> dict[str, Tensor]:
 
 find_mistake = Hunt(
     my_find_mistake,
+    suspects=Suspect,
     task="`check.find_mistake(suspect, mistake, where)`: the mistake in a copy of DINOv2, and the stage where it acts.",
     judge=judge_mistake,
     hint="Compare what `embeddings`, `encoder.0`, `encoder.1` and so on return in both models. The first stage that "

@@ -17,6 +17,7 @@ from ..errors import require_size
 from ..files import as_path
 
 PHOTOS = Path(__file__).with_name("photos")  # CREDITS.txt says whose they are
+SHIPPED = {path.stem: path for path in sorted(PHOTOS.glob("*.jpg"))}
 # Pixels alone: left to itself, Pillow would hand an EPS file to Ghostscript, whatever the file is called.
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "PPM", "JPEG2000")
 
@@ -70,16 +71,17 @@ def open_picture(path: Path) -> Image.Image:
 
 def find_photo(name_or_path: str | os.PathLike) -> Path:
     """Return the path of a photo. Raises FileNotFoundError if there is none, ValueError for what is no path."""
-    if str(name_or_path) == "grace_hopper":
+    path = as_path("a photo", name_or_path)
+    if str(path) == "grace_hopper":
         # Imported here so that a reader's own picture needs no matplotlib.
         from matplotlib import get_data_path
 
         return Path(get_data_path(), "sample_data", "grace_hopper.jpg")
-    if (shipped := PHOTOS / f"{name_or_path}.jpg").is_file():
-        return shipped
-    if not (path := as_path("a photo", name_or_path)).is_file():
+    if str(path) in SHIPPED:
+        return SHIPPED[str(path)]
+    if not path.is_file():
         raise FileNotFoundError(
-            f"no photo {str(name_or_path)!r}: give 'grace_hopper', 'eileen_collins', 'chelsea' or the path of "
+            f"no photo {str(path)!r}: give 'grace_hopper', {', '.join(map(repr, SHIPPED))} or the path of "
             f"a picture file (relative paths start at {Path.cwd()})"
         )
     return path

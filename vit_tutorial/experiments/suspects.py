@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from ..analysis.recording import self_attentions, swapped
 from ..data import ImageSet, Shapes
 from ..data.outlines import OUTLINES
+from ..inference import BATCH, logits_of
 from ..model import VisionTransformer
 
 SIDES = {"20×20": 20, "28×28": 28, "44×44": 44}  # pixels
@@ -47,18 +47,17 @@ class WeightedAttention(nn.Module):
         return scaled_dot_product_attention(q, k, v, attn_mask=self.extra), None
 
 
-@torch.no_grad()
 def right_if(model: VisionTransformer, images: ImageSet, times: Float[Tensor, "B N"]) -> Bool[Tensor, " B"]:
     """Return which images a model names right if, in attention, patch j of image i is there times[i, j] times.
 
-    The class token is there once.
+    The class token is there once. In eval mode.
     """
-    weighted, answers = deepcopy(model), []
-    for pixels, some in zip(images.pixels.split(100), times.split(100), strict=True):
-        for block in weighted.encoder:
-            block.attention.strategy = WeightedAttention(torch.cat([torch.ones(len(some), 1), some], dim=1))
-        answers.append(weighted(model.card.normalise(pixels)).argmax(dim=1))
-    return torch.cat(answers) == images.labels
+    logits = []
+    for pixels, some in zip(images.pixels.split(BATCH), times.split(BATCH), strict=True):
+        weighted = WeightedAttention(torch.cat([torch.ones(len(some), 1), some], dim=1))
+        with swapped(dict.fromkeys(self_attentions(model), weighted)):
+            logits.append(logits_of(model, pixels))
+    return torch.cat(logits).argmax(dim=1) == images.labels
 
 
 def times_as_in(images: ImageSet, others: ImageSet, groups: str) -> Float[Tensor, "B N"]:

@@ -73,7 +73,6 @@ WRONG = {
     "no row": ((17, (4, 4), (0, 4), 1), "new_grid must be a positive whole number or a pair"),
     "half a row": ((17, (4, 4), (2.5, 4), 1), "new_grid must be a positive whole number or a pair"),
     "one number": ((17, (4, 4), 0, 1), "new_grid must be a positive whole number or a pair"),
-    "a negative prefix": ((15, (4, 4), (2, 2), -1), "-1 prefix tokens"),
 }
 
 

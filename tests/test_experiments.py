@@ -24,15 +24,16 @@ from vit_tutorial.experiments import (
     load_block_runs,
     load_mask_scores,
     load_results,
+    load_size_causes,
     load_size_runs,
-    load_suspects,
     move,
     plant,
     quarter_task,
     quarters,
     right_if,
+    sabotage,
+    size_causes,
     sizes,
-    suspects,
     tables,
     times_as_in,
     try_stack,
@@ -46,7 +47,11 @@ import common  # noqa: E402
 
 STORED = tables.RESULTS
 TABLES = sorted({path.stem for path in STORED.glob("*.csv")} - {"masks"})  # of models that a script trains
-ABOUT = {"scarce": 3, "sizes": 4, "suspects": 5}  # the columns that say what a line is about; elsewhere there are two
+ABOUT = {
+    "scarce": 3,
+    "sizes": 4,
+    "size_causes": 5,
+}  # the columns that say what a line is about; elsewhere there are two
 quiet = pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
 
 
@@ -90,7 +95,7 @@ def small(monkeypatch, tmp_path):
         world.trained.append(pictures(images))
         fit(model, images, replace(recipe, epochs=min(recipe.epochs, world.epochs), warmup_epochs=0.0), **more)
 
-    for module in (vit_tutorial, common, blocks, quarter_task, sizes, suspects):
+    for module in (vit_tutorial, common, blocks, quarter_task, sizes, size_causes):
         monkeypatch.setattr(module, "Shapes", few_shapes)
     for module in (training, common, sizes):
         monkeypatch.setattr(module, "fit", short_fit)
@@ -225,6 +230,7 @@ def test_positions_from_turned_photos_are_those_of_photos_that_somebody_else_tur
 UNKNOWN = {
     "interpolated": lambda: move("interpolate", 44, 0),
     "norms": lambda: tune(load_checkpoint("shapes"), "norm", 0),
+    "norms exchanged": lambda: sabotage(VisionTransformer(common.CONFIG), "norm exchanged", "encoder.0"),
     "no final norm": lambda: plant("no final nrom", VisionTransformer(common.CONFIG), torch.zeros(1).long()),
 }
 
@@ -269,7 +275,7 @@ def test_random_positions_are_as_large_as_the_learned_ones_and_nothing_else_chan
 @pytest.mark.parametrize(("size", "way"), [("28×28", "interpolated"), ("20×20", "at random")])
 def test_the_shipped_model_gets_as_many_right_as_is_stored(size, way):
     stored = load_size_runs()[size, way, "nothing"][0]
-    side = suspects.SIDES[size]
+    side = size_causes.SIDES[size]
     right = common.right_answers(move(way, side, 0), Shapes(stored.scenes, side, seed=1)).sum().item()
     assert right == pytest.approx(stored.right, abs=3)
 
@@ -312,12 +318,12 @@ def test_positions_are_trained_without_that_of_the_class_token():
     assert not torch.equal(positions_of(after)[0], positions_of(before)[0]), "it moves with everything"
 
 
-@pytest.mark.parametrize("groups", suspects.GROUPS)
+@pytest.mark.parametrize("groups", size_causes.GROUPS)
 def test_each_group_of_patches_counts_as_in_the_other_scenes(groups):
     home, large = draw_scenes(20, "28×28"), draw_scenes(20, "44×44", 44 / 28)
     here, there = kinds_of_patches(large), kinds_of_patches(home)
     times = times_as_in(large, home, groups)
-    for group in suspects.GROUPS[groups]:
+    for group in size_causes.GROUPS[groups]:
         mine = torch.isin(here, torch.tensor(group))
         count = torch.isin(there, torch.tensor(group)).sum(dim=1).float()
         assert_close((times * mine).sum(dim=1), count, rtol=1e-4, atol=0.11)  # 0.1 where the other scene has none
@@ -342,8 +348,8 @@ def test_dropout_takes_no_part_in_what_counts_several_times():
     assert model.training
 
 
-def test_the_stored_suspects_come_out_again_on_their_first_scenes():
-    live, stored = script("suspects").measure("learned", seed=0, scenes=50), load_suspects()
+def test_the_stored_causes_come_out_again_on_their_first_scenes():
+    live, stored = script("size_causes").measure("learned", seed=0, scenes=50), load_size_causes()
     for key, right in live.items():
         assert right / 50 == pytest.approx(stored[("learned", *key)][0], abs=0.1)
     assert live["44×44", 1.0, "nothing"] < live["44×44", 1.0, "ground"]

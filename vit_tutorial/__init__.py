@@ -18,7 +18,6 @@ from .pretrained import (
     from_transformers,
     load_checkpoint,
     load_pretrained,
-    to_timm,
 )
 
 __all__ = [
@@ -52,6 +51,5 @@ __all__ = [
     "resize_position_embedding",
     "sincos_position_embedding",
     "small_cnn",
-    "to_timm",
     "unpatchify",
 ]

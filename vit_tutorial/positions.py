@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .config import to_pair
-from .errors import require_choice, require_positive, require_sincos, require_size
+from .errors import require_choice, require_sincos, require_size, require_whole
 
 RESIZE_MODES = ("bicubic", "bilinear")
 
@@ -80,7 +80,7 @@ def sincos_position_embedding(grid: tuple[int, int], dim: int) -> Float[Tensor, 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.5, once for each axis.
     """
     h, w = to_pair(require_size("grid", grid))
-    require_sincos(require_positive("dim", dim))
+    require_sincos(require_whole("dim", dim))
     frequencies = 10000 ** -(torch.arange(dim // 4) / (dim // 4))  # (D/4,)
 
     def encode(count: int) -> Tensor:
@@ -114,7 +114,7 @@ def resize_position_embedding(
     h, w = to_pair(require_size("old_grid", old_grid))
     new_size = to_pair(require_size("new_grid", new_grid))
     rows = len(position)
-    if num_prefix_tokens < 0 or rows != num_prefix_tokens + h * w:
+    if rows != num_prefix_tokens + h * w:
         raise ValueError(
             f"{rows} positions are not those of a {h}×{w} grid with {num_prefix_tokens} prefix tokens: "
             f"that takes {num_prefix_tokens} + {h}·{w} = {num_prefix_tokens + h * w}"
@@ -122,6 +122,6 @@ def resize_position_embedding(
     prefix, patches = position[:num_prefix_tokens], position[num_prefix_tokens:]
     image = patches.reshape(1, h, w, -1).movedim(-1, 1)  # (1, D, h, w): a picture with D channels
     # Some kernels lack half precision, and some devices antialiasing (PyTorch 2.6 and 2.7 on a Mac's GPU).
-    image = image.to("meta" if image.is_meta else "cpu", torch.promote_types(image.dtype, torch.float32))
+    image = image.to("cpu", torch.promote_types(image.dtype, torch.float32))
     image = nn.functional.interpolate(image, new_size, mode=mode, antialias=antialias, align_corners=align_corners)
     return torch.cat([prefix, image[0].flatten(1).T.to(position)])

@@ -15,9 +15,9 @@ without it, in another folder: on all training images, the last weights, tested 
     model.safetensors        the trained model with its card, for vit_tutorial.saving.load_model
 
 With --weights, the run starts from a trained model: one that torchvision publishes (B/16, B/32, L/16, L/32), one that
-ships with this package (cifar10, dinov2-s14, shapes), or a model.safetensors. Positions are interpolated for --image-size (default:
-the model's own), pictures are prepared as the model's card asks, and the head is new unless the classes are the same.
-So the head can be trained alone first, in a folder of its own, and then everything:
+ships with this package (cifar10, dinov2-s14, shapes), or a model.safetensors. Positions are interpolated for
+--image-size (default: the model's own), pictures are prepared as the model's card asks, and the head is new unless the
+classes are the same. So the head can be trained alone first, in a folder of its own, and then everything:
 
     python -m vit_tutorial.train --data my_pictures --weights B/16 --trained head --out runs/head
     python -m vit_tutorial.train --data my_pictures --weights runs/head/model.safetensors --out runs/all

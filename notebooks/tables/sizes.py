@@ -10,8 +10,8 @@ from common import SEEDS, right_answers, trained_at_home, write_table
 from torch import Tensor
 from vit_tutorial import Shapes, VisionTransformer
 from vit_tutorial.experiments import move, tune
+from vit_tutorial.experiments.size_causes import SIDES
 from vit_tutorial.experiments.sizes import MOVES, PARTS
-from vit_tutorial.experiments.suspects import SIDES
 from vit_tutorial.experiments.tables import SizeRun
 
 SIZES = ("44×44", "20×20", "28×28")

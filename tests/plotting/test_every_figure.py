@@ -60,7 +60,6 @@ FIGURES = {
     "show_mirror": (
         lambda k: ({"turned": torch.tensor([[0.1, k / 10]])}, {"turned": similar(0)}, TITLE, (2, 1)),
         "top and bottom 0.3"),
-    "show_mistake_costs": (lambda k: (["dear"], [1.0], [1.0 * k], [0.5], TITLE), "dear 3"),
     "show_one_query": (lambda k: (NAMES, LINE, LINE / 2, k * torch.eye(3)), "0, 1.5 and 3"),
     "show_pictures": (lambda k: (BYTES[: k - 1], NAMES[: k - 1]), "2 pictures: a and b"),
     "show_position_similarity": (lambda k: ({"one": similar(k)}, TITLE), "0.3 for neighbours"),

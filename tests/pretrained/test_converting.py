@@ -1,16 +1,14 @@
 """The same weights give the same logits in either library; names, and weights that do not fit."""
 
 import re
-import sys
-from dataclasses import replace
 
 import pytest
 import torch
 from published import logits_of
 from torch import nn
 
-from vit_tutorial import Backbone, VisionTransformer, ViTConfig, from_timm, to_timm
-from vit_tutorial.config import POSITIONS, to_pair
+from vit_tutorial import VisionTransformer, from_timm
+from vit_tutorial.config import to_pair
 from vit_tutorial.pretrained import converting
 from vit_tutorial.pretrained.converting import convert_tensors
 from vit_tutorial.pretrained.tensor_names import as_theirs
@@ -81,7 +79,6 @@ def test_a_model_is_taken_out_of_its_wrapper(wrap, tmp_path):
         theirs = make()
         ours, expected = READ[library](wrap(theirs)), READ[library](theirs)
         assert torch.equal(ours(images := draw(ours)), expected(images)), library
-    assert difference(to_timm(wrap(ours))(images), ours(images)) <= 1e-9
     saved = load_model(save_model(wrap(ours), tmp_path / "model.safetensors"))
     assert difference(saved.double()(images), ours(images)) < 1e-5
 
@@ -130,42 +127,3 @@ def test_every_tensor_that_is_missing_or_extra_or_misshapen_is_listed(library):
     assert found["not expected"].split(", ") == extra
     assert re.findall(r"([^ ,()]+) \([^)]*\) instead of", found["misshapen"]) == misshapen
     assert min(len(missing), len(misshapen)) >= 3
-
-
-# ---- to timm
-
-
-@pytest.mark.parametrize("position", POSITIONS)
-@pytest.mark.parametrize(("pool", "gelu"), [("cls", "exact"), ("mean", "tanh")])
-def test_a_model_of_ours_can_be_used_in_timm_and_read_again(pool, gelu, position):
-    sizes = {"image_size": (12, 20), "patch_size": (4, 10), "mlp_dim": 71, "norm_eps": 1e-4}
-    ours = our_vit(pool=pool, gelu=gelu, position=position, **sizes)
-    theirs = to_timm(ours)
-    images = draw(ours)
-    assert not theirs.training
-    assert_equal_and_telling(ours(images), theirs(images))
-    again = from_timm(theirs)
-    assert_equal_and_telling(ours(images), again(images))
-    assert again.config == replace(ours.config, position="learned")
-
-
-def test_the_rates_of_dropout_go_to_timm():
-    theirs = to_timm(our_vit(dropout=0.1, attention_dropout=0.2, drop_path=0.3))
-    block = theirs.blocks[-1]
-    assert (theirs.pos_drop.p, block.mlp.drop2.p, block.attn.attn_drop.p) == (0.1, 0.1, 0.2)
-    assert block.drop_path1.drop_prob == pytest.approx(0.3)
-
-
-def test_what_timm_has_no_place_for_is_refused():
-    with pytest.raises(ValueError, match=re.escape("timm has no head.representation.weight")):
-        to_timm(our_vit(representation_size=8))
-    hybrid = VisionTransformer(ViTConfig(16, 8, num_classes=5), Backbone(nn.Identity(), channels=3, stride=1))
-    with pytest.raises(ValueError, match="this model has a backbone in front"):
-        to_timm(hybrid)
-
-
-@pytest.mark.parametrize("missing", ["timm.layers", "timm.models.vision_transformer"])
-def test_without_timm_or_what_it_needs_the_way_to_it_says_so(missing, monkeypatch):
-    monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(ImportError, match=rf"{re.escape(missing)}.*pip install timm"):
-        to_timm(our_vit())

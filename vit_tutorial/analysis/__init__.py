@@ -4,7 +4,7 @@ from .attention_maps import attention_rollout, mean_attention_distance, object_a
 from .class_evidence import class_attention, patch_readout, readout
 from .first_tests import first_tests
 from .forward_pass import cost_by_part, trace_shapes
-from .learned_embeddings import opposite_edges, patch_filters, position_similarity
+from .learned_embeddings import opposite_edges, position_similarity
 from .patch_tokens import attention_from, patch_tokens, principal_components
 from .recording import ExplicitAttention, mask_heads, record_attention
 
@@ -19,7 +19,6 @@ __all__ = [
     "mean_attention_distance",
     "object_auc",
     "opposite_edges",
-    "patch_filters",
     "patch_readout",
     "patch_tokens",
     "position_similarity",

@@ -1,4 +1,4 @@
-"""Read off a model's weights what its embeddings learned: the filters of a patch, and which positions are similar."""
+"""Read off a model's weights which positions it has learned to see as similar."""
 
 from __future__ import annotations
 
@@ -7,20 +7,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..model import VisionTransformer
-
-
-@torch.no_grad()
-def patch_filters(model: VisionTransformer, count: int) -> Float[Tensor, "n C P Q"]:
-    """Return the first `count` principal components of the D filters that project a patch, the most important first.
-
-    Each is a pattern the size of a patch, of length 1; its sign means nothing, and is chosen so that the value furthest
-    from zero is positive. Source: Figure 7 (left), with 28 of them.
-    """
-    weight = model.embeddings.patches.projection.weight  # (D, C, P, Q)
-    filters = weight.flatten(1) - weight.flatten(1).mean(dim=0)  # (D, C·P·Q)
-    components = torch.linalg.svd(filters, full_matrices=False).Vh[:count]
-    largest = components.gather(1, components.abs().argmax(dim=1, keepdim=True))
-    return (components * largest.sign()).view(-1, *weight.shape[1:])
 
 
 @torch.no_grad()

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor
 
 from ..config import Size, to_pair
-from ..errors import require_positive, require_size
+from ..errors import require_size, require_whole
 from .image_set import ImageSet
 from .outlines import OUTLINES
 
@@ -39,7 +39,7 @@ def Shapes(count: int, image_size: Size = 32, seed: int = 0, outlines: Outlines 
 
     Raises ValueError for a count or a size that is not positive.
     """
-    count = require_positive("count", count)
+    count = require_whole("count", count)
     height, width = to_pair(require_size("image_size", image_size))
     # rand and not randn, whose stream depends on the build of PyTorch.
     generator = torch.Generator().manual_seed(operator.index(seed))

@@ -4,16 +4,16 @@ from .blocks import try_stack
 from .planted_bugs import BUGS, bug_table, plant
 from .quarter_task import quarters
 from .sabotage import MISTAKES, Suspect, sabotage, sabotaged
+from .size_causes import draw_scenes, kinds_of_patches, right_if, times_as_in
 from .sizes import move, tune
-from .suspects import draw_scenes, kinds_of_patches, right_if, times_as_in
 from .tables import (
     load_block_runs,
     load_courses,
     load_mask_scores,
     load_mirror_runs,
     load_results,
+    load_size_causes,
     load_size_runs,
-    load_suspects,
 )
 
 __all__ = [
@@ -28,8 +28,8 @@ __all__ = [
     "load_mask_scores",
     "load_mirror_runs",
     "load_results",
+    "load_size_causes",
     "load_size_runs",
-    "load_suspects",
     "move",
     "plant",
     "quarters",

@@ -96,9 +96,9 @@ def load_size_runs() -> dict[tuple[str, str, str], list[SizeRun]]:
     }
 
 
-def load_suspects() -> dict[tuple[str, str, float, str], list[float]]:
+def load_size_causes() -> dict[tuple[str, str, float, str], list[float]]:
     """Return accuracies, one for each seed, by the model's positions, size, object (its scale) and what was changed."""
-    table = read_table("suspects", "positions", "size", "object", "change")
+    table = read_table("size_causes", "positions", "size", "object", "change")
     return {
         (positions, size, float(scale), change): [int(line["right"]) / int(line["scenes"]) for line in lines]
         for (positions, size, scale, change), lines in table.items()

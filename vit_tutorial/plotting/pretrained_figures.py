@@ -1,4 +1,4 @@
-"""Published weights: what differs between libraries, layer by layer, and what a mistake costs."""
+"""Published weights: what differs between libraries, layer by layer."""
 
 from __future__ import annotations
 
@@ -48,31 +48,3 @@ def show_layer_differences(
         axes.plot(0, height, transform=axes.transAxes, **stroke)
     largest = amounts({name: max(values) for name, values in lines.items()})
     return with_alt(figure, f"Largest difference at any stage, with an epsilon of {brief(eps)}: {largest}.")
-
-
-@styled
-def show_mistake_costs(
-    names: Sequence[str], moved: Sequence[float], costs: Sequence[float], spreads: Sequence[float], title: str
-) -> Figure:
-    """Draw, one line per mistake, how far it moves the logits (left), and the points of accuracy that it costs (right).
-
-    `costs` and `spreads` are in points. A mark is filled where the cost is beyond its spread, and hollow where not.
-    """
-    figure, ((left, right),) = panels.panels(1, 2, WIDTH, 0.36 * len(names) + 1.3, title, sharey=True)
-    measured = {}
-    for row, (name, amount, cost, spread) in enumerate(zip(names, moved, costs, spreads, strict=True)):
-        look = {"color": style.CONTROL, "mfc": "white"}
-        if abs(cost) > spread:
-            look, measured[name] = {"color": style.MISTAKE}, cost
-        left.plot(amount, row, "s", color=style.TRAINED)
-        panels.interval(right, (cost, row), spread, f"{cost:.1f} ± {spread:.1f}", marker="o", **look)
-    panels.zero(right, vertical=True)
-    right.set_xlim(right=1.4 * max(cost + spread for cost, spread in zip(costs, spreads, strict=True)))
-    left.set(xscale="log", xlabel="largest change of a logit")
-    right.set(xlabel="points of accuracy lost, with 95 % intervals\n(hollow: the interval contains 0)")
-    for axes in (left, right):
-        panels.row_names(axes, names)
-        axes.grid(axis="y", color=style.CONTROL, alpha=0.2)
-    right.tick_params(labelleft=False)
-    lost = amounts(measured) if measured else "none"
-    return with_alt(figure, f"{len(names)} mistakes. Points of accuracy lost, where more than the spread: {lost}.")

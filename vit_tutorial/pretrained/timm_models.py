@@ -1,18 +1,15 @@
-"""Convert models of timm to ours, and ours to timm's."""
+"""Convert models of timm to ours."""
 
 from __future__ import annotations
 
 import math
-from functools import partial
 
 from torch import Tensor, nn
 
-from ..config import GELUS, to_pair
+from ..config import to_pair
 from ..model import VisionTransformer
-from ..model_card import PREPROCESSING
 from ..saving import unwrapped
-from .converting import convert_model, write_card
-from .tensor_names import POSITION, as_theirs
+from .converting import convert_model, with_card
 
 POOL_NAMES = {"token": "cls", "avg": "mean"}
 
@@ -37,7 +34,7 @@ def from_timm(model: nn.Module) -> VisionTransformer:
     known = getattr(model, "pretrained_cfg", None) or {}
     source = ".".join(filter(None, [known.get("architecture"), known.get("tag")]))
     scale = known.get("mean"), known.get("std")
-    return write_card(
+    return with_card(
         ours, f"from timm {source}".strip(), *scale, known.get("label_names"), timm_preprocessing(ours, known)
     )
 
@@ -62,63 +59,4 @@ def timm_facts(model: nn.Module) -> dict:
         "num_heads": model.blocks[0].attn.num_heads,
         "position": "none" if model.pos_embed is None else "learned",
         "pool": POOL_NAMES[model.global_pool],
-    }
-
-
-def to_timm(model: VisionTransformer) -> nn.Module:
-    """Build a `timm` VisionTransformer with equal logits, in the model's dtype and on its device, with its card.
-
-    Positions become learned ones, whatever they were. Raises ImportError without timm, ValueError for a
-    representation layer or a backbone, for which timm's has no place.
-    """
-    try:
-        from timm.layers import LayerNorm
-        from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
-    except ImportError as error:  # timm itself, or torchvision, which it needs
-        raise ImportError(f"to_timm builds a model of timm: {error}. pip install timm") from None
-
-    model = unwrapped(model)
-    if hasattr(model.embeddings.patches, "backbone"):
-        raise ValueError("this model has a backbone in front: a VisionTransformer of timm has no place for it")
-    config = model.config
-    tensors = {name: tensor for name, tensor in model.state_dict().items() if ".position." not in name}
-    tensors[POSITION] = model.embeddings.position().detach()
-    named = as_theirs(tensors, "timm")
-    theirs = TimmVisionTransformer(
-        img_size=to_pair(config.image_size),
-        patch_size=to_pair(config.patch_size),
-        in_chans=config.in_channels,
-        num_classes=config.num_classes,
-        global_pool={ours: theirs for theirs, ours in POOL_NAMES.items()}[config.pool],
-        fc_norm=False,  # timm's mean is taken before the norm unless told; ours after it
-        embed_dim=config.embed_dim,
-        depth=config.depth,
-        num_heads=config.num_heads,
-        mlp_ratio=(config.mlp_dim + 0.5) / config.embed_dim,  # timm rounds the product down
-        norm_layer=partial(LayerNorm, eps=config.norm_eps),
-        act_layer=partial(nn.GELU, approximate=GELUS[config.gelu]),
-        pos_drop_rate=config.dropout,
-        proj_drop_rate=config.dropout,
-        attn_drop_rate=config.attention_dropout,
-        drop_path_rate=config.drop_path,
-    ).to(next(model.parameters()))
-    theirs.load_state_dict(named)
-    if model.card:
-        theirs.pretrained_cfg = theirs.default_cfg = timm_cfg(model)
-    return theirs.train(model.training)
-
-
-def timm_cfg(model: VisionTransformer) -> dict:
-    """Return the card in timm's words, for `timm.data.resolve_model_data_config`."""
-    plain = {"resize": 1, "crop": 1, "squeeze": False, "interpolation": "bicubic"}
-    asked = model.card.about.get(PREPROCESSING, plain)
-    return {
-        "input_size": (model.config.in_channels, *to_pair(model.config.image_size)),
-        "num_classes": model.config.num_classes,
-        "label_names": model.card.classes,
-        "mean": model.card.mean,
-        "std": model.card.std,
-        "crop_pct": asked["crop"] / asked["resize"],
-        "crop_mode": "squash" if asked["squeeze"] else "center",
-        "interpolation": asked["interpolation"],
     }

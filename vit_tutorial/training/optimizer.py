@@ -13,8 +13,6 @@ def require_trainable(model: nn.Module) -> None:
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     if not trained or not torch.is_grad_enabled():
         raise ValueError("nothing to train: all weights are frozen, or gradients are off here (torch.no_grad)")
-    if any(weight.is_inference() for weight in model.parameters()):
-        raise ValueError("weights that were made under torch.inference_mode() cannot be trained: make them outside")
     if dtypes := {weight.dtype for weight in trained} - {torch.float32, torch.float64}:
         raise ValueError(f"fit trains weights in float32 or float64, these are {dtypes}: model.float() makes them so")
 

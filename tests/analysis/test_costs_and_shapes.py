@@ -1,12 +1,11 @@
-"""Parameters and FLOPs counted as torchvision publishes them, filters as NumPy finds them, shapes in their order."""
+"""Parameters and FLOPs counted as torchvision publishes them, shapes in their order."""
 
-import numpy as np
 import pytest
 import torch
 import torchvision.models
 
 from vit_tutorial import VisionTransformer, ViTConfig, conv_stem, small_cnn
-from vit_tutorial.analysis import cost_by_part, patch_filters, trace_shapes
+from vit_tutorial.analysis import cost_by_part, trace_shapes
 
 
 @pytest.fixture
@@ -51,18 +50,6 @@ def test_every_part_by_hand():
     assert costs["MLP"] == (blocks * (2 * D * 12 + 12 + D), blocks * 2 * T * 2 * D * 12)
     assert costs["norms"] == ((2 * blocks + 1) * 2 * D, 0)
     assert costs["head"] == (D * 5 + 5, 2 * D * 5)
-
-
-def test_the_filters_components_are_those_of_numpy(model):
-    components = patch_filters(model, 5)
-    assert components.shape == (5, 3, 4, 4)
-    filters = model.embeddings.patches.projection.weight.detach().flatten(1).numpy()  # (24, 48)
-    _, vectors = np.linalg.eigh(np.cov(filters.T, bias=True))
-    flat = components.flatten(1)
-    overlap = np.abs(np.sum(flat.numpy() * vectors[:, ::-1][:, :5].T, axis=1))
-    np.testing.assert_allclose(overlap, 1, atol=1e-3)  # the same direction, whichever way it points
-    torch.testing.assert_close(flat @ flat.T, torch.eye(5), atol=1e-5, rtol=0)
-    assert (flat.max(dim=1).values >= flat.min(dim=1).values.abs()).all(), "the value furthest from 0 is positive"
 
 
 def has_hooks(model) -> bool:

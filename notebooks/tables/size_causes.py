@@ -1,4 +1,4 @@
-"""Make suspects.csv, for lesson 08: at another size, is it the ground or the object?
+"""Make size_causes.csv, for lesson 08: at another size, is it the ground or the object?
 
 Takes about 10 minutes on two cores.
 """
@@ -40,4 +40,4 @@ if __name__ == "__main__":
         for about, right in measure(positions, seed).items()
     )
     columns = ["positions", "seed", "size", "object", "change", "right", "scenes"]
-    write_table("suspects", columns, lines)
+    write_table("size_causes", columns, lines)

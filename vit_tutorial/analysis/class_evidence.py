@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..inference import eval_mode
 from ..model import VisionTransformer
+from .forward_pass import stages
 from .recording import record_attention
 
 
@@ -21,10 +22,7 @@ def readout(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> Float
     In eval mode. Source: nostalgebraist 2020, "interpreting GPT: the logit lens".
     """
     with eval_mode(model):
-        tokens = [model.embeddings(images)]
-        for block in model.encoder:
-            tokens.append(block(tokens[-1]))
-        return torch.stack([model.forward_head(model.norm(z)) for z in tokens])
+        return torch.stack([model.forward_head(model.norm(z)) for z in stages(model, images)])
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Follow a forward pass: the shape of everything on the way, and the parameters and FLOPs of each part."""
+"""Follow a forward pass: all shapes and tokens on the way, and the parameters and FLOPs of each part."""
 
 from __future__ import annotations
 
@@ -42,6 +42,14 @@ def trace_shapes(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Ste
             hooks.enter_context(module.register_forward_hook(partial(note, name)))
         model(images)
     return steps
+
+
+def stages(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> list[Tensor]:
+    """Return the tokens before the first block and after every block: L+1 tensors (B, T, D)."""
+    tokens = [model.embeddings(images)]
+    for block in model.encoder:
+        tokens.append(block(tokens[-1]))
+    return tokens
 
 
 class Cost(NamedTuple):

@@ -5,8 +5,9 @@ from .curve_figures import LiveLoss, show_by_images, show_curves
 from .looking_inside_figures import show_distances, show_found, show_ranking
 from .model_figures import show_block, show_bug_table
 from .patch_figures import show_cut, show_equation_one, show_grid, show_maps, show_pictures
-from .photo_figures import show_chosen_positions, show_components, show_seen, show_similar, show_values
+from .photo_figures import show_components, show_seen, show_similar, show_values
 from .position_figures import (
+    show_chosen_positions,
     show_mirror,
     show_position_row,
     show_position_similarity,

@@ -99,24 +99,25 @@ def show_attention_maps(
     wide = [1.2] if large is None else [2, 3.4]
     figure = panels.blank(WIDTH, 0.5 + max([rows, *wide[1:]]) * (0.05 + 0.86 * WIDTH / (sum(wide) + columns)), title)
     grid = figure.add_gridspec(rows, len(wide) + columns, width_ratios=[*wide, *[1] * columns])
-    panels.picture(figure.add_subplot(grid[:, 0]), photo, extent=(-0.5, w - 0.5, h - 0.5, -0.5))
-    shares, look = maps * (1 + h * w), {"cmap": style.MAGNITUDE, "norm": LogNorm(1 / 8, most)}
+    panels.patches(figure.add_subplot(grid[:, 0]), photo, h, w)
+    shares, look = maps * (1 + h * w), {"norm": LogNorm(1 / 8, most)}
     if large is not None:
-        (axes := figure.add_subplot(grid[:, 1])).imshow(to_numpy(shares[0, large]), **look)
+        axes = figure.add_subplot(grid[:, 1])
+        panels.patch_values(axes, shares[0, large], **look)
         panels.bare(axes, f"{names[0]}, head {large}")
         weights, places = maps[0, large].flatten().topk(2)
         for weight, place in zip(weights.tolist(), places.tolist(), strict=True):
             row, column = divmod(place, w)
-            axes.text(column, row, f"{weight:.0%}", ha="center", va="center")
-            figure.axes[0].add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, ec="white", lw=1.5))
+            axes.text(column + 0.5, row + 0.5, f"{weight:.0%}", ha="center", va="center")
+            figure.axes[0].add_patch(Rectangle((column, row), 1, 1, fill=False, ec="white", lw=1.5))
     for row, (name, heads) in enumerate(zip(names, shares, strict=True)):
         for head, weights in enumerate(heads):
             axes = figure.add_subplot(grid[row, len(wide) + head])
-            image = axes.imshow(to_numpy(weights), **look)
+            image = panels.patch_values(axes, weights, **look)
             panels.bare(axes, f"head {head}" if row == 0 else "")
             axes.set_ylabel(name if head == 0 else "", fontsize=11)
     for axes in figure.axes if frame else []:
-        panels.highlight(axes, frame[1] - 0.5, frame[0] - 0.5, 1, 1)
+        panels.highlight(axes, frame[1], frame[0], 1, 1)
     ticks = {1 / 8: "1/8", 1 / 2: "1/2", 1: "1", 2: "2", most: str(most)}
     panels.colour_bar(figure, image, figure.axes, "weight (1 = equal share)", ticks, extend="both", shrink=0.8)
     peaks = amounts({name: row.max() for name, row in zip(names, shares, strict=True)}, " up to ")
@@ -135,12 +136,11 @@ def show_attention_stops(
     side = WIDTH / max(len(queries), 4)
     width = min(WIDTH, side * len(queries) + 0.6)
     figure, (above, below) = panels.panels(2, len(queries), width, 0.7 + 1.85 * side, title)
-    whole = (0, w, h, 0)  # a patch is one unit wide and high
-    scale = {"cmap": style.MAGNITUDE, "norm": PowerNorm(0.5, 0, maps.max().item()), "extent": whole}
+    scale = PowerNorm(0.5, 0, maps.max().item())
     told = []
     for i, (upper, lower, (name, query)) in enumerate(zip(above, below, queries.items(), strict=True)):
-        panels.picture(upper, pictures[i], name, extent=whole)
-        image = lower.imshow(to_numpy(maps[i]), **scale)
+        panels.patches(upper, pictures[i], h, w, name)
+        image = panels.patch_values(lower, maps[i], norm=scale)
         panels.bare(lower)
         for axes in (upper, lower):
             panels.patch_lines(axes, h, w)

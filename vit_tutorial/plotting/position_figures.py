@@ -90,6 +90,33 @@ def compare_pairs(maps: Mapping[str, Float[Tensor, "h w h w"]]) -> str:
 
 
 @styled
+def show_chosen_positions(
+    similarity: Float[Tensor, "h w h w"],
+    control: Float[Tensor, "h w h w"],
+    rows: Sequence[int],
+    columns: Sequence[int],
+    title: str,
+) -> Figure:
+    """Draw how similar all positions are to chosen ones (Figure 7), a map for each of these rows and columns.
+
+    The large maps are those of `similarity`, the small ones of an untrained `control`; all from −1 to 1.
+    """
+    (h, w), places = similarity.shape[:2], torch.meshgrid(torch.tensor(rows), torch.tensor(columns), indexing="ij")
+    height = 0.9 + 0.52 * WIDTH * len(rows) * h / (len(columns) * w)
+    figure, ((large, small),) = panels.panels(1, 2, WIDTH, height, title, width_ratios=(2.4, 1))
+    for axes, maps, name in ((large, similarity, "trained"), (small, control, "untrained")):
+        tiles = panels.tile(to_numpy(maps[places].flatten(0, 1)), len(columns), gap=2)
+        image = draw_map(axes, tiles, name)
+    large.set_xticks([n * (w + 2) + w / 2 for n in range(len(columns))], columns)
+    large.set_yticks([n * (h + 2) + h / 2 for n in range(len(rows))], rows)
+    large.set(xlabel="column of the patch", ylabel="row of the patch")
+    large.tick_params(length=0)
+    panels.colour_bar(figure, image, (large, small), "cosine similarity", FIVE, shrink=0.9)
+    told = compare_pairs({"trained": similarity, "untrained": control})
+    return with_alt(figure, f"Maps of {len(rows)}×{len(columns)} positions. Mean cosine similarity: {told}.")
+
+
+@styled
 def show_position_row(
     view: Shaped[Tensor, "C H W"],
     similarity: Float[Tensor, "h w h w"],
@@ -108,7 +135,7 @@ def show_position_row(
     outer = figure.add_gridspec(1, 2, width_ratios=(1, 3.2))
     left, right = outer[0].subgridspec(2, 1, height_ratios=(2, 1.1)), outer[1].subgridspec(2, across)
     picture = figure.add_subplot(left[0])
-    panels.picture(picture, view, f"row {row}, framed", extent=(0, w, h, 0))
+    panels.patches(picture, view, h, w, f"row {row}, framed")
     panels.patch_lines(picture, h, w)
     panels.highlight(picture, 0, row, w, 1)
     large = [figure.add_subplot(right[divmod(column, across)]) for column in range(w)]

@@ -2,12 +2,12 @@
 
 import csv
 import runpy
-import sys
 from collections import defaultdict
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import common
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -42,8 +42,6 @@ from vit_tutorial.experiments import (
 from vit_tutorial.training import fit
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "notebooks" / "tables"
-sys.path.insert(0, str(SCRIPTS))  # as for a script that is run
-import common  # noqa: E402
 
 STORED = tables.RESULTS
 TABLES = sorted({path.stem for path in STORED.glob("*.csv")} - {"masks"})  # of models that a script trains

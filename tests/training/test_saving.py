@@ -181,6 +181,12 @@ def test_the_readers_random_numbers_stay(tmp_path):
 
 
 @pytest.mark.usefixtures("unchecked")
+def test_true_is_no_mean():
+    with pytest.raises(ValueError, match="a finite number for each channel"):
+        ModelCard(("cat", "dog"), (True,), (True,))
+
+
+@pytest.mark.usefixtures("unchecked")
 def test_a_card_keeps_tuples_of_floats_and_a_value_that_json_lacks_is_named(tmp_path):
     model = randomised()
     model.card = ModelCard(["cat", "dog"], [*numpy.float32([0, 0.5, 1])], [1, 1, 1], {"accuracy": 0.5})

@@ -17,6 +17,8 @@ from functools import cache, cached_property, partial
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
+from einops import rearrange
 from torch import Tensor, nn
 
 from .running import (
@@ -42,6 +44,7 @@ SIGNS = {
     "not judged": ("?", "#0072B2"),
     "wrong": ("✗", "#D55E00"),
 }
+IN_SLIPS = {"torch": torch, "F": F, "rearrange": rearrange}  # what an edit may use, whatever its file imports
 UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
 
 
@@ -128,7 +131,7 @@ def edited(solution: Callable, *changes: str, **names: object) -> Callable:
         if old not in source:
             raise ValueError(f"{old!r} is not in the source of {solution.__name__}")
         source = source.replace(old, new)
-    scope = {**vars(inspect.getmodule(solution)), **names}
+    scope = {**IN_SLIPS, **vars(inspect.getmodule(solution)), **names}
     exec(compile(source, f"<{solution.__name__} with a slip>", "exec"), scope)
     return scope[solution.__name__]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch  # noqa: F401 (the slips use it)
-import torch.nn.functional as F  # noqa: F401 (the slips use it)
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
@@ -236,9 +234,8 @@ MISCOUNTS = {
 def by_arithmetic(function):
     """Raise Wrong for a function that builds a model to count."""
     built = []
-    hook = register_module_parameter_registration_hook(lambda *parameter: built.append(parameter))
-    function(CONFIGS[-1])
-    hook.remove()
+    with register_module_parameter_registration_hook(lambda *parameter: built.append(parameter)):
+        function(CONFIGS[-1])
     if built:
         raise Wrong(
             "Every count is right, but your function builds a model to get it. Can you do it by arithmetic? Write down "

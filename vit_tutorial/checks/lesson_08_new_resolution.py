@@ -9,7 +9,6 @@ from math import prod
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange  # noqa: F401 (the slips use it)
 from torch import Tensor, nn
 
 from ..adapting import replace_head

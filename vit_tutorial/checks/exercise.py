@@ -27,9 +27,9 @@ from .running import (
     Wrong,
     attempt,
     call,
+    describe,
     difference,
     joined,
-    kind,
     same,
     show_call,
     slip_in,
@@ -242,7 +242,7 @@ class Exercise(Task):
         return [Slip(way if callable(way) else edited(self.answer, *way), message) for message, way in ways]
 
     @cached_property
-    def right(self) -> list[Callable]:
+    def right_ways(self) -> list[Callable]:
         """The solution, and the other ways to be right."""
         return [self.answer, *(edited(self.answer, *way) for way in self.also)]
 
@@ -250,7 +250,7 @@ class Exercise(Task):
         """Raise Wrong with what to pass, if this is not a function (or class) of the reader's."""
         if isinstance(answer, nn.Module) or inspect.isclass(answer) != (self.takes == "class") or not callable(answer):
             call_it = f"`check.{self.name}({self.answer.__name__})`, without brackets after the name"
-            raise Wrong(f"The check needs your {self.takes} itself, and got {kind(answer)}: write {call_it}.")
+            raise Wrong(f"The check needs your {self.takes} itself, and got {describe(answer)}: write {call_it}.")
 
     def compare(self, answer: Callable) -> str:
         """Raise Wrong unless the reader's code does what the solution does, in every trial; return remarks."""
@@ -258,9 +258,9 @@ class Exercise(Task):
 
     def judge_trials(self, answer: Callable, trials: list) -> str:
         """Raise what is wrong with the results of these trials; return remarks on right ones."""
-        results = [self.readers(answer, trial) for trial in trials]
-        right = next((way for way in self.right if self.agrees(way, trials, results)), self.answer)
-        expected = [self.ours(right, trial) for trial in trials]
+        results = [self.their_result(answer, trial) for trial in trials]
+        right = next((way for way in self.right_ways if self.agrees(way, trials, results)), self.answer)
+        expected = [self.our_result(right, trial) for trial in trials]
         wrong = [difference(*pair, self.shape) for pair in zip(results, expected, strict=True)]
         if any(wrong):
             raise self.diagnosis(answer, trials, results, wrong)
@@ -273,20 +273,20 @@ class Exercise(Task):
         trials = [trial if callable(trial) else partial(deepcopy, trial) for trial in self.trials]
         return [*trials, lambda: tuple(map(flipped, trials[0]()))]
 
-    def readers(self, function: Callable, trial: Callable):
+    def their_result(self, function: Callable, trial: Callable):
         """Return what is compared of the reader's result; as a Wrong what stops it."""
         args = trial()
         result = attempt(call, function, *args)
         return result if isinstance(result, Wrong) else self.view(result, *args)
 
-    def ours(self, function: Callable, trial: Callable):
+    def our_result(self, function: Callable, trial: Callable):
         """Return what is compared of the result of the solution or of a slip; or the error with which it stops."""
         args = trial()
         return attempt(lambda: self.view(function(*args), *args))
 
     def agrees(self, way: Callable, trials: list, results: list) -> bool:
         """Tell whether the solution, or a change of it, gives the reader's results in all trials."""
-        return all(same(result, self.ours(way, trial)) for trial, result in zip(trials, results, strict=True))
+        return all(same(result, self.our_result(way, trial)) for trial, result in zip(trials, results, strict=True))
 
     def look_closer(self, function: Callable, right: Callable, trial: Callable) -> str | None:
         """Raise Wrong if other gradients flow back."""
@@ -303,7 +303,7 @@ class Exercise(Task):
             return Wrong(joined(result.message, meaning), result.code, result.error)
         if slip:
             return Wrong(slip)
-        if "wrong values" in text and not same(self.readers(answer, trial), result):
+        if "wrong values" in text and not same(self.their_result(answer, trial), result):
             return Wrong(RANDOM)
         return self.unexplained(answer, trial, result, text, meaning)
 
@@ -338,10 +338,10 @@ def flipped(value):
 def gradients(function: Callable, args: tuple) -> list[Tensor]:
     """Return the gradients that the result sends back to the tensors of floats among `args`."""
     inputs = [a.detach().clone().requires_grad_() if isinstance(a, Tensor) else a for a in args]
-    return flow(call(function, *inputs), tensors_in(inputs))
+    return gradients_of(call(function, *inputs), tensors_in(inputs))
 
 
-def flow(result, wanted: Sequence[Tensor]) -> list[Tensor]:
+def gradients_of(result, wanted: Sequence[Tensor]) -> list[Tensor]:
     """Return the gradients of a fixed weighted sum of the result; zeros where nothing flows."""
     total = sum((part * noise(*part.shape, seed=7).to(part)).sum() for part in tensors_in([result]))
     nothing = sum(0 * tensor.sum() for tensor in wanted)

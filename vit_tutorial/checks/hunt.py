@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .exercise import Task, Verdict
-from .running import Wrong, kind
+from .running import Wrong, describe
 
 
 class Hunt(Task):
@@ -23,7 +23,7 @@ class Hunt(Task):
 
     def __call__(self, suspect: object, mistake: str | None = None, where: str | None = None) -> Verdict:
         if not isinstance(suspect, self.suspects):
-            return self.verdict("wrong", f"Give one suspect first, `suspects[0]`; got {kind(suspect)}.")
+            return self.verdict("wrong", f"Give one suspect first, `suspects[0]`; got {describe(suspect)}.")
         if mistake is None or where is None:
             return self.verdict(
                 "not attempted",

@@ -63,7 +63,7 @@ def sized(**sizes):
 
 
 def blocks_of(model):
-    return encoder_block.inside(model.encoder)
+    return encoder_block.judged_in(model.encoder)
 
 
 def one_block_each(model, config):

@@ -208,7 +208,7 @@ PIECES = {
     "all biases and LayerNorms": "(config.depth * (M + 9 * D) + 3 * D + config.num_classes)",
 }
 END, QKV = "+ head  #", "D * 3 * D + 3 * D"
-MISCOUNTS = {
+MISCOUNTS = {  # each pair (old, new) edits the solution above
     **{f"without {piece}": (END, f"+ head - {size}  #") for piece, size in PIECES.items()},
     **{f"with {piece} counted twice": (END, f"+ head + {size}  #") for piece, size in PIECES.items()},
     'if a model with pool="mean" has no class token': (END, "+ head - 2 * D * (config.pool == 'mean')  #"),

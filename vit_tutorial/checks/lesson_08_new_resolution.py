@@ -36,7 +36,7 @@ def table(D: int, old: tuple[int, int], new: tuple[int, int], prefix: int = 1) -
 
 ASIDE, REST = "position[:num_prefix_tokens]", "position[num_prefix_tokens:]"
 PICTURE = "patches.reshape(1, h, w, -1).permute(0, 3, 1, 2)"
-AS_PICTURE = [
+AS_PICTURE = [  # other ways to write PICTURE: below, each pair (old, new) edits the solution above
     PICTURE,
     "patches.reshape(1, h, w, position.shape[1]).permute(0, 3, 1, 2)",
     "patches.reshape(h, w, -1).permute(2, 0, 1)[None]",

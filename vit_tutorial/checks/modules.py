@@ -275,7 +275,10 @@ class CompositeExercise(ModuleExercise):
         """Judge every part by its own exercise, as if it were the answer: raise what is found, or return remarks."""
         remarks = []
         for name, (exercise, whole) in self.parts.items():
-            answer = lambda *args, name=name, whole=whole: self.find_parts(cls(*whole(*args)))[name][0]  # noqa: E731
+
+            def answer(*args, name=name, whole=whole):
+                return self.find_parts(cls(*whole(*args)))[name][0]
+
             try:
                 remark = exercise.judge_trials(answer, exercise.arrange(answer))
             except Wrong as wrong:

@@ -22,6 +22,8 @@ BUGS = (
 
 
 class Around(nn.Module):
+    """Stand in the place of a part of the model, or of a list of its blocks, and use it in another way."""
+
     def __init__(self, inner):
         super().__init__()
         self.inner = inner

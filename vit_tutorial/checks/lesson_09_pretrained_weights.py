@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..config import ViTConfig, to_pair
-from ..experiments.sabotage import IN_EMBEDDINGS, MISTAKES, Suspect, sabotage
+from ..experiments.secret_mistakes import IN_EMBEDDINGS, MISTAKES, Suspect, sabotage
 from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_theirs
 from .exercise import Exercise, noise

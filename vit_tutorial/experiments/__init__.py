@@ -3,7 +3,7 @@
 from .blocks import try_stack
 from .planted_bugs import BUGS, bug_table, plant
 from .quarter_task import quarters
-from .sabotage import MISTAKES, Suspect, sabotage, sabotaged
+from .secret_mistakes import MISTAKES, Suspect, sabotage, sabotaged
 from .size_causes import draw_scenes, kinds_of_patches, right_if, times_as_in
 from .sizes import move, tune
 from .tables import (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from ..analysis.first_tests import FirstTests, Images, Labels, first_tests
+from ..analysis.before_training import FirstTests, Images, Labels, first_tests
 from ..config import ViTConfig
 from ..errors import require_choice
 from ..model import MeanPool, VisionTransformer

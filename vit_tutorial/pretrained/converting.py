@@ -17,7 +17,7 @@ from ..model import VisionTransformer
 from ..model_card import PREPROCESSING, ModelCard
 from ..saving import require_finite_tensors
 from .tensor_names import as_ours, as_theirs, column, names_of
-from .unsupported import GELU_LAYERS, refuse_parts
+from .unsupported import GELU_LAYERS, require_known_parts
 
 # What a Vision Transformer of each library has; its head comes first.
 REQUIRED = {
@@ -77,7 +77,7 @@ def require_kind(theirs: object, library: str) -> None:
         home = type(module).__module__.partition(".")[0]
         if type(module).__name__ == MODEL_CLASSES.get(home) and (name or home != library):
             raise ValueError(f"{kind}: {f'its `{name}`' if name else 'it'} is one of {home}")
-    refuse_parts(theirs)
+    require_known_parts(theirs)
     if missing := [part for part in REQUIRED[library] if not hasattr(theirs, part)]:
         raise ValueError(f"{kind}: it has no {', '.join(missing)}")
 

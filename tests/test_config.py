@@ -1,4 +1,4 @@
-"""What a variant is: the sizes of Table 1, and how many parameters they make."""
+"""What a variant is: its sizes, and how many parameters they make."""
 
 import numpy as np
 import pytest

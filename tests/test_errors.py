@@ -61,6 +61,7 @@ WRONG = {
     "unpatchify: image": (lambda: unpatchify(zeros(2, 6, 48), 4, (8, 13)), ["8×13", "4×4", "13 = 3·4 + 1"]),
     # Heads.
     "config: heads": (lambda: ViTConfig(embed_dim=100, num_heads=12), ["embed_dim 100", "12 heads", "100 = 8·12 + 4"]),
+    "attention: no heads": (lambda: SelfAttention(10, 0), ["num_heads", "at least 1", "0"]),
     "attention: heads": (lambda: SelfAttention(10, 3), ["embed_dim 10", "3 heads", "10 = 3·3 + 1"]),
     # Sizes that are no sizes.
     **{

@@ -2,12 +2,12 @@
 
 import csv
 import runpy
-import sys
 from collections import defaultdict
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import common
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -40,8 +40,6 @@ from vit_tutorial.experiments import (
 from vit_tutorial.training import fit
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "notebooks" / "tables"
-sys.path.insert(0, str(SCRIPTS))  # as for a script that is run
-import common  # noqa: E402
 
 STORED = tables.RESULTS
 TABLES = sorted({path.stem for path in STORED.glob("*.csv")} - {"masks"})  # of models that a script trains
@@ -320,7 +318,17 @@ def test_lesson_08s_star_is_a_star_again_if_the_inside_of_it_counts_half():
         assert right_if(moved, star, times).item() == right
 
 
-def test_the_stored_suspects_come_out_again_on_their_first_scenes():
+def test_dropout_takes_no_part_in_what_counts_several_times():
+    images = draw_scenes(150, "28×28")
+    model = load_checkpoint("shapes").train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.5
+    assert right_if(model, images, torch.ones(150, 49)).float().mean() > 0.9
+    assert model.training
+
+
+def test_the_stored_causes_come_out_again_on_their_first_scenes():
     live, stored = script("suspects").measure("learned", seed=0, scenes=50), load_suspects()
     for key, right in live.items():
         assert right / 50 == pytest.approx(stored[("learned", *key)][0], abs=0.1)

@@ -73,8 +73,8 @@ def test_a_file_imports_only_from_files_above_it():
 
 @pytest.mark.parametrize("path", MODEL_FILES, ids=lambda path: path.stem)
 def test_the_model_knows_no_optimizer_no_file_no_plot(path):
-    allowed = {"__future__", "collections", "collections.abc", "dataclasses", "difflib", "itertools", "math"}
-    allowed |= {"numbers", "operator", "jaxtyping", "torch", "torch.nn.functional"}
+    allowed = {"__future__", "collections", "collections.abc", "dataclasses", "difflib", "functools", "itertools"}
+    allowed |= {"math", "numbers", "operator", "jaxtyping", "torch", "torch.nn.functional"}
     assert {name for name in imported(path) if not name.startswith("vit_tutorial")} <= allowed
     calls = {ast.unparse(node.func) for node in ast.walk(tree(path)) if isinstance(node, ast.Call)}
     assert not calls & {"open", "print", "torch.load", "torch.save"}

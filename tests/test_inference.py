@@ -56,6 +56,14 @@ def test_logits_have_no_gradients_and_do_not_depend_on_the_batch(model):
     torch.testing.assert_close(logits, logits_of(model, images))
 
 
+def test_pixels_become_floats_batch_by_batch(model, monkeypatch):
+    """A data set of bytes is four times as large in floats."""
+    sizes, normalise = [], ModelCard.normalise
+    monkeypatch.setattr(ModelCard, "normalise", lambda card, x: normalise(card, x[sizes.append(len(x)) or slice(None)]))
+    logits_of(model, torch.zeros(5, 3, 16, 24, dtype=torch.uint8), batch_size=2)
+    assert sizes == [2, 2, 1]
+
+
 @pytest.mark.usefixtures("unchecked")
 def test_a_network_without_a_size_of_its_own_takes_a_tensor(model):
     network = torch.nn.Sequential(model)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import refresh
 from PIL import Image
 
 import vit_tutorial
@@ -23,9 +24,6 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
 # Cells that nbval runs but does not compare, or does not run at all.
 NOT_COMPARED = re.compile(r"nbval[-_](ignore[-_]output|skip|raises[-_]exception)", re.IGNORECASE)
-
-sys.path.insert(0, str(ROOT / "notebooks"))
-import refresh  # noqa: E402
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)

@@ -14,10 +14,10 @@ from .errors import require_heads
 def attend(
     q: Float[Tensor, "*B T d"], k: Float[Tensor, "*B S d"], v: Float[Tensor, "*B S d"], dropout: float = 0.0
 ) -> tuple[Float[Tensor, "*B T d"], Float[Tensor, "*B T S"]]:
-    """Compute softmax(q kᵀ / √d) v. Return the mixed values (B, h, T, d) and the weights (B, h, T, T).
+    """Compute softmax(q kᵀ / √d) v. Return the mixed values (…, T, d) and the weights (…, T, S).
 
-    Row i of the weights says how much token i takes from each token; it sums to 1. `dropout` is the
-    probability that one weight is left out of the mix; the returned weights are those before dropout.
+    Row i of the weights says how much token i takes from each token; it sums to 1. In self-attention S = T. `dropout`
+    is the probability that one weight is left out of the mix; the returned weights are those before dropout.
     Source: Eqs. 6–7 (appendix A).
     """
     weights = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).softmax(dim=-1)

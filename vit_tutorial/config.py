@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from .errors import (
     require_choice,
-    require_classes,
     require_heads,
-    require_positive,
     require_rate,
     require_sincos,
     require_size,
+    require_whole,
     require_whole_patches,
 )
 
@@ -59,8 +59,8 @@ class ViTConfig:
             counts.append("representation_size")
         numbers = {
             require_size: ["image_size", "patch_size"],
-            require_positive: counts,
-            require_classes: ["num_classes"],
+            require_whole: counts,
+            partial(require_whole, least=0): ["num_classes"],
             require_rate: ["dropout", "attention_dropout", "drop_path", "norm_eps"],
         }
         for require, names in numbers.items():
@@ -116,6 +116,7 @@ def to_pair(size: Size) -> tuple[int, int]:
     return tuple(size) if isinstance(size, (tuple, list)) else (size, size)
 
 
+# Base, Large and Huge: Table 1 of the paper. Tiny and small: Touvron et al. 2020 (arXiv 2012.12877), Table 1.
 VARIANTS = {
     "Ti/16": ViTConfig(embed_dim=192, depth=12, num_heads=3, mlp_dim=768),
     "S/16": ViTConfig(embed_dim=384, depth=12, num_heads=6, mlp_dim=1536),

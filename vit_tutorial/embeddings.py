@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from .config import Size, ViTConfig, to_pair
 from .errors import require_size
-from .patchify import validate_images
+from .patchify import require_images
 from .positions import POSITION_CLASSES
 
 
@@ -30,7 +30,7 @@ class PatchEmbedding(nn.Module):
         self.projection = make_projection(in_channels, embed_dim, self.patch_size)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
-        validate_images(images, self.patch_size, self.in_channels, self.image_size, self.projection.weight.dtype)
+        require_images(images, self.patch_size, self.in_channels, self.image_size, self.projection.weight.dtype)
         return self.projection(images).flatten(2).transpose(1, 2)  # (B, D, h, w) → (B, D, N) → (B, N, D)
 
 

@@ -25,15 +25,11 @@ def is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def require_positive(name: str, value: object, least: int = 1) -> int:
+def require_whole(name: str, value: object, least: int = 1) -> int:
     whole = to_whole(value)
     if whole is None or whole < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
     return whole
-
-
-def require_classes(name: str, value: object) -> int:
-    return require_positive(name, value, least=0)
 
 
 def require_size(name: str, value: object) -> int | tuple[int, int]:
@@ -64,6 +60,7 @@ def require_choice(name: str, value: str, choices: Iterable[str]) -> None:
 
 
 def require_heads(embed_dim: int, num_heads: int) -> None:
+    require_whole("num_heads", num_heads)
     if embed_dim % num_heads:
         raise ValueError(
             f"embed_dim {embed_dim} cannot be split over {num_heads} heads: "

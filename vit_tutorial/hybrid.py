@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from .config import ViTConfig, to_pair
 from .embeddings import make_projection
-from .patchify import validate_images
+from .patchify import require_images
 
 
 class Backbone(nn.Module):
@@ -47,7 +47,7 @@ class FeaturePatches(nn.Module):
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
         config, dtype = self.config, self.projection.weight.dtype
-        validate_images(images, config.patch_size, config.in_channels, config.image_size, dtype)
+        require_images(images, config.patch_size, config.in_channels, config.image_size, dtype)
         features = self.backbone(images)  # (B, channels, H/stride, W/stride)
         return self.projection(features).flatten(2).transpose(1, 2)  # (B, D, h, w) → (B, D, N) → (B, N, D)
 

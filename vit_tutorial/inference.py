@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from .config import Size, to_pair
 from .data.photo import as_tensor, find_photo, open_picture, read_picture
-from .errors import require_positive
+from .errors import require_whole
 from .model_card import PREPROCESSING, ModelCard
 
 BATCH = 100  # images at a time: with more of them the tokens do not stay in the processor's cache
@@ -42,8 +42,8 @@ def logits_of(
     """
     card, weight = card_of(model), next(model.parameters())
     with eval_mode(model):
-        batches = (card.normalise(batch.to(weight.device)).to(weight.dtype) for batch in images.split(batch_size))
-        logits = torch.cat([model(batch) for batch in batches])
+        batches = (card.normalise(batch.to(weight.device)) for batch in images.split(batch_size))
+        logits = torch.cat([model(batch.to(weight.dtype)) for batch in batches])
     require_logits(logits, len(card.classes))
     return logits
 
@@ -77,7 +77,7 @@ def predict(
     size, floats in [0, 1] or bytes. Raises ValueError for another tensor, for a model without a card, which does not
     know what its logits mean, and for logits that are not finite.
     """
-    top, card = require_positive("top", top), card_of(model)
+    top, card = require_whole("top", top), card_of(model)
     image = photo if isinstance(photo, Tensor) else fit_photo(photo, model)
     low, high = image.min().item(), image.max().item()
     fits = image.is_floating_point() and -TOLERANCE <= low <= high <= 1 + TOLERANCE  # nan does not

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Real
 
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from .errors import require_names
+from .errors import is_number, require_names
 
 PREPROCESSING = "preprocessing"  # in `about`: how a photo is fitted to the model's size
 STARTED_FROM = "started from"
@@ -33,7 +32,7 @@ class ModelCard:
 
     def __post_init__(self):
         require_names("a card's classes", self.classes)
-        finite = all(isinstance(value, Real) and math.isfinite(value) for value in (*self.mean, *self.std))
+        finite = all(is_number(value) and math.isfinite(value) for value in (*self.mean, *self.std))
         if not finite or any(spread < 0 for spread in self.std) or len(self.mean) != len(self.std):
             raise ValueError(
                 "a card's mean and std have a finite number for each channel, no std below 0; "

@@ -19,7 +19,7 @@ def patchify(images: Shaped[Tensor, "B C H W"], patch_size: Size) -> Shaped[Tens
     Raises ValueError if the image is not a whole number of patches, or not of rank 4.
     Source: section 3.1, x_p ∈ R^(N × P²·C).
     """
-    validate_images(images, patch_size)
+    require_images(images, patch_size)
     (P, Q), (B, C, H, W) = to_pair(patch_size), images.shape  # Q is the second P of P×P: patches need not be square
     h, w = H // P, W // Q
     blocks = images.reshape(B, C, h, P, w, Q)
@@ -48,7 +48,7 @@ def unpatchify(
     return blocks.permute(0, 3, 1, 4, 2, 5).reshape(B, C, H, W)  # from (B, C, h, P, w, Q)
 
 
-def validate_images(
+def require_images(
     images: Tensor,
     patch_size: Size,
     in_channels: int | None = None,

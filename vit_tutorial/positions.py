@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .config import to_pair
-from .errors import require_choice, require_positive, require_sincos, require_size
+from .errors import require_choice, require_sincos, require_size, require_whole
 
 RESIZE_MODES = ("bicubic", "bilinear")
 
@@ -80,7 +80,7 @@ def sincos_position_embedding(grid: tuple[int, int], dim: int) -> Float[Tensor, 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.5, once for each axis.
     """
     h, w = to_pair(require_size("grid", grid))
-    require_sincos(require_positive("dim", dim))
+    require_sincos(require_whole("dim", dim))
     frequencies = 10000 ** -(torch.arange(dim // 4) / (dim // 4))  # (D/4,)
 
     def encode(count: int) -> Tensor:

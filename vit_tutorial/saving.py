@@ -33,7 +33,7 @@ def save_model(model: VisionTransformer, path: str | Path) -> Path:
     tensors = {name: tensor.float() for name, tensor in model.state_dict().items()}
     build_model(model.config, tensors, model.card)  # what could not be loaded is not saved
     try:
-        return write(path, tensors, {"config": asdict(model.config), "card": model.card and asdict(model.card)})
+        return write_tensors(path, tensors, {"config": asdict(model.config), "card": model.card and asdict(model.card)})
     except TypeError as error:
         raise ValueError(f"the model's card cannot be written to a file: {error}") from None
 
@@ -44,7 +44,7 @@ def load_model(path: str | Path) -> VisionTransformer:
     Raises OSError for a file that is not there or may not be read, ValueError that names the file if it is damaged, is
     something else, or holds weights that are not finite.
     """
-    tensors, about = read(path)
+    tensors, about = read_tensors(path)
     if "config" not in about:
         raise ValueError(f"{path} holds no configuration: it was not written by save_model")
     try:
@@ -82,7 +82,7 @@ def require_finite_tensors(tensors: Mapping[str, Tensor]) -> None:
             raise ValueError(f"{name} holds numbers that are not finite (nan or inf)")
 
 
-def write(path: str | Path, tensors: Mapping[str, Tensor], about: Mapping) -> Path:
+def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], about: Mapping) -> Path:
     """Write tensors and facts (anything that JSON can say) into one file, atomically; return its path."""
     path = as_path("path", path)
     # Copies: safetensors takes no weights that two layers share.
@@ -93,13 +93,13 @@ def write(path: str | Path, tensors: Mapping[str, Tensor], about: Mapping) -> Pa
     return path
 
 
-def read(path: str | Path) -> tuple[dict[str, Tensor], dict]:
-    """Return the tensors and the facts that `write` put into a file.
+def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict]:
+    """Return the tensors and the facts that `write_tensors` put into a file.
 
     Raises OSError for a file that is not there or may not be read, ValueError that names it if it is damaged.
     """
     path = as_path("path", path)
-    content = path.read_bytes()
+    content = path.read_bytes()  # all of it: Windows cannot replace a file that is still mapped into memory
     try:
         tensors = load(content)
         # safetensors' `load` leaves out the metadata. A file begins with the length of its header, which is JSON.

@@ -17,8 +17,7 @@ without it, in another folder: on all training images, the last weights, tested 
 With --weights, the run starts from a trained model: one that torchvision publishes (B/16, B/32, L/16, L/32), one that
 ships with this package (cifar10, shapes, dinov2-s14), or a model.safetensors. Positions are interpolated for
 --image-size (default: the model's own), pictures are prepared as the model's card asks, and the head is new unless the
-classes are the same.
-So the head can be trained alone first, in a folder of its own, and then everything:
+classes are the same. So the head can be trained alone first, in a folder of its own, and then everything:
 
     python -m vit_tutorial.train --data my_pictures --weights B/16 --trained head --out runs/head
     python -m vit_tutorial.train --data my_pictures --weights runs/head/model.safetensors --out runs/all
@@ -118,8 +117,8 @@ def load_model_and_images(asked: argparse.Namespace, seed: int) -> tuple[VisionT
     model = load_weights(asked.weights, asked.download)
     for name in changes:
         if name not in CHANGEABLE:
-            has = getattr(model.config, name)
-            raise ValueError(f"{name} cannot be chosen with --weights: these have a {name} of {has}")
+            there = getattr(model.config, name)
+            raise ValueError(f"{name} cannot be chosen with --weights: these have a {name} of {there}")
     size = changes.pop("image_size", model.config.image_size)
     model.config = replace(model.config, **changes)
     model = change_resolution(model, size)

@@ -123,6 +123,7 @@ def test_a_model_in_training_is_measured_in_eval_mode_and_goes_on_training(measu
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_one_class_for_two_images_is_refused(images):
-    with pytest.raises(ValueError, match=r"classes are 2 numbers, one for each image, got tensor\(\[1\]"):
-        class_attention(small_model(), images, [1])
+@pytest.mark.parametrize("classes", [[1], [1, 5], [-1, 1]])
+def test_what_is_no_class_of_each_image_is_refused(images, classes):
+    with pytest.raises(ValueError, match=r"classes are 2 numbers from 0 to 4, one for each image, got tensor\("):
+        class_attention(small_model(), images, classes)

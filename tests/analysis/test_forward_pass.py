@@ -4,9 +4,8 @@ import pytest
 import torch
 import torchvision.models
 
-from vit_tutorial import VisionTransformer, ViTConfig
+from vit_tutorial import VisionTransformer, ViTConfig, conv_stem, small_cnn
 from vit_tutorial.analysis import cost_by_part, trace_shapes
-from vit_tutorial.hybrid import small_cnn
 
 
 @pytest.fixture
@@ -82,9 +81,12 @@ def test_trace_shapes_takes_its_hooks_away_when_the_model_raises(model):
     assert not has_hooks(model)
 
 
-def test_measuring_moves_no_statistics_of_batchnorm():
-    network = small_cnn(8).train()
-    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    trace_shapes(network, torch.randn(2, 3, 28, 28))
-    assert network.training
-    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
+def test_measuring_in_train_mode_moves_no_running_mean():
+    hybrid = VisionTransformer(ViTConfig(16, 8, 3, 5, embed_dim=8, depth=1, num_heads=2, mlp_dim=8), conv_stem(4))
+    for model in (small_cnn(8), hybrid):
+        before = {name: buffer.clone() for name, buffer in model.train().named_buffers()}
+        trace_shapes(model, torch.randn(2, 3, 16, 16))
+        if model is hybrid:
+            cost_by_part(model, torch.randn(2, 3, 16, 16))
+        assert all(torch.equal(buffer, before[name]) for name, buffer in model.named_buffers())
+        assert model.training

@@ -65,7 +65,9 @@ def test_components_find_the_axes_along_which_tokens_were_drawn():
     places = torch.randn(20, 30, 3) * torch.tensor([9.0, 5.0, 2.0])
     places[0, 0] = torch.tensor([60.0, 0.0, 0.0])
     places[0, 1] = torch.tensor([0.0, -40.0, 0.0])
-    found = principal_components(places @ axes + 7 + 0.01 * torch.randn(20, 30, 12))
+    tokens = places @ axes + 7 + 0.01 * torch.randn(20, 30, 12)
+    found = principal_components(tokens)
+    assert_close(principal_components(tokens.double()).float(), found, atol=1e-4, rtol=0)
     assert found.shape == (20, 30, 3)
     assert found.aminmax() == (0, 1)
     for n, sign in ((0, 1), (1, -1)):

@@ -113,7 +113,7 @@ def report(title: str, times: dict[str, list[float]], memory: dict[str, int]) ->
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--variants", nargs="+", default=["Ti/16", "S/16", "B/16"], help="names from Table 1")
+    parser.add_argument("--variants", nargs="+", default=["Ti/16", "S/16", "B/16"], help="names of VARIANTS")
     parser.add_argument("--batch", type=int, default=8, help="images at once (a batch of 1 is measured too)")
     parser.add_argument("--image-size", type=int, default=224, help="pixels, a multiple of the variants' patch size")
     parser.add_argument("--rounds", type=int, default=5, help="at least so many rounds for each table")

@@ -63,7 +63,7 @@ def test_every_exercise_says_what_it_takes_and_helps(exercise):
 
 
 def test_a_mistyped_exercise_gets_the_near_ones():
-    with pytest.raises(AttributeError, match="no exercise 'pachify': did you mean patchify"):
+    with pytest.raises(AttributeError, match="unknown exercise 'pachify': did you mean 'patchify'"):
         check.pachify  # noqa: B018
 
 

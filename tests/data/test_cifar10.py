@@ -2,16 +2,14 @@
 
 import hashlib
 import io
-import sys
 import tarfile
 
 import pytest
 
-from vit_tutorial.data import cifar10
+from vit_tutorial.data import cifar10, cifar10_files
 
 from .file_server import NOBODY, serving
 
-MODULE = sys.modules["vit_tutorial.data.cifar10"]  # the package has the function under this name
 ARCHIVE = "cifar-10-binary.tar.gz"
 
 
@@ -29,8 +27,8 @@ def archive(tmp_path, monkeypatch) -> bytes:
             entry = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
             entry.size = 3073 * len(numbers)
             tar.addfile(entry, io.BytesIO(b"".join(map(image, numbers))))
-    monkeypatch.setattr(MODULE, "SHA256", hashlib.sha256(file.getvalue()).hexdigest())
-    monkeypatch.setattr(MODULE, "URL", f"{NOBODY}/{ARCHIVE}")
+    monkeypatch.setattr(cifar10_files, "SHA256", hashlib.sha256(file.getvalue()).hexdigest())
+    monkeypatch.setattr(cifar10_files, "URL", f"{NOBODY}/{ARCHIVE}")
     for home in ("HOME", "USERPROFILE"):
         monkeypatch.setenv(home, str(tmp_path / "home"))
     return file.getvalue()
@@ -38,7 +36,7 @@ def archive(tmp_path, monkeypatch) -> bytes:
 
 def test_images_labels_and_names_are_read_in_the_authors_order(archive, tmp_path, monkeypatch):
     with serving(archive) as (address, requests):
-        monkeypatch.setattr(MODULE, "URL", f"{address}/{ARCHIVE}")
+        monkeypatch.setattr(cifar10_files, "URL", f"{address}/{ARCHIVE}")
         train = cifar10(tmp_path, download=True)
         test = cifar10(tmp_path, train=False, download=True)
     assert requests == [f"/{ARCHIVE}"], "what is there is not fetched again"

@@ -85,6 +85,15 @@ def test_a_slice_is_a_set_of_images_too():
     assert len(images()[-3:]) == 3
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_an_empty_slice_and_a_seed_that_is_none_are_told():
+    with pytest.raises(ValueError, match=r"got torch.uint8 of \(0, 3, 4, 6\)"):
+        images()[5:5]
+    for draw in (images().split, Shapes):
+        with pytest.raises(ValueError, match="seed must be a whole number of at least 0, got 'one'"):
+            draw(3, seed="one")
+
+
 def test_names_in_a_list_are_kept_as_a_tuple():
     """As a card keeps its own, so that the two can be compared."""
     assert ImageSet(images().pixels, images().labels, list(CLASSES)).classes == CLASSES

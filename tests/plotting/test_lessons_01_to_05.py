@@ -40,7 +40,7 @@ def test_the_maps_of_a_column_share_a_scale_and_all_share_the_place_of_a_patch()
     maps = {"trained": torch.randn(2, 2, 3), "untrained": torch.randn(2, 2, 3)}
     picture, *panels = plotting.show_maps(PHOTO, maps, ["one", "two"], "title", frames=[(1, 2), (0, 1)]).axes
     assert torch.equal(drawn(picture), PHOTO.permute(1, 2, 0))
-    corners = [(1.5, 0.5), (0.5, -0.5)]  # row 1, column 2, and row 0, column 1
+    corners = [(2, 1), (1, 0)]  # row 1, column 2, and row 0, column 1
     assert {box.get_xy() for box in picture.patches} == set(corners)
     largest = torch.stack(list(maps.values())).abs().amax(dim=(0, 2, 3)).tolist() * 2
     for panel, values, limit, corner in zip(panels, torch.cat(list(maps.values())), largest, corners * 2, strict=True):
@@ -81,10 +81,10 @@ def test_attention_maps_are_multiples_of_an_equal_share_and_one_head_is_large_be
     photo, large, *small, _bar = plotting.show_attention_maps(PHOTO, maps, ["x", "y"], "", (2, 1), 8, 2).axes
     assert_close(drawn(large), 7 * maps[0, 2])
     assert_close(torch.stack([drawn(axes) for axes in small]), 7 * maps.flatten(0, 1))
-    assert all(axes.patches[-1].get_xy() == (0.5, 1.5) for axes in (photo, large, *small)), "the patch that asks"
+    assert all(axes.patches[-1].get_xy() == (1, 2) for axes in (photo, large, *small)), "the patch that asks"
     favourites = [divmod(place.item(), maps.shape[3]) for place in maps[0, 2].flatten().topk(2).indices]
-    assert [box.get_xy() for box in photo.patches[:-1]] == [(column - 0.5, row - 0.5) for row, column in favourites]
-    assert [text.get_position() for text in large.texts] == [(column, row) for row, column in favourites]
+    assert [box.get_xy() for box in photo.patches[:-1]] == [(column, row) for row, column in favourites]
+    assert [text.get_position() for text in large.texts] == [(column + 0.5, row + 0.5) for row, column in favourites]
     assert [text.get_text() for text in large.texts] == [f"{maps[0, 2][place]:.0%}" for place in favourites]
 
 

@@ -1,21 +1,18 @@
 """The animation's frames: the picture grows, and holds what it was given."""
 
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
+from overview import captions, show_overview
 from PIL import Image
 from reading import drawn
 
 from vit_tutorial.plotting.style import CLASS_TOKEN
 
 IMAGES = Path(__file__).resolve().parents[2] / "images"
-sys.path.insert(0, str(IMAGES))
-from overview import captions, show_overview  # noqa: E402
-
 CLASSES = ("ring", "star", "heart")
 SAID = captions(2, "star")
 

@@ -1,5 +1,7 @@
 """What a model's numbers mean, as far as those say who trained it; and a photo prepared as they prepared theirs."""
 
+import inspect
+
 import pytest
 import timm
 import torch
@@ -11,6 +13,7 @@ from vit_tutorial import from_timm, from_torchvision, from_transformers, load_ph
 from vit_tutorial.data.photo import find_photo
 from vit_tutorial.inference import fit_photo
 from vit_tutorial.model_card import ModelCard
+from vit_tutorial.pretrained import timm_models
 
 from .families import our_vit, timm_by_name, timm_vit, torchvision_vit, transformers_vit
 
@@ -94,12 +97,14 @@ def test_the_margin_keeps_its_share_at_another_size():
     assert (fit_photo("grace_hopper", model) - expected).abs().mean() < 0.01
 
 
-def test_a_head_of_zeros_is_warned_about():
-    """The authors' first weights for 21,843 classes are so."""
+def test_a_head_of_zeros_is_warned_about_in_the_readers_line(monkeypatch):
+    """The authors' first weights for 21,843 classes are so. The shape checker of the tests would be a line between."""
+    monkeypatch.setattr(timm_models, "convert_model", inspect.unwrap(timm_models.convert_model))
     theirs = timm_vit()
     torch.nn.init.zeros_(theirs.head.weight)
-    with pytest.warns(UserWarning, match="all zeros"):
-        from_timm(theirs)
+    with pytest.warns(UserWarning, match="all zeros") as warned:
+        inspect.unwrap(from_timm)(theirs)
+    assert warned[0].filename == __file__
 
 
 def test_the_card_goes_to_timm_and_back():

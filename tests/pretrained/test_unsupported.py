@@ -17,6 +17,8 @@ from transformers import (
 )
 from transformers import ViTConfig as TransformersConfig
 
+from vit_tutorial.pretrained import timm_models
+
 from .families import (
     READ,
     our_vit,
@@ -133,6 +135,18 @@ def test_what_does_not_fit_is_named(case):
         READ.get(case.partition(":")[0], READ["timm"])(model)
     assert not [fact for fact in facts if fact not in str(caught.value)], str(caught.value)
     assert caught.value.__cause__ is None
+
+
+def test_a_bug_of_ours_is_not_told_as_one_of_the_model(monkeypatch):
+    monkeypatch.setattr(timm_models, "timm_facts", lambda model: model.no_such)
+    with pytest.raises(AttributeError, match="no_such"):
+        READ["timm"](timm_vit())
+
+
+def test_a_mixer_is_no_vision_transformer():
+    """Its layers have the names of known ones."""
+    with pytest.raises(ValueError, match="MlpMixer is no VisionTransformer of timm: it has no patch_embed, pos_embed"):
+        READ["timm"](timm.models.mlp_mixer.MlpMixer(img_size=32, num_blocks=1, embed_dim=8))
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -91,6 +91,7 @@ MISTAKES = {
     "--weights mine": ["'B/16'", "'shapes'", "a file that ends in .safetensors"],
     "--weights gone.safetensors": ["No such file", "'gone.safetensors'"],
     "--weights shapes --patch-size 7": ["patch_size cannot be chosen with --weights", "a patch_size of 4"],
+    "--weights shapes --position none --pool mean --depth 3": ["depth cannot be chosen"],
     "--weights shapes --image-size 18": ["18×18", "4×4"],
 }
 

@@ -14,7 +14,7 @@ from torch import nn
 
 from vit_tutorial import ImageSet
 from vit_tutorial.model_card import ModelCard
-from vit_tutorial.saving import read
+from vit_tutorial.saving import read_tensors
 from vit_tutorial.training import Recipe, TrainingAlarm, evaluate, fit, warmup_cosine
 
 from .toys import RESTLESS, RESTLESS_MODEL, bright_or_dark, differing, float64, short, small_vit, start, weights_of
@@ -217,7 +217,7 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_epoch_before(spoiled, t
     (model.head.register_forward_hook if spoiled == "logits" else model.head.weight.register_hook)(spoil)
     with pytest.raises(FloatingPointError, match=f"{told} is nan in epoch 2.*Lower the learning rate"):
         fit(model, bright_or_dark(), recipe, folder=tmp_path)
-    tensors, about = read(tmp_path / "checkpoint.safetensors")
+    tensors, about = read_tensors(tmp_path / "checkpoint.safetensors")
     assert [row[0] for row in about["history"]] == [1]
     assert all(tensor.isfinite().all() for tensor in tensors.values())
     again = small_vit()

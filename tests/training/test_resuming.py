@@ -13,7 +13,7 @@ from torch import nn
 
 from vit_tutorial import train
 from vit_tutorial.model_card import ModelCard
-from vit_tutorial.saving import load_model, read
+from vit_tutorial.saving import load_model, read_tensors
 from vit_tutorial.training import fit
 from vit_tutorial.training.progress import Epoch
 
@@ -57,7 +57,7 @@ def test_a_resumed_run_ends_as_one_without_interruption(stops, uninterrupted, tm
     history = fit(model, bright_or_dark(), RECIPE, folder=tmp_path)
     assert [epoch.number for epoch in history] == [1, 2, 3]
     assert not differing(weights_of(model), weights)
-    here, there = read(tmp_path / CHECKPOINT)[0], read(folder / CHECKPOINT)[0]
+    here, there = read_tensors(tmp_path / CHECKPOINT)[0], read_tensors(folder / CHECKPOINT)[0]
     assert not differing(here, there)
     assert "exp_avg_sq.head.weight" in there
 
@@ -179,7 +179,7 @@ def test_a_command_that_is_killed_before_its_files_have_their_names_until_it_end
         assert statuses == expected, (tmp_path / "printed").read_text(encoding="utf-8")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     for name in ("model.safetensors", CHECKPOINT):
-        assert not differing(read(killed / name)[0], read(whole / name)[0]), name
+        assert not differing(read_tensors(killed / name)[0], read_tensors(whole / name)[0]), name
     assert {path.name for path in killed.iterdir()} == {path.name for path in whole.iterdir()}, "nothing left over"
     assert len((killed / "metrics.csv").read_text(encoding="utf-8").splitlines()) == 4
     assert load_model(killed / "model.safetensors").card.about["recipe"]["epochs"] == 3

@@ -14,7 +14,7 @@ from torch import nn
 
 from vit_tutorial.config import POSITIONS
 from vit_tutorial.model_card import ModelCard
-from vit_tutorial.saving import load_model, read, save_model, write
+from vit_tutorial.saving import load_model, read_tensors, save_model, write_tensors
 
 from .toys import small_vit
 
@@ -48,9 +48,9 @@ def test_which_gelu_is_saved_and_files_from_before_the_choice_are_exact(tmp_path
     loaded = load_model(save_model(model, path))
     assert loaded.config.gelu == "tanh"
     assert torch.equal(loaded(images), model(images))
-    tensors, about = read(path)
+    tensors, about = read_tensors(path)
     del about["config"]["gelu"]
-    older = load_model(write(path, tensors, about))
+    older = load_model(write_tensors(path, tensors, about))
     assert older.config.gelu == "exact"
     assert not torch.equal(older(images), model(images)), "the same weights, and not the same model"
 
@@ -111,7 +111,7 @@ def test_a_model_that_this_version_cannot_build_is_refused(case, tmp_path):
     model = randomised()
     if facts:
         facts = {"config": dataclasses.asdict(model.config) | facts["config"], "card": None}
-    path = write(tmp_path / "model.safetensors", model.state_dict(), facts)
+    path = write_tensors(tmp_path / "model.safetensors", model.state_dict(), facts)
     with pytest.raises(ValueError, match=rf"(?s)model.safetensors holds no .*{told}"):
         load_model(path)
 
@@ -153,7 +153,7 @@ def test_weights_are_stored_in_float32(tmp_path):
     """Whatever they were: a file for everybody, of the size that one expects."""
     for dtype in (torch.float64, torch.bfloat16):
         model = randomised().to(dtype)
-        tensors, _ = read(path := save_model(model, tmp_path / "model.safetensors"))
+        tensors, _ = read_tensors(path := save_model(model, tmp_path / "model.safetensors"))
         assert {tensor.dtype for tensor in tensors.values()} == {torch.float32}
         assert {tensor.dtype for tensor in load_model(path).state_dict().values()} == {torch.float32}
         assert {tensor.dtype for tensor in model.state_dict().values()} == {dtype}, "the model keeps its own"
@@ -164,6 +164,12 @@ def test_the_readers_random_numbers_stay(tmp_path):
     before = torch.get_rng_state()
     save_model(load_model(path), path)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_true_is_no_mean():
+    with pytest.raises(ValueError, match="a finite number for each channel"):
+        ModelCard(("cat", "dog"), (True,), (True,))
 
 
 @pytest.mark.usefixtures("unchecked")

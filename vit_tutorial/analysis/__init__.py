@@ -1,8 +1,8 @@
 """Measuring a model: arrays in, arrays out, nothing drawn."""
 
 from .attention_maps import attention_rollout, mean_attention_distance, object_auc
+from .before_training import first_tests
 from .class_evidence import class_attention, patch_readout, readout
-from .first_tests import first_tests
 from .forward_pass import cost_by_part, trace_shapes
 from .learned_embeddings import opposite_edges, position_similarity
 from .patch_tokens import attention_from, patch_tokens, principal_components

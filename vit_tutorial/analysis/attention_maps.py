@@ -56,7 +56,7 @@ def mean_attention_distance(
 
 def require_recorded(maps: Sequence[Tensor | None]) -> None:
     """Raise ValueError unless there is a map for each layer."""
-    if not maps or any(weights is None for weights in maps):
+    if len(maps) == 0 or any(weights is None for weights in maps):
         raise ValueError("no weights yet: call the model inside `with record_attention(model) as maps:`")
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..inference import eval_mode
 from ..model import VisionTransformer
+from .forward_pass import stages
 from .recording import record_attention
 
 
@@ -21,10 +22,7 @@ def readout(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> Float
     In eval mode. Source: nostalgebraist 2020, "interpreting GPT: the logit lens".
     """
     with eval_mode(model):
-        tokens = [model.embeddings(images)]
-        for block in model.encoder:
-            tokens.append(block(tokens[-1]))
-        return torch.stack([model.forward_head(model.norm(z)) for z in tokens])
+        return torch.stack([model.forward_head(model.norm(z)) for z in stages(model, images)])
 
 
 @torch.no_grad()
@@ -48,12 +46,12 @@ def class_attention(
     that pools them. A classifier of zeros, as at the start of training, gives maps of zeros. In eval mode; gradients
     of parameters are neither needed nor changed.
 
-    Raises ValueError unless `classes`, a tensor or a list, holds one number for each image.
+    Raises ValueError unless `classes`, a tensor or a list, holds one class of the model for each image.
     Source: Chefer et al. 2021 (arXiv 2103.15679), Eqs. 5 and 6.
     """
-    classes, tokens = torch.as_tensor(classes), model.config.num_tokens
-    if classes.shape != images.shape[:1]:
-        raise ValueError(f"classes are {len(images)} numbers, one for each image, got {classes!r}")
+    classes, tokens, K = torch.as_tensor(classes), model.config.num_tokens, model.config.num_classes
+    if classes.shape != images.shape[:1] or (classes < 0).any() or (classes >= K).any():
+        raise ValueError(f"classes are {len(images)} numbers from 0 to {K - 1}, one for each image, got {classes!r}")
     with eval_mode(model), record_attention(model) as maps, torch.enable_grad():
         z = model.embeddings(images).detach().requires_grad_()  # so that the weights are asked, and not the parameters
         logits = model.forward_head(model.norm(model.encoder(z)))  # (B, K)

@@ -1,4 +1,4 @@
-"""Follow a forward pass: the shape of everything on the way, and the parameters and FLOPs of each part."""
+"""Follow a forward pass: all shapes and tokens on the way, and the parameters and FLOPs of each part."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Step(NamedTuple):
 def trace_shapes(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Step]:
     """Call the model once and return the shape of what every module returns, in the order in which they finish.
 
-    Works for any module of PyTorch, and leaves it as it was; the model itself comes last, under the name "". A module
-    that returns no tensor is left out.
+    Works for any module of PyTorch, in eval mode, and leaves it as it was; the model itself comes last, under the name
+    "". A module that returns no tensor is left out.
     """
     steps = []
 
@@ -37,12 +37,19 @@ def trace_shapes(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Ste
         if isinstance(output, Tensor):
             steps.append(Step(name, type(module).__name__, tuple(output.shape)))
 
-    with ExitStack() as hooks:
+    with eval_mode(model), ExitStack() as hooks:
         for name, module in model.named_modules():
             hooks.enter_context(module.register_forward_hook(partial(note, name)))
-        hooks.enter_context(eval_mode(model))
         model(images)
     return steps
+
+
+def stages(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> list[Tensor]:
+    """Return the tokens before the first block and after every block: L+1 tensors (B, T, D)."""
+    tokens = [model.embeddings(images)]
+    for block in model.encoder:
+        tokens.append(block(tokens[-1]))
+    return tokens
 
 
 class Cost(NamedTuple):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ..attention import attend
 from ..inference import eval_mode
 from ..model import VisionTransformer
+from .forward_pass import stages
 from .recording import Heads, self_attentions, swapped
 
 
@@ -60,10 +61,7 @@ def patch_tokens(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
     With them, `F.cosine_similarity(tokens, tokens[row, column], dim=-1)` is a map of what resembles one patch.
     """
     with eval_mode(model):
-        tokens = [model.embeddings(images)]
-        for block in model.encoder:
-            tokens.append(block(tokens[-1]))
-        return torch.stack([model.norm(z)[:, 1:].unflatten(1, model.config.grid) for z in tokens])
+        return torch.stack([model.norm(z)[:, 1:].unflatten(1, model.config.grid) for z in stages(model, images)])
 
 
 def principal_components(

@@ -7,11 +7,11 @@ check.patchify.solution()     →  one right answer, as code
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
 from pkgutil import iter_modules
 
-from .exercise import Exercise
+from ..errors import require_choice
+from .exercise import Task
 
 FILES = sorted(file.name for file in iter_modules(__path__) if file.name.startswith("lesson_"))
 LESSONS = [import_module(f".{name}", __name__) for name in FILES]
@@ -22,13 +22,14 @@ class Check:
 
     def __init__(self):
         for lesson in LESSONS:
-            found = {name: each for name, each in vars(lesson).items() if isinstance(each, Exercise)}
+            found = {name: each for name, each in vars(lesson).items() if isinstance(each, Task)}
             vars(self).update({name: each for name, each in found.items() if name == each.name})
 
     def __getattr__(self, name: str):
-        near = difflib.get_close_matches(name, vars(self))
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(vars(self))}"
-        raise AttributeError(f"there is no exercise {name!r}: {hint}")
+        try:
+            require_choice("exercise", name, vars(self))
+        except ValueError as error:
+            raise AttributeError(error) from None
 
     def __repr__(self) -> str:
         lines = []

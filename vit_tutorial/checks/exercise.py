@@ -17,6 +17,8 @@ from functools import cache, cached_property, partial
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
+from einops import rearrange
 from torch import Tensor, nn
 
 from .running import (
@@ -25,9 +27,9 @@ from .running import (
     Wrong,
     attempt,
     call,
+    describe,
     difference,
     joined,
-    kind,
     same,
     show_call,
     slip_in,
@@ -42,6 +44,7 @@ SIGNS = {
     "not judged": ("?", "#0072B2"),
     "wrong": ("✗", "#D55E00"),
 }
+IN_SLIPS = {"torch": torch, "F": F, "rearrange": rearrange}  # what an edit may use, whatever its file imports
 UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
 
 
@@ -128,7 +131,7 @@ def edited(solution: Callable, *changes: str, **names: object) -> Callable:
         if old not in source:
             raise ValueError(f"{old!r} is not in the source of {solution.__name__}")
         source = source.replace(old, new)
-    scope = {**vars(inspect.getmodule(solution)), **names}
+    scope = {**IN_SLIPS, **vars(inspect.getmodule(solution)), **names}
     exec(compile(source, f"<{solution.__name__} with a slip>", "exec"), scope)
     return scope[solution.__name__]
 
@@ -143,69 +146,24 @@ def source_of(solution: Callable) -> str:
     return textwrap.dedent(inspect.getsource(solution))
 
 
-class Exercise:
-    """Judge the reader's function: `check.patchify(my_patchify)` → Verdict; `.hint()` and `.solution()` help.
+class Task:
+    """What the reader is asked to do, with a hint and one solution. Children judge what was done when they are called.
 
     The solution has the name of the notebook's stub, and is shown after the lines `imports`. `task` is one line for the
-    list of all exercises. `trials` holds the arguments of each run, or functions that make them where a run uses them
-    up. `slips` has the sentence that names a slip, and what makes it: (old, new, old, new, …) in the solution's source,
-    a whole wrong answer, or a list of such ways. The edits in `also` leave the solution right. `shape` names the
-    result's axes: "(B, N, D)", or "out (T, d); weights (T, T)" for two results. `view(result, *args)` is what is
-    compared, if not the result. `more(function)` looks further at a right answer: it may raise Wrong, or return a
-    remark. `judge(function)` takes the place of the whole comparison.
+    list of all tasks.
     """
 
-    takes = "function"
+    takes: str
 
-    def __init__(
-        self,
-        solution: Callable,
-        *,
-        task: str,
-        hint: str,
-        trials: Sequence[tuple | Callable] = (),
-        slips: Mapping[str, tuple | Callable | list] | None = None,
-        also: Sequence[tuple[str, ...]] = (),
-        shape: str = "",
-        view: Callable = lambda result, *args: result,
-        more: Callable = lambda function: None,
-        judge: Callable | None = None,
-        gradients: bool = True,
-        imports: str = "",
-    ):
+    def __init__(self, solution: Callable, *, task: str, hint: str, imports: str = ""):
         self.answer = solution
         self.__doc__ = task
         self._hint = hint
-        self.trials = trials
-        self.table = slips or {}
-        self.also = also
-        self.shape = shape
-        self.view = view
-        self.more = more
-        self.judge = judge or self.compare
-        self.gradients = gradients
         self.imports = imports
         self.name = re.sub(r"(?<!^)(?=[A-Z])", "_", solution.__name__).lower().removeprefix("my_")
 
-    def __call__(self, answer) -> Verdict:
-        """Judge the answer. Random numbers start from one seed, and torch's generator is restored afterwards."""
-        try:
-            with torch.random.fork_rng(devices=[]), torch.enable_grad():
-                torch.default_generator.manual_seed(0)
-                self.require(answer)
-                remark = self.judge(answer)
-        except NotAttempted:
-            return Verdict(self.name, "not attempted", UNTOUCHED, self._hint)
-        except NotJudged as unclear:
-            return Verdict(self.name, "not judged", str(unclear), self._hint)
-        except Wrong as error:
-            wrong = error
-        except Exception as error:  # from what the reader's code returned: its `__eq__`, a method that it covers
-            wrong = stopped_by(error)
-        else:
-            return Verdict(self.name, "passed", remark or "")
-        said = [wrong.message, slip_in(answer)] if wrong.error else [slip_in(answer), wrong.message]
-        return Verdict(self.name, "wrong", "\n".join(filter(None, said)), self._hint, wrong.code)
+    def __repr__(self) -> str:
+        return f"check.{self.name}({self.takes}): {self.__doc__}"
 
     def hint(self) -> Shown:
         """Say where to look next."""
@@ -216,8 +174,66 @@ class Exercise:
         source = f"{self.imports}\n\n\n{source_of(self.answer)}".strip("\n")
         return Shown(source, f"```python\n{source}\n```")
 
-    def __repr__(self) -> str:
-        return f"check.{self.name}({self.takes}): {self.__doc__}"
+    def verdict(self, status: str, message: str | None = "", code: str = "") -> Verdict:
+        return Verdict(self.name, status, message or "", "" if status == "passed" else self._hint, code)
+
+
+class Exercise(Task):
+    """Judge the reader's function: `check.patchify(my_patchify)` → Verdict; `.hint()` and `.solution()` help.
+
+    `trials` holds the arguments of each run, or functions that make them where a run uses them up. `slips` has the
+    sentence that names a slip, and what makes it: (old, new, old, new, …) in the solution's source, a whole wrong
+    answer, or a list of such ways. The edits in `also` leave the solution right. `shape` names the result's axes:
+    "(B, N, D)", or "out (T, d); weights (T, T)" for two results. `view(result, *args)` is what is compared, if not the
+    result. `more(function)` looks further at a right answer: it may raise Wrong, or return a remark. `judge(function)`
+    takes the place of the whole comparison.
+    """
+
+    takes = "function"
+
+    def __init__(
+        self,
+        solution: Callable,
+        *,
+        trials: Sequence[tuple | Callable] = (),
+        slips: Mapping[str, tuple | Callable | list] | None = None,
+        also: Sequence[tuple[str, ...]] = (),
+        shape: str = "",
+        view: Callable = lambda result, *args: result,
+        more: Callable = lambda function: None,
+        judge: Callable | None = None,
+        gradients: bool = True,
+        **words: str,
+    ):
+        super().__init__(solution, **words)
+        self.trials = trials
+        self.table = slips or {}
+        self.also = also
+        self.shape = shape
+        self.view = view
+        self.more = more
+        self.judge = judge or self.compare
+        self.gradients = gradients
+
+    def __call__(self, answer) -> Verdict:
+        """Judge the answer. Random numbers start from one seed, and torch's generator is restored afterwards."""
+        try:
+            with torch.random.fork_rng(devices=[]), torch.enable_grad():
+                torch.default_generator.manual_seed(0)
+                self.require(answer)
+                remark = self.judge(answer)
+        except NotAttempted:
+            return self.verdict("not attempted", UNTOUCHED)
+        except NotJudged as unclear:
+            return self.verdict("not judged", str(unclear))
+        except Wrong as error:
+            wrong = error
+        except Exception as error:  # an honest answer, too: a module that is unhashable, or holds itself
+            wrong = stopped_by(error)
+        else:
+            return self.verdict("passed", remark)
+        said = [wrong.message, slip_in(answer)] if wrong.error else [slip_in(answer), wrong.message]
+        return self.verdict("wrong", joined(*said), wrong.code)
 
     @cached_property
     def slips(self) -> list[Slip]:
@@ -226,7 +242,7 @@ class Exercise:
         return [Slip(way if callable(way) else edited(self.answer, *way), message) for message, way in ways]
 
     @cached_property
-    def right(self) -> list[Callable]:
+    def right_ways(self) -> list[Callable]:
         """The solution, and the other ways to be right."""
         return [self.answer, *(edited(self.answer, *way) for way in self.also)]
 
@@ -234,7 +250,7 @@ class Exercise:
         """Raise Wrong with what to pass, if this is not a function (or class) of the reader's."""
         if isinstance(answer, nn.Module) or inspect.isclass(answer) != (self.takes == "class") or not callable(answer):
             call_it = f"`check.{self.name}({self.answer.__name__})`, without brackets after the name"
-            raise Wrong(f"The check needs your {self.takes} itself, and got {kind(answer)}: write {call_it}.")
+            raise Wrong(f"The check needs your {self.takes} itself, and got {describe(answer)}: write {call_it}.")
 
     def compare(self, answer: Callable) -> str:
         """Raise Wrong unless the reader's code does what the solution does, in every trial; return remarks."""
@@ -242,9 +258,9 @@ class Exercise:
 
     def judge_trials(self, answer: Callable, trials: list) -> str:
         """Raise what is wrong with the results of these trials; return remarks on right ones."""
-        results = [self.readers(answer, trial) for trial in trials]
-        right = next((way for way in self.right if self.agrees(way, trials, results)), self.answer)
-        expected = [self.ours(right, trial) for trial in trials]
+        results = [self.their_result(answer, trial) for trial in trials]
+        right = next((way for way in self.right_ways if self.agrees(way, trials, results)), self.answer)
+        expected = [self.our_result(right, trial) for trial in trials]
         wrong = [difference(*pair, self.shape) for pair in zip(results, expected, strict=True)]
         if any(wrong):
             raise self.diagnosis(answer, trials, results, wrong)
@@ -257,20 +273,20 @@ class Exercise:
         trials = [trial if callable(trial) else partial(deepcopy, trial) for trial in self.trials]
         return [*trials, lambda: tuple(map(flipped, trials[0]()))]
 
-    def readers(self, function: Callable, trial: Callable):
+    def their_result(self, function: Callable, trial: Callable):
         """Return what is compared of the reader's result; as a Wrong what stops it."""
         args = trial()
         result = attempt(call, function, *args)
         return result if isinstance(result, Wrong) else self.view(result, *args)
 
-    def ours(self, function: Callable, trial: Callable):
+    def our_result(self, function: Callable, trial: Callable):
         """Return what is compared of the result of the solution or of a slip; or the error with which it stops."""
         args = trial()
         return attempt(lambda: self.view(function(*args), *args))
 
     def agrees(self, way: Callable, trials: list, results: list) -> bool:
         """Tell whether the solution, or a change of it, gives the reader's results in all trials."""
-        return all(same(result, self.ours(way, trial)) for trial, result in zip(trials, results, strict=True))
+        return all(same(result, self.our_result(way, trial)) for trial, result in zip(trials, results, strict=True))
 
     def look_closer(self, function: Callable, right: Callable, trial: Callable) -> str | None:
         """Raise Wrong if other gradients flow back."""
@@ -287,7 +303,7 @@ class Exercise:
             return Wrong(joined(result.message, meaning), result.code, result.error)
         if slip:
             return Wrong(slip)
-        if "wrong values" in text and not same(self.readers(answer, trial), result):
+        if "wrong values" in text and not same(self.their_result(answer, trial), result):
             return Wrong(RANDOM)
         return self.unexplained(answer, trial, result, text, meaning)
 
@@ -322,10 +338,10 @@ def flipped(value):
 def gradients(function: Callable, args: tuple) -> list[Tensor]:
     """Return the gradients that the result sends back to the tensors of floats among `args`."""
     inputs = [a.detach().clone().requires_grad_() if isinstance(a, Tensor) else a for a in args]
-    return flow(call(function, *inputs), tensors_in(inputs))
+    return gradients_of(call(function, *inputs), tensors_in(inputs))
 
 
-def flow(result, wanted: Sequence[Tensor]) -> list[Tensor]:
+def gradients_of(result, wanted: Sequence[Tensor]) -> list[Tensor]:
     """Return the gradients of a fixed weighted sum of the result; zeros where nothing flows."""
     total = sum((part * noise(*part.shape, seed=7).to(part)).sum() for part in tensors_in([result]))
     nothing = sum(0 * tensor.sum() for tensor in wanted)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from .exercise import Exercise, Verdict
+from .exercise import Task, Verdict
 from .running import Wrong
 
 
-class Hunt(Exercise):
+class Hunt(Task):
     """Judge what the reader says of a suspect: `check.find_mistake(suspect, mistake, where)` → Verdict.
 
     The solution is a way to find it. `judge(suspect, *said)` raises Wrong with what speaks against the reader's answer,
@@ -17,16 +17,22 @@ class Hunt(Exercise):
 
     takes = "suspect, …"
 
+    def __init__(self, solution: Callable, *, judge: Callable, **words: str):
+        super().__init__(solution, **words)
+        self.judge = judge
+
     def __call__(self, suspect: object, *said: str | None, **named: str | None) -> Verdict:
         if None in (*said, *named.values()) or not (said or named):
-            untouched = "Nothing is named yet. Put what you found in the place of `None`, and run the cell again."
-            return Verdict(self.name, "not attempted", untouched, self._hint)
+            return self.verdict(
+                "not attempted",
+                "Nothing is named yet. Put what you found in the place of `None`, and run the cell again.",
+            )
         try:
-            return Verdict(self.name, "passed", self.judge(suspect, *said, **named))
+            return self.verdict("passed", self.judge(suspect, *said, **named))
         except Wrong as wrong:
-            return Verdict(self.name, "wrong", wrong.message, self._hint)
+            return self.verdict("wrong", wrong.message)
         except TypeError:  # too many answers, or under other names
-            return Verdict(self.name, "wrong", f"The check is called as {self.__doc__}", self._hint)
+            return self.verdict("wrong", f"The check is called as {self.__doc__}")
 
 
 def require_one_of(said: object, choices: Iterable[str]) -> None:

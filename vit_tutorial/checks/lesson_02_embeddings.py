@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 
 import torch
-import torch.nn.functional as F  # noqa: F401 (the slips use it)
 from einops import rearrange
 from torch import nn
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from itertools import permutations, product
 
-import torch.nn.functional as F  # noqa: F401 (the slips use it)
 from einops import rearrange
 from torch import nn
 
@@ -107,7 +106,7 @@ IN_PIECES = "You have d pieces of h values: `split(h)` and `unflatten(-1, (-1, h
 
 
 def in_other_order(cut, axes):
-    """Return what is said of heads cut as `cut`, with these axes, and how they come about."""
+    """Return what is said of heads cut as `cut`, with these axes, and the wrong answer that cuts them so."""
     pieces = IN_PIECES if cut == "(d h)" and axes.index("d") < axes.index("h") else ""
     every = " and a head takes every h-th value" if cut == "(d h)" else ""
     text = f"{pieces}Your axes are ({', '.join(axes)}){every}; (B, h, T, d) is asked, head 0 the first d values."

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch  # noqa: F401 (the slips use it)
-import torch.nn.functional as F  # noqa: F401 (the slips use it)
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from ..analysis.first_tests import first_tests
+from ..analysis.before_training import first_tests
 from ..config import ViTConfig
 from ..embeddings import Embeddings
 from ..encoder import Encoder
@@ -68,7 +66,7 @@ def sized(**sizes):
 
 
 def blocks_of(model):
-    return encoder_block.inside(model.encoder)
+    return encoder_block.judged_in(model.encoder)
 
 
 def one_block_each(model, config):
@@ -213,7 +211,7 @@ PIECES = {
     "all biases and LayerNorms": "(config.depth * (M + 9 * D) + 3 * D + config.num_classes)",
 }
 END, QKV = "+ head  #", "D * 3 * D + 3 * D"
-MISCOUNTS = {
+MISCOUNTS = {  # each pair (old, new) edits the solution above
     **{f"without {piece}": (END, f"+ head - {size}  #") for piece, size in PIECES.items()},
     **{f"with {piece} counted twice": (END, f"+ head + {size}  #") for piece, size in PIECES.items()},
     'if a model with pool="mean" has no class token': (END, "+ head - 2 * D * (config.pool == 'mean')  #"),
@@ -239,9 +237,8 @@ MISCOUNTS = {
 def by_arithmetic(function):
     """Raise Wrong for a function that builds a model to count."""
     built = []
-    hook = register_module_parameter_registration_hook(lambda *parameter: built.append(parameter))
-    function(CONFIGS[-1])
-    hook.remove()
+    with register_module_parameter_registration_hook(lambda *parameter: built.append(parameter)):
+        function(CONFIGS[-1])
     if built:
         raise Wrong(
             "Every count is right, but your function builds a model to get it. Can you do it by arithmetic? Write down "

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..config import ViTConfig
 from ..model import VisionTransformer
 from .exercise import Exercise
-from .running import Wrong, attempt, body_of, call, is_number, kind, listed, same, stopped_by
+from .running import Wrong, attempt, body_of, call, describe, first_three, is_number, same, stopped_by
 
 
 def my_parameter_groups(model, weight_decay):
@@ -53,7 +53,7 @@ def read_groups(groups, model: nn.Module) -> dict[str, float]:
     """Return the weight decay of every parameter by its name. Raises Wrong unless each is in one group for AdamW."""
     shape = 'Return `[{"params": [...], "weight_decay": weight_decay}, {"params": [...], "weight_decay": 0.0}]`.'
     if not isinstance(groups, (list, tuple)):
-        raise Wrong(f"The task asks for a list of groups; got {kind(groups)}. {shape}")
+        raise Wrong(f"The task asks for a list of groups; got {describe(groups)}. {shape}")
     for number, group in enumerate(groups):
         if not isinstance(group, dict) or "params" not in group or not is_number(group.get("weight_decay")):
             raise Wrong(f'Group {number} must be a dictionary with "params" and "weight_decay", a number. {shape}')
@@ -67,7 +67,7 @@ def read_groups(groups, model: nn.Module) -> dict[str, float]:
     if None in found:
         raise Wrong("Your groups hold tensors that are no parameters of the model: copies, or buffers, perhaps?")
     if missing := [name for name in names.values() if name not in found]:
-        raise Wrong(f"In no group, and so never trained: {listed(missing)}. Let an `else` take what is left over.")
+        raise Wrong(f"In no group, and so never trained: {first_three(missing)}. Let an `else` take what is left over.")
     if len(given) > len(found):
         raise Wrong("A parameter is in a group more than once.")
     return found
@@ -78,11 +78,13 @@ def check_decay(found: dict[str, float], model: nn.Module, weight_decay: float) 
     right = read_groups(my_parameter_groups(model, weight_decay), model)
     many = [name for name in right if found[name] and not right[name]]
     few = [name for name in right if right[name] and found[name] != right[name]]
-    lines = [f"These decay, and should not: {listed(many)}."] if many else []
+    lines = [f"These decay, and should not: {first_three(many)}."] if many else []
     if many and all(model.get_parameter(name).ndim > 1 for name in many):
         lines.append("They are bare parameters with two axes or more: a rule by `ndim` takes them for matrices.")
     if few:
-        lines.append(f"These should decay by the given `weight_decay`, {weight_decay:g}, and do not: {listed(few)}.")
+        lines.append(
+            f"These should decay by the given `weight_decay`, {weight_decay:g}, and do not: {first_three(few)}."
+        )
     if lines:
         raise Wrong("\n".join(lines))
 
@@ -136,7 +138,7 @@ def outcome(losses, model, optimizer, batches, rates) -> tuple[Tensor, Tensor]:
         raise Wrong("Your losses keep what their gradients need: memory grows with every step. Store `loss.item()`.")
     numbers = attempt(lambda: torch.tensor([float(loss) for loss in kept]).double())
     if isinstance(numbers, Exception):
-        raise Wrong(f"The task asks for a list of {len(batches)} losses, plain numbers; got {kind(losses)}.")
+        raise Wrong(f"The task asks for a list of {len(batches)} losses, plain numbers; got {describe(losses)}.")
     return numbers, all_weights(model)
 
 

@@ -9,7 +9,6 @@ from math import prod
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange  # noqa: F401 (the slips use it)
 from torch import Tensor, nn
 
 from ..adapting import replace_head
@@ -19,7 +18,7 @@ from ..inference import eval_mode
 from ..pretrained import load_checkpoint
 from ..training import Recipe, fit
 from .exercise import Exercise, all_for, noise
-from .running import Wrong, call, kind
+from .running import Wrong, call, describe
 
 
 def my_resize_positions(position, old_grid, new_grid, num_prefix_tokens):
@@ -37,7 +36,7 @@ def table(D: int, old: tuple[int, int], new: tuple[int, int], prefix: int = 1) -
 
 ASIDE, REST = "position[:num_prefix_tokens]", "position[num_prefix_tokens:]"
 PICTURE = "patches.reshape(1, h, w, -1).permute(0, 3, 1, 2)"
-AS_PICTURE = [
+AS_PICTURE = [  # other ways to write PICTURE: below, each pair (old, new) edits the solution above
     PICTURE,
     "patches.reshape(1, h, w, position.shape[1]).permute(0, 3, 1, 2)",
     "patches.reshape(h, w, -1).permute(2, 0, 1)[None]",
@@ -160,7 +159,9 @@ def judge_new_task(function: Callable) -> str:
             wrong.message += "\n`replace_head` does not change `model`. It returns a copy with a new head: train that."
         raise
     if not isinstance(new, nn.Module):
-        raise Wrong(f"Return the model: `fit` trains it in place, and returns its losses. You returned {kind(new)}.")
+        raise Wrong(
+            f"Return the model: `fit` trains it in place, and returns its losses. You returned {describe(new)}."
+        )
     now = {name: p for name, p in given.named_parameters() if p.requires_grad}
     if changed := [name for name, old in before.items() if name not in now or not now[name].equal(old)]:
         raise Wrong(f"In the model that you were given `{changed[0]}` is changed or frozen. `replace_head` returns a "
@@ -208,7 +209,7 @@ def answers(model: nn.Module, images: ImageSet, scale: Callable) -> tuple[float,
     shape = getattr(logits, "shape", ())
     if shape != (len(inputs), 6):
         old = " The old head is still there: `replace_head` returns a copy with a new one." * (shape[-1:] == (8,))
-        raise Wrong(f"Your model returns {kind(logits)} for {len(inputs)} pictures: (B, 6) is expected.{old}")
+        raise Wrong(f"Your model returns {describe(logits)} for {len(inputs)} pictures: (B, 6) is expected.{old}")
     return (logits.argmax(1) == images.labels).double().mean().item(), F.cross_entropy(logits, images.labels).item()
 
 

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from ..config import ViTConfig, to_pair
-from ..experiments.sabotage import IN_EMBEDDINGS, MISTAKES, Suspect, sabotage
+from ..experiments.secret_mistakes import IN_EMBEDDINGS, MISTAKES, Suspect, sabotage
 from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_theirs
 from .exercise import Exercise, noise
 from .hunt import Hunt, require_one_of
-from .running import Wrong, call, kind, listed, same
+from .running import Wrong, call, describe, first_three, same
 
 
 def my_map_state_dict(state):
@@ -65,7 +65,7 @@ def judge_mapping(function: Callable) -> str:
         try:
             ours = call(function, given)
             if written := [name for name, tensor in tensors.items() if not same(tensor, state[name], 0)]:
-                raise Wrong(f"Your function writes into {listed(written)}, the model's own: make a new tensor.")
+                raise Wrong(f"Your function writes into {first_three(written)}, the model's own: make a new tensor.")
             check_mapping(ours, state)
         except Wrong as wrong:
             if isinstance(wrong.error, KeyError) and re.search(r"\d", str(wrong.error)):
@@ -85,7 +85,7 @@ def check_mapping(ours: dict[str, Tensor], state: dict[str, Tensor]) -> None:
     expected = my_map_state_dict(state)
     missing, extra = [name for name in expected if name not in ours], [name for name in ours if name not in expected]
     wrong = extra or [name for name in ours if not same(ours[name], expected[name], 0)]
-    lines = [f"The names are right. Wrong tensors, {len(wrong)} of {len(ours)}: {listed(wrong)}."]
+    lines = [f"The names are right. Wrong tensors, {len(wrong)} of {len(ours)}: {first_three(wrong)}."]
     if missing or extra:
         lines = ["Not all names are those of our model, and of the γ in its blocks.", *lists(missing, extra)]
     lost, every = (set(re.findall(r"encoder\.(\d+)", " ".join(names))) for names in (missing, expected))
@@ -102,13 +102,15 @@ def check_mapping(ours: dict[str, Tensor], state: dict[str, Tensor]) -> None:
 def require_state_dict(result) -> None:
     """Raise Wrong unless the result is a dictionary of tensors."""
     if not isinstance(result, Mapping):
-        raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {kind(result)}.")
+        raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {describe(result)}.")
+    if strange := [name for name in result if not isinstance(name, str)]:
+        raise Wrong(f"The keys must be names, such as `norm.weight`; got {describe(strange[0])}.")
     if strange := [name for name, value in result.items() if not isinstance(value, Tensor)]:
-        raise Wrong(f"`{strange[0]}` must be a tensor; it is {kind(result[strange[0]])}.")
+        raise Wrong(f"`{strange[0]}` must be a tensor; it is {describe(result[strange[0]])}.")
 
 
 def lists(missing: list[str], extra: list[str]) -> list[str]:
-    return [f"{start}: {listed(names)}." for start, names in (("Missing", missing), ("Not ours", extra)) if names]
+    return [f"{start}: {first_three(names)}." for start, names in (("Missing", missing), ("Not ours", extra)) if names]
 
 
 def origin(name: str, tensor: Tensor, state: dict[str, Tensor]) -> str:
@@ -176,7 +178,7 @@ def last_layers(result, state) -> list[Tensor]:
     given = state.given
     if changed := [name for name in given | state if not same(state.get(name), given.get(name), 0)]:
         raise Wrong(
-            f"Your function changes the state dict that it is given: {listed(changed)}.\nPut new tensors, "
+            f"Your function changes the state dict that it is given: {first_three(changed)}.\nPut new tensors, "
             "`weight = weight * …` and not `weight *= …`, into a new dictionary, `folded = dict(state)`."
         )
     names = [name for name in given if not name.endswith("gamma")]
@@ -196,7 +198,7 @@ def last_layers(result, state) -> list[Tensor]:
     others = [name for name in names if not name.startswith("encoder.") or not name.endswith(tuple(LAST_LAYERS))]
     if changed := [name for name in others if not same(result[name], given[name])]:
         raise Wrong(
-            f"These tensors are not what they were: {listed(changed)}.\nγ multiplies what a branch returns, so it "
+            f"These tensors are not what they were: {first_three(changed)}.\nγ multiplies what a branch returns, so it "
             "belongs in the branch's last layer, `attention.projection` or `mlp.contract`. All else stays as it is."
         )
     return [torch.stack([result[f"encoder.{block}.{name}"] for block in range(depth)]) for name in LAST_LAYERS]

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from .exercise import DETACHED, RANDOM, Exercise, flow, noise
-from .running import NotAttempted, NotJudged, Wrong, attempt, call, form, joined, listed, same, tensors_in
+from .exercise import DETACHED, RANDOM, Exercise, gradients_of, noise
+from .running import NotAttempted, NotJudged, Wrong, attempt, call, first_three, joined, misfit, same, tensors_in
 
 # A leaf: a module with weights of its own -----------------------------------------------------------------------------
 
@@ -32,7 +32,7 @@ def fused(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return weights
 
 
-def match(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> dict[str, Tensor]:
+def rename_weights(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the reader's weights by our names: those of the same name, or else the first of the same shape or size.
 
     Axes of length 1 do not count in a shape. Raises LookupError if one of ours that is no bias is missing, or if one
@@ -56,7 +56,7 @@ def match(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> dict[str, Tenso
 
 
 @cache
-def blank(cls: Callable, args: tuple) -> nn.Module:
+def without_weights(cls: Callable, args: tuple) -> nn.Module:
     """Return an object of a class of ours, with zeros for weights, to be run with a reader's weights or parts."""
     with torch.random.fork_rng(devices=[]):
         module = cls(*args).eval()
@@ -97,17 +97,17 @@ class ModuleExercise(Exercise):
         module, args, x = trials[0]
         return [*trials, Trial(module, args, x[:1, :-1] if x.ndim == 3 else x[:1])]
 
-    def readers(self, cls: Callable, trial: Trial):
+    def their_result(self, cls: Callable, trial: Trial):
         return attempt(call, trial.module, trial.x)
 
-    def ours(self, cls: Callable, trial: Trial):
+    def our_result(self, cls: Callable, trial: Trial):
         """Return what a class of ours makes of the trial's input; an error if the reader's weights do not fit it."""
-        return attempt(lambda: self.lend(cls, trial)(trial.x))
+        return attempt(lambda: self.with_their_weights(cls, trial)(trial.x))
 
-    def lend(self, cls: Callable, trial: Trial) -> Callable:
+    def with_their_weights(self, cls: Callable, trial: Trial) -> Callable:
         """Return a class of ours as a function of the input, with the reader's weights."""
-        ours = blank(cls, trial.args)
-        return partial(functional_call, ours, match(weights_of(ours), weights_of(trial.module)))
+        ours = without_weights(cls, trial.args)
+        return partial(functional_call, ours, rename_weights(weights_of(ours), weights_of(trial.module)))
 
     def look_closer(self, cls: Callable, right: Callable, trial: Trial) -> str:
         """Return a remark on missing biases; raise Wrong for random values, unused parameters or other gradients."""
@@ -116,18 +116,18 @@ class ModuleExercise(Exercise):
         if any(not same(call(module, x), out) for _ in range(20)):
             raise Wrong(RANDOM)
         wanted = [x.clone().requires_grad_(), *module.parameters()]
-        mine = flow(call(module, wanted[0]), wanted)
-        theirs = flow(self.lend(right, trial)(wanted[0]), wanted)
+        mine = gradients_of(call(module, wanted[0]), wanted)
+        theirs = gradients_of(self.with_their_weights(right, trial)(wanted[0]), wanted)
         size = max(gradient.abs().max() for gradient in theirs)  # the key bias has no gradient but rounding
         if not same([gradient / size for gradient in mine], [gradient / size for gradient in theirs]):
             raise Wrong(DETACHED)
-        if unused := idle(module, out):
+        if unused := unused_parameters(module, out):
             raise Wrong(unused)
         return self.remark(trial)
 
     def remark(self, trial: Trial) -> str:
-        ours = weights_of(blank(self.answer, trial.args))
-        found = match(ours, weights_of(trial.module))
+        ours = weights_of(without_weights(self.answer, trial.args))
+        found = rename_weights(ours, weights_of(trial.module))
         missing = ", ".join(f"`{name}`" for name in ours if name not in found)
         if missing and not self.biases:
             raise Wrong(f"The values are right, but there is no {missing}: the paper's layers have a bias.")
@@ -136,9 +136,9 @@ class ModuleExercise(Exercise):
     def unexplained(self, cls: Callable, trial: Trial, out, text: str, where: str) -> Exception:
         """Return what to say of a wrong result that no slip explains: what is certainly so, the first thing first."""
         module, args, x = trial
-        if wrong_form := form(out, blank(self.answer, args)(x), self.shape):
+        if wrong_form := misfit(out, without_weights(self.answer, args)(x), self.shape):
             return Wrong(joined(wrong_form, f"The input was {tuple(x.shape)}.", where))
-        if unused := idle(module, out):
+        if unused := unused_parameters(module, out):
             return Wrong(unused)
         if not where and (unclear := self.unclear(trial)):
             return NotJudged(unclear)
@@ -151,8 +151,8 @@ class ModuleExercise(Exercise):
 
     def unclear(self, trial: Trial) -> str:
         """Say what the weights must be called, if the check cannot tell which of the reader's weights is which."""
-        ours, theirs = weights_of(blank(self.answer, trial.args)), weights_of(trial.module)
-        if fused(theirs).keys() <= ours.keys() and not isinstance(attempt(match, ours, theirs), LookupError):
+        ours, theirs = weights_of(without_weights(self.answer, trial.args)), weights_of(trial.module)
+        if fused(theirs).keys() <= ours.keys() and not isinstance(attempt(rename_weights, ours, theirs), LookupError):
             return ""
         return (
             "No usual slip explains these values, and the check cannot tell which of your weights is which. Name them "
@@ -160,7 +160,7 @@ class ModuleExercise(Exercise):
             "stores as `self.name = …`. An optimizer does not find plain tensors and buffers.)"
         )
 
-    def inside(self, part: nn.Module | None) -> list[nn.Module]:
+    def judged_in(self, part: nn.Module | None) -> list[nn.Module]:
         """Return what this exercise judges in a part of a larger module: the part itself."""
         return [] if part is None else [Called(part)]
 
@@ -198,14 +198,14 @@ def build(cls: Callable, args: tuple, x: Tensor) -> nn.Module:
     return module
 
 
-def idle(module: nn.Module, out: Tensor) -> str:
+def unused_parameters(module: nn.Module, out: Tensor) -> str:
     """Name the parameters that the result does not depend on; empty if there is none."""
     learned = dict(module.named_parameters())
     if not learned or not out.requires_grad:
         return ""
     found = torch.autograd.grad(out.sum(), list(learned.values()), retain_graph=True, allow_unused=True)
     unused = [name for name, gradient in zip(learned, found, strict=True) if gradient is None]
-    return f"The result does not depend on {listed(unused)}: use it, or delete it." if unused else ""
+    return f"The result does not depend on {first_three(unused)}: use it, or delete it." if unused else ""
 
 
 # A composite: a module made of parts ----------------------------------------------------------------------------------
@@ -237,14 +237,14 @@ class CompositeExercise(ModuleExercise):
         super().__init__(solution, **rest)
         self.parts = parts
 
-    def inside(self, part: nn.Module | None) -> list[nn.Module]:
+    def judged_in(self, part: nn.Module | None) -> list[nn.Module]:
         """Return the modules within a part that have this exercise's parts, such as the blocks of an encoder."""
         found = [] if part is None else [module for _, module in part.named_modules(remove_duplicate=False)]
         return [module for module in found if self.parts.keys() <= module._modules.keys()]
 
     def find_parts(self, module: nn.Module) -> dict[str, nn.Module]:
         """Return the reader's parts, each as a sequence of what is to be judged in it. NotJudged: there are others."""
-        found = {name: exercise.inside(module._modules.get(name)) for name, (exercise, _) in self.parts.items()}
+        found = {name: exercise.judged_in(module._modules.get(name)) for name, (exercise, _) in self.parts.items()}
         if not all(found.values()):
             theirs = ", ".join(f"`{name}`" for name in module._modules) or "none"
             raise NotJudged(f"The check finds parts by their names. It looks for {self.names()}. Yours: {theirs}.")
@@ -257,17 +257,17 @@ class CompositeExercise(ModuleExercise):
 
     def judge_trials(self, cls: Callable, trials: list[Trial]) -> str:
         """Judge the parts first, unless the reader's module stops with an error; then the whole."""
-        if any(isinstance(self.readers(cls, trial), Wrong) for trial in trials):
+        if any(isinstance(self.their_result(cls, trial), Wrong) for trial in trials):
             return super().judge_trials(cls, trials)
         for trial in trials:
-            with_their_parts = self.lend(self.answer, trial)
+            with_their_parts = self.with_their_weights(self.answer, trial)
             if isinstance(stopped := attempt(with_their_parts, trial.x), Exception):
                 raise NotJudged(f"The check calls each part with one tensor, and one of yours stops there: {stopped}")
         return joined(self.judge_parts(cls), super().judge_trials(cls, trials))
 
-    def lend(self, cls: Callable, trial: Trial) -> Callable:
+    def with_their_weights(self, cls: Callable, trial: Trial) -> Callable:
         """Return an object of a class of ours with the reader's parts in the places of its own."""
-        ours = copy(blank(cls, trial.args))
+        ours = copy(without_weights(cls, trial.args))
         ours._modules = {**ours._modules, **self.find_parts(trial.module)}
         return ours
 
@@ -275,7 +275,10 @@ class CompositeExercise(ModuleExercise):
         """Judge every part by its own exercise, as if it were the answer: raise what is found, or return remarks."""
         remarks = []
         for name, (exercise, whole) in self.parts.items():
-            answer = lambda *args, name=name, whole=whole: self.find_parts(cls(*whole(*args)))[name][0]  # noqa: E731
+
+            def answer(*args, name=name, whole=whole):
+                return self.find_parts(cls(*whole(*args)))[name][0]
+
             try:
                 remark = exercise.judge_trials(answer, exercise.arrange(answer))
             except Wrong as wrong:

@@ -124,9 +124,9 @@ def joined(*lines: str | None) -> str:
     return "\n".join(filter(None, lines))
 
 
-def listed(names: list[str]) -> str:
+def first_three(names: list[str]) -> str:
     """Return the first three names and how many more; a name that several blocks have is told once, `encoder.*.x`."""
-    blocks = [re.sub(r"^encoder\.\d+", "encoder.*", name) for name in map(str, names)]
+    blocks = [re.sub(r"^encoder\.\d+", "encoder.*", name) for name in names]
     short = [general if blocks.count(general) > 1 else name for general, name in zip(blocks, names, strict=True)]
     short = list(dict.fromkeys(short))
     return ", ".join(f"`{name}`" for name in short[:3]) + f" and {len(short) - 3} more like these" * (len(short) > 3)
@@ -150,7 +150,7 @@ def show(value) -> str:
     return text if len(text) < 400 and "\n" not in text else f"{type(value).__name__}(…)"
 
 
-def kind(value) -> str:
+def describe(value) -> str:
     """Say what a value is: "a tensor of shape (2, 3)", "4.0 (float)", "a value of type dict"."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
@@ -178,16 +178,16 @@ def difference(result, expected, shape: str = "", tolerance: float = 1e-5, name:
     if isinstance(expected, (tuple, list)):
         shapes = shape.split("; ") if shape else [""] * len(expected)
         if not isinstance(result, (tuple, list)) or len(result) != len(expected):
-            got = f"{len(result)} values" if isinstance(result, (tuple, list)) else kind(result)
+            got = f"{len(result)} values" if isinstance(result, (tuple, list)) else describe(result)
             return f"The result must be {len(expected)} values, {' and '.join(shapes)}; got {got}."
         parts = zip(result, expected, shapes, strict=True)
         found = (difference(r, e, s.partition(" ")[2], tolerance, f"`{s.partition(' ')[0]}`") for r, e, s in parts)
         return next(filter(None, found), None)
     if isinstance(expected, Tensor):
-        return form(result, expected, shape, name) or value_difference(result, expected, tolerance, name)
+        return misfit(result, expected, shape, name) or value_difference(result, expected, tolerance, name)
     if isinstance(expected, int) and not isinstance(result, Integral):
         start = "The number is right, its kind is not: a" if same(result, float(expected)) else "A"
-        return f"{start} whole number, {kind(expected)}, is expected; got {kind(result)}."
+        return f"{start} whole number, {describe(expected)}, is expected; got {describe(result)}."
     if isinstance(expected, float):
         right = is_number(result) and abs(result - expected) <= tolerance * (1 + 10 * abs(expected))
     else:
@@ -197,13 +197,13 @@ def difference(result, expected, shape: str = "", tolerance: float = 1e-5, name:
     if isinstance(expected, int) and is_number(result):
         off = f"{abs(result - expected):,} too {'high' if result > expected else 'low'}"
         return f"{expected:,} expected, got {result:,}: {off}."
-    return f"{kind(expected)} expected, got {kind(result)}."
+    return f"{describe(expected)} expected, got {describe(result)}."
 
 
-def form(result, expected: Tensor, shape: str, name: str = "The result") -> str | None:
+def misfit(result, expected: Tensor, shape: str, name: str = "The result") -> str | None:
     """Say what is wrong with the kind, the shape or the dtype of a result; None if nothing is."""
     if not isinstance(result, Tensor):
-        return f"{name} must be a tensor, got {kind(result)}."
+        return f"{name} must be a tensor, got {describe(result)}."
     got, asked = tuple(result.shape), tuple(expected.shape)
     if got != asked:
         more = " The sizes are right and their order is not." if sorted(got) == sorted(asked) else ""

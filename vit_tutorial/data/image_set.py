@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from ..errors import require_names, to_whole
+from ..errors import require_names, require_whole, to_whole
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,7 +50,7 @@ class ImageSet(Dataset):
 
     def __getitem__(self, index: int | slice) -> tuple[Float[Tensor, "3 H W"], int] | ImageSet:
         if isinstance(index, slice):
-            return self.subset(range(len(self))[index])
+            return self.subset(torch.tensor(range(len(self))[index], dtype=torch.int64))
         return self.pixels[index].float() / 255, int(self.labels[index])
 
     def __repr__(self) -> str:
@@ -75,7 +74,7 @@ class ImageSet(Dataset):
         held_out = to_whole(count)
         if held_out is None or not 0 < held_out < len(self):
             raise ValueError(f"hold out 1 to {len(self) - 1:,} of {len(self):,} images, got {count!r}")
-        draws = torch.rand(len(self), generator=torch.Generator().manual_seed(operator.index(seed)))
+        draws = torch.rand(len(self), generator=torch.Generator().manual_seed(require_whole("seed", seed, least=0)))
         order = draws.argsort(stable=True)
         return self.subset(order[held_out:].sort().values), self.subset(order[:held_out].sort().values)
 

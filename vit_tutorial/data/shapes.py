@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Mapping
 
 import torch
@@ -11,7 +10,7 @@ from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor
 
 from ..config import Size, to_pair
-from ..errors import require_positive, require_size
+from ..errors import require_size, require_whole
 from .image_set import ImageSet
 from .outlines import OUTLINES
 
@@ -37,12 +36,12 @@ def Shapes(count: int, image_size: Size = 32, seed: int = 0, outlines: Outlines 
     square shows more ground, and the object anywhere on it. Scene i depends on the seed and on i alone:
     a larger `count` goes on where a smaller one stops.
 
-    Raises ValueError for a count or a size that is not positive.
+    Raises ValueError for a count or a size that is not positive, and a seed below 0.
     """
-    count = require_positive("count", count)
+    count = require_whole("count", count)
     height, width = to_pair(require_size("image_size", image_size))
     # rand and not randn, whose stream depends on the build of PyTorch.
-    generator = torch.Generator().manual_seed(operator.index(seed))
+    generator = torch.Generator().manual_seed(require_whole("seed", seed, least=0))
     draws = torch.rand(count, len(DRAWN) + TINT + 3 * WAVES, generator=generator)  # (N, K)
     labels = (draws[:, 0] * len(outlines)).long()
     pixels = torch.empty(count, 3, height, width, dtype=torch.uint8)

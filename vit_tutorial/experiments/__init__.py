@@ -3,7 +3,7 @@
 from .blocks import try_stack
 from .planted_bugs import BUGS, BrokenModel, bug_table, draw_bug, plant
 from .quarter_task import quarters
-from .sabotage import MISTAKES, Suspect, sabotage, sabotaged
+from .secret_mistakes import MISTAKES, Suspect, sabotage, sabotaged
 from .sizes import move, tune
 from .suspects import draw_scenes, kinds_of_patches, right_if, times_as_in
 from .tables import (

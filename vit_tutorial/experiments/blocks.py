@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ..analysis.forward_pass import stages
 from ..data import Shapes
 from ..encoder import EncoderBlock
 from ..errors import require_choice
@@ -102,9 +103,7 @@ def measure_start(
     model: VisionTransformer, head: Float[Tensor, "K D"], images: Float[Tensor, "B C H W"], labels: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return lengths, apart and gradients of a BlockRun, through a random head: the model's own is still zero."""
-    tokens = [model.embeddings(images)]
-    for block in model.encoder:
-        tokens.append(block(tokens[-1]))
+    tokens = stages(model, images)
     F.cross_entropy(model.pool(model.norm(tokens[-1])) @ head.T, labels).backward()
     matrices = [[weight.grad for weight in block.parameters() if weight.ndim == 2] for block in model.encoder]
     z = torch.stack(tokens).detach()  # (L+1, B, T, D)

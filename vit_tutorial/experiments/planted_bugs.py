@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-from ..analysis.first_tests import FirstTests, Images, Labels, first_tests
+from ..analysis.before_training import FirstTests, Images, Labels, first_tests
 from ..config import ViTConfig
 from ..errors import require_choice
 from ..model import MeanPool, VisionTransformer
@@ -24,6 +24,8 @@ BUGS = (
 
 
 class Around(nn.Module):
+    """Stand in the place of a part of the model, or of a list of its blocks, and use it in another way."""
+
     def __init__(self, inner):
         super().__init__()
         self.inner = inner

@@ -54,10 +54,11 @@ def move(way: str, size: Size, seed: int, model: VisionTransformer | None = None
 
 
 def tune(model: VisionTransformer, trained: str, seed: int, scenes: int = 1600) -> None:
-    """Train one part of the model, and freeze all others, on scenes of its size, each shown once.
+    """Train one part of the model, the others frozen meanwhile, on scenes of its size; afterwards nothing is frozen.
 
-    `trained` is one of PARTS: "head", "one vector" (which is added to every patch), "positions", "norms" (scale and
-    shift of each LayerNorm) or "everything"; else ValueError is raised. The seed chooses the scenes and their order.
+    Each scene is shown once. `trained` is one of PARTS: "head", "one vector" (which is added to every patch),
+    "positions", "norms" (scale and shift of each LayerNorm) or "everything"; else ValueError is raised. The seed
+    chooses the scenes and their order.
     """
     require_choice("trained", trained, PARTS)
     part, rate = PARTS[trained]

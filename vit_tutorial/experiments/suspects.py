@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from ..analysis.recording import self_attentions, swapped
 from ..data import ImageSet, Shapes
 from ..data.outlines import OUTLINES
-from ..inference import BATCH, eval_mode
+from ..inference import BATCH, logits_of
 from ..model import VisionTransformer
 
 SIDES = {"20×20": 20, "28×28": 28, "44×44": 44}  # pixels
@@ -47,7 +47,6 @@ class WeightedAttention(nn.Module):
         return scaled_dot_product_attention(self.scale * q, k, v, attn_mask=self.extra), None
 
 
-@torch.no_grad()
 def answers(
     model: VisionTransformer,
     pixels: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"],
@@ -56,15 +55,15 @@ def answers(
 ) -> Int64[Tensor, " B"]:
     """Return what a model answers if, in attention, patch j of picture i is there times[i, j] times: classes (B,).
 
-    The class token is there once. `scale` multiplies the scores of attention.
+    The class token is there once. `scale` multiplies the scores of attention. In eval mode.
     """
-    layers, found = self_attentions(model), []
+    layers, logits = self_attentions(model), []
     times = torch.ones(len(pixels), model.config.num_patches) if times is None else times
     for some, weights in zip(pixels.split(BATCH), times.split(BATCH), strict=True):
         weighted = WeightedAttention(torch.cat([torch.ones(len(some), 1), weights], dim=1), scale)
-        with eval_mode(model), swapped(dict.fromkeys(layers, weighted)):
-            found.append(model(model.card.normalise(some)).argmax(dim=1))
-    return torch.cat(found)
+        with swapped(dict.fromkeys(layers, weighted)):
+            logits.append(logits_of(model, some))
+    return torch.cat(logits).argmax(dim=1)
 
 
 def right_if(model: VisionTransformer, images: ImageSet, times: Float[Tensor, "B N"]) -> Bool[Tensor, " B"]:

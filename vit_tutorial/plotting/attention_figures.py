@@ -99,23 +99,23 @@ def show_attention_maps(
     figure = panels.blank(WIDTH, 0.5 + max(rows, 3.4) * (0.05 + 0.86 * WIDTH / (5.4 + columns)), title)
     grid = figure.add_gridspec(rows, 2 + columns, width_ratios=[2, 3.4, *[1] * columns])
     whole, favourite = figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[:, 1])
-    panels.picture(whole, photo, extent=(-0.5, w - 0.5, h - 0.5, -0.5))
-    shares, look = maps * (1 + h * w), {"cmap": style.MAGNITUDE, "norm": LogNorm(1 / 8, most)}
-    favourite.imshow(to_numpy(shares[0, large]), **look)
+    panels.patches(whole, photo, h, w)
+    shares, look = maps * (1 + h * w), {"norm": LogNorm(1 / 8, most)}
+    panels.patch_values(favourite, shares[0, large], **look)
     panels.bare(favourite, f"{names[0]}, head {large}")
     weights, places = maps[0, large].flatten().topk(2)
     for weight, place in zip(weights.tolist(), places.tolist(), strict=True):
         row, column = divmod(place, w)
-        favourite.text(column, row, f"{weight:.0%}", ha="center", va="center")
-        whole.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, ec="white", lw=1.5))
+        favourite.text(column + 0.5, row + 0.5, f"{weight:.0%}", ha="center", va="center")
+        whole.add_patch(Rectangle((column, row), 1, 1, fill=False, ec="white", lw=1.5))
     for row, (name, heads) in enumerate(zip(names, shares, strict=True)):
         for head, weights in enumerate(heads):
             axes = figure.add_subplot(grid[row, 2 + head])
-            image = axes.imshow(to_numpy(weights), **look)
+            image = panels.patch_values(axes, weights, **look)
             panels.bare(axes, f"head {head}" if row == 0 else "")
             axes.set_ylabel(name if head == 0 else "", fontsize=11)
     for axes in figure.axes:
-        panels.highlight(axes, frame[1] - 0.5, frame[0] - 0.5, 1, 1)
+        panels.highlight(axes, frame[1], frame[0], 1, 1)
     ticks = {1 / 8: "1/8", 1 / 2: "1/2", 1: "1", 2: "2", most: str(most)}
     panels.colour_bar(figure, image, figure.axes, "weight (1 = equal share)", ticks, extend="both", shrink=0.8)
     peaks = amounts({name: row.max() for name, row in zip(names, shares, strict=True)}, " up to ")
@@ -134,12 +134,11 @@ def show_attention_stops(
     side = WIDTH / max(len(queries), 4)
     width = min(WIDTH, side * len(queries) + 0.6)
     figure, (above, below) = panels.panels(2, len(queries), width, 0.7 + 1.85 * side, title)
-    whole = (0, w, h, 0)  # a patch is one unit wide and high
-    scale = {"cmap": style.MAGNITUDE, "norm": PowerNorm(0.5, 0, maps.max().item()), "extent": whole}
+    scale = PowerNorm(0.5, 0, maps.max().item())
     told = []
     for i, (upper, lower, (name, query)) in enumerate(zip(above, below, queries.items(), strict=True)):
-        panels.picture(upper, pictures[i], name, extent=whole)
-        image = lower.imshow(to_numpy(maps[i]), **scale)
+        panels.patches(upper, pictures[i], h, w, name)
+        image = panels.patch_values(lower, maps[i], norm=scale)
         panels.bare(lower)
         for axes in (upper, lower):
             panels.patch_lines(axes, h, w)

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from torch import Tensor
 
-from .style import BLACK, CONTROL, DIVERGING, HIGHLIGHT, Figure, Number, to_numpy
+from .style import BLACK, CONTROL, DIVERGING, HIGHLIGHT, MAGNITUDE, Figure, Number, to_numpy
 
 BESIDE = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}  # where a legend hides nothing
 
@@ -50,6 +51,17 @@ def picture(axes: Axes, image: Tensor, title: str | None = None, **options: Any)
     bare(axes, title)
 
 
+def patches(axes: Axes, image: Tensor, h: int, w: int, title: str | None = None) -> None:
+    """Draw an image (C, H, W) so that each of its h×w patches is one unit wide and high."""
+    picture(axes, image, title, extent=(0, w, h, 0))
+
+
+def patch_values(axes: Axes, values: Tensor, **options: Any) -> AxesImage:
+    """Draw one value for each patch (h, w), on the same units as `patches`; return the image."""
+    h, w = values.shape
+    return axes.imshow(to_numpy(values), extent=(0, w, h, 0), **{"cmap": MAGNITUDE, **options})
+
+
 def highlight(axes: Axes, left: Number, top: Number, width: Number, height: Number) -> None:
     """Put the yellow frame around a part of a picture, edged in black so that it shows on any ground."""
     edge = {"path_effects": [withStroke(linewidth=4, foreground=BLACK)], "clip_on": False}
@@ -63,15 +75,15 @@ def patch_lines(axes: Axes, h: int, w: int) -> None:
     axes.hlines(range(1, h), 0, w, **look)
 
 
-def diverging(axes: Axes, table: Tensor, limit: Number, **options: Any):
+def diverging(axes: Axes, table: Tensor, limit: Number, **options: Any) -> AxesImage:
     """Draw a matrix in colours around zero, from -limit to limit; return the image."""
     return axes.imshow(to_numpy(table), cmap=DIVERGING, vmin=-limit, vmax=limit, **options)
 
 
-def texts(axes: Axes, texts: np.ndarray, dark: np.ndarray | bool = False, fontsize: Number = 10) -> None:
+def texts(axes: Axes, words: np.ndarray, dark: np.ndarray | bool = False, fontsize: Number = 10) -> None:
     """Write one text into each cell of a matrix drawn by `imshow`, in white where the cell is dark."""
-    colours = np.where(np.broadcast_to(dark, texts.shape), "white", "black")
-    for (row, column), text in np.ndenumerate(texts):
+    colours = np.where(np.broadcast_to(dark, words.shape), "white", "black")
+    for (row, column), text in np.ndenumerate(words):
         axes.text(column, row, text, ha="center", va="center", color=colours[row, column], fontsize=fontsize)
 
 

@@ -107,21 +107,21 @@ def show_maps(
     figure = panels.blank(min(WIDTH, 4.4 + 2 * len(names)), 0.6 + max(1.9 * len(maps), 3), title)
     grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[first, *[1] * len(names)])
     h, w = next(iter(maps.values())).shape[1:]
-    panels.picture(whole := figure.add_subplot(grid[:, 0]), picture, extent=(-0.5, w - 0.5, h - 0.5, -0.5))
+    panels.patches(whole := figure.add_subplot(grid[:, 0]), picture, h, w)
     limits = torch.stack([values.abs().amax(dim=(1, 2)) for values in maps.values()]).amax(dim=0).tolist()
     for row, (model, values) in enumerate(maps.items()):
         for column, (name, value) in enumerate(zip(names, values, strict=True), start=1):
             axes, limit = figure.add_subplot(grid[row, column]), limits[column - 1]
-            panels.diverging(axes, value, limit)
+            panels.diverging(axes, value, limit, extent=(0, w, h, 0))
             panels.bare(axes, name if row == 0 else "", loc="center")
             axes.spines[:].set(visible=True, color=style.CONTROL)
             if (value < 0).any():
                 axes.set_xlabel(f"darkest colour: ±{limit:.1f}", fontsize=10)
             axes.set_ylabel(model if column == 1 else "", fontsize=12)
             for top, left in frames[column - 1 : column]:
-                panels.highlight(axes, left - 0.5, top - 0.5, 1, 1)
+                panels.highlight(axes, left, top, 1, 1)
     for top, left in set(frames):
-        panels.highlight(whole, left - 0.5, top - 0.5, 1, 1)
+        panels.highlight(whole, left, top, 1, 1)
     reach = {model: listed(map(span, values)) for model, values in maps.items()}
     told = listed(f"{model}, {text}" if model else text for model, text in reach.items())
     return with_alt(figure, f"Maps of {h}×{w} patches for {listed(names)}, from lowest to highest: {told}.")

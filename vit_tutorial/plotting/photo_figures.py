@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from . import panels, style
+from . import panels
 from .alt_text import amounts, brief, listed, with_alt
-from .style import WIDTH, Figure, styled, to_numpy
+from .style import WIDTH, Figure, styled
 
 CLEAR = 0.95  # a head sees the patches with weights above this quantile through no fog
 FOG, HIDDEN = 0.82, 0.85  # how light the fog is, and how much of the photo it hides where it is thickest
@@ -34,7 +34,7 @@ def show_components(
         small, where = grid[row, 2].subgridspec(3, 1), []
         for n, (component, colour) in enumerate(zip(colours[row].unbind(2), ("red", "green", "blue"), strict=True)):
             axes = figure.add_subplot(small[n])
-            axes.imshow(to_numpy(component), cmap=style.MAGNITUDE, vmin=0, vmax=1)
+            panels.patch_values(axes, component, vmin=0, vmax=1)
             panels.bare(axes, f"{n + 1}: {colour}", fontsize=10)
             where.append(f"{colour} in {largest(component)}")
         told.append(f"{name}: {listed(where)}")
@@ -62,7 +62,7 @@ def show_seen(
     rows, side = math.ceil(len(pictures) / columns), WIDTH / columns
     figure, grid = panels.panels(rows, columns, WIDTH, rows * (side * H / W + 0.25) + 0.35, title)
     for axes, picture, name in zip(grid.flat, pictures, ["photo", *names], strict=False):
-        panels.picture(axes, picture, name, extent=(0, w, h, 0))
+        panels.patches(axes, picture, h, w, name)
         for row, column in [frame] if frame else []:
             panels.highlight(axes, column, row, 1, 1)
     for axes in grid.flat[len(pictures) :]:
@@ -93,9 +93,8 @@ def show_similar(
     width = min(WIDTH / len(photos), 1.4)
     figure, grid = panels.panels(2, len(photos), width * len(photos) + 0.8, 2 * width + 0.5, title)
     for upper, lower, (name, photo), similarity in zip(*grid, photos.items(), maps, strict=True):
-        h, w = similarity.shape
-        panels.picture(upper, photo, name, extent=(0, w, h, 0))
-        image = lower.imshow(to_numpy(similarity), cmap=style.MAGNITUDE, vmin=0, vmax=1, extent=(0, w, h, 0))
+        panels.patches(upper, photo, *similarity.shape, name)
+        image = panels.patch_values(lower, similarity, vmin=0, vmax=1)
         panels.bare(lower)
     for axes in grid[:, 0]:
         panels.highlight(axes, patch[1], patch[0], 1, 1)
@@ -122,9 +121,8 @@ def show_values(
     figure, (row,) = panels.panels(1, len(maps), width * len(maps) + 1.2, width + 0.5, title)
     told = []
     for axes, (name, values) in zip(row, maps.items(), strict=True):
-        (h, w), shown = values.shape, to_numpy(values.where(values > 0, float("nan")))
-        panels.picture(axes, 0.75 + 0.25 * photo, name, extent=(0, w, h, 0))
-        image = axes.imshow(shown, cmap=style.MAGNITUDE, vmin=0, vmax=1, extent=(0, w, h, 0))
+        panels.patches(axes, 0.75 + 0.25 * photo, *values.shape, name)
+        image = panels.patch_values(axes, values.where(values > 0, float("nan")), vmin=0, vmax=1)
         panels.highlight(axes, marks[name][1], marks[name][0], 1, 1)
         median = values[values > 0].median().item()
         told.append(f"{name}, median {brief(round(median, 2))}")

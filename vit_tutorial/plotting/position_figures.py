@@ -144,7 +144,7 @@ def show_position_row(
     outer = figure.add_gridspec(1, 2, width_ratios=(1, 3.2))
     left, right = outer[0].subgridspec(2, 1, height_ratios=(2, 1.1)), outer[1].subgridspec(2, across)
     picture = figure.add_subplot(left[0])
-    panels.picture(picture, view, f"row {row}, framed", extent=(0, w, h, 0))
+    panels.patches(picture, view, h, w, f"row {row}, framed")
     panels.patch_lines(picture, h, w)
     panels.highlight(picture, 0, row, w, 1)
     large = [figure.add_subplot(right[divmod(column, across)]) for column in range(w)]

@@ -9,7 +9,7 @@ from . import panels, style
 from .alt_text import amounts, brief, with_alt
 from .style import WIDTH, Figure, styled
 
-MISTAKES = ("X", ":"), ("v", "--")  # markers and dashes; the colour of all mistakes is one
+MISTAKE_MARKS = ("X", ":"), ("v", "--")  # markers and dashes; the colour of all mistakes is one
 
 
 @styled
@@ -27,7 +27,7 @@ def show_layer_differences(
     """
     figure, ((upper,), (lower,)) = panels.panels(2, 1, WIDTH, 4.2, title, sharex=True, height_ratios=(6, 1))
     looks = style.looks(correct)
-    looks |= {name: (style.MISTAKE, *look) for name, look in zip(mistakes, MISTAKES, strict=False)}
+    looks |= {name: (style.MISTAKE, *look) for name, look in zip(mistakes, MISTAKE_MARKS, strict=False)}
     lines, last = {**correct, **mistakes}, len(stages) - 1
     for name, (colour, marker, dash) in looks.items():
         look = {"color": colour, "marker": marker, "markersize": 6, "label": name}

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..training.evaluation import wilson_interval
 from . import panels, style
 from .alt_text import amounts, listed, span, with_alt
-from .style import WIDTH, Figure, styled, to_numpy
+from .style import WIDTH, Figure, styled
 
 KIND_COLOURS = ListedColormap(["none", style.MLP, style.ATTENTION])  # nothing over the ground
 
@@ -35,12 +35,11 @@ def show_sizes(
     for axes, (name, picture) in zip(row, pictures.items(), strict=True):
         H, W = picture.shape[1:]
         h, w = H // patch_size, W // patch_size
-        panels.picture(axes, picture, name, extent=(0, w, h, 0))
+        panels.patches(axes, picture, h, w, name)
         panels.patch_lines(axes, h, w)
         told.append(f"{name}, {H}×{W} pixels in {h}×{w} patches")
         if kinds:
-            look = {"cmap": KIND_COLOURS, "vmin": 0, "vmax": 2, "alpha": 0.6}
-            axes.imshow(to_numpy(kinds[name].reshape(h, w)), extent=(0, w, h, 0), **look)
+            panels.patch_values(axes, kinds[name].reshape(h, w), cmap=KIND_COLOURS, vmin=0, vmax=2, alpha=0.6)
         axes.set(xlim=(0, w), ylim=(max(heights) / patch_size, 0))
     if kinds:
         handles = [Patch(color=KIND_COLOURS(1), label="outline"), Patch(color=KIND_COLOURS(2), label="inside")]
@@ -102,8 +101,8 @@ def show_wrong(results: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]], t
             colour, marker = (style.CONTROL, "X") if name == marked else (style.TRAINED, "o")
             places = [row + 0.22 * (seed - (len(found[name]) - 1) / 2) for seed in range(len(found[name]))]
             for y, (wrong, scenes) in zip(places, found[name], strict=True):
-                interval = [100 * share for share in wilson_interval(wrong, scenes)]
-                axes.plot(interval, [y, y], color=colour, lw=1.2)
+                ends = [100 * share for share in wilson_interval(wrong, scenes)]
+                axes.plot(ends, [y, y], color=colour, lw=1.2)
                 axes.plot(100 * wrong / scenes, y, marker, color=colour, ms=6, mec="none")
             means[name] = 100 * sum(wrong / scenes for wrong, scenes in found[name]) / len(found[name])
             axes.plot(2 * [means[name]], [row - 0.36, row + 0.36], color=style.STREAM, lw=2)

@@ -1,7 +1,7 @@
 """Load trained models: those that ship with the package, and those of other libraries."""
 
+from .converting import fold_layer_scale
 from .shipped import CHECKPOINTS, compare_with_meta, dinov2_tensors, load_checkpoint, load_positions
-from .tensor_names import fold_layer_scale
 from .timm_models import from_timm, to_timm
 from .torchvision_models import from_torchvision, load_pretrained
 from .transformers_models import from_transformers

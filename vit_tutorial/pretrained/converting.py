@@ -16,19 +16,32 @@ from ..inference import eval_mode
 from ..model import VisionTransformer
 from ..model_card import PREPROCESSING, ModelCard
 from ..saving import require_finite_tensors
-from .tensor_names import as_ours, as_theirs, column, fold_layer_scale, names_of
-from .unsupported import GELU_LAYERS, refuse_parts
+from .tensor_names import as_ours, as_theirs, column, names_of
+from .unsupported import GELU_LAYERS, require_known_parts
 
-HEADS = {"torchvision": "heads", "timm": "head", "transformers": "classifier"}
+# What a Vision Transformer of each library has; its head comes first.
+REQUIRED = {
+    "torchvision": ("heads", "image_size", "encoder"),
+    "timm": ("head", "global_pool", "patch_embed", "blocks", "pos_embed"),
+    "transformers": ("classifier", "config"),
+}
 MODEL_CLASSES = dict.fromkeys(("torchvision", "timm", "vit_tutorial"), "VisionTransformer")
 MODEL_CLASSES["transformers"] = "ViTForImageClassification"
+# LayerScale's vector, and the layer of its block that computes what it scales, in the names of Meta and timm, and of
+# transformers. It has no place in our class, and needs none.
+LAYER_SCALE = {
+    "ls1.gamma": "attn.proj",
+    "ls2.gamma": "mlp.fc2",
+    "layer_scale1.lambda1": "attention.o_proj",
+    "layer_scale2.lambda1": "mlp.fc2",
+}
 
 
 def convert_model(
     theirs: nn.Module,
     library: str,
     read_facts: Callable[[nn.Module], dict],
-    change: Callable[[dict[str, Tensor]], dict[str, Tensor]] = dict,
+    change: Callable[[dict[str, Tensor]], dict[str, Tensor]] = lambda tensors: tensors,
 ) -> VisionTransformer:
     """Convert a model of another library, and compare what both answer.
 
@@ -36,37 +49,40 @@ def convert_model(
     shapes of the library's Vision Transformer. All is done in float64 on the CPU, so that nothing is rounded before it
     is compared.
     """
-    try:
-        refuse_elsewhere(theirs, library)
-        refuse_parts(theirs)
-        facts = read_facts(theirs)
-        head = theirs.get_submodule(HEADS[library])
-    except AttributeError as error:
-        raise ValueError(f"{type(theirs).__name__} is no {MODEL_CLASSES[library]} of {library}: {error}") from None
+    require_kind(theirs, library)
+    head_name = REQUIRED[library][0]
+    head = getattr(theirs, head_name)
     if not isinstance(last := getattr(head, "head", head), (nn.Linear, nn.Identity)):
-        found = f"the head of this model, `{HEADS[library]}`, is {type(last).__name__}"
+        found = f"the head of this model, `{head_name}`, is {type(last).__name__}"
         raise ValueError(f"{found}, and ours is one linear layer: put such a layer in its place first")
-    tensors = change(read_tensors(theirs))
+    facts = read_facts(theirs)
+    tensors = change(all_weights(theirs))
     dtype, device = dtype_of(tensors), next(iter(tensors.values())).device
     tensors = fold_layer_scale({name: tensor.to("cpu", torch.float64) for name, tensor in tensors.items()})
     facts |= {"norm_eps": norm_eps(theirs), "gelu": gelu_form(theirs)}
     ours = convert_tensors(tensors, library, read_config(tensors, library, **facts))
     del tensors  # twice as large as theirs
     require_equal_answers(ours, theirs, head)
+    if ours.config.num_classes and not getattr(ours.head, "classifier", ours.head).weight.any():
+        warnings.warn("the head is all zeros: all images get the same logits until it is trained", stacklevel=3)
     return ours.to(device, dtype)
 
 
-def refuse_elsewhere(theirs: object, library: str) -> None:
-    """Raise AttributeError for what is no model, and for a model of another library."""
+def require_kind(theirs: object, library: str) -> None:
+    """Raise ValueError for what is no model, for a model of another library, and for parts that it has or lacks."""
+    kind = f"{type(theirs).__name__} is no {MODEL_CLASSES[library]} of {library}"
     if not isinstance(theirs, nn.Module):
-        raise AttributeError("the model itself is asked for, with its weights")
+        raise ValueError(f"{kind}: the model itself is asked for, with its weights")
     for name, module in theirs.named_modules():
         home = type(module).__module__.partition(".")[0]
         if type(module).__name__ == MODEL_CLASSES.get(home) and (name or home != library):
-            raise AttributeError(f"its `{name}` is one of {home}" if name else f"it is one of {home}")
+            raise ValueError(f"{kind}: {f'its `{name}`' if name else 'it'} is one of {home}")
+    require_known_parts(theirs)
+    if missing := [part for part in REQUIRED[library] if not hasattr(theirs, part)]:
+        raise ValueError(f"{kind}: it has no {', '.join(missing)}")
 
 
-def read_tensors(model: nn.Module) -> dict[str, Tensor]:
+def all_weights(model: nn.Module) -> dict[str, Tensor]:
     """Return all weights of a model; a layer without a bias gets one of zeros, which changes nothing.
 
     A head that was put in place of torchvision's `heads` gets the name of the one inside. The token that stands for
@@ -78,6 +94,23 @@ def read_tensors(model: nn.Module) -> dict[str, Tensor]:
             tensors[f"{name}.bias"] = module.weight.new_zeros(len(module.weight))
     tensors = {name: tensor for name, tensor in tensors.items() if not name.endswith("mask_token")}
     return {re.sub(r"^heads\.(weight|bias)$", r"heads.head.\1", name): tensor for name, tensor in tensors.items()}
+
+
+def fold_layer_scale(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return named weights without LayerScale that compute the same: γ·(W x + b) = (γ·W) x + γ·b.
+
+    Each γ (D,) multiplies the rows of W and the values of b of the linear layer that ends its branch. Names are those
+    of timm, which are Meta's own, or of transformers; tensors without a γ stay as they are. Raises KeyError for a γ
+    without its layer. Source: Touvron et al. 2021 (arXiv 2103.17239), section 2.
+    """
+    folded = dict(tensors)
+    for name, gamma in tensors.items():
+        for scale, layer in LAYER_SCALE.items():
+            if name.endswith(f".{scale}"):
+                weight, bias = (f"{name.removesuffix(scale)}{layer}.{end}" for end in ("weight", "bias"))
+                folded[weight], folded[bias] = gamma[:, None] * tensors[weight], gamma * tensors[bias]
+                del folded[name]
+    return folded
 
 
 def norm_eps(model: nn.Module) -> float:
@@ -134,7 +167,7 @@ def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConf
     """Build a model with copies of the tensors, in their dtype and on their device; ready to predict.
 
     Raises ValueError that lists every tensor that is missing, not expected or misshapen, or names one with values
-    that are not finite. Warns of a head of zeros.
+    that are not finite.
     """
     with torch.device("meta"):  # takes no memory
         expected = as_theirs(VisionTransformer(config).state_dict(), library)
@@ -144,8 +177,6 @@ def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConf
     with torch.random.fork_rng(devices=[]):  # these weights are replaced at once
         model = VisionTransformer(config).to(next(iter(tensors.values())).device, dtype)
     model.load_state_dict(as_ours(tensors, library, model.state_dict()))
-    if config.num_classes and not getattr(model.head, "classifier", model.head).weight.any():
-        warnings.warn("the head is all zeros: all images get the same logits until it is trained", stacklevel=3)
     return model.eval()
 
 
@@ -214,7 +245,7 @@ def features_and_logits(model: nn.Module, head: nn.Module, images: Tensor) -> tu
     return seen[0], getattr(logits, "logits", logits)  # transformers wraps its logits
 
 
-def write_card(
+def with_card(
     model: VisionTransformer,
     weights: str,
     mean: Sequence[float] | None,

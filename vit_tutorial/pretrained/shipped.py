@@ -13,9 +13,8 @@ from ..data.download import fetch
 from ..errors import require_choice
 from ..model import VisionTransformer
 from ..model_card import ModelCard
-from ..saving import load_model, read
-from .converting import convert_tensors
-from .tensor_names import fold_layer_scale
+from ..saving import load_model, read_tensors
+from .converting import convert_tensors, fold_layer_scale
 
 CHECKPOINTS = Path(__file__).with_name("shipped_files")
 DINOV2 = CHECKPOINTS / "dinov2-s14.safetensors"
@@ -39,7 +38,7 @@ def load_positions(name: str) -> dict[int, Float[Tensor, "T D"]]:
 
     Raises ValueError for a name that has none.
     """
-    tensors, _ = read(find(CHECKPOINTS / "positions", name))
+    tensors, _ = read_tensors(find(CHECKPOINTS / "positions", name))
     return {int(epoch): tensors[epoch] for epoch in sorted(tensors, key=int)}
 
 
@@ -53,13 +52,13 @@ def dinov2_tensors() -> dict[str, Tensor]:
 
     They are stored in half precision. Source: Oquab et al. 2023 (arXiv 2304.07193), Apache License 2.0.
     """
-    tensors, _ = read(DINOV2)  # in whatever order the file has them
+    tensors, _ = read_tensors(DINOV2)  # in whatever order the file has them
     in_order = sorted(tensors, key=lambda name: [int(part) if part.isdigit() else part for part in name.split(".")])
     return {name: tensors[name].float() for name in in_order}
 
 
 def load_dinov2() -> VisionTransformer:
-    tensors, about = read(DINOV2)
+    tensors, about = read_tensors(DINOV2)
     folded = fold_layer_scale({name: tensor.float() for name, tensor in tensors.items()})
     model = convert_tensors(folded, "timm", ViTConfig(**about["config"]))  # timm has Meta's names
     model.card = ModelCard(**about["card"])
@@ -75,4 +74,4 @@ def compare_with_meta(download: bool = True) -> dict[str, float]:
     path = Path(torch.hub.get_dir(), "checkpoints", Path(META).name)
     fetch(META, path, META_SHA256, 88, download)
     theirs = torch.load(path, map_location="cpu", weights_only=True)  # executes nothing
-    return {name: (theirs[name].half() - ours).abs().max().item() for name, ours in read(DINOV2)[0].items()}
+    return {name: (theirs[name].half() - ours).abs().max().item() for name, ours in read_tensors(DINOV2)[0].items()}

@@ -1,4 +1,4 @@
-"""The same tensors under four sets of names, the conversion from ours to another set and back, and one without a place.
+"""The same tensors under four sets of names, and the conversion from ours to another set and back.
 
 In a name, `*` stands for weight and for bias, and `{i}` for the number of the block. A name that begins with a dot
 continues the block's. `[q|k|v]` are three tensors that are one tensor of ours. `-` marks a missing layer.
@@ -13,7 +13,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-PYTORCH = """
+NAMES = """
 ours                             torchvision            timm                transformers
 embeddings.patches.projection.*  conv_proj.*            patch_embed.proj.*  vit.embeddings.patch_embeddings.projection.*
 embeddings.class_token           class_token            cls_token           vit.embeddings.cls_token
@@ -31,15 +31,6 @@ encoder.{i}              encoder.layers.encoder_layer_{i}  blocks.{i}    vit.lay
 .mlp.expand.*            .mlp.0.*                          .mlp.fc1.*    .mlp.fc1.*
 .mlp.contract.*          .mlp.3.*                          .mlp.fc2.*    .mlp.fc2.*
 """
-
-# LayerScale's vector, and the layer of its block that computes what it scales, in the names of Meta and timm, and of
-# transformers. It has no place in our class, and needs none.
-LAYER_SCALE = {
-    "ls1.gamma": "attn.proj",
-    "ls2.gamma": "mlp.fc2",
-    "layer_scale1.lambda1": "attention.o_proj",
-    "layer_scale2.lambda1": "mlp.fc2",
-}
 
 POSITION = "embeddings.position.table"  # (T, D); in the other libraries, too, but there it is a batch of one
 
@@ -60,23 +51,6 @@ def as_ours(tensors: Mapping[str, Tensor], library: str, names: Iterable[str]) -
     return found | ({POSITION: found[POSITION][0]} if POSITION in found else {})
 
 
-def fold_layer_scale(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return named weights without LayerScale that compute the same: γ·(W x + b) = (γ·W) x + γ·b.
-
-    Each γ (D,) multiplies the rows of W and the values of b of the linear layer that ends its branch. Names are those
-    of timm, which are Meta's own, or of transformers; tensors without a γ stay as they are. Raises KeyError for a γ
-    without its layer. Source: Touvron et al. 2021 (arXiv 2103.17239), section 2.
-    """
-    folded = dict(tensors)
-    for name, gamma in tensors.items():
-        for scale, layer in LAYER_SCALE.items():
-            if name.endswith(f".{scale}"):
-                weight, bias = (f"{name.removesuffix(scale)}{layer}.{end}" for end in ("weight", "bias"))
-                folded[weight], folded[bias] = gamma[:, None] * tensors[weight], gamma * tensors[bias]
-                del folded[name]
-    return folded
-
-
 def names_of(ours: str, library: str) -> tuple[str, ...]:
     """Return a library's names for one tensor of ours: three for `[q|k|v]`. Raises ValueError if it has none."""
     block, number, rest, end = re.fullmatch(r"(encoder\.(\d+))?(.*?)(weight|bias)?", ours).groups("")
@@ -95,5 +69,5 @@ def names_of(ours: str, library: str) -> tuple[str, ...]:
 @cache
 def column(library: str) -> dict[str, str]:
     """Return the table's rows as {our name: theirs}."""
-    header, *rows = (re.split(r"  +", line) for line in PYTORCH.strip().splitlines() if line)
+    header, *rows = (re.split(r"  +", line) for line in NAMES.strip().splitlines() if line)
     return {row[0]: row[header.index(library)] for row in rows}

@@ -11,7 +11,7 @@ from ..config import GELUS, to_pair
 from ..model import VisionTransformer
 from ..model_card import PREPROCESSING
 from ..saving import unwrapped
-from .converting import convert_model, write_card
+from .converting import convert_model, with_card
 from .tensor_names import POSITION, as_theirs
 
 POOL_NAMES = {"token": "cls", "avg": "mean"}
@@ -38,7 +38,7 @@ def from_timm(model: nn.Module) -> VisionTransformer:
     source = ".".join(filter(None, [known.get("architecture"), known.get("tag")]))
     scale = known.get("mean"), known.get("std")
     names = known.get("label_names") or imagenet_names(ours.config.num_classes, known)
-    return write_card(ours, f"from timm {source}".strip(), *scale, names, timm_preprocessing(ours, known))
+    return with_card(ours, f"from timm {source}".strip(), *scale, names, timm_preprocessing(ours, known))
 
 
 def imagenet_names(count: int, known: dict) -> list[str] | None:

@@ -13,7 +13,7 @@ from ..data.download import fetch
 from ..errors import require_choice
 from ..model import VisionTransformer
 from ..saving import unwrapped
-from .converting import convert_model, convert_tensors, write_card
+from .converting import convert_model, convert_tensors, with_card
 
 PUBLISHED = {"B/16": "vit_b_16", "B/32": "vit_b_32", "L/16": "vit_l_16", "L/32": "vit_l_32"}
 
@@ -29,7 +29,7 @@ def from_torchvision(model: nn.Module, weights: Enum | None = None) -> VisionTra
     do not fit.
     """
     ours = convert_model(unwrapped(model), "torchvision", torchvision_facts)
-    return write_card(ours, **registry_card(weights)) if weights else ours
+    return with_card(ours, **registry_card(weights)) if weights else ours
 
 
 def torchvision_facts(model: nn.Module) -> dict:
@@ -37,7 +37,7 @@ def torchvision_facts(model: nn.Module) -> dict:
 
 
 def registry_card(weights: Enum) -> dict:
-    """Return what torchvision's registry says, as arguments for `write_card`."""
+    """Return what torchvision's registry says, as arguments for `with_card`."""
     transforms = weights.transforms()
     return {
         "weights": f"torchvision, {weights}",
@@ -76,4 +76,4 @@ def load_pretrained(name: str, download: bool = True) -> VisionTransformer:
     tensors = torch.load(path, map_location="cpu", weights_only=True)  # executes nothing
     # torchvision's MLP was two layers with names when these files were written.
     tensors = {name.replace("linear_1.", "0.").replace("linear_2.", "3."): t for name, t in tensors.items()}
-    return write_card(convert_tensors(tensors, "torchvision", ViTConfig.named(name)), **registry_card(weights))
+    return with_card(convert_tensors(tensors, "torchvision", ViTConfig.named(name)), **registry_card(weights))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 from jaxtyping import Float
 from PIL import Image
 from torch import Tensor, nn
 
 from ..model import VisionTransformer
 from ..saving import unwrapped
-from .converting import convert_model, write_card
+from .converting import convert_model, with_card
 
 
 def from_transformers(model: nn.Module, processor: object | None = None) -> VisionTransformer:
@@ -33,7 +31,7 @@ def from_transformers(model: nn.Module, processor: object | None = None) -> Visi
     unnamed = names == [f"LABEL_{i}" for i in range(len(names))]
     scale = (processor.image_mean, processor.image_std) if processor.do_normalize else ([0.0] * 3, [1.0] * 3)
     source = f"from transformers {config.name_or_path}".strip()
-    return write_card(ours, source, *scale, None if unnamed else names, processor_preprocessing(processor))
+    return with_card(ours, source, *scale, None if unnamed else names, processor_preprocessing(processor))
 
 
 class Headless(nn.Module):
@@ -49,8 +47,13 @@ class Headless(nn.Module):
 
 def vit_names(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Give the tensors of DINOv2 the names that ViT has for them."""
-    renamed = {".encoder.layer.": ".layers.", ".norm1.": ".layernorm_before.", ".norm2.": ".layernorm_after."}
-    return {reduce(lambda name, pair: name.replace(*pair), renamed.items(), name): t for name, t in tensors.items()}
+    words = {".encoder.layer.": ".layers.", ".norm1.": ".layernorm_before.", ".norm2.": ".layernorm_after."}
+    renamed = {}
+    for name, tensor in tensors.items():
+        for word, vit_word in words.items():
+            name = name.replace(word, vit_word)
+        renamed[name] = tensor
+    return renamed
 
 
 def transformers_facts(model: nn.Module) -> dict:

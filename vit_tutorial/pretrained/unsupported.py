@@ -32,19 +32,19 @@ GELU_LAYERS |= dict.fromkeys(("NewGELUActivation", "FastGELUActivation", "Accura
 KNOWN |= {"Tanh", *GELU_LAYERS}
 
 
-def refuse_parts(model: nn.Module) -> None:
+def require_known_parts(model: nn.Module) -> None:
     """Raise ValueError for a tensor or a layer that a VisionTransformer cannot have."""
-    refuse_names(name for name, _ in model.named_parameters())
+    require_known_names(name for name, _ in model.named_parameters())
     for name, module in model.named_modules():
         kind = type(module).__name__
         if kind == "Identity":
             continue  # a place kept free
-        refuse_names([f"{name}: {kind}"])
+        require_known_names([f"{name}: {kind}"])
         if not any(module.children()) and kind not in KNOWN:
             raise ValueError(f"this model has {kind} ({name}): VisionTransformer has none")
 
 
-def refuse_names(names: Iterable[str]) -> None:
+def require_known_names(names: Iterable[str]) -> None:
     """Raise ValueError for the first name that belongs to one of the `UNSUPPORTED`."""
     for name in names:
         for part, pattern in UNSUPPORTED.items():

@@ -11,8 +11,8 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from ..data import ImageSet
-from ..errors import require_positive, require_same_classes
-from ..inference import card_of, logits_of
+from ..errors import require_same_classes, require_whole
+from ..inference import BATCH, card_of, logits_of
 
 
 class Score(NamedTuple):
@@ -39,22 +39,18 @@ def wilson_interval(count: int, total: int) -> tuple[float, float]:
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, images: ImageSet, batch_size: int = 100) -> Score:
+def evaluate(model: nn.Module, images: ImageSet, batch_size: int = BATCH) -> Score:
     """Show the model every image once, without dropout, and count its answers.
 
     The model's card says how pixels are scaled. The model stays in the mode that it was in. Raises ValueError for a
     model without a card or with other classes, FloatingPointError for logits that are not finite.
     """
-    batch_size = require_positive("batch_size", batch_size)
+    batch_size = require_whole("batch_size", batch_size)
     require_same_classes(card_of(model).classes, images.classes)
-    device, K = next(model.parameters()).device, len(images.classes)
-    confusion, loss = torch.zeros(K * K, dtype=torch.int64, device=device), torch.zeros((), device=device)
-    for batch in torch.arange(len(images)).split(batch_size):
-        labels = images.labels[batch].to(device)
-        logits = logits_of(model, images.pixels[batch], batch_size).float()
-        confusion += torch.bincount(labels * K + logits.argmax(dim=1), minlength=K * K)
-        loss += F.cross_entropy(logits, labels, reduction="sum")
-    mean_loss = loss.item() / len(images)
-    if not math.isfinite(mean_loss):
-        raise FloatingPointError(f"the loss is {mean_loss}: some weights or logits of the model are not finite")
-    return Score(confusion.view(K, K).cpu(), mean_loss)
+    labels, K = images.labels.cpu(), len(images.classes)
+    logits = logits_of(model, images.pixels, batch_size).float().cpu()
+    loss = F.cross_entropy(logits, labels).item()
+    if not math.isfinite(loss):
+        raise FloatingPointError(f"the loss is {loss}: some weights or logits of the model are not finite")
+    confusion = torch.bincount(labels * K + logits.argmax(dim=1), minlength=K * K)  # one number for each pair
+    return Score(confusion.view(K, K), loss)

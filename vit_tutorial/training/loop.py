@@ -10,11 +10,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..data import ImageSet
+from ..errors import require_same_classes
 from ..inference import eval_mode, require_logits
 from ..model_card import ModelCard
 from .batches import batches, make_mix
 from .distributed import distribute, is_first, my_part, seed_process
-from .evaluation import evaluate, require_same_classes
+from .evaluation import evaluate
 from .optimizer import parameter_groups, require_trainable
 from .progress import Epoch, Reporter, Watch, require_finite
 from .recipe import Recipe

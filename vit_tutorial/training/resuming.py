@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from ..data import ImageSet
 from ..files import as_path, write_atomically
 from ..model_card import STARTED_FROM, ModelCard
-from ..saving import read, write
+from ..saving import read_tensors, write_tensors
 from .progress import Epoch
 from .recipe import Recipe
 
@@ -34,7 +34,7 @@ def save_run(folder: str | Path, run: dict, model: nn.Module, optimizer: Optimiz
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for name, weight in model.named_parameters():
         tensors |= {f"{moment}.{name}": tensor for moment, tensor in optimizer.state.get(weight, {}).items()}
-    write(folder / CHECKPOINT, tensors, {"run": run, "history": history})
+    write_tensors(folder / CHECKPOINT, tensors, {"run": run, "history": history})
 
 
 def load_run(folder: str | Path, run: dict, model: nn.Module, optimizer: Optimizer) -> list[Epoch]:
@@ -46,7 +46,7 @@ def load_run(folder: str | Path, run: dict, model: nn.Module, optimizer: Optimiz
     folder.mkdir(parents=True, exist_ok=True)
     if not (path := folder / CHECKPOINT).exists():
         return []
-    tensors, about = read(path)
+    tensors, about = read_tensors(path)
     there = about.get("run", {})
     if names := [name for name in run if there.get(name) != run[name]]:
         differing = ", ".join(f"{name} {there.get(name)!r:.80} there, {run[name]!r:.80} here" for name in names)

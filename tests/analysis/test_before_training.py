@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from vit_tutorial import Shapes, VisionTransformer, ViTConfig
-from vit_tutorial.analysis.first_tests import first_tests, shuffle_change
+from vit_tutorial.analysis.before_training import first_tests, shuffle_change
 from vit_tutorial.experiments import BUGS, bug_table, plant
 
 SCENES = Shapes(16, image_size=28, seed=0)

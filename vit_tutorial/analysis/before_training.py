@@ -32,11 +32,13 @@ class FirstTests(NamedTuple):
 
 def first_tests(model: nn.Module, images: Images, labels: Labels, patch_size: Size, steps: int = 40) -> FirstTests:
     """Run all tests on a model (B, C, H, W) → (B, K) with one batch, of 16 images or so."""
+    right, last_loss = memorise(model, images, labels, steps)
     return FirstTests(
-        first_loss(model, images, labels),
-        *memorise(model, images, labels, steps),
-        image_leak(model, images),
-        shuffle_change(model, images, patch_size),
+        first_loss=first_loss(model, images, labels),
+        right=right,
+        last_loss=last_loss,
+        image_leak=image_leak(model, images),
+        shuffle_change=shuffle_change(model, images, patch_size),
     )
 
 
@@ -110,5 +112,6 @@ def with_random_head(model: nn.Module, images: Images) -> nn.Module:
     trial(images)
     for hook in hooks:
         hook.remove()
-    nn.init.normal_(ran[-1].weight, std=0.02, generator=torch.Generator().manual_seed(0))
+    weights = torch.empty(ran[-1].weight.shape)  # drawn on the CPU, as the generator is
+    ran[-1].weight.copy_(nn.init.normal_(weights, std=0.02, generator=torch.Generator().manual_seed(0)))
     return trial

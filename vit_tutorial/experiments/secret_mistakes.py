@@ -1,0 +1,77 @@
+"""Copies of a published model with one secret mistake each, after which their pictures still look right."""
+
+from __future__ import annotations
+
+import random
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from ..errors import require_choice
+from ..model import VisionTransformer
+from ..pretrained import dinov2_tensors
+
+BLOCKS = range(4, 11)  # of DINOv2-S: in earlier blocks, and in the last, some mistakes show in the components
+
+
+MISTAKES = (
+    "norms exchanged", "q and k exchanged", "12 heads instead of 6", "γ of the attention forgotten",
+    "ReLU instead of GELU", "red and blue exchanged", "positions moved by one",
+)  # fmt: skip
+IN_EMBEDDINGS = ("red and blue exchanged", "positions moved by one")
+
+
+@torch.no_grad()
+def sabotage(model: VisionTransformer, mistake: str, where: str) -> VisionTransformer:
+    """Return a copy of DINOv2 with one of MISTAKES in the part `where`: "encoder.6", or "embeddings" for the last two.
+
+    Raises ValueError for another mistake, AttributeError for a part in which it cannot be.
+    """
+    require_choice("mistake", mistake, MISTAKES)
+    copy = deepcopy(model)
+    part = copy.get_submodule(where)
+    match mistake:
+        case "norms exchanged":
+            part.norm1, part.norm2 = part.norm2, part.norm1
+        case "q and k exchanged":
+            for parameter in part.attention.qkv.parameters():
+                q, k, v = parameter.chunk(3)
+                parameter.copy_(torch.cat([k, q, v]))
+        case "12 heads instead of 6":
+            part.attention.num_heads *= 2
+        case "γ of the attention forgotten":
+            gamma = dinov2_tensors()[f"{where.replace('encoder', 'blocks')}.ls1.gamma"]
+            part.attention.projection.weight /= gamma[:, None]
+            part.attention.projection.bias /= gamma
+        case "ReLU instead of GELU":
+            part.mlp.activation = nn.ReLU()
+        case "red and blue exchanged":
+            kernel = part.patches.projection.weight  # (D, 3, P, P)
+            kernel.copy_(kernel.flip(1))
+        case "positions moved by one":
+            table = part.position.table  # (1+N, D), the class token's first
+            table.copy_(torch.cat([table[:1], table[1:].roll(1, 0)]))
+    return copy
+
+
+@dataclass
+class Suspect:
+    """A copy of a model with one mistake. What it is, and where, is not shown until `reveal` is called."""
+
+    model: VisionTransformer = field(repr=False)
+    original: VisionTransformer = field(repr=False)
+    mistake: str = field(repr=False)
+    where: str = field(repr=False)
+
+    def reveal(self) -> str:
+        return f"{self.mistake}, in {self.where}"
+
+
+def sabotaged(model: VisionTransformer, count: int = 3, seed: int | None = None) -> list[Suspect]:
+    """Return copies of DINOv2, each with another mistake. They are new each time, unless there is a seed."""
+    draw = random.Random(seed)
+    mistakes = draw.sample(MISTAKES, count)
+    places = ["embeddings" if mistake in IN_EMBEDDINGS else f"encoder.{draw.choice(BLOCKS)}" for mistake in mistakes]
+    return [Suspect(sabotage(model, *found), model, *found) for found in zip(mistakes, places, strict=True)]

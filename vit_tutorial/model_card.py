@@ -38,8 +38,6 @@ class ModelCard:
                 "a card's mean and std have a finite number for each channel, no std below 0; "
                 f"got mean {self.mean} and std {self.std}"
             )
-        if not isinstance(self.about, Mapping):
-            raise ValueError(f"what a card says about the weights is a dict, got {self.about!r:.80}")
         # Tuples, of Python's floats: a card that comes back from a file is then equal to the one that was written.
         object.__setattr__(self, "classes", tuple(self.classes))
         object.__setattr__(self, "mean", tuple(map(float, self.mean)))

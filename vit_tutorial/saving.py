@@ -22,8 +22,7 @@ def save_model(model: VisionTransformer, path: str | Path) -> Path:
     """Write the weights, in float32, with everything needed to build the model again; return the path.
 
     A wrapper (torch.compile, DataParallel) is taken off first. Raises ValueError for what `load_model` could not
-    read: a hybrid, whose backbone is code, weights that do not fit the configuration or are not finite, and a card with
-    a value that JSON lacks.
+    read: a hybrid, whose backbone is code, and weights that do not fit the configuration or are not finite.
     """
     model = unwrapped(model)
     if not isinstance(model, VisionTransformer):
@@ -32,10 +31,7 @@ def save_model(model: VisionTransformer, path: str | Path) -> Path:
         raise ValueError("a backbone is code, and this file holds numbers: save model.state_dict(), and build it again")
     tensors = {name: tensor.float() for name, tensor in model.state_dict().items()}
     build_model(model.config, tensors, model.card)  # what could not be loaded is not saved
-    try:
-        return write_tensors(path, tensors, {"config": asdict(model.config), "card": model.card and asdict(model.card)})
-    except TypeError as error:
-        raise ValueError(f"the model's card cannot be written to a file: {error}") from None
+    return write_tensors(path, tensors, {"config": asdict(model.config), "card": model.card and asdict(model.card)})
 
 
 def load_model(path: str | Path) -> VisionTransformer:

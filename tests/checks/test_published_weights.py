@@ -115,7 +115,7 @@ WRONG = {
     check.map_state_dict: [
         (lambda state: {n: state[f"blocks.{n}.norm1.weight"] for n in range(4)}, "This model has 2 blocks"),
         (lambda state: dict(state), "All names are still Meta's"),
-        (lambda state: dict(enumerate(state.values())), "The keys must be names, such as `norm.weight`; got 0 (int)."),
+        (lambda state: dict(enumerate(state.values())), "Not ours: `0`, `1`, `2` and"),
         (words(("patch_embed.proj", "embeddings.patches.projection"), ("proj", "projection"), *WORDS),
          "`projectionection`: `.replace` finds its word anywhere, also in what an earlier one wrote."),
         (renamed("norm[12]", "norm1"), "`encoder.0.norm1.weight` holds Meta's `blocks.0.norm2.weight`, which"),

@@ -173,12 +173,12 @@ def test_true_is_no_mean():
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_a_card_keeps_tuples_of_floats_and_a_value_that_json_lacks_is_named(tmp_path):
+def test_a_card_keeps_tuples_of_floats_and_a_value_that_json_lacks_is_refused(tmp_path):
     model = randomised()
     model.card = ModelCard(["cat", "dog"], [*numpy.float32([0, 0.5, 1])], [1, 1, 1], {"accuracy": 0.5})
     assert (model.card.classes, model.card.mean, model.card.std) == (("cat", "dog"), (0.0, 0.5, 1.0), (1.0, 1.0, 1.0))
     assert load_model(save_model(model, tmp_path / "model.safetensors")).card == model.card
     model.card = dataclasses.replace(model.card, about={"epochs": 3, "accuracy": numpy.float32(0.5)})
-    with pytest.raises(ValueError, match=r"the model's card cannot be written to a file: .*float32"):
+    with pytest.raises(TypeError, match="float32"):
         save_model(model, tmp_path / "other.safetensors")
     assert not (tmp_path / "other.safetensors").exists()

@@ -150,16 +150,16 @@ class Task:
     """What the reader is asked to do, with a hint and one solution. Children judge what was done when they are called.
 
     The solution has the name of the notebook's stub, and is shown after the lines `imports`. `task` is one line for the
-    list of all tasks.
+    list of all tasks. `judge` looks at what was done.
     """
 
     takes: str
 
-    def __init__(self, solution: Callable, *, task: str, hint: str, imports: str = ""):
+    def __init__(self, solution: Callable, *, task: str, hint: str, imports: str = "", judge: Callable | None = None):
         self.answer = solution
         self.__doc__ = task
         self._hint = hint
-        self.imports = imports
+        self.imports, self.judge = imports, judge
         self.name = re.sub(r"(?<!^)(?=[A-Z])", "_", solution.__name__).lower().removeprefix("my_")
 
     def __repr__(self) -> str:
@@ -201,9 +201,8 @@ class Exercise(Task):
         shape: str = "",
         view: Callable = lambda result, *args: result,
         more: Callable = lambda function: None,
-        judge: Callable | None = None,
         gradients: bool = True,
-        **words: str,
+        **words: str | Callable,
     ):
         super().__init__(solution, **words)
         self.trials = trials
@@ -212,7 +211,7 @@ class Exercise(Task):
         self.shape = shape
         self.view = view
         self.more = more
-        self.judge = judge or self.compare
+        self.judge = self.judge or self.compare
         self.gradients = gradients
 
     def __call__(self, answer) -> Verdict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from .exercise import Task, Verdict
 from .running import Wrong
@@ -17,16 +17,10 @@ class Hunt(Task):
 
     takes = "suspect, …"
 
-    def __init__(self, solution: Callable, *, judge: Callable, **words: str):
-        super().__init__(solution, **words)
-        self.judge = judge
-
     def __call__(self, suspect: object, *said: str | None, **named: str | None) -> Verdict:
         if None in (*said, *named.values()) or not (said or named):
-            return self.verdict(
-                "not attempted",
-                "Nothing is named yet. Put what you found in the place of `None`, and run the cell again.",
-            )
+            untouched = "Nothing is named yet. Put what you found in the place of `None`, and run the cell again."
+            return self.verdict("not attempted", untouched)
         try:
             return self.verdict("passed", self.judge(suspect, *said, **named))
         except Wrong as wrong:

@@ -126,7 +126,7 @@ def joined(*lines: str | None) -> str:
 
 def first_three(names: list[str]) -> str:
     """Return the first three names and how many more; a name that several blocks have is told once, `encoder.*.x`."""
-    blocks = [re.sub(r"^encoder\.\d+", "encoder.*", name) for name in names]
+    blocks = [re.sub(r"^encoder\.\d+", "encoder.*", name) for name in map(str, names)]
     short = [general if blocks.count(general) > 1 else name for general, name in zip(blocks, names, strict=True)]
     short = list(dict.fromkeys(short))
     return ", ".join(f"`{name}`" for name in short[:3]) + f" and {len(short) - 3} more like these" * (len(short) > 3)

@@ -14,8 +14,6 @@ from ..model import VisionTransformer
 from ..pretrained import dinov2_tensors
 
 BLOCKS = range(4, 11)  # of DINOv2-S: in earlier blocks, and in the last, some mistakes show in the components
-
-
 MISTAKES = (
     "norms exchanged", "q and k exchanged", "12 heads instead of 6", "γ of the attention forgotten",
     "ReLU instead of GELU", "red and blue exchanged", "positions moved by one",

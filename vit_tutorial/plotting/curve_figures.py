@@ -57,8 +57,7 @@ def show_curves(
         if len(named) > 1 and not same_names:
             axes.legend()
     if len(named) > 1 and same_names:  # one legend for all panels
-        beside = len(row) > 1 or len(named) > 2
-        axes.legend(**panels.BESIDE if beside else {})
+        axes.legend(**panels.BESIDE if len(row) > 1 or len(named) > 2 else {})
     means = {y: {name: runs.mean(dim=0) for name, runs in named.items()} for y, named in curves.items()}
     told = [f"{y}: {courses({name: c[c.isfinite()].tolist() for name, c in m.items()})}" for y, m in means.items()]
     return with_alt(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {'. '.join(told)}.")

@@ -181,10 +181,7 @@ def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConf
 
 
 def dtype_of(tensors: Mapping[str, Tensor]) -> torch.dtype:
-    dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors.values()))
-    if not dtype.is_floating_point:
-        raise ValueError(f"weights are floating-point numbers, these are {dtype}")
-    return dtype
+    return reduce(torch.promote_types, (tensor.dtype for tensor in tensors.values()))
 
 
 def require_names_and_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], library: str) -> None:
@@ -232,14 +229,12 @@ def features_and_logits(model: nn.Module, head: nn.Module, images: Tensor) -> tu
     seen, settings = [], getattr(model, "config", None)
     eager = getattr(settings, "_attn_implementation", None) == "eager"
     weights = {name: tensor.to(images) for name, tensor in (*model.named_parameters(), *model.named_buffers())}
-    hook = head.register_forward_pre_hook(lambda head, inputs: seen.append(inputs[0]))
     try:
         if eager:
             settings._attn_implementation = "sdpa"
-        with eval_mode(model):
+        with eval_mode(model), head.register_forward_pre_hook(lambda head, inputs: seen.append(inputs[0])):
             logits = functional_call(model, weights, images)
     finally:
-        hook.remove()
         if eager:
             settings._attn_implementation = "eager"
     return seen[0], getattr(logits, "logits", logits)  # transformers wraps its logits

@@ -40,6 +40,8 @@ def features(scenes: Shapes, seed: int) -> Iterator[tuple[str, Tensor]]:
     untrained.card = dino.card
     yield "untrained, block 12", next(tokens_after(untrained, scenes, (12,)))
     yield "pixels", patchify(scenes.pixels.float() / 255, 14)
+    colour = avg_pool2d(scenes.pixels.float() / 255, 14).flatten(2).mT  # (scenes, N, 3)
+    yield "colour, the picture's subtracted", colour - colour.mean(dim=1, keepdim=True)
     row, column = torch.linspace(-1, 1, GRID), torch.linspace(-1, 1, GRID)
     y, x = (place.flatten() for place in torch.meshgrid(row, column, indexing="ij"))
     yield "position", torch.stack([y, x, y * y, x * x, x * y], dim=1).expand(len(scenes), -1, -1)

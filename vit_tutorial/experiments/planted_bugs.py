@@ -70,8 +70,9 @@ class BrokenModel:
 @torch.random.fork_rng(devices=[])
 def draw_bug(config: ViTConfig, labels: Labels, seed: int | None = None) -> BrokenModel:
     """Plant one of BUGS into a new model. It is another one each time, unless there is a seed."""
-    bug = random.Random(seed).choice(BUGS[1:])
-    torch.manual_seed(0)
+    dice = random.Random(seed)
+    bug = dice.choice(BUGS[1:])
+    torch.manual_seed(dice.randrange(2**32))  # weights that no table has
     return BrokenModel(*plant(bug, VisionTransformer(config), labels), bug)
 
 

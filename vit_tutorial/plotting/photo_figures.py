@@ -90,7 +90,7 @@ def show_similar(
     title: str,
 ) -> Figure:
     """Draw photos, and under each how similar its patches are to the framed one of the first photo: cosines, 0 to 1."""
-    width = min(WIDTH / len(photos), 1.4)
+    width = min(WIDTH / len(photos), 1.35)
     figure, grid = panels.panels(2, len(photos), width * len(photos) + 0.8, 2 * width + 0.5, title)
     for upper, lower, (name, photo), similarity in zip(*grid, photos.items(), maps, strict=True):
         panels.patches(upper, photo, *similarity.shape, name)

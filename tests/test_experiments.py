@@ -11,31 +11,29 @@ import common
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from torch.testing import assert_close
 
 import vit_tutorial
 from vit_tutorial import ImageSet, Shapes, VisionTransformer, load_checkpoint, training
 from vit_tutorial.data.outlines import MORE_OUTLINES
 from vit_tutorial.experiments import (
+    answers,
     blocks,
-    draw_scenes,
     kinds_of_patches,
     load_block_runs,
+    load_causes,
     load_mask_scores,
     load_results,
     load_size_runs,
-    load_suspects,
     move,
     quarter_task,
     quarters,
-    right_if,
     sizes,
-    suspects,
     tables,
-    times_as_in,
     try_stack,
     tune,
+    weighted_attention,
 )
 from vit_tutorial.training import fit
 
@@ -44,7 +42,7 @@ SCRIPTS = Path(__file__).resolve().parent.parent / "notebooks" / "tables"
 STORED = tables.RESULTS
 TABLES = sorted({path.stem for path in STORED.glob("*.csv")} - {"masks"})  # of models that a script trains
 # The columns that say what a line is about; elsewhere there are two.
-ABOUT = {"scarce": 3, "causes": 3, "sizes": 4, "suspects": 5}
+ABOUT = {"scarce": 3, "causes": 3, "sizes": 4}
 quiet = pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
 
 
@@ -88,7 +86,7 @@ def small(monkeypatch, tmp_path):
         world.trained.append(pictures(images))
         fit(model, images, replace(recipe, epochs=min(recipe.epochs, world.epochs), warmup_epochs=0.0), **more)
 
-    for module in (vit_tutorial, common, blocks, quarter_task, sizes, suspects):
+    for module in (vit_tutorial, common, blocks, quarter_task, sizes):
         monkeypatch.setattr(module, "Shapes", few_shapes)
     for module in (training, common, sizes):
         monkeypatch.setattr(module, "fit", short_fit)
@@ -255,7 +253,7 @@ def test_random_positions_are_as_large_as_the_learned_ones_and_nothing_else_chan
 @pytest.mark.parametrize(("size", "way"), [("28×28", "interpolated"), ("20×20", "at random")])
 def test_the_shipped_model_gets_as_many_right_as_is_stored(size, way):
     stored = load_size_runs()[size, way, "nothing"][0]
-    side = suspects.SIDES[size]
+    side = int(size[:2])
     right = common.right_answers(move(way, side, 0), Shapes(stored.scenes, side, seed=1)).sum().item()
     assert right == pytest.approx(stored.right, abs=3)
 
@@ -298,39 +296,48 @@ def test_positions_are_trained_without_that_of_the_class_token():
     assert not torch.equal(positions_of(after)[0], positions_of(before)[0]), "it moves with everything"
 
 
-@pytest.mark.parametrize("groups", suspects.GROUPS)
-def test_each_group_of_patches_counts_as_in_the_other_scenes(groups):
-    home, large = draw_scenes(20, "28×28"), draw_scenes(20, "44×44", 44 / 28)
-    here, there = kinds_of_patches(large), kinds_of_patches(home)
-    times = times_as_in(large, home, groups)
-    for group in suspects.GROUPS[groups]:
-        mine = torch.isin(here, torch.tensor(group))
-        count = torch.isin(there, torch.tensor(group)).sum(dim=1).float()
-        assert_close((times * mine).sum(dim=1), count, rtol=1e-4, atol=0.11)  # 0.1 where the other scene has none
-        assert all(len(times[i][mine[i]].unique()) == 1 for i in range(20)), "one number for all patches of a group"
+def test_a_token_that_counts_three_times_is_as_good_as_three_tokens():
+    """Each key and value is repeated as often as it counts: the plain attention of lesson 03."""
+    q, k, v = torch.randn(3, 1, 2, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    times = torch.tensor([[1, 3, 2, 1]])
+    repeated = (x.repeat_interleave(times[0], dim=2) for x in (k, v))
+    assert_close(weighted_attention(q, k, v, times.double()), scaled_dot_product_attention(q, *repeated))
 
 
-def test_lesson_08s_star_is_a_star_again_if_the_inside_of_it_counts_half():
-    star = Shapes(16, 44, seed=7).subset(range(15, 16))
-    moved = move("interpolated", 44, seed=0)
-    for inside, right in ((1.0, False), (0.5, True)):
-        times = torch.tensor([1.0, 1.0, inside])[kinds_of_patches(star)]
-        assert right_if(moved, star, times).item() == right
+def test_lesson_08s_cross_is_a_cross_again_if_its_outline_weighs_more_or_its_inside_less():
+    """A square if nothing is changed; and the reader's own attention takes the place of ours."""
+    cross = Shapes(2, 44, seed=7).subset([1])
+    moved, kinds = move("interpolated", 44, seed=0), kinds_of_patches(cross)
+    asked = []
+
+    def mine(q, k, v, times):
+        asked.append(times)
+        return weighted_attention(q, k, v, times)
+
+    assert cross.classes[answers(moved, cross.pixels)[0]] == "square"
+    for weights, name in (([0.77, 1, 1], "square"), ([1, 1.8, 1], "cross"), ([1, 1, 0.5], "cross")):
+        said = answers(moved, cross.pixels, torch.tensor(weights)[kinds], attend=mine)
+        assert cross.classes[said[0]] == name
+    assert cross.classes[answers(moved, cross.pixels, scale=1.5)[0]] == "cross"
+    assert len(asked) == 3 * moved.config.depth
+    assert asked[0].shape == (1, 122)
+    assert asked[0][0, 0] == 1, "the class token's"
 
 
-def test_dropout_takes_no_part_in_what_counts_several_times():
-    images = draw_scenes(150, "28×28")
+def test_dropout_takes_no_part_in_what_a_model_answers():
+    images = Shapes(150, 28, seed=1)
     model = load_checkpoint("shapes").train()
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.5
-    assert right_if(model, images, torch.ones(150, 49)).float().mean() > 0.9
+    assert (answers(model, images.pixels) == images.labels).float().mean() > 0.9
     assert model.training
 
 
 def test_the_stored_causes_come_out_again_on_their_first_scenes():
-    live, stored = script("suspects").measure("learned", seed=0, scenes=50), load_suspects()
-    for key, right in live.items():
-        assert right / 50 == pytest.approx(stored[("learned", *key)][0], abs=0.1)
-    assert live["44×44", 1.0, "nothing"] < live["44×44", 1.0, "ground"]
-    assert live["28×28", 1.0, "as in 44×44"] < live["28×28", 1.0, "nothing"]
+    causes, count, stored = script("causes"), 50, load_causes()
+    causes.measure.__globals__["COUNT"] = count
+    labels = Shapes(count, 28, seed=1).labels
+    for what, where, said in causes.measure(seed=0):
+        wrong, scenes = stored[what, where][0]
+        assert (said != labels).sum().item() / count == pytest.approx(wrong / scenes, abs=0.1)

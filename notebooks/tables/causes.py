@@ -8,9 +8,8 @@ from common import SEEDS, trained_at_home, write_table
 from torch import Tensor
 from torch.nn.functional import interpolate
 from torchvision.transforms.functional import gaussian_blur
-from vit_tutorial import ImageSet, change_resolution
-from vit_tutorial.experiments import draw_scenes, kinds_of_patches
-from vit_tutorial.experiments.suspects import answers
+from vit_tutorial import ImageSet, Shapes, change_resolution
+from vit_tutorial.experiments import answers, kinds_of_patches
 
 KINDS = ("ground", "outline", "inside")
 SHARPER = 1.5  # the scores of attention times this
@@ -40,7 +39,7 @@ def measure(seed: int):
     """Yield (what, where, right answers) for a model of this seed."""
     home = trained_at_home("learned", seed)
     away = change_resolution(home, 44)
-    at_home, at_44 = draw_scenes(COUNT, "28×28"), draw_scenes(COUNT, "44×44", 44 / 28)
+    at_home, at_44 = Shapes(COUNT, 28, seed=1), Shapes(COUNT, 44, seed=1)
     small, large = (each.pixels / 255 for each in (at_home, at_44))
     yield "nothing", "44×44", answers(away, large)
     yield "nothing", "28×28", answers(home, small)
@@ -57,7 +56,7 @@ def measure(seed: int):
 
 def lines():
     for seed in SEEDS:
-        labels = draw_scenes(COUNT, "28×28").labels
+        labels = Shapes(COUNT, 28, seed=1).labels
         for what, where, said in measure(seed):
             yield what, where, seed, COUNT, (said == labels).sum().item()
 

@@ -11,10 +11,9 @@ from torch import Tensor
 from vit_tutorial import Shapes, VisionTransformer
 from vit_tutorial.experiments import move, tune
 from vit_tutorial.experiments.sizes import MOVES, PARTS
-from vit_tutorial.experiments.suspects import SIDES
 from vit_tutorial.experiments.tables import SizeRun
 
-SIZES = ("44×44", "20×20", "28×28")
+SIZES = {"44×44": 44, "20×20": 20, "28×28": 28}  # pixels
 WAYS = (*MOVES, "without positions")  # the last is another model, which was trained without any
 REPLACED = ("in old order", "at random", "zero")
 
@@ -51,14 +50,14 @@ def skip_class_token(gradient: Tensor) -> Tensor:
 
 def measure(size: str, seed: int) -> dict[tuple[str, str], SizeRun]:
     """Return {(way, what was trained): its run}; all are tuned and tested on the same scenes."""
-    runs, test = {}, Shapes(3200, SIDES[size], seed=1)
+    runs, test = {}, Shapes(3200, SIZES[size], seed=1)
     for trained, way in product(("nothing", *PARTS), WAYS):
         if not is_measured(size, way, trained):
             continue
         if way == "without positions":
-            model = move("interpolated", SIDES[size], seed, trained_at_home("none", seed))
+            model = move("interpolated", SIZES[size], seed, trained_at_home("none", seed))
         else:
-            model = move(way, SIDES[size], seed, trained_at_home("learned", seed))
+            model = move(way, SIZES[size], seed, trained_at_home("learned", seed))
         tune_part(model, trained, seed)
         right = right_answers(model, test)
         if way == "interpolated":

@@ -43,7 +43,6 @@ FIGURES = {
         lambda k: (NAMES[:2], ["loss", "leak"], [["1", "2"]] * 2, torch.tensor([[True] * 2, [False, k == 3]]), TITLE),
         "b by leak"),
     "show_by_images": (lambda k: ({"ViT": {10: [0.1], 20: [1 - k / 10]}}, 8, TITLE), "30 % with 20"),
-    "show_channels": (lambda k: ({"7×7": cells(k)}, TITLE, "value"), "7×7, 0 to 3"),
     "show_chosen_positions": (lambda k: (similar(k), similar(0), [0, 2], [1], TITLE), "trained, 0.3 for neighbours"),
     "show_components": (lambda k: ({"me": PHOTO}, [torch.eye(4)[k, :, None, None].expand(4, 4, 3)], TITLE), "in row 3"),
     "show_curves": (lambda k: ([1, 2], {"y": {"one": [5, k]}}, "x", TITLE), "one from 5 to 3"),

@@ -1,4 +1,4 @@
-"""Lesson 08: position embeddings resized to another grid, and a trained model for new classes."""
+"""Lesson 08: positions resized to another grid, attention with weighted tokens, a trained model for new classes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ..inference import eval_mode
 from ..pretrained import load_checkpoint
 from ..training import Recipe, fit
 from .exercise import Exercise, all_for, noise
+from .lesson_03_attention import SCALES, SOFTMAX, WEIGHTS
 from .running import Wrong, call, describe
 
 
@@ -126,6 +127,50 @@ resize_positions = Exercise(
     shape="(S, D)",
     imports="import torch.nn.functional as F",
     gradients=False,
+)  # fmt: skip
+
+
+def my_weighted_attention(q, k, v, times):
+    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5  # (B, h, T, T)
+    scores = scores + times.log()[:, None, None]  # (B, 1, 1, T): one for each key, in all heads and for all queries
+    return scores.softmax(dim=-1) @ v  # (B, h, T, d)
+
+
+LOG = " + times.log()[:, None, None]"
+
+weighted_attention = Exercise(
+    my_weighted_attention,
+    task="`fn(q, k, v, times)`: q, k, v (B, h, T, d), times (B, T) → (B, h, T, d), token j counts as if it were there "
+    "times[j] times.",
+    trials=[(*(noise(B, h, T, d, seed=seed) for seed in range(3)), noise(B, T).exp())
+            for B, h, T, d in ((2, 3, 6, 4), (3, 2, 5, 7), (1, 4, 7, 3))],
+    slips=SCALES | WEIGHTS | {
+        "`times` changes nothing: it is not used, or it is the same for all keys of a query, which softmax cancels.":
+            [(LOG, ""), (LOG, " + times.log()[:, None, :, None]")],
+        "w itself is added to the scores, so a token counts e^w times: add log w.": (LOG, " + times[:, None, None]"),
+        "log w is subtracted from the scores, so a token with w = 2 counts half.": (LOG, LOG.replace("+", "-")),
+        "The scores, or the keys, are multiplied by w: add log w to the scores instead.":
+            (LOG, " * times[:, None, None]"),
+        "The scores are multiplied by log w: add it to them.": (LOG, LOG.replace("+", "*")),
+        "Row i of the scores, query i, is multiplied by w. It belongs to column j, the key.":
+            (LOG, " * times[:, None, :, None]"),
+        "The weights, or the values, are multiplied by w, and the rows of the weights no longer sum to 1.":
+            (LOG, "", SOFTMAX, f"{SOFTMAX} * times[:, None, None]"),
+        "The result of token i is multiplied by w. It belongs to the keys, the last axis of the scores.":
+            (LOG, "", SOFTMAX, f"{SOFTMAX} * times[:, None, :, None]"),
+        "log w is added after the softmax. It belongs to the scores, before it.": (LOG, "", SOFTMAX, SOFTMAX + LOG),
+        "log w is divided by √d, too: add it when the scores are scaled.": (LOG, f"{LOG} / q.shape[-1] ** 0.5"),
+        "log(1 + w) is added to the scores, not log w.": (LOG, LOG.replace("log()", "log1p()")),
+        "`times` is (B, T), and the scores are (B, h, T, T): `times[:, None, None]` is (B, 1, 1, T), one for each key.":
+            [(LOG, " + times.log()"), (LOG, " + times.log()[:, None]"), (LOG, " + times.log()[:, :, None]")],
+        "Tokens are repeated, which w = 0.5 does not allow: add log w to the scores.":
+            (LOG, "", "scores = q", "k, v = (x.repeat_interleave(times, dim=2) for x in (k, v))\n    scores = q"),
+        "The weights are returned too, or alone: only the mixed values, please.":
+            [("return ", "return 0, "), (f"{SOFTMAX} @ v", SOFTMAX)],
+    },
+    hint="Two equal terms e^s in a softmax are one term 2·e^s = e^(s + log 2). So compute the scores, divide by √d, "
+    "add `times.log()[:, None, None]`, (B, 1, 1, T), and go on as in lesson 03: softmax, and mix the values.",
+    shape="(B, h, T, d)",
 )  # fmt: skip
 
 

@@ -96,12 +96,11 @@ def load_size_runs() -> dict[tuple[str, str, str], list[SizeRun]]:
     }
 
 
-def load_suspects() -> dict[tuple[str, str, float, str], list[float]]:
-    """Return accuracies, one for each seed, by the model's positions, size, object (its scale) and what was changed."""
-    table = read_table("suspects", "positions", "size", "object", "change")
+def load_causes() -> dict[tuple[str, str], list[tuple[int, int]]]:
+    """Return (wrong answers, scenes), one for each seed, by what was changed and at which size."""
     return {
-        (positions, size, float(scale), change): [int(line["right"]) / int(line["scenes"]) for line in lines]
-        for (positions, size, scale, change), lines in table.items()
+        key: [(int(line["scenes"]) - int(line["right"]), int(line["scenes"])) for line in lines]
+        for key, lines in read_table("causes", "what", "where").items()
     }
 
 

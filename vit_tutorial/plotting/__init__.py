@@ -16,11 +16,11 @@ from .position_figures import (
 )
 from .pretrained_figures import show_layer_differences
 from .rendering import register
-from .resolution_figures import show_channels, show_row, show_sizes, show_wrong
+from .resolution_figures import show_row, show_sizes, show_wrong
 
 __all__ = [
     "LiveLoss", "show_attention_maps", "show_attention_stops", "show_block", "show_bug_table", "show_by_images",
-    "show_channels", "show_chosen_positions", "show_components", "show_curves", "show_cut", "show_distances",
+    "show_chosen_positions", "show_components", "show_curves", "show_cut", "show_distances",
     "show_equation_one", "show_found", "show_grid", "show_heads", "show_layer_differences", "show_maps", "show_mirror",
     "show_one_query", "show_pictures", "show_position_row", "show_position_similarity", "show_positions_forming",
     "show_ranking", "show_row", "show_seen", "show_shapes", "show_similar", "show_sincos_table", "show_sizes",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jaxtyping import Float, Int64, UInt8
+from jaxtyping import Int64, UInt8
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 from torch import Tensor
 
 from ..training.evaluation import wilson_interval
 from . import panels, style
-from .alt_text import amounts, listed, span, with_alt
+from .alt_text import amounts, listed, with_alt
 from .style import WIDTH, Figure, styled
 
 KIND_COLOURS = ListedColormap(["none", style.MLP, style.ATTENTION])  # nothing over the ground
@@ -70,18 +70,6 @@ def show_row(old: Sequence[float], new: Mapping[str, Sequence[float]], title: st
     axes.legend(loc="upper left")
     rows = [f"{name}: {', '.join(f'{value:g}' for value in values)}" for name, values in {"old": old, **new}.items()]
     return with_alt(figure, f"A row of values before and after: {'; '.join(rows)}.")
-
-
-@styled
-def show_channels(channels: Mapping[str, Float[Tensor, "h w"]], title: str, label: str) -> Figure:
-    """Draw one value of each position, as a picture of its grid; all panels on one scale around zero."""
-    limit = max(channel.abs().max().item() for channel in channels.values())
-    figure, (row,) = panels.panels(1, len(channels), WIDTH, 0.9 + 0.9 * WIDTH / len(channels), title)
-    for axes, (name, channel) in zip(row, channels.items(), strict=True):
-        image = panels.diverging(axes, channel, limit)
-        panels.bare(axes, name)
-    panels.colour_bar(figure, image, row, label, shrink=0.8)
-    return with_alt(figure, f"One value over the grid: {listed(f'{name}, {span(c)}' for name, c in channels.items())}.")
 
 
 @styled

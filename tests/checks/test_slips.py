@@ -18,6 +18,7 @@ def test_every_slip_is_refused_with_its_own_sentence(exercise, unchecked):
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
 def test_the_solution_itself_passes(exercise):
     assert exercise(exercise.answer).status == "passed"
+    assert "noqa" not in repr(exercise.solution()), "that is ours alone"
 
 
 def test_an_edit_that_no_longer_fits_is_noticed():

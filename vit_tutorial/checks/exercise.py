@@ -171,7 +171,7 @@ class Task:
 
     def solution(self) -> Shown:
         """Return one right answer as source code."""
-        source = f"{self.imports}\n\n\n{source_of(self.answer)}".strip("\n")
+        source = re.sub("  # noqa.*", "", f"{self.imports}\n\n\n{source_of(self.answer)}".strip("\n"))
         return Shown(source, f"```python\n{source}\n```")
 
     def verdict(self, status: str, message: str | None = "", code: str = "") -> Verdict:

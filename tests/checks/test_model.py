@@ -137,3 +137,12 @@ def test_every_bug_is_accepted_by_its_name_and_another_is_refused_by_its_test():
     assert "is none of these: “head drawn" in check.find_bug(broken, "a bug").message
     assert check.find_bug(broken, None).status == "not attempted"
     assert "what `draw_bug` returned" in check.find_bug(broken.model, "no residual").message
+
+
+def test_a_drawn_bug_has_weights_of_its_own():
+    """With those of the lesson's table, its numbers would be a row of it."""
+    config, labels = ViTConfig(8, 4, num_classes=8, embed_dim=8, depth=1, num_heads=2, mlp_dim=8), torch.arange(8)
+    drawn = (draw_bug(config, labels, seed).model for seed in (0, 0, 1))
+    first, again, other = (next(p for p in model.parameters() if p.dim() == 2) for model in drawn)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)

@@ -29,6 +29,7 @@ from vit_tutorial.experiments import (
     move,
     quarter_task,
     quarters,
+    short_run,
     sizes,
     tables,
     try_stack,
@@ -341,3 +342,13 @@ def test_the_stored_causes_come_out_again_on_their_first_scenes():
     for what, where, said in causes.measure(seed=0):
         wrong, scenes = stored[what, where][0]
         assert (said != labels).sum().item() / count == pytest.approx(wrong / scenes, abs=0.1)
+
+
+def test_a_short_run_learns_more_at_a_good_rate_and_leaves_the_readers_generator_alone():
+    state = torch.get_rng_state()
+    good, poor = short_run(0.008), short_run(0.0001)
+    assert good > 0.5 > poor > 0.1  # a guess is right one time in eight
+    assert torch.equal(torch.get_rng_state(), state)
+    assert short_run(0.0001, warmup_steps=0, seed=1) != poor
+    with pytest.raises(ValueError, match=r"learning_rate must be above 0, got 0\.0"):
+        short_run(0.0)

@@ -246,3 +246,11 @@ def test_differences_are_on_a_log_axis_and_zero_has_a_strip_of_its_own():
     one, other = (line for line in upper.lines if line.get_label() in mistakes)
     assert one.get_color() == other.get_color()
     assert one.get_marker() != other.get_marker()
+
+
+def test_a_loop_of_ones_own_adds_its_losses_a_few_steps_at_a_time(live):
+    live, shown = live
+    live.add(2, 4, [2.0, 1.0])
+    live.add(4, 4, [1.0, 0.5])
+    assert [figure.axes[0].get_title("left") for figure in shown] == ["step 2 of 4", "it learned"]
+    assert shown[-1].axes[0].lines[0].get_xydata().tolist() == [[2, 1.5], [4, 0.75]]

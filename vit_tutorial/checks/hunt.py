@@ -1,4 +1,4 @@
-"""A hunt: the reader names what is wrong with a suspect."""
+"""A hunt: the reader looks for something and says what it is."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from .running import Wrong
 
 
 class Hunt(Task):
-    """Judge what the reader says of a suspect: `check.find_mistake(suspect, mistake, where)` → Verdict.
+    """Judge what the reader found: `check.find_mistake(suspect, mistake, where)` → Verdict.
 
-    The solution is a way to find it. `judge(suspect, *said)` raises Wrong with what speaks against the reader's answer,
-    or returns what to say of a right one.
+    The solution is a way to find it. `judge` gets what the reader gave, raises Wrong with what speaks against it, or
+    returns what to say of a right answer.
     """
 
-    takes = "suspect, …"
+    takes = "…"
 
-    def __call__(self, suspect: object, *said: str | None, **named: str | None) -> Verdict:
-        if None in (*said, *named.values()) or not (said or named):
+    def __call__(self, *said: object, **named: object) -> Verdict:
+        if None in said or None in named.values():
             untouched = "Nothing is named yet. Put what you found in the place of `None`, and run the cell again."
             return self.verdict("not attempted", untouched)
         try:
-            return self.verdict("passed", self.judge(suspect, *said, **named))
+            return self.verdict("passed", self.judge(*said, **named))
         except Wrong as wrong:
             return self.verdict("wrong", wrong.message)
-        except TypeError:  # too many answers, or under other names
+        except TypeError:  # too few answers, too many, or under other names
             return self.verdict("wrong", f"The check is called as {self.__doc__}")
 
 

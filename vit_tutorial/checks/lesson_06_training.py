@@ -1,4 +1,4 @@
-"""Lesson 06: which parameters decay, and the training loop."""
+"""Lesson 06: which parameters decay, the training loop, and a learning rate."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import ViTConfig
+from ..experiments import short_run
 from ..model import VisionTransformer
 from .exercise import Exercise
+from .hunt import Hunt
 from .running import Wrong, attempt, body_of, call, describe, first_three, is_number, same, stopped_by
 
 
@@ -217,4 +219,38 @@ training = Exercise(
     "`nn.utils.clip_grad_norm_`, and only then `optimizer.step()`. If the first loss is right and the second is not, "
     "look at the first step.",
     imports="import torch.nn.functional as F\nfrom torch import nn",
+)
+
+
+def my_learning_rate():
+    rate, best = 0.0005, 0.0
+    while (right := short_run(2 * rate)) > best:
+        rate, best = 2 * rate, right
+    return rate
+
+
+FRESH_SEEDS, LEAST = (11, 12, 13), 0.5
+
+
+def judge_rate(rate: object) -> str:
+    """Train with three seeds at the reader's rate, at half and at twice of it. Raises Wrong if another is better."""
+    if not is_number(rate) or not 0 < rate < 1:
+        raise Wrong(f"Give a rate between 0 and 1, such as 0.0005; got {describe(rate)}.")
+    runs = {each: [short_run(each, seed=seed) for seed in FRESH_SEEDS] for each in (rate / 2, rate, 2 * rate)}
+    table = "\n".join(f"rate {each:g}: " + ", ".join(f"{right:.0%}" for right in runs[each]) for each in runs)
+    if max(runs[rate]) < LEAST:
+        raise Wrong(f"This is far from what the model can do. Try rates that differ by factors of ten.\n{table}")
+    for other in (rate / 2, 2 * rate):
+        if all(theirs > mine for theirs, mine in zip(runs[other], runs[rate], strict=True)):
+            raise Wrong(f"With each of three new seeds, {other:g} does better.\n{table}")
+    return f"Neither half of it nor twice of it does better with each of three new seeds.\n{table}"
+
+
+learning_rate = Hunt(
+    my_learning_rate,
+    task="`check.learning_rate(rate)`: a rate that neither its half nor its double beats, in `short_run`.",
+    judge=judge_rate,
+    hint="Multiply the rate by two, or by five, as long as that helps. Then try a rate between the last two. If two "
+    "rates are close, ask again with another `seed`.",
+    imports="from vit_tutorial.experiments import short_run",
 )

@@ -4,6 +4,7 @@ from .blocks import try_stack
 from .planted_bugs import BUGS, BrokenModel, bug_table, draw_bug, plant
 from .quarter_task import quarters
 from .secret_mistakes import MISTAKES, Suspect, sabotage, sabotaged
+from .short_run import short_run
 from .sizes import move, tune
 from .suspects import answers, kinds_of_patches, weighted_attention
 from .tables import (
@@ -37,6 +38,7 @@ __all__ = [
     "quarters",
     "sabotage",
     "sabotaged",
+    "short_run",
     "try_stack",
     "tune",
     "weighted_attention",

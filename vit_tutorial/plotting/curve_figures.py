@@ -85,10 +85,10 @@ def set_scales(axes: Axes, x: list[Number], values: Tensor, log: str, few: int) 
 
 
 class LiveLoss:
-    """Draw the loss while the model trains, in JupyterLab and in Colab: a `watch` for `fit`.
+    """Draw the loss while the model trains, in JupyterLab and in Colab: a `watch` for `fit`, or `add` it in a loop.
 
     The picture is replaced in place about every two seconds, or so seldom that it takes a twentieth of the time, with
-    the epoch and the time left in its title; the last one keeps `title`.
+    what is left to do in its title; the last one keeps `title`.
     """
 
     def __init__(self, num_classes: int, title: str):
@@ -97,15 +97,26 @@ class LiveLoss:
 
     def __call__(self, progress: Progress) -> None:
         if progress.finished is None or progress.epoch > self.epoch:  # an epoch too short for a report: its mean
-            self.steps.append(progress.step)
-            self.losses.append(progress.loss)
+            self.note(progress.step, progress.loss)
             self.epoch = progress.epoch
         over = progress.step == progress.steps and progress.finished is not None
+        left = f"epoch {progress.epoch} of {progress.epochs}, {progress.seconds_left:.0f} seconds left"
+        self.redraw(progress.steps, over, left)
+
+    def add(self, step: int, steps: int, losses: Sequence[float]) -> None:
+        """Add the mean of the losses since the last call, after `step` of all `steps`."""
+        self.note(step, sum(losses) / len(losses))
+        self.redraw(steps, step == steps, f"step {step:,} of {steps:,}")
+
+    def note(self, step: int, loss: float) -> None:
+        self.steps.append(step)
+        self.losses.append(loss)
+
+    def redraw(self, steps: int, over: bool, left: str) -> None:
+        """Draw if the run is over, or if the last picture is old enough."""
         start = time.perf_counter()
         if over or start > self.next:
-            left = f"epoch {progress.epoch} of {progress.epochs}, {progress.seconds_left:.0f} seconds left"
-            title = self.title if over else left
-            self.show(self.draw(progress.steps, title))
+            self.show(self.draw(steps, self.title if over else left))
             end = time.perf_counter()
             self.next = end + max(2, 20 * (end - start))  # on a busy computer a drawing takes long
 

@@ -187,7 +187,7 @@ WRONG = {
         (block(mlp=lambda D, h, M: sequential(up, relu, down)(D, M),  # and something unknown
                forward=lambda self, z: Block.forward(self, 2 * z)), "In `mlp`: The activation is ReLU"),
         (written(lambda z, a, m, n, o: o((y := z + a(n(z))) + m(o(y)))), "The block's output is normed"),
-        (block(mix=lambda self, y: self.attention(y, y, y)), "`nn.MultiheadAttention` returns a pair"),
+        (block(mix=lambda self, y: self.attention(y, y, y)), "`nn.MultiheadAttention` returns one, (tokens, weights)"),
         (block(norm2=lambda D, h, M: nn.LayerNorm(D)), "the eps of your LayerNorm is 1e-05"),
         (block(norm3=lambda D, h, M: nn.LayerNorm(D)), "does not depend on `norm3.weight`"),
     ],

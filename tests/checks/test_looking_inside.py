@@ -9,7 +9,6 @@ from einops import rearrange
 
 from vit_tutorial import check
 from vit_tutorial.analysis import attention_rollout
-from vit_tutorial.analysis import mean_attention_distance as distance_by_layer
 
 from .variants import judged
 
@@ -52,24 +51,29 @@ def into_the_maps(maps):
     return rolled(lambda A: A / 2, maps)
 
 
-# Distance: (B, h, T, T), (h, w), P -> (h,)
+# The control: (B,) answers -> (B,)
 
 
-def far(grid, P, measure=math.dist, place=lambda n, h, w: (n // w, n % w)):
-    """The distance of every two patches, (N, N)."""
-    h, w = grid
-    places = [tuple(P * x for x in place(n, h, w)) for n in range(h * w)]
-    return torch.tensor([[float(measure(a, b)) for b in places] for a in places])
+def class_by_class(answers, num_classes, map_for, ruined):
+    """Ask about each class in all scenes, and count it where it is wrong."""
+    total = torch.zeros(len(answers))
+    for k in range(num_classes):
+        total += ruined(map_for(torch.full_like(answers, k))) * (answers != k)
+    return total / (num_classes - 1)
 
 
-def measured(measure=math.dist, place=lambda n, h, w: (n // w, n % w), share=normalised):
-    return lambda A, g, P: (share(A[:, :, 1:, 1:]) * far(g, P, measure, place)).sum(-1).mean((0, 2))
+def scene_by_scene(answers, num_classes, map_for, ruined):
+    found = torch.stack([ruined(map_for([k] * len(answers))) for k in range(num_classes)])
+    return torch.tensor(
+        [
+            sum(found[k, i].item() for k in range(num_classes) if k != answer) / (num_classes - 1)
+            for i, answer in enumerate(answers.tolist())
+        ]
+    )
 
 
-def without_float(weights, grid, patch_size):
-    n = torch.arange(grid[0] * grid[1])
-    places = patch_size * torch.stack([n // grid[1], n % grid[1]], dim=1)
-    return (normalised(weights[:, :, 1:, 1:]) * torch.cdist(places, places)).sum(-1).mean((0, 2))
+def next_class(answers, num_classes, map_for, ruined):
+    return ruined(map_for((answers + 1) % num_classes)).float()
 
 
 RIGHT = {
@@ -79,16 +83,6 @@ RIGHT = {
         "cosine_similarity": lambda p, g: F.cosine_similarity(p[1:, None], p[None, 1:], dim=-1).reshape(*g, *g),
         "einops": lambda p, g: rearrange(cosines(p[1:]), "(a b) (c d) -> a b c d", b=g[1], d=g[1]),
     },
-    check.mean_attention_distance: {
-        "the package's": lambda weights, grid, P: distance_by_layer([weights], grid, P)[0],
-        "a list": lambda A, g, P: distance_by_layer([A], g, P)[0].tolist(),
-        "doubles": (lambda A, g, P: measured()(A.double(), g, P), "your result is torch.float64"),
-        "numpy": lambda A, g, P: torch.tensor(
-            (normalised(A[..., 1:, 1:]).numpy() * far(g, P).numpy()).sum(-1).mean((0, 2))),
-        "einsum": lambda A, g, P: torch.einsum("bhij,ij->bhi", normalised(A[..., 1:, 1:]), far(g, P)).mean(dim=[0, -1]),
-        "the rest": lambda A, g, P: (A[..., 1:, 1:] / (1 - A[..., 1:, :1]) * far(g, P)).sum(-1).mean((0, 2)),
-        "divided after": lambda A, g, P: ((x := A[:, :, 1:, 1:]) * far(g, P)).sum(3).div(x.sum(3)).mean((0, 2)),
-    },
     check.rollout: {
         "the package's": attention_rollout,
         "doubles": (lambda maps: attention_rollout([A.double() for A in maps]), "your result is torch.float64"),
@@ -97,6 +91,7 @@ RIGHT = {
         "backwards": lambda maps: reduce(torch.matmul, [mixed(A.mean(1)) for A in maps[::-1]]),
         "in place": lambda maps: rolled(lambda A: A.add_(eye(A)).div_(A.sum(-1, keepdim=True)), maps),
     },
+    check.wrong_classes: {"class by class": class_by_class, "scene by scene": scene_by_scene},
 }  # fmt: skip
 WRONG = {
     check.position_similarity: [
@@ -107,15 +102,6 @@ WRONG = {
         (lambda p, g: cosines(p[1:]).reshape(2 * g[::-1]).permute(1, 0, 3, 2), "counted down the columns"),
         (lambda p, g: F.cosine_similarity(p[1:], p[1:]), "compared with itself only"),
     ],
-    check.mean_attention_distance: [
-        (measured(lambda a, b: abs(a[0] - b[0]) + abs(a[1] - b[1])), "The distance is the straight line"),
-        (measured(place=lambda n, h, w: (n // h, n % h)), "Rows and columns of the grid are exchanged"),
-        (measured(share=lambda A: A), "sum to less than 1"),
-        (lambda A, g, P: (A[:, :, 0, 1:] * far(g, P)).sum(-1).mean(0), "only the class token's row"),
-        (lambda A, g, P: (A * far(g, P)).sum(-1).mean((0, 2)), "The class token is still there: 1+N"),
-        (lambda A, g, P: (A[..., 1:, 1:] * far(g, P)).sum((0, 2, 3)) / A[..., 1:, 1:].sum((0, 2, 3)), "together"),
-        (without_float, "`.float()` makes floats of them"),
-    ],
     check.rollout: [
         (lambda maps: rolled(mixed, maps[::-1]), "in the opposite order"),
         (lambda maps: rolled(lambda A: A + torch.eye(A.shape[-1]), maps), "to 2^L after L"),
@@ -124,6 +110,12 @@ WRONG = {
         (lambda m: mixed(rolled(lambda A: A, m)), "The identity is added to a product, after it or once at the end"),
         (lambda maps: rolled(mixed, maps[:4]) if len(maps) == 4 else maps[0].mean(1), "wrong at another"),
         (into_the_maps, "changes its input"),
+    ],
+    check.wrong_classes: [
+        (next_class, "one wrong class only"),
+        (lambda a, K, of, hit: torch.stack([hit(of((a + s) % K)).float() for s in range(K)]).mean(0), "right class"),
+        (lambda a, K, of, ruined: torch.stack([ruined(of(a + s)).float() for s in range(1, K)]).mean(0), "first again"),
+        (lambda *given: class_by_class(*given).mean(), "One share for each scene"),
     ],
 }  # fmt: skip
 

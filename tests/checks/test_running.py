@@ -23,7 +23,7 @@ LINES = [  # a cell, whose last line is shown, and what is said
     ("def mine(x):\n    layer = nn.Linear(3, 2)\n    return layer(x)", "in line 3 of your cell, in mine. RuntimeError"),
     ("from vit_tutorial import patchify\ndef mine(x):\n    return patchify(x.reshape(1, 1, 2, 3), 2)", "3 = 1·2 + 1"),
     ("def mine(x): return mine(x)", "RecursionError"),
-    ("def mine(x):\n    return x + (x, x)", "`nn.MultiheadAttention` returns a pair"),
+    ("def mine(x):\n    return x + (x, x)", "`nn.MultiheadAttention` returns one, (tokens, weights)"),
 ]  # fmt: skip
 
 

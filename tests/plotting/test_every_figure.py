@@ -62,7 +62,6 @@ FIGURES = {
     "show_one_query": (lambda k: (NAMES, LINE, LINE / 2, k * torch.eye(3)), "0, 1.5 and 3"),
     "show_pictures": (lambda k: (BYTES[: k - 1], NAMES[: k - 1]), "2 pictures: a and b"),
     "show_position_similarity": (lambda k: ({"one": similar(k)}, TITLE), "0.3 for neighbours"),
-    "show_position_row": (lambda k: (PHOTO, similar(k), similar(0), 1, TITLE), "trained, 0.3 for neighbours"),
     "show_positions_forming": (
         lambda k: ({0: similar(0), 5: similar(k)}, [0], TITLE), "mirror image in the row from 0 to 0.3"),
     "show_ranking": (lambda k: ({"AUC": {"map": (k / 10, 0.01)}}, {"AUC": 0.5}, TITLE), "map 0.3 ± 0.01"),

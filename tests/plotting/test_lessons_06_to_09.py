@@ -136,25 +136,6 @@ def marks(axes):
     return {line.get_marker(): line.get_xydata()[0].tolist() for line in axes.lines}
 
 
-def test_a_row_of_positions_has_a_map_for_each_patch_marked_at_itself_and_at_its_mirror_image():
-    similarity, control = torch.rand(2, 4, 6, 4, 6) * 2 - 1
-    figure = plotting.show_position_row(torch.rand(3, 8, 12), similarity, control, 2, "title")
-    picture, *large, below, _ = figure.axes
-    assert picture.patches[0].get_bbox().bounds == (0, 2, 6, 1)
-    assert picture.images[0].get_extent() == [0, 6, 4, 0]
-    assert len(large) == 6
-    for column, axes in enumerate(large):
-        assert_close(drawn(axes), similarity[2, column])
-        assert axes.images[0].get_clim() == (-1, 1)
-        assert marks(axes) == {"s": [column, 2], "o": [5 - column, 2]}
-    small = drawn(below).float()
-    assert small.shape == (2 * 5 + 1, 3 * 7 + 1)
-    assert_close(small[6:10, 8:14], control[2, 4])
-    near, mirror = like_pairs(similarity[2:3, :, 2:3])
-    told = f"trained, {round(near, 2)} for neighbours and {round(mirror, 2)} for mirror images"
-    assert told.replace("-", "−") in figure.alt
-
-
 def test_positions_forming_begins_where_training_ends_and_then_shows_every_epoch_beside_its_stops():
     history = {epoch: torch.rand(2, 5, 2, 5) * 2 - 1 for epoch in (0, 1, 4, 13)}
     figure = plotting.show_positions_forming(history, [0, 4], "title")

@@ -98,6 +98,7 @@ parameter_groups = Exercise(
     hint="Go through `model.modules()`, or through `model.named_parameters()`, and put every parameter into one of two "
     "lists. The weights of `nn.Linear` and of the patch projection, an `nn.Conv2d`, decay. Biases, norms, the class "
     "token and the positions do not, although some of these have two axes or more.",
+    imports="from torch import nn",
 )
 
 
@@ -136,6 +137,8 @@ def outcome(losses, model, optimizer, batches, rates) -> tuple[Tensor, Tensor]:
     if not optimizer.state and not same(all_weights(model), all_weights(to_train()[0])):
         raise Wrong("The optimizer that you were given took no step. Use it, and build none of your own.")
     kept = losses if isinstance(losses, (list, tuple)) else [None]
+    if any(callable(loss) and not isinstance(loss, Tensor) for loss in kept):
+        raise Wrong("`loss.item` is the method itself. Call it: `loss.item()`.")
     if any(isinstance(loss, Tensor) and loss.requires_grad for loss in kept):
         raise Wrong("Your losses keep what their gradients need: memory grows with every step. Store `loss.item()`.")
     numbers = attempt(lambda: torch.tensor([float(loss) for loss in kept]).double())
@@ -157,6 +160,8 @@ FORGOTTEN = {
 }
 TRAINING_SLIPS = FORGOTTEN | {
     **{f"Two things. {one} {other}": FORGOTTEN[one] + FORGOTTEN[other] for one, other in combinations(FORGOTTEN, 2)},
+    "All steps have the rate of the first batch. Each batch has its own.": (RATE, 'group["lr"] = rates[0]'),
+    "The rate is multiplied into what the group has. Write it there instead.": (RATE, 'group["lr"] *= rate'),
     "The rate comes one step late: set it before `optimizer.step()`.":
         (RATE, "pass", UPDATE, f"{UPDATE}; [group.update(lr=rate) for group in optimizer.param_groups]"),
     "The rate is set for the first group only, and the optimizer has two.": ("param_groups:", "param_groups[:1]:"),

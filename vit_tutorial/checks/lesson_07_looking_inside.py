@@ -1,12 +1,13 @@
-"""Lesson 07: which positions are alike, how far a head looks, and attention followed through all layers."""
+"""Lesson 07: which positions are alike, attention followed through all layers, a control for maps of a class."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from .exercise import Exercise, all_for, noise
-from .running import attempt
 
 
 def my_position_similarity(position, grid):
@@ -56,85 +57,8 @@ position_similarity = Exercise(
 )  # fmt: skip
 
 
-def my_mean_attention_distance(weights, grid, patch_size):
-    h, w = grid
-    n = torch.arange(h * w)
-    centres = torch.stack([n // w, n % w], dim=1).float() * patch_size  # (N, 2), in pixels
-    distances = torch.cdist(centres, centres)  # (N, N)
-    patches = weights[:, :, 1:, 1:]  # without the class token
-    shares = patches / patches.sum(dim=-1, keepdim=True)  # each row sums to 1 again
-    far = (shares * distances).sum(dim=-1)  # (B, heads, N)
-    return far.mean(dim=(0, 2))  # (heads,)
-
-
 def random_weights(B: int, h: int, T: int, seed: int = 0) -> Tensor:
     return noise(B, h, T, T, seed=seed).softmax(dim=-1)  # each row sums to 1
-
-
-def numbers_as_tensor(result, weights, *args):
-    """Return a list of numbers as a tensor, and all else as it is."""
-    made = attempt(weights.new_tensor, result) if isinstance(result, (list, tuple)) else result
-    return result if isinstance(made, Exception) else made
-
-
-CDIST = "torch.cdist(centres, centres)"
-NO_CLASS = "weights[:, :, 1:, 1:]"
-SHARES = "patches / patches.sum(dim=-1, keepdim=True)"
-MEAN_DISTANCE = "far.mean(dim=(0, 2))"
-
-mean_attention_distance = Exercise(
-    my_mean_attention_distance,
-    task="`fn(weights, grid, patch_size)`, (B, heads, T, T) → (heads,): how far each head of a layer looks, in pixels.",
-    trials=[(random_weights(B, heads, 1 + h * w), (h, w), patch_size)
-            for B, heads, h, w, patch_size in ((2, 3, 2, 4, 3), (1, 2, 3, 2, 5), (3, 4, 1, 3, 2))],
-    slips={
-        "You use only the class token's row. Each patch has a row of its own, and its own distances.":
-            [(NO_CLASS, "weights[:, :, :1, 1:]"), (NO_CLASS, "weights[:, :, :1, 1:]", SHARES, "patches"),
-             (NO_CLASS, "weights[:, :, 0, 1:]")],
-        "The class token is still there: 1+N weights meet N patches' distances.":
-            [(NO_CLASS, part) for part in ("weights", "weights[:, :, 1:]", "weights[..., 1:]")],
-        "The class token is still there, at distance 0 from all patches.":
-            (SHARES, "patches", MEAN_DISTANCE, "far.mean(dim=0).sum(dim=-1) / (1 + h * w)"),
-        "The sums need `keepdim=True`: one for each query, (B, heads, N, 1).": (", keepdim=True", ""),
-        "All queries of a head are divided together: one that gives much to the class token counts for less.":
-            [(SHARES, f"patches / patches.sum(dim={dims}, keepdim=True)", MEAN_DISTANCE, mean) for dims, mean in (
-                ((2, 3), MEAN_DISTANCE), ((2, 3), "far.sum(dim=2).mean(dim=0)"), ((0, 2, 3), "far.sum(dim=(0, 2))"))],
-        "You measure in patches. The task asks for pixels: times the patch size.": (" * patch_size", ""),
-        "Your distances are squared: each needs its own root, before the mean.":
-            [(CDIST, f"{CDIST} ** 2"), (CDIST, f"{CDIST} ** 2 / patch_size"),
-             (CDIST, f"{CDIST} ** 2", MEAN_DISTANCE, f"{MEAN_DISTANCE} ** 0.5")],
-        "You take the steps down and across, their sum or the larger one. The distance is the straight line.":
-            [(CDIST, f"torch.cdist(centres, centres, p={p})") for p in ("1", "torch.inf")],
-        "Only the steps down count in your distances, or only those across. Both do.":
-            [("n // w, n % w", "n // w, 0 * n"), ("n // w, n % w", "0 * n, n % w")],
-        "You add up over the queries, or over queries and images. The task asks for the mean.":
-            [(MEAN_DISTANCE, "far.mean(dim=0).sum(dim=-1)"), (MEAN_DISTANCE, "far.sum(dim=(0, 2))")],
-        "You divide by too many: the class token is no query, and the sum over the keys is a mean already.":
-            [(MEAN_DISTANCE, "far.sum(2).mean(0) / (1 + h * w)"), (MEAN_DISTANCE, f"{MEAN_DISTANCE} / (h * w)")],
-    } | all_for("n // w, n % w", {
-        "Rows and columns of the grid are exchanged: h for w, or patches counted down the columns.": "n // h, n % h",
-        "Your rows are n // h. A row has w patches.": "n // h, n % w",
-        "Your columns are n % h. A row has w patches.": "n // w, n % h",
-    }) | all_for(NO_CLASS, {
-        "You leave out the last token, not the class token: all has moved by one place.": "weights[:, :, :-1, :-1]",
-        "The weight of a patch on itself is left out. It counts, with 0.": f"{NO_CLASS} * (1 - torch.eye(h * w))",
-        "You average the weights over the images, and divide then. Divide in each image.":
-            f"{NO_CLASS}.mean(dim=0, keepdim=True)",
-    }) | all_for(SHARES, {
-        "Without the class token, a patch's weights sum to less than 1: your results are too small.": "patches",
-        "The weights of each key sum to 1, not those of each query.": "patches / patches.sum(dim=-2, keepdim=True)",
-        "A second softmax makes the weights nearly equal. Divide by their sum.": "patches.softmax(dim=-1)",
-        "You take the distance to the strongest patch alone. Each patch counts by its weight.":
-            "patches == patches.amax(dim=-1, keepdim=True)",
-    }),
-    hint="Patch n is in row `n // w` and column `n % w`. As floats, `.float()`, and times the patch size these are "
-    "pixels, (N, 2), and `torch.cdist` measures how far apart every two are. Leave out the class token, `weights[:, :, "
-    "1:, 1:]`, and divide so that each row sums to 1 again. Multiply weights by distances, sum over the keys, and take "
-    "the mean over queries and images.",
-    shape="(heads,)",
-    view=numbers_as_tensor,
-    gradients=False,
-)  # fmt: skip
 
 
 def my_rollout(maps):
@@ -202,4 +126,63 @@ rollout = Exercise(
     "2`, and multiply, the later layer from the left: `rollout = A @ rollout`. Each row of the result sums to 1.",
     shape="(B, T, T)",
     gradients=False,
+)  # fmt: skip
+
+
+def my_wrong_classes(answers, num_classes, map_for, ruined):
+    found = []
+    for shift in range(1, num_classes):
+        wrong = (answers + shift) % num_classes  # (B,), another class than the answer
+        found.append(ruined(map_for(wrong)).float())  # (B,)
+    return torch.stack(found).mean(dim=0)
+
+
+def toy_maps(B: int, K: int) -> tuple:
+    """Return answers of B scenes among K classes, a map for every class, and a test that a map passes or not."""
+    maps = noise(K, B, 2, 3)
+
+    def map_for(classes):
+        if len(classes) != B or not all(0 <= k < K for k in classes):
+            raise ValueError(f"map_for needs {B} classes from 0 to {K - 1}, got {classes}")
+        return maps[torch.as_tensor(classes), torch.arange(B)]
+
+    return torch.arange(B) % K, K, map_for, lambda found: found.sum(dim=(1, 2)) > 0
+
+
+CLASSES, WRONG = "range(1, num_classes)", "(answers + shift) % num_classes"
+ONE_FOR_ALL = "torch.full_like(answers, shift)"
+TOGETHER = "torch.stack(found).mean(dim=0)"
+
+wrong_classes = Exercise(
+    my_wrong_classes,
+    task="`fn(answers, num_classes, map_for, ruined)` → (B,): the share of wrong classes whose map ruins the answer.",
+    trials=[partial(toy_maps, B, K) for B, K in ((11, 4), (13, 5), (9, 3))],
+    slips={
+        "The right class is among yours: its map is not the control.": [
+            (CLASSES, "range(num_classes)"), (WRONG, ONE_FOR_ALL, CLASSES, "range(num_classes)")],
+        "You ask about one and the same class in all scenes, and for some of them it is the right one.":
+            (WRONG, ONE_FOR_ALL),
+        "You ask about one wrong class only. Another one could tell another story: take the mean over all.":
+            [(CLASSES, f"range({first}, {first + 1})") for first in (1, 2)],
+        "After the last class comes the first again: `(answers + shift) % num_classes`.": (" % num_classes", ""),
+        "The mean over the scenes is taken, too. One share for each scene is asked, so that they can be compared in "
+        "pairs.": (TOGETHER, "torch.stack(found).mean()"),
+        "You have one share for each wrong class, and the task asks for one for each scene: the mean over `dim=0`.":
+            (TOGETHER, "torch.stack(found).mean(dim=1)"),
+        "You count the wrong classes that ruin the answer. Divide by how many there are.":
+            (TOGETHER, "torch.stack(found).sum(dim=0)"),
+        "You divide by the number of all classes. One of them is the right one.":
+            (TOGETHER, "torch.stack(found).sum(dim=0) / num_classes"),
+        "Every scene counts as ruined if any wrong class ruins it. Take the mean over the wrong classes.":
+            [(TOGETHER, "torch.stack(found).amax(dim=0)"), (TOGETHER, "torch.stack(found).bool().any(dim=0)")],
+        "You average the maps, and cover once. Cover with each map, and average what became of the answers.":
+            ("ruined(map_for(wrong)).float()", "map_for(wrong)", TOGETHER, f"ruined({TOGETHER}).float()"),
+        "You have the share that survives. The share that is ruined is asked.": (TOGETHER, f"1 - {TOGETHER}"),
+    },
+    hint="A wrong class for each scene is `(answers + 1) % num_classes`; so is `+ 2`, and so on to `num_classes - 1`. "
+    "For each of them, `ruined(map_for(wrong))` has a True or False for each scene. Make them floats, stack them, and "
+    "take the mean over the wrong classes, `dim=0`.",
+    shape="(B,)",
+    gradients=False,
+    imports="import torch",
 )  # fmt: skip

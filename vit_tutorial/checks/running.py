@@ -91,7 +91,8 @@ MEANINGS = {  # what errors mean whose text is hard to read
     "(P, P): take its numbers apart first.",
     "cannot assign .*Parameter": "A layer's weight is a parameter: `layer.weight.data = …` fills it, or "
     "`nn.Parameter(…)`.",
-    "'tuple'|tuple has no": "`nn.MultiheadAttention` returns a pair, (tokens, weights): take the first of the two.",
+    "'tuple'|tuple has no": "This is a pair. `nn.MultiheadAttention` returns one, (tokens, weights), and a "
+    "batch is one, (images, labels): take it apart.",
     "floating-point dtypes": "Whole numbers cannot be used here: `.float()` makes floats of them.",
 }
 

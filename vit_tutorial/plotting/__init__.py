@@ -9,7 +9,6 @@ from .photo_figures import show_components, show_seen, show_similar, show_values
 from .position_figures import (
     show_chosen_positions,
     show_mirror,
-    show_position_row,
     show_position_similarity,
     show_positions_forming,
     show_sincos_table,
@@ -22,7 +21,7 @@ __all__ = [
     "LiveLoss", "show_attention_maps", "show_attention_stops", "show_block", "show_bug_table", "show_by_images",
     "show_chosen_positions", "show_components", "show_curves", "show_cut", "show_distances",
     "show_equation_one", "show_found", "show_grid", "show_heads", "show_layer_differences", "show_maps", "show_mirror",
-    "show_one_query", "show_pictures", "show_position_row", "show_position_similarity", "show_positions_forming",
+    "show_one_query", "show_pictures", "show_position_similarity", "show_positions_forming",
     "show_ranking", "show_row", "show_seen", "show_shapes", "show_similar", "show_sincos_table", "show_sizes",
     "show_values", "show_wrong",
 ]  # fmt: skip

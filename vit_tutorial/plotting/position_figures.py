@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
@@ -85,7 +85,7 @@ def show_chosen_positions(
     The large maps are those of `similarity`, the small ones of an untrained `control`; all from −1 to 1.
     """
     (h, w), places = similarity.shape[:2], torch.meshgrid(torch.tensor(rows), torch.tensor(columns), indexing="ij")
-    height = 0.9 + 0.52 * WIDTH * len(rows) * h / (len(columns) * w)
+    height = 1.15 + 0.52 * WIDTH * len(rows) * h / (len(columns) * w)
     figure, ((large, small),) = panels.panels(1, 2, WIDTH, height, title, width_ratios=(2.4, 1))
     both = {"trained": similarity, "untrained": control}
     for axes, (name, maps) in zip((large, small), both.items(), strict=True):
@@ -123,41 +123,6 @@ def compare_pairs(maps: Mapping[str, Float[Tensor, "h w h w"]]) -> str:
         near, mirror = (brief(round(mean, 2)) for mean in likeness(similarity))
         told.append(f"{name}, {near} for neighbours and {mirror} for mirror images")
     return listed(told)
-
-
-@styled
-def show_position_row(
-    view: Shaped[Tensor, "C H W"],
-    similarity: Float[Tensor, "h w h w"],
-    control: Float[Tensor, "h w h w"],
-    row: int,
-    title: str,
-) -> Figure:
-    """Draw a picture with one row of its patches framed, and for each of them how similar all positions are to its own.
-
-    The large maps are those of `similarity`; the small ones, of an untrained `control`, are below the picture. Each
-    large map is marked at its own patch and at its mirror image in the row. All are on one scale from −1 to 1.
-    """
-    h, w = similarity.shape[:2]
-    across = math.ceil(w / 2)
-    figure = panels.blank(WIDTH, 0.9 + 2 * (0.28 + 0.68 * WIDTH / across), title)
-    outer = figure.add_gridspec(1, 2, width_ratios=(1, 3.2))
-    left, right = outer[0].subgridspec(2, 1, height_ratios=(2, 1.1)), outer[1].subgridspec(2, across)
-    picture = figure.add_subplot(left[0])
-    panels.patches(picture, view, h, w, f"row {row}, framed")
-    panels.patch_lines(picture, h, w)
-    panels.highlight(picture, 0, row, w, 1)
-    large = [figure.add_subplot(right[divmod(column, across)]) for column in range(w)]
-    for column, axes in enumerate(large):
-        image = draw_map(axes, to_numpy(similarity[row, column]), f"column {column}")
-        mark_patches(axes, (h, w), (row, column), ("row",))
-    below = figure.add_subplot(left[1])
-    draw_map(below, mosaic(control[row], across), "the same before training")
-    panels.colour_bar(figure, image, large, "cosine similarity", FIVE, shrink=0.9)
-    legend_of_marks(figure, ("row",))
-    both = {"trained": similarity, "untrained": control}
-    within = {name: maps[row : row + 1, :, row : row + 1] for name, maps in both.items()}
-    return with_alt(figure, f"Mean cosine similarity of positions in row {row}: {compare_pairs(within)}.")
 
 
 @styled

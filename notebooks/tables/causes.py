@@ -3,25 +3,34 @@
 Takes about 10 minutes on two cores.
 """
 
+import math
+
 import torch
 from common import SEEDS, trained_at_home, write_table
 from torch import Tensor
-from torch.nn.functional import interpolate
+from torch.nn.functional import avg_pool2d, interpolate, pad
 from torchvision.transforms.functional import gaussian_blur
 from vit_tutorial import ImageSet, Shapes, change_resolution
 from vit_tutorial.experiments import answers, kinds_of_patches
 
 KINDS = ("ground", "outline", "inside")
-SHARPER = 1.5  # the scores of attention times this
 COUNT = 1600
+# Softmax shares 1 among 50 tokens at home and among 122 at 44×44. For one of them to stand out as
+# clearly, scores have to grow with the logarithm of how many there are.
+SHARPER = math.log(122) / math.log(50)
 
 
-def blurred(pixels: Tensor) -> Tensor:
-    return gaussian_blur(pixels, 7, 1.0)
+def with_edges_of(size: int, side: int) -> Tensor:
+    """Draw the scenes at a size, with edges as wide as a pixel is at another: (N, 3, size, size).
 
-
-def sharpened(pixels: Tensor) -> Tensor:
-    return (2 * pixels - blurred(pixels)).clamp(0, 1)
+    Drawn at 308×308 (11·28 and 7·44), averaged over a pixel of `side`, read where centres are.
+    """
+    width, step = 308 // side, 308 // size
+    drawn = []
+    for part in Shapes(COUNT, 308, seed=1).pixels.split(100):
+        pixels = pad(part / 255, [width // 2] * 4, mode="replicate")
+        drawn.append(avg_pool2d(pixels, width, stride=1)[..., step // 2 :: step, step // 2 :: step])
+    return torch.cat(drawn)
 
 
 def resized(pixels: Tensor, side: int) -> Tensor:
@@ -46,10 +55,12 @@ def measure(seed: int):
     for number, kind in enumerate(KINDS):
         yield kind, "44×44", answers(away, large, weights_as_in(at_44, at_home, number))
         yield kind, "28×28", answers(home, small, weights_as_in(at_home, at_44, number))
-    yield "sharp edges", "44×44", answers(away, blurred(large))
-    yield "sharp edges", "28×28", answers(home, sharpened(small))
+    yield "sharp edges", "44×44", answers(away, with_edges_of(44, 28))
+    yield "sharp edges", "28×28", answers(home, with_edges_of(28, 44))
     yield "flat attention", "44×44", answers(away, large, scale=SHARPER)
     yield "flat attention", "28×28", answers(home, small, scale=1 / SHARPER)
+    yield "blurred by a pixel", "44×44", answers(away, gaussian_blur(large, 7, 1.0))
+    yield "scores × 1.5", "44×44", answers(away, large, scale=1.5)
     yield "picture size", "44×44", answers(home, resized(large, 28))
     yield "picture size", "28×28", answers(away, resized(small, 44))
 

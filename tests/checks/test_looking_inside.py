@@ -114,7 +114,7 @@ WRONG = {
     check.wrong_classes: [
         (next_class, "one wrong class only"),
         (lambda a, K, of, hit: torch.stack([hit(of((a + s) % K)).float() for s in range(K)]).mean(0), "right class"),
-        (lambda a, K, of, ruined: torch.stack([ruined(of(a + s)).float() for s in range(1, K)]).mean(0), "first again"),
+        (lambda a, K, of, hit: torch.stack([hit(of(a + s)).float() for s in range(1, K)]).mean(0), "first again"),
         (lambda *given: class_by_class(*given).mean(), "One share for each scene"),
     ],
 }  # fmt: skip

@@ -151,8 +151,8 @@ WRONG = {
         (answer(there=lambda p, h, w: p.reshape(1, -1, h, w)), "reads rows as (D, h, w), or a picture as rows"),
     ],
     check.new_task: [
-        (lambda model, images, K: model, "The old head is still there"),
-        (taught(BRIEF, prepare=lambda model, K: replace_head(model, K) and model), "does not change `model`"),
+        (lambda model, images, K: model, "Eight is what the old head has"),
+        (taught(BRIEF, prepare=lambda model, K: replace_head(model, K) and model), "a copy with a new one"),
         (taught(), "Nothing was trained in the head that you return: it holds zeros"),
         (taught(BRIEF, prepare=lambda model, K: setattr(model, "head", nn.Linear(64, K)) or model),
          "In the model that you were given `embeddings.class_token` is changed or frozen"),

@@ -156,9 +156,9 @@ test_right_answers_pass, test_wrong_answers_are_named = judged(RIGHT, WRONG)
 def test_a_rate_passes_unless_half_of_it_or_twice_of_it_does_better():
     assert check.learning_rate(None).status == "not attempted"
     assert check.learning_rate(0.008)
-    low = check.learning_rate(0.001)
+    low = check.learning_rate(0.002)
     assert low.status == "wrong"
-    assert "0.002 does better" in low.message
+    assert "0.004 does better" in low.message
     assert low.message.count("rate 0.0") == 3, "the reader sees what was measured"
 
 
@@ -169,7 +169,3 @@ def test_what_is_no_rate_is_told_what_one_is(rate):
 
 def test_a_rate_that_learns_nothing_does_not_pass_because_its_neighbours_are_as_bad():
     assert "factors of ten" in check.learning_rate(1e-6).message
-
-
-def test_the_way_to_find_a_rate_finds_one_that_passes():
-    assert check.learning_rate(check.learning_rate.answer())

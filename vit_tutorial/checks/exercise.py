@@ -319,10 +319,7 @@ class Exercise(Task):
 
 WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"
 KEPT = "Right when it is first called, wrong when it is called again: it keeps something from call to call."
-RANDOM = (
-    "Two calls with the same input give two results: something in it is random. In eval mode `nn.Dropout`, made in "
-    "`__init__`, is off; `F.dropout` needs `training=self.training`."
-)
+RANDOM = "Two calls with the same input give two results: something in it is random."
 DETACHED = (
     "The values are right, but the gradient that flows back is not: look for `.detach()`, `.data`, `.item()`, "
     "`no_grad` and `torch.tensor(...)`."

@@ -142,9 +142,10 @@ def toy_maps(B: int, K: int) -> tuple:
     maps = noise(K, B, 2, 3)
 
     def map_for(classes):
-        if len(classes) != B or not all(0 <= k < K for k in classes):
-            raise ValueError(f"map_for needs {B} classes from 0 to {K - 1}, got {classes}")
-        return maps[torch.as_tensor(classes), torch.arange(B)]
+        classes = torch.as_tensor(classes)
+        if classes.shape != (B,) or classes.min() < 0 or classes.max() >= K:
+            raise ValueError(f"map_for needs one class for each of the {B} scenes, from 0 to {K - 1}; got {classes}")
+        return maps[classes, torch.arange(B)]
 
     return torch.arange(B) % K, K, map_for, lambda found: found.sum(dim=(1, 2)) > 0
 
@@ -162,9 +163,24 @@ wrong_classes = Exercise(
             (CLASSES, "range(num_classes)"), (WRONG, ONE_FOR_ALL, CLASSES, "range(num_classes)")],
         "You ask about one and the same class in all scenes, and for some of them it is the right one.":
             (WRONG, ONE_FOR_ALL),
+        "These are the maps of the right class. Ask about the wrong ones.": (WRONG, "answers"),
+        "This is what right and wrong classes differ by. Return the share of the wrong ones alone.":
+            lambda answers, K, map_for, ruined:
+                ruined(map_for(answers)).float() - my_wrong_classes(answers, K, map_for, ruined),
+        "One wrong class is missing: the shifts go from 1 to `num_classes - 1`.":
+            (CLASSES, "range(1, num_classes - 1)"),
+        "The shifts go from 0, which is the right class, and the last wrong class is missing.":
+            (CLASSES, "range(num_classes - 1)"),
+        "Only the last wrong class is in your result.": (TOGETHER, "found[-1]"),
+        "You divide by the number of scenes. Divide by that of the wrong classes.":
+            (TOGETHER, "torch.stack(found).sum(dim=0) / len(answers)"),
+        "Your loop has the number of classes written into it. It is `num_classes`.": (CLASSES, "range(1, 8)"),
         "You ask about one wrong class only. Another one could tell another story: take the mean over all.":
             [(CLASSES, f"range({first}, {first + 1})") for first in (1, 2)],
-        "After the last class comes the first again: `(answers + shift) % num_classes`.": (" % num_classes", ""),
+        "After the last class comes the first again: `(answers + shift) % num_classes`, with the brackets, and with "
+        "`num_classes`.": [(WRONG, way) for way in (
+            "answers + shift", "answers + shift % num_classes", "(answers + shift) % 8",
+            "(answers + shift).clamp(max=num_classes - 1)")],
         "The mean over the scenes is taken, too. One share for each scene is asked, so that they can be compared in "
         "pairs.": (TOGETHER, "torch.stack(found).mean()"),
         "You have one share for each wrong class, and the task asks for one for each scene: the mean over `dim=0`.":

@@ -16,6 +16,8 @@ from .running import NotAttempted, NotJudged, Wrong, attempt, call, first_three,
 
 # A leaf: a module with weights of its own -----------------------------------------------------------------------------
 
+DROPOUT = "In eval mode `nn.Dropout`, made in `__init__`, is off; `F.dropout` needs `training=self.training`."
+
 
 def weights_of(module: nn.Module) -> dict[str, Tensor]:
     """Return the parameters of a module by their names."""
@@ -114,7 +116,7 @@ class ModuleExercise(Exercise):
         module, _, x = trial
         out = call(module, x)
         if any(not same(call(module, x), out) for _ in range(20)):
-            raise Wrong(RANDOM)
+            raise Wrong(f"{RANDOM} {DROPOUT}")
         wanted = [x.clone().requires_grad_(), *module.parameters()]
         mine = gradients_of(call(module, wanted[0]), wanted)
         theirs = gradients_of(self.with_their_weights(right, trial)(wanted[0]), wanted)

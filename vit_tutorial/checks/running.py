@@ -147,7 +147,7 @@ def show(value) -> str:
         return f"tensor of {tuple(value.shape)}"
     if isinstance(value, list) and tensors_in(value):
         return f"[{', '.join(map(show, value[:2]))}{', …' * (len(value) > 2)}]"
-    text = repr(value)
+    text = value.__name__ if inspect.isfunction(value) else repr(value)
     return text if len(text) < 400 and "\n" not in text else f"{type(value).__name__}(…)"
 
 

@@ -21,6 +21,7 @@ def scenes() -> tuple[ImageSet, ImageSet]:
     return Shapes(4_000, 16, seed=0), Shapes(2_000, 16, seed=3)
 
 
+@cache  # the check, or a cell that runs again, may ask for the same run
 def short_run(learning_rate: float, warmup_steps: int = 50, seed: int = 0) -> float:
     """Train a small model for 500 steps; return the share of 2,000 new scenes that it gets right, from 0 to 1.
 

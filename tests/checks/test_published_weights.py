@@ -120,7 +120,7 @@ WRONG = {
          "`projectionection`: `.replace` finds its word anywhere, also in what an earlier one wrote."),
         (renamed("norm[12]", "norm1"), "`encoder.0.norm1.weight` holds Meta's `blocks.0.norm2.weight`, which"),
         (lambda state: {n: t for n, t in solution(state).items() if not re.match(r"encoder\.([2-9]|\d\d)", n)},
-         "Right with 2 blocks, but not with 12 blocks. Not all names are those of our model"),
+         "Right with 2 blocks, but not with 13 blocks. Not all names are those of our model"),
         (lambda state: solution(state) | {"embeddings.position.table": state["pos_embed"]},
          "`embeddings.position.table` holds Meta's `pos_embed`. It is (1, 5, 6), and (5, 6) is asked."),
         (lambda state: solution({n: t.zero_() if n == "cls_token" else t for n, t in state.items()}),
@@ -142,7 +142,7 @@ WRONG = {
 test_right_answers_pass, test_wrong_answers_are_named = judged(RIGHT, WRONG)
 
 
-@pytest.mark.parametrize("config", SIZES, ids=["2 blocks", "12 blocks"])
+@pytest.mark.parametrize("config", SIZES, ids=["2 blocks", "13 blocks"])
 def test_what_is_mapped_and_folded_computes_what_timms_class_does(config):
     """timm multiplies by γ; ours has no γ left."""
     theirs, state = build_timm(config, init_values=1.0).double().eval(), their_state(config)

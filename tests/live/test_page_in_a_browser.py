@@ -3,7 +3,6 @@
 import math
 import os
 import random
-import statistics
 import subprocess
 import sys
 
@@ -222,11 +221,3 @@ def test_a_photo_of_the_readers(browser, pages, way):
     assert browser.run("[state.picture[0], state.picture[area], state.picture[2 * area]]") == [51, 102, 204]
     browser.run(f"given = new DataTransfer(); given.items.add(new File(['no'], 'notes.txt')); {give}; 0")
     until(lambda: "That is no picture" in browser.run("$('status').textContent"))
-
-
-@pytest.mark.parametrize(("name", "limit"), [("shapes", 30), ("cifar10", 200)])
-def test_the_answer_keeps_up_with_the_hand(browser, pages, name, limit):
-    """The fastest quarter: tests run beside each other and share the cores."""
-    browser.open(pages / f"{name}.html")
-    times = browser.run("Array.from({ length: 20 }, () => { compute(state.strokes); return result.took; })")
-    assert statistics.quantiles(times)[0] <= limit, times

@@ -40,10 +40,10 @@ def my_map_state_dict(state):
     return ours
 
 
-# More than ten blocks the second time: a rule for `blocks.1` may take `blocks.10`, too.
+# More than ten blocks the second time: a rule for `blocks.1` may take `blocks.10`, too. And not the 12 of DINOv2.
 SIZES = [
     ViTConfig(8, 4, num_classes=0, embed_dim=6, depth=2, num_heads=2, mlp_dim=10),
-    ViTConfig(6, 2, num_classes=0, embed_dim=4, depth=12, num_heads=2, mlp_dim=9),
+    ViTConfig(6, 2, num_classes=0, embed_dim=4, depth=13, num_heads=2, mlp_dim=9),
 ]
 
 

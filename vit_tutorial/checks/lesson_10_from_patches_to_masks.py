@@ -26,6 +26,7 @@ def stretched(N, D):
     return (noise(N, D) * torch.arange(D, 0, -1) @ turned + 5 * noise(D, seed=1)).double()
 
 
+EIGEN = "torch.linalg.eigh(centred.T @ centred)[1]"
 CENTRED, PROJECTED = "tokens - tokens.mean(dim=0)", "centred @ Vt[:count].T"
 
 principal_components = Exercise(
@@ -49,6 +50,12 @@ principal_components = Exercise(
             (PROJECTED, "centred @ Vt[-count:].T"),
         "These are the directions, (count, D). Each token's place along them is asked: `centred @ Vt[:count].T`.":
             (PROJECTED, "Vt[:count]"),
+        "`torch.linalg.eigh` has the smallest first. The largest are its last columns, in the opposite order.":
+            [(PROJECTED, f"centred @ {EIGEN}[:, {columns}]") for columns in (":count", "-count:")],
+        "Your result has no signs. They say on which side of the mean token a token lies.":
+            (PROJECTED, f"({PROJECTED}).abs()"),
+        "You divide each feature by its standard deviation. Only the mean is subtracted.":
+            (CENTRED, f"({CENTRED}) / tokens.std(dim=0)"),
         "All D components are returned: the first `count` of them are asked.": (PROJECTED, "centred @ Vt.T"),
         "The result is transposed: one row for each token, (N, count).": (PROJECTED, "Vt[:count] @ centred.T"),
     },

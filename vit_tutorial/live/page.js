@@ -190,7 +190,7 @@ function showAttention() {
     const [most, on] = [best(taken), !state.off.includes(entry)];
     const blues = [86, 180, 233].flatMap((blue) => taken.map((share) => Math.round((blue * share) / taken[most])));
     drawPixels(button.firstChild.getContext("2d"), blues, w, 1);
-    title.textContent = `answer so far: ${classes[best(answer)]} ${percent(Math.max(...answer))}`;
+    title.textContent = `answer after it: ${classes[best(answer)]} ${percent(Math.max(...answer))}`;
     button.lastChild.textContent = on ? `head ${head}` : "off";
     button.ariaPressed = on;
     button.title = `${name}: ${percent(weights[0])} from the class token, ${percent(taken[most])} from ${where(most)}`;
@@ -211,10 +211,10 @@ function show() {
 
 const entries = Object.keys(model.encoder).flatMap((layer) => {
   const [title, heads] = [element("span"), element("div", { className: "heads" })];
-  $("blocks").append(element("div", {}, element("h3", {}, `After block ${layer}`, title), heads));
+  $("blocks").append(element("div", {}, element("h3", {}, `Block ${layer}`, title), heads));
   return Array.from({ length: config.num_heads }, (_, head) => {
     const button = element("button", {}, context(w, h).canvas, element("span"));
-    const entry = { layer, head, title, button, name: `Block ${Number(layer) + 1}, head ${head}` };
+    const entry = { layer, head, title, button, name: `Block ${layer}, head ${head}` };
     const words = () => `${entry.name} ${state.off.includes(entry) ? "on" : "off"}.`;
     button.onclick = () => change(words(), { off: toggled(state.off, entry) });
     heads.append(button);

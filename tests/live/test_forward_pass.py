@@ -139,9 +139,9 @@ def test_without_positions_the_order_does_not_matter(pair):
 @pytest.mark.parametrize(
     "options",
     [
-        {"position": "sincos", "pool": "mean"},
+        {"position": "sincos"},
         {"position": "factorized", "gelu": "tanh"},
-        {"position": "none", "representation_size": 6, "patch_size": (4, 8)},
+        {"position": "none", "patch_size": (4, 8)},
     ],
 )
 def test_other_configurations_of_the_package_run_in_the_page_too(options):

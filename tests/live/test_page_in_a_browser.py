@@ -154,11 +154,14 @@ def test_every_button_by_mouse_and_by_keyboard(page, way):
     assert page.run("state.colour") == [204, 121, 167]
     use("#undo")
     assert page.run("state.colour") == [240, 228, 66]
+    use("#sheet")
+    assert "→" not in page.run("$('status').textContent"), "another picture costs nothing"
+    assert page.run("!state.positions && state.off.length === 1"), "the same change, another picture"
     use("#reset")
     assert page.run("state.positions && state.off.length === 0 && state.order === places")
     use("#grid")
     assert page.run("$('grid').ariaPressed") == "false"
-    use("#sheet")
+    use("#positions")
     assert "→" in page.run("$('status').textContent")
 
 

@@ -150,6 +150,7 @@ def outcome(losses, model, optimizer, batches, rates) -> tuple[Tensor, Tensor]:
 RATE, LOSS, UPDATE = 'group["lr"] = rate', "F.cross_entropy(model(images), labels)", "optimizer.step()"
 PAIRS, CLIP = "zip(batches, rates, strict=True)", "nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
 NOT_CLIPPED = "The gradients are not clipped: call `clip_grad_norm_` between `backward` and `step`."
+OTHERS_CLIPPED = "You clip, and not the model's gradients: `clip_grad_norm_(model.parameters(), 1.0)`."
 TOO_EARLY = "The gradients are clipped too early: before `backward` there is nothing to clip yet."
 TOO_LATE = "The gradients are clipped too late: `step` has used them already."
 FORGOTTEN = {
@@ -207,6 +208,8 @@ def judge_training(function: Callable) -> str | None:
             wrong.message = wrong.message.replace(NOT_CLIPPED, TOO_EARLY)
         elif 0 <= step < clip:
             wrong.message = wrong.message.replace(NOT_CLIPPED, TOO_LATE)
+        elif clip >= 0:
+            wrong.message = wrong.message.replace(NOT_CLIPPED, OTHERS_CLIPPED)
         raise
 
 

@@ -1,5 +1,4 @@
 // The forward pass of vit_tutorial, for one picture: patchify, Eqs. 1 to 4, logits.
-//
 // Tokens are an array of T vectors, each a Float32Array of D values. `model` has the tensors of `model.state_dict()`
 // where their names say: model.encoder[0].attention.qkv.weight. `config` has the fields of ViTConfig that matter here,
 // with both sizes as pairs, and the card's mean and std. An image is bytes, (C, H, W), as in an ImageSet.
@@ -121,26 +120,15 @@ function encoderBlock(z, block, config, off, maps) { // (T, D) → (T, D)
   return add(z, mlp(layerNorm(z, block.norm2, eps), block.mlp, gelu)); // Eq. 3
 }
 
-const POOLS = {
-  cls: (tokens) => tokens[0],
-  mean: ([, ...tokens]) => tokens[0].map((_, i) => tokens.reduce((sum, token) => sum + token[i], 0) / tokens.length),
-};
-
-function head(y, layer) { // (D) → (K)
-  if (layer.representation === undefined) return linear([y], layer)[0];
-  return linear([linear([y], layer.representation)[0].map(Math.tanh)], layer.classifier)[0];
-}
-
-// off[layer] lists the heads that are switched off. Returned: the logits after each block, the model's own last, and
-// maps[layer][head][i][j], what token i takes from token j.
+// `off` has the heads that are off, by layer. Returned: logits after each block; maps[layer][head][i][j], as i sees j.
 function visionTransformer(image, model, config, off = {}) {
   const [logits, maps] = [[], []];
   let z = embeddings(image, model.embeddings, config); // Eq. 1: (1+N, D)
   Object.values(model.encoder).forEach((block, layer) => {
     maps.push([]);
     z = encoderBlock(z, block, config, off[layer] ?? [], maps[layer]); // Eqs. 2–3: (1+N, D)
-    const y = POOLS[config.pool](layerNorm(z, model.norm, config.norm_eps)); // Eq. 4: (D)
-    logits.push(head(y, model.head)); // (K)
+    const [y] = layerNorm(z, model.norm, config.norm_eps); // Eq. 4: the class token, (D)
+    logits.push(linear([y], model.head)[0]); // (K)
   });
   return { logits, maps };
 }

@@ -68,7 +68,7 @@ function paint(pixels, strokes, colour) {
 
 async function usePhoto(file) { // its centre, in the model's size, on white
   const photo = await createImageBitmap(file).catch(() => null);
-  if (!photo) return set(state, "That is no picture that this browser can read.");
+  if (!photo) return ($("status").textContent = "That is no picture that this browser can read.");
   const [ratio, paper] = [Math.min(photo.width / W, photo.height / H), context(W, H)];
   const [left, top] = [(photo.width - ratio * W) / 2, (photo.height - ratio * H) / 2];
   Object.assign(paper, { fillStyle: "#fff", imageSmoothingQuality: "high" }).fillRect(0, 0, W, H);
@@ -93,11 +93,12 @@ function compute(strokes) {
 }
 
 function set(next, words) {
+  const compared = settled && next.picture === state.picture; // another picture costs nothing
   state = next;
   compute(state.strokes);
   const [before, now] = [settled ?? result.answer, result.answer];
   const [old, top] = [best(before), best(now)];
-  const cost = settled ? ` ${classes[old]} ${percent(before[old])} → ${percent(now[old])}.` : "";
+  const cost = compared ? ` ${classes[old]} ${percent(before[old])} → ${percent(now[old])}.` : "";
   const instead = old === top ? "" : ` Now it says ${classes[top]}, ${percent(now[top])}.`;
   $("status").textContent = words + cost + instead;
   settled = now;
@@ -109,7 +110,7 @@ function change(words, next) {
   set({ ...state, ...next }, words);
 }
 
-const start = (words, picture) => change(words, { picture, strokes: [], ...untouched });
+const start = (words, picture) => change(words, { picture, strokes: [], order: places, covered: [] });
 
 function preview(outline) { // while an outline is drawn
   draft = outline;
@@ -154,11 +155,21 @@ function frame([x, y, width, height], colour) { // edged in black
     Object.assign(screen, { lineWidth, strokeStyle }).strokeRect(x + 4, y + 4, width - 8, height - 8);
 }
 
+function dim(boxes) { // all patches but those that the query takes most from, over all heads
+  const rows = result.maps.flat().map((map) => map[query]);
+  const taken = places.map((n) => rows.reduce((sum, row) => sum + row[n + 1], 0));
+  boxes.forEach((box, n) => {
+    screen.fillStyle = `rgb(0 0 0 / ${0.75 * (1 - taken[n] / Math.max(...taken))})`;
+    screen.fillRect(...box);
+  });
+}
+
 function showPicture() {
   drawPixels(screen, result.shown, W, scale);
   const boxes = places.map((n) => [(n % w) * Q, Math.floor(n / w) * P, Q, P].map((length) => length * scale));
   Object.assign(screen, { lineWidth: 1, strokeStyle: "rgb(255 255 255 / 0.4)" });
   if (grid) boxes.forEach((box) => screen.strokeRect(...box));
+  if (tool === "look") dim(boxes);
   if (query) frame(boxes[query - 1], "#f0e442");
   if (held !== null) frame(boxes[held], "#d55e00");
   if (tool === "draw" && screen.canvas.matches(":focus-visible"))
@@ -170,6 +181,7 @@ function showPicture() {
 
 function showAnswer() {
   const { answer } = result;
+  $("legend").style.visibility = plain.answer === answer ? "hidden" : "";
   const ranked = classes.map((_, k) => k).sort((a, b) => answer[b] - answer[a]);
   [...$("bars").children].forEach((row, i) => {
     const [k, [name, bar, value]] = [classes.length > 12 ? ranked[i] : i, row.children];
@@ -252,7 +264,7 @@ const clicks = {
   positions: () => change(`Positions ${state.positions ? "off" : "on"}.`, { positions: !state.positions }),
   grid: () => (grid = !grid),
   undo: () => set(past.pop(), "Undone."),
-  reset: () => change("All as it was.", untouched),
+  reset: () => change("All as it was.", { strokes: [], ...untouched }),
   sheet: () => start("A new sheet.", newSheet()),
   "class-token": () => (pinned = query = 0),
 };

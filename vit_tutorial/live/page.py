@@ -27,15 +27,15 @@ def play(model: VisionTransformer, scenes: ImageSet | None = None) -> Page:
     """Return a page to play with: as the value of a notebook's cell it is live, and everything runs in the page.
 
     It offers `scenes` of the model's size and opens with the first; without, it has some that suit the model. Raises
-    ValueError for other sizes, and for a model without a card, with a backbone, not for colours, or too large.
+    ValueError for other sizes, for a model without a card, and for one that is too large or built otherwise.
     """
-    weights, channels = sum(tensor.numel() for tensor in model.state_dict().values()), len(card_of(model).mean)
-    patches, size = type(model.embeddings.patches), to_pair(model.config.image_size)
-    if patches is not PatchEmbedding or channels != 3 or weights > MOST_WEIGHTS:
-        facts = f"this model has a {patches.__name__}, {channels} and {weights:,}"
-        raise ValueError(f"a page has a PatchEmbedding, 3 channels and at most {MOST_WEIGHTS:,} weights; {facts}")
-    if scenes is not None and tuple(scenes.pixels.shape[2:]) != size:
-        raise ValueError(f"the model's images are {size}, the scenes {tuple(scenes.pixels.shape[2:])}")
+    config, weights = model.config, sum(tensor.numel() for tensor in model.state_dict().values())
+    kind = (type(model.embeddings.patches).__name__, config.pool, config.representation_size, len(card_of(model).mean))
+    if kind != (PatchEmbedding.__name__, "cls", None, 3) or weights > MOST_WEIGHTS:
+        asked = f"PatchEmbedding, pool cls, no representation, 3 channels and at most {MOST_WEIGHTS:,} weights"
+        raise ValueError(f"a page is for a model with {asked}; this one has {kind} and {weights:,}")
+    if scenes is not None and tuple(scenes.pixels.shape[2:]) != to_pair(config.image_size):
+        raise ValueError(f"the model's images are {config.image_size}, the scenes {tuple(scenes.pixels.shape[2:])}")
     return Page(model, scenes)
 
 
@@ -63,7 +63,7 @@ class Page:
     def data(self) -> dict[str, object]:
         """Return what the scripts read, as JSON; the weights are in half precision."""
         config, card, tensors = self.model.config, self.model.card, tensors_of(self.model)
-        about = {name: getattr(config, name) for name in ("num_heads", "norm_eps", "gelu", "pool")}
+        about = {name: getattr(config, name) for name in ("num_heads", "norm_eps", "gelu")}
         about |= {name: to_pair(getattr(config, name)) for name in ("image_size", "patch_size")}
         return {
             "config": about | {"mean": card.mean, "std": card.std},

@@ -26,6 +26,7 @@ from vit_tutorial.experiments import (
     load_mask_scores,
     load_results,
     load_size_runs,
+    load_trials,
     move,
     quarter_task,
     quarters,
@@ -43,7 +44,7 @@ SCRIPTS = Path(__file__).resolve().parent.parent / "notebooks" / "tables"
 STORED = tables.RESULTS
 TABLES = sorted({path.stem for path in STORED.glob("*.csv")} - {"masks"})  # of models that a script trains
 # The columns that say what a line is about; elsewhere there are two.
-ABOUT = {"scarce": 3, "causes": 3, "sizes": 4}
+ABOUT = {"scarce": 3, "causes": 3, "trials": 3, "sizes": 4}
 quiet = pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
 
 
@@ -352,3 +353,14 @@ def test_a_short_run_learns_more_at_a_good_rate_and_leaves_the_readers_generator
     assert short_run(0.0001, warmup_steps=0, seed=1) != poor
     with pytest.raises(ValueError, match=r"learning_rate must be above 0, got 0\.0"):
         short_run(0.0)
+
+
+def test_the_stored_trials_come_out_again_on_their_first_scenes():
+    trials, count, stored = script("trials"), 500, load_trials()
+    trials.maps_on_trial.__globals__["COUNT"] = count
+    model = load_checkpoint("shapes")
+    for trial in (trials.maps_on_trial, trials.notes_on_trial):
+        for what, cover, values in trial(model):
+            points, half = stored[what, cover][0]
+            assert values.shape == (count,)
+            assert 100 * values.mean().item() == pytest.approx(points, abs=4 * half)  # of 2,000; here are 500

@@ -27,6 +27,10 @@ position_similarity = Exercise(
     slips={
         "The lengths are taken for one per column, not one per row: `keepdim=True` makes them (N, 1).":
             [(", keepdim=True", ""), (", keepdim=True", "", "position[1:]", "position")],
+        "You leave out the last row. The class token's is the first: `position[1:]`.":
+            [("position[1:]", "position[:-1]")],
+        "You subtract the mean position. For the cosine nothing is subtracted.":
+            ("position[1:]", "position[1:] - position[1:].mean(dim=0)"),
         "The class token is still there: there are 1+N rows for a grid of N = h·w patches.":
             [("position[1:]", "position"), ("position[1:]", "position", ".reshape(h, w, h, w)", "")],
         "You divide by the square of one length. Each product is divided by both lengths, one for each vector.":
@@ -101,6 +105,7 @@ rollout = Exercise(
         "Only the last layer is in your result.": (PRODUCT, "A"),
         "Only the first layer is in your result: is `return` inside the loop?": (RETURNED, f"    {RETURNED}"),
         "The first layer is missing in your product.": ("in maps", "in maps[1:]"),
+        "The last layer is missing in your product.": ("in maps", "in maps[:-1]"),
         "You multiply value by value, with `*`, where `@` is asked: paths through other tokens are lost.":
             [(PRODUCT, "A * result"), (PRODUCT, "A * result", BEGIN, "torch.ones(T, T)")],
         "You add up the layers, or average them. They follow one another: multiply their matrices.":
@@ -164,9 +169,10 @@ wrong_classes = Exercise(
         "You ask about one and the same class in all scenes, and for some of them it is the right one.":
             (WRONG, ONE_FOR_ALL),
         "These are the maps of the right class. Ask about the wrong ones.": (WRONG, "answers"),
-        "This is what right and wrong classes differ by. Return the share of the wrong ones alone.":
-            lambda answers, K, map_for, ruined:
-                ruined(map_for(answers)).float() - my_wrong_classes(answers, K, map_for, ruined),
+        "This is what right and wrong classes differ by. Return the share of the wrong ones alone.": [
+            lambda answers, K, map_for, ruined, sign=sign:
+                sign * (ruined(map_for(answers)).float() - my_wrong_classes(answers, K, map_for, ruined))
+            for sign in (1, -1)],
         "One wrong class is missing: the shifts go from 1 to `num_classes - 1`.":
             (CLASSES, "range(1, num_classes - 1)"),
         "The shifts go from 0, which is the right class, and the last wrong class is missing.":

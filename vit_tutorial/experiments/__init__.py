@@ -15,6 +15,7 @@ from .tables import (
     load_mirror_runs,
     load_results,
     load_size_runs,
+    load_trials,
 )
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "load_mirror_runs",
     "load_results",
     "load_size_runs",
+    "load_trials",
     "move",
     "plant",
     "quarters",

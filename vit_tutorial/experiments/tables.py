@@ -104,6 +104,14 @@ def load_causes() -> dict[tuple[str, str], list[tuple[int, int]]]:
     }
 
 
+def load_trials() -> dict[tuple[str, str], list[tuple[float, float]]]:
+    """Return (points, half of their 95 % interval), one for each seed, by what was on trial and by the cover."""
+    return {
+        key: [(float(line["points"]), float(line["half"])) for line in lines]
+        for key, lines in read_table("trials", "what", "cover").items()
+    }
+
+
 def load_mirror_runs() -> dict[str, Float[Tensor, "S T D"]]:
     """Return the position embeddings that were trained on photos in three ways, one for each seed."""
     runs = load_file(RESULTS / "mirror.safetensors")  # "as they are, seed 0" and so on

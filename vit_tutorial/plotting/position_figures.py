@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import product
 
 import numpy as np
 import torch
@@ -82,7 +83,8 @@ def show_chosen_positions(
 ) -> Figure:
     """Draw how similar all positions are to chosen ones, a map for each of these rows and columns.
 
-    The large maps are those of `similarity`, the small ones of an untrained `control`; all from −1 to 1.
+    The large maps, each marked at its own patch, are those of `similarity`, the small ones of an untrained `control`;
+    all from −1 to 1.
     """
     (h, w), places = similarity.shape[:2], torch.meshgrid(torch.tensor(rows), torch.tensor(columns), indexing="ij")
     height = 1.15 + 0.52 * WIDTH * len(rows) * h / (len(columns) * w)
@@ -91,6 +93,8 @@ def show_chosen_positions(
     for axes, (name, maps) in zip((large, small), both.items(), strict=True):
         image = draw_map(axes, mosaic(maps[places].flatten(0, 1), len(columns)), name)
     number_maps(large, (h, w), rows, columns)
+    for (i, row), (j, column) in product(enumerate(rows), enumerate(columns)):
+        large.plot(1 + j * (w + 1) + column, 1 + i * (h + 1) + row, **OWN)
     large.set_ylabel("row of the patch")
     panels.colour_bar(figure, image, (large, small), "cosine similarity", FIVE, shrink=0.9)
     told = compare_pairs(both)

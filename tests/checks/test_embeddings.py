@@ -252,6 +252,7 @@ WRONG = {
         (variant(project=lambda self, x: self.projection(x).reshape(len(x), -1, self.D)),
          "mix values of different patches"),
         (variant(projection=lambda self: nn.Conv2d(self.C, self.D, self.P)), "moves by one pixel"),
+        (variant(position=lambda self: torch.randn(1, 1 + self.N, self.D)), "`position` is a plain tensor"),
     ],
 }  # fmt: skip
 
@@ -265,7 +266,6 @@ UNKNOWN = {
     "`linear.weight` (5, 5)": variant(
         linear=lambda self: nn.Linear(self.D, self.D), project=lambda self, x: self.linear(Right.project(self, x))
     ),
-    "An optimizer does not find plain tensors": variant(position=lambda self: torch.randn(1, 1 + self.N, self.D)),
 }
 
 

@@ -42,6 +42,8 @@ def weight_and_bias(linear, conv):
     theirs = conv.weight.flatten(1), none if conv.bias is None else conv.bias
     for name, values, asked in zip(("weight", "bias"), mine, theirs, strict=True):
         alike = values.shape != asked.shape or same(values.flatten().sort().values, asked.flatten().sort().values)
+        if values.any() and not alike and not asked.any():
+            raise Wrong("This convolution has no bias. Your layer has one of its own: `nn.Linear(…, bias=False)`.")
         if values.any() and not alike:
             raise Wrong(f"Your layer's {name} is not the convolution's: is it still its own random one?")
     return mine

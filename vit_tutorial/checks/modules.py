@@ -142,6 +142,9 @@ class ModuleExercise(Exercise):
             return Wrong(joined(wrong_form, f"The input was {tuple(x.shape)}.", where))
         if unused := unused_parameters(module, out):
             return Wrong(unused)
+        kept = {**vars(module), **module._buffers}  # and no parameter
+        if plain := [name for name, value in kept.items() if isinstance(value, Tensor) and value.is_floating_point()]:
+            return Wrong(f"`{plain[0]}` is a plain tensor or a buffer: nothing trains it. Make it an `nn.Parameter`.")
         if not where and (unclear := self.unclear(trial)):
             return NotJudged(unclear)
         told = where or "The shape is right, the values are not, and no usual slip explains them."

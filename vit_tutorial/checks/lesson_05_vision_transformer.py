@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
@@ -211,8 +212,20 @@ PIECES = {
     "all biases and LayerNorms": "(config.depth * (M + 9 * D) + 3 * D + config.num_classes)",
 }
 END, QKV = "+ head  #", "D * 3 * D + 3 * D"
+FORGOTTEN = {  # often two of these at once
+    "the class token": "D",
+    "the final LayerNorm": "2 * D",
+    "the bias of the head": "config.num_classes",
+    "the positions": "config.num_tokens * D",
+    "the biases of q, k and v": "config.depth * 3 * D",
+    "the blocks' LayerNorms": "config.depth * 4 * D",
+}
 MISCOUNTS = {  # each pair (old, new) edits the solution above
     **{f"without {piece}": (END, f"+ head - {size}  #") for piece, size in PIECES.items()},
+    **{
+        f"without {one}, and without {other}": (END, f"+ head - {FORGOTTEN[one]} - {FORGOTTEN[other]}  #")
+        for one, other in combinations(FORGOTTEN, 2)
+    },
     **{f"with {piece} counted twice": (END, f"+ head + {size}  #") for piece, size in PIECES.items()},
     'if a model with pool="mean" has no class token': (END, "+ head - 2 * D * (config.pool == 'mean')  #"),
     "if the head is always counted for 1000 classes": ("config.num_classes", "1000"),

@@ -231,7 +231,7 @@ fold_layer_scale = Exercise(
         "γ does not fit the first layer of a branch. It multiplies what the branch returns, so it belongs in the last "
         "layer, `attention.projection` or `mlp.contract`.":
             [(ATTENTION, '"attention.qkv"', MLP, '"mlp.expand"', *order)
-             for order in ((), (WEIGHT, "state[weight] * gamma[:, None]"))],
+             for order in ((), (WEIGHT, "state[weight] * gamma[:, None]"))] + [(MLP, '"mlp.expand"')],
         "γ is added. It multiplies.": (WEIGHT, "gamma[:, None] + state[weight]", BIAS, "gamma + state[bias]"),
         "It is divided by γ, and not multiplied.":
             (WEIGHT, "state[weight] / gamma[:, None]", BIAS, "state[bias] / gamma"),

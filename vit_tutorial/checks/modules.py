@@ -159,9 +159,10 @@ class ModuleExercise(Exercise):
         ours, theirs = weights_of(without_weights(self.answer, trial.args)), weights_of(trial.module)
         if fused(theirs).keys() <= ours.keys() and not isinstance(attempt(rename_weights, ours, theirs), LookupError):
             return ""
+        apart = " (or three layers `query`, `key` and `value` for `qkv`)" if "qkv.weight" in ours else ""
         return (
             "No usual slip explains these values, and the check cannot tell which of your weights is which. Name them "
-            f"so: {shapes_of(ours)}. Yours: {shapes_of(theirs)}. (Layers and `nn.Parameter`s count that `__init__` "
+            f"so: {shapes_of(ours)}{apart}. Yours: {shapes_of(theirs)}. (Layers and `nn.Parameter`s count that `__init__` "
             "stores as `self.name = …`. An optimizer does not find plain tensors and buffers.)"
         )
 

@@ -162,8 +162,8 @@ class ModuleExercise(Exercise):
         apart = " (or three layers `query`, `key` and `value` for `qkv`)" if "qkv.weight" in ours else ""
         return (
             "No usual slip explains these values, and the check cannot tell which of your weights is which. Name them "
-            f"so: {shapes_of(ours)}{apart}. Yours: {shapes_of(theirs)}. (Layers and `nn.Parameter`s count that `__init__` "
-            "stores as `self.name = …`. An optimizer does not find plain tensors and buffers.)"
+            f"so: {shapes_of(ours)}{apart}. Yours: {shapes_of(theirs)}. (Layers and `nn.Parameter`s count that "
+            "`__init__` stores as `self.name = …`. An optimizer does not find plain tensors and buffers.)"
         )
 
     def judged_in(self, part: nn.Module | None) -> list[nn.Module]:

@@ -60,7 +60,6 @@ def measure(seed: int):
     yield "flat attention", "44×44", answers(away, large, scale=SHARPER)
     yield "flat attention", "28×28", answers(home, small, scale=1 / SHARPER)
     yield "blurred by a pixel", "44×44", answers(away, gaussian_blur(large, 7, 1.0))
-    yield "scores × 1.5", "44×44", answers(away, large, scale=1.5)
     yield "picture size", "44×44", answers(home, resized(large, 28))
     yield "picture size", "28×28", answers(away, resized(small, 44))
 

@@ -29,9 +29,8 @@ def in_parts(function, *tensors: Tensor) -> Tensor:
 
 def points(values: Tensor) -> tuple[float, float]:
     """Return the mean and half of its 95 % interval, in points."""
-    return round(100 * values.mean().item(), 2), round(
-        196 * values.std().item() / len(values) ** 0.5, 2
-    )
+    half = 196 * values.std().item() / len(values) ** 0.5
+    return round(100 * values.mean().item(), 2), round(half, 2)
 
 
 def maps_on_trial(model: VisionTransformer):
@@ -40,12 +39,11 @@ def maps_on_trial(model: VisionTransformer):
     inputs, pixels = model.card.normalise(images.pixels), images.pixels / 255
     with torch.no_grad():
         answers = logits_of(model, images.pixels).argmax(dim=1)
-    by_class = [
-        in_parts(
-            lambda x, k: analysis.class_attention(model, x, k), inputs, (answers + shift) % CLASSES
-        )
-        for shift in range(CLASSES)
-    ]
+
+    def map_for(x: Tensor, classes: Tensor) -> Tensor:
+        return analysis.class_attention(model, x, classes)
+
+    by_class = [in_parts(map_for, inputs, (answers + shift) % CLASSES) for shift in range(CLASSES)]
 
     @torch.no_grad()
     def rolled(x: Tensor) -> Tensor:
@@ -55,15 +53,12 @@ def maps_on_trial(model: VisionTransformer):
 
     rollout = in_parts(rolled, inputs)
     random = torch.rand(len(pixels), 7, 7, generator=torch.Generator().manual_seed(0))
-    mean, of_patch = (
-        torch.tensor(model.card.mean).view(3, 1, 1),
-        interpolate(avg_pool2d(pixels, 4), scale_factor=4.0),
-    )
-    for cover, colour in {
-        "mean of all scenes": mean,
+    covers = {
+        "mean of all scenes": torch.tensor(model.card.mean).view(3, 1, 1),
         "white": torch.ones(3, 1, 1),
-        "mean of the patch": of_patch,
-    }.items():
+        "mean of the patch": interpolate(avg_pool2d(pixels, 4), scale_factor=4.0),
+    }
+    for cover, colour in covers.items():
 
         def ruined(found: Tensor, colour: Tensor = colour) -> Tensor:
             order = found.flatten(1).argsort(dim=1, descending=True, stable=True)
@@ -84,20 +79,19 @@ def maps_on_trial(model: VisionTransformer):
 def notes_on_trial(model: VisionTransformer):
     """Yield (what, "", answers lost minus won, by scene) when the background forgets."""
     images, others = scenes()
-    before = [
-        torch.stack(stages(model, model.card.normalise(part.pixels))) for part in (images, others)
-    ]
+    first = stages(model, model.card.normalise(images.pixels))[0]
+    z_others = torch.stack(stages(model, model.card.normalise(others.pixels)))
     here, there = ((avg_pool2d(part.masks.float(), 4) == 0).flatten(1) for part in (images, others))
     weight = pad(there, (1, 0)).float()[:, :, None]
-    usual = [(z * weight).sum(dim=0) / weight.sum(dim=0).clamp(min=1) for z in before[1][1:]]
+    usual = [(z * weight).sum(dim=0) / weight.sum(dim=0).clamp(min=1) for z in z_others[1:]]
 
     def wrong(forget: Tensor, instead: list[Tensor]) -> Tensor:
-        forget, z = pad(forget, (1, 0))[:, :, None], before[0][0]
+        forget, tokens = pad(forget, (1, 0))[:, :, None], first
         for block, token in zip(model.encoder, instead, strict=True):
-            z = torch.where(forget, token, block(z))
-        return (model.forward_head(model.norm(z)).argmax(dim=1) != images.labels).float()
+            tokens = torch.where(forget, token, block(tokens))
+        return (model.forward_head(model.norm(tokens)).argmax(dim=1) != images.labels).float()
 
-    start = [before[0][0]] * len(model.encoder)
+    start = [first] * len(model.encoder)
     usually = wrong(torch.zeros_like(here), start)
     yield "the background forgets", "", wrong(here, start) - usually
     yield "the background gets its mean", "", wrong(here, usual) - usually

@@ -143,7 +143,7 @@ class ModuleExercise(Exercise):
         if unused := unused_parameters(module, out):
             return Wrong(unused)
         kept = {**vars(module), **module._buffers}  # and no parameter
-        if plain := [name for name, value in kept.items() if isinstance(value, Tensor) and value.is_floating_point()]:
+        if plain := [name for name, value in kept.items() if isinstance(value, Tensor) and value.ndim > 1]:
             return Wrong(f"`{plain[0]}` is a plain tensor or a buffer: nothing trains it. Make it an `nn.Parameter`.")
         if not where and (unclear := self.unclear(trial)):
             return NotJudged(unclear)

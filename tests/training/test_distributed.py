@@ -21,10 +21,9 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that 
 def together(tmp_path_factory) -> tuple[Path, list[dict], str]:
     """Where two processes ran, what each saw, and what they printed."""
     folder = tmp_path_factory.mktemp("together")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    processes = [start(two_processes.main, folder, rank, port, output=folder / "printed") for rank in (0, 1)]
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        ports = [server.getsockname()[1] for server in (one, two)]
+    processes = [start(two_processes.main, folder, rank, ports, output=folder / "printed") for rank in (0, 1)]
     for process in processes:
         process.join(300)
     printed = (folder / "printed").read_text(encoding="utf-8")

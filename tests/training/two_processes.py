@@ -45,13 +45,14 @@ def ready(model: nn.Module) -> nn.Module:
     return model.train()
 
 
-def main(folder: Path, rank: int, port: int) -> int:
+def main(folder: Path, rank: int, ports: list[int]) -> int:
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[0])}
     with process_group("cpu"):
         save_file(one_step(), folder / f"gradients-{rank}.safetensors")
         seed_process(0)
         seen = {"drawn": torch.rand(3).tolist(), "written": []}
+    os.environ["MASTER_PORT"] = str(ports[1])  # at the first, this one could meet a store that the other is closing
     put = os.replace
     os.replace = lambda part, path: seen["written"].append(Path(path).name) or put(part, path)
     status = command(folder / "run")

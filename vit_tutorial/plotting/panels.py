@@ -75,6 +75,18 @@ def patch_lines(axes: Axes, h: int, w: int) -> None:
     axes.hlines(range(1, h), 0, w, **look)
 
 
+def values_in_cells(axes: Axes, table: Tensor, limit: Number) -> None:
+    """Number rows and columns of a map whose cells are one unit wide, and write in the values of a tenth of `limit`."""
+    h, w = table.shape
+    axes.set_xticks(np.arange(w) + 0.5, range(w))
+    axes.set_yticks(np.arange(h) + 0.5, range(h))
+    axes.tick_params(length=0)
+    for row, column in (table.abs() >= limit / 10).nonzero().tolist():
+        value = table[row, column].item()
+        colour = "white" if abs(value) > limit / 2 else BLACK
+        axes.text(column + 0.5, row + 0.5, f"{value:+.2g}", ha="center", va="center", color=colour)
+
+
 def diverging(axes: Axes, table: Tensor, limit: Number, **options: Any) -> AxesImage:
     """Draw a matrix in colours around zero, from -limit to limit; return the image."""
     return axes.imshow(to_numpy(table), cmap=DIVERGING, vmin=-limit, vmax=limit, **options)

@@ -101,7 +101,8 @@ def show_maps(
     """Draw n values of every patch beside the picture, one row of maps for each model, in colours around zero.
 
     All maps of a column share one scale, up to their largest value, which stands under them. `frames` marks a patch
-    in each column of maps, by its row and column, and all of them in the picture.
+    in each column of maps, by its row and column, and all of them in the picture. A single row of small maps has the
+    numbers of rows and columns, and the values that are at least a tenth of the largest.
     """
     first = 1.2 if len(maps) > 1 else 1  # the picture is as large as the map in a single row
     figure = panels.blank(min(WIDTH, 4.4 + 2 * len(names)), 0.6 + max(1.9 * len(maps), 3), title)
@@ -120,6 +121,8 @@ def show_maps(
             axes.set_ylabel(model if column == 1 else "", fontsize=12)
             for top, left in frames[column - 1 : column]:
                 panels.highlight(axes, left, top, 1, 1)
+            if len(maps) == 1 and w <= 8:
+                panels.values_in_cells(axes, value, limit)
     for top, left in set(frames):
         panels.highlight(whole, left, top, 1, 1)
     reach = {model: listed(map(span, values)) for model, values in maps.items()}

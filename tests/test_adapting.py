@@ -199,3 +199,10 @@ def test_what_cannot_be_is_refused():
         change_resolution(small_vit(), (20, 22))
     with pytest.raises(ValueError, match="num_classes must be a whole number of at least 0, got -1"):
         replace_head(small_vit(), -1)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("change", [lambda model: change_resolution(model, 8), lambda model: replace_head(model, 3)])
+def test_only_a_vision_transformer_is_adapted(change):
+    with pytest.raises(ValueError, match="takes a VisionTransformer of the package, got Linear"):
+        change(torch.nn.Linear(2, 2))

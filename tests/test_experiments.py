@@ -179,13 +179,9 @@ def test_the_first_steps_of_the_stored_blocks_come_out_again(variant):
     """Also that the first of many steps do not depend on how many follow. After twelve, the warm-up shows."""
     steps = 12 if variant == "complete block" else 2
     live, stored = try_stack(variant, steps=steps), load_block_runs()[variant]
-    assert [values.shape for values in stored] == [(3, 13), (3, 13), (3, 12), (3, 150)]
+    assert [values.shape for values in stored] == [(3, 13), (3, 13), (3, 150)]
     assert_close(live.lengths, stored.lengths[0], rtol=0.01, atol=0)
     assert_close(live.apart, stored.apart[0], rtol=0.01, atol=1e-4)
-    if variant == "no norms":  # one part in a million of the weights changes these several times over
-        assert min(run[0] / run[-1] for run in (live.gradients, *stored.gradients)) > 100
-    else:
-        assert_close(live.gradients, stored.gradients[0], rtol=0.02, atol=0)
     assert_close(live.losses, stored.losses[0, :steps], rtol=0, atol=0.002)
 
 

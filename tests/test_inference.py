@@ -79,7 +79,7 @@ WRONG = {
     "normalised": (torch.linspace(-2, 2, 3 * 16 * 24).view(3, 16, 24), ["from 0 to 1", "-2 to 2"]),
     "nan": (torch.full((3, 16, 24), torch.nan), ["from 0 to 1", "nan"]),
     "one channel": (torch.zeros(1, 16, 24), ["3 channels", "(1, 1, 16, 24)"]),
-    "a batch": (torch.zeros(1, 3, 16, 24), ["(1, 1, 3, 16, 24)"]),
+    "a batch": (torch.zeros(1, 3, 16, 24), ["shape (3, H, W)", "(1, 3, 16, 24)"]),
     "another size": (torch.zeros(3, 16, 32), ["built for 16×24", "16×32"]),
 }
 

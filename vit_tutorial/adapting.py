@@ -10,7 +10,7 @@ import torch
 from .config import Size
 from .model import VisionTransformer, make_head
 from .positions import resize_position_embedding
-from .saving import unwrapped
+from .saving import as_vit
 
 
 def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransformer:
@@ -19,7 +19,7 @@ def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransforme
     A representation layer belongs to the old task and goes too. Classes get placeholder names until `fit` sees the new
     images. Raises ValueError for a number of classes that cannot be. Source: section 3.2.
     """
-    model = unwrapped(model)
+    model = as_vit(model)
     new = deepcopy(model)
     new.config = replace(model.config, num_classes=num_classes, representation_size=None)
     with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay
@@ -39,12 +39,13 @@ def change_resolution(
     without; Meta's own code for DINOv2 does so without, and stretches the grid by a tenth of a patch more.
     Raises ValueError for a size that is not a whole number of patches. Source: section 3.2.
     """
-    model = unwrapped(model)
+    model = as_vit(model)
     config = replace(model.config, image_size=image_size)
     backbone = getattr(model.embeddings.patches, "backbone", None)
     with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay
         moved = VisionTransformer(config, deepcopy(backbone)).to(next(model.parameters()))
-    (h, w), (new_h, new_w) = old, new = model.config.grid, config.grid
+    old, new = model.config.grid, config.grid
+    (h, w), (new_h, new_w) = old, new
     state = model.state_dict()
     grids = {"table": (old, new, 1), "rows": ((h, 1), (new_h, 1), 0), "columns": ((1, w), (1, new_w), 0)}
     for name, (*old_and_new, num_prefix_tokens) in grids.items():

@@ -58,7 +58,8 @@ def require_logits(logits: Float[Tensor, "B K"], num_classes: int) -> None:
     if num_classes == 0:
         raise ValueError("the model has no classes, so it has no logits: `replace_head` gives it some, to be trained")
     if logits.shape[1] != num_classes:
-        raise ValueError(f"the model gives {logits.shape[1]} logits for {num_classes} classes")
+        cure = f"`replace_head(model, {num_classes})` gives it a new head, to be trained"
+        raise ValueError(f"the model gives {logits.shape[1]} logits for {num_classes} classes: {cure}")
 
 
 class Prediction(NamedTuple):
@@ -79,12 +80,14 @@ def predict(
     """
     top, card = require_whole("top", top), card_of(model)
     image = photo if isinstance(photo, Tensor) else fit_photo(photo, model)
+    if image.ndim != 3:
+        raise ValueError(f"a photo has shape (3, H, W), got {tuple(image.shape)}: for a batch, `logits_of`")
     low, high = image.min().item(), image.max().item()
     fits = image.is_floating_point() and -TOLERANCE <= low <= high <= 1 + TOLERANCE  # nan does not
     if not fits and image.dtype != torch.uint8:
         raise ValueError(
             f"a photo holds bytes, or floats from 0 to 1, got {image.dtype} from {low:.4g} to {high:.4g}: "
-            "for values from 0 to 255, photo / 255"
+            "for values from 0 to 255, photo / 255. It is normalised here, and not before"
         )
     logits = logits_of(model, image[None])[0]
     if not logits.isfinite().all():

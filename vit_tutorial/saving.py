@@ -24,9 +24,7 @@ def save_model(model: VisionTransformer, path: str | Path) -> Path:
     A wrapper (torch.compile, DataParallel) is taken off first. Raises ValueError for what `load_model` could not
     read: a hybrid, whose backbone is code, and weights that do not fit the configuration or are not finite.
     """
-    model = unwrapped(model)
-    if not isinstance(model, VisionTransformer):
-        raise ValueError(f"save_model keeps a VisionTransformer, got {type(model).__name__}")
+    model = as_vit(model)
     if hasattr(model.embeddings.patches, "backbone"):
         raise ValueError("a backbone is code, and this file holds numbers: save model.state_dict(), and build it again")
     tensors = {name: tensor.float() for name, tensor in model.state_dict().items()}
@@ -69,6 +67,13 @@ def unwrapped(model: nn.Module) -> nn.Module:
     """Return the model that torch.compile, DataParallel or DistributedDataParallel was given."""
     while hasattr(model, "_orig_mod") or isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
         model = getattr(model, "_orig_mod", None) or model.module
+    return model
+
+
+def as_vit(model: nn.Module) -> VisionTransformer:
+    """Return the model without its wrapper; raise ValueError if it is none of ours."""
+    if not isinstance(model := unwrapped(model), VisionTransformer):
+        raise ValueError(f"this takes a VisionTransformer of the package, got {type(model).__name__}")
     return model
 
 

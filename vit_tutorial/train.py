@@ -63,6 +63,10 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     asked.dataset = asked.dataset or ("shapes" if asked.data is None else "folder")
     try:
+        if asked.data and asked.dataset == "shapes":
+            raise ValueError(f"Shapes are drawn, not read: what is --data {asked.data} for?")
+        if asked.trained == "head" and asked.weights is None:
+            raise ValueError("--trained head needs --weights: a head cannot learn from a body that never trained")
         with process_group(asked.device) as device:
             carry_out(asked, device, f"{parser.prog} {shlex.join(arguments)}")
     except KeyboardInterrupt:

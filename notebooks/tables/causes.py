@@ -44,6 +44,17 @@ def weights_as_in(images: ImageSet, others: ImageSet, kind: int) -> Tensor:
     return torch.where(kinds_of_patches(images) == kind, odds, 1.0)
 
 
+def composed_as_in(images: ImageSet, others: ImageSet) -> dict[str, Tensor | float]:
+    """Weigh all tokens, the class token too, so that the shares are those of the other scenes."""
+    kinds = [kinds_of_patches(each) for each in (images, others)]
+    counts = [
+        torch.stack([(each == kind).sum() for kind in range(3)]) / len(each) for each in kinds
+    ]  # in a picture
+    shares = [count / (1 + count.sum()) for count in counts]
+    class_token = (1 + counts[0].sum().item()) / (1 + counts[1].sum().item())
+    return {"times": (shares[1] / shares[0])[kinds[0]], "class_token": class_token}
+
+
 def measure(seed: int):
     """Yield (what, where, right answers) for a model of this seed."""
     home = trained_at_home("learned", seed)
@@ -57,6 +68,11 @@ def measure(seed: int):
         yield kind, "28×28", answers(home, small, weights_as_in(at_home, at_44, number))
     yield "sharp edges", "44×44", answers(away, with_edges_of(44, 28))
     yield "sharp edges", "28×28", answers(home, with_edges_of(28, 44))
+    there, here = composed_as_in(at_44, at_home), composed_as_in(at_home, at_44)
+    yield "all shares", "44×44", answers(away, large, **there)
+    yield "all shares", "28×28", answers(home, small, **here)
+    yield "all shares and edges", "44×44", answers(away, with_edges_of(44, 28), **there)
+    yield "all shares and edges", "28×28", answers(home, with_edges_of(28, 44), **here)
     yield "flat attention", "44×44", answers(away, large, scale=SHARPER)
     yield "flat attention", "28×28", answers(home, small, scale=1 / SHARPER)
     yield "blurred by a pixel", "44×44", answers(away, gaussian_blur(large, 7, 1.0))

@@ -77,14 +77,8 @@ def test_components_find_the_axes_along_which_tokens_were_drawn():
         assert sign * torch.corrcoef(pair)[0, 1] > 0.98
 
 
-def test_components_of_one_picture_colour_another_and_those_of_a_foreground_the_whole():
-    tokens, other = torch.randn(5, 6, 12), torch.randn(3, 12)
-    both = principal_components(torch.cat([tokens.flatten(0, 1), other]), fitted_on=tokens)
-    assert_close(both[:30].unflatten(0, (5, 6)), principal_components(tokens))
-    assert_close(both[30:], principal_components(other, fitted_on=tokens))
-    foreground = tokens[:2]
-    assert_close(principal_components(tokens, fitted_on=foreground)[:2], principal_components(foreground))
-    assert (principal_components(tokens, fitted_on=foreground) - principal_components(tokens)).abs().max() > 0.1
+def test_tokens_that_are_all_alike_have_no_colours():
+    assert (principal_components(torch.ones(5, 4), count=2) == 0).all()
 
 
 def test_the_sign_does_not_depend_on_the_order_of_the_tokens():

@@ -126,6 +126,15 @@ def other_layers(make, **methods):
     return module(lambda D, heads: {"num_heads": heads, **make(D, heads)}, base=Separate, **methods)
 
 
+def three_named(*names):
+    """Three layers by these names."""
+    return other_layers(
+        lambda D, h: {name: nn.Linear(D, D) for name in (*names, "out")},
+        heads=lambda self, x: [self.split(getattr(self, name)(x)) for name in names],
+        last=lambda self, z: self.out(self.merge(z)),
+    )
+
+
 def fused(order="n h d", roles=(0, 1, 2), bias=True):
     """One layer for q, k and v, whose 3·D values are laid out in this order."""
 
@@ -159,6 +168,7 @@ class ByOtherNames(nn.Module):
 RIGHT[check.self_attention] = {
     "the package's": SelfAttention,
     "three layers by their names": Separate,
+    **{names: three_named(*names.split()) for names in ("W_q W_k W_v", "to_q to_k to_v", "q_proj k_proj v_proj")},
     "torch": torchs(),
     "torch, turned by hand": torchs(
         lambda self, x: self.attention(*3 * [x.transpose(0, 1)])[0].transpose(0, 1), batch_first=False),

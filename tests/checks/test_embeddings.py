@@ -191,6 +191,17 @@ RIGHT = {
         "unfold": linear(lambda x, P: F.unfold(x, P, stride=P).mT),
         "lazy": variant(projection=lambda self: nn.LazyConv2d(self.D, self.P, stride=self.P)),
         "no bias": (linear(vit_tutorial.patchify, bias=False), "Eq. 1 has none either"),
+        "Eq. 1's E (C·P·P, D)": (
+            variant(
+                projection=parameter("C·P·P D"),
+                project=lambda self, x: vit_tutorial.patchify(x, self.P) @ self.projection,
+            ),
+            "Eq. 1 has none either",
+        ),
+        "a table with spare rows": variant(
+            position=lambda self: nn.Parameter(torch.randn(1, 9 + self.N, self.D)),
+            place=lambda self, x: x + self.position[:, : x.shape[1]],
+        ),
         "token (D,)": variant(class_token=parameter("D"), token=lambda self, B: self.class_token.expand(B, 1, -1)),
         "positions (T, D)": variant(position=parameter("T D")),
         "positions (D, T)": variant(position=parameter("D T"), place=lambda self, x: x + self.position.T),
@@ -260,9 +271,6 @@ test_right_answers_pass, test_wrong_answers_are_named = judged(RIGHT, WRONG)
 
 
 UNKNOWN = {
-    "`projection` (12, 5)": variant(
-        projection=parameter("C·P·P D"), project=lambda self, x: vit_tutorial.patchify(x, self.P) @ self.projection
-    ),
     "`linear.weight` (5, 5)": variant(
         linear=lambda self: nn.Linear(self.D, self.D), project=lambda self, x: self.linear(Right.project(self, x))
     ),

@@ -9,8 +9,8 @@ from published import build_timm
 from torch import nn
 
 from vit_tutorial import VisionTransformer, change_resolution, check, load_checkpoint
-from vit_tutorial.checks.lesson_09_pretrained_weights import SIZES, their_state
-from vit_tutorial.experiments import Suspect, sabotage, sabotaged
+from vit_tutorial.checks.lesson_09_pretrained_weights import SHOWS_IN, SIZES, their_state
+from vit_tutorial.experiments import MISTAKES, Suspect, sabotage, sabotaged
 
 from .variants import judged, solved
 
@@ -89,11 +89,22 @@ def tensor_by_tensor(state):
     return folded
 
 
+def taken_out(state):
+    for name in [name for name in state if name.endswith("gamma")]:
+        layer = name.replace("ls1.gamma", "attention.projection").replace("ls2.gamma", "mlp.contract")
+        gamma = state.pop(name)
+        state[f"{layer}.weight"] = gamma[:, None] * state[f"{layer}.weight"]
+        state[f"{layer}.bias"] = gamma * state[f"{layer}.bias"]
+    return state
+
+
 def in_place(state):
     folded = dict(state)
-    for name in state:
-        if name.endswith("ls1.gamma"):
-            folded[name.replace("ls1.gamma", "attention.projection.bias")] *= folded.pop(name)
+    for name in [name for name in state if name.endswith("gamma")]:
+        layer = name.replace("ls1.gamma", "attention.projection").replace("ls2.gamma", "mlp.contract")
+        gamma = folded.pop(name)
+        folded[f"{layer}.weight"] *= gamma[:, None]
+        folded[f"{layer}.bias"] *= gamma
     return folded
 
 
@@ -108,6 +119,7 @@ RIGHT = {
         "block by block": block_by_block(),
         "tensor by tensor": tensor_by_tensor,
         "into copies of all tensors": lambda state: block_by_block(lambda w, g: w.mul_(g[:, None]))(deepcopy(state)),
+        "the given dictionary, changed": (taken_out, "your function changes the dictionary that it is given"),
         "float64": (lambda state: {name: tensor.double() for name, tensor in fold(state).items()}, "torch.float64"),
     },
 }
@@ -135,7 +147,7 @@ WRONG = {
         (block_by_block(torch.mul, names=[("norm1", "ls1.gamma"), ("norm2", "ls2.gamma")]),
          "γ multiplies what a branch returns, so it belongs in the branch's last layer"),
         (block_by_block(blocks=lambda state: 1), "Not ours: `encoder.1.ls1.gamma`, `encoder.1.ls2.gamma`."),
-        (in_place, "changes the state dict that it is given: `encoder.*.attention.projection.bias`."),
+        (in_place, "tensors of the model that it was given have changed: `encoder.*.attention.projection."),
     ],
 }  # fmt: skip
 
@@ -192,6 +204,20 @@ def test_secrets_are_new_each_time_and_do_not_show(right):
     assert repr(sabotaged(right, count=1)[0]) == "Suspect()"
 
 
+INSIDE = {"`norm1`": "norm1", "`attention.qkv`": "attention.qkv", "`attention`": "attention", "`mlp`": "mlp"}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES[:5])
+@torch.no_grad()
+def test_a_mistake_shows_first_where_the_check_says(mistake, right):
+    """Both blocks get the same tokens. Later parts differ as well, or are not reached by it."""
+    z, suspect = torch.randn(1, 17, 384), sabotage(right, mistake, "encoder.6")
+    ours, theirs = (model.get_submodule("encoder.6") for model in (right, suspect))
+    differs = [told for told, part in INSIDE.items()
+               if not torch.equal(ours.get_submodule(part)(z), theirs.get_submodule(part)(z))]  # fmt: skip
+    assert SHOWS_IN[mistake].startswith(differs[0])
+
+
 @pytest.mark.parametrize(
     ("said", "message"),
     [
@@ -202,10 +228,9 @@ def test_secrets_are_new_each_time_and_do_not_show(right):
         (("norms exchanged", "encoder.7"), "`encoder.7` already gets other tokens than in the right model."),
         (("red and blue exchanged", "encoder.6"), "“red and blue exchanged” cannot be in `encoder.6`."),
         (("norms exchanged", "encoder.6"),
-         "`encoder.6.norm1` would be the first layer that differs, and in this suspect it is the same."),
-        (("ReLU instead of GELU", "encoder.6"),
-         "`encoder.6.mlp.contract` would be the first layer that differs, and in this suspect an earlier layer"),
-        (("γ of the attention forgotten", "encoder.6"), "But its result would be another one."),
+         "The place is right. But “norms exchanged” would show first in `norm1`."),
+        (("ReLU instead of GELU", "encoder.6"), "would show first in `mlp`."),
+        (("γ of the attention forgotten", "encoder.6"), "dividing one result by the other gives γ"),
         (("12 heads instead of 6", "encoder.6"), "12 heads instead of 6, in `encoder.6`."),
     ],
 )  # fmt: skip

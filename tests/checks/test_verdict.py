@@ -4,9 +4,11 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
 from vit_tutorial import check
-from vit_tutorial.checks.exercise import Verdict
+from vit_tutorial.checks import LESSONS
+from vit_tutorial.checks.exercise import Exercise, Task, Verdict, noise
 
 from .test_slips import EXERCISES
 from .variants import assert_wrong, cell
@@ -67,6 +69,13 @@ def test_a_mistyped_exercise_gets_the_near_ones():
         check.pachify  # noqa: B018
 
 
+def test_no_two_exercises_have_one_name():
+    """The second one would take the place of the first."""
+    found = [(lesson, *each) for lesson in LESSONS for each in vars(lesson).items() if isinstance(each[1], Task)]
+    own = [name for lesson, name, task in found if (task.name, task.answer.__module__) == (name, lesson.__name__)]
+    assert sorted(own) == sorted(vars(check))
+
+
 def test_check_lists_the_exercises():
     assert "01 Patchify\n    check.num_patches(function)" in repr(check)
 
@@ -94,3 +103,14 @@ def test_an_untouched_stub_is_not_attempted(exercise):
 def test_half_a_stub_is_told_which_half_is_empty(init, forward):
     half = cell(CLASS.format("embed_dim, mlp_dim", init, forward))["Mine"]
     assert_wrong(check.mlp, half, f"`{'__init__' if init == EMPTY else 'forward'}` is empty.")
+
+
+def test_whole_numbers_among_the_arguments_have_no_gradient_and_the_others_are_compared():
+    """As for a function that gets indices."""
+
+    def my_keep(tokens, places):
+        return tokens[:, places]
+
+    keep = Exercise(my_keep, trials=[(noise(2, 5, 3), torch.tensor([0, 3]))], task="", hint="")
+    assert keep(my_keep)
+    assert_wrong(keep, lambda tokens, places: tokens.detach()[:, places], "the gradient that flows back is not")

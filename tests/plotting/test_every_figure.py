@@ -47,7 +47,6 @@ FIGURES = {
     "show_components": (lambda k: ({"me": PHOTO}, [torch.eye(4)[k, :, None, None].expand(4, 4, 3)], TITLE), "in row 3"),
     "show_curves": (lambda k: ([1, 2], {"y": {"one": [5, k]}}, "x", TITLE), "one from 5 to 3"),
     "show_cut": (lambda k: (IDS, IDS.reshape(-1, k + 1 if k == 3 else 8), 2), "row 3 from patch 2"),
-    "show_distances": (lambda k: ({"m": torch.tensor([[1.0, k]])}, {"m": (0.5, 2.5)}, {"m": 2.0}, TITLE), "m, 1 of 2"),
     "show_equation_one": (
         lambda k: (torch.rand(2, 3, 4, 4), torch.eye(3) * k, torch.zeros(3, 3), NAMES, TITLE), "from 0 to 3"),
     "show_found": (lambda k: (PHOTO[None], OUTLINE, {"m": torch.tensor([[[1.0, 2.0 * k - 3]]])}, TITLE), "m 1.5"),

@@ -51,6 +51,14 @@ def test_the_maps_of_a_column_share_a_scale_and_all_share_the_place_of_a_patch()
         assert picture.images[0].get_extent() == panel.images[0].get_extent()
 
 
+def test_a_single_map_has_the_numbers_of_rows_and_columns_and_its_largest_values():
+    values = torch.tensor([[0.0, -10.0, 0.4], [1.5, 0.0, 0.0]])
+    panel = plotting.show_maps(PHOTO, {"": values[None]}, ["one"], "title").axes[1]
+    written = {text.get_position(): text.get_text() for text in panel.texts}
+    assert written == {(1.5, 0.5): "-10.0", (0.5, 1.5): "+1.5"}, "column 1 of row 0, and column 0 of row 1"
+    assert [label.get_text() for label in panel.get_xticklabels()] == ["0", "1", "2"]
+
+
 def test_equation_one_shows_tokens_positions_and_their_sum():
     patches, tokens, positions = torch.rand(6, 3, 4, 4), torch.randn(7, 5), torch.randn(7, 5)
     thumbnails, *tables = plotting.show_equation_one(patches, tokens, positions, "abcdefg", "title").axes

@@ -83,6 +83,8 @@ MISTAKES = {
     "--seed 99999999999999999999": ["seed must be", "99999999999999999999"],
     "--depth 0": ["depth", "at least 1", "0"],
     "--device gpu": ["--device", "'gpu'", "cpu"],
+    "--dataset shapes --data here": ["Shapes are drawn, not read", "--data here"],
+    "--trained head": ["--trained head needs --weights"],
     "--dataset folder": ["--data must be a path", "None"],
     "--data not/here": ["no folder", "here", "--data must hold train and test"],
     "--data ''": ["--data must be a path"],

@@ -15,7 +15,7 @@ from torch import nn
 from vit_tutorial import ImageSet
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.saving import read_tensors
-from vit_tutorial.training import Recipe, TrainingAlarm, evaluate, fit, warmup_cosine
+from vit_tutorial.training import Recipe, TrainingAlarm, evaluate, fit, print_progress, warmup_cosine
 
 from .toys import RESTLESS, RESTLESS_MODEL, bright_or_dark, differing, float64, short, small_vit, start, weights_of
 
@@ -257,6 +257,7 @@ REFUSED = {
     "crop": (small_vit, {"recipe": short(crop=8)}, "crop 8 is no shift within images of 8×8"),
     "too few classes": (lambda: small_vit(num_classes=1), {}, "1 logits for 2 classes"),
     "too large": (lambda: small_vit(image_size=12), {}, "12×12"),
+    "no list": (small_vit, {"watch": print_progress}, r"a list of functions, such as \[print_progress\]"),
     "no folder": (small_vit, {"folder": ""}, "folder must be a path, got ''"),
     "small validation": (
         small_vit,
@@ -272,6 +273,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("build", "options", "told"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.usefixtures("unchecked")
 def test_a_refused_model_is_left_as_it_was(build, options, told, tmp_path):
     """Weights, mode, what is frozen, the names of its classes; and no folder was made."""
     model = build().eval()

@@ -144,7 +144,7 @@ def test_what_could_not_be_loaded_is_not_saved(change, told, tmp_path):
     change(model := randomised())
     with pytest.raises(ValueError, match=rf"(?s){told}"):
         save_model(model, tmp_path / "model.safetensors")
-    with pytest.raises(ValueError, match="save_model keeps a VisionTransformer, got Linear"):
+    with pytest.raises(ValueError, match="a VisionTransformer of the package, got Linear"):
         save_model(torch.nn.Linear(2, 2), tmp_path / "model.safetensors")
     assert not list(tmp_path.iterdir())
 

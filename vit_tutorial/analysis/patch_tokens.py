@@ -64,22 +64,20 @@ def patch_tokens(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
         return torch.stack([model.norm(z)[:, 1:].unflatten(1, model.config.grid) for z in stages(model, images)])
 
 
-def principal_components(
-    tokens: Float[Tensor, "*grid D"], count: int = 3, fitted_on: Float[Tensor, "*others D"] | None = None
-) -> Float[Tensor, "*grid count"]:
+def principal_components(tokens: Float[Tensor, "*grid D"], count: int = 3) -> Float[Tensor, "*grid count"]:
     """Return how far each token lies along the directions in which tokens differ most, in [0, 1]: (…, D) → (…, count).
 
-    Three of them are a colour, red, green and blue. The directions are those of `fitted_on`, if given: of the tokens of
-    a foreground, say, or of another picture. 0 and 1 are reached by 2 % of the tokens there. A direction has no sign of
-    its own: it is chosen so that the token furthest from the mean is on the side of 1.
+    Three of them are a colour, red, green and blue. 0 and 1 are reached by 2 % of the tokens. A direction has no sign
+    of its own: it is chosen so that the token furthest from the mean is on the side of 1.
     Raises ValueError for more components than there are. Source: Oquab et al. 2023 (arXiv 2304.07193), Figure 1.
     """
-    fitted = (tokens if fitted_on is None else fitted_on).flatten(0, -2)  # (N, D)
-    if not 1 <= count <= min(fitted.shape):
-        raise ValueError(f"{len(fitted)} tokens of {fitted.shape[1]} values have no {count} principal components")
-    mean = fitted.mean(dim=0)
-    directions = torch.linalg.svd(fitted - mean, full_matrices=False).Vh[:count]  # (count, D)
-    values = (fitted - mean) @ directions.T  # (N, count)
-    signs = values.gather(0, values.abs().argmax(dim=0, keepdim=True)).sign()  # (1, count)
-    low, high = (values * signs).quantile(values.new_tensor([0.02, 0.98]), dim=0)
-    return (((tokens - mean) @ directions.T * signs - low) / (high - low)).clamp(0, 1)
+    flat = tokens.flatten(0, -2)  # (N, D)
+    if not 1 <= count <= min(flat.shape):
+        raise ValueError(f"{len(flat)} tokens of {flat.shape[1]} values have no {count} principal components")
+    centred = flat - flat.mean(dim=0)
+    directions = torch.linalg.svd(centred, full_matrices=False).Vh[:count]  # (count, D)
+    values = centred @ directions.T  # (N, count)
+    values = values * values.gather(0, values.abs().argmax(dim=0, keepdim=True)).sign()
+    low, high = values.quantile(values.new_tensor([0.02, 0.98]), dim=0)
+    scaled = (values - low) / (high - low).clamp(min=1e-12)  # tokens that are all alike have no components
+    return scaled.clamp(0, 1).view(*tokens.shape[:-1], count)

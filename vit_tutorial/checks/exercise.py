@@ -190,6 +190,7 @@ class Exercise(Task):
     """
 
     takes = "function"
+    kept = "Right when it is first called, wrong when it is called again: it keeps something from call to call."
 
     def __init__(
         self,
@@ -310,7 +311,7 @@ class Exercise(Task):
         """Say where code that is wrong in trial `number` is right; empty if it is wrong in the first one."""
         if number == 0:
             return ""
-        return KEPT if number == len(trials) - 1 else WRITTEN_IN
+        return self.kept if number == len(trials) - 1 else WRITTEN_IN
 
     def unexplained(self, function: Callable, trial: Callable, result, text: str, where: str) -> Exception:
         """Return what to say of a wrong result that no slip explains."""
@@ -318,7 +319,6 @@ class Exercise(Task):
 
 
 WRITTEN_IN = "Right at the first size tried, wrong at another: is a size or a batch written into your code?"
-KEPT = "Right when it is first called, wrong when it is called again: it keeps something from call to call."
 RANDOM = "Two calls with the same input give two results: something in it is random."
 DETACHED = (
     "The values are right, but the gradient that flows back is not: look for `.detach()`, `.data`, `.item()`, "
@@ -333,8 +333,8 @@ def flipped(value):
 
 def gradients(function: Callable, args: tuple) -> list[Tensor]:
     """Return the gradients that the result sends back to the tensors of floats among `args`."""
-    inputs = [a.detach().clone().requires_grad_() if isinstance(a, Tensor) else a for a in args]
-    return gradients_of(call(function, *inputs), tensors_in(inputs))
+    inputs = [a.detach().clone().requires_grad_(a.is_floating_point()) if isinstance(a, Tensor) else a for a in args]
+    return gradients_of(call(function, *inputs), [tensor for tensor in tensors_in(inputs) if tensor.requires_grad])
 
 
 def gradients_of(result, wanted: Sequence[Tensor]) -> list[Tensor]:

@@ -69,7 +69,9 @@ linear_is_conv = Exercise(
                            (SIZES_OF_LINEAR, "weight.shape[0], weight.shape[1]")],
         "The weights are right, and the bias is missing.": ("linear.bias.copy_(conv.bias)", "linear.bias.zero_()"),
         "Right for a convolution with a bias. This one has none, `nn.Conv2d(..., bias=False)`: `conv.bias` is None.":
-            ("conv.bias is not None", "True"),
+            [("conv.bias is not None", "True", "linear.bias.copy_(conv.bias)", copied) for copied in (
+                "linear.bias.copy_(conv.bias)", "linear.bias.data = conv.bias", "linear.bias.data = conv.bias.data",
+                "linear.bias = nn.Parameter(conv.bias)", "linear.bias.data.copy_(conv.bias.data)")],
         "The convolution's weights are there, in other places: row d must be kernel d, flattened. `reshape` and `.T` "
         "mix up the kernels, and PyTorch's convolution does not flip them.":
             [("conv.weight.flatten(1)", f"conv.weight.{way}") for way in

@@ -8,7 +8,6 @@ from functools import partial
 from unittest.mock import patch
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from ..attention import SelfAttention
@@ -26,8 +25,8 @@ def my_layer_norm(x, weight, bias, eps):
 
 
 def by_hand(function):
-    """Raise Wrong if the function leaves the work to `F.layer_norm`."""
-    with patch.object(F, "layer_norm", wraps=F.layer_norm) as torchs:
+    """Raise Wrong if the function leaves the work to PyTorch: `F.layer_norm` calls `torch.layer_norm`."""
+    with patch.object(torch, "layer_norm", wraps=torch.layer_norm) as torchs:
         function(*layer_norm.trials[0])
     if torchs.called:
         raise Wrong("The values are right, and they are PyTorch's own: the task is to do without `F.layer_norm`.")
@@ -263,6 +262,8 @@ encoder_block = CompositeExercise(
         "The norm comes after the sum: post-norm, as in the first transformers.": steps("n(z + a(z))", "o(z + m(z))"),
         "Both residuals are taken from the normed input.": steps("n(z) + a(n(z))", "o(z) + m(o(z))"),
         "The residual around attention is taken from the normed input.": steps("n(z) + a(n(z))"),
+        "The second sum starts from the normed input: what attention added is lost, and the stream is normed.":
+            steps("n(z)", "z + m(o(z + a(z)))"),
         "The residual around the MLP is taken from the normed input.": steps(second="o(z) + m(o(z))"),
         "The sum around attention is normed: post-norm, but only there.": steps("n(z + a(z))"),
         "The sum around the MLP is normed: post-norm, but only there.": steps(second="o(z + m(z))"),

@@ -9,13 +9,13 @@ from functools import partial
 from itertools import product
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..config import ViTConfig, to_pair
-from ..experiments.secret_mistakes import IN_EMBEDDINGS, MISTAKES, Suspect, sabotage
+from ..config import ViTConfig
+from ..experiments.secret_mistakes import IN_EMBEDDINGS, MISTAKES, Suspect
 from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_theirs
-from .exercise import Exercise, noise
+from .exercise import Exercise
 from .hunt import Hunt, require_one_of
 from .running import Wrong, call, describe, first_three, same
 
@@ -169,16 +169,10 @@ LAST_LAYERS = [f"{layer}.{end}" for layer in ("attention.projection", "mlp.contr
 def last_layers(result, state) -> list[Tensor]:
     """Return the four tensors that γ goes into, each stacked over the blocks.
 
-    Raises Wrong if the given tensors are changed, for other names or shapes than our model's, and if another tensor is
-    not what it was.
+    Raises Wrong for other names or shapes than our model's, and if another tensor is not what it was.
     """
     require_state_dict(result)
     given = state.given
-    if changed := [name for name in given | state if not same(state.get(name), given.get(name), 0)]:
-        raise Wrong(
-            f"Your function changes the state dict that it is given: {first_three(changed)}.\nPut new tensors, "
-            "`weight = weight * …` and not `weight *= …`, into a new dictionary, `folded = dict(state)`."
-        )
     names = [name for name in given if not name.endswith("gamma")]
     depth = (len(given) - len(names)) // 2
     missing, extra = [name for name in names if name not in result], [name for name in result if name not in names]
@@ -200,6 +194,21 @@ def last_layers(result, state) -> list[Tensor]:
             "belongs in the branch's last layer, `attention.projection` or `mlp.contract`. All else stays as it is."
         )
     return [torch.stack([result[f"encoder.{block}.{name}"] for block in range(depth)]) for name in LAST_LAYERS]
+
+
+def remark_on_changes(function) -> str:
+    """Return a remark on a function that changes the dictionary that it is given; raise Wrong for changed tensors."""
+    (state,) = mapped_state(SIZES[0])
+    tensors = dict(state)
+    function(state)
+    if changed := [name for name, tensor in tensors.items() if not torch.equal(tensor, state.given[name])]:
+        raise Wrong(
+            f"The result is right, but tensors of the model that it was given have changed: {first_three(changed)}. "
+            "`weight = weight * …` makes a new one, and `weight *= …` does not."
+        )
+    if state.keys() != tensors.keys() or any(state[name] is not tensor for name, tensor in tensors.items()):
+        return "One thing: your function changes the dictionary that it is given. `folded = dict(state)` makes another."
+    return ""
 
 
 WEIGHT, BIAS = "gamma[:, None] * state[weight]", "gamma * state[bias]"
@@ -235,6 +244,9 @@ fold_layer_scale = Exercise(
         "γ is added. It multiplies.": (WEIGHT, "gamma[:, None] + state[weight]", BIAS, "gamma + state[bias]"),
         "It is divided by γ, and not multiplied.":
             (WEIGHT, "state[weight] / gamma[:, None]", BIAS, "state[bias] / gamma"),
+        **{f"You multiply by {what}, and not by γ.":
+               (WEIGHT, f"({code})[:, None] * state[weight]", BIAS, f"({code}) * state[bias]")
+           for what, code in {"|γ|": "gamma.abs()", "1 + γ": "1 + gamma", "γ²": "gamma**2"}.items()},
         "Only one block is folded: every block has a γ₁ and a γ₂.": only_if('block == "encoder.0."'),
         "Blocks from 10 on are not folded: a block's number may have two digits.": only_if("len(block) == 10"),
         "One block's γ is in all blocks: every block has its own.":
@@ -247,6 +259,7 @@ fold_layer_scale = Exercise(
     "bias by γ. The layers are the last of each branch: `attention.projection` for `ls1.gamma`, `mlp.contract` for "
     "`ls2.gamma`. Begin with `folded = dict(state)`, and cut the block's beginning from γ's own name.",
     shape="; ".join(f"encoder.*.{name} (blocks, …)" for name in LAST_LAYERS),
+    more=remark_on_changes,
     gradients=False,
 )  # fmt: skip
 
@@ -259,12 +272,22 @@ def my_find_mistake(right, suspect, images):
             return stage  # and then in the same way inside it
 
 
+SHOWS_IN = {  # when both parts are given the same tokens
+    "norms exchanged": "`norm1`",
+    "q and k exchanged": "`attention.qkv`",
+    "12 heads instead of 6": "`attention`, by something that stands in no tensor",
+    "γ of the attention forgotten": "`attention`, and dividing one result by the other gives γ",
+    "ReLU instead of GELU": "`mlp`",
+    "red and blue exchanged": "`patches`",
+    "positions moved by one": "`position`",
+}
+
+
 def judge_mistake(suspect: Suspect, mistake: str, where: str = "") -> str:
     """Raise Wrong with what speaks against this mistake in this place."""
     if not isinstance(suspect, Suspect):
         raise Wrong("The check needs one suspect itself, such as `suspects[0]`: not its model, and not all of them.")
-    original = suspect.original
-    stages = ["embeddings", *(f"encoder.{i}" for i in range(len(original.encoder)))]
+    stages = ["embeddings", *(f"encoder.{i}" for i in range(len(suspect.original.encoder)))]
     require_one_of(mistake, MISTAKES)
     require_one_of(where, stages)
     if stages.index(where) < stages.index(suspect.where):
@@ -275,39 +298,7 @@ def judge_mistake(suspect: Suspect, mistake: str, where: str = "") -> str:
         return f"{mistake}, in `{where}`."
     if (mistake in IN_EMBEDDINGS) != (where == "embeddings"):
         raise Wrong(f"The place is right. But “{mistake}” cannot be in `{where}`.")
-    images = noise(1, 3, *to_pair(original.config.image_size)).to(next(original.parameters()))
-    layers = list(layer_results(original, images))
-    claimed = changed_layers(sabotage(original, mistake, where), original, images)
-    found = changed_layers(suspect.model, original, images)
-    if claimed[0] == found[0]:
-        raise Wrong(
-            f"The place is right, and with “{mistake}”, too, `{found[0]}` would be the first layer that differs. "
-            "But its result would be another one. Look at the settings, and divide one result by the other."
-        )
-    earlier = "an earlier layer differs" if layers.index(found[0]) < layers.index(claimed[0]) else "it is the same"
-    raise Wrong(
-        f"The place is right. But with “{mistake}”, `{claimed[0]}` would be the first layer that differs, and in this "
-        f"suspect {earlier}."
-    )
-
-
-def changed_layers(model: nn.Module, original: nn.Module, images: Tensor) -> list[str]:
-    """Return the names of the layers whose results are not those of the original, in the order of the forward pass."""
-    results, right = layer_results(model, images), layer_results(original, images)
-    return [name for name in right if not results[name].equal(right[name])]
-
-
-@torch.no_grad()
-def layer_results(model: nn.Module, images: Tensor) -> dict[str, Tensor]:
-    """Return what each layer with weights of its own returns, and the embeddings, in the order of the forward pass."""
-    results, hooks = {}, []
-    for name, part in model.named_modules():
-        if name == "embeddings" or (name and list(part.parameters()) and not list(part.children())):
-            hooks.append(part.register_forward_hook(lambda part, args, out, name=name: results.update({name: out})))
-    model(images)
-    for hook in hooks:
-        hook.remove()
-    return results
+    raise Wrong(f"The place is right. But “{mistake}” would show first in {SHOWS_IN[mistake]}.")
 
 
 find_mistake = Hunt(
@@ -315,6 +306,6 @@ find_mistake = Hunt(
     task="`check.find_mistake(suspect, mistake, where)`: the mistake in a copy of DINOv2, and the stage where it acts.",
     judge=judge_mistake,
     hint="Compare what `embeddings`, `encoder.0`, `encoder.1` and so on return in both models. The first stage that "
-    "differs is the place. Inside a block, compare `norm1`, `attention.qkv`, `attention.projection`, `norm2`, "
-    "`mlp.expand` and `mlp.contract` in the same way, and ask which mistake acts there first.",
+    "differs is the place. Inside a block, give both the same tokens, and compare `norm1`, `attention.qkv`, "
+    "`attention` and `mlp`. Which mistake acts there first?",
 )

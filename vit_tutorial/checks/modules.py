@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cache, partial
@@ -19,16 +20,23 @@ from .running import NotAttempted, NotJudged, Wrong, attempt, call, first_three,
 DROPOUT = "In eval mode `nn.Dropout`, made in `__init__`, is off; `F.dropout` needs `training=self.training`."
 
 
+# What people call the three: query, queries, q, W_q, wq, to_q, q_proj, q_linear.
+ROLE = r"(?:to_?|w_?)?([qkv])(?:uery|ueries|ey|eys|alue|alues)?(?:_?(?:proj|projection|linear|layer))?\."
+
+
 def weights_of(module: nn.Module) -> dict[str, Tensor]:
     """Return the parameters of a module by their names."""
     return {name.removeprefix("part."): parameter for name, parameter in module.named_parameters()}
 
 
 def fused(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Put the weights of layers called `query`, `key` and `value` together, as those of one layer `qkv`."""
+    """Put the weights of three layers for query, key and value (`W_q`, `to_k`, `v_proj`) together as those of `qkv`."""
     for suffix in ("weight", "bias"):
-        three = [f"{role}.{suffix}" for role in ("query", "key", "value")]
-        if all(name in weights for name in three):
+        found = {
+            re.sub(ROLE, r"\1", name.lower()): name for name in weights if re.fullmatch(ROLE + suffix, name.lower())
+        }
+        three = [found.get(role + suffix) for role in "qkv"]
+        if None not in three:
             rest = {name: parameter for name, parameter in weights.items() if name not in three}
             weights = {f"qkv.{suffix}": torch.cat([weights[name] for name in three]), **rest}
     return weights
@@ -37,8 +45,8 @@ def fused(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 def rename_weights(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the reader's weights by our names: those of the same name, or else the first of the same shape or size.
 
-    Axes of length 1 do not count in a shape. Raises LookupError if one of ours that is no bias is missing, or if one
-    of theirs is left over.
+    Axes of length 1 do not count in a shape. Of a table with spare rows it is the first ones. Raises LookupError if one
+    of ours that is no bias is missing, or if one of theirs is left over.
     """
     left = fused(theirs) if "qkv.weight" in ours else dict(theirs)
     found = {}
@@ -50,11 +58,22 @@ def rename_weights(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> dict[s
         for name, own in ours.items():
             alike = [other for other, weight in left.items() if feature(other, weight) == feature(name, own)]
             if alike and name not in found:
-                found[name] = left.pop(alike[0]).reshape(own.shape)
+                found[name] = laid_out(left.pop(alike[0]), own)
+    for name, own in ours.items():
+        longer = [other for other, w in left.items() if w.shape[-1] == own.shape[-1] and w.numel() > own.numel()]
+        if longer and name not in found:
+            found[name] = left.pop(longer[0]).flatten(0, -2)[: own.numel() // own.shape[-1]].reshape(own.shape)
     missing = [name for name in ours if name not in found and not name.endswith("bias")]
     if missing or left:
         raise LookupError(", ".join([*missing, *left]))
     return found
+
+
+def laid_out(weight: Tensor, own: Tensor) -> Tensor:
+    """Return a weight in the shape of ours. A matrix that is written for `x @ E` is turned: a layer's is (out, in)."""
+    if weight.ndim == 2 < own.ndim and weight.shape == own.flatten(1).T.shape != own.flatten(1).shape:
+        weight = weight.T
+    return weight.reshape(own.shape)
 
 
 @cache
@@ -83,6 +102,10 @@ class ModuleExercise(Exercise):
     """
 
     takes = "class"
+    kept = (
+        "Right at first, and wrong when it is called again with one image and fewer tokens: it keeps something from "
+        "call to call, or an axis of length 1 is lost (`squeeze()` drops every one of them)."
+    )
 
     def __init__(self, solution: type, *, biases: str = "", **rest):
         super().__init__(solution, **rest)
@@ -143,21 +166,30 @@ class ModuleExercise(Exercise):
         if unused := unused_parameters(module, out):
             return Wrong(unused)
         kept = {**vars(module), **module._buffers}  # and no parameter
-        if plain := [name for name, value in kept.items() if isinstance(value, Tensor) and value.ndim > 1]:
+        if plain := [name for name, value in kept.items() if isinstance(value, Tensor) and value.ndim]:
             return Wrong(f"`{plain[0]}` is a plain tensor or a buffer: nothing trains it. Make it an `nn.Parameter`.")
+        if not weights_of(module):
+            return Wrong(
+                "Your module has no parameters. A layer that is made in `forward` is new, and random, at every "
+                "call: make it in `__init__`, as `self.name = …`."
+            )
         if not where and (unclear := self.unclear(trial)):
             return NotJudged(unclear)
         told = where or "The shape is right, the values are not, and no usual slip explains them."
         if not same(torch.cat([call(module, image[None]) for image in x]), out):
             told += "\nAn image gets another result alone than in a batch: somewhere images mix."
-        if x.ndim == 3 and not same(call(module, x.flip(1)).flip(1), out):
+        if x.ndim == 3 and out.shape[:2] == x.shape[:2] and not same(call(module, x.flip(1)).flip(1), out):
             told += "\nTokens in another order give other results: somewhere values of different tokens get mixed up."
         return Wrong(told)
 
     def unclear(self, trial: Trial) -> str:
         """Say what the weights must be called, if the check cannot tell which of the reader's weights is which."""
         ours, theirs = weights_of(without_weights(self.answer, trial.args)), weights_of(trial.module)
-        if fused(theirs).keys() <= ours.keys() and not isinstance(attempt(rename_weights, ours, theirs), LookupError):
+        layers = all(name.endswith("weight") for name, weight in theirs.items() if weight.ndim == 2)
+        shapes_differ = layers and len({weight.shape for weight in theirs.values()}) == len(ours)
+        if (shapes_differ or fused(theirs).keys() <= ours.keys()) and not isinstance(
+            attempt(rename_weights, ours, theirs), LookupError
+        ):
             return ""
         apart = " (or three layers `query`, `key` and `value` for `qkv`)" if "qkv.weight" in ours else ""
         return (
@@ -285,6 +317,8 @@ class CompositeExercise(ModuleExercise):
             def answer(*args, name=name, whole=whole):
                 return self.find_parts(cls(*whole(*args)))[name][0]
 
+            for args, _ in exercise.trials:
+                call(cls, *whole(*args))  # what stops here is not the part's fault
             try:
                 remark = exercise.judge_trials(answer, exercise.arrange(answer))
             except Wrong as wrong:

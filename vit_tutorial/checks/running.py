@@ -91,6 +91,7 @@ MEANINGS = {  # what errors mean whose text is hard to read
     "(P, P): take its numbers apart first.",
     "cannot assign .*Parameter": "A layer's weight is a parameter: `layer.weight.data = …` fills it, or "
     "`nn.Parameter(…)`.",
+    "call numpy": "NumPy knows no gradients, and a model learns by them: stay with PyTorch's tensors.",
     "'tuple'|tuple has no": "This is a pair. `nn.MultiheadAttention` returns one, (tokens, weights), and a "
     "batch is one, (images, labels): take it apart.",
     "floating-point dtypes": "Whole numbers cannot be used here: `.float()` makes floats of them.",

@@ -76,7 +76,6 @@ def try_stack(
     model.encoder = nn.Sequential(
         *(STACKS[kind](config.embed_dim, config.num_heads, config.mlp_dim) for _ in range(DEPTH))
     )
-    head = torch.randn(config.num_classes, config.embed_dim) / config.embed_dim**0.5
     for matrix in (parameter for parameter in model.encoder.parameters() if parameter.ndim == 2):
         if std is not None:
             nn.init.trunc_normal_(matrix, std=std)
@@ -84,7 +83,7 @@ def try_stack(
     scenes = Shapes(steps * BATCH, config.image_size, OWN_SCENES + seed)
     images = load_checkpoint("shapes").card.normalise(scenes.pixels)
     batches = list(zip(images.split(BATCH), scenes.labels.split(BATCH), strict=True))
-    measured = measure_start(model, head, *batches[0])
+    measured = measure_start(model, batches[0][0])
     optimizer = torch.optim.AdamW(parameter_groups(model, recipe.weight_decay), betas=(0.9, recipe.beta2), fused=True)
     losses = []
     for step, (images, labels) in enumerate(batches):
@@ -99,17 +98,12 @@ def try_stack(
     return BlockRun(*measured, torch.stack(losses))
 
 
-def measure_start(
-    model: VisionTransformer, head: Float[Tensor, "K D"], images: Float[Tensor, "B C H W"], labels: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return lengths, apart and gradients of a BlockRun, through a random head: the model's own is still zero."""
-    tokens = stages(model, images)
-    F.cross_entropy(model.pool(model.norm(tokens[-1])) @ head.T, labels).backward()
-    matrices = [[weight.grad for weight in block.parameters() if weight.ndim == 2] for block in model.encoder]
-    z = torch.stack(tokens).detach()  # (L+1, B, T, D)
+@torch.no_grad()
+def measure_start(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> tuple[Tensor, Tensor]:
+    """Return lengths and apart of a BlockRun."""
+    z = torch.stack(stages(model, images))  # (L+1, B, T, D)
     lengths = mean_length(z)
-    apart = mean_length(z - z.mean(dim=2, keepdim=True)) / lengths
-    return lengths, apart, torch.stack([nn.utils.get_total_norm(gradients) for gradients in matrices])
+    return lengths, mean_length(z - z.mean(dim=2, keepdim=True)) / lengths
 
 
 def mean_length(z: Float[Tensor, "L B T D"]) -> Float[Tensor, " L"]:

@@ -66,7 +66,9 @@ def tune(model: VisionTransformer, trained: str, seed: int, scenes: int = 1600) 
     recipe = Recipe(epochs=1, batch_size=32, learning_rate=rate, warmup_epochs=0.05, seed=seed)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(part in name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingAlarm)  # of a low first loss: the head was trained before
-        fit(model, images, recipe)
-    model.requires_grad_(True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TrainingAlarm)  # of a low first loss: the head was trained before
+            fit(model, images, recipe)
+    finally:  # a reader may have stopped it
+        model.requires_grad_(True)

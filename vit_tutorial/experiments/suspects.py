@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 from ..analysis.recording import self_attentions, swapped
 from ..data import ImageSet
@@ -46,15 +46,17 @@ def answers(
     times: Float[Tensor, "B N"] | None = None,
     scale: float = 1.0,
     attend: Callable = weighted_attention,
+    class_token: float = 1.0,
 ) -> Int64[Tensor, " B"]:
     """Return what a model answers if, in attention, patch j of picture i is there times[i, j] times: classes (B,).
 
-    The class token is there once. `scale` multiplies the scores of attention. `attend(q, k, v, times)` computes it.
+    The class token is there `class_token` times. `scale` multiplies the scores of attention. `attend(q, k, v, times)`
+    computes it.
     """
     layers, logits = self_attentions(model), []
     times = torch.ones(len(pixels), model.config.num_patches) if times is None else times
     for some, weights in zip(pixels.split(BATCH), times.split(BATCH), strict=True):
-        weighted = Weighted(attend, torch.cat([torch.ones(len(some), 1), weights], dim=1), scale)
+        weighted = Weighted(attend, pad(weights, (1, 0), value=class_token), scale)
         with swapped(dict.fromkeys(layers, weighted)):
             logits.append(logits_of(model, some))
     return torch.cat(logits).argmax(dim=1)

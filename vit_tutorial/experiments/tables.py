@@ -19,16 +19,11 @@ class BlockRun(NamedTuple):
 
     `lengths` (13,): root mean square over a token's values, mean over the tokens of 64 images, before and after each
     block. `apart` (13,): how far tokens are from the mean token of their image, as a share of their length.
-    `gradients` (12,): norm of the loss gradient by the matrices of each block. These three are measured at the start.
-    `losses` (150,): cross-entropy of each step's 64 images, which are new in every step.
-
-    Without norms only the gradients' order of magnitude holds from one machine to the next: rounding is enough to
-    change them several times over.
+    Both are measured at the start. `losses` (150,): cross-entropy of each step's 64 images, new in every step.
     """
 
     lengths: Tensor
     apart: Tensor
-    gradients: Tensor
     losses: Tensor
 
 
@@ -78,7 +73,7 @@ def load_results(name: str) -> dict[str, list[float]]:
 
 
 def load_block_runs() -> dict[str, BlockRun]:
-    """Return the runs of each kind of block: (3, 13) lengths and apart, (3, 12) gradients and (3, 150) losses."""
+    """Return the runs of each kind of block: (3, 13) lengths and apart, and (3, 150) losses."""
     return {kind: stack_runs(BlockRun, lines) for (kind,), lines in read_table("blocks", "variant").items()}
 
 

@@ -17,6 +17,7 @@ from ..data.outlines import MORE_OUTLINES, OUTLINES
 from ..embeddings import PatchEmbedding
 from ..inference import card_of, fit_photo
 from ..model import VisionTransformer
+from ..saving import as_vit
 
 EXAMPLES = {"a cat": "chelsea", "an astronaut": "eileen_collins", "an officer": "grace_hopper"}
 STILL = "VIT_TUTORIAL_STILL"  # set where notebooks are stored and compared: they keep a picture, and no weights
@@ -29,11 +30,10 @@ def play(model: VisionTransformer, scenes: ImageSet | None = None) -> Page:
     It offers `scenes` of the model's size and opens with the first; without, it has some that suit the model. Raises
     ValueError for other sizes, for a model without a card, and for one that is too large or built otherwise.
     """
-    config, weights = model.config, sum(tensor.numel() for tensor in model.state_dict().values())
-    kind = (type(model.embeddings.patches).__name__, config.pool, config.representation_size, len(card_of(model).mean))
-    if kind != (PatchEmbedding.__name__, "cls", None, 3) or weights > MOST_WEIGHTS:
-        asked = f"PatchEmbedding, pool cls, no representation, 3 channels and at most {MOST_WEIGHTS:,} weights"
-        raise ValueError(f"a page is for a model with {asked}; this one has {kind} and {weights:,}")
+    config, weights = as_vit(model).config, sum(tensor.numel() for tensor in model.state_dict().values())
+    has = (len(card_of(model).mean), config.pool, config.representation_size, type(model.embeddings.patches), weights)
+    if has != (needs := (3, "cls", None, PatchEmbedding, min(weights, MOST_WEIGHTS))):
+        raise ValueError(f"a page needs (channels, pool, representation, patches, weights) {needs}, not {has}")
     if scenes is not None and tuple(scenes.pixels.shape[2:]) != to_pair(config.image_size):
         raise ValueError(f"the model's images are {config.image_size}, the scenes {tuple(scenes.pixels.shape[2:])}")
     return Page(model, scenes)
@@ -53,8 +53,8 @@ class Page:
 
     @property
     def html(self) -> str:
-        style = '<link rel="stylesheet" href="page.css">'
-        page = source("page.html").replace(style, f"<style>{source('page.css')}</style>")
+        css = f"<style>{source('page.css')}</style>"
+        page = source("page.html").replace('<link rel="stylesheet" href="page.css">', css)
         for name in ("model.js", "page.js"):
             page = page.replace(f'<script src="{name}">', f"<script>{source(name)}")
         # A "<" in the name of a class must not end the script element.

@@ -2,7 +2,7 @@
 
 from .attention_figures import show_attention_maps, show_attention_stops, show_heads, show_one_query
 from .curve_figures import LiveLoss, show_by_images, show_curves
-from .looking_inside_figures import show_distances, show_found, show_ranking
+from .looking_inside_figures import show_found, show_ranking
 from .model_figures import show_block, show_bug_table, show_shapes
 from .patch_figures import show_cut, show_equation_one, show_grid, show_maps, show_pictures
 from .photo_figures import show_components, show_seen, show_similar, show_values
@@ -19,7 +19,7 @@ from .resolution_figures import show_row, show_sizes, show_wrong
 
 __all__ = [
     "LiveLoss", "show_attention_maps", "show_attention_stops", "show_block", "show_bug_table", "show_by_images",
-    "show_chosen_positions", "show_components", "show_curves", "show_cut", "show_distances",
+    "show_chosen_positions", "show_components", "show_curves", "show_cut",
     "show_equation_one", "show_found", "show_grid", "show_heads", "show_layer_differences", "show_maps", "show_mirror",
     "show_one_query", "show_pictures", "show_position_similarity", "show_positions_forming",
     "show_ranking", "show_row", "show_seen", "show_shapes", "show_similar", "show_sincos_table", "show_sizes",

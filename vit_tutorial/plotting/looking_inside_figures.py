@@ -1,10 +1,9 @@
-"""Draw what is inside a trained model: how far heads look, and what maps of attention find."""
+"""Draw what maps of attention find, and how they rank."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 from jaxtyping import Bool, Float
 from matplotlib.colors import LogNorm
 from matplotlib.patheffects import withStroke
@@ -13,33 +12,6 @@ from torch import Tensor
 from . import panels, style
 from .alt_text import amounts, brief, listed, with_alt
 from .style import WIDTH, Figure, styled, to_numpy
-
-
-@styled
-def show_distances(
-    distances: Mapping[str, Float[Tensor, "L h"]],
-    bands: Mapping[str, tuple[float, float]],
-    even: Mapping[str, float],
-    title: str,
-) -> Figure:
-    """Draw mean attention distance, a dot for each head of each layer (Figure 7, right), one panel per model.
-
-    `bands` reach from the smallest to the largest distance among the heads of untrained models; `even` is the distance
-    of a head that looks at all patches alike, the dashed line.
-    """
-    figure, (row,) = panels.panels(1, len(distances), WIDTH * 0.9, 3.3, title)
-    told = []
-    for axes, (name, far) in zip(row, distances.items(), strict=True):
-        low, high = bands[name]
-        axes.axhspan(low, high, color=style.CONTROL, alpha=0.25, lw=0, label="heads of untrained models")
-        layers = np.repeat(range(len(far)), far.shape[1])
-        axes.plot(layers, to_numpy(far.flatten()), "o", color=style.TRAINED, alpha=0.8, label="trained heads")
-        axes.axhline(even[name], color=style.CONTROL, lw=1, ls="--", zorder=0, label="all patches alike")
-        axes.set(title=name, xlabel="layer", ylabel="mean distance (pixels)", xticks=range(len(far)))
-        axes.set_ylim(0, 1.25 * max(even.values()))
-        told.append(f"{name}, {int(((far < low) | (far > high)).sum())} of {far.numel()}")
-    figure.legend(*row[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return with_alt(figure, f"Heads outside the band of untrained models: {listed(told)}.")
 
 
 @styled

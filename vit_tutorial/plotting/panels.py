@@ -84,7 +84,7 @@ def values_in_cells(axes: Axes, table: Tensor, limit: Number) -> None:
     for row, column in (table.abs() >= limit / 10).nonzero().tolist():
         value = table[row, column].item()
         colour = "white" if abs(value) > limit / 2 else BLACK
-        axes.text(column + 0.5, row + 0.5, f"{value:+.2g}", ha="center", va="center", color=colour)
+        axes.text(column + 0.5, row + 0.5, f"{value:+.1f}", fontsize=10, ha="center", va="center", color=colour)
 
 
 def diverging(axes: Axes, table: Tensor, limit: Number, **options: Any) -> AxesImage:

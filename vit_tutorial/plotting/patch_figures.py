@@ -121,7 +121,7 @@ def show_maps(
             axes.set_ylabel(model if column == 1 else "", fontsize=12)
             for top, left in frames[column - 1 : column]:
                 panels.highlight(axes, left, top, 1, 1)
-            if len(maps) == 1 and w <= 8:
+            if len(maps) == 1:
                 panels.values_in_cells(axes, value, limit)
     for top, left in set(frames):
         panels.highlight(whole, left, top, 1, 1)

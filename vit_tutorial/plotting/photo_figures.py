@@ -17,6 +17,10 @@ CLEAR = 0.95  # a head sees the patches with weights above this quantile through
 FOG, HIDDEN = 0.82, 0.85  # how light the fog is, and how much of the photo it hides where it is thickest
 
 
+# Red, green and blue, a little paler, so that blue shows on black.
+PRIMARIES = {"red": (1, 0.3, 0.3), "green": (0.3, 1, 0.3), "blue": (0.4, 0.5, 1)}
+
+
 @styled
 def show_components(
     photos: Mapping[str, Float[Tensor, "3 _ _"]],
@@ -32,10 +36,9 @@ def show_components(
         panels.picture(figure.add_subplot(grid[row, 0]), photo, name)
         panels.picture(figure.add_subplot(grid[row, 1]), colours[row].movedim(2, 0), "three components")
         small, where = grid[row, 2].subgridspec(3, 1), []
-        for n, (component, colour) in enumerate(zip(colours[row].unbind(2), ("red", "green", "blue"), strict=True)):
-            axes = figure.add_subplot(small[n])
-            panels.patch_values(axes, component, vmin=0, vmax=1)
-            panels.bare(axes, f"{n + 1}: {colour}", fontsize=10)
+        for n, (component, (colour, tint)) in enumerate(zip(colours[row].unbind(2), PRIMARIES.items(), strict=True)):
+            lit = component * component.new_tensor(tint)[:, None, None]
+            panels.picture(figure.add_subplot(small[n]), lit, f"{n + 1}: {colour}")
             where.append(f"{colour} in {largest(component)}")
         told.append(f"{name}: {listed(where)}")
     return with_alt(figure, f"Three components of each patch, and where each is strongest. {'. '.join(told)}.")
@@ -113,16 +116,16 @@ def show_values(
     label: str,
     marks: Mapping[str, tuple[int, int]],
 ) -> Figure:
-    """Draw a value from 0 to 1 over each patch of the photo, a panel for each map; a patch of value 0 stays clear.
+    """Draw a value up to 1 over each patch of the photo, a panel for each map; a patch of value 0 stays clear.
 
     `marks` has the row and column of a patch to be framed in each panel.
     """
     width = min(WIDTH / len(maps), 2.1)
     figure, (row,) = panels.panels(1, len(maps), width * len(maps) + 1.2, width + 0.5, title)
-    told = []
+    low, told = min(values[values > 0].min().item() for values in maps.values()), []
     for axes, (name, values) in zip(row, maps.items(), strict=True):
         panels.patches(axes, 0.75 + 0.25 * photo, *values.shape, name)
-        image = panels.patch_values(axes, values.where(values > 0, float("nan")), vmin=0, vmax=1)
+        image = panels.patch_values(axes, values.where(values > 0, float("nan")), vmin=low, vmax=1)
         panels.highlight(axes, marks[name][1], marks[name][0], 1, 1)
         median = values[values > 0].median().item()
         told.append(f"{name}, median {brief(round(median, 2))}")

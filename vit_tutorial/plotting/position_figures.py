@@ -92,10 +92,10 @@ def show_chosen_positions(
     both = {"trained": similarity, "untrained": control}
     for axes, (name, maps) in zip((large, small), both.items(), strict=True):
         image = draw_map(axes, mosaic(maps[places].flatten(0, 1), len(columns)), name)
-    number_maps(large, (h, w), rows, columns)
+    number_maps(large, (h, w), [f"row {row}" for row in rows], [f"column {column}" for column in columns])
     for (i, row), (j, column) in product(enumerate(rows), enumerate(columns)):
         large.plot(1 + j * (w + 1) + column, 1 + i * (h + 1) + row, **OWN)
-    large.set_ylabel("row of the patch")
+    large.set_xlabel("")
     panels.colour_bar(figure, image, (large, small), "cosine similarity", FIVE, shrink=0.9)
     told = compare_pairs(both)
     return with_alt(figure, f"Maps of {len(rows)}×{len(columns)} positions. Mean cosine similarity: {told}.")
@@ -111,7 +111,7 @@ def mosaic(maps: Float[Tensor, "n h w"], columns: int) -> np.ndarray:
     return canvas
 
 
-def number_maps(axes: Axes, grid: tuple[int, int], rows: Sequence[int], columns: Sequence[int]) -> None:
+def number_maps(axes: Axes, grid: tuple[int, int], rows: Sequence[object], columns: Sequence[object]) -> None:
     """Write the row and the column of its patch beside each line of maps."""
     h, w = grid
     axes.set_xticks([j * (w + 1) + w / 2 for j in range(len(columns))], columns)

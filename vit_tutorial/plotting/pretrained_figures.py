@@ -35,7 +35,7 @@ def show_layer_differences(
         lower.plot([math.nan if value else 0 for value in lines[name]], dash, **look)
         place = {"textcoords": "offset points", "va": "center", "color": colour}
         (upper if lines[name][-1] else lower).annotate(name, (last, lines[name][-1]), (8, 0), **place)
-    panels.level(upper, eps, "rounding", -0.45, "left")
+    panels.level(upper, eps, "one rounding", -0.45, "left")
     upper.set(yscale="log", ylabel="largest difference\n(1 = largest value there)")
     upper.set_ylim(top=1)
     upper.tick_params(bottom=False)

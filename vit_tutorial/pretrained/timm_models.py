@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..config import GELUS, to_pair
 from ..model import VisionTransformer
 from ..model_card import PREPROCESSING
-from ..saving import unwrapped
+from ..saving import as_vit, unwrapped
 from .converting import convert_model, with_card
 from .tensor_names import POSITION, as_theirs
 
@@ -86,7 +86,7 @@ def to_timm(model: VisionTransformer) -> nn.Module:
     except ImportError as error:  # timm itself, or torchvision, which it needs
         raise ImportError(f"to_timm builds a model of timm: {error}. pip install timm") from None
 
-    model = unwrapped(model)
+    model = as_vit(model)
     if hasattr(model.embeddings.patches, "backbone"):
         raise ValueError("this model has a backbone in front: a VisionTransformer of timm has no place for it")
     config = model.config

@@ -53,15 +53,16 @@ def fit(
     optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
     for image_set in filter(None, (images, validation)):
         require_fitting(model, card, image_set, recipe)
+    if callable(watch) or not all(map(callable, watch := tuple(watch))):
+        raise ValueError(f"watch is a list of functions, such as [print_progress], got {watch!r}")
     history = [] if folder is None else load_run(folder, run, model, optimizer)
     # Nothing is refused from here on, so the model may change.
     model.card = card
     model.train()
     device = next(model.parameters()).device
     trained = distribute(model)
-    watch = tuple(watch) if is_first() else ()
     for index in range(len(history), recipe.epochs):
-        reporter = Reporter(watch, recipe, images, index)
+        reporter = Reporter(watch if is_first() else (), recipe, images, index)
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             epoch = train_epoch(trained, card, optimizer, images, recipe, index, reporter)
         norm = nn.utils.get_total_norm(model.parameters()).item()  # as the last step left them

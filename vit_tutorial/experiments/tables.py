@@ -39,34 +39,6 @@ class Course(NamedTuple):
     validation_accuracy: Tensor
 
 
-class SizeRun(NamedTuple):
-    """Count the test scenes, those that a model gets right, and where it differs from another model.
-
-    The other one has interpolated positions, and the same size, seed and training. `gained` counts the scenes that only
-    this model gets right, `lost` those that only the other one gets right.
-    """
-
-    scenes: int
-    right: int
-    gained: int
-    lost: int
-
-    @property
-    def accuracy(self) -> float:
-        """The share of right answers, from 0 to 1."""
-        return self.right / self.scenes
-
-    @property
-    def lead(self) -> float:
-        """The accuracy minus that of the other model, from -1 to 1."""
-        return (self.gained - self.lost) / self.scenes
-
-    @property
-    def spread(self) -> float:
-        """Half the width of the lead's 95 % interval. Both saw the same scenes, so only those that differ count."""
-        return 1.96 * (((self.gained + self.lost) / self.scenes - self.lead**2) / self.scenes) ** 0.5
-
-
 def load_results(name: str) -> dict[str, list[float]]:
     """Return for each row of a table with a column "accuracy" its accuracies, from 0 to 1, one for each seed."""
     return {row: [float(line["accuracy"]) for line in lines] for (row,), lines in read_table(name, "row").items()}
@@ -83,19 +55,20 @@ def load_courses() -> dict[tuple[int, str], Course]:
     return {(int(scenes), way): stack_runs(Course, lines) for (scenes, way), lines in table.items()}
 
 
-def load_size_runs() -> dict[tuple[str, str, str], list[SizeRun]]:
-    """Return the runs at other sizes by size, way and the part that was trained there, one for each seed."""
-    return {
-        key: [SizeRun(*(int(line[name]) for name in SizeRun._fields)) for line in lines]
-        for key, lines in read_table("sizes", "size", "way", "trained").items()
-    }
+def load_size_runs() -> dict[tuple[str, str, str], list[tuple[int, int]]]:
+    """Return (wrong answers, scenes), one for each seed, by size, way of moving and the part that was trained there."""
+    return count_wrong("sizes", "size", "way", "trained")
 
 
 def load_causes() -> dict[tuple[str, str], list[tuple[int, int]]]:
     """Return (wrong answers, scenes), one for each seed, by what was changed and at which size."""
+    return count_wrong("causes", "what", "where")
+
+
+def count_wrong(name: str, *about: str) -> dict[tuple[str, ...], list[tuple[int, int]]]:
     return {
         key: [(int(line["scenes"]) - int(line["right"]), int(line["scenes"])) for line in lines]
-        for key, lines in read_table("causes", "what", "where").items()
+        for key, lines in read_table(name, *about).items()
     }
 
 

@@ -48,7 +48,7 @@ def skip_class_token(gradient: Tensor) -> Tensor:
 
 
 def measure(size: str, seed: int) -> dict[tuple[str, str], tuple[int, int]]:
-    """Return {(way, what was trained): (scenes, right)}, all tuned and tested on the same scenes."""
+    """Return {(way, what was trained): (scenes, right)}, of the same scenes for all."""
     runs, test = {}, Shapes(3200, SIZES[size], seed=1)
     for trained, way in product(("nothing", *PARTS), WAYS):
         if not is_measured(size, way, trained):

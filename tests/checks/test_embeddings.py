@@ -216,7 +216,10 @@ RIGHT = {
             indices=lambda self: self.register_buffer("index", torch.arange(1 + self.N)),
             place=lambda self, x: x + self.position(self.index),
         ),
-        "positions at zero": (variant(position=parameter("1 T D", torch.zeros)), "Your positions all start at zero"),
+        "positions at zero": (
+            variant(position=parameter("1 T D", torch.zeros)),
+            "Your positions all start with the same value",
+        ),
     },
 }
 

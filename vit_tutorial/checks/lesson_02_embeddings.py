@@ -216,15 +216,15 @@ OTHER_WAYS = [
 
 
 def starting_at_zero(cls):
-    """Say that the positions start at zero, if they do."""
+    """Say that the positions all start alike, at zero for example, if they do."""
     args, images = embeddings.trials[0]
     module = cls(*args)
     module(images)
-    if all(p.any() for p in module.parameters() if p.numel() > args[-1] and p.numel() % args[-1] == 0):
+    if all(p.unique().numel() > 1 for p in module.parameters() if p.numel() > args[-1] and p.numel() % args[-1] == 0):
         return ""
     return (
-        "Your positions all start at zero: until training has moved them apart, the order of the patches makes no "
-        "difference. The paper's code starts them with small random values, `0.02 * torch.randn(...)`."
+        "Your positions all start with the same value: until training has moved them apart, the order of the patches "
+        "makes no difference. The paper's code starts them with small random values, `0.02 * torch.randn(...)`."
     )
 
 

@@ -40,6 +40,10 @@ principal_components = Exercise(
             (CENTRED, "tokens - tokens.mean(dim=1, keepdim=True)"),
         "Your directions come from centred tokens; the tokens that you project are not centred.":
             (PROJECTED, "tokens @ Vt[:count].T"),
+        "One number is subtracted, the mean of all values. Subtract the mean *token*: `mean(dim=0)`.":
+            (CENTRED, "tokens - tokens.mean()"),
+        "Your directions come from tokens that are not centred; they point at the mean.":
+            ("svd(centred,", "svd(tokens,"),
         "You take columns of V transposed. Its *rows* are the directions: `Vt[:count]`.":
             [(PROJECTED, "centred @ Vt[:, :count]"), (PROJECTED, "centred @ Vt.T[:count].T")],
         "These are the columns of U, all of length 1: multiplied by S they are the components.":

@@ -87,14 +87,15 @@ MEANINGS = {  # what errors mean whose text is hard to read
     "inside `with torch.no_grad():`.",
     "modified by an inplace operation": "You write into a tensor, by `z += …`, `z[...] = …` or a method that ends in "
     "an underscore, that an earlier step still needs to compute its gradient. `z = z + …` makes a new one.",
-    "'tuple' and 'int'|'int' and 'tuple'|'tuple' and 'float'": "One of the two is a pair, such as (height, width) or "
-    "(P, P): take its numbers apart first.",
+    "'tuple' and '(int|float)'|'int' and 'tuple'|non-int of type 'tuple'": "One of the two is a pair, such as (height, "
+    "width) or (P, P): take its numbers apart first.",
     "cannot assign .*Parameter": "A layer's weight is a parameter: `layer.weight.data = …` fills it, or "
     "`nn.Parameter(…)`.",
     "call numpy": "NumPy knows no gradients, and a model learns by them: stay with PyTorch's tensors.",
     "'tuple'|tuple has no": "This is a pair. `nn.MultiheadAttention` returns one, (tokens, weights), and a "
     "batch is one, (images, labels): take it apart.",
-    "floating-point dtypes": "Whole numbers cannot be used here: `.float()` makes floats of them.",
+    "floating[ -]point (dtypes|or complex)|infer output dtype": "Whole numbers, or True and False, cannot be used "
+    "here: `.float()` makes floats of them.",
 }
 
 

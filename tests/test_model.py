@@ -9,7 +9,7 @@ import torch
 from published import randomize
 from torch import nn
 
-from vit_tutorial import VisionTransformer, ViTConfig
+from vit_tutorial import EncoderBlock, VisionTransformer, ViTConfig
 from vit_tutorial.config import POSITIONS
 
 # Each option of the configuration, alone and together.
@@ -165,6 +165,7 @@ def test_half_precision(options):
 
 
 def test_every_norm_has_the_eps_of_the_authors_code():
-    """PyTorch's default is 1e-5."""
+    """PyTorch's default is 1e-5. Also in a block that is built without a config."""
     model = VisionTransformer(ViTConfig(8, 4, num_classes=2, embed_dim=4, depth=2, num_heads=1, mlp_dim=4))
-    assert [norm.eps for norm in model.modules() if isinstance(norm, nn.LayerNorm)] == [1e-6] * 5
+    parts = [*model.modules(), *EncoderBlock(4, 1, 4).modules()]
+    assert [part.eps for part in parts if isinstance(part, nn.LayerNorm)] == [1e-6] * 7

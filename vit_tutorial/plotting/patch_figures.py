@@ -148,7 +148,7 @@ def show_equation_one(
     limit = positions.abs().max().item()
     figure, rows = panels.panels(4, 1, WIDTH, 6.6, title, height_ratios=(1.2, 1.6, 1.6, 1.6), sharex=True)
     top, *below = rows[:, 0]
-    side = 0.16 * count  # of a square: the panel is about this many times as wide as it is high
+    side = 0.128 * count  # of a square: the panel is about this many times as wide as it is high
     for i, patch in enumerate(patches, start=1):
         panels.picture(top, patch, extent=(i - side / 2, i + side / 2, 0, 1), aspect="auto")
     top.text(0, 0.5, "no patch:\na vector of\nits own", ha="center", va="center", fontsize=10)

@@ -178,6 +178,7 @@ def test_a_cell_can_be_run_twice(notebook, path, monkeypatch, tmp_path):
     monkeypatch.setattr(experiments.planted_bugs, "first_tests", few_steps)
     monkeypatch.setattr(experiments, "bug_table", first_table)
     monkeypatch.setattr(experiments, "tune", partial(experiments.tune, scenes=32))
+    monkeypatch.setattr(experiments, "try_stack", partial(experiments.try_stack, steps=2))
     names = {"__name__": "__main__"}
     with contextlib.redirect_stdout(io.StringIO()):
         for cell in code_cells(notebook):

@@ -199,6 +199,11 @@ WRONG[check.self_attention] = [
     (separate(split=lambda self, x: x.view(len(x), self.num_heads, x.shape[1], -1)), "split by `view` or `reshape`"),
     (torchs(batch_first=False), "Attention runs across the batch"),
     (torchs(lambda self, x: self.attention(x, x, x)), "must be a tensor, got a tuple of 2"),
+    (other_layers(
+        lambda D, h: {**{name: nn.Linear(D // h, D // h) for name in ("query", "key", "value")},
+                      "projection": nn.Linear(D, D)},
+        heads=lambda self, x: [layer(self.split(x)) for layer in (self.query, self.key, self.value)]),
+     "A cut into heads comes after it"),
     (separate(lambda self, D, h: setattr(self, "key", self.query)),
      "The queries and the keys come from the same layer"),
     (other_layers(lambda D, h: {**{name: nn.Linear(D, h * D) for name in ("query", "key", "value")},

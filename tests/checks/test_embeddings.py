@@ -233,7 +233,7 @@ WRONG = {
             linear.weight.data.copy_(conv.weight.flatten(1)), linear.bias.data.copy_(conv.bias)]),
          "Right for a convolution with a bias. This one has none"),
         (filled_by(lambda linear, conv: linear.weight.copy_(conv.weight.flatten(1))),
-         "You write into a parameter while gradients are recorded"),
+         "You write into a tensor whose gradient is recorded, such as a parameter."),
         (lambda conv: (by_data(conv), nn.init.zeros_(conv.weight))[0], "changes the convolution's own weights"),
     ],
     check.class_token: [

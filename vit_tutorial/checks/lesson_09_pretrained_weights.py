@@ -73,8 +73,8 @@ def judge_mapping(function: Callable) -> str:
             if config.depth > 2:
                 wrong.message = f"Right with 2 blocks, but not with {config.depth} blocks. {wrong.message}"
             raise
-    changed = list(given) != list(state)
-    return "One thing to know: the dictionary that your function is given has other names afterwards." * changed
+    changed = list(given) != list(state) or any(given[name] is not tensor for name, tensor in tensors.items())
+    return "One thing to know: the dictionary that your function is given has other entries afterwards." * changed
 
 
 def check_mapping(ours: dict[str, Tensor], state: dict[str, Tensor]) -> None:

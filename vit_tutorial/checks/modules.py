@@ -173,6 +173,11 @@ class ModuleExercise(Exercise):
                 "Your module has no parameters. A layer that is made in `forward` is new, and random, at every "
                 "call: make it in `__init__`, as `self.name = …`."
             )
+        ours = weights_of(without_weights(self.answer, args))
+        for name, weight in fused(weights_of(module)).items():
+            if name in ours and name.endswith("weight") and weight.numel() < ours[name].numel():
+                asked = f"`{name}` is {tuple(weight.shape)}, and {tuple(ours[name].shape)} is asked"
+                return Wrong(f"{asked}: a layer sees all values of a token. (A cut into heads comes after it.)")
         if not where and (unclear := self.unclear(trial)):
             return NotJudged(unclear)
         told = where or "The shape is right, the values are not, and no usual slip explains them."

@@ -83,8 +83,8 @@ def tensors_in(values) -> list[Tensor]:
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OTHERS = (PACKAGE, os.path.dirname(torch.__file__), os.path.dirname(os.__file__), "<frozen", "<__array")
 MEANINGS = {  # what errors mean whose text is hard to read
-    "leaf Variable that requires grad": "You write into a parameter while gradients are recorded. To fill it, do so "
-    "inside `with torch.no_grad():`.",
+    "leaf Variable that requires grad": "You write into a tensor whose gradient is recorded, such as a parameter. To "
+    "fill a parameter, do so inside `with torch.no_grad():`.",
     "modified by an inplace operation": "You write into a tensor, by `z += …`, `z[...] = …` or a method that ends in "
     "an underscore, that an earlier step still needs to compute its gradient. `z = z + …` makes a new one.",
     "'tuple' and '(int|float)'|'int' and 'tuple'|non-int of type 'tuple'": "One of the two is a pair, such as (height, "

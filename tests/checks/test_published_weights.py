@@ -42,6 +42,11 @@ def renamed(old, new):
     return lambda state: {re.sub(old, new, name): tensor for name, tensor in solution(state).items()}
 
 
+def reshaped(state):
+    state["pos_embed"] = state["pos_embed"][0]
+    return solution(state | {"pos_embed": state["pos_embed"][None]})
+
+
 def popped(state):
     for name in list(state):
         state[name.replace("blocks", "encoder")] = state.pop(name)
@@ -113,7 +118,8 @@ RIGHT = {
         "words": words(("attn", "attention"), ("proj", "projection"), ("patch_embed", "embeddings.patches"), *WORDS),
         "float64": lambda state: {name: tensor.double() for name, tensor in solution(state).items()},
         "parameters, in another order": lambda state: {n: nn.Parameter(t) for n, t in [*solution(state).items()][::-1]},
-        "renamed in place": (popped, "the dictionary that your function is given has other names"),
+        "renamed in place": (popped, "the dictionary that your function is given has other entries"),
+        "positions put back": (reshaped, "the dictionary that your function is given has other entries"),
     },
     check.fold_layer_scale: {
         "block by block": block_by_block(),

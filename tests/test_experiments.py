@@ -278,6 +278,18 @@ def test_tuning_a_part_changes_this_part_alone_and_leaves_nothing_frozen(trained
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
+def test_a_reader_who_stops_it_finds_nothing_frozen(monkeypatch):
+    model = move("interpolated", 20, 0)
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sizes, "fit", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        tune(model, "head", 0, scenes=8)
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
 def test_positions_are_trained_without_that_of_the_class_token():
     before, after = (move("zero", (20, 28), 0) for _ in range(2))
     assert not positions_of(before)[1:].any()

@@ -87,7 +87,8 @@ def show_pictures(
         axes.set_title(caption, fontsize=10, loc="center")
     for axes in grid.flat[len(images) :]:
         axes.axis("off")
-    return with_alt(figure, f"{len(images)} pictures: {listed(' '.join(caption.split()) for caption in captions)}.")
+    count = "1 picture" if len(images) == 1 else f"{len(images)} pictures"
+    return with_alt(figure, f"{count}: {listed(' '.join(caption.split()) for caption in captions)}.")
 
 
 @styled

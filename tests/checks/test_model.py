@@ -2,12 +2,25 @@
 
 from functools import partial, reduce
 
+import pytest
 import torch
 from torch import nn
 
-from vit_tutorial import VARIANTS, Embeddings, Encoder, VisionTransformer, ViTConfig, check, patchify
+from vit_tutorial import (
+    VARIANTS,
+    Embeddings,
+    Encoder,
+    Shapes,
+    VisionTransformer,
+    ViTConfig,
+    check,
+    load_checkpoint,
+    patchify,
+)
+from vit_tutorial.analysis import first_tests
 from vit_tutorial.checks.lesson_05_vision_transformer import CONFIGS, SHOWS, my_parameter_count
-from vit_tutorial.experiments import BUGS, draw_bug
+from vit_tutorial.experiments import BUGS, draw_bug, plant
+from vit_tutorial.experiments.planted_bugs import WEIGHTS
 
 from .test_encoder import Block, block, down, relu, sequential, up
 from .variants import changed, judged
@@ -146,3 +159,13 @@ def test_a_drawn_bug_has_weights_of_its_own():
     first, again, other = (next(p for p in model.parameters() if p.dim() == 2) for model in drawn)
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
+
+
+@pytest.mark.parametrize("seed", WEIGHTS)
+def test_without_residuals_a_drawn_model_memorises_its_batch_as_in_the_lessons_table(seed):
+    """With some other weights it does not, and a reader would look for another bug."""
+    shipped, scenes = load_checkpoint("shapes"), Shapes(1000, image_size=28, seed=7)
+    torch.manual_seed(seed)
+    model, labels = plant("no residual", VisionTransformer(shipped.config), scenes.labels[:8])
+    found = first_tests(model, shipped.card.normalise(scenes.pixels[:8]), labels, 4)
+    assert (found.right, found.last_loss < 0.2) == (8, True)

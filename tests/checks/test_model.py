@@ -20,7 +20,7 @@ from vit_tutorial import (
 from vit_tutorial.analysis import first_tests
 from vit_tutorial.checks.lesson_05_vision_transformer import CONFIGS, SHOWS, my_parameter_count
 from vit_tutorial.experiments import BUGS, draw_bug, plant
-from vit_tutorial.experiments.planted_bugs import WEIGHTS
+from vit_tutorial.experiments.planted_bugs import SEEDS_THAT_SHOW
 
 from .test_encoder import Block, block, down, relu, sequential, up
 from .variants import changed, judged
@@ -161,7 +161,7 @@ def test_a_drawn_bug_has_weights_of_its_own():
     assert not torch.equal(first, other)
 
 
-@pytest.mark.parametrize("seed", WEIGHTS)
+@pytest.mark.parametrize("seed", SEEDS_THAT_SHOW)
 def test_without_residuals_a_drawn_model_memorises_its_batch_as_in_the_lessons_table(seed):
     """With some other weights it does not, and a reader would look for another bug."""
     shipped, scenes = load_checkpoint("shapes"), Shapes(1000, image_size=28, seed=7)

@@ -67,7 +67,7 @@ class BrokenModel:
     bug: str = field(repr=False)
 
 
-WEIGHTS = range(1, 6)  # the seeds with which each bug shows where the lesson's table, made with seed 0, says
+SEEDS_THAT_SHOW = range(1, 6)  # the seeds with which each bug shows where the lesson's table, made with seed 0, says
 
 
 @torch.random.fork_rng(devices=[])
@@ -75,7 +75,7 @@ def draw_bug(config: ViTConfig, labels: Labels, seed: int | None = None) -> Brok
     """Plant one of BUGS into a new model. It is another one each time, unless there is a seed."""
     dice = random.Random(seed)
     bug = dice.choice(BUGS[1:])
-    torch.manual_seed(dice.choice(WEIGHTS))
+    torch.manual_seed(dice.choice(SEEDS_THAT_SHOW))
     return BrokenModel(*plant(bug, VisionTransformer(config), labels), bug)
 
 

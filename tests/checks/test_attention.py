@@ -63,10 +63,6 @@ WRONG = {
         (SLIPS["half"], HALVED),
         (SLIPS["unassigned"], "`k.transpose(0, 1)` changes nothing"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v, w.squeeze()), "wrong at another"),
-        (
-            lambda q, k, v, kept={}: ((w := weights_of(q, k)) @ kept.setdefault(v.shape, v), w),
-            "wrong when it is called again",
-        ),
         (lambda q, k, v: ((w := weights_of(q, k)).detach() @ v, w.detach()), "gradient"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v.sin(), w), "`out` has the right shape and wrong values"),
     ],

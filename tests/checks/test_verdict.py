@@ -8,7 +8,8 @@ import torch
 
 from vit_tutorial import check
 from vit_tutorial.checks import LESSONS
-from vit_tutorial.checks.exercise import Exercise, Task, Verdict, noise
+from vit_tutorial.checks.exercise import Exercise, noise
+from vit_tutorial.checks.task import Task, Verdict
 
 from .test_slips import EXERCISES
 from .variants import assert_wrong, cell

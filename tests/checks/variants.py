@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import vit_tutorial
-from vit_tutorial.checks.exercise import Verdict
+from vit_tutorial.checks.task import Verdict
 
 
 def cell(source: str, name: str = "", **names) -> dict:

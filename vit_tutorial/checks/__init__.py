@@ -11,7 +11,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from ..errors import require_choice
-from .exercise import Task
+from .task import Task
 
 FILES = sorted(file.name for file in iter_modules(__path__) if file.name.startswith("lesson_"))
 LESSONS = [import_module(f".{name}", __name__) for name in FILES]

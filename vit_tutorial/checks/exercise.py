@@ -6,14 +6,10 @@ that gives the reader's result in *all* trials names the mistake.
 
 from __future__ import annotations
 
-import html
 import inspect
-import re
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import torch
@@ -36,82 +32,9 @@ from .running import (
     stopped_by,
     tensors_in,
 )
+from .task import Task, Verdict, source_of
 
-# A sign and a colour for each status. The word alone says everything.
-SIGNS = {
-    "passed": ("✓", "#009E73"),
-    "not attempted": ("○", "#808080"),
-    "not judged": ("?", "#0072B2"),
-    "wrong": ("✗", "#D55E00"),
-}
 IN_SLIPS = {"torch": torch, "F": F, "rearrange": rearrange}  # what an edit may use, whatever its file imports
-UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What a check found. True in a condition only if the exercise is passed.
-
-    `status` is "passed", "not attempted", "not judged" (the check cannot tell) or "wrong"; `message` says why; `code`
-    is the reader's own line where there is one, shown under the message's first line; `hint` is what to try next.
-    """
-
-    exercise: str
-    status: str
-    message: str = ""
-    hint: str = ""
-    code: str = ""
-
-    def __bool__(self) -> bool:
-        return self.status == "passed"
-
-    @property
-    def help(self) -> str:
-        return "" if self else f"Help: `check.{self.exercise}.hint()`, then `check.{self.exercise}.solution()`"
-
-    def __repr__(self) -> str:
-        first, *rest = self.message.splitlines() or [""]
-        lines = [wrap(first), textwrap.indent(self.code, "      "), *map(wrap, [*rest, self.help])]
-        return "\n".join([f"{self.exercise}: {self.status}", *filter(None, lines)])
-
-    def _repr_html_(self) -> str:
-        sign, colour = SIGNS[self.status]
-        first, *rest = (f"<div>{to_html(line)}</div>" for line in self.message.splitlines() or [""])
-        parts = [
-            f'<div style="border-left: 4px solid {colour}; padding: 2px 12px; margin: 4px 0; max-width: 54em">',
-            f'<div><span style="color: {colour}" aria-hidden="true">{sign}</span> '
-            f"<b>{self.exercise}: {self.status}</b></div>",
-            first if self.message else "",
-            f'<pre style="margin: 6px 0; white-space: pre-wrap">{html.escape(self.code)}</pre>' if self.code else "",
-            *rest,
-            f"<details><summary>Hint</summary>{to_html(self.hint)}</details>" if self.hint else "",
-            "" if self else f"<div><small>{to_html(self.help)}</small></div>",
-            "</div>",
-        ]
-        return "\n".join(part for part in parts if part)
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A hint or a solution: `source` in a terminal, `markdown` in a notebook."""
-
-    source: str
-    markdown: str
-
-    def __repr__(self) -> str:
-        return self.source
-
-    def _repr_markdown_(self) -> str:
-        return self.markdown
-
-
-def wrap(paragraph: str) -> str:
-    return textwrap.fill(paragraph, 96, initial_indent="  ", subsequent_indent="  ")
-
-
-def to_html(text: str) -> str:
-    """Escape the text, and show `code` between backticks as code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
 
 
 class Slip(NamedTuple):
@@ -141,43 +64,6 @@ def all_for(old: str, table: dict[str, str]) -> dict[str, tuple]:
     return {message: (old, new) for message, new in table.items()}
 
 
-@cache
-def source_of(solution: Callable) -> str:
-    return textwrap.dedent(inspect.getsource(solution))
-
-
-class Task:
-    """What the reader is asked to do, with a hint and one solution. Children judge what was done when they are called.
-
-    The solution has the name of the notebook's stub, and is shown after the lines `imports`. `task` is one line for the
-    list of all tasks. `judge` looks at what was done.
-    """
-
-    takes: str
-
-    def __init__(self, solution: Callable, *, task: str, hint: str, imports: str = "", judge: Callable | None = None):
-        self.answer = solution
-        self.__doc__ = task
-        self._hint = hint
-        self.imports, self.judge = imports, judge
-        self.name = re.sub(r"(?<!^)(?=[A-Z])", "_", solution.__name__).lower().removeprefix("my_")
-
-    def __repr__(self) -> str:
-        return f"check.{self.name}({self.takes}): {self.__doc__}"
-
-    def hint(self) -> Shown:
-        """Say where to look next."""
-        return Shown(textwrap.fill(self._hint, 96), self._hint)
-
-    def solution(self) -> Shown:
-        """Return one right answer as source code."""
-        source = re.sub("  # noqa.*", "", f"{self.imports}\n\n\n{source_of(self.answer)}".strip("\n"))
-        return Shown(source, f"```python\n{source}\n```")
-
-    def verdict(self, status: str, message: str | None = "", code: str = "") -> Verdict:
-        return Verdict(self.name, status, message or "", "" if status == "passed" else self._hint, code)
-
-
 class Exercise(Task):
     """Judge the reader's function: `check.patchify(my_patchify)` → Verdict; `.hint()` and `.solution()` help.
 
@@ -190,7 +76,6 @@ class Exercise(Task):
     """
 
     takes = "function"
-    kept = "Right when it is first called, wrong when it is called again: it keeps something from call to call."
 
     def __init__(
         self,
@@ -223,7 +108,8 @@ class Exercise(Task):
                 self.require(answer)
                 remark = self.judge(answer)
         except NotAttempted:
-            return self.verdict("not attempted", UNTOUCHED)
+            untouched = "The stub is still as it was. Fill it in, run its cell, and run the check again."
+            return self.verdict("not attempted", untouched)
         except NotJudged as unclear:
             return self.verdict("not judged", str(unclear))
         except Wrong as error:
@@ -269,9 +155,8 @@ class Exercise(Task):
         return joined(other and f"One thing to know: {other}", self.look_closer(answer, right, trials[0]))
 
     def arrange(self, function: Callable) -> list[Callable]:
-        """Return what makes the arguments of every run. The last run shows what is kept from call to call."""
-        trials = [trial if callable(trial) else partial(deepcopy, trial) for trial in self.trials]
-        return [*trials, lambda: tuple(map(flipped, trials[0]()))]
+        """Return what makes the arguments of every run: a function may change what it is given."""
+        return [trial if callable(trial) else partial(deepcopy, trial) for trial in self.trials]
 
     def their_result(self, function: Callable, trial: Callable):
         """Return what is compared of the reader's result; as a Wrong what stops it."""
@@ -309,9 +194,7 @@ class Exercise(Task):
 
     def where_right(self, trials: list, number: int) -> str:
         """Say where code that is wrong in trial `number` is right; empty if it is wrong in the first one."""
-        if number == 0:
-            return ""
-        return self.kept if number == len(trials) - 1 else WRITTEN_IN
+        return WRITTEN_IN if number > 0 else ""
 
     def unexplained(self, function: Callable, trial: Callable, result, text: str, where: str) -> Exception:
         """Return what to say of a wrong result that no slip explains."""
@@ -326,15 +209,11 @@ DETACHED = (
 )
 
 
-def flipped(value):
-    """Return a tensor of floats along its first axis in the opposite order: other values of the same shape."""
-    return value.flip(0) if isinstance(value, Tensor) and value.is_floating_point() else value
-
-
 def gradients(function: Callable, args: tuple) -> list[Tensor]:
     """Return the gradients that the result sends back to the tensors of floats among `args`."""
     inputs = [a.detach().clone().requires_grad_(a.is_floating_point()) if isinstance(a, Tensor) else a for a in args]
-    return gradients_of(call(function, *inputs), [tensor for tensor in tensors_in(inputs) if tensor.requires_grad])
+    wanted = [tensor for tensor in tensors_in(inputs) if tensor.requires_grad]
+    return gradients_of(call(function, *inputs), wanted) if wanted else []
 
 
 def gradients_of(result, wanted: Sequence[Tensor]) -> list[Tensor]:

@@ -36,7 +36,6 @@ num_patches = Exercise(
         "Your window moves by one pixel. Patches do not overlap: move by P.": lambda H, W, P: (H - P + 1) * (W - P + 1),
     },
     hint="How many patches fit side by side, and how many fit above one another? `//` divides whole numbers.",
-    gradients=False,
 )  # fmt: skip
 
 

@@ -81,7 +81,6 @@ linear_is_conv = Exercise(
     "`conv.weight.flatten(1)` has all of them, (D, C·P·P).",
     shape="weight (D, C·P·P); bias (D)",
     view=weight_and_bias,
-    gradients=False,
 )  # fmt: skip
 
 
@@ -322,6 +321,5 @@ sincos = Exercise(
     hint="`waves(h, dim // 2)` has a code for each row, `waves(w, dim // 2)` one for each column. Patch n is in row "
     "n // w and column n % w: give it its row's code, then its column's (`torch.cat` along dim=1).",
     shape="(h·w, D)",
-    gradients=False,
     imports=inspect.getsource(waves).strip(),  # a cell of the notebook has it
 )

@@ -14,11 +14,11 @@ from ..embeddings import Embeddings
 from ..encoder import Encoder
 from ..experiments.planted_bugs import BrokenModel
 from .exercise import Exercise, noise
-from .hunt import Hunt, require_one_of
 from .lesson_02_embeddings import embeddings
 from .lesson_04_encoder_block import NORM, encoder_block, in_training
 from .modules import CompositeExercise, ModuleExercise
 from .running import Wrong
+from .task import Hunt, require_one_of
 
 
 class MyVisionTransformer(nn.Module):
@@ -273,7 +273,6 @@ parameter_count = Exercise(
     more=by_arithmetic,
     hint="Go through the model part by part. A linear layer from a to b values has a·b + b, a LayerNorm 2·D. Do not "
     "forget the biases, the class token, its position, and the final norm.",
-    gradients=False,
 )
 
 

@@ -15,8 +15,8 @@ from ..config import ViTConfig
 from ..experiments import short_run
 from ..model import VisionTransformer
 from .exercise import Exercise
-from .hunt import Hunt
 from .running import Wrong, attempt, body_of, call, describe, first_three, is_number, same, stopped_by
+from .task import Hunt
 
 
 def my_parameter_groups(model, weight_decay):

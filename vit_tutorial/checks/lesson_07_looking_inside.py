@@ -205,6 +205,5 @@ wrong_classes = Exercise(
     "For each of them, `ruined(map_for(wrong))` has a True or False for each scene. Make them floats, stack them, and "
     "take the mean over the wrong classes, `dim=0`.",
     shape="(B,)",
-    gradients=False,
     imports="import torch",
 )  # fmt: skip

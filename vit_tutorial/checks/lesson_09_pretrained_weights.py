@@ -16,8 +16,8 @@ from ..experiments.secret_mistakes import IN_EMBEDDINGS, MISTAKES, Suspect
 from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_theirs
 from .exercise import Exercise
-from .hunt import Hunt, require_one_of
 from .running import Wrong, call, describe, first_three, same
+from .task import Hunt, require_one_of
 
 
 def my_map_state_dict(state):
@@ -260,7 +260,6 @@ fold_layer_scale = Exercise(
     "`ls2.gamma`. Begin with `folded = dict(state)`, and cut the block's beginning from γ's own name.",
     shape="; ".join(f"encoder.*.{name} (blocks, …)" for name in LAST_LAYERS),
     more=remark_on_changes,
-    gradients=False,
 )  # fmt: skip
 
 

@@ -17,6 +17,10 @@ from .running import NotAttempted, NotJudged, Wrong, attempt, call, first_three,
 
 # A leaf: a module with weights of its own -----------------------------------------------------------------------------
 
+KEPT = (
+    "Right at first, and wrong when it is called again with one image and fewer tokens: it keeps something from call "
+    "to call, or an axis of length 1 is lost (`squeeze()` drops every one of them)."
+)
 DROPOUT = "In eval mode `nn.Dropout`, made in `__init__`, is off; `F.dropout` needs `training=self.training`."
 
 
@@ -102,10 +106,6 @@ class ModuleExercise(Exercise):
     """
 
     takes = "class"
-    kept = (
-        "Right at first, and wrong when it is called again with one image and fewer tokens: it keeps something from "
-        "call to call, or an axis of length 1 is lost (`squeeze()` drops every one of them)."
-    )
 
     def __init__(self, solution: type, *, biases: str = "", **rest):
         super().__init__(solution, **rest)
@@ -121,6 +121,9 @@ class ModuleExercise(Exercise):
         trials = [Trial(build(cls, args, x), args, x) for args, x in self.trials]
         module, args, x = trials[0]
         return [*trials, Trial(module, args, x[:1, :-1] if x.ndim == 3 else x[:1])]
+
+    def where_right(self, trials: list[Trial], number: int) -> str:
+        return KEPT if number == len(trials) - 1 else super().where_right(trials, number)
 
     def their_result(self, cls: Callable, trial: Trial):
         return attempt(call, trial.module, trial.x)

@@ -281,6 +281,8 @@ encoder_block = CompositeExercise(
             steps("z", "z + m(o(z + a(n(z))))"),
         "The MLP comes first, then attention: swap them.": steps("z + m(o(z))", "z + a(n(z))"),
         ONE_NORM: steps(second="z + m(n(z))"),
+        "The two norms are exchanged: `norm1` is attention's, `norm2` the MLP's.": steps("z + a(o(z))", "z + m(n(z))"),
+        "The branches are subtracted. Eqs. 2 and 3 add them.": steps("z - a(n(z))", "z - m(o(z))"),
         "Attention's input is added inside it too: the block adds z, and nothing else does.":
             steps("z + n(z) + a(n(z))"),
     },

@@ -228,6 +228,14 @@ def test_layers_made_otherwise_are_not_called_wrong():
         Separate,
         split_all=lambda self, x: [self.split(x @ w + b) for w, b in zip(self.w, self.b, strict=True)],
     )
+    by_head = module(  # a matrix for each head, and none with two axes
+        lambda D, h: parameters("w b o c", (3, h, D, D // h), (3, h, 1, D // h), (h, D // h, D), D),
+        lambda self, x: (
+            torch.einsum("bhtd,hdD->btD", weights_of(*(qkv := self.split_all(x))[:2]) @ qkv[2], self.o) + self.c
+        ),
+        split_all=lambda self, x: torch.einsum("btD,nhDd->nbhtd", x, self.w) + self.b[:, None],
+    )
+    assert check.self_attention(by_head).status == "not judged"
     verdict = check.self_attention(bare)
     assert verdict.status == "not judged"
     assert "Name them so: `qkv.weight` (60, 20), `qkv.bias` (60,), `projection.weight` (20, 20)" in verdict.message

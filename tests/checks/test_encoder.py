@@ -190,6 +190,8 @@ WRONG = {
         (block(mix=lambda self, y: self.attention(y, y, y)), "`nn.MultiheadAttention` returns one, (tokens, weights)"),
         (block(norm2=lambda D, h, M: nn.LayerNorm(D)), "the eps of your LayerNorm is 1e-05"),
         (block(norm3=lambda D, h, M: nn.LayerNorm(D)), "does not depend on `norm3.weight`"),
+        (block(mlp=lambda D, h, M: sequential(up, relu, down)(20, 33)), "is a size or a batch written into your code?"),
+        (block(lambda self, *sizes: setattr(self, "norm2", self.norm1)), "`norm1` and `norm2` are one and the same"),
     ],
 }  # fmt: skip
 

@@ -109,6 +109,9 @@ WRONG = {
         (model(encoder=blocks_of(Block, depth=1)), "has 2 blocks; yours has 1."),
         (model(encoder=blocks_of(block(mlp=lambda D, h, M: sequential(up, relu, down)(D, M)))),
          "In `encoder`: In `mlp`: The activation is ReLU"),
+        (model(encoder=blocks_of(block(lambda self, *sizes: setattr(self, "norm2", self.norm1)))),
+         "In `encoder`: `norm1` and `norm2` are one and the same module"),
+        (model(head=lambda c: nn.Linear(20, 7)), "is a size or a batch written into your code?"),
         (model(encode=lambda self, z: self.encoder(z.sinh())), "no usual slip explains them"),
     ],
     check.parameter_count: [

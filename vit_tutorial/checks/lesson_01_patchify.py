@@ -121,6 +121,10 @@ patchify = Exercise(
         "Your slices begin at i and j, which count patches. Patch (i, j) begins at pixel (i·P, j·P): "
         "`images[..., i * P : (i + 1) * P, j * P : (j + 1) * P]`.":
             lambda x, P: F.unfold(x[..., : x.shape[2] // P + P - 1, : x.shape[3] // P + P - 1], P).mT,
+        "`F.unfold` makes each patch a column, (B, C·P·P, N). `.transpose(1, 2)` makes it a row.":
+            lambda x, P: F.unfold(x, P, stride=P),
+        "Each channel has patches of its own. A patch holds the values of all channels, C·P·P.":
+            lambda x, P: my_patchify(x.reshape(-1, 1, *x.shape[2:]), P).reshape(len(x), -1, P * P),
     },
     hint="Split the height into (h, P) and the width into (w, P) with one `reshape`: the pixels stay in their order. "
     "Then `permute` so that h and w come first and C and both P last, and flatten.",

@@ -230,19 +230,6 @@ def steps(first="z + a(n(z))", second="z + m(o(z))"):
     return EQUATIONS, re.sub(r"\b([amno])(?=\()", lambda name: PARTS[name[1]], lines)
 
 
-def two_norms_and_in_training(cls):
-    """Raise Wrong for one norm at both places; return a remark on dropout."""
-    block = cls(20, 5, 33).eval()
-    if block.norm1 is block.norm2:
-        raise Wrong(ONE_NORM)
-    return in_training(block, noise(2, 7, 20))
-
-
-ONE_NORM = (
-    "One LayerNorm stands at both places, and Eqs. 2 and 3 have one each: `norm1` before the attention, `norm2` before "
-    "the MLP."
-)
-
 encoder_block = CompositeExercise(
     MyEncoderBlock,
     task="`cls(embed_dim, num_heads, mlp_dim)`, an nn.Module: Eqs. 2 and 3, (B, T, D) → (B, T, D).",
@@ -280,7 +267,8 @@ encoder_block = CompositeExercise(
         "The second sum starts again from the block's input: what attention added is lost.":
             steps("z", "z + m(o(z + a(n(z))))"),
         "The MLP comes first, then attention: swap them.": steps("z + m(o(z))", "z + a(n(z))"),
-        ONE_NORM: steps(second="z + m(n(z))"),
+        "One LayerNorm stands at both places, and Eqs. 2 and 3 have one each: `norm1` before the attention, `norm2` "
+        "before the MLP.": steps(second="z + m(n(z))"),
         "The two norms are exchanged: `norm1` is attention's, `norm2` the MLP's.": steps("z + a(o(z))", "z + m(n(z))"),
         "The branches are subtracted. Eqs. 2 and 3 add them.": steps("z - a(n(z))", "z - m(o(z))"),
         "Attention's input is added inside it too: the block adds z, and nothing else does.":
@@ -289,6 +277,6 @@ encoder_block = CompositeExercise(
     hint="Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. Both norms are "
     "`nn.LayerNorm(embed_dim, eps=1e-6)`.",
     shape="(B, T, D)",
-    more=two_norms_and_in_training,
+    more=lambda cls: in_training(cls(20, 5, 33).eval(), noise(2, 7, 20)),
     imports="from vit_tutorial import Mlp, SelfAttention",
 )  # fmt: skip

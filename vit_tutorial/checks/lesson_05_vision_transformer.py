@@ -238,6 +238,11 @@ MISCOUNTS = {  # each pair (old, new) edits the solution above
     "if the head has D biases: it has one for each of the K classes": ("config.num_classes\n", "D\n"),
     "if the MLP is always counted with 4·D instead of mlp_dim": ("config.mlp_dim", "4 * config.embed_dim"),
     "if both biases of the MLP have mlp_dim values: the second one has D": ("M * D + D", "M * D + M"),
+    "if both biases of the MLP have D values: the first one has mlp_dim": ("D * M + M", "D * M + D"),
+    "if the embeddings are counted for every block":
+        ("embeddings + config.depth * block", "config.depth * (embeddings + block)"),
+    "if everything is counted for every block":
+        ("embeddings + config.depth * block + 2 * D + head", "config.depth * (embeddings + block + 2 * D + head)"),
     "if images are always counted with 3 channels": ("config.patch_dim", "3 * config.patch_size**2"),
     "if a patch is counted without its channels: it has C·P·P values": ("config.patch_dim", "config.patch_size**2"),
     "if positions are always counted for 197 tokens": ("config.num_tokens", "197"),

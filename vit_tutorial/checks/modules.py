@@ -193,7 +193,8 @@ class ModuleExercise(Exercise):
     def unclear(self, trial: Trial) -> str:
         """Say what the weights must be called, if the check cannot tell which of the reader's weights is which."""
         ours, theirs = weights_of(without_weights(self.answer, trial.args)), weights_of(trial.module)
-        layers = all(name.endswith("weight") for name, weight in theirs.items() if weight.ndim == 2)
+        matrices = [name for name, weight in theirs.items() if weight.ndim == 2]
+        layers = matrices and all(name.endswith("weight") for name in matrices)
         shapes_differ = layers and len({weight.shape for weight in theirs.values()}) == len(ours)
         if (shapes_differ or fused(theirs).keys() <= ours.keys()) and not isinstance(
             attempt(rename_weights, ours, theirs), LookupError
@@ -303,12 +304,15 @@ class CompositeExercise(ModuleExercise):
 
     def judge_trials(self, cls: Callable, trials: list[Trial]) -> str:
         """Judge the parts first, unless the reader's module stops with an error; then the whole."""
-        if any(isinstance(self.their_result(cls, trial), Wrong) for trial in trials):
-            return super().judge_trials(cls, trials)
+        for number, trial in enumerate(trials):
+            if isinstance(stopped := self.their_result(cls, trial), Wrong):
+                super().judge_trials(cls, trials)  # raises what is wrong, unless a part of theirs stops ours as well
+                raise Wrong(joined(stopped.message, self.where_right(trials, number)), stopped.code, stopped.error)
         for trial in trials:
             with_their_parts = self.with_their_weights(self.answer, trial)
             if isinstance(stopped := attempt(with_their_parts, trial.x), Exception):
                 raise NotJudged(f"The check calls each part with one tensor, and one of yours stops there: {stopped}")
+        self.require_own_parts(trials[0].module)
         return joined(self.judge_parts(cls), super().judge_trials(cls, trials))
 
     def with_their_weights(self, cls: Callable, trial: Trial) -> Callable:
@@ -316,6 +320,13 @@ class CompositeExercise(ModuleExercise):
         ours = copy(without_weights(cls, trial.args))
         ours._modules = {**ours._modules, **self.find_parts(trial.module)}
         return ours
+
+    def require_own_parts(self, module: nn.Module) -> None:
+        """Raise Wrong if one module stands in two places."""
+        first_names = {}
+        for name in self.parts:
+            if (first := first_names.setdefault(module._modules[name], name)) != name:
+                raise Wrong(f"`{first}` and `{name}` are one and the same module. Each of them needs its own.")
 
     def judge_parts(self, cls: Callable) -> str:
         """Judge every part by its own exercise, as if it were the answer: raise what is found, or return remarks."""

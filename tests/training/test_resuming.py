@@ -128,18 +128,17 @@ def test_models_of_ones_own_are_kept(tmp_path):
     assert not differing(weights_of(again), weights_of(first))
 
 
-def test_the_table_has_a_line_for_each_epoch_and_other_files_are_left_alone(tmp_path, monkeypatch):
-    """In a folder that is named as a reader names one; a browser's file, and a folder, lie in it."""
-    monkeypatch.setenv("USERPROFILE" if os.name == "nt" else "HOME", str(tmp_path))
-    (tmp_path / "run" / "a.folder.unfinished").mkdir(parents=True)
-    (tmp_path / "run" / "essay.v2.unfinished").write_text("mine", encoding="utf-8")
-    history = fit(small_vit(), bright_or_dark(), short(), validation=VALIDATION, folder="~/run")
-    with open(tmp_path / "run" / "metrics.csv", newline="", encoding="utf-8") as file:
+def test_the_table_has_a_line_for_each_epoch_and_other_files_are_left_alone(tmp_path):
+    """A browser's file, and a folder, lie beside it."""
+    (tmp_path / "a.folder.unfinished").mkdir()
+    (tmp_path / "essay.v2.unfinished").write_text("mine", encoding="utf-8")
+    history = fit(small_vit(), bright_or_dark(), short(), validation=VALIDATION, folder=tmp_path)
+    with open(tmp_path / "metrics.csv", newline="", encoding="utf-8") as file:
         head, *lines = csv.reader(file)
     assert tuple(head) == Epoch._fields
     assert [[float(value) for value in line] for line in lines] == [list(epoch) for epoch in history]
     names = {CHECKPOINT, "metrics.csv", "a.folder.unfinished", "essay.v2.unfinished"}
-    assert {path.name for path in (tmp_path / "run").iterdir()} == names
+    assert {path.name for path in tmp_path.iterdir()} == names
 
 
 DRAWS = "--dropout 0.1 --attention-dropout 0.1 --drop-path 0.2 --crop 2 --flip --randaugment --mixup 0.4 --cutmix 1"

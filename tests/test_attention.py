@@ -7,8 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from vit_tutorial import attend
-from vit_tutorial.analysis import ExplicitAttention
-from vit_tutorial.attention import FusedAttention, merge_heads, split_heads
+from vit_tutorial.attention import merge_heads, split_heads
 
 
 def random_qkv(*shape: int) -> list[torch.Tensor]:
@@ -47,16 +46,3 @@ def test_a_head_is_a_slice_of_the_token():
     for head in range(3):
         assert torch.equal(heads[:, head], tokens[:, :, 4 * head : 4 * head + 4])
     assert torch.equal(merge_heads(heads), tokens)
-
-
-@pytest.mark.parametrize("rate", [0.0, 0.3])
-def test_fused_and_explicit_drop_the_same_weights(rate):
-    """Under one seed both draw one number for each weight, in the same order."""
-    q, k, v = random_qkv(2, 3, 5, 4)
-    torch.manual_seed(1)
-    fused, none = FusedAttention(rate)(q, k, v)
-    torch.manual_seed(1)
-    explicit, weights = ExplicitAttention(rate)(q, k, v)
-    assert none is None
-    torch.testing.assert_close(fused, explicit, atol=1e-12, rtol=0)
-    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, 5, dtype=torch.float64))

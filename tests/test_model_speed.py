@@ -6,7 +6,7 @@ from benchmarks import model_speed
 
 
 def test_a_short_run_prints_a_row_for_each_implementation(capsys):
-    model_speed.main(["--variants", "Ti/16", "--image-size", "32", "--batch", "2", "--rounds", "1", "--seconds", "0"])
+    model_speed.main(["--variants", "Ti/16", "--image-size", "32", "--batch", "2", "--rounds", "1"])
     printed = capsys.readouterr().out
     for title in ("Ti/16 forward, batch 1", "Ti/16 forward, batch 2", "Ti/16 forward+backward, batch 2"):
         assert title in printed

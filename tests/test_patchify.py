@@ -38,9 +38,3 @@ def test_each_patch_is_the_slice_of_the_image_where_it_lies():
 def test_unpatchify_undoes_patchify(shape, patch_size):
     images = numbered(*shape)
     assert torch.equal(unpatchify(patchify(images, patch_size), patch_size, shape[2:]), images)
-
-
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.float16, torch.float64])
-def test_patchify_keeps_the_type(dtype):
-    images = torch.ones(1, 3, 4, 4, dtype=dtype)
-    assert patchify(images, 2).dtype == unpatchify(patchify(images, 2), 2, 4).dtype == dtype

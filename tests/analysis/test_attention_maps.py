@@ -35,11 +35,6 @@ def test_rollout_sums_over_all_paths(maps):
     torch.testing.assert_close(attention_rollout([weights[1:] for weights in maps])[0], attention_rollout(maps)[1])
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_stacked_maps_are_maps_too(maps):
-    assert torch.equal(attention_rollout(torch.stack(maps)), attention_rollout(maps))
-
-
 def test_distance_patch_by_patch(maps):
     """The long way: for each query, its weights over the patches, shared out to sum to 1, times their distances."""
     centres = [(4 * row, 2 * column) for row in range(3) for column in range(2)]

@@ -13,36 +13,29 @@ def model():
     return VisionTransformer(ViTConfig((8, 12), 4, 3, 5, embed_dim=24, depth=2, num_heads=3, mlp_dim=20)).eval()
 
 
-def count(config, batch=1, device="meta"):
-    with torch.device(device):
-        model, images = VisionTransformer(config), torch.empty(batch, config.in_channels, *[config.image_size] * 2)
-    return model, cost_by_part(model, images)
-
-
-def total(costs):
-    return sum(cost.parameters for cost in costs.values()), sum(cost.flops for cost in costs.values())
+def count(config):
+    with torch.device("meta"):  # where a parameter has a shape and no memory
+        return cost_by_part(VisionTransformer(config), torch.empty(1, 3, config.image_size, config.image_size))
 
 
 @pytest.mark.parametrize(
     ("variant", "published"),
     [
         ("B/16", torchvision.models.ViT_B_16_Weights.IMAGENET1K_V1),
-        ("B/32", torchvision.models.ViT_B_32_Weights.IMAGENET1K_V1),
-        ("L/16", torchvision.models.ViT_L_16_Weights.IMAGENET1K_V1),
         ("L/32", torchvision.models.ViT_L_32_Weights.IMAGENET1K_V1),
         ("H/14", torchvision.models.ViT_H_14_Weights.IMAGENET1K_SWAG_E2E_V1),
     ],
 )
 def test_the_counts_are_those_that_torchvision_publishes(variant, published):
     size = published.meta["min_size"][0]
-    parameters, flops = total(count(ViTConfig.named(variant, image_size=size))[1])
-    assert parameters == published.meta["num_params"]
-    assert round(flops / 2e9, 3) == published.meta["_ops"]  # billions of multiply-adds
+    costs = count(ViTConfig.named(variant, image_size=size)).values()
+    assert sum(cost.parameters for cost in costs) == published.meta["num_params"]
+    assert round(sum(cost.flops for cost in costs) / 2e9, 3) == published.meta["_ops"]  # billions of multiply-adds
 
 
 def test_every_part_by_hand():
     """D = 8, two heads, T = 1 + 2·2 tokens, mlp_dim 12, two blocks, K = 5."""
-    _, costs = count(ViTConfig(8, 4, 3, 5, embed_dim=8, depth=2, num_heads=2, mlp_dim=12))
+    costs = count(ViTConfig(8, 4, 3, 5, embed_dim=8, depth=2, num_heads=2, mlp_dim=12))
     T, D, blocks = 5, 8, 2
     assert costs["embeddings"] == (48 * D + D + D + T * D, 2 * 4 * 48 * D)
     assert costs["q, k, v, out"] == (blocks * 4 * (D * D + D), blocks * 2 * T * 4 * D * D)

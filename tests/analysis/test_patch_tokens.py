@@ -44,9 +44,11 @@ def test_inside_masked_heads_the_later_blocks_see_other_tokens(model, images):
 
 
 @pytest.mark.parametrize("query", [(2, 0), (0, 3), (-1, 0)])
-def test_a_patch_that_is_not_there_is_refused(model, images, query):
+def test_a_patch_or_a_block_that_is_not_there_is_refused(model, images, query):
     with pytest.raises(ValueError, match=f"no patch in row {query[0]}, column {query[1]}: the grid has 2 rows and 3"):
         attention_from(model, images, [0], query)
+    with pytest.raises(ValueError, match="no block 3: the model has blocks 0 to 2"):
+        attention_from(model, images, [3])
 
 
 def test_patch_tokens_are_those_of_a_model_that_ends_there(model, images):
@@ -91,14 +93,3 @@ def test_the_sign_does_not_depend_on_the_order_of_the_tokens():
 def test_more_components_than_there_are_are_refused(shape, count):
     with pytest.raises(ValueError, match=rf"{shape[0]} tokens of 12 values have no {count} principal components"):
         principal_components(torch.randn(shape), count)
-
-
-def test_components_of_double_precision_are_those_of_single():
-    tokens = torch.randn(4, 5, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    components = principal_components(tokens)
-    torch.testing.assert_close(components.float(), principal_components(tokens.float()))
-
-
-def test_a_block_that_is_not_there_is_named(model):
-    with pytest.raises(ValueError, match="no block 3: the model has blocks 0 to 2"):
-        attention_from(model, torch.zeros(1, 3, 8, 12, dtype=torch.float64), [3])

@@ -73,21 +73,16 @@ def peak_memory(call: Callable[[], None]) -> int:
     return peak
 
 
-def measure(calls: dict[str, Callable[[], None]], rounds: int, seconds: float = 0) -> dict[str, list[float]]:
-    """Seconds of each call in each round, in random order, after a first one that is not counted.
-
-    At least `rounds` of them, and more until `seconds` have passed.
-    """
-    order, times, done = random.Random(0), {name: [] for name in calls}, 0
+def measure(calls: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each call in each round, in random order, after a first one that is not counted."""
+    order, times = random.Random(0), {name: [] for name in calls}
     for call in calls.values():
         call()
-    begin = time.perf_counter()
-    while done < rounds or time.perf_counter() - begin < seconds:
+    for _ in range(rounds):
         for name in order.sample(list(calls), len(calls)):
             start = time.perf_counter()
             calls[name]()
             times[name].append(time.perf_counter() - start)
-        done += 1
     return times
 
 
@@ -116,8 +111,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--variants", nargs="+", default=["Ti/16", "S/16", "B/16"], help="names of VARIANTS")
     parser.add_argument("--batch", type=int, default=8, help="images at once (a batch of 1 is measured too)")
     parser.add_argument("--image-size", type=int, default=224, help="pixels, a multiple of the variants' patch size")
-    parser.add_argument("--rounds", type=int, default=5, help="at least so many rounds for each table")
-    parser.add_argument("--seconds", type=float, default=10, help="go on for so long if the rounds are done sooner")
+    parser.add_argument("--rounds", type=int, default=20, help="for each table")
     options = parser.parse_args(arguments)
 
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, images of {options.image_size} pixels")
@@ -132,7 +126,7 @@ def main(arguments: list[str] | None = None) -> None:
             for model in models.values():
                 model.train(backward)
             memory = {name: peak_memory(call) for name, call in calls.items()}
-            times = measure(calls, options.rounds, options.seconds)
+            times = measure(calls, options.rounds)
             report(f"{variant} {what}, batch {batch}", times, memory)
 
 

@@ -28,7 +28,6 @@ def test_a_file_is_fetched_once_and_progress_goes_to_stderr(tmp_path, capfd):
 FAILURES = {
     "cut off": (CONTENT[:1000], len(CONTENT)),
     "another file": (CONTENT[::-1], None),
-    "a web page": (b"<html>please log in</html>", None),
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -120,10 +119,6 @@ class Browser:
             text = {"Enter": "\r", " ": " "}.get(key, "")
             self.ask("Input.dispatchKeyEvent", type="keyDown", text=text, **about)
             self.ask("Input.dispatchKeyEvent", type="keyUp", **about)
-
-    def screenshot(self, path: Path, whole: bool = True) -> None:
-        shot = self.ask("Page.captureScreenshot", captureBeyondViewport=whole)
-        path.write_bytes(base64.b64decode(shot["data"]))
 
     def close(self) -> None:
         self.socket.close()

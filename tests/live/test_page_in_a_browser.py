@@ -40,13 +40,18 @@ def page(browser, pages):
     assert {address.rpartition("/")[2] for address in browser.requests} <= {"shapes.html", "cifar10.html"}
 
 
-def draw(page, points):
-    """Draw an outline through these points, from 0 to 1, with the mouse; return the model's answer."""
+def on_picture(page, points):
+    """Scroll to the picture, and return where on the screen these points of it are, from 0 to 1."""
     left, top, width, height = page.run(
         "(() => { $('picture').scrollIntoView({block: 'center'}); const b = $('picture').getBoundingClientRect();"
         "return [b.x, b.y, b.width, b.height] })()"
     )
-    page.drag([(left + width * x, top + height * y) for x, y in points])
+    return [(left + width * x, top + height * y) for x, y in points]
+
+
+def draw(page, points):
+    """Draw an outline through these points, from 0 to 1, with the mouse; return the model's answer."""
+    page.drag(on_picture(page, points))
     return page.run("classes[best(result.answer)]")
 
 
@@ -85,8 +90,7 @@ def by_hand(corners, hand):
 
 
 def test_a_drawn_circle_is_called_a_circle_and_the_bars_move_while_it_is_drawn(page):
-    left, top, width, height = page.run("(b => [b.x, b.y, b.width, b.height])($('picture').getBoundingClientRect())")
-    circle = [(left + width * (0.5 + 0.35 * u), top + height * (0.5 + 0.35 * v)) for u, v in OUTLINES["circle"]]
+    circle = on_picture(page, [(0.5 + 0.35 * u, 0.5 + 0.35 * v) for u, v in OUTLINES["circle"]])
     before = page.run("$('bars').innerHTML")
     page.mouse("mousePressed", *circle[0])
     for point in circle[1:18]:

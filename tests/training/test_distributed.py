@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from vit_tutorial.saving import load_model
 
@@ -21,9 +20,9 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that 
 def together(tmp_path_factory) -> tuple[Path, list[dict], str]:
     """Where two processes ran, what each saw, and what they printed."""
     folder = tmp_path_factory.mktemp("together")
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
-        ports = [server.getsockname()[1] for server in (one, two)]
-    processes = [start(two_processes.main, folder, rank, ports, output=folder / "printed") for rank in (0, 1)]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    processes = [start(two_processes.main, folder, rank, port, output=folder / "printed") for rank in (0, 1)]
     for process in processes:
         process.join(300)
     printed = (folder / "printed").read_text(encoding="utf-8")
@@ -31,21 +30,10 @@ def together(tmp_path_factory) -> tuple[Path, list[dict], str]:
     return folder, [json.loads((folder / f"seen-{rank}.json").read_text("utf-8")) for rank in (0, 1)], printed
 
 
-def test_both_have_the_gradients_of_the_whole_batch(together):
-    """Of four images here and three there: the mean of the two means would be another number."""
-    folder = together[0]
-    alone = two_processes.one_step()
-    for rank in (0, 1):
-        shared = load_file(folder / f"gradients-{rank}.safetensors")
-        assert shared.keys() == alone.keys()
-        for name, gradient in alone.items():
-            assert gradient.abs().max() > 1e-6, f"{name} is compared with nothing but zeros"
-            torch.testing.assert_close(shared[name], gradient, rtol=1e-10, atol=1e-14)
-
-
 def test_each_draws_its_own_dropout_and_only_the_first_writes_prints_and_warns(together):
     _, (first, second), printed = together
-    assert first["drawn"] != second["drawn"]
+    assert len(first["seeds"]) == len(second["seeds"]) == 1
+    assert first["seeds"] != second["seeds"]
     files = ["metrics.csv", "checkpoint.safetensors", "model.safetensors"]
     assert (first["written"], second["written"]) == (files, [])
     assert printed.count("test: ") == printed.count("epoch 1/1") == 1
@@ -53,7 +41,10 @@ def test_each_draws_its_own_dropout_and_only_the_first_writes_prints_and_warns(t
 
 
 def test_the_command_ends_with_the_weights_of_one_process(together, tmp_path):
-    """Batches of 15 and 16 of 61 images, each cut in two: the sums are made in another order, so not bit by bit."""
+    """A batch of 15 is 8 images here and 7 there: the mean of the two means would be another number.
+
+    The sums are made in another order, so not bit by bit.
+    """
     process = start(two_processes.command, tmp_path / "run", output=tmp_path / "printed")
     process.join(300)
     alone, shared = (load_model(folder / "run" / "model.safetensors") for folder in (tmp_path, together[0]))

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -50,18 +49,6 @@ def test_there_is_no_dropout_and_every_part_stays_in_its_mode(whole, encoder):
     assert torch.equal(torch.get_rng_state(), before)
     assert [module.training for module in model.modules()] == modes
     assert all(parameter.grad is None for parameter in model.parameters())
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_a_batch_is_as_large_as_one_asks_for():
-    images, batches = bright_or_dark(250), []
-    model = small_vit()
-    model.card = CARD
-    model.register_forward_pre_hook(lambda module, inputs: batches.append(len(inputs[0])))
-    evaluate(model, images, batch_size=np.int64(250))
-    assert batches == [250]
-    with pytest.raises(ValueError, match="batch_size must be a whole number of at least 1, got 0"):
-        evaluate(model, images, batch_size=0)
 
 
 def test_a_model_that_does_not_fit_the_images_is_an_error():

@@ -15,7 +15,7 @@ from torch import nn
 from vit_tutorial import ImageSet
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.saving import read_tensors
-from vit_tutorial.training import Recipe, TrainingAlarm, evaluate, fit, print_progress, warmup_cosine
+from vit_tutorial.training import Recipe, evaluate, fit, print_progress, warmup_cosine
 
 from .toys import RESTLESS, RESTLESS_MODEL, bright_or_dark, differing, float64, short, small_vit, start, weights_of
 
@@ -116,17 +116,6 @@ def test_with_bf16_the_layers_compute_in_it_and_the_loss_and_the_weights_stay_in
     assert epoch.loss == pytest.approx(expected.item(), rel=1e-6)
 
 
-def test_validation_and_watching_change_no_weight():
-    recipe = short(epochs=2, **RESTLESS)
-    plain = trained(recipe, **RESTLESS_MODEL)
-    model, seen = small_vit(**RESTLESS_MODEL), []
-    history = fit(model, bright_or_dark(), recipe, validation=bright_or_dark(10, seed=1), watch=[seen.append])
-    assert not differing(weights_of(model), plain)
-    assert history == [progress.finished for progress in seen if progress.finished]
-    score = evaluate(model, bright_or_dark(10, seed=1))
-    assert (history[-1].validation_accuracy, history[-1].validation_loss) == (score.accuracy, score.loss)
-
-
 SWITCHES = {"crop": 2, "flip": True, "randaugment": True, "mixup": 0.4, "cutmix": 1.0, "label_smoothing": 0.2}
 SWITCHES |= {"schedule": "constant", "precision": "bf16", "clip_norm": 0.01, "weight_decay": 0.5, "beta2": 0.9}
 SWITCHES |= {"warmup_epochs": 0.5, "layer_decay": 0.5}
@@ -152,25 +141,6 @@ def test_frozen_weights_stay_and_the_others_move():
     assert not differing(weights_of(used), weights_of(fresh))
 
 
-def test_the_classes_of_the_card_are_those_of_the_images():
-    """A model that knew other classes keeps its scale of pixels and learns the new names; the score was another's."""
-    model, fitted = small_vit(), {"resize": 9, "crop": 8, "squeeze": True, "interpolation": "bilinear"}
-    old = {"from": "elsewhere", "test accuracy": 0.9}
-    model.card = ModelCard(("cat", "dog"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), {**old, "preprocessing": fitted})
-    for _ in range(2):  # what it first came from does not sink deeper with every run
-        fit(model, bright_or_dark(), short(epochs=1))
-        about = {"preprocessing": fitted, "started from": old}
-        assert model.card == ModelCard(("dark", "bright"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), about)
-
-
-def alarms(model: nn.Module, images: ImageSet, recipe: Recipe) -> list[str]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        fit(model, images, recipe)
-    assert {warning.category for warning in caught} <= {TrainingAlarm}
-    return [str(warning.message) for warning in caught]
-
-
 def run_a_cell_twice() -> None:
     """Print what is told of each alarm: its file, its line, counted from here, and its text."""
 
@@ -181,17 +151,16 @@ def run_a_cell_twice() -> None:
     for _ in range(2):
         model = small_vit()
         model.head.bias.data[0] = 9
-        fit(model, bright_or_dark(), short(epochs=1))
+        fit(model, bright_or_dark(), short(epochs=1, warmup_epochs=0.0, learning_rate=1e-5))
 
 
-def test_alarm_a_first_loss_far_above_ln_K_at_the_readers_line_and_again_with_the_cell(tmp_path):
-    """In a process of its own, which has Python's filters and not those of pytest."""
+def test_alarms_are_at_the_readers_line_and_come_again_with_the_cell(tmp_path):
+    """In a process of its own: Python's filters and not those of pytest, and no shape checker in between."""
     start(run_a_cell_twice, output=tmp_path / "told").join(300)
     lines = (tmp_path / "told").read_text(encoding="utf-8").splitlines()
-    assert len(lines) == 2
-    for told in lines:
-        assert told.startswith(f"{Path(__file__).name} 10 the first loss is ")
-        assert "2 equally likely classes cost ln 2 = 0.69. Look at the head" in told
+    for told, alarm in zip(lines, ["the first loss is ", "after warm-up the loss is still "] * 2, strict=True):
+        assert told.startswith(f"{Path(__file__).name} 10 {alarm}")
+    assert "2 equally likely classes cost ln 2 = 0.69. Look at the head" in lines[0]
 
 
 @pytest.mark.parametrize(("epochs", "warmup", "count"), [(4, 1.0, 1), (1, 0.2, 1), (2, 1.4, 1), (2, 1.5, 0)])
@@ -200,7 +169,10 @@ def test_alarm_nothing_learned_once_in_the_first_epoch_after_warm_up_or_the_last
     images, model = bright_or_dark(200), small_vit()
     unlearnable = ImageSet(images.pixels, images.labels[torch.randperm(200)], images.classes)
     nn.init.normal_(model.head.weight, std=0.01)  # so that its answers are not all alike
-    told = alarms(model, unlearnable, short(epochs=epochs, warmup_epochs=warmup, learning_rate=1e-5))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(model, unlearnable, short(epochs=epochs, warmup_epochs=warmup, learning_rate=1e-5))
+    told = [str(warning.message) for warning in caught]
     assert [message[:37] for message in told] == ["after warm-up the loss is still 0.69,"] * count
     assert all("Look at the learning rate" in message for message in told)
 
@@ -234,9 +206,7 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_epoch_before(spoiled, t
         ({"learning_rate": math.inf}, "learning_rate must be a finite number, got inf"),
         ({"randaugment": "False"}, "randaugment must be True or False, got 'False'"),
         ({"schedule": "cosin"}, "did you mean 'cosine'"),
-        ({"beta2": 1.0}, "beta2 must be at least 0 and below 1, got 1.0"),
         ({"epochs": 1, "warmup_epochs": 2.0}, "warmup_epochs 2.0 is more than all epochs, 1"),
-        ({"seed": True}, "seed must be a whole number, got True"),
         ({"seed": 10**20}, r"seed must be at least 0 and below 2\*\*63, got 1000"),
     ],
 )
@@ -259,11 +229,6 @@ REFUSED = {
     "too large": (lambda: small_vit(image_size=12), {}, "12×12"),
     "no list": (small_vit, {"watch": print_progress}, r"a list of functions, such as \[print_progress\]"),
     "no folder": (small_vit, {"folder": ""}, "folder must be a path, got ''"),
-    "small validation": (
-        small_vit,
-        {"validation": ImageSet(bright_or_dark().pixels[..., :4], bright_or_dark().labels, ("dark", "bright"))},
-        "8×4",
-    ),
     "validation": (
         small_vit,
         {"validation": ImageSet(bright_or_dark().pixels, bright_or_dark().labels, ("bright", "dark"))},

@@ -59,6 +59,13 @@ def answered(answers: list[int], labels: list[int]) -> ImageSet:
     return ImageSet(pixels, torch.tensor(labels), ("ant", "bee", "cow"))
 
 
+class Trap:
+    """Unpickled, it makes a file."""
+
+    def __reduce__(self):
+        return Path.touch, (Path("sprung"),)
+
+
 @contextmanager
 def float64() -> Iterator[None]:
     """Rounding out of the way: Adam makes whole steps of it where a gradient is zero, as for the bias of the keys."""

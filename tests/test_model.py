@@ -42,6 +42,25 @@ def images_for(model: VisionTransformer, batch: int = 3) -> torch.Tensor:
     return torch.randn(batch, model.config.in_channels, height, width, dtype=next(model.parameters()).dtype)
 
 
+@pytest.mark.parametrize("options", [{}, {"pool": "mean"}, {"representation_size": 9}])
+def test_the_four_equations(options):
+    """Pooled from class token or patches; a representation is a linear layer and a tanh before the classifier."""
+    model = small_model(**options)
+    images, classifier = images_for(model), model.head
+    z = model.embeddings(images)  # Eq. 1
+    for block in model.encoder:
+        z = block.attention(block.norm1(z)) + z  # Eq. 2
+        z = block.mlp(block.norm2(z)) + z  # Eq. 3
+    tokens = model.norm(z)
+    y = tokens[:, 1:].sum(1) / 4 if "pool" in options else tokens[:, 0]  # Eq. 4
+    torch.testing.assert_close(model.features(images), y, atol=1e-11, rtol=0)
+    if "representation_size" in options:
+        layer, classifier = model.head.representation, model.head.classifier
+        y = torch.tanh(y @ layer.weight.T + layer.bias)
+        assert y.shape == (3, 9)
+    torch.testing.assert_close(model(images), y @ classifier.weight.T + classifier.bias, atol=1e-11, rtol=0)
+
+
 def test_an_untrained_model_finds_every_class_equally_likely():
     """The head starts at zero, so the loss starts at ln K."""
     for options in OPTIONS:

@@ -55,26 +55,26 @@ REFUSED = {
     "attention pooling": ({"global_pool": "map"}, "attention pooling", "attn_pool.latent"),
     "pooling by maximum": ({"global_pool": "max"}, "'max'", "global_pool"),
     "no class token": (MEAN | {"class_token": False}, "missing: cls_token"),
-    "norm before the encoder": ({"pre_norm": True}, "a norm before the encoder", "norm_pre.weight"),
-    "two eps": (partial(changed, "blocks.1.norm2", "eps", 1e-3), "one eps", "1e-06", "0.001 (blocks.1.norm2)"),
-    "ReLU": ({"act_layer": nn.ReLU}, "ReLU", "blocks.0.mlp.act"),
-    "in a wrapper": (wrapped, "Module is no VisionTransformer of timm: its `net` is one of timm"),
-    "ours": (our_vit, "it is one of vit_tutorial"),
-    "parallel branches": ({"block_fn": ParallelScalingBlock}, "parallel branches", "ParallelScalingBlock"),
+    "norm before the encoder": ({"pre_norm": True}, "not expected: norm_pre.weight"),
+    "two eps": (partial(changed, "blocks.1.norm2", "eps", 1e-3), "features differ"),
+    "ReLU": ({"act_layer": nn.ReLU}, "a GELU in every MLP, and this model has none"),
+    "in a wrapper": (wrapped, "Module is no Vision Transformer of timm: it has no head, global_pool"),
+    "ours": (our_vit, "vit_tutorial.model.VisionTransformer is no Vision Transformer of timm"),
+    "parallel branches": ({"block_fn": ParallelScalingBlock}, "parallel branches", "blocks.0.attn_out_proj.weight"),
     "post-norm, under the same names": ({"block_fn": ResPostBlock}, "features differ", "computes something"),
     "gated attention": (partial(changed, "blocks.0.attn", "gate", LAYER), "not expected: blocks.0.attn.gate.weight"),
     "distillation token": (partial(timm_by_name, "deit_tiny_distilled_patch16_224"), DISTILLED, "dist_token"),
-    "relative positions": (partial(timm.create_model, "vit_relpos_small_patch16_224", depth=1), "relative positions"),
-    "another model": (partial(timm.create_model, "resnet18"), "BatchNorm2d", "bn1"),
-    "an MLP-Mixer, whose layers are known": (
+    "relative positions": (partial(timm.create_model, "vit_relpos_small_patch16_224", depth=1), "fc_norm.weight"),
+    "another model": (partial(timm.create_model, "resnet18"), "ResNet is no Vision Transformer of timm"),
+    "an MLP-Mixer, whose layers have names that ours have": (
         partial(timm.models.mlp_mixer.MlpMixer, img_size=32, num_blocks=1, embed_dim=8),
-        "MlpMixer is no VisionTransformer of timm: it has no patch_embed, pos_embed",
+        "MlpMixer is no Vision Transformer of timm: it has no patch_embed, pos_embed",
     ),
     "torchvision: convolutional stem": (
         partial(torchvision_vit, conv_stem_configs=[ConvStemConfig(8, 3, 2)]),
         "a convolutional stem (conv_proj.conv_bn_relu_0",
     ),
-    "torchvision: a model of timm": (timm_vit, "is no VisionTransformer of torchvision: it is one of timm"),
+    "torchvision: a model of timm": (timm_vit, "is no Vision Transformer of torchvision: it has no heads"),
     "torchvision: a head of several layers": (
         partial(changed, "", "heads", nn.Sequential(nn.Dropout(), nn.Linear(32, 5)), torchvision_vit),
         "the head of this model, `heads`, is Sequential",
@@ -87,10 +87,10 @@ REFUSED = {
     ),
     "transformers: BEiT": (partial(transformers_vit, family="Beit"), "not the weights of a Vision Transformer"),
     "transformers: SigLIP": (siglip, "positions in an embedding layer", "position_embedding"),
-    "transformers: quick GELU": (partial(transformers_vit, hidden_act="quick_gelu"), "QuickGELUActivation"),
+    "transformers: quick GELU": (partial(transformers_vit, hidden_act="quick_gelu"), "a GELU in every MLP"),
     "transformers: the encoder alone": (
         lambda: ViTModel(TransformersConfig(hidden_size=32, num_attention_heads=4, num_hidden_layers=1)),
-        "ViTModel is no ViTForImageClassification of transformers",
+        "ViTModel is no Vision Transformer of transformers",
         "classifier",
     ),
 }
@@ -117,5 +117,6 @@ def test_a_bug_of_ours_is_not_told_as_one_of_the_model(monkeypatch):
 @pytest.mark.parametrize("read", READ.values())
 def test_a_path_or_a_state_dict_is_no_model(read):
     for thing in ("model.pth", our_vit().state_dict(), nn.Linear, None):
-        with pytest.raises(ValueError, match=rf"{type(thing).__name__} is no \w+ of .*the model itself is asked for"):
+        told = f"{type(thing).__name__} is no Vision Transformer of .*the model itself is asked for"
+        with pytest.raises(ValueError, match=told):
             read(thing)

@@ -17,7 +17,7 @@ from ..model import VisionTransformer
 from ..model_card import PREPROCESSING, ModelCard
 from ..saving import require_finite_tensors
 from .tensor_names import as_ours, as_theirs, column, names_of
-from .unsupported import GELU_LAYERS, require_known_parts
+from .unsupported import require_known_parts
 
 # What a Vision Transformer of each library has; its head comes first.
 REQUIRED = {
@@ -25,8 +25,9 @@ REQUIRED = {
     "timm": ("head", "global_pool", "patch_embed", "blocks", "pos_embed"),
     "transformers": ("classifier", "config"),
 }
-MODEL_CLASSES = dict.fromkeys(("torchvision", "timm", "vit_tutorial"), "VisionTransformer")
-MODEL_CLASSES["transformers"] = "ViTForImageClassification"
+# Layers that compute a GELU, and which one; PyTorch's own says so itself.
+GELU_LAYERS = {"GELU": "exact", "GELUActivation": "exact", "GELUTanh": "tanh"}
+GELU_LAYERS |= dict.fromkeys(("NewGELUActivation", "FastGELUActivation", "AccurateGELUActivation"), "tanh")
 # LayerScale's vector, and the layer of its block that computes what it scales, in the names of Meta and timm, and of
 # transformers. It has no place in our class, and needs none.
 LAYER_SCALE = {
@@ -70,13 +71,9 @@ def convert_model(
 
 def require_kind(theirs: object, library: str) -> None:
     """Raise ValueError for what is no model, for a model of another library, and for parts that it has or lacks."""
-    kind = f"{type(theirs).__name__} is no {MODEL_CLASSES[library]} of {library}"
+    kind = f"{type(theirs).__module__}.{type(theirs).__name__} is no Vision Transformer of {library}"
     if not isinstance(theirs, nn.Module):
         raise ValueError(f"{kind}: the model itself is asked for, with its weights")
-    for name, module in theirs.named_modules():
-        home = type(module).__module__.partition(".")[0]
-        if type(module).__name__ == MODEL_CLASSES.get(home) and (name or home != library):
-            raise ValueError(f"{kind}: {f'its `{name}`' if name else 'it'} is one of {home}")
     require_known_parts(theirs)
     if missing := [part for part in REQUIRED[library] if not hasattr(theirs, part)]:
         raise ValueError(f"{kind}: it has no {', '.join(missing)}")
@@ -114,26 +111,16 @@ def fold_layer_scale(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def norm_eps(model: nn.Module) -> float:
-    """Return the eps of all its LayerNorms. Raises ValueError if they differ."""
-    found = {module.eps: name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm)}
-    return only_one("eps for all its LayerNorms", found)
+    """Return the eps of the first LayerNorm. If another one has another eps, the answers differ."""
+    return next((module.eps for module in model.modules() if isinstance(module, nn.LayerNorm)), 1e-6)
 
 
 def gelu_form(model: nn.Module) -> str:
-    """Return which GELU all its MLPs compute, "exact" or "tanh". Raises ValueError if they differ."""
-    found = {}
-    for name, module in model.named_modules():
+    """Return which GELU the first MLP computes, "exact" or "tanh". Raises ValueError if no MLP computes one."""
+    for module in model.modules():
         if (kind := type(module).__name__) in GELU_LAYERS:
-            found["tanh" if getattr(module, "approximate", "none") == "tanh" else GELU_LAYERS[kind]] = name
-    return only_one("GELU for all its MLPs", found)
-
-
-def only_one(what: str, found: dict):
-    """Return the only key of {value: where it was found}. Raises ValueError if there are others."""
-    if len(found) != 1:
-        listed = ", ".join(f"{value} ({name})" for value, name in found.items())
-        raise ValueError(f"VisionTransformer has one {what}, this model has {listed or 'none'}")
-    return next(iter(found))
+            return "tanh" if getattr(module, "approximate", "none") == "tanh" else GELU_LAYERS[kind]
+    raise ValueError("VisionTransformer has a GELU in every MLP, and this model has none")
 
 
 def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) -> ViTConfig:

@@ -29,9 +29,7 @@ def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransforme
     return new
 
 
-def change_resolution(
-    model: VisionTransformer, image_size: Size, mode: str = "bicubic", antialias: bool = True
-) -> VisionTransformer:
+def change_resolution(model: VisionTransformer, image_size: Size, antialias: bool = True) -> VisionTransformer:
     """Copy the model for images of another size, with interpolated positions.
 
     The patches stay as large as they were, so their number changes. Learned and sin-cos positions are resized like a
@@ -44,14 +42,18 @@ def change_resolution(
     backbone = getattr(model.embeddings.patches, "backbone", None)
     with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay
         moved = VisionTransformer(config, deepcopy(backbone)).to(next(model.parameters()))
-    old, new = model.config.grid, config.grid
-    (h, w), (new_h, new_w) = old, new
+    (h, w), (new_h, new_w) = model.config.grid, config.grid
     state = model.state_dict()
-    grids = {"table": (old, new, 1), "rows": ((h, 1), (new_h, 1), 0), "columns": ((1, w), (1, new_w), 0)}
-    for name, (*old_and_new, num_prefix_tokens) in grids.items():
-        if (key := f"embeddings.position.{name}") in state:
+    # The tensors that positions are made of: the old grid, the new one, and how many rows come before the grid's.
+    for name, old_grid, new_grid, num_prefix_tokens in (
+        ("table", (h, w), (new_h, new_w), 1),
+        ("rows", (h, 1), (new_h, 1), 0),
+        ("columns", (1, w), (1, new_w), 0),
+    ):
+        key = f"embeddings.position.{name}"
+        if key in state:
             vectors = state[key].flatten(0, -2)  # (T, D)
-            vectors = resize_position_embedding(vectors, *old_and_new, num_prefix_tokens, mode, antialias)
+            vectors = resize_position_embedding(vectors, old_grid, new_grid, num_prefix_tokens, antialias=antialias)
             state[key] = vectors.view_as(moved.state_dict()[key])
     moved.load_state_dict(state)
     for name, parameter in model.named_parameters():

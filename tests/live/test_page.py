@@ -58,7 +58,7 @@ def test_what_is_stored_is_the_still_alone_with_alternative_text(shapes, monkeyp
 def test_scenes_of_ones_own_come_first(shapes):
     scenes = Shapes(3, 28, seed=5)
     page = play(shapes, scenes)
-    assert page.opens_with == 0
+    assert not page.opens_empty
     assert [name for name, _ in page.pictures] == [scenes.classes[k] for k in scenes.labels]
     with pytest.raises(ValueError, match=r"images are 28, the scenes \(32, 32\)"):
         play(shapes, Shapes(3, 32))
@@ -78,12 +78,12 @@ def test_models_that_a_page_cannot_run():
     with pytest.raises(ValueError, match="no card"):
         play(grey)
     grey.card = ModelCard(("a", "b"), (0.5,), (0.2,))
-    with pytest.raises(ValueError, match=r"weights\) \(3, .* not \(1, "):
+    with pytest.raises(ValueError, match="cannot run this model: its pictures are not red, green and blue"):
         play(grey)
     config = ViTConfig(8, 4, num_classes=2, embed_dim=8, depth=1, num_heads=2, mlp_dim=8)
     hybrid = VisionTransformer(config, Backbone(torch.nn.Conv2d(3, 4, 1), 4, 1))
     hybrid.card = ModelCard(("a", "b"), (0.5,) * 3, (0.2,) * 3)
-    with pytest.raises(ValueError, match=r"PatchEmbedding'>, .* not .*FeaturePatches'>"):
+    with pytest.raises(ValueError, match="cannot run this model: it has a backbone in front"):
         play(hybrid)
 
 

@@ -81,7 +81,7 @@ const GELUS = {
 
 function embeddings(image, { patches, class_token, position }, config) { // Eq. 1: (C, H, W) → (1+N, D)
   const tokens = linear(patchify(normalise(image, config), config), patches.projection); // (N, D)
-  return add([class_token, ...tokens], position.table);
+  return add([...class_token, ...tokens], position.table);
 }
 
 function attend(q, k, v) { // softmax(q kᵀ / √d) v: (T, d) each → mixed values (T, d), weights (T, T)

@@ -14,7 +14,7 @@ const past = []; // the states before each change, for undo
 const untouched = { order: places, covered: [], positions: true, off: [] };
 let state = { picture: null, strokes: [], colour: [240, 228, 66], ...untouched };
 let result, plain, settled; // the answer now; without the changes; when the last change was done
-let tool = data.opensWith === null ? "draw" : "cover";
+let tool = data.opensEmpty ? "draw" : "cover";
 let [cursor, pinned, query, grid] = [Math.floor((h * w) / 2), 0, 0, true];
 let [draft, pen, corners, held, covering] = [null, [0.25, 0.25], [], null, true];
 
@@ -341,7 +341,7 @@ document.ondragover = document.ondrop = (event) => {
 
 $(tool).checked = true;
 $("sheet").hidden = !data.drawsShapes;
-const first = tool === "draw" ? newSheet() : fromBase64(data.pictures[data.opensWith].pixels);
+const first = tool === "draw" ? newSheet() : fromBase64(data.pictures[0].pixels);
 const words = "An empty sheet, and it must answer something. Draw, and watch the bars.";
 set({ ...state, picture: first }, tool === "draw" ? words : "Cover a patch. What does it cost?");
 

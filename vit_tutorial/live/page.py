@@ -14,14 +14,12 @@ from torch import Tensor
 from ..config import to_pair
 from ..data import ImageSet, Shapes
 from ..data.outlines import MORE_OUTLINES, OUTLINES
-from ..embeddings import PatchEmbedding
 from ..inference import card_of, fit_photo
 from ..model import VisionTransformer
 from ..saving import as_vit
 
 EXAMPLES = {"a cat": "chelsea", "an astronaut": "eileen_collins", "an officer": "grace_hopper"}
 STILL = "VIT_TUTORIAL_STILL"  # set where notebooks are stored and compared: they keep a picture, and no weights
-MOST_WEIGHTS = 20_000_000  # in a page of 54 MB
 
 
 def play(model: VisionTransformer, scenes: ImageSet | None = None) -> Page:
@@ -31,9 +29,14 @@ def play(model: VisionTransformer, scenes: ImageSet | None = None) -> Page:
     ValueError for other sizes, for a model without a card, and for one that is too large or built otherwise.
     """
     config, weights = as_vit(model).config, sum(tensor.numel() for tensor in model.state_dict().values())
-    has = (len(card_of(model).mean), config.pool, config.representation_size, type(model.embeddings.patches), weights)
-    if has != (needs := (3, "cls", None, PatchEmbedding, min(weights, MOST_WEIGHTS))):
-        raise ValueError(f"a page needs (channels, pool, representation, patches, weights) {needs}, not {has}")
+    reasons = {
+        "its pictures are not red, green and blue": len(card_of(model).mean) != 3,
+        "its head is not one layer on the class token": config.pool != "cls" or config.representation_size is not None,
+        "it has a backbone in front": hasattr(model.embeddings.patches, "backbone"),
+        f"its {weights:,} weights are more than 20 million": weights > 20_000_000,  # a page of 54 MB
+    }
+    if found := [reason for reason, holds in reasons.items() if holds]:
+        raise ValueError(f"a page cannot run this model: {'; '.join(found)}")
     if scenes is not None and tuple(scenes.pixels.shape[2:]) != to_pair(config.image_size):
         raise ValueError(f"the model's images are {config.image_size}, the scenes {tuple(scenes.pixels.shape[2:])}")
     return Page(model, scenes)
@@ -44,7 +47,7 @@ class Page:
 
     def __init__(self, model: VisionTransformer, scenes: ImageSet | None):
         self.model, self.draws_shapes = model, set(model.card.classes) <= {*OUTLINES, *MORE_OUTLINES}
-        self.opens_with = None if scenes is None and self.draws_shapes else 0  # None: an empty sheet
+        self.opens_empty = scenes is None and self.draws_shapes  # with a sheet to draw on, not with a picture
         if scenes is None and not self.draws_shapes:
             self.pictures = [(name, (fit_photo(photo, model) * 255).byte()) for name, photo in EXAMPLES.items()]
         else:
@@ -53,26 +56,24 @@ class Page:
 
     @property
     def html(self) -> str:
-        css = f"<style>{source('page.css')}</style>"
-        page = source("page.html").replace('<link rel="stylesheet" href="page.css">', css)
-        for name in ("model.js", "page.js"):
-            page = page.replace(f'<script src="{name}">', f"<script>{source(name)}")
+        page = source("page.html")
+        for name in ("page.css", "model.js", "page.js"):
+            page = page.replace(f">{name}<", f">{source(name)}<")
         # A "<" in the name of a class must not end the script element.
         return page.replace("{}", json.dumps(self.data()).replace("<", "\\u003c"), 1)
 
     def data(self) -> dict[str, object]:
         """Return what the scripts read, as JSON; the weights are in half precision."""
         config, card, tensors = self.model.config, self.model.card, tensors_of(self.model)
-        about = {name: getattr(config, name) for name in ("num_heads", "norm_eps", "gelu")}
-        about |= {name: to_pair(getattr(config, name)) for name in ("image_size", "patch_size")}
+        sizes = {name: to_pair(getattr(config, name)) for name in ("image_size", "patch_size")}
         return {
-            "config": about | {"mean": card.mean, "std": card.std},
+            "config": vars(config) | sizes | {"mean": card.mean, "std": card.std},
             "classes": card.classes,
             "shapes": {name: tuple(tensor.shape) for name, tensor in tensors.items()},
             "weights": in_base64(torch.cat([tensor.flatten() for tensor in tensors.values()]).half()),
             "pictures": [{"name": name, "pixels": in_base64(pixels)} for name, pixels in self.pictures],
             "drawsShapes": self.draws_shapes,
-            "opensWith": self.opens_with,
+            "opensEmpty": self.opens_empty,
         }
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict[str, str], dict[str, dict]]:
@@ -95,8 +96,7 @@ def in_base64(tensor: Tensor) -> str:
 
 
 def tensors_of(model: VisionTransformer) -> dict[str, Tensor]:
-    """Return the weights by name. Positions of any kind are a table (1+N, D), the class token is (D)."""
+    """Return the weights by name. Positions of any kind are a table (1+N, D)."""
     tensors = {name: tensor for name, tensor in model.state_dict().items() if ".position." not in name}
-    tensors["embeddings.class_token"] = tensors["embeddings.class_token"].flatten()
     tensors["embeddings.position.table"] = model.embeddings.position().detach()
     return {name: tensor.float() for name, tensor in tensors.items()}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,12 +43,12 @@ class Course(NamedTuple):
 
 def load_results(name: str) -> dict[str, list[float]]:
     """Return for each row of a table with a column "accuracy" its accuracies, from 0 to 1, one for each seed."""
-    return {row: [float(line["accuracy"]) for line in lines] for (row,), lines in read_table(name, "row").items()}
+    return read_table(name, "row", value=lambda line: float(line["accuracy"]))
 
 
 def load_block_runs() -> dict[str, BlockRun]:
     """Return the runs of each kind of block: (3, 13) lengths and apart, and (3, 150) losses."""
-    return {kind: stack_runs(BlockRun, lines) for (kind,), lines in read_table("blocks", "variant").items()}
+    return {kind: stack_runs(BlockRun, lines) for kind, lines in read_table("blocks", "variant").items()}
 
 
 def load_courses() -> dict[tuple[int, str], Course]:
@@ -57,27 +59,17 @@ def load_courses() -> dict[tuple[int, str], Course]:
 
 def load_size_runs() -> dict[tuple[str, str, str], list[tuple[int, int]]]:
     """Return (wrong answers, scenes), one for each seed, by size, way of moving and the part that was trained there."""
-    return count_wrong("sizes", "size", "way", "trained")
+    return read_table("sizes", "size", "way", "trained", value=count_wrong)
 
 
 def load_causes() -> dict[tuple[str, str], list[tuple[int, int]]]:
     """Return (wrong answers, scenes), one for each seed, by what was changed and at which size."""
-    return count_wrong("causes", "what", "where")
-
-
-def count_wrong(name: str, *about: str) -> dict[tuple[str, ...], list[tuple[int, int]]]:
-    return {
-        key: [(int(line["scenes"]) - int(line["right"]), int(line["scenes"])) for line in lines]
-        for key, lines in read_table(name, *about).items()
-    }
+    return read_table("causes", "what", "where", value=count_wrong)
 
 
 def load_trials() -> dict[tuple[str, str], list[tuple[float, float]]]:
     """Return (points, half of their 95 % interval), one for each seed, by what was on trial and by the cover."""
-    return {
-        key: [(float(line["points"]), float(line["half"])) for line in lines]
-        for key, lines in read_table("trials", "what", "cover").items()
-    }
+    return read_table("trials", "what", "cover", value=lambda line: (float(line["points"]), float(line["half"])))
 
 
 def load_mirror_runs() -> dict[str, Float[Tensor, "S T D"]]:
@@ -92,20 +84,24 @@ def load_mask_scores() -> dict[str, Float[Tensor, "S X"]]:
 
     What learned from no drawing has one value.
     """
-    found = {}
-    for (name,), lines in read_table("masks", "looks at").items():
-        scores = torch.tensor([float(line["intersection over union"]) for line in lines])
-        found[name] = scores.view(len({line["seed"] for line in lines}), -1)
-    return found
+    table = read_table("masks", "looks at", value=lambda line: float(line["intersection over union"]))
+    return {name: torch.tensor(scores).view(-1, min(len(scores), 6)) for name, scores in table.items()}
 
 
-def read_table(name: str, *about: str) -> dict[tuple[str, ...], list[dict[str, str]]]:
-    """Return the lines of a stored table by what stands in the columns `about`; for each, the lines of all seeds."""
+def read_table(name: str, *about: str, value: Callable[[dict[str, str]], object] = dict) -> dict[object, list]:
+    """Return the value of each line of a stored table, those of all seeds together, by its column or columns `about`.
+
+    Without `value` it is the line itself, {column: text}.
+    """
     found = {}
     with (RESULTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         for line in csv.DictReader(file):
-            found.setdefault(tuple(line[column] for column in about), []).append(line)
+            found.setdefault(itemgetter(*about)(line), []).append(value(line))
     return found
+
+
+def count_wrong(line: dict[str, str]) -> tuple[int, int]:
+    return int(line["scenes"]) - int(line["right"]), int(line["scenes"])
 
 
 def stack_runs(kind: type, lines: list[dict[str, str]]) -> tuple:

@@ -37,28 +37,20 @@ def change_resolution(model: VisionTransformer, image_size: Size, antialias: boo
     without; Meta's own code for DINOv2 does so without, and stretches the grid by a tenth of a patch more.
     Raises ValueError for a size that is not a whole number of patches. Source: section 3.2.
     """
-    model = as_vit(model)
-    config = replace(model.config, image_size=image_size)
-    backbone = getattr(model.embeddings.patches, "backbone", None)
-    with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay
-        moved = VisionTransformer(config, deepcopy(backbone)).to(next(model.parameters()))
-    (h, w), (new_h, new_w) = model.config.grid, config.grid
-    state = model.state_dict()
-    # The tensors that positions are made of: the old grid, the new one, and how many rows come before the grid's.
-    for name, old_grid, new_grid, num_prefix_tokens in (
-        ("table", (h, w), (new_h, new_w), 1),
-        ("rows", (h, 1), (new_h, 1), 0),
-        ("columns", (1, w), (1, new_w), 0),
+    moved = deepcopy(as_vit(model))
+    config = replace(moved.config, image_size=image_size)
+    (h, w), (new_h, new_w) = moved.config.grid, config.grid
+    moved.config, moved.embeddings.patches.image_size = config, config.image_size
+    # The tensors that positions are made of: old grid, new grid, how many rows come before the grid's, new shape.
+    for name, old_grid, new_grid, num_prefix_tokens, shape in (
+        ("table", (h, w), (new_h, new_w), 1, (config.num_tokens, -1)),
+        ("rows", (h, 1), (new_h, 1), 0, (new_h, 1, -1)),
+        ("columns", (1, w), (1, new_w), 0, (1, new_w, -1)),
     ):
-        key = f"embeddings.position.{name}"
-        if key in state:
-            vectors = state[key].flatten(0, -2)  # (T, D)
+        tensor = getattr(moved.embeddings.position, name, None)
+        if tensor is not None:
+            vectors = tensor.detach().flatten(0, -2)  # (T, D)
             vectors = resize_position_embedding(vectors, old_grid, new_grid, num_prefix_tokens, antialias=antialias)
-            state[key] = vectors.view_as(moved.state_dict()[key])
-    moved.load_state_dict(state)
-    for name, parameter in model.named_parameters():
-        moved.get_parameter(name).requires_grad_(parameter.requires_grad)
-    for name, module in model.named_modules():
-        moved.get_submodule(name).training = module.training
-    moved.card = model.card and model.card.passed_on(model.card.classes)
+            tensor.data = vectors.view(shape)
+    moved.card = moved.card and moved.card.passed_on(moved.card.classes)
     return moved

@@ -40,14 +40,12 @@ class FeaturePatches(nn.Module):
                 f"a backbone of stride {stride} leaves no whole patches: patch_size {height}×{width} is in pixels "
                 f"of the image and must be a multiple of {stride}"
             )
-        on_map = (height // stride, width // stride)
-        self.config = config
-        self.projection = make_projection(backbone.channels, config.embed_dim, on_map)
+        self.patch_size, self.in_channels, self.image_size = (height, width), config.in_channels, config.image_size
+        self.projection = make_projection(backbone.channels, config.embed_dim, (height // stride, width // stride))
         self.backbone = backbone
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
-        config, dtype = self.config, self.projection.weight.dtype
-        require_images(images, config.patch_size, config.in_channels, config.image_size, dtype)
+        require_images(images, self.patch_size, self.in_channels, self.image_size, self.projection.weight.dtype)
         features = self.backbone(images)  # (B, channels, H/stride, W/stride)
         return self.projection(features).flatten(2).transpose(1, 2)  # (B, D, h, w) → (B, D, N) → (B, N, D)
 

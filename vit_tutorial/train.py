@@ -45,7 +45,7 @@ from .model import VisionTransformer
 from .model_card import ModelCard
 from .pretrained import CHECKPOINTS, load_checkpoint, load_pretrained
 from .pretrained.torchvision_models import PUBLISHED
-from .saving import load_model, save_model
+from .saving import build_model, load_model, save_model
 from .training import FINE_TUNING, PRESETS, Recipe, evaluate, fit, print_progress
 from .training.distributed import is_first, process_group
 
@@ -124,7 +124,7 @@ def load_model_and_images(asked: argparse.Namespace, seed: int) -> tuple[VisionT
             there = getattr(model.config, name)
             raise ValueError(f"{name} cannot be chosen with --weights: these have a {name} of {there}")
     size = changes.pop("image_size", model.config.image_size)
-    model.config = replace(model.config, **changes)
+    model = build_model(replace(model.config, **changes), model.state_dict(), model.card)  # with other rates of dropout
     model = change_resolution(model, size)
     images, test = load_images(asked, size, model.card)
     if model.card is None or model.card.classes != images.classes:

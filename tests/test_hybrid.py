@@ -53,7 +53,7 @@ def test_everything_else_works_unchanged(position, pool):
     assert all(parameter.grad.any() for parameter in model.embeddings.patches.backbone.parameters()), "it learns"
 
 
-@pytest.mark.parametrize("network", [conv_stem(8).network, small_cnn(5, width=8)[:5]], ids=["stem", "cnn"])
+@pytest.mark.parametrize("network", [conv_stem().network, small_cnn(5)[:5]], ids=["stem", "cnn"])
 def test_every_convolution_is_followed_by_batch_norm_and_then_relu(network):
     """After the ReLU nothing is negative, and about half is zero; batch norm at the end would undo both."""
     features = network(torch.randn(4, 3, 16, 16))

@@ -50,36 +50,36 @@ class FeaturePatches(nn.Module):
         return self.projection(features).flatten(2).transpose(1, 2)  # (B, D, h, w) → (B, D, N) → (B, N, D)
 
 
-def conv_stem(width: int = 26) -> Backbone:
-    """Build three 3×3 convolutions with batch norm, two of stride 2: (B, 3, H, W) → (B, 2·width, H/4, W/4).
+def conv_stem() -> Backbone:
+    """Build three 3×3 convolutions with batch norm, two of stride 2: (B, 3, H, W) → (B, 52, H/4, W/4).
 
-    In front of a ViT with 4×4 patches, each patch is one location of this feature map. At the default width the stem
-    costs as much as one block of the Shapes model. Source: Xiao et al. 2021 (arXiv 2106.14881), section 4.
+    In front of a ViT with 4×4 patches, each patch is one location of this feature map. The stem costs as much as one
+    block of the Shapes model. Source: Xiao et al. 2021 (arXiv 2106.14881), section 4.
     """
     network = nn.Sequential(
-        conv_block(3, width, stride=2),
-        conv_block(width, width),
-        conv_block(width, 2 * width, stride=2),
+        conv_block(3, 26, stride=2),
+        conv_block(26, 26),
+        conv_block(26, 52, stride=2),
     )
-    return Backbone(network, channels=2 * width, stride=4)
+    return Backbone(network, channels=52, stride=4)
 
 
-def small_cnn(num_classes: int, width: int = 32) -> nn.Sequential:
+def small_cnn(num_classes: int) -> nn.Sequential:
     """Build five 3×3 convolutions with batch norm (two of stride 2), a mean over the image, and a linear layer.
 
     (B, 3, H, W) → logits (B, num_classes), for any H and W. Unlike a ViT it is built on two assumptions: neighbouring
-    pixels belong together, and an object is the same object wherever it is. At the default width it has as many
-    parameters as the Shapes model.
+    pixels belong together, and an object is the same object wherever it is. It has as many parameters as the Shapes
+    model.
     """
     return nn.Sequential(
-        conv_block(3, width),
-        conv_block(width, width, stride=2),
-        conv_block(width, 2 * width),
-        conv_block(2 * width, 2 * width, stride=2),
-        conv_block(2 * width, 4 * width),
+        conv_block(3, 32),
+        conv_block(32, 32, stride=2),
+        conv_block(32, 64),
+        conv_block(64, 64, stride=2),
+        conv_block(64, 128),
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
-        nn.Linear(4 * width, num_classes),
+        nn.Linear(128, num_classes),
     )
 
 

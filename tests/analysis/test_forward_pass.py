@@ -75,7 +75,7 @@ def test_trace_shapes_takes_its_hooks_away_when_the_model_raises(model):
 
 
 def test_measuring_in_train_mode_moves_no_running_mean():
-    hybrid = VisionTransformer(ViTConfig(16, 8, 3, 5, embed_dim=8, depth=1, num_heads=2, mlp_dim=8), conv_stem(4))
+    hybrid = VisionTransformer(ViTConfig(16, 8, 3, 5, embed_dim=8, depth=1, num_heads=2, mlp_dim=8), conv_stem())
     for model in (small_cnn(8), hybrid):
         before = {name: buffer.clone() for name, buffer in model.train().named_buffers()}
         trace_shapes(model, torch.randn(2, 3, 16, 16))

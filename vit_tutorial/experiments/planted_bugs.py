@@ -23,26 +23,22 @@ BUGS = (
 )  # fmt: skip
 
 
-class Around(nn.Module):
-    """Stand in the place of a part of the model, or of a list of its blocks, and use it in another way."""
-
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = inner
-
-
-class AcrossTheBatch(Around):
+class AcrossTheBatch(nn.Sequential):
     """Attend along the first dimension, as `nn.MultiheadAttention` does unless told `batch_first=True`."""
 
     def forward(self, tokens):
-        return self.inner(tokens.transpose(0, 1)).transpose(0, 1)
+        return super().forward(tokens.transpose(0, 1)).transpose(0, 1)
 
 
-class PlainList(Around):
+class PlainList(nn.Module):
     """Given a list of blocks instead of an nn.ModuleList: PyTorch finds no parameters in it."""
 
+    def __init__(self, blocks):
+        super().__init__()
+        self.blocks = blocks
+
     def forward(self, z):
-        for block in self.inner:
+        for block in self.blocks:
             z = block(z)
         return z
 

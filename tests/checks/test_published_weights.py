@@ -1,6 +1,5 @@
 """The checks of notebook 09 on right and wrong answers."""
 
-import random
 import re
 from copy import deepcopy
 
@@ -182,12 +181,9 @@ def right():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_first_stage_that_differs_is_where_the_mistake_is(seed, right, monkeypatch):
-    """Of all mistakes, and not of three."""
-    random.seed(seed)
-    monkeypatch.setattr(random, "sample", lambda mistakes, count: mistakes)
+def test_the_first_stage_that_differs_is_where_the_mistake_is(seed, right):
     images = torch.randn(1, 3, 56, 56, generator=torch.Generator().manual_seed(seed))
-    for suspect in sabotaged(right):
+    for suspect in sabotaged(right, count=7, seed=seed):
         where = check.find_mistake.answer(right, suspect.model, images)
         found = check.find_mistake(suspect, suspect.mistake, where)
         assert found.status == "passed"
@@ -195,7 +191,7 @@ def test_the_first_stage_that_differs_is_where_the_mistake_is(seed, right, monke
 
 
 def test_what_is_no_suspect_is_told_what_to_give(right):
-    suspects = sabotaged(right)
+    suspects = sabotaged(right, seed=0)
     for given in (suspects, suspects[0].model):
         assert "one suspect itself" in check.find_mistake(given, "norms exchanged", "encoder.6").message
     assert "none of these: “embeddings”" in check.find_mistake(suspects[0], "norms exchanged").message
@@ -209,9 +205,9 @@ def test_what_is_no_suspect_is_told_what_to_give(right):
 
 
 def test_secrets_are_new_each_time_and_do_not_show(right):
-    secrets = {sabotaged(right)[0].reveal() for _ in range(6)}
+    secrets = {sabotaged(right, count=1)[0].reveal() for _ in range(8)}
     assert len(secrets) > 1
-    assert repr(sabotaged(right)[0]) == "Suspect()"
+    assert repr(sabotaged(right, count=1)[0]) == "Suspect()"
 
 
 INSIDE = {"`norm1`": "norm1", "`attention.qkv`": "attention.qkv", "`attention`": "attention", "`mlp`": "mlp"}

@@ -1,7 +1,8 @@
-"""DINOv2-S/14 as it ships: with the same tensors, our class computes what timm's computes."""
+"""DINOv2-S/14 as it ships: with the same tensors, our class computes what those of timm and transformers compute."""
 
 import hashlib
 import io
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -10,6 +11,7 @@ import timm
 import torch
 from data.file_server import serving
 from torch import Tensor, nn
+from transformers import Dinov2Config, Dinov2Model
 
 from vit_tutorial import VisionTransformer, change_resolution, load_checkpoint, predict, replace_head
 from vit_tutorial.pretrained import compare_with_meta, dinov2_tensors, fold_layer_scale, shipped
@@ -18,7 +20,16 @@ from vit_tutorial.saving import load_model, save_model
 
 from .families import our_vit
 
-WIDE, NATIVE = (84, 140), (518, 518)
+SMALL, WIDE, NATIVE = (112, 112), (84, 140), (518, 518)
+TRANSFORMERS_NAMES = (  # after Meta's
+    ("blocks.", "encoder.layer."),
+    ("attn.proj.", "attention.o_proj."),
+    ("ls1.gamma", "layer_scale1.lambda1"),
+    ("ls2.gamma", "layer_scale2.lambda1"),
+    ("patch_embed.proj.", "embeddings.patch_embeddings.projection."),
+    ("cls_token", "embeddings.cls_token"),
+    ("pos_embed", "embeddings.position_embeddings"),
+)
 
 
 @cache
@@ -34,6 +45,19 @@ def ours(depth: int) -> VisionTransformer:
     return convert_tensors(fold_layer_scale(published(depth)), "timm", config)
 
 
+def named_by_transformers(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    named = {}
+    for name, tensor in tensors.items():
+        for pair in TRANSFORMERS_NAMES:
+            name = name.replace(*pair)
+        if "attn.qkv" in name:
+            parts = [name.replace("attn.qkv", f"attention.{part}_proj") for part in "qkv"]
+            named |= zip(parts, tensor.chunk(3), strict=True)
+        else:
+            named[re.sub(r"^norm\.", "layernorm.", name)] = tensor
+    return named
+
+
 @cache
 def timms(depth: int) -> nn.Module:
     model = timm.create_model("vit_small_patch14_dinov2", depth=depth, dynamic_img_size=True).double().eval()
@@ -41,14 +65,32 @@ def timms(depth: int) -> nn.Module:
     return model
 
 
-@pytest.mark.parametrize(("size", "depth"), [(WIDE, 12), (NATIVE, 2)], ids=["wide", "native"])
+@cache
+def transformers_model(depth: int) -> nn.Module:
+    sizes = {
+        "hidden_size": 384,
+        "num_attention_heads": 6,
+        "num_hidden_layers": depth,
+        "image_size": 518,
+        "patch_size": 14,
+    }
+    model = Dinov2Model(Dinov2Config(**sizes, use_mask_token=False, attn_implementation="sdpa")).double().eval()
+    model.load_state_dict(named_by_transformers(published(depth)))
+    return model
+
+
+@pytest.mark.parametrize(("size", "depth"), [(SMALL, 12), (WIDE, 12), (NATIVE, 2)], ids=["small", "wide", "native"])
 @torch.no_grad()
-def test_tokens_are_those_of_timm_at_every_size(size, depth):
-    """timm interpolates positions in float32."""
+def test_tokens_are_those_of_both_libraries_at_every_size(size, depth):
+    """Both interpolate positions in float32: timm with antialias, as ours unless told, and transformers without."""
     images = torch.randn(1, 3, *size, dtype=torch.float64)
-    expected = timms(depth).forward_features(images)
-    found = change_resolution(ours(depth), size).forward_features(images)
-    assert (found - expected).abs().max() < expected.abs().max() * (1e-12 if size == NATIVE else 1e-6)
+    theirs = {True: timms(depth).forward_features(images), False: transformers_model(depth)(images).last_hidden_state}
+    for antialias, tokens in theirs.items():
+        found = change_resolution(ours(depth), size, antialias=antialias).forward_features(images)
+        difference, scale = (found - tokens).abs().max(), tokens.abs().max()
+        assert difference < scale * (1e-12 if size == NATIVE else 1e-6)
+    differ = (theirs[True] - theirs[False]).abs().max() > 0.1
+    assert differ == (size != NATIVE), "the two ways to interpolate are told apart"
 
 
 def test_folding_copies_and_needs_the_layer_that_it_folds_into():

@@ -67,10 +67,11 @@ SEEDS_THAT_SHOW = range(1, 6)  # the seeds with which each bug shows where the l
 
 
 @torch.random.fork_rng(devices=[])
-def draw_bug(config: ViTConfig, labels: Labels) -> BrokenModel:
-    """Plant one of BUGS, which is another one each time, into a new model."""
-    bug = random.choice(BUGS[1:])
-    torch.manual_seed(random.choice(SEEDS_THAT_SHOW))
+def draw_bug(config: ViTConfig, labels: Labels, seed: int | None = None) -> BrokenModel:
+    """Plant one of BUGS into a new model. It is another one each time, unless there is a seed."""
+    dice = random.Random(seed)
+    bug = dice.choice(BUGS[1:])
+    torch.manual_seed(dice.choice(SEEDS_THAT_SHOW))
     return BrokenModel(*plant(bug, VisionTransformer(config), labels), bug)
 
 

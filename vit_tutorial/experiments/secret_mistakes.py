@@ -67,10 +67,9 @@ class Suspect:
         return f"{self.mistake}, in {self.where}"
 
 
-def sabotaged(model: VisionTransformer) -> list[Suspect]:
-    """Return three copies of DINOv2, each with another mistake. They are new each time."""
-    suspects = []
-    for mistake in random.sample(MISTAKES, 3):
-        where = "embeddings" if mistake in IN_EMBEDDINGS else f"encoder.{random.choice(BLOCKS)}"
-        suspects.append(Suspect(sabotage(model, mistake, where), model, mistake, where))
-    return suspects
+def sabotaged(model: VisionTransformer, count: int = 3, seed: int | None = None) -> list[Suspect]:
+    """Return copies of DINOv2, each with another mistake. They are new each time, unless there is a seed."""
+    draw = random.Random(seed)
+    mistakes = draw.sample(MISTAKES, count)
+    places = ["embeddings" if mistake in IN_EMBEDDINGS else f"encoder.{draw.choice(BLOCKS)}" for mistake in mistakes]
+    return [Suspect(sabotage(model, *found), model, *found) for found in zip(mistakes, places, strict=True)]

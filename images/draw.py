@@ -24,7 +24,7 @@ from vit_tutorial.analysis import (
 from vit_tutorial.data import load_photo
 from vit_tutorial.plotting import show_pictures, show_position_similarity
 from vit_tutorial.plotting.photo_figures import in_fog
-from vit_tutorial.plotting.rendering import in_one_palette, to_png
+from vit_tutorial.plotting.rendering import to_png, with_palette
 
 HERE = Path(__file__).resolve().parent
 
@@ -49,9 +49,10 @@ def save_animation(path: Path, frames_per_stage: int = 8, milliseconds: int = 19
         buffer = io.BytesIO()
         show_overview(*arrays, moment=i / frames_per_stage).savefig(buffer, format="png")
         images.append(Image.open(buffer).convert("RGB"))
-    first, *changes = in_one_palette(images)
-    durations = [milliseconds] * len(changes) + [4000]
-    first.save(path, save_all=True, append_images=changes, duration=durations, loop=0, disposal=1)
+    palette = with_palette(images[-1])
+    first, *others = (image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images)
+    durations = [milliseconds] * len(others) + [4000]
+    first.save(path, save_all=True, append_images=others, duration=durations, loop=0)
 
 
 def save_positions(path: Path) -> None:

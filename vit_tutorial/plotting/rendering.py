@@ -8,14 +8,11 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
-from PIL.PngImagePlugin import Blend
 
 from .style import Figure, styled
 
 FIRST, EACH = 1000, 250  # milliseconds, for the pictures of a figure that moves
-TRANSPARENT = 255  # the last place in a palette
 
 
 @styled
@@ -25,51 +22,38 @@ def to_png(figure: Figure) -> tuple[str, dict[str, int | str]]:
     One with `moments` is an animated PNG, which browsers play over and over; elsewhere its first picture stands still.
     (As a GIF it would be missing from a page made by nbconvert, and nbval would compare it as text.)
     """
-    small = io.BytesIO()
     if figure.moments:
-        image, *changes = in_one_palette(draw_moments(figure))
-        durations = [FIRST] + [EACH] * len(changes)
-        moving = {"save_all": True, "append_images": changes, "duration": durations, "blend": Blend.OP_OVER}
-        image.save(small, format="png", **moving)
+        image, *others = in_one_palette(draw_moments(figure))
+        moving = {"save_all": True, "append_images": others, "duration": [FIRST] + [EACH] * len(others)}
     else:
-        options = {"dpi": 2 * figure.dpi, "bbox_inches": "tight", "pil_kwargs": {"compress_level": 0}}
-        figure.savefig(drawn := io.BytesIO(), format="png", **options)
-        image = with_palette(Image.open(drawn).convert("RGB"))
-        image.save(small, format="png", optimize=True)
+        image, moving = with_palette(draw(figure, bbox_inches="tight")), {}
+    image.save(small := io.BytesIO(), format="png", optimize=True, **moving)
     size = {"width": image.width // 2, "height": image.height // 2}
     return base64.b64encode(small.getvalue()).decode(), {**size, "alt": figure.alt}
 
 
-def draw_moments(figure: Figure) -> list[Image.Image]:
-    """Return an image in RGB for each of the figure's moments, all laid out in the same way.
+def draw(figure: Figure, **options: str) -> Image.Image:
+    """Return the figure as an image in RGB with two pixels to a point of the page."""
+    figure.savefig(drawn := io.BytesIO(), format="png", dpi=2 * figure.dpi, pil_kwargs={"compress_level": 0}, **options)
+    return Image.open(drawn).convert("RGB")
 
-    Drawn on a canvas, since `savefig` would draw each twice.
-    """
+
+def draw_moments(figure: Figure) -> list[Image.Image]:
+    """Return an image in RGB for each of the figure's moments, all laid out in the same way."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
-    figure.set_dpi(2 * figure.dpi)
-    canvas, images = FigureCanvasAgg(figure), []
+    images = []
     for change in figure.moments:
         change()
-        canvas.draw()
-        images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
-    figure.set_dpi(figure.dpi / 2)
+        images.append(draw(figure))
     return images
 
 
 def in_one_palette(images: Sequence[Image.Image]) -> list[Image.Image]:
-    """Return the first image with one byte per pixel, and of the others what changes; the rest is transparent."""
-    some = [np.asarray(image)[::2, ::2] for image in images[:: max(1, len(images) // 5)]]
-    palette = with_palette(Image.fromarray(np.concatenate(some)), TRANSPARENT)
-    found, before, page = [], None, palette.getpixel((0, 0))
-    for image in images:
-        pixels, near = np.asarray(image), image.quantize(palette=palette, dither=Image.Dither.NONE)
-        after = np.where((pixels == pixels[0, 0]).all(axis=2), np.uint8(page), near)  # Pillow's nearest is a rough one
-        found.append(Image.fromarray(np.where(after == before, np.uint8(TRANSPARENT), after)))
-        found[-1].putpalette((palette.getpalette() + 256 * [0, 0, 0])[: 3 * 256])
-        found[-1].info["transparency"] = TRANSPARENT
-        before = after
-    return found
+    """Return images of one size with one byte per pixel, all in the palette of the images one below the other."""
+    column = with_palette(Image.fromarray(np.concatenate(images)), 128)  # a file with 256 colours is larger by a fifth
+    width, height = images[0].size
+    return [column.crop((0, top, width, top + height)) for top in range(0, column.height, height)]
 
 
 def with_palette(image: Image.Image, colours: int = 256) -> Image.Image:

@@ -1,10 +1,9 @@
 """One function per figure: `show_*` takes arrays and returns a matplotlib `Figure`. Nothing is measured here."""
 
-from .attention_figures import show_attention_maps, show_attention_stops, show_heads, show_one_query
-from .curve_figures import LiveLoss, show_by_images, show_curves
-from .looking_inside_figures import show_found, show_ranking
-from .model_figures import show_block, show_bug_table, show_shapes
-from .patch_figures import show_cut, show_equation_one, show_grid, show_maps, show_pictures
+from .attention_figures import show_attention_maps, show_attention_stops, show_found, show_heads, show_one_query
+from .curve_figures import LiveLoss, show_by_images, show_curves, show_layer_differences, show_row
+from .model_figures import show_block, show_shapes
+from .patch_figures import show_cut, show_equation_one, show_grid, show_maps, show_pictures, show_sizes
 from .photo_figures import show_components, show_seen, show_similar, show_values
 from .position_figures import (
     show_chosen_positions,
@@ -13,9 +12,8 @@ from .position_figures import (
     show_positions_forming,
     show_sincos_table,
 )
-from .pretrained_figures import show_layer_differences
 from .rendering import register
-from .resolution_figures import show_row, show_sizes, show_wrong
+from .table_figures import show_bug_table, show_ranking, show_wrong
 
 __all__ = [
     "LiveLoss", "show_attention_maps", "show_attention_stops", "show_block", "show_bug_table", "show_by_images",

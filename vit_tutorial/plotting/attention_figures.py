@@ -1,13 +1,14 @@
-"""Scores, weights, heads, and where tokens look."""
+"""Scores, weights, heads, where tokens look, and what maps of attention find."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from matplotlib.colors import LogNorm, PowerNorm
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from . import panels, style
@@ -115,7 +116,7 @@ def show_attention_maps(
             panels.bare(axes, f"head {head}" if row == 0 else "")
             axes.set_ylabel(name if head == 0 else "", fontsize=11)
     for axes in figure.axes:
-        panels.highlight(axes, frame[1], frame[0], 1, 1)
+        panels.highlight(axes, frame)
     ticks = {1 / 8: "1/8", 1 / 2: "1/2", 1: "1", 2: "2", most: str(most)}
     panels.colour_bar(figure, image, figure.axes, "weight (1 = equal share)", ticks, extend="both", shrink=0.8)
     peaks = amounts({name: row.max() for name, row in zip(names, shares, strict=True)}, " up to ")
@@ -142,8 +143,39 @@ def show_attention_stops(
         panels.bare(lower)
         for axes in (upper, lower):
             panels.patch_lines(axes, h, w)
-            panels.highlight(axes, query % w, query // w, 1, 1)
+            panels.highlight(axes, divmod(query, w))
         row, column = divmod(maps[i].argmax().item(), w)
         told.append(f"{name}, {maps[i].max():.2f} from row {row}, column {column}")
     panels.colour_bar(figure, image, below, "weight (square-root scale)", shrink=0.95)
     return with_alt(figure, f"What {len(queries)} queries take most: {listed(told)}.")
+
+
+@styled
+def show_found(
+    pictures: Float[Tensor, "B 3 H W"],
+    masks: Bool[Tensor, "B H W"],
+    maps: Mapping[str, Float[Tensor, "B h w"]],
+    title: str,
+) -> Figure:
+    """Draw pictures and maps over their patches, with the object's outline: one row per picture, one column per map.
+
+    Maps are multiples of their own mean, on one logarithmic scale from 1/4 to 4.
+    """
+    rows, columns = len(pictures), 1 + len(maps)
+    figure, grid = panels.panels(rows, columns, 0.85 * WIDTH, 0.6 + 0.85 * WIDTH / (columns + 1) * rows, title)
+    H, W = pictures.shape[2:]
+    relative = {name: found / found.mean(dim=(1, 2), keepdim=True) for name, found in maps.items()}
+    outline = {"colors": "white", "linewidths": 1.5, "extent": (0, W, 0, H)}
+    look = {"cmap": style.MAGNITUDE, "norm": LogNorm(1 / 4, 4), "extent": (0, W, H, 0)}
+    for row, (line, picture, mask) in enumerate(zip(grid, pictures, masks, strict=True)):
+        panels.picture(line[0], picture, extent=(0, W, H, 0))
+        for axes, found in zip(line[1:], relative.values(), strict=True):
+            image = axes.imshow(to_numpy(found[row]), **look)
+        for axes, name in zip(line, ["picture", *maps], strict=True):
+            panels.bare(axes, name.replace(" ", "\n") if row == 0 else "", loc="center")
+            drawn = axes.contour(to_numpy(mask.float()), [0.5], **outline)
+            drawn.set_path_effects([withStroke(linewidth=3.5, foreground=style.BLACK)])
+    ticks = {1 / 4: "1/4", 1 / 2: "1/2", 1: "1", 2: "2", 4: "4"}
+    panels.colour_bar(figure, image, grid, "weight (1 = the map's mean)", ticks, extend="both", shrink=0.7)
+    peaks = amounts({name: found.amax() for name, found in relative.items()})
+    return with_alt(figure, f"{rows} pictures and their maps; the largest multiple of the mean: {peaks}.")

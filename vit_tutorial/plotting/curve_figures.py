@@ -1,4 +1,4 @@
-"""Curves over anything, the loss of a run while it goes on, and accuracy by the number of images."""
+"""Curves over anything, the loss of a run while it goes on, accuracy by the number of images, a row made longer."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from torch import Tensor
 
 from ..training import Progress
 from . import panels, style
-from .alt_text import brief, courses, listed, with_alt
+from .alt_text import amounts, brief, courses, listed, with_alt
 from .style import WIDTH, Figure, Number, styled
+
+MISTAKE_MARKS = ("X", ":"), ("v", "--")  # markers and dashes; the colour of all mistakes is one
 
 
 @styled
@@ -74,9 +76,8 @@ def set_scales(axes: Axes, x: list[Number], values: Tensor, log: str, few: int) 
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if "y" in log:
         axes.set_yscale("log")
-        if values.max() / values.min() < 1000:  # 1, 2 and 5 times the powers of ten, written out
-            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))  # these times the powers of ten, written out
+        axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_locator(LogLocator(subs=()))
     elif values.min() < 0:
         panels.zero(axes)
@@ -170,3 +171,66 @@ def show_by_images(results: Mapping[str, Mapping[int, Sequence[float]]], num_cla
     axes.minorticks_off()
     axes.legend(**panels.BESIDE)
     return with_alt(figure, f"Mean wrong answers by the number of training images: {listed(told)}.")
+
+
+@styled
+def show_row(old: Sequence[float], new: Mapping[str, Sequence[float]], title: str) -> Figure:
+    """Draw a row of values at the centres of its cells, and what it becomes in rows of other lengths.
+
+    All rows are as long as the picture. The axis counts old cells, with 0 at the centre of the first. Straight lines
+    join the old values and go on level at both ends.
+    """
+    figure, axes = panels.panel(0.85 * WIDTH, 3.0, title)
+    edges = (-0.5, len(old) - 0.5)
+    places = range(len(old))
+    axes.plot([edges[0], *places, edges[1]], [old[0], *old, old[-1]], color=style.CONTROL, lw=1.5, zorder=1)
+    axes.plot(places, old, "s", color=style.BLACK, ms=11, label=f"{len(old)} old values", zorder=2)
+    for name, (colour, marker, _) in style.looks(new).items():
+        centres = [(j + 0.5) * len(old) / len(new[name]) - 0.5 for j in range(len(new[name]))]
+        axes.plot(centres, new[name], marker, color=colour, ms=8, label=name, zorder=3)
+        for point in zip(centres, new[name], strict=True):
+            axes.annotate(f"{point[1]:g}", point, (0, 9), textcoords="offset points", ha="center", color=colour)
+    axes.set(xlim=edges, xticks=places, ylabel="value")
+    axes.set_xlabel("place $u$: 0 is the centre of the first old patch", **style.FORMULA)
+    axes.margins(y=0.25)
+    axes.legend(loc="upper left")
+    rows = [f"{name}: {', '.join(f'{value:g}' for value in values)}" for name, values in {"old": old, **new}.items()]
+    return with_alt(figure, f"A row of values before and after: {'; '.join(rows)}.")
+
+
+@styled
+def show_layer_differences(
+    stages: Sequence[str],
+    correct: Mapping[str, Sequence[float]],
+    mistakes: Mapping[str, Sequence[float]],
+    eps: float,
+    title: str,
+) -> Figure:
+    """Draw the largest difference after each stage, as a share of the largest value there, on a logarithmic axis.
+
+    Every line of `correct` models and of `mistakes` has one value for each stage; `eps` is the machine epsilon. Zero,
+    which a logarithmic axis does not have, is the strip below it.
+    """
+    figure, ((upper,), (lower,)) = panels.panels(2, 1, WIDTH, 4.2, title, sharex=True, height_ratios=(6, 1))
+    looks = style.looks(correct)
+    looks |= {name: (style.MISTAKE, *look) for name, look in zip(mistakes, MISTAKE_MARKS, strict=False)}
+    lines, last = {**correct, **mistakes}, len(stages) - 1
+    for name, (colour, marker, dash) in looks.items():
+        look = {"color": colour, "marker": marker, "markersize": 6, "label": name}
+        upper.plot([value or math.nan for value in lines[name]], dash, **look)
+        lower.plot([math.nan if value else 0 for value in lines[name]], dash, **look)
+        place = {"textcoords": "offset points", "va": "center", "color": colour}
+        (upper if lines[name][-1] else lower).annotate(name, (last, lines[name][-1]), (8, 0), **place)
+    panels.level(upper, eps, "one rounding", -0.45, "left")
+    upper.set(yscale="log", ylabel="largest difference\n(1 = largest value there)")
+    upper.set_ylim(top=1)
+    upper.tick_params(bottom=False)
+    upper.spines["bottom"].set_visible(False)
+    lower.set(xlim=(-0.5, last + 0.3 * len(stages)), ylim=(-0.5, 0.5), facecolor="#F2F2F2")
+    lower.set_yticks([0], ["exactly 0"])
+    lower.set_xticks(range(len(stages)), stages)
+    for axes, height in ((upper, 0), (lower, 1)):  # the two strokes of a broken axis
+        stroke = {"marker": [(-1, -0.6), (1, 0.6)], "markersize": 9, "color": style.BLACK, "clip_on": False}
+        axes.plot(0, height, transform=axes.transAxes, **stroke)
+    largest = amounts({name: max(values) for name, values in lines.items()})
+    return with_alt(figure, f"Largest difference at any stage, with an epsilon of {brief(eps)}: {largest}.")

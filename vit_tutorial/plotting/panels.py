@@ -62,10 +62,11 @@ def patch_values(axes: Axes, values: Tensor, **options: Any) -> AxesImage:
     return axes.imshow(to_numpy(values), extent=(0, w, h, 0), **{"cmap": MAGNITUDE, **options})
 
 
-def highlight(axes: Axes, left: Number, top: Number, width: Number, height: Number) -> None:
-    """Put the yellow frame around a part of a picture, edged in black so that it shows on any ground."""
+def highlight(axes: Axes, patch: tuple[int, int]) -> None:
+    """Put the yellow frame around a patch (row, column), edged in black so that it shows on any ground."""
+    row, column = patch
     edge = {"path_effects": [withStroke(linewidth=4, foreground=BLACK)], "clip_on": False}
-    axes.add_patch(Rectangle((left, top), width, height, fill=False, ec=HIGHLIGHT, lw=2, **edge))
+    axes.add_patch(Rectangle((column, row), 1, 1, fill=False, ec=HIGHLIGHT, lw=2, **edge))
 
 
 def patch_lines(axes: Axes, h: int, w: int) -> None:

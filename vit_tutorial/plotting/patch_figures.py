@@ -1,4 +1,4 @@
-"""An image, its patches, the sequence that they become, and the tokens of Eq. 1."""
+"""An image of any size, its patches, the sequence that they become, and the tokens of Eq. 1."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Num, Shaped
-from matplotlib.patches import Rectangle
+from jaxtyping import Float, Int64, Num, Shaped, UInt8
+from matplotlib.colors import ListedColormap
+from matplotlib.patches import Patch, Rectangle
 from torch import Tensor
 
 from ..config import Size, to_pair
@@ -16,6 +17,8 @@ from ..errors import require_whole_patches
 from . import panels, style
 from .alt_text import listed, span, with_alt
 from .style import WIDTH, Figure, styled, to_numpy
+
+KIND_COLOURS = ListedColormap(["none", style.MLP, style.ATTENTION])  # nothing over the ground
 
 
 @styled
@@ -36,6 +39,36 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str) -> Fi
     axes.tick_params(length=0)
     axes.set(xlabel="column of the grid", ylabel="row of the grid")
     return with_alt(figure, f"An image of {H}×{W} pixels under a white grid of {h} rows and {w} columns.")
+
+
+@styled
+def show_sizes(
+    pictures: Mapping[str, UInt8[Tensor, "3 H W"]],
+    patch_size: int,
+    title: str,
+    kinds: Mapping[str, Int64[Tensor, " N"]] | None = None,
+) -> Figure:
+    """Draw pictures of several sizes side by side, all pixels equally large, with the grid of their patches.
+
+    With `kinds`, patches of kind 1 (the outline) and 2 (the inside) of a picture's object are tinted.
+    """
+    heights, widths = zip(*(picture.shape[1:] for picture in pictures.values()), strict=True)
+    height = max(heights) * WIDTH / (sum(widths) + 6 * len(widths)) + 0.9
+    figure, (row,) = panels.panels(1, len(pictures), WIDTH, height, title, width_ratios=widths)
+    told = []
+    for axes, (name, picture) in zip(row, pictures.items(), strict=True):
+        H, W = picture.shape[1:]
+        h, w = H // patch_size, W // patch_size
+        panels.patches(axes, picture, h, w, name)
+        panels.patch_lines(axes, h, w)
+        told.append(f"{name}, {H}×{W} pixels in {h}×{w} patches")
+        if kinds:
+            panels.patch_values(axes, kinds[name].reshape(h, w), cmap=KIND_COLOURS, vmin=0, vmax=2, alpha=0.6)
+        axes.set(xlim=(0, w), ylim=(max(heights) / patch_size, 0))
+    if kinds:
+        handles = [Patch(color=KIND_COLOURS(1), label="outline"), Patch(color=KIND_COLOURS(2), label="inside")]
+        figure.legend(handles=handles, loc="outside lower left", ncols=2)
+    return with_alt(figure, f"{len(pictures)} pictures: {listed(told)}.")
 
 
 @styled
@@ -120,12 +153,12 @@ def show_maps(
             if (value < 0).any():
                 axes.set_xlabel(f"darkest colour: ±{limit:.1f}", fontsize=10)
             axes.set_ylabel(model if column == 1 else "", fontsize=12)
-            for top, left in frames[column - 1 : column]:
-                panels.highlight(axes, left, top, 1, 1)
+            if frames:
+                panels.highlight(axes, frames[column - 1])
             if len(maps) == 1:
                 panels.values_in_cells(axes, value, limit)
-    for top, left in set(frames):
-        panels.highlight(whole, left, top, 1, 1)
+    for frame in set(frames):
+        panels.highlight(whole, frame)
     reach = {model: listed(map(span, values)) for model, values in maps.items()}
     told = listed(f"{model}, {text}" if model else text for model, text in reach.items())
     return with_alt(figure, f"Maps of {h}×{w} patches for {listed(names)}, from lowest to highest: {told}.")

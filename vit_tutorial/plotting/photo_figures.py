@@ -66,8 +66,8 @@ def show_seen(
     figure, grid = panels.panels(rows, columns, WIDTH, rows * (side * H / W + 0.25) + 0.35, title)
     for axes, picture, name in zip(grid.flat, pictures, ["photo", *names], strict=False):
         panels.patches(axes, picture, h, w, name)
-        for row, column in [frame] if frame else []:
-            panels.highlight(axes, column, row, 1, 1)
+        if frame:
+            panels.highlight(axes, frame)
     for axes in grid.flat[len(pictures) :]:
         axes.axis("off")
     told = listed(f"{name} in {largest(weights)}" for name, weights in zip(names, maps, strict=True))
@@ -100,7 +100,7 @@ def show_similar(
         image = panels.patch_values(lower, similarity, vmin=0, vmax=1)
         panels.bare(lower)
     for axes in grid[:, 0]:
-        panels.highlight(axes, patch[1], patch[0], 1, 1)
+        panels.highlight(axes, patch)
     panels.colour_bar(figure, image, grid, "cosine similarity", extend="min", shrink=0.6)
     found = {name: (similarity > 0.5).float().mean() * 100 for name, similarity in zip(photos, maps, strict=True)}
     alike = amounts({name: share.round(decimals=1) for name, share in found.items()}, ", ", " %")
@@ -126,7 +126,7 @@ def show_values(
     for axes, (name, values) in zip(row, maps.items(), strict=True):
         panels.patches(axes, 0.75 + 0.25 * photo, *values.shape, name)
         image = panels.patch_values(axes, values.where(values > 0, float("nan")), vmin=low, vmax=1)
-        panels.highlight(axes, marks[name][1], marks[name][0], 1, 1)
+        panels.highlight(axes, marks[name])
         median = values[values > 0].median().item()
         told.append(f"{name}, median {brief(round(median, 2))}")
     panels.colour_bar(figure, image, row, label, shrink=0.9)

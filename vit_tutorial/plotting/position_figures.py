@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 
@@ -21,13 +20,18 @@ from .alt_text import amounts, brief, courses, listed, with_alt
 from .style import WIDTH, Figure, styled, to_numpy
 
 OWN = {"marker": "s", "ms": 8, "mfc": style.HIGHLIGHT, "mec": style.BLACK, "mew": 1.4, "ls": "none"}
-MIRRORS = {"row": "o", "column": "D"}  # the mark of the mirror image in the patch's row, and in its column
 HALO = [withStroke(linewidth=3.5, foreground="white")]  # so that a mark shows on dark colours
 MIRROR = {"ms": 7, "mfc": "none", "mec": style.BLACK, "mew": 1.6, "ls": "none", "path_effects": HALO}
-EDGES = [  # left and right, top and bottom
-    {"marker": mark, "ms": 9, "mfc": fill, "mec": style.TRAINED, "mew": 1.6, "ls": "none"}
-    for mark, fill in zip(MIRRORS.values(), (style.TRAINED, "white"), strict=True)
-]
+MARKS = {
+    "the patch itself": OWN,
+    "its mirror image in the row": {"marker": "o", **MIRROR},
+    "its mirror image in the column": {"marker": "D", **MIRROR},
+}
+EDGE = {"ms": 9, "mec": style.TRAINED, "mew": 1.6, "ls": "none"}
+EDGES = {
+    "left and right": {"marker": "o", "mfc": style.TRAINED, **EDGE},
+    "top and bottom": {"marker": "D", "mfc": "white", **EDGE},
+}
 FIVE = {-1: "−1", -0.5: "−0.5", 0: "0", 0.5: "0.5", 1: "1"}
 
 
@@ -66,8 +70,9 @@ def show_position_similarity(maps: Mapping[str, Float[Tensor, "h w h w"]], title
     figure, (row,) = panels.panels(1, len(maps), WIDTH, 0.4 + 0.95 * WIDTH / max(len(maps), 2), title)
     for axes, (name, similarity) in zip(row, maps.items(), strict=True):
         h, w = similarity.shape[:2]
-        image = draw_map(axes, mosaic(similarity.flatten(0, 1), w), name)
+        image = draw_maps(axes, similarity, name)
         number_maps(axes, (h, w), range(h), range(w))
+        axes.set_xlabel("column of the patch")
     row[0].set_ylabel("row of the patch")
     panels.colour_bar(figure, image, row, "cosine similarity", FIVE, shrink=0.9)
     return with_alt(figure, f"Mean cosine similarity of positions: {compare_pairs(maps)}.")
@@ -91,23 +96,29 @@ def show_chosen_positions(
     figure, ((large, small),) = panels.panels(1, 2, WIDTH, height, title, width_ratios=(2.4, 1))
     both = {"trained": similarity, "untrained": control}
     for axes, (name, maps) in zip((large, small), both.items(), strict=True):
-        image = draw_map(axes, mosaic(maps[places].flatten(0, 1), len(columns)), name)
+        image = draw_maps(axes, maps[places], name)
     number_maps(large, (h, w), [f"row {row}" for row in rows], [f"column {column}" for column in columns])
     for (i, row), (j, column) in product(enumerate(rows), enumerate(columns)):
         large.plot(1 + j * (w + 1) + column, 1 + i * (h + 1) + row, **OWN)
-    large.set_xlabel("")
     panels.colour_bar(figure, image, (large, small), "cosine similarity", FIVE, shrink=0.9)
     told = compare_pairs(both)
     return with_alt(figure, f"Maps of {len(rows)}×{len(columns)} positions. Mean cosine similarity: {told}.")
 
 
-def mosaic(maps: Float[Tensor, "n h w"], columns: int) -> np.ndarray:
+def draw_maps(axes: Axes, maps: Float[Tensor, "rows columns h w"], name: str) -> AxesImage:
+    """Draw small maps on the scale from −1 to 1 that all of them share, and return the image."""
+    image = axes.imshow(mosaic(maps), cmap=style.DIVERGING, vmin=-1, vmax=1, interpolation="none")
+    panels.bare(axes, name)
+    return image
+
+
+def mosaic(maps: Float[Tensor, "rows columns h w"]) -> np.ndarray:
     """Lay small maps row by row on one canvas, with an empty line (nan, which is not drawn) around each."""
-    count, h, w = maps.shape
-    canvas = np.full((math.ceil(count / columns) * (h + 1) + 1, columns * (w + 1) + 1), np.nan)
-    for n, one in enumerate(to_numpy(maps)):
-        top, left = 1 + n // columns * (h + 1), 1 + n % columns * (w + 1)
-        canvas[top : top + h, left : left + w] = one
+    rows, columns, h, w = maps.shape
+    canvas = np.full((rows * (h + 1) + 1, columns * (w + 1) + 1), np.nan)
+    for row, column in np.ndindex(rows, columns):
+        top, left = 1 + row * (h + 1), 1 + column * (w + 1)
+        canvas[top : top + h, left : left + w] = to_numpy(maps[row, column])
     return canvas
 
 
@@ -116,7 +127,6 @@ def number_maps(axes: Axes, grid: tuple[int, int], rows: Sequence[object], colum
     h, w = grid
     axes.set_xticks([j * (w + 1) + w / 2 for j in range(len(columns))], columns)
     axes.set_yticks([i * (h + 1) + h / 2 for i in range(len(rows))], rows)
-    axes.set_xlabel("column of the patch")
     axes.tick_params(length=0)
 
 
@@ -137,14 +147,14 @@ def show_positions_forming(history: Mapping[int, Float[Tensor, "h w h w"]], stop
     The figure begins with the last epoch. The maps of `stops`, some earlier epochs, stand beside it
     and do not move, for readers who see it standing still.
     """
-    epochs, last, w = list(history), list(history)[-1], next(iter(history.values())).shape[1]
+    epochs, last = list(history), list(history)[-1]
     figure = panels.blank(WIDTH, 5.6, title)
     grid = figure.add_gridspec(1, 3, width_ratios=(0.42, 1.2, 0.78))
     early = grid[0].subgridspec(len(stops), 1)
     left, right = figure.add_subplot(grid[1]), figure.add_subplot(grid[2])
     for line, stop in enumerate(stops):
-        draw_map(figure.add_subplot(early[line]), mosaic(history[stop].flatten(0, 1), w), epoch_name(stop))
-    image = draw_map(left, mosaic(history[last].flatten(0, 1), w), "")
+        draw_maps(figure.add_subplot(early[line]), history[stop], epoch_name(stop))
+    image = draw_maps(left, history[last], "")
     name = left.set_title("", fontsize=20)
     panels.colour_bar(figure, image, left, "cosine similarity", FIVE, location="bottom", aspect=40)
     means = list(zip(*map(likeness, history.values()), strict=True))
@@ -166,7 +176,7 @@ def show_positions_forming(history: Mapping[int, Float[Tensor, "h w h w"]], stop
 
     def move(epoch: int) -> None:
         name.set_text(epoch_name(epoch))
-        image.set_data(mosaic(history[epoch].flatten(0, 1), w))
+        image.set_data(mosaic(history[epoch]))
         for kind, dot in dots.items():
             dot.set_data([epoch], [kinds[kind][epochs.index(epoch)]])
 
@@ -192,53 +202,30 @@ def show_mirror(
     Beside each way, whose seeds have a line each, stands its map of one patch (row, column) with its mirror images.
     """
     h, w = next(iter(maps.values())).shape[:2]
-    figure = panels.blank(WIDTH, 6, title)
-    grid = figure.add_gridspec(len(edges), 2, width_ratios=(2.2, 1))
-    left, right = [], []
-    for index, (name, runs) in enumerate(edges.items()):
-        left.append(figure.add_subplot(grid[index, 0], sharex=left[0] if left else None))
-        right.append(figure.add_subplot(grid[index, 1]))
+    (row, column), options = patch, {"width_ratios": (2.2, 1), "sharex": "col"}
+    figure, grid = panels.panels(len(edges), 2, WIDTH, 6, title, **options)
+    for (left, right), (name, runs) in zip(grid, edges.items(), strict=True):
         for seed, pair in enumerate(runs.tolist()):
-            left[-1].plot(pair, [seed, seed], color=style.CONTROL, lw=1, zorder=1)
-            for value, look in zip(pair, EDGES, strict=True):
-                left[-1].plot(value, seed, **look)
-        panels.zero(left[-1], vertical=True)
-        left[-1].set(ylim=(len(runs) - 0.4, -0.6), yticks=range(len(runs)), ylabel="seed")
-        left[-1].set_title(f"photos {name}")
-        image = draw_map(right[-1], to_numpy(maps[name][patch]), "")
-        mark_patches(right[-1], (h, w), patch, MIRRORS)
-    left[-1].set_xlabel("mean similarity of opposite edges")
-    panels.colour_bar(figure, image, right, f"cosine similarity to row {patch[0]}, column {patch[1]}", FIVE)
-    marks = [Line2D([], [], **look) for look in EDGES]
-    figure.legend(marks, ["left and right edge", "top and bottom edge"], loc="outside upper right", ncols=2)
-    legend_of_marks(figure, tuple(MIRRORS))
-    names = "left and right", "top and bottom"
-    means = {name: dict(zip(names, runs.mean(0).round(decimals=2), strict=True)) for name, runs in edges.items()}
+            left.plot(pair, [seed, seed], color=style.CONTROL, lw=1, zorder=1)
+            for value, look in zip(pair, EDGES.values(), strict=True):
+                left.plot(value, seed, **look)
+        panels.zero(left, vertical=True)
+        left.set(ylim=(len(runs) - 0.4, -0.6), yticks=range(len(runs)), ylabel="seed")
+        left.tick_params(labelbottom=True)
+        left.set_title(f"photos {name}")
+        image = panels.diverging(right, maps[name][patch], 1, interpolation="none")
+        panels.bare(right)
+        places = (column, row), (w - 1 - column, row), (column, h - 1 - row)
+        for place, look in zip(places, MARKS.values(), strict=True):
+            right.plot(*place, **look)
+    left.set_xlabel("mean similarity of opposite edges")
+    panels.colour_bar(figure, image, grid[:, 1], f"cosine similarity to row {row}, column {column}", FIVE)
+    for looks, place in (({f"{name} edge": look for name, look in EDGES.items()}, "upper"), (MARKS, "lower")):
+        lines = [Line2D([], [], **look) for look in looks.values()]
+        figure.legend(lines, list(looks), loc=f"outside {place} right", ncols=len(looks))
+    means = {name: dict(zip(EDGES, runs.mean(0).round(decimals=2), strict=True)) for name, runs in edges.items()}
     told = "; ".join(f"{name}, {amounts(mean)}" for name, mean in means.items())
     return with_alt(figure, f"Mean similarity of opposite edges: {told}.")
-
-
-def draw_map(axes: Axes, similarity: np.ndarray, name: str) -> AxesImage:
-    """Draw similarities on the scale from −1 to 1 that all maps share, and return the image."""
-    image = axes.imshow(similarity, cmap=style.DIVERGING, vmin=-1, vmax=1, interpolation="none")
-    panels.bare(axes, name)
-    return image
-
-
-def mark_patches(axes: Axes, grid: tuple[int, int], patch: tuple[int, int], mirrors: Iterable[str]) -> None:
-    """Put a mark on a patch in its map, and others on these mirror images of it."""
-    (h, w), (row, column) = grid, patch
-    axes.plot(column, row, **OWN)
-    places = {"row": (w - 1 - column, row), "column": (column, h - 1 - row)}
-    for mirror in mirrors:
-        axes.plot(*places[mirror], marker=MIRRORS[mirror], **MIRROR)
-
-
-def legend_of_marks(figure: Figure, mirrors: Sequence[str]) -> None:
-    """Say below the figure what its marks mean."""
-    marks = [Line2D([], [], **OWN), *(Line2D([], [], marker=MIRRORS[mirror], **MIRROR) for mirror in mirrors)]
-    names = ["the patch itself", *(f"its mirror image in the {mirror}" for mirror in mirrors)]
-    figure.legend(marks, names, loc="outside lower right", ncols=len(names))
 
 
 def likeness(similarity: Float[Tensor, "h w h w"]) -> tuple[float, float]:

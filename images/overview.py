@@ -148,9 +148,7 @@ def draw_logits(axes: Axes, logits: Tensor, classes: Sequence[str], y: float, gr
     look = {"arrowstyle": "-|>", "color": style.CLASS_TOKEN, "lw": 2, "shrinkA": 0, "shrinkB": 0}
     axes.annotate("", (ZERO + LONGEST + 1, y), (FIRST_SLOT - 0.4, y), arrowprops=look)
     axes.text(23.6, y + 1.5, "head", fontsize=10, ha="center", va="center")
-    axes.text(
-        NAMES, FIRST_BAR + 2.6, f"{len(logits)} logits", color=style.CONTROL, fontsize=10, ha="right", va="center"
-    )
+    label(axes, FIRST_BAR + 2.6, f"{len(logits)} logits", right=NAMES)
     for k, (name, share) in enumerate(zip(classes, (logits / logits.abs().max()).tolist(), strict=True)):
         middle, weight = FIRST_BAR - k * BAR, "bold" if name == answer else "normal"
         bar = {"facecolor": style.TRAINED if name == answer or not answer else style.CONTROL, "zorder": 3}

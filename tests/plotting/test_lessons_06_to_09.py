@@ -16,29 +16,21 @@ from vit_tutorial.training import Epoch, Progress
 @pytest.mark.parametrize("log", ["", "y", "xy"])
 def test_the_line_is_the_mean_and_the_band_goes_from_the_lowest_to_the_highest(log):
     runs = torch.tensor([[1.0, 2.0, 4.0], [3.0, 6.0, 5.0]], requires_grad=True)
-    first, second = plotting.show_curves(
-        [1, 2, 3], {"size": {"mine": runs}, "other": {"mine": [7, 8, 9]}}, "block", "", log
-    ).axes
-    assert (lines(first), lines(second)) == ({"mine": [2, 4, 4.5]}, {"mine": [7, 8, 9]})
-    corners = first.collections[0].get_paths()[0].vertices
-    assert {(1, 1), (1, 3), (2, 2), (2, 6), (3, 4), (3, 5)} <= {tuple(corner) for corner in corners}
-    assert not second.collections, "one run has no band"
-    assert (first.get_xlabel(), first.get_ylabel(), second.get_ylabel()) == ("block", "size", "other")
-    assert (first.get_xscale(), first.get_yscale()) == tuple("log" if axis in log else "linear" for axis in "xy")
+    axes = plotting.show_curves([1, 2, 3], {"size": {"mine": runs, "one": [7, 8, 9]}}, "block", "", log).axes[0]
+    assert lines(axes) == {"mine": [2, 4, 4.5], "one": [7, 8, 9]}
+    (band,) = axes.collections  # one run has none
+    corners = {tuple(corner) for corner in band.get_paths()[0].vertices}
+    assert {(1, 1), (1, 3), (2, 2), (2, 6), (3, 4), (3, 5)} <= corners
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("block", "size")
+    assert (axes.get_xscale(), axes.get_yscale()) == tuple("log" if axis in log else "linear" for axis in "xy")
 
 
-def test_a_name_looks_the_same_in_every_panel_and_as_its_meaning_asks():
-    sizes, shares = {"all": [1], "part": [2]}, {"part": [3], "untrained": [4]}
-    shares |= {"trained, in one row": [5], "trained, in one column": [6]}
-    figure = plotting.show_curves([1], {"size": sizes, "share": shares}, "block", "")
-    looks, again = (
-        {line.get_label(): (line.get_color(), line.get_linestyle(), line.get_marker()) for line in axes.lines}
-        for axes in figure.axes
-    )
-    assert looks["all"] != looks["part"] == again["part"]
-    assert TRAINED not in {looks["all"][0], looks["part"][0]}, "its colour is taken"
-    row, column = again["trained, in one row"], again["trained, in one column"]
-    assert [again["untrained"][0], row[0], column[0]] == [CONTROL, TRAINED, TRAINED]
+def test_a_name_looks_as_its_meaning_asks():
+    named = {"all": [1], "untrained": [4], "trained, in one row": [5], "trained, in one column": [6]}
+    axes = plotting.show_curves([1], {"share": named}, "block", "").axes[0]
+    other, untrained, row, column = ((line.get_color(), line.get_linestyle()) for line in axes.lines[:4])
+    assert other[0] not in {TRAINED, CONTROL}, "their colours are taken"
+    assert [untrained[0], row[0], column[0]] == [CONTROL, TRAINED, TRAINED]
     assert row[1] != column[1], "of one colour, in two dashes"
 
 

@@ -29,47 +29,41 @@ def show_curves(
     log: str = "",
     level: tuple[Number, str] | None = None,
 ) -> Figure:
-    """Draw curves, one panel per y label.
+    """Draw curves over `x`; `measures` has the label of the y axis, and under it the curves by their names.
 
-    `measures[ylabel][name]` has one value for each x, (X,), or those of S runs, (S, X): then the line is their mean, in
-    a band from the lowest to the highest; nan leaves a point out. `log` names the logarithmic axes ("x", "y" or "xy").
-    `level` is a height and its text, a dashed line.
+    A curve has one value for each x, (X,), or those of S runs, (S, X): then the line is their mean, in a band from the
+    lowest to the highest. `log` names the logarithmic axes ("x", "y" or "xy"). `level` is a height and its text, a
+    dashed line.
     """
-    x = torch.as_tensor(x).tolist()
-    curves = {
-        y: {name: torch.atleast_2d(torch.as_tensor(c, dtype=torch.float32).detach().cpu()) for name, c in named.items()}
-        for y, named in measures.items()
-    }
-    look = style.looks(name for named in curves.values() for name in named)  # the same in each panel
-    figure, (row,) = panels.panels(1, len(curves), WIDTH, 3.6, title)
-    same_names = len({tuple(named) for named in curves.values()}) == 1
+    x, ((ylabel, named),) = torch.as_tensor(x).tolist(), measures.items()
+    curves = {name: torch.as_tensor(curve, dtype=torch.float32).detach().cpu() for name, curve in named.items()}
+    curves = {name: torch.atleast_2d(runs) for name, runs in curves.items()}
+    figure, ((axes,),) = panels.panels(1, 1, WIDTH, 3.6, title)
     dots = {"markevery": max(len(x) // 12, 1), "ms": 5 if len(x) <= 60 else 0}
-    for axes, (ylabel, named) in zip(row, curves.items(), strict=True):
-        for name, runs in named.items():
-            colour, marker, dash = look[name]
-            if len(runs) > 1:
-                axes.fill_between(x, runs.amin(0), runs.amax(0), color=colour, alpha=0.25, lw=0)
-            axes.plot(x, runs.mean(0), dash, color=colour, marker=marker, lw=2, label=name, **dots)
-        axes.set(xlabel=xlabel, ylabel=ylabel)
-        if level:  # its text stands at the end from which the curves are farther
-            left, right = (min(abs(runs[:, end] - level[0]).min() for runs in named.values()) for end in (0, -1))
-            panels.level(axes, *level, *((x[0], "left") if left > right else (x[-1], "right")))
-        heights = torch.cat([*(runs.flatten() for runs in named.values()), torch.tensor([level[0]] if level else [])])
-        set_scales(axes, x, heights[heights.isfinite()], log, few=20 // len(row))
-        if len(named) > 1 and not same_names:
-            axes.legend()
-    if len(named) > 1 and same_names:  # one legend for all panels
-        axes.legend(**panels.BESIDE if len(row) > 1 or len(named) > 2 else {})
-    means = {y: {name: runs.mean(dim=0) for name, runs in named.items()} for y, named in curves.items()}
-    told = [f"{y}: {courses({name: c[c.isfinite()].tolist() for name, c in m.items()})}" for y, m in means.items()]
-    return with_alt(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {'. '.join(told)}.")
+    for name, (colour, marker, dash) in style.looks(curves).items():
+        runs = curves[name]
+        if len(runs) > 1:
+            axes.fill_between(x, runs.amin(0), runs.amax(0), color=colour, alpha=0.25, lw=0)
+        axes.plot(x, runs.mean(0), dash, color=colour, marker=marker, lw=2, label=name, **dots)
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    heights = torch.cat(list(curves.values()))  # (all runs, X)
+    low, high = (bound.item() for bound in heights.aminmax())
+    if level:  # its text stands at the end from which the curves are farther
+        left, right = (heights[:, [0, -1]] - level[0]).abs().amin(dim=0)
+        panels.level(axes, *level, *((x[0], "left") if left > right else (x[-1], "right")))
+        low, high = min(low, level[0]), max(high, level[0])
+    set_scales(axes, x, low, high, log)
+    if len(curves) > 1:
+        axes.legend(**panels.BESIDE if len(curves) > 2 else {})
+    means = {name: runs.mean(dim=0).tolist() for name, runs in curves.items()}
+    return with_alt(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {ylabel}: {courses(means)}.")
 
 
-def set_scales(axes: Axes, x: list[Number], values: Tensor, log: str, few: int) -> None:
-    """Choose scales and ticks: at each x if there are only a `few`."""
+def set_scales(axes: Axes, x: Sequence[Number], low: Number, high: Number, log: str) -> None:
+    """Choose scales and ticks for heights from `low` to `high`: at each x if there are few."""
     if "x" in log:
         axes.set_xscale("log")
-    if len(x) <= few:
+    if len(x) <= 20:
         axes.set_xticks(x, [f"{place:g}" for place in x])
         axes.minorticks_off()
     else:
@@ -79,9 +73,7 @@ def set_scales(axes: Axes, x: list[Number], values: Tensor, log: str, few: int) 
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))  # these times the powers of ten, written out
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_locator(LogLocator(subs=()))
-    elif values.min() < 0:
-        panels.zero(axes)
-    elif values.min() < values.max() / 2:
+    elif 0 <= low < high / 2:
         axes.set_ylim(bottom=0)
 
 

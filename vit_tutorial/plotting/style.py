@@ -85,16 +85,8 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
 
 
 def looks(names: Iterable[str]) -> dict[str, tuple[str, str, str]]:
-    """Return colour, marker and dash for each name: those of its meaning, or else the next free ones of SERIES.
-
-    "trained, in one row" has the colour of "trained", and a second name with this colour the dash of a second line.
-    """
-    found: dict[str, tuple[str, str, str]] = {}
-    meanings = {name: name.partition(",")[0] for name in names}
-    named = {meaning: look for meaning, look in NAMED.items() if meaning in meanings.values()}
-    free = cycle([look for look in SERIES if look[0] not in {colour for colour, _, _ in named.values()}])
-    for name, meaning in meanings.items():
-        found[name] = named[meaning] if meaning in named else next(free)
-        if meaning in named:
-            named[meaning] = (named[meaning][0], "s", "--")  # a second line of this colour
-    return found
+    """Return colour, marker and dash for each name: those of its meaning, or else the next free ones of SERIES."""
+    names = list(names)
+    taken = {NAMED[name][0] for name in names if name in NAMED}
+    free = cycle([look for look in SERIES if look[0] not in taken])
+    return {name: NAMED[name] if name in NAMED else next(free) for name in names}

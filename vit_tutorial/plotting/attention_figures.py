@@ -57,26 +57,26 @@ def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], ti
     Tint and hatch of a number say which head ought to get it: the first d columns belong to head 0, and so on.
     """
     count, _, width = heads.shape
-    place = {number: index for index, number in enumerate(tokens.flatten().tolist())}
+    owner = {number: place % tokens.shape[1] // width for place, number in enumerate(tokens.flatten().tolist())}
     tables = [tokens, *heads]
     titles = [f"unsplit  {tuple(tokens.shape)}", *(f"head {i}  {tuple(heads.shape[1:])}" for i in range(count))]
     columns = [table.shape[1] for table in tables]
     size = (0.5 * sum(columns) + 1.1 * len(tables), 0.5 * len(tokens) + 1.2)
     figure, (row,) = panels.panels(1, len(tables), *size, title, width_ratios=columns)
-    owners, box = [], {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none"}
+    box = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none"}
     for axes, table, name in zip(row, tables, titles, strict=True):
-        owners.append([])
         for (y, x), number in np.ndenumerate(to_numpy(table)):
-            owner = place[number] % tokens.shape[1] // width
-            owners[-1].append(owner)
-            look = {"facecolor": style.TINTS[owner], "hatch": HATCHES[owner], "edgecolor": "white"}
+            look = {"facecolor": style.TINTS[owner[number]], "hatch": HATCHES[owner[number]], "edgecolor": "white"}
             axes.add_patch(Rectangle((x, y), 1, 1, lw=1, **look))
             axes.text(x + 0.5, y + 0.5, str(number), ha="center", va="center", bbox=box)
         panels.bare(axes)
         axes.set(xlim=(0, table.shape[1]), ylim=(len(table), 0), aspect="equal", title=name)
         axes.set_yticks([y + 0.5 for y in range(len(table))], [f"token {y}" for y in range(len(table))])
         axes.tick_params(length=0, labelleft=axes is row[0])
-    right = [f"head {i} gets {found.count(i)} of its own {len(found)} values" for i, found in enumerate(owners[1:])]
+    right = []
+    for i, head in enumerate(heads):
+        own = [owner[number] for number in head.flatten().tolist()].count(i)
+        right.append(f"head {i} gets {own} of its own {head.numel()} values")
     return with_alt(figure, f"{len(tokens)} tokens of {tokens.shape[1]} values are split: {listed(right)}.")
 
 

@@ -76,12 +76,15 @@ def patch_lines(axes: Axes, h: int, w: int) -> None:
     axes.hlines(range(1, h), 0, w, **look)
 
 
-def values_in_cells(axes: Axes, table: Tensor, limit: Number) -> None:
-    """Number rows and columns of a map whose cells are one unit wide, and write in the values of a tenth of `limit`."""
-    h, w = table.shape
+def number_patches(axes: Axes, h: int, w: int) -> None:
+    """Number the rows and columns of a picture or map in which a patch is one unit wide and high."""
     axes.set_xticks(np.arange(w) + 0.5, range(w))
     axes.set_yticks(np.arange(h) + 0.5, range(h))
     axes.tick_params(length=0)
+
+
+def values_in_cells(axes: Axes, table: Tensor, limit: Number) -> None:
+    """Write the values of at least a tenth of `limit` into a map whose cells are one unit wide."""
     for row, column in (table.abs() >= limit / 10).nonzero().tolist():
         value = table[row, column].item()
         colour = "white" if abs(value) > limit / 2 else BLACK

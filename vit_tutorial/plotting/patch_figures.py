@@ -34,9 +34,7 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str) -> Fi
     figure, axes = panels.panel(width, min(4.1, (width - 1.0) * H / W + 0.8), title)
     panels.picture(axes, image, extent=(0, w, h, 0), aspect=P / Q)
     panels.patch_lines(axes, h, w)
-    axes.set_xticks(np.arange(w) + 0.5, range(w))
-    axes.set_yticks(np.arange(h) + 0.5, range(h))
-    axes.tick_params(length=0)
+    panels.number_patches(axes, h, w)
     axes.set(xlabel="column of the grid", ylabel="row of the grid")
     return with_alt(figure, f"An image of {H}×{W} pixels under a white grid of {h} rows and {w} columns.")
 
@@ -156,6 +154,7 @@ def show_maps(
             if frames:
                 panels.highlight(axes, frames[column - 1])
             if len(maps) == 1:
+                panels.number_patches(axes, h, w)
                 panels.values_in_cells(axes, value, limit)
     for frame in set(frames):
         panels.highlight(whole, frame)

@@ -35,7 +35,6 @@ SERIES = (
     (CLASS_TOKEN, "D", ":"), (ATTENTION, "v", "-"), (MISTAKE, "P", "--"),
 )  # fmt: skip
 NAMED = {
-    "attention": (ATTENTION, "s", "--"), "MLP": (MLP, "^", ":"), "stream": (STREAM, "o", "-"),
     "trained": (TRAINED, "o", "-"), "untrained": (CONTROL, "X", "-"), "": (TRAINED, "", "-"),
     "softmax of q·k": (MISTAKE, "s", "--"),
 }  # fmt: skip

@@ -94,14 +94,14 @@ def show_wrong(results: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]], t
     told = []
     for axes, (panel, found) in zip(column[:, 0], results.items(), strict=True):
         means = {}
-        for row, name in enumerate(found):
+        for row, (name, seeds) in enumerate(found.items()):
             colour, marker = (style.CONTROL, "X") if name == marked else (style.TRAINED, "o")
-            places = [row + 0.22 * (seed - (len(found[name]) - 1) / 2) for seed in range(len(found[name]))]
-            for y, (wrong, scenes) in zip(places, found[name], strict=True):
+            for seed, (wrong, scenes) in enumerate(seeds):
+                y = row + 0.22 * (seed - (len(seeds) - 1) / 2)
                 ends = [100 * share for share in wilson_interval(wrong, scenes)]
                 axes.plot(ends, [y, y], color=colour, lw=1.2)
                 axes.plot(100 * wrong / scenes, y, marker, color=colour, ms=6, mec="none")
-            means[name] = 100 * sum(wrong / scenes for wrong, scenes in found[name]) / len(found[name])
+            means[name] = 100 * sum(wrong / scenes for wrong, scenes in seeds) / len(seeds)
             axes.plot(2 * [means[name]], [row - 0.36, row + 0.36], color=style.STREAM, lw=2)
         panels.row_names(axes, found)
         axes.grid(axis="x", color="#DDDDDD", linewidth=0.8)

@@ -168,7 +168,7 @@ def test_another_rate_does_better_only_if_it_does_so_with_each_seed(monkeypatch)
     right = {0.1: [0.7, 0.8, 0.6], 0.2: [0.8, 0.7, 0.7], 0.4: [0.7, 0.6, 0.6]}
     monkeypatch.setattr(lesson_06_training, "short_run", lambda rate, seed: right[rate][seed - 11])
     assert check.learning_rate(0.2)
-    right[0.1][1] = 0.9
+    right[0.1][0] = 0.9
     assert check.learning_rate(0.2), "with two of three"
     right[0.1] = [0.9, 0.9, 0.9]
     assert "0.1 does better" in check.learning_rate(0.2).message

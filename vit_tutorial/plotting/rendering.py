@@ -51,7 +51,7 @@ def draw_moments(figure: Figure) -> list[Image.Image]:
 
 def in_one_palette(images: Sequence[Image.Image]) -> list[Image.Image]:
     """Return images of one size with one byte per pixel, all in the palette of the images one below the other."""
-    column = with_palette(Image.fromarray(np.concatenate(images)), 128)  # a file with 256 colours is larger by a fifth
+    column = with_palette(Image.fromarray(np.concatenate(images)), 48)  # enough for a scale, and a small file
     width, height = images[0].size
     return [column.crop((0, top, width, top + height)) for top in range(0, column.height, height)]
 

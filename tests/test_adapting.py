@@ -70,6 +70,7 @@ def test_positions_on_a_gpu_are_interpolated_on_the_cpu(monkeypatch):
 WRONG = {
     "another count": ((16, (4, 4), (8, 8), 1), r"16 positions are not those of a 4×4 grid with 1 prefix .* = 17"),
     "unknown mode": ((16, (4, 4), (8, 8), 0, "cubic"), "unknown mode 'cubic': did you mean 'bicubic'"),
+    "no whole number": ((16, (4, 4), (8, 8), 1.0), "num_prefix_tokens must be a whole number of at least 0, got 1.0"),
     "no row": ((17, (4, 4), (0, 4), 1), "new_grid must be a positive whole number or a pair"),
 }
 
@@ -80,6 +81,8 @@ def test_what_cannot_be_interpolated_is_told(case):
     (count, *arguments), message = WRONG[case]
     with pytest.raises(ValueError, match=message):
         resize_position_embedding(torch.zeros(count, 6), *arguments)
+    with pytest.raises(ValueError, match=r"are \(T, D\), without an axis for the batch, got \(1, 16, 6\)"):
+        resize_position_embedding(torch.zeros(1, 16, 6), (4, 4), (8, 8), 0)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

@@ -81,6 +81,7 @@ WRONG = {
         for value in (-0.1, 1.0, float("nan"), "0.1", False)
     },
     # Names that do not exist, with what is near.
+    "model: a name": (lambda: VisionTransformer("B/16"), ["a ViTConfig, such as ViTConfig.named('B/16')"]),
     "variant: B16": (lambda: ViTConfig.named("B16"), ["variant", "'B16'", "did you mean 'B/16'"]),
     "position": (lambda: ViTConfig(position="sin-cos"), ["position", "'sin-cos'", "did you mean 'sincos'"]),
     "gelu": (lambda: ViTConfig(gelu="quick"), ["gelu", "'quick'", "'exact'", "'tanh'"]),
@@ -93,6 +94,12 @@ WRONG = {
     "sincos: dimension": (lambda: sincos_position_embedding((2, 3), 6), ["sin-cos", "divisible by 4", "6"]),
     # Heads and layers to measure.
     "mask: layer": (lambda: mask_heads(model(), {2: 0}).__enter__(), ["no layer 2", "layers 0 to 1"]),
+    "mask: True for a layer": (lambda: mask_heads(model(), {True: 0}).__enter__(), ["no layer True"]),
+    "mask: True and False for heads": (
+        lambda: mask_heads(model(), {0: [False, True, False]}).__enter__(),
+        ["no head False in layer 0", "heads 0 to 2"],
+    ),
+    "mask: half a head": (lambda: mask_heads(model(), {0: 1.5}).__enter__(), ["no head 1.5 in layer 0"]),
     "mask: head": (lambda: mask_heads(model(), {1: [0, 3]}).__enter__(), ["no head 3 in layer 1", "heads 0 to 2"]),
     "mask: no attention": (lambda: mask_heads(torch.nn.Linear(2, 2), {0: 0}).__enter__(), ["Linear", "SelfAttention"]),
     "record: no attention": (lambda: record_attention(torch.nn.Linear(2, 2)).__enter__(), ["Linear", "SelfAttention"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 UNFINISHED = ".unfinished"  # how the name of a file ends while it is written
@@ -31,4 +32,5 @@ def write_atomically(path: Path, content: bytes) -> None:
         error.filename = str(path)
         raise
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # the first error tells more
+            part.unlink(missing_ok=True)

@@ -27,6 +27,8 @@ class VisionTransformer(nn.Module):
 
     def __init__(self, config: ViTConfig, backbone: nn.Module | None = None):
         super().__init__()
+        if not isinstance(config, ViTConfig):
+            raise ValueError(f"a model is built from a ViTConfig, such as ViTConfig.named('B/16'), got {config!r:.80}")
         self.config = config
         self.card = None  # what logits and pixels mean, a `ModelCard`: None until somebody knows
         self.embeddings = Embeddings(config, backbone)

@@ -37,6 +37,8 @@ def unpatchify(
     H, W = to_pair(require_size("image_size", image_size))
     require_whole_patches((H, W), (P, Q))
     h, w = H // P, W // Q
+    if not isinstance(patches, Tensor):
+        raise ValueError(f"patches are a tensor (B, N, C·P·P), got {type(patches).__name__}: torch.as_tensor makes one")
     if patches.ndim != 3 or patches.shape[1] != h * w or patches.shape[2] % (P * Q):
         raise ValueError(
             f"patches of shape {tuple(patches.shape)} do not make a {H}×{W} image: "

@@ -113,7 +113,9 @@ def resize_position_embedding(
     require_choice("mode", mode, RESIZE_MODES)
     h, w = to_pair(require_size("old_grid", old_grid))
     new_size = to_pair(require_size("new_grid", new_grid))
-    rows = len(position)
+    if position.ndim != 2:
+        raise ValueError(f"position embeddings are (T, D), without an axis for the batch, got {tuple(position.shape)}")
+    rows, num_prefix_tokens = len(position), require_whole("num_prefix_tokens", num_prefix_tokens, least=0)
     if rows != num_prefix_tokens + h * w:
         raise ValueError(
             f"{rows} positions are not those of a {h}×{w} grid with {num_prefix_tokens} prefix tokens: "

@@ -88,7 +88,10 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], about: Mappin
     path = as_path("path", path)
     # Copies: safetensors takes no weights that two layers share.
     tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-    content = save(tensors, {"about": json.dumps(about)})
+    try:
+        content = save(tensors, {"about": json.dumps(about)})
+    except TypeError as error:
+        raise ValueError(f"{path} can only hold facts that JSON can say: {error}") from None
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, content)
     return path

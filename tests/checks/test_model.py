@@ -106,6 +106,9 @@ WRONG = {
          "All places share one block's weights"),
         (model(lambda self, c: setattr(self, "blocks", list(self._modules.pop("encoder"))),
                encode=lambda self, z: reduce(lambda z, part: part(z), self.blocks, z)), "in a plain Python list"),
+        (model(lambda self, c: setattr(self, "parts", {"head": self._modules.pop("head")}),
+               forward=lambda self, x: self.parts["head"](self.norm(self.encoder(self.embeddings(x)))[:, 0])),
+         "in a plain Python dict"),
         (model(encoder=blocks_of(Block, depth=1)), "has 2 blocks; yours has 1."),
         (model(encoder=blocks_of(block(mlp=lambda D, h, M: sequential(up, relu, down)(D, M)))),
          "In `encoder`: In `mlp`: The activation is ReLU"),
@@ -152,6 +155,7 @@ def test_every_bug_is_accepted_by_its_name_and_another_is_refused_by_its_test():
     assert set(SHOWS) == set(BUGS[1:])
     assert "is none of these: “head drawn" in check.find_bug(broken, "a bug").message
     assert check.find_bug(broken, None).status == "not attempted"
+    assert "is none of these" in check.find_bug(broken, torch.zeros(3)).message
     assert "what `draw_bug` returned" in check.find_bug(broken.model, "no residual").message
 
 

@@ -121,6 +121,9 @@ ODD = {
         (dict, "begin with `class dict(nn.Module):`"),
         (Identity, "takes 1 positional argument but 3 were given"),
     ],
+    check.principal_components: [
+        (lambda tokens, count: torch.linalg.eig(tokens.T @ tokens)[1], "The check stops at what your code returns."),
+    ],
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ class Engine:
         self.racer.eval(source("model.js"))
         self.racer.eval(f"const model = loadModel(Uint16Array.from({halves.tolist()}), {json.dumps(data['shapes'])})")
         self.racer.eval(f"const config = {json.dumps(data['config'])}, blind = withoutPositions(model); 0")
-        self.racer.eval("let found; const bytes = (rows) => Float32Array.from(rows.flatMap((row) => [...row])).buffer")
+        self.racer.eval("let kept; const bytes = (rows) => Float32Array.from(rows.flatMap((row) => [...row])).buffer")
         self.config = model.config
 
     def __call__(self, image, order=None, covered=(), positions=True, off=None):
@@ -33,9 +33,10 @@ class Engine:
         order = list(range(self.config.num_patches)) if order is None else order
         moved = f"rearrange(Uint8Array.from({image.flatten().tolist()}), {order}, {list(covered)}, config)"
         run = f"visionTransformer({moved}, {'model' if positions else 'blind'}, config, {json.dumps(off or {})})"
-        self.racer.eval(f"found = {run}; 0")
-        logits, maps = (self.racer.eval(f"bytes({rows})") for rows in ("found.logits", "found.maps.flat(2)"))
-        logits, maps = (torch.frombuffer(bytearray(values), dtype=torch.float32) for values in (logits, maps))
+        # JavaScript keeps what Python copies, or its garbage collector may come first.
+        self.racer.eval(f"{{ const {{ logits, maps }} = {run}; kept = [bytes(logits), bytes(maps.flat(2))] }} 0")
+        copies = (bytearray(self.racer.eval(f"kept[{i}]")) for i in range(2))
+        logits, maps = (torch.frombuffer(values, dtype=torch.float32) for values in copies)
         c = self.config
         return logits.view(c.depth, -1), maps.view(c.depth, c.num_heads, c.num_tokens, c.num_tokens)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from vit_tutorial import Backbone, Shapes, VisionTransformer, ViTConfig, load_checkpoint, play
+from vit_tutorial import Backbone, Shapes, VisionTransformer, ViTConfig, load_checkpoint, play, replace_head
 from vit_tutorial.model_card import ModelCard
 
 LIVE = Path(__file__).resolve().parents[2] / "vit_tutorial" / "live"
@@ -85,6 +85,8 @@ def test_models_that_a_page_cannot_run():
     hybrid.card = ModelCard(("a", "b"), (0.5,) * 3, (0.2,) * 3)
     with pytest.raises(ValueError, match="cannot run this model: it has a backbone in front"):
         play(hybrid)
+    with pytest.raises(ValueError, match="cannot run this model: it names no classes"):
+        play(replace_head(load_checkpoint("shapes"), 0))
 
 
 def test_the_command_writes_the_page_or_says_what_is_wrong(tmp_path, monkeypatch, capsys):

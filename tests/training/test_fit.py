@@ -217,8 +217,8 @@ def test_a_recipe_that_cannot_be(wrong, told):
 
 @pytest.mark.usefixtures("unchecked")
 def test_numpys_numbers_are_numbers():
-    recipe = Recipe(epochs=np.int64(3), learning_rate=np.float64(0.1), seed=np.int64(2))
-    assert json.loads(json.dumps(asdict(recipe))) == asdict(Recipe(epochs=3, learning_rate=0.1, seed=2))
+    recipe = Recipe(epochs=np.int64(3), learning_rate=np.float32(0.5), seed=np.int64(2))
+    assert json.loads(json.dumps(asdict(recipe))) == asdict(Recipe(epochs=3, learning_rate=0.5, seed=2))
 
 
 REFUSED = {

@@ -111,8 +111,10 @@ def test_a_model_without_a_configuration_is_known_by_its_weights(tmp_path):
     fit(first, bright_or_dark(), short(epochs=1), folder=tmp_path)
     fit(again, bright_or_dark(), short(epochs=1), folder=tmp_path)
     assert not differing(weights_of(again), weights_of(first)), "the batch norm's statistics among them"
-    with pytest.raises(ValueError, match="weights '790 of 790 trained' there, '796 of 796 trained' here"):
+    with pytest.raises(ValueError, match=r".*weights '790 of 790 trained' there, '796 of 796 trained' here"):
         fit(cnn(nn.Linear(2, 2)), bright_or_dark(), short(epochs=1), folder=tmp_path)
+    with pytest.raises(ValueError, match=r"of another run: network .* there, .* here"):
+        fit(cnn(nn.GELU()), bright_or_dark(), short(epochs=1), folder=tmp_path)
 
 
 def test_models_of_ones_own_are_kept(tmp_path):

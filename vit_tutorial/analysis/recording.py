@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import SupportsIndex
 
@@ -82,12 +82,13 @@ def mask_heads(model: nn.Module, heads: Mapping[int, SupportsIndex | Sequence[in
     """
     layers, masked = self_attentions(model), {}
     for i, chosen in heads.items():
-        if i not in range(len(layers)):
+        if to_whole(i) not in range(len(layers)):
             raise ValueError(f"no layer {i!r} to mask: the model has layers 0 to {len(layers) - 1}")
         layer = layers[i]
         keep = layer.projection.weight.new_ones(layer.num_heads, 1, 1)
-        for head in chosen if to_whole(chosen) is None else [chosen]:
-            if head not in range(layer.num_heads):
+        several = isinstance(chosen, Iterable) and to_whole(chosen) is None
+        for head in chosen if several else [chosen]:
+            if to_whole(head) not in range(layer.num_heads):
                 raise ValueError(f"no head {head!r} in layer {i}: it has heads 0 to {layer.num_heads - 1}")
             keep[head] = 0
         masked[layer] = MaskedHeads(layer.strategy, keep)

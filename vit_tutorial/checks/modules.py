@@ -232,11 +232,11 @@ def build(cls: Callable, args: tuple, x: Tensor) -> nn.Module:
         )
     for part in module.modules():
         for name, value in vars(part).items():
-            layers = [layer for layer in value if isinstance(layer, nn.Module)] if isinstance(value, list) else []
-            if any(p not in known for layer in layers for p in layer.parameters()):
+            inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else []
+            if any(p not in known for layer in inside if isinstance(layer, nn.Module) for p in layer.parameters()):
                 raise Wrong(
-                    f"The layers in `{name}` are in a plain Python list, and an optimizer does not find them there: "
-                    "use `nn.ModuleList`."
+                    f"The layers in `{name}` are in a plain Python {type(value).__name__}, and an optimizer does not "
+                    "find them there: use `nn.ModuleList` or `nn.ModuleDict`."
                 )
     for seed, (name, p) in enumerate(module.named_parameters()):
         if not p.requires_grad:

@@ -114,8 +114,9 @@ def stopped_by(error: BaseException, called: str = "") -> Wrong:
         place = f" in line {number} of {file}" + ("" if function.startswith("<") else f", in {function}")
     text = textwrap.shorten(str(error), 400, placeholder=" …")
     meaning = next((meaning for part, meaning in MEANINGS.items() if re.search(part, text)), "")
+    ours = "The check stops at what your code returns."  # an error in none of their lines, nor in their layers
     message = joined(
-        f"Your code stops with an error{place}.",
+        f"Your code stops with an error{place}." if called or lines else ours,
         f"{type(error).__name__}: {text}",
         called and f"It was called as `{called}`.",
         meaning,

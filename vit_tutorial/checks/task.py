@@ -134,7 +134,7 @@ class Hunt(Task):
     takes = "…"
 
     def __call__(self, *said: object, **named: object) -> Verdict:
-        if None in said or None in named.values():
+        if any(answer is None for answer in (*said, *named.values())):
             untouched = "Nothing is named yet. Put what you found in the place of `None`, and run the cell again."
             return self.verdict("not attempted", untouched)
         try:

@@ -51,6 +51,8 @@ class ImageSet(Dataset):
     def __getitem__(self, index: int | slice) -> tuple[Float[Tensor, "3 H W"], int] | ImageSet:
         if isinstance(index, slice):
             return self.subset(torch.tensor(range(len(self))[index], dtype=torch.int64))
+        if to_whole(index) is None:
+            raise TypeError("images[…] takes a number or a slice: for a mask, or several places, images.subset(…)")
         return self.pixels[index].float() / 255, int(self.labels[index])
 
     def __repr__(self) -> str:
@@ -60,9 +62,11 @@ class ImageSet(Dataset):
     def subset(self, indices: Sequence[int] | Tensor) -> ImageSet:
         """Return the images at these places, in this order; or, given a True or False for each, those with a True.
 
-        Raises IndexError for places that are not there.
+        Raises IndexError for places that are not there, ValueError if none is chosen.
         """
         chosen = torch.arange(len(self))[torch.as_tensor(indices)]
+        if not len(chosen):
+            raise ValueError(f"none of the {len(self):,} images is chosen")
         masks = None if self.masks is None else self.masks[chosen]
         return ImageSet(self.pixels[chosen], self.labels[chosen], self.classes, masks)
 

@@ -71,7 +71,7 @@ def open_picture(path: Path) -> Image.Image:
 
 def find_photo(name_or_path: str | os.PathLike) -> Path:
     """Return the path of a photo. Raises FileNotFoundError if there is none, ValueError for what is no path."""
-    path = as_path("a photo", name_or_path)
+    path = as_path("a photo that is no tensor", name_or_path)
     name_or_path = str(name_or_path)
     if name_or_path == "grace_hopper":
         # Imported here so that a reader's own picture needs no matplotlib.

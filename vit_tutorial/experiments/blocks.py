@@ -66,8 +66,8 @@ def try_stack(
     """Build twelve blocks of one of STACKS, measure them as they start, and train them on `Shapes` for 150 steps.
 
     `start` multiplies the matrices of the blocks, which are Xavier's, or have the standard deviation `std`. `rate` is
-    the peak of the learning rate, after 15 steps. The same seed gives the same scenes and weights, whatever the kind.
-    Raises ValueError for another kind.
+    the peak of the learning rate, after 15 steps; fewer `steps` are the first of these. The same seed gives the same
+    scenes and weights, whatever the kind. Raises ValueError for another kind.
     """
     require_choice("kind", kind, STACKS)
     config, recipe = PRESETS["shapes"]

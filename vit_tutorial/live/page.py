@@ -25,12 +25,12 @@ STILL = "VIT_TUTORIAL_STILL"  # set where notebooks are stored and compared: the
 def play(model: VisionTransformer, scenes: ImageSet | None = None) -> Page:
     """Return a page to play with: as the value of a notebook's cell it is live, and everything runs in the page.
 
-    It offers `scenes` of the model's size and opens with the first; without, it has some that suit the model. Raises
-    ValueError for other sizes, for a model without a card, and for one that is too large or built otherwise.
+    It offers `scenes`, or some that suit the model. Raises ValueError for scenes or a model that it cannot run.
     """
     config, weights = as_vit(model).config, sum(tensor.numel() for tensor in model.state_dict().values())
     reasons = {
         "its pictures are not red, green and blue": len(card_of(model).mean) != 3,
+        "it names no classes": not config.num_classes,
         "its head is not one layer on the class token": config.pool != "cls" or config.representation_size is not None,
         "it has a backbone in front": hasattr(model.embeddings.patches, "backbone"),
         f"its {weights:,} weights are more than 20 million": weights > 20_000_000,  # a page of 54 MB

@@ -54,7 +54,8 @@ def show_one_query(
 def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], title: str) -> Figure:
     """Draw tokens with a number of its own in every place, and where a split puts these numbers.
 
-    Tint and hatch of a number say which head ought to get it: the first d columns belong to head 0, and so on.
+    Tint and hatch of a number say which head, of seven at most, ought to get it: the first d columns belong to head 0,
+    and so on.
     """
     count, _, width = heads.shape
     owner = {number: place % tokens.shape[1] // width for place, number in enumerate(tokens.flatten().tolist())}

@@ -28,6 +28,9 @@ def from_torchvision(model: nn.Module, weights: Enum | None = None) -> VisionTra
     Raises ValueError that names what a VisionTransformer cannot have (a convolutional stem), or lists the tensors that
     do not fit.
     """
+    if isinstance(weights, str):
+        member = "a member of torchvision's registry, such as ViT_B_16_Weights.DEFAULT"
+        raise ValueError(f"weights must be {member}, got {weights!r}")
     ours = convert_model(unwrapped(model), "torchvision", torchvision_facts)
     return with_card(ours, **registry_card(weights)) if weights else ours
 

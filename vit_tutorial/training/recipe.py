@@ -9,7 +9,7 @@ from numbers import Integral
 from typing import NamedTuple
 
 from ..config import ViTConfig
-from ..errors import require_choice
+from ..errors import is_number, require_choice
 from .optimizer import SCHEDULES
 
 RULES = {
@@ -62,8 +62,8 @@ class Recipe:
     def __post_init__(self):
         for option in fields(self):
             name, value, kind = option.name, getattr(self, option.name), type(option.default)
-            if isinstance(value, Integral) and not isinstance(value, bool):
-                value = int(value)  # NumPy's whole numbers could not be written as JSON
+            if is_number(value) and not isinstance(value, (int, float)):  # NumPy's could not be written as JSON
+                value = int(value) if isinstance(value, Integral) else float(value)
                 object.__setattr__(self, name, value)
             fits = isinstance(value, (int, float) if kind is float else kind)
             fits = fits and isinstance(value, bool) == (kind is bool)  # to Python, True is an int

@@ -67,7 +67,7 @@ def describe_run(
     trained = sum(weight.numel() for weight in weights if weight.requires_grad)
     facts = {
         **asdict(recipe),
-        **(asdict(model.config) if hasattr(model, "config") else {}),
+        **(asdict(model.config) if hasattr(model, "config") else {"network": str(model)}),
         "weights": f"{trained:,} of {sum(weight.numel() for weight in weights):,} trained",
         "images": describe_images(images),
         "validation": validation and describe_images(validation),

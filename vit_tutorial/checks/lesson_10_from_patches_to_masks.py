@@ -60,6 +60,8 @@ principal_components = Exercise(
             (PROJECTED, f"({PROJECTED}).abs()"),
         "You divide each feature by its standard deviation. Only the mean is subtracted.":
             (CENTRED, f"({CENTRED}) / tokens.std(dim=0)"),
+        "The values are stretched to fill the range from 0 to 1, as for colours. The components themselves are asked.":
+            (PROJECTED, f"((c := {PROJECTED}) - c.amin(0)) / (c.amax(0) - c.amin(0))"),
         "All D components are returned: the first `count` of them are asked.": (PROJECTED, "centred @ Vt.T"),
         "The result is transposed: one row for each token, (N, count).": (PROJECTED, "Vt[:count] @ centred.T"),
     },

@@ -11,8 +11,8 @@ STARTS = {"": {}, ", half the weights": {"start": 0.5}, ", std 0.02": {"std": 0.
 
 RUNS = {kind + name: (kind, start) for kind in STACKS for name, start in STARTS.items()}
 RUNS["complete block, four times the weights"] = "complete block", {"start": 4.0}
-RUNS["post-norm, a fifth of the rate"] = "post-norm", {"rate": 2e-4}
-RUNS["no residual sums, a third of the rate"] = "no residual sums", {"rate": 3e-4}
+RUNS["post-norm, rate 0.0002"] = "post-norm", {"rate": 2e-4}
+RUNS["no residual sums, rate 0.0003"] = "no residual sums", {"rate": 3e-4}
 
 if __name__ == "__main__":
     lines = (

@@ -197,6 +197,10 @@ NORM = ModuleExercise(
         "All is right but one number: the eps of your LayerNorm is 1e-05. Write `nn.LayerNorm(embed_dim, eps=1e-6)`, "
         "as in the paper's code: PyTorch's default is 1e-5.": ("1e-6", "1e-5"),
         "This is a BatchNorm, over the batch. A LayerNorm is needed, over each token's D values.": BatchNorm,
+        "This is an RMSNorm. A LayerNorm subtracts the mean as well, and has a bias.": [
+            nn.RMSNorm,
+            partial(nn.RMSNorm, eps=1e-6),
+        ],
         "There is no LayerNorm: it has a weight and a bias of D values each.": [
             nn.Identity,
             partial(nn.LayerNorm, elementwise_affine=False),
@@ -259,6 +263,7 @@ encoder_block = CompositeExercise(
         "The residual around attention is missing.": steps("a(n(z))"),
         "The residual around the MLP is missing.": steps(second="m(o(z))"),
         "The norm comes after each branch, not before it.": steps("z + n(a(z))", "z + o(m(z))"),
+        "Attention's norm comes after it, not before it.": steps("z + n(a(z))"),
         "Attention gets its input without a norm.": steps("z + a(z)"),
         "The MLP gets its input without a norm.": steps(second="z + m(z)"),
         "The MLP is there, and `forward` does not use it.": steps(second="z"),

@@ -114,13 +114,11 @@ def stopped_by(error: BaseException, called: str = "") -> Wrong:
         place = f" in line {number} of {file}" + ("" if function.startswith("<") else f", in {function}")
     text = textwrap.shorten(str(error), 400, placeholder=" …")
     meaning = next((meaning for part, meaning in MEANINGS.items() if re.search(part, text)), "")
-    ours = "The check stops at what your code returns."  # an error in none of their lines, nor in their layers
-    message = joined(
-        f"Your code stops with an error{place}." if called or lines else ours,
-        f"{type(error).__name__}: {text}",
-        called and f"It was called as `{called}`.",
-        meaning,
-    )
+    told = f"{type(error).__name__}: {text}"
+    if not called and not lines:  # neither in the reader's lines nor in their layers
+        return Wrong(joined("The check stops at what your code returns.", meaning or told), error=error)
+    called = called and f"It was called as `{called}`."
+    message = joined(f"Your code stops with an error{place}.", told, called, meaning)
     return Wrong(message, code=code or "", error=error)
 
 

@@ -253,6 +253,14 @@ def test_a_refused_model_is_left_as_it_was(build, options, told, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("act", [lambda model, images: fit(model, images, short()), evaluate])
+def test_what_is_no_image_set_is_told_how_to_make_one(act):
+    images = torch.utils.data.DataLoader(bright_or_dark())
+    with pytest.raises(ValueError, match=r"an ImageSet, got DataLoader: ImageSet\(pixels, labels, classes\) makes one"):
+        act(small_vit(), images)
+
+
 def test_without_gradients_there_is_nothing_to_train():
     with torch.no_grad(), pytest.raises(ValueError, match=r"gradients are off here \(torch.no_grad\)"):
         fit(small_vit(), bright_or_dark(), short())

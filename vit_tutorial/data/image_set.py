@@ -96,6 +96,12 @@ class ImageSet(Dataset):
         return tuple(means), tuple(stds)
 
 
+def require_image_set(images: ImageSet) -> None:
+    if not isinstance(images, ImageSet):
+        kind = type(images).__name__
+        raise ValueError(f"images are an ImageSet, got {kind}: ImageSet(pixels, labels, classes) makes one of tensors")
+
+
 def require_tensor(name: str, value: Tensor, dtype: torch.dtype, shape: tuple[int | str, ...]) -> None:
     """Raise ValueError unless `value` is a tensor of this dtype and shape, where a letter is any size but 0."""
     given = tuple(getattr(value, "shape", ()))

@@ -11,6 +11,7 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from ..data import ImageSet
+from ..data.image_set import require_image_set
 from ..errors import require_same_classes, require_whole
 from ..inference import BATCH, card_of, logits_of
 
@@ -46,6 +47,7 @@ def evaluate(model: nn.Module, images: ImageSet, batch_size: int = BATCH) -> Sco
     model without a card or with other classes, FloatingPointError for logits that are not finite.
     """
     batch_size = require_whole("batch_size", batch_size)
+    require_image_set(images)
     require_same_classes(card_of(model).classes, images.classes)
     labels, K = images.labels.cpu(), len(images.classes)
     logits = logits_of(model, images.pixels, batch_size).float().cpu()

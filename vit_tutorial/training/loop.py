@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..data import ImageSet
+from ..data.image_set import require_image_set
 from ..errors import require_same_classes
 from ..inference import eval_mode, require_logits
 from ..model_card import ModelCard
@@ -45,6 +46,7 @@ def fit(
     do not fit together, or if the folder belongs to another run; OSError if the folder cannot be written;
     FloatingPointError if the loss or a weight is not finite.
     """
+    require_image_set(images)
     card = getattr(model, "card", None) or ModelCard((), *images.mean_std())
     card = card.passed_on(images.classes)
     run = describe_run(recipe, model, card, images, validation)

@@ -14,7 +14,7 @@ from PIL import Image
 
 from vit_tutorial import load_photo
 from vit_tutorial.plotting import show_attention_stops, show_pictures, show_positions_forming
-from vit_tutorial.plotting.rendering import draw_moments, register, to_png
+from vit_tutorial.plotting.rendering import draw_moments, register, to_png, with_palette
 from vit_tutorial.plotting.style import HIGHLIGHT
 
 PHOTO = torch.rand(1, 3, 48, 48, generator=torch.Generator().manual_seed(0))
@@ -36,8 +36,13 @@ def test_a_rare_colour_survives_among_many():
     assert np.abs(pixels - to_rgb(HIGHLIGHT)).max(axis=-1).min() < 0.1
 
 
+def test_the_page_stays_white_beside_pale_colours():
+    pale = np.linspace(255, 225, 300 * 300).reshape(300, 300, 1).repeat(3, axis=2).round().astype(np.uint8)
+    assert with_palette(Image.fromarray(pale), 4).convert("RGB").getpixel((0, 0)) == (255, 255, 255)
+
+
 def test_a_figure_that_moves_is_an_animated_png_with_a_picture_for_each_moment():
-    """Each as the figure looks at that moment, on a page that stays white beside pale colours."""
+    """Each as the figure looks at that moment, although a picture holds only what changes."""
     history = dict(enumerate(torch.rand(4, 2, 3, 2, 3, generator=torch.Generator().manual_seed(0)) / 4))
     figure = show_positions_forming(history, [0], "title")
     data, shown = to_png(figure)

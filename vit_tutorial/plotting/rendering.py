@@ -6,13 +6,16 @@ import base64
 import io
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from PIL import Image
+from PIL.PngImagePlugin import Blend
 
 from .style import Figure, styled
 
 FIRST, EACH = 1000, 250  # milliseconds, for the pictures of a figure that moves
+TRANSPARENT = 255  # the last place in a palette
 
 
 @styled
@@ -23,8 +26,9 @@ def to_png(figure: Figure) -> tuple[str, dict[str, int | str]]:
     (As a GIF it would be missing from a page made by nbconvert, and nbval would compare it as text.)
     """
     if figure.moments:
-        image, *others = in_one_palette(draw_moments(figure))
-        moving = {"save_all": True, "append_images": others, "duration": [FIRST] + [EACH] * len(others)}
+        image, *changes = in_one_palette(draw_moments(figure))
+        durations = [FIRST] + [EACH] * len(changes)
+        moving = {"save_all": True, "append_images": changes, "duration": durations, "blend": Blend.OP_OVER}
     else:
         image, moving = with_palette(draw(figure, bbox_inches="tight")), {}
     image.save(small := io.BytesIO(), format="png", optimize=True, **moving)
@@ -50,10 +54,15 @@ def draw_moments(figure: Figure) -> list[Image.Image]:
 
 
 def in_one_palette(images: Sequence[Image.Image]) -> list[Image.Image]:
-    """Return images of one size with one byte per pixel, all in the palette of the images one below the other."""
-    column = with_palette(Image.fromarray(np.concatenate(images)), 48)  # enough for a scale, and a small file
-    width, height = images[0].size
-    return [column.crop((0, top, width, top + height)) for top in range(0, column.height, height)]
+    """Return images of one size in one palette: the first, and of each other what changes; the rest is transparent."""
+    column = with_palette(Image.fromarray(np.concatenate(images)), TRANSPARENT)
+    pixels = np.split(np.asarray(column), len(images))
+    changes = [np.where(after == before, np.uint8(TRANSPARENT), after) for before, after in pairwise(pixels)]
+    found = [Image.fromarray(each) for each in (pixels[0], *changes)]
+    for image in found:
+        image.putpalette((column.getpalette() + 256 * [0, 0, 0])[: 3 * 256])
+        image.info["transparency"] = TRANSPARENT
+    return found
 
 
 def with_palette(image: Image.Image, colours: int = 256) -> Image.Image:

@@ -22,9 +22,11 @@ from vit_tutorial.analysis import (
     record_attention,
 )
 from vit_tutorial.data import load_photo
-from vit_tutorial.plotting import show_pictures, show_position_similarity
-from vit_tutorial.plotting.photo_figures import in_fog
+from vit_tutorial.plotting import panels, show_pictures
+from vit_tutorial.plotting.picture_figures import in_fog
+from vit_tutorial.plotting.position_figures import draw_maps
 from vit_tutorial.plotting.rendering import to_png, with_palette
+from vit_tutorial.plotting.style import WIDTH, styled
 
 HERE = Path(__file__).resolve().parent
 
@@ -55,15 +57,16 @@ def save_animation(path: Path, frames_per_stage: int = 8, milliseconds: int = 19
     first.save(path, save_all=True, append_images=others, duration=durations, loop=0)
 
 
+@styled
 def save_positions(path: Path) -> None:
     """Draw how similar the positions of the shipped CIFAR-10 model are, beside the same model before training."""
     torch.manual_seed(0)
     trained = load_checkpoint("cifar10")
-    maps = {
-        "trained": position_similarity(trained),
-        "untrained": position_similarity(VisionTransformer(trained.config)),
-    }
-    figure = show_position_similarity(maps, "Which positions does the model find similar?")
+    models = {"trained": trained, "untrained": VisionTransformer(trained.config)}
+    figure, (both,) = panels.panels(1, 2, WIDTH, 4.7, "Which positions does the model find similar?")
+    for axes, (name, model) in zip(both, models.items(), strict=True):
+        maps = draw_maps(axes, position_similarity(model), name)
+    panels.colour_bar(figure, maps, both, "cosine similarity", shrink=0.9)
     path.write_bytes(base64.b64decode(to_png(figure)[0]))
 
 

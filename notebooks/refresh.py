@@ -6,7 +6,7 @@
     python notebooks/refresh.py --address https://github.com/me/vit-tutorial
 
 The repository's address is kept in [project.urls] of pyproject.toml, and goes from there into every
-setup cell and badge. With `--address` no cell runs.
+setup cell, badge and live page. With `--address` no cell runs.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ else:
 
 HERE = Path(__file__).resolve().parent
 PYPROJECT = HERE.parent / "pyproject.toml"
+PAGE = HERE.parent / "vit_tutorial" / "live" / "page.html"
 PNG = "image/png"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 # Any address in the places that have one: what pip installs, git clones, a Colab badge opens.
@@ -53,9 +54,11 @@ def origin() -> str:
 
 
 def keep_address(new: str) -> None:
-    """Write a new address into pyproject.toml."""
-    text = PYPROJECT.read_text(encoding="utf-8")
-    PYPROJECT.write_text(text.replace(address(), new), encoding="utf-8")
+    """Write a new address into pyproject.toml and into the live page."""
+    old = address()
+    for path in (PYPROJECT, PAGE):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def write_address(text: str) -> str:

@@ -38,11 +38,12 @@ def test_what_ships_is_small():
 
 
 def test_shapes_are_told_apart_as_well_as_the_card_says():
-    """On the same scenes; another machine's rounding may change a few answers."""
+    """On a quarter of the same scenes, within what that leaves to chance."""
     model = load_checkpoint("shapes")
     about = model.card.about
-    score = evaluate(model, Shapes(about["test images"], model.config.image_size, seed=1))
-    assert abs(score.accuracy - about["test accuracy"]) < 0.002
+    score = evaluate(model, Shapes(about["test images"] // 4, model.config.image_size, seed=1))
+    low, high = score.interval()
+    assert low < about["test accuracy"] < high
     assert about["test accuracy"] > 0.95
 
 

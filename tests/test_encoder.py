@@ -37,17 +37,6 @@ def test_dropout_stands_where_the_paper_puts_it():
     assert block.attention.strategy.dropout == 0.2
 
 
-def test_every_part_of_a_block_is_used_exactly_once():
-    """One that is built and never called, or called in two places, would be seen in no shape and hardly in a value."""
-    block = EncoderBlock(12, 3, 20, dropout=0.1, attention_dropout=0.2, drop_path=0.3)
-    parts = {name: module for name, module in block.named_modules() if not list(module.children())}
-    used = []
-    for name, module in parts.items():
-        module.register_forward_hook(lambda module, inputs, output, name=name: used.append(name))
-    block(torch.randn(2, 5, 12))
-    assert sorted(used) == sorted(parts)
-
-
 def test_drop_path_skips_a_branch_for_whole_images_and_keeps_the_mean():
     """A branch is left out with probability 0.25, for all tokens of an image at once; what stays grows by 4/3."""
     block = random_weights(EncoderBlock(4, 2, 8, drop_path=0.25))

@@ -36,12 +36,6 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_that_is_a_file_is_told_by_the_path_that_was_asked_for(tmp_path):
-    (tmp_path / "note").write_bytes(b"")
-    with pytest.raises(OSError, match=r"page\.html'$"):
-        write_atomically(tmp_path / "note" / "page.html", b"")
-
-
 @pytest.mark.usefixtures("unchecked")
 def test_a_path_begins_at_home_where_it_says_so():
     assert as_path("root", "~/pets") == Path.home() / "pets"

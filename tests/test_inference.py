@@ -1,11 +1,17 @@
 """A trained model names what it sees, on the scale of pixels that it was trained on."""
 
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
-from vit_tutorial import VisionTransformer, ViTConfig, load_photo, predict
-from vit_tutorial.inference import logits_of
-from vit_tutorial.model_card import ModelCard
+from vit_tutorial import ImageSet, VisionTransformer, ViTConfig, load_photo, predict
+from vit_tutorial.experiments import answers
+from vit_tutorial.inference import fit_photo, logits_of
+from vit_tutorial.model_card import PREPROCESSING, ModelCard
 
 CLASSES = ("cat", "dog", "owl", "pig")
 
@@ -44,14 +50,71 @@ def test_the_model_is_left_in_its_mode_and_dropout_takes_no_part(model):
     assert found == pytest.approx(floats, rel=1e-4)
 
 
-def test_logits_have_no_gradients_and_pixels_become_floats_batch_by_batch(model, monkeypatch):
-    """A data set of bytes is four times as large in floats."""
-    sizes, normalise, images = [], ModelCard.normalise, torch.rand(5, 3, 16, 24)
-    monkeypatch.setattr(ModelCard, "normalise", lambda card, x: normalise(card, x[sizes.append(len(x)) or slice(None)]))
-    logits = logits_of(model, images, batch_size=2)
-    assert not logits.requires_grad
-    torch.testing.assert_close(logits, logits_of(model, images))
-    assert sizes == [2, 2, 1, 5]
+@pytest.mark.usefixtures("unchecked")
+def test_a_picture_of_pillow_and_an_array_are_fitted_as_the_file_is(model, tmp_path):
+    """Whatever their size; as bytes, or as the floats that matplotlib reads, and transparent pixels become white."""
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 30, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "photo.png")
+    expected = predict(model, tmp_path / "photo.png")
+    clear = np.dstack([pixels, np.full((40, 30), 255, np.uint8)])
+    for photo in (
+        Image.fromarray(pixels),
+        pixels,
+        pixels / 255,
+        pixels.transpose(2, 0, 1),
+        clear,
+        Image.fromarray(clear),
+    ):
+        assert predict(model, photo) == expected
+    grey = pixels[:, :, 0]
+    assert predict(model, grey) == predict(model, np.dstack([grey] * 3)) == predict(model, Image.fromarray(grey))
+    sideways = Image.fromarray(np.rot90(pixels).copy())
+    sideways.getexif()[0x0112] = 6  # turn it to the right
+    assert predict(model, sideways) == expected
+    assert sideways.size == (40, 30), "the reader's picture stays as it is"
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_folder_is_told_how_to_ask_about_all_its_pictures(model, tmp_path, monkeypatch):
+    for name in ("b", "a"):
+        Image.new("RGB", (24, 16), "red").save(tmp_path / f"{name}.jpg")
+    with pytest.raises(FileNotFoundError, match="is a folder, and this takes one picture") as caught:
+        predict(model, tmp_path)
+    each = str(caught.value).partition("For all of them: ")[2]
+    assert len(eval(each, {"predict": predict, "model": model, "Path": Path})) == 2
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("squeeze", [False, True])
+def test_of_a_strip_only_what_is_seen_is_resized(squeeze, model, monkeypatch):
+    """Where the card asks for a margin. A strip that is squeezed is seen as a whole."""
+    model.config = replace(model.config, image_size=16)
+    asked = {"resize": 20, "crop": 16, "squeeze": squeeze, "interpolation": "bicubic"}
+    model.card = replace(model.card, about={PREPROCESSING: asked})
+    strip = Image.new("RGB", (6000, 25), "white")
+    strip.paste("red", (2900, 0, 3100, 25))
+    sizes, resize = [], Image.Image.resize
+    monkeypatch.setattr(
+        Image.Image, "resize", lambda *them, **options: sizes.append(them[1]) or resize(*them, **options)
+    )
+    photo = fit_photo(strip, model)
+    assert sizes == [(20, 20) if squeeze else (80, 20)]
+    assert (photo[1].mean() > 0.9) == squeeze, "red in the centre"
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_logits_of_refuses_the_pixels_that_predict_refuses(model):
+    """With an attention of one's own too: 0 to 255 as floats would be answered, and wrongly."""
+    bytes = torch.randint(256, (3, 3, 16, 24), dtype=torch.uint8)
+    assert torch.allclose(logits_of(model, bytes), logits_of(model, bytes / 255), atol=1e-4)
+    for ask in (logits_of, answers):
+        with pytest.raises(ValueError, match=r"from 0 to 1, got torch.float32 from .* to .*, divide them by 255"):
+            ask(model, bytes.float())
+    labels = torch.zeros(3, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"images are a tensor \(B, C, H, W\), got ImageSet; .*images.pixels"):
+        logits_of(model, ImageSet(bytes, labels, CLASSES))
+    with pytest.raises(ValueError, match=r"got a tensor of shape \(3, 16, 24\)"):
+        logits_of(model, bytes[0])
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -64,10 +127,12 @@ def test_a_network_without_a_size_of_its_own_takes_a_tensor(model):
 
 
 WRONG = {
-    "whole numbers": (torch.zeros(3, 16, 24, dtype=torch.int64), ["floats", "torch.int64", "photo / 255"]),
-    "0 to 255": (torch.full((3, 16, 24), 254.0), ["from 0 to 1", "254 to 254", "photo / 255"]),
+    "whole numbers": (torch.zeros(3, 16, 24, dtype=torch.int64), ["floats", "torch.int64", "divide them by 255"]),
+    "0 to 255": (torch.full((3, 16, 24), 254.0), ["from 0 to 1", "254 to 254", "divide them by 255"]),
     "normalised": (torch.linspace(-2, 2, 3 * 16 * 24).view(3, 16, 24), ["from 0 to 1", "-2 to 2"]),
     "nan": (torch.full((3, 16, 24), torch.nan), ["from 0 to 1", "nan"]),
+    "an array of another shape": (np.zeros((16, 24, 2)), ["shape (H, W, 3)", "(16, 24, 2)"]),
+    "an array, 0 to 255": (np.full((16, 24, 3), 255.0), ["from 0 to 1", "255 to 255"]),
     "a batch": (torch.zeros(1, 3, 16, 24), ["shape (3, H, W)", "(1, 3, 16, 24)"]),
 }
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from test_imports import ORDER
 
+from vit_tutorial import train
+
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -31,8 +33,16 @@ def test_the_map_lists_the_files_in_the_order_of_their_imports():
     assert re.findall(r"^  (\w+)(?:\.py|/)\s", package, re.MULTILINE) == ORDER
 
 
+def test_the_help_of_the_command_shows_the_same_example():
+    _, example = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    told = [line.strip() for line in train.__doc__.splitlines()]
+    assert [line for line in example.splitlines() if line not in told] == []
+    (command,) = (line for line in README.splitlines() if "--trained head" in line)
+    assert command.removeprefix(".venv/bin/") in told
+
+
 def test_the_readmes_code_names_the_picture(capsys):
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    example, _ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     exec(example, {})
     named = re.match(r"(\w+) \[Prediction\(name='(\w+)'", capsys.readouterr().out)
     assert named is not None

@@ -18,8 +18,6 @@ from .pretrained import (
     from_torchvision,
     from_transformers,
     load_checkpoint,
-    load_pretrained,
-    to_timm,
 )
 
 __all__ = [
@@ -46,7 +44,6 @@ __all__ = [
     "image_folder",
     "load_checkpoint",
     "load_photo",
-    "load_pretrained",
     "patchify",
     "play",
     "predict",
@@ -54,6 +51,5 @@ __all__ = [
     "resize_position_embedding",
     "sincos_position_embedding",
     "small_cnn",
-    "to_timm",
     "unpatchify",
 ]

@@ -25,7 +25,7 @@ def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransforme
     with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay
         new.head = make_head(new.config).to(next(model.parameters()))
     if model.card:
-        new.card = model.card.passed_on(tuple(f"class {number}" for number in range(num_classes)))
+        new.card = model.card.with_classes(tuple(f"class {number}" for number in range(num_classes)))
     return new
 
 
@@ -52,5 +52,5 @@ def change_resolution(model: VisionTransformer, image_size: Size, antialias: boo
             vectors = tensor.detach().flatten(0, -2)  # (T, D)
             vectors = resize_position_embedding(vectors, old_grid, new_grid, num_prefix_tokens, antialias=antialias)
             tensor.data = vectors.view(shape)
-    moved.card = moved.card and moved.card.passed_on(moved.card.classes)
+    moved.card = moved.card and moved.card.with_classes(moved.card.classes)
     return moved

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 from .errors import (
+    check_fields,
     require_choice,
     require_heads,
     require_rate,
@@ -54,18 +54,12 @@ class ViTConfig:
     gelu: str = "exact"
 
     def __post_init__(self):
-        counts = ["in_channels", "embed_dim", "depth", "num_heads", "mlp_dim"]
+        check_fields(self, require_size, "image_size", "patch_size")
+        check_fields(self, require_whole, "in_channels", "embed_dim", "depth", "num_heads", "mlp_dim")
+        check_fields(self, require_whole, "num_classes", least=0)
         if self.representation_size is not None:
-            counts.append("representation_size")
-        numbers = {
-            require_size: ["image_size", "patch_size"],
-            require_whole: counts,
-            partial(require_whole, least=0): ["num_classes"],
-            require_rate: ["dropout", "attention_dropout", "drop_path", "norm_eps"],
-        }
-        for require, names in numbers.items():
-            for name in names:
-                object.__setattr__(self, name, require(name, getattr(self, name)))  # frozen for everybody else
+            check_fields(self, require_whole, "representation_size")
+        check_fields(self, require_rate, "dropout", "attention_dropout", "drop_path", "norm_eps")
         require_choice("position", self.position, POSITIONS)
         require_choice("pool", self.pool, POOLS)
         require_choice("gelu", self.gelu, GELUS)

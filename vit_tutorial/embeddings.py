@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .config import Size, ViTConfig, to_pair
-from .errors import require_size
+from .errors import require_size, require_whole
 from .patchify import require_images
 from .positions import POSITION_CLASSES
 
@@ -25,9 +25,9 @@ class PatchEmbedding(nn.Module):
     def __init__(self, patch_size: Size, in_channels: int, embed_dim: int, image_size: Size | None = None):
         super().__init__()
         self.patch_size = to_pair(require_size("patch_size", patch_size))
-        self.in_channels = in_channels
+        self.in_channels = require_whole("in_channels", in_channels)
         self.image_size = image_size
-        self.projection = make_projection(in_channels, embed_dim, self.patch_size)
+        self.projection = make_projection(in_channels, require_whole("embed_dim", embed_dim), self.patch_size)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
         require_images(images, self.patch_size, self.in_channels, self.image_size, self.projection.weight.dtype)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from .attention import SelfAttention
 from .config import GELUS, ViTConfig
+from .errors import require_choice
 
 
 class Mlp(nn.Module):
@@ -17,6 +18,7 @@ class Mlp(nn.Module):
 
     def __init__(self, embed_dim: int, mlp_dim: int, dropout: float = 0.0, gelu: str = "exact"):
         super().__init__()
+        require_choice("gelu", gelu, GELUS)
         self.expand = nn.Linear(embed_dim, mlp_dim)
         self.activation = nn.GELU(approximate=GELUS[gelu])
         self.dropout1 = nn.Dropout(dropout)

@@ -6,8 +6,9 @@ Those for numbers take NumPy's numbers too, and return Python's; a square size b
 from __future__ import annotations
 
 import difflib
+import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from numbers import Real
 
@@ -46,6 +47,20 @@ def require_rate(name: str, value: object) -> float:
     return float(value)
 
 
+def require_number(name: str, value: object, positive: bool = False) -> float:
+    if not is_number(value) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
+    if value < 0 or (positive and value == 0):
+        raise ValueError(f"{name} must be {'above' if positive else 'at least'} 0, got {value!r}")
+    return float(value)
+
+
+def check_fields(record: object, require: Callable, *names: str, **limits) -> None:
+    """Check these fields of a frozen dataclass, and keep what `require` returns: Python's numbers for NumPy's."""
+    for name in names:
+        object.__setattr__(record, name, require(name, getattr(record, name), **limits))
+
+
 def require_names(name: str, value: object) -> None:
     if not isinstance(value, (tuple, list)) or not all(isinstance(each, str) for each in value):
         raise ValueError(f"{name} are names, one for each class, got {value!r:.80}")
@@ -60,6 +75,7 @@ def require_choice(name: str, value: str, choices: Iterable[str]) -> None:
 
 
 def require_heads(embed_dim: int, num_heads: int) -> None:
+    require_whole("embed_dim", embed_dim)
     require_whole("num_heads", num_heads)
     if embed_dim % num_heads:
         raise ValueError(
@@ -92,3 +108,17 @@ def require_same_classes(known: Sequence[str], asked: Sequence[str]) -> None:
         if a != b:
             counts = f"the model has {len(known)} classes, the images {len(asked)}"
             raise ValueError(f"class {i} is {a!r} to the model and {b!r} in the images: {counts}")
+
+
+def kind_of(model: object) -> str:
+    """Return what was given as a model: its class, and for one of another library what converts it."""
+    for library in ("timm", "torchvision", "transformers"):
+        if any(cls.__module__.partition(".")[0] == library for cls in type(model).__mro__):
+            return f"a {type(model).__name__} of {library}: `from_{library}(model)` converts it"
+    return type(model).__name__
+
+
+def require_vit(model: object) -> None:
+    """Raise ValueError unless the model has the parts of ours. The reader's own class may have them, too."""
+    if not all(hasattr(model, part) for part in ("embeddings", "encoder", "norm")):
+        raise ValueError(f"this takes a VisionTransformer of the package, got {kind_of(model)}")

@@ -7,14 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Shaped, UInt8
+from PIL import Image
 from torch import Tensor, nn
 
 from .config import Size, to_pair
-from .data.photo import as_tensor, find_photo, open_picture, read_picture
+from .data.photo import as_tensor, crop_to, find_photo, open_picture, to_rgb
 from .errors import require_whole
 from .model_card import PREPROCESSING, ModelCard
+from .saving import find_card, unwrapped
 
 BATCH = 100  # images at a time: with more of them the tokens do not stay in the processor's cache
 TOLERANCE = 0.25  # beyond [0, 1]: what bicubic resizing may add
@@ -32,24 +35,46 @@ def eval_mode(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-@torch.no_grad()
 def logits_of(
     model: nn.Module, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"], batch_size: int = BATCH
 ) -> Float[Tensor, "B K"]:
     """Return the model's logits in eval mode for pixels in [0, 1], or bytes, scaled as its card asks: (B, K).
 
-    Raises ValueError for a model without a card, or with a card for another number of classes.
+    Raises ValueError for other pixels, and for a model without a card, or with a card for another number of classes.
     """
+    require_pixels(images)
+    return batched_logits(model, images, batch_size)
+
+
+@torch.no_grad()
+def batched_logits(
+    model: nn.Module, pixels: Shaped[Tensor, "B C H W"], batch_size: int = BATCH
+) -> Float[Tensor, "B K"]:
+    """Return the logits of `logits_of` without a look at the values of the pixels."""
     card, weight = card_of(model), next(model.parameters())
     with eval_mode(model):
-        batches = (card.normalise(batch.to(weight.device)) for batch in images.split(batch_size))
+        batches = (card.normalise(batch.to(weight.device)) for batch in pixels.split(batch_size))
         logits = torch.cat([model(batch.to(weight.dtype)) for batch in batches])
     require_logits(logits, len(card.classes))
     return logits
 
 
+def require_pixels(images: Shaped[Tensor, "B C H W"]) -> None:
+    """Raise ValueError unless these are images for `logits_of`: bytes, or floats from 0 to 1."""
+    if not isinstance(images, Tensor) or images.ndim != 4:
+        given = f"a tensor of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
+        raise ValueError(f"images are a tensor (B, C, H, W), got {given}; those of an ImageSet are `images.pixels`")
+    low, high = (images.min().item(), images.max().item()) if images.numel() else (0, 0)
+    fits = images.is_floating_point() and -TOLERANCE <= low <= high <= 1 + TOLERANCE  # nan does not
+    if not fits and images.dtype != torch.uint8:
+        raise ValueError(
+            f"pixels are bytes, or floats from 0 to 1, got {images.dtype} from {low:.4g} to {high:.4g}: "
+            "for values from 0 to 255, divide them by 255. They are normalised here, and not before"
+        )
+
+
 def card_of(model: nn.Module) -> ModelCard:
-    if card := getattr(model, "card", None):
+    if card := find_card(model):
         return card
     raise ValueError("the model has no card: nothing says what its classes are called, nor how pixels are scaled")
 
@@ -57,9 +82,11 @@ def card_of(model: nn.Module) -> ModelCard:
 def require_logits(logits: Float[Tensor, "B K"], num_classes: int) -> None:
     if num_classes == 0:
         raise ValueError("the model has no classes, so it has no logits: `replace_head` gives it some, to be trained")
-    if logits.shape[1] != num_classes:
-        cure = f"`replace_head(model, {num_classes})` gives it a new head, to be trained"
-        raise ValueError(f"the model gives {logits.shape[1]} logits for {num_classes} classes: {cure}")
+    if logits.ndim != 2 or logits.shape[1] != num_classes:
+        raise ValueError(
+            f"the model gives {logits.shape[-1]} logits for {num_classes} classes: build it for {num_classes}, or give "
+            f"a VisionTransformer a new head with `replace_head(model, {num_classes})`"
+        )
 
 
 class Prediction(NamedTuple):
@@ -70,25 +97,21 @@ class Prediction(NamedTuple):
 
 
 def predict(
-    model: nn.Module, photo: str | Path | Float[Tensor, "3 H W"] | UInt8[Tensor, "3 H W"], top: int = 5
+    model: nn.Module,
+    photo: str | Path | Image.Image | np.ndarray | Float[Tensor, "3 H W"] | UInt8[Tensor, "3 H W"],
+    top: int = 5,
 ) -> list[Prediction]:
     """Return the `top` most probable classes of a photo, the most probable first. Any model with a card will do.
 
-    A photo is a name or a path for `load_photo`, fitted to the model's size as its card asks; or a tensor of that
-    size, floats in [0, 1] or bytes. Raises ValueError for another tensor, for a model without a card, which does not
-    know what its logits mean, and for logits that are not finite.
+    A photo is a name or a path for `load_photo`, a picture of Pillow or an array (H, W, 3) of NumPy, fitted to the
+    model's size as its card asks; or a tensor (3, H, W) of that size. Tensors and arrays hold bytes, or floats from 0
+    to 1. Raises ValueError for other values and shapes, for a model without a card, which does not know what its
+    logits mean, and for logits that are not finite.
     """
     top, card = require_whole("top", top), card_of(model)
     image = photo if isinstance(photo, Tensor) else fit_photo(photo, model)
     if image.ndim != 3:
         raise ValueError(f"a photo has shape (3, H, W), got {tuple(image.shape)}: for a batch, `logits_of`")
-    low, high = image.min().item(), image.max().item()
-    fits = image.is_floating_point() and -TOLERANCE <= low <= high <= 1 + TOLERANCE  # nan does not
-    if not fits and image.dtype != torch.uint8:
-        raise ValueError(
-            f"a photo holds bytes, or floats from 0 to 1, got {image.dtype} from {low:.4g} to {high:.4g}: "
-            "for values from 0 to 255, photo / 255. It is normalised here, and not before"
-        )
     logits = logits_of(model, image[None])[0]
     if not logits.isfinite().all():
         raise ValueError("the model's logits are not finite: look at its weights")
@@ -96,15 +119,31 @@ def predict(
     return [Prediction(card.classes[i], p) for p, i in zip(values.tolist(), indices.tolist(), strict=True)]
 
 
-def fit_photo(photo: str | Path, model: nn.Module) -> Float[Tensor, "3 H W"]:
-    """Load a photo as the model's card asks, in the model's size: (3, H, W), floats in [0, 1]."""
+def fit_photo(photo: str | Path | Image.Image | np.ndarray, model: nn.Module) -> Float[Tensor, "3 H W"]:
+    """Fit a photo, as `predict` takes it, to the model's size as its card asks: (3, H, W), floats in [0, 1]."""
+    model = unwrapped(model)
     if not hasattr(model, "config"):
         raise ValueError(f"{type(model).__name__} does not say its image size: give `predict` a tensor of that size")
-    return read_fitted(find_photo(photo), model.config.image_size, model.card).float() / 255
+    if isinstance(photo, np.ndarray):
+        photo = picture_of_array(photo)
+    picture = to_rgb(photo) if isinstance(photo, Image.Image) else open_picture(find_photo(photo))
+    return fit_picture(picture, model.config.image_size, find_card(model)).float() / 255
 
 
-def read_fitted(path: Path, size: Size, card: ModelCard | None) -> UInt8[Tensor, "3 H W"]:
-    """Read a picture as the card asks: as `load_photo` does, unless those who trained the model did otherwise.
+def picture_of_array(array: np.ndarray) -> Image.Image:
+    """Return an array (H, W), (H, W, 3) or (H, W, 4), of bytes or floats in [0, 1], as a picture of Pillow."""
+    if array.ndim == 3 and array.shape[0] == 3 and array.shape[2] not in (3, 4):
+        array = array.transpose(1, 2, 0)  # as a tensor has it
+    if array.ndim not in (2, 3) or array.shape[2:] not in ((), (3,), (4,)):
+        raise ValueError(f"a photo as an array has shape (H, W, 3), got {array.shape}")
+    require_pixels(torch.tensor(array).flatten(1)[None, None])
+    if array.dtype != np.uint8:
+        array = (array.clip(0, 1) * 255).round().astype(np.uint8)
+    return Image.fromarray(np.ascontiguousarray(array))
+
+
+def fit_picture(picture: Image.Image, size: Size, card: ModelCard | None) -> UInt8[Tensor, "3 H W"]:
+    """Fit a picture as the card asks: as `load_photo` does, unless those who trained the model did otherwise.
 
     {"resize": 256, "crop": 224, "squeeze": False, "interpolation": "bilinear"} leaves a margin around the centre, of
     the same share at another image size. Squeezed, both sides are resized, not the shorter one.
@@ -112,10 +151,13 @@ def read_fitted(path: Path, size: Size, card: ModelCard | None) -> UInt8[Tensor,
     sides = to_pair(size)
     asked = card and card.about.get(PREPROCESSING)
     if asked is None or (sides[0] != sides[1] and not asked["squeeze"]):
-        return read_picture(path, sides)
+        return crop_to(picture, sides)
     from torchvision.transforms.functional import InterpolationMode, center_crop, resize
 
-    size = [side * asked["resize"] // asked["crop"] for side in sides]
-    picture = open_picture(path)
-    picture = resize(picture, size if asked["squeeze"] else size[:1], InterpolationMode(asked["interpolation"]))
+    size, interpolation = [side * asked["resize"] // asked["crop"] for side in sides], asked["interpolation"]
+    if not asked["squeeze"]:
+        size, longest = size[:1], 4 * min(picture.size)
+        # Of a strip only the centre will be seen: resizing all of it could take seconds.
+        picture = center_crop(picture, [min(side, longest) for side in picture.size[::-1]])
+    picture = resize(picture, size, InterpolationMode(interpolation))
     return as_tensor(center_crop(picture, sides))

@@ -59,7 +59,7 @@ class ModelCard:
         mean, std = torch.tensor([self.mean, std], device=images.device)[..., None, None] * scale  # each (C, 1, 1)
         return (images - mean) / std
 
-    def passed_on(self, classes: Sequence[str]) -> ModelCard:
+    def with_classes(self, classes: Sequence[str]) -> ModelCard:
         """Return the card for a fine-tuned model; what this card says about its weights moves under "started from"."""
         kept = {name: value for name, value in self.about.items() if name in (PREPROCESSING, STARTED_FROM)}
         old = {name: value for name, value in self.about.items() if name not in kept}

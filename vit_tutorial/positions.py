@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from .config import to_pair
@@ -93,7 +93,7 @@ def sincos_position_embedding(grid: tuple[int, int], dim: int) -> Float[Tensor, 
 
 
 def resize_position_embedding(
-    position: Float[Tensor, "T D"],
+    position: Shaped[Tensor, "T D"],
     old_grid: tuple[int, int],
     new_grid: tuple[int, int],
     num_prefix_tokens: int,
@@ -105,7 +105,7 @@ def resize_position_embedding(
 
     The first `num_prefix_tokens` rows (1 for a class token) belong to no patch and stay as they are.
     `mode` is "bicubic" or "bilinear"; torchvision uses `align_corners=True` and `antialias=False`. Half precision is
-    interpolated in float32.
+    interpolated in float32, and whole numbers become float32.
 
     Raises ValueError if the rows are not those of `old_grid`.
     Source: section 3.2, "2D interpolation of the pre-trained position embeddings".
@@ -121,6 +121,7 @@ def resize_position_embedding(
             f"{rows} positions are not those of a {h}×{w} grid with {num_prefix_tokens} prefix tokens: "
             f"that takes {num_prefix_tokens} + {h}·{w} = {num_prefix_tokens + h * w}"
         )
+    position = position if position.is_floating_point() else position.float()
     prefix, patches = position[:num_prefix_tokens], position[num_prefix_tokens:]
     image = patches.reshape(1, h, w, -1).movedim(-1, 1)  # (1, D, h, w): a picture with D channels
     # Some kernels lack half precision, and some devices antialiasing (PyTorch 2.6 and 2.7 on a Mac's GPU).

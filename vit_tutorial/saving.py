@@ -8,28 +8,29 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from .config import ViTConfig
+from .errors import kind_of
 from .files import as_path, write_atomically
 from .model import VisionTransformer
 from .model_card import ModelCard
 
 
-def save_model(model: VisionTransformer, path: str | Path) -> Path:
+def save_model(model: nn.Module, path: str | Path) -> Path:
     """Write the weights, in float32, with everything needed to build the model again; return the path.
 
     A wrapper (torch.compile, DataParallel) is taken off first. Raises ValueError for what `load_model` could not
     read: a hybrid, whose backbone is code, and weights that do not fit the configuration or are not finite.
     """
-    model = as_vit(model)
+    model, card = as_vit(model), find_card(model)
     if hasattr(model.embeddings.patches, "backbone"):
         raise ValueError("a backbone is code, and this file holds numbers: save model.state_dict(), and build it again")
     tensors = {name: tensor.float() for name, tensor in model.state_dict().items()}
-    build_model(model.config, tensors, model.card)  # what could not be loaded is not saved
-    return write_tensors(path, tensors, {"config": asdict(model.config), "card": model.card and asdict(model.card)})
+    build_model(model.config, tensors, card)  # what could not be loaded is not saved
+    return write_tensors(path, tensors, {"config": asdict(model.config), "card": card and asdict(card)})
 
 
 def load_model(path: str | Path) -> VisionTransformer:
@@ -54,7 +55,7 @@ def build_model(config: ViTConfig, tensors: Mapping[str, Tensor], card: ModelCar
     """Build a model with these weights. Raises ValueError unless they fit the configuration and are finite."""
     require_finite_tensors(tensors)
     with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay: these weights are replaced at once
-        model = VisionTransformer(config)
+        model = VisionTransformer(config).to(next(iter(tensors.values())))  # their dtype and device
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
@@ -70,10 +71,15 @@ def unwrapped(model: nn.Module) -> nn.Module:
     return model
 
 
+def find_card(model: nn.Module) -> ModelCard | None:
+    """Return the card of the model, or of the one inside its wrapper."""
+    return getattr(model, "card", None) or getattr(unwrapped(model), "card", None)
+
+
 def as_vit(model: nn.Module) -> VisionTransformer:
     """Return the model without its wrapper; raise ValueError if it is none of ours."""
     if not isinstance(model := unwrapped(model), VisionTransformer):
-        raise ValueError(f"this takes a VisionTransformer of the package, got {type(model).__name__}")
+        raise ValueError(f"this takes a VisionTransformer of the package, got {kind_of(model)}")
     return model
 
 
@@ -106,9 +112,14 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict]:
     content = path.read_bytes()  # all of it: Windows cannot replace a file that is still mapped into memory
     try:
         tensors = load(content)
-        # safetensors' `load` leaves out the metadata. A file begins with the length of its header, which is JSON.
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        about = json.loads(header.get("__metadata__", {}).get("about", "{}"))
+        with safe_open(path, "np") as file:
+            about = json.loads((file.metadata() or {}).get("about", "{}"))
     except (SafetensorError, ValueError) as error:
+        if content[:2] in (b"PK", b"\x80\x02"):  # how torch.save begins a file, today's and that of 2020
+            raise ValueError(
+                f"{path} is in PyTorch's own format (torch.save), and load_model reads what save_model wrote. Put its "
+                f"weights into a model of the same sizes: model.load_state_dict(torch.load({str(path)!r}, "
+                "weights_only=True)), then save_model(model, 'model.safetensors')"
+            ) from None
         raise ValueError(f"{path} is not a whole safetensors file: {error}") from None
     return tensors, about

@@ -56,7 +56,7 @@ def composed_as_in(images: ImageSet, others: ImageSet) -> dict[str, Tensor | flo
 
 
 def measure(seed: int):
-    """Yield (what, where, right answers) for a model of this seed."""
+    """Yield (what, where, answers) for a model of this seed."""
     home = trained_at_home("learned", seed)
     away = change_resolution(home, 44)
     at_home, at_44 = Shapes(COUNT, 28, seed=1), Shapes(COUNT, 44, seed=1)
@@ -84,8 +84,8 @@ def lines():
     for seed in SEEDS:
         labels = Shapes(COUNT, 28, seed=1).labels
         for what, where, said in measure(seed):
-            yield what, where, seed, COUNT, (said == labels).sum().item()
+            yield what, where, seed, COUNT, (said != labels).sum().item()
 
 
 if __name__ == "__main__":
-    write_table("causes", ["what", "where", "seed", "scenes", "right"], lines())
+    write_table("causes", ["what", "where", "seed", "scenes", "wrong"], lines())

@@ -56,14 +56,24 @@ def test_a_patch_that_takes_all_from_the_class_token_does_not_count():
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_maps_that_are_not_whole_or_of_another_grid(maps):
+def test_what_is_no_attention_is_refused(maps):
     with record_attention(VisionTransformer(SMALL)) as none_yet:
         pass
+    no_weights = r"call the model inside `with record_attention\(model\).*attn_implementation=\"eager\""
+    refused = [
+        (none_yet, no_weights),
+        ((None, None), no_weights),  # of transformers, fused
+        (
+            [weights.log() for weights in maps],
+            "rows of attention weights sum to 1, these sum to -.*before the softmax",
+        ),
+        ([weights * 0.9 for weights in maps], "these sum to 0.9 to 0.9"),
+        ([weights * math.nan for weights in maps], "these sum to nan"),
+    ]
     for measure in (attention_rollout, lambda m: mean_attention_distance(m, (3, 2), 4)):
-        with pytest.raises(ValueError, match=r"call the model inside `with record_attention\(model\)"):
-            measure(none_yet)
-    with pytest.raises(ValueError, match="maps of 7 tokens are not those of a 1×1 grid and a class token"):
-        mean_attention_distance(maps, (1, 1), 4)
+        for given, told in refused:
+            with pytest.raises(ValueError, match=told):
+                measure(given)
 
 
 def test_auc_pixel_by_pixel():
@@ -78,6 +88,18 @@ def test_auc_pixel_by_pixel():
         assert found[index].item() == pytest.approx(wins.mean().item())
 
 
-def test_a_map_and_a_mask_that_do_not_fit():
-    with pytest.raises(ValueError, match="masks of 2×4 pixels are not a whole number of patches in a grid of 1×3"):
-        object_auc(torch.ones(1, 1, 3), torch.ones(1, 2, 4, dtype=torch.bool))
+@pytest.mark.usefixtures("unchecked")
+def test_maps_and_masks_that_do_not_fit():
+    maps, masks = torch.rand(2, 1, 3), torch.rand(2, 2, 6) < 0.5
+    assert torch.equal(object_auc(maps, masks.float()), object_auc(maps, masks)), "zeros and ones are a mask"
+    refused = [
+        (maps, masks * 255, r"a mask for each map, true on the object \(`masks > 127`\), .* torch.int64 up to 255"),
+        (maps, masks * 0.5, "torch.float32 up to 0.5"),
+        (maps[:1], masks, "got 2 for 1 maps"),
+        (maps * math.nan, masks, "maps hold nan"),
+    ]
+    for given, mask, told in refused:
+        with pytest.raises(ValueError, match=told):
+            object_auc(given, mask)
+    with pytest.raises(RuntimeError, match="unflatten"):
+        object_auc(maps, masks[:, :, :4])

@@ -1,4 +1,4 @@
-"""Where one token looks, the tokens of patches, and their principal components."""
+"""Where one token looks, the tokens of patches, their principal components, and how positions resemble."""
 
 import pytest
 import torch
@@ -6,7 +6,15 @@ from published import randomize
 from torch.testing import assert_close
 
 from vit_tutorial import VisionTransformer, ViTConfig
-from vit_tutorial.analysis import attention_from, mask_heads, patch_tokens, principal_components, record_attention
+from vit_tutorial.analysis import (
+    attention_from,
+    mask_heads,
+    opposite_edges,
+    patch_tokens,
+    position_similarity,
+    principal_components,
+    record_attention,
+)
 
 EXACT = {"atol": 1e-12, "rtol": 0}
 
@@ -44,11 +52,9 @@ def test_inside_masked_heads_the_later_blocks_see_other_tokens(model, images):
 
 
 @pytest.mark.parametrize("query", [(2, 0), (0, 3), (-1, 0)])
-def test_a_patch_or_a_block_that_is_not_there_is_refused(model, images, query):
+def test_a_patch_that_is_not_there_is_refused(model, images, query):
     with pytest.raises(ValueError, match=f"no patch in row {query[0]}, column {query[1]}: the grid has 2 rows and 3"):
         attention_from(model, images, [0], query)
-    with pytest.raises(ValueError, match="no block 3: the model has blocks 0 to 2"):
-        attention_from(model, images, [3])
 
 
 def test_patch_tokens_are_those_of_a_model_that_ends_there(model, images):
@@ -83,13 +89,26 @@ def test_tokens_that_are_all_alike_have_no_colours():
     assert (principal_components(torch.ones(5, 4), count=2) == 0).all()
 
 
-def test_the_sign_does_not_depend_on_the_order_of_the_tokens():
-    tokens = torch.randn(40, 12)
-    order = torch.randperm(40)
-    assert_close(principal_components(tokens[order]), principal_components(tokens)[order], atol=1e-4, rtol=0)
+def similarity(table, h, w):
+    unit = torch.nn.functional.normalize(table, dim=-1)
+    return (unit @ unit.T).view(h, w, h, w)
 
 
-@pytest.mark.parametrize(("shape", "count"), [((2, 12), 3), ((40, 12), 13), ((40, 12), 0)])
-def test_more_components_than_there_are_are_refused(shape, count):
-    with pytest.raises(ValueError, match=rf"{shape[0]} tokens of 12 values have no {count} principal components"):
-        principal_components(torch.randn(shape), count)
+def test_position_similarity_is_the_cosine_of_two_patches(model):
+    """Of the model's own positions, or of another table of the same grid, such as that of an earlier epoch."""
+    own, earlier = model.embeddings.position(), torch.randn(7, 5, dtype=torch.float64)
+    for table, found in ((own, position_similarity(model)), (earlier, position_similarity(model, earlier))):
+        assert found.shape == (2, 3, 2, 3)
+        cosine = torch.nn.functional.cosine_similarity(table[1 + 1 * 3 + 2], table[1 + 0 * 3 + 1], dim=0)
+        assert_close(found[1, 2, 0, 1], cosine)
+        assert_close(found.reshape(6, 6).diag(), torch.ones(6, dtype=torch.float64))
+        assert not found.requires_grad
+
+
+def test_opposite_edges_by_hand():
+    """Columns 0 1 2 3 4 hold the vectors a b c b a in every row: left is right, and all of a column are alike."""
+    table = torch.eye(3)[[0, 1, 2, 1, 0] * 3]
+    assert opposite_edges(similarity(table, 3, 5)) == (1, 1)
+    table = torch.eye(15)
+    table[14] = table[10]  # the right end of the last of three rows
+    assert opposite_edges(similarity(table, 3, 5)) == (pytest.approx(1 / 3), 0)

@@ -64,37 +64,11 @@ def test_recorded_are_the_weights_of_the_equation_and_the_logits_stay(model, ima
         z = block(z)
 
 
-def test_recorded_weights_carry_gradients(model, images):
-    """A map may be asked what it depends on, and the model can be trained while it is watched."""
-    _, maps = run(model, images, record_attention)
-    (gradient,) = torch.autograd.grad(maps[1][0, 0, 0, 3], model.embeddings.class_token)
-    assert gradient.abs().max() > 1e-6
-    with torch.no_grad():
-        assert not run(model, images, record_attention)[1][0].requires_grad
-
-
 @pytest.mark.parametrize("measure", [record_attention, masking({0: 1, 1: [0, 2]})])
 def test_all_is_restored_when_the_body_raises(model, images, measure):
     before = model(images)
     with pytest.raises(ValueError, match="built for 8×12"):
         run(model, images.transpose(2, 3), measure)
-    assert unchanged(model, images, before)
-
-
-@pytest.mark.parametrize("measure", [record_attention, masking({0: [], 1: []})])
-def test_attention_dropout_follows_the_mode_of_the_model(images, measure):
-    """On in training, off in evaluation, and when the mode changes inside the block it changes what is measured too."""
-    model = small_model(attention_dropout=0.5)
-    before = model(images)
-    for first, second in ((model.train, model.eval), (model.eval, model.train)):
-        with measure(second()):
-            drops = [model.training]
-            differences = [(model(images) - before).abs().max()]
-            drops.append(first().training)
-            differences.append((model(images) - before).abs().max())
-        assert [difference > 1e-3 for difference in differences] == drops
-        assert all(difference < 1e-11 for difference, drop in zip(differences, drops, strict=True) if not drop)
-        assert model.encoder[0].attention.strategy.training == model.training
     assert unchanged(model, images, before)
 
 
@@ -105,8 +79,8 @@ def test_recording_drops_the_same_weights_as_fused_and_keeps_those_before_dropou
     torch.manual_seed(1)
     recorded, maps = run(model, images, record_attention)
     assert_close(recorded, fused, **EXACT)
-    assert_close(maps[0].sum(-1), torch.ones(2, 3, 7, dtype=torch.float64))
     assert maps[0].count_nonzero() == maps[0].numel()
+    assert_close(run(model.eval(), images, record_attention)[0], model(images), **EXACT)
 
 
 def without_heads(model: VisionTransformer, heads: dict[int, list[int]]) -> VisionTransformer:
@@ -120,7 +94,7 @@ def without_heads(model: VisionTransformer, heads: dict[int, list[int]]) -> Visi
     return twin
 
 
-@pytest.mark.parametrize("heads", [{0: [1]}, {1: [0, 2]}, {0: [0, 1, 2], 1: [2]}, {0: []}])
+@pytest.mark.parametrize("heads", [{0: [1]}, {0: [0, 1, 2], 1: [2]}, {0: []}])
 def test_masking_is_zeroing_the_columns_that_read_the_heads(model, images, heads):
     before = model(images)
     masked, _ = run(model, images, masking(heads))
@@ -149,3 +123,15 @@ def test_a_head_may_be_a_number_of_numpy_or_torch(model, images):
     for head in (np.int64(1), torch.tensor(1)):
         with mask_heads(model, {0: head}):
             assert_close(model(images), expected)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_heads_without_their_layer_are_refused(model, images):
+    before = model(images)
+    for heads in ([0], 0, {(0, 1)}):
+        with (
+            pytest.raises(ValueError, match="heads to mask are given by their layer, such as"),
+            mask_heads(model, heads),
+        ):
+            pass
+    assert unchanged(model, images, before)

@@ -9,7 +9,7 @@ from torch import nn
 
 from vit_tutorial import SelfAttention, attend, check
 
-from .variants import cell, changed, judged, module, parameters
+from .variants import judged, module, solved
 
 # The functions: one head, heads split and merged
 
@@ -27,17 +27,8 @@ def weighing(weigh):
     return lambda q, k, v: ((w := weigh(q, k)) @ v, w)
 
 
-SLIPS = cell("""
-    def half(q, k, v):
-        weights = (q @ k.T / q.shape[-1] ** 1/2).softmax(-1)
-        return weights @ v, weights
-
-    def unassigned(q, k, v):
-        k.transpose(0, 1)
-        weights = (q @ k / q.shape[-1] ** 0.5).softmax(-1)
-        return weights @ v, weights
-""")
-HALVED = "`x ** 1/2` is x/2: powers come before division"
+KEYS, DIVISOR, SOFTMAX = "k.transpose(-2, -1)", "q.shape[-1] ** 0.5", "scores.softmax(dim=-1)"
+MASK = "scores.masked_fill({} > 0, -1e9)"
 
 RIGHT = {
     check.attention_head: {
@@ -57,186 +48,203 @@ RIGHT = {
         "concatenated": lambda x: torch.cat(list(x.unbind(1)), dim=-1),
     },
 }
+
+
+def after(change):
+    """The right weights, changed, and the values mixed by those."""
+    return weighing(lambda q, k: change(weights_of(q, k)))
+
+
 WRONG = {
     check.attention_head: [
-        (weighing(lambda q, k: weights_of(q, k, 1.0)), "not divided by √d"),
-        (SLIPS["half"], HALVED),
-        (SLIPS["unassigned"], "`k.transpose(0, 1)` changes nothing"),
+        (lambda q, k, v: ((w := weights_of(q, k)) @ v, w.mT), "`out` is right, but the weights come back transposed"),
+        (lambda q, k, v: (weights_of(q, k) @ v, scores_of(q, k)), "you return the scores before the softmax"),
+        (weighing(lambda q, k: weights_of(q, q)), "compare queries with queries"),
+        (weighing(lambda q, k: weights_of(k, k)), "compare keys with keys"),
+        (weighing(lambda q, k: weights_of(F.normalize(q, dim=1), F.normalize(k, dim=1), 1)), "The scores are cosines"),
+        (after(lambda w: w.mT), "Your weights come back transposed"),
+        (weighing(lambda q, k: F.one_hot(scores_of(q, k).argmax(-1), len(k)).float()), "an argmax"),
+        (SOFTMAX, f"{MASK.format('torch.ones(5, 5).triu(1)[:len(q), :len(q)]')}.softmax(-1)", "a mask, as in GPT"),
+        (SOFTMAX, f"{MASK.format('torch.eye(len(q))')}.softmax(-1)", "No token sees itself"),
+        (weighing(scores_of), "There is no softmax: your weights are the scores"),
+        (weighing(lambda q, k: q @ k.mT), "There is no softmax: your weights are q kᵀ itself"),
+        (weighing(lambda q, k: scores_of(q, k).exp()), "`exp` is only half of the softmax"),
+        (weighing(lambda q, k: scores_of(q, k).sigmoid()), "There is a sigmoid"),
+        (weighing(lambda q, k: scores_of(q, k).softmax(0)), "Your columns sum to 1"),
+        (SOFTMAX, "scores.flatten().softmax(0).view_as(scores)", "All your weights together sum to 1"),
+        (weighing(lambda q, k: weights_of(q, k, 1.0)), "1.73 times the right ones: q kᵀ is not divided at all"),
+        (after(lambda w: w / 3**0.5), "0.577 times the softmax's"),
+        (after(lambda w: w**2), "The softmax comes last"),
+        (weighing(lambda q, k: weights_of(k, q)), "Queries and keys are exchanged"),
+        (weighing(lambda q, k: weights_of(q, k, 1 / q.shape[1])), "is divided by d,"),
+        (weighing(lambda q, k: weights_of(q, k, len(q) ** -0.5)), "is divided by √T,"),
+        (weighing(lambda q, k: weights_of(q, k, q.shape[1] ** 0.5)), "is multiplied by √d"),
+        (weighing(lambda q, k: weights_of(q, k, 0.25)), "is divided by 4,"),
+        (lambda q, k, v: (weights_of(q, k) @ v, weights_of(q, k).flip(0)), "the weights that you return are others"),
+        (lambda q, k, v: ((w := weights_of(q, k)) @ k, w), "mix `k`, not `v`"),
+        (lambda q, k, v: ((w := weights_of(q, k)) @ q, w), "mix `q`, not `v`"),
+        (lambda q, k, v: ((w := weights_of(q, k)).mT @ v, w), "their columns mix the values"),
+        (lambda q, k, v: ((w := weights_of(q, k)) @ v.sin(), w), "`out` is not `weights @ v`"),
+        (DIVISOR, "(2 * q.shape[-1])", "is divided by 6,"),
+        (DIVISOR, "(q.shape[-1] ** 1/2)", "`x ** 1/2` is x/2: powers come before division"),
+        ("scores =", f"{KEYS}; scores =", f"q @ {KEYS}", "q @ k", f"`{KEYS}` changes nothing"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v, w.squeeze()), "wrong at another"),
         (lambda q, k, v: ((w := weights_of(q, k)).detach() @ v, w.detach()), "gradient"),
-        (lambda q, k, v: ((w := weights_of(q, k)) @ v.sin(), w), "`out` has the right shape and wrong values"),
+        (lambda q, k, v: weights_of(q, k) @ v, "2 values, out (T, d) and weights (T, T); got a tensor of shape (5, 3)"),
+        (weighing(lambda q, k: (q @ k.mT / 0).softmax(-1)), "40 values that are inf or nan"),
     ],
     check.split_heads: [
-        (lambda x, h: x.view(len(x), h, x.shape[1], -1), "`view` or `reshape` alone cuts across tokens"),
-        (lambda x, h: rearrange(x, "b t (d h) -> b h t d", h=h), "every h-th value"),
-        (lambda x, h: torch.stack(x.split(h, dim=-1), 1), "You have d pieces of h values"),
+        (lambda x, h: 2 * x.unflatten(2, (h, -1)).transpose(1, 2), "values that are not among those that were given"),
+        (lambda x, h: x.view(len(x), h, x.shape[1], -1),
+         "was at image 0, token 0, value 7. What was at image 0, token 1"),
+        (lambda x, h: rearrange(x, "b t (d h) -> b h t d", h=h),
+         "value 3. What was at image 0, token 0, value 1 belongs"),
+        (lambda x, h: x.reshape(len(x), h, -1, x.shape[1]).mT, "value 5. What was at image 0, token 0, value 1"),
+        (lambda x, h: rearrange(x, "b t (h d) -> b h t d", h=h).flip(1), "what was at image 0, token 0, value 14"),
+        (lambda x, h: rearrange(x, "b t (h d) -> t b h d", h=h), "(T, B, h, d) = (5, 2, 3, 7), and (B, h, T, d)"),
+        (lambda x, h: rearrange(x, "b t (h d) -> (h b) t d", h=h), "= (6, 5, 7), and (B, h, T, d)"),
+        (lambda x, h: torch.stack(x.split(h, dim=-1), 1), "(B, d, T, h) = (2, 7, 5, 3), and (B, h, T, d)"),
+        ("D // num_heads", "D / num_heads", "`/` makes a float, and a size"),
     ],
     check.merge_heads: [
-        (lambda x: rearrange(x, "b h t d -> b t (d h)"), "the axes are (B, T, d, h), not (B, T, h, d)"),
-        (lambda x: torch.cat(x.unbind(1)[::-1], dim=-1), "in the opposite order"),
+        (lambda x: 2 * x.transpose(1, 2).flatten(2), "values that are not among those that were given"),
+        (lambda x: rearrange(x, "b h t d -> b t (d h)"), "head 1, token 0, value 0. What was at image 0, head 0"),
+        (lambda x: torch.cat(x.unbind(1)[::-1], dim=-1), "head 2, token 0, value 0. What was at image 0, head 0"),
+        (lambda x: x.reshape(len(x), x.shape[2], -1),
+         "value 7 of your result stands what was at image 0, head 0, token 1"),
     ],
-}
-
-
-# The whole module: classes that differ in where the weights are, then in one step of `forward`
-
-
-class Separate(nn.Module):
-    """q, k, v and the output as four layers, made in an unusual order."""
-
-    def __init__(self, embed_dim, num_heads):
-        super().__init__()
-        self.num_heads = num_heads
-        for name in ("projection", "value", "query", "key"):
-            setattr(self, name, self.layer(embed_dim))
-
-    def layer(self, embed_dim):
-        return nn.Linear(embed_dim, embed_dim)
-
-    def split(self, x):
-        return rearrange(x, "b t (h d) -> b h t d", h=self.num_heads)
-
-    def merge(self, x):
-        return rearrange(x, "b h t d -> b t (h d)")
-
-    def attend(self, q, k, v):
-        return weights_of(q, k) @ v
-
-    def heads(self, x):
-        return [self.split(layer(x)) for layer in (self.query, self.key, self.value)]
-
-    def last(self, z):
-        return self.projection(self.merge(z))
-
-    def forward(self, x):
-        return self.last(self.attend(*self.heads(x)))
-
-
-def separate(change=lambda self, *args: None, **changes):
-    return changed(Separate, change, **changes)
-
-
-def other_layers(make, **methods):
-    """A class with other parts, those that `make(D, heads)` returns by name, and the methods that use them."""
-    methods = {"forward": Separate.forward, **methods}
-    return module(lambda D, heads: {"num_heads": heads, **make(D, heads)}, base=Separate, **methods)
-
-
-def three_named(*names):
-    """Three layers by these names."""
-    return other_layers(
-        lambda D, h: {name: nn.Linear(D, D) for name in (*names, "out")},
-        heads=lambda self, x: [self.split(getattr(self, name)(x)) for name in names],
-        last=lambda self, z: self.out(self.merge(z)),
-    )
-
-
-def fused(order="n h d", roles=(0, 1, 2), bias=True):
-    """One layer for q, k and v, whose 3·D values are laid out in this order."""
-
-    def heads(self, x):
-        parts = rearrange(self.to_all(x), f"b t ({order}) -> n b h t d", n=3, h=self.num_heads)
-        return [parts[role] for role in roles]
-
-    make = lambda D, h: {"to_all": nn.Linear(D, 3 * D, bias=bias), "projection": nn.Linear(D, D)}  # noqa: E731
-    return other_layers(make, heads=heads)
-
-
-def torchs(forward=lambda self, x: self.attention(x, x, x, need_weights=False)[0], **options):
-    """torch's own module, with options, and called by this `forward`."""
-    options = {"batch_first": True, **options}
-    return other_layers(lambda D, h: {"attention": nn.MultiheadAttention(D, h, **options)}, forward=forward)
-
-
-class ByOtherNames(nn.Module):
-    """Four layers in the usual order, by names that say nothing."""
-
-    def __init__(self, embed_dim, num_heads):
-        super().__init__()
-        self.num_heads = num_heads
-        self.a, self.b, self.c, self.d = (nn.Linear(embed_dim, embed_dim) for _ in "abcd")
-
-    def forward(self, x):
-        q, k, v = (Separate.split(self, layer(x)) for layer in (self.a, self.b, self.c))
-        return self.d(Separate.merge(self, weights_of(q, k) @ v))
-
-
-RIGHT[check.self_attention] = {
-    "the package's": SelfAttention,
-    "three layers by their names": Separate,
-    **{names: three_named(*names.split()) for names in ("W_q W_k W_v", "to_q to_k to_v", "q_proj k_proj v_proj")},
-    "torch": torchs(),
-    "torch, turned by hand": torchs(
-        lambda self, x: self.attention(*3 * [x.transpose(0, 1)])[0].transpose(0, 1), batch_first=False),
-    "v, q, k in one layer": fused(roles=(1, 2, 0)),
-    **{f"one layer, its rows by {axes}": fused(axes) for axes in ("h n d", "h d n")},
-    "lazy": separate(layer=lambda self, D: nn.LazyLinear(D)),
-    "with dropout": separate(attend=lambda self, q, k, v: F.dropout(weights_of(q, k) @ v, 0.1, self.training)),
-    "heads dealt out in turn, both ways": separate(
-        split=lambda self, x: rearrange(x, "b t (d h) -> b h t d", h=self.num_heads),
-        merge=lambda self, x: rearrange(x, "b h t d -> b t (d h)")),
-    # Eqs. 5-8 as they are written
-    "no biases for q, k and v": (fused(bias=False), "There is no `qkv.bias`. Eqs. 5 to 8 have none either"),
 }  # fmt: skip
 
 
-def attending(weigh):
-    """A class whose heads have these weights."""
-    return separate(attend=lambda self, q, k, v: weigh(q, k) @ v)
+# The whole module: what is changed in the solution, and classes that are written in another way
+
+LAYER, NAMES = "self.qkv = nn.Linear(embed_dim, 3 * embed_dim)", "self.query, self.key, self.value"
+PARTS, LAST = "self.qkv(tokens).chunk(3, dim=-1)", "self.projection = nn.Linear(embed_dim, embed_dim)"
+SPLIT, MERGE = "part.reshape(B, T, self.num_heads, -1).transpose(1, 2)", ".transpose(1, 2).reshape(B, T, D)"
 
 
-def ending(change):
-    """Right, but for what is made of the result."""
-    return separate(forward=lambda self, x: change(Separate.forward(self, x)))
+def three(names=NAMES, layer="nn.Linear(embed_dim, embed_dim)"):
+    """q, k and v by three layers."""
+    calls = ", ".join(f"{name}(tokens)" for name in names.split(", "))
+    return LAYER, f"{names} = ({layer} for _ in range(3))", PARTS, f"({calls})"
 
 
+def unnamed(*edits):
+    """Layers whose names say nothing."""
+    return *three("self.a, self.b, self.c"), "self.projection", "self.d", *edits
+
+
+def heads(divisor=lambda d, D: d**0.5):
+    """A list of heads, modules with layers of their own."""
+    head = module(
+        lambda D, d: {name: nn.Linear(D, d) for name in ("query", "key", "value")},
+        lambda self, x: weights_of(self.query(x), self.key(x), 1 / divisor(*self.args[::-1])) @ self.value(x),
+    )
+    return module(
+        lambda D, h: {"heads": nn.ModuleList(head(D, D // h) for _ in range(h)), "projection": nn.Linear(D, D)},
+        lambda self, x: self.projection(torch.cat([head(x) for head in self.heads], dim=-1)),
+    )
+
+
+def torchs(take=lambda pair: pair[0], **options):
+    """torch's own module, with options, and what is taken of the pair that it returns."""
+    return module(
+        lambda D, h: {"attention": nn.MultiheadAttention(D, h, **options)},
+        lambda self, x: take(self.attention(x, x, x)),
+    )
+
+
+LISTS = (*three(layer="nn.ModuleList(nn.Linear(embed_dim, embed_dim // num_heads) for _ in range(num_heads))"),
+         "(tokens)", "", "part.reshape", "torch.cat([layer(tokens) for layer in part], -1).reshape")  # fmt: skip
+MATRICES = (*three("self.w_q, self.w_k, self.w_v",
+                   "nn.Parameter(torch.randn(num_heads, embed_dim, embed_dim // num_heads))"),
+            SPLIT, "torch.einsum('btD,hDd->bhtd', tokens, part)", "(tokens)", "")  # fmt: skip
+NOT_DIVIDED, BY_THE_WIDTH = "times the right ones: q kᵀ is not divided at all", "q kᵀ is divided by √D"
+RIGHT[check.self_attention] = {
+    "the package's": SelfAttention,
+    **{names: three(names) for names in (NAMES, "self.W_q, self.W_k, self.W_v", "self.to_q, self.to_k, self.to_v")},
+    "lazy": three(layer="nn.LazyLinear(embed_dim)"),
+    "torch": torchs(batch_first=True),
+    "v, q, k in one layer": ("q, k, v = (", "v, q, k = ("),
+    "one layer, head by head": (PARTS, "self.qkv(tokens).unflatten(-1, (self.num_heads, 3, -1)).unbind(3)"),
+    "one layer, value by value": (PARTS, "self.qkv(tokens).unflatten(-1, (self.num_heads, -1, 3)).unbind(4)"),
+    "with dropout": (SOFTMAX, f"F.dropout({SOFTMAX}, 0.1, self.training)", "drops values at random"),
+    "heads dealt out in turn, both ways": (
+        "self.num_heads, -1).transpose(1, 2)", "-1, self.num_heads).permute(0, 3, 1, 2)", MERGE,
+         ".permute(0, 2, 3, 1).reshape(B, T, D)"),
+    "no biases for q, k and v": (LAYER, LAYER[:-1] + ", bias=False)",
+     "There is no `qkv.bias`. Eqs. 5 to 8 have none either"),
+    "a list of Head modules": heads(),
+    "three lists of layers": LISTS,
+    "parameters, a matrix for each head": (*MATRICES, "There is no `qkv.bias`"),
+}  # fmt: skip
 WRONG[check.self_attention] = [
-    (attending(lambda q, k: weights_of(q, k, 1.0)), "not divided by √d"),
-    (separate(split=lambda self, x: x.view(len(x), self.num_heads, x.shape[1], -1)), "split by `view` or `reshape`"),
-    (torchs(batch_first=False), "Attention runs across the batch"),
-    (torchs(lambda self, x: self.attention(x, x, x)), "must be a tensor, got a tuple of 2"),
-    (other_layers(
-        lambda D, h: {**{name: nn.Linear(D // h, D // h) for name in ("query", "key", "value")},
-                      "projection": nn.Linear(D, D)},
-        heads=lambda self, x: [layer(self.split(x)) for layer in (self.query, self.key, self.value)]),
-     "A cut into heads comes after it"),
-    (separate(lambda self, D, h: setattr(self, "key", self.query)),
-     "The queries and the keys come from the same layer"),
-    (other_layers(lambda D, h: {**{name: nn.Linear(D, h * D) for name in ("query", "key", "value")},
-                                "out": nn.Linear(h * D, D)}, last=lambda self, z: self.out(self.merge(z))),
-     "Your heads are D wide each"),
-    (separate(scale=lambda D, h: nn.Parameter(torch.ones(()))), "does not depend on `scale`"),
-    (separate(attend=lambda self, q, k, v: weights_of(q, k) @ v.detach()), "gradient"),
-    (separate(layer=lambda self, D: nn.Linear(D, D).requires_grad_(False)), "can never learn"),
-    (ending(lambda out: out * (torch.rand(()) > 0.1)), "something in it is random"),  # right nine times in ten
+    (torchs(), "attention runs across the batch"),
+    ("self.qkv(tokens)", "self.qkv(tokens + tokens.roll(1, 0))", "somewhere images mix"),
+    ("self.projection(mixed)", "tokens + self.projection(mixed)", "Adding it is the block's"),
+    ("self.projection(mixed)", "F.gelu(self.projection(mixed))", "does not double the result: it comes last"),
+    ("weights @ v", "weights @ (v + 1)", "your weights mix something else"),
+    ("self.qkv(tokens)", "self.qkv(F.layer_norm(tokens, (D,)))", "a norm, or an activation?"),
+    (SPLIT, "part.reshape(B, T, self.num_heads, -1)", MERGE, ".flatten(2)",
+     "each token takes from itself alone"),
+    (SPLIT, "part.reshape(B, self.num_heads, T, -1)", "value 0 of token 0 is made of values [0, 12,"),
+    (MERGE, ".reshape(B, T, D)", "value 12 of token 0 is made of values [0]"),
+    (SOFTMAX, "scores", "no token takes anything from any token"),
+    (SOFTMAX, f"{MASK.format('torch.ones_like(scores).triu(1)')}.softmax(-1)",
+     "each token takes from itself and those before it: a mask"),
+    (SOFTMAX, "scores.masked_fill(torch.eye(T) > 0, -1e9).softmax(-1)", "the diagonal is masked"),
+    (SOFTMAX, "F.one_hot(scores.argmax(-1), T) + 0 * scores", "an argmax?"),
+    ("(weights @ v)", "(weights @ v * (torch.arange(self.num_heads) < 4)[:, None, None])",
+     "values [48, 49, 50, 51, 52, 53, …] of your result take nothing"),
+    (SOFTMAX, "scores.sigmoid()", "your result is 3.5 times the mean of all tokens"),
+    (SOFTMAX, "(scores - torch.arange(T)).softmax(-1)", "Those of token 0 are [0.63, 0.23"),
+    (*three(), "q @ k", "q @ q", "does not depend on `key.weight`"),
+    ("q @ k", "q @ (q + k)", "With keys of zero all weights are alike. Yours are not"),
+    ("q @ k", "(q + k) @ k", "With queries of zero all weights are alike. Yours are not"),
+    ("= num_heads", "= 1", "mixed by 1 different tables of weights"),
+    ("weights @ v", "weights.mean(1, keepdim=True) @ v", "mixed by 1 different tables of weights"),
+    (SPLIT, f"{SPLIT} if n < 2 else part.reshape(B, T, -1, self.num_heads).permute(0, 3, 1, 2)",
+     f"for part in {PARTS}", f"for n, part in enumerate({PARTS})",
+     MERGE, ".permute(0, 2, 3, 1).reshape(B, T, D)", "Values [0, 5, 10, 15, 20, 25, …] have the same weights"),
+    (" / " + DIVISOR, "", NOT_DIVIDED),
+    (heads(lambda d, D: 1.0), NOT_DIVIDED),
+    (*LISTS, " / " + DIVISOR, "", NOT_DIVIDED),
+    (*MATRICES, " / " + DIVISOR, "", NOT_DIVIDED),
+    (heads(lambda d, D: D**0.5), BY_THE_WIDTH),
+    (DIVISOR, "self.num_heads ** 0.5", "q kᵀ is divided by √h"),
+    (SOFTMAX, "scores.softmax(-2)", "Your columns sum to 1"),
+    (*unnamed(SOFTMAX, f"{MASK.format('torch.ones_like(scores).triu(1)')}.softmax(-1)"),
+     "does not change with the last token"),
+    (*unnamed(SOFTMAX, "(scores - torch.arange(T)).softmax(-1)"), "Tokens in another order give other results"),
+    (*unnamed(SOFTMAX, "scores.sigmoid()"), "Equal tokens should give what one of them gives alone"),
+    (*unnamed(SOFTMAX, "(scores * T).softmax(-1)"), "Every token twice should change nothing"),
+    (torchs(lambda pair: pair, batch_first=True), "must be a tensor (B, T, D) of torch.float32, got a tuple of 2"),
+    (*three(layer="nn.Linear(embed_dim // num_heads, embed_dim // num_heads)"), "`query.weight` is (d, d) = (12, 12)"),
+    (*three(layer="nn.Linear(embed_dim, num_heads * embed_dim)"), "`query.weight` is (300, D) = (300, 60)"),
+    (*three(), LAST, LAST + "; self.key = self.query", "`query` and `key` are one and the same"),
+    (LAST, LAST + "; self.scale = nn.Parameter(torch.ones(1))", "does not depend on `scale`"),
+    ("weights @ v", "weights @ v.detach()", "the gradient that flows back is not"),
+    (*three(), "weights @ v", "weights @ v.detach()", "No gradient reaches `value.weight`"),
+    (LAST, LAST + ".requires_grad_(False)", "can never learn"),
+    ("self.projection(mixed)", "mixed", "does not depend on `projection.weight`"),
+    (LAST, "", "self.projection(mixed)", "mixed", "There is no `projection` among your layers"),
+    ("self.projection(mixed)", "self.projection(mixed) * (torch.rand(()) > 0.1)",
+     "something in it is random"),  # nine times in ten right
     # divides by the T of its first call, multiplies by the T of this one
-    (separate(forward=lambda self, x: Separate.forward(self, x) * x.shape[1] / vars(self).setdefault("T", x.shape[1])),
+    ("self.projection(mixed)", 'self.projection(mixed) * T / vars(self).setdefault("T", T)',
      "wrong when it is called again"),
-    (separate(heads=lambda self, x: Separate.heads(self, x + x.roll(1, 0) + x[:, :1])),
-     "somewhere images mix. Tokens in another order give other results"),
+    ("part.reshape(B, T, self.num_heads, -1).transpose(1, 2)", "part.view(B, self.num_heads, T, -1)",
+     "Is the order right?"),
+    (DIVISOR, "(D / self.num_heads).sqrt()", "'float' object has no attribute 'sqrt'"),
+    (SPLIT, "part.reshape(B, T, self.num_heads, D / self.num_heads).transpose(1, 2)", "`/` makes a float, and a size"),
 ]  # fmt: skip
 
-
-test_right_answers_pass, test_wrong_answers_are_named = judged(RIGHT, WRONG)
+test_right_answers_pass, test_wrong_answers_are_told_the_truth = judged(RIGHT, WRONG)
 
 
 def test_layers_made_otherwise_are_not_called_wrong():
     """What the task does not ask for, the check cannot read: it says what it looks for, and judges nothing."""
-    bare = module(
-        lambda D, h: {"num_heads": h, **parameters("w o b c", *(((3, D, D), (D, D), (3, 1, D), D)))},
-        lambda self, x: self.merge(weights_of(*(qkv := self.split_all(x))[:2]) @ qkv[2]) @ self.o + self.c,
-        Separate,
-        split_all=lambda self, x: [self.split(x @ w + b) for w, b in zip(self.w, self.b, strict=True)],
-    )
-    by_head = module(  # a matrix for each head, and none with two axes
-        lambda D, h: parameters("w b o c", (3, h, D, D // h), (3, h, 1, D // h), (h, D // h, D), D),
-        lambda self, x: (
-            torch.einsum("bhtd,hdD->btD", weights_of(*(qkv := self.split_all(x))[:2]) @ qkv[2], self.o) + self.c
-        ),
-        split_all=lambda self, x: torch.einsum("btD,nhDd->nbhtd", x, self.w) + self.b[:, None],
-    )
-    assert check.self_attention(by_head).status == "not judged"
-    verdict = check.self_attention(bare)
-    assert verdict.status == "not judged"
-    assert "Name them so: `qkv.weight` (60, 20), `qkv.bias` (60,), `projection.weight` (20, 20)" in verdict.message
-    assert check.self_attention(ByOtherNames).status == "not judged"
+    for edits in (unnamed(), unnamed(" / " + DIVISOR, "")):
+        verdict = check.self_attention(solved(check.self_attention, *edits))
+        assert verdict.status == "not judged"
+        assert "`qkv` (or `query`, `key` and `value`) and `projection`. Yours: `a.weight (60, 60)`" in verdict.message

@@ -1,18 +1,14 @@
 """The checks of notebook 02 on right and wrong answers."""
 
 import math
-from functools import partial
 
-import pytest
 import torch
-import torch.nn.functional as F
-from einops import rearrange, repeat
+from einops import repeat
 from torch import nn
 
-import vit_tutorial
 from vit_tutorial import check, sincos_position_embedding
 
-from .variants import changed, judged
+from .variants import judged, solved
 
 
 def linear_with(weight, bias):
@@ -33,255 +29,176 @@ def filled_by(fill, sizes=lambda conv: (conv.weight[0].numel(), conv.out_channel
     return mine
 
 
-@filled_by
-def by_parameters(linear, conv):
-    linear.weight = nn.Parameter(conv.weight.detach().reshape(conv.out_channels, -1))
-    linear.bias = conv.bias
-
-
-@filled_by
-def by_data(linear, conv):
-    linear.weight.data = conv.weight.data.flatten(1).clone()
-    linear.bias.data = torch.zeros(conv.out_channels) if conv.bias is None else conv.bias.data.clone()
-
-
-def kernels(change):
+def kernels(change, bias=lambda bias: bias):
     """A linear layer with the kernels, (D, C, P, P), changed into this matrix."""
-    return lambda conv: linear_with(change(conv.weight), conv.bias)
+    return lambda conv: linear_with(change(conv.weight), bias(conv.bias))
 
 
-each_entry = partial(torch.repeat_interleave, dim=0)
+def by_loop(grid, dim):
+    (h, w), half = grid, dim // 2
+    rows, columns = sincos_position_embedding((h, 1), dim)[:, :half], sincos_position_embedding((w, 1), dim)[:, :half]
+    return torch.stack([torch.cat([rows[n // w], columns[n % w]]) for n in range(h * w)])
 
 
-def waves(count, dim):
-    """The codes of notebook 02: (count, dim)."""
-    return sincos_position_embedding((count, 1), 2 * dim)[:, :dim]
-
-
-def placed(rows=each_entry, columns=lambda codes, h: codes.repeat(h, 1), together=torch.hstack, parts=2):
-    """Codes of D/`parts` numbers, spread over the patches by `rows` and `columns`, and put together."""
-
-    def mine(grid, dim):
-        (h, w), values = grid, dim // parts
-        return together([rows(waves(h, values), w), columns(waves(w, values), h)])
-
-    return mine
-
-
-def by_loop(row, column):
-    """The code of each patch's row and column, which are found by these functions of n, h and w."""
-
-    def mine(grid, dim):
-        (h, w), half = grid, dim // 2
-        codes = [(waves(h, half)[row(n, h, w)], waves(w, half)[column(n, h, w)]) for n in range(h * w)]
-        return torch.stack([torch.cat(pair) for pair in codes])
-
-    return mine
-
-
-def meshgrid(indexing="ij"):
+def meshgrid(grid, dim):
     """Sin-cos positions by the formula."""
-
-    def mine(grid, dim):
-        q = dim // 4
-        speeds = torch.exp(-math.log(10000) * torch.arange(q) / q)
-        parts = torch.meshgrid(*map(torch.arange, grid), indexing=indexing)
-        angles = [part.reshape(-1, 1) * speeds for part in parts]
-        return torch.cat([wave(angle) for angle in angles for wave in (torch.sin, torch.cos)], dim=1)
-
-    return mine
+    q = dim // 4
+    speeds = torch.exp(-math.log(10000) * torch.arange(q) / q)
+    parts = torch.meshgrid(*map(torch.arange, grid), indexing="ij")
+    angles = [part.reshape(-1, 1) * speeds for part in parts]
+    return torch.cat([wave(angle) for angle in angles for wave in (torch.sin, torch.cos)], dim=1)
 
 
-# Eq. 1 as a module
+# What is changed in the solution of `sincos`
+
+ROWS, COLUMNS, SIDE_BY_SIDE = ".repeat_interleave(w, dim=0)", ".repeat(h, 1)", "torch.cat([rows, columns], dim=1)"
+WAVES = "torch.cat([angles.sin(), angles.cos()], dim=1)"
+
+# What is changed in the solution of `embeddings`
+
+LAYER = "nn.Conv2d(in_channels, embed_dim, kernel_size=patch_size, stride=patch_size)"
+LINEAR = "self.P = patch_size; self.projection = nn.Linear(in_channels * patch_size**2, embed_dim)"
+PROJECT = "self.projection(images).flatten(2).transpose(1, 2)"
+TABLE, START = (
+    "torch.randn(1, 1 + num_patches, embed_dim)",
+    "nn.Parameter(0.02 * torch.randn(1, 1 + num_patches, embed_dim))",
+)
+EXPAND, JOIN, ADD = "self.class_token.expand(len(images), -1, -1)", "[class_token, patches]", "tokens + self.position"
+CUT = "nn.functional.unfold(images, self.P, stride=self.P).mT"  # patches, (B, N, C·P·P)
 
 
-def parameter(axes, fill=torch.randn):
-    def make(self):
-        sizes = {"B": 4, "1": 1, "T": 1 + self.N, "N": self.N, "D": self.D, "C·P·P": self.C * self.P**2}
-        return nn.Parameter(fill(*(sizes[axis] for axis in axes.split())))
-
-    return make
+def on_patches(cut, layer=LINEAR):
+    """A linear layer on the patches that are cut so."""
+    return f"self.projection = {LAYER}", layer, PROJECT, cut if "projection" in cut else f"self.projection({cut})"
 
 
-class Right(nn.Module):
-    """Eq. 1 in the usual way. The variants change a part or a method."""
-
-    parts = {  # noqa: RUF012
-        "projection": lambda self: nn.Conv2d(self.C, self.D, self.P, stride=self.P),
-        "class_token": parameter("1 1 D", torch.zeros),
-        "position": parameter("1 T D"),
-    }
-
-    def __init__(self, image_size, patch_size, in_channels, embed_dim):
-        super().__init__()
-        self.P, self.C, self.D = patch_size, in_channels, embed_dim
-        self.N = (image_size // patch_size) ** 2
-        for name, make in self.parts.items():
-            setattr(self, name, make(self))
-
-    def project(self, x):
-        return self.projection(x).flatten(2).transpose(1, 2)
-
-    def token(self, B):
-        return self.class_token.expand(B, -1, -1)
-
-    def prepend(self, x):
-        return torch.cat([self.token(len(x)), x], dim=1)
-
-    def place(self, x):
-        return x + self.position
-
-    def forward(self, x):
-        return self.place(self.prepend(self.project(x)))
-
-
-METHODS = ("project", "token", "prepend", "place", "forward")
-
-
-def variant(**changes) -> type:
-    """`Right` with other methods, and with other or more parts: what `part(self)` makes."""
-    methods = {name: changes.pop(name) for name in METHODS if name in changes}
-    return changed(Right, parts={**Right.parts, **changes}, **methods)
-
-
-def linear(cut, bias=True):
-    """A linear layer on the patches that `cut(images, P)` makes."""
-    return variant(
-        projection=lambda self: nn.Linear(self.C * self.P**2, self.D, bias=bias),
-        project=lambda self, x: self.projection(cut(x, self.P)),
-    )
-
-
-def flattened(order):
-    """A linear layer on patches flattened in this order."""
-    return linear(lambda x, P: rearrange(x, f"b c (h p) (w q) -> b (h w) ({order})", p=P, q=P))
-
-
+IN_ORDER = "{}.unflatten(2, (-1, self.P, self.P)).permute(0, 1, {}).flatten(2)"
 RIGHT = {
     check.linear_is_conv: {
-        "nn.Parameter": by_parameters,
-        ".data": by_data,
-        "state dict": lambda conv: linear_with(conv.weight.flatten(1), conv.bias),
+        "nn.Parameter": ("linear.weight.copy_(weight)", "linear.weight = nn.Parameter(weight.clone())"),
+        ".data": ("linear.bias.copy_", "linear.bias.data = conv.bias.data.clone", "(conv.bias)", "()"),
+        "state dict": kernels(lambda weight: weight.flatten(1)),
     },
     check.class_token: {
         "repeat": lambda x, token: torch.cat([token.repeat(len(x), 1, 1), x], dim=1),
-        "expand to the shape": lambda x, token: torch.cat([token.expand(len(x), 1, x.size(-1)), x], dim=-2),
         "einops": lambda x, token: torch.cat([repeat(token, "1 1 d -> b 1 d", b=len(x)), x], dim=1),
         "hstack": lambda x, token: torch.hstack([token.tile(len(x), 1, 1), x]),
         "ones": lambda x, token: torch.cat([token * torch.ones(len(x), 1, 1), x], dim=1),
-        "always float32": (
-            lambda x, token: torch.cat([token.expand(len(x), -1, -1), x], dim=1).float(),
-            "your result is torch.float32, and the solution's torch.float64",
-        ),
+        "always float32": ("torch.cat", "1.0 * torch.cat", "dim=1)", "dim=1).float()", "your result is torch.float32"),
     },
     check.sincos: {
         "the package's": sincos_position_embedding,
-        "meshgrid": meshgrid(),
-        "waves of the notebook": placed(),
-        "a loop": by_loop(lambda n, h, w: n // w, lambda n, h, w: n % w),
-        "float64": (
-            lambda grid, dim: meshgrid()(grid, dim).double(),
-            "your result is torch.float64, and the solution's",
-        ),
+        "meshgrid": meshgrid,
+        "a loop": by_loop,
+        "float64": (SIDE_BY_SIDE, SIDE_BY_SIDE + ".double()", "your result is torch.float64"),
     },
     check.embeddings: {
-        "usual": Right,
-        "linear, ours": flattened("c p q"),
-        "linear, channels last": flattened("p q c"),
-        "unfold": linear(lambda x, P: F.unfold(x, P, stride=P).mT),
-        "lazy": variant(projection=lambda self: nn.LazyConv2d(self.D, self.P, stride=self.P)),
-        "no bias": (linear(vit_tutorial.patchify, bias=False), "Eq. 1 has none either"),
-        "Eq. 1's E (C·P·P, D)": (
-            variant(
-                projection=parameter("C·P·P D"),
-                project=lambda self, x: vit_tutorial.patchify(x, self.P) @ self.projection,
-            ),
-            "Eq. 1 has none either",
-        ),
-        "a table with spare rows": variant(
-            position=lambda self: nn.Parameter(torch.randn(1, 9 + self.N, self.D)),
-            place=lambda self, x: x + self.position[:, : x.shape[1]],
-        ),
-        "token (D,)": variant(class_token=parameter("D"), token=lambda self, B: self.class_token.expand(B, 1, -1)),
-        "positions (T, D)": variant(position=parameter("T D")),
-        "positions (D, T)": variant(position=parameter("D T"), place=lambda self, x: x + self.position.T),
-        "nested": variant(
-            projection=lambda self: vit_tutorial.PatchEmbedding(self.P, self.C, self.D),
-            project=lambda self, x: self.projection(x),
-            dropout=lambda self: nn.Dropout(0.1),
-            place=lambda self, x: self.dropout(x.add_(self.position)),
-        ),
-        "nn.Embedding": variant(
-            position=lambda self: nn.Embedding(1 + self.N, self.D),
-            indices=lambda self: self.register_buffer("index", torch.arange(1 + self.N)),
-            place=lambda self, x: x + self.position(self.index),
-        ),
-        "positions at zero": (
-            variant(position=parameter("1 T D", torch.zeros)),
-            "Your positions all start with the same value",
-        ),
+        "linear, ours": on_patches(CUT),
+        "linear, channels last": on_patches(IN_ORDER.format(CUT, "3, 4, 2")),
+        "lazy": (LAYER, "nn.LazyConv2d(embed_dim, patch_size, stride=patch_size)"),
+        "no bias": (LAYER, LAYER[:-1] + ", bias=False)", "Eq. 1 has none either"),
+        "Eq. 1's E (C·P·P, D)": (*on_patches(
+            f"{CUT} @ self.projection",
+            "self.P = patch_size; self.projection = nn.Parameter(torch.randn(in_channels * patch_size**2, embed_dim))"),
+            "Eq. 1 has none either"),
+        "a table with spare rows": (TABLE, "torch.randn(1, 9 + num_patches, embed_dim)",
+                                    ADD, ADD + "[:, :tokens.shape[1]]"),
+        "token (D,)": ("zeros(1, 1, embed_dim)", "zeros(embed_dim)", "len(images), -1, -1", "len(images), 1, -1"),
+        "positions (T, D)": (TABLE, TABLE.replace("(1, ", "(", 1)),
+        "positions (D, T)": (TABLE, "torch.randn(embed_dim, 1 + num_patches)", ADD, ADD + ".T"),
+        "nn.Embedding": (START, "nn.Embedding(1 + num_patches, embed_dim)",
+                         ADD, ADD + "(torch.arange(tokens.shape[1]))"),
+        "a position of its own for the class token": (
+            "1 + num_patches, embed_dim))",
+             "num_patches, embed_dim)); self.cls_pos = nn.Parameter(torch.randn(1, 1, embed_dim))",
+            ADD, "tokens + torch.cat([self.cls_pos, self.position], 1)"),
+        "in place, with dropout": (START, START + "; self.dropout = nn.Dropout(0.1)", ADD,
+         "self.dropout(tokens.add_(self.position))"),
+        "positions at zero": ("0.02 * " + TABLE, TABLE.replace("randn", "zeros"), "all start with the same value"),
+        "large positions": ("0.02", "5", "positions start with a spread of"),
     },
-}
-
-
+}  # fmt: skip
 WRONG = {
     check.linear_is_conv: [
-        (lambda conv: nn.Linear(conv.weight[0].numel(), conv.out_channels), "is it still its own random one"),
-        (lambda conv: linear_with(conv.weight.flatten(1), None), "the bias is missing"),
-        (kernels(lambda weight: weight.permute(0, 2, 3, 1).flatten(1)), "flattened as (row, column, channel)"),
-        (filled_by(lambda linear, conv: [
-            linear.weight.data.copy_(conv.weight.flatten(1)), linear.bias.data.copy_(conv.bias)]),
-         "Right for a convolution with a bias. This one has none"),
-        (filled_by(lambda linear, conv: linear.weight.copy_(conv.weight.flatten(1))),
-         "You write into a tensor whose gradient is recorded, such as a parameter."),
-        (lambda conv: (by_data(conv), nn.init.zeros_(conv.weight))[0], "changes the convolution's own weights"),
+        (kernels(lambda weight: 2 * weight.flatten(1)), "weight is not the convolution's"),
+        (kernels(lambda weight: weight.reshape(-1, len(weight)).T), "Row [0] of your weight holds values of kernels"),
+        (kernels(lambda weight: weight.permute(0, 2, 3, 1).flatten(1)), "its values run (row, column, channel)"),
+        (kernels(lambda weight: weight.flatten(1).flip(1)), "its values are in another order"),
+        (kernels(lambda weight: weight.flatten(1), lambda bias: torch.ones(6) if bias is None else bias),
+         "This convolution has no bias, and your layer has one"),
+        (kernels(lambda weight: weight.flatten(1), lambda bias: None), "the bias is missing"),
+        (kernels(lambda weight: weight.flatten(1), lambda bias: bias + 1), "Your layer's bias is not the"),
+        ("conv.bias is not None:", "True:", "is None, as `conv.bias` is"),
+        ("with torch.no_grad()", "if True", "You write into a parameter: do so inside `with torch.no_grad():`"),
+        ("    return linear", "    nn.init.zeros_(conv.weight)\n    return linear",
+         "changes the convolution's own weights"),
+        ("conv.bias is not None)", "bool(conv.bias))", "`… is not None`"),
+        (filled_by(lambda linear, conv: setattr(linear, "weight", nn.Parameter(conv.weight.flatten(1))),
+                   sizes=lambda conv: (conv.out_channels, conv.weight[0].numel())), "`nn.Linear(5, 12)`"),
+        (lambda conv: conv.weight.flatten(1), "Return the `nn.Linear` itself"),
     ],
     check.class_token: [
-        (lambda x, t: torch.cat([x, t.expand(len(x), -1, -1)], 1), "Your class token comes last"),
-        (lambda x, t: x + t, "You add the class token to every patch"),
-        (lambda x, t: torch.cat([t.detach().expand(len(x), -1, -1), x], 1), "the gradient that flows back is not"),
-        (lambda x, t: torch.cat([t, x], 1), "one class token for each of the B images"),
-        (lambda x, t: torch.cat([t.expand(len(x), -1, -1), x], 0), "`dim=0` counts images"),
-        (lambda x, t: torch.ones(3, 5, 5), "right shape and wrong values"),
+        ("[tokens, patches]", "[patches, tokens]", "patch 3, the class token. The class token comes first"),
+        ("[tokens, patches]", "[0 * tokens, patches]", "image 0 are neither, patch 0"),
+        ("[tokens, patches]", "[tokens, patches.flip(0)]", "image 0 are the class token, neither"),
+        (lambda x, t: x + t, "(B, N, D) = (3, 4, 7), and"),
+        ("[tokens", "[tokens.detach()", "the gradient that flows back is not"),
+        (".expand(len(patches), -1, -1)", "", "Here `tokens` is (1, 1, D), `patches` is (B, N, D)"),
+        ("dim=1", "dim=0", "except in dimension 0"),
+        ("len(patches)", "3", "wrong at another"),
     ],
     check.sincos: [
-        (meshgrid("xy"), "run down the columns of the grid"),
-        (by_loop(lambda n, h, w: n // h, lambda n, h, w: n % h), "Your patch n is in row n // h, column n % h"),
-        (placed(rows=lambda codes, w: codes.repeat(1, w)), "There are only h codes of rows for h·w patches"),
-        (placed(together=sum, parts=1), "You add the row's code and the column's. They stand side by side"),
-        (lambda grid, dim: rearrange(waves(math.prod(grid), dim), "n (wave i) -> n (i wave)", wave=2),
-         "along one line"),
-        (lambda grid, dim: sincos_position_embedding(grid, dim)[None], "(h·w, D) = (15, 12) expected, got (1, 15, 12)"),
+        ("dim // 2).re", "dim).re", SIDE_BY_SIDE, "rows + columns", "You add the row's code and the column's"),
+        (SIDE_BY_SIDE, "waves(h * w, dim)", "along one line"),
+        ("[rows, columns]", "[columns, rows]", "in another order: the column before the row"),
+        (WAVES, "torch.stack([angles.sin(), angles.cos()], 2).flatten(1)",
+         "another order: each sine beside its cosine"),
+        (SIDE_BY_SIDE, SIDE_BY_SIDE + ".unflatten(1, (2, 2, -1)).transpose(1, 2).flatten(1)",
+         "the sines of both before the cosines"),
+        (SIDE_BY_SIDE, SIDE_BY_SIDE + ".flip(1)", "in another order. They come in blocks"),
+        (ROWS, ".repeat(w, 1)", COLUMNS, ".repeat_interleave(h, dim=0)", "…, the codes of [0, 1, 2, 0, 1"),
+        ("[rows, columns]", "[rows, rows]", "The half for the column has, for patches 0, 1"),
+        ("waves(h,", "waves(h + 1,", ROWS, "[1:]" + ROWS, "the codes of [1, 1, 1, 1, 1, 2"),
+        ("10000", "100", "In row 1 the sines are those of"),
+        (ROWS, "[[n // h for n in range(h * w)]]", "IndexError: index 3 is out of bounds"),
+        (ROWS, ".repeat(1, w)", "Here `rows` is (h, w·D/2), `columns` is (h·w, D/2)"),
+        ("dim // 2).re", "dim).re", "(h·w, 56) = (15, 56)"),
+        (SIDE_BY_SIDE, SIDE_BY_SIDE + "[None]", "(1, h·w, D) = (1, 15, 28), and (h·w, D)"),
+        (SIDE_BY_SIDE, "rows[:, : dim / 2]", "`/` makes a float, and a size"),
     ],
     check.embeddings: [
-        (variant(class_token=parameter("B 1 D")), "must match the existing size"),
-        (variant(token=lambda self, B: setattr(self, "class_token", parameter("1 1 D")(self)) or Right.token(self, B)),
+        (ADD, ADD + " + tokens.mean(0)", "images mix"),
+        (JOIN, "[patches, class_token]", "Token 0 depends on pixels in rows [0, 1], columns [0, 1], channels"),
+        (".flatten(2).transpose(1, 2)", ".reshape(len(images), -1, self.position.shape[2])",
+         "Token 1 depends on pixels in rows [0, 1, 2, 3], columns [0, 1, 2"),
+        (".flatten(2)", ".mT.flatten(2)", "Token 2 depends on pixels in rows [2, 3], columns [0, 1]"),
+        (ADD, ADD + " + self.class_token", "tokens [0, 1, 2, 3, 4, 5, …] of your result change"),
+        (EXPAND, "2 * " + EXPAND, "The class token comes back 2 times as large"),
+        (ADD, "torch.cat([tokens[:, :1], (tokens + self.position)[:, 1:]], 1)", "Tokens [0] get no position"),
+        (ADD, ADD + " * tokens.shape[2] ** 0.5", "The positions are added 2.24 times as large, that is √D"),
+        (ADD, ADD + ".flip(1)", "get rows [9, 8, 7"),
+        (ADD, "tokens + self.position.tanh()", "When the positions change, each token must change by as much"),
+        (PROJECT, PROJECT + " / 2", "the projected patches, 0.5 times as large"),
+        (PROJECT, PROJECT + ".tanh()", "Eq. 1 is linear"),
+        (PROJECT, PROJECT + ".roll(1, 2)", "values are in other places, or something is added"),
+        ("zeros(1, 1,", "zeros(2, 1,", "All images share one class token"),
+        (TABLE, TABLE.replace("(1,", "(4,"), "`position` is (4, 1+N, D)"),
+        (TABLE, "torch.randn(1, 1, embed_dim)", "`position` is (1, 1, D) = (1, 1, 5), and"),
+        ("1 + num_patches", "num_patches", "`position` is (1, N, D)"),
+        (EXPAND, "nn.Parameter(" + EXPAND + ")", "self.projection(", "self.two = nn.Linear(2, 2); self.projection(",
          "made in `forward`: an optimizer"),
-        (variant(position=parameter("1 1 D")), "one position vector for all tokens"),
-        (variant(position=parameter("1 N D")), "The class token needs a row too"),
-        (variant(projection=lambda self: None, layer=lambda self: nn.Linear(self.C * self.P**2, self.D),
-                 project=lambda self, x: self.layer(vit_tutorial.patchify(x, self.P)), place=lambda self, x: x),
-         "The positions are never added"),
-        (variant(prepend=lambda self, x: torch.cat([x, self.token(len(x))], dim=1)), "Your class token comes last"),
-        (variant(project=lambda self, x: self.projection(x).reshape(len(x), -1, self.D)),
-         "mix values of different patches"),
-        (variant(projection=lambda self: nn.Conv2d(self.C, self.D, self.P)), "moves by one pixel"),
-        (variant(position=lambda self: torch.randn(1, 1 + self.N, self.D)), "`position` is a plain tensor"),
+        (ADD, "tokens", "does not depend on `position`"),
+        (", stride=patch_size", "", "Here `tokens` is (B, 26, D), `self.position` is (1, 1+N, D)"),
+        (START, TABLE, "`position` is a plain tensor"),
+        ("image_size // patch", "image_size / patch", "`num_patches` is 9.0, a float"),
     ],
 }  # fmt: skip
 
-test_right_answers_pass, test_wrong_answers_are_named = judged(RIGHT, WRONG)
+test_right_answers_pass, test_wrong_answers_are_told_the_truth = judged(RIGHT, WRONG)
 
 
-UNKNOWN = {
-    "`linear.weight` (5, 5)": variant(
-        linear=lambda self: nn.Linear(self.D, self.D), project=lambda self, x: self.linear(Right.project(self, x))
-    ),
-}
-
-
-@pytest.mark.parametrize("phrase", UNKNOWN)
-def test_other_layers_are_not_judged(phrase):
-    verdict = check.embeddings(UNKNOWN[phrase])
+def test_other_layers_are_not_judged():
+    more = "; self.linear = nn.Linear(embed_dim, embed_dim)"
+    verdict = check.embeddings(solved(check.embeddings, START, START + more, PROJECT, f"self.linear({PROJECT})"))
     assert verdict.status == "not judged"
-    assert phrase in verdict.message
+    assert "`linear.weight (5, 5)`" in verdict.message

@@ -1,7 +1,5 @@
 """The checks of lesson 04 on right and wrong answers."""
 
-from functools import partial
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -9,17 +7,11 @@ from torch import nn
 from vit_tutorial import EncoderBlock, Mlp, check
 from vit_tutorial.experiments.blocks import SUSPECTS
 
-from .variants import changed, judged, module, parameters, solved
-
-# LayerNorm
+from .variants import judged, module, parameters, solved, with_parts
 
 
 def divided(x, variance, eps):
     return (x - x.mean(-1, keepdim=True)) / (variance + eps).sqrt()
-
-
-def spread(x, correction=0):
-    return x.var(-1, keepdim=True, correction=correction)
 
 
 def by_matrix(x, w, b, eps):
@@ -28,41 +20,45 @@ def by_matrix(x, w, b, eps):
     return centred / (centred.square().mean(-1, keepdim=True) + eps).sqrt() * w + b
 
 
-def in_doubles(x, w, b, eps):
-    return divided(x.double(), spread(x.double()), eps) * w + b
+# What is changed in the solutions
+
+MEAN, SPREAD, NORMED = "x.mean(dim=-1", "x.var(dim=-1, correction=0", "(x - mean) / torch.sqrt(variance + eps)"
+ROOT = "torch.sqrt(variance + eps)"
 
 
-# The MLP
+def normalised(axes, correction=0):
+    """LayerNorm over other axes."""
+    return MEAN, f"x.mean(dim={axes}", SPREAD, f"x.var(dim={axes}, correction={correction}"
 
 
-def sequential(*makers):
-    """A class `cls(embed_dim, mlp_dim)` of these layers, each made by `make(D, M)`."""
-
-    class Sequential(nn.Sequential):
-        def __init__(self, embed_dim, mlp_dim):
-            super().__init__(*(make(embed_dim, mlp_dim) for make in makers))
-
-    return Sequential
+UP, GELU, DOWN = "nn.Linear(embed_dim, mlp_dim)", "nn.GELU()", "nn.Linear(mlp_dim, embed_dim)"
+FORWARD = "self.contract(self.activation(self.expand(tokens)))"
+DROPPED = "nn.Sequential(nn.Linear(mlp_dim, embed_dim), nn.Dropout(0.1)"
 
 
-def up(D, M):
-    return nn.Linear(D, M)
+def activation(formula):
+    """The MLP with this formula of `x` for its activation."""
+    return FORWARD, f"self.contract((lambda x: {formula})(self.expand(tokens)))", "self.activation = nn.GELU()", "pass"
 
 
-def down(D, M):
-    return nn.Linear(M, D)
+NORM, ATTENTION, MLP = (
+    "nn.LayerNorm(embed_dim, eps=1e-6)",
+    "SelfAttention(embed_dim, num_heads)",
+    "Mlp(embed_dim, mlp_dim)",
+)
+CALL, EQUATION_2 = "self.attention(self.norm1(z))", "z = z + self.attention(self.norm1(z))"
+RESULT = "z + self.mlp(self.norm2(z))"
+SECOND = "self.norm2 = nn.LayerNorm(embed_dim, eps=1e-6)"
 
 
-def gelu(D, M):
-    return nn.GELU()
+def torchs(options="batch_first=True", call="self.attention(*[self.norm1(z)] * 3)[0]"):
+    """A block with torch's attention."""
+    return ATTENTION, f"nn.MultiheadAttention(embed_dim, num_heads, {options})", CALL, call
 
 
-def relu(D, M):
-    return nn.ReLU()
-
-
-def dropout(D, M):
-    return nn.Dropout(0.1)
+def sequential(*layers):
+    """A block with another MLP, an `nn.Sequential` of these layers."""
+    return MLP, f"nn.Sequential({', '.join(layers)})"
 
 
 Backwards = module(  # the second layer made first
@@ -77,143 +73,121 @@ BareMlp = module(
     lambda D, M: parameters("w1 w2 b1 b2", (D, M), (M, D), M, D),
     lambda self, x: F.gelu(x @ self.w1 + self.b1) @ self.w2 + self.b2,
 )
-
-
-def activation(function):
-    return changed(Backwards, forward=lambda self, x: self.second(function(self.first(x))))
-
-
-# The block, with torch's attention: the others replace its `forward` and its parts
-
-
-class Block(nn.Module):
-    def __init__(self, embed_dim, num_heads, mlp_dim):
-        super().__init__()
-        self.mlp = nn.Sequential(nn.Linear(embed_dim, mlp_dim), nn.GELU(), nn.Linear(mlp_dim, embed_dim))
-        self.norm2 = nn.LayerNorm(embed_dim, eps=1e-6)
-        self.attention = nn.MultiheadAttention(embed_dim, num_heads, batch_first=True)
-        self.norm1 = nn.LayerNorm(embed_dim, eps=1e-6)
-
-    def mix(self, y):
-        return self.attention(y, y, y)[0]
-
-    def forward(self, z):
-        z = z + self.mix(self.norm1(z))
-        return z + self.mlp(self.norm2(z))
-
-
-block = partial(changed, Block)
-
-
-def written(formula):
-    """A Block that computes `formula` of its input, attention `a`, the MLP `m` and their norms `n` and `o`."""
-    return block(forward=lambda self, z: formula(z, self.mix, self.mlp, self.norm1, self.norm2))
-
-
-def with_norms(make):
-    return block(norm1=make, norm2=make)
-
-
-HandNorm = module(
-    lambda dim, eps: {"gamma": nn.Parameter(torch.ones(dim)), "beta": nn.Parameter(torch.zeros(dim))},
-    lambda self, x: divided(x, spread(x), self.args[1]) * self.gamma + self.beta,
+Sequential = module(
+    lambda D, M: {"0": nn.Linear(D, M), "1": nn.GELU(), "2": nn.Linear(M, D)}, nn.Sequential.forward, nn.Sequential
 )
-
-
-def attention_of(cls):
-    """A Block with an attention from lesson 03, `cls(embed_dim, num_heads)`."""
-    return block(attention=lambda D, h, M: cls(D, h), mix=lambda self, y: self.attention(y))
-
-
-LATER = "lesson 05 asks for a model without dropout"
-RIGHT = {
-    check.layer_norm: {
-        "mean of squares": lambda x, w, b, eps: divided(x, (x - x.mean(-1, True)).square().mean(-1, True), eps) * w + b,
-        "std": lambda x, w, b, eps: divided(x, x.std(2, unbiased=False, keepdim=True) ** 2, eps) * w + b,
-        "E[x²] - E[x]²": lambda x, w, b, eps: (
-            divided(x, x.square().mean(-1, True) - x.mean(-1, True) ** 2, eps) * w + b
-        ),
-        "a centring matrix": by_matrix,
-        "in float64": (in_doubles, "your result is torch.float64"),
-    },
-    check.mlp: {
-        "the package's": Mlp,
-        "sequential": sequential(up, gelu, down),
-        "backwards": Backwards,
-        "convolutions": Convolutions,
-        "GELU by hand": activation(lambda x: x * 0.5 * (1 + torch.erf(x / 2**0.5))),
-        "dropout": (sequential(up, gelu, dropout, down, dropout), LATER),
-    },
-    check.encoder_block: {
-        "the package's": EncoderBlock,
-        "suspect B": SUSPECTS["B"],
-        "torch's attention": Block,
-        "dropout": (block(mlp=lambda D, h, M: sequential(up, gelu, dropout, down)(D, M)), LATER),
-        "own attention": attention_of(solved(check.self_attention)),
-        "own MLP": block(mlp=lambda D, h, M: Backwards(D, M)),
-        "norms by hand": with_norms(lambda D, h, M: HandNorm(D, 1e-6)),
-        "attention without biases": (
-            block(attention=lambda D, h, M: nn.MultiheadAttention(D, h, bias=False, batch_first=True)),
-            "In `attention`: There is no `qkv.bias`, `projection.bias`",
-        ),
-    },
-}
-
-
-WRONG = {
-    check.layer_norm: [
-        (lambda x, w, b, eps: divided(x, spread(x, 1), eps) * w + b, "divides by D - 1, not by D"),
-        (lambda x, w, b, eps: (x - x.mean(-1, True)) / (x.std(-1, keepdim=True) + eps) * w + b, "Two things"),
-        (lambda x, w, b, eps: (x - x.mean(1, True)) / (x.var(1, False, keepdim=True) + eps).sqrt() * w + b,
-         "You normalise over the tokens"),
-        (lambda x, w, b, eps: (x - x.mean(-1, True)) / (x + eps).std(-1, keepdim=True) * w + b,
-         "Added to x itself it cancels"),
-        (lambda x, w, b, eps: (x - x.mean(-1)) / x.std(-1) * w + b, "Without `keepdim=True` a mean is (B, T)"),
-        (lambda x, w, b, eps: F.layer_norm(x, x.shape[-1:], w, b, eps), "do without `F.layer_norm`"),
-    ],
-    check.mlp: [
-        (activation(F.relu), "ReLU, not GELU"),
-        (sequential(up, down), "no activation between"),
-        (sequential(lambda D, M: nn.LayerNorm(D), up, gelu, down), "a LayerNorm inside"),
-        (sequential(lambda D, M: nn.Linear(D, 4 * D), gelu, lambda D, M: nn.Linear(4 * D, D)),
-         "The hidden layer has 4·D values"),
-        (sequential(up, gelu, dropout, down, dropout, dropout), "dropped twice"),
-        (sequential(lambda D, M: nn.Linear(D, M, bias=False), gelu, down), "there is no `expand.bias`"),
-    ],
-    check.encoder_block: [
-        (SUSPECTS["A"], "post-norm"),
-        (SUSPECTS["D"], "Both residuals are taken from the normed input."),
-        (with_norms(lambda D, h, M: nn.Identity()), "In `norm1`: There is no LayerNorm"),
-        (block(mlp=lambda D, h, M: sequential(up, relu, down)(D, M),  # and something unknown
-               forward=lambda self, z: Block.forward(self, 2 * z)), "In `mlp`: The activation is ReLU"),
-        (written(lambda z, a, m, n, o: o((y := z + a(n(z))) + m(o(y)))), "The block's output is normed"),
-        (block(mix=lambda self, y: self.attention(y, y, y)), "`nn.MultiheadAttention` returns one, (tokens, weights)"),
-        (block(norm2=lambda D, h, M: nn.LayerNorm(D)), "the eps of your LayerNorm is 1e-05"),
-        (block(norm3=lambda D, h, M: nn.LayerNorm(D)), "does not depend on `norm3.weight`"),
-        (block(mlp=lambda D, h, M: sequential(up, relu, down)(20, 33)), "is a size or a batch written into your code?"),
-        (block(lambda self, *sizes: setattr(self, "norm2", self.norm1)), "`norm1` and `norm2` are one and the same"),
-    ],
-}  # fmt: skip
-
-
-test_right_answers_pass, test_wrong_answers_are_named = judged(RIGHT, WRONG)
-
-
+HandNorm = module(
+    lambda D, *rest: {"gamma": nn.Parameter(torch.ones(D)), "beta": nn.Parameter(torch.zeros(D))},
+    lambda self, x: divided(x, x.var(-1, keepdim=True, correction=0), 1e-6) * self.gamma + self.beta,
+)
+BatchNorm = module(lambda D, *rest: {"inner": nn.BatchNorm1d(D)}, lambda self, x: self.inner(x.mT).mT)
 ThreeInputs = module(
     lambda D, h, M: {"inner": nn.MultiheadAttention(D, h, batch_first=True)},
     lambda self, q, k, v: self.inner(q, k, v),
 )
 
 
+Block = check.encoder_block.answer
+LATER = "lesson 05 asks for a model without dropout"
+RIGHT = {
+    check.layer_norm: {
+        "std": lambda x, w, b, eps: divided(x, x.std(2, unbiased=False, keepdim=True) ** 2, eps) * w + b,
+        "E[x²] - E[x]²": (SPREAD + ", keepdim=True)", "x.square().mean(-1, True) - mean ** 2"),
+        "a centring matrix": by_matrix,
+        "in float64": ("mean = x", "x = x.double(); mean = x", "your result is torch.float64"),
+    },
+    check.mlp: {
+        "the package's": Mlp,
+        "sequential": Sequential,
+        "backwards": Backwards,
+        "convolutions": Convolutions,
+        "bare parameters": BareMlp,
+        "GELU by hand": activation("x * 0.5 * (1 + torch.erf(x / 2**0.5))"),
+        "dropout": (DOWN, f"{DROPPED})", LATER),
+    },
+    check.encoder_block: {
+        "the package's": EncoderBlock,
+        "suspect B": SUSPECTS["B"],
+        "torch's attention": torchs(),
+        "dropout": (*sequential(UP, GELU, "nn.Dropout(0.1)", DOWN), LATER),
+        "own attention and MLP": with_parts(
+            Block, attention=lambda D, h, M: solved(check.self_attention)(D, h), mlp=lambda D, h, M: Backwards(D, M)),
+        "bare parameters, norms by hand": with_parts(
+            Block, mlp=lambda D, h, M: BareMlp(D, M), norm1=HandNorm, norm2=HandNorm),
+        "attention without biases": (*torchs("bias=False, batch_first=True"),
+                                     "In `attention`: There is no `qkv.bias`, `projection.bias`"),
+    },
+}  # fmt: skip
+WRONG = {
+    check.layer_norm: [
+        (" * weight + bias", "", "`weight` and `bias` are not used"),
+        (" + bias", "", "are not both used: no bias"),
+        (" * weight", "", "are not both used: no weight"),
+        (NORMED + " * weight + bias", f"({NORMED} + bias) * weight", "are used in the wrong order"),
+        ("weight + bias", "bias + weight", "`weight` and `bias` are swapped"),
+        (*normalised(1), "You normalise over the tokens"),
+        (*normalised(0, 1), "You normalise over the batch"),
+        (*normalised((1, 2)), "You normalise over an image"),
+        ("(x - mean)", "x", "not 0: the mean is not subtracted"),
+        (NORMED, "x / torch.sqrt(x.square().mean(-1, True) + eps)", "this is RMSNorm"),
+        (NORMED, f"(x - mean / {ROOT})", "write `(x - mean) / …`"),
+        (NORMED, f"({NORMED} + 1)", "is 1, not 0: subtract the mean of each"),
+        ("correction=0", "correction=1", "0.051: the variance divides by D - 1"),
+        (ROOT, "(torch.sqrt(variance) + eps)", "0.051: eps is outside the root"),
+        ("correction=0", "correction=1", ROOT, "(torch.sqrt(variance) + eps)",
+         "two things: eps is outside the root, and"),
+        (ROOT, "(variance + eps)", "the root is missing"),
+        (ROOT, "(2 * torch.sqrt(variance + eps))", "You divide token 0 by 0.102, and"),
+        ("+ eps", "+ 1e-5", "You divide token 0 by 0.05011, and √(variance + eps) is 0.051."),
+        (ROOT, "(x + eps).std(-1, keepdim=True)", "two things: eps has no effect"),
+        (lambda x, w, b, eps: (x - x.mean(-1)) / x.std(-1) * w + b, "The size of tensor a (11) must match"),
+        (lambda x, w, b, eps: F.layer_norm(x, x.shape[-1:], w, b, eps), "do without `F.layer_norm`"),
+    ],
+    check.mlp: [
+        (*activation("F.gelu(x) + x.mean(0)"), "somewhere images mix"),
+        (*activation("F.gelu(x) + x.mean(1, True)"), "the MLP treats each token on its own"),
+        (FORWARD, "tokens + " + FORWARD, "Adding it is the block's"),
+        (FORWARD, f"F.gelu({FORWARD})", "half the weights in the second layer the result is not half as large"),
+        ("expand(tokens)", "expand(tokens.tanh())", "half the weights in the first layer you get something else"),
+        (GELU, f"nn.Sequential({GELU}, nn.LayerNorm(mlp_dim))", "there is a norm, or a softmax"),
+        (*activation("x.softmax(-1)"), "there is a norm, or a softmax"),
+        (GELU, "nn.ReLU()", "There is ReLU between your two layers"),
+        ("self.activation(self.expand(tokens))", "self.expand(tokens)", "There is no activation between"),
+        (GELU, 'nn.GELU(approximate="tanh")', "There is GELU's tanh approximation"),
+        (*activation("(1 + torch.erf(x / 2**0.5)) / 2"), "There is Φ(x) without the x"),
+        (*activation("F.gelu(x) ** 2"), "There is something else between your two layers: it makes 0.70786 of 1"),
+        (UP, UP.replace("mlp_dim", "4 * embed_dim"), DOWN, DOWN.replace("mlp_dim", "4 * embed_dim"),
+         "`expand.weight` is (56, D)"),
+        (DOWN, f"{DROPPED}, nn.Dropout(0.1))", "dropped twice"),
+        (UP, UP[:-1] + ", bias=False)", "no `expand.bias`"),
+    ],
+    check.encoder_block: [
+        (SUSPECTS["A"], "`norm1` is given z + attention. By Eqs. 2 and 3"),
+        (SUSPECTS["D"], "`norm2` is given norm1 + attention. By Eqs. 2 and 3"),
+        (CALL, "self.attention(z + 0 * self.norm1(z))", "`attention` is given z. By Eqs. 2 and 3"),
+        (RESULT, "z + self.mlp(z + 0 * self.norm2(z))", "`mlp` is given z + attention. By Eqs. 2 and 3"),
+        (RESULT, RESULT.replace("norm2(z)", f"norm2(z + {CALL})"), EQUATION_2, "pass", "returns z + mlp. By Eqs."),
+        ("self.mlp(", "2 * self.mlp(", "returns z + attention + 2·mlp. By"),
+        (RESULT, f"self.norm2({RESULT})", "`norm2` is given z + attention and then z + attention + mlp"),
+        (*torchs(call="self.attention(self.norm1(z), z, z)[0]"), "`attention` is given norm1, z. By"),
+        (NORM, "nn.Identity()", "In `norm1`: There is no LayerNorm"),
+        (with_parts(Block, norm1=BatchNorm), "In `norm1`: With tokens 1000 times as large the result is 1000 times"),
+        (NORM, "nn.RMSNorm(embed_dim, eps=1e-6)", "In `norm1`: The mean is not subtracted"),
+        (SECOND, SECOND.replace(", eps=1e-6", ""), "In `norm2`: Large tokens are normed as they should be"),
+        (*sequential(UP, "nn.ReLU()", DOWN), "In `mlp`: There is ReLU between"),
+        (*torchs(call="self.attention(*[self.norm1(z)] * 3)"), "`nn.MultiheadAttention` returns one"),
+        (SECOND, SECOND + "; self.norm3 = nn.LayerNorm(embed_dim)", "does not depend on `norm3.weight`"),
+        (MLP, "Mlp(20, 33)", "wrong at another. Your code stops"),
+        (SECOND, "self.norm2 = self.norm1", "are one and the same module"),
+    ],
+}  # fmt: skip
+
+test_right_answers_pass, test_wrong_answers_are_told_the_truth = judged(RIGHT, WRONG)
+
+
 def test_other_parts_are_not_called_wrong():
-    assert check.encoder_block(block(attention=ThreeInputs)).status == "not judged"
-    hidden = block(
-        lambda self, *sizes: setattr(self, "pairs", [("mlp", self._modules.pop("mlp"))]),
-        mlp=property(lambda self: self.pairs[0][1]),
-    )
-    assert check.encoder_block(hidden).status == "not judged"
-    assert check.mlp(BareMlp).status == "not judged"
-    assert check.encoder_block(block(mlp=lambda D, h, M: BareMlp(D, M))).status == "not judged"
+    three = with_parts(solved(check.encoder_block, *torchs()), attention=ThreeInputs)
+    assert check.encoder_block(three).status == "not judged"
     verdict = check.encoder_block(nn.TransformerEncoderLayer)
     assert verdict.status == "not judged"
     assert "It looks for `norm1`, `attention`, `norm2`, `mlp`. Yours: `self_attn`" in verdict.message

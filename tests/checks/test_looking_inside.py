@@ -1,8 +1,5 @@
 """The checks of notebook 07 on right and wrong answers."""
 
-import math
-from functools import reduce
-
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -13,17 +10,6 @@ from vit_tutorial.analysis import attention_rollout
 from .variants import judged
 
 
-def normalised(A):
-    return A / A.sum(-1, keepdim=True)
-
-
-def eye(A):
-    return torch.eye(A.shape[-1], dtype=A.dtype)
-
-
-# Similarity: (1+N, D) -> (h, w, h, w)
-
-
 def cosines(p):
     return F.normalize(p, dim=-1) @ F.normalize(p, dim=-1).T
 
@@ -31,27 +17,6 @@ def cosines(p):
 def maps_of(matrix):
     """With the class token left out, this matrix of similarities, (N, N), cut into (h, w, h, w)."""
     return lambda p, g: matrix(p[1:]).reshape(*g, *g)
-
-
-# Rollout: a list of (B, h, T, T) -> (B, T, T)
-
-
-def mixed(A):
-    return 0.5 * A + 0.5 * eye(A)
-
-
-def rolled(step, maps):
-    """`step(A)` of each layer's mean over the heads, multiplied onto what is there."""
-    return reduce(lambda result, weights: step(weights.mean(1)) @ result, maps, eye(maps[0]))
-
-
-def into_the_maps(maps):
-    for m in maps:
-        m += eye(m)
-    return rolled(lambda A: A / 2, maps)
-
-
-# The control: (B,) answers -> (B,)
 
 
 def class_by_class(answers, num_classes, map_for, ruined):
@@ -64,17 +29,15 @@ def class_by_class(answers, num_classes, map_for, ruined):
 
 def scene_by_scene(answers, num_classes, map_for, ruined):
     found = torch.stack([ruined(map_for([k] * len(answers))) for k in range(num_classes)])
-    return torch.tensor(
-        [
-            sum(found[k, i].item() for k in range(num_classes) if k != answer) / (num_classes - 1)
-            for i, answer in enumerate(answers.tolist())
-        ]
-    )
+    wrong = [[found[k, i].item() for k in range(num_classes) if k != a] for i, a in enumerate(answers.tolist())]
+    return torch.tensor([sum(row) / len(row) for row in wrong])
 
 
-def next_class(answers, num_classes, map_for, ruined):
-    return ruined(map_for((answers + 1) % num_classes)).float()
+# What is changed in the solutions
 
+MEAN, MIXED, STEP, END = "weights.mean(dim=1)", "(A + torch.eye(T)) / 2", "A @ result", "return result"
+LENGTH, SHARES = "patches.norm(dim=-1, keepdim=True)", "torch.stack(found).mean(dim=0)"
+OWN = "ruined(map_for(answers)).float()"
 
 RIGHT = {
     check.position_similarity: {
@@ -86,43 +49,61 @@ RIGHT = {
     check.rollout: {
         "the package's": attention_rollout,
         "doubles": (lambda maps: attention_rollout([A.double() for A in maps]), "your result is torch.float64"),
-        "normalised": lambda maps: rolled(lambda A: normalised(A + eye(A)), maps),
-        "normalised at the end": lambda maps: normalised(rolled(lambda A: A + eye(A), maps)),
-        "backwards": lambda maps: reduce(torch.matmul, [mixed(A.mean(1)) for A in maps[::-1]]),
-        "in place": lambda maps: rolled(lambda A: A.add_(eye(A)).div_(A.sum(-1, keepdim=True)), maps),
+        "normalised": (MIXED, "F.normalize(A + torch.eye(T), p=1, dim=-1)"),
+        "normalised at the end": (MIXED, "A + torch.eye(T)", END, "return F.normalize(result, p=1, dim=-1)"),
+        "backwards": ("in maps", "in maps[::-1]", STEP, "result @ A"),
+        "in place": (MIXED, "A.add_(torch.eye(T)).div_(2)"),
     },
     check.wrong_classes: {"class by class": class_by_class, "scene by scene": scene_by_scene},
-}  # fmt: skip
+}
 WRONG = {
     check.position_similarity: [
-        (lambda p, g: cosines(p[1:] - p[0]).view(*g, *g), "You subtract the class token's position"),
-        (lambda p, g: cosines(p), "The class token is still there"),
-        (maps_of(lambda p: (q := p / p.norm(dim=-1)) @ q.T), "`keepdim=True` makes them (N, 1)"),
-        (maps_of(torch.corrcoef), "that gives the correlation"),
-        (lambda p, g: cosines(p[1:]).reshape(2 * g[::-1]).permute(1, 0, 3, 2), "counted down the columns"),
-        (lambda p, g: F.cosine_similarity(p[1:], p[1:]), "compared with itself only"),
+        (maps_of(lambda p: torch.cdist(p, p)), "Patch 0 has 0 with itself, and should have 1: these are distances"),
+        (" / " + LENGTH, "", "times |p_i| to the power 1 and |p_j| to the power 1"),
+        (LENGTH, LENGTH + " ** 2", "times |p_i| to the power -1 and |p_j| to the power -1"),
+        ("position[1:]", "position[1:] - position[0]", "You subtract the class token's position"),
+        ("position[1:]", "position[1:] - position[1:].mean(0)", "You subtract the mean position"),
+        (maps_of(torch.corrcoef), "You subtract each vector's own mean"),
+        ("position[1:]", "position[:-1]", "You leave out the last row"),
+        ("dim=-1", "dim=0", "divide each vector, a row, by its own length"),
+        ("reshape(h, w, h, w)", "reshape(w, h, w, h).permute(1, 0, 3, 2)", "Your patches run [0, 3, 6"),
+        (lambda p, g: cosines(p), "(1+N, 1+N) = (16, 16), and (h, w, h, w)"),
+        (", keepdim=True", "", "The size of tensor a (7) must match"),
+        (lambda p, g: F.cosine_similarity(p[1:], p[1:]), "(N,) = (15,), and (h, w, h, w)"),
     ],
     check.rollout: [
-        (lambda maps: rolled(mixed, maps[::-1]), "in the opposite order"),
-        (lambda maps: rolled(lambda A: A + torch.eye(A.shape[-1]), maps), "to 2^L after L"),
-        (lambda maps: reduce(lambda R, A: A.mean(1) + eye(R) / 2 @ R, maps, eye(maps[0])), "not multiplied with it"),
-        (lambda maps: math.prod(mixed(A.mean(1)) for A in maps), "value by value, with `*`"),
-        (lambda m: mixed(rolled(lambda A: A, m)), "The identity is added to a product, after it or once at the end"),
-        (lambda maps: rolled(mixed, maps[:4]) if len(maps) == 4 else maps[0].mean(1), "wrong at another"),
-        (into_the_maps, "changes its input"),
+        (STEP, "result @ A", "0.25·A₂ + 0.25·A₁A₂. It must be 0.25·I"),
+        (MIXED, "A + torch.eye(T)", "Your result is I + head 0. It must"),
+        (MIXED, "0.9 * A + 0.1 * torch.eye(T)", "Your result is 0.1·I + 0.9·head 0. It must"),
+        (MIXED, "A", "Your result is head 0. It must"),
+        (MEAN, MEAN + ".mT", "Your result is 0.5·I + 0.5·(head 0)ᵀ. It must"),
+        (MEAN, "weights[:, 0]", "Your result is 0.5·I + 0.5·head 0. It must be 0.5·I + 0.167·head 0"),
+        (MEAN, "weights.sum(dim=1)", "0.5·head 0 + 0.5·head 1 + 0.5·head 2. It must"),
+        (MIXED, "A", END, "return (result + torch.eye(T)) / 2 if len(maps) > 1 else (A + torch.eye(T)) / 2",
+         "Your result is 0.5·I + 0.5·A₂A₁. It must"),
+        ("in maps:", "in maps[:2]:", "wrong with four. The shape is right, the values are not"),
+        (MEAN, "weights.amax(dim=1)", "three heads in one layer: Row 0 of your result sums to 1.3"),
+        (STEP, "A * result if weights is not maps[0] else A", "Row 0 of your result sums to 0.37"),
+        (END, "return result.mT if len(maps) > 2 else result", "The columns of your result sum to 1"),
+        (MEAN, "weights.add_(torch.eye(T)).mean(dim=1)", "changes its input"),
     ],
     check.wrong_classes: [
-        (next_class, "one wrong class only"),
-        (lambda a, K, of, hit: torch.stack([hit(of((a + s) % K)).float() for s in range(K)]).mean(0), "right class"),
-        (lambda a, K, of, hit: torch.stack([hit(of(a + s)).float() for s in range(1, K)]).mean(0), "first again"),
-        (lambda *given: class_by_class(*given).mean(), "One share for each scene"),
+        ("range(1, num_classes)", "range(1, 2)", "you ask about classes [1]. The wrong ones are"),
+        ("% num_classes", "% (num_classes - 1)", "you ask about classes [1, 2, 0]"),
+        ("range(1, ", "range(", "The right class is counted among the wrong"),
+        (SHARES, "1 - " + SHARES, "You have the share that survives"),
+        (SHARES, f"{OWN} - {SHARES}", "what right and wrong classes differ by"),
+        (SHARES, "torch.stack(found).sum(dim=0)", "Your shares are 3 times the right ones"),
+        (SHARES, f"({SHARES} > 0.5).float()", "Your shares are 0 or 1"),
+        ("(answers + shift) % num_classes", "answers + shift", "map_for needs one class from 0 to 3"),
+        ("mean(dim=0)", "mean()", "has the wrong shape: (), and (B,)"),
     ],
 }  # fmt: skip
 
-test_right_answers_pass, test_wrong_answers_are_named = judged(RIGHT, WRONG)
+test_right_answers_pass, test_wrong_answers_are_told_the_truth = judged(RIGHT, WRONG)
 
 
 def test_weights_that_were_written_into_are_made_anew():
-    assert check.rollout(into_the_maps).status == "wrong"
+    assert check.rollout(lambda maps: maps[0].zero_().mean(1)).status == "wrong"
     assert check.rollout(check.rollout.answer)
     assert check.rollout.trials[0][0][0].sum(-1).allclose(torch.ones(1))

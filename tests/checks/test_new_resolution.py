@@ -1,76 +1,41 @@
 """The checks of notebook 08 on right and wrong answers."""
 
 import copy
-import dataclasses
-import math
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from einops import rearrange
 from PIL import Image
 from timm.layers import resample_abs_pos_embed
 from torch import nn
 
-from vit_tutorial import VisionTransformer, check, replace_head, resize_position_embedding
-from vit_tutorial.training import Recipe, fit
+from vit_tutorial import check, replace_head, resize_position_embedding
 
 from .variants import assert_passes, judged, module, solved
 
-BICUBIC = {"mode": "bicubic", "antialias": True}
+# What is changed in the solutions
+
+SPLIT, REST = "position[:num_prefix_tokens]", "position[num_prefix_tokens:]"
+PICTURE, ROWS, MODE = (
+    "patches.reshape(1, h, w, -1).permute(0, 3, 1, 2)",
+    "resized[0].flatten(1).T",
+    'mode="bicubic", antialias=True',
+)
+ZOOM = f"F.interpolate(picture, size=new_grid, {MODE})"
 
 
-def zoomed(size=lambda new: new, **options):
-    """A step that zooms to `size(new)`, bicubic and with antialiasing if no options are given."""
-    return lambda image, new: F.interpolate(image, size(new), **(options or BICUBIC))
+def zoom(mode):
+    return MODE, mode
 
 
-def answer(
-    zoom=zoomed(),  # noqa: B008
-    there=lambda rows, h, w: rearrange(rows, "(h w) d -> 1 d h w", h=h, w=w),
-    back=lambda image: rearrange(image, "1 d h w -> (h w) d"),
-    split=lambda p, n: (p[:n], p[n:]),
-):
-    """Resizing as one writes it, with steps that may be replaced."""
-
-    def mine(position, old_grid, new_grid, num_prefix_tokens):
-        prefix, patches = split(position, num_prefix_tokens)
-        return torch.cat([prefix, back(zoom(there(patches, *old_grid), new_grid))])
-
-    return mine
-
-
-def by_pillow(image, new):
-    channels = [Image.fromarray(channel).resize(new[::-1], Image.Resampling.BICUBIC) for channel in image[0].numpy()]
+def by_pillow(picture, size):
+    channels = [Image.fromarray(each).resize(size[::-1], Image.Resampling.BICUBIC) for each in picture[0].numpy()]
     return torch.from_numpy(np.stack(channels))[None]
 
 
-def from_a_root(rows, h, w):
-    return rows.T.unflatten(1, (math.isqrt(len(rows)),) * 2)[None]
-
-
-# A new task
-
-PROBE = {"epochs": 10, "batch_size": 32, "learning_rate": 1e-2}
-FULL = {"epochs": 8, "batch_size": 32, "learning_rate": 2e-3}
-BRIEF = {"epochs": 1, "batch_size": 32, "learning_rate": 1e-3}
-
-
-def taught(*stages, prepare=replace_head, change=lambda new: None):
-    """Fine-tuning as one writes it, with parts that may be replaced: one call of `fit` for each stage."""
-
-    def mine(model, images, num_classes):
-        new = prepare(model, num_classes)
-        change(new)
-        for stage in stages:
-            fit(new, images, Recipe(**stage))
-        return new
-
-    return mine
-
-
-def only_the_head(new):
-    new.requires_grad_(False).head.requires_grad_(True)
+def with_pillow(position, old_grid, new_grid, n):
+    picture = position[n:].T.reshape(1, -1, *old_grid)
+    return torch.cat([position[:n], by_pillow(picture, new_grid)[0].flatten(1).T])
 
 
 def by_hand(scaled=None, epochs=8):
@@ -91,84 +56,119 @@ def by_hand(scaled=None, epochs=8):
     return mine
 
 
-def head_by_least_squares(model, images, num_classes):
-    new = replace_head(model, num_classes)
-    with torch.no_grad():
-        features = F.pad(new.features(new.card.normalise(images.pixels)), (0, 1), value=1.0)
-        targets, penalty = F.one_hot(images.labels, num_classes).float(), torch.eye(65)
-        solution = torch.linalg.solve(features.T @ features + penalty, features.T @ targets)
-        new.head.weight.copy_(solution[:-1].T)
-        new.head.bias.copy_(solution[-1])
-    return new.double()
+def by_least_squares(prepare=replace_head, head=lambda new: new.head):
+    """No training at all: the head is solved for, on a body that `prepare(model, num_classes)` makes."""
+
+    def mine(model, images, num_classes):
+        new, card = prepare(model, num_classes), model.card
+        with torch.no_grad():
+            features = F.pad(model.features(card.normalise(images.pixels)), (0, 1), value=1.0)
+            targets, penalty = F.one_hot(images.labels, num_classes).float(), torch.eye(65)
+            solution = torch.linalg.solve(features.T @ features + penalty, features.T @ targets)
+            head(new).weight.copy_(solution[:-1].T)
+            head(new).bias.copy_(solution[-1])
+        return new.double()
+
+    return mine
 
 
 OnTop = module(  # a head of one's own on the trained body, under other names
     lambda model, K: {"body": copy.deepcopy(model), "card": model.card, "top": nn.Linear(64, K)},
     lambda self, images: self.top(self.body.features(images)),
 )
+FREEZE, THAW, NEW = (
+    "new.requires_grad_(False)",
+    "new.head.requires_grad_(True)",
+    "new = replace_head(model, num_classes)",
+)
+RECIPE = "epochs=30, batch_size=16, learning_rate=1e-2"
+FIT = f"fit(new, images, Recipe({RECIPE}))"
+BRIEF = RECIPE, "epochs=1, batch_size=32, learning_rate=1e-3"
+ALL_LEARN = FREEZE, "pass", THAW, "pass"
+SCORES, LOG, SOFTMAX = (
+    "q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5",
+    "times.log()[:, None, None]",
+    "scores.softmax(dim=-1)",
+)
+KEYS, QUERIES, ADDED = "times[:, None, None]", "times[:, None, :, None]", "scores + times.log()[:, None, None]"
 
-
-def from_scratch(model, num_classes):
-    new = VisionTransformer(dataclasses.replace(model.config, num_classes=num_classes))
-    new.card = model.card
-    return new
-
-
-FROZEN, FINE_TUNED = "The weights of the body moved by 0%.", "unseen pictures are right. The weights of the body moved"
+MOVED = "of its own 100. The weights of the body moved by"
 RIGHT = {
     check.resize_positions: {
         "the package's": resize_position_embedding,
-        "einops": answer(),
-        "view and transpose": answer(there=lambda p, h, w: p.T.reshape(1, -1, h, w), back=lambda x: x.flatten(2).mT[0]),
-        "turned there and back": answer(
-            zoomed(lambda new: new[::-1]),
-            lambda p, h, w: p.T.unflatten(1, (h, w)).mT[None], lambda image: image.mT[0].flatten(1).T),
-        "one axis after the other": answer(
-            lambda image, new: zoomed()(zoomed(lambda new: (new[0], image.shape[3]))(image, new), new)),
-        "Pillow": answer(by_pillow),
+        "view and transpose": (PICTURE, "patches.T.reshape(1, -1, h, w)", ROWS, "resized.flatten(2).mT[0]"),
+        "turned there and back": (PICTURE, "patches.T.reshape(1, -1, h, w).mT", "size=new_grid", "size=new_grid[::-1]",
+         "resized[0]", "resized[0].mT"),
+        "one axis after the other": (ZOOM,
+         f"F.interpolate(F.interpolate(picture, size=(new_grid[0], w), {MODE}), size=new_grid, {MODE})"),
+        "Pillow": with_pillow,
         "timm": lambda p, old, new, n: resample_abs_pos_embed(p[None], list(new), list(old), num_prefix_tokens=n)[0],
-        "a parameter": lambda p, *sizes: nn.Parameter(resize_position_embedding(p, *sizes)),
-        "nothing to do": lambda p, old, new, n: p if old == new else resize_position_embedding(p, old, new, n),
-        "doubles": (lambda p, *sizes: resize_position_embedding(p.double(), *sizes), "your result is torch.float64"),
+        "a parameter": ("return torch.cat([prefix, rows])", "return torch.nn.Parameter(torch.cat([prefix, rows]))"),
+        "doubles": (PICTURE, PICTURE + ".double()", "your result is torch.float64"),
+    },
+    check.weighted_attention: {
+        "weights, then normalised": (ADDED, "scores", SOFTMAX, f"F.normalize({SOFTMAX} * {KEYS}, p=1, dim=-1)"),
+        "torch's": lambda q, k, v, t: F.scaled_dot_product_attention(q, k, v, attn_mask=t[:, None, None].log()),
     },
     check.new_task: {
-        "solution": (solved(check.new_task), FROZEN),
-        "full fine-tune": (taught(FULL), FINE_TUNED),
-        "by hand": (by_hand(), FINE_TUNED),
-        "another module": (taught(FULL, prepare=OnTop), FINE_TUNED),
-        "least squares, in doubles": (head_by_least_squares, FROZEN),
+        "by hand": (by_hand(), MOVED),
+        "another module": (by_least_squares(OnTop, lambda new: new.top), "The weights of the body moved by 0%."),
+        "least squares, in doubles": (by_least_squares(), "The weights of the body moved by 0%."),
     },
 }  # fmt: skip
 WRONG = {
     check.resize_positions: [
-        (answer(zoomed(mode="bilinear")), "This is bilinear interpolation."),
-        (answer(zoomed(mode="bicubic")), "bicubic interpolation without antialiasing"),
-        (answer(lambda image, new: F.interpolate(image, image.shape[2:], **BICUBIC), from_a_root),
-         "unflatten: Provided sizes [2, 2]"),
-        (answer(split=lambda p, n: (p[:1], p[1:])), "whatever `num_prefix_tokens` says"),
-        (answer(split=lambda p, n: (p[:n], p), there=lambda p, h, w: p.reshape(1, h, w, -1).permute(0, 3, 1, 2)),
-         "The prefix is in the picture, and the class token has no place"),
-        (answer(there=lambda p, h, w: p.reshape(1, -1, h, w)), "reads rows as (D, h, w), or a picture as rows"),
+        ("[prefix, rows]", "[rows, prefix]", "The first rows must be the 1 prefix rows"),
+        ("[prefix, rows]", "[prefix, rows + position[:1]]", "New patch 0 takes 1 from the prefix"),
+        (*zoom('mode="bilinear", antialias=True'), "This is bilinear interpolation. The"),
+        (*zoom('mode="bicubic"'), "This is bicubic without antialiasing"),
+        (*zoom('mode="nearest"'), 'This is mode="nearest"'),
+        (*zoom('mode="bicubic", align_corners=True'), "New patch 8 lies in row 0.31, column 1.59"),
+        ("resized[0]", "resized[0].mT", "New patch 3 lies in row 1.09, column -0.08"),
+        (ZOOM, f"F.interpolate(F.interpolate(picture, scale_factor=4, {MODE}), size=new_grid, {MODE})",
+         "is made of old patches"),
+        ("reshape(1, h, w, -1)", "reshape(1, int(len(patches) ** 0.5), int(len(patches) ** 0.5), -1)", "[1, 2, 2, -1]"),
+        (SPLIT, "position[:1]", REST, "position[1:]", "Right with one prefix row. With none"),
+        (REST, "position", "shape '[1, 2, 3, -1]' is invalid for input of size 49"),
+        ("[prefix, rows]", "[rows]", "(h'·w', T) = (20, 7), and (S, D)"),
+    ],
+    check.weighted_attention: [
+        (ADDED, "scores", "`times` changes nothing"),
+        (LOG, f"{QUERIES}.log()", "`times` changes nothing"),
+        (LOG, KEYS, "w itself is added to the scores"),
+        ("+ times", "- times", "-log w is added to the scores"),
+        ("log()", "log2()", "another logarithm is added"),
+        (LOG, LOG + " / q.shape[-1] ** 0.5", "log w / √d is added"),
+        (ADDED, f"scores * {KEYS}", "scores are multiplied by w."),
+        (ADDED, f"scores * {LOG}", "scores are multiplied by log w"),
+        (ADDED, "scores", SOFTMAX, f"({SOFTMAX} * {KEYS})", "After the softmax the weights are multiplied by w"),
+        (ADDED, "scores", SOFTMAX, f"({SOFTMAX} * {QUERIES})", "The result of token i is multiplied by its own w"),
+        (SCORES, SCORES.removesuffix(" / q.shape[-1] ** 0.5"), "q kᵀ is not divided at all"),
+        (SCORES, SCORES.replace("[-1] **", "[1] **"), "q kᵀ is divided by √h"),
+        ("dim=-1", "dim=-2", "Your columns sum to 1"),
+        (LOG, "2 * " + LOG, "token 1 counts 6.46 times as much"),
     ],
     check.new_task: [
-        (lambda model, images, K: model, "Eight is what the old head has"),
-        (taught(BRIEF, prepare=lambda model, K: replace_head(model, K) and model), "a copy with a new one"),
-        (taught(), "Nothing was trained in the head that you return: it holds zeros"),
-        (taught(BRIEF, prepare=lambda model, K: setattr(model, "head", nn.Linear(64, K)) or model),
-         "In the model that you were given `embeddings.class_token` is changed or frozen"),
-        (taught(BRIEF, prepare=from_scratch), "The body has lost what it knew: its weights moved by"),
-        (by_hand(scaled=lambda pixels: pixels / 255, epochs=24), "from pixels that were not normalised"),
-        (taught(BRIEF), "The head has learned too little: the loss on its own pictures is"),
-        (lambda model, images, K: fit(replace_head(model, K), images, Recipe(**BRIEF)), "You returned a list of 1"),
+        ("return new", "return model", FIT, "pass", "a tensor of shape (100, 8) for 100 pictures"),
+        ("fit(new", "fit(model", "8 logits for 6 classes"),
+        (FIT, "pass", "Its head holds zeros"),
+        (THAW, "pass", FIT, "pass", "The new head is frozen"),
+        (*ALL_LEARN, *BRIEF, NEW, "new = model; model.head = torch.nn.Linear(64, 6)",
+         "given `embeddings.class_token` is changed or frozen"),
+        (*ALL_LEARN, FIT, f"[torch.nn.init.normal_(p, std=0.1) for p in new.parameters()]; {FIT}", *BRIEF,
+         "Its body is not the given one, or lost what it knew"),
+        (by_hand(scaled=lambda pixels: pixels / 255, epochs=5), "from pixels that were not normalised"),
+        (*ALL_LEARN, *BRIEF, "Take more steps, or a larger rate"),
+        (*BRIEF, "return new", "return [0.5]", "You returned a list of 1"),
     ],
 }  # fmt: skip
 
-test_right_answers_pass, test_wrong_answers_are_named = judged(RIGHT, WRONG)
+test_right_answers_pass, test_wrong_answers_are_told_the_truth = judged(RIGHT, WRONG)
 
 
 def test_a_new_task_leaves_nothing_behind(recwarn):
     before = torch.get_rng_state()
-    twice = taught(PROBE, {**BRIEF, "learning_rate": 1e-4}, change=only_the_head)  # the second stage alarms `fit`
-    assert_passes(check.new_task, twice, FINE_TUNED)
+    again = f"{FIT}; {FIT.replace('30', '1').replace('1e-2', '1e-4')}"  # the second stage alarms `fit`
+    assert_passes(check.new_task, solved(check.new_task, FIT, again), MOVED)
     assert torch.equal(torch.get_rng_state(), before)
     assert not recwarn.list

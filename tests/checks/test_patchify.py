@@ -7,7 +7,7 @@ from einops import rearrange
 
 from vit_tutorial import check, patchify, unpatchify
 
-from .variants import cell, judged
+from .variants import judged
 
 
 def by_slices(images, P, step=None):
@@ -27,20 +27,8 @@ def join(pattern):
     return lambda x, P, size: rearrange(x, pattern, p=P, q=P, h=size[0] // P).reshape(len(x), -1, *size)
 
 
-CELL = cell("""
-    def square(images, P):
-        B, C, H, W = images.shape
-        h = w = H // P
-        blocks = images.reshape(B, C, h, P, w, P)
-        return blocks.permute(0, 2, 4, 1, 3, 5).reshape(B, h * w, C * P * P)
-
-    def not_kept(images, P):
-        B, C, H, W = images.shape
-        blocks = images.reshape(B, C, H // P, P, W // P, P)
-        blocks.permute(0, 2, 4, 1, 3, 5)
-        return blocks.reshape(B, -1, C * P * P)
-""")
-FLOAT32 = "your result is torch.float32, and the solution's torch.float64"
+GRID, FLOATS, ORDER = "h, w = H // P, W // P", "h, w = H / P, W / P", "permute(0, 2, 4, 1, 3, 5)"
+FLOAT32 = "your result is torch.float32, and the solution's"
 
 RIGHT = {
     check.num_patches: {
@@ -55,9 +43,6 @@ RIGHT = {
         "einops": cut("b c (h p) (w q) -> b (h w) (c p q)"),
         "slices": by_slices,
         "always float32": (lambda x, P: patchify(x.float(), P), FLOAT32),
-        "Tensor.unfold": lambda x, P: (
-            x.unfold(2, P, P).unfold(3, P, P).permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
-        ),
     },
     check.unpatchify: {
         "the package's": unpatchify,
@@ -68,32 +53,47 @@ RIGHT = {
 }
 WRONG = {
     check.num_patches: [
-        (lambda H, W, P: H * W // P, "You divide by P once"),
-        (lambda H, W, P: H // P + W // P, "You add rows and columns"),
-        (lambda H, W, P: H / P * W / P, "The number is right, its kind is not"),
+        (lambda H, W, P: H * W // P, "140, is H·W / P"),
+        (lambda H, W, P: H // P + W // P, "9, is h + w"),
+        (lambda H, W, P: H // P * W // P + 1, "the class token is no patch"),
+        (lambda H, W, P: (H // P) ** 2, "one side of the grid, squared"),
+        ("//", "/", "The number is right, its kind is not"),
         (lambda H, W, P: 20, "wrong at another"),
-        (lambda H, W, P: True, "20 (int) expected, got a value of type bool"),
+        (lambda H, W, P: 17, "20 expected, got 17: 3 too low"),
+        (lambda H, W, P: True, "20 (int), is expected; got a value of type bool"),
     ],
     check.patchify: [
-        (lambda x, P: x.view(len(x), -1, x.shape[1] * P * P), "image rows, not patches"),
-        (lambda x, P: rearrange(
-            x.reshape(len(x), *x.shape[2:], x.shape[1]), "b (h p) (w q) c -> b (h w) (c p q)", p=P, q=P),
-         "You read the image as (B, H, W, C)"),
-        (cut("b c (h p) (w q) -> b (h w) (p q c)"), "run (row, column, channel). The task asks for"),
-        (lambda x, P: F.unfold(x, P, stride=P).reshape(len(x), -1, x.shape[1] * P * P), "pixels of different patches"),
-        (lambda x, P: by_slices(x, P, step=1), "Your slices begin at i and j, which count patches"),
-        (CELL["not_kept"], "`blocks.permute(0, 2, 4, 1, 3, 5)` changes nothing"),
-        (CELL["square"], "`square(images=tensor of (5, 4, 6, 24), P=3)`. You take the grid to be square"),
+        (lambda x, P: patchify(x, P) / 2100, "values that are no pixels"),
+        (lambda x, P: patchify(x.flip(0), P), "Image 0 of your result holds pixels of images [6]"),
+        (lambda x, P: x.flip(2).view(len(x), -1, x.shape[1] * P * P),
+         "Row 0 of your result holds pixels of patches [20,"),
+        (lambda x, P: F.unfold(x, P, stride=P).reshape(len(x), -1, x.shape[1] * P * P),
+         "rows [0, 2, 4], columns [0, 2"),
+        (lambda x, P: by_slices(x, P, step=1), "Row 1 of your result holds pixels of patches [0, 1]"),
+        (cut("b c (h p) (w q) -> b (w h) (c p q)"), "Your patches run [0, 5, 10"),
+        (cut("b c (h p) (w q) -> b (h w) (p q c)"), "the values in it run (row, column, channel)"),
+        (cut("b c (h p) (w q) -> b (h w) (c q p)"), "the values in it run (channel, column, row)"),
+        (lambda x, P: patchify(x, P).flip(2), "the values in it are in another order"),
+        (f"bands.{ORDER}", f"bands; bands.{ORDER}", f"`bands.{ORDER}` changes nothing"),
+        (GRID, "h = w = H // P",
+         "wrong at another. Your code stops with an error in line 5 of your cell, in my_patchify"),
+        (GRID, FLOATS, "`h` is 5.0, a float, and a size or a place is a whole number: divide by `//`"),
+        ("return ", "return torch.from_numpy(", "C * P * P)", "C * P * P).numpy())", "NumPy knows no gradients"),
+        ("reshape(B, h * w", "reshape(7, h * w", "shape '[7, 16, 36]' is invalid"),
     ],
     check.unpatchify: [
-        (lambda x, P, size: x.reshape(len(x), -1, *size), "patches laid end to end"),
-        (lambda x, P, size: rearrange(
-            x.reshape(len(x), -1, *x.shape[1:2], P, P), "b c (h w) p q -> b c (h p) (w q)", h=size[0] // P),
-         "as if C came before the patches"),
-        (join("b (w h) (c p q) -> b c (h p) (w q)"), "running down the columns"),
-        (lambda x, P, size: unpatchify(x, P, size[::-1]), "`image_size` is (height, width)"),
-        (lambda x, P, size: F.fold(x, size, P, stride=P), "as a column, (B, C·P·P, N), and yours are"),
+        (lambda x, P, size: unpatchify(x, P, size) / 2100, "values that are no pixels"),
+        (lambda x, P, size: unpatchify(x.flip(0), P, size), "Image 0 of your result holds pixels of images [6]"),
+        (lambda x, P, size: x.reshape(len(x), -1, *size), "Block 0 of your result holds pixels of patches [0, 8, 9"),
+        ("B, h, w, C, P, P", "B, C, h, w, P, P", "permute(0, 3, 1, 4, 2, 5)", "permute(0, 1, 2, 4, 3, 5)",
+         "patches [0, 8, 16]"),
+        (join("b (w h) (c p q) -> b c (h p) (w q)"), "Your patches run [0, 5, 10"),
+        (join("b (h w) (p q c) -> b c (h p) (w q)"), "you read it as (row, column, channel)"),
+        (lambda x, P, size: unpatchify(x.flip(2), P, size), "mixed up"),
+        (lambda x, P, size: unpatchify(x, P, size[::-1]), "(B, C, W, H) = (5, 4, 24, 6), and (B, C, H, W)"),
+        (lambda x, P, size: F.fold(x, size, P, stride=P), "Here `x` is (B, N, C·P·P)"),
+        (GRID, FLOATS, "`h` is 5.0, a float"),
     ],
 }  # fmt: skip
 
-test_right_answers_pass, test_wrong_answers_are_named = judged(RIGHT, WRONG)
+test_right_answers_pass, test_wrong_answers_are_told_the_truth = judged(RIGHT, WRONG)

@@ -8,11 +8,15 @@ import torch
 
 from vit_tutorial import check
 from vit_tutorial.checks import LESSONS
-from vit_tutorial.checks.exercise import Exercise, noise
-from vit_tutorial.checks.task import Task, Verdict
+from vit_tutorial.checks.exercise import Exercise
+from vit_tutorial.checks.probes import noise
+from vit_tutorial.checks.running import spell, tensors_in
+from vit_tutorial.checks.task import Hunt, Task, Verdict
 
-from .test_slips import EXERCISES
-from .variants import assert_wrong, cell
+from .variants import assert_passes, assert_wrong, cell, solved
+
+EXERCISES = [task for task in vars(check).values() if isinstance(task, Exercise)]
+HUNTS = [task for task in vars(check).values() if isinstance(task, Hunt)]
 
 PASSED = Verdict("patchify", "passed")
 REMARKED = Verdict("patchify", "passed", "Another order.")
@@ -53,6 +57,35 @@ def test_html_is_escaped_and_backticks_are_code():
     assert "<details><summary>Hint</summary>Use <code>permute</code>.</details>" in text
 
 
+@pytest.mark.parametrize("exercise", [e for e in EXERCISES if e is not check.new_task], ids=lambda e: e.name)
+def test_every_exercises_own_solution_passes_as_a_reader_would_run_it(exercise):
+    """That of `new_task` trains for seconds, and is run by the tests of its lesson."""
+    assert exercise(solved(exercise)).status == "passed"
+    assert "noqa" not in repr(exercise.solution()), "that is ours alone"
+
+
+@pytest.mark.parametrize(
+    "exercise",
+    [e for e in EXERCISES if e.takes == "function" and e is not check.weighted_attention],
+    ids=lambda e: e.name,
+)
+def test_every_solution_has_the_form_that_the_exercise_tells(exercise):
+    """A shape in letters, which a reader with another one is told, is that of what the solution returns."""
+    for trial in exercise.trials:
+        args = trial() if callable(trial) else trial
+        result, sizes = exercise.view(exercise.answer(*args), *args), exercise.sizes(*args)
+        shapes = [value.shape for value in tensors_in([result])]
+        told = [re.findall(r"[^(),; ]+", axes) for axes in re.findall(r"\(([^)]*)\)", exercise.shape)]
+        for shape, axes in zip(shapes, told, strict=True):
+            assert all(sizes.get(axis, size) == size for axis, size in zip(axes, shape, strict=True))
+
+
+@pytest.mark.parametrize("hunt", HUNTS, ids=lambda hunt: hunt.name)
+def test_a_hunt_that_nobody_began_is_not_attempted(hunt):
+    assert hunt(None).status == "not attempted"
+    assert hunt.__doc__.startswith(f"`check.{hunt.name}(")
+
+
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
 def test_every_exercise_says_what_it_takes_and_helps(exercise):
     assert getattr(check, exercise.name) is exercise
@@ -83,27 +116,29 @@ def test_check_lists_the_exercises():
 
 FUNCTION = "def mine({0}):\n    {1}"
 CLASS = "class Mine(nn.Module):\n    def __init__(self, {0}):\n        {1}\n    def forward(self, x):\n        {2}"
-FUNCTION_STUBS = [
-    "# fill in\n    raise NotImplementedError",
-    "first = [{0}][0]\n    raise NotImplementedError('your turn')",
-]
 EMPTY = "raise NotImplementedError"
+BEGUN = "super().__init__()\n        self.first_step = nn.Linear(2, 2)"
+
+
+def stub(exercise, *bodies):
+    """The exercise's stub with these bodies: of a function, or of `__init__` and `forward`."""
+    parameters = re.search(r"def \w+\((?:self, )?(.+)\):", exercise.solution().source)[1]
+    return list(cell((CLASS if exercise.takes == "class" else FUNCTION).format(parameters, *bodies)).values())[-1]
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
-def test_an_untouched_stub_is_not_attempted(exercise):
-    parameters = re.search(r"def \w+\((?:self, )?(.+)\):", exercise.solution().source)[1]
-    sources = [FUNCTION.format(parameters, body.format(parameters)) for body in FUNCTION_STUBS]
+def test_an_untouched_stub_is_not_attempted_and_half_done_work_reaches_its_last_line(exercise):
+    assert exercise(stub(exercise, EMPTY, EMPTY)).status == "not attempted"
+    begun = [("first = 1\n    " + EMPTY, ""), ("for i in range(2):\n        pass\n    " + EMPTY, "")]
     if exercise.takes == "class":
-        sources = [CLASS.format(parameters, EMPTY, EMPTY)]
-    for source in sources:
-        assert exercise(list(cell(source).values())[-1]).status == "not attempted", source
+        begun = [(f"{BEGUN}\n        {EMPTY}", EMPTY), (BEGUN, f"y = x + 1\n        {EMPTY}")]
+    for bodies in begun:
+        assert_wrong(exercise, stub(exercise, *bodies), "reaches the line `raise NotImplementedError`")
 
 
 @pytest.mark.parametrize(("init", "forward"), [("super().__init__()", EMPTY), (EMPTY, "return x")])
 def test_half_a_stub_is_told_which_half_is_empty(init, forward):
-    half = cell(CLASS.format("embed_dim, mlp_dim", init, forward))["Mine"]
-    assert_wrong(check.mlp, half, f"`{'__init__' if init == EMPTY else 'forward'}` is empty.")
+    assert_wrong(check.mlp, stub(check.mlp, init, forward), f"`{'__init__' if init == EMPTY else 'forward'}` is empty.")
 
 
 def test_whole_numbers_among_the_arguments_have_no_gradient_and_the_others_are_compared():
@@ -113,5 +148,13 @@ def test_whole_numbers_among_the_arguments_have_no_gradient_and_the_others_are_c
         return tokens[:, places]
 
     keep = Exercise(my_keep, trials=[(noise(2, 5, 3), torch.tensor([0, 3]))], task="", hint="")
-    assert keep(my_keep)
+    assert_passes(keep, my_keep)
     assert_wrong(keep, lambda tokens, places: tokens.detach()[:, places], "the gradient that flows back is not")
+
+
+def test_a_shape_is_told_in_letters_only_where_they_can_mean_nothing_else():
+    sizes = {"B": 2, "C": 3, "P": 2, "N": 9}
+    assert spell((9, 3), sizes) == "(N, C)"  # N is a letter of its own, C·C is none
+    assert spell((2, 18), sizes) == "(2, 18)"  # B or P; B·N or P·N
+    assert spell((27,), sizes) == "(27,)"  # C·N or C·C·C
+    assert spell((1, 5), sizes) == "(1, 5)"

@@ -12,18 +12,6 @@ CONTENT = bytes(range(256)) * 10
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
-def test_a_file_is_fetched_once_and_progress_goes_to_stderr(tmp_path, capfd):
-    path = tmp_path / "folder" / "file.bin"
-    with serving(CONTENT) as (address, requests):
-        fetch(f"{address}/file.bin", path, SHA256, 3)
-        fetch(f"{address}/file.bin", path, SHA256, 3)
-    assert path.read_bytes() == CONTENT
-    assert requests == ["/file.bin"]
-    shown = capfd.readouterr()
-    assert "100%" in shown.err
-    assert shown.out == ""
-
-
 # What arrives instead of the file, and how much more the server announces.
 FAILURES = {
     "cut off": (CONTENT[:1000], len(CONTENT)),

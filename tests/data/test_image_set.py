@@ -1,5 +1,6 @@
 """Labelled images in memory, the one kind of thing that every data set returns."""
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
@@ -86,22 +87,11 @@ def test_an_empty_slice_and_a_seed_that_is_none_are_told():
             draw(3, seed="one")
 
 
-def test_names_in_a_list_are_kept_as_a_tuple():
-    """As a card keeps its own, so that the two can be compared."""
-    assert ImageSet(images().pixels, images().labels, list(CLASSES)).classes == CLASSES
-
-
-def test_it_says_what_it_is_in_one_line_and_cannot_be_changed_by_mistake():
-    assert repr(images(234)) == "ImageSet: 234 images of 4×6 in 3 classes"
-    assert repr(Shapes(3, 8)) == "ImageSet: 3 images of 8×8 in 8 classes"
-    with pytest.raises(AttributeError):
-        images().labels = torch.zeros(10, dtype=torch.int64)
-
-
 GOOD = {"pixels": torch.zeros(4, 3, 2, 2, dtype=torch.uint8), "labels": torch.tensor([0, 1, 2, 0]), "classes": CLASSES}
 
 # What is given instead of what fits, and the facts that the message must show.
 WRONG = {
+    "NumPy": ({"pixels": np.zeros((4, 3, 2, 2), np.uint8)}, ["torch.uint8", "ndarray: torch.as_tensor"]),
     "floats": ({"pixels": torch.zeros(4, 3, 2, 2)}, ["torch.uint8", "torch.float32"]),
     "channels last": ({"pixels": torch.zeros(4, 2, 2, 3, dtype=torch.uint8)}, ["(N, 3, H, W)", "(4, 2, 2, 3)"]),
     "labels: floats": ({"labels": torch.zeros(4)}, ["torch.int64", "torch.float32"]),
@@ -140,7 +130,11 @@ def test_a_mask_belongs_to_subset_and_must_choose_something():
         images().subset(images().labels == 2 + images().labels)
 
 
-@pytest.mark.parametrize("places", [[10], [0, -11], torch.tensor([True])], ids=str)
-def test_places_that_are_not_there(places):
-    with pytest.raises(IndexError):
-        images(10).subset(places)
+@pytest.mark.parametrize("kind", [torch.Tensor.long, torch.Tensor.byte, lambda mask: mask.int().tolist()])
+def test_a_mask_of_zeros_and_ones_is_not_taken_for_places(kind):
+    """It would give images 0 and 1 again and again."""
+    mask = images().labels == 1
+    with pytest.raises(ValueError, match=r"10 zeros and ones are the places of two images: as a mask, give \.bool\(\)"):
+        images().subset(kind(mask))
+    assert len(images().subset(torch.tensor([0, 1, 1]))) == 3, "fewer than there are images: places"
+    assert images(2).subset(torch.tensor([1, 0])).labels.tolist() == [1, 0], "and so is the other order of two"

@@ -78,7 +78,7 @@ def test_a_picture_that_is_not_square_shows_more_ground_and_the_same_object(heig
 
 def test_the_mask_is_where_the_object_is():
     """The object has one colour: inside the mask all pixels are alike, and outside all are darker."""
-    scenes = Shapes(200, 96, seed=2)
+    scenes = Shapes(80, 96, seed=2)
     inside = -F.max_pool2d(-scenes.masks.float(), 3, 1, 1) > 0  # without the edge, where colours mix
     outside = F.max_pool2d(scenes.masks.float(), 9, 1, 4) == 0  # a star's tip goes on where it is under a pixel wide
     for i, pixels in enumerate(scenes.pixels.float()):

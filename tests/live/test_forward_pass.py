@@ -7,13 +7,13 @@ import pytest
 import torch
 from py_mini_racer import MiniRacer
 
-from vit_tutorial import Shapes, VisionTransformer, ViTConfig, load_checkpoint, load_photo, patchify, play, unpatchify
-from vit_tutorial.analysis import mask_heads, record_attention
+from vit_tutorial import Shapes, VisionTransformer, ViTConfig, load_checkpoint, patchify, play, unpatchify
+from vit_tutorial.analysis import mask_heads, readout, record_attention
 from vit_tutorial.live.page import source, tensors_of
 from vit_tutorial.model_card import ModelCard
 
 TOLERANCE = 1e-4
-COUNT = 100
+COUNT = 12  # two for each of the changes
 
 
 class Engine:
@@ -67,20 +67,12 @@ def by_torch(model, image, order=None, covered=(), positions=True, off=None):
     return logits[0], torch.cat(maps)
 
 
-def photos(count):
-    """Crops of the photos that come with the package, at random places: (count, 3, 32, 32), bytes."""
-    large = [load_photo(name, 128) for name in ("chelsea", "eileen_collins", "grace_hopper")]
-    corners = torch.randint(96, (count, 2)).tolist()
-    crops = [large[i % 3][:, top : top + 32, left : left + 32] for i, (top, left) in enumerate(corners)]
-    return (torch.stack(crops) * 255).byte()
-
-
 @pytest.fixture(scope="module", params=["shapes", "cifar10"])
 def pair(request):
     model = in_half(load_checkpoint(request.param))
     torch.manual_seed(0)
-    images = Shapes(COUNT, 28, seed=1).pixels if request.param == "shapes" else photos(COUNT)
-    return model, Engine(model), images
+    noise = torch.randint(256, (COUNT, 3, 32, 32), dtype=torch.uint8)
+    return model, Engine(model), Shapes(COUNT, 28, seed=1).pixels if request.param == "shapes" else noise
 
 
 def changes(model, i):
@@ -92,7 +84,7 @@ def changes(model, i):
     return [{}, *({name: value} for name, value in some.items()), some]
 
 
-def test_all_logits_and_weights_are_the_packages_for_a_hundred_pictures_whatever_is_changed(pair):
+def test_all_logits_and_weights_are_the_packages_whatever_is_changed(pair):
     model, engine, images = pair
     for i, image in enumerate(images):
         change = changes(model, i)[i % 6]
@@ -102,31 +94,14 @@ def test_all_logits_and_weights_are_the_packages_for_a_hundred_pictures_whatever
         assert (maps - weights).abs().max() < TOLERANCE
 
 
-@torch.no_grad()
 def test_the_answer_after_each_block_is_the_heads_reading_of_the_class_token(pair):
     model, engine, images = pair
-    logits, _ = engine(images[0])
-    z = model.embeddings(model.card.normalise(images[:1]))
-    for block, found in zip(model.encoder, logits, strict=True):
-        z = block(z)
-        assert (model.forward_head(model.norm(z))[0] - found).abs().max() < TOLERANCE
-
-
-@torch.no_grad()
-def test_half_precision_costs_nothing_that_shows(pair):
-    model, _, images = pair
-    exact = load_checkpoint("shapes" if model.config.image_size == 28 else "cifar10").eval()
-    inputs = model.card.normalise(images)
-    assert (model(inputs).softmax(1) - exact(inputs).softmax(1)).abs().max() < 0.01
+    expected = readout(model, model.card.normalise(images[:1]))[1:, 0]
+    assert (engine(images[0])[0] - expected).abs().max() < TOLERANCE
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"position": "sincos"},
-        {"position": "factorized", "gelu": "tanh"},
-        {"position": "none", "patch_size": (4, 8)},
-    ],
+    "options", [{"position": "factorized", "gelu": "tanh"}, {"position": "none", "patch_size": (4, 8)}], ids=str
 )
 def test_other_configurations_of_the_package_run_in_the_page_too(options):
     config = ViTConfig(16, **{"patch_size": 4, "num_classes": 3, "embed_dim": 16, "depth": 2, "num_heads": 2} | options)

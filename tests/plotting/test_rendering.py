@@ -14,7 +14,7 @@ from PIL import Image
 
 from vit_tutorial import load_photo
 from vit_tutorial.plotting import show_attention_stops, show_pictures, show_positions_forming
-from vit_tutorial.plotting.rendering import draw_moments, register, to_png, with_palette
+from vit_tutorial.plotting.rendering import draw, register, to_png, with_palette
 from vit_tutorial.plotting.style import HIGHLIGHT
 
 PHOTO = torch.rand(1, 3, 48, 48, generator=torch.Generator().manual_seed(0))
@@ -51,7 +51,7 @@ def test_a_figure_that_moves_is_an_animated_png_with_a_picture_for_each_moment()
     assert (shown["width"], shown["height"]) == (image.width // 2, image.height // 2)
     assert shown["alt"] == figure.alt
     milliseconds = []
-    for n, drawn in enumerate(draw_moments(figure)):
+    for n, drawn in enumerate(draw(figure)):
         image.seek(n)
         milliseconds.append(image.info["duration"])
         found = image.convert("RGB")

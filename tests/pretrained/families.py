@@ -5,12 +5,12 @@ from functools import partial
 import timm
 from published import build_timm, build_torchvision, build_transformers, randomize
 from torch import nn
-from transformers import Dinov2Config, Dinov2Model
+from transformers import Dinov2Config, Dinov2Model, ViTModel
+from transformers import ViTConfig as TransformersConfig
 
 from vit_tutorial import VisionTransformer, ViTConfig, from_timm, from_torchvision, from_transformers
 
 SMALL = {"image_size": 32, "num_classes": 7, "embed_dim": 32, "depth": 2, "num_heads": 4, "mlp_dim": 64}
-TANH_GELUS = ("gelu_pytorch_tanh", "gelu_python_tanh", "gelu_new", "gelu_fast", "gelu_accurate")  # of transformers
 READ = {"torchvision": from_torchvision, "timm": from_timm, "transformers": from_transformers}
 
 
@@ -22,16 +22,12 @@ def our_vit(**options) -> VisionTransformer:
     return random(VisionTransformer(ViTConfig(**SMALL | options))).eval()
 
 
-def torchvision_vit(image_size=32, patch_size=16, gelu="exact", **options) -> nn.Module:
-    config = ViTConfig(**SMALL | {"image_size": image_size, "patch_size": patch_size, "gelu": gelu})
-    return random(build_torchvision(config, **options))
-
-
-def torchvision_vit_for_other_classes(heads: nn.Module) -> nn.Module:
-    """As readers replace the head: all of it, and not the layer inside."""
-    model = torchvision_vit()
-    model.heads = random(heads)
-    return model
+def torchvision_vit(image_size=32, patch_size=16, heads=None, **options) -> nn.Module:
+    """With `heads` in place of all of its own, as readers replace them."""
+    config = ViTConfig(**SMALL | {"image_size": image_size, "patch_size": patch_size})
+    model = build_torchvision(config, **options)
+    model.heads = heads or model.heads
+    return random(model)
 
 
 def timm_vit(**options) -> nn.Module:
@@ -42,10 +38,10 @@ def transformers_vit(**options) -> nn.Module:
     return random(build_transformers(ViTConfig(**SMALL), **options))
 
 
-def transformers_dinov2() -> nn.Module:
-    """DINOv2 in small; its MLP is four times as wide as its tokens."""
+def transformers_encoder(model, config, **options) -> nn.Module:
+    """Without a head. The MLP of DINOv2 is four times as wide as its tokens."""
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 28, "patch_size": 14}
-    return random(Dinov2Model(Dinov2Config(**sizes, attn_implementation="sdpa")))
+    return random(model(config(**sizes, **options)))
 
 
 def timm_by_name(name: str, **options) -> nn.Module:
@@ -57,31 +53,22 @@ MAKE = {"torchvision": torchvision_vit, "timm": timm_vit, "transformers": transf
 FAMILY = {
     "torchvision": torchvision_vit,
     "torchvision, in21k with a representation": partial(torchvision_vit, representation_size=24, num_classes=50),
-    "torchvision, heads replaced": partial(torchvision_vit_for_other_classes, nn.Linear(32, 5)),
-    "torchvision, heads taken off": partial(torchvision_vit_for_other_classes, nn.Identity()),
-    "torchvision, tanh GELU": partial(torchvision_vit, gelu="tanh"),
+    "torchvision, heads replaced": partial(torchvision_vit, heads=nn.Linear(32, 5)),
+    "torchvision, heads taken off": partial(torchvision_vit, heads=nn.Identity()),
     "timm": timm_vit,
     "timm, mean after the norm": partial(timm_vit, global_pool="avg"),
     "timm, eps 1e-3": partial(timm_vit, norm_layer=partial(nn.LayerNorm, eps=1e-3)),
     "timm, a wide image, 5 channels": partial(timm_vit, img_size=(12, 20), patch_size=(4, 10), in_chans=5),
     "timm, no position for the class token": partial(timm_vit, no_embed_class=True),
-    "timm, no positions": partial(timm_vit, pos_embed="none"),
-    "timm, no bias for q, k and v": partial(timm_vit, qkv_bias=False),
-    "timm, any image size": partial(timm_vit, dynamic_img_size=True),
     "timm, dropout and drop path": partial(timm_vit, proj_drop_rate=0.3, attn_drop_rate=0.2, drop_path_rate=0.4),
-    "timm, patches left out in training": partial(timm_vit, patch_drop_rate=0.5),
     "timm, tanh GELU": partial(timm_vit, act_layer="gelu_tanh"),
-    "timm, tanh GELU of PyTorch": partial(timm_vit, act_layer=partial(nn.GELU, approximate="tanh")),
     "timm, no classes": partial(timm_vit, num_classes=0),
-    "timm, LayerScale": partial(timm_vit, init_values=0.1),
     "timm, DINOv2": partial(timm_by_name, "vit_small_patch14_dinov2", img_size=28),
     "timm, DeiT III": partial(timm_by_name, "deit3_small_patch16_224", img_size=32),
     "timm, DeiT without distillation": partial(timm_by_name, "deit_small_patch16_224"),
     "transformers": transformers_vit,
-    "transformers, no classes": partial(transformers_vit, num_labels=0),
-    "transformers, DINOv2": transformers_dinov2,
-    "transformers, eps 1e-12": partial(transformers_vit, layer_norm_eps=1e-12),
+    "transformers, the encoder alone": partial(transformers_encoder, ViTModel, TransformersConfig),
+    "transformers, DINOv2": partial(transformers_encoder, Dinov2Model, Dinov2Config),
     "transformers, a wide image": partial(transformers_vit, image_size=(16, 48)),
-    "transformers, no bias for q, k and v": partial(transformers_vit, qkv_bias=False),
-    **{f"transformers, {name}": partial(transformers_vit, hidden_act=name) for name in TANH_GELUS},
+    "transformers, tanh GELU": partial(transformers_vit, hidden_act="gelu_pytorch_tanh"),
 }

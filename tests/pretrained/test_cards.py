@@ -1,26 +1,22 @@
 """What a model's numbers mean, as far as those say who trained it; and a photo prepared as they prepared theirs."""
 
-import inspect
-
 import pytest
 import timm
 import torch
 from PIL import Image
-from torchvision.models import ViT_B_16_Weights, ViT_L_16_Weights
-from transformers import DeiTImageProcessor, ViTImageProcessor
+from torchvision.models import ViT_B_16_Weights
+from transformers import BitImageProcessor, DeiTImageProcessor, ViTImageProcessor
 
-from vit_tutorial import from_timm, from_torchvision, from_transformers, load_photo, predict, to_timm
+from vit_tutorial import from_timm, from_torchvision, from_transformers, load_photo, predict
 from vit_tutorial.data.photo import find_photo
 from vit_tutorial.inference import fit_photo
 from vit_tutorial.model_card import ModelCard
-from vit_tutorial.pretrained import timm_models
 
 from .families import our_vit, timm_by_name, timm_vit, torchvision_vit, transformers_vit
 
 HALF = (0.5, 0.5, 0.5)
 REGISTRY = [
     ViT_B_16_Weights.IMAGENET1K_V1,  # shorter side 256, middle 224
-    ViT_L_16_Weights.IMAGENET1K_V1,  # 242, 224
     ViT_B_16_Weights.IMAGENET1K_SWAG_E2E_V1,  # 384, 384, bicubic
 ]
 
@@ -45,22 +41,55 @@ def test_a_photo_is_prepared_as_torchvision_prepares_it(weights):
     assert predict(model, "grace_hopper") == predict(model, fit_photo("grace_hopper", model))
 
 
-def test_a_photo_is_prepared_as_timm_prepares_it():
-    theirs = timm_by_name("vit_tiny_patch16_224")
+def timm_model(**fields):
+    theirs = timm_by_name(
+        "vit_tiny_patch16_224", num_classes=1000, img_size=fields.get("input_size", (3, 224, 224))[1:]
+    )
+    theirs.pretrained_cfg |= fields
+    return theirs
+
+
+READ_BY_TIMM = {
+    "as it is": {},
+    "no share, which is 0.875": {"crop_pct": None},
+    "mean and std": {"mean": (0.1, 0.2, 0.3), "std": (0.3, 0.2, 0.1), "interpolation": "lanczos"},
+}
+
+
+@pytest.mark.parametrize("case", READ_BY_TIMM)
+def test_a_photo_is_prepared_as_timm_prepares_it(case):
+    theirs = timm_model(**READ_BY_TIMM[case])
     transform = timm.data.create_transform(**timm.data.resolve_model_data_config(theirs))
     model = from_timm(theirs)
-    assert model.card.mean == model.card.std == HALF
-    assert (prepared(model) - transform(picture())).abs().max() < 1e-6
+    assert (prepared(model) - transform(picture())).abs().max() < 1e-5
+    assert model.card.classes[0] == "tench, Tinca tinca", "its tag says that it was trained on ImageNet's 1,000 classes"
 
 
+NOT_READ_OF_TIMM = [{"crop_mode": "squash"}, {"interpolation": "random"}, {"input_size": (3, 32, 64)}]
+
+
+@pytest.mark.parametrize("field", NOT_READ_OF_TIMM, ids=str)
+def test_what_a_card_cannot_say_for_timm_is_refused_by_name(field):
+    ((name, value),) = field.items()
+    with pytest.raises(ValueError, match="these fields change pixels and are not read") as caught:
+        from_timm(timm_model(**field))
+    assert f"{name}={value!r}" in str(caught.value)
+    theirs = timm_model(**field)
+    theirs.pretrained_cfg = None
+    assert from_timm(theirs).card is None
+
+
+SQUARE = {"height": 32, "width": 32}
+SHORTER = {"size": {"shortest_edge": 40}, "do_center_crop": True, "crop_size": SQUARE}
 PROCESSORS = {
-    "both sides": ViTImageProcessor(size={"height": 32, "width": 32}),
+    "both sides": ViTImageProcessor(size=SQUARE),
     "both sides, then the middle, bicubic": DeiTImageProcessor(size={"height": 36, "width": 36}, crop_size=32),
-    "the shorter side, then the middle": ViTImageProcessor(
-        size={"shortest_edge": 40}, do_center_crop=True, crop_size={"height": 32, "width": 32}
-    ),
-    "from 0 to 1": ViTImageProcessor(size={"height": 32, "width": 32}, do_normalize=False),
+    "the shorter side, then the middle": ViTImageProcessor(**SHORTER),
+    "DINOv2's": BitImageProcessor(**SHORTER),
+    "a crop that is not asked for": ViTImageProcessor(size=SQUARE, crop_size=20, do_center_crop=False),
+    "another mean": ViTImageProcessor(size=SQUARE, image_mean=[0.1, 0.2, 0.3], image_std=[0.3, 0.2, 0.1]),
     "a wide image": ViTImageProcessor(size={"height": 16, "width": 48}),
+    "nearest": ViTImageProcessor(size=SQUARE, resample=0),
 }
 
 
@@ -73,6 +102,32 @@ def test_a_photo_is_prepared_as_transformers_prepares_it(name):
     theirs = processor(picture(), return_tensors="pt")["pixel_values"][0]
     assert (prepared(model) - theirs).abs().max() <= 2.5 / 255 / min(model.card.std)
     assert model.card.classes == tuple("abcdefg")
+
+
+NOT_READ = {
+    "do_resize=False": {"do_resize": False},
+    "do_rescale=False": {"do_rescale": False},
+    f"rescale_factor={1 / 127.5!r}": {"rescale_factor": 1 / 127.5},
+    "do_normalize=False": {"do_normalize": False},
+    "image_mean=0.4": {"image_mean": 0.4},
+    "size={'longest_edge': 32}": {"size": {"longest_edge": 32}},
+    "do_center_crop=None": {"size": {"shortest_edge": 32}},
+    "crop_size={'height': 16, 'width': 32}": SHORTER | {"crop_size": {"height": 16, "width": 32}},
+    "do_pad=True": {"do_pad": True, "pad_size": {"height": 40, "width": 40}},
+    "do_flip_channel_order=True": {"do_flip_channel_order": True},
+}
+
+
+@pytest.mark.parametrize("field", NOT_READ)
+def test_what_a_card_cannot_say_for_transformers_is_refused_by_name(field):
+    with pytest.raises(ValueError, match="these fields change pixels and are not read") as caught:
+        from_transformers(transformers_vit(), ViTImageProcessor(**{"size": SQUARE} | NOT_READ[field]))
+    assert field in str(caught.value)
+
+
+def test_a_processor_by_its_name_gets_a_sentence():
+    with pytest.raises(ValueError, match=r"processor is .*, such as AutoImageProcessor.from_pretrained"):
+        from_transformers(transformers_vit(), "google/vit-base-patch16-224")
 
 
 def test_what_nobody_says_stays_unknown():
@@ -89,27 +144,3 @@ def test_the_margin_keeps_its_share_at_another_size():
     model.card = ModelCard(("?",) * 7, HALF, HALF, {"preprocessing": margin})
     expected = load_photo("grace_hopper", 73)[:, 4:68, 4:68]
     assert (fit_photo("grace_hopper", model) - expected).abs().mean() < 0.01
-
-
-def test_a_head_of_zeros_is_warned_about_in_the_readers_line(monkeypatch):
-    """The authors' first weights for 21,843 classes are so. The shape checker of the tests would be a line between."""
-    monkeypatch.setattr(timm_models, "convert_model", inspect.unwrap(timm_models.convert_model))
-    theirs = timm_vit()
-    torch.nn.init.zeros_(theirs.head.weight)
-    with pytest.warns(UserWarning, match="all zeros") as warned:
-        inspect.unwrap(from_timm)(theirs)
-    assert warned[0].filename == __file__
-
-
-@pytest.mark.parametrize(("resize", "squeeze"), [(36, False), (32, True), (36, True)])
-def test_the_card_goes_to_timm_and_back(resize, squeeze):
-    model = our_vit().float()
-    asked = {"resize": resize, "crop": 32, "squeeze": squeeze, "interpolation": "bicubic"}
-    model.card = ModelCard(tuple("abcdefg"), (0.1, 0.2, 0.3), HALF, {"preprocessing": asked})
-    theirs = to_timm(model)
-    config = timm.data.resolve_model_data_config(theirs)
-    assert config["input_size"] == (3, 32, 32)
-    assert (timm.data.create_transform(**config)(picture()) - prepared(model)).abs().max() < 1e-6
-    back = from_timm(theirs)
-    assert torch.equal(prepared(back), prepared(model))
-    assert back.card.classes == model.card.classes

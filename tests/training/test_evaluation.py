@@ -23,7 +23,7 @@ def test_counted_by_hand(batch_size):
     images = answered(ANSWERS, LABELS)
     score = evaluate(Copycat(images.classes), images, batch_size)
     assert score.confusion.tolist() == [[3, 1, 0], [0, 1, 2], [1, 0, 2]]
-    assert score.accuracy == 0.6
+    assert (score.accuracy, score.commonest, score.one_answer) == (0.6, 0.4, False)
     right, wrong = math.log(math.e + 2) - 1, math.log(math.e + 2)
     assert score.loss == pytest.approx((6 * right + 4 * wrong) / 10)
 
@@ -38,7 +38,19 @@ def test_the_interval_is_wilsons(right, count, low, high):
     assert score.interval() == pytest.approx((low, high), abs=5e-5)
 
 
-@pytest.mark.parametrize(("whole", "encoder"), [(True, True), (False, False), (True, False)])
+def test_a_model_that_gives_one_answer_is_told_so_and_images_of_one_class_in_the_end_are_not():
+    images = answered([BEE] * 10, LABELS)
+    score = evaluate(Copycat(images.classes), images)
+    assert (score.accuracy, score.commonest, score.one_answer) == (0.3, 0.4, True)
+    assert score.told() == (
+        "30.00% of 10 images right (95 % interval 10.78% to 60.32%); the commonest class is 40.00% of them, and the "
+        "model gives one answer to all images"
+    )
+    bees = answered([BEE] * 3, [BEE] * 3)
+    assert not evaluate(Copycat(bees.classes), bees).one_answer
+
+
+@pytest.mark.parametrize(("whole", "encoder"), [(False, False), (True, False)])
 def test_there_is_no_dropout_and_every_part_stays_in_its_mode(whole, encoder):
     images, model = bright_or_dark(), small_vit(dropout=0.5, attention_dropout=0.5, drop_path=0.5)
     nn.init.normal_(model.head.weight)

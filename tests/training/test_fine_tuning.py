@@ -10,10 +10,12 @@ import torch
 from PIL import Image
 from published import randomize
 
-from vit_tutorial import VisionTransformer, load_checkpoint, resize_position_embedding, train
+from vit_tutorial import VisionTransformer, change_resolution, load_checkpoint, train
+from vit_tutorial.data import image_folder
+from vit_tutorial.data.picture_folder import train_and_test
 from vit_tutorial.inference import fit_photo
 from vit_tutorial.model_card import PREPROCESSING, STARTED_FROM, ModelCard
-from vit_tutorial.saving import load_model, save_model
+from vit_tutorial.saving import load_model, read_tensors, save_model
 
 from .toys import differing, small_vit, weights_of
 
@@ -47,8 +49,8 @@ def place(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def run(options: str, weights: str = "trained.safetensors") -> int:
-    return train.main(["--data", "pictures", "--device", "cpu", "--weights", weights, *shlex.split(options)])
+def run(options: str, weights: str = "trained.safetensors", data: str = "pictures") -> int:
+    return train.main(["--data", data, "--device", "cpu", "--weights", weights, *shlex.split(options)])
 
 
 @pytest.fixture
@@ -87,29 +89,15 @@ def test_from_a_file_to_a_model_for_your_own_classes(place, capsys):
     assert not [name for name in before if "head" not in name and torch.equal(before[name], after[name])]
 
 
-def test_it_begins_with_the_old_weights_a_new_head_and_slower_lower_layers(begun):
-    model, images, recipe = begun("")
-    old = trained_vit()
-    pixels = torch.randn(2, 3, 16, 16)
+def test_it_begins_with_the_old_weights_at_another_size_and_a_new_head(begun):
+    model, images, recipe = begun("--epochs 2 --image-size 24 --dropout 0.1")
+    old, pixels = change_resolution(trained_vit(), 24), torch.randn(2, 3, 24, 24)
     assert torch.equal(model.eval().features(pixels), old.eval().features(pixels))
     assert torch.equal(model(pixels), torch.zeros(2, 2)), "every class equally likely"
-    assert (recipe.layer_decay, recipe.cutmix) == (0.75, 0.0)
-    first = fit_photo("pictures/train/bright/0.png", old) * 255
-    assert torch.equal(images.pixels[0], first.round().to(torch.uint8)), "as the card asks"
-    _, _, recipe = begun("--layer-decay 1 --epochs 2")
-    assert (recipe.layer_decay, recipe.epochs, recipe.warmup_epochs) == (1.0, 2, 1.0)
-
-
-def test_another_image_size_moves_the_positions_and_the_margin(begun):
-    model, images, _ = begun("--image-size 24 --dropout 0.1 --drop-path 0.2")
-    old = trained_vit()
-    expected = resize_position_embedding(old.embeddings.position(), (4, 4), (6, 6), 1)
-    assert torch.equal(model.embeddings.position(), expected)
-    assert not differing(weights_of(model.encoder), weights_of(old.encoder))
+    assert (model.config.dropout, model.encoder[1].mlp.dropout1.p) == (0.1, 0.1)
+    assert (recipe.learning_rate, recipe.cutmix, recipe.epochs, recipe.warmup_epochs) == (1e-4, 0.0, 2, 1.0)
     first = fit_photo("pictures/train/bright/0.png", model) * 255
-    assert torch.equal(images.pixels[0], first.round().to(torch.uint8))
-    block = model.encoder[1]
-    assert (model.config.dropout, block.mlp.dropout1.p, block.drop_path2.p) == (0.1, 0.1, 0.2)
+    assert torch.equal(images.pixels[0], first.round().to(torch.uint8)), "as the card asks"
 
 
 def test_the_head_first_and_then_everything(begun, place):
@@ -123,6 +111,42 @@ def test_the_head_first_and_then_everything(begun, place):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # that the first loss is far below ln 2 is no alarm
         assert run("--epochs 1 --out all", "head/model.safetensors") == 0
+
+
+def test_the_head_alone_learns_what_it_learns_when_each_step_asks_the_whole_model(place, capsys):
+    """What the frozen body makes of a picture is computed once; with --validate, of the validation images too."""
+    options = "--trained head --epochs 6 --batch-size 7 --learning-rate 3e-2 --validate 8"
+    assert run(f"{options} --dropout 0.3 --out fast") == 0
+    printed = capsys.readouterr().out
+    assert "computed once, without augmentation and dropout\n24 images, about 0 seconds\n8 images" in printed
+    asked = train.make_parser().parse_args(["--data", "pictures", "--weights", "trained.safetensors", *options.split()])
+    asked.dataset = "folder"
+    model, images, _ = train.load_model_and_images(asked, 0)
+    images, validation = images.split(8)
+    model.requires_grad_(False).head.requires_grad_(True)
+    history = train.fit(model, images, train.choose_recipe(asked), validation=validation)
+    tensors, about = read_tensors("fast/checkpoint.safetensors")
+    torch.testing.assert_close(tensors["model.1.weight"], model.head.weight, rtol=1e-3, atol=1e-5)
+    for fast, slow in zip(about["history"], history, strict=True):
+        assert fast[2] == pytest.approx(slow.loss, rel=1e-4)
+        assert fast[4:] == pytest.approx(slow[4:], rel=1e-4)
+    assert history[-1].loss < history[0].loss / 2, "it learns"
+
+
+def test_a_folder_of_classes_alone_is_split(place, capsys):
+    """The same pictures each time, of each class a quarter, and none of them is trained on."""
+    for options in ("", "--seed 3 --validate 2"):
+        assert run(f"--split 0.25 --epochs 1 --out out{len(options)} {options}", data="pictures/train") == 0
+    first, second = capsys.readouterr().out.split("reading")[1:]
+    assert "of each class 25% are kept for the test, 8 pictures" in first
+    assert "24 images of 16×16" in first
+    assert "22 images of 16×16" in second
+    images, test = train_and_test("pictures/train", 16, 0.25)
+    assert test.labels.bincount().tolist() == [4, 4]
+    assert torch.equal(test.pixels, train_and_test("pictures/train", 16, 0.25)[1].pixels)
+    both = {pixels.numpy().tobytes() for pixels in torch.cat([images.pixels, test.pixels])}
+    assert both == {pixels.numpy().tobytes() for pixels in image_folder("pictures/train", 16).pixels}
+    assert len(both) == len(images) + len(test)
 
 
 def test_a_model_without_a_card_learns_the_scale_from_the_pictures(place):
@@ -140,11 +164,3 @@ def test_the_models_that_ship_are_known_by_name(name, begun):
     model, _, _ = begun("", name)
     assert not differing(weights_of(model.encoder), weights_of(load_checkpoint(name).encoder))
     assert model.config.num_classes == 2
-
-
-def test_published_weights_are_fetched_only_if_asked(place, monkeypatch, capsys):
-    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(place / "hub"))  # an empty cache
-    with pytest.raises(SystemExit):
-        run("", "B/16")
-    assert "vit_b_16-c867db91.pth" in (told := capsys.readouterr().err)
-    assert "--download" in told

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -18,9 +17,10 @@ def attention_rollout(maps: Sequence[Float[Tensor, "B h T T"]]) -> Float[Tensor,
     `maps` are the weights of all layers, first to last, as `record_attention` gives them. In each layer the
     heads are averaged and the identity is added, for the residual stream, with equal weight; the layers are
     multiplied. Values, MLPs and norms are left out, so it is a rule of thumb, not a measurement.
+    Raises ValueError for what is no attention.
     Source: Abnar & Zuidema 2020 (arXiv 2005.00928), section 3; appendix D.8 of the paper.
     """
-    require_recorded(maps)
+    require_maps(maps)
     B, _, T, _ = maps[0].shape
     identity = torch.eye(T, dtype=maps[0].dtype, device=maps[0].device)
     rollout = identity.expand(B, T, T)
@@ -34,15 +34,12 @@ def mean_attention_distance(
 ) -> Float[Tensor, "L h"]:
     """Return how far each head looks, in pixels: the weighted distance between patch centres, (L, h).
 
-    Averaged over images and patches. The class token, first, is left out on both sides, and what a patch takes from it
-    is shared out over the patches; a patch that takes all from it has no distance, and does not count.
-    Raises ValueError for maps that are not those of such a grid. Source: appendix D.7 and Figure 7 (right).
+    Averaged over images and patches. The class token comes first and is left out: what a patch takes from the other
+    patches is scaled to sum to 1. A patch that takes everything from the class token does not count.
+    Raises ValueError for what is no attention. Source: appendix D.7 and Figure 7 (right).
     """
-    require_recorded(maps)
+    require_maps(maps)
     (h, w), (P, Q) = grid, to_pair(patch_size)
-    tokens = maps[0].shape[-1]
-    if tokens != 1 + h * w:
-        raise ValueError(f"maps of {tokens} tokens are not those of a {h}×{w} grid and a class token")
     rows, columns = torch.arange(h) * P, torch.arange(w) * Q
     centres = torch.cartesian_prod(rows, columns).float()  # (N, 2), row by row
     distances = torch.cdist(centres, centres).to(maps[0])  # (N, N)
@@ -54,10 +51,15 @@ def mean_attention_distance(
     return torch.stack(found)
 
 
-def require_recorded(maps: Sequence[Tensor | None]) -> None:
-    """Raise ValueError unless there is a map for each layer."""
-    if len(maps) == 0 or any(weights is None for weights in maps):
-        raise ValueError("no weights yet: call the model inside `with record_attention(model) as maps:`")
+def require_maps(maps: Sequence[Tensor | None]) -> None:
+    """Raise ValueError unless there are weights for each layer, whose rows sum to 1."""
+    if not maps or any(weights is None for weights in maps):
+        ours = "call the model inside `with record_attention(model) as maps:`"
+        raise ValueError(f'no weights yet: {ours}; transformers returns them with attn_implementation="eager" alone')
+    for weights in maps:
+        if not ((sums := weights.sum(dim=-1)) - 1).abs().max() < 0.01:  # nan is not less
+            found = f"these sum to {sums.min():.3g} to {sums.max():.3g}"
+            raise ValueError(f"the rows of attention weights sum to 1, {found}: are they scores, before the softmax?")
 
 
 def object_auc(maps: Float[Tensor, "B h w"], masks: Bool[Tensor, "B H W"]) -> Float[Tensor, " B"]:
@@ -65,14 +67,18 @@ def object_auc(maps: Float[Tensor, "B h w"], masks: Bool[Tensor, "B H W"]) -> Fl
 
     The area under the ROC curve: 0.5 for an even map. Pixels of one patch have one weight, and equal weights count
     half; so even the best map of patches stays below 1 if the outline cuts a patch. It is nan for a mask that is empty
-    or full. Raises ValueError for masks that are not a whole number of the grid's patches.
+    or full. Masks have a whole number of the grid's patches. Raises ValueError for maps that hold nan, and unless there
+    is a mask for each, true on the object and false elsewhere.
     """
-    (H, W), (h, w) = masks.shape[1:], maps.shape[1:]
-    if H % h or W % w:
-        raise ValueError(f"masks of {H}×{W} pixels are not a whole number of patches in a grid of {h}×{w}")
-    inside = F.avg_pool2d(masks.float()[:, None], (H // h, W // w)).flatten(1)  # (B, N): the share of a patch it covers
+    if len(maps) != len(masks) or not ((masks == 0) | (masks == 1)).all():
+        found = f"got {len(masks)} for {len(maps)} maps, {masks.dtype} up to {masks.max():g}"
+        raise ValueError(f"there is a mask for each map, true on the object (`masks > 127`), {found}")
+    if maps.isnan().any():
+        raise ValueError("maps hold nan, which is neither more nor less than another weight")
+    h, w = maps.shape[1:]
+    inside = masks.float().unflatten(2, (w, -1)).unflatten(1, (h, -1)).mean(dim=(2, 4)).flatten(1)  # (B, N): the shares
     outside = 1 - inside
     first, second = maps.flatten(1)[:, :, None], maps.flatten(1)[:, None]  # (B, N, 1) and (B, 1, N)
-    score = (first > second).to(inside) + (first == second).to(inside) / 2  # (B, N, N)
-    wins = torch.einsum("bn,bnm,bm->b", inside, score, outside)
+    score = (1 + (first - second).sign()) / 2  # (B, N, N): 1, or 0.5 if they are equal, or 0
+    wins = torch.einsum("bn,bnm,bm->b", inside, score.to(inside), outside)
     return wins / (inside.sum(dim=1) * outside.sum(dim=1))

@@ -16,12 +16,16 @@ from torch import Tensor, nn
 
 from ..config import Size
 from ..patchify import patchify, unpatchify
+from .forward_pass import trace_shapes
 
 Images, Labels = Float[Tensor, "B C H W"], Int64[Tensor, " B"]
 
 
 class FirstTests(NamedTuple):
-    """What the tests measure on one batch of B images; `right` and `last_loss` are those of `memorise`."""
+    """What the tests measure on one batch of B images; `right` and `last_loss` are those of `memorise`.
+
+    `first_loss` is the cross-entropy before any training: ln K for a model that finds K classes equally likely.
+    """
 
     first_loss: float
     right: int
@@ -32,33 +36,24 @@ class FirstTests(NamedTuple):
 
 def first_tests(model: nn.Module, images: Images, labels: Labels, patch_size: Size, steps: int = 40) -> FirstTests:
     """Run all tests on a model (B, C, H, W) → (B, K) with one batch, of 16 images or so."""
-    right, last_loss = memorise(model, images, labels, steps)
-    return FirstTests(
-        first_loss=first_loss(model, images, labels),
-        right=right,
-        last_loss=last_loss,
-        image_leak=image_leak(model, images),
-        shuffle_change=shuffle_change(model, images, patch_size),
-    )
+    first_loss, right, last_loss = memorise(model, images, labels, steps)
+    shuffled = shuffle_change(model, images, patch_size)
+    return FirstTests(first_loss, right, last_loss, image_leak(model, images), shuffled)
 
 
-@torch.no_grad()
-def first_loss(model: nn.Module, images: Images, labels: Labels) -> float:
-    """Return the cross-entropy before any training. A model that finds K classes equally likely has ln K."""
-    return F.cross_entropy(trial_copy(model)(images), labels).item()
-
-
-def memorise(model: nn.Module, images: Images, labels: Labels, steps: int = 40) -> tuple[int, float]:
-    """Train a copy on this one batch with AdamW; return how many of its images it then gets right, and the loss."""
-    trial = trial_copy(model)
+def memorise(model: nn.Module, images: Images, labels: Labels, steps: int = 40) -> tuple[float, int, float]:
+    """Train a copy on this one batch with AdamW; return the loss before, the images then right, the loss after."""
+    trial, losses = trial_copy(model), []
     optimizer = torch.optim.AdamW(trial.parameters(), lr=3e-3, fused=True)
     for _ in range(steps):
+        loss = F.cross_entropy(trial(images), labels)
+        losses.append(loss.item())
         optimizer.zero_grad()
-        F.cross_entropy(trial(images), labels).backward()
+        loss.backward()
         optimizer.step()
     with torch.no_grad():
         logits = trial(images)
-    return (logits.argmax(dim=1) == labels).sum().item(), F.cross_entropy(logits, labels).item()
+    return losses[0], (logits.argmax(dim=1) == labels).sum().item(), F.cross_entropy(logits, labels).item()
 
 
 def image_leak(model: nn.Module, images: Images) -> float:
@@ -94,9 +89,10 @@ def trial_copy(model: nn.Module) -> nn.Module:
     """Return a copy in train mode without dropout."""
     trial = copy.deepcopy(model).train()
     for module in trial.modules():
-        for name in ("p", "dropout"):  # the rates of dropout and stochastic depth, and of attention
-            if isinstance(getattr(module, name, None), float):
-                setattr(module, name, 0.0)
+        if "Drop" in type(module).__name__:  # nn.Dropout and its kin, and stochastic depth of any library
+            module.eval()
+        if isinstance(getattr(module, "dropout", None), float):  # of attention weights
+            module.dropout = 0.0
     return trial
 
 
@@ -106,12 +102,9 @@ def with_random_head(model: nn.Module, images: Images) -> nn.Module:
 
     A head of zeros gives the same logits whatever it is shown, which would hide everything that happens before it.
     """
-    trial, ran = trial_copy(model), []
-    layers = [module for module in trial.modules() if isinstance(module, nn.Linear)]
-    hooks = [layer.register_forward_hook(lambda layer, *_: ran.append(layer)) for layer in layers]
-    trial(images)
-    for hook in hooks:
-        hook.remove()
-    weights = torch.empty(ran[-1].weight.shape)  # drawn on the CPU, as the generator is
-    ran[-1].weight.copy_(nn.init.normal_(weights, std=0.02, generator=torch.Generator().manual_seed(0)))
+    trial = trial_copy(model)
+    ran = [trial.get_submodule(step.name) for step in trace_shapes(trial, images)]
+    head = [module for module in ran if isinstance(module, nn.Linear)][-1]
+    weights = torch.empty(head.weight.shape)  # drawn on the CPU, as the generator is
+    head.weight.copy_(nn.init.normal_(weights, std=0.02, generator=torch.Generator().manual_seed(0)))
     return trial

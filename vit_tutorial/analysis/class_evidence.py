@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..errors import require_vit
 from ..inference import eval_mode
 from ..model import VisionTransformer
 from .forward_pass import stages
@@ -31,6 +32,7 @@ def patch_readout(model: VisionTransformer, images: Float[Tensor, "B C H W"]) ->
 
     The head of a model that pools the class token has never been trained on these tokens.
     """
+    require_vit(model)
     with eval_mode(model):
         return model.head(model.forward_features(images)[:, 1:]).unflatten(1, model.config.grid)
 
@@ -46,19 +48,17 @@ def class_attention(
     that pools them. A classifier of zeros, as at the start of training, gives maps of zeros. In eval mode; gradients
     of parameters are neither needed nor changed.
 
-    Raises ValueError unless `classes`, a tensor or a list, holds one class of the model for each image.
+    `classes` is a tensor or a list with one class for each image. Raises IndexError for a class that the model lacks.
     Source: Chefer et al. 2021 (arXiv 2103.15679), Eqs. 5 and 6.
     """
-    classes, tokens, K = torch.as_tensor(classes), model.config.num_tokens, model.config.num_classes
-    if classes.shape != images.shape[:1] or (classes < 0).any() or (classes >= K).any():
-        raise ValueError(f"classes are {len(images)} numbers from 0 to {K - 1}, one for each image, got {classes!r}")
+    require_vit(model)
     with eval_mode(model), record_attention(model) as maps, torch.enable_grad():
         z = model.embeddings(images).detach().requires_grad_()  # so that the weights are asked, and not the parameters
         logits = model.forward_head(model.norm(model.encoder(z)))  # (B, K)
-        chosen = logits.gather(1, classes.to(logits.device)[:, None]).sum()
+        chosen = logits[range(len(logits)), classes].sum()
         gradients = torch.autograd.grad(chosen, maps)
     added = [(a * gradient).clamp(min=0).mean(dim=1) for a, gradient in zip(maps, gradients, strict=True)]
-    identity = torch.eye(tokens).to(added[0]).expand_as(added[0])
+    identity = torch.eye(z.shape[1]).to(added[0]).expand_as(added[0])
     relevance = identity  # (B, T, T): row i says what token i has taken from each token of the input
     for layer in added:
         relevance = relevance + layer @ relevance

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from ..errors import require_vit
 from ..inference import eval_mode
 from ..model import VisionTransformer
 from .recording import record_attention
@@ -46,6 +47,7 @@ def trace_shapes(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Ste
 
 def stages(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> list[Tensor]:
     """Return the tokens before the first block and after every block: L+1 tensors (B, T, D)."""
+    require_vit(model)
     tokens = [model.embeddings(images)]
     for block in model.encoder:
         tokens.append(block(tokens[-1]))
@@ -68,6 +70,7 @@ def cost_by_part(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
     norms, softmax and GELU. "pairs" is q·kᵀ and weights·v, the part that grows with the square of T.
     The counts are the same on the meta device, which computes nothing.
     """
+    require_vit(model)
     names = {module: f"{type(model).__name__}.{name}" for name, module in model.named_modules()}
     blocks = list(model.encoder)
     parts = {

@@ -1,30 +1,21 @@
-"""What the token of each patch knows: where it looks, what it is after each block, and its principal components."""
+"""What the token of each patch knows: where it looks, what it is after each block, and how positions resemble."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..attention import attend
+from ..attention import attend, split_heads
+from ..errors import require_vit
 from ..inference import eval_mode
 from ..model import VisionTransformer
 from .forward_pass import stages
-from .recording import Heads, self_attentions, swapped
-
-
-class OneQuery(nn.Module):
-    """Attend as the strategy that it wraps does, and keep the weights of one token, which take little memory."""
-
-    def __init__(self, inner: nn.Module, token: int):
-        super().__init__()
-        self.inner, self.token, self.weights = inner, token, None
-
-    def forward(self, q: Heads, k: Heads, v: Heads):
-        _, self.weights = attend(q[:, :, self.token, None], k, v)  # (B, h, 1, T)
-        return self.inner(q, k, v)
+from .recording import self_attentions
 
 
 @torch.no_grad()
@@ -38,18 +29,23 @@ def attention_from(
 
     The token is that of the patch in row and column `query`, or the class token. What it takes from the class token is
     left out, so a map sums to at most 1. Only these rows of the weights are kept (of 1370 tokens, `record_attention`
-    keeps half a gigabyte). In eval mode. Raises ValueError for a patch or a block that the model does not have.
+    keeps half a gigabyte). In eval mode. Raises ValueError for a patch that the model does not have.
     """
     layers, (h, w) = self_attentions(model), model.config.grid
     if query is not None and not (0 <= query[0] < h and 0 <= query[1] < w):
         raise ValueError(f"no patch in row {query[0]}, column {query[1]}: the grid has {h} rows and {w} columns")
-    if missing := set(blocks).difference(range(len(layers))):
-        raise ValueError(f"no block {min(missing)}: the model has blocks 0 to {len(layers) - 1}")
     token = 0 if query is None else 1 + query[0] * w + query[1]
-    asked = {block: OneQuery(layers[block].strategy, token) for block in blocks}
-    with eval_mode(model), swapped({layers[block]: strategy for block, strategy in asked.items()}):
+    found = {}
+
+    def keep(block: int, qkv: nn.Module, inputs: tuple, output: Tensor) -> None:
+        q, k, v = (split_heads(part, layers[block].num_heads) for part in output.chunk(3, dim=2))
+        _, found[block] = attend(q[:, :, token, None], k, v)  # (B, h, 1, T)
+
+    with eval_mode(model), ExitStack() as hooks:
+        for block in blocks:
+            hooks.enter_context(layers[block].qkv.register_forward_hook(partial(keep, block)))
         model(images)
-    weights = torch.stack([asked[block].weights for block in blocks], dim=1)  # (B, blocks, heads, 1, T)
+    weights = torch.stack([found[block] for block in blocks], dim=1)  # (B, blocks, heads, 1, T)
     return weights[..., 0, 1:].unflatten(-1, (h, w))
 
 
@@ -69,11 +65,9 @@ def principal_components(tokens: Float[Tensor, "*grid D"], count: int = 3) -> Fl
 
     Three of them are a colour, red, green and blue. 0 and 1 are reached by 2 % of the tokens. A direction has no sign
     of its own: it is chosen so that the token furthest from the mean is on the side of 1.
-    Raises ValueError for more components than there are. Source: Oquab et al. 2023 (arXiv 2304.07193), Figure 1.
+    Source: Oquab et al. 2023 (arXiv 2304.07193), Figure 1.
     """
     flat = tokens.flatten(0, -2)  # (N, D)
-    if not 1 <= count <= min(flat.shape):
-        raise ValueError(f"{len(flat)} tokens of {flat.shape[1]} values have no {count} principal components")
     centred = flat - flat.mean(dim=0)
     directions = torch.linalg.svd(centred, full_matrices=False).Vh[:count]  # (count, D)
     values = centred @ directions.T  # (N, count)
@@ -81,3 +75,26 @@ def principal_components(tokens: Float[Tensor, "*grid D"], count: int = 3) -> Fl
     low, high = values.quantile(values.new_tensor([0.02, 0.98]), dim=0)
     scaled = (values - low) / (high - low).clamp(min=1e-12)  # tokens that are all alike have no components
     return scaled.clamp(0, 1).view(*tokens.shape[:-1], count)
+
+
+@torch.no_grad()
+def position_similarity(
+    model: VisionTransformer, positions: Float[Tensor, "T D"] | None = None
+) -> Float[Tensor, "h w h w"]:
+    """Return the cosine similarity of every two patches' position embeddings: (h, w, h, w).
+
+    `position_similarity(model)[i, j]` is the map of the patch in row i and column j. The class token is left out.
+    `positions` is another table of the same grid, such as that of an earlier epoch. Source: Figure 7 (centre).
+    """
+    require_vit(model)
+    h, w = model.config.grid
+    table = model.embeddings.position() if positions is None else positions
+    unit = nn.functional.normalize(table[1:], dim=-1)  # (N, D)
+    return (unit @ unit.T).reshape(h, w, h, w)
+
+
+def opposite_edges(similarity: Float[Tensor, "h w h w"]) -> tuple[float, float]:
+    """Return the mean similarity of the left and right end of a row, and of the top and bottom end of a column."""
+    left_right = similarity[:, 0, :, -1].diagonal()  # (h,)
+    top_bottom = similarity[0, :, -1, :].diagonal()  # (w,)
+    return left_right.mean().item(), top_bottom.mean().item()

@@ -2,62 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import SupportsIndex
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..attention import FusedAttention, SelfAttention, attend
-from ..errors import to_whole
+from ..attention import SelfAttention, attend
+from ..errors import kind_of
 
 Heads = Float[Tensor, "B h T d"]
 
 
-class ExplicitAttention(nn.Module):
-    """Attend as the equation says and return the weights too, which takes more time and memory."""
-
-    def __init__(self, dropout: float = 0.0):
-        super().__init__()
-        self.dropout = dropout
-
-    def forward(self, q: Heads, k: Heads, v: Heads):
-        return attend(q, k, v, self.dropout if self.training else 0.0)
-
-
 class RecordingAttention(nn.Module):
-    """Attend as the strategy that it wraps does, and keep the weights."""
+    """Attend as the equation says and keep the weights, which takes more time and memory than the fused kernel."""
 
-    def __init__(self, inner: nn.Module, maps: list[Tensor | None], layer: int):
+    def __init__(self, dropout: float, maps: list[Tensor | None], layer: int):
         super().__init__()
-        self.inner, self.maps, self.layer = explicit(inner), maps, layer
+        self.dropout, self.maps, self.layer = dropout, maps, layer
 
     def forward(self, q: Heads, k: Heads, v: Heads):
-        out, weights = self.inner(q, k, v)
+        out, weights = attend(q, k, v, self.dropout if self.training else 0.0)
         self.maps[self.layer] = weights
         return out, weights
-
-
-class MaskedHeads(nn.Module):
-    """Attend as the strategy that it wraps does, with the values of some heads set to zero."""
-
-    def __init__(self, inner: nn.Module, keep: Float[Tensor, "h 1 1"]):
-        super().__init__()
-        self.inner = inner
-        self.register_buffer("keep", keep, persistent=False)
-
-    def forward(self, q: Heads, k: Heads, v: Heads):
-        return self.inner(q, k, v * self.keep)
-
-
-def explicit(strategy: nn.Module) -> nn.Module:
-    """Return the same strategy, with the equation instead of the fused kernel, so that there are weights to keep."""
-    if isinstance(strategy, FusedAttention):
-        return ExplicitAttention(strategy.dropout)
-    if isinstance(strategy, MaskedHeads):
-        return MaskedHeads(explicit(strategy.inner), strategy.keep)
-    return strategy
 
 
 @contextmanager
@@ -69,7 +38,8 @@ def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
     """
     layers = self_attentions(model)
     maps: list[Tensor | None] = [None] * len(layers)
-    with swapped({layer: RecordingAttention(layer.strategy, maps, i) for i, layer in enumerate(layers)}):
+    recording = {layer: RecordingAttention(layer.strategy.dropout, maps, i) for i, layer in enumerate(layers)}
+    with swapped(recording):
         yield maps
 
 
@@ -80,19 +50,24 @@ def mask_heads(model: nn.Module, heads: Mapping[int, SupportsIndex | Sequence[in
     Layers and heads are counted from 0; one head or several. Recorded inside, a masked head still shows where it would
     have looked. Raises ValueError for a layer or a head that the model does not have.
     """
-    layers, masked = self_attentions(model), {}
-    for i, chosen in heads.items():
-        if to_whole(i) not in range(len(layers)):
-            raise ValueError(f"no layer {i!r} to mask: the model has layers 0 to {len(layers) - 1}")
-        layer = layers[i]
-        keep = layer.projection.weight.new_ones(layer.num_heads, 1, 1)
-        several = isinstance(chosen, Iterable) and to_whole(chosen) is None
-        for head in chosen if several else [chosen]:
-            if to_whole(head) not in range(layer.num_heads):
-                raise ValueError(f"no head {head!r} in layer {i}: it has heads 0 to {layer.num_heads - 1}")
-            keep[head] = 0
-        masked[layer] = MaskedHeads(layer.strategy, keep)
-    with swapped(masked):
+    layers = self_attentions(model)
+    if not isinstance(heads, Mapping):
+        raise ValueError(f"heads to mask are given by their layer, such as {{0: [1, 2]}}, got {heads!r:.80}")
+    with ExitStack() as masks:
+        for i, chosen in heads.items():
+            if i not in range(len(layers)):
+                raise ValueError(f"no layer {i!r} to mask: the model has layers 0 to {len(layers) - 1}")
+            layer = layers[i]
+            keep = layer.projection.weight.new_ones(layer.num_heads, layer.head_dim)
+            for head in torch.as_tensor(chosen).flatten().tolist():  # one head or several, of any library
+                if head not in range(layer.num_heads):
+                    raise ValueError(f"no head {head!r} in layer {i}: it has heads 0 to {layer.num_heads - 1}")
+                keep[head] = 0
+
+            def mask(joining: nn.Module, inputs: tuple, keep: Tensor = keep) -> Tensor:
+                return inputs[0] * keep.flatten()  # (B, T, D): what the layer that joins the heads is given
+
+            masks.enter_context(layer.projection.register_forward_pre_hook(mask))
         yield
 
 
@@ -100,7 +75,7 @@ def self_attentions(model: nn.Module) -> list[SelfAttention]:
     """Return the model's attention layers, first to last. Raises ValueError if there is none."""
     layers = [module for module in model.modules() if isinstance(module, SelfAttention)]
     if not layers:
-        raise ValueError(f"{type(model).__name__} has no SelfAttention of this package to measure")
+        raise ValueError(f"no SelfAttention of this package to measure in {kind_of(model)}")
     return layers
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
+from itertools import product
+from math import prod, sqrt
 
 import torch
+import torch.nn.functional as F
 from einops import rearrange
-from torch import nn
+from torch import Tensor, nn
 
-from .exercise import Exercise, edited, noise
-from .lesson_01_patchify import OTHER_ORDERS, PATCH_ORDERS
-from .modules import ModuleExercise
-from .running import Wrong, same
+from .exercise import Exercise
+from .lesson_01_patchify import ORDERS
+from .modules import ModuleExercise, images_apart
+from .probes import few, noise, origin
+from .running import Wrong, close, same
 
 
 def my_linear_is_conv(conv):
@@ -28,60 +33,58 @@ def convolution(C, D, P, bias=True):
     conv = nn.Conv2d(C, D, kernel_size=P, stride=P, bias=bias)
     for parameter in conv.parameters():
         parameter.data = noise(*parameter.shape)
-    return conv
+    return (conv,)
 
 
 def weight_and_bias(linear, conv):
-    """Return what the layer learned, zeros where it has no bias; raise Wrong for values that no slip can know."""
+    """Return what the layer learned, zeros where it has no bias; raise Wrong if it is no such layer."""
     if not all(same(parameter, noise(*parameter.shape)) for parameter in conv.parameters()):
         raise Wrong("Your function changes the convolution's own weights: only the linear layer is yours to fill.")
     if not isinstance(linear, nn.Linear):
         raise Wrong(f"Return the `nn.Linear` itself; what came back is of type {type(linear).__name__}.")
-    none = torch.zeros(conv.out_channels)
-    mine = linear.weight, none if linear.bias is None else linear.bias
-    theirs = conv.weight.flatten(1), none if conv.bias is None else conv.bias
-    for name, values, asked in zip(("weight", "bias"), mine, theirs, strict=True):
-        alike = values.shape != asked.shape or same(values.flatten().sort().values, asked.flatten().sort().values)
-        if values.any() and not alike and not asked.any():
-            raise Wrong("This convolution has no bias. Your layer has one of its own: `nn.Linear(…, bias=False)`.")
-        if values.any() and not alike:
+    D, inputs = linear.weight.shape
+    if (linear.in_features, linear.out_features) != (inputs, D):
+        told = f"`nn.Linear({linear.in_features}, {linear.out_features})`, and its weight is ({D}, {inputs})"
+        raise Wrong(f"Your layer is {told}: in_features comes first, then out_features, C·P·P and D.")
+    if linear.bias is not None and conv.bias is None and linear.bias.any():
+        raise Wrong("This convolution has no bias, and your layer has one of its own: `nn.Linear(…, bias=False)`.")
+    bias = torch.zeros(conv.out_channels) if linear.bias is None else linear.bias
+    for name, mine, theirs in (("weight", linear.weight, conv.weight), ("bias", bias, conv.bias)):
+        if mine.any() and not torch.isin(mine, theirs).all():
             raise Wrong(f"Your layer's {name} is not the convolution's: is it still its own random one?")
-    return mine
+    return linear.weight, bias
 
 
-FILL, SIZES_OF_LINEAR = "linear.weight.copy_(weight)", "weight.shape[1], weight.shape[0]"
+# fmt: off
+def filled(got, expected, conv):
+    (weight, bias), (right, _), found = got, expected, origin(got[0].detach(), conv.weight.detach())
+    yield found is not None, "Your layer's weight is zero, or holds values that are not the convolution's."
+    mixed = [d for d, kernels in enumerate(found[0]) if (kernels != d).any()]
+    yield not mixed, (
+        f"Row {mixed[:1]} of your weight holds values of kernels {few(found[0][mixed[:1]].flatten().tolist())}, and "
+        f"must be kernel {mixed[:1]}, flattened.")
+    sizes = {"c": conv.in_channels, "p": conv.kernel_size[0]}
+    orders = {text: rearrange(right, f"d (c p q) -> d ({order})", **sizes) for order, text in ORDERS.items()}
+    yours = next((f"run {text}" for text, other in orders.items() if close(weight, other)), "are in another order")
+    yield close(weight, right), (
+        f"Every kernel is in its row, and its values {yours}. A patch is flattened as (channel, row, column).")
+    yield not close(bias, 0), "The weights are right, and the bias is missing."
+    yield False, "The weights are right, and the bias has its values in another order."
+# fmt: on
+
 
 linear_is_conv = Exercise(
     my_linear_is_conv,
     task="`fn(conv) -> nn.Linear`: the layer that does to flattened patches what the convolution does to the image.",
-    trials=[lambda sizes=sizes: (convolution(*sizes),) for sizes in ((3, 5, 2), (3, 6, 2, False), (2, 7, 3))],
-    slips={
-        "The kernels are not flattened: a kernel of (C, P, P) must be flattened into one row. `conv.weight.flatten(1)` "
-        "is (D, C·P·P).": [(FILL, "linear.weight.copy_(conv.weight)"), (FILL, "linear.weight = conv.weight")],
-        **{f"Your kernels are flattened as {name}, patches as (channel, row, column).":
-               ("conv.weight.flatten(1)", f"rearrange(conv.weight, 'D C P Q -> D ({' '.join(inside)})')")
-           for inside, name in OTHER_ORDERS.items()},
-        "Your linear layer takes in the P·P values of one channel. A patch has C·P·P: those of all channels.":
-            [("conv.weight.flatten(1)", "conv.weight[:, 0].flatten(1)"),
-             (SIZES_OF_LINEAR, "conv.kernel_size[0] ** 2, len(weight)")],
-        "In and out are exchanged: `nn.Linear(in_features, out_features)` goes from C·P·P values to D, and its weight "
-        "is (D, C·P·P).": [("conv.weight.flatten(1)", "conv.weight.flatten(1).T", "conv.bias is not None", "False"),
-                           (SIZES_OF_LINEAR, "weight.shape[0], weight.shape[1]")],
-        "The weights are right, and the bias is missing.": ("linear.bias.copy_(conv.bias)", "linear.bias.zero_()"),
-        "Right for a convolution with a bias. This one has none, `nn.Conv2d(..., bias=False)`: `conv.bias` is None.":
-            [("conv.bias is not None", "True", "linear.bias.copy_(conv.bias)", copied) for copied in (
-                "linear.bias.copy_(conv.bias)", "linear.bias.data = conv.bias", "linear.bias.data = conv.bias.data",
-                "linear.bias = nn.Parameter(conv.bias)", "linear.bias.data.copy_(conv.bias.data)")],
-        "The convolution's weights are there, in other places: row d must be kernel d, flattened. `reshape` and `.T` "
-        "mix up the kernels, and PyTorch's convolution does not flip them.":
-            [("conv.weight.flatten(1)", f"conv.weight.{way}") for way in
-             ("reshape(-1, len(conv.weight)).T", "flip(2, 3).flatten(1)")],
-    },
+    trials=[partial(convolution, *sizes) for sizes in ((3, 5, 2), (3, 6, 2, False), (2, 7, 3))],
+    stages=("", "Right for a convolution with a bias. This one has none, `nn.Conv2d(..., bias=False)`:"),
+    probes=filled,
     hint="A kernel of the convolution is (C, P, P): flattened it is one row of the linear layer's weight. "
     "`conv.weight.flatten(1)` has all of them, (D, C·P·P).",
     shape="weight (D, C·P·P); bias (D)",
+    sizes=lambda conv: {"D": conv.out_channels, "C": conv.in_channels, "P": conv.kernel_size[0]},
     view=weight_and_bias,
-)  # fmt: skip
+)
 
 
 def my_class_token(patches, class_token):
@@ -89,37 +92,41 @@ def my_class_token(patches, class_token):
     return torch.cat([tokens, patches], dim=1)
 
 
-COMES_LAST = "Your class token comes last. The paper puts it first, and the head reads token 0."
-EXPANDED, IN_FRONT = "class_token.expand(len(patches), -1, -1)", "[tokens, patches]"
+def counted(N):
+    return {"N": N, "1+N": 1 + N}
+
+
+def places_of(rows: Tensor, table: Tensor) -> list[int | None]:
+    """Return for each row the first row of the table that it equals; None where it is none of them."""
+    return [next((n for n, other in enumerate(table) if close(row, other)), None) for row in rows]
+
+
+def in_front(got, expected, patches, class_token):
+    for b in range(len(got)):
+        found = places_of(got[b], expected[b])  # 0 for the class token, 1 to N for the patches
+        names = ["the class token" if n == 0 else "neither" if n is None else f"patch {n - 1}" for n in found]
+        told = f"The tokens of image {b} are {', '.join(names)}"
+        yield found == sorted(found, key=str), f"{told}. The class token comes first, and the head reads token 0."
+        yield (
+            found == list(range(len(found))),
+            (f"{told}: they must be the `class_token` that you are given, and the patches."),
+        )
+
 
 class_token = Exercise(
     my_class_token,
     task="`fn(patches, class_token)`, (B, N, D) and (1, 1, D) → (B, 1+N, D): the class token before the patches.",
-    trials=[(noise(3, 4, 5), noise(1, 1, 5, seed=1)), (noise(2, 6, 7).double(), noise(1, 1, 7, seed=1).double()),
-            (noise(1, 2, 3), noise(1, 1, 3, seed=1))],
-    slips={
-        "The class tokens in front are not as many as the images: there must be one class token for each of the B "
-        "images. `class_token.expand(len(patches), -1, -1)` makes them, without a copy.":
-            [("len(patches)", f"{n}") for n in (1, 2, 3, 4, 8, 16, 32, 64)],
-        "Tokens are counted by `dim=1`, and each image needs a class token: `dim=0` counts images, `dim=2` the values "
-        "in a token.":
-            [(EXPANDED, tokens, "dim=1", f"dim={dim}") for dim in (0, 2) for tokens in (
-                EXPANDED, "class_token", "class_token.expand_as(patches)", "class_token.expand(1, patches.shape[1], -1)"
-            )],
-        "There are N class tokens for each image: one is enough.": (EXPANDED, "class_token.expand_as(patches)"),
-        "You add the class token to every patch. It is a token of its own, in front.":
-            ("torch.cat([tokens, patches], dim=1)", "tokens + patches"),
-        COMES_LAST: (IN_FRONT, "[patches, tokens]"),
-        "A patch is lost: the sequence gets one longer, from N to 1+N.":
-            [(IN_FRONT, "[tokens, patches[:, 1:]]"), (IN_FRONT, "[tokens, patches[:, :-1]]")],
-        "Your first token is not the `class_token` that your function is given.":
-            [(IN_FRONT, f"[{other}, patches]") for other in
-             ("torch.zeros_like(tokens)", "torch.ones_like(tokens)", "patches.mean(1, keepdim=True)")],
-    },
+    trials=[
+        (noise(3, 4, 7), noise(1, 1, 7, seed=1)),
+        (noise(2, 6, 11).double(), noise(1, 1, 11, seed=1).double()),
+        (noise(1, 2, 5), noise(1, 1, 5, seed=1)),
+    ],
+    probes=in_front,
     hint="The one class token must become B of them, `class_token.expand(B, -1, -1)`; then `torch.cat` along the "
     "tokens' axis, the class token first.",
     shape="(B, 1+N, D)",
-)  # fmt: skip
+    sizes=lambda x, token: {"B": len(x), "D": x.shape[2]} | counted(x.shape[1]),
+)
 
 
 class MyEmbeddings(nn.Module):
@@ -137,107 +144,132 @@ class MyEmbeddings(nn.Module):
         return tokens + self.position  # (B, 1+N, D)
 
 
-PROJECT, CONV = "self.projection(images).flatten(2).transpose(1, 2)", "nn.Conv2d(in_channels, embed_dim, kernel_size="
-ONE, TABLE = "self.class_token.expand(len(images), -1, -1)", "torch.randn(1, 1 + num_patches, embed_dim)"
-CAT, PLACE = "torch.cat([class_token, patches], dim=1)", "tokens + self.position"
-NO_ONE = ("self.class_token = nn.Parameter(torch.zeros(1, 1, embed_dim))", "self.width = embed_dim")
-ONLY_PATCHES = ("1 + num_patches", "num_patches")  # in the table of positions
-TEXT = "are multiplied by √D, as in the transformer for text. Eq. 1 does not."
-NO_NORM = "There is a normalisation in your embeddings. Eq. 1 has none: the first one is in the encoder."
-A_PARAMETER = (
-    "A tensor is a parameter if `__init__` stores it as `self.name = nn.Parameter(...)`: a plain tensor or a buffer is "
-    "not found by an optimizer."
-)
-NO_CLASS_TOKEN = f"Your module has no parameter for the class token: one vector, (1, 1, D). {A_PARAMETER}"
-ONE_FOR_ALL = (
-    "There is one position vector for all tokens: added to each of them, it tells no place from another. Every token "
-    "needs its own: (1, 1+N, D)."
-)
-CLASS_ROW = "The position table has N rows, for the patches only. The class token needs a row too: (1, 1+N, D)."
-
-EMBEDDING_SLIPS = {
-    "The class token gets no position: Eq. 1 adds one to every token, once the class token is in front.": [
-        *((CAT, f"torch.cat([class_token, patches + self.position{rows}], dim=1)", PLACE, "tokens")
-          for rows in ("[:, 1:]", "[:, :-1]")),
-        (*ONLY_PATCHES, CAT, "torch.cat([class_token, patches + self.position], dim=1)", PLACE, "tokens")],
-    CLASS_ROW: ONLY_PATCHES,
-    "The positions are never added: `forward` does not use their parameter.": (PLACE, "tokens"),
-    "All tokens get the same position vector: it tells no place from another.":
-        [(PLACE, f"{PLACE}{row}") for row in ("[:, :1]", "[:, -1:]")],
-    ONE_FOR_ALL: (TABLE, "torch.randn(1, 1, embed_dim)"),
-    COMES_LAST: [(CAT, "torch.cat([patches, class_token], dim=1)"), (PLACE, f"({PLACE}).roll(-1, dims=1)")],
-    "The positions are multiplied with the tokens. Eq. 1 adds them.": (PLACE, "tokens * self.position"),
-    "The positions are added back to front.": (PLACE, "tokens + self.position.flip(1)"),
-    "The positions are added twice.": (PLACE, "tokens + 2 * self.position"),
-    "Only the class token gets its position, the patches get none.":
-        (PLACE, "torch.cat([tokens[:, :1] + self.position[:, :1], tokens[:, 1:]], dim=1)"),
-    f"The tokens {TEXT}": (PLACE, "tokens * tokens.shape[-1] ** 0.5 + self.position"),
-    f"The patch tokens {TEXT}": (PROJECT, f"{PROJECT} * self.position.shape[-1] ** 0.5"),
-    NO_NORM: [(PLACE, f"F.layer_norm({PLACE}, self.position.shape[-1:])"),
-              ("class_token, patches]", "class_token, F.layer_norm(patches, patches.shape[-1:])]")],
-    **{f"There is a {name} after the projection. Eq. 1 is linear: it has no activation.":
-           (PROJECT, f"F.{name.lower()}({PROJECT})") for name in ("GELU", "ReLU")},
-    "The class token is missing: (B, 1+N, D) is asked, and you return the N patches.":
-        [(*more, PLACE, "patches + self.position") for more in ((), ONLY_PATCHES)]
-        + [(*more, *NO_ONE, ONE, "None", CAT, "patches") for more in ((PLACE, f"{PLACE}[:, 1:]"), ONLY_PATCHES)],
-    NO_CLASS_TOKEN:
-        (*NO_ONE, ONE, "torch.ones(len(images), 1, self.width)"),
-    "The class token is not used, or is no parameter: token 0 is its position alone.":
-        [(ONE, f"0 * {ONE}"), (*NO_ONE, ONE, "torch.zeros(len(images), 1, self.width)")],
-    "The class token is added to every patch as well, not only in front.": (PROJECT, f"{PROJECT} + self.class_token"),
-    "There is one class token and a batch of several images: each image needs its class token. "
-    "`self.class_token.expand(len(images), -1, -1)` is one for each, without a copy.": (ONE, "self.class_token"),
-    "Your patch tokens mix values of different patches: the convolution gives (B, D, h, w), and `reshape` to (B, N, D) "
-    "does not exchange axes.": (PROJECT, "self.projection(images).reshape(len(images), -1, self.position.shape[-1])"),
-    "Your tokens are columns, (B, D, N): `.transpose(1, 2)` makes them rows.": (".transpose(1, 2)", ""),
-    "The convolution gives a grid, (B, D, h, w). `.flatten(2).transpose(1, 2)` makes tokens of it.":
-        (PROJECT, "self.projection(images)"),
-    "Your patches run down the columns of the grid. They run row by row.":
-        (PROJECT, "self.projection(images).mT.flatten(2).mT"),
-    "Your patches are image rows: `reshape` alone does not cut an image into patches. Use your `patchify` of notebook "
-    "01, or a convolution with stride P.":
-        (f"{CONV}patch_size, stride=patch_size)", "nn.Linear(in_channels * patch_size**2, embed_dim)",
-         PROJECT, "self.projection(images.reshape(len(images), -1, self.projection.in_features))"),
-    "Your convolution has a kernel of P×P and moves by one pixel: its windows overlap, and there are more of them than "
-    "patches. `stride=patch_size` moves it by P.": (", stride=patch_size", ""),
-}  # fmt: skip
+def in_any_order(found, image_size, P, C, D):
+    """Yield the reader's weights as ours: a linear layer's for patches flattened in any order, positions as columns."""
+    T, weight, position = 1 + (image_size // P) ** 2, found["projection.weight"][0], found["position"]
+    if len(position) == 1 and position[0].numel() > T * D:  # a table with spare rows
+        position = [position[0].flatten(0, -2)[:T]]
+    for order, columns in product(("c p q", *ORDERS), (False, True)):
+        axes = order.split()
+        views = found | {"position": position}
+        if weight.ndim == 2:
+            cut = weight.unflatten(1, [C if axis == "c" else P for axis in axes])
+            views["projection.weight"] = [cut.permute(0, *(1 + axes.index(axis) for axis in "cpq"))]
+        if len(position) == 1 and (columns or position[0].shape[-1] != D):
+            views["position"] = [position[0].reshape(D, T).T]
+        yield views
 
 
-# Right too: a linear layer on patches that are flattened in any order, and positions as columns, (D, 1+N).
-OTHER_WAYS = [
-    (f"{CONV}patch_size, stride=patch_size)",
-     "nn.Linear(in_channels * patch_size**2, embed_dim); self.P = patch_size",
-     "self.projection(images).flatten(2).transpose(1, 2)",
-     f"self.projection(rearrange(images, 'B C (h P) (w Q) -> B (h w) ({' '.join(order)})', P=self.P, Q=self.P))",
-     PLACE, f"tokens + self.position{positions}")
-    for positions in ("", ".reshape(1, tokens.shape[2], -1).mT") for order in PATCH_ORDERS
-]  # fmt: skip
+# fmt: off
+def equation_1(pair):
+    x, (size, P, C, D) = pair.x, pair.args
+    w, T = size // P, 1 + (size // P) ** 2
+    yield from images_apart(pair)
+    pixels = x[:1].clone().requires_grad_()
+    for t in range(T):
+        (flow,) = torch.autograd.grad(pair.mine(pixels)[0, t] @ noise(D) + 0 * pixels.sum(), pixels)
+        c, y, z = (few(axis.tolist()) for axis in (flow[0].abs() > 1e-9).nonzero().T)
+        told, (i, j) = f"Token {t} depends on pixels in rows {y}, columns {z}, channels {c}", divmod(t - 1, w)
+        yield t > 0 or c == "[]", f"{told}. The class token comes first, as token 0, and sees no pixel."
+        asked = [few(range(i * P, i * P + P)), few(range(j * P, j * P + P)), few(range(C))]
+        yield t == 0 or [y, z, c] == asked, (
+            f"{told}. Its patch, number {t - 1}, has rows {asked[0]}, columns {asked[1]}, channels {asked[2]}.")
+    if pair.views is None:
+        return
+    row, table, weight = noise(1, 1, D, seed=3), noise(1, T, D, seed=4), noise(D, C, P, P, seed=5)
+
+    def run(images, token=2 * row, position=2 * table, weight=weight):
+        return pair.given(images, class_token=token, position=position, projection=weight)
+
+    changed = run(x)[0] - run(x, token=row)[0]
+    tokens = [t for t in range(T) if not close(changed[t], 0)]
+    yield tokens == [0], (
+        f"When the class token changes, tokens {few(tokens)} of your result change. It belongs in token 0 alone.")
+    yield from times(changed[0], row[0, 0], "The class token comes back", D)
+    alone = "must change by as much, and yours does not: is it multiplied, or normed?"
+    yield close(changed[0], row[0, 0]), f"When the class token changes, token 0 {alone}"
+    places = run(x)[0] - run(x, position=table)[0]
+    empty, rows = [t for t in range(T) if close(places[t], 0)], places_of(places, table[0])
+    yield not empty, (
+        f"Tokens {few(empty)} get no position: Eq. 1 adds one to every token, once the class token is in front.")
+    yield from times(places, table[0], "The positions are added", D)
+    yield None in rows or rows == list(range(T)), f"Tokens 0, 1, 2, … get rows {rows[:8]} of the position table."
+    yield None not in rows, f"When the positions change, each token {alone}"
+    none = {"token": 0 * row, "position": 0 * table}
+    patches, right = run(x, **none), F.pad(F.conv2d(x, weight, stride=P).flatten(2).mT, (0, 0, 1, 0))
+    yield from times(patches, right, "Your patch tokens are the projected patches,", D)
+    straight = close(run(x, weight=-0.5 * weight, **none), -0.5 * patches)
+    told = "With -0.5 times the projection's weights your patch tokens are not -0.5 times what they were"
+    yield straight, f"{told}: there is an activation or a norm. Eq. 1 is linear."
+    yield close(patches, right), (
+        "Your patch tokens are not the projected patches: values are in other places, or something is added.")
 
 
-def starting_at_zero(cls):
-    """Say that the positions all start alike, at zero for example, if they do."""
+def times(got, right, what, D):
+    """Ask whether `got` is some multiple of what it should be."""
+    factor = ((got * right).sum() / right.square().sum()).item()
+    named = ", that is √D" if abs(factor - sqrt(D)) < 1e-3 else ""
+    yield not close(got, factor * right) or close(factor, 1), (
+        f"{what} {factor:.3g} times as large{named}. Eq. 1 has no factor.")
+# fmt: on
+
+
+def small_and_different(cls):
+    """Say that the positions start alike, at zero for example, or larger than the tokens."""
     args, images = embeddings.trials[0]
     module = cls(*args)
     module(images)
-    if all(p.unique().numel() > 1 for p in module.parameters() if p.numel() > args[-1] and p.numel() % args[-1] == 0):
-        return ""
-    return (
-        "Your positions all start with the same value: until training has moved them apart, the order of the patches "
-        "makes no difference. The paper's code starts them with small random values, `0.02 * torch.randn(...)`."
+    table = torch.cat([each.flatten() for each in embeddings.find(module)[0]["position"]])
+    told = (
+        "Your positions all start with the same value: until training has moved them apart, order makes no difference."
     )
+    usual = "The paper's code starts with small random values, `0.02 * torch.randn(...)`."
+    if table.unique().numel() > 1:
+        told = (
+            f"One thing for later: your positions start with a spread of {table.std():.2g}." if table.std() > 2 else ""
+        )
+    return f"{told} {usual}" if told else ""
 
 
-embeddings = ModuleExercise(
+class EmbeddingsExercise(ModuleExercise):
+    def find(self, module):
+        """The class token's position may be a parameter of its own."""
+        found, left = super().find(module)
+        own = next((found.pop(name) for name in ("class_position.bare", "class_position.bias") if name in found), [])
+        found = found | ({"position": [*own, *found["position"]]} if own and "position" in found else {})
+        return found, left
+
+    def require_sizes(self, found, ours, sizes, unclear):
+        """The table may have spare rows."""
+        longer = [p for p in found.get("position", []) if p.squeeze().ndim == 2 and p.numel() > ours.position.numel()]
+        judged = {name: pieces for name, pieces in found.items() if name != "position" or not longer}
+        super().require_sizes(judged, ours, sizes, unclear)
+
+
+embeddings = EmbeddingsExercise(
     MyEmbeddings,
     task="`cls(image_size, patch_size, in_channels, embed_dim)`, an nn.Module (B, C, H, W) → (B, 1+N, D): Eq. 1.",
-    trials=[((6, 2, 3, 5), noise(2, 3, 6, 6)), ((12, 3, 2, 7), noise(3, 2, 12, 12))],
-    slips=EMBEDDING_SLIPS,
-    also=OTHER_WAYS,
+    trials=[((6, 2, 3, 5), noise(4, 3, 6, 6)), ((12, 3, 2, 7), noise(5, 2, 12, 12))],
+    probes=equation_1,
+    names={
+        "projection": "proj patch_embed patch_embedding patch_embeddings conv linear patches to_patch_embedding embed "
+        "patch_projection patch_proj conv_proj patcher layer patch e linear_projection projector to_tokens",
+        "class_token": "cls cls_token token class_embedding cls_embedding cls_emb",
+        "position": "pos pos_embed pos_embedding position_embedding position_embeddings positions pos_emb places "
+        "positional_embedding position_table pos_table table pe patch_position pos_patch",
+        "class_position": "cls_pos pos_cls class_pos cls_position position_cls",
+    },
+    layouts=in_any_order,
+    about={
+        "position": "Every token needs a row of its own, the class token too, and all images share the table.",
+        "class_token": "All images share one class token: no parameter is sized by the batch.",
+    },
     hint="Three parts: a convolution with kernel and stride P, followed by `.flatten(2).transpose(1, 2)`; "
     "`nn.Parameter(torch.zeros(1, 1, D))`, expanded to the batch; `nn.Parameter` of (1, 1+N, D), added last.",
     shape="(B, 1+N, D)",
+    sizes=lambda size, P, C, D, x: {"B": len(x), "C": C, "P": P, "D": D} | counted((size // P) ** 2),
     biases="Eq. 1 has none either. The authors' code has one, and so do published weights.",
-    more=starting_at_zero,
+    more=small_and_different,
 )
 
 
@@ -254,72 +286,44 @@ def my_sincos(grid, dim):
     return torch.cat([rows, columns], dim=1)
 
 
-HALVES = "torch.cat([rows, columns], dim=1)"
-EACH_ROW, ALL_COLUMNS = "waves(h, dim // 2).repeat_interleave(w, dim=0)", "waves(w, dim // 2).repeat(h, 1)"
-UNREPEATED = EACH_ROW, "waves(h, dim // 2)", ALL_COLUMNS, "waves(w, dim // 2)"
-SIDE_BY_SIDE = "They stand side by side, D/2 values each: `torch.cat([rows, columns], dim=1)`."
+# fmt: off
+def positions(got, expected, grid, dim):
+    (h, w), half = grid, dim // 2
+    rows, columns = [n // w for n in range(h * w)], [n % w for n in range(h * w)]
+    yield not close(got, waves(h, dim)[rows] + waves(w, dim)[columns]), (
+        "You add the row's code and the column's. They stand side by side, D/2 values each.")
+    mine, line = (table.sort(1).values for table in (got, waves(h * w, dim)))
+    yield not close(mine, line), (
+        "Your positions are along one line, as for text: the patch below is as far away as the grid is wide.")
+    blocks = expected.unflatten(1, (2, 2, -1))  # row or column, sine or cosine, frequency
+    orders = {"the column before the row": blocks.flip(1), "cosines before sines": blocks.flip(2)}
+    orders |= {"each sine beside its cosine": blocks.mT, "the sines of both before the cosines": blocks.transpose(1, 2)}
+    how = next((f": {text}" for text, other in orders.items() if close(got, other.flatten(1))), "")
+    yield not close(mine, expected.sort(1).values), (
+        f"Your values are right and in another order{how}. They come in blocks: D/4 sines of the row, its D/4 "
+        "cosines, and then those of the column.")
+    for what, part, places in (("row", slice(0, half), rows), ("column", slice(half, dim), columns)):
+        found = places_of(got[:, part], waves(h * w + 1, half))
+        yield None in found or found == places, (
+            f"The half for the {what} has, for patches 0, 1, 2, …, the codes of {found[:8]}. It must have those of "
+            f"their {what}s, {places[:8]}: n // w is the row, n % w the column, counted from 0.")
+        n = places.index(1)
+        sines = (table[n, part][: dim // 4].clamp(-1, 1).asin() for table in (got, expected))
+        mine, right = ([float(f"{angle:.3g}") for angle in each] for each in sines)
+        yield close(got[:, part], expected[:, part]), (
+            f"In {what} 1 the sines are those of {mine}, and should be those of {right}: the frequencies fall from 1 "
+            "towards 1/10000, with the exponent i / (D/4).")
+# fmt: on
 
-
-def with_waves(*changes: str):
-    """Return the solution with changes in the source of `waves`."""
-    return edited(my_sincos, waves=edited(waves, *changes))
-
-
-def with_places(row: str, column: str, h: str = "h * w", w: str = "h * w") -> tuple[str, ...]:
-    """Return the edit that takes patch n to be in this row and column, of `h` and `w` that have a code."""
-    rows, columns = f"waves({h}, dim // 2)[{row}]", f"waves({w}, dim // 2)[{column}]"
-    return "h, w = grid", "h, w = grid; n = torch.arange(h * w)", EACH_ROW, rows, ALL_COLUMNS, columns
-
-
-def in_parts(pattern: str):
-    """Return the solution with its values in another order: half (row, column), wave (sine, cosine), i."""
-    return lambda grid, dim: rearrange(my_sincos(grid, dim), f"n (half wave i) -> {pattern}", half=2, wave=2)
-
-
-SINCOS_SLIPS = {
-    "Sines and cosines are in another order. They come in blocks: D/4 sines of the row, its D/4 cosines, and then "
-    "those of the column.":
-        [with_waves("angles.sin(), angles.cos()", "angles.cos(), angles.sin()"),
-         in_parts("n (wave half i)"), in_parts("n (half i wave)")],
-    "Your rows and columns are counted from 1. Count from 0.": with_waves("arange(count)", "arange(1, 1 + count)"),
-    "Your frequencies end at exactly 1/10000: divide the exponent by D/4, not by D/4 - 1.":
-        with_waves("/ (dim // 2)", "/ (dim // 2 - 1)"),
-    "Your frequencies do not fall from 1 towards 1/10000: they rise, stay the same, or fall twice or half as fast.":
-        [with_waves("10000 ** -", power) for power in ("10000 ** ", "1 ** -", "(10000**2) ** -", "100 ** -")],
-    "Your patches run down the columns of the grid. They run row by row: patch n is in row n // w, column n % w. "
-    "(`meshgrid` needs `indexing='ij'`.)": with_places("n % h", "n // h"),
-    "Your patch n is in row n // h, column n % h. A row has w patches, so it is in row n // w, column n % w.":
-        [with_places("n // h", "n % h"), with_places("n // h", "n % h", "h", "w")],
-    "Your rows run 0, 1, 2, 0, 1, 2, …, as the columns do: each row must stay for w patches.":
-        with_places("n % h", "n % w"),
-    "Your columns stay the same for h patches, as rows do: they must run 0, 1, 2, 0, 1, 2, …":
-        with_places("n // w", "n // h"),
-    "h codes of rows do not fit beside w codes of columns: repeat them first, so that each patch has one of both.":
-        UNREPEATED,
-    "There are only h codes of rows for h·w patches. Each is needed w times, one below the other: "
-    "`repeat_interleave(w, dim=0)`. (`repeat(1, w)` makes a code longer.)":
-        ("repeat_interleave(w, dim=0)", "repeat(1, w)"),
-    "There are only w codes of columns for h·w patches. The list of them is needed h times: `repeat(h, 1)`. "
-    "(`repeat(1, h)` makes a code longer.)": ("repeat(h, 1)", "repeat(1, h)"),
-    f"You add the row's code and the column's. {SIDE_BY_SIDE}":
-        [(*size, HALVES, "rows + columns") for size in ((), ("dim // 2", "dim"))],
-    "Your parts stand below one another, as further rows. Join them along the values: `torch.cat([…], dim=1)`.":
-        [(*more, HALVES, "torch.cat([rows, columns])") for more in ((), ("dim // 2", "dim"), UNREPEATED)]
-        + [(HALVES, "torch.cat([*rows.chunk(2, 1), *columns.chunk(2, 1)])")],
-    "Your positions are along one line, as for text: the patch below is as far away as the grid is wide.":
-        [(HALVES, "waves(h * w, dim)"), (HALVES, "rearrange(waves(h * w, dim), 'n (wave i) -> n (i wave)', wave=2)")],
-    "Both halves hold the same: the first must hold the row, the second the column.":
-        [(HALVES, "torch.cat([rows, rows], dim=1)"), (HALVES, "torch.cat([columns, columns], dim=1)")],
-    "The halves are exchanged: the row comes first, then the column.": (HALVES, "torch.cat([columns, rows], dim=1)"),
-}  # fmt: skip
 
 sincos = Exercise(
     my_sincos,
     task="`fn(grid, dim)`, (h, w) and D → (h·w, D): sin-cos positions, laid out as in `sincos_position_embedding`.",
-    trials=[((3, 5), 12), ((4, 2), 8), ((2, 3), 4)],
-    slips=SINCOS_SLIPS,
+    trials=[((3, 5), 28), ((4, 2), 8), ((2, 3), 4)],
+    probes=positions,
     hint="`waves(h, dim // 2)` has a code for each row, `waves(w, dim // 2)` one for each column. Patch n is in row "
     "n // w and column n % w: give it its row's code, then its column's (`torch.cat` along dim=1).",
     shape="(h·w, D)",
+    sizes=lambda grid, dim: {"h": grid[0], "w": grid[1], "h·w": prod(grid), "D": dim, "D/2": dim // 2},
     imports=inspect.getsource(waves).strip(),  # a cell of the notebook has it
 )

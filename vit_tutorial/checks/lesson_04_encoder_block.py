@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
-import re
-from functools import partial
-from unittest.mock import patch
+from itertools import product
 
 import torch
+import torch.nn.functional as F
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from ..attention import SelfAttention
 from ..encoder import Mlp
-from .exercise import Exercise, noise
-from .lesson_03_attention import self_attention
-from .modules import CompositeExercise, ModuleExercise
-from .running import Wrong, same
+from .exercise import Exercise
+from .lesson_03_attention import in_training, self_attention
+from .modules import CompositeExercise, ModuleExercise, images_apart, sums, trace
+from .probes import noise
+from .running import Wrong, close
 
 
 def my_layer_norm(x, weight, bias, eps):
@@ -24,86 +24,85 @@ def my_layer_norm(x, weight, bias, eps):
     return (x - mean) / torch.sqrt(variance + eps) * weight + bias
 
 
+AXES = {"the tokens": 1, "the batch": 0, "batch and tokens": (0, 1), "an image": (1, 2), "the whole batch": (0, 1, 2)}
+
+
+# fmt: off
+def normed(got, expected, x, weight, bias, eps):
+    D, right, mine = x.shape[2], (expected - bias) / weight, (got - bias) / weight
+    affine = {"are not used": right, "are swapped": right * bias + weight}
+    affine |= {"are used in the wrong order": (right + bias) * weight}
+    affine |= {"are not both used: no bias": right * weight, "are not both used: no weight": right + bias}
+    for text, other in affine.items():
+        yield not close(got, other), f"The norm is right. `weight` and `bias` {text}."
+    for correction, (name, axes) in product((0, 1), AXES.items()):
+        mean, variance = x.mean(axes, keepdim=True), x.var(axes, correction=correction, keepdim=True)
+        yield not close(mine, (x - mean) / (variance + eps).sqrt()), (
+            f"You normalise over {name}, not over each token's D values.")
+    centred, variance = x - x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)
+    squares, root = x.square().mean(-1, keepdim=True), (variance + eps).sqrt()
+    off = f"Without `weight` and `bias` the mean of token 0 is {mine[0, 0].mean():.3g}, not 0"
+    part = [each - (x - centred) / root for each in (x, x / weight)]
+    for text, others in {"the mean is not subtracted": [x / root], "this is RMSNorm": [x / (squares + eps).sqrt()],
+                         "only the mean is divided, write `(x - mean) / …`": part}.items():
+        yield not any(close(mine, other) for other in others), f"{off}: {text}."
+    yield close(mine.mean(-1) / mine.std(-1).clamp_min(1e-9), 0, 1e-3), (
+        f"{off}: subtract the mean of each token's D values.")
+    divisor, unbiased = (centred.square().sum(-1) / (mine * centred).sum(-1))[..., None], variance * D / (D - 1)
+    known = {
+        "the variance divides by D - 1, not by D": (unbiased + eps).sqrt(),
+        "the variance is not divided by D": (variance * D + eps).sqrt(),
+        "the variance is the mean of the squares, without subtracting the mean": (squares + eps).sqrt(),
+        "eps is outside the root": variance.sqrt() + eps,
+        "two things: eps is outside the root, and the variance divides by D - 1": unbiased.sqrt() + eps,
+        "the root is missing": variance + eps,
+        "a square is in the place of the root": (variance + eps) ** 2,
+        "eps has no effect, it belongs under the root": variance.sqrt(),
+        "two things: eps has no effect, and the variance divides by D - 1": unbiased.sqrt(),
+        "eps is squared": (variance + eps**2).sqrt(),
+    }
+    how = next((f": {text}" for text, other in known.items() if close(divisor / other, 1)), "")
+    yield False, f"You divide token 0 by {divisor[0, 0, 0]:.4g}, and √(variance + eps) is {root[0, 0, 0]:.4g}{how}."
+# fmt: on
+
+
+class Calls(TorchFunctionMode):
+    """Which of torch's functions are called, by their names."""
+
+    names = frozenset()
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        self.names |= {function.__name__}
+        return function(*args, **kwargs or {})
+
+
 def by_hand(function):
-    """Raise Wrong if the function leaves the work to PyTorch: `F.layer_norm` calls `torch.layer_norm`."""
-    with patch.object(torch, "layer_norm", wraps=torch.layer_norm) as torchs:
+    """Raise Wrong if the function leaves the work to PyTorch."""
+    with Calls() as calls:
         function(*layer_norm.trials[0])
-    if torchs.called:
+    if "layer_norm" in calls.names:
         raise Wrong("The values are right, and they are PyTorch's own: the task is to do without `F.layer_norm`.")
+    return ""
 
 
-TOKENS = noise(3, 4, 6)
-TOKENS[1, 2] = 2  # its values are all equal: only eps keeps it finite
+TOKENS = noise(3, 5, 7)
 TOKENS[2, 1] *= 1e-3  # so small that eps shows
-
-AVERAGE, NORMED = "x.mean(dim=-1, keepdim=True)", "(x - mean) / torch.sqrt(variance + eps)"
-VARIANCE, SQUARES = "x.var(dim=-1, correction=0, keepdim=True)", "(x - mean).square()"
-ROOT, AFFINE = "torch.sqrt(variance + eps)", "* weight + bias"
-UNBIASED, SUM = (", correction=0", ""), (AVERAGE, "x.sum(dim=-1, keepdim=True)")
-AXES = {
-    "the tokens": "1",
-    "the batch": "0",
-    "batch and tokens (batch norm)": "(0, 1)",
-    "all values of an image": "(1, 2)",
-    "all values of the batch": "(0, 1, 2)",
-}
+TOKENS[1, 2] = 2  # its values are all equal: only eps keeps it finite
 
 layer_norm = Exercise(
     my_layer_norm,
     task="`fn(x, weight, bias, eps)`: LayerNorm over the last axis, (B, T, D) → (B, T, D).",
     trials=[
-        (TOKENS, noise(6), noise(6, seed=1), 1e-2),
-        (0.05 * noise(2, 3, 7) + 0.3, noise(7), noise(7, seed=1), 1e-4),
+        (0.05 * noise(2, 3, 11) + 0.3, noise(11), noise(11, seed=1), 1e-4),
+        (TOKENS, noise(7), noise(7, seed=1), 1e-2),
     ],
-    slips={
-        "The variance divides by D - 1, not by D.": UNBIASED,
-        "Your variance is the mean of the squares: the mean is not subtracted first.":
-            (VARIANCE, "x.square().mean(dim=-1, keepdim=True)"),
-        "Your variance is a sum of squared distances: it is not divided by D.":
-            (VARIANCE, f"{SQUARES}.sum(dim=-1, keepdim=True)"),
-        "Mean and variance are sums: neither is divided by D.":
-            (*SUM, VARIANCE, f"{SQUARES}.sum(dim=-1, keepdim=True)"),
-        "Your mean is the sum of a token's values: it is not divided by D.":
-            [SUM, (*SUM, VARIANCE, f"{SQUARES}.mean(dim=-1, keepdim=True)")],
-        "The mean is not subtracted.": ("(x - mean)", "x"),
-        "The mean is not subtracted: this is RMSNorm.":
-            ("(x - mean)", "x", VARIANCE, "x.square().mean(dim=-1, keepdim=True)"),
-        **{f"You normalise over {what}, not over the D values of each token.": ("dim=-1", f"dim={dim}")
-           for what, dim in AXES.items()},
-        **{f"Two things: you normalise over {what}, not over the D values of each token, and the variance divides by "
-           "one less than their number.": (*UNBIASED, "dim=-1", f"dim={dim}") for what, dim in AXES.items()},
-        **{f"Your mean is over {what}, your variance over the D values of each token. Both are over these D values.":
-               ("mean(dim=-1", f"mean(dim={dim}") for what, dim in AXES.items()},
-        **{f"Your variance is over {what}, your mean over the D values of each token. Both are over these D values.":
-               ("var(dim=-1", f"var(dim={dim}") for what, dim in AXES.items()},
-        "Without `keepdim=True` a mean is (B, T), and does not fit beside x, (B, T, D).": (", keepdim=True", ""),
-        "`bias` is not added.": (" + bias", ""),
-        "`weight` is not used.": (" * weight", ""),
-        "`weight` and `bias` are not used.": (" * weight + bias", ""),
-        "`bias` is added before `weight` multiplies.":
-            (f"return {NORMED} {AFFINE}", f"return ({NORMED} + bias) * weight"),
-        "`weight` and `bias` are swapped: `bias` multiplies, `weight` is added.": (AFFINE, "* bias + weight"),
-        "eps is added to the standard deviation, outside the root.": (ROOT, "(variance.sqrt() + eps)"),
-        "Two things: the variance divides by D - 1, and eps is outside the root.":
-            (*UNBIASED, ROOT, "(variance.sqrt() + eps)"),
-        "You divide by the variance, not by its root.": (ROOT, "(variance + eps)"),
-        "eps is a lower limit of the variance here. It must be added to it.": (ROOT, "variance.clamp(min=eps).sqrt()"),
-        "eps is squared before it is added.": ("+ eps", "+ eps**2"),
-        "eps has no effect: add it to the variance, under the root. (Added to x itself it cancels.) Without it a token "
-        "of equal values is divided by 0.": [("+ eps", ""), ("x.var", "(x + eps).var", "+ eps", "")],
-        "Two things: the variance divides by D - 1, and eps has no effect: add it to the variance, under the root. "
-        "(Added to x itself it cancels.)":
-            [(*UNBIASED, "+ eps", ""), (*UNBIASED, "x.var", "(x + eps).var", "+ eps", "")],
-        **{f"eps is always {fixed}, whatever the argument says.": ("+ eps", f"+ {fixed}")
-           for fixed in ("1e-5", "1e-6", "1e-8", "1e-12")},
-        "Only the mean is divided by the root: division comes before subtraction. Write `(x - mean) / …`.":
-            [("(x - mean) /", "(x - mean /", ROOT, f"{ROOT})"), ("(x - mean) /", "x - mean /")],
-    },
+    probes=normed,
     hint="Take mean and variance of each token over its D values (`dim=-1, keepdim=True, correction=0`). Subtract the "
     "mean, divide by √(variance + eps), multiply by `weight`, add `bias`.",
     shape="(B, T, D)",
+    sizes=lambda x, *rest: dict(zip("BTD", x.shape, strict=True)),
     more=by_hand,
-)  # fmt: skip
+)
 
 
 class MyMlp(nn.Module):
@@ -117,61 +116,75 @@ class MyMlp(nn.Module):
         return self.contract(self.activation(self.expand(tokens)))
 
 
-MLP = "self.contract(self.activation(self.expand(tokens)))"
-MLP_SLIPS = {
-    **{f"The activation is {name}, not GELU.": ("nn.GELU()", code) for name, code in {
-        "ReLU": "F.relu", "SiLU": "F.silu", "tanh": "torch.tanh", "the sigmoid": "torch.sigmoid",
-        "LeakyReLU": "F.leaky_relu", "ELU": "F.elu",
-        "x·sigmoid(1.702x), a rough GELU": "lambda x: x * torch.sigmoid(1.702 * x)"}.items()},
-    "The activation is GELU's tanh approximation, not GELU itself.": ("nn.GELU()", "nn.GELU('tanh')"),
-    "There is no activation between the two layers: together they are one linear map.": ("nn.GELU()", "lambda x: x"),
-    "Your GELU divides erf(x) by √2. The √2 belongs inside: erf(x/√2).":
-        ("nn.GELU()", "lambda x: x * (1 + x.erf() / 2**0.5) / 2"),
-    "Your GELU takes erf(x), not erf(x/√2): the √2 is missing.": ("nn.GELU()", "lambda x: x * (1 + x.erf()) / 2"),
-    "Your GELU takes ½·erf(x/√2) for Φ(x): the 1 is missing.": ("nn.GELU()", "lambda x: x * (x / 2**0.5).erf() / 2"),
-    "Your GELU is twice as large as it should be: the ½ is missing.": ("nn.GELU()", "lambda x: 2 * F.gelu(x)"),
-    "There is a second activation, after the last layer.": (MLP, f"self.activation({MLP})"),
-    "The activation comes after the second layer.": (MLP, "self.activation(self.contract(self.expand(tokens)))"),
-    "There is an activation before the first layer too.": ("(tokens))", "(self.activation(tokens)))"),
-    "The activation comes before the first layer.": (MLP, "self.contract(self.expand(self.activation(tokens)))"),
-    "The input is added to the result: a residual connection, as in the block (Eq. 3).": (MLP, f"tokens + {MLP}"),
-    "There is a LayerNorm inside your MLP: it is the encoder block's (Eq. 3).":
-        ("self.activation = ", "self.norm = nn.LayerNorm(embed_dim)\n        self.activation = ",
-         "(tokens))", "(self.norm(tokens)))"),
-    **{f"The hidden layer has {n}·D values. It must have `mlp_dim`.": ("super", f"mlp_dim = {n} * embed_dim; super")
-       for n in (1, 2, 3, 4)},
-}  # fmt: skip
+ACTIVATIONS = {
+    "no activation": lambda x: x,
+    "ReLU": F.relu,
+    "SiLU": F.silu,
+    "tanh": torch.tanh,
+    "the sigmoid": torch.sigmoid,
+    "GELU's tanh approximation": lambda x: F.gelu(x, approximate="tanh"),
+    "x·sigmoid(1.702x), a rough GELU": lambda x: x * torch.sigmoid(1.702 * x),
+    "Φ(x) without the x": lambda x: F.gelu(x) / x,
+    "GELU with erf(x), not erf(x/√2)": lambda x: x * (1 + x.erf()) / 2,
+}
 
 
-def in_training(module, x):
-    """Return a remark on a module that drops values in training; raise Wrong if it drops the same values twice."""
-    out, drops = module(x), []
-    for part in module.modules():
-        if isinstance(part, nn.Dropout) and part.p > 0:
-            part.register_forward_hook(lambda part, args, result: drops.append((args[0], result)))
-    module.train()
-    repeats = all(same(module(x), out) for _ in range(10))
-    module.eval()
-    if any(dropped is result for dropped, _ in drops for _, result in drops):
-        raise Wrong(
-            "In training the same values are dropped twice: one dropout comes straight after another. One after each "
-            "linear layer is enough: in the block, or inside attention and MLP, not both."
+# fmt: off
+def two_layers(pair):
+    x, D = pair.x, pair.args[0]
+    yield from images_apart(pair)
+    with torch.no_grad():
+        apart = close(pair.mine(torch.cat([x[:, :-1], x[:, -1:] + 1], dim=1))[:, 0], pair.mine(x)[:, 0])
+    yield apart, "Token 0 of your result changes with the last token: the MLP treats each token on its own."
+    if pair.views is None:
+        return
+
+    def run(x, expand=1.0, contract=1.0):
+        return pair.given(x, expand=expand, contract=contract)
+
+    mixed, one, half = x + F.one_hot(torch.tensor(1), D), "With layers that change nothing", "With half the weights in"
+    yield not close(run(x, 0.0, 0.0), x), "With layers of zeros you return the input. Adding it is the block's (Eq. 3)."
+    yield close(run(x, 1.0, 0.5), 0.5 * run(x)), (
+        f"{half} the second layer the result is not half as large: what comes after it?")
+    yield close(run(mixed)[..., 0], run(x)[..., 0]), (
+        f"{one}, value 0 changes with value 1 of the token: there is a norm, or a softmax.")
+    yield close(run(x, 0.5), run(0.5 * x)), (
+        f"{half} the first layer you get something else than with half the tokens: what comes before it?")
+    points = torch.tensor([-3.0, -2, -1, -0.5, 0.5, 1, 2, 3])
+    made = run(points[None, :, None].expand(1, -1, D))[0, :, 0]
+    name = next((name for name, f in ACTIVATIONS.items() if close(made, f(points), 1e-5)), "something else")
+    numbers = f"{made[5]:.5f} of 1 and {made[2]:.5f} of -1. GELU makes 0.84134 and -0.15866"
+    yield close(made, F.gelu(points), 1e-5), f"There is {name} between your two layers: it makes {numbers}."
+# fmt: on
+
+
+class MlpExercise(ModuleExercise):
+    def find(self, module):
+        """The layers of an `nn.Sequential` have numbers for names: the first matrix is `expand`, then `contract`."""
+        kept, names = (
+            self.words,
+            [name.split(".")[-2] for name, p in module.named_parameters() if p.ndim > 1 and "." in name],
         )
-    return "" if repeats else DROPOUT
+        if len(names) == 2 and all(map(str.isdigit, names)):
+            self.words = kept | dict(zip(names, ("expand", "contract"), strict=True))
+        try:
+            return super().find(module)
+        finally:
+            self.words = kept
 
 
-DROPOUT = (
-    "One thing for later: in training your module drops values at random, and nobody gave it a rate. Make the rate an "
-    "argument that is 0 by default: lesson 05 asks for a model without dropout."
-)
-
-mlp = ModuleExercise(
+mlp = MlpExercise(
     MyMlp,
     task="`cls(embed_dim, mlp_dim)`, an nn.Module: two linear layers and a GELU, (B, T, D) → (B, T, D).",
     trials=[((14, 33), noise(2, 5, 14)), ((9, 20), noise(3, 4, 9))],
-    slips=MLP_SLIPS,
+    probes=two_layers,
+    names={
+        "expand": "fc1 linear1 linear_1 lin1 l1 up first w1 b1 c_fc layer1 dense1 fc_in up_proj hidden in_proj dense",
+        "contract": "fc2 linear2 linear_2 lin2 l2 down second w2 b2 c_proj layer2 dense2 fc_out down_proj output out",
+    },
     hint="`nn.Linear(embed_dim, mlp_dim)`, `nn.GELU()`, `nn.Linear(mlp_dim, embed_dim)`, one after another.",
     shape="(B, T, D)",
+    sizes=lambda D, M, x: {"B": len(x), "T": x.shape[1], "D": D, "mlp_dim": M},
     more=lambda cls: in_training(cls(14, 33).eval(), noise(2, 5, 14)),
 )
 
@@ -183,9 +196,24 @@ class Norm(nn.LayerNorm):
         super().__init__(embed_dim, eps=1e-6)
 
 
-class BatchNorm(nn.BatchNorm1d):
-    def forward(self, x):
-        return super().forward(x.mT).mT
+# fmt: off
+def one_norm(pair):
+    yield from images_apart(pair)
+    with torch.no_grad():
+        x, out, zero, large = pair.x, pair.mine(pair.x), pair.mine(0 * pair.x), pair.mine(1000 * pair.x)
+    yield not close(out, x), "There is no LayerNorm: it returns its input."
+    grown = ((large - zero).norm() / (out - zero).norm()).item()
+    yield grown < 500, f"With tokens 1000 times as large the result is {grown:.0f} times as large: a BatchNorm?"
+    if pair.views is None:
+        return
+    mean = pair.given(1000 * x, weight=1, bias=0).mean(-1)[0, 0].item()
+    yield abs(mean) < 1e-3, f"The mean is not subtracted, it is {mean:.3g} in a normed token: this is RMSNorm."
+    eps = getattr(getattr(pair.mine, "part", None), "eps", 0.0)
+    yield not close(large, pair.ours(1000 * x), 1e-3), (
+        f"Large tokens are normed as they should be, small ones are not: eps{f' is {eps:g}' if eps else ''}, and 1e-6 "
+        "in the "
+        "paper's code. Write `nn.LayerNorm(embed_dim, eps=1e-6)`.")
+# fmt: on
 
 
 NORM = ModuleExercise(
@@ -193,21 +221,10 @@ NORM = ModuleExercise(
     task="a LayerNorm",
     hint="",
     trials=[((D,), 0.01 * noise(2, 5, D)) for D in (20, 10)],  # so small that eps shows
-    slips={
-        "All is right but one number: the eps of your LayerNorm is 1e-05. Write `nn.LayerNorm(embed_dim, eps=1e-6)`, "
-        "as in the paper's code: PyTorch's default is 1e-5.": ("1e-6", "1e-5"),
-        "This is a BatchNorm, over the batch. A LayerNorm is needed, over each token's D values.": BatchNorm,
-        "This is an RMSNorm. A LayerNorm subtracts the mean as well, and has a bias.": [
-            nn.RMSNorm,
-            partial(nn.RMSNorm, eps=1e-6),
-        ],
-        "There is no LayerNorm: it has a weight and a bias of D values each.": [
-            nn.Identity,
-            partial(nn.LayerNorm, elementwise_affine=False),
-            partial(nn.LayerNorm, eps=1e-6, elementwise_affine=False),
-        ],
-    },
+    probes=one_norm,
+    names={"weight": "gamma g scale a", "bias": "beta b shift"},
     shape="(B, T, D)",
+    sizes=lambda D, x: {"B": len(x), "T": x.shape[1], "D": D},
 )
 
 
@@ -224,64 +241,40 @@ class MyEncoderBlock(nn.Module):
         return z + self.mlp(self.norm2(z))  # Eq. 3
 
 
-EQUATIONS = inspect.getsource(MyEncoderBlock.forward).partition("\n")[2].strip()
-PARTS = {"a": "self.attention", "m": "self.mlp", "n": "self.norm1", "o": "self.norm2"}
-
-
-def steps(first="z + a(n(z))", second="z + m(o(z))"):
-    """Edit Eqs. 2 and 3, written with `a` for attention, `m` for the MLP, `n` and `o` for their norms."""
-    lines = f"z = {first}\n        return {second}"
-    return EQUATIONS, re.sub(r"\b([amno])(?=\()", lambda name: PARTS[name[1]], lines)
+# fmt: off
+def equations_2_and_3(pair):
+    parts = {name: part for name, (part,) in encoder_block.find_parts(pair.mine).items()}
+    calls, returned = trace(pair.mine, parts, pair.x, sums, z=pair.x)
+    yours = f"Your block computes {', '.join(f'{name}({inputs})' for name, inputs in calls)}, and returns {returned}."
+    for name, right in {"norm1": "z", "attention": "norm1", "norm2": "z + attention", "mlp": "norm2"}.items():
+        given = [inputs for called, inputs in calls if called == name]
+        told = f"`{name}` is given {' and then '.join(given) or 'nothing'}"
+        yield given == [right], f"{told}. By Eqs. 2 and 3 it is given {right}, once. {yours}"
+    yield returned == "z + attention + mlp", f"{yours} By Eqs. 2 and 3 it returns z + attention + mlp."
+# fmt: on
 
 
 encoder_block = CompositeExercise(
     MyEncoderBlock,
     task="`cls(embed_dim, num_heads, mlp_dim)`, an nn.Module: Eqs. 2 and 3, (B, T, D) → (B, T, D).",
     trials=[((20, 5, 33), noise(2, 7, 20)), ((12, 2, 17), noise(3, 5, 12))],
+    probes=equations_2_and_3,
+    names={
+        "norm1": "ln1 ln_1 norm_1 layer_norm1 layernorm1 layer_norm_1 attention_norm attn_norm norm_attention n1",
+        "attention": "attn self_attn self_attention mha msa sa selfattention multihead_attention attention_layer",
+        "norm2": "ln2 ln_2 norm_2 layer_norm2 layernorm2 layer_norm_2 mlp_norm ffn_norm norm_mlp n2",
+        "mlp": "ffn ff ffwd feed_forward feedforward mlp_block feed_forward_layer",
+    },
     parts={
         "norm1": (NORM, lambda D: (D, 5, 33)),
         "attention": (self_attention, lambda D, h: (D, h, 33)),
         "norm2": (NORM, lambda D: (D, 5, 33)),
         "mlp": (mlp, lambda D, M: (D, 1, M)),
     },
-    slips={
-        "Both residuals are missing, around attention and around the MLP.": steps("a(n(z))", "m(o(z))"),
-        "Attention and MLP both get their input without a norm.": steps("z + a(z)", "z + m(z)"),
-        "One residual goes around the whole block: attention and MLP need one each.": steps("z", "z + m(o(a(n(z))))"),
-        "The MLP gets attention's result alone. It needs the sum, z + attention(norm1(z)).":
-            steps("z", "z + a(n(z)) + m(o(a(n(z))))"),
-        "The norm comes after the sum: post-norm, as in the first transformers.": steps("n(z + a(z))", "o(z + m(z))"),
-        "Both residuals are taken from the normed input.": steps("n(z) + a(n(z))", "o(z) + m(o(z))"),
-        "The residual around attention is taken from the normed input.": steps("n(z) + a(n(z))"),
-        "The second sum starts from the normed input: what attention added is lost, and the stream is normed.":
-            steps("n(z)", "z + m(o(z + a(z)))"),
-        "The residual around the MLP is taken from the normed input.": steps(second="o(z) + m(o(z))"),
-        "The sum around attention is normed: post-norm, but only there.": steps("n(z + a(z))"),
-        "The sum around the MLP is normed: post-norm, but only there.": steps(second="o(z + m(z))"),
-        "The block's output is normed. The sum itself is never normalised.":
-            [steps(second="o(z + m(o(z)))"), steps(second="n(z + m(o(z)))")],
-        "The residual around attention is missing.": steps("a(n(z))"),
-        "The residual around the MLP is missing.": steps(second="m(o(z))"),
-        "The norm comes after each branch, not before it.": steps("z + n(a(z))", "z + o(m(z))"),
-        "Attention's norm comes after it, not before it.": steps("z + n(a(z))"),
-        "Attention gets its input without a norm.": steps("z + a(z)"),
-        "The MLP gets its input without a norm.": steps(second="z + m(z)"),
-        "The MLP is there, and `forward` does not use it.": steps(second="z"),
-        "Attention and MLP stand side by side: the MLP does not see what attention added.":
-            steps("z", "z + a(n(z)) + m(o(z))"),
-        "The second sum starts again from the block's input: what attention added is lost.":
-            steps("z", "z + m(o(z + a(n(z))))"),
-        "The MLP comes first, then attention: swap them.": steps("z + m(o(z))", "z + a(n(z))"),
-        "One LayerNorm stands at both places, and Eqs. 2 and 3 have one each: `norm1` before the attention, `norm2` "
-        "before the MLP.": steps(second="z + m(n(z))"),
-        "The two norms are exchanged: `norm1` is attention's, `norm2` the MLP's.": steps("z + a(o(z))", "z + m(n(z))"),
-        "The branches are subtracted. Eqs. 2 and 3 add them.": steps("z - a(n(z))", "z - m(o(z))"),
-        "Attention's input is added inside it too: the block adds z, and nothing else does.":
-            steps("z + n(z) + a(n(z))"),
-    },
     hint="Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. Both norms are "
     "`nn.LayerNorm(embed_dim, eps=1e-6)`.",
     shape="(B, T, D)",
+    sizes=lambda D, h, M, x: {"B": len(x), "T": x.shape[1], "D": D, "mlp_dim": M, "d": D // h},
     more=lambda cls: in_training(cls(20, 5, 33).eval(), noise(2, 7, 20)),
     imports="from vit_tutorial import Mlp, SelfAttention",
-)  # fmt: skip
+)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 
+import torch
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
@@ -13,11 +15,13 @@ from ..config import ViTConfig
 from ..embeddings import Embeddings
 from ..encoder import Encoder
 from ..experiments.planted_bugs import BrokenModel
-from .exercise import Exercise, noise
+from .exercise import WRITTEN_IN, Exercise
 from .lesson_02_embeddings import embeddings
-from .lesson_04_encoder_block import NORM, encoder_block, in_training
-from .modules import CompositeExercise, ModuleExercise
-from .running import Wrong
+from .lesson_03_attention import in_training
+from .lesson_04_encoder_block import NORM, encoder_block
+from .modules import CompositeExercise, ModuleExercise, sums, trace
+from .probes import noise
+from .running import Wrong, call, close, joined, misfit, value_difference
 from .task import Hunt, require_one_of
 
 
@@ -37,84 +41,111 @@ class MyVisionTransformer(nn.Module):
         return self.head(y)  # (B, K)
 
 
+def one_layer(pair):
+    y, other = pair.x, noise(*pair.x.shape, seed=3)
+    with torch.no_grad():
+        linear = close(pair.mine(y + other) - pair.mine(y), pair.mine(other) - pair.mine(0 * y))
+    told = "The head is one linear layer here, D to K, and yours is not linear"
+    yield linear, f"{told}. (For pre-training the paper's has a tanh between two layers, section 3.1.)"
+
+
 HEAD = ModuleExercise(
     nn.Linear,
     task="a linear layer",
     hint="",
     trials=[((20, 7), noise(3, 20)), ((10, 4), noise(2, 10))],
-    slips={
-        "This is the paper's head for pre-training, with a tanh between (section 3.1). Here it is one layer, D to K.":
-            lambda D, K: nn.Sequential(nn.Linear(D, D), nn.Tanh(), nn.Linear(D, K)),
-    },
+    probes=one_layer,
+    names={"weight": "", "bias": ""},
     shape="(B, K)",
-)  # fmt: skip
+    sizes=lambda D, K, x: {"B": len(x), "D": D, "K": K},
+)
 
-ACTIVATIONS = {"ReLU": "F.relu", "GELU": "F.gelu", "tanh": "torch.tanh", "sigmoid": "torch.sigmoid"}
-ENCODED, TWICE = "z = self.encoder(z)", "for _ in self.encoder:\n            z = self.encoder(z)"
-LOOP = "for block in self.encoder:\n            z = "
-POOLED = "self.norm(z)[:, self.taken].mean(dim=1)"
 FIRST = ViTConfig(9, 3, 2, num_classes=7, embed_dim=20, depth=2, num_heads=5, mlp_dim=33)
 SECOND = ViTConfig((4, 8), 2, 3, num_classes=5, embed_dim=14, depth=3, num_heads=2, mlp_dim=17)
 MEAN = ViTConfig((6, 4), 2, 1, num_classes=4, embed_dim=15, depth=2, num_heads=3, mlp_dim=22, pool="mean")
 
 
 def images_for(c):
-    return noise(3, c.in_channels, *(side * c.patch_size for side in c.grid))
+    return noise(6, c.in_channels, *(side * c.patch_size for side in c.grid))
 
 
 def sized(**sizes):
     return (replace(FIRST, **sizes),)
 
 
-def blocks_of(model):
-    return encoder_block.judged_in(model.encoder)
+def by_tokens(value, known):
+    """Write what the head is given by the tokens of a part's result, and anything else as a sum."""
+    for name, z in ((name, each) for name, each in known.items() if each.ndim == 3 and each[:, 0].shape == value.shape):
+        ways = {f"token {t}": z[:, t] for t in range(z.shape[1])}
+        ways |= {"the mean of the patches": z[:, 1:].mean(1), "the mean of all tokens": z.mean(1)}
+        ways |= {"the sum of the patches": z[:, 1:].sum(1), "the largest values of the patches": z[:, 1:].amax(1)}
+        if told := next((way for way, each in ways.items() if close(value, each)), ""):
+            return f"{told} of {name}"
+    return sums(value, known)
 
 
-def one_block_each(model, config):
-    """Raise Wrong unless the model has a block of its own for each layer."""
-    L, found = config.depth, blocks_of(model)
-    if len(found) != L:
-        more = " One `Encoder(config)` has all the blocks already." if len(found) == L * L else ""
-        raise Wrong(f"A model of depth {L} has {L} blocks; yours has {len(found)}.{more}")
-    if len(set(found)) < L:
-        raise Wrong(
-            "All places share one block's weights, as `[block] * depth` makes it. Build a new block for each layer: "
-            "`nn.ModuleList(EncoderBlock(...) for _ in range(config.depth))`."
-        )
+def other_depth(model, config):
+    """Say how many blocks the model has, if it is another number than its depth."""
+    found, L = vision_transformer.find_parts(model)["encoder"], config.depth
+    if len(set(found)) < len(found):
+        return "All places share one block's weights, as `[block] * depth` makes it. Build a new block for each layer."
+    more = " One `Encoder(config)` has all the blocks already." if len(found) == L * L else ""
+    return "" if len(found) == L else f"A model of depth {L} has {L} blocks; yours has {len(found)}.{more}"
+
+
+# fmt: off
+def equations_1_to_4(pair):
+    (config,), parts = pair.args, vision_transformer.find_parts(pair.mine)
+    blocks = {f"block {i}": block for i, block in enumerate(parts["encoder"])}
+    yield not (told := other_depth(pair.mine, config)), told
+    single = {name: parts[name][0] for name in ("embeddings", "norm", "head")}
+    (_, *calls), returned = trace(pair.mine, single | blocks, pair.x, by_tokens)
+    yours = f"Your model computes {', '.join(f'{name}({inputs})' for name, inputs in calls)}, and returns {returned}."
+    pooled = f"{'token 0' if config.pool == 'cls' else 'the mean of the patches'} of norm"
+    for name, right in zip([*blocks, "norm", "head"], ["embeddings", *blocks, pooled], strict=True):
+        given = [inputs for called, inputs in calls if called == name]
+        told = f"`{name}` is given {' and then '.join(given) or 'nothing'}"
+        yield given == [right], f"{told}. It must be given {right}, once. {yours}"
+    with torch.no_grad():
+        logits = pair.mine(pair.x)
+    for name, values in {"softmax": logits, "log-softmax": logits.exp()}.items():
+        yield not close(values.sum(1), 1), (
+            f"There is a {name} inside the model: `F.cross_entropy` takes it. Return logits.")
+    span = f"values from {logits.min():.2g} to {logits.max():.2g}"
+    yield returned == "head", f"Your model returns something other than the head's result, {span}. Return the logits."
+# fmt: on
 
 
 def in_training_and_at_start(cls):
-    """Raise Wrong for dropout or equal blocks; return a remark on an eps that is written into the code."""
-    for config in (FIRST, SECOND):
-        one_block_each(cls(config), config)
+    """Raise Wrong for dropout, equal blocks or too few; return a remark on an eps that is written into the code."""
     model = cls(FIRST).eval()
+    if told := next(filter(None, (other_depth(cls(config), config) for config in (FIRST, SECOND))), ""):
+        raise Wrong(told)
     if in_training(model, images_for(FIRST)):
+        told = "In training your model gives other results than in eval mode, although all rates in its config are 0"
+        raise Wrong(f"{told}. Use `nn.Dropout(config.dropout)`, or none.")
+    blocks = vision_transformer.find_parts(model)["encoder"]
+    if any(a.equal(b) and a.std() > 0 for a, b in zip(*(block.parameters() for block in blocks), strict=True)):
         raise Wrong(
-            "In training your model gives other results than in eval mode, although all rates in its config are 0. Use "
-            "`nn.Dropout(config.dropout)`, or none."
-        )
-    starts = [[p for p in block.parameters() if p.ndim > 1 and p.std() > 0] for block in blocks_of(model)]
-    if any(a.equal(b) for a, b in zip(*starts, strict=True)):
-        raise Wrong(
-            "All blocks start with the same weights: copies of one block, or the same seed for each. Make a new block "
-            "for each layer: `copy.deepcopy` copies the weights too."
+            "All blocks start with the same weights, as copies or by one seed. Make a new block for each layer."
         )
     eps = getattr(cls(replace(FIRST, norm_eps=1e-3)).norm, "eps", 1e-3)
-    fixed = f"One thing for later: the eps of your final LayerNorm is {eps:g}, whatever `config.norm_eps` says. "
-    return fixed + "`nn.LayerNorm(config.embed_dim, eps=config.norm_eps)` reads it." if eps != 1e-3 else ""
+    fixed = f"One thing for later: the eps of your final LayerNorm is {eps:g}, whatever `config.norm_eps` says."
+    return fixed if eps != 1e-3 else ""
 
 
-class ModelExercise(CompositeExercise):
-    def where_right(self, trials, number):
-        return POOL if trials[number].args == (MEAN,) else super().where_right(trials, number)
-
-
-POOL = 'Right with pool="cls". This is pool="mean": the mean of tokens 1 to N, the patches, after the norm.'
-
-vision_transformer = ModelExercise(
+vision_transformer = CompositeExercise(
     MyVisionTransformer,
     task="`cls(config)`, an nn.Module: images to logits, (B, C, H, W) → (B, K).",
     trials=[((c,), images_for(c)) for c in (FIRST, SECOND, MEAN)],
+    stages=("", WRITTEN_IN, 'Right with pool="cls". With pool="mean", the mean of the patches after the norm:'),
+    probes=equations_1_to_4,
+    names={
+        "embeddings": "embedding embed patch_embed patch_embedding patch_embeddings tokens stem",
+        "encoder": "blocks layers transformer encoder_blocks transformer_blocks encoder_layers body",
+        "norm": "ln layernorm layer_norm final_norm ln_f norm_f last_norm",
+        "head": "classifier mlp_head fc heads classification_head linear_head output",
+    },
     parts={
         "embeddings": (embeddings, lambda size, P, C, D: sized(
             image_size=size, patch_size=P, in_channels=C, embed_dim=D, num_heads=1)),
@@ -122,52 +153,10 @@ vision_transformer = ModelExercise(
         "norm": (NORM, lambda D: sized(embed_dim=D)),
         "head": (HEAD, lambda D, K: sized(embed_dim=D, num_classes=K)),
     },
-    slips={
-        "There is a softmax inside the model: return logits, values of any size. `F.cross_entropy` takes the softmax.":
-            [("self.head(y)", f"self.head(y).{softmax}(-1)") for softmax in ("softmax", "log_softmax")],
-        **{f"There is a {name} after the head: return logits, values of any size.":
-               ("self.head(y)", f"{code}(self.head(y))") for name, code in ACTIVATIONS.items()},
-        **{f"There is a {name} between the final norm and the head: the head is one linear layer.":
-               ("self.head(y)", f"self.head({code}(y))") for name, code in ACTIVATIONS.items()},
-        'The two values of `config.pool` are swapped: "cls" takes the class token, "mean" the mean of the patches.':
-            ('"cls"', '"mean"'),
-        "The head reads the class token, whatever `config.pool` says.": ("slice(1, None)", "slice(0, 1)"),
-        "The head reads the mean of the patches, whatever `config.pool` says.": ("slice(0, 1)", "slice(1, None)"),
-        "The head reads the mean of all tokens, the class token among them.":
-            [("slice(1, None)", "slice(None)"), (POOLED, "self.norm(z).mean(dim=1)")],
-        "The head reads the last token, a patch, not the class token.":
-            [("slice(0, 1)", "slice(-1, None)"), (POOLED, "self.norm(z)[:, -1]")],
-        "The head reads token 1, the first patch, not the class token.":
-            [("slice(0, 1)", "slice(1, 2)"), (POOLED, "self.norm(z)[:, 1]")],
-        "The head reads the sum of the patches, not their mean.": (".mean(dim=1)", ".sum(dim=1)"),
-        "The head reads the largest of the patches' values, not their mean.": (".mean(dim=1)", ".amax(dim=1)"),
-        "The final LayerNorm is there, and `forward` does not use it.": (POOLED, POOLED.replace("self.norm(z)", "z")),
-        "The final norm comes after the mean: norm first, then the mean of the patches.":
-            (POOLED, "self.norm(z[:, self.taken].mean(dim=1))"),
-        "The encoder's result is not used: the head sees the embeddings.": (ENCODED, "self.encoder(z)"),
-        "Only the first block's result reaches the head: is there a `return` inside the loop?":
-            (ENCODED, "z = self.encoder[0](z)"),
-        "Each block gets the embeddings again: only the last one counts. `for block in self.encoder: z = block(z)`.":
-            (ENCODED, "z = self.encoder[-1](z)"),
-        "The first block is applied again and again, the others never.":
-            [(ENCODED, f"{LOOP}self.encoder[0](z)"), (ENCODED, "z = self.encoder[0](self.encoder[0](z))")],
-        "The blocks come in the opposite order.":
-            (ENCODED, "for block in reversed(self.encoder):\n            z = block(z)"),
-        "The encoder is applied more than once: `Encoder(config)` has all the blocks, call it once.":
-            [(ENCODED, "z = self.encoder(self.encoder(z))"), (ENCODED, TWICE)],
-        "The final norm comes before the blocks. It belongs after the last one.":
-            (ENCODED, "z = self.encoder(self.norm(z))", "y = self.norm(z)", "y = z"),
-        "The final norm is also before each block: a block has its own norms.":
-            (ENCODED, f"{LOOP}block(self.norm(z))"),
-        "The final norm is inside the loop: it comes once, after the last block.":
-            [(ENCODED, f"{LOOP}self.norm(block(z))"),
-             (ENCODED, f"{LOOP}self.norm(block(z))", "y = self.norm(z)", "y = z")],
-        "A block's input is added to its result once more: the block adds it already, in Eqs. 2 and 3.":
-            (ENCODED, f"{LOOP}z + block(z)"),
-    },
     hint="Four lines: `z = embeddings(images)`, `z = encoder(z)`, `y = norm(z)[:, 0]` (or the mean of the patches, as "
     "`config.pool` says), `return head(y)`.",
     shape="(B, K)",
+    sizes=lambda c, x: {"B": len(x), "K": c.num_classes, "D": c.embed_dim, "1+N": c.num_tokens},
     more=in_training_and_at_start,
     imports="from vit_tutorial import Embeddings, Encoder",
 )  # fmt: skip
@@ -190,92 +179,92 @@ CONFIGS = [
     ViTConfig(9, 3, 2, num_classes=11, embed_dim=14, depth=2, num_heads=2, mlp_dim=15),
 ]
 
-# What can be left out or counted too often, in the words of the solution. Parts of one size share a line.
-PIECES = {
-    "the class token (or its position, the bias of the patch projection, half of the final LayerNorm)": "D",
-    "the final LayerNorm (or the class token and its position)": "2 * D",
-    "the bias of the head": "config.num_classes",
-    "the head": "head",
-    "the positions": "config.num_tokens * D",
-    "the patch projection": "(config.patch_dim * D + D)",
-    "the MLPs": "config.depth * mlp",
-    "the MLP's second layer": "config.depth * (M * D + D)",
-    "attention": "config.depth * attention",
-    "attention's output projection": "config.depth * (D * D + D)",
-    "half of every LayerNorm: each has a weight and a bias of D values": "(config.depth * 2 * D + D)",
-    "the embeddings": "embeddings",
-    "the biases of q, k and v": "config.depth * 3 * D",
-    "the bias of attention's output projection (or of the MLP's second layer)": "config.depth * D",
-    "one of the two LayerNorms of a block (or the biases of both)": "config.depth * 2 * D",
-    "the blocks' LayerNorms (or attention's four biases)": "config.depth * 4 * D",
-    "the MLP's biases": "config.depth * (M + D)",
-    "the biases of attention and MLP": "config.depth * (M + 5 * D)",
-    "one of the matrices of q, k and v (or the weights of attention's output projection)": "config.depth * D * D",
-    "two of the matrices of q, k and v": "config.depth * 2 * D * D",
-    "one of the two matrices of the MLP": "config.depth * D * M",
-    "the biases of all linear layers": "(config.depth * (M + 5 * D) + D + config.num_classes)",
-    "all biases": "(config.depth * (M + 7 * D) + 2 * D + config.num_classes)",
-    "all biases and LayerNorms": "(config.depth * (M + 9 * D) + 3 * D + config.num_classes)",
-}
-END, QKV = "+ head  #", "D * 3 * D + 3 * D"
-FORGOTTEN = {  # often two of these at once
-    "the class token": "D",
-    "the final LayerNorm": "2 * D",
-    "the bias of the head": "config.num_classes",
-    "the positions": "config.num_tokens * D",
-    "the biases of q, k and v": "config.depth * 3 * D",
-    "the blocks' LayerNorms": "config.depth * 4 * D",
-}
-MISCOUNTS = {  # each pair (old, new) edits the solution above
-    **{f"without {piece}": (END, f"+ head - {size}  #") for piece, size in PIECES.items()},
-    **{
-        f"without {one}, and without {other}": (END, f"+ head - {FORGOTTEN[one]} - {FORGOTTEN[other]}  #")
-        for one, other in combinations(FORGOTTEN, 2)
-    },
-    **{f"with {piece} counted twice": (END, f"+ head + {size}  #") for piece, size in PIECES.items()},
-    'if a model with pool="mean" has no class token': (END, "+ head - 2 * D * (config.pool == 'mean')  #"),
-    "if the head is always counted for 1000 classes": ("config.num_classes", "1000"),
-    "if the head has D biases: it has one for each of the K classes": ("config.num_classes\n", "D\n"),
-    "if the MLP is always counted with 4·D instead of mlp_dim": ("config.mlp_dim", "4 * config.embed_dim"),
-    "if both biases of the MLP have mlp_dim values: the second one has D": ("M * D + D", "M * D + M"),
-    "if both biases of the MLP have D values: the first one has mlp_dim": ("D * M + M", "D * M + D"),
-    "if the embeddings are counted for every block":
-        ("embeddings + config.depth * block", "config.depth * (embeddings + block)"),
-    "if everything is counted for every block":
-        ("embeddings + config.depth * block + 2 * D + head", "config.depth * (embeddings + block + 2 * D + head)"),
-    "if images are always counted with 3 channels": ("config.patch_dim", "3 * config.patch_size**2"),
-    "if a patch is counted without its channels: it has C·P·P values": ("config.patch_dim", "config.patch_size**2"),
-    "if positions are always counted for 197 tokens": ("config.num_tokens", "197"),
-    "if the grid is taken to be square, as high as wide: N = h·h": ("config.num_tokens", "(1 + config.grid[0] ** 2)"),
-    "if the depth is always 12": ("config.depth", "12"),
-    "if only one block is counted": ("config.depth", "1"),
-    "if one block is missing": ("config.depth", "(config.depth - 1)"),
-    "if the blocks are multiplied by the number of heads too": ("config.depth", "config.num_heads * config.depth"),
-    "if q, k and v are multiplied by the number of heads: all heads together have 3·D·D weights":
-        (QKV, f"config.num_heads * ({QKV})"),
-    "if q, k and v are counted for one head only: all heads together have 3·D·D weights":
-        (QKV, f"({QKV}) // config.num_heads"),
-}  # fmt: skip
+
+# fmt: off
+def terms(c: ViTConfig) -> dict[str, int]:
+    """Return the terms of the count. Those that are of one size in every model share a line."""
+    D, M, L, K = c.embed_dim, c.mlp_dim, c.depth, c.num_classes
+    return {
+        "the class token (or the bias of the patch projection, or half of the final LayerNorm)": D,
+        "the final LayerNorm": 2 * D,
+        "the patch projection's matrix": c.patch_dim * D,
+        "the positions": c.num_tokens * D,
+        "one of the matrices of q, k and v (or attention's last one)": L * D * D,
+        "the matrices of q, k and v": L * 3 * D * D,
+        "the biases of q, k and v": L * 3 * D,
+        "the bias of attention's projection (or of the MLP's second layer)": L * D,
+        "one of the MLP's two matrices": L * D * M,
+        "the first bias of the MLP": L * M,
+        "one of the two LayerNorms of a block (or half of both)": L * 2 * D,
+        "the blocks' LayerNorms (or attention's four biases)": L * 4 * D,
+        "the head's matrix": D * K,
+        "the bias of the head": K,
+    }
 
 
-def by_arithmetic(function):
-    """Raise Wrong for a function that builds a model to count."""
-    built = []
+def wrong_sizes(c: ViTConfig) -> dict[str, int]:
+    """Return the counts of who takes a number for another."""
+    D, M, L, right, qkv = c.embed_dim, c.mlp_dim, c.depth, my_parameter_count(c), 3 * c.embed_dim * (c.embed_dim + 1)
+    changes = {
+        "if the head is always counted for 1000 classes": {"num_classes": 1000},
+        "if the MLP is always counted with 4·D instead of mlp_dim": {"mlp_dim": 4 * D},
+        "if images are always counted with 3 channels": {"in_channels": 3},
+        "if a patch is counted without its channels: it has C·P·P values": {"in_channels": 1},
+        "if the depth is always 12": {"depth": 12},
+        "if only one block is counted": {"depth": 1},
+        "if one block is missing": {"depth": L - 1},
+        "if the grid is taken to be square, as high as wide: N = h·h": {"image_size": c.grid[0] * c.patch_size},
+    }
+    return {text: my_parameter_count(replace(c, **change)) for text, change in changes.items()} | {
+        'if a model with pool="mean" has no class token': right - 2 * D * (c.pool == "mean"),
+        "if both biases of the MLP have mlp_dim values: the second one has D": right + L * (M - D),
+        "if the embeddings are counted for every block": right + (L - 1) * (c.patch_dim + 2 + c.num_tokens) * D,
+        "if q, k and v are multiplied by the number of heads": right + (c.num_heads - 1) * L * qkv,
+        "if q, k and v are counted for one head only": right - L * (qkv - qkv // c.num_heads),
+    }
+# fmt: on
+
+
+def miscount(counts: list[int]) -> str:
+    """Say which terms, up to four, these counts of CONFIGS leave out or count twice, or which number is a wrong one."""
+    tables, off = (
+        list(map(terms, CONFIGS)),
+        [got - my_parameter_count(c) for got, c in zip(counts, CONFIGS, strict=True)],
+    )
+    for names in (names for n in (1, 2, 3, 4) for names in combinations(tables[0], n)):
+        sums = [sum(table[name] for name in names) for table in tables]
+        if off in (sums, [-total for total in sums]):
+            told = ", and ".join(names)
+            return f"with {told} counted twice" if off == sums else f"without {told}"
+    wrong = list(map(wrong_sizes, CONFIGS))
+    return next((text for text in wrong[0] if [table[text] for table in wrong] == counts), "")
+
+
+def judge_count(function: Callable) -> str:
+    """Raise Wrong with the miscount that explains the reader's numbers for all configs, or for counting by building."""
+    built, right, counts = [], list(map(my_parameter_count, CONFIGS)), []
     with register_module_parameter_registration_hook(lambda *parameter: built.append(parameter)):
-        function(CONFIGS[-1])
+        for config in CONFIGS:
+            counts.append(call(function, config))
+            if wrong_kind := misfit(counts[-1], right[len(counts) - 1]):
+                raise Wrong(wrong_kind)
+    if counts != right and (told := miscount(counts)):
+        raise Wrong(f"You get exactly this count {told}.")
+    for c, got, expected in zip(CONFIGS, counts, right, strict=True):
+        if got != expected:
+            sizes = f"C·P·P {c.patch_dim}, N {c.num_patches}, D {c.embed_dim}, mlp_dim {c.mlp_dim}, L {c.depth}, K"
+            before = "" if c == CONFIGS[0] else WRITTEN_IN
+            raise Wrong(joined(before, f"With {sizes} {c.num_classes}: {value_difference(got, expected)}"))
     if built:
-        raise Wrong(
-            "Every count is right, but your function builds a model to get it. Can you do it by arithmetic? Write down "
-            "how many parameters each part has, from the fields of the config, and add them up."
-        )
+        told = "Every count is right, but your function builds a model to get it. Can you do it by arithmetic?"
+        raise Wrong(f"{told} Add up how many parameters each part has, from the fields of the config.")
+    return ""
 
 
 parameter_count = Exercise(
     my_parameter_count,
     task="`fn(config) -> int`: how many parameters the model of a ViTConfig has, by arithmetic.",
-    trials=[(config,) for config in CONFIGS],
-    slips={f"You get exactly this count {text}.": change for text, change in MISCOUNTS.items()},
-    more=by_arithmetic,
+    judge=judge_count,
     hint="Go through the model part by part. A linear layer from a to b values has a·b + b, a LayerNorm 2·D. Do not "
     "forget the biases, the class token, its position, and the final norm.",
 )
@@ -305,11 +294,9 @@ def judge_bug(broken: BrokenModel, bug: str) -> str:
     """Raise Wrong with the test that speaks against this bug."""
     if not isinstance(broken, BrokenModel):
         raise Wrong("The check needs what `draw_bug` returned, and then the name of the bug.")
-    require_one_of(bug, SHOWS)
+    bug = require_one_of(bug, SHOWS)
     if bug != broken.bug:
-        raise Wrong(
-            f"It is not “{bug}”. With that bug {SHOWS[bug]}. Some bugs show in several tests: look at all of them."
-        )
+        raise Wrong(f"It is not “{bug}”, which shows so: {SHOWS[bug]}. Some bugs show in several tests: look at all.")
     return f"{bug}. The shortest way to it: {SHOWS[bug]}."
 
 

@@ -1,11 +1,10 @@
-"""Lesson 06: which parameters decay, the training loop, and a learning rate."""
+"""Lesson 06: which parameters decay, the loop, a learning rate."""
 
 from __future__ import annotations
 
-import ast
+import inspect
 import re
 from collections.abc import Callable
-from itertools import combinations
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +14,7 @@ from ..config import ViTConfig
 from ..experiments import short_run
 from ..model import VisionTransformer
 from .exercise import Exercise
-from .running import Wrong, attempt, body_of, call, describe, first_three, is_number, same, stopped_by
+from .running import Wrong, attempt, call, close, describe, is_number, joined, listed, stopped_by
 from .task import Hunt
 
 
@@ -36,7 +35,7 @@ BY_VALUE = (
 )
 
 
-def judge_groups(function: Callable) -> None:
+def judge_groups(function: Callable) -> str:
     """Raise Wrong unless every parameter of each model is in one group, and the matrices alone decay."""
     for position, (depth, weight_decay) in MODELS.items():
         sizes = {"patch_size": 2, "num_classes": 5, "embed_dim": 12, "num_heads": 3, "mlp_dim": 20, "depth": depth}
@@ -44,32 +43,33 @@ def judge_groups(function: Callable) -> None:
         try:
             check_decay(read_groups(call(function, model, weight_decay), model), model, weight_decay)
         except Wrong as wrong:
-            if re.search("must match the size|Boolean value of Tensor", str(wrong.error)):
-                wrong.message += f"\n{BY_VALUE}"
-            if position != "learned":
-                wrong.message = f"Right with learned positions, but not with {position} positions. {wrong.message}"
+            by_value = re.search("must match the size|Boolean value of Tensor", str(wrong.error))
+            before = (
+                "" if position == "learned" else f"Right with learned positions, but not with {position} positions."
+            )
+            wrong.message = joined(before, wrong.message, BY_VALUE if by_value else "")
             raise
+    return ""
 
 
 def read_groups(groups, model: nn.Module) -> dict[str, float]:
     """Return the weight decay of every parameter by its name. Raises Wrong unless each is in one group for AdamW."""
-    shape = 'Return `[{"params": [...], "weight_decay": weight_decay}, {"params": [...], "weight_decay": 0.0}]`.'
-    if not isinstance(groups, (list, tuple)):
-        raise Wrong(f"The task asks for a list of groups; got {describe(groups)}. {shape}")
-    for number, group in enumerate(groups):
-        if not isinstance(group, dict) or "params" not in group or not is_number(group.get("weight_decay")):
-            raise Wrong(f'Group {number} must be a dictionary with "params" and "weight_decay", a number. {shape}')
+    whole = [
+        {"params", "weight_decay"} <= group.keys() if isinstance(group, dict) else False for group in groups or [0]
+    ]
+    if not all(whole) or not all(is_number(group["weight_decay"]) for group in groups):
+        shape = '`[{"params": [...], "weight_decay": weight_decay}, {"params": [...], "weight_decay": 0.0}]`'
+        raise Wrong(f'Return a list of dictionaries with "params" and "weight_decay", a number: {shape}.')
     optimizer = attempt(torch.optim.AdamW, groups)  # the reader's generators run here
     if isinstance(optimizer, Exception):
-        stopped = stopped_by(optimizer)
-        raise stopped if stopped.code else Wrong(f"AdamW does not take your groups: {optimizer}".rstrip("."))
+        raise stopped_by(optimizer, {}, "AdamW does not take your groups")
     names = {id(p): name for name, p in model.named_parameters()}
-    given = [(id(p), group["weight_decay"]) for group in optimizer.param_groups for p in group["params"]]
-    found = {names.get(key): decay for key, decay in given}
+    given = [(names.get(id(p)), group["weight_decay"]) for group in optimizer.param_groups for p in group["params"]]
+    found = dict(given)
     if None in found:
         raise Wrong("Your groups hold tensors that are no parameters of the model: copies, or buffers, perhaps?")
     if missing := [name for name in names.values() if name not in found]:
-        raise Wrong(f"In no group, and so never trained: {first_three(missing)}. Let an `else` take what is left over.")
+        raise Wrong(f"In no group, and so never trained: {listed(missing)}. Let an `else` take what is left over.")
     if len(given) > len(found):
         raise Wrong("A parameter is in a group more than once.")
     return found
@@ -80,15 +80,15 @@ def check_decay(found: dict[str, float], model: nn.Module, weight_decay: float) 
     right = read_groups(my_parameter_groups(model, weight_decay), model)
     many = [name for name in right if found[name] and not right[name]]
     few = [name for name in right if right[name] and found[name] != right[name]]
-    lines = [f"These decay, and should not: {first_three(many)}."] if many else []
-    if many and all(model.get_parameter(name).ndim > 1 for name in many):
-        lines.append("They are bare parameters with two axes or more: a rule by `ndim` takes them for matrices.")
-    if few:
-        lines.append(
-            f"These should decay by the given `weight_decay`, {weight_decay:g}, and do not: {first_three(few)}."
+    if len(many) + len(few) == len(right):
+        raise Wrong("The two groups are exchanged: the matrices do not decay, and all else does.")
+    bare = many and all(model.get_parameter(name).ndim > 1 for name in many)
+    if many or few:
+        rule = "They are bare parameters with two axes or more: a rule by `ndim` takes them for matrices."
+        decay = f"These should decay by `weight_decay`, {weight_decay:g}, and do not: {listed(few)}." if few else ""
+        raise Wrong(
+            joined(f"These decay, and should not: {listed(many)}." if many else "", rule if bare else "", decay)
         )
-    if lines:
-        raise Wrong("\n".join(lines))
 
 
 parameter_groups = Exercise(
@@ -117,100 +117,89 @@ def my_training(model, optimizer, batches, rates):
     return losses
 
 
+class Recorded(torch.optim.SGD):
+    """An optimizer that notes what a loop does: how often it asks the model, in which mode, and each step."""
+
+    def __init__(self, model: nn.Module, groups: list[dict]):
+        super().__init__(groups, lr=0.2, momentum=0.5)
+        self.model, self.modes, self.steps = model, [], []
+        model.register_forward_hook(lambda model, args, result: self.modes.append(model.training))
+
+    def step(self):
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.model.parameters()]
+        rates = [group["lr"] for group in self.param_groups]
+        self.steps.append((rates, torch.cat([each.detach().flatten() for each in gradients])))
+        super().step()
+
+
 def to_train() -> tuple:
     """Return a small model in evaluation mode, its optimizer, batches and rates: the same each time."""
     torch.default_generator.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(12, 8), nn.Dropout(0.2), nn.Linear(8, 5)).double().eval()
     nn.init.normal_(model[3].weight, std=0.7)
-    kinds = ((0.1, 5), (1, 5), (5, 2), (12, 1))  # sizes and classes: gradients shorter and longer than 1
+    kinds = ((1, 5), (0.1, 5), (5, 2), (12, 1))  # sizes and classes: gradients longer and shorter than 1
     batches = [(size * torch.randn(6, 3, 2, 2).double(), torch.arange(6) % classes) for size, classes in kinds]
-    optimizer = torch.optim.SGD(my_parameter_groups(model, 0.1), lr=0.2, momentum=0.5)
-    return model, optimizer, batches, [0.1, 0.3, 0.15, 0.05]
-
-
-def all_weights(model: nn.Module) -> Tensor:
-    return torch.cat([torch.zeros(0), *(p.detach().flatten() for p in model.parameters())])
+    return model, Recorded(model, my_parameter_groups(model, 0.1)), batches, [0.1, 0.3, 0.15, 0.05]
 
 
 def outcome(losses, model, optimizer, batches, rates) -> tuple[Tensor, Tensor]:
-    """Return the losses and all weights. Raises Wrong for another optimizer, or losses that are no list of numbers."""
-    if not optimizer.state and not same(all_weights(model), all_weights(to_train()[0])):
-        raise Wrong("The optimizer that you were given took no step. Use it, and build none of your own.")
+    """Return the losses and all weights. Raises Wrong for losses that are no list of numbers."""
     kept = losses if isinstance(losses, (list, tuple)) else [None]
-    if any(callable(loss) and not isinstance(loss, Tensor) for loss in kept):
-        raise Wrong("`loss.item` is the method itself. Call it: `loss.item()`.")
     if any(isinstance(loss, Tensor) and loss.requires_grad for loss in kept):
         raise Wrong("Your losses keep what their gradients need: memory grows with every step. Store `loss.item()`.")
     numbers = attempt(lambda: torch.tensor([float(loss) for loss in kept]).double())
     if isinstance(numbers, Exception):
-        raise Wrong(f"The task asks for a list of {len(batches)} losses, plain numbers; got {describe(losses)}.")
-    return numbers, all_weights(model)
+        got = "a method, `loss.item` without brackets" if any(map(inspect.isbuiltin, kept)) else describe(losses)
+        raise Wrong(f"The task asks for a list of {len(batches)} losses, plain numbers; got {got}.")
+    if len(numbers) != len(batches):
+        took = f"you took {len(optimizer.steps)} steps"
+        raise Wrong(f"Your list has {len(numbers)} losses for {len(batches)} batches, and {took}.")
+    return numbers, torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
-RATE, LOSS, UPDATE = 'group["lr"] = rate', "F.cross_entropy(model(images), labels)", "optimizer.step()"
-PAIRS, CLIP = "zip(batches, rates, strict=True)", "nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
-NOT_CLIPPED = "The gradients are not clipped: call `clip_grad_norm_` between `backward` and `step`."
-OTHERS_CLIPPED = "You clip, and not the model's gradients: `clip_grad_norm_(model.parameters(), 1.0)`."
-TOO_EARLY = "The gradients are clipped too early: before `backward` there is nothing to clip yet."
-TOO_LATE = "The gradients are clipped too late: `step` has used them already."
-FORGOTTEN = {
-    "Your model is in evaluation mode, so dropout is off. Call `model.train()`.": ("model.train()", ""),
-    "The gradients of the batches add up: `optimizer.zero_grad()` is missing.": ("optimizer.zero_grad()", ""),
-    "The rate is never set: the optimizer keeps the one it started with.": (RATE, "pass"),
-    NOT_CLIPPED: (CLIP, ""),
-}
-TRAINING_SLIPS = FORGOTTEN | {
-    **{f"Two things. {one} {other}": FORGOTTEN[one] + FORGOTTEN[other] for one, other in combinations(FORGOTTEN, 2)},
-    "All steps have the rate of the first batch. Each batch has its own.": (RATE, 'group["lr"] = rates[0]'),
-    "The rate is multiplied into what the group has. Write it there instead.": (RATE, 'group["lr"] *= rate'),
-    "The rate comes one step late: set it before `optimizer.step()`.":
-        (RATE, "pass", UPDATE, f"{UPDATE}; [group.update(lr=rate) for group in optimizer.param_groups]"),
-    "The rate is set for the first group only, and the optimizer has two.": ("param_groups:", "param_groups[:1]:"),
-    "A loop inside a loop takes every batch at every rate, or at the last. `zip(batches, rates)` goes through both "
-    "together.": [("= rate\n", "= rates[-1]\n"),
-                  (PAIRS, "[(batch, rate) for batch in batches for rate in rates]"),
-                  (PAIRS, "[(batch, rate) for rate in rates for batch in batches]")],
-    "`zip` gives (batch, rate), and a batch is a pair itself: `for (images, labels), rate in zip(batches, rates):`.":
-        ("(images, labels), rate in", "images, labels, rate in"),
-    "Only the first batch is trained on: is `return` inside the loop?":
-        ("losses.append(loss.item())", "return [loss.item()]"),
-    "Your loss is the sum over the images, not their mean.": ("labels)\n", "labels, reduction='sum')\n"),
-    "`F.cross_entropy` takes logits: it applies the softmax itself.": ("model(images)", "model(images).softmax(dim=1)"),
-    "`F.cross_entropy` takes the logits first, then the labels.": ("model(images), labels", "labels, model(images)"),
-    "The sign is wrong: you make the loss larger.": [("loss.b", "(-loss).b"), ("loss = F", "loss = -F")],
-    "You clip each value of a gradient. The task asks for the norm of all gradients together.":
-        (CLIP, CLIP.replace("norm", "value")),
-    "You clip the gradients, but not all of them together: give `clip_grad_norm_` all parameters of the model at once.":
-        [(CLIP, "nn.utils.clip_grad_norm_(optimizer.param_groups[0]['params'], 1.0)"),
-         (CLIP, "[nn.utils.clip_grad_norm_(p, 1.0) for p in model.parameters()]"),
-         (CLIP, "[nn.utils.clip_grad_norm_(group['params'], 1.0) for group in optimizer.param_groups]")],
-    "You scale the gradients to length 1 even if they are shorter.":
-        (CLIP, f"size = {CLIP.replace('1.0', '1e9')}; [p.grad.div_(size) for p in model.parameters()]"),
-    "You clip the gradients to another length than 1.":
-        [(CLIP, CLIP.replace("1.0", size)) for size in ("0.01", "0.1", "0.5", "2", "5", "10")],
-    "The weights are as they were. Call `backward` and then `step`, without `zero_grad` between them.": (UPDATE, ""),
-    "You take two steps for each batch.": (UPDATE, f"{UPDATE}; {UPDATE}"),
-    "You ask the model once more, and dropout then draws other numbers. Keep the first loss.":
-        [(UPDATE, f"{UPDATE}; loss = {LOSS}"), (UPDATE, f"{UPDATE}; model(images)")],
-    "Here `optimizer.step()` writes, into the weights, before `backward` could use them. Call `backward` first.":
-        (UPDATE, "", "optimizer.zero_grad()", f"{UPDATE}; optimizer.zero_grad()"),
-}  # fmt: skip
+def plain_numbers(function):
+    tensors = any(isinstance(loss, Tensor) for loss in function(*to_train()))
+    return "One thing: your losses are tensors, and plain numbers are asked, `loss.item()`." if tensors else ""
 
 
-def judge_training(function: Callable) -> str | None:
-    """Compare with the solution; of gradients that are not clipped say, by the reader's source, when they should be."""
-    try:
-        return training.compare(function)
-    except Wrong as wrong:
-        source = ast.unparse(ast.Module(body_of(function), []))
-        clip, backward, step = (source.find(word) for word in ("clip_grad", "backward", ".step("))
-        if 0 <= clip < backward:
-            wrong.message = wrong.message.replace(NOT_CLIPPED, TOO_EARLY)
-        elif 0 <= step < clip:
-            wrong.message = wrong.message.replace(NOT_CLIPPED, TOO_LATE)
-        elif clip >= 0:
-            wrong.message = wrong.message.replace(NOT_CLIPPED, OTHERS_CLIPPED)
-        raise
+# fmt: off
+def as_asked(got, expected, model, optimizer, batches, rates):
+    first, right, steps, asked = got[0][0].item(), expected[0][0].item(), optimizer.steps, len(batches)
+    ours = to_train()
+    my_training(*ours)
+    yield all(optimizer.modes), "Your model is in evaluation mode, so dropout is off. Call `model.train()`."
+    yield len(steps) == asked, (
+        f"The optimizer that you were given took {len(steps)} steps for {asked} batches: one for each, and none with "
+        "another optimizer.")
+    named = {6: "the sum over its images", -1: "the sign is wrong"}.get(round(first / right), "")
+    yield not named or abs(first / right - round(first / right)) > 1e-4, (
+        f"The loss of the first batch is {first / right:.0f} times the right one: {named}.")
+    yield close(first, right), (
+        f"The loss of the first batch is {first:.4f}, and should be {right:.4f}: the mean cross-entropy of the "
+        "logits, before the step. (`F.cross_entropy` takes logits: it applies the softmax itself.)")
+    yield len(optimizer.modes) == asked, (
+        f"You ask the model {len(optimizer.modes)} times for {asked} batches. Keep the loss that you have: it is the "
+        "one before the step.")
+    for n, ((given, mine), (_, theirs), rate) in enumerate(zip(steps, ours[1].steps, rates, strict=True)):
+        yield given == [rate] * len(given), (
+            f"In step {n} the optimizer's groups have the rates {given}. It must be {rate} in each: write it into "
+            "every group before the step.")
+        long, length = mine.norm().item(), theirs.norm().item()
+        along = (mine @ theirs).item() / (long * length) if long else 0.0
+        yield long > 0, (
+            f"In step {n} all gradients are zero: call `backward` and then `step`, without `zero_grad` between them.")
+        yield along > -0.999, f"In step {n} your gradients point the other way: you make the loss larger."
+        yield along > 0.999 or n == 0, (
+            f"In step {n} your gradients are not those of this batch alone: `optimizer.zero_grad()` clears those of "
+            "the batch before.")
+        yield along > 0.999, (
+            f"In step {n} your gradients have another direction than those of the loss. Shorten all of them together, "
+            "by one factor: `clip_grad_norm_`.")
+        yield abs(long - length) < 1e-4, (
+            f"In step {n} your gradients, as one vector, are {long:.3g} long, and must be {length:.3g}: between "
+            "`backward` and `step` all of the model's are shortened to 1 together, if they are longer.")
+    yield False, "Your steps are the right ones, and your losses are not those of the batches before each step."
+# fmt: on
 
 
 training = Exercise(
@@ -218,8 +207,8 @@ training = Exercise(
     task="`fn(model, optimizer, batches, rates) -> losses`: train on each batch once, gradients clipped to 1.",
     trials=[to_train],
     view=outcome,
-    slips=TRAINING_SLIPS,
-    judge=judge_training,
+    probes=as_asked,
+    more=plain_numbers,
     shape="losses (batches,); weights (all,)",
     gradients=False,
     hint="Before the loop, `model.train()`. For each batch: write its rate into every group of "

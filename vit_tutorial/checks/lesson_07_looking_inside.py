@@ -5,9 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from .exercise import Exercise, all_for, noise
+from .exercise import Exercise
+from .probes import as_sum, noise
+from .running import close
 
 
 def my_position_similarity(position, grid):
@@ -18,47 +21,55 @@ def my_position_similarity(position, grid):
     return cosines.reshape(h, w, h, w)
 
 
-COSINES = "unit @ unit.T"
+def cosines(vectors: Tensor) -> Tensor:
+    unit = F.normalize(vectors, dim=-1)
+    return unit @ unit.T
+
+
+# fmt: off
+def alike(got, expected, position, grid):
+    N, patches = grid[0] * grid[1], position[1:]
+    mine, right, lengths = got.reshape(N, N), cosines(patches), patches.norm(dim=1).log()
+    n, distance = int((mine.diagonal() - 1).abs().argmax()), torch.cdist(patches, patches)
+    told = f"Patch {n} has {mine[n, n]:.3g} with itself, and should have 1"
+    yield not any(close(mine, other) for other in (distance, -distance, 1 - right)), (
+        f"{told}: these are distances, and a cosine is 1 for the same direction.")
+    columns = torch.stack([lengths.repeat_interleave(N), lengths.repeat(N)], 1)
+    ratio = (mine / right).abs().clamp_min(1e-9).log().flatten()
+    powers = torch.linalg.lstsq(columns, ratio[:, None]).solution[:, 0]
+    fits = close(columns @ powers, ratio, 1e-3) and powers.abs().max() > 1e-3
+    yield not fits, (
+        f"{told}: your values are the cosines times |p_i| to the power {round(powers[0].item(), 2):g} and |p_j| to "
+        "the power "
+        f"{round(powers[1].item(), 2):g}. Divide each vector by its own length, once.")
+    others = {"the class token's position": position[0], "the mean position": patches.mean(0)}
+    others |= {"each vector's own mean": patches.mean(1, keepdim=True)}
+    for what, other in others.items():
+        yield not close(mine, cosines(patches - other)), f"You subtract {what}. For the cosine nothing is subtracted."
+    yield not close(mine, cosines(position[:-1])), (
+        "You leave out the last row. The class token's is the first: `position[1:]`.")
+    yield close(mine.diagonal(), 1), (
+        f"{told}: divide each vector, a row, by its own length. `norm(dim=-1, keepdim=True)` is (N, 1).")
+    rows, given = right.sort(1).values, mine.sort(1).values
+    order = [next((n for n, row in enumerate(rows) if close(row, each)), -1) for each in given]
+    yield order == sorted(order), f"Your patches run {order[:6]} … They run row by row in the grid: [0, 1, 2, 3, …]."
+    yield close(mine, mine.T), (
+        f"Patch 0 has {mine[0, 1]:.3g} with patch 1, and patch 1 has {mine[1, 0]:.3g} with patch 0: a second patch is "
+        "in another place.")
+# fmt: on
+
 
 position_similarity = Exercise(
     my_position_similarity,
     task="`fn(position, grid)`, (1+N, D) and (h, w) → (h, w, h, w): the cosine of every two patches' positions.",
     trials=[(noise(1 + h * w, D), (h, w)) for h, w, D in ((3, 5, 7), (4, 2, 6), (2, 2, 3))],
-    slips={
-        "The lengths are taken for one per column, not one per row: `keepdim=True` makes them (N, 1).":
-            [(", keepdim=True", ""), (", keepdim=True", "", "position[1:]", "position")],
-        "You leave out the last row. The class token's is the first: `position[1:]`.":
-            [("position[1:]", "position[:-1]")],
-        "You subtract the mean position. For the cosine nothing is subtracted.":
-            ("position[1:]", "position[1:] - position[1:].mean(dim=0)"),
-        "The class token is still there: there are 1+N rows for a grid of N = h·w patches.":
-            [("position[1:]", "position"), ("position[1:]", "position", ".reshape(h, w, h, w)", "")],
-        "You divide by the square of one length. Each product is divided by both lengths, one for each vector.":
-            [(COSINES, f"patches @ patches.T / patches.square().sum({dim})") for dim in ("1", "1, keepdim=True")],
-        "You divide by one length only: the other vector keeps its own.":
-            [(COSINES, "unit @ patches.T"), (COSINES, "patches @ unit.T")],
-        "These are distances: a patch has 0 with itself, and should have 1.":
-            [(COSINES, f"{sign}torch.cdist(patches, patches)") for sign in ("", "-")] + [(COSINES, f"1 - {COSINES}")],
-        "Each patch is compared with itself only. `F.cosine_similarity` needs `unit[:, None]` and `unit[None]`.":
-            [(".reshape(h, w, h, w)", f".diagonal(){more}") for more in ("", ".reshape(h, w)")],
-    } | all_for("position[1:]", {
-        "You subtract the class token's position. For the cosine nothing is subtracted.": "position[1:] - position[0]",
-        "You subtract each vector's mean: that gives the correlation.":
-            "position[1:] - position[1:].mean(dim=-1, keepdim=True)",
-    }) | all_for("patches.norm(dim=-1, keepdim=True)", {
-        "These are plain products: long vectors give large values. Divide by the lengths.": "1",
-        "You divide each column by its length, `dim=0`. A vector is a row.": "patches.norm(dim=0)",
-        "You divide by one number, the length of the whole table. Each vector has its own.": "patches.norm()",
-        "You divide by the squares of the two lengths: is the root missing?": "patches.square().sum(1, keepdim=True)",
-    }) | all_for(".reshape(h, w, h, w)", {
-        "The patches are counted down the columns, not row by row.": ".reshape(w, h, w, h).permute(1, 0, 3, 2)",
-        "The shape is right, but the second patch has h and w exchanged.": ".reshape(h, w, w, h).mT",
-    }),
+    probes=alike,
     hint="Leave out row 0, the class token. Divide each row by its own length, `norm(dim=-1, keepdim=True)`. Then "
     "`unit @ unit.T` has all cosines, (N, N), and `reshape(h, w, h, w)` gives each N its rows and columns.",
     shape="(h, w, h, w)",
+    sizes=lambda p, grid: {"h": grid[0], "w": grid[1], "N": len(p) - 1, "1+N": len(p), "D": p.shape[1]},
     gradients=False,
-)  # fmt: skip
+)
 
 
 def random_weights(B: int, h: int, T: int, seed: int = 0) -> Tensor:
@@ -75,61 +86,37 @@ def my_rollout(maps):
     return result
 
 
-BEGIN, MEAN_HEAD = "torch.eye(T).expand(B, T, T)", "weights.mean(dim=1)"
-MIX, PRODUCT = "(A + torch.eye(T)) / 2", "A @ result"
-ADDED = "A + torch.eye(T)"
-RETURNED = "    return result"
-ADDED_UP = (BEGIN, "torch.zeros(T, T)", PRODUCT, "A + result")
+# fmt: off
+def followed(got, expected, maps):
+    """Write the result as a sum of what it can be made of, for one layer and for two."""
+    got, one = got.to(maps[0]), torch.eye(maps[0].shape[-1]).expand_as(got)
+    (A, *rest), known = (weights.mean(1) for weights in maps), {"I": one}
+    if rest:
+        known |= {"A₁": A, "A₂": rest[0], "A₂A₁": rest[0] @ A, "A₁A₂": A @ rest[0], "A₁*A₂": A * rest[0]}
+    else:
+        known |= {f"head {n}": head for n, head in enumerate(maps[0].unbind(1))}
+        known |= {"ones": torch.ones_like(got), "(head 0)ᵀ": maps[0][:, 0].mT}
+    mine, rows, columns = as_sum(got, known), got.sum(-1)[0, 0].item(), got.sum(-2)[0, 0].item()
+    yield len(maps) > 2 or mine == "something else", f"Your result is {mine}. It must be {as_sum(expected, known)}."
+    yield abs(rows - 1) < 1e-4 or abs(columns - 1) > 1e-4, (
+        f"The columns of your result sum to 1, and its rows do not (the first to {rows:.3g}): is it transposed?")
+    yield abs(rows - 1) < 1e-4, (
+        f"Row 0 of your result sums to {rows:.3g}. It must sum to 1 after every layer: (A + I) / 2.")
+# fmt: on
+
 
 rollout = Exercise(
     my_rollout,
     task="`fn(maps)`, L times (B, heads, T, T), the first layer first → (B, T, T): attention followed through layers.",
     trials=[([random_weights(B, h, T, seed) for seed in range(L)],)
-            for L, B, h, T in ((4, 2, 3, 5), (2, 3, 2, 4), (3, 1, 4, 3))],
-    slips={
-        "The layers are multiplied in the opposite order: the first layer must act first, from the right.":
-            (PRODUCT, "result @ A"),
-        "The identity is missing or not halved, and the layers are multiplied in the opposite order.":
-            [(PRODUCT, "result @ A", MIX, "A"), (PRODUCT, "result @ A", MIX, ADDED)],
-        "The heads are multiplied one by one, and averaged at the end. Average them in every layer.":
-            (BEGIN, "torch.eye(T)", MEAN_HEAD, "weights", RETURNED, f"{RETURNED}.mean(dim=1)"),
-        "The identity is missing in the first layer. The residual stream goes around every layer.":
-            (BEGIN, "maps[0].mean(dim=1)", "in maps", "in maps[1:]"),
-        "The identity is added to a product, after it or once at the end. Add it to each layer's own matrix, and then "
-        "multiply.": [(MIX, "A", PRODUCT, f"({PRODUCT} + torch.eye(T)) / 2"),
-                      (MIX, "A", RETURNED, "    return (result + torch.eye(T)) / 2")],
-        "Attention is added to what you have so far, not multiplied with it: `(A + I) / 2 @ rollout`, with brackets.":
-            [(MIX, "A", PRODUCT, step) for step in ("A + result", "A + result / 2", "(A + result) / 2")],
-        "You use one head of each layer, or all heads but not their mean.":
-            [(MEAN_HEAD, f"weights{heads}") for heads in (".amax(dim=1)", ".sum(dim=1)", "[:, 0]", "[:, -1]")],
-        "Only the last layer is in your result.": (PRODUCT, "A"),
-        "Only the first layer is in your result: is `return` inside the loop?": (RETURNED, f"    {RETURNED}"),
-        "The first layer is missing in your product.": ("in maps", "in maps[1:]"),
-        "The last layer is missing in your product.": ("in maps", "in maps[:-1]"),
-        "You multiply value by value, with `*`, where `@` is asked: paths through other tokens are lost.":
-            [(PRODUCT, "A * result"), (PRODUCT, "A * result", BEGIN, "torch.ones(T, T)")],
-        "You add up the layers, or average them. They follow one another: multiply their matrices.":
-            [ADDED_UP, (*ADDED_UP, RETURNED, f"{RETURNED} / len(maps)")],
-        "The heads are still there, or the images are gone: average each layer's heads, `dim=1`, before the product.":
-            [(MEAN_HEAD, heads, *start) for start in ((), (BEGIN, "torch.eye(T)"))
-             for heads in ("weights", "weights.mean(dim=0)", "weights.mean(dim=(0, 1))")],
-        "Your result is transposed: its columns sum to 1, not its rows.": (RETURNED, f"{RETURNED}.mT"),
-        "Attention and the identity have other weights. Give both the same, so that the rows sum to 1: (A + I) / 2.":
-            [(MIX, other) for other in
-             ("A + torch.eye(T) / 2", "A / 2 + torch.eye(T)", "(A / 2 + torch.eye(T)) / 1.5")],
-    } | all_for(MIX, {
-        "The identity is missing, as if there were no residual stream.": "A",
-        "The identity is added, and nothing divided: the rows sum to 2 after one layer, to 2^L after L.": ADDED,
-        "The columns sum to 1 in each layer, not the rows.": f"({ADDED}) / ({ADDED}).sum(dim=-2, keepdim=True)",
-        "The row sums need `keepdim=True`: (B, T, 1), one for each row.": f"({ADDED}) / ({ADDED}).sum(dim=-1)",
-        "You add ones everywhere. The identity has them on its diagonal only: `torch.eye(T)`.": "(A + 1) / 2",
-        "Rows and columns are exchanged in each layer's matrix: is A transposed?": "(A.mT + torch.eye(T)) / 2",
-        "You add what you have so far to the next layer. Add the identity: it stands for the residual stream.":
-            "(A + result) / 2",
-    }),
+            for L, B, h, T in ((1, 2, 1, 5), (1, 2, 3, 5), (2, 3, 2, 7), (4, 2, 3, 5), (3, 1, 4, 3))],
+    stages=("With one layer and one head:", "Right with one head. With three heads in one layer:",
+            "Right with one layer. With two, A₁ and then A₂:", "Right with two layers, wrong with four."),
+    probes=followed,
     hint="In each layer, average the heads, `A = weights.mean(dim=1)`, add the residual stream, `(A + torch.eye(T)) / "
     "2`, and multiply, the later layer from the left: `rollout = A @ rollout`. Each row of the result sums to 1.",
     shape="(B, T, T)",
+    sizes=lambda maps: {"L": len(maps), **dict(zip("BhT", maps[0].shape, strict=False))},
     gradients=False,
 )  # fmt: skip
 
@@ -142,68 +129,61 @@ def my_wrong_classes(answers, num_classes, map_for, ruined):
     return torch.stack(found).mean(dim=0)
 
 
+class ToyMaps:
+    """A map for every class and scene. It notes which classes it was asked about."""
+
+    def __init__(self, B: int, K: int):
+        self.maps, self.asked = noise(K, B, 2, 3), []
+
+    def __call__(self, classes) -> Tensor:
+        (K, B), classes = self.maps.shape[:2], torch.as_tensor(classes)
+        if classes.shape != (B,) or classes.is_floating_point() or classes.min() < 0 or classes.max() >= K:
+            raise ValueError(
+                f"map_for needs one class from 0 to {K - 1} for each of the {B} scenes; got {classes.tolist()}"
+            )
+        self.asked.append(classes.tolist())
+        return self.maps[classes, torch.arange(B)]
+
+
+def ruined(maps):
+    return maps.sum(dim=(-2, -1)) > 0
+
+
 def toy_maps(B: int, K: int) -> tuple:
     """Return answers of B scenes among K classes, a map for every class, and a test that a map passes or not."""
-    maps = noise(K, B, 2, 3)
-
-    def map_for(classes):
-        classes = torch.as_tensor(classes)
-        if classes.shape != (B,) or classes.min() < 0 or classes.max() >= K:
-            raise ValueError(f"map_for needs one class for each of the {B} scenes, from 0 to {K - 1}; got {classes}")
-        return maps[classes, torch.arange(B)]
-
-    return torch.arange(B) % K, K, map_for, lambda found: found.sum(dim=(1, 2)) > 0
+    return torch.arange(B) % K, K, ToyMaps(B, K), ruined
 
 
-CLASSES, WRONG = "range(1, num_classes)", "(answers + shift) % num_classes"
-ONE_FOR_ALL = "torch.full_like(answers, shift)"
-TOGETHER = "torch.stack(found).mean(dim=0)"
+# fmt: off
+def asked_about(got, expected, answers, K, map_for, ruined):
+    for scene, answer in enumerate(answers.tolist()):
+        asked, others = [classes[scene] for classes in map_for.asked], [k for k in range(K) if k != answer]
+        yield sorted(k for k in asked if k != answer) == others, (
+            f"For scene {scene}, whose answer is {answer}, you ask about classes {asked}. The wrong ones are "
+            f"{others}, each once.")
+    hits = torch.stack([ruined(map_for.maps[k]) for k in range(K)]).float()  # (K, B)
+    own, factor = hits[answers, torch.arange(len(answers))], (got.sum() / expected.sum()).item()
+    yield not close(got, hits.mean(0)), "The right class is counted among the wrong ones."
+    yield not close(got, 1 - expected), "You have the share that survives. The share that is ruined is asked."
+    yield not close((got + expected * (1 if close(got + expected, own) else -1)).abs(), own), (
+        "This is what right and wrong classes differ by. Return the share of the wrong ones alone.")
+    yield not close(got, factor * expected), (
+        f"Your shares are {factor:.3g} times the right ones: divide by the number of wrong classes, {K - 1}.")
+    yield not set(got.tolist()) <= {0.0, 1.0}, (
+        f"Your shares are 0 or 1. Take the mean over the {K - 1} wrong classes, of what became of the answers and not "
+        "of the maps.")
+# fmt: on
+
 
 wrong_classes = Exercise(
     my_wrong_classes,
     task="`fn(answers, num_classes, map_for, ruined)` → (B,): the share of wrong classes whose map ruins the answer.",
     trials=[partial(toy_maps, B, K) for B, K in ((11, 4), (13, 5), (9, 3))],
-    slips={
-        "The right class is among yours: its map is not the control.": [
-            (CLASSES, "range(num_classes)"), (WRONG, ONE_FOR_ALL, CLASSES, "range(num_classes)")],
-        "You ask about one and the same class in all scenes, and for some of them it is the right one.":
-            (WRONG, ONE_FOR_ALL),
-        "These are the maps of the right class. Ask about the wrong ones.": (WRONG, "answers"),
-        "This is what right and wrong classes differ by. Return the share of the wrong ones alone.": [
-            lambda answers, K, map_for, ruined, sign=sign:
-                sign * (ruined(map_for(answers)).float() - my_wrong_classes(answers, K, map_for, ruined))
-            for sign in (1, -1)],
-        "One wrong class is missing: the shifts go from 1 to `num_classes - 1`.":
-            (CLASSES, "range(1, num_classes - 1)"),
-        "The shifts go from 0, which is the right class, and the last wrong class is missing.":
-            (CLASSES, "range(num_classes - 1)"),
-        "Only the last wrong class is in your result.": (TOGETHER, "found[-1]"),
-        "You divide by the number of scenes. Divide by that of the wrong classes.":
-            (TOGETHER, "torch.stack(found).sum(dim=0) / len(answers)"),
-        "Your loop has the number of classes written into it. It is `num_classes`.": (CLASSES, "range(1, 8)"),
-        "You ask about one wrong class only. Another one could tell another story: take the mean over all.":
-            [(CLASSES, f"range({first}, {first + 1})") for first in (1, 2)],
-        "After the last class comes the first again: `(answers + shift) % num_classes`, with the brackets, and with "
-        "`num_classes`.": [(WRONG, way) for way in (
-            "answers + shift", "answers + shift % num_classes", "(answers + shift) % 8",
-            "(answers + shift).clamp(max=num_classes - 1)")],
-        "The mean over the scenes is taken, too. One share for each scene is asked, so that they can be compared in "
-        "pairs.": (TOGETHER, "torch.stack(found).mean()"),
-        "You have one share for each wrong class, and the task asks for one for each scene: the mean over `dim=0`.":
-            (TOGETHER, "torch.stack(found).mean(dim=1)"),
-        "You count the wrong classes that ruin the answer. Divide by how many there are.":
-            (TOGETHER, "torch.stack(found).sum(dim=0)"),
-        "You divide by the number of all classes. One of them is the right one.":
-            (TOGETHER, "torch.stack(found).sum(dim=0) / num_classes"),
-        "Every scene counts as ruined if any wrong class ruins it. Take the mean over the wrong classes.":
-            [(TOGETHER, "torch.stack(found).amax(dim=0)"), (TOGETHER, "torch.stack(found).bool().any(dim=0)")],
-        "You average the maps, and cover once. Cover with each map, and average what became of the answers.":
-            ("ruined(map_for(wrong)).float()", "map_for(wrong)", TOGETHER, f"ruined({TOGETHER}).float()"),
-        "You have the share that survives. The share that is ruined is asked.": (TOGETHER, f"1 - {TOGETHER}"),
-    },
+    probes=asked_about,
     hint="A wrong class for each scene is `(answers + 1) % num_classes`; so is `+ 2`, and so on to `num_classes - 1`. "
     "For each of them, `ruined(map_for(wrong))` has a True or False for each scene. Make them floats, stack them, and "
     "take the mean over the wrong classes, `dim=0`.",
     shape="(B,)",
+    sizes=lambda answers, K, *rest: {"B": len(answers), "K": K, "K-1": K - 1},
     imports="import torch",
-)  # fmt: skip
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cache
-from math import prod
+from math import prod, sqrt
 
 import torch
 import torch.nn.functional as F
@@ -17,9 +17,10 @@ from ..data.outlines import MORE_OUTLINES
 from ..inference import eval_mode
 from ..pretrained import load_checkpoint
 from ..training import Recipe, fit
-from .exercise import Exercise, all_for, noise
-from .lesson_03_attention import SCALES, SOFTMAX, WEIGHTS
-from .running import Wrong, call, describe
+from .exercise import Exercise
+from .lesson_03_attention import weights_of
+from .probes import noise
+from .running import Wrong, call, close, describe
 
 
 def my_resize_positions(position, old_grid, new_grid, num_prefix_tokens):
@@ -31,104 +32,67 @@ def my_resize_positions(position, old_grid, new_grid, num_prefix_tokens):
     return torch.cat([prefix, rows])
 
 
-def table(D: int, old: tuple[int, int], new: tuple[int, int], prefix: int = 1) -> tuple:
-    return noise(prefix + prod(old), D), old, new, prefix
+def table(old: tuple[int, int], new: tuple[int, int], prefix: int = 1) -> tuple:
+    """Return the arguments of a run. Each old row is 1 in a place of its own, so a new row tells what it is made of."""
+    return torch.eye(prefix + prod(old)), old, new, prefix
 
 
-ASIDE, REST = "position[:num_prefix_tokens]", "position[num_prefix_tokens:]"
-PICTURE = "patches.reshape(1, h, w, -1).permute(0, 3, 1, 2)"
-AS_PICTURE = [  # other ways to write PICTURE: below, each pair (old, new) edits the solution above
-    PICTURE,
-    "patches.reshape(1, h, w, position.shape[1]).permute(0, 3, 1, 2)",
-    "patches.reshape(h, w, -1).permute(2, 0, 1)[None]",
-    "patches.T.reshape(1, -1, h, w)",
-    "patches.unflatten(0, (h, w)).permute(2, 0, 1)[None]",
-    'rearrange(patches, "(h w) d -> 1 d h w", h=h, w=w)',
-]
-SIZE, MODE = "size=new_grid", 'mode="bicubic", antialias=True'
-BACK, TOGETHER = "resized[0].flatten(1).T", "torch.cat([prefix, rows])"
-OLD_SQUARE = ("h, w = old_grid", "h = w = int(len(position[num_prefix_tokens:]) ** 0.5)")
-NEW_SQUARE = (SIZE, "size=int((new_grid[0] * new_grid[1]) ** 0.5)")
+OTHER_MODES = {
+    "bilinear interpolation": {"mode": "bilinear", "antialias": True},
+    "bilinear interpolation without antialiasing": {"mode": "bilinear"},
+    "bicubic without antialiasing (when the grid grows it matters, too: another curve is used)": {"mode": "bicubic"},
+    'mode="nearest"': {"mode": "nearest"},
+    'mode="area"': {"mode": "area"},
+}  # fmt: skip
 
-# The first table has no prefix: who leaves it in the picture is right there. In the second N is a square both times and
-# no grid is. The third is the smallest where 15 / 11 is rounded such that 11 · (15 / 11) is cut off at 14. In the fifth
-# only the shape changes. No table fits into another picture.
+
+# fmt: off
+def made_of(got, expected, position, old_grid, new_grid, n):
+    (h, w), N = old_grid, prod(old_grid)
+    yield close(got[:n], expected[:n]), (
+        f"The first rows must be the {n} prefix rows. Yours begin with old rows {largest(got[0])}.")
+    shares, right, taken = got[n:, n:], expected[n:, n:], got[n:, :n].abs().sum(1)
+    at = int(taken.argmax())
+    yield not taken.any(), f"New patch {at} takes {taken[at]:.2g} from the prefix, which is no part of the picture."
+    picture = torch.eye(N).reshape(1, h, w, N).permute(0, 3, 1, 2)
+    for what, mode in OTHER_MODES.items():
+        other = F.interpolate(picture, size=new_grid, **mode)[0].flatten(1).T
+        yield not close(shares, other), f"This is {what}. The task asks for bicubic with antialiasing."
+    places = torch.stack([torch.arange(N) // w, torch.arange(N) % w], 1).float()
+    mine, asked = shares @ places, right @ places  # the centre of what each new patch takes
+    at = int((mine - asked).abs().sum(1).argmax())
+    where, there = ("row {:.2f}, column {:.2f}".format(*each[at]) for each in (mine, asked))
+    yield close(mine, asked, 0.02), (
+        f"New patch {at} lies in {where} of the old grid, and belongs in {there}. Patches go row by row in both grids, "
+        "whose outer edges meet (with `align_corners=True` the centres of the corner patches do).")
+    at = int((shares - right).abs().sum(1).argmax())
+    yield False, (
+        f"New patch {at} is made of old patches {largest(shares[at])}, and should be made of {largest(right[at])}.")
+# fmt: on
+
+
+def largest(row: Tensor) -> str:
+    """Write of which old rows a new one is made, the largest shares first."""
+    return ", ".join(f"{place} ({row[place]:.2f})" for place in row.abs().argsort(descending=True)[:4].tolist())
+
+
+# The first table shows everything at once. In the third no picture has sides of the same length, and 15 / 11 is rounded
+# such that 11 · (15 / 11) is cut off at 14. In the fourth only the shape changes. The last two have other prefixes.
 resize_positions = Exercise(
     my_resize_positions,
     task="`fn(position, old_grid, new_grid, num_prefix_tokens)`, (T, D) → (S, D): bicubic with antialiasing.",
-    trials=[table(5, (2, 3), (4, 3), prefix=0), table(5, (2, 8), (4, 9)), table(3, (11, 2), (15, 4)),
-            table(5, (6, 4), (4, 3)), table(5, (2, 8), (4, 4)), table(5, (2, 3), (2, 3)),
-            table(5, (3, 2), (2, 5), prefix=2)],
-    slips={
-        "One row is kept, the class token's, whatever `num_prefix_tokens` says.":
-            [(ASIDE, "position[:1]", REST, "position[-h * w:]")]
-            + [(ASIDE, "position[:1]", REST, "position[1:]", PICTURE, way) for way in AS_PICTURE]
-            + [("num_prefix_tokens]", "num_prefix_tokens or 1]", "num_prefix_tokens:]", "num_prefix_tokens or 1:]",
-                PICTURE, way) for way in AS_PICTURE],
-        "The prefix is in the picture, and the class token has no place: leave it out, `position[num_prefix_tokens:]`.":
-            [(REST, "position", PICTURE, way) for way in AS_PICTURE]
-            + [(REST, "position[:h * w]"), (REST, "position[:h * w]", ASIDE, "position[:0]")],
-        "The prefix is looked for at the end: the grid begins with row 0.":
-            [(ASIDE, "position[h * w:]", REST, "position[:h * w]", TOGETHER, f"torch.cat([{parts}])")
-             for parts in ("prefix, rows", "rows, prefix")],
-        "`position[:, num_prefix_tokens:]` leaves out columns: the table is (T, D), and the prefix is rows.":
-            [(ASIDE, "position[:, :num_prefix_tokens]", REST, "position[:, num_prefix_tokens:]", PICTURE, way)
-             for way in AS_PICTURE],
-        "A grid is taken to be square, √N × √N. Neither needs to be, and the new one has a size of its own.":
-            [OLD_SQUARE, NEW_SQUARE, OLD_SQUARE + NEW_SQUARE, (*OLD_SQUARE, SIZE, "size=(h, w)")],
-        "The old grid is read as (w, h): the picture is skewed.": ("h, w = old_grid", "w, h = old_grid"),
-        "Both grids are turned, (w, h) and (w', h'), or counted down the columns.":
-            ("h, w = old_grid", "w, h = old_grid", SIZE, "size=new_grid[::-1]"),
-        "The new grid is turned, or has as many rows as columns. It is (h', w').":
-            [(SIZE, f"size=new_grid[{part}]") for part in ("0", "1", "::-1")],
-        "The patches are counted down the columns, or the picture is transposed. They come row by row.":
-            [(PICTURE, f"{PICTURE}.mT"), (PICTURE, "patches.reshape(1, w, h, -1).permute(0, 3, 2, 1)"),
-             (BACK, "resized[0].mT.flatten(1).T")],
-        "`view` or `reshape` reads rows as (D, h, w), or a picture as rows, without a transpose. That mixes the values "
-        "of several rows; `permute` or `movedim` moves an axis.":
-            [(PICTURE, "patches.reshape(1, -1, h, w)"), (BACK, "resized.reshape(-1, position.shape[1])"),
-             (PICTURE, "patches.reshape(1, -1, h, w)", BACK, "resized.reshape(-1, position.shape[1])")],
-        "`F.interpolate` needs (1, D, h, w) and resizes the last two axes: `permute` brings D forward, and `[None]` "
-        "adds the 1.": [(PICTURE, f"patches.reshape({axes}") for axes in
-                        ("1, h, w, -1)", "h, w, -1)", "h, w, -1).permute(2, 0, 1)")],
-        "A scale factor gives another grid, or displaces the positions: 15 / 11 is rounded in the computer, 11 · (15 / "
-        "11) comes out below 15, and PyTorch cuts it off at 14. Give the target, `size=new_grid`.":
-            [(SIZE, f"scale_factor={factor}") for factor in (
-                "(new_grid[0] / h, new_grid[1] / w)", "(new_grid[0] / h, new_grid[1] / w), recompute_scale_factor=True",
-                "(float(new_grid[0] // h), float(new_grid[1] // w))",
-                "((new_grid[0] + 0.1) / h, (new_grid[1] + 0.1) / w)",
-                "new_grid[0] / h", "new_grid[1] / w", "(new_grid[0] * new_grid[1] / h / w) ** 0.5")],
-        "This is bilinear interpolation. The task asks for bicubic.":
-            [(MODE, f'mode="bilinear"{more}') for more in ("", ", antialias=True", ", align_corners=True")],
-        "This is bicubic interpolation with `align_corners=True`: old and new corner patches have the same centre. "
-        "Their outer edges should meet, as two pictures' do.":
-            [(MODE, f"{mode}, align_corners=True") for mode in (MODE, 'mode="bicubic"')],
-        "The old positions come back as they were. But 16 patches in 2 rows of 8 are in other places than in 4 rows of "
-        "4.": [lambda p, old, new, n: p,
-               lambda p, old, new, n: p if prod(old) == prod(new) else my_resize_positions(p, old, new, n)],
-        "The new rows do not fit below the prefix. They must be (h'·w', D): `picture[0].flatten(1).T`.":
-            [(BACK, "resized[0].flatten(1)"), (BACK, "resized.flatten(2).mT")],
-        "You stretch the rows as one long list. A patch has neighbours above and below it, too: read the table as a "
-        "picture.": lambda p, old, new, n: torch.cat(
-            [p[:n], F.interpolate(p[n:].T[None], size=prod(new), mode="linear")[0].T]),
-        "The prefix is zeros in your result. It stays as it was.": (ASIDE, f"torch.zeros_like({ASIDE})"),
-        "The prefix belongs in front, as it was. Yours is gone, averaged, or moved to the end.":
-            [(TOGETHER, "rows"), (TOGETHER, "torch.cat([rows, prefix])"),
-             (ASIDE, f"{ASIDE}.mean(dim=0, keepdim=True)"), (ASIDE, f"{ASIDE}.mean(dim=0).expand({ASIDE}.shape)")],
-        "This is bicubic interpolation without antialiasing. When the grid grows it matters, too: PyTorch's bicubic "
-        "then uses another curve (a = -0.5, not -0.75).": (MODE, 'mode="bicubic"'),
-        'This is `mode="nearest"` or `mode="area"`. The task asks for bicubic.':
-            [(MODE, 'mode="nearest"'), (MODE, 'mode="area"')],
-    } | all_for(TOGETHER, {
-        "The prefix belongs above the rows, `dim=0`, not beside them.": "torch.cat([prefix, rows], dim=1)",
-        "`position[0]` is one vector, (D,). `position[:num_prefix_tokens]` is a table of rows, (1, D) for one.":
-            "torch.cat([position[0], rows])",
-    }),
+    trials=[table((2, 3), (4, 5)), table((6, 4), (4, 3)), table((11, 2), (15, 4)), table((2, 8), (4, 4)),
+            table((2, 3), (2, 3)), table((2, 3), (4, 3), prefix=0), table((3, 2), (2, 5), prefix=2)],
+    stages=("", "Right when the grid grows. When it shrinks:", "", "Right for two other grids. From 2×8 to 4×4:",
+            "Right for another grid. When the grid stays the same:", "Right with one prefix row. With none:",
+            "Right with one prefix row or none. With two:"),
+    probes=made_of,
     hint="Keep the first rows aside, `position[:num_prefix_tokens]`. Make a picture of the others, `reshape(1, h, w, "
     "D)`, and bring the D axis to the front, `permute(0, 3, 1, 2)`. Then `F.interpolate(picture, size=new_grid, "
     'mode="bicubic", antialias=True)`. Turn the picture back into rows, `picture[0].flatten(1).T`, and put the first '
     "rows in front, `torch.cat([prefix, rows])`.",
     shape="(S, D)",
+    sizes=lambda p, old, new, n: {"h": old[0], "w": old[1], "h·w": prod(old), "h'·w'": prod(new), "T": len(p)},
     imports="import torch.nn.functional as F",
     gradients=False,
 )  # fmt: skip
@@ -140,42 +104,58 @@ def my_weighted_attention(q, k, v, times):
     return scores.softmax(dim=-1) @ v  # (B, h, T, d)
 
 
-LOG = " + times.log()[:, None, None]"
+def to_weigh(B: int, h: int, T: int, d: int) -> tuple:
+    return *(noise(B, h, T, d, seed=seed) for seed in range(3)), noise(B, T).exp()
+
+
+def alone(B: int, h: int, T: int, d: int) -> tuple:
+    """Return arguments whose values are each 1 in a place of their own, so the result is the weights."""
+    q, k, _, times = to_weigh(B, h, T, d)
+    return q, k, torch.eye(T, d).expand(B, h, T, d), times
+
+
+# fmt: off
+def weighed(got, expected, q, k, v, times):
+    T, d = q.shape[2:]
+    if not close(v, torch.eye(T, d).expand_as(v)):
+        return
+    got = got[..., :T]
+    scores, keys, queries = q @ k.mT / sqrt(d), times[:, None, None], times[:, None, :, None]
+    plain, log, rows = scores.softmax(-1), keys.log(), got.sum(-1)
+    yield not close(got, plain), (
+        "`times` changes nothing: it is unused, or the same for all keys of a query, which softmax cancels.")
+    counts, asked = (got / plain)[0, 0, 0], times[0]
+    told = f"Token 1 counts {counts[1] / counts[0]:.3g} times as much as without `times`, compared with token 0"
+    told = f"{told}, and should count {asked[1] / asked[0]:.3g} times"
+    terms = {"w itself": keys, "-log w": -log, "log(1 + w)": keys.log1p(), "log w / √d": log / sqrt(d)}
+    terms |= {"another logarithm": keys.log2()}
+    for what, term in terms.items():
+        yield not close(got, (scores + term).softmax(-1)), f"{told}: {what} is added to the scores. Add log w."
+    for what, factor in {"by w": keys, "by log w": log, "by the query's w": queries}.items():
+        yield not close(got, (scores * factor).softmax(-1)), (
+            f"{told}: scores are multiplied {what}. Add log w of the key.")
+    late = {"the weights are multiplied by w": plain * keys, "log w is added": plain + log}
+    for what, other in late.items():
+        yield not close(got, other), (
+            f"After the softmax {what}, and the first row sums to {rows[0, 0, 0]:.3g}: do so before.")
+    yield not close(got, plain * queries), "The result of token i is multiplied by its own w. It belongs to the keys."
+    without = F.normalize(got / keys, p=1, dim=-1) if close(rows, 1) else got
+    yield from weights_of(without, scores, d, {"√T": sqrt(T), "T": float(T), "√h": sqrt(q.shape[1])})
+    yield False, f"{told}."
+# fmt: on
+
 
 weighted_attention = Exercise(
     my_weighted_attention,
     task="`fn(q, k, v, times)`: q, k, v (B, h, T, d), times (B, T) → (B, h, T, d), token j counts as if it were there "
     "times[j] times.",
-    trials=[(*(noise(B, h, T, d, seed=seed) for seed in range(3)), noise(B, T).exp())
-            for B, h, T, d in ((2, 3, 6, 4), (3, 2, 5, 7), (1, 4, 7, 3))],
-    slips=SCALES | WEIGHTS | {
-        "`times` changes nothing: it is not used, or it is the same for all keys of a query, which softmax cancels.":
-            [(LOG, ""), (LOG, " + times.log()[:, None, :, None]")],
-        "w itself is added to the scores, so a token counts e^w times: add log w.": (LOG, " + times[:, None, None]"),
-        "log w is subtracted from the scores, so a token with w = 2 counts half.": (LOG, LOG.replace("+", "-")),
-        "The scores, or the keys, are multiplied by w: add log w to the scores instead.":
-            (LOG, " * times[:, None, None]"),
-        "The scores are multiplied by log w: add it to them.": (LOG, LOG.replace("+", "*")),
-        "Row i of the scores, query i, is multiplied by w. It belongs to column j, the key.":
-            (LOG, " * times[:, None, :, None]"),
-        "The weights, or the values, are multiplied by w, and the rows of the weights no longer sum to 1.":
-            (LOG, "", SOFTMAX, f"{SOFTMAX} * times[:, None, None]"),
-        "The result of token i is multiplied by w. It belongs to the keys, the last axis of the scores.":
-            (LOG, "", SOFTMAX, f"{SOFTMAX} * times[:, None, :, None]"),
-        "log w is added after the softmax. It belongs to the scores, before it.": (LOG, "", SOFTMAX, SOFTMAX + LOG),
-        "log w is divided by √d, too: add it when the scores are scaled.": (LOG, f"{LOG} / q.shape[-1] ** 0.5"),
-        "log(1 + w) is added to the scores, not log w.": (LOG, LOG.replace("log()", "log1p()")),
-        "`times` is (B, T), and the scores are (B, h, T, T): `times[:, None, None]` is (B, 1, 1, T), one for each key.":
-            [(LOG, " + times.log()"), (LOG, " + times.log()[:, None]"), (LOG, " + times.log()[:, :, None]")],
-        "Tokens are repeated, which w = 0.5 does not allow: add log w to the scores.":
-            (LOG, "", "scores = q", "k, v = (x.repeat_interleave(times, dim=2) for x in (k, v))\n    scores = q"),
-        "The weights are returned too, or alone: only the mixed values, please.":
-            [("return ", "return 0, "), (f"{SOFTMAX} @ v", SOFTMAX)],
-    },
+    trials=[alone(2, 3, 5, 7), to_weigh(2, 3, 7, 5), to_weigh(3, 2, 5, 7), to_weigh(1, 4, 7, 3)],
+    probes=weighed,
     hint="Two equal terms e^s in a softmax are one term 2·e^s = e^(s + log 2). So compute the scores, divide by √d, "
     "add `times.log()[:, None, None]`, (B, 1, 1, T), and go on as in lesson 03: softmax, and mix the values.",
     shape="(B, h, T, d)",
-)  # fmt: skip
+    sizes=lambda q, k, v, times: dict(zip("BhTd", q.shape, strict=True)),
+)
 
 
 def my_new_task(model, images, num_classes):
@@ -191,77 +171,63 @@ def unseen_pictures() -> ImageSet:
     return Shapes(600, 28, 62, MORE_OUTLINES)
 
 
-EIGHT = "Eight is what the old head has. `replace_head(model, num_classes)` returns a copy with a new one: train that."
 ENOUGH = 0.66  # of the unseen pictures: sensible choices get 0.68 to 0.85, a head that has hardly moved 0.51 to 0.65
 
 
 def judge_new_task(function: Callable) -> str:
     """Give the reader's function a trained model and 100 pictures; ask what it returns about 600 others."""
     given, images = load_checkpoint("shapes"), Shapes(100, 28, 40, MORE_OUTLINES)
-    before = {name: p.detach().clone() for name, p in given.named_parameters()}
-    normalise = given.card.normalise
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # `fit` warns at a second stage, whose first loss is not ln K
-            new = call(function, given, images, 6)
-    except Wrong as wrong:
-        if "8 logits for 6 classes" in wrong.message:
-            wrong.message += f"\n{EIGHT}"
-        raise
+    before, normalise = {name: p.detach().clone() for name, p in given.named_parameters()}, given.card.normalise
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `fit` warns at a second stage, whose first loss is not ln K
+        new = call(function, given, images, 6)
     if not isinstance(new, nn.Module):
-        raise Wrong(
-            f"Return the model: `fit` trains it in place, and returns its losses. You returned {describe(new)}."
-        )
+        told = "Return the model: `fit` trains it in place, and returns its losses."
+        raise Wrong(f"{told} You returned {describe(new)}.")
     now = {name: p for name, p in given.named_parameters() if p.requires_grad}
     if changed := [name for name, old in before.items() if name not in now or not now[name].equal(old)]:
-        raise Wrong(f"In the model that you were given `{changed[0]}` is changed or frozen. `replace_head` returns a "
-                    "copy: freeze and train the copy only.")  # fmt: skip
-    own, loss = answers(new, images, normalise)
-    raw = max(answers(new, images, scale)[0] for scale in (Tensor.float, lambda pixels: pixels / 255))
-    if raw > max(own, 0.3):
-        raise Wrong("The model learned from pixels that were not normalised: of its own 100 pictures it knows "
-                    f"{raw:.0%} as they are, and {own:.0%} normalised. `fit` and this check normalise them: "
-                    "`model.card.normalise(images.pixels)`.")  # fmt: skip
-    right, _ = answers(new, unseen_pictures(), normalise)
+        told = f"In the model that you were given `{changed[0]}` is changed or frozen."
+        raise Wrong(f"{told} `replace_head` returns a copy: freeze and train the copy only.")
+    own, raw, right = (
+        share_right(new, pictures, scale)
+        for pictures, scale in (
+            (images, normalise),
+            (images, lambda pixels: pixels / 255),
+            (unseen_pictures(), normalise),
+        )
+    )
     # The body is what has the names of the given model's, be it inside another module. The head is all else.
-    parts = [(p, before[name]) for whole, p in new.named_parameters() for name in before
-             if whole.endswith(name) and p.shape == before[name].shape and not name.startswith("head.")]  # fmt: skip
+    body = {whole: before[name] for whole, p in new.named_parameters() for name in before
+            if whole.endswith(name) and p.shape == before[name].shape and not name.startswith("head.")}  # fmt: skip
     length = nn.utils.get_total_norm  # of all as one vector
-    moved = float(length([p.detach() - old for p, old in parts]) / (length([old for _, old in parts]) or 1))
+    difference = [new.get_parameter(name).detach() - old for name, old in body.items()]
+    moved = float(length(difference) / (length(list(body.values())) or 1))
+    facts = f"{right:.0%} of 600 unseen pictures are right, and {own:.0%} of its own 100"
     if right >= ENOUGH:
         more = "" if right >= 0.8 else " More than 80% are possible."
-        return f"{right:.0%} of 600 unseen pictures are right. The weights of the body moved by {moved:.0%}.{more}"
-    body = {id(p) for p, _ in parts}
-    reason = why_too_few([p for p in new.parameters() if id(p) not in body], moved, loss)
-    facts = f"{right:.0%} of 600 unseen pictures are right ({ENOUGH:.0%} are asked for, a guess is 17%)"
-    raise Wrong(f"{reason}\n{facts}, and {own:.0%} of its own 100.")
+        return f"{facts}. The weights of the body moved by {moved:.0%}.{more}"
+    head = [p for name, p in new.named_parameters() if name not in body]
+    reasons = {
+        f"It learned from pixels that were not normalised: of these it knows {raw:.0%}": raw > max(own, 0.3),
+        "The new head is frozen: `new.head.requires_grad_(True)`": not all(p.requires_grad for p in head),
+        "Its head holds zeros, as `replace_head` made it: train the new model": not any(p.any() for p in head),
+        f"Its body is not the given one, or lost what it knew: its weights differ by {moved:.0%}": not moved < 0.2,
+        "Take more steps, or a larger rate. Or does the optimizer not hold the new head": True,
+    }
+    raise Wrong(
+        f"{facts}; {ENOUGH:.0%} of the unseen are asked for, and a guess is 17%.\n{next(filter(reasons.get, reasons))}."
+    )
 
 
-def why_too_few(head: list[Tensor], moved: float, loss: float) -> str:
-    """Say why a model knows too little, from its head's weights, how far the body moved, and the loss that is left."""
-    if not all(p.requires_grad for p in head):
-        return "The new head is frozen, and it has to learn: `new.head.requires_grad_(True)`."
-    if not any(p.any() for p in head):
-        return ("Nothing was trained in the head that you return: it holds zeros, as `replace_head` made it. First "
-                "`replace_head`, then train the new model with `fit` or in a loop, and return that one.")  # fmt: skip
-    if not moved < 0.2:  # or it is nan
-        return (f"The body has lost what it knew: its weights moved by {moved:.0%}. Begin with those that you were "
-                "given, as `replace_head` does, and take a rate of 1e-3 or less to train all of it.")  # fmt: skip
-    return (f"The head has learned too little: the loss on its own pictures is {loss:.2f}, and a guess costs ln 6 = "
-            "1.79. Take more steps, or a larger rate. Or does the optimizer not hold the new head, or are the labels "
-            "others?")  # fmt: skip
-
-
-def answers(model: nn.Module, images: ImageSet, scale: Callable) -> tuple[float, float]:
-    """Return the share of right answers and the loss. Raise Wrong unless there are six logits for each picture."""
+def share_right(model: nn.Module, images: ImageSet, scale: Callable) -> float:
+    """Return the share of right answers. Raise Wrong unless there are six logits for each picture."""
     inputs = scale(images.pixels).to(next(model.parameters(), torch.zeros(())))
     with eval_mode(model), torch.no_grad():
         logits = call(model, inputs)
-    shape = getattr(logits, "shape", ())
-    if shape != (len(inputs), 6):
-        old = f"\n{EIGHT}" if shape[-1:] == (8,) else ""
-        raise Wrong(f"Your model returns {describe(logits)} for {len(inputs)} pictures: (B, 6) is expected.{old}")
-    return (logits.argmax(1) == images.labels).double().mean().item(), F.cross_entropy(logits, images.labels).item()
+    if getattr(logits, "shape", ()) != (len(inputs), 6):
+        new = "`replace_head(model, num_classes)` returns a copy with a new head: train that."
+        raise Wrong(f"Your model returns {describe(logits)} for {len(inputs)} pictures, and (B, 6) is asked. {new}")
+    return (logits.argmax(1) == images.labels).double().mean().item()
 
 
 new_task = Exercise(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from functools import partial
 from itertools import product
 
 import torch
@@ -16,7 +15,7 @@ from ..experiments.secret_mistakes import IN_EMBEDDINGS, MISTAKES, Suspect
 from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_theirs
 from .exercise import Exercise
-from .running import Wrong, call, describe, first_three, same
+from .running import Wrong, call, close, describe, joined, listed, same
 from .task import Hunt, require_one_of
 
 
@@ -40,6 +39,19 @@ def my_map_state_dict(state):
     return ours
 
 
+def my_fold_layer_scale(state):
+    layers = {"ls1.gamma": "attention.projection", "ls2.gamma": "mlp.contract"}
+    folded = dict(state)
+    for name, gamma in state.items():
+        block, scale = name[:-9], name[-9:]  # "encoder.10." and "ls1.gamma"
+        if scale in layers:
+            weight, bias = (f"{block}{layers[scale]}.{end}" for end in ("weight", "bias"))
+            folded[weight] = gamma[:, None] * state[weight]  # row i times γ[i]
+            folded[bias] = gamma * state[bias]
+            del folded[name]
+    return folded
+
+
 # More than ten blocks the second time: a rule for `blocks.1` may take `blocks.10`, too. And not the 12 of DINOv2.
 SIZES = [
     ViTConfig(8, 4, num_classes=0, embed_dim=6, depth=2, num_heads=2, mlp_dim=10),
@@ -56,211 +68,117 @@ def their_state(config: ViTConfig) -> OrderedDict[str, Tensor]:
     return OrderedDict((name, torch.randn(tensor.shape, generator=generator)) for name, tensor in state.items())
 
 
-def judge_mapping(function: Callable) -> str:
-    """Raise Wrong unless their tensors come back under our names; return a remark if the given names are changed."""
-    for config in SIZES:
-        state = their_state(config)
-        given = OrderedDict((name, tensor.clone()) for name, tensor in state.items())
-        tensors = dict(given)
-        try:
-            ours = call(function, given)
-            if written := [name for name, tensor in tensors.items() if not same(tensor, state[name], 0)]:
-                raise Wrong(f"Your function writes into {first_three(written)}, the model's own: make a new tensor.")
-            check_mapping(ours, state)
-        except Wrong as wrong:
-            if isinstance(wrong.error, KeyError) and re.search(r"\d", str(wrong.error)):
-                wrong.message += f"\nThis model has {config.depth} blocks: the names that you get show how many."
-            if config.depth > 2:
-                wrong.message = f"Right with 2 blocks, but not with {config.depth} blocks. {wrong.message}"
-            raise
-    changed = list(given) != list(state) or any(given[name] is not tensor for name, tensor in tensors.items())
-    return "One thing to know: the dictionary that your function is given has other entries afterwards." * changed
+def state_dicts(solution: Callable, given_as: Callable, meaning: Callable) -> Callable:
+    """Return a judge of functions from one state dict to another; `meaning` explains a wrong tensor of a name."""
+
+    def judge(function: Callable) -> str:
+        for config in SIZES:
+            D, M, given = config.embed_dim, config.mlp_dim, given_as(their_state(config))
+            state = OrderedDict((name, tensor.clone()) for name, tensor in given.items())
+            tensors = dict(state)
+            try:
+                result = call(function, state, sizes={"D": D, "mlp_dim": M, "3·D": 3 * D})
+                if written := [name for name, tensor in tensors.items() if not same(tensor, given[name])]:
+                    raise Wrong(f"Your function writes into {listed(written)}, the model's own: make a new tensor.")
+                require_state(result, solution(given), lambda name: meaning(name, result[name], given))  # noqa: B023
+            except Wrong as wrong:
+                before = f"Right with 2 blocks, but not with {config.depth} blocks." if config.depth > 2 else ""
+                blocks = f"This model has {config.depth} blocks." if isinstance(wrong.error, KeyError) else ""
+                wrong.message = joined(before, wrong.message, blocks)
+                raise
+        changed = list(state) != list(given) or any(state[name] is not tensor for name, tensor in tensors.items())
+        return (
+            "One thing to know: the dictionary that your function is given has other entries afterwards."
+            if changed
+            else ""
+        )
+
+    return judge
 
 
-def check_mapping(ours: dict[str, Tensor], state: dict[str, Tensor]) -> None:
+def require_state(result, expected: Mapping[str, Tensor], meaning: Callable[[str], str]) -> None:
     """Raise Wrong with the names that are missing or too many, and with the first tensor that is not what it should."""
-    require_state_dict(ours)
-    if set(ours) == set(state):
-        raise Wrong("All names are still Meta's. `name.replace(...)` returns a new string: is it kept, and used?")
-    expected = my_map_state_dict(state)
-    missing, extra = [name for name in expected if name not in ours], [name for name in ours if name not in expected]
-    wrong = extra or [name for name in ours if not same(ours[name], expected[name], 0)]
-    lines = [f"The names are right. Wrong tensors, {len(wrong)} of {len(ours)}: {first_three(wrong)}."]
-    if missing or extra:
-        lines = ["Not all names are those of our model, and of the γ in its blocks.", *lists(missing, extra)]
-    lost, every = (set(re.findall(r"encoder\.(\d+)", " ".join(names))) for names in (missing, expected))
-    if lost and lost != every:
-        lines.append(f"Of the blocks, counted from 0, this is so in {', '.join(sorted(lost, key=int))}.")
-    if twice := re.search(r"[a-z]+?([a-z]{3,})\1", " ".join(map(str, extra))):
-        lines.append(f"`{twice[0]}`: `.replace` finds its word anywhere, also in what an earlier one wrote.")
-    if wrong:
-        lines.append(origin(wrong[0], ours[wrong[0]], state))
-    if missing or wrong:
-        raise Wrong("\n".join(lines))
-
-
-def require_state_dict(result) -> None:
-    """Raise Wrong unless the result is a dictionary of tensors."""
-    if not isinstance(result, Mapping):
+    if not isinstance(result, Mapping) or not all(isinstance(value, Tensor) for value in result.values()):
         raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {describe(result)}.")
-    if strange := [name for name, value in result.items() if not isinstance(value, Tensor)]:
-        raise Wrong(f"`{strange[0]}` must be a tensor; it is {describe(result[strange[0]])}.")
+    missing, extra = (
+        [name for name in expected if name not in result],
+        [name for name in result if name not in expected],
+    )
+    wrong = [name for name in expected if not missing and not same(result[name], expected[name].to(result[name]))]
+    if missing or extra or wrong:
+        told = f"The names are right. Wrong tensors, {len(wrong)} of {len(result)}: {listed(wrong)}." if wrong else ""
+        twice = re.search(r"[a-z]+?([a-z]{3,})\1", " ".join(map(str, extra)))
+        raise Wrong(joined(
+            told,
+            f"Missing, {len(missing)} of {len(expected)}: {listed(missing)}." if missing else "",
+            f"Not ours: {listed(extra)}." if extra else "",
+            f"`{twice[0]}`: `.replace` finds its word anywhere, also in what an earlier one wrote." if twice else "",
+            meaning(next(iter(wrong or extra))) if wrong or extra else "",
+        ))  # fmt: skip
 
 
-def lists(missing: list[str], extra: list[str]) -> list[str]:
-    return [f"{start}: {first_three(names)}." for start, names in (("Missing", missing), ("Not ours", extra)) if names]
-
-
-def origin(name: str, tensor: Tensor, state: dict[str, Tensor]) -> str:
-    """Say which of the given tensors has these values, what was done to it, and what ours calls it."""
-    values = tensor.detach().flatten().float()
+def origin(name: str, tensor: Tensor, given: Mapping[str, Tensor]) -> str:
+    """Say which of Meta's tensors has these values, what was done to it, and what ours calls it."""
+    values = tensor.detach().flatten().to(given["cls_token"])
     ways = {
         "": lambda t: values.equal(t.flatten()),
         " transposed": lambda t: t.ndim > 1 and values.equal(t.mT.flatten()),
         " in another order, or a part of it": lambda t: torch.isin(values, t).all(),
     }
-    found = ((theirs, how) for how, holds in ways.items() for theirs, t in state.items() if holds(t))
+    found = ((theirs, how) for how, holds in ways.items() for theirs, t in given.items() if holds(t))
     theirs, how = next(found, ("", ""))
     if not theirs:
-        asked = "Does your function use its argument, and nothing else?"
-        return f"`{name}` holds values that are nowhere in the given ones. {asked} Its dtype is {tensor.dtype}."
-    right = dict(zip(state, my_map_state_dict(state).items(), strict=True))[theirs]
-    if right[0] != name:
-        return f"`{name}` holds Meta's `{theirs}`{how}, which ours calls `{right[0]}`."
-    return f"`{name}` holds Meta's `{theirs}`{how}. It is {tuple(tensor.shape)}, and {tuple(right[1].shape)} is asked."
+        return f"`{name}` holds values that are nowhere in the given ones. Does your function use its argument alone?"
+    right, asked = dict(zip(given, my_map_state_dict(given).items(), strict=True))[theirs]
+    shapes = f"It is {tuple(tensor.shape)}, and {tuple(asked.shape)} is asked."
+    return (
+        f"`{name}` holds Meta's `{theirs}`{how}{f', which ours calls `{right}`.' if right != name else f'. {shapes}'}"
+    )
 
 
 map_state_dict = Exercise(
     my_map_state_dict,
     task="`fn(state)`: a state dict of DINOv2 → the same tensors under our names; γ keeps its own.",
-    judge=judge_mapping,
+    judge=state_dicts(my_map_state_dict, dict, origin),
     hint="Compare the two lists of names: eight of Meta's words differ from ours. Apply eight times "
     "`name = name.replace(word, our_word)`, each to what the one before returned, and the longer word first: `proj` is "
     "also in `patch_embed.proj` and in `attn.proj`. Meta's positions are (1, T, D), ours (T, D).",
 )
 
 
-def my_fold_layer_scale(state):
-    layers = {"ls1.gamma": "attention.projection", "ls2.gamma": "mlp.contract"}
-    folded = dict(state)
-    for name, gamma in state.items():
-        block, scale = name[:-9], name[-9:]  # "encoder.10." and "ls1.gamma"
-        if scale in layers:
-            weight, bias = (f"{block}{layers[scale]}.{end}" for end in ("weight", "bias"))
-            folded[weight] = gamma[:, None] * state[weight]  # row i times γ[i]
-            folded[bias] = gamma * state[bias]
-            del folded[name]
-    return folded
-
-
-def mapped_state(config: ViTConfig) -> tuple[OrderedDict[str, Tensor]]:
-    """Return the arguments of a run: random tensors under our names, with two γ (D,) in each block.
-
-    The attribute `given` keeps what they were before a reader's function had them.
-    """
-    state = OrderedDict(my_map_state_dict(their_state(config)))
-    state.given = {name: tensor.clone() for name, tensor in state.items()}
-    return (state,)
-
-
-LAST_LAYERS = [f"{layer}.{end}" for layer in ("attention.projection", "mlp.contract") for end in ("weight", "bias")]
-
-
-def last_layers(result, state) -> list[Tensor]:
-    """Return the four tensors that γ goes into, each stacked over the blocks.
-
-    Raises Wrong for other names or shapes than our model's, and if another tensor is not what it was.
-    """
-    require_state_dict(result)
-    given = state.given
-    names = [name for name in given if not name.endswith("gamma")]
-    depth = (len(given) - len(names)) // 2
-    missing, extra = [name for name in names if name not in result], [name for name in result if name not in names]
-    if missing or extra:
-        lines = ["`load_state_dict` would refuse these names.", *lists(missing, extra)]
-        if set(extra) & set(given):
-            lines.append("Our class has no place for γ: leave it out once it is multiplied into its layer.")
-        if missing:
-            lines.append("Return all tensors of the model, also those that stay as they are.")
-        raise Wrong("\n".join([*lines, f"This model has {depth} blocks."]))
-    for name in names:
-        if result[name].shape != given[name].shape:
-            shapes = f"{tuple(given[name].shape)}; yours is {tuple(result[name].shape)}"
-            raise Wrong(f"`{name}` must keep its shape, {shapes}.")
-    others = [name for name in names if not name.startswith("encoder.") or not name.endswith(tuple(LAST_LAYERS))]
-    if changed := [name for name in others if not same(result[name], given[name])]:
-        raise Wrong(
-            f"These tensors are not what they were: {first_three(changed)}.\nγ multiplies what a branch returns, so it "
-            "belongs in the branch's last layer, `attention.projection` or `mlp.contract`. All else stays as it is."
-        )
-    return [torch.stack([result[f"encoder.{block}.{name}"] for block in range(depth)]) for name in LAST_LAYERS]
-
-
-def remark_on_changes(function) -> str:
-    """Return a remark on a function that changes the dictionary that it is given; raise Wrong for changed tensors."""
-    (state,) = mapped_state(SIZES[0])
-    tensors = dict(state)
-    function(state)
-    if changed := [name for name, tensor in tensors.items() if not torch.equal(tensor, state.given[name])]:
-        raise Wrong(
-            f"The result is right, but tensors of the model that it was given have changed: {first_three(changed)}. "
-            "`weight = weight * …` makes a new one, and `weight *= …` does not."
-        )
-    if state.keys() != tensors.keys() or any(state[name] is not tensor for name, tensor in tensors.items()):
-        return "One thing: your function changes the dictionary that it is given. `folded = dict(state)` makes another."
-    return ""
-
-
-WEIGHT, BIAS = "gamma[:, None] * state[weight]", "gamma * state[bias]"
-ATTENTION, MLP = '"attention.projection"', '"mlp.contract"'
-
-
-def only_if(condition: str) -> tuple[str, ...]:
-    """Return the edit by which γ is multiplied into some layers alone."""
-    return WEIGHT, f"({WEIGHT} if {condition} else state[weight])", BIAS, f"({BIAS} if {condition} else state[bias])"
+def multiplied(name: str, tensor: Tensor, given: Mapping[str, Tensor]) -> str:
+    """Say by which γ a tensor was multiplied, and how; or that γ has no place."""
+    if name.endswith("gamma"):
+        return "Our class has no place for γ: leave it out once it is multiplied into its layer."
+    if tensor.shape != given[name].shape:
+        return f"`{name}` must keep its shape, {tuple(given[name].shape)}; yours is {tuple(tensor.shape)}."
+    values, before = tensor.detach().float(), given[name]
+    gammas = {name: gamma[:, None] if before.ndim == 2 else gamma for name, gamma in given.items() if "gamma" in name}
+    known = {"as it was": before}
+    for scale, g in gammas.items() if len(before) == len(next(iter(gammas.values()))) else ():
+        known |= {f"its rows times `{scale}`": g * before, f"its rows times |γ| of `{scale}`": g.abs() * before}
+        known |= {
+            f"its rows times γ² of `{scale}`": g**2 * before,
+            f"its rows times 1 + γ of `{scale}`": (1 + g) * before,
+        }
+        known |= {f"its rows divided by `{scale}`": before / g, f"itself plus `{scale}`": before + g}
+        if before.ndim == 2 and len(g) == before.shape[1]:
+            known |= {f"its columns times `{scale}`": g.T * before}
+    how = next((text for text, other in known.items() if close(values, other)), "multiplied by something else")
+    layers = (
+        "`attention.projection` by its block's `ls1.gamma`, `mlp.contract` by `ls2.gamma`, row by row, weight and bias"
+    )
+    return f"`{name}` is {how}. γ scales what a branch returns: multiply its last layer, {layers}. All else stays."
 
 
 fold_layer_scale = Exercise(
     my_fold_layer_scale,
     task="`fn(state)`: a state dict under our names, with γ (D,) as `encoder.0.ls1.gamma` → the same model without γ.",
-    trials=[partial(mapped_state, config) for config in SIZES],
-    view=last_layers,
-    slips={
-        "γ is left out, and multiplied into nothing: the model computes something else.": only_if("False"),
-        "The bias is not multiplied: γ scales all that the layer returns, W·x and b.": (BIAS, "state[bias]"),
-        "The weight is not multiplied: γ scales all that the layer returns, W·x and b.": (WEIGHT, "state[weight]"),
-        "γ is on the columns of the weight. Row i makes value i of the result, so γ[i] multiplies row i: "
-        "`gamma[:, None] * weight`.":
-            [(WEIGHT, way) for way in ("gamma * state[weight]", "state[weight] * gamma", "state[weight] @ gamma.diag()",
-                                       f'(gamma * state[weight] if scale == "ls1.gamma" else {WEIGHT})')],
-        "γ₁ and γ₂ are exchanged: `ls1` belongs to the attention, `ls2` to the MLP.":
-            (f"{ATTENTION}, ", f"{MLP}, ", f'2.gamma": {MLP}', f'2.gamma": {ATTENTION}'),
-        "Only one branch is folded: `ls1` belongs to the attention, `ls2` to the MLP.":
-            [only_if(f'scale == "ls{n}.gamma"') for n in (1, 2)],
-        "γ does not fit the first layer of a branch. It multiplies what the branch returns, so it belongs in the last "
-        "layer, `attention.projection` or `mlp.contract`.":
-            [(ATTENTION, '"attention.qkv"', MLP, '"mlp.expand"', *order)
-             for order in ((), (WEIGHT, "state[weight] * gamma[:, None]"))] + [(MLP, '"mlp.expand"')],
-        "γ is added. It multiplies.": (WEIGHT, "gamma[:, None] + state[weight]", BIAS, "gamma + state[bias]"),
-        "It is divided by γ, and not multiplied.":
-            (WEIGHT, "state[weight] / gamma[:, None]", BIAS, "state[bias] / gamma"),
-        **{f"You multiply by {what}, and not by γ.":
-               (WEIGHT, f"({code})[:, None] * state[weight]", BIAS, f"({code}) * state[bias]")
-           for what, code in {"|γ|": "gamma.abs()", "1 + γ": "1 + gamma", "γ²": "gamma**2"}.items()},
-        "Only one block is folded: every block has a γ₁ and a γ₂.": only_if('block == "encoder.0."'),
-        "Blocks from 10 on are not folded: a block's number may have two digits.": only_if("len(block) == 10"),
-        "One block's γ is in all blocks: every block has its own.":
-            [("if scale in layers:", f'if scale in layers:\n            gamma = state[f"encoder.{block}.{{scale}}"]')
-             for block in ("0", "{max(int(n.split('.')[1]) for n in state if scale in n)}")],
-        "The dictionary changes while the loop goes over it: loop over `state`, and change a copy, "
-        "`folded = dict(state)`.": ("folded = dict(state)", "folded = state"),
-    },
+    judge=state_dicts(my_fold_layer_scale, my_map_state_dict, multiplied),
     hint="γ ⊙ (W x + b) = (γ ⊙ W) x + γ ⊙ b: multiply row i of the weight by γ[i], `gamma[:, None] * weight`, and the "
     "bias by γ. The layers are the last of each branch: `attention.projection` for `ls1.gamma`, `mlp.contract` for "
     "`ls2.gamma`. Begin with `folded = dict(state)`, and cut the block's beginning from γ's own name.",
-    shape="; ".join(f"encoder.*.{name} (blocks, …)" for name in LAST_LAYERS),
-    more=remark_on_changes,
-)  # fmt: skip
+)
 
 
 def my_find_mistake(right, suspect, images):
@@ -282,17 +200,15 @@ SHOWS_IN = {  # when both parts are given the same tokens
 }
 
 
-def judge_mistake(suspect: Suspect, mistake: str, where: str = "") -> str:
+def judge_mistake(suspect: Suspect, mistake: str, where: str | int) -> str:
     """Raise Wrong with what speaks against this mistake in this place."""
     if not isinstance(suspect, Suspect):
         raise Wrong("The check needs one suspect itself, such as `suspects[0]`: not its model, and not all of them.")
     stages = ["embeddings", *(f"encoder.{i}" for i in range(len(suspect.original.encoder)))]
-    require_one_of(mistake, MISTAKES)
-    require_one_of(where, stages)
-    if stages.index(where) < stages.index(suspect.where):
-        raise Wrong(f"After `{where}` both models still have the same tokens. The mistake is later.")
+    mistake = require_one_of(mistake, MISTAKES)
+    where = require_one_of(f"encoder.{where}" if str(where).isdigit() else where, stages)
     if where != suspect.where:
-        raise Wrong(f"`{where}` already gets other tokens than in the right model. The mistake is earlier.")
+        raise Wrong(f"It does not begin in `{where}`. Give both models the same tokens, stage by stage.")
     if mistake == suspect.mistake:
         return f"{mistake}, in `{where}`."
     if (mistake in IN_EMBEDDINGS) != (where == "embeddings"):

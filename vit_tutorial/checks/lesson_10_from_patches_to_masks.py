@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from .exercise import Exercise, noise
+from .exercise import Exercise
+from .probes import noise
+from .running import close
 
 
 def my_principal_components(tokens, count):
     centred = tokens - tokens.mean(dim=0)  # (N, D)
-    U, S, Vt = torch.linalg.svd(centred, full_matrices=False)  # noqa: RUF059 (the slips use them)
+    _, _, Vt = torch.linalg.svd(centred, full_matrices=False)
     return centred @ Vt[:count].T  # (N, D) @ (D, count)
 
 
@@ -26,49 +28,45 @@ def stretched(N, D):
     return (noise(N, D) * torch.arange(D, 0, -1) @ turned + 5 * noise(D, seed=1)).double()
 
 
-EIGEN = "torch.linalg.eigh(centred.T @ centred)[1]"
-CENTRED, PROJECTED = "tokens - tokens.mean(dim=0)", "centred @ Vt[:count].T"
+# fmt: off
+def along_directions(got, expected, tokens, count):
+    """Ask where the components come from: their signs, their mean, their order, their directions and their lengths."""
+    centred = tokens - tokens.mean(0)
+    U, S, Vt = torch.linalg.svd(centred, full_matrices=False)
+    got, every = got.double(), (centred @ Vt.T).abs()
+    yield not close(got, expected.abs()), (
+        "Your result has no signs. They say on which side of the mean token a token lies.")
+    yield not close(got.abs(), U[:, :count].abs()), (
+        "These are the columns of U, all of length 1: multiplied by S they are the components.")
+    for n, mine in enumerate(got.T):
+        which = next((k for k, other in enumerate(every.T) if close(mine.abs(), other)), n)
+        yield which == n, (
+            f"Column {n} of your result is component {which}, by size: the largest comes first. (`eigh` has the "
+            "smallest first.)")
+        yield abs(mine.mean()) < 1e-4 * S[n], (
+            f"The mean of your component {n} is {mine.mean():.3g}, and should be 0: subtract the mean token, over the "
+            "N tokens, before anything else.")
+        along = torch.linalg.lstsq(centred, mine[:, None]).solution[:, 0]
+        straight, long = abs(along @ Vt[n] / along.norm()).item(), (mine.norm() / S[n]).item()
+        yield straight < 0.999 or abs(long - 1) < 1e-3, (
+            f"Your component {n} is {long:.3g} times as long as it should be (S is {S[n]:.3g}): `centred @ V` has S "
+            "in it already.")
+        yield close(mine.abs(), every[:, n]), (
+            f"The direction of your component {n} has a cosine of {straight:.2f} with the right one: the directions "
+            "are the first *rows* of V transposed, from centred tokens and nothing else.")
+# fmt: on
+
 
 principal_components = Exercise(
     my_principal_components,
     task="`fn(tokens, count)`: (N, D) → (N, count), how far each token lies along the directions of most variation.",
     trials=[(stretched(12, 5), 3), (stretched(30, 7), 2), (stretched(9, 4), 1)],
-    slips={
-        "The mean token is not subtracted: the first direction then points at the mean, not along the differences.":
-            (CENTRED, "tokens"),
-        "Each token's own mean is subtracted. Subtract the mean *token*, over the N tokens: `mean(dim=0)`.":
-            (CENTRED, "tokens - tokens.mean(dim=1, keepdim=True)"),
-        "Your directions come from centred tokens; the tokens that you project are not centred.":
-            (PROJECTED, "tokens @ Vt[:count].T"),
-        "One number is subtracted, the mean of all values. Subtract the mean *token*: `mean(dim=0)`.":
-            (CENTRED, "tokens - tokens.mean()"),
-        "Your directions come from tokens that are not centred; they point at the mean.":
-            ("svd(centred,", "svd(tokens,"),
-        "You take columns of V transposed. Its *rows* are the directions: `Vt[:count]`.":
-            [(PROJECTED, "centred @ Vt[:, :count]"), (PROJECTED, "centred @ Vt.T[:count].T")],
-        "These are the columns of U, all of length 1: multiplied by S they are the components.":
-            (PROJECTED, "U[:, :count]"),
-        "Components are multiplied by S twice: `centred @ V` has S in it already.":
-            (PROJECTED, "centred @ Vt[:count].T * S[:count]"),
-        "These are the last components, along which the tokens differ least. The first ones come first in Vt.":
-            (PROJECTED, "centred @ Vt[-count:].T"),
-        "These are the directions, (count, D). Each token's place along them is asked: `centred @ Vt[:count].T`.":
-            (PROJECTED, "Vt[:count]"),
-        "`torch.linalg.eigh` has the smallest first. The largest are its last columns, in the opposite order.":
-            [(PROJECTED, f"centred @ {EIGEN}[:, {columns}]") for columns in (":count", "-count:")],
-        "Your result has no signs. They say on which side of the mean token a token lies.":
-            (PROJECTED, f"({PROJECTED}).abs()"),
-        "You divide each feature by its standard deviation. Only the mean is subtracted.":
-            (CENTRED, f"({CENTRED}) / tokens.std(dim=0)"),
-        "The values are stretched to fill the range from 0 to 1, as for colours. The components themselves are asked.":
-            (PROJECTED, f"((c := {PROJECTED}) - c.amin(0)) / (c.amax(0) - c.amin(0))"),
-        "All D components are returned: the first `count` of them are asked.": (PROJECTED, "centred @ Vt.T"),
-        "The result is transposed: one row for each token, (N, count).": (PROJECTED, "Vt[:count] @ centred.T"),
-    },
+    probes=along_directions,
     hint="Three steps: subtract the mean token; `torch.linalg.svd(…, full_matrices=False)` returns U, S and V "
     "transposed; multiply the centred tokens by the first `count` rows of the last, transposed.",
     shape="(N, count)",
+    sizes=lambda tokens, count: {"N": tokens.shape[0], "D": tokens.shape[1], "count": count},
     view=same_sign,
     gradients=False,
     imports="import torch",
-)  # fmt: skip
+)

@@ -8,7 +8,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from difflib import get_close_matches
 
 from .running import Wrong
 
@@ -50,18 +50,16 @@ class Verdict:
     def _repr_html_(self) -> str:
         sign, colour = SIGNS[self.status]
         first, *rest = (f"<div>{to_html(line)}</div>" for line in self.message.splitlines() or [""])
-        parts = [
+        code = f'<pre style="margin: 6px 0; white-space: pre-wrap">{html.escape(self.code)}</pre>' if self.code else ""
+        return "\n".join([
             f'<div style="border-left: 4px solid {colour}; padding: 2px 12px; margin: 4px 0; max-width: 54em">',
             f'<div><span style="color: {colour}" aria-hidden="true">{sign}</span> '
             f"<b>{self.exercise}: {self.status}</b></div>",
-            first if self.message else "",
-            f'<pre style="margin: 6px 0; white-space: pre-wrap">{html.escape(self.code)}</pre>' if self.code else "",
-            *rest,
+            *(first, code, *rest),
             f"<details><summary>Hint</summary>{to_html(self.hint)}</details>" if self.hint else "",
-            "" if self else f"<div><small>{to_html(self.help)}</small></div>",
+            f"<div><small>{to_html(self.help)}</small></div>",
             "</div>",
-        ]
-        return "\n".join(part for part in parts if part)
+        ])  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -85,11 +83,6 @@ def wrap(paragraph: str) -> str:
 def to_html(text: str) -> str:
     """Escape the text, and show `code` between backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
-
-
-@cache
-def source_of(solution: Callable) -> str:
-    return textwrap.dedent(inspect.getsource(solution))
 
 
 class Task:
@@ -117,7 +110,7 @@ class Task:
 
     def solution(self) -> Shown:
         """Return one right answer as source code."""
-        source = re.sub("  # noqa.*", "", f"{self.imports}\n\n\n{source_of(self.answer)}".strip("\n"))
+        source = f"{self.imports}\n\n\n{textwrap.dedent(inspect.getsource(self.answer))}".strip("\n")
         return Shown(source, f"```python\n{source}\n```")
 
     def verdict(self, status: str, message: str | None = "", code: str = "") -> Verdict:
@@ -134,9 +127,12 @@ class Hunt(Task):
     takes = "…"
 
     def __call__(self, *said: object, **named: object) -> Verdict:
-        if any(answer is None for answer in (*said, *named.values())):
-            untouched = "Nothing is named yet. Put what you found in the place of `None`, and run the cell again."
-            return self.verdict("not attempted", untouched)
+        given = [*said, *named.values()]
+        if any(answer is None for answer in given):
+            half = any(isinstance(answer, str) for answer in given)
+            first = "One answer is missing." if half else "Nothing is named yet."
+            found = "Put what you found in the place of `None`, and run the cell again."
+            return self.verdict("not attempted", f"{first} {found}")
         try:
             inspect.signature(self.judge).bind(*said, **named)
         except TypeError:  # too few answers, too many, or under other names
@@ -147,7 +143,12 @@ class Hunt(Task):
             return self.verdict("wrong", wrong.message)
 
 
-def require_one_of(said: object, choices: Iterable[str]) -> None:
-    """Raise Wrong with the choices unless the reader's answer is one of them."""
-    if not isinstance(said, str) or said not in choices:
-        raise Wrong(f"“{said}” is none of these: {', '.join(f'“{choice}”' for choice in choices)}.")
+def require_one_of(said: object, choices: Iterable[str]) -> str:
+    """Return the choice that is said, whatever its case or a last s; raise Wrong with the choices if it is none."""
+    plain = {choice.lower().rstrip("s"): choice for choice in choices}
+    key = said.strip().lower().rstrip("s") if isinstance(said, str) else ""
+    if key not in plain:
+        near = get_close_matches(key, plain, n=1)
+        guess = f" Did you mean “{plain[near[0]]}”?" if near else ""
+        raise Wrong(f"“{said}” is none of these: {', '.join(f'“{choice}”' for choice in plain.values())}.{guess}")
+    return plain[key]

@@ -14,7 +14,7 @@ def fetch(url: str, path: Path, sha256: str, megabytes: int, download: bool = Tr
     Raises FileNotFoundError if it is not and `download` is False, ConnectionError if it could not be fetched; each says
     what to do. Progress is shown on stderr.
     """
-    if path.is_file() and digest(path).startswith(sha256):
+    if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest().startswith(sha256):
         return
     there = "it is there, but broken" if path.is_file() else "it is not there"
     missing = f"no {path.name} in {path.parent} ({there})"
@@ -28,12 +28,3 @@ def fetch(url: str, path: Path, sha256: str, megabytes: int, download: bool = Tr
             f"{missing}, and it could not be fetched: {error}. Try again later, or fetch {url} by hand "
             f"({megabytes} MB, SHA-256 {sha256}) and put it there"
         ) from None
-
-
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(2**20):
-            found.update(piece)
-    return found.hexdigest()

@@ -56,15 +56,18 @@ class ImageSet(Dataset):
         return self.pixels[index].float() / 255, int(self.labels[index])
 
     def __repr__(self) -> str:
-        height, width = self.pixels.shape[2:]
-        return f"ImageSet: {len(self):,} images of {height}×{width} in {len(self.classes)} classes"
+        (height, width), images = self.pixels.shape[2:], "image" if len(self) == 1 else "images"
+        return f"ImageSet: {len(self):,} {images} of {height}×{width} in {len(self.classes)} classes"
 
     def subset(self, indices: Sequence[int] | Tensor) -> ImageSet:
         """Return the images at these places, in this order; or, given a True or False for each, those with a True.
 
-        Raises IndexError for places that are not there, ValueError if none is chosen.
+        Raises IndexError for places that are not there, ValueError if none is chosen, and for a mask of 0 and 1.
         """
-        chosen = torch.arange(len(self))[torch.as_tensor(indices)]
+        indices = torch.as_tensor(indices)
+        if len(indices) == len(self) > 2 and indices.dtype != torch.bool and ((indices == 0) | (indices == 1)).all():
+            raise ValueError(f"{len(self):,} zeros and ones are the places of two images: as a mask, give .bool()")
+        chosen = torch.arange(len(self))[indices]
         if not len(chosen):
             raise ValueError(f"none of the {len(self):,} images is chosen")
         masks = None if self.masks is None else self.masks[chosen]
@@ -97,17 +100,26 @@ class ImageSet(Dataset):
 
 
 def require_image_set(images: ImageSet) -> None:
+    """Raise ValueError unless these are images that can be told apart: an ImageSet of several classes."""
     if not isinstance(images, ImageSet):
         kind = type(images).__name__
         raise ValueError(f"images are an ImageSet, got {kind}: ImageSet(pixels, labels, classes) makes one of tensors")
+    if len(images.classes) < 2:
+        raise ValueError(
+            f"these images have one class, {images.classes[0]!r}, so every answer is right: was a folder chosen that "
+            "is one level too high?"
+        )
 
 
 def require_tensor(name: str, value: Tensor, dtype: torch.dtype, shape: tuple[int | str, ...]) -> None:
     """Raise ValueError unless `value` is a tensor of this dtype and shape, where a letter is any size but 0."""
-    given = tuple(getattr(value, "shape", ()))
-    fits = len(given) == len(shape) and all(
-        asked == size or (isinstance(asked, str) and size) for asked, size in zip(shape, given, strict=True)
+    if not isinstance(value, Tensor):
+        kind = type(value).__name__
+        raise ValueError(f"{name} are a tensor, {dtype}, got {kind}: torch.as_tensor makes one of NumPy's arrays")
+    sizes = tuple(value.shape)
+    fits = len(sizes) == len(shape) and all(
+        asked == size or (isinstance(asked, str) and size) for asked, size in zip(shape, sizes, strict=True)
     )
     if not fits or value.dtype != dtype:
         wanted = str(shape).replace("'", "")
-        raise ValueError(f"{name} are {dtype} of shape {wanted}, got {getattr(value, 'dtype', type(value))} of {given}")
+        raise ValueError(f"{name} are {dtype} of shape {wanted}, got {value.dtype} of {sizes}")

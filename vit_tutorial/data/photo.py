@@ -32,17 +32,17 @@ def load_photo(name_or_path: str | os.PathLike = "grace_hopper", size: Size = 22
     Raises FileNotFoundError if there is no such photo, ValueError for a size that is not positive, and for a file that
     is no picture, damaged, or grey with more than 8 bits a pixel.
     """
-    return read_picture(find_photo(name_or_path), require_size("size", size)).float() / 255
+    return crop_to(open_picture(find_photo(name_or_path)), require_size("size", size)).float() / 255
 
 
 def load_outline(size: Size = 224) -> Bool[Tensor, "H W"]:
     """Return where the photo of Grace Hopper shows her, as drawn by hand: true on the person, (H, W)."""
-    return read_picture(PHOTOS / "grace_hopper_outline.png", require_size("size", size))[0] > 127
+    return crop_to(open_picture(PHOTOS / "grace_hopper_outline.png"), require_size("size", size))[0] > 127
 
 
-def read_picture(path: Path, size: Size) -> UInt8[Tensor, "3 H W"]:
-    """Read a picture file as `load_photo` does, in bytes: (3, H, W)."""
-    return as_tensor(ImageOps.fit(open_picture(path), to_pair(size)[::-1], Image.Resampling.BICUBIC))
+def crop_to(picture: Image.Image, size: Size) -> UInt8[Tensor, "3 H W"]:
+    """Resize a picture in colour and crop it around its centre: bytes, (3, H, W)."""
+    return as_tensor(ImageOps.fit(picture, to_pair(size)[::-1], Image.Resampling.BICUBIC))
 
 
 def as_tensor(picture: Image.Image) -> UInt8[Tensor, "3 H W"]:
@@ -50,23 +50,28 @@ def as_tensor(picture: Image.Image) -> UInt8[Tensor, "3 H W"]:
 
 
 def open_picture(path: Path) -> Image.Image:
-    """Open a picture file upright, in colour and on white. Raises ValueError that names the file and the reason."""
+    """Open a picture file as `to_rgb` does. Raises ValueError that names the file and the reason."""
     try:
         with Image.open(path, formats=FORMATS) as picture:
             picture.load()
-        if picture.mode.startswith(("I", "F")):  # Pillow would cut these off at 255
-            raise ValueError(f"more than 8 bits a pixel, Pillow's mode {picture.mode}: save it with 8")
-        with suppress(Exception):  # broken EXIF notes are no reason to refuse a good picture
-            ImageOps.exif_transpose(picture, in_place=True)
-        if picture.mode.endswith(("A", "a")) or "transparency" in picture.info:
-            picture = picture.convert("RGBA")
-            picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
-        return picture.convert("RGB")
+        return to_rgb(picture)
     except UnidentifiedImageError:
         reason = f"none of {', '.join(FORMATS)}"
     except Exception as error:  # a damaged file can make Pillow raise anything
         reason = str(error) or type(error).__name__
     raise ValueError(f"no picture that can be read: {path} ({reason})")
+
+
+def to_rgb(picture: Image.Image) -> Image.Image:
+    """Return a picture upright, in colour and on white. Raises ValueError for more than 8 bits a pixel."""
+    if picture.mode.startswith(("I", "F")):  # Pillow would cut these off at 255
+        raise ValueError(f"more than 8 bits a pixel, Pillow's mode {picture.mode}: save it with 8")
+    with suppress(Exception):  # broken EXIF notes are no reason to refuse a good picture
+        picture = ImageOps.exif_transpose(picture)
+    if picture.mode.endswith(("A", "a")) or "transparency" in picture.info:
+        picture = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
+    return picture.convert("RGB")
 
 
 def find_photo(name_or_path: str | os.PathLike) -> Path:
@@ -80,6 +85,9 @@ def find_photo(name_or_path: str | os.PathLike) -> Path:
         return Path(get_data_path(), "sample_data", "grace_hopper.jpg")
     if name_or_path in SHIPPED:
         return PHOTOS / f"{name_or_path}.jpg"
+    if path.is_dir():
+        each = f"[predict(model, path) for path in sorted(Path({name_or_path!r}).glob('*.jpg'))]"
+        raise FileNotFoundError(f"{name_or_path!r} is a folder, and this takes one picture. For all of them: {each}")
     if not path.is_file():
         raise FileNotFoundError(
             f"no photo {name_or_path!r}: give 'grace_hopper', 'eileen_collins', 'chelsea' or the path of "

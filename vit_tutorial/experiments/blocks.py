@@ -16,7 +16,7 @@ from ..errors import require_choice
 from ..model import VisionTransformer
 from ..pretrained import load_checkpoint
 from ..training import PRESETS, parameter_groups, warmup_cosine
-from .sizes import OWN_SCENES
+from .small_tasks import OWN_SCENES
 from .tables import BlockRun
 
 DEPTH, STEPS, WARMUP, BATCH = 12, 150, 15, 64
@@ -41,8 +41,8 @@ class NoSums(EncoderBlock):
 class NoNorms(EncoderBlock):
     """Give the branches the tokens as they are."""
 
-    def __init__(self, *sizes: int):
-        super().__init__(*sizes)
+    def __init__(self, embed_dim: int, num_heads: int, mlp_dim: int):
+        super().__init__(embed_dim, num_heads, mlp_dim)
         self.norm1, self.norm2 = nn.Identity(), nn.Identity()
 
 
@@ -83,7 +83,9 @@ def try_stack(
     scenes = Shapes(steps * BATCH, config.image_size, OWN_SCENES + seed)
     images = load_checkpoint("shapes").card.normalise(scenes.pixels)
     batches = list(zip(images.split(BATCH), scenes.labels.split(BATCH), strict=True))
-    measured = measure_start(model, batches[0][0])
+    with torch.no_grad():
+        z = torch.stack(stages(model, batches[0][0]))  # (L+1, B, T, D)
+    lengths, from_mean = mean_length(z), mean_length(z - z.mean(dim=2, keepdim=True))
     optimizer = torch.optim.AdamW(parameter_groups(model, recipe.weight_decay), betas=(0.9, recipe.beta2), fused=True)
     losses = []
     for step, (images, labels) in enumerate(batches):
@@ -95,15 +97,7 @@ def try_stack(
         nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
         optimizer.step()
         losses.append(loss.detach())
-    return BlockRun(*measured, torch.stack(losses))
-
-
-@torch.no_grad()
-def measure_start(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> tuple[Tensor, Tensor]:
-    """Return lengths and apart of a BlockRun."""
-    z = torch.stack(stages(model, images))  # (L+1, B, T, D)
-    lengths = mean_length(z)
-    return lengths, mean_length(z - z.mean(dim=2, keepdim=True)) / lengths
+    return BlockRun(lengths, from_mean / lengths, torch.stack(losses))
 
 
 def mean_length(z: Float[Tensor, "L B T D"]) -> Float[Tensor, " L"]:

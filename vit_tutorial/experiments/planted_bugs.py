@@ -56,7 +56,7 @@ def bug_table(config: ViTConfig, images: Images, labels: Labels, bugs: Sequence[
 
 @dataclass
 class BrokenModel:
-    """A model, and the labels of a batch, one of them with a bug. Which one is not shown."""
+    """Hold a model and the labels of a batch. One of the two has a bug, and printing this does not tell which."""
 
     model: nn.Module = field(repr=False)
     labels: Labels = field(repr=False)
@@ -76,7 +76,7 @@ def draw_bug(config: ViTConfig, labels: Labels, seed: int | None = None) -> Brok
 
 
 def plant(bug: str, model: VisionTransformer, labels: Labels) -> tuple[nn.Module, Labels]:
-    """Return the model, changed in place, and the labels, one of them with this one of BUGS."""
+    """Plant one of BUGS; return the model, changed in place, and the labels, of which one or the other has it."""
     require_choice("bug", bug, BUGS)
     match bug:
         case "softmax inside the model":
@@ -84,7 +84,7 @@ def plant(bug: str, model: VisionTransformer, labels: Labels) -> tuple[nn.Module
         case "no final norm":
             model.norm = nn.Identity()
         case "head reads the last token":
-            model.pool.forward = lambda tokens: tokens[:, -1]  # and not tokens[:, 0]
+            model.pool.forward = lambda tokens: tokens[:, -1]  # a patch, and not the class token
         case "positions never added":
             model.embeddings.position = NoPosition(model.config.grid, model.config.embed_dim)
         case "attention across the batch" | "across, mean of patches":
@@ -100,5 +100,5 @@ def plant(bug: str, model: VisionTransformer, labels: Labels) -> tuple[nn.Module
             nn.init.normal_(model.head.weight)
         case "no residual":
             for block in model.encoder:
-                block.__class__ = NoSums  # the same parts, without z + …
+                block.__class__ = NoSums  # the same layers, with another forward
     return model, labels

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -13,27 +14,21 @@ from jaxtyping import Float
 from safetensors.torch import load_file
 from torch import Tensor
 
+from ..errors import require_choice
+
 RESULTS = Path(__file__).with_name("results")
 
 
 class BlockRun(NamedTuple):
-    """Twelve blocks of one kind, at the start and in training; the first axis of a stored run is the seed.
+    """Twelve blocks of one kind, at the start and in training; the first axis of a stored run is the seed."""
 
-    `lengths` (13,): root mean square over a token's values, mean over the tokens of 64 images, before and after each
-    block. `apart` (13,): how far tokens are from the mean token of their image, as a share of their length.
-    Both are measured at the start. `losses` (150,): cross-entropy of each step's 64 images, new in every step.
-    """
-
-    lengths: Tensor
-    apart: Tensor
-    losses: Tensor
+    lengths: Tensor  # (13,): root mean square over a token's values at the start, before and after each block
+    apart: Tensor  # (13,): how far tokens are then from the mean token of their image, as a share of their length
+    losses: Tensor  # (150,): cross-entropy of each step's 64 images, new in every step
 
 
 class Course(NamedTuple):
-    """A training run at 14 equal distances; the first axis of a stored run is the seed.
-
-    Losses and accuracy are of scenes as they are, without augmentation.
-    """
+    """A training run at 14 equal distances, measured on scenes without augmentation; the first axis is the seed."""
 
     epochs: Tensor
     training_loss: Tensor
@@ -42,39 +37,39 @@ class Course(NamedTuple):
 
 
 def load_results(name: str) -> dict[str, list[float]]:
-    """Return for each row of a table with a column "accuracy" its accuracies, from 0 to 1, one for each seed."""
-    return read_table(name, "row", value=lambda line: float(line["accuracy"]))
+    """Return the accuracies in a table, from 0 to 1, one for each seed, by the row. Raises ValueError for no table."""
+    return read_table(name, ["row"], ["accuracy"])
 
 
 def load_block_runs() -> dict[str, BlockRun]:
     """Return the runs of each kind of block: (3, 13) lengths and apart, and (3, 150) losses."""
-    return {kind: stack_runs(BlockRun, lines) for kind, lines in read_table("blocks", "variant").items()}
+    return {kind: stack(runs, BlockRun) for kind, runs in read_table("blocks", ["variant"], BlockRun._fields).items()}
 
 
 def load_courses() -> dict[tuple[int, str], Course]:
     """Return the runs on few scenes, by their number and the augmentation: curves of shape (3, 14)."""
-    table = read_table("scarce", "scenes", "augmentation")
-    return {(int(scenes), way): stack_runs(Course, lines) for (scenes, way), lines in table.items()}
+    table = read_table("scarce", ["scenes", "augmentation"], Course._fields)
+    return {(int(scenes), way): stack(runs, Course) for (scenes, way), runs in table.items()}
 
 
 def load_size_runs() -> dict[tuple[str, str, str], list[tuple[int, int]]]:
     """Return (wrong answers, scenes), one for each seed, by size, way of moving and the part that was trained there."""
-    return read_table("sizes", "size", "way", "trained", value=count_wrong)
+    return read_table("sizes", ["size", "way", "trained"], ["wrong", "scenes"])
 
 
 def load_causes() -> dict[tuple[str, str], list[tuple[int, int]]]:
     """Return (wrong answers, scenes), one for each seed, by what was changed and at which size."""
-    return read_table("causes", "what", "where", value=count_wrong)
+    return read_table("causes", ["what", "where"], ["wrong", "scenes"])
 
 
 def load_trials() -> dict[tuple[str, str], list[tuple[float, float]]]:
     """Return (points, half of their 95 % interval), one for each seed, by what was on trial and by the cover."""
-    return read_table("trials", "what", "cover", value=lambda line: (float(line["points"]), float(line["half"])))
+    return read_table("trials", ["what", "cover"], ["points", "half"])
 
 
 def load_mirror_runs() -> dict[str, Float[Tensor, "S T D"]]:
     """Return the position embeddings that were trained on photos in three ways, one for each seed."""
-    runs = load_file(RESULTS / "mirror.safetensors")  # "as they are, seed 0" and so on
+    runs = load_file(RESULTS / "mirror.safetensors")
     ways = ("half flipped", "as they are", "turned")
     return {way: torch.stack([runs[f"{way}, seed {seed}"] for seed in range(3)]) for way in ways}
 
@@ -84,27 +79,30 @@ def load_mask_scores() -> dict[str, Float[Tensor, "S X"]]:
 
     What learned from no drawing has one value.
     """
-    table = read_table("masks", "looks at", value=lambda line: float(line["intersection over union"]))
-    return {name: torch.tensor(scores).view(-1, min(len(scores), 6)) for name, scores in table.items()}
+    scores = read_table("masks", ["looks at"], ["intersection over union"])
+    return {name: torch.tensor(found).view(-1, min(len(found), 6)) for name, found in scores.items()}
 
 
-def read_table(name: str, *about: str, value: Callable[[dict[str, str]], object] = dict) -> dict[object, list]:
-    """Return the value of each line of a stored table, those of all seeds together, by its column or columns `about`.
+def read_table(name: str, about: Sequence[str], columns: Sequence[str]) -> dict:
+    """Return the numbers in some columns of a stored table, those of all seeds together, by the text in its `about`.
 
-    Without `value` it is the line itself, {column: text}.
+    Of several columns the texts, and the numbers of each line, are a tuple.
     """
-    found = {}
+    require_choice("table", name, sorted(path.stem for path in RESULTS.glob("*.csv")))
+    found = defaultdict(list)
     with (RESULTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         for line in csv.DictReader(file):
-            found.setdefault(itemgetter(*about)(line), []).append(value(line))
-    return found
+            numbers = {column: read_numbers(line[column]) for column in columns}
+            found[itemgetter(*about)(line)].append(itemgetter(*columns)(numbers))
+    return dict(found)
 
 
-def count_wrong(line: dict[str, str]) -> tuple[int, int]:
-    return int(line["scenes"]) - int(line["right"]), int(line["scenes"])
+def read_numbers(cell: str) -> int | float | list[int | float]:
+    """Return the number in a cell, or its curve, which is several with spaces between them."""
+    numbers = [int(part) if part.isdigit() else float(part) for part in cell.split()]
+    return numbers if len(numbers) > 1 else numbers[0]
 
 
-def stack_runs(kind: type, lines: list[dict[str, str]]) -> tuple:
-    """Return the runs of all seeds as one of this kind. A cell holds a curve, numbers with spaces between them."""
-    curves = {name: [[float(value) for value in line[name].split()] for line in lines] for name in kind._fields}
-    return kind(**{name: torch.tensor(curve) for name, curve in curves.items()})
+def stack(runs: list[tuple], kind: type) -> BlockRun | Course:
+    """Return all runs as one, with the run as the first axis of each curve."""
+    return kind(*(torch.tensor(curves, dtype=torch.float32) for curves in zip(*runs, strict=True)))

@@ -12,7 +12,7 @@ const blind = withoutPositions(model);
 
 const past = []; // the states before each change, for undo
 const untouched = { order: places, covered: [], positions: true, off: [] };
-let state = { picture: null, strokes: [], colour: [240, 228, 66], ...untouched };
+let state = { picture: null, sheet: false, strokes: [], colour: [240, 228, 66], ...untouched };
 let result, plain, settled; // the answer now; without the changes; when the last change was done
 let tool = data.opensEmpty ? "draw" : "cover";
 let [cursor, pinned, query, grid] = [Math.floor((h * w) / 2), 0, 0, true];
@@ -92,17 +92,24 @@ function compute(strokes) {
     plain = { image, answer: Array.from(softmax(visionTransformer(image, model, config).logits.at(-1))) };
 }
 
+const isEmpty = () => state.sheet && !state.strokes.length && !draft; // nothing is drawn, so nothing is answered
+
 function set(next, words) {
-  const compared = settled && next.picture === state.picture; // another picture costs nothing
+  const before = next.picture === state.picture ? settled : null; // another picture costs nothing
   state = next;
   compute(state.strokes);
-  const [before, now] = [settled ?? result.answer, result.answer];
-  const [old, top] = [best(before), best(now)];
-  const cost = compared ? ` ${classes[old]} ${percent(before[old])} → ${percent(now[old])}.` : "";
-  const instead = old === top ? "" : ` Now it says ${classes[top]}, ${percent(now[top])}.`;
-  $("status").textContent = words + cost + instead;
+  const now = isEmpty() ? null : result.answer;
+  $("status").textContent = words + (now ? compared(before, now) : "");
   settled = now;
   show();
+}
+
+function compared(before, now) {
+  const says = `${classes[best(now)]}, ${percent(Math.max(...now))}.`;
+  if (!before) return ` It says ${says}`;
+  const old = best(before);
+  const instead = old === best(now) ? "" : ` Now it says ${says}`;
+  return ` ${classes[old]} ${percent(before[old])} → ${percent(now[old])}.${instead}`;
 }
 
 function change(words, next) {
@@ -110,7 +117,8 @@ function change(words, next) {
   set({ ...state, ...next }, words);
 }
 
-const start = (words, picture) => change(words, { picture, strokes: [], order: places, covered: [] });
+const start = (words, picture, sheet = false) =>
+  change(words, { picture, sheet, strokes: [], order: places, covered: [] });
 
 function preview(outline) { // while an outline is drawn
   draft = outline;
@@ -181,15 +189,16 @@ function showPicture() {
 
 function showAnswer() {
   const { answer } = result;
-  $("legend").style.visibility = plain.answer === answer ? "hidden" : "";
+  const empty = isEmpty();
+  $("legend").style.visibility = empty || plain.answer === answer ? "hidden" : "";
   const ranked = classes.map((_, k) => k).sort((a, b) => answer[b] - answer[a]);
   [...$("bars").children].forEach((row, i) => {
     const [k, [name, bar, value]] = [classes.length > 12 ? ranked[i] : i, row.children];
-    row.classList.toggle("first", k === ranked[0]);
-    [name.textContent, value.textContent] = [classes[k], percent(answer[k])];
-    bar.firstChild.style.width = `${100 * answer[k]}%`;
+    row.classList.toggle("first", !empty && k === ranked[0]);
+    [name.textContent, value.textContent] = [classes[k], empty ? "–" : percent(answer[k])];
+    bar.firstChild.style.width = empty ? 0 : `${100 * answer[k]}%`;
     bar.lastChild.style.left = `${100 * plain.answer[k]}%`;
-    bar.lastChild.hidden = plain.answer === answer;
+    bar.lastChild.hidden = empty || plain.answer === answer;
   });
 }
 
@@ -202,7 +211,7 @@ function showAttention() {
     const [most, on] = [best(taken), !state.off.includes(entry)];
     const blues = [86, 180, 233].flatMap((blue) => taken.map((share) => Math.round((blue * share) / taken[most])));
     drawPixels(button.firstChild.getContext("2d"), blues, w, 1);
-    title.textContent = `answer after it: ${classes[best(answer)]} ${percent(Math.max(...answer))}`;
+    title.textContent = isEmpty() ? "" : `answer after it: ${classes[best(answer)]} ${percent(Math.max(...answer))}`;
     button.lastChild.textContent = on ? `head ${head}` : "off";
     button.ariaPressed = on;
     button.title = `${name}: ${percent(weights[0])} from the class token, ${percent(taken[most])} from ${where(most)}`;
@@ -214,8 +223,10 @@ function show() {
   showAnswer();
   showAttention();
   $("help").textContent = $(tool).dataset.help;
+  [$("colour").textContent] = colours.find(([, colour]) => String(colour) === String(state.colour));
   screen.canvas.ariaLabel = `The picture; ${where(cursor)} of ${h}×${w} patches`;
   $("undo").disabled = !past.length;
+  $("class-token").disabled = !pinned;
   [$("positions").ariaPressed, $("grid").ariaPressed] = [state.positions, grid];
 }
 
@@ -245,10 +256,11 @@ data.pictures.forEach(({ name, pixels }, i) => {
   $("photo").before(element("button", { title, onclick: () => start(`${title}.`, bytes) }, thumbnail.canvas));
 });
 
-for (const button of $("colours").children) {
+const colours = [...$("colours").querySelectorAll("button")].map((button) => {
   const colour = button.style.backgroundColor.match(/\d+/g).map(Number);
   button.onclick = () => change(`Drawn in ${button.title}.`, { colour });
-}
+  return [button.title, colour];
+});
 
 for (const input of document.getElementsByName("tool"))
   input.onchange = () => {
@@ -265,7 +277,7 @@ const clicks = {
   grid: () => (grid = !grid),
   undo: () => set(past.pop(), "Undone."),
   reset: () => change("All as it was.", { strokes: [], ...untouched }),
-  sheet: () => start("A new sheet.", newSheet()),
+  sheet: () => start("A new sheet.", newSheet(), true),
   "class-token": () => (pinned = query = 0),
 };
 for (const [id, click] of Object.entries(clicks)) {
@@ -341,9 +353,13 @@ document.ondragover = document.ondrop = (event) => {
 
 $(tool).checked = true;
 $("sheet").hidden = !data.drawsShapes;
-const first = tool === "draw" ? newSheet() : fromBase64(data.pictures[0].pixels);
-const words = "An empty sheet, and it must answer something. Draw, and watch the bars.";
-set({ ...state, picture: first }, tool === "draw" ? words : "Cover a patch. What does it cost?");
+const kind = data.drawsShapes ? "shapes" : "classes";
+const named = classes.length > 12 ? "" : `: ${classes.slice(0, -1).join(", ")} or ${classes.at(-1)}`;
+$("about").textContent =
+  `It cuts a picture of ${H}×${W} pixels into ${h * w} patches, and says which of ${classes.length} ${kind} it shows${named}.`;
+const sheet = tool === "draw";
+const first = sheet ? newSheet() : fromBase64(data.pictures[0].pixels);
+set({ ...state, picture: first, sheet }, sheet ? "An empty sheet. Draw a shape, and watch the bars." : "Cover a patch. What does it cost?");
 
 if (window.frameElement) { // in a notebook: as high as the page, and as dark as JupyterLab
   const { jpThemeLight } = parent.document.body.dataset;

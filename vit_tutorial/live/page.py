@@ -28,15 +28,14 @@ def play(model: VisionTransformer, scenes: ImageSet | None = None) -> Page:
     It offers `scenes`, or some that suit the model. Raises ValueError for scenes or a model that it cannot run.
     """
     config, weights = as_vit(model).config, sum(tensor.numel() for tensor in model.state_dict().values())
-    reasons = {
-        "its pictures are not red, green and blue": len(card_of(model).mean) != 3,
-        "it names no classes": not config.num_classes,
-        "its head is not one layer on the class token": config.pool != "cls" or config.representation_size is not None,
-        "it has a backbone in front": hasattr(model.embeddings.patches, "backbone"),
-        f"its {weights:,} weights are more than 20 million": weights > 20_000_000,  # a page of 54 MB
-    }
-    if found := [reason for reason, holds in reasons.items() if holds]:
-        raise ValueError(f"a page cannot run this model: {'; '.join(found)}")
+    backbone, one_layer = hasattr(model.embeddings.patches, "backbone"), config.representation_size is None
+    if backbone or not one_layer or config.pool != "cls" or not config.num_classes or len(card_of(model).mean) != 3:
+        raise ValueError(
+            "a page runs a model of red, green and blue pictures, without a backbone, whose head is one layer from the "
+            "class token to some classes, and not this one"
+        )
+    if weights > 20_000_000:  # a page of 54 MB
+        raise ValueError(f"a page holds 20 million weights, got {weights:,}: a Ti/16, with 5.7, will do")
     if scenes is not None and tuple(scenes.pixels.shape[2:]) != to_pair(config.image_size):
         raise ValueError(f"the model's images are {config.image_size}, the scenes {tuple(scenes.pixels.shape[2:])}")
     return Page(model, scenes)
@@ -48,10 +47,11 @@ class Page:
     def __init__(self, model: VisionTransformer, scenes: ImageSet | None):
         self.model, self.draws_shapes = model, set(model.card.classes) <= {*OUTLINES, *MORE_OUTLINES}
         self.opens_empty = scenes is None and self.draws_shapes  # with a sheet to draw on, not with a picture
-        if scenes is None and not self.draws_shapes:
+        if self.opens_empty:
+            scenes = Shapes(16, model.config.image_size, seed=7).subset(range(15, 1, -1))
+        if scenes is None:
             self.pictures = [(name, (fit_photo(photo, model) * 255).byte()) for name, photo in EXAMPLES.items()]
         else:
-            scenes = scenes or Shapes(16, model.config.image_size, seed=7).subset(range(15, 1, -1))
             self.pictures = [(scenes.classes[k], image) for k, image in zip(scenes.labels, scenes.pixels, strict=True)]
 
     @property

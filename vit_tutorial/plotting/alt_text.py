@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import SupportsFloat
 
-from matplotlib.text import Text
 from torch import Tensor
 
-from .style import FORMULA, Figure, Number
+from .style import Figure, Number
 
 
 def with_alt(figure: Figure, text: str) -> Figure:
-    """Store the figure's title and `text` as its alternative text, and return the figure, which is drawn by now.
-
-    A `$` in the name of a class is a `$`: only what is marked as a FORMULA is set as one.
-    """
-    for drawn in figure.findobj(Text):
-        if "$" in drawn.get_text() and drawn.get_gid() != FORMULA["gid"]:
-            drawn.set_parse_math(False)
-    title = figure.get_suptitle() or figure.axes[0].get_title(loc="left")
+    """Store the figure's title and `text` as its alternative text, and return the figure."""
+    title = figure.get_suptitle()
     stop = "." if title and title[-1] not in ".!?" else ""
     plain = " ".join(f"{title}{stop} {text}".split())
     # A capital for every sentence, except one that begins with a symbol such as d.
@@ -30,9 +23,15 @@ def with_alt(figure: Figure, text: str) -> Figure:
 
 def listed(items: Iterable[object]) -> str:
     """["a", "b", "c"] → "a, b and c"; with semicolons if there are commas in the items."""
-    *most, last = map(str, items)
-    comma, last_comma = ("; ", "; ") if "," in "".join([*most, last]) else (", ", " and ")
-    return last_comma.join([comma.join(most), last]) if most else last
+    items = [str(item) for item in items]
+    if any("," in item for item in items):
+        return "; ".join(items)
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def counted(pictures: Collection[object]) -> str:
+    """Write "1 picture" or "2 pictures"."""
+    return "1 picture" if len(pictures) == 1 else f"{len(pictures)} pictures"
 
 
 def brief(value: SupportsFloat, unit: str = "") -> str:
@@ -47,12 +46,12 @@ def amounts(values: Mapping[str, SupportsFloat], between: str = " ", unit: str =
     return listed(f"{name}{between}{brief(value, unit)}" for name, value in values.items())
 
 
-def span(values: Tensor) -> str:
+def lowest_to_highest(values: Tensor) -> str:
     """Write the smallest and the largest value: "0.1 to 3.5"."""
     low, high = values.detach().aminmax()
     return f"{brief(low)} to {brief(high)}"
 
 
-def courses(lines: Mapping[str, Sequence[Number]]) -> str:
+def first_to_last(lines: Mapping[str, Sequence[Number]]) -> str:
     """Write where each line starts and ends: "trained from 1 to 0.2; untrained from 1 to 0"."""
     return "; ".join(f"{name} from {brief(line[0])} to {brief(line[-1])}" for name, line in lines.items())

@@ -18,11 +18,12 @@ and hatches only tell neighbours apart. MAGNITUDE is for amounts, DIVERGING for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle
 
 import matplotlib.figure
 import numpy as np
+from jaxtyping import Float
 from matplotlib.colors import to_rgb
 from torch import Tensor
 
@@ -34,16 +35,19 @@ SERIES = (
     (TRAINED, "o", "-"), (MLP, "s", "--"), (NORM, "^", "-."),
     (CLASS_TOKEN, "D", ":"), (ATTENTION, "v", "-"), (MISTAKE, "P", "--"),
 )  # fmt: skip
-NAMED = {
-    "trained": (TRAINED, "o", "-"), "untrained": (CONTROL, "X", "-"), "": (TRAINED, "", "-"),
-    "softmax of q·k": (MISTAKE, "s", "--"),
-}  # fmt: skip
+NAMED = {"trained": (TRAINED, "o", "-"), "untrained": (CONTROL, "X", "-")}
 # So pale that black text reads well on them.
 TINTS = [0.35 * np.array(to_rgb(c)) + 0.65 for c in (*(look[0] for look in SERIES), HIGHLIGHT, CONTROL)]
 
 Number = int | float  # as a type checker that runs with the tests wants it spelled
+Patch = tuple[int, int]  # its row and column
+Names = Sequence[str]
+Photo = Float[Tensor, "3 H W"]
+Photos = Mapping[str, Float[Tensor, "3 _ _"]]
+Maps = Float[Tensor, "n h w"]  # a value for each patch of a picture, n times
+Similarity = Float[Tensor, "h w h w"]  # of every patch's position to every other's
 
-FORMULA = {"gid": "formula"}  # the mark of a text whose dollars set a formula; see `with_alt`
+FORMULA = {"parse_math": True}  # for a text whose dollars set a formula; in all others a dollar is a dollar
 
 # Inches. At 100 dots per inch this fills the width of a notebook's page without being scaled down.
 WIDTH = 9.0
@@ -63,6 +67,7 @@ STYLE = {
     "legend.fontsize": 10,
     "legend.frameon": False,
     "image.interpolation": "nearest",
+    "text.parse_math": False,
 }
 styled = matplotlib.rc_context(STYLE)  # a decorator for every function that draws
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from ..config import ViTConfig
-from ..data.download import fetch
 from ..errors import require_choice
 from ..model import VisionTransformer
 from ..model_card import ModelCard
@@ -18,8 +16,6 @@ from .converting import convert_tensors, fold_layer_scale
 
 CHECKPOINTS = Path(__file__).with_name("shipped_files")
 DINOV2 = CHECKPOINTS / "dinov2-s14.safetensors"
-META = "https://dl.fbaipublicfiles.com/dinov2/dinov2_vits14/dinov2_vits14_pretrain.pth"
-META_SHA256 = "b938bf1bc15cd2ec0feacfe3a1bb553fe8ea9ca46a7e1d8d00217f29aef60cd9"
 
 
 def load_checkpoint(name: str) -> VisionTransformer:
@@ -53,7 +49,7 @@ def dinov2_tensors() -> dict[str, Tensor]:
     They are stored in half precision. Source: Oquab et al. 2023 (arXiv 2304.07193), Apache License 2.0.
     """
     tensors, _ = read_tensors(DINOV2)  # in whatever order the file has them
-    in_order = sorted(tensors, key=lambda name: [int(part) if part.isdigit() else part for part in name.split(".")])
+    in_order = sorted(tensors, key=lambda name: [part.zfill(2) for part in name.split(".")])  # block 2 before block 10
     return {name: tensors[name].float() for name in in_order}
 
 
@@ -63,15 +59,3 @@ def load_dinov2() -> VisionTransformer:
     model = convert_tensors(folded, "timm", ViTConfig(**about["config"]))  # timm has Meta's names
     model.card = ModelCard(**about["card"])
     return model
-
-
-def compare_with_meta(download: bool = True) -> dict[str, float]:
-    """Return the largest difference between what ships and Meta's own file, rounded as ours is: {name: difference}.
-
-    Our file came by another route (see its card), and was never compared: all are 0.0 if nothing was changed on the
-    way. Meta's file (88 MB) is kept where torch.hub keeps its own; errors are those of `load_pretrained`.
-    """
-    path = Path(torch.hub.get_dir(), "checkpoints", Path(META).name)
-    fetch(META, path, META_SHA256, 88, download)
-    theirs = torch.load(path, map_location="cpu", weights_only=True)  # executes nothing
-    return {name: (theirs[name].half() - ours).abs().max().item() for name, ours in read_tensors(DINOV2)[0].items()}

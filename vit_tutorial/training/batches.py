@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Int64, UInt8
+from jaxtyping import Int64, Shaped, UInt8
 from torch import Tensor
 
 from .recipe import Recipe
 
 
 def batches(
-    pixels: UInt8[Tensor, "N C H W"], labels: Int64[Tensor, " N"], recipe: Recipe, epoch: int
-) -> Iterator[tuple[UInt8[Tensor, "B C H W"], Int64[Tensor, " B"]]]:
+    pixels: Shaped[Tensor, "N C H W"], labels: Int64[Tensor, " N"], recipe: Recipe, epoch: int
+) -> Iterator[tuple[Shaped[Tensor, "B C H W"], Int64[Tensor, " B"]]]:
     """Yield the batches of an epoch, each as (pixels, labels): every image comes exactly once.
 
     The order, and what is changed in each image, depend on the recipe's seed and the number of the epoch alone.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
-import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 
 import torch
 import torch.distributed as dist
@@ -45,26 +45,24 @@ def distribute(model: nn.Module) -> nn.Module:
 
 @contextmanager
 def process_group(device: str | None = None) -> Iterator[torch.device]:
-    """Join the processes that `torchrun` started, if it did; yield the device that this process computes on."""
+    """Join the processes that `torchrun` started, if it did; yield the device that this process computes on.
+
+    Without a `device` it is a GPU if there is one (for several processes not MPS: gloo does not support it).
+    """
     several = int(os.environ.get("WORLD_SIZE", 1)) > 1
-    device = device or best_device(several)
+    if device is None:
+        mps = torch.backends.mps.is_available() and not several
+        device = "cuda" if torch.cuda.is_available() else "mps" if mps else "cpu"
     if device == "cuda":
         device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
         torch.cuda.set_device(device)
     if several:
         dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
     if not is_first():
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
         warnings.simplefilter("ignore")
     try:
-        yield torch.device(device)
+        with nullcontext() if is_first() else redirect_stdout(io.StringIO()):  # one process prints for all
+            yield torch.device(device)
     finally:
         if several:
             dist.destroy_process_group()
-
-
-def best_device(several: bool) -> str:
-    """Return the GPU if there is one, otherwise the CPU. Several processes cannot use MPS: gloo does not support it."""
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() and not several else "cpu"

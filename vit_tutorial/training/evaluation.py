@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..data import ImageSet
 from ..data.image_set import require_image_set
 from ..errors import require_same_classes, require_whole
-from ..inference import BATCH, card_of, logits_of
+from ..inference import BATCH, batched_logits, card_of
 
 
 class Score(NamedTuple):
@@ -26,6 +26,24 @@ class Score(NamedTuple):
     def accuracy(self) -> float:
         """The share of right answers among all images, from 0 to 1."""
         return self.confusion.trace().item() / self.confusion.sum().item()
+
+    @property
+    def commonest(self) -> float:
+        """The share of the commonest class: what one answer to all images gets right at best."""
+        return self.confusion.sum(dim=1).max().item() / self.confusion.sum().item()
+
+    @property
+    def one_answer(self) -> bool:
+        """Whether images of several classes all got the same answer."""
+        classes, answers = (self.confusion.sum(dim=dim).count_nonzero().item() for dim in (1, 0))
+        return answers == 1 < classes
+
+    def told(self) -> str:
+        """Say in words how many answers are right, and whether the commonest class alone would do as well."""
+        low, high = self.interval()
+        share = f"{self.accuracy:.2%} of {self.confusion.sum():,} images right (95 % interval {low:.2%} to {high:.2%})"
+        same = ", and the model gives one answer to all images" if self.one_answer else ""
+        return f"{share}; the commonest class is {self.commonest:.2%} of them{same}"
 
     def interval(self) -> tuple[float, float]:
         """Return the 95 % confidence interval of the accuracy."""
@@ -50,7 +68,7 @@ def evaluate(model: nn.Module, images: ImageSet, batch_size: int = BATCH) -> Sco
     require_image_set(images)
     require_same_classes(card_of(model).classes, images.classes)
     labels, K = images.labels.cpu(), len(images.classes)
-    logits = logits_of(model, images.pixels, batch_size).float().cpu()
+    logits = batched_logits(model, images.pixels, batch_size).float().cpu()
     loss = F.cross_entropy(logits, labels).item()
     if not math.isfinite(loss):
         raise FloatingPointError(f"the loss is {loss}: some weights or logits of the model are not finite")

@@ -14,11 +14,12 @@ from ..data.image_set import require_image_set
 from ..errors import require_same_classes
 from ..inference import eval_mode, require_logits
 from ..model_card import ModelCard
+from ..saving import find_card, unwrapped
 from .batches import batches, make_mix
 from .distributed import distribute, is_first, my_part, seed_process
 from .evaluation import evaluate
-from .optimizer import parameter_groups, require_trainable
-from .progress import Epoch, Reporter, Watch, require_finite
+from .optimizer import parameter_groups
+from .progress import Epoch, Reporter, Watch, raise_alarm, require_finite
 from .recipe import Recipe
 from .resuming import describe_run, load_run, save_run
 
@@ -41,42 +42,53 @@ def fit(
     With a `folder`, write `checkpoint.safetensors` and `metrics.csv` there after each epoch, and go on from them if
     the run was interrupted. On a CPU, with as many threads, it ends bit-identical to a run that was not.
 
-    Warns (`TrainingAlarm`) if the first loss is far above ln K, and if after warm-up it is still ln K.
+    Warns (`TrainingAlarm`) if the first loss is far above ln K, if after warm-up it is still what knowing the counts
+    of the classes costs, and if at the end all validation images get one answer.
     Raises ValueError, with the model as it was, if there is nothing to train, if model, recipe, images and validation
     do not fit together, or if the folder belongs to another run; OSError if the folder cannot be written;
-    FloatingPointError if the loss or a weight is not finite.
+    FloatingPointError if the loss or a weight is not finite. However it ends, the model is in eval mode.
     """
-    require_image_set(images)
-    card = getattr(model, "card", None) or ModelCard((), *images.mean_std())
-    card = card.passed_on(images.classes)
-    run = describe_run(recipe, model, card, images, validation)
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"fit trains a model, such as VisionTransformer(config), got {model!r:.80}")
+    if not isinstance(recipe, Recipe):
+        raise ValueError(f"the recipe is a Recipe, such as Recipe(epochs=3), got {recipe!r:.80}")
+    image_sets = [images] if validation is None else [images, validation]
+    for image_set in image_sets:
+        require_image_set(image_set)
+    card = find_card(model) or ModelCard((), *images.mean_std())
+    card = card.with_classes(images.classes)
     require_trainable(model)
-    groups = parameter_groups(model, recipe.weight_decay, recipe.layer_decay)
+    run = describe_run(recipe, model, card, images, validation)
+    groups = parameter_groups(model, recipe.weight_decay)
     optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
-    for image_set in filter(None, (images, validation)):
+    for image_set in image_sets:
         require_fitting(model, card, image_set, recipe)
     if callable(watch) or not all(map(callable, watch := tuple(watch))):
         raise ValueError(f"watch is a list of functions, such as [print_progress], got {watch!r}")
     history = [] if folder is None else load_run(folder, run, model, optimizer)
     # Nothing is refused from here on, so the model may change.
-    model.card = card
+    unwrapped(model).card = model.card = card
     model.train()
     device = next(model.parameters()).device
     trained = distribute(model)
-    for index in range(len(history), recipe.epochs):
-        reporter = Reporter(watch if is_first() else (), recipe, images, index)
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            epoch = train_epoch(trained, card, optimizer, images, recipe, index, reporter)
-        norm = nn.utils.get_total_norm(model.parameters()).item()  # as the last step left them
-        require_finite("norm of all weights", norm, epoch.number, epoch.learning_rate)
-        if validation:
-            score = evaluate(model, validation)
-            epoch = epoch._replace(validation_loss=score.loss, validation_accuracy=score.accuracy)
-        history.append(epoch)
-        reporter.report(epoch)
-        if folder is not None and is_first():
-            save_run(folder, run, model, optimizer, history)
-    model.eval()
+    try:
+        for index in range(len(history), recipe.epochs):
+            reporter = Reporter(watch if is_first() else (), recipe, images, index)
+            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+                epoch = train_epoch(trained, card, optimizer, images, recipe, index, reporter)
+            norm = nn.utils.get_total_norm(model.parameters()).item()  # as the last step left them
+            require_finite("norm of all weights", norm, epoch.number, epoch.learning_rate)
+            if validation is not None:
+                score = evaluate(model, validation)
+                epoch = Epoch(*epoch[:4], score.loss, score.accuracy, score.commonest)
+                if epoch.number == recipe.epochs and score.one_answer:
+                    raise_alarm(f"validation: {score.told()}", stacklevel=3)
+            history.append(epoch)
+            reporter.report(epoch.loss, epoch)
+            if folder is not None and is_first():
+                save_run(folder, run, model, optimizer, history)
+    finally:
+        model.eval()
     return history
 
 
@@ -89,6 +101,15 @@ def require_fitting(model: nn.Module, card: ModelCard, images: ImageSet, recipe:
     with eval_mode(model):
         logits = model(card.normalise(crops[:1].to(weight.device)).to(weight.dtype))
     require_logits(logits, len(card.classes))
+
+
+def require_trainable(model: nn.Module) -> None:
+    """Raise ValueError unless there are weights to train, in float32 or float64."""
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    if not trained or not torch.is_grad_enabled():
+        raise ValueError("nothing to train: all weights are frozen, or gradients are off here (torch.no_grad)")
+    if dtypes := {weight.dtype for weight in trained} - {torch.float32, torch.float64}:
+        raise ValueError(f"fit trains weights in float32 or float64, these are {dtypes}: model.float() makes them so")
 
 
 def train_epoch(
@@ -112,7 +133,7 @@ def train_epoch(
     for step, batch in enumerate(batches(pixels, labels, recipe, index), index * steps):
         learning_rate = recipe.learning_rate_at(step, steps)
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate * group["lr_scale"]
+            group["lr"] = learning_rate
         crops, targets, weight = my_part(*batch)
         inputs, targets = mix(card.normalise(crops).to(dtype), targets)
         with autocast:

@@ -6,21 +6,27 @@ No random state is kept: what an epoch draws comes from the recipe's seed and th
 from __future__ import annotations
 
 import json
+import math
 import zlib
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..data import ImageSet
 from ..files import as_path, write_atomically
 from ..model_card import STARTED_FROM, ModelCard
-from ..saving import read_tensors, write_tensors
+from ..saving import read_tensors, unwrapped, write_tensors
 from .progress import Epoch
 from .recipe import Recipe
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.csv"
+FIRST_NORM = "norm of the first weights"
+# {model: {folder: the norm with which it began there}}: a model that was stopped goes on, whatever its weights are now.
+first_norms: WeakKeyDictionary[nn.Module, dict[Path, str]] = WeakKeyDictionary()
 
 
 def save_run(folder: str | Path, run: dict, model: nn.Module, optimizer: Optimizer, history: list[Epoch]) -> None:
@@ -44,13 +50,17 @@ def load_run(folder: str | Path, run: dict, model: nn.Module, optimizer: Optimiz
     """
     folder = as_path("folder", folder)
     folder.mkdir(parents=True, exist_ok=True)
-    if not (path := folder / CHECKPOINT).exists():
+    begun, path = first_norms.setdefault(model, {}), folder.resolve() / CHECKPOINT
+    if not path.exists():
+        begun[path] = run[FIRST_NORM]
         return []
+    run[FIRST_NORM] = begun.get(path, run[FIRST_NORM])
     tensors, about = read_tensors(path)
     there = about.get("run", {})
     if names := [name for name in run if there.get(name) != run[name]]:
         differing = ", ".join(f"{name} {there.get(name)!r:.80} there, {run[name]!r:.80} here" for name in names)
         raise ValueError(f"{path} is of another run: {differing}. Use another folder, or delete it to begin anew.")
+    begun[path] = run[FIRST_NORM]
     model.load_state_dict({name: tensors.pop(f"model.{name}") for name in model.state_dict()})
     for key, tensor in tensors.items():
         moment, name = key.split(".", 1)
@@ -63,12 +73,14 @@ def describe_run(
     recipe: Recipe, model: nn.Module, card: ModelCard, images: ImageSet, validation: ImageSet | None
 ) -> dict[str, object]:
     """Return what must stay the same for a run to go on, by name, as JSON gives it back."""
-    weights = list(model.parameters())
-    trained = sum(weight.numel() for weight in weights if weight.requires_grad)
+    weights = dict(model.named_parameters())
+    inner = unwrapped(model)
     facts = {
         **asdict(recipe),
-        **(asdict(model.config) if hasattr(model, "config") else {"network": str(model)}),
-        "weights": f"{trained:,} of {sum(weight.numel() for weight in weights):,} trained",
+        **(asdict(inner.config) if hasattr(inner, "config") else {"network": str(inner)}),
+        "weights": sum(weight.numel() for weight in weights.values()),
+        "frozen": [name for name, weight in weights.items() if not weight.requires_grad],
+        FIRST_NORM: first_norm(weights.values()),
         "images": describe_images(images),
         "validation": validation and describe_images(validation),
         "classes": images.classes,
@@ -76,6 +88,12 @@ def describe_run(
         STARTED_FROM: card.about.get(STARTED_FROM),
     }
     return json.loads(json.dumps(facts, default=str))
+
+
+def first_norm(weights: Iterable[Tensor]) -> str:
+    """Return the length of all weights as one vector, to eight digits: another seed's weights have another one."""
+    squares = sum(weight.detach().cpu().double().square().sum().item() for weight in weights)
+    return f"{math.sqrt(squares):.8g}"
 
 
 def describe_images(images: ImageSet) -> str:

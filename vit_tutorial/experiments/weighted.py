@@ -1,4 +1,4 @@
-"""What breaks a model at another size? Attention in which some patches weigh more than others."""
+"""Attention in which some patches weigh more than others, to ask what breaks a model at another size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from ..model import VisionTransformer
 
 
 def kinds_of_patches(images: ImageSet) -> Int64[Tensor, "B N"]:
-    """Return for each patch of 4×4 pixels whether it shows ground only (0), the outline (1) or the inside (2)."""
+    """Return for each patch of 4×4 pixels whether it shows ground only (0), the outline (1) or the inside (2).
+
+    Raises ValueError for images without masks.
+    """
+    if images.masks is None:
+        raise ValueError("these images have no masks, which say where the object is: those of `Shapes` have some")
     masks = images.masks.unflatten(1, (-1, 4)).unflatten(3, (-1, 4))  # (B, h, 4, w, 4)
     some, all_of_it = masks.any(dim=4).any(dim=2), masks.all(dim=4).all(dim=2)
     return (some.long() + all_of_it.long()).flatten(1)
@@ -51,7 +56,7 @@ def answers(
     """Return what a model answers if, in attention, patch j of picture i is there times[i, j] times: classes (B,).
 
     The class token is there `class_token` times. `scale` multiplies the scores of attention. `attend(q, k, v, times)`
-    computes it.
+    computes it. Pixels are those of `logits_of`, and errors too.
     """
     layers, logits = self_attentions(model), []
     times = torch.ones(len(pixels), model.config.num_patches) if times is None else times

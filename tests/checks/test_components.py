@@ -1,0 +1,57 @@
+"""The check of notebook 10 on right and wrong answers."""
+
+import torch
+
+from vit_tutorial import check
+
+from .variants import judged
+
+
+def centred(z):
+    return z - z.mean(0)
+
+
+def along(z, count, of=centred, directions=lambda V, count: V[:, :count]):
+    """How far tokens lie along the directions of most variation of what `of` makes of them."""
+    V = torch.linalg.svd(of(z), full_matrices=False)[2].T
+    return of(z) @ directions(V, count)
+
+
+def by_covariance(z, count, order=lambda V: V.flip(1)):
+    _, V = torch.linalg.eigh(centred(z).T @ centred(z))
+    return centred(z) @ order(V)[:, :count]
+
+
+def half_done(tokens, count):
+    z = centred(tokens)
+    raise NotImplementedError(z)
+
+
+RIGHT = {
+    check.principal_components: {
+        "U times S": lambda z, count: (usv := torch.linalg.svd(centred(z)))[0][:, :count] * usv[1][:count],
+        "eigenvectors, the largest last": by_covariance,
+        "turned round": lambda z, count: -along(z, count),
+        "torch.pca_lowrank": lambda z, count: centred(z) @ torch.pca_lowrank(z, q=z.shape[1], niter=9)[2][:, :count],
+        "float32": (lambda z, count: along(z, count).float(), "your result is torch.float32"),
+    }
+}
+WRONG = {
+    check.principal_components: [
+        (lambda z, count: along(z, count).abs(), "Your result has no signs"),
+        (lambda z, count: torch.linalg.svd(centred(z))[0][:, :count], "These are the columns of U, all of length 1"),
+        (lambda z, count: by_covariance(z, count, lambda V: V), "Column 0 of your result is component 4, by size"),
+        (lambda z, count: along(z, count, of=lambda z: z), "The mean of your component 0 is"),
+        (lambda z, count: along(z, count) + 1, "The mean of your component 0 is"),
+        (lambda z, count: along(z, count) * torch.linalg.svd(centred(z))[1][:count], "times as long as it should be"),
+        (lambda z, count: along(z, count, directions=lambda V, count: V.T[:, :count]),
+         "The direction of your component 0 has a cosine of"),
+        (lambda z, count: centred(z)[:, :count], "The direction of your component 0 has a cosine of"),
+        (lambda z, count: along(z, count, of=lambda z: z - z.mean(1, keepdim=True)), "The mean of your component 0 is"),
+        (lambda z, count: along(z, count).T, "(count, N) = (3, 12), and (N, count)"),
+        (lambda z, count: along(z, count, directions=lambda V, count: V), "(N, D) = (12, 5), and (N, count)"),
+        (half_done, "reaches the line `raise"),
+    ]
+}  # fmt: skip
+
+test_right_answers_pass, test_wrong_answers_are_told_the_truth = judged(RIGHT, WRONG)

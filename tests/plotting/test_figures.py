@@ -1,0 +1,159 @@
+"""What one figure alone does: it refuses, moves, is drawn while a model trains, or hides a photo in fog."""
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from reading import colour, plain, read
+from test_what_is_drawn import ALIKE, BAR, FIVE, SIGNED, likeness, mosaic
+from torch.testing import assert_close
+
+from vit_tutorial import patchify, plotting
+from vit_tutorial.attention import split_heads
+from vit_tutorial.plotting import curve_figures
+from vit_tutorial.plotting.style import Figure
+
+PHOTO = torch.rand(3, 8, 12, generator=torch.Generator().manual_seed(0))
+
+
+def test_what_cannot_be_drawn_is_refused_with_the_facts():
+    with pytest.raises(ValueError, match="8×12 is not a whole number of 5×5 patches"):
+        plotting.show_grid(PHOTO, 5, "")
+    with pytest.raises(ValueError, match='log="z": the logarithmic axes are "x", "y" or "xy"'):
+        plotting.show_curves([1, 2], {"size": {"": [1, 2]}}, "block", "", log="z")
+
+
+def test_a_figure_is_shown_once_by_the_notebook_on_an_opaque_white_ground_as_wide_as_a_page():
+    figure = plotting.show_curves([1, 2], {"size": {"": [1, 2]}}, "block", "")
+    assert isinstance(figure, Figure)
+    assert repr(figure) == "<Figure size 900x360 with 1 Axes>"
+    assert figure.get_facecolor() == (1, 1, 1, 1)
+    assert not plt.get_fignums(), "pyplot would show it a second time"
+
+
+def test_a_dollar_in_a_name_is_a_dollar():
+    """In the title, the caption, and a row of a chart; a formula of the package's own is still set as one."""
+    name = r"a $\x$, and US_2"
+    for figure in (
+        plotting.show_pictures(PHOTO[None], [name], name),
+        plotting.show_wrong({name: {name: [(1, 9)]}}, name, ""),
+    ):
+        figure.draw_without_rendering()
+        assert name[1:] in figure.alt
+    formulas = [text for text in plotting.show_block().axes[0].texts if "$" in text.get_text()]
+    assert [text.get_parse_math() for text in formulas] == [True] * 3
+
+
+def test_after_the_last_tint_the_tints_begin_again():
+    image, tokens = torch.arange(64).view(8, 8), torch.arange(32).view(2, 16)
+    _, right = read(plotting.show_cut(image, patchify(image[None, None], 2)[0], 2))
+    _, *heads = read(plotting.show_heads(tokens, split_heads(tokens[None].float(), 8)[0].long(), ""))
+    assert list(right["tints"].values()) == [f"tint {n % 8}" for n in range(16) for _ in range(4)]
+    hatches = ["", " ///", " ...", " \\\\\\", " xxx", " ++", " oo", ""]
+    assert [set(head["tints"].values()) for head in heads] == [{f"tint {n}{hatch}"} for n, hatch in enumerate(hatches)]
+
+
+@pytest.mark.parametrize("log", ["", "y", "xy"])
+def test_the_line_is_the_mean_and_the_band_goes_from_the_lowest_to_the_highest(log):
+    runs = torch.tensor([[1.0, 2.0, 4.0], [3.0, 6.0, 5.0]], requires_grad=True)
+    axes = plotting.show_curves([1, 2, 3], {"size": {"mine": runs, "one": [7, 8, 9]}}, "block", "", log).axes[0]
+    (band,) = axes.collections  # one run has none
+    corners = {tuple(corner) for corner in band.get_paths()[0].vertices}
+    assert corners == {(1, 1), (1, 3), (2, 2), (2, 6), (3, 4), (3, 5)}
+    assert colour(band.get_facecolor()[0, :3]) == "TRAINED", "as its line"
+    assert (axes.get_xscale(), axes.get_yscale()) == tuple("log" if axis in log else "linear" for axis in "xy")
+
+
+def test_wrong_answers_by_images_are_on_a_log_axis_that_has_a_place_for_none():
+    axes = plotting.show_by_images({"CNN": {500: [0.6], 2000: [1.0]}}, num_classes=8, title="").axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["0", "0.01", "0.1", "1", "10", "100"]
+    bottom, none, *others = axes.transData.transform([(500, y) for y in (axes.get_ylim()[0], 0, 0.5, 5, 50)])[:, 1]
+    assert bottom < none < others[0]
+    assert others[2] - others[1] == pytest.approx(others[1] - others[0]), "ten times as many are as far everywhere"
+
+
+def test_found_draws_the_outline_where_the_object_is():
+    masks = torch.zeros(1, 8, 12, dtype=torch.bool)
+    masks[0, 1:3, 6:9] = True  # at the top right: row 0.25 to 0.75 and column 1.5 to 2.25 of 2×3 patches
+    for axes in plotting.show_found(PHOTO[None], masks, {"one": torch.ones(1, 2, 3)}, "title").axes[:2]:
+        points = torch.cat([torch.as_tensor(path.vertices) for path in axes.collections[-1].get_paths()])
+        assert_close(points.amin(0).tolist(), [1.5, 0.25], atol=0.15, rtol=0)
+        assert_close(points.amax(0).tolist(), [2.25, 0.75], atol=0.15, rtol=0)
+
+
+def test_what_a_head_does_not_look_at_is_in_fog():
+    """Three patches of 5×8 share the weight of the first head; in the second their neighbour has half as much."""
+    photo, maps = torch.rand(3, 40, 64), torch.zeros(2, 5, 8)
+    maps[:, 1:4, 0], maps[1, 2, 1] = 0.2, 0.1
+    figure = plotting.show_seen(photo, maps, ["one", "two"], "heads", frame=(2, 1), columns=2)
+    seen = read(figure)
+    assert figure.alt == (
+        "Heads. A photo of 5×8 patches, clear where each head looks. "
+        "The largest weights: one in row 1, column 0; two in row 1, column 0."
+    )
+    assert [panel.get("title") for panel in seen] == ["photo", "one", "two", None]
+    assert [panel.get("frames") for panel in seen] == [[(2, 1)]] * 3 + [None]
+    image, grey = photo.movedim(0, 2), 0.85 * 0.82 + 0.15 * photo.mean(0)[..., None].expand(-1, -1, 3)
+    for panel, light in zip(seen[:3], (1, 0, 0.5), strict=True):
+        drawn = torch.tensor(panel["images"][0])
+        assert_close(drawn[20, :4], image[20, :4], atol=1e-4, rtol=0)  # in the brightest patch
+        assert_close(drawn[20, 11:13], (light * image + (1 - light) * grey)[20, 11:13], atol=0.1, rtol=0)
+
+
+def test_positions_forming_begins_where_training_ends_and_then_shows_every_epoch_beside_its_stops():
+    history = {0: ALIKE, 1: -ALIKE, 4: ALIKE / 2, 13: -ALIKE / 4}
+    near, mirror = zip(*map(likeness, history.values()), strict=True)
+    figure = plotting.show_positions_forming(history, [0, 4], "forming")
+    shown = []
+    for moment in (lambda: None, *figure.moments):
+        moment()
+        left, right, *stops, bar = read(figure)
+        epoch = int(left["title"].replace("untrained", "epoch 0").removeprefix("epoch "))
+        n = list(history).index(epoch)
+        shown.append(epoch)
+        assert left == plain(
+            {"title": left["title"], "images": [mosaic(history[epoch])], "scale": [SIGNED], "legend": left["legend"]}
+        )
+        assert right == plain({
+            "x": "epochs of training\n(logarithmic)", "y": "mean cosine similarity", "logarithmic": "x",
+            "columns": {"0": 0, "4": 4, "13": 13},
+            "lines": {
+                "touching neighbours": list(zip(history, near, strict=True)),
+                "mirror image in the row": list(zip(history, mirror, strict=True)),
+                "TRAINED BLACK o": [(epoch, near[n])], "MLP BLACK s": [(epoch, mirror[n])],
+            },
+        })  # fmt: skip
+    assert shown == [13, 13, 0, 1, 4]
+    for stop, (epoch, name) in zip(stops, {0: "untrained", 4: "epoch 4"}.items(), strict=True):
+        assert stop == plain({"title": name, "images": [mosaic(history[epoch])], "scale": [SIGNED]})
+    assert bar == plain({"x": BAR["y"], "columns": FIVE})
+    assert figure.alt == (
+        "Forming. Mean cosine similarity from epoch 0 to epoch 13: "
+        f"touching neighbours from {round(near[0], 2)} to −{-round(near[3], 2)}; "
+        f"mirror image in the row from {round(mirror[0], 2)} to −{-round(mirror[3], 2)}."
+    )
+
+
+def test_the_live_figure_is_drawn_again_after_two_seconds_and_ends_under_its_title(monkeypatch):
+    clock, shown = iter([0.0, 0.0, 1.9, 2.1, 2.1, 2.2, 2.2]), []
+    monkeypatch.setattr(curve_figures.time, "perf_counter", lambda: next(clock))
+    live = plotting.LiveLoss(num_classes=8, title="it learned")
+    monkeypatch.setattr(live, "show", shown.append)
+    for step, losses in ((2, [2.0, 1.0]), (4, [1.25]), (6, [1.0]), (8, [1.0, 0.5])):
+        live.add(step, 8, losses)
+    assert [figure.get_suptitle() for figure in shown] == ["step 2 of 8", "step 6 of 8", "it learned"]
+    assert read(shown[-1]) == [plain({
+        "x": "step", "y": "loss", "words": {(8, 2.0794): "ln 8: every class equally likely"},
+        "lines": {"TRAINED -": [(2, 1.5), (4, 1.25), (6, 1), (8, 0.75)], "CONTROL --": [(0, 2.0794), (1, 2.0794)]},
+    })]  # fmt: skip
+    assert shown[-1].alt == "It learned. The loss over 8 steps, from 1.5 to 0.8; a guess has 2.08."
+    assert shown[-1].axes[0].get_xlim() == (0, 8)
+
+
+def test_the_live_figure_takes_a_twentieth_of_the_time_where_drawing_takes_long(monkeypatch):
+    clock, shown = iter([0.0, 1.0, 20.9, 21.1, 22.0]), []
+    monkeypatch.setattr(curve_figures.time, "perf_counter", lambda: next(clock))
+    live = plotting.LiveLoss(num_classes=8, title="")
+    monkeypatch.setattr(live, "show", shown.append)
+    for step in (1, 2, 3):
+        live.add(step, 9, [1.0])
+    assert [figure.get_suptitle() for figure in shown] == ["step 1 of 9", "step 3 of 9"]

@@ -1,0 +1,405 @@
+"""Each figure draws what it was given, each value in its place and under its name, and says so in words.
+
+All values of a row are different, so that two of them exchanged are seen: in the legend, at the axes, in the captions,
+in the pictures, and in the alternative text.
+"""
+
+import itertools
+import statistics
+from typing import NamedTuple
+
+import pytest
+import torch
+from reading import plain, read
+
+from vit_tutorial import plotting, sincos_position_embedding
+from vit_tutorial.training.evaluation import wilson_interval
+
+ONE, TWO = torch.rand(2, 3, 4, 6, generator=torch.Generator().manual_seed(0))  # pictures of 2×3 patches of 2×2 pixels
+BYTES = torch.arange(96, dtype=torch.uint8).view(4, 3, 2, 4)
+MAPS = torch.tensor([[0.1, 0.5, 0.2], [0.3, 0.4, 0.6]])  # the largest in row 1, column 2
+ALIKE = (torch.arange(144.0).view(3, 4, 3, 4) / 144) ** 2  # of the positions of 3×4 patches
+TOKENS = torch.tensor([[0.1, 0.5, 0.2], [0.3, 0.4, 0.6], [0.7, 0.8, 0.9]])
+PROBABILITY = torch.tensor([0.125, 0.625, 0.25])
+FIVE = {"−1": -1, "−0.5": -0.5, "0": 0, "0.5": 0.5, "1": 1}
+NINE = {
+    "scale": [("RdBu_r", -9, 9, 0)],
+    "boxes": [(0, 0.05, 3, 0.9, "CLASS_TOKEN")],
+    "segments": {"white": [[(1, 0), (1, 3)], [(2, 0), (2, 3)]]},
+}
+FOUR = {"scale": [("viridis", 1 / 4, 4, 1)]}
+KINDS = ("empty MLP ATTENTION", 0, 2, 1)
+SIGNED, BAR = ("RdBu_r", -1, 1, 0), {"y": "cosine similarity", "rows": FIVE}
+
+
+NAN = "nothing"
+MIRRORED = {
+    "the patch itself": [(1.5, 2.5)],
+    "its mirror image in the row": [(2.5, 2.5)],
+    "its mirror image in the column": [(1.5, 0.5)],
+}
+
+
+class Row(NamedTuple):
+    """A figure: its name, its arguments, its alternative text, and what each of its panels holds."""
+
+    name: str
+    arguments: tuple
+    alt: str
+    panels: list
+
+
+def image(picture):
+    """Return a picture (C, H, W) as it is drawn."""
+    return picture.expand(3, -1, -1).movedim(0, 2)
+
+
+def numbers(count, step=1):
+    """Return labels 0, 1, 2 … and the places of the middles of as many cells."""
+    return {str(n): step * (n + 0.5) for n in range(count)}
+
+
+def in_cells(rows):
+    """Return texts by their places in cells one unit wide, row by row."""
+    return {(x + 0.5, y + 0.5): text for y, row in enumerate(rows) for x, text in enumerate(row) if text}
+
+
+def white(columns, rows):
+    """Return the white lines between the patches of a picture."""
+    upright = [[(x, 0), (x, rows)] for x in range(1, columns)]
+    return {"segments": {"white": upright + [[(0, y), (columns, y)] for y in range(1, rows)]}}
+
+
+def table(x, rows, columns, colour="tint 0"):
+    """Return a box around (x, 0) whose sides grow with the roots, or its strip at the top for the class token."""
+    height, width, strip = 0.095 * rows**0.5, 0.027 * columns**0.5, colour != "tint 0"
+    low = height / 2 - 0.07 if strip else -height / 2
+    return low, x - width / 2, 0.07 if strip else height, width, colour
+
+
+def interval(wrong, scenes, y):
+    """Return the two ends of the 95 % interval of a share of wrong answers, in %."""
+    return [(100 * share, y) for share in wilson_interval(wrong, scenes)]
+
+
+def mosaic(maps):
+    """Return maps row by row as they are drawn: after an empty line above and at the left of each."""
+    rows, columns, h, w = maps.shape
+    canvas = torch.full((rows * (h + 1), columns * (w + 1)), -99.0)
+    for row in range(rows):
+        for column in range(columns):
+            top, left = row * (h + 1) + 1, column * (w + 1) + 1
+            canvas[top : top + h, left : left + w] = maps[row, column]
+    return canvas
+
+
+def likeness(similarity):
+    """The mean similarity of touching patches, and of mirror images in a row with a column between, pair by pair."""
+    h, w = similarity.shape[:2]
+    near, mirror = [], []
+    for a, b, c, d in itertools.product(range(h), range(w), range(h), range(w)):
+        if max(abs(a - c), abs(b - d)) == 1:
+            near.append(similarity[a, b, c, d].item())
+        if a == c and d == w - 1 - b and abs(b - d) > 1:
+            mirror.append(similarity[a, b, c, d].item())
+    return statistics.mean(near), statistics.mean(mirror)
+
+
+NEAR, MIRROR = likeness(ALIKE)
+
+FIGURES = [
+    Row("show_grid", (ONE, 2, "cut"),
+        "Cut. An image of 4×6 pixels under a white grid of 2 rows and 3 columns.",
+        [{"x": "column of the grid", "y": "row of the grid", "columns": numbers(3), "rows": numbers(2),
+         "images": [image(ONE)], **white(3, 2)}]),
+    Row("show_pictures", (BYTES[:3], ["first", "second\nline", "third"], "three", 2),
+        "Three. 3 pictures: first, second line and third.",
+        [{"title": "first", "images": [image(BYTES[0])]},
+         {"title": "second\nline", "images": [image(BYTES[1])]},
+         {"title": "third", "images": [image(BYTES[2])]},
+         {}]),
+    Row("show_pictures", (BYTES[:1], ["only"]), "1 picture: only.", [{"title": "only", "images": [image(BYTES[0])]}]),
+    Row("show_sizes", ({"small": BYTES[0], "wide": BYTES[1].repeat(1, 1, 2)}, 2, "sizes",
+         {"small": torch.tensor([1, 2]), "wide": torch.tensor([0, 2, 1, 0])}),
+        "Sizes. 2 pictures: small, 2×4 pixels in 1×2 patches; wide, 2×8 pixels in 1×4 patches.",
+        [{"title": "small", "images": [image(BYTES[0]), [[1, 2]]], "scale": [KINDS],
+          "legend": {"MLP": "outline", "ATTENTION": "inside"}, **white(2, 1)},
+         {"title": "wide", "images": [image(BYTES[1].repeat(1, 1, 2)), [[0, 2, 1, 0]]],
+          "scale": [KINDS], **white(4, 1)}]),
+    Row("show_maps",
+        (ONE, {"old": torch.stack([MAPS, 2 * MAPS]), "new": torch.stack([-3 * MAPS, -4 * MAPS])}, ["up", "down"], "two",
+         [(0, 1), (1, 2)]),
+        "Two. Maps of 2×3 patches for up and down, from lowest to highest: "
+        "old, 0.1 to 0.6 and 0.2 to 1.2; new, −1.8 to −0.3 and −2.4 to −0.4.",
+        [{"images": [image(ONE)], "frames": [(0, 1), (1, 2), (0, 1), (1, 2)]},
+         {"title": "up", "x": "darkest colour: ±1.8", "y": "old", "images": [MAPS],
+          "scale": [("RdBu_r", -1.8, 1.8, 0)], "frames": [(0, 1)]},
+         {"title": "down", "x": "darkest colour: ±2.4", "images": [2 * MAPS],
+          "scale": [("RdBu_r", -2.4, 2.4, 0)], "frames": [(1, 2)]},
+         {"x": "darkest colour: ±1.8", "y": "new", "images": [-3 * MAPS],
+          "scale": [("RdBu_r", -1.8, 1.8, 0)], "frames": [(0, 1)]},
+         {"x": "darkest colour: ±2.4", "images": [-4 * MAPS],
+          "scale": [("RdBu_r", -2.4, 2.4, 0)], "frames": [(1, 2)]}]),
+    Row("show_maps", (ONE, {"": torch.tensor([[[0.0, -10.0, 0.4], [1.5, 0.0, 3.0]]])}, ["lost"], "one"),
+        "One. Maps of 2×3 patches for lost, from lowest to highest: −10 to 3.",
+        [{"images": [image(ONE)]},
+         {"title": "lost", "x": "darkest colour: ±10.0", "columns": numbers(3), "rows": numbers(2),
+          "words": in_cells([["", "-10.0", ""], ["+1.5", "", "+3.0"]]),
+          "images": [[[0, -10, 0.4], [1.5, 0, 3]]], "scale": [("RdBu_r", -10, 10, 0)]}]),
+    Row("show_attention_maps",
+        (ONE, MAPS / 7 / torch.arange(1, 5).view(2, 2, 1, 1), ["yes", "no"], "looks", (0, 2), 4, 1),
+        "Looks. Where 2 heads look on a photo, in multiples of an equal share: yes up to 0.6 and no up to 0.2.",
+        [{"images": [image(ONE)], "frames": [(0, 2)],
+          "boxes": [(1, 2, 1, 1, "white"), (0, 1, 1, 1, "white")]},
+         {"title": "yes, head 1", "words": {(2.5, 1.5): "4%", (1.5, 0.5): "4%"}, "images": [MAPS / 2],
+          "scale": [("viridis", 1 / 8, 4, 0.5**0.5)], "frames": [(0, 2)]},
+         *({**shown, "images": [MAPS / (1 + n)], "scale": [("viridis", 1 / 8, 4, 0.5**0.5)], "frames": [(0, 2)]}
+           for n, shown in enumerate([{"title": "head 0", "y": "yes"}, {"title": "head 1"}, {"y": "no"}, {}])),
+         {"y": "weight (1 = equal share)", "logarithmic": "y",
+          "rows": {"1/8": 1 / 8, "1/2": 0.5, "1": 1, "2": 2, "4": 4}}]),
+    Row("show_attention_stops", (torch.stack([ONE, TWO]), torch.stack([MAPS, 1 - MAPS]), {"leg": 5, "arm": 1}, "stops"),
+        "Stops. What 2 queries take most: leg, 0.60 from row 1, column 2; arm, 0.90 from row 0, column 0.",
+        [{"title": "leg", "images": [image(ONE)], "frames": [(1, 2)], **white(3, 2)},
+         {"title": "arm", "images": [image(TWO)], "frames": [(0, 1)], **white(3, 2)},
+         {"images": [MAPS], "scale": [("viridis", 0, 0.9, 0.225)], "frames": [(1, 2)], **white(3, 2)},
+         {"images": [1 - MAPS], "scale": [("viridis", 0, 0.9, 0.225)], "frames": [(0, 1)], **white(3, 2)},
+         {"y": "weight (square-root scale)"}]),
+    Row("show_found", (torch.stack([ONE, TWO]), torch.ones(2, 4, 6).triu(2).bool(),
+         {"last layer": torch.stack([MAPS, 1 - MAPS]), "class": torch.stack([2 + MAPS, 3 - MAPS])}, "found"),
+        "Found. 2 pictures and their maps; the largest multiple of the mean: last layer 1.71 and class 1.11.",
+        [{"title": "picture", "images": [image(ONE)]},
+         {"title": "last\nlayer", "images": [MAPS / MAPS.mean()], **FOUR},
+         {"title": "class", "images": [(2 + MAPS) / (2 + MAPS).mean()], **FOUR},
+         {"images": [image(TWO)]},
+         {"images": [(1 - MAPS) / (1 - MAPS).mean()], **FOUR},
+         {"images": [(3 - MAPS) / (3 - MAPS).mean()], **FOUR},
+         {"y": "weight (1 = the map's mean)", "logarithmic": "y",
+          "rows": {"1/4": 1 / 4, "1/2": 1 / 2, "1": 1, "2": 2, "4": 4}}]),
+    Row("show_components", ({"me": ONE}, [torch.stack([MAPS, 1 - MAPS, MAPS.flip(0)], dim=2)], "parts"),
+        "Parts. Three components of each patch, and where each is strongest. "
+        "Me: red in row 1, column 2; green in row 0, column 0; blue in row 0, column 2.",
+        [{"title": "me", "images": [image(ONE)]},
+         {"title": "three components", "images": [torch.stack([MAPS, 1 - MAPS, MAPS.flip(0)], dim=2)]},
+         {"title": "1: red", "images": [MAPS[..., None] * torch.tensor([1, 0.3, 0.3])]},
+         {"title": "2: green", "images": [(1 - MAPS[..., None]) * torch.tensor([0.3, 1, 0.3])]},
+         {"title": "3: blue", "images": [MAPS.flip(0)[..., None] * torch.tensor([0.4, 0.5, 1])]}]),
+    Row("show_similar", ({"me": ONE, "you": TWO}, [2 * MAPS, MAPS], (0, 1), "alike"),
+        "Alike. How similar each patch is to the one in row 0, column 1 of the first photo. "
+        "Patches with a cosine above 0.5: me, 66.7 %; you, 16.7 %.",
+        [{"title": "me", "images": [image(ONE)], "frames": [(0, 1)]},
+         {"title": "you", "images": [image(TWO)]},
+         {"images": [2 * MAPS], "scale": [("viridis", 0, 1, 0.5)], "frames": [(0, 1)]},
+         {"images": [MAPS], "scale": [("viridis", 0, 1, 0.5)]},
+         {"y": "cosine similarity"}]),
+    Row("show_values",
+        (ONE, {"sky": MAPS, "star": MAPS.where(MAPS > 0.3, 0.0)}, "worth", "overlap", {"sky": (0, 2), "star": (1, 0)}),
+        "Worth. Overlap for each patch: sky, median 0.3; star, median 0.5.",
+        [{"title": "sky", "images": [0.75 + 0.25 * image(ONE), MAPS], "scale": [("viridis", 0.1, 1, 0.55)],
+          "frames": [(0, 2)]},
+         {"title": "star", "images": [0.75 + 0.25 * image(ONE), MAPS.where(MAPS > 0.3, -99)],
+          "scale": [("viridis", 0.1, 1, 0.55)], "frames": [(1, 0)]},
+         {"y": "overlap"}]),
+    Row("show_cut", (torch.arange(8).view(2, 4), torch.tensor([[0, 1, 4], [6, 2, 3]]), 2),
+        "Picture 2×4. Beside it, list 2×3; its values come, row 0 from patch 0 and row 1 from patch 1 of the image.",
+        [{"title": "picture 2×4", "words": in_cells([["0", "1", "2", "3"], ["4", "5", "6", "7"]]),
+          "tints": in_cells([["tint 0", "tint 0", "tint 1", "tint 1"]] * 2),
+          "boxes": [(0, 0, 2, 2, "BLACK"), (0, 2, 2, 2, "BLACK")]},
+         {"title": "list 2×3", "rows": {"patch 0": 0.5, "patch 1": 1.5},
+          "words": in_cells([["0", "1", "4"], ["6", "2", "3"]]),
+          "tints": in_cells([["tint 0"] * 3, ["tint 1"] * 3]),
+          "boxes": [(0, 0, 1, 3, "BLACK"), (1, 0, 1, 3, "BLACK")]}]),
+    Row("show_heads", (torch.tensor([[0, 1], [10, 11]]), torch.tensor([[[0], [10]], [[1], [0]]]), "heads"),
+        "Heads. 2 tokens of 2 values are split: "
+        "head 0 gets 2 of its own 2 values and head 1 gets 1 of its own 2 values.",
+        [{"title": "unsplit  (2, 2)", "rows": {"token 0": 0.5, "token 1": 1.5},
+          "words": in_cells([["0", "1"], ["10", "11"]]), "tints": in_cells([["tint 0", "tint 1 ///"]] * 2)},
+         {"title": "head 0  (2, 1)", "words": in_cells([["0"], ["10"]]), "tints": in_cells([["tint 0"]] * 2)},
+         {"title": "head 1  (2, 1)", "words": in_cells([["1"], ["0"]]),
+          "tints": in_cells([["tint 1 ///"], ["tint 0"]])}]),
+    Row("show_one_query",
+        (["leg", "side", "arm"], torch.tensor([-1.0, 2, 0.5]), PROBABILITY, torch.tensor([[8.0, 0], [16, 8], [4, 2]])),
+        "62% of the weight goes to the best match: side. The query gives the weights leg 0.12, side 0.62 and arm 0.25; "
+        "the values add up to 12 and 5.5.",
+        [{"title": r"1  scores  $q·k/\sqrt{d}$", "rows": {"leg": 0, "side": 1, "arm": 2},
+          "words": {(-1, 0): "-1", (2, 1): "2", (0.5, 2): "0.5"},
+          "boxes": [(-0.4, 0, 0.8, -1, "CONTROL"), (0.6, 0, 0.8, 2, "CONTROL"), (1.6, 0, 0.8, 0.5, "CONTROL")]},
+         {"title": "2  softmax: weights", "rows": {"leg": 0, "side": 1, "arm": 2},
+          "words": {(0.125, 0): "0.125", (0.625, 1): "0.625", (0.25, 2): "0.25"},
+          "boxes": [(n - 0.4, 0, 0.8, weight, "ATTENTION") for n, weight in enumerate(PROBABILITY.tolist())]},
+         {"title": "3  weight × value", "x": "place in the vector\nΣ: sum of its column",
+          "columns": {"0\nΣ 12": 0.5, "1\nΣ 5.5": 1.5},
+          "words": in_cells([["1", "0"], ["10", "5"], ["1", "0.5"]]),
+          "images": [[[1, 0], [10, 5], [1, 0.5]]], "scale": [("viridis", 0, 10, 5)]}]),
+    Row("show_equation_one",
+        (torch.stack([ONE, TWO]), TOKENS, torch.tensor([[-1.0, 2, 3], [4, 5, -6], [7, 8, 9]]), "abc", "1"),
+        "1. 2 patches, and under them 3 tokens of 3 values, their positions, and the sum, which reaches from "
+        "−5.4 to 9.9.",
+        [{"y": "patches", "images": [image(ONE), image(TWO)], "counted upwards": True,
+          "words": {(0.5, 0.5): "no patch:\na vector of\nits own"}},
+         {"y": r"$[\,x_{class};\ x_p E\,]$", "rows": numbers(3),
+          "words": in_cells([["0.10", "0.30", "0.70"], ["0.50", "0.40", "0.80"], ["0.20", "0.60", "0.90"]]),
+          "images": [TOKENS.T], **NINE},
+         {"y": r"$+\ E_{pos}$", "rows": numbers(3),
+          "words": in_cells([["−1.00", "4.00", "7.00"], ["2.00", "5.00", "8.00"], ["3.00", "−6.00", "9.00"]]),
+          "images": [[[-1, 4, 7], [2, 5, 8], [3, -6, 9]]], **NINE},
+         {"x": "token", "y": r"$=\ z_0$", "columns": {"a": 0.5, "b": 1.5, "c": 2.5}, "rows": numbers(3),
+          "words": in_cells([["−0.90", "4.30", "7.70"], ["2.50", "5.40", "8.80"], ["3.20", "−5.40", "9.90"]]),
+          "images": [[[-0.9, 4.3, 7.7], [2.5, 5.4, 8.8], [3.2, -5.4, 9.9]]], **NINE}]),
+    Row("show_sincos_table", (sincos_position_embedding((2, 3), 8), (2, 3), "halves"),
+        "Halves. A table of 6 patches by 8 values. From patch to patch the left half changes 1 times, the right half 5 "
+        "times.",
+        [{"x": "value in the vector (D = 8)", "y": "row of the grid, 3 patches each", "rows": numbers(2, step=3),
+          "words": {(1, -0.06): "sines of the row", (3, -0.06): "cosines", (5, -0.06): "sines of the column",
+                       (7, -0.06): "cosines"},
+          "images": [sincos_position_embedding((2, 3), 8)], "scale": [SIGNED],
+          "segments": {"CONTROL": [[(0, 3), (8, 3)]], "BLACK": [[(x, 0), (x, 6)] for x in (2, 4, 6)]}},
+         {"y": "value"}]),
+    Row("show_bug_table",
+        (["yours", "leaky"], ["loss", "leak"], [["1", "2"], ["3", "4"]], torch.tensor([[False, True], [False, False]]),
+         "bugs"),
+        "Bugs. A table of bugs and the tests that notice them: yours by leak and leaky by no test.",
+        [{"columns": {"loss": 0, "leak": 1}, "rows": {"yours": 0, "leaky": 1},
+         "words": {(0.12, 0): "1", (1.12, 0): "2", (0.12, 1): "3", (1.12, 1): "4"}, "bold": ["2"],
+         "lines": {"MISTAKE o": [(1, 0)], "empty CONTROL o": [(0, 0), (0, 1), (1, 1)]}}]),
+    Row("show_chosen_positions", (ALIKE, -ALIKE / 2, [0, 2], [1, 3], "chosen"),
+        "Chosen. Maps of 2×2 positions. Mean cosine similarity: "
+        f"trained, {NEAR:.2g} for neighbours and {MIRROR:.2g} for mirror images; "
+        f"untrained, −{NEAR / 2:.2g} for neighbours and −{MIRROR / 2:.2g} for mirror images.",
+        [{"title": "trained", "columns": {"column 1": 3, "column 3": 8}, "rows": {"row 0": 2.5, "row 2": 6.5},
+          "images": [mosaic(ALIKE[[0, 2]][:, [1, 3]])], "scale": [SIGNED],
+          "lines": {"HIGHLIGHT BLACK s": [(2.5, 1.5), (9.5, 1.5), (2.5, 7.5), (9.5, 7.5)]}},
+         {"title": "untrained", "images": [mosaic(-ALIKE[[0, 2]][:, [1, 3]] / 2)], "scale": [SIGNED]},
+         BAR,]),
+    Row("show_mirror", ({"flipped": torch.tensor([[0.3, 0.1], [0.2, -0.1]]), "turned": torch.tensor([[-0.2, 0.4]])},
+         {"flipped": ALIKE, "turned": -ALIKE}, "mirror", (2, 1)),
+        "Mirror. Mean similarity of opposite edges: flipped, left and right 0.25 and top and bottom 0; turned, "
+        "left and right −0.2 and top and bottom 0.4.",
+        [{"title": "photos flipped", "y": "seed", "rows": {"0": 0, "1": 1},
+          "lines": {"left and right edge": [(0.3, 0), (0.2, 1)], "top and bottom edge": [(0.1, 0), (-0.1, 1)],
+                       "CONTROL -": [(0, 0), (0, 1)]},
+          "segments": {"CONTROL": [[(0.3, 0), (0.1, 0)], [(0.2, 1), (-0.1, 1)]]},
+          "legend": {"TRAINED o": "left and right edge", "white TRAINED D": "top and bottom edge",
+                        "HIGHLIGHT BLACK s": "the patch itself", "white BLACK o": "its mirror image in the row",
+                        "white BLACK D": "its mirror image in the column"}},
+         {"images": [ALIKE[2, 1]], "scale": [SIGNED], "lines": MIRRORED},
+         {"title": "photos turned", "x": "mean similarity of opposite edges", "y": "seed", "rows": {"0": 0},
+          "lines": {"left and right edge": [(-0.2, 0)], "top and bottom edge": [(0.4, 0)],
+                       "CONTROL -": [(0, 0), (0, 1)]},
+          "segments": {"CONTROL": [[(-0.2, 0), (0.4, 0)]]}},
+         {"images": [-ALIKE[2, 1]], "scale": [SIGNED], "lines": MIRRORED},
+         {"y": "cosine similarity to row 2, column 1", "rows": FIVE}]),
+    Row("show_curves", ([2, 4, 8],
+         {"size": {"untrained": [5, 6, 7], "mine": torch.tensor([[1.0, 2, 4], [3, 6, 5]]), "trained": [9, 8, 3]}},
+         "blocks", "curves", "x", (4, "half")),
+        "Curves. Blocks: 2 to 8. Size: untrained from 5 to 7; mine from 2 to 4.5; trained from 9 to 3.",
+        [{"x": "blocks", "y": "size", "logarithmic": "x", "columns": {"2": 2, "4": 4, "8": 8},
+          "words": {(2, 4): "half"},
+         "lines": {"untrained": [(2, 5), (4, 6), (8, 7)], "mine": [(2, 2), (4, 4), (8, 4.5)],
+                      "trained": [(2, 9), (4, 8), (8, 3)], "CONTROL --": [(0, 4), (1, 4)]},
+         "legend": {"CONTROL X -": "untrained", "MLP s --": "mine", "TRAINED o -": "trained"}}]),
+    Row("show_by_images", ({"ViT": {10: [0.5, 0.7], 200: [0.9]}, "CNN": {10: [0.8], 200: [1.0, 0.98]}}, 5, "images"),
+        "Images. Mean wrong answers by the number of training images: ViT 40 % with 10 and 10 % with 200 and CNN 20 % "
+        "with 10 and 1 % with 200.",
+        [{"x": "training images (log scale)", "y": "wrong answers, % (log scale)", "logarithmic": "x y",
+          "columns": {"10": 10, "200": 200},
+         "words": {(200, 80): "a guess"},
+         "lines": {"TRAINED o": [(10, 50), (10, 30), (200, 10)], "ViT": [(10, 40), (200, 10)],
+                      "MLP s": [(10, 20), (200, 0), (200, 2)], "CNN": [(10, 20), (200, 1)],
+                      "CONTROL --": [(0, 80), (1, 80)]},
+         "legend": {"TRAINED o -": "ViT", "MLP s --": "CNN"}}]),
+    Row("show_row", ([10.0, 20.0], {"4 new": [1.0, 2.0, 3.0, 4.0]}, "row"),
+        "Row. A row of values before and after: old: 10, 20; 4 new: 1, 2, 3, 4.",
+        [{"x": "place $u$: 0 is the centre of the first old patch", "y": "value",
+         "words": {(-0.25, 1): "1", (0.25, 2): "2", (0.75, 3): "3", (1.25, 4): "4"},
+         "lines": {"CONTROL -": [(-0.5, 10), (0, 10), (1, 20), (1.5, 20)], "2 old values": [(0, 10), (1, 20)],
+                      "4 new": [(-0.25, 1), (0.25, 2), (0.75, 3), (1.25, 4)]},
+         "legend": {"BLACK s": "2 old values", "TRAINED o": "4 new"}}]),
+    Row("show_layer_differences",
+        (["Eq. 1", "logits"], {"timm": [0.0, 1e-3], "ours": [2e-3, 0.0]}, {"eps": [0.1, 0.2], "norm": [0.3, 0.5]}, 1e-4,
+         "stages"),
+        "Stages. Largest difference at any stage, with an epsilon of 0.0001: "
+        "timm 0.001, ours 0.002, eps 0.2 and norm 0.5.",
+        [{"y": "largest difference\n(1 = largest value there)", "logarithmic": "y",
+          "words": {(1, 0.001): "timm", (1, 0.2): "eps", (1, 0.5): "norm", (1.6, 0.0001): "one rounding"},
+          "lines": {"TRAINED o -": [(0, NAN), (1, 0.001)], "MLP s --": [(0, 0.002), (1, NAN)],
+                       "MISTAKE X :": [(0, 0.1), (1, 0.2)], "MISTAKE v :": [(0, 0.3), (1, 0.5)],
+                       "CONTROL --": [(0, 0.0001), (1, 0.0001)]}},
+         {"columns": {"Eq. 1": 0, "logits": 1}, "rows": {"exactly 0": 0}, "words": {(1, 0): "ours"},
+          "lines": {"TRAINED o -": [(0, 0), (1, NAN)], "MLP s --": [(0, NAN), (1, 0)],
+                       "MISTAKE X :": [(0, NAN), (1, NAN)], "MISTAKE v :": [(0, NAN), (1, NAN)]}}]),
+    Row("show_ranking",
+        ({"AUC": {"map": (0.9, 0.01), "blind": (0.5, 0.02), "mask": (0.7, 0.03)}, "wrong, %": {"blind": (20.0, 4.0)}},
+         {"AUC": 0.6}, "ranking", ["blind"], ["mask"]),
+        "Ranking. Means and 95 % intervals. AUC: map 0.9 ± 0.01, blind 0.5 ± 0.02 and mask 0.7 ± 0.03; "
+        "wrong, %: blind 20 ± 4.",
+        [{"x": "AUC", "rows": {"map": 0, "blind": 1, "mask": 2},
+          "words": {(0.91, 0): "0.9", (0.52, 1): "0.5", (0.73, 2): "0.7"},
+          "lines": {"a method": [(0.9, 0)], "a control": [(0.5, 1)], "knows the right answer": [(0.7, 2)],
+                       "chance": [(0.6, 0), (0.6, 1)], "TRAINED |": [(0.89, 0), (0.91, 0)],
+                       "CONTROL |": [(0.48, 1), (0.52, 1)], "BLACK |": [(0.67, 2), (0.73, 2)]},
+          "segments": {"TRAINED": [[(0.89, 0), (0.91, 0)]], "CONTROL": [[(0.48, 1), (0.52, 1)]],
+                          "BLACK": [[(0.67, 2), (0.73, 2)]]},
+          "legend": {"TRAINED o -": "a method", "CONTROL X -": "a control", "BLACK D -": "knows the right answer",
+                        "CONTROL --": "chance"}},
+         {"x": "wrong, %", "words": {(24, 1): "20"},
+          "lines": {"a control": [(20, 1)], "CONTROL |": [(16, 1), (24, 1)]},
+          "segments": {"CONTROL": [[(16, 1), (24, 1)]]}}]),
+    Row("show_wrong",
+        ({"44×44": {"zero": [(5, 100), (15, 100)], "cut": [(0, 200)]}, "28×44": {"cut": [(60, 200)]}}, "wrong", "cut"),
+        "Wrong. Mean share of wrong answers. 44×44: zero 10 % and cut 0 %. 28×44: cut 30 %.",
+        [{"title": "44×44", "rows": {"zero": 0, "cut": 1},
+          "lines": {"TRAINED empty o": [(5, -0.11), (15, 0.11)], "CONTROL empty X": [(0, 1)]},
+          "segments": {"TRAINED": [interval(5, 100, -0.11), interval(15, 100, 0.11)],
+                          "CONTROL": [interval(0, 200, 1)],
+                          "BLACK": [[(10, -0.36), (10, 0.36)], [(0, 0.64), (0, 1.36)]]},
+          "below": "dots: one seed each, with its 95 % interval; black: mean of the seeds; grey: the control, cut"},
+         {"title": "28×44", "x": "wrong answers, %", "rows": {"cut": 0}, "lines": {"CONTROL empty X": [(30, 0)]},
+          "segments": {"CONTROL": [interval(60, 200, 0)], "BLACK": [[(30, -0.36), (30, 0.36)]]}}]),
+    Row("show_shapes", (ONE,
+         {"embeddings": (1, 7, 5), "encoder.0": (1, 7, 5), "encoder.0.mlp": (), "encoder.1": (1, 7, 5), "": (1, 3)},
+         2, [("star", 0.75), ("ring", 0.125)], "shapes"),
+        "Shapes. A picture of 4×6 pixels, 6 patches of 12 values, 7 tokens of 5 values, the same after each of 2 "
+        "blocks, one vector of 5, and 3 logits: star 75.0% and ring 12.5%.",
+        [{"words": {
+                (0.9, 0.88): "pixels", (0.9, -1.08): "(3, 4, 6)",
+                (2.35, 0.88): "6 patches", (2.35, -1.08): "(6, 12)", (2.35, -1.34): "of 2×2 pixels",
+                (3.6, 0.88): "tokens, Eq. 1", (3.6, -1.08): "(7, 5)", (3.6, -1.34): "class token first",
+                (5.35, 0.88): "2 blocks, Eqs. 2 and 3", (5.35, -1.08): "(7, 5) after each",
+                (7, 0.88): "y, Eq. 4", (7, -1.08): "(5)", (7, -1.34): "the class token, normalised",
+                (8.2, 0.88): "logits, softmax", (8.2, -1.08): "(3)",
+                (7.7, 0.57): "star 75.0%", (7.7, 0.17): "ring 12.5%",
+         },
+         "images": [image(ONE)], "counted upwards": True,
+         "segments": {"white": [[(0.2 + 1.4 * n / 3, -0.7), (0.2 + 1.4 * n / 3, 0.7)] for n in range(4)]
+                         + [[(0.2, y), (1.6, y)] for y in (-0.7, 0, 0.7)]},
+         "boxes": [
+                *(table(*where) for where in [(2.35, 6, 12), (3.6, 7, 5), (4.85, 7, 5), (5.85, 7, 5), (7, 1, 5)]),
+                *(table(x, 7, 5, "CLASS_TOKEN") for x in (3.6, 4.85, 5.85)), table(7, 1, 5, "CLASS_TOKEN"),
+                (0.4, 7.7, 0.12, 0.75, "TRAINED"), (0, 7.7, 0.12, 0.125, "TRAINED"),
+         ]}]),
+    Row("show_block", (),
+        "Two branches leave the residual stream and are added to it: pre-norm, LayerNorm, then attention or MLP, then "
+        "the sum.",
+        [{"words": {
+                (0.4, 0): r"$z_{\ell-1}$", (4.55, 0.26): r"$z'_\ell$", (8.6, 0): r"$z_\ell$",
+                (1.8, 0.8): "LayerNorm", (3.2, 0.8): "attention\nbetween tokens", (4.2, 0): "+",
+                (5.65, 0.8): "LayerNorm", (7.05, 0.8): "MLP\neach token alone", (8.05, 0): "+",
+                (4.5, -0.5): "the residual stream, (B, T, D) all the way",
+         },
+         "boxed": {(1.8, 0.8): "NORM", (3.2, 0.8): "ATTENTION", (4.2, 0): "BLACK",
+                   (5.65, 0.8): "NORM", (7.05, 0.8): "MLP", (8.05, 0): "BLACK"},
+         "lines": {"BLACK -": [(1, 0), (1, 0.8), (4.2, 0.8), (4.85, 0), (4.85, 0.8), (8.05, 0.8)]}}]),
+]  # fmt: skip
+
+
+def test_every_figure_has_a_row():
+    alone = {"show_positions_forming", "show_seen"}  # one moves, one has a fog: test_figures.py
+    assert {row.name for row in FIGURES} | alone == {name for name in dir(plotting) if name.startswith("show_")}
+
+
+@pytest.mark.parametrize("row", FIGURES, ids=lambda row: row.name)
+def test_every_figure_draws_and_says_what_it_was_given(row):
+    figure = getattr(plotting, row.name)(*row.arguments)
+    assert figure.alt == row.alt
+    for found, expected in zip(read(figure), row.panels, strict=True):
+        assert found == plain(expected)

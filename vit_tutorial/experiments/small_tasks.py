@@ -1,0 +1,83 @@
+"""Small trainings: to look for a learning rate, for a task that needs positions, and at another size."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from functools import cache
+
+import torch
+
+from ..adapting import change_resolution
+from ..config import Size
+from ..data import ImageSet, Shapes
+from ..errors import require_choice
+from ..model import VisionTransformer
+from ..pretrained import load_checkpoint
+from ..training import PRESETS, Recipe, TrainingAlarm, evaluate, fit
+
+STEPS, BATCH = 500, 32
+OWN_SCENES = 10  # added to a seed: the shipped model was trained on the scenes of seed 0 and tested on those of seed 1
+QUARTERS = ("top left", "top right", "bottom left", "bottom right")
+
+
+@cache
+def scenes() -> tuple[ImageSet, ImageSet]:
+    """Return the scenes to train on, and new ones."""
+    return Shapes(4_000, 16, seed=0), Shapes(2_000, 16, seed=3)
+
+
+@cache  # the check, or a cell that runs again, may ask for the same run
+def short_run(learning_rate: float, warmup_steps: int = 50, seed: int = 0) -> float:
+    """Train a small model for 500 steps; return the share of 2,000 new scenes that it gets right, from 0 to 1.
+
+    It has two blocks of width 32 and sees `Shapes` of 16×16 pixels; the recipe is that of PRESETS["shapes"] otherwise.
+    `learning_rate` is the peak, which is reached after the warm-up. The seed decides the first weights and the order of
+    the scenes. Raises ValueError for a rate that is not above 0, and FloatingPointError if the model breaks.
+    """
+    train, new = scenes()
+    epochs = STEPS * BATCH // len(train)
+    config, recipe = PRESETS["shapes"]
+    config = replace(config, image_size=16, embed_dim=32, depth=2, mlp_dim=64)
+    changes = {"learning_rate": learning_rate, "warmup_epochs": epochs * warmup_steps / STEPS, "seed": seed}
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingAlarm)  # what it warns of is what the run returns
+        torch.manual_seed(seed)
+        model = VisionTransformer(config)
+        fit(model, train, replace(recipe, epochs=epochs, **changes))
+    return evaluate(model, new).accuracy
+
+
+def quarters(count: int, seed: int = 0) -> ImageSet:
+    """Draw `Shapes` of 28×28 pixels, labelled by the quarter in which the centre of the object's pixels lies."""
+    scenes = Shapes(count, 28, seed)
+    rows, columns = (scenes.masks.sum(dim=axis) @ torch.arange(28) / scenes.masks.sum(dim=(1, 2)) for axis in (2, 1))
+    labels = 2 * (rows > 13.5).long() + (columns > 13.5).long()
+    return replace(scenes, labels=labels, classes=QUARTERS)
+
+
+def move(way: str, size: Size, seed: int = 0) -> VisionTransformer:
+    """Return the shipped model for scenes of another size; its positions are "interpolated", which needs no seed.
+
+    Raises ValueError for another way: the other ways of lesson 08's table are in `notebooks/tables/sizes.py`.
+    """
+    require_choice("way", way, ["interpolated"])
+    return change_resolution(load_checkpoint("shapes"), size)
+
+
+def tune(model: VisionTransformer, trained: str, seed: int, rate: float = 1e-2, scenes: int = 1600) -> None:
+    """Train the parameters with `trained` in their names on scenes of the model's size, each shown once.
+
+    The others are frozen meanwhile; afterwards nothing is frozen. The seed chooses the scenes and their order. `rate`
+    is the peak of the learning rate: the default is the best, or nearly so, for the "head" and for every "norm".
+    """
+    images = Shapes(scenes, model.config.image_size, OWN_SCENES + seed)
+    recipe = Recipe(epochs=1, batch_size=32, learning_rate=rate, warmup_epochs=0.05, seed=seed)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(trained in name)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TrainingAlarm)  # of a low first loss: the head was trained before
+            fit(model, images, recipe)
+    finally:  # a reader may have stopped it
+        model.requires_grad_(True)

@@ -1,0 +1,310 @@
+"""Pictures and their patches, and what is measured for each patch beside them or over them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Num, UInt8
+from matplotlib.colors import ListedColormap, LogNorm, PowerNorm
+from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from ..config import Size, to_pair
+from ..errors import require_whole_patches
+from . import panels, style
+from .alt_text import amounts, brief, counted, listed, lowest_to_highest, with_alt
+from .style import WIDTH, Figure, Maps, Names, Patch, Photo, Photos, styled, to_numpy
+
+KIND_COLOURS = ListedColormap(["none", style.MLP, style.ATTENTION])  # nothing over the ground
+# Red, green and blue, a little paler, so that blue shows on black.
+PRIMARIES = {"red": (1, 0.3, 0.3), "green": (0.3, 1, 0.3), "blue": (0.4, 0.5, 1)}
+CLEAR = 0.95  # a head sees the patches with weights above this quantile through no fog
+FOG, HIDDEN = 0.82, 0.85  # how light the fog is, and how much of the photo it hides where it is thickest
+
+
+@styled
+def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str) -> Figure:
+    """Draw an image (1 or 3 channels, values in [0, 1]) under the grid along which `patchify` cuts it.
+
+    Raises ValueError if the image is not a whole number of patches.
+    """
+    (P, Q), (H, W) = to_pair(patch_size), image.shape[1:]
+    require_whole_patches((H, W), (P, Q))
+    h, w = H // P, W // Q
+    width = min(WIDTH, 3.3 * W / H + 1.0)  # inches, with room for the labels
+    figure, axes = panels.panel(width, min(4.1, (width - 1.0) * H / W + 0.8), title)
+    panels.patches(axes, image, h, w, aspect=P / Q)
+    panels.patch_lines(axes, h, w)
+    panels.name_cells(axes, range(h), range(w))
+    axes.set(xlabel="column of the grid", ylabel="row of the grid")
+    return with_alt(figure, f"An image of {H}×{W} pixels under a white grid of {h} rows and {w} columns.")
+
+
+@styled
+def show_pictures(
+    images: Sequence[Num[Tensor, "_ _ _"]] | Num[Tensor, "N _ H W"], captions: Names, title: str = "", columns: int = 8
+) -> Figure:
+    """Draw images of one size in rows of `columns`, each under its caption.
+
+    An image has 1 or 3 channels, and is uint8, or floats from 0 to 1.
+    """
+    columns = min(columns, len(images))
+    rows, lines = math.ceil(len(images) / columns), 1 + max(caption.count("\n") for caption in captions)
+    side = min(WIDTH / columns, 0.2 * WIDTH)
+    height = rows * (side * images[0].shape[1] / images[0].shape[2] + 0.22 * lines) + (0.5 if title else 0.08)
+    figure, grid = panels.panels(rows, columns, columns * side, height, title)
+    for axes in grid.flat:
+        axes.axis("off")
+    for axes, (image, caption) in zip(grid.flat, zip(images, captions, strict=True), strict=False):
+        panels.picture(axes, image)
+        axes.set_title(caption, fontsize=10, loc="center")
+    return with_alt(figure, f"{counted(images)}: {listed(' '.join(caption.split()) for caption in captions)}.")
+
+
+@styled
+def show_sizes(
+    pictures: Mapping[str, UInt8[Tensor, "3 H W"]],
+    patch_size: int,
+    title: str,
+    kinds: Mapping[str, Tensor] | None = None,
+) -> Figure:
+    """Draw pictures of several sizes side by side, all pixels equally large, with the grid of their patches.
+
+    With `kinds`, whole numbers (N,), patches of kind 1 (the outline) and 2 (the inside) of an object are tinted.
+    """
+    heights, widths = zip(*(picture.shape[1:] for picture in pictures.values()), strict=True)
+    height = max(heights) * WIDTH / (sum(widths) + 6 * len(widths)) + 0.9
+    figure, (row,) = panels.panels(1, len(pictures), WIDTH, height, title, width_ratios=widths)
+    told = []
+    for axes, (name, picture) in zip(row, pictures.items(), strict=True):
+        H, W = picture.shape[1:]
+        h, w = H // patch_size, W // patch_size
+        panels.patches(axes, picture, h, w, name)
+        if kinds:
+            panels.cells(axes, kinds[name].reshape(h, w), name, cmap=KIND_COLOURS, vmin=0, vmax=2, alpha=0.6)
+        panels.patch_lines(axes, h, w)
+        axes.set(xlim=(0, w), ylim=(max(heights) / patch_size, 0))
+        told.append(f"{name}, {H}×{W} pixels in {h}×{w} patches")
+    if kinds:
+        handles = [Rectangle((0, 0), 1, 1, color=KIND_COLOURS(kind)) for kind in (1, 2)]
+        figure.legend(handles, ["outline", "inside"], loc="outside lower left", ncols=2)
+    return with_alt(figure, f"{counted(pictures)}: {listed(told)}.")
+
+
+@styled
+def show_maps(
+    picture: Photo, maps: Mapping[str, Maps], names: Names, title: str, frames: Sequence[Patch] = ()
+) -> Figure:
+    """Draw n values of every patch beside the picture, one row of maps for each model, in colours around zero.
+
+    All maps of a column share one scale, up to their largest value, which stands under them. `frames` marks a patch
+    in each column of maps, by its row and column, and all of them in the picture. A single row of small maps has the
+    numbers of rows and columns, and the values that are at least a tenth of the largest.
+    """
+    first = 1.2 if len(maps) > 1 else 1  # the picture is as large as the map in a single row
+    figure = panels.blank(min(WIDTH, 4.4 + 2 * len(names)), 0.6 + max(1.9 * len(maps), 3), title)
+    grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[first, *[1] * len(names)])
+    h, w = next(iter(maps.values())).shape[1:]
+    panels.patches(whole := figure.add_subplot(grid[:, 0]), picture, h, w)
+    limits = torch.stack([values.abs().amax(dim=(1, 2)) for values in maps.values()]).amax(dim=0).tolist()
+    for row, (model, values) in enumerate(maps.items()):
+        for column, (name, value, limit) in enumerate(zip(names, values, limits, strict=True)):
+            axes = figure.add_subplot(grid[row, 1 + column])
+            panels.cells(axes, value, limit=limit)
+            axes.set_title(name if row == 0 else "", fontsize=11, loc="center")
+            axes.spines[:].set(visible=True, color=style.CONTROL)
+            axes.set_xlabel(f"darkest colour: ±{limit:.1f}", fontsize=10)
+            axes.set_ylabel(model if column == 0 else "", fontsize=12)
+            if frames:
+                panels.highlight(axes, frames[column])
+                panels.highlight(whole, frames[column])
+            if len(maps) == 1:
+                panels.name_cells(axes, range(h), range(w))
+                numbers = to_numpy(value)
+                words = np.where(abs(numbers) >= limit / 10, np.char.mod("%+.1f", numbers), "")
+                panels.texts(axes, words, abs(numbers) > limit / 2)
+    reach = {model: listed(map(lowest_to_highest, values)) for model, values in maps.items()}
+    told = listed(f"{model}, {text}" if model else text for model, text in reach.items())
+    return with_alt(figure, f"Maps of {h}×{w} patches for {listed(names)}, from lowest to highest: {told}.")
+
+
+@styled
+def show_attention_maps(
+    photo: Photo, maps: Float[Tensor, "m n h w"], names: Names, title: str, frame: Patch, most: int, large: int
+) -> Figure:
+    """Draw the weights of one query over the patches beside the photo, as multiples of an equal share, 1 / (1 + h·w).
+
+    `names` has one entry for each row of maps. All maps share one logarithmic scale, from 1/8 to `most`. `frame` marks
+    the patch that asks, by its row and column. The head `large` of the first row is also drawn large, with the weights
+    of its two favourites, which are framed in white in the photo.
+    """
+    rows, columns, h, w = maps.shape
+    figure = panels.blank(WIDTH, 0.5 + max(rows, 3.4) * (0.05 + 0.86 * WIDTH / (5.4 + columns)), title)
+    grid = figure.add_gridspec(rows, 2 + columns, width_ratios=[2, 3.4, *[1] * columns])
+    whole, favourite = figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[:, 1])
+    panels.patches(whole, photo, h, w)
+    shares, scale = maps * (1 + h * w), LogNorm(1 / 8, most)
+    panels.cells(favourite, shares[0, large], f"{names[0]}, head {large}", norm=scale)
+    weights, places = maps[0, large].flatten().topk(2)
+    for weight, place in zip(weights.tolist(), places.tolist(), strict=True):
+        row, column = divmod(place, w)
+        favourite.text(column + 0.5, row + 0.5, f"{weight:.0%}", ha="center", va="center")
+        whole.add_patch(Rectangle((column, row), 1, 1, fill=False, ec="white", lw=1.5))
+    for row, name in enumerate(names):
+        for head in range(columns):
+            axes = figure.add_subplot(grid[row, 2 + head])
+            image = panels.cells(axes, shares[row, head], f"head {head}" if row == 0 else "", norm=scale)
+            axes.set_ylabel(name if head == 0 else "")
+    for axes in figure.axes:
+        panels.highlight(axes, frame)
+    ticks = {1 / 8: "1/8", 1 / 2: "1/2", 1: "1", 2: "2", most: str(most)}
+    panels.colour_bar(figure, image, figure.axes, "weight (1 = equal share)", ticks, extend="both", shrink=0.8)
+    peaks = amounts({name: row.max() for name, row in zip(names, shares, strict=True)}, " up to ")
+    return with_alt(figure, f"Where {columns} heads look on a photo, in multiples of an equal share: {peaks}.")
+
+
+@styled
+def show_attention_stops(
+    pictures: Float[Tensor, "n 3 H W"], maps: Maps, queries: Mapping[str, int], title: str
+) -> Figure:
+    """Draw n maps on one scale, each under its picture, with the patch that asks framed in both.
+
+    `queries` are the n numbers of these patches, each under a name that stands over the picture.
+    """
+    h, w = maps.shape[1:]
+    side = WIDTH / max(len(queries), 4)
+    width = min(WIDTH, side * len(queries) + 0.6)
+    figure, grid = panels.panels(2, len(queries), width, 0.7 + 1.85 * side, title)
+    scale, told = PowerNorm(0.5, 0, maps.max().item()), []
+    for column, picture, weights, (name, query) in zip(grid.T, pictures, maps, queries.items(), strict=True):
+        panels.patches(column[0], picture, h, w, name)
+        image = panels.cells(column[1], weights, norm=scale)
+        for axes in column:
+            panels.patch_lines(axes, h, w)
+            panels.highlight(axes, divmod(query, w))
+        told.append(f"{name}, {weights.max():.2f} from {place_of_largest(weights)}")
+    panels.colour_bar(figure, image, grid[1], "weight (square-root scale)", shrink=0.95)
+    return with_alt(figure, f"What {len(queries)} queries take most: {listed(told)}.")
+
+
+def place_of_largest(values: Float[Tensor, "h w"]) -> str:
+    """Say in which row and column of a map its largest value is, or the first of them."""
+    row, column = divmod(int(values.argmax()), values.shape[1])
+    return f"row {row}, column {column}"
+
+
+@styled
+def show_found(
+    pictures: Float[Tensor, "n 3 H W"], masks: Bool[Tensor, "n H W"], maps: Mapping[str, Maps], title: str
+) -> Figure:
+    """Draw pictures and maps over their patches, with the object's outline: one row per picture, one column per map.
+
+    Maps are multiples of their own mean, on one logarithmic scale from 1/4 to 4.
+    """
+    rows, columns = len(pictures), 1 + len(maps)
+    figure, grid = panels.panels(rows, columns, 0.85 * WIDTH, 0.6 + 0.85 * WIDTH / (columns + 1) * rows, title)
+    relative = {name: found / found.mean(dim=(1, 2), keepdim=True) for name, found in maps.items()}
+    h, w = next(iter(maps.values())).shape[1:]
+    for row, (line, picture, mask) in enumerate(zip(grid, pictures, masks, strict=True)):
+        panels.patches(line[0], picture, h, w)
+        for axes, found in zip(line[1:], relative.values(), strict=True):
+            image = panels.cells(axes, found[row], norm=LogNorm(1 / 4, 4))
+        for axes, name in zip(line, ["picture", *maps], strict=True):
+            axes.set_title(name.replace(" ", "\n") if row == 0 else "", fontsize=11, loc="center")
+            outline = axes.contour(to_numpy(mask.float()), [0.5], colors="white", linewidths=1.5, extent=(0, w, 0, h))
+            outline.set_path_effects([withStroke(linewidth=3.5, foreground=style.BLACK)])
+    ticks = {1 / 4: "1/4", 1 / 2: "1/2", 1: "1", 2: "2", 4: "4"}
+    panels.colour_bar(figure, image, grid, "weight (1 = the map's mean)", ticks, extend="both", shrink=0.7)
+    peaks = amounts({name: found.amax() for name, found in relative.items()})
+    owners = "its" if rows == 1 else "their"
+    return with_alt(figure, f"{counted(pictures)} and {owners} maps; the largest multiple of the mean: {peaks}.")
+
+
+@styled
+def show_components(photos: Photos, colours: Sequence[Float[Tensor, "_ _ 3"]], title: str) -> Figure:
+    """Draw photos, and beside each three components of its patches: as red, green and blue, and one by one."""
+    ratios = [photo.shape[1] / photo.shape[2] for photo in photos.values()]
+    width = 0.9 * WIDTH / 2.4  # of a photo
+    figure = panels.blank(0.9 * WIDTH, sum(ratios) * width + 0.3 * len(ratios) + 0.4, title)
+    grid, told = figure.add_gridspec(len(photos), 3, width_ratios=(1, 1, 0.32), height_ratios=ratios), []
+    for row, ((name, photo), components) in enumerate(zip(photos.items(), colours, strict=True)):
+        panels.picture(figure.add_subplot(grid[row, 0]), photo, name)
+        panels.picture(figure.add_subplot(grid[row, 1]), components.movedim(2, 0), "three components")
+        small, where = grid[row, 2].subgridspec(3, 1), []
+        for n, (component, (colour, tint)) in enumerate(zip(components.unbind(2), PRIMARIES.items(), strict=True)):
+            tinted = component * component.new_tensor(tint)[:, None, None]
+            panels.picture(figure.add_subplot(small[n]), tinted, f"{n + 1}: {colour}")
+            where.append(f"{colour} in {place_of_largest(component)}")
+        told.append(f"{name}: {listed(where)}")
+    return with_alt(figure, f"Three components of each patch, and where each is strongest. {'. '.join(told)}.")
+
+
+@styled
+def show_seen(
+    photo: Photo, maps: Maps, names: Names, title: str, frame: Patch | None = None, columns: int = 4
+) -> Figure:
+    """Draw the photo, and what each head sees of it (`in_fog`). `frame` marks the patch that asks: (row, column)."""
+    (h, w), (H, W) = maps.shape[1:], photo.shape[1:]
+    pictures = [photo, *in_fog(photo, maps)]
+    rows, side = math.ceil(len(pictures) / columns), WIDTH / columns
+    figure, grid = panels.panels(rows, columns, WIDTH, rows * (side * H / W + 0.25) + 0.35, title)
+    for axes in grid.flat:
+        axes.axis("off")
+    for axes, (name, picture) in zip(grid.flat, zip(["photo", *names], pictures, strict=True), strict=False):
+        panels.patches(axes, picture, h, w, name)
+        if frame:
+            panels.highlight(axes, frame)
+    told = listed(f"{name} in {place_of_largest(weights)}" for name, weights in zip(names, maps, strict=True))
+    return with_alt(figure, f"A photo of {h}×{w} patches, clear where each head looks. The largest weights: {told}.")
+
+
+def in_fog(photo: Photo, maps: Maps) -> Float[Tensor, "n 3 H W"]:
+    """Return the photo as each head sees it: clear where its weights are large, in fog where they are small.
+
+    A map's 5 % largest weights are clear, and the fog thickens in proportion.
+    """
+    light = maps / maps.flatten(1).quantile(CLEAR, dim=1)[:, None, None]
+    light = interpolate(light.clamp(max=1)[:, None], photo.shape[1:], mode="bilinear")  # (n, 1, H, W)
+    fog = HIDDEN * FOG + (1 - HIDDEN) * photo.mean(dim=0)
+    return light * photo + (1 - light) * fog
+
+
+@styled
+def show_similar(photos: Photos, maps: Sequence[Float[Tensor, "_ _"]], patch: Patch, title: str) -> Figure:
+    """Draw photos, and under each how similar its patches are to the framed one of the first photo: cosines, 0 to 1."""
+    width, alike = min(WIDTH / len(photos), 1.35), {}
+    figure, grid = panels.panels(2, len(photos), width * len(photos) + 0.8, 2 * width + 0.5, title)
+    for (upper, lower), (name, photo), similarity in zip(grid.T, photos.items(), maps, strict=True):
+        panels.patches(upper, photo, *similarity.shape, name)
+        image = panels.cells(lower, similarity, vmin=0, vmax=1)
+        alike[name] = 100 * (similarity > 0.5).float().mean().round(decimals=3)
+    for axes in grid[:, 0]:
+        panels.highlight(axes, patch)
+    panels.colour_bar(figure, image, grid, "cosine similarity", extend="min", shrink=0.6)
+    start = f"How similar each patch is to the one in row {patch[0]}, column {patch[1]} of the first photo."
+    return with_alt(figure, f"{start} Patches with a cosine above 0.5: {amounts(alike, ', ', ' %')}.")
+
+
+@styled
+def show_values(
+    photo: Photo, maps: Mapping[str, Float[Tensor, "h w"]], title: str, label: str, marks: Mapping[str, Patch]
+) -> Figure:
+    """Draw a value up to 1 over each patch of the photo, a panel for each map; a patch of value 0 stays clear.
+
+    `marks` has the row and column of a patch to be framed in each panel.
+    """
+    width = min(WIDTH / len(maps), 2.1)
+    figure, (row,) = panels.panels(1, len(maps), width * len(maps) + 1.2, width + 0.5, title)
+    low, told = min(values[values > 0].min().item() for values in maps.values()), []
+    for axes, (name, values) in zip(row, maps.items(), strict=True):
+        panels.patches(axes, 0.75 + 0.25 * photo, *values.shape)
+        image = panels.cells(axes, values.where(values > 0, torch.nan), name, vmin=low, vmax=1)
+        panels.highlight(axes, marks[name])
+        told.append(f"{name}, median {brief(round(values[values > 0].median().item(), 2))}")
+    panels.colour_bar(figure, image, row, label, shrink=0.9)
+    return with_alt(figure, f"{label.capitalize()} for each patch: {'; '.join(told)}.")

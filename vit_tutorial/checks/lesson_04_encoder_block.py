@@ -209,10 +209,9 @@ def one_norm(pair):
     mean = pair.given(1000 * x, weight=1, bias=0).mean(-1)[0, 0].item()
     yield abs(mean) < 1e-3, f"The mean is not subtracted, it is {mean:.3g} in a normed token: this is RMSNorm."
     eps = getattr(getattr(pair.mine, "part", None), "eps", 0.0)
+    told = f"Large tokens are normed as they should be, small ones are not: eps{f' is {eps:g}' if eps else ''},"
     yield not close(large, pair.ours(1000 * x), 1e-3), (
-        f"Large tokens are normed as they should be, small ones are not: eps{f' is {eps:g}' if eps else ''}, and 1e-6 "
-        "in the "
-        "paper's code. Write `nn.LayerNorm(embed_dim, eps=1e-6)`.")
+        f"{told} and 1e-6 in the paper's code. Write `nn.LayerNorm(embed_dim, eps=1e-6)`.")
 # fmt: on
 
 

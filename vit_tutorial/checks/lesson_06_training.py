@@ -182,16 +182,14 @@ def as_asked(got, expected, model, optimizer, batches, rates):
         "one before the step.")
     for n, ((given, mine), (_, theirs), rate) in enumerate(zip(steps, ours[1].steps, rates, strict=True)):
         yield given == [rate] * len(given), (
-            f"In step {n} the optimizer's groups have the rates {given}. It must be {rate} in each: write it into "
-            "every group before the step.")
+            f"In step {n} the optimizer's groups have the rates {given}. It must be {rate} in each, before the step.")
         long, length = mine.norm().item(), theirs.norm().item()
         along = (mine @ theirs).item() / (long * length) if long else 0.0
         yield long > 0, (
             f"In step {n} all gradients are zero: call `backward` and then `step`, without `zero_grad` between them.")
         yield along > -0.999, f"In step {n} your gradients point the other way: you make the loss larger."
         yield along > 0.999 or n == 0, (
-            f"In step {n} your gradients are not those of this batch alone: `optimizer.zero_grad()` clears those of "
-            "the batch before.")
+            f"In step {n} your gradients are not those of this batch alone: `optimizer.zero_grad()` clears the others.")
         yield along > 0.999, (
             f"In step {n} your gradients have another direction than those of the loss. Shorten all of them together, "
             "by one factor: `clip_grad_norm_`.")

@@ -38,10 +38,9 @@ def alike(got, expected, position, grid):
     ratio = (mine / right).abs().clamp_min(1e-9).log().flatten()
     powers = torch.linalg.lstsq(columns, ratio[:, None]).solution[:, 0]
     fits = close(columns @ powers, ratio, 1e-3) and powers.abs().max() > 1e-3
-    yield not fits, (
-        f"{told}: your values are the cosines times |p_i| to the power {round(powers[0].item(), 2):g} and |p_j| to "
-        "the power "
-        f"{round(powers[1].item(), 2):g}. Divide each vector by its own length, once.")
+    a, b = (f"{round(power, 2):g}" for power in powers.tolist())
+    lengthened = f"{told}: your values are the cosines times |p_i| to the power {a} and |p_j| to the power {b}"
+    yield not fits, f"{lengthened}. Divide each vector by its own length, once."
     others = {"the class token's position": position[0], "the mean position": patches.mean(0)}
     others |= {"each vector's own mean": patches.mean(1, keepdim=True)}
     for what, other in others.items():

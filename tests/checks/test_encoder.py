@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from vit_tutorial import EncoderBlock, Mlp, check
+from vit_tutorial.checks import lesson_04_encoder_block as lesson
 from vit_tutorial.experiments.blocks import SUSPECTS
 
 from .variants import judged, module, parameters, solved, with_parts
@@ -191,3 +192,17 @@ def test_other_parts_are_not_called_wrong():
     verdict = check.encoder_block(nn.TransformerEncoderLayer)
     assert verdict.status == "not judged"
     assert "It looks for `norm1`, `attention`, `norm2`, `mlp`. Yours: `self_attn`" in verdict.message
+
+
+def test_weights_of_both_signs_are_tried():
+    """A norm's weights start at one: with those alone, their size would do as well as they."""
+
+    class SizeOfTheWeight(nn.LayerNorm):
+        def __init__(self, embed_dim):
+            super().__init__(embed_dim, eps=1e-6)
+
+        def forward(self, x):
+            return F.layer_norm(x, x.shape[-1:], self.weight.abs(), self.bias, self.eps)
+
+    assert lesson.NORM(lesson.Norm).status == "passed"
+    assert lesson.NORM(SizeOfTheWeight).status == "wrong"

@@ -106,7 +106,7 @@ class ModuleExercise(Exercise):
         result = attempt(lambda: call(mine, x, sizes=sizes))
         weights = [sum(p.numel() for p in module.parameters() if p.ndim > 1) for module in (mine, ours)]
         stopped = isinstance(result, Exception)  # who has as many weights as ours may only name them otherwise
-        self.require_sizes(found, ours, sizes, unclear=bool(left) or (not stopped and weights[0] == weights[1]))
+        self.require_sizes(found, ours, sizes, unclear=bool(left) or (not stopped and 0 < weights[0] == weights[1]))
         if stopped:
             raise result
         if wrong_form := misfit(result, ours(x), self.shape, sizes):
@@ -269,7 +269,8 @@ def build(cls: Callable, args: tuple, x: Tensor, sizes: Mapping[str, int]) -> nn
         if not p.requires_grad:
             raise Wrong(f"The parameter `{name}` has `requires_grad=False`: it can never learn.")
         size = min(0.3, p.shape[-1] ** -0.5) if p.ndim else 0.3  # what comes out stays near one
-        p.data = (p.data == 1).all() + size * noise(*p.shape, seed=seed)  # a norm's weight stays around one
+        values = noise(*p.shape, seed=seed)
+        p.data = (p.data == 1).all() * values.sign() + size * values  # a norm's weight stays around one, and minus one
     return module
 
 

@@ -24,7 +24,7 @@ from vit_tutorial.analysis import (
 from vit_tutorial.data import load_photo
 from vit_tutorial.plotting import panels, show_pictures
 from vit_tutorial.plotting.picture_figures import in_fog
-from vit_tutorial.plotting.position_figures import draw_maps
+from vit_tutorial.plotting.position_figures import mosaic
 from vit_tutorial.plotting.rendering import to_png, with_palette
 from vit_tutorial.plotting.style import WIDTH, styled
 
@@ -65,7 +65,7 @@ def save_positions(path: Path) -> None:
     models = {"trained": trained, "untrained": VisionTransformer(trained.config)}
     figure, (both,) = panels.panels(1, 2, WIDTH, 4.7, "Which positions does the model find similar?")
     for axes, (name, model) in zip(both, models.items(), strict=True):
-        maps = draw_maps(axes, position_similarity(model), name)
+        maps = panels.cells(axes, mosaic(position_similarity(model)), name, limit=1)
     panels.colour_bar(figure, maps, both, "cosine similarity", shrink=0.9)
     path.write_bytes(base64.b64decode(to_png(figure)[0]))
 

@@ -22,7 +22,7 @@ BEFORE = (
     "The patches become a sequence.",
     "Eq. 1   A linear layer makes a token of each patch; a class token goes first; positions are added.",
 )
-BLOCK = "Eqs. 2–3   Block {} of {}: every token looks at all tokens, then each is worked on alone."
+BLOCK = "Eqs. 2–3   Block {}: every token looks at all tokens, then each is worked on alone."
 AFTER = ("Eq. 4   The class token is read out: one logit for each class.", "The largest logit is the answer: {}.")
 
 # The drawing's own units: tenths of an inch.
@@ -73,7 +73,7 @@ def show_overview(
 
 def captions(blocks: int, answer: str) -> list[str]:
     """Return what is said at each stage of the drawing."""
-    return [*BEFORE, *(BLOCK.format(block + 1, blocks) for block in range(blocks)), AFTER[0], AFTER[1].format(answer)]
+    return [*BEFORE, *(BLOCK.format(block) for block in range(blocks)), AFTER[0], AFTER[1].format(answer)]
 
 
 def slot(position: int, count: int) -> float:

@@ -33,8 +33,7 @@ class Mistake(NamedTuple):
 def read_mistakes(text: str) -> list[Mistake]:
     """Read the table: under "## file | targets | targets" blocks of a name, lines "- right", and lines "+ wrong".
 
-    Each part after a bar is a run of its own, which stops at the first failure, the likeliest target first. Two runs
-    must both fail: a notebook notices the mistake, and so do the unit tests.
+    Each part after a bar is a run of its own, the likeliest target first; all of them must fail.
     """
     mistakes = []
     for block in text.strip().split("\n\n"):

@@ -34,7 +34,7 @@ def test_dropout_stands_where_the_paper_puts_it():
     dropouts = {name: module.p for name, module in block.named_modules() if isinstance(module, nn.Dropout)}
     paths = {"drop_path1": 0.3, "drop_path2": 0.3}
     assert dropouts == {"attention.dropout": 0.1, "mlp.dropout1": 0.1, "mlp.dropout2": 0.1, **paths}
-    assert block.attention.strategy.dropout == 0.2
+    assert block.attention.attention_dropout == 0.2
 
 
 def test_drop_path_skips_a_branch_for_whole_images_and_keeps_the_mean():

@@ -15,17 +15,15 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
 import vit_tutorial
-from vit_tutorial import ImageSet, Shapes, VisionTransformer, load_checkpoint, training
+from vit_tutorial import ImageSet, Shapes, VisionTransformer, change_resolution, load_checkpoint, training
 from vit_tutorial.experiments import (
     answers,
     blocks,
-    kinds_of_patches,
     load_block_runs,
     load_causes,
     load_mask_scores,
     load_results,
     load_size_runs,
-    move,
     quarters,
     short_run,
     small_tasks,
@@ -100,14 +98,6 @@ def small(monkeypatch, tmp_path):
     common.trained_at_home.cache_clear()
 
 
-# ---- the scripts
-
-
-def test_each_stored_table_has_its_script():
-    scripts = {path.stem for path in SCRIPTS.glob("*.py")}
-    assert {path.stem for path in STORED.iterdir()} == scripts - {"common", "positions", "compare_with_meta"}
-
-
 @pytest.mark.parametrize("name", TABLES)
 def test_a_script_makes_the_lines_that_are_stored_and_keeps_training_and_test_scenes_apart(name, small):
     script(name, "__main__")
@@ -164,33 +154,20 @@ def test_a_quarter_is_where_the_object_lies():
         assert (rows > 13.5, columns > 13.5) == (lower, right)
 
 
-# ---- another size
-
-
-def moved(way: str, size: int, seed: int = 0) -> VisionTransformer:
-    return script("sizes").move(way, size, seed, load_checkpoint("shapes"))
-
-
-def positions_of(model: VisionTransformer) -> torch.Tensor:
-    return model.embeddings.position.table.detach()
-
-
-def test_the_old_rows_in_their_old_order():
-    old, new = positions_of(load_checkpoint("shapes")), positions_of(moved("in old order", 44))
-    assert len(new) == 1 + 11 * 11
-    assert torch.equal(new[0], old[0]), "the class token's"
-    assert all(torch.equal(row, old[1 + i % 49]) for i, row in enumerate(new[1:]))
+def at_20_pixels() -> VisionTransformer:
+    return change_resolution(load_checkpoint("shapes"), 20)
 
 
 def test_the_moved_model_gets_as_many_right_as_is_stored():
     wrong, scenes = load_size_runs()["20×20", "at random", "nothing"][0]
-    right = common.right_answers(moved("at random", 20), Shapes(scenes, 20, seed=1)).sum().item()
+    moved = script("sizes").move("at random", 20, 0, load_checkpoint("shapes"))
+    right = common.right_answers(moved, Shapes(scenes, 20, seed=1)).sum().item()
     assert right == pytest.approx(scenes - wrong, abs=3)
 
 
 @pytest.mark.parametrize(("trained", "count"), [("head", 2), ("norm", 18)])
 def test_tuning_a_part_changes_this_part_alone_and_leaves_nothing_frozen(trained, count):
-    model = move("interpolated", 20)
+    model = at_20_pixels()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     tune(model, trained, 0, scenes=64)
     changed = [name for name, value in model.state_dict().items() if not torch.equal(value, before[name])]
@@ -200,7 +177,7 @@ def test_tuning_a_part_changes_this_part_alone_and_leaves_nothing_frozen(trained
 
 
 def test_a_reader_who_stops_it_finds_nothing_frozen(monkeypatch):
-    model = move("interpolated", 20)
+    model = at_20_pixels()
 
     def stopped(*_):
         raise KeyboardInterrupt
@@ -209,23 +186,6 @@ def test_a_reader_who_stops_it_finds_nothing_frozen(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         tune(model, "head", 0, scenes=8)
     assert all(parameter.requires_grad for parameter in model.parameters())
-
-
-def test_positions_are_trained_without_that_of_the_class_token(monkeypatch):
-    model, few = moved("zero", 20), lambda count, *rest: Shapes(32, *rest)
-    before = positions_of(model).clone()
-    assert not before[1:].any()
-    monkeypatch.setattr(small_tasks, "Shapes", few)
-    script("sizes").tune_part(model, "positions", 0)
-    assert positions_of(model)[1:].any(dim=1).all()
-    assert torch.equal(positions_of(model)[0], before[0])
-
-
-def test_images_without_masks_have_no_kinds_of_patches():
-    scenes = Shapes(2, 28)
-    assert kinds_of_patches(scenes).shape == (2, 49)
-    with pytest.raises(ValueError, match="these images have no masks"):
-        kinds_of_patches(ImageSet(scenes.pixels, scenes.labels, scenes.classes))
 
 
 def test_a_table_that_is_not_there_shows_those_that_are():

@@ -72,7 +72,7 @@ def test_the_stem_costs_as_much_as_a_block_and_the_cnn_has_as_many_parameters_as
 
 @pytest.mark.usefixtures("unchecked")
 def test_what_does_not_fit_is_told():
-    with pytest.raises(ValueError, match="a backbone of stride 4 leaves no whole patches: patch_size 6×6"):
+    with pytest.raises(ValueError, match="patch_size 6×6, in pixels, must be a multiple of the backbone's stride, 4"):
         hybrid(image_size=12, patch_size=6)
     with pytest.raises(ValueError, match="built for 16×24 images, got 16×32"):
         hybrid()(torch.randn(1, 3, 16, 32))

@@ -1,6 +1,5 @@
 """A trained model names what it sees, on the scale of pixels that it was trained on."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,8 @@ from PIL import Image
 
 from vit_tutorial import ImageSet, VisionTransformer, ViTConfig, load_photo, predict
 from vit_tutorial.experiments import answers
-from vit_tutorial.inference import fit_photo, logits_of
-from vit_tutorial.model_card import PREPROCESSING, ModelCard
+from vit_tutorial.inference import logits_of
+from vit_tutorial.model_card import ModelCard
 
 CLASSES = ("cat", "dog", "owl", "pig")
 
@@ -57,14 +56,7 @@ def test_a_picture_of_pillow_and_an_array_are_fitted_as_the_file_is(model, tmp_p
     Image.fromarray(pixels).save(tmp_path / "photo.png")
     expected = predict(model, tmp_path / "photo.png")
     clear = np.dstack([pixels, np.full((40, 30), 255, np.uint8)])
-    for photo in (
-        Image.fromarray(pixels),
-        pixels,
-        pixels / 255,
-        pixels.transpose(2, 0, 1),
-        clear,
-        Image.fromarray(clear),
-    ):
+    for photo in (pixels, pixels / 255, pixels.transpose(2, 0, 1), clear, *map(Image.fromarray, (pixels, clear))):
         assert predict(model, photo) == expected
     grey = pixels[:, :, 0]
     assert predict(model, grey) == predict(model, np.dstack([grey] * 3)) == predict(model, Image.fromarray(grey))
@@ -75,31 +67,13 @@ def test_a_picture_of_pillow_and_an_array_are_fitted_as_the_file_is(model, tmp_p
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_a_folder_is_told_how_to_ask_about_all_its_pictures(model, tmp_path, monkeypatch):
+def test_a_folder_is_told_how_to_ask_about_all_its_pictures(model, tmp_path):
     for name in ("b", "a"):
         Image.new("RGB", (24, 16), "red").save(tmp_path / f"{name}.jpg")
     with pytest.raises(FileNotFoundError, match="is a folder, and this takes one picture") as caught:
         predict(model, tmp_path)
     each = str(caught.value).partition("For all of them: ")[2]
     assert len(eval(each, {"predict": predict, "model": model, "Path": Path})) == 2
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("squeeze", [False, True])
-def test_of_a_strip_only_what_is_seen_is_resized(squeeze, model, monkeypatch):
-    """Where the card asks for a margin. A strip that is squeezed is seen as a whole."""
-    model.config = replace(model.config, image_size=16)
-    asked = {"resize": 20, "crop": 16, "squeeze": squeeze, "interpolation": "bicubic"}
-    model.card = replace(model.card, about={PREPROCESSING: asked})
-    strip = Image.new("RGB", (6000, 25), "white")
-    strip.paste("red", (2900, 0, 3100, 25))
-    sizes, resize = [], Image.Image.resize
-    monkeypatch.setattr(
-        Image.Image, "resize", lambda *them, **options: sizes.append(them[1]) or resize(*them, **options)
-    )
-    photo = fit_photo(strip, model)
-    assert sizes == [(20, 20) if squeeze else (80, 20)]
-    assert (photo[1].mean() > 0.9) == squeeze, "red in the centre"
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -146,19 +120,7 @@ def test_what_is_no_photo_for_the_model_gets_one_error_that_shows_the_facts(case
     assert not [fact for fact in facts if fact not in str(caught.value)], str(caught.value)
 
 
-# What is wrong with the model, and what the message must show.
-MODELS = {
-    "no card": (lambda model: setattr(model, "card", None), "no card"),
-    "not finite": (
-        lambda model: torch.nn.init.constant_(model.head.bias, torch.nan),
-        "the model's logits are not finite",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", MODELS)
-def test_a_model_that_cannot_answer_says_so(case, model):
-    damage, message = MODELS[case]
-    damage(model)
-    with pytest.raises(ValueError, match=message):
+def test_a_model_without_a_card_says_so(model):
+    model.card = None
+    with pytest.raises(ValueError, match="no card"):
         predict(model, torch.rand(3, 16, 24))

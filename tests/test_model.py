@@ -8,7 +8,7 @@ import torch
 from published import randomize
 from torch import nn
 
-from vit_tutorial import EncoderBlock, VisionTransformer, ViTConfig
+from vit_tutorial import EncoderBlock, VisionTransformer, ViTConfig, patchify, unpatchify
 from vit_tutorial.config import POSITIONS
 
 # Each option of the configuration, alone and together.
@@ -118,9 +118,7 @@ def test_only_positions_tell_the_order_of_the_patches(position):
     """Without them the class token of a shuffled image is the same; with any kind of them it is not."""
     model = small_model(image_size=(8, 12), position=position)
     images = images_for(model)
-    patches = [images[:, :, top : top + 4, left : left + 4] for top in (0, 4) for left in (0, 4, 8)]
-    a, b, c, d, e, f = (patches[index] for index in (4, 0, 5, 2, 1, 3))
-    shuffled = torch.cat([torch.cat([a, b, c], dim=3), torch.cat([d, e, f], dim=3)], dim=2)
+    shuffled = unpatchify(patchify(images, 4)[:, [4, 0, 5, 2, 1, 3]], 4, (8, 12))
     difference = (model.features(images) - model.features(shuffled)).abs().max()
     if position == "none":
         assert difference < 1e-11

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -29,16 +31,20 @@ def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransforme
     return new
 
 
-def change_resolution(model: VisionTransformer, image_size: Size, antialias: bool = True) -> VisionTransformer:
+def change_resolution(
+    model: VisionTransformer, image_size: Size, antialias: bool = True, resize: Callable | None = None
+) -> VisionTransformer:
     """Copy the model for images of another size, with interpolated positions.
 
-    The patches stay as large as they were, so their number changes. Learned and sin-cos positions are resized like a
-    picture, factorized ones along each side. What is frozen stays frozen. timm resizes with `antialias`, transformers
-    without; Meta's own code for DINOv2 does so without, and stretches the grid by a tenth of a patch more.
+    Learned and sin-cos positions are resized like a picture, factorized ones along each side. What is frozen stays
+    frozen. timm resizes with `antialias`, transformers and Meta's code for DINOv2 without. `resize` is another function
+    than `resize_position_embedding`, such as the reader's own.
     Raises ValueError for a size that is not a whole number of patches. Source: section 3.2.
     """
-    moved = deepcopy(as_vit(model))
-    config = replace(moved.config, image_size=image_size)
+    model, resize = as_vit(model), resize or partial(resize_position_embedding, antialias=antialias)
+    if hasattr(model, "rebuilt"):  # parts of a reader's: only they know where the size is written into them
+        return model.rebuilt(change_resolution(model.ours(), image_size, resize=resize))
+    moved, config = deepcopy(model), replace(model.config, image_size=image_size)
     (h, w), (new_h, new_w) = moved.config.grid, config.grid
     moved.config, moved.embeddings.patches.image_size = config, config.image_size
     # The tensors that positions are made of: old grid, new grid, how many rows come before the grid's, new shape.
@@ -50,7 +56,6 @@ def change_resolution(model: VisionTransformer, image_size: Size, antialias: boo
         tensor = getattr(moved.embeddings.position, name, None)
         if tensor is not None:
             vectors = tensor.detach().flatten(0, -2)  # (T, D)
-            vectors = resize_position_embedding(vectors, old_grid, new_grid, num_prefix_tokens, antialias=antialias)
-            tensor.data = vectors.view(shape)
+            tensor.data = resize(vectors, old_grid, new_grid, num_prefix_tokens).view(shape)
     moved.card = moved.card and moved.card.with_classes(moved.card.classes)
     return moved

@@ -37,9 +37,8 @@ def merge_heads(heads: Float[Tensor, "B h T d"]) -> Float[Tensor, "B T D"]:
 class SelfAttention(nn.Module):
     """Let every token take from all tokens, in several heads at once: (B, T, D) → (B, T, D). Eqs. 5–8.
 
-    One linear layer makes queries, keys and values, and another joins the heads. How a head attends is a
-    strategy, a module `(q, k, v) → (mixed values, weights or None)`: `FusedAttention`, unless
-    `analysis.record_attention` or `analysis.mask_heads` swap in another one.
+    One linear layer makes queries, keys and values, and another joins the heads. Between them one fused kernel computes
+    `attend` without writing the weights to memory; `analysis.record_attention` has them.
 
     Raises ValueError if `embed_dim` cannot be split over `num_heads`.
     """
@@ -49,7 +48,7 @@ class SelfAttention(nn.Module):
         require_heads(embed_dim, num_heads)
         self.num_heads, self.head_dim = num_heads, embed_dim // num_heads
         self.qkv = nn.Linear(embed_dim, 3 * embed_dim)
-        self.strategy = FusedAttention(attention_dropout)
+        self.attention_dropout = attention_dropout
         self.projection = nn.Linear(embed_dim, embed_dim)
         self.dropout = nn.Dropout(dropout)
         # Xavier looks at the shape: q, k and v are three D×D matrices, and not one of 3D×D.
@@ -58,20 +57,14 @@ class SelfAttention(nn.Module):
         nn.init.zeros_(self.qkv.bias)
         nn.init.zeros_(self.projection.bias)
 
+    @property
+    def makers(self) -> list[tuple[nn.Module, str]]:
+        """The layers that make q, k and v, with what each of them makes, in the order of the heads."""
+        return [(self.qkv, "qkv")]
+
     def forward(self, tokens: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         q, k, v = self.qkv(tokens).chunk(3, dim=2)  # (B, T, D) each
         q, k, v = (split_heads(part, self.num_heads) for part in (q, k, v))  # (B, h, T, d) each
-        mixed, _ = self.strategy(q, k, v)  # (B, h, T, d)
+        dropout = self.attention_dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)  # (B, h, T, d)
         return self.dropout(self.projection(merge_heads(mixed)))
-
-
-class FusedAttention(nn.Module):
-    """Compute `attend` in one kernel that never writes the weights to memory, and so has none to return."""
-
-    def __init__(self, dropout: float = 0.0):
-        super().__init__()
-        self.dropout = dropout
-
-    def forward(self, q: Float[Tensor, "B h T d"], k: Float[Tensor, "B h T d"], v: Float[Tensor, "B h T d"]):
-        dropout = self.dropout if self.training else 0.0
-        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout), None

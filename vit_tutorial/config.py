@@ -26,13 +26,11 @@ GELUS = {"exact": "none", "tanh": "tanh"}  # what PyTorch calls them
 class ViTConfig:
     """Decide the shapes and options of a Vision Transformer. The defaults are ViT-B/16.
 
-    `image_size` and `patch_size` are in pixels, an int or `(height, width)`; dropout rates are
-    probabilities in [0, 1). `drop_path` is the rate of the last block; it rises linearly from 0.
-    A square size is stored as one int, so that equal configurations compare equal. `gelu` is "exact", or "tanh" for
-    the approximation that the authors' code computes. A model of 0 classes has no head: it returns its features.
+    Sizes of images and patches are in pixels, an int or `(height, width)`; a square one is stored as an int, so that
+    equal configurations compare equal. `drop_path` is the rate of the last block, and rises linearly from 0. `gelu` is
+    "exact", or "tanh" for the authors' approximation. A model of 0 classes has no head: it returns its features.
 
     Raises ValueError for a configuration that cannot be built, and shows the values that do not fit.
-
     Source: Dosovitskiy et al. 2020 (arXiv 2010.11929), Table 1 and appendix B.1.
     """
 
@@ -70,7 +68,7 @@ class ViTConfig:
 
     @classmethod
     def named(cls, name: str, **overrides) -> ViTConfig:
-        """Return the variant `name` of VARIANTS ("B/16"), with any field replaced: `named("B/16", image_size=384)`.
+        """Return a variant of VARIANTS with any field replaced: `named("B/16", image_size=384)`.
 
         Raises ValueError for a name that does not exist, and suggests the nearest ones.
         """

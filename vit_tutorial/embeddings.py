@@ -7,7 +7,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .config import Size, ViTConfig, to_pair
-from .errors import require_size, require_whole
 from .patchify import require_images
 from .positions import POSITION_CLASSES
 
@@ -18,19 +17,17 @@ class PatchEmbedding(nn.Module):
     A convolution whose stride is its kernel size is that layer: `projection.weight.flatten(1)` is the
     matrix E (transposed) of Eq. 1 for patches flattened by `patchify`.
 
-    Raises ValueError if the images do not fit: their rank, channels, dtype, or size. With `image_size` only
-    that size fits, without it any whole number of patches.
+    Raises ValueError if the images do not fit: with `image_size` only that size does, without it any whole number
+    of patches.
     """
 
     def __init__(self, patch_size: Size, in_channels: int, embed_dim: int, image_size: Size | None = None):
         super().__init__()
-        self.patch_size = to_pair(require_size("patch_size", patch_size))
-        self.in_channels = require_whole("in_channels", in_channels)
-        self.image_size = image_size
-        self.projection = make_projection(in_channels, require_whole("embed_dim", embed_dim), self.patch_size)
+        self.patch_size, self.image_size = to_pair(patch_size), image_size
+        self.projection = make_projection(in_channels, embed_dim, self.patch_size)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
-        require_images(images, self.patch_size, self.in_channels, self.image_size, self.projection.weight.dtype)
+        require_images(images, self.patch_size, self.image_size, floats=True)
         return self.projection(images).flatten(2).transpose(1, 2)  # (B, D, h, w) → (B, D, N) → (B, N, D)
 
 
@@ -45,9 +42,8 @@ def make_projection(in_channels: int, embed_dim: int, patch_size: tuple[int, int
 class Embeddings(nn.Module):
     """Embed the patches, put the class token first, add the positions: (B, C, H, W) → (B, 1+N, D). Eq. 1.
 
-    The position is added after the class token is prepended, so the class token has one too.
-    Dropout follows the positions (appendix B.1). With a `backbone` (see `hybrid.py`) the patches are cut
-    from its feature map. Raises ValueError as `PatchEmbedding` does.
+    The class token has a position too. Dropout follows the positions (appendix B.1). With a `backbone` (see
+    `hybrid.py`) the patches are cut from its feature map. Raises ValueError as `PatchEmbedding` does.
     """
 
     def __init__(self, config: ViTConfig, backbone: nn.Module | None = None):

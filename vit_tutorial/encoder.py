@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from .attention import SelfAttention
 from .config import GELUS, ViTConfig
-from .errors import require_choice
 
 
 class Mlp(nn.Module):
@@ -18,7 +17,6 @@ class Mlp(nn.Module):
 
     def __init__(self, embed_dim: int, mlp_dim: int, dropout: float = 0.0, gelu: str = "exact"):
         super().__init__()
-        require_choice("gelu", gelu, GELUS)
         self.expand = nn.Linear(embed_dim, mlp_dim)
         self.activation = nn.GELU(approximate=GELUS[gelu])
         self.dropout1 = nn.Dropout(dropout)
@@ -79,19 +77,6 @@ class Encoder(nn.Sequential):
     """Stack `depth` blocks: (B, T, D) → (B, T, D). The rate of drop path rises linearly, from 0 in the first block."""
 
     def __init__(self, config: ViTConfig):
+        sizes = (config.embed_dim, config.num_heads, config.mlp_dim, config.dropout, config.attention_dropout)
         rates = [config.drop_path * block / max(config.depth - 1, 1) for block in range(config.depth)]
-        super().__init__(
-            *(
-                EncoderBlock(
-                    config.embed_dim,
-                    config.num_heads,
-                    config.mlp_dim,
-                    dropout=config.dropout,
-                    attention_dropout=config.attention_dropout,
-                    drop_path=rate,
-                    norm_eps=config.norm_eps,
-                    gelu=config.gelu,
-                )
-                for rate in rates
-            )
-        )
+        super().__init__(*(EncoderBlock(*sizes, rate, config.norm_eps, config.gelu) for rate in rates))

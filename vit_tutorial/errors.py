@@ -67,7 +67,8 @@ def require_names(name: str, value: object) -> None:
 
 
 def require_choice(name: str, value: str, choices: Iterable[str]) -> None:
-    if value not in (choices := list(choices)):
+    choices = list(choices)
+    if value not in choices:
         lower = {choice.lower(): choice for choice in choices}
         near = [lower[match] for match in difflib.get_close_matches(str(value).lower(), lower)]
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(map(repr, choices))}"
@@ -75,31 +76,24 @@ def require_choice(name: str, value: str, choices: Iterable[str]) -> None:
 
 
 def require_heads(embed_dim: int, num_heads: int) -> None:
-    require_whole("embed_dim", embed_dim)
-    require_whole("num_heads", num_heads)
     if embed_dim % num_heads:
-        raise ValueError(
-            f"embed_dim {embed_dim} cannot be split over {num_heads} heads: "
-            f"{embed_dim} = {embed_dim // num_heads}·{num_heads} + {embed_dim % num_heads}"
-        )
+        rest = f"{embed_dim} = {embed_dim // num_heads}·{num_heads} + {embed_dim % num_heads}"
+        raise ValueError(f"embed_dim {embed_dim} cannot be split over {num_heads} heads: {rest}")
 
 
 def require_sincos(dim: int) -> None:
     if dim % 4:
         raise ValueError(
-            f"sin-cos positions need a dimension divisible by 4 (sine and cosine of row and column), got {dim}"
+            f"sin-cos positions need a dimension divisible by 4, for sines and cosines of two axes, got {dim}"
         )
 
 
 def require_whole_patches(image: tuple[int, int], patch: tuple[int, int]) -> None:
-    remainders = [
-        f"{side} = {side // step}·{step} + {side % step}"
-        for side, step in zip(image, patch, strict=True)
-        if side % step
-    ]
-    if remainders:
-        whole = f"image {image[0]}×{image[1]} is not a whole number of {patch[0]}×{patch[1]} patches"
-        raise ValueError(f"{whole}: {', '.join(remainders)}")
+    (H, W), (P, Q) = image, patch
+    for side, step in ((H, P), (W, Q)):
+        if side % step:
+            rest = f"{side} = {side // step}·{step} + {side % step}"
+            raise ValueError(f"image {H}×{W} is not a whole number of {P}×{Q} patches: {rest}")
 
 
 def require_same_classes(known: Sequence[str], asked: Sequence[str]) -> None:
@@ -110,15 +104,16 @@ def require_same_classes(known: Sequence[str], asked: Sequence[str]) -> None:
             raise ValueError(f"class {i} is {a!r} to the model and {b!r} in the images: {counts}")
 
 
-def kind_of(model: object) -> str:
-    """Return what was given as a model: its class, and for one of another library what converts it."""
+def not_ours(model: object) -> ValueError:
+    """Return the error for a model that is none of ours. It names the library of another one, and what converts it."""
+    kind = type(model).__name__
     for library in ("timm", "torchvision", "transformers"):
         if any(cls.__module__.partition(".")[0] == library for cls in type(model).__mro__):
-            return f"a {type(model).__name__} of {library}: `from_{library}(model)` converts it"
-    return type(model).__name__
+            kind = f"a {kind} of {library}: `from_{library}(model)` converts it"
+    return ValueError(f"this takes a VisionTransformer of the package, got {kind}")
 
 
 def require_vit(model: object) -> None:
     """Raise ValueError unless the model has the parts of ours. The reader's own class may have them, too."""
     if not all(hasattr(model, part) for part in ("embeddings", "encoder", "norm")):
-        raise ValueError(f"this takes a VisionTransformer of the package, got {kind_of(model)}")
+        raise not_ours(model)

@@ -35,25 +35,21 @@ def eval_mode(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-def logits_of(
-    model: nn.Module, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"], batch_size: int = BATCH
-) -> Float[Tensor, "B K"]:
+def logits_of(model: nn.Module, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"]) -> Float[Tensor, "B K"]:
     """Return the model's logits in eval mode for pixels in [0, 1], or bytes, scaled as its card asks: (B, K).
 
     Raises ValueError for other pixels, and for a model without a card, or with a card for another number of classes.
     """
     require_pixels(images)
-    return batched_logits(model, images, batch_size)
+    return batched_logits(model, images)
 
 
 @torch.no_grad()
-def batched_logits(
-    model: nn.Module, pixels: Shaped[Tensor, "B C H W"], batch_size: int = BATCH
-) -> Float[Tensor, "B K"]:
+def batched_logits(model: nn.Module, pixels: Shaped[Tensor, "B C H W"]) -> Float[Tensor, "B K"]:
     """Return the logits of `logits_of` without a look at the values of the pixels."""
     card, weight = card_of(model), next(model.parameters())
     with eval_mode(model):
-        batches = (card.normalise(batch.to(weight.device)) for batch in pixels.split(batch_size))
+        batches = (card.normalise(batch.to(weight.device)) for batch in pixels.split(BATCH))
         logits = torch.cat([model(batch.to(weight.dtype)) for batch in batches])
     require_logits(logits, len(card.classes))
     return logits
@@ -64,13 +60,12 @@ def require_pixels(images: Shaped[Tensor, "B C H W"]) -> None:
     if not isinstance(images, Tensor) or images.ndim != 4:
         given = f"a tensor of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
         raise ValueError(f"images are a tensor (B, C, H, W), got {given}; those of an ImageSet are `images.pixels`")
-    low, high = (images.min().item(), images.max().item()) if images.numel() else (0, 0)
-    fits = images.is_floating_point() and -TOLERANCE <= low <= high <= 1 + TOLERANCE  # nan does not
-    if not fits and images.dtype != torch.uint8:
-        raise ValueError(
-            f"pixels are bytes, or floats from 0 to 1, got {images.dtype} from {low:.4g} to {high:.4g}: "
-            "for values from 0 to 255, divide them by 255. They are normalised here, and not before"
-        )
+    if images.dtype == torch.uint8:
+        return
+    low, high = images.min().item(), images.max().item()
+    if not images.is_floating_point() or not -TOLERANCE <= low <= high <= 1 + TOLERANCE:  # nan is not less
+        found = f"got {images.dtype} from {low:.4g} to {high:.4g}: for values from 0 to 255, divide them by 255"
+        raise ValueError(f"pixels are bytes, or floats from 0 to 1, {found}. They are normalised here, and not before")
 
 
 def card_of(model: nn.Module) -> ModelCard:
@@ -83,10 +78,8 @@ def require_logits(logits: Float[Tensor, "B K"], num_classes: int) -> None:
     if num_classes == 0:
         raise ValueError("the model has no classes, so it has no logits: `replace_head` gives it some, to be trained")
     if logits.ndim != 2 or logits.shape[1] != num_classes:
-        raise ValueError(
-            f"the model gives {logits.shape[-1]} logits for {num_classes} classes: build it for {num_classes}, or give "
-            f"a VisionTransformer a new head with `replace_head(model, {num_classes})`"
-        )
+        way = f"build it for {num_classes}, or give a ViT a new head with `replace_head(model, {num_classes})`"
+        raise ValueError(f"the model gives {logits.shape[-1]} logits for {num_classes} classes: {way}")
 
 
 class Prediction(NamedTuple):
@@ -105,16 +98,13 @@ def predict(
 
     A photo is a name or a path for `load_photo`, a picture of Pillow or an array (H, W, 3) of NumPy, fitted to the
     model's size as its card asks; or a tensor (3, H, W) of that size. Tensors and arrays hold bytes, or floats from 0
-    to 1. Raises ValueError for other values and shapes, for a model without a card, which does not know what its
-    logits mean, and for logits that are not finite.
+    to 1. Raises ValueError for other values and shapes, and for a model without a card.
     """
     top, card = require_whole("top", top), card_of(model)
     image = photo if isinstance(photo, Tensor) else fit_photo(photo, model)
     if image.ndim != 3:
         raise ValueError(f"a photo has shape (3, H, W), got {tuple(image.shape)}: for a batch, `logits_of`")
     logits = logits_of(model, image[None])[0]
-    if not logits.isfinite().all():
-        raise ValueError("the model's logits are not finite: look at its weights")
     values, indices = logits.softmax(dim=0).topk(min(top, len(logits)))
     return [Prediction(card.classes[i], p) for p, i in zip(values.tolist(), indices.tolist(), strict=True)]
 
@@ -131,10 +121,10 @@ def fit_photo(photo: str | Path | Image.Image | np.ndarray, model: nn.Module) ->
 
 
 def picture_of_array(array: np.ndarray) -> Image.Image:
-    """Return an array (H, W), (H, W, 3) or (H, W, 4), of bytes or floats in [0, 1], as a picture of Pillow."""
-    if array.ndim == 3 and array.shape[0] == 3 and array.shape[2] not in (3, 4):
-        array = array.transpose(1, 2, 0)  # as a tensor has it
-    if array.ndim not in (2, 3) or array.shape[2:] not in ((), (3,), (4,)):
+    """Return an array (H, W), (H, W, 3 or 4) or (3, H, W), of bytes or floats in [0, 1], as a picture of Pillow."""
+    if array.ndim == 3 and len(array) == 3:
+        array = array.transpose(1, 2, 0)  # it was a tensor's
+    if array.ndim != 2 and array.shape[2:] not in ((3,), (4,)):
         raise ValueError(f"a photo as an array has shape (H, W, 3), got {array.shape}")
     require_pixels(torch.tensor(array).flatten(1)[None, None])
     if array.dtype != np.uint8:
@@ -145,8 +135,8 @@ def picture_of_array(array: np.ndarray) -> Image.Image:
 def fit_picture(picture: Image.Image, size: Size, card: ModelCard | None) -> UInt8[Tensor, "3 H W"]:
     """Fit a picture as the card asks: as `load_photo` does, unless those who trained the model did otherwise.
 
-    {"resize": 256, "crop": 224, "squeeze": False, "interpolation": "bilinear"} leaves a margin around the centre, of
-    the same share at another image size. Squeezed, both sides are resized, not the shorter one.
+    {"resize": 256, "crop": 224, …} leaves a margin around the centre, of the same share at another image size.
+    "squeeze" resizes both sides, not the shorter one.
     """
     sides = to_pair(size)
     asked = card and card.about.get(PREPROCESSING)
@@ -154,10 +144,8 @@ def fit_picture(picture: Image.Image, size: Size, card: ModelCard | None) -> UIn
         return crop_to(picture, sides)
     from torchvision.transforms.functional import InterpolationMode, center_crop, resize
 
-    size, interpolation = [side * asked["resize"] // asked["crop"] for side in sides], asked["interpolation"]
+    resized = [side * asked["resize"] // asked["crop"] for side in sides]
     if not asked["squeeze"]:
-        size, longest = size[:1], 4 * min(picture.size)
-        # Of a strip only the centre will be seen: resizing all of it could take seconds.
-        picture = center_crop(picture, [min(side, longest) for side in picture.size[::-1]])
-    picture = resize(picture, size, InterpolationMode(interpolation))
+        resized = resized[:1]  # the shorter side
+    picture = resize(picture, resized, InterpolationMode(asked["interpolation"]))
     return as_tensor(center_crop(picture, sides))

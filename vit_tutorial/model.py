@@ -15,11 +15,10 @@ from .encoder import Encoder
 class VisionTransformer(nn.Module):
     """Turn images into logits: (B, C, H, W) → (B, K). The softmax is left to the loss.
 
-    The weights start much as in the authors' published code (google-research/vision_transformer): Xavier for the
-    encoder, 0.02 for positions, zero for class token and head, so that an untrained model finds every class equally
-    likely. Three details are ours: the biases of the MLPs are zero (theirs normal, 1e-6), the representation layer is
-    Xavier (theirs LeCun normal), and the patch projection is drawn without cutting off large values (theirs with).
-    With a `backbone` (see `hybrid.py`) it is the hybrid of section 3.1: patches of a feature map, not of the image.
+    The weights start as in the authors' code (google-research/vision_transformer), except that the biases of the MLPs
+    are zero, the representation layer is Xavier, and the patch projection keeps large values. The head is zero, so an
+    untrained model finds every class equally likely. With a `backbone` (see `hybrid.py`) the patches are those of a
+    feature map.
 
     Raises ValueError if the images do not fit the configuration.
     Source: Dosovitskiy et al. 2020 (arXiv 2010.11929), Eqs. 1–4 and Figure 1.
@@ -42,6 +41,10 @@ class VisionTransformer(nn.Module):
         z = self.encoder(z)  # Eqs. 2–3: (B, 1+N, D)
         y = self.pool(self.norm(z))  # Eq. 4: (B, D)
         return self.head(y)  # (B, K)
+
+    def positions(self) -> Float[Tensor, "T D"]:
+        """Return the position embeddings of all tokens, that of the class token first: (1+N, D)."""
+        return self.embeddings.position()
 
     def forward_features(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B T D"]:
         """Return the normalised tokens that the pooling gets: (B, C, H, W) → (B, 1+N, D)."""
@@ -76,7 +79,6 @@ POOL_CLASSES = {"cls": ClassTokenPool, "mean": MeanPool}
 def make_head(config: ViTConfig) -> nn.Module:
     """Build a linear layer (B, D) → (B, K), after a linear layer and a tanh if there is a `representation_size`.
 
-    Without classes there is nothing to build: what the head is given is what it returns.
     Source: section 3.1, "a MLP with one hidden layer at pre-training time and … a single linear layer at fine-tuning".
     """
     if config.num_classes == 0:

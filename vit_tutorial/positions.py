@@ -6,10 +6,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from .config import to_pair
-from .errors import require_choice, require_sincos, require_size, require_whole
-
-RESIZE_MODES = ("bicubic", "bilinear")
+from .errors import require_sincos
 
 
 class NoPosition(nn.Module):
@@ -73,14 +70,12 @@ POSITION_CLASSES = {
 def sincos_position_embedding(grid: tuple[int, int], dim: int) -> Float[Tensor, "N D"]:
     """Return two-dimensional sin-cos positions, row by row: (h·w, D).
 
-    The first half of a vector encodes the row, the second half the column. Each half holds the sines, then the
-    cosines, of the index times D/4 frequencies that fall from 1 towards 1/10000.
-
-    Raises ValueError if `dim` is not divisible by 4.
+    The first half of a vector encodes the row, the second half the column: the sines, then the cosines, of the index
+    times D/4 frequencies that fall from 1 towards 1/10000. Raises ValueError if `dim` is not divisible by 4.
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.5, once for each axis.
     """
-    h, w = to_pair(require_size("grid", grid))
-    require_sincos(require_whole("dim", dim))
+    require_sincos(dim)
+    h, w = grid
     frequencies = 10000 ** -(torch.arange(dim // 4) / (dim // 4))  # (D/4,)
 
     def encode(count: int) -> Tensor:
@@ -110,21 +105,14 @@ def resize_position_embedding(
     Raises ValueError if the rows are not those of `old_grid`.
     Source: section 3.2, "2D interpolation of the pre-trained position embeddings".
     """
-    require_choice("mode", mode, RESIZE_MODES)
-    h, w = to_pair(require_size("old_grid", old_grid))
-    new_size = to_pair(require_size("new_grid", new_grid))
-    if position.ndim != 2:
-        raise ValueError(f"position embeddings are (T, D), without an axis for the batch, got {tuple(position.shape)}")
-    rows, num_prefix_tokens = len(position), require_whole("num_prefix_tokens", num_prefix_tokens, least=0)
-    if rows != num_prefix_tokens + h * w:
-        raise ValueError(
-            f"{rows} positions are not those of a {h}×{w} grid with {num_prefix_tokens} prefix tokens: "
-            f"that takes {num_prefix_tokens} + {h}·{w} = {num_prefix_tokens + h * w}"
-        )
+    h, w = old_grid
+    if position.ndim != 2 or len(position) != num_prefix_tokens + h * w:
+        fits = f"a {h}×{w} grid with {num_prefix_tokens} prefix tokens has ({num_prefix_tokens + h * w}, D)"
+        raise ValueError(f"positions of shape {tuple(position.shape)} do not fit: {fits}")
     position = position if position.is_floating_point() else position.float()
     prefix, patches = position[:num_prefix_tokens], position[num_prefix_tokens:]
     image = patches.reshape(1, h, w, -1).movedim(-1, 1)  # (1, D, h, w): a picture with D channels
     # Some kernels lack half precision, and some devices antialiasing (PyTorch 2.6 and 2.7 on a Mac's GPU).
     image = image.to("cpu", torch.promote_types(image.dtype, torch.float32))
-    image = nn.functional.interpolate(image, new_size, mode=mode, antialias=antialias, align_corners=align_corners)
+    image = nn.functional.interpolate(image, new_grid, mode=mode, antialias=antialias, align_corners=align_corners)
     return torch.cat([prefix, image[0].flatten(1).T.to(position)])

@@ -13,7 +13,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from .config import ViTConfig
-from .errors import kind_of
+from .errors import not_ours
 from .files import as_path, write_atomically
 from .model import VisionTransformer
 from .model_card import ModelCard
@@ -26,7 +26,7 @@ def save_model(model: nn.Module, path: str | Path) -> Path:
     read: a hybrid, whose backbone is code, and weights that do not fit the configuration or are not finite.
     """
     model, card = as_vit(model), find_card(model)
-    if hasattr(model.embeddings.patches, "backbone"):
+    if "patches.backbone" in dict(model.embeddings.named_modules()):
         raise ValueError("a backbone is code, and this file holds numbers: save model.state_dict(), and build it again")
     tensors = {name: tensor.float() for name, tensor in model.state_dict().items()}
     build_model(model.config, tensors, card)  # what could not be loaded is not saved
@@ -36,8 +36,7 @@ def save_model(model: nn.Module, path: str | Path) -> Path:
 def load_model(path: str | Path) -> VisionTransformer:
     """Build the model of a file that `save_model` wrote, in float32 and in eval mode.
 
-    Raises OSError for a file that is not there or may not be read, ValueError that names the file if it is damaged, is
-    something else, or holds weights that are not finite.
+    Raises OSError for a file that cannot be read, and ValueError for one that is damaged or is something else.
     """
     tensors, about = read_tensors(path)
     if "config" not in about:
@@ -53,7 +52,9 @@ def load_model(path: str | Path) -> VisionTransformer:
 
 def build_model(config: ViTConfig, tensors: Mapping[str, Tensor], card: ModelCard | None) -> VisionTransformer:
     """Build a model with these weights. Raises ValueError unless they fit the configuration and are finite."""
-    require_finite_tensors(tensors)
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise ValueError(f"{name} holds numbers that are not finite (nan or inf)")
     with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay: these weights are replaced at once
         model = VisionTransformer(config).to(next(iter(tensors.values())))  # their dtype and device
     try:
@@ -78,15 +79,10 @@ def find_card(model: nn.Module) -> ModelCard | None:
 
 def as_vit(model: nn.Module) -> VisionTransformer:
     """Return the model without its wrapper; raise ValueError if it is none of ours."""
-    if not isinstance(model := unwrapped(model), VisionTransformer):
-        raise ValueError(f"this takes a VisionTransformer of the package, got {kind_of(model)}")
+    model = unwrapped(model)
+    if not isinstance(model, VisionTransformer):
+        raise not_ours(model)
     return model
-
-
-def require_finite_tensors(tensors: Mapping[str, Tensor]) -> None:
-    for name, tensor in tensors.items():
-        if not tensor.isfinite().all():
-            raise ValueError(f"{name} holds numbers that are not finite (nan or inf)")
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], about: Mapping) -> Path:
@@ -94,20 +90,14 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], about: Mappin
     path = as_path("path", path)
     # Copies: safetensors takes no weights that two layers share.
     tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-    try:
-        content = save(tensors, {"about": json.dumps(about)})
-    except TypeError as error:
-        raise ValueError(f"{path} can only hold facts that JSON can say: {error}") from None
+    content = save(tensors, {"about": json.dumps(about)})
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, content)
     return path
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict]:
-    """Return the tensors and the facts that `write_tensors` put into a file.
-
-    Raises OSError for a file that is not there or may not be read, ValueError that names it if it is damaged.
-    """
+    """Return the tensors and the facts that `write_tensors` put into a file. Errors are those of `load_model`."""
     path = as_path("path", path)
     content = path.read_bytes()  # all of it: Windows cannot replace a file that is still mapped into memory
     try:
@@ -116,10 +106,8 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict]:
             about = json.loads((file.metadata() or {}).get("about", "{}"))
     except (SafetensorError, ValueError) as error:
         if content[:2] in (b"PK", b"\x80\x02"):  # how torch.save begins a file, today's and that of 2020
-            raise ValueError(
-                f"{path} is in PyTorch's own format (torch.save), and load_model reads what save_model wrote. Put its "
-                f"weights into a model of the same sizes: model.load_state_dict(torch.load({str(path)!r}, "
-                "weights_only=True)), then save_model(model, 'model.safetensors')"
-            ) from None
+            steps = f"model.load_state_dict(torch.load({str(path)!r}, weights_only=True))"
+            told = f"With a model of the same sizes: {steps}, then save_model(model, 'model.safetensors')"
+            raise ValueError(f"{path} is in PyTorch's own format (torch.save). {told}") from None
         raise ValueError(f"{path} is not a whole safetensors file: {error}") from None
     return tensors, about

@@ -4,12 +4,11 @@ import copy
 
 import pytest
 import torch
-from torch import nn
 from torch.testing import assert_close
 
 from vit_tutorial import attend
-from vit_tutorial.analysis import class_attention, patch_readout, readout
-from vit_tutorial.attention import FusedAttention
+from vit_tutorial.analysis import class_attention, patch_readout, readout, record_attention
+from vit_tutorial.analysis.recording import attending
 
 from .test_recording import EXACT, small_model
 
@@ -43,40 +42,27 @@ def test_the_readout_of_the_patches_is_that_of_a_model_that_pools_only_this_patc
     assert_close(found[1, 1, 2], model.head(model.forward_features(images)[1, 1 + 1 * 3 + 2]), **EXACT)
 
 
-class Nudged(nn.Module):
-    """Attend with one weight changed, the same one for every image."""
-
-    def __init__(self):
-        super().__init__()
-        self.change = torch.zeros(3, 7, 7, dtype=torch.float64)
-
-    def forward(self, q, k, v):
-        weights = attend(q, k, v)[1]
-        return (weights + self.change) @ v, weights
-
-
 @torch.no_grad()
 def by_differences(model, images, classes):
     """Change every weight a little up and down, and add up the paths through both layers one by one."""
-    layers = [block.attention for block in model.encoder]
-    added = []
-    for layer in layers:
-        weights = []
-        layer.strategy = nudged = Nudged()
-        layer.strategy.register_forward_hook(lambda module, given, found, kept=weights: kept.append(found[1]))
+    change = torch.zeros(2, 3, 7, 7, dtype=torch.float64)  # of layers and heads, the same for every image
+
+    def nudged(layer, q, k, v):
+        return (attend(q, k, v)[1] + change[layer]) @ v
+
+    with record_attention(model) as maps:
         model(images)
-        total = torch.zeros(2, 7, 7, dtype=torch.float64)
-        for index in torch.cartesian_prod(torch.arange(3), torch.arange(7), torch.arange(7)).tolist():
+    added = torch.zeros(2, 2, 7, 7, dtype=torch.float64)  # layer, image, row, column
+    with attending(model, nudged):
+        for index in torch.cartesian_prod(*map(torch.arange, change.shape)).tolist():
+            layer, head, row, column = index
             logits = []
             for step in (1e-5, -1e-5):
-                nudged.change[tuple(index)] = step
+                change[tuple(index)] = step
                 logits.append(model(images)[range(2), classes])
-            nudged.change[tuple(index)] = 0
+            change[tuple(index)] = 0
             slope = (logits[0] - logits[1]) / 2e-5
-            head, row, column = index
-            total[:, row, column] += (slope * weights[0][:, head, row, column]).clamp(min=0) / 3
-        added.append(total)
-        layer.strategy = FusedAttention()
+            added[layer, :, row, column] += (slope * maps[layer][:, head, row, column]).clamp(min=0) / 3
     first, second = added
     return torch.eye(7, dtype=torch.float64) + first + second + second @ first
 
@@ -116,8 +102,3 @@ def test_a_model_in_training_is_measured_in_eval_mode_and_goes_on_training(measu
     assert torch.equal(measure(model.train(), images), expected)
     assert all(module.training for module in model.modules())
     assert not expected.requires_grad
-
-
-def test_a_class_that_the_model_lacks_is_refused(images):
-    with pytest.raises(IndexError, match="index 5 is out of bounds for dimension 1 with size 5"):
-        class_attention(small_model(), images, [1, 5])

@@ -4,26 +4,22 @@
 
 In a round every implementation runs once, in random order, so that whatever else the machine does meets all of them.
 A ratio is theirs over ours, of two runs in the same round: above 1, ours is faster. Shown are its median over the
-rounds, the 95 % interval of that median (bootstrap), and the ratio of the shortest times, which other work disturbs
-least.
-Peak memory is what PyTorch's allocator reports to the profiler, above the weights: exact, and the same in every run,
-which the resident size of a process is not.
+rounds and the 95 % interval of that median (bootstrap). Peak memory is what PyTorch's allocator reports to the
+profiler, above the weights: exact, and the same in every run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler looks for a GPU, and is loud where there is none
 
 import torch
 from torch import Tensor, nn
@@ -48,14 +44,12 @@ def build_all(config: ViTConfig) -> dict[str, nn.Module]:
     return models
 
 
-def forward(model: nn.Module, images: Tensor) -> None:
-    with torch.inference_mode():
-        logits_of(model(images))
-
-
-def forward_backward(model: nn.Module, images: Tensor) -> None:
+def step(model: nn.Module, images: Tensor, backward: bool) -> None:
     model.zero_grad(set_to_none=True)
-    logits_of(model(images)).sum().backward()
+    with torch.inference_mode(not backward):
+        total = logits_of(model(images)).sum()
+    if backward:
+        total.backward()
 
 
 def peak_memory(call: Callable[[], None]) -> int:
@@ -93,41 +87,33 @@ def median_interval(values: list[float], resamples: int = 2000) -> tuple[float, 
     return statistics.median(values), medians[int(0.025 * resamples)], medians[int(0.975 * resamples)]
 
 
-def report(title: str, times: dict[str, list[float]], memory: dict[str, int]) -> None:
+def report(times: dict[str, list[float]], memory: dict[str, int]) -> None:
     """One table: a row for each implementation."""
-    heads = ("median", 11), ("shortest", 12), ("ratio", 8), ("95 % interval", 15), ("of shortest", 13), ("peak", 14)
-    print(f"\n{title}   {len(times[OURS])} rounds")
-    print(" " * 14 + "".join(f"{head:>{width}}" for head, width in heads))
     for name, spent in times.items():
         ratio, low, high = median_interval([t / ours for t, ours in zip(spent, times[OURS], strict=True)])
-        print(
-            f"{name:14}{statistics.median(spent) * 1e3:8.1f} ms{min(spent) * 1e3:9.1f} ms{ratio:8.3f}"
-            f"  {low:.3f} – {high:.3f}  {min(spent) / min(times[OURS]):11.3f}{memory[name] / 2**20:10.1f} MiB"
-        )
+        speed = f"{statistics.median(spent) * 1e3:8.1f} ms, ratio {ratio:.3f} ({low:.3f} – {high:.3f})"
+        print(f"{name:14}{speed}, peak {memory[name] / 2**20:.1f} MiB")
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--variants", nargs="+", default=["Ti/16", "S/16", "B/16"], help="names of VARIANTS")
     parser.add_argument("--batch", type=int, default=8, help="images at once (a batch of 1 is measured too)")
-    parser.add_argument("--image-size", type=int, default=224, help="pixels, a multiple of the variants' patch size")
     parser.add_argument("--rounds", type=int, default=20, help="for each table")
     options = parser.parse_args(arguments)
-
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, images of {options.image_size} pixels")
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, images of 224 pixels")
     for variant in options.variants:
-        config = ViTConfig.named(variant, image_size=options.image_size)
+        config = ViTConfig.named(variant)
         models = build_all(config)
-        cases = {(1, False): "forward", (options.batch, False): "forward", (options.batch, True): "forward+backward"}
-        for (batch, backward), what in cases.items():
+        for batch, backward in ((1, False), (options.batch, False), (options.batch, True)):
+            what = "forward and backward" if backward else "forward"
             images = torch.randn(batch, config.in_channels, config.image_size, config.image_size)
-            step = forward_backward if backward else forward
-            calls = {name: (lambda m=m, x=images, s=step: s(m, x)) for name, m in models.items()}
+            calls = {name: partial(step, model, images, backward) for name, model in models.items()}
             for model in models.values():
                 model.train(backward)
             memory = {name: peak_memory(call) for name, call in calls.items()}
-            times = measure(calls, options.rounds)
-            report(f"{variant} {what}, batch {batch}", times, memory)
+            print(f"\n{variant} {what}, batch {batch}   {options.rounds} rounds")
+            report(measure(calls, options.rounds), memory)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ def join(pattern):
 
 
 GRID, FLOATS, ORDER = "h, w = H // P, W // P", "h, w = H / P, W / P", "permute(0, 2, 4, 1, 3, 5)"
-FLOAT32 = "your result is torch.float32, and the solution's"
 
 RIGHT = {
     check.num_patches: {
@@ -42,24 +41,22 @@ RIGHT = {
         "F.unfold": lambda x, P: F.unfold(x, P, stride=P).transpose(1, 2),
         "einops": cut("b c (h p) (w q) -> b (h w) (c p q)"),
         "slices": by_slices,
-        "always float32": (lambda x, P: patchify(x.float(), P), FLOAT32),
     },
     check.unpatchify: {
         "the package's": unpatchify,
         "F.fold": lambda x, P, size: F.fold(x.transpose(1, 2), size, P, stride=P),
         "einops": join("b (h w) (c p q) -> b c (h p) (w q)"),
-        "always float32": (lambda x, P, size: F.fold(x.float().mT, size, P, stride=P), FLOAT32),
     },
 }
 WRONG = {
     check.num_patches: [
-        (lambda H, W, P: H * W // P, "140, is H·W / P"),
-        (lambda H, W, P: H // P + W // P, "9, is h + w"),
-        (lambda H, W, P: H // P * W // P + 1, "the class token is no patch"),
-        (lambda H, W, P: (H // P) ** 2, "one side of the grid, squared"),
+        (lambda H, W, P: H * W // P, "140 = H·W / P"),
+        (lambda H, W, P: H // P + W // P, "9 = h + w"),
+        (lambda H, W, P: H // P * W // P + 1, "21 = h·w + 1"),
+        (lambda H, W, P: (H // P) ** 2, "16 = h·h"),
         ("//", "/", "The number is right, its kind is not"),
         (lambda H, W, P: 20, "wrong at another"),
-        (lambda H, W, P: 17, "20 expected, got 17: 3 too low"),
+        (lambda H, W, P: 17, "Your result is 17. There are h = 4 rows of w = 5 patches"),
         (lambda H, W, P: True, "20 (int), is expected; got a value of type bool"),
     ],
     check.patchify: [
@@ -71,9 +68,10 @@ WRONG = {
          "rows [0, 2, 4], columns [0, 2"),
         (lambda x, P: by_slices(x, P, step=1), "Row 1 of your result holds pixels of patches [0, 1]"),
         (cut("b c (h p) (w q) -> b (w h) (c p q)"), "Your patches run [0, 5, 10"),
-        (cut("b c (h p) (w q) -> b (h w) (p q c)"), "the values in it run (row, column, channel)"),
-        (cut("b c (h p) (w q) -> b (h w) (c q p)"), "the values in it run (channel, column, row)"),
-        (lambda x, P: patchify(x, P).flip(2), "the values in it are in another order"),
+        (lambda x, P: patchify(x, P)[:, :1].expand_as(patchify(x, P)), "Your patches run [0, 0, 0"),
+        (cut("b c (h p) (w q) -> b (h w) (p q c)"), "its values run as (row, column, channel)"),
+        (cut("b c (h p) (w q) -> b (h w) (c q p)"), "its values run as (channel, column, row)"),
+        (lambda x, P: patchify(x, P).flip(2), "its values run in another order"),
         (f"bands.{ORDER}", f"bands; bands.{ORDER}", f"`bands.{ORDER}` changes nothing"),
         (GRID, "h = w = H // P",
          "wrong at another. Your code stops with an error in line 5 of your cell, in my_patchify"),
@@ -84,15 +82,14 @@ WRONG = {
     check.unpatchify: [
         (lambda x, P, size: unpatchify(x, P, size) / 2100, "values that are no pixels"),
         (lambda x, P, size: unpatchify(x.flip(0), P, size), "Image 0 of your result holds pixels of images [6]"),
-        (lambda x, P, size: x.reshape(len(x), -1, *size), "Block 0 of your result holds pixels of patches [0, 8, 9"),
+        (lambda x, P, size: x.reshape(len(x), -1, *size), "Row 0 of your result holds pixels of patches [0, 8, 9"),
         ("B, h, w, C, P, P", "B, C, h, w, P, P", "permute(0, 3, 1, 4, 2, 5)", "permute(0, 1, 2, 4, 3, 5)",
          "patches [0, 8, 16]"),
         (join("b (w h) (c p q) -> b c (h p) (w q)"), "Your patches run [0, 5, 10"),
-        (join("b (h w) (p q c) -> b c (h p) (w q)"), "you read it as (row, column, channel)"),
-        (lambda x, P, size: unpatchify(x.flip(2), P, size), "mixed up"),
+        (join("b (h w) (p q c) -> b c (h p) (w q)"), "its values run as (row, column, channel)"),
+        (lambda x, P, size: unpatchify(x.flip(2), P, size), "its values run in another order"),
         (lambda x, P, size: unpatchify(x, P, size[::-1]), "(B, C, W, H) = (5, 4, 24, 6), and (B, C, H, W)"),
         (lambda x, P, size: F.fold(x, size, P, stride=P), "Here `x` is (B, N, C·P·P)"),
-        (GRID, FLOATS, "`h` is 5.0, a float"),
     ],
 }  # fmt: skip
 

@@ -9,8 +9,8 @@ from published import build_timm
 from torch import nn
 
 from vit_tutorial import VisionTransformer, change_resolution, check, load_checkpoint
-from vit_tutorial.checks.lesson_09_pretrained_weights import SHOWS_IN, SIZES, their_state
-from vit_tutorial.experiments import MISTAKES, Suspect, sabotage, sabotaged
+from vit_tutorial.checks.lesson_09_pretrained_weights import SIZES, their_state
+from vit_tutorial.experiments import Suspect, sabotage, sabotaged
 
 from .variants import judged, solved
 
@@ -69,63 +69,49 @@ def taken_out(state, out=None):
     return state
 
 
-ENTRIES = "the dictionary that your function is given has other entries"
 RIGHT = {
     check.map_state_dict: {
         "float64": ("= tensor", "= tensor.double()"),
         "parameters, in another order": lambda state: {n: nn.Parameter(t) for n, t in [*solution(state).items()][::-1]},
-        "renamed in place": (popped, ENTRIES),
-        "positions put back": (reshaped, ENTRIES),
+        "renamed in place": popped,
+        "positions put back": reshaped,
     },
     check.fold_layer_scale: {
         "tensor by tensor": tensor_by_tensor,
         "into a copy": lambda state: taken_out(None, dict(state)),
         "into copies of all tensors": lambda state: taken_out(None, deepcopy(state)),
-        "the given dictionary, changed": (taken_out, ENTRIES),
+        "the given dictionary, changed": taken_out,
         "float64": lambda state: {name: tensor.double() for name, tensor in fold(state).items()},
     },
 }
 WRONG = {
     check.map_state_dict: [
-        (lambda state: {n: state[f"blocks.{n}.norm1.weight"] for n in range(4)},
-         "KeyError: 'blocks.2.norm1.weight' This model"),
-        (lambda state: dict(state), "`cls_token` holds Meta's `cls_token`, which ours calls `embeddings.class_token`"),
-        (lambda state: dict(enumerate(state.values())), "Not ours: `0`, `1`, `2` and"),
-        (PROJ, '"proj": "projection",', "`projectionection`: `.replace` finds its word anywhere"),
+        (lambda state: {n: state[f"blocks.{n}.norm1.weight"] for n in range(4)}, "KeyError: 'blocks.2.norm1.weight'"),
+        (lambda state: dict(state), "Not ours, 32 of 34: `cls_token`"),
+        (PROJ, '"proj": "projection",', "`embeddings.patches.projectionection.bias`"),
         (renamed("norm[12]", "norm1"), "Missing, 4 of 34: `encoder.*.norm2.weight`"),
-        (*ours_but("encoder.0.norm1.weight", 'state["blocks.0.norm2.weight"]'),
-         "which ours calls `encoder.0.norm2.weight`"),
+        (*ours_but("encoder.0.norm1.weight", 'state["blocks.0.norm2.weight"]'), "Wrong tensors, 1 of 34: `encoder.0.n"),
         (LOOP, LOOP + "\n        tensor = tensor.T if 'qkv.w' in name else tensor",
-         "`blocks.0.attn.qkv.weight` transposed"),
-        (*ours_but("encoder.0.norm1.weight", 'ours["encoder.0.norm1.weight"].flip(0)'),
-         "in another order, or a part of it"),
-        (*ours_but("encoder.0.norm1.bias", "torch.zeros(6)"), "holds values that are nowhere in the given"),
+         "`encoder.0.attention.qkv.weight` is (6, 18), and must be (18, 6)"),
+        (*ours_but("embeddings.class_token", "ours['embeddings.class_token'] * 0"), "is 0 times the given one"),
         (renamed(r"encoder\.([2-9]|\d\d)", "x"), "Right with 2 blocks, but not with 13 blocks"),
-        (*ours_but("embeddings.position.table", 'state["pos_embed"]'), "It is (1, 5, 6), and (5, 6) is asked."),
+        (*ours_but("embeddings.position.table", 'state["pos_embed"]'), "table` is (1, 5, 6), and must be (5, 6)."),
         (END, 'state["cls_token"].zero_(); return ours', "writes into `cls_token`"),
         (END, "return [*ours]", "asks for a dictionary of tensors, a state dict; got a list of 34"),
     ],
     check.fold_layer_scale: [
-        (lambda state: dict(state), "`encoder.0.attention.projection.weight` is as it was"),
-        (WEIGHT, "state[weight]", "`encoder.0.attention.projection.weight` is as it was"),
-        (DELETE, "pass", "Our class has no place for γ"),
+        (WEIGHT, "state[weight]", "Row 0 of `encoder.0.attention.projection.weight` is 1 times"),
+        (DELETE, "pass", "Not ours, 4 of 30: `encoder.*.ls1.gamma`, `encoder.*.ls2.gamma`."),
         (lambda state: {n: t for n, t in fold(state).items() if t is not state[n]}, "Missing, 22 of 30: `embeddings"),
-        (BIAS, "state[bias]", "projection.bias` is as it was"),
-        (WEIGHT, f"{WEIGHT} if 'mlp' in weight else gamma * state[weight]",
-         "is its columns times `encoder.0.ls1.gamma`"),
-        (WEIGHT, "gamma.abs()[:, None] * state[weight]", "is its rows times |γ| of `encoder.0.ls1.gamma`"),
-        (WEIGHT, f"gamma[:, None] * {WEIGHT}", "is its rows times γ² of"),
-        (WEIGHT, "(1 + gamma[:, None]) * state[weight]", "is its rows times 1 + γ of"),
-        (WEIGHT, "state[weight] / gamma[:, None]", "is its rows divided by `encoder.0.ls1.gamma`"),
-        (WEIGHT, "state[weight] + gamma[:, None]", "is itself plus `encoder.0.ls1.gamma`"),
-        (WEIGHT, f"3 * {WEIGHT}", "is multiplied by something else"),
-        ("gamma[:, None]", "gamma.roll(1)[:, None]", "is multiplied by something else"),
-        ("ls1.", "ls3.", "ls2.", "ls1.", "ls3.", "ls2.", "projection.weight` is its rows times `encoder.0.ls2.gamma`"),
+        (BIAS, "state[bias]", "Row 0 of `encoder.0.attention.projection.bias` is 1 times"),
+        (WEIGHT, f"{WEIGHT} if 'mlp' in weight else gamma * state[weight]", "is -0.0239, 0.389, 1.71"),
+        (WEIGHT, "gamma.abs()[:, None] * state[weight]", "is 0.0239 times the given one, and must be -0.0239 times"),
+        (WEIGHT, "state[weight] + gamma[:, None]", "is 0.972, 0.909, 1.17"),
+        ("gamma[:, None]", "gamma.roll(1)[:, None]", "is -0.617 times"),
+        ("ls1.", "ls3.", "ls2.", "ls1.", "ls3.", "ls2.", "is 1.05 times"),
         ("gamma[:, None]", "gamma", "The size of tensor a (6) must match the size of tensor b (10)"),
-        ("attention.projection", "attention.qkv", "The size of tensor a (6) must match the size of tensor b (18)"),
-        (WEIGHT, "state[weight][None]", "must keep its shape, (6, 6)"),
-        ("if scale in layers", 'if scale in layers and block != "encoder.1."',
-         "`encoder.1.attention.projection.weight` is as it was"),
+        (WEIGHT, "state[weight][None]", "is (1, 6, 6), and must be (6, 6)"),
+        ("if scale in layers", 'if scale in layers and block != "encoder.1."', "Not ours, 2 of 30"),
         ("name[:-9]", 'name[:9] + "."', "Right with 2 blocks, but not with 13 blocks"),
         (WEIGHT, "state[weight].mul_(gamma[:, None])", "writes into `encoder.*.attention.projection.weight`"),
     ],
@@ -181,33 +167,18 @@ def test_secrets_are_new_each_time_and_do_not_show(right):
     assert repr(sabotaged(right, count=1)[0]) == "Suspect()"
 
 
-INSIDE = {"`norm1`": "norm1", "`attention.qkv`": "attention.qkv", "`attention`": "attention", "`mlp`": "mlp"}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES[:5])
-@torch.no_grad()
-def test_a_mistake_shows_first_where_the_check_says(mistake, right):
-    """Both blocks get the same tokens. Later parts differ as well, or are not reached by it."""
-    z, suspect = torch.randn(1, 17, 384), sabotage(right, mistake, "encoder.6")
-    ours, theirs = (model.get_submodule("encoder.6") for model in (right, suspect))
-    differs = [told for told, part in INSIDE.items()
-               if not torch.equal(ours.get_submodule(part)(z), theirs.get_submodule(part)(z))]  # fmt: skip
-    assert SHOWS_IN[mistake].startswith(differs[0])
-
-
 @pytest.mark.parametrize(
     ("said", "message"),
     [
         ((None, None), "Nothing is named yet."),
+        (("norms exchanged", None), "One answer is missing."),
         (("norms swapped", "encoder.6"), "is none of these: “norms exchanged”, “q and k exchanged”"),
         (("norm exchanged", "encoder.6"), "Did you mean “norms exchanged”?"),
         (("norms exchanged", "encoder6"), "Did you mean “encoder.6”?"),
         (("norms exchanged", "encoder.5"), "It does not begin in `encoder.5`"),
         (("norms exchanged", 7), "It does not begin in `encoder.7`"),
-        (("red and blue exchanged", "encoder.6"), "“red and blue exchanged” cannot be in `encoder.6`"),
-        (("norms exchanged", 6), "The place is right. But “norms exchanged” would show first in `norm1`"),
-        (("relu instead of gelu", "6"), "would show first in `mlp`"),
-        (("γ of the attention forgotten", "encoder.6"), "dividing one result by the other gives γ"),
+        (("red and blue exchanged", "encoder.6"), "The place is right, and the mistake is another"),
+        (("relu instead of gelu", "6"), "The place is right, and the mistake is another"),
         (("12 heads instead of 6", 6), "12 heads instead of 6, in `encoder.6`"),
         ((" 12 Heads instead of 6", "Encoder.6 "), "12 heads instead of 6, in `encoder.6`"),
     ],

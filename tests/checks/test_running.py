@@ -20,7 +20,7 @@ def finding(source, *args, **names) -> Wrong:
 LINES = [  # a cell, whose last line is shown, and what is said
     ("def mine(x):\n    y = x.reshape(2, 3)\n    return y + z",
      "in line 3 of your cell, in mine. NameError: name 'z' is not defined Here `y` is (2, 3)."),
-    ("def mine(x):\n    layer = nn.Linear(3, 2)\n    return layer(x)", "Here `layer` is (2, 3), `x` is (N,)."),
+    ("def mine(x):\n    y = x\n    return nn.Linear(y)", "argument: 'out_features' Here `y` is (N,)."),
     ("class Box: pass\ndef mine(x):\n    box = Box(); box.rows = [x[None]]\n    return box.rows[0] @ x[None]",
      "Here `box.rows[0]` is (1, N)"),
     ("from vit_tutorial import patchify\ndef mine(x):\n    return patchify(x.reshape(1, 1, 2, 3), 2)", "3 = 1·2 + 1"),
@@ -47,14 +47,13 @@ def test_the_deepest_of_the_readers_functions_is_shown_across_cells():
     assert "in line 2 of your cell, in helper" in error.message
 
 
-CHANGES = ("x += 1", "x[0] = 5", "x.zero_()", "x.t_()")
 MODULE = "class Mine(nn.Module):\n    def forward(self, x):\n        {}\nmine = Mine()"
 CALLS = [  # called with one matrix: the cell, and what is said
     ("def mine(x):\n    y = x + 1", "Your function returns nothing (None): is the `return` missing?"),
-    ("mine = lambda x: None", "is the `return` missing?"),
     (MODULE.format("self.last = x"), "Your `forward` returns nothing"),
     (MODULE.format("return x.add_(1)"), "Your `forward` changes its input"),
-    *((f"def mine(x):\n    {change}\n    return x * 1", "Your function changes its input") for change in CHANGES),
+    ("def mine(x):\n    x += 1\n    return x * 1", "Your function changes its input"),
+    ("def mine(x):\n    return x.t_() * 1", "Your function changes its input"),
     ("def mine():\n    return 1", "takes 0 positional arguments but 1 was given"),
     ("mine = lambda x: nn.Module()(x)", 'missing the required "forward"'),  # torch's, and so no stub
 ]
@@ -110,20 +109,13 @@ def test_every_check_starts_from_the_same_seed():
     assert len(verdicts) == 1
 
 
-def test_what_the_reader_prints_is_printed(capsys):
-    call(cell("def mine(x):\n    print('here', x)\n    return x")["mine"], 3)
-    assert capsys.readouterr().out == "here 3\n"
-
-
 Identity = type("Mine", (nn.Module,), {"forward": lambda self, x: x})
 ODD = {
     check.split_heads: [
-        (torch.zeros(2, 3), "needs your function itself, and got a tensor of shape (2, 3)"),
-        (["patchify"], "got a list of 1"),
+        (torch.zeros(2, 3), "needs your function itself: write `check.split_heads(my_split_heads)`"),
     ],
     check.mlp: [
         (Identity(), "needs your class itself"),
-        (lambda x: x, "needs your class itself"),
         (dict, "begin with `class dict(nn.Module):`"),
         (Identity, "takes 1 positional argument but 3 were given"),
     ],

@@ -26,20 +26,14 @@ def halves(left: tuple, right: tuple) -> Image.Image:
     return picture
 
 
-def test_the_photo_that_comes_with_matplotlib():
-    photo = load_photo()
+@pytest.mark.parametrize("name", ["grace_hopper", "eileen_collins", "chelsea"])
+def test_the_photos_that_come_with_matplotlib_and_with_the_package(name):
+    photo = load_photo(name)
     assert (photo.shape, photo.dtype) == ((3, 224, 224), torch.float32)
     assert 0 <= photo.min() < 0.1
-    assert 0.9 < photo.max() <= 1
-    assert torch.equal(photo, load_photo("grace_hopper", size=(224, 224)))
+    assert 0.8 < photo.max() <= 1
+    assert torch.equal(photo, load_photo(name, size=(224, 224)))
     assert load_photo(size=(6, 10)).shape == (3, 6, 10), "height and width"
-
-
-def test_the_photos_that_come_with_the_package():
-    for name in ("eileen_collins", "chelsea"):
-        photo = load_photo(name, 56)
-        assert photo.shape == (3, 56, 56), name
-        assert photo.std() > 0.1, "a picture, not a plain colour"
 
 
 def test_the_outline_lies_on_the_photo():
@@ -103,7 +97,6 @@ POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\ns
 
 # A file that cannot be read, and the reason that the message shows.
 UNREADABLE = {
-    "not a picture": (lambda path: path.write_bytes(b"<html>not found</html>"), "none of JPEG, PNG"),
     "commands": (lambda path: path.write_bytes(POSTSCRIPT), "none of JPEG, PNG"),
     "cut off": (cut_off, "truncated"),
     "16 bits": (lambda path: plain(40_000, mode="I;16").save(path), "more than 8 bits a pixel, Pillow's mode I;16"),

@@ -6,36 +6,22 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import websocket
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
-ELSEWHERE = {
-    "darwin": ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",),
-    "win32": (r"C:\Program Files\Google\Chrome\Application\chrome.exe",),
-}
+NAMES += ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",)
+NAMES += (r"C:\Program Files\Google\Chrome\Application\chrome.exe",)
 OPTIONS = ("--headless=new", "--no-first-run", "--disable-gpu", "--disable-background-networking", "--disable-sync")
-KEYS = {
-    "ArrowLeft": 37,
-    "ArrowUp": 38,
-    "ArrowRight": 39,
-    "ArrowDown": 40,
-    "Enter": 13,
-    "Escape": 27,
-    " ": 32,
-    "Tab": 9,
-    "z": 90,
-}
+KEYS = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Enter": 13, "Escape": 27, " ": 32, "z": 90}
 SEEDED = "{ let seed = 1; Math.random = () => (seed = (seed * 16807) % 2147483647) / 2147483647; }"
 
 
 def find_browser() -> str | None:
     """Return Chromium or Chrome, or None if the machine has neither."""
-    found = [shutil.which(name) for name in NAMES] + [shutil.which(path) for path in ELSEWHERE.get(sys.platform, ())]
-    return next(filter(None, found), None)
+    return next(filter(None, map(shutil.which, NAMES)), None)
 
 
 class Browser:
@@ -78,11 +64,9 @@ class Browser:
         if event == "Runtime.consoleAPICalled" and about["type"] in ("error", "warning", "assert"):
             self.problems.append(about)
 
-    def open(self, path: Path, width: int = 1200, height: int = 1000, dark: bool = False) -> None:
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    def open(self, path: Path) -> None:
+        size = {"width": 1200, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
         self.ask("Emulation.setDeviceMetricsOverride", **size)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.ask("Emulation.setEmulatedMedia", features=[scheme])
         self.ask("Page.navigate", url=path.as_uri())
         until(lambda: self.run("document.readyState") == "complete")
 

@@ -81,7 +81,6 @@ def test_a_drawn_circle_is_called_a_circle_and_the_bars_move_while_it_is_drawn(p
 def test_the_page_says_what_it_is_and_answers_nothing_for_an_empty_sheet(page):
     told = page.run("document.querySelector('header').innerText")
     assert "28×28 pixels into 49 patches, and says which of 8 shapes it shows: circle, ring, " in told
-    assert page.run("document.querySelector('header a').textContent") == "vit-tutorial"
     values = "[...document.querySelectorAll('#bars span:last-child')].map((value) => value.textContent).join('')"
     assert page.run(values) == "–" * 8
     assert not page.run("document.querySelector('#bars .first') || $('blocks').innerText.includes('%')")
@@ -96,7 +95,7 @@ def test_the_page_says_what_it_is_and_answers_nothing_for_an_empty_sheet(page):
 
 @torch.no_grad()
 def test_what_is_shown_of_a_patch_is_its_own_row_of_the_attention(page):
-    """Its maps, and where the picture stays bright, against the package's own forward pass."""
+    """Its maps, against the package's own forward pass."""
     page.click("#pictures button:nth-child(3)")
     page.click("#look + span")
     page.click("#picture")  # its centre: row 3, column 3, token 25
@@ -111,14 +110,6 @@ def test_what_is_shown_of_a_patch_is_its_own_row_of_the_attention(page):
     drawn = page.run(f"[...document.querySelectorAll('.heads canvas')].map((canvas) => {pixels})")
     blue = torch.tensor(drawn).view(16, 49, 4)[..., 2]
     assert (blue - 233 * taken / taken.max(dim=1, keepdim=True).values).abs().max() < 3
-    seen = page.run("Array.from(screen.getImageData(0, 0, 28 * scale, 28 * scale).data)")
-    screen = torch.tensor(seen).view(28, page.run("scale"), 28, -1, 4)[:, 1, :, 1, :3]  # one point of each pixel
-    kept = 1 - 0.75 * (1 - taken.sum(dim=0) / taken.sum(dim=0).max())  # (49,)
-    expected = image[0].movedim(0, 2) * kept.view(7, 1, 7, 1).expand(7, 4, 7, 4).reshape(28, 28, 1)
-    inside = torch.tensor([1, 2])  # away from the lines of the grid
-    places = (4 * torch.arange(7)[:, None] + inside).flatten()
-    places = places[(places < 12) | (places > 15)]  # and from the frame around the patch
-    assert (screen - expected)[places][:, places].abs().max() < 3
 
 
 def test_covering_swapping_and_looking_by_mouse(page):
@@ -198,24 +189,6 @@ def test_the_picture_by_keyboard(page):
     page.run("$('draw').focus()")
     page.press("ArrowRight")
     assert page.run("tool") == "cover"
-
-
-def test_everything_that_can_be_used_has_a_name(page):
-    nameless = "[...document.querySelectorAll('button, input, [role], canvas[tabindex]')].filter((e) => !("
-    nameless += (
-        "e.ariaLabel || e.title || e.textContent.trim() || e.labels?.[0]?.textContent.trim())).map((e) => e.outerHTML)"
-    )
-    assert page.run(nameless) == []
-
-
-@pytest.mark.parametrize(("width", "dark"), [(360, True), (660, False), (1200, False)])
-def test_nothing_is_wider_than_the_screen_and_a_finger_can_hit_it(browser, pages, width, dark):
-    browser.open(pages / "cifar10.html", width=width, dark=dark)
-    assert browser.run("document.documentElement.scrollWidth <= innerWidth")
-    small = "[...document.querySelectorAll('button, .tools span, .button')].map((e) => e.getBoundingClientRect())"
-    assert browser.run(f"{small}.filter((b) => b.width && (b.width < 43.9 || b.height < 43.9)).length") == 0
-    light = browser.run("getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/g)[0] > 127")
-    assert light != dark
 
 
 @pytest.mark.parametrize("way", ["chosen", "dropped"])

@@ -10,12 +10,12 @@ import torch
 from IPython.core.formatters import DisplayFormatter
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from PIL import Image
+from PIL import Image, ImageColor
 
 from vit_tutorial import load_photo
 from vit_tutorial.plotting import show_attention_stops, show_pictures, show_positions_forming
 from vit_tutorial.plotting.rendering import draw, register, to_png, with_palette
-from vit_tutorial.plotting.style import HIGHLIGHT
+from vit_tutorial.plotting.style import GROUND, HIGHLIGHT
 
 PHOTO = torch.rand(1, 3, 48, 48, generator=torch.Generator().manual_seed(0))
 
@@ -44,19 +44,19 @@ def test_the_page_stays_white_beside_pale_colours():
 def test_a_figure_that_moves_is_an_animated_png_with_a_picture_for_each_moment():
     """Each as the figure looks at that moment, although a picture holds only what changes."""
     history = dict(enumerate(torch.rand(4, 2, 3, 2, 3, generator=torch.Generator().manual_seed(0)) / 4))
-    figure = show_positions_forming(history, [0], "title")
+    figure, again = (show_positions_forming(history, [0], "title") for _ in range(2))
     data, shown = to_png(figure)
     image = Image.open(io.BytesIO(base64.b64decode(data)))
     assert (image.format, image.n_frames, image.mode) == ("PNG", 4, "P")
     assert (shown["width"], shown["height"]) == (image.width // 2, image.height // 2)
     assert shown["alt"] == figure.alt
     milliseconds = []
-    for n, drawn in enumerate(draw(figure)):
+    for n, drawn in enumerate(draw(again)):
         image.seek(n)
         milliseconds.append(image.info["duration"])
         found = image.convert("RGB")
         assert np.abs(np.asarray(found).astype(int) - np.asarray(drawn)).mean() < 2
-        assert found.getpixel((1, 1)) == (255, 255, 255)
+        assert found.getpixel((1, 1)) == ImageColor.getrgb(GROUND)
     assert milliseconds[0] > 3 * milliseconds[1], "it rests where training ends"
 
 

@@ -65,7 +65,6 @@ FAMILY = {
     "timm, no classes": partial(timm_vit, num_classes=0),
     "timm, DINOv2": partial(timm_by_name, "vit_small_patch14_dinov2", img_size=28),
     "timm, DeiT III": partial(timm_by_name, "deit3_small_patch16_224", img_size=32),
-    "timm, DeiT without distillation": partial(timm_by_name, "deit_small_patch16_224"),
     "transformers": transformers_vit,
     "transformers, the encoder alone": partial(transformers_encoder, ViTModel, TransformersConfig),
     "transformers, DINOv2": partial(transformers_encoder, Dinov2Model, Dinov2Config),

@@ -1,12 +1,14 @@
 """An epoch: every image once, in an order and with moves that depend on the seed and the epoch alone."""
 
+from collections import Counter
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torchvision.transforms.v2 import RandAugment
 from torchvision.transforms.v2.functional import horizontal_flip
 
-from vit_tutorial.training.batches import batches, draw_moves, shift_and_flip
+from vit_tutorial.training.batches import batches, shift_and_flip
 from vit_tutorial.training.rand_augment import OPERATIONS, rand_augment
 
 from .toys import short
@@ -18,7 +20,7 @@ def numbered(count: int, height: int = 6, width: int = 6) -> tuple[torch.Tensor,
     return labels.to(torch.uint8)[:, None, None, None].expand(-1, 3, height, width).clone(), labels
 
 
-def random_images(count: int, height: int = 5, width: int = 7) -> torch.Tensor:
+def random_images(count: int, height: int, width: int) -> torch.Tensor:
     return torch.randint(256, (count, 3, height, width), dtype=torch.uint8)
 
 
@@ -44,28 +46,18 @@ def test_the_order_depends_on_the_seed_and_the_epoch_and_on_nothing_else():
     assert len({tuple(order(seed, epoch)) for seed in range(3) for epoch in range(3)}) == 9
 
 
-def test_a_move_is_a_crop_of_the_reflected_image_and_a_flip():
-    """Every move there is, on an image that is not square, beside torchvision's flip of a slice of PyTorch's pad."""
-    crop = 3
-    steps = range(-crop, crop + 1)
-    moves = torch.tensor([(down, right, flip) for down in steps for right in steps for flip in (0, 1)])
-    images = random_images(len(moves))
-    padded = F.pad(images.float(), [crop] * 4, mode="reflect").to(torch.uint8)
-    for image, (down, right, flip), moved in zip(
-        padded, moves.tolist(), shift_and_flip(images, moves, crop), strict=True
-    ):
-        expected = image[:, crop + down : crop + down + 5, crop + right : crop + right + 7]
-        assert torch.equal(moved, horizontal_flip(expected) if flip else expected)
-
-
-def test_every_move_is_as_likely_as_any_other():
-    moves = draw_moves(9800, short(crop=3, flip=True), torch.Generator().manual_seed(0))
-    found, counts = moves.unique(dim=0, return_counts=True)
-    assert len(found) == 7 * 7 * 2
-    assert counts.min() > 60, "100 each, give or take four standard deviations"
-    assert counts.max() < 140
-    assert not draw_moves(100, short(), torch.Generator()).any(), "no crop and no flip: nothing moves"
-    assert not draw_moves(100, short(crop=3), torch.Generator())[:, 2].any()
+def test_a_move_is_a_crop_of_the_reflected_image_and_a_flip_and_each_as_likely_as_any_other():
+    """Every move there is of an image that is not square, beside torchvision's flip of a slice of PyTorch's pad."""
+    image, count = random_images(1, 11, 13), 5000
+    padded = F.pad(image.float(), [2] * 4, mode="reflect").to(torch.uint8)[0]
+    crops = [padded[:, down : down + 11, right : right + 13] for down in range(5) for right in range(5)]
+    moves = {moved.numpy().tobytes(): move for move, moved in enumerate([*crops, *map(horizontal_flip, crops)])}
+    for recipe, drawn in ((short(crop=2, flip=True), 50), (short(crop=2), 25)):
+        moved = shift_and_flip(image.expand(count, -1, -1, -1), recipe, torch.Generator().manual_seed(1))
+        found = Counter(moves[pixels.numpy().tobytes()] for pixels in moved)
+        assert found.keys() == {*range(drawn)}
+        expected = count / drawn
+        assert max(abs(times - expected) for times in found.values()) < 4 * expected**0.5, "four standard deviations"
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

@@ -1,6 +1,5 @@
 """The loop: it learns, it is the loop that one would write by hand, and it says when something is wrong."""
 
-import math
 import warnings
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from vit_tutorial import ImageSet
 from vit_tutorial.hybrid import small_cnn
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.saving import read_tensors
-from vit_tutorial.training import Recipe, TrainingAlarm, evaluate, fit, print_progress, warmup_cosine
+from vit_tutorial.training import Recipe, TrainingAlarm, evaluate, fit, warmup_cosine
 
 from .toys import (
     RESTLESS,
@@ -103,14 +102,11 @@ def test_the_same_recipe_gives_the_same_weights_and_another_seed_others():
 
 @pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")  # one step teaches nothing
 def test_every_epoch_draws_its_own_dropout():
-    """The mask of the one batch of each epoch, seen on a layer of ones."""
+    """The mask of the one batch of each epoch; before them comes the one without dropout that asks whether it fits."""
     model, masks = small_vit(dropout=0.5), []
-    model.embeddings.dropout.register_forward_hook(
-        lambda layer, inputs, output: masks.append(output == 0) if layer.training else None
-    )
+    model.embeddings.dropout.register_forward_hook(lambda layer, _, output: masks.append((output == 0).sum().item()))
     fit(model, bright_or_dark(8), short(epochs=3))
-    assert not torch.equal(masks[0], masks[1])
-    assert not torch.equal(masks[1], masks[2])
+    assert len(set(masks)) == 4
 
 
 @pytest.mark.filterwarnings("ignore::vit_tutorial.training.TrainingAlarm")
@@ -136,17 +132,14 @@ def test_a_wrapped_model_keeps_its_card_and_gets_the_new_one():
     assert evaluate(wrapper, bright_or_dark()).confusion.sum() == 24
 
 
-SWITCHES = {"crop": 2, "flip": True, "randaugment": True, "mixup": 0.4, "cutmix": 1.0, "label_smoothing": 0.2}
-SWITCHES |= {"schedule": "constant", "precision": "bf16", "clip_norm": 0.01, "weight_decay": 0.5, "beta2": 0.9}
-SWITCHES |= {"warmup_epochs": 0.5}
-
-
 def test_every_switch_of_the_recipe_is_connected():
-    plain = trained(short(epochs=1, warmup_epochs=0.0))
-    for name, value in SWITCHES.items():
-        changed = trained(short(**{"epochs": 1, "warmup_epochs": 0.0, name: value}))
-        assert differing(changed, plain), name
-        assert all(tensor.isfinite().all() for tensor in changed.values()), name
+    switches = {**RESTLESS, "label_smoothing": 0.2, "schedule": "constant", "precision": "bf16", "clip_norm": 0.01}
+    switches |= {"weight_decay": 0.5, "beta2": 0.9, "warmup_epochs": 0.5}
+    plain = {"epochs": 1, "warmup_epochs": 0.0}
+    before = trained(short(**plain))
+    assert [
+        name for name, value in switches.items() if not differing(trained(short(**{**plain, name: value})), before)
+    ] == []
 
 
 def test_frozen_weights_stay_and_the_others_move():
@@ -168,16 +161,11 @@ def run_a_cell_twice() -> None:
     def show(message, category, filename, lineno, file=None, line=None):
         print(Path(filename).name, lineno - run_a_cell_twice.__code__.co_firstlineno, message)
 
-    warnings.showwarning = show
+    warnings.showwarning, recipe = show, short(epochs=1, warmup_epochs=0.0, learning_rate=1e-5)
     for _ in range(2):
         model = small_vit()
         model.head.bias.data[0] = 9
-        fit(
-            model,
-            bright_or_dark(),
-            short(epochs=1, warmup_epochs=0.0, learning_rate=1e-5),
-            validation=bright_or_dark(8),
-        )
+        fit(model, bright_or_dark(), recipe, validation=bright_or_dark(8))
 
 
 def test_alarms_are_at_the_readers_line_and_come_again_with_the_cell(tmp_path):
@@ -209,7 +197,7 @@ def shuffled_labels(bright: int) -> ImageSet:
 
 
 @pytest.mark.parametrize(("epochs", "warmup", "count"), [(4, 1.0, 1), (1, 0.2, 1), (2, 1.4, 1), (2, 1.5, 0)])
-def test_alarm_nothing_learned_once_in_the_first_epoch_after_warm_up_or_the_last(epochs, warmup, count):
+def test_alarm_nothing_learned_once_in_the_first_half_epoch_after_warm_up(epochs, warmup, count):
     told = alarms(shuffled_labels(40), epochs=epochs, warmup_epochs=warmup, learning_rate=1e-5)
     assert [message[:37] for message in told] == ["after warm-up the loss is still 0.69,"] * count
     assert all("Look at the learning rate" in message for message in told)
@@ -238,19 +226,6 @@ def test_alarm_one_answer_to_all_validation_images_at_the_end():
     assert alarms(images, validation=images, epochs=3) == []
 
 
-def test_however_it_ends_the_model_is_in_eval_mode():
-    def stop(progress):
-        raise KeyboardInterrupt
-
-    for error, options in ((KeyboardInterrupt, {"watch": [stop]}), (FloatingPointError, {})):
-        model = small_vit(dropout=0.1)
-        if error is FloatingPointError:
-            model.head.register_forward_hook(lambda head, inputs, logits: logits * (torch.nan if head.training else 1))
-        with pytest.raises(error):
-            fit(model, bright_or_dark(), short(), **options)
-        assert not any(module.training for module in model.modules())
-
-
 @pytest.mark.parametrize(("spoiled", "told"), [("logits", "the loss"), ("gradient", "the norm of all weights")])
 def test_what_is_not_finite_stops_the_run_and_leaves_the_epoch_before(spoiled, told, tmp_path):
     """The last step of epoch 2. Its loss says nothing about what the step does to the weights."""
@@ -263,6 +238,7 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_epoch_before(spoiled, t
     (model.head.register_forward_hook if spoiled == "logits" else model.head.weight.register_hook)(spoil)
     with pytest.raises(FloatingPointError, match=f"{told} is nan in epoch 2.*Lower the learning rate"):
         fit(model, bright_or_dark(), recipe, folder=tmp_path)
+    assert not model.training
     tensors, about = read_tensors(tmp_path / "checkpoint.safetensors")
     assert [row[0] for row in about["history"]] == [1]
     assert all(tensor.isfinite().all() for tensor in tensors.values())
@@ -271,41 +247,17 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_epoch_before(spoiled, t
     assert not differing(weights_of(again), trained(recipe))
 
 
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        ({"epochs": 2.0}, "epochs must be a whole number of at least 1, got 2.0"),
-        ({"learning_rate": math.inf}, "learning_rate must be a finite number, got inf"),
-        ({"clip_norm": 0}, "clip_norm must be above 0, got 0"),
-        ({"weight_decay": -1}, "weight_decay must be at least 0, got -1"),
-        ({"beta2": 1.0}, r"beta2 must be a number in \[0, 1\), got 1.0"),
-        ({"randaugment": "False"}, "randaugment must be True or False, got 'False'"),
-        ({"schedule": "cosin"}, "did you mean 'cosine'"),
-        ({"epochs": 1, "warmup_epochs": 2.0}, "warmup_epochs 2.0 is more than all epochs, 1"),
-    ],
-)
-def test_a_recipe_that_cannot_be(wrong, told):
-    with pytest.raises(ValueError, match=told):
-        Recipe(**wrong)
-
-
 SWAPPED = ImageSet(bright_or_dark().pixels, bright_or_dark().labels, ("bright", "dark"))
 ONE_CLASS = ImageSet(bright_or_dark().pixels, torch.zeros(24, dtype=torch.int64), ("PetImages",))
 REFUSED = {
     "frozen": (lambda: small_vit().requires_grad_(False), {}, "nothing to train"),
     "half": (lambda: small_vit().bfloat16(), {}, "float32 or float64, these are {torch.bfloat16}"),
-    "crop": (small_vit, {"recipe": short(crop=8)}, "crop 8 is no shift within images of 8×8"),
-    "too few classes": (lambda: small_vit(num_classes=1), {}, "1 logits for 2 classes: build it for 2, or give"),
-    "a CNN": (lambda: small_cnn(5), {}, "5 logits for 2 classes: build it for 2"),
+    "a CNN": (lambda: small_cnn(5), {}, "5 logits for 2 classes: build it for 2, or give"),
     "too large": (lambda: small_vit(image_size=12), {}, "12×12"),
-    "no list": (small_vit, {"watch": print_progress}, r"a list of functions, such as \[print_progress\]"),
     "no folder": (small_vit, {"folder": ""}, "folder must be a path, got ''"),
-    "no recipe": (small_vit, {"recipe": 3}, r"such as Recipe\(epochs=3\), got 3"),
     "a DataLoader": (small_vit, {"images": torch.utils.data.DataLoader(SWAPPED)}, "an ImageSet, got DataLoader: Image"),
     "one class": (small_vit, {"images": ONE_CLASS}, "one class, 'PetImages', so every answer is right"),
     "validation": (small_vit, {"validation": SWAPPED}, "class 0 is 'dark' to the model and 'bright' in the images"),
-    "validation: a list": (small_vit, {"validation": [1]}, "an ImageSet, got list"),
 }
 
 
@@ -323,18 +275,3 @@ def test_a_refused_model_is_left_as_it_was(build, options, told, tmp_path):
     assert [parameter.requires_grad for parameter in model.parameters()] == frozen
     assert not differing(weights_of(model), weights)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_what_is_no_model_and_what_cannot_be_evaluated():
-    with pytest.raises(ValueError, match=r"fit trains a model, such as VisionTransformer\(config\), got ViTConfig"):
-        fit(small_vit().config, bright_or_dark(), short())
-    model = small_vit()
-    for images, told in ((REFUSED["a DataLoader"][1]["images"], "got DataLoader"), (ONE_CLASS, "have one class")):
-        with pytest.raises(ValueError, match=told):
-            evaluate(model, images)
-
-
-def test_without_gradients_there_is_nothing_to_train():
-    with torch.no_grad(), pytest.raises(ValueError, match=r"gradients are off here \(torch.no_grad\)"):
-        fit(small_vit(), bright_or_dark(), short())

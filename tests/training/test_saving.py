@@ -14,11 +14,18 @@ from vit_tutorial.config import POSITIONS
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.saving import load_model, read_tensors, save_model, write_tensors
 
-from .toys import Trap, differing, small_vit, weights_of
+from .toys import differing, small_vit, weights_of
 
 CARD = ModelCard(
     ("cat", "dog"), (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), {"test accuracy": 0.9, "by class": {"cat": [0.8, 1.0]}}
 )
+
+
+class Trap:
+    """Unpickled, it makes a file."""
+
+    def __reduce__(self):
+        return Path.touch, (Path("sprung"),)
 
 
 def randomised(**options) -> nn.Module:
@@ -87,9 +94,7 @@ def test_a_wrapper_comes_off_and_the_card_stays(wrap, tmp_path):
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    ("change", "told"), [({"colour": "red"}, "can build: .*colour"), ({"depth": 3}, "Missing key")]
-)
+@pytest.mark.parametrize(("change", "told"), [({"colour": "red"}, "build: .*colour"), ({"depth": 3}, "Missing key")])
 def test_a_model_that_this_version_cannot_build_is_refused(change, told, tmp_path):
     """A file of a later version, or of another program."""
     model = randomised()

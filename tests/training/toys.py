@@ -5,22 +5,32 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-import pytest
 import torch
 from torch import nn
 
-from vit_tutorial import ImageSet, VisionTransformer, ViTConfig
+from vit_tutorial import ImageSet, VisionTransformer, ViTConfig, train
 from vit_tutorial.model_card import ModelCard
-from vit_tutorial.training import Recipe
+from vit_tutorial.training import PRESETS, Recipe
+from vit_tutorial.training.recipe import Preset
 
 CLASSES = ("dark", "bright")
-SMALL = "--scenes 60 --image-size 16 --patch-size 8 --embed-dim 8 --depth 2 --num-heads 2 --mlp-dim 16 --device cpu"
 
 # Everything that draws random numbers at once.
 RESTLESS = {"crop": 2, "flip": True, "randaugment": True, "mixup": 0.4, "cutmix": 1.0}
 RESTLESS_MODEL = {"dropout": 0.1, "attention_dropout": 0.1, "drop_path": 0.2}
+
+
+def shrink(put: Callable = setattr, scenes: int = 60, dropout: bool = True, **recipe) -> None:
+    """Give the command a small model, few scenes and this recipe; `put` may be the `setattr` of a monkeypatch."""
+    sizes = {"image_size": 16, "patch_size": 8, "embed_dim": 8, "depth": 2, "num_heads": 2, "mlp_dim": 16}
+    config = ViTConfig(**sizes, **(RESTLESS_MODEL if dropout else {}))
+    preset = Preset(config, replace(PRESETS["shapes"].recipe, batch_size=16, **recipe))
+    put(train, "PRESETS", {**PRESETS, "shapes": preset})
+    for name in ("SCENES", "TEST_SCENES"):
+        put(train, name, scenes)
 
 
 def bright_or_dark(count: int = 24, seed: int = 0) -> ImageSet:
@@ -59,13 +69,6 @@ def answered(answers: list[int], labels: list[int]) -> ImageSet:
     return ImageSet(pixels, torch.tensor(labels), ("ant", "bee", "cow"))
 
 
-class Trap:
-    """Unpickled, it makes a file."""
-
-    def __reduce__(self):
-        return Path.touch, (Path("sprung"),)
-
-
 @contextmanager
 def float64() -> Iterator[None]:
     """Rounding out of the way: Adam makes whole steps of it where a gradient is zero, as for the bias of the keys."""
@@ -84,17 +87,6 @@ def differing(here: dict[str, torch.Tensor], there: dict[str, torch.Tensor]) -> 
     """The names of the tensors that are not the same to the last bit."""
     assert here.keys() == there.keys()
     return [name for name in here if not torch.equal(here[name], there[name])]
-
-
-def told_for(command: Callable[[list[str]], int], arguments: list[str], capsys) -> str:
-    """The one line on stderr that a mistake gets from this command, below a short usage, with exit status 2."""
-    with pytest.raises(SystemExit) as end:
-        command(arguments)
-    usage, told = capsys.readouterr().err.splitlines()
-    assert end.value.code == 2
-    assert usage == "usage: python -m vit_tutorial.train [options]"
-    assert told.startswith("python -m vit_tutorial.train: error: ")
-    return told
 
 
 def start(function: Callable, *arguments, output: Path) -> multiprocessing.Process:

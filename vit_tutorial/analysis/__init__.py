@@ -1,7 +1,6 @@
 """Measuring a model: arrays in, arrays out, nothing drawn."""
 
 from .attention_maps import attention_rollout as attention_rollout
-from .attention_maps import mean_attention_distance as mean_attention_distance
 from .attention_maps import object_auc as object_auc
 from .before_training import first_tests as first_tests
 from .class_evidence import class_attention as class_attention

@@ -1,4 +1,4 @@
-"""Sum up attention maps over the layers and over distance, and score a map against the mask of an object."""
+"""Sum up attention maps over the layers, and score a map against the mask of an object."""
 
 from __future__ import annotations
 
@@ -8,58 +8,28 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from ..config import Size, to_pair
-
 
 def attention_rollout(maps: Sequence[Float[Tensor, "B h T T"]]) -> Float[Tensor, "B T T"]:
     """Return how much of each input token is in each output token, summed over paths: (B, T, T). Rows sum to 1.
 
-    `maps` are the weights of all layers, first to last, as `record_attention` gives them. In each layer the
-    heads are averaged and the identity is added, for the residual stream, with equal weight; the layers are
-    multiplied. Values, MLPs and norms are left out, so it is a rule of thumb, not a measurement.
-    Raises ValueError for what is no attention.
+    `maps` are those of `record_attention`. In each layer the heads are averaged and the identity is added, for the
+    residual stream, with equal weight; the layers are multiplied. Values, MLPs and norms are left out.
+    Raises ValueError where there are no weights, or rows that do not sum to 1.
     Source: Abnar & Zuidema 2020 (arXiv 2005.00928), section 3; appendix D.8 of the paper.
     """
-    require_maps(maps)
+    if not maps or any(weights is None for weights in maps):
+        ours = "call the model inside `with record_attention(model) as maps:`"
+        raise ValueError(f'no weights yet: {ours}; transformers returns them with attn_implementation="eager" alone')
     B, _, T, _ = maps[0].shape
     identity = torch.eye(T, dtype=maps[0].dtype, device=maps[0].device)
     rollout = identity.expand(B, T, T)
     for weights in maps:
-        rollout = (weights.mean(dim=1) + identity) / 2 @ rollout
-    return rollout
-
-
-def mean_attention_distance(
-    maps: Sequence[Float[Tensor, "B h T T"]], grid: tuple[int, int], patch_size: Size
-) -> Float[Tensor, "L h"]:
-    """Return how far each head looks, in pixels: the weighted distance between patch centres, (L, h).
-
-    Averaged over images and patches. The class token comes first and is left out: what a patch takes from the other
-    patches is scaled to sum to 1. A patch that takes everything from the class token does not count.
-    Raises ValueError for what is no attention. Source: appendix D.7 and Figure 7 (right).
-    """
-    require_maps(maps)
-    (h, w), (P, Q) = grid, to_pair(patch_size)
-    rows, columns = torch.arange(h) * P, torch.arange(w) * Q
-    centres = torch.cartesian_prod(rows, columns).float()  # (N, 2), row by row
-    distances = torch.cdist(centres, centres).to(maps[0])  # (N, N)
-    found = []
-    for weights in maps:
-        patches = weights[:, :, 1:, 1:]  # (B, h, N, N)
-        far = (patches * distances).sum(dim=-1) / patches.sum(dim=-1)  # (B, h, N)
-        found.append(far.nanmean(dim=(0, 2)))
-    return torch.stack(found)
-
-
-def require_maps(maps: Sequence[Tensor | None]) -> None:
-    """Raise ValueError unless there are weights for each layer, whose rows sum to 1."""
-    if not maps or any(weights is None for weights in maps):
-        ours = "call the model inside `with record_attention(model) as maps:`"
-        raise ValueError(f'no weights yet: {ours}; transformers returns them with attn_implementation="eager" alone')
-    for weights in maps:
-        if not ((sums := weights.sum(dim=-1)) - 1).abs().max() < 0.01:  # nan is not less
+        sums = weights.sum(dim=-1)
+        if not (sums - 1).abs().max() < 0.01:  # nan is not less
             found = f"these sum to {sums.min():.3g} to {sums.max():.3g}"
             raise ValueError(f"the rows of attention weights sum to 1, {found}: are they scores, before the softmax?")
+        rollout = (weights.mean(dim=1) + identity) / 2 @ rollout
+    return rollout
 
 
 def object_auc(maps: Float[Tensor, "B h w"], masks: Bool[Tensor, "B H W"]) -> Float[Tensor, " B"]:
@@ -67,8 +37,7 @@ def object_auc(maps: Float[Tensor, "B h w"], masks: Bool[Tensor, "B H W"]) -> Fl
 
     The area under the ROC curve: 0.5 for an even map. Pixels of one patch have one weight, and equal weights count
     half; so even the best map of patches stays below 1 if the outline cuts a patch. It is nan for a mask that is empty
-    or full. Masks have a whole number of the grid's patches. Raises ValueError for maps that hold nan, and unless there
-    is a mask for each, true on the object and false elsewhere.
+    or full. Raises ValueError for maps that hold nan, and unless there is a mask for each, true on the object.
     """
     if len(maps) != len(masks) or not ((masks == 0) | (masks == 1)).all():
         found = f"got {len(masks)} for {len(maps)} maps, {masks.dtype} up to {masks.max():g}"

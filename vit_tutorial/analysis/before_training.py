@@ -1,7 +1,6 @@
 """Test a new image classifier before you train it: what each test should find is known in advance.
 
-The functions measure and do not judge. They work on copies in train mode without dropout, so the model and the global
-random generator stay as they were.
+The tests work on copies in train mode without dropout: the model and the global random generator stay as they were.
 """
 
 from __future__ import annotations
@@ -22,13 +21,10 @@ Images, Labels = Float[Tensor, "B C H W"], Int64[Tensor, " B"]
 
 
 class FirstTests(NamedTuple):
-    """What the tests measure on one batch of B images; `right` and `last_loss` are those of `memorise`.
+    """What the tests measure on one batch of B images."""
 
-    `first_loss` is the cross-entropy before any training: ln K for a model that finds K classes equally likely.
-    """
-
-    first_loss: float
-    right: int
+    first_loss: float  # cross-entropy before any training: ln K for a model that finds K classes equally likely
+    right: int  # of the images, after training on this batch alone
     last_loss: float
     image_leak: float
     shuffle_change: float
@@ -36,12 +32,11 @@ class FirstTests(NamedTuple):
 
 def first_tests(model: nn.Module, images: Images, labels: Labels, patch_size: Size, steps: int = 40) -> FirstTests:
     """Run all tests on a model (B, C, H, W) → (B, K) with one batch, of 16 images or so."""
-    first_loss, right, last_loss = memorise(model, images, labels, steps)
-    shuffled = shuffle_change(model, images, patch_size)
-    return FirstTests(first_loss, right, last_loss, image_leak(model, images), shuffled)
+    learned = memorise(model, images, labels, steps)
+    return FirstTests(*learned, image_leak(model, images), shuffle_change(model, images, patch_size))
 
 
-def memorise(model: nn.Module, images: Images, labels: Labels, steps: int = 40) -> tuple[float, int, float]:
+def memorise(model: nn.Module, images: Images, labels: Labels, steps: int) -> tuple[float, int, float]:
     """Train a copy on this one batch with AdamW; return the loss before, the images then right, the loss after."""
     trial, losses = trial_copy(model), []
     optimizer = torch.optim.AdamW(trial.parameters(), lr=3e-3, fused=True)
@@ -57,10 +52,7 @@ def memorise(model: nn.Module, images: Images, labels: Labels, steps: int = 40) 
 
 
 def image_leak(model: nn.Module, images: Images) -> float:
-    """Return the largest gradient of one image's logits by another image's pixels: 0.0 if none reaches them.
-
-    It is 0.0 too if no pixels reach the logits at all, not even the image's own.
-    """
+    """Return the largest gradient of one image's logits by another image's pixels: 0.0 if none reaches them."""
     pixels = images.clone().requires_grad_()
     logits = with_random_head(model, images)(pixels)
     largest = 0.0
@@ -73,10 +65,7 @@ def image_leak(model: nn.Module, images: Images) -> float:
 
 @torch.no_grad()
 def shuffle_change(model: nn.Module, images: Images, patch_size: Size) -> float:
-    """Shuffle the patches of all images in one way; return the largest change of a logit over the largest logit.
-
-    Without positions a Vision Transformer sees a set of patches, and nothing changes except for rounding.
-    """
+    """Shuffle the patches of all images in one way; return the largest change of a logit over the largest logit."""
     patches = patchify(images, patch_size)  # (B, N, C·P·P)
     order = torch.randperm(patches.shape[1], generator=torch.Generator().manual_seed(0))
     shuffled = unpatchify(patches[:, order], patch_size, tuple(images.shape[2:]))
@@ -91,17 +80,15 @@ def trial_copy(model: nn.Module) -> nn.Module:
     for module in trial.modules():
         if "Drop" in type(module).__name__:  # nn.Dropout and its kin, and stochastic depth of any library
             module.eval()
-        if isinstance(getattr(module, "dropout", None), float):  # of attention weights
-            module.dropout = 0.0
+        for name in ("dropout", "attention_dropout"):  # of attention weights
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
     return trial
 
 
 @torch.no_grad()
 def with_random_head(model: nn.Module, images: Images) -> nn.Module:
-    """Return a `trial_copy` in which the linear layer that runs last has new random weights.
-
-    A head of zeros gives the same logits whatever it is shown, which would hide everything that happens before it.
-    """
+    """Return a `trial_copy` in which the linear layer that runs last has new random weights: zeros would hide all."""
     trial = trial_copy(model)
     ran = [trial.get_submodule(step.name) for step in trace_shapes(trial, images)]
     head = [module for module in ran if isinstance(module, nn.Linear)][-1]

@@ -19,7 +19,6 @@ from .recording import record_attention
 def readout(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "stages B K"]:
     """Return the logits that the model would give if it ended before the first block, or after any: (L+1, B, K).
 
-    The final norm, the pooling and the head read the tokens; the last entry is the model's own answer.
     In eval mode. Source: nostalgebraist 2020, "interpreting GPT: the logit lens".
     """
     with eval_mode(model):
@@ -28,10 +27,7 @@ def readout(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> Float
 
 @torch.no_grad()
 def patch_readout(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B h w K"]:
-    """Return the logits that the head gives to each patch's token after the last block: (B, h, w, K). In eval mode.
-
-    The head of a model that pools the class token has never been trained on these tokens.
-    """
+    """Return the logits that the head gives to each patch's token after the last block: (B, h, w, K). In eval mode."""
     require_vit(model)
     with eval_mode(model):
         return model.head(model.forward_features(images)[:, 1:]).unflatten(1, model.config.grid)
@@ -45,18 +41,15 @@ def class_attention(
 
     Like `attention_rollout`, but each weight is first multiplied by the gradient of the class's logit with respect to
     it, and negative products become 0. The map is the class token's row, or the mean of the patches' rows in a model
-    that pools them. A classifier of zeros, as at the start of training, gives maps of zeros. In eval mode; gradients
-    of parameters are neither needed nor changed.
-
-    `classes` is a tensor or a list with one class for each image. Raises IndexError for a class that the model lacks.
+    that pools them. A classifier of zeros gives maps of zeros. In eval mode; gradients of parameters are neither needed
+    nor changed. Raises IndexError for a class that the model lacks.
     Source: Chefer et al. 2021 (arXiv 2103.15679), Eqs. 5 and 6.
     """
     require_vit(model)
     with eval_mode(model), record_attention(model) as maps, torch.enable_grad():
         z = model.embeddings(images).detach().requires_grad_()  # so that the weights are asked, and not the parameters
         logits = model.forward_head(model.norm(model.encoder(z)))  # (B, K)
-        chosen = logits[range(len(logits)), classes].sum()
-        gradients = torch.autograd.grad(chosen, maps)
+        gradients = torch.autograd.grad(logits[range(len(logits)), classes].sum(), maps)
     added = [(a * gradient).clamp(min=0).mean(dim=1) for a, gradient in zip(maps, gradients, strict=True)]
     identity = torch.eye(z.shape[1]).to(added[0]).expand_as(added[0])
     relevance = identity  # (B, T, T): row i says what token i has taken from each token of the input

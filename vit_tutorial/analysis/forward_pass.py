@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from ..errors import require_vit
 from ..inference import eval_mode
 from ..model import VisionTransformer
-from .recording import record_attention
+from .recording import attention_layers
 
 
 class Step(NamedTuple):
@@ -29,8 +29,7 @@ class Step(NamedTuple):
 def trace_shapes(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Step]:
     """Call the model once and return the shape of what every module returns, in the order in which they finish.
 
-    Works for any module of PyTorch, in eval mode, and leaves it as it was; the model itself comes last, under the name
-    "". A module that returns no tensor is left out.
+    In eval mode. The model itself comes last, under the name "". A module that returns no tensor is left out.
     """
     steps = []
 
@@ -66,27 +65,29 @@ def cost_by_part(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
     """Return parameters and FLOPs of each part of the model, for one forward pass of these images.
 
     Every parameter is in exactly one part. FLOPs are those of matrix products and convolutions, two for
-    each multiply-add, as `torch.utils.flop_counter` counts them; it leaves out additions on their own,
-    norms, softmax and GELU. "pairs" is q·kᵀ and weights·v, the part that grows with the square of T.
+    each multiply-add. "pairs" is q·kᵀ and weights·v, the part that grows with the square of T.
     The counts are the same on the meta device, which computes nothing.
     """
     require_vit(model)
     names = {module: f"{type(model).__name__}.{name}" for name, module in model.named_modules()}
-    blocks = list(model.encoder)
+    layers, blocks = attention_layers(model), list(model.encoder)
+    linear = [[*(maker for maker, _ in layer.makers), layer.projection] for layer in layers]
     parts = {
         "embeddings": [model.embeddings],
-        "q, k, v, out": [layer for block in blocks for layer in (block.attention.qkv, block.attention.projection)],
-        "pairs": [block.attention.strategy for block in blocks],
+        "q, k, v, out": [module for modules in linear for module in modules],
+        "pairs": [],
         "MLP": [block.mlp for block in blocks],
         "norms": [*(norm for block in blocks for norm in (block.norm1, block.norm2)), model.norm],
         "head": [model.head],
     }
-    # Recorded, since the counter does not know every fused kernel.
-    with eval_mode(model), record_attention(model), FlopCounterMode(display=False) as counter:
+    with eval_mode(model), FlopCounterMode(display=False) as counter:
         model(images)
     flops = {name: sum(operations.values()) for name, operations in counter.get_flop_counts().items()}
     costs = {}
     for part, modules in parts.items():
         parameters = sum(p.numel() for module in modules for p in module.parameters())
         costs[part] = Cost(parameters, sum(flops.get(names[module], 0) for module in modules))
+    # Two products of T·T pairs, in D values. Not counted, since the counter does not know every fused kernel.
+    pairs = len(layers) * len(images) * 4 * model.config.num_tokens**2 * model.config.embed_dim
+    costs["pairs"] = Cost(0, pairs)
     return costs

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
-from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..attention import attend, split_heads
+from ..attention import attend
 from ..errors import require_vit
 from ..inference import eval_mode
 from ..model import VisionTransformer
 from .forward_pass import stages
-from .recording import self_attentions
+from .recording import attending, attention_layers
 
 
 @torch.no_grad()
@@ -27,23 +25,21 @@ def attention_from(
 ) -> Float[Tensor, "B blocks heads h w"]:
     """Return what one token takes from each patch, for all heads of some blocks: (B, blocks, heads, h, w).
 
-    The token is that of the patch in row and column `query`, or the class token. What it takes from the class token is
-    left out, so a map sums to at most 1. Only these rows of the weights are kept (of 1370 tokens, `record_attention`
-    keeps half a gigabyte). In eval mode. Raises ValueError for a patch that the model does not have.
+    The token is that of the patch in row and column `query`, or the class token; what it takes from the class token is
+    left out. In eval mode. Raises ValueError for a patch that the model does not have.
     """
-    layers, (h, w) = self_attentions(model), model.config.grid
+    attention_layers(model)  # refuses what has none
+    h, w = model.config.grid
     if query is not None and not (0 <= query[0] < h and 0 <= query[1] < w):
         raise ValueError(f"no patch in row {query[0]}, column {query[1]}: the grid has {h} rows and {w} columns")
     token = 0 if query is None else 1 + query[0] * w + query[1]
     found = {}
 
-    def keep(block: int, qkv: nn.Module, inputs: tuple, output: Tensor) -> None:
-        q, k, v = (split_heads(part, layers[block].num_heads) for part in output.chunk(3, dim=2))
-        _, found[block] = attend(q[:, :, token, None], k, v)  # (B, h, 1, T)
+    def keep(block: int, q: Tensor, k: Tensor, v: Tensor) -> None:
+        if block in blocks:
+            _, found[block] = attend(q[:, :, token, None], k, v)  # (B, h, 1, T)
 
-    with eval_mode(model), ExitStack() as hooks:
-        for block in blocks:
-            hooks.enter_context(layers[block].qkv.register_forward_hook(partial(keep, block)))
+    with eval_mode(model), attending(model, keep):
         model(images)
     weights = torch.stack([found[block] for block in blocks], dim=1)  # (B, blocks, heads, 1, T)
     return weights[..., 0, 1:].unflatten(-1, (h, w))
@@ -54,7 +50,6 @@ def patch_tokens(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
     """Return each patch's token before the first block and after every block, as a map: (L+1, B, h, w, D).
 
     All are normalised by the model's last norm; the last ones are those of `forward_features`. In eval mode.
-    With them, `F.cosine_similarity(tokens, tokens[row, column], dim=-1)` is a map of what resembles one patch.
     """
     with eval_mode(model):
         return torch.stack([model.norm(z)[:, 1:].unflatten(1, model.config.grid) for z in stages(model, images)])
@@ -63,8 +58,7 @@ def patch_tokens(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
 def principal_components(tokens: Float[Tensor, "*grid D"], count: int = 3) -> Float[Tensor, "*grid count"]:
     """Return how far each token lies along the directions in which tokens differ most, in [0, 1]: (…, D) → (…, count).
 
-    Three of them are a colour, red, green and blue. 0 and 1 are reached by 2 % of the tokens. A direction has no sign
-    of its own: it is chosen so that the token furthest from the mean is on the side of 1.
+    Each end is reached by 2 % of the tokens; the token furthest from the mean is on the side of 1.
     Source: Oquab et al. 2023 (arXiv 2304.07193), Figure 1.
     """
     flat = tokens.flatten(0, -2)  # (N, D)
@@ -83,12 +77,12 @@ def position_similarity(
 ) -> Float[Tensor, "h w h w"]:
     """Return the cosine similarity of every two patches' position embeddings: (h, w, h, w).
 
-    `position_similarity(model)[i, j]` is the map of the patch in row i and column j. The class token is left out.
-    `positions` is another table of the same grid, such as that of an earlier epoch. Source: Figure 7 (centre).
+    `[i, j]` is the map of the patch in row i and column j. `positions` is another table of the same grid, such as that
+    of an earlier epoch. Source: Figure 7 (centre).
     """
     require_vit(model)
     h, w = model.config.grid
-    table = model.embeddings.position() if positions is None else positions
+    table = model.positions() if positions is None else positions
     unit = nn.functional.normalize(table[1:], dim=-1)  # (N, D)
     return (unit @ unit.T).reshape(h, w, h, w)
 

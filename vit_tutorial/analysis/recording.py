@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import SupportsIndex
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..attention import SelfAttention, attend
-from ..errors import kind_of
-
-Heads = Float[Tensor, "B h T d"]
-
-
-class RecordingAttention(nn.Module):
-    """Attend as the equation says and keep the weights, which takes more time and memory than the fused kernel."""
-
-    def __init__(self, dropout: float, maps: list[Tensor | None], layer: int):
-        super().__init__()
-        self.dropout, self.maps, self.layer = dropout, maps, layer
-
-    def forward(self, q: Heads, k: Heads, v: Heads):
-        out, weights = attend(q, k, v, self.dropout if self.training else 0.0)
-        self.maps[self.layer] = weights
-        return out, weights
+from ..attention import attend, merge_heads, split_heads
+from ..errors import not_ours
 
 
 @contextmanager
@@ -34,12 +20,17 @@ def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
     """Keep the model's attention weights, inside `with record_attention(model) as maps:`.
 
     `maps[layer]` is (B, h, T, T), of the latest forward pass, and None before the first. The rows sum to 1, and carry
-    gradients if the pass does. Raises ValueError for a model without this package's attention.
+    gradients if the pass does. Each layer attends twice, by its own kernel and as the equation says: that takes longer.
+    Dropout draws anew. Raises ValueError for a model without attention that can be looked into.
     """
-    layers = self_attentions(model)
-    maps: list[Tensor | None] = [None] * len(layers)
-    recording = {layer: RecordingAttention(layer.strategy.dropout, maps, i) for i, layer in enumerate(layers)}
-    with swapped(recording):
+    maps: list[Tensor | None] = [None] * len(attention_layers(model))
+    dropped = [layer.attention_dropout if layer.training else 0.0 for layer in attention_layers(model)]
+
+    def attend_and_keep(i: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        mixed, maps[i] = attend(q, k, v, dropped[i])
+        return mixed
+
+    with attending(model, attend_and_keep):
         yield maps
 
 
@@ -48,9 +39,9 @@ def mask_heads(model: nn.Module, heads: Mapping[int, SupportsIndex | Sequence[in
     """Keep these heads from adding anything to the tokens, inside `with mask_heads(model, {layer: heads}):`.
 
     Layers and heads are counted from 0; one head or several. Recorded inside, a masked head still shows where it would
-    have looked. Raises ValueError for a layer or a head that the model does not have.
+    have looked. Raises ValueError for a layer that the model does not have, IndexError for a head.
     """
-    layers = self_attentions(model)
+    layers = attention_layers(model)
     if not isinstance(heads, Mapping):
         raise ValueError(f"heads to mask are given by their layer, such as {{0: [1, 2]}}, got {heads!r:.80}")
     with ExitStack() as masks:
@@ -59,10 +50,7 @@ def mask_heads(model: nn.Module, heads: Mapping[int, SupportsIndex | Sequence[in
                 raise ValueError(f"no layer {i!r} to mask: the model has layers 0 to {len(layers) - 1}")
             layer = layers[i]
             keep = layer.projection.weight.new_ones(layer.num_heads, layer.head_dim)
-            for head in torch.as_tensor(chosen).flatten().tolist():  # one head or several, of any library
-                if head not in range(layer.num_heads):
-                    raise ValueError(f"no head {head!r} in layer {i}: it has heads 0 to {layer.num_heads - 1}")
-                keep[head] = 0
+            keep[torch.as_tensor(chosen, dtype=torch.long)] = 0
 
             def mask(joining: nn.Module, inputs: tuple, keep: Tensor = keep) -> Tensor:
                 return inputs[0] * keep.flatten()  # (B, T, D): what the layer that joins the heads is given
@@ -71,22 +59,45 @@ def mask_heads(model: nn.Module, heads: Mapping[int, SupportsIndex | Sequence[in
         yield
 
 
-def self_attentions(model: nn.Module) -> list[SelfAttention]:
-    """Return the model's attention layers, first to last. Raises ValueError if there is none."""
-    layers = [module for module in model.modules() if isinstance(module, SelfAttention)]
-    if not layers:
-        raise ValueError(f"no SelfAttention of this package to measure in {kind_of(model)}")
-    return layers
-
-
 @contextmanager
-def swapped(strategies: Mapping[SelfAttention, nn.Module]) -> Iterator[None]:
-    """Give each layer its new strategy, and afterwards the old one back, also when the block raises."""
-    found = {layer: layer.strategy for layer in strategies}
-    for layer, strategy in strategies.items():
-        layer.strategy = strategy.train(layer.training)
-    try:
+def attending(model: nn.Module, function: Callable[[int, Tensor, Tensor, Tensor], Tensor | None]) -> Iterator[None]:
+    """Let the heads of every layer find what `function(layer, q, k, v)` returns, inside a `with` block.
+
+    All are (B, h, T, d); None leaves the layer its own result. It hangs on the layers that make q, k and v, and on the
+    one that joins the heads.
+    """
+    with ExitStack() as hooks:
+        if "torch._dynamo" in sys.modules:  # a compiled model does not see hooks that come later
+            hooks.enter_context(torch.compiler.set_stance("force_eager"))
+        for i, layer in enumerate(attention_layers(model)):
+            made: dict[int, Tensor] = {}
+
+            def note(n: int, maker: nn.Module, inputs: tuple, output: Tensor, made: dict = made) -> None:
+                made[n] = output
+
+            def instead(joining: nn.Module, inputs: tuple, i: int = i, layer=layer, made: dict = made) -> tuple | None:
+                mixed = function(i, *q_k_v(layer, made))
+                return None if mixed is None else (merge_heads(mixed),)
+
+            for n, (maker, _) in enumerate(layer.makers):
+                hooks.enter_context(maker.register_forward_hook(partial(note, n)))
+            # First, so that heads are masked after it, however the two are nested.
+            hooks.enter_context(layer.projection.register_forward_pre_hook(instead, prepend=True))
         yield
-    finally:
-        for layer, strategy in found.items():
-            layer.strategy = strategy.train(layer.training)
+
+
+def q_k_v(layer: nn.Module, made: Mapping[int, Tensor]) -> list[Tensor]:
+    """Return q, k and v, (B, h, T, d) each, from what the layers that make them have returned."""
+    found: dict[str, list[Tensor]] = {"q": [], "k": [], "v": []}
+    for n, (_, roles) in enumerate(layer.makers):
+        for role, part in zip(roles, made[n].chunk(len(roles), dim=-1), strict=True):
+            found[role].append(part)
+    return [split_heads(torch.cat(parts, dim=-1), layer.num_heads) for parts in found.values()]
+
+
+def attention_layers(model: nn.Module) -> list[nn.Module]:
+    """Return the model's attention layers, first to last. Raises ValueError if there is none that we can look into."""
+    layers = [module for module in model.modules() if hasattr(module, "makers")]
+    if not layers:
+        raise not_ours(model)
+    return layers

@@ -15,22 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from .probes import Probes, noise
-from .running import (
-    NotAttempted,
-    NotJudged,
-    Wrong,
-    call,
-    describe,
-    joined,
-    misfit,
-    same,
-    slip_in,
-    stopped_by,
-    tensors_in,
-    value_difference,
-)
+from .running import Wrong, call, is_stub, joined, misfit, same, slip_in, stopped_by, tensors_in, value_difference
 from .task import Task, Verdict
 
+UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
 WRITTEN_IN = "Right at the first size tried, wrong at another."
 RANDOM = "Two calls with the same input give two results: something in it is random."
 DETACHED = (
@@ -61,7 +49,7 @@ class Exercise(Task):
         shape: str = "",
         sizes: Callable[..., Mapping[str, int]] = lambda *args: {},
         view: Callable = lambda result, *args: result,
-        more: Callable = lambda function: "",
+        more: Callable = lambda answer: "",
         gradients: bool = True,
         **words: str | Callable,
     ):
@@ -78,26 +66,25 @@ class Exercise(Task):
                 torch.set_default_dtype(torch.float32)
                 torch.default_generator.manual_seed(0)
                 self.require(answer)
-                return self.verdict("passed", self.judge(answer))
-        except NotAttempted:
-            untouched = "The stub is still as it was. Fill it in, run its cell, and run the check again."
-            return self.verdict("not attempted", untouched)
-        except NotJudged as unclear:
-            return self.verdict("not judged", str(unclear))
-        except Wrong as error:
-            wrong = error
+                if is_stub(answer):
+                    return self.verdict("not attempted", UNTOUCHED)
+                said = self.judge(answer)
+                return self.verdict("passed", joined(said, self.keep(self, answer) if self.keep else ""))
+        except Wrong as found:
+            wrong = found
         except Exception as error:  # an honest answer, too: a module that is unhashable, or holds itself
             wrong = stopped_by(error, {}, "The check stops at what your code returns")
         finally:
             torch.set_default_dtype(dtype)
-        said = [wrong.message, slip_in(answer)] if wrong.error else [slip_in(answer), wrong.message]
-        return self.verdict("wrong", joined(*said), wrong.code)
+        slip = slip_in(answer) if wrong.status == "wrong" else ""
+        told = [wrong.message, slip] if wrong.error else [slip, wrong.message]
+        return self.verdict(wrong.status, joined(*told), wrong.code)
 
     def require(self, answer) -> None:
         """Raise Wrong with what to pass, if this is not a function (or class) of the reader's."""
         if isinstance(answer, nn.Module) or inspect.isclass(answer) != (self.takes == "class") or not callable(answer):
             call_it = f"`check.{self.name}({self.answer.__name__})`, without brackets after the name"
-            raise Wrong(f"The check needs your {self.takes} itself, and got {describe(answer)}: write {call_it}.")
+            raise Wrong(f"The check needs your {self.takes} itself: write {call_it}.")
 
     def judge_trials(self, answer: Callable) -> str:
         """Raise Wrong unless the reader's code does what the solution does, in every trial; return remarks."""
@@ -131,8 +118,6 @@ class Exercise(Task):
 
     def symptom(self, result, expected, args: tuple) -> str:
         """Return the first thing that is wrong with a result of the right form."""
-        if lost := sum(int((~tensor.isfinite()).sum()) for tensor in tensors_in([result])):
-            return f"Your result holds {lost} values that are inf or nan."
         told = (text for holds, text in self.probes(result, expected, *args) if not holds)
         return next(told, "") or value_difference(result, expected)
 

@@ -1,6 +1,7 @@
 """Lesson 01: the number of patches, images into patches, and back."""
 
-from __future__ import annotations
+from itertools import permutations
+from math import prod
 
 import torch
 from einops import rearrange
@@ -16,21 +17,8 @@ def my_num_patches(height, width, patch_size):
 
 def counted(got, expected, H, W, P):
     h, w = H // P, W // P
-    formulas = {
-        "H·W, the number of pixels": H * W,
-        "H·W / P: a patch is P pixels wide and P pixels high": H * W // P,
-        "H·W / P·P from left to right, which divides by P and multiplies again": H * W // P * P,
-        "h + w, the rows and the columns": h + w,
-        "one side of the grid": h if got == h else w,
-        "one side of the grid, squared": h * h if got == h * h else w * w,
-        "(h - 1)·(w - 1): one too few each way": (h - 1) * (w - 1),
-        "h·w + 1: the class token is no patch": h * w + 1,
-        "P·P, the pixels of one patch": P * P,
-        "how many places a window has that moves by one pixel": (H - P + 1) * (W - P + 1),
-        "H/16 · W/16: use `patch_size`": (H // 16) * (W // 16),
-    }
-    meaning = next((text for text, number in formulas.items() if number == got), "")
-    yield not meaning, f"Your result, {got}, is {meaning}. There are h = {h} rows of w = {w} patches here."
+    meant = {H * W // P: " = H·W / P", h + w: " = h + w", h * h: " = h·h", w * w: " = w·w", h * w + 1: " = h·w + 1"}
+    yield False, f"Your result is {got}{meant.get(got, '')}. There are h = {h} rows of w = {w} patches here."
 
 
 num_patches = Exercise(
@@ -62,78 +50,59 @@ def my_unpatchify(patches, patch_size, image_size):
     return bands.reshape(B, C, H, W)
 
 
-# Every value is different, so it tells where it comes from. The first images are square and have 3 channels, as most
-# have: who takes all images for such is told that the code is right at the first size.
-IMAGES = [
-    (torch.arange(2100.0).reshape(7, 3, 10, 10), 2),
-    (torch.arange(2880.0).reshape(5, 4, 6, 24), 3),
-    (torch.arange(320.0).reshape(1, 5, 16, 4).double(), 2),
-]
-ORDERS = {  # of the values in a patch; "p" counts its rows, "q" its columns
-    "p q c": "(row, column, channel)",
-    "p c q": "(row, channel, column)",
-    "c q p": "(channel, column, row)",
-    "q p c": "(column, row, channel)",
-    "q c p": "(column, channel, row)",
-}
+# Every value is different, so it tells where it comes from. The first images are as most are, square with 3 channels.
+SHAPES = {(7, 3, 10, 10): 2, (5, 4, 6, 24): 3, (1, 5, 16, 4): 2}
+IMAGES = [(torch.arange(float(prod(shape))).reshape(shape), P) for shape, P in SHAPES.items()]
 
 
 def image_sizes(B, C, H, W, P):
     return {"B": B, "C": C, "H": H, "W": W, "P": P, "h": H // P, "w": W // P, "N": (H // P) * (W // P)}
 
 
-def whole_patches(sequences, images, P, row):
-    """Ask where the pixels of (B, N, C·P·P) come from; `row` says what one of its rows is."""
+def in_place(sequences, images, P, values, right):
+    """Ask where the pixels of (B, N, C·P·P) come from, and then in which order those of a patch are."""
     found = origin(sequences, images)
     yield found is not None, "Your result holds values that are no pixels of the images."
-    b, c, y, x = found
+    image, channel, y, x = found
     patch = y // P * (images.shape[3] // P) + x // P
-    own = torch.arange(len(images))[:, None, None]
-    yield not (b != own).any(), f"Image 0 of your result holds pixels of images {few(b[0].flatten().tolist())}."
-    mixed = (patch != patch[..., :1]).any(2)[0]
-    n = int(mixed.byte().argmax())
-    box = ", ".join(f"{axis} {few(of[0, n].tolist())}" for axis, of in (("rows", y), ("columns", x), ("channels", c)))
-    told = f"{row} {n} of your result holds pixels of patches {few(patch[0, n].tolist())} ({box})"
-    yield not mixed.any(), f"{told}. It must hold one whole patch: {P} rows and {P} columns of all channels."
+    mixed = (image != torch.arange(len(images))[:, None, None]).any()
+    yield not mixed, f"Image 0 of your result holds pixels of images {few(image[0].flatten().tolist())}."
+    torn = (patch[0] != patch[0, :, :1]).any(1)
+    n = int(torn.byte().argmax())
+    patches, rows, columns, c = (few(axis[0, n].tolist()) for axis in (patch, y, x, channel))
+    told = f"Row {n} of your result holds pixels of patches {patches} (rows {rows}, columns {columns}, channels {c})"
+    yield not torn.any(), f"{told}. It must hold one whole patch: {P} rows and {P} columns of all channels."
     order = patch[0, :, 0].tolist()
-    yield (
-        order == sorted(order),
-        (f"Your patches run {order[:6]} … Row by row in the grid they are {sorted(order)[:6]} …"),
-    )
+    yield order == list(range(len(order))), f"Your patches run {order[:6]} … They must run row by row, 0, 1, 2, …"
+    run = order_of(values, right, P)
+    yield False, f"Every patch is in its place, and its values run {run}: they must run as (channel, row, column)."
 
 
-def cut(got, expected, images, P):
-    yield from whole_patches(got, images, P, "Row")
-    orders = {text: rearrange(expected, f"b n (c p q) -> b n ({order})", p=P, q=P) for order, text in ORDERS.items()}
-    yours = next((f"run {text}" for text, other in orders.items() if close(got, other)), "are in another order")
-    yield False, f"Every patch is in its place, and the values in it {yours}. The task asks for (channel, row, column)."
+def order_of(values, right, P):
+    """Say in which order values run that stand as (channel, row, column) in `right`, (…, C·P·P)."""
+    names = {"c": "channel", "p": "row", "q": "column"}
+    for axes in permutations(names):
+        if close(values, rearrange(right, f"... (c p q) -> ... ({' '.join(axes)})", p=P, q=P)):
+            return f"as ({', '.join(names[axis] for axis in axes)})"
+    return "in another order"
 
 
 patchify = Exercise(
     my_patchify,
     task="`fn(images, patch_size)`, (B, C, H, W) and P → (B, N, C·P·P): images as sequences of patches.",
     trials=IMAGES,
-    probes=cut,
+    probes=lambda got, right, x, P: in_place(got, x, P, got, right),
     hint="Split the height into (h, P) and the width into (w, P) with one `reshape`: the pixels stay in their order. "
     "Then `permute` so that h and w come first and C and both P last, and flatten.",
     shape="(B, N, C·P·P)",
     sizes=lambda images, P: image_sizes(*images.shape, P),
 )
 
-
-def put_together(got, expected, patches, P, size):
-    sequences = my_patchify(got, P)
-    yield from whole_patches(sequences, expected, P, "Block")
-    orders = {text: rearrange(patches, f"b n ({order}) -> b n (c p q)", p=P, q=P) for order, text in ORDERS.items()}
-    yours = next((f"you read it as {text}" for text, other in orders.items() if close(sequences, other)), "mixed up")
-    yield False, f"Every patch is in its place, and wrong inside: {yours}. A patch is (channel, row, column)."
-
-
 unpatchify = Exercise(
     my_unpatchify,
     task="`fn(patches, patch_size, image_size)`, (B, N, C·P·P), P and (H, W) → (B, C, H, W): patches back into images.",
     trials=[(my_patchify(images, P), P, tuple(images.shape[2:])) for images, P in IMAGES],
-    probes=put_together,
+    probes=lambda got, right, x, P, size: in_place(my_patchify(got, P), right, P, x, my_patchify(got, P)),
     hint="Undo `patchify` step by step: split N into (h, w) and the last axis into (C, P, P), `permute` to "
     "(B, C, h, P, w, P), and flatten h with its P, w with its P.",
     shape="(B, C, H, W)",

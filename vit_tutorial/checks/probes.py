@@ -41,15 +41,16 @@ def moved(got: Tensor, expected: Tensor, given: Tensor, axes: Sequence[str], giv
     yield mine is not None, "Your result holds values that are not among those that were given."
     at = tuple(torch.stack([a != b for a, b in zip(mine, right, strict=True)]).any(0).nonzero()[0].tolist())
     place = ", ".join(map("{} {}".format, axes, at))
-    yours, asked = (
-        ", ".join(f"{name} {axis[at]}" for name, axis in zip(given_axes, found, strict=True)) for found in (mine, right)
-    )
+    yours, asked = (", ".join(map("{} {}".format, given_axes, [axis[at] for axis in found])) for found in (mine, right))
     yield False, f"At {place} of your result stands what was at {yours}. What was at {asked} belongs there."
 
 
 def as_sum(value: Tensor, terms: Mapping[str, Tensor]) -> str:
-    """Write a tensor as a sum of others, "z + 2·mlp"; "something else" if it is none."""
-    columns = torch.stack([torch.zeros_like(value), *terms.values()]).flatten(1).T.double()[:, 1:]
+    """Write a tensor as a sum of others of its shape, "z + 2·mlp"; "something else" if it is none."""
+    terms = {name: term for name, term in terms.items() if term.shape == value.shape}
+    if not terms:
+        return "something else"
+    columns = torch.stack(list(terms.values())).flatten(1).T.double()
     shares = torch.linalg.lstsq(columns, value.flatten().double()[:, None]).solution[:, 0]
     if not close(columns @ shares, value.flatten(), 1e-3):
         return "something else"

@@ -24,24 +24,24 @@ from ..errors import is_number
 class Wrong(Exception):
     """The reader's code does something else than the exercise asks. `code` is their own line, where it stopped."""
 
-    def __init__(self, message: str, code: str = "", error: BaseException | None = None):
+    status = "wrong"
+
+    def __init__(self, message: str, code: str = "", error: Exception | None = None):
         super().__init__(message)
         self.message, self.code, self.error = message, code, error
 
 
-class NotJudged(Exception):
+class NotJudged(Wrong):
     """The reader's code may be right; the message says what the check needs in order to tell."""
 
-
-class NotAttempted(BaseException):
-    """The stub is still as it was. Only the verdict catches this."""
+    status = "not judged"
 
 
 def call(function: Callable, *args, sizes: Mapping[str, int] | None = None):
     """Return what the reader's `function(*args)` returns. A class is built; a module is called.
 
-    Raises NotAttempted for a stub, and Wrong if their code raises an error, returns nothing or changes its input;
-    `sizes` are the letters for the shapes in its message. A KeyboardInterrupt passes: the stop button ends the check.
+    Raises Wrong if their code raises an error, returns nothing or changes its input; `sizes` are the letters for the
+    shapes in its message. A KeyboardInterrupt passes: the stop button ends the check.
     """
     given = tensors_in(args)
     before = [tensor.detach().clone() for tensor in given]
@@ -52,8 +52,6 @@ def call(function: Callable, *args, sizes: Mapping[str, int] | None = None):
     part = "`forward`" if isinstance(function, nn.Module) else "function"
     if result is None:
         raise Wrong(f"Your {part} returns nothing (None): is the `return` missing?")
-    if list(map(id, tensors_in(args))) != list(map(id, given)):
-        raise Wrong(f"Your {part} changes the list that it is given: make another one.")
     if not all(map(torch.equal, given, before)):
         writes = "`x += …`, `x[…] = …` and methods that end in an underscore write into the caller's tensor"
         raise Wrong(f"Your {part} changes its input: {writes}. `x = x + …` makes a new one.")
@@ -74,7 +72,7 @@ def tensors_in(values) -> list[Tensor]:
     return [value for values in lists for value in values if isinstance(value, Tensor)]
 
 
-def joined(*lines: str | None) -> str:
+def joined(*lines: str) -> str:
     return "\n".join(filter(None, lines))
 
 
@@ -92,75 +90,62 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OTHERS = (PACKAGE, os.path.dirname(torch.__file__), os.path.dirname(os.__file__), "<frozen", "<__array")
 MEANINGS = {  # what errors mean whose text is hard to read
     "leaf Variable that requires grad": "You write into a parameter: do so inside `with torch.no_grad():`.",
-    "modified by an inplace operation": "You write into a tensor, by `z += …` or `z[...] = …`, whose gradient an "
-    "earlier step still needs. `z = z + …` makes a new one.",
-    "'tuple' and '(int|float)'|'int' and 'tuple'|non-int of type 'tuple'": "One of the two is a pair, such as (height, "
-    "width) or (P, P): take its numbers apart first.",
     "cannot assign .*Parameter": "A layer's weight is a parameter: `layer.weight.data = …` fills it.",
+    "modified by an inplace operation": "`z += …` writes into a tensor that a gradient needs. `z = z + …` does not.",
     "call numpy": "NumPy knows no gradients, and a model learns by them: stay with PyTorch's tensors.",
-    "'tuple'|tuple has no": "This is a pair. `nn.MultiheadAttention` returns one, (tokens, weights), and a batch "
-    "is one, (images, labels): take it apart.",
-    "dtypes|or complex|output dtype|for '(Long|Int|Bool)'": "Whole numbers, or True and False, stand where floats must "
-    "be: `.float()` makes floats. Or are two arguments exchanged?",
-    "Boolean value of Tensor": "A tensor of several values is neither true nor false: write `… is not None`. And `in`, "
-    "`==` and `remove` compare values; `id(…)` tells whether two are one object.",
+    "'tuple'|tuple has no": "This is a pair: `nn.MultiheadAttention` returns one, (tokens, weights). Take it apart.",
+    "dtypes|output dtype|for '(Long|Int|Bool)'": "Whole numbers or True and False stand where floats must: `.float()`.",
+    "Boolean value of Tensor": "A tensor of several values is neither true nor false: write `… is not None`.",
     "NoneType": "Something here is None, as `conv.bias` is with `bias=False`.",
     "to unpack": "What is left of `=` or `in` must have the form of what comes, as `(images, labels), rate` does.",
     "view size is not compatible": "`view` cannot join axes that were exchanged; `reshape` can. Is the order right?",
     "during iteration": "A dictionary changes while the loop goes over it: loop over `list(…)` of it, or fill a copy.",
-    "positional argument|unexpected keyword": "The check calls your code with the arguments that the task names.",
 }
 
 
-def is_readers(file: str) -> bool:
-    """Tell the files of notebook cells and the reader's own from those of torch, Python and this package."""
-    return not file.startswith(OTHERS) and "site-packages" not in file
-
-
-def stopped_by(error: BaseException, sizes: Mapping, told: str = "Your code stops with an error") -> BaseException:
-    """Return the finding that the reader's code stops with this error; NotAttempted if it is the stub's own."""
-    trace = list(walk_tb(error.__traceback__))
-    frames = [each for each in trace if is_readers(each[0].f_code.co_filename)]
+def stopped_by(error: Exception, sizes: Mapping[str, int], told: str = "Your code stops with an error") -> Wrong:
+    """Return the finding that the reader's code stops with this error: their own line, and what its values are."""
     text = f"{type(error).__name__}: {textwrap.shorten(str(error), 400, placeholder=' …')}"
     meaning = next((meaning for part, meaning in MEANINGS.items() if re.search(part, text)), "")
+    trace = [(frame, number, frame.f_code.co_filename) for frame, number in walk_tb(error.__traceback__)]
+    frames = [each for each in trace if not each[2].startswith(OTHERS) and "site-packages" not in each[2]]
     if not frames:
-        return Wrong(joined(f"{told}.", text, meaning), error=error)
-    frame, number = frames[-1]
-    if isinstance(error, NotImplementedError) and trace[-1][0] is frame:
-        return unfinished(frame)
-    path, function = frame.f_code.co_filename, frame.f_code.co_name
+        asked = "The check calls your code with the arguments that the task names."
+        return Wrong(joined(f"{told}.", text, asked if "positional argument" in text else meaning), error=error)
+    frame, number, path = frames[-1]
+    function = frame.f_code.co_name
     code, source = linecache.getline(path, number).strip(), "".join(linecache.getlines(path))
-    used = variables(frame, code)
-    floats = [f"`{name}` is {value}, a float" for name, value in used.items() if isinstance(value, float)]
-    sized = isinstance(error, (TypeError, IndexError)) and (floats or re.search("float|indices", text))
-    if sized and " / " in source:
+    if code.startswith("raise NotImplementedError"):
+        return Wrong(f"`{function}` reaches the line `raise NotImplementedError`. Delete it when the rest is written.")
+    values = variables(frame, code)
+    floats = [f"`{name}` is {value}, a float" for name, value in values.items() if isinstance(value, float)]
+    whole = isinstance(error, (TypeError, IndexError)) and (floats or re.search("float|indices", text))
+    if whole and " / " in source:
         cause = floats[0] if floats else "`/` makes a float"
         return Wrong(f"{cause}, and a size or a place is a whole number: divide by `//`.", code, error)
-    shapes = [f"`{name}` is {spell(value.shape, sizes)}" for name, value in used.items() if isinstance(value, Tensor)]
+    shapes = [f"`{name}` is {spell(value.shape, sizes)}" for name, value in values.items() if isinstance(value, Tensor)]
     file = "your cell" if re.search(r"ipykernel|ipython-input|^<", path) else os.path.basename(path)
     place = f"{told} in line {number} of {file}" + ("" if function.startswith("<") else f", in {function}")
     return Wrong(joined(f"{place}.", text, f"Here {', '.join(shapes)}." if shapes else "", meaning), code, error)
 
 
 def variables(frame: FrameType, code: str) -> dict:
-    """Return the values that stand in a line, as it writes them: `q`, `self.position`, `conv.weight`, `state[name]`."""
-    tree, found = attempt(ast.parse, f"{code} pass" if code.endswith(":") else code), {}
-    for node in ast.walk(tree) if isinstance(tree, ast.AST) else ():
-        calls = any(isinstance(each, ast.Call) for each in ast.walk(node))
-        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and not calls:
-            value = attempt(eval, ast.unparse(node), frame.f_globals, frame.f_locals)
-            found[ast.unparse(node)] = getattr(value, "weight", value) if isinstance(value, nn.Module) else value
-    return found
+    """Return the values that stand in a line, as it writes them: `q`, `self.position`, `state[name]`; no calls."""
+    tree = attempt(ast.parse, f"{code} pass" if code.endswith(":") else code)
+    nodes = ast.walk(tree) if isinstance(tree, ast.AST) else ()
+    names = [ast.unparse(node) for node in nodes if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))]
+    return {name: attempt(eval, name, frame.f_globals, frame.f_locals) for name in names if "(" not in name}
 
 
-def unfinished(frame: FrameType) -> BaseException:
-    """Tell a stub as it was from one that is half done."""
-    arguments = frame.f_code.co_varnames[: frame.f_code.co_argcount]
-    owner = vars(frame.f_locals.get("self", Wrong))
-    made = frame.f_code.co_name == "__init__" and (owner.get("_modules") or owner.get("_parameters"))
-    if made or frame.f_locals.keys() - {*arguments, "__class__"}:
-        return Wrong("Your code reaches the line `raise NotImplementedError`. Delete it when the rest is written.")
-    return NotAttempted()
+STUB = {"super", "__init__", "NotImplementedError"}  # the names in a stub
+
+
+def is_stub(answer: Callable) -> bool:
+    """Tell a function, or the two methods of a module, that do nothing but raise NotImplementedError."""
+    methods = [vars(answer).get(name) for name in ("__init__", "forward")] if inspect.isclass(answer) else [answer]
+    codes = [method.__code__ for method in methods if inspect.isfunction(method)]
+    alone = [code.co_nlocals == code.co_argcount and STUB.issuperset(code.co_names) for code in codes]
+    return len(codes) == len(methods) and all(alone) and all("NotImplementedError" in code.co_names for code in codes)
 
 
 # A result, beside the solution's --------------------------------------------------------------------------------------
@@ -168,24 +153,24 @@ def unfinished(frame: FrameType) -> BaseException:
 
 def spell(shape: Sequence[int], sizes: Mapping[str, int], most: int = 3) -> str:
     """Write a shape by the names of its sizes, (2, 12, 9) as (B, C·P·P, N). A size that may be two things stays so."""
-    letters, names = [name for name, size in sizes.items() if size > 1], {}
-    for product in (product for n in range(1, most + 1) for product in combinations_with_replacement(letters, n)):
-        size = prod(sizes[name] for name in product)
-        if len(product) == 1 or names.get(size, [""])[0] not in letters:  # one letter goes before a product
-            names.setdefault(size, []).append("·".join(product))
-    words = [names[size][0] if len(names.get(size, [])) == 1 else str(size) for size in shape]
+    letters = [name for name, size in sizes.items() if size > 1]
+    products = [names for n in range(2, most + 1) for names in combinations_with_replacement(letters, n)]
+    words = []
+    for size in shape:
+        found = [name for name in letters if sizes[name] == size]
+        found = found or ["·".join(names) for names in products if prod(sizes[name] for name in names) == size]
+        words.append(found[0] if len(found) == 1 else str(size))
     return f"({', '.join(words)}{',' if len(words) == 1 else ''})"
 
 
 def describe(value) -> str:
     """Say what a value is: "a tensor of shape (2, 3)", "4.0 (float)", "a value of type dict"."""
-    if isinstance(value, (Tensor, tuple, list)):
-        return (
-            f"a tensor of shape {tuple(value.shape)}"
-            if isinstance(value, Tensor)
-            else f"a {type(value).__name__} of {len(value)}"
-        )
-    return f"{value!r} ({type(value).__name__})" if is_number(value) else f"a value of type {type(value).__name__}"
+    kind = type(value).__name__
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    if isinstance(value, (tuple, list)):
+        return f"a {kind} of {len(value)}"
+    return f"{value!r} ({kind})" if is_number(value) else f"a value of type {kind}"
 
 
 def close(a, b, tolerance: float = 1e-4) -> bool:
@@ -205,7 +190,7 @@ def same(result, expected) -> bool:
 
 
 def misfit(result, expected, shape: str = "", sizes: Mapping[str, int] | None = None, name: str = "The result") -> str:
-    """Say what is wrong with the kind, the shape or the dtype of a result; "" if nothing is."""
+    """Say what is wrong with a result's kind, shape or dtype, or that it is not finite; "" if nothing is."""
     if isinstance(expected, (tuple, list)):
         shapes = shape.split("; ")
         if not isinstance(result, (tuple, list)) or len(result) != len(expected):
@@ -217,8 +202,11 @@ def misfit(result, expected, shape: str = "", sizes: Mapping[str, int] | None = 
             got = f"of {result.dtype}" if isinstance(result, Tensor) else describe(result)
             return f"{name} must be a tensor {shape} of {expected.dtype}, got {got}."
         got, asked, yours = tuple(result.shape), tuple(expected.shape), spell(result.shape, sizes or {})
-        told = f"{yours} = {got}" if re.search("[A-Za-z]", yours) else f"{got}"
-        return "" if got == asked else f"{name} has the wrong shape: {told}, and {shape} = {asked} is asked."
+        if got != asked:
+            told = f"{yours} = {got}" if re.search("[A-Za-z]", yours) else f"{got}"
+            return f"{name} has the wrong shape: {told}, and {shape} = {asked} is asked."
+        lost = int((~result.isfinite()).sum())
+        return f"{name} holds {lost} values that are inf or nan." if lost else ""
     if isinstance(expected, int) and (isinstance(result, bool) or not isinstance(result, Integral)):
         right = is_number(result) and abs(result - expected) < 1e-3
         start = "The number is right, its kind is not: a" if right else "A"
@@ -238,20 +226,17 @@ def value_difference(result, expected) -> str:
 
 # What the source shows ------------------------------------------------------------------------------------------------
 
-RETURNING = {"permute", "transpose", "reshape", "view", "flatten", "unflatten", "expand", "softmax"}
+NOT_KEPT = re.compile(r"\.(permute|transpose|reshape|view|flatten|unflatten|expand|softmax)\([^()]*\)$")
 
 
 def slip_in(answer: Callable) -> str:
     """Return a sentence on a slip that the source shows, a result that is not kept or `x ** 1/2`; empty for none."""
-    functions = filter(inspect.isfunction, vars(answer).values() if inspect.isclass(answer) else [answer])
-    sources = (attempt(inspect.getsource, each) for each in functions if linecache.getlines(each.__code__.co_filename))
-    trees = [attempt(ast.parse, textwrap.dedent(source)) for source in sources if isinstance(source, str)]
-    for node in (node for tree in trees if isinstance(tree, ast.AST) for node in ast.walk(tree)):
-        match node:
-            case ast.Expr(ast.Call(ast.Attribute(attr=name))) if name in RETURNING:
-                return f"`{ast.unparse(node)}` changes nothing: it returns a new tensor, which your code does not keep."
-            case ast.BinOp(ast.BinOp(op=ast.Pow(), right=one), ast.Div(), ast.Constant(2)) | ast.BinOp(
-                ast.BinOp(right=ast.BinOp(op=ast.Pow(), right=one)), ast.Div(), ast.Constant(2)
-            ) if ast.unparse(one) in "-1":
+    for function in filter(inspect.isfunction, vars(answer).values() if inspect.isclass(answer) else [answer]):
+        tree = attempt(lambda function=function: ast.parse(textwrap.dedent(inspect.getsource(function))))
+        for node in ast.walk(tree) if isinstance(tree, ast.AST) else ():
+            text = ast.unparse(node)
+            if isinstance(node, ast.Expr) and NOT_KEPT.search(text):
+                return f"`{text}` changes nothing: it returns a new tensor, which your code does not keep."
+            if re.search(r"\*\* -?1 / 2\b", text):
                 return "`x ** 1/2` is x/2: powers come before division. Write `x ** 0.5`."
     return ""

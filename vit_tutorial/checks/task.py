@@ -13,20 +13,15 @@ from difflib import get_close_matches
 from .running import Wrong
 
 # A sign and a colour for each status. The word alone says everything.
-SIGNS = {
-    "passed": ("✓", "#009E73"),
-    "not attempted": ("○", "#808080"),
-    "not judged": ("?", "#0072B2"),
-    "wrong": ("✗", "#D55E00"),
-}
+SIGNS = {"passed": "✓ #009E73", "not attempted": "○ #808080", "not judged": "? #0072B2", "wrong": "✗ #D55E00"}
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What a check found. True in a condition only if the exercise is passed.
 
-    `status` is "passed", "not attempted", "not judged" (the check cannot tell) or "wrong"; `message` says why; `code`
-    is the reader's own line where there is one, shown under the message's first line; `hint` is what to try next.
+    `message` says why; `code` is the reader's own line, where an error stopped it, and is shown under the message's
+    first line; `hint` is what to try next.
     """
 
     exercise: str
@@ -48,15 +43,15 @@ class Verdict:
         return "\n".join([f"{self.exercise}: {self.status}", *filter(None, lines)])
 
     def _repr_html_(self) -> str:
-        sign, colour = SIGNS[self.status]
+        sign, colour = SIGNS[self.status].split()
         first, *rest = (f"<div>{to_html(line)}</div>" for line in self.message.splitlines() or [""])
         code = f'<pre style="margin: 6px 0; white-space: pre-wrap">{html.escape(self.code)}</pre>' if self.code else ""
+        hint = f"<details><summary>Hint</summary>{to_html(self.hint)}</details>" if self.hint else ""
+        mark = f'<span style="color: {colour}" aria-hidden="true">{sign}</span>'
         return "\n".join([
             f'<div style="border-left: 4px solid {colour}; padding: 2px 12px; margin: 4px 0; max-width: 54em">',
-            f'<div><span style="color: {colour}" aria-hidden="true">{sign}</span> '
-            f"<b>{self.exercise}: {self.status}</b></div>",
-            *(first, code, *rest),
-            f"<details><summary>Hint</summary>{to_html(self.hint)}</details>" if self.hint else "",
+            f"<div>{mark} <b>{self.exercise}: {self.status}</b></div>",
+            *(first, code, *rest, hint),
             f"<div><small>{to_html(self.help)}</small></div>",
             "</div>",
         ])  # fmt: skip
@@ -89,16 +84,14 @@ class Task:
     """What the reader is asked to do, with a hint and one solution. Children judge what was done when they are called.
 
     The solution has the name of the notebook's stub, and is shown after the lines `imports`. `task` is one line for the
-    list of all tasks. `judge` looks at what was done.
+    list of all tasks. `judge` looks at what was done: it raises Wrong, or returns a remark.
     """
 
     takes: str
+    keep: Callable | None = None  # what to do with an answer that passed: `keep(task, answer)` says so in one line
 
     def __init__(self, solution: Callable, *, task: str, hint: str, imports: str = "", judge: Callable | None = None):
-        self.answer = solution
-        self.__doc__ = task
-        self._hint = hint
-        self.imports, self.judge = imports, judge
+        self.answer, self.__doc__, self._hint, self.imports, self.judge = solution, task, hint, imports, judge
         self.name = re.sub(r"(?<!^)(?=[A-Z])", "_", solution.__name__).lower().removeprefix("my_")
 
     def __repr__(self) -> str:
@@ -118,19 +111,15 @@ class Task:
 
 
 class Hunt(Task):
-    """Judge what the reader found: `check.find_mistake(suspect, mistake, where)` → Verdict.
-
-    The solution is a way to find it. `judge` gets what the reader gave, raises Wrong with what speaks against it, or
-    returns what to say of a right answer.
-    """
+    """Judge what the reader found, `check.find_mistake(suspect, mistake, where)`. The solution is a way to find it."""
 
     takes = "…"
 
     def __call__(self, *said: object, **named: object) -> Verdict:
         given = [*said, *named.values()]
         if any(answer is None for answer in given):
-            half = any(isinstance(answer, str) for answer in given)
-            first = "One answer is missing." if half else "Nothing is named yet."
+            begun = any(isinstance(answer, str) for answer in given)
+            first = "One answer is missing." if begun else "Nothing is named yet."
             found = "Put what you found in the place of `None`, and run the cell again."
             return self.verdict("not attempted", f"{first} {found}")
         try:

@@ -18,14 +18,12 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 
 
 def cifar10(root: str | Path | None = None, train: bool = True, download: bool = False) -> ImageSet:
-    """Load the 50,000 training or 10,000 test images out of the archive that the authors publish.
+    """Load the 50,000 training or 10,000 test images out of the authors' archive, `cifar-10-binary.tar.gz`.
 
-    `root` is the folder with `cifar-10-binary.tar.gz`; without one, it is `~/.cache/vit_tutorial`. If the archive is
-    not there, `download=True` fetches it (170 MB).
-
-    Raises FileNotFoundError if there is none, ConnectionError if it could not be fetched; each says what to do.
+    It is in the folder `root`, or in `~/.cache/vit_tutorial`; `download=True` fetches it (170 MB).
+    Raises FileNotFoundError if it is not there, ConnectionError if it could not be fetched.
     """
-    archive = as_path("root", "~/.cache/vit_tutorial" if root is None else root) / Path(URL).name
+    archive = as_path("root", root or "~/.cache/vit_tutorial") / Path(URL).name
     fetch(URL, archive, SHA256, 170, download)
     names = TRAINING_FILES if train else TEST_FILES
     with tarfile.open(archive) as tar:  # read, not unpacked

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from ..errors import require_names, require_whole, to_whole
+from ..errors import require_names, require_rate
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -21,9 +21,7 @@ class ImageSet(Dataset):
     masks: (N, H, W), true on the object; None if nobody knows where it is.
 
     `images[i]` is `(image, label)`: floats in [0, 1] of shape (3, H, W), and an int, so a `DataLoader`
-    takes it as it is; `images[2:5]` is an ImageSet. A training loop may cut whole batches out of `pixels` instead.
-
-    Raises ValueError if these do not fit together.
+    takes it as it is; `images[2:5]` is an ImageSet. Raises ValueError for parts that do not fit together.
     """
 
     pixels: UInt8[Tensor, "N 3 H W"]
@@ -32,71 +30,61 @@ class ImageSet(Dataset):
     masks: Bool[Tensor, "N H W"] | None = None
 
     def __post_init__(self):
-        require_tensor("pixels", self.pixels, torch.uint8, ("N", 3, "H", "W"))
-        count, _, height, width = self.pixels.shape
-        require_tensor("labels", self.labels, torch.int64, (count,))
-        if self.masks is not None:
-            require_tensor("masks", self.masks, torch.bool, (count, height, width))
+        pixels, labels, K = self.pixels, self.labels, len(self.classes)
+        if not isinstance(pixels, Tensor) or pixels.dtype != torch.uint8 or pixels.ndim != 4 or pixels.shape[1] != 3:
+            raise ValueError(f"pixels are a tensor of torch.uint8, (N, 3, H, W), got {described(pixels)}")
+        if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.shape != pixels.shape[:1]:
+            raise ValueError(f"labels are a tensor of torch.int64, ({len(pixels)},), got {described(labels)}")
+        if labels.min() < 0 or labels.max() >= K:
+            raise ValueError(f"{K} classes have the labels 0 to {K - 1}, got {labels.min()} to {labels.max()}")
         require_names("classes", self.classes)
         object.__setattr__(self, "classes", tuple(self.classes))  # as in a card, so that the two can be compared
-        if len(set(self.classes)) < len(self.classes):
-            raise ValueError(f"each class has a name of its own, got {self.classes!r:.200}")
-        low, high, K = self.labels.min().item(), self.labels.max().item(), len(self.classes)
-        if low < 0 or high >= K:
-            raise ValueError(f"{K} classes have the labels 0 to {K - 1}, got {low} to {high}")
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __getitem__(self, index: int | slice) -> tuple[Float[Tensor, "3 H W"], int] | ImageSet:
         if isinstance(index, slice):
-            return self.subset(torch.tensor(range(len(self))[index], dtype=torch.int64))
-        if to_whole(index) is None:
-            raise TypeError("images[…] takes a number or a slice: for a mask, or several places, images.subset(…)")
+            return self.subset(range(len(self))[index])
         return self.pixels[index].float() / 255, int(self.labels[index])
 
     def __repr__(self) -> str:
-        (height, width), images = self.pixels.shape[2:], "image" if len(self) == 1 else "images"
-        return f"ImageSet: {len(self):,} {images} of {height}×{width} in {len(self.classes)} classes"
+        H, W = self.pixels.shape[2:]
+        return f"ImageSet: {len(self):,} images of {H}×{W} in {len(self.classes)} classes"
 
     def subset(self, indices: Sequence[int] | Tensor) -> ImageSet:
         """Return the images at these places, in this order; or, given a True or False for each, those with a True.
 
-        Raises IndexError for places that are not there, ValueError if none is chosen, and for a mask of 0 and 1.
+        Raises IndexError for places that are not there, ValueError if none is chosen, or one twice.
         """
-        indices = torch.as_tensor(indices)
-        if len(indices) == len(self) > 2 and indices.dtype != torch.bool and ((indices == 0) | (indices == 1)).all():
-            raise ValueError(f"{len(self):,} zeros and ones are the places of two images: as a mask, give .bool()")
-        chosen = torch.arange(len(self))[indices]
+        chosen = torch.arange(len(self))[torch.as_tensor(indices)]
+        if len(chosen.unique()) < len(chosen):
+            raise ValueError("an image is chosen twice: zeros and ones are places, and `.bool()` makes choices of them")
         if not len(chosen):
             raise ValueError(f"none of the {len(self):,} images is chosen")
         masks = None if self.masks is None else self.masks[chosen]
         return ImageSet(self.pixels[chosen], self.labels[chosen], self.classes, masks)
 
-    def split(self, count: int, seed: int = 0) -> tuple[ImageSet, ImageSet]:
-        """Split off `count` random images, the same for the same seed on any machine; return (rest, held out).
+    def split(self, share: float, seed: int = 0) -> tuple[ImageSet, ImageSet]:
+        """Hold out this share of each class, and at least one image, at random; return (rest, held out).
 
-        Raises ValueError unless both have an image.
+        The same for the same seed on any machine. Raises ValueError for a class with one image.
         """
-        held_out = to_whole(count)
-        if held_out is None or not 0 < held_out < len(self):
-            raise ValueError(f"hold out 1 to {len(self) - 1:,} of {len(self):,} images, got {count!r}")
-        draws = torch.rand(len(self), generator=torch.Generator().manual_seed(require_whole("seed", seed, least=0)))
-        order = draws.argsort(stable=True)
-        return self.subset(order[held_out:].sort().values), self.subset(order[:held_out].sort().values)
+        require_rate("share", share)
+        order = torch.rand(len(self), generator=torch.Generator().manual_seed(seed)).argsort(stable=True)
+        held_out = torch.zeros(len(self), dtype=torch.bool)
+        for label, name in enumerate(self.classes):
+            mine = order[self.labels[order] == label]
+            if len(mine) == 1:
+                raise ValueError(f"the class {name!r} has 1 image: a split needs two, one for each part")
+            held_out[mine[: max(1, round(share * len(mine)))]] = True
+        return self.subset(~held_out), self.subset(held_out)
 
     def mean_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return mean and standard deviation of red, green and blue over all pixels, in [0, 1].
-
-        Counted, not summed: a byte has 256 values, so this is exact and needs no floats as large as the images.
-        """
-        values = torch.arange(256, dtype=torch.float64, device=self.pixels.device) / 255
-        means, stds = [], []
-        for channel in self.pixels.unbind(dim=1):  # (N, H, W)
-            share = torch.bincount(channel.flatten(), minlength=256).double() / channel.numel()  # (256,)
-            means.append((share @ values).item())
-            stds.append((share @ (values - means[-1]).square()).sqrt().item())
-        return tuple(means), tuple(stds)
+        """Return mean and standard deviation of red, green and blue over all pixels, in [0, 1]."""
+        channels = self.pixels.unbind(dim=1)  # one at a time: float64 takes eight times the memory of bytes
+        pairs = [torch.std_mean(channel.double(), correction=0) for channel in channels]
+        return tuple(mean.item() / 255 for _, mean in pairs), tuple(std.item() / 255 for std, _ in pairs)
 
 
 def require_image_set(images: ImageSet) -> None:
@@ -105,21 +93,10 @@ def require_image_set(images: ImageSet) -> None:
         kind = type(images).__name__
         raise ValueError(f"images are an ImageSet, got {kind}: ImageSet(pixels, labels, classes) makes one of tensors")
     if len(images.classes) < 2:
-        raise ValueError(
-            f"these images have one class, {images.classes[0]!r}, so every answer is right: was a folder chosen that "
-            "is one level too high?"
-        )
+        only = f"these images have one class, {images.classes[0]!r}, so every answer is right"
+        raise ValueError(f"{only}: was a folder chosen that is one level too high?")
 
 
-def require_tensor(name: str, value: Tensor, dtype: torch.dtype, shape: tuple[int | str, ...]) -> None:
-    """Raise ValueError unless `value` is a tensor of this dtype and shape, where a letter is any size but 0."""
-    if not isinstance(value, Tensor):
-        kind = type(value).__name__
-        raise ValueError(f"{name} are a tensor, {dtype}, got {kind}: torch.as_tensor makes one of NumPy's arrays")
-    sizes = tuple(value.shape)
-    fits = len(sizes) == len(shape) and all(
-        asked == size or (isinstance(asked, str) and size) for asked, size in zip(shape, sizes, strict=True)
-    )
-    if not fits or value.dtype != dtype:
-        wanted = str(shape).replace("'", "")
-        raise ValueError(f"{name} are {dtype} of shape {wanted}, got {value.dtype} of {sizes}")
+def described(value: object) -> str:
+    """Return the kind, the dtype and the shape of a tensor or an array."""
+    return f"{type(value).__name__} of {getattr(value, 'dtype', None)}, {tuple(getattr(value, 'shape', ()))}"

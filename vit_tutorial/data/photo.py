@@ -29,8 +29,8 @@ def load_photo(name_or_path: str | os.PathLike = "grace_hopper", size: Size = 22
     domain) and `"chelsea"`, a cat (Stefan van der Walt, CC0), ship with this package; anything else is the path of a
     picture file of your own. Transparent pixels become white.
 
-    Raises FileNotFoundError if there is no such photo, ValueError for a size that is not positive, and for a file that
-    is no picture, damaged, or grey with more than 8 bits a pixel.
+    Raises FileNotFoundError if there is no such photo, ValueError for a file that is no picture, damaged, or grey with
+    more than 8 bits a pixel.
     """
     return crop_to(open_picture(find_photo(name_or_path)), require_size("size", size)).float() / 255
 
@@ -77,20 +77,16 @@ def to_rgb(picture: Image.Image) -> Image.Image:
 def find_photo(name_or_path: str | os.PathLike) -> Path:
     """Return the path of a photo. Raises FileNotFoundError if there is none, ValueError for what is no path."""
     path = as_path("a photo that is no tensor", name_or_path)
-    name_or_path = str(name_or_path)
-    if name_or_path == "grace_hopper":
-        # Imported here so that a reader's own picture needs no matplotlib.
-        from matplotlib import get_data_path
+    if str(path) == "grace_hopper":
+        from matplotlib import get_data_path  # here, so that a reader's own picture needs no matplotlib
 
         return Path(get_data_path(), "sample_data", "grace_hopper.jpg")
-    if name_or_path in SHIPPED:
-        return PHOTOS / f"{name_or_path}.jpg"
+    if str(path) in SHIPPED:
+        return PHOTOS / f"{path}.jpg"
     if path.is_dir():
-        each = f"[predict(model, path) for path in sorted(Path({name_or_path!r}).glob('*.jpg'))]"
-        raise FileNotFoundError(f"{name_or_path!r} is a folder, and this takes one picture. For all of them: {each}")
+        each = f"[predict(model, path) for path in sorted(Path({str(path)!r}).glob('*.jpg'))]"
+        raise FileNotFoundError(f"{str(path)!r} is a folder, and this takes one picture. For all of them: {each}")
     if not path.is_file():
-        raise FileNotFoundError(
-            f"no photo {name_or_path!r}: give 'grace_hopper', 'eileen_collins', 'chelsea' or the path of "
-            f"a picture file (relative paths start at {Path.cwd()})"
-        )
+        there = f"give {', '.join(map(repr, ('grace_hopper', *SHIPPED)))} or the path of a picture file"
+        raise FileNotFoundError(f"no photo {str(path)!r}: {there} (relative paths start at {Path.cwd()})")
     return path

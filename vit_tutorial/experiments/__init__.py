@@ -2,7 +2,6 @@
 
 from .blocks import try_stack as try_stack
 from .planted_bugs import BUGS as BUGS
-from .planted_bugs import BrokenModel as BrokenModel
 from .planted_bugs import bug_table as bug_table
 from .planted_bugs import draw_bug as draw_bug
 from .planted_bugs import plant as plant
@@ -10,7 +9,6 @@ from .secret_mistakes import MISTAKES as MISTAKES
 from .secret_mistakes import Suspect as Suspect
 from .secret_mistakes import sabotage as sabotage
 from .secret_mistakes import sabotaged as sabotaged
-from .small_tasks import move as move
 from .small_tasks import quarters as quarters
 from .small_tasks import short_run as short_run
 from .small_tasks import tune as tune

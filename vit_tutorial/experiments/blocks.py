@@ -66,16 +66,14 @@ def try_stack(
     """Build twelve blocks of one of STACKS, measure them as they start, and train them on `Shapes` for 150 steps.
 
     `start` multiplies the matrices of the blocks, which are Xavier's, or have the standard deviation `std`. `rate` is
-    the peak of the learning rate, after 15 steps; fewer `steps` are the first of these. The same seed gives the same
-    scenes and weights, whatever the kind. Raises ValueError for another kind.
+    the peak of the learning rate, after 15 steps. The same seed gives the same scenes and weights.
     """
     require_choice("kind", kind, STACKS)
     config, recipe = PRESETS["shapes"]
     torch.manual_seed(seed)
     model = VisionTransformer(replace(config, depth=DEPTH))
-    model.encoder = nn.Sequential(
-        *(STACKS[kind](config.embed_dim, config.num_heads, config.mlp_dim) for _ in range(DEPTH))
-    )
+    sizes = (config.embed_dim, config.num_heads, config.mlp_dim)
+    model.encoder = nn.Sequential(*(STACKS[kind](*sizes) for _ in range(DEPTH)))
     for matrix in (parameter for parameter in model.encoder.parameters() if parameter.ndim == 2):
         if std is not None:
             nn.init.trunc_normal_(matrix, std=std)

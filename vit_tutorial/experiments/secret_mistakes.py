@@ -23,10 +23,7 @@ IN_EMBEDDINGS = ("red and blue exchanged", "positions moved by one")
 
 @torch.no_grad()
 def sabotage(model: VisionTransformer, mistake: str, where: str) -> VisionTransformer:
-    """Return a copy of DINOv2 with one of MISTAKES in the part `where`: "encoder.6", or "embeddings" for the last two.
-
-    Raises ValueError for another mistake, AttributeError for a part in which it cannot be.
-    """
+    """Return a copy of DINOv2 with one of MISTAKES in the part `where`: "encoder.6", or "embeddings" for the last."""
     require_choice("mistake", mistake, MISTAKES)
     copy = deepcopy(model)
     part = copy.get_submodule(where)

@@ -8,12 +8,8 @@ from functools import cache
 
 import torch
 
-from ..adapting import change_resolution
-from ..config import Size
 from ..data import ImageSet, Shapes
-from ..errors import require_choice
 from ..model import VisionTransformer
-from ..pretrained import load_checkpoint
 from ..training import PRESETS, Recipe, TrainingAlarm, evaluate, fit
 
 STEPS, BATCH = 500, 32
@@ -31,9 +27,8 @@ def scenes() -> tuple[ImageSet, ImageSet]:
 def short_run(learning_rate: float, warmup_steps: int = 50, seed: int = 0) -> float:
     """Train a small model for 500 steps; return the share of 2,000 new scenes that it gets right, from 0 to 1.
 
-    It has two blocks of width 32 and sees `Shapes` of 16×16 pixels; the recipe is that of PRESETS["shapes"] otherwise.
-    `learning_rate` is the peak, which is reached after the warm-up. The seed decides the first weights and the order of
-    the scenes. Raises ValueError for a rate that is not above 0, and FloatingPointError if the model breaks.
+    It has two blocks of width 32 and sees `Shapes` of 16×16 pixels. `learning_rate` is the peak, after the warm-up; the
+    rest of the recipe is that of PRESETS["shapes"]. Raises FloatingPointError if the model breaks.
     """
     train, new = scenes()
     epochs = STEPS * BATCH // len(train)
@@ -56,20 +51,11 @@ def quarters(count: int, seed: int = 0) -> ImageSet:
     return replace(scenes, labels=labels, classes=QUARTERS)
 
 
-def move(way: str, size: Size, seed: int = 0) -> VisionTransformer:
-    """Return the shipped model for scenes of another size; its positions are "interpolated", which needs no seed.
-
-    Raises ValueError for another way: the other ways of lesson 08's table are in `notebooks/tables/sizes.py`.
-    """
-    require_choice("way", way, ["interpolated"])
-    return change_resolution(load_checkpoint("shapes"), size)
-
-
 def tune(model: VisionTransformer, trained: str, seed: int, rate: float = 1e-2, scenes: int = 1600) -> None:
     """Train the parameters with `trained` in their names on scenes of the model's size, each shown once.
 
-    The others are frozen meanwhile; afterwards nothing is frozen. The seed chooses the scenes and their order. `rate`
-    is the peak of the learning rate: the default is the best, or nearly so, for the "head" and for every "norm".
+    The others are frozen meanwhile; afterwards nothing is frozen. `rate` is the peak of the learning rate: the default
+    is the best, or nearly so, for the "head" and for every "norm".
     """
     images = Shapes(scenes, model.config.image_size, OWN_SCENES + seed)
     recipe = Recipe(epochs=1, batch_size=32, learning_rate=rate, warmup_epochs=0.05, seed=seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +25,7 @@ class BlockRun(NamedTuple):
 
     lengths: Tensor  # (13,): root mean square over a token's values at the start, before and after each block
     apart: Tensor  # (13,): how far tokens are then from the mean token of their image, as a share of their length
-    losses: Tensor  # (150,): cross-entropy of each step's 64 images, new in every step
+    losses: Tensor  # (150,): cross-entropy of each step's 64 images
 
 
 class Course(NamedTuple):
@@ -36,55 +37,8 @@ class Course(NamedTuple):
     validation_accuracy: Tensor
 
 
-def load_results(name: str) -> dict[str, list[float]]:
-    """Return the accuracies in a table, from 0 to 1, one for each seed, by the row. Raises ValueError for no table."""
-    return read_table(name, ["row"], ["accuracy"])
-
-
-def load_block_runs() -> dict[str, BlockRun]:
-    """Return the runs of each kind of block: (3, 13) lengths and apart, and (3, 150) losses."""
-    return {kind: stack(runs, BlockRun) for kind, runs in read_table("blocks", ["variant"], BlockRun._fields).items()}
-
-
-def load_courses() -> dict[tuple[int, str], Course]:
-    """Return the runs on few scenes, by their number and the augmentation: curves of shape (3, 14)."""
-    table = read_table("scarce", ["scenes", "augmentation"], Course._fields)
-    return {(int(scenes), way): stack(runs, Course) for (scenes, way), runs in table.items()}
-
-
-def load_size_runs() -> dict[tuple[str, str, str], list[tuple[int, int]]]:
-    """Return (wrong answers, scenes), one for each seed, by size, way of moving and the part that was trained there."""
-    return read_table("sizes", ["size", "way", "trained"], ["wrong", "scenes"])
-
-
-def load_causes() -> dict[tuple[str, str], list[tuple[int, int]]]:
-    """Return (wrong answers, scenes), one for each seed, by what was changed and at which size."""
-    return read_table("causes", ["what", "where"], ["wrong", "scenes"])
-
-
-def load_trials() -> dict[tuple[str, str], list[tuple[float, float]]]:
-    """Return (points, half of their 95 % interval), one for each seed, by what was on trial and by the cover."""
-    return read_table("trials", ["what", "cover"], ["points", "half"])
-
-
-def load_mirror_runs() -> dict[str, Float[Tensor, "S T D"]]:
-    """Return the position embeddings that were trained on photos in three ways, one for each seed."""
-    runs = load_file(RESULTS / "mirror.safetensors")
-    ways = ("half flipped", "as they are", "turned")
-    return {way: torch.stack([runs[f"{way}, seed {seed}"] for seed in range(3)]) for way in ways}
-
-
-def load_mask_scores() -> dict[str, Float[Tensor, "S X"]]:
-    """Return intersections over union by what a linear layer looked at: for S seeds and 1, 2, 5, 10, 20, 50 drawings.
-
-    What learned from no drawing has one value.
-    """
-    scores = read_table("masks", ["looks at"], ["intersection over union"])
-    return {name: torch.tensor(found).view(-1, min(len(found), 6)) for name, found in scores.items()}
-
-
 def read_table(name: str, about: Sequence[str], columns: Sequence[str]) -> dict:
-    """Return the numbers in some columns of a stored table, those of all seeds together, by the text in its `about`.
+    """Return what a table holds in some columns, in a list over the seeds, by what its lines are `about`.
 
     Of several columns the texts, and the numbers of each line, are a tuple.
     """
@@ -98,7 +52,7 @@ def read_table(name: str, about: Sequence[str], columns: Sequence[str]) -> dict:
 
 
 def read_numbers(cell: str) -> int | float | list[int | float]:
-    """Return the number in a cell, or its curve, which is several with spaces between them."""
+    """Return the number in a cell, or the numbers of a curve, with spaces between them."""
     numbers = [int(part) if part.isdigit() else float(part) for part in cell.split()]
     return numbers if len(numbers) > 1 else numbers[0]
 
@@ -106,3 +60,39 @@ def read_numbers(cell: str) -> int | float | list[int | float]:
 def stack(runs: list[tuple], kind: type) -> BlockRun | Course:
     """Return all runs as one, with the run as the first axis of each curve."""
     return kind(*(torch.tensor(curves, dtype=torch.float32) for curves in zip(*runs, strict=True)))
+
+
+def load_results(name: str) -> dict[str, list[float]]:
+    """Return the accuracies in a table, from 0 to 1, one for each seed, by the row. Raises ValueError for no table."""
+    return read_table(name, ["row"], ["accuracy"])
+
+
+# (wrong answers, scenes) of each seed: by size, way of moving and trained part; by what was changed and at which size
+load_size_runs = partial(read_table, "sizes", ["size", "way", "trained"], ["wrong", "scenes"])
+load_causes = partial(read_table, "causes", ["what", "where"], ["wrong", "scenes"])
+# (points, half of their 95 % interval) of each seed, by what was on trial and by the cover
+load_trials = partial(read_table, "trials", ["what", "cover"], ["points", "half"])
+
+
+def load_block_runs() -> dict[str, BlockRun]:
+    """Return the runs of each kind of block: (3, 13) lengths and apart, and (3, 150) losses."""
+    return {kind: stack(runs, BlockRun) for kind, runs in read_table("blocks", ["variant"], BlockRun._fields).items()}
+
+
+def load_courses() -> dict[tuple[int, str], Course]:
+    """Return the runs on few scenes, by their number and the augmentation: curves of shape (3, 14)."""
+    table = read_table("scarce", ["scenes", "augmentation"], Course._fields)
+    return {(int(scenes), way): stack(runs, Course) for (scenes, way), runs in table.items()}
+
+
+def load_mirror_runs() -> dict[str, Float[Tensor, "S T D"]]:
+    """Return the position embeddings that were trained on photos in three ways, one for each seed."""
+    runs = load_file(RESULTS / "mirror.safetensors")
+    ways = ("half flipped", "as they are", "turned")
+    return {way: torch.stack([runs[f"{way}, seed {seed}"] for seed in range(3)]) for way in ways}
+
+
+def load_mask_scores() -> dict[str, Float[Tensor, "S X"]]:
+    """Return intersections over union by what a linear layer looked at: S seeds, and 1, 2, 5, 10, 20, 50 drawings."""
+    scores = read_table("masks", ["looks at"], ["intersection over union"])
+    return {name: torch.tensor(found).view(-1, min(len(found), 6)) for name, found in scores.items()}

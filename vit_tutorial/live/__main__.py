@@ -5,16 +5,11 @@ from pathlib import Path
 
 from ..files import write_atomically
 from ..pretrained import load_checkpoint
-from ..saving import load_model
 from .page import play
 
 parser = argparse.ArgumentParser(prog="python -m vit_tutorial.live", description=__doc__)
 parser.add_argument("page", type=Path, help="the file to write; a browser opens it by a double click")
-parser.add_argument("--weights", default="shapes", help="shapes, cifar10, or a model.safetensors of yours")
+parser.add_argument("--weights", default="shapes", choices=("shapes", "cifar10"))
 asked = parser.parse_args()
-try:
-    model = load_model(asked.weights) if Path(asked.weights).is_file() else load_checkpoint(asked.weights)
-    write_atomically(asked.page, play(model).html.encode())
-except (ValueError, OSError) as error:
-    parser.error(" ".join(str(error).split()))
+write_atomically(asked.page, play(load_checkpoint(asked.weights)).html.encode())
 print(f"{asked.page}: {asked.page.stat().st_size / 1e3:.0f} kB")

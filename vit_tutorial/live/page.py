@@ -27,16 +27,16 @@ def play(model: VisionTransformer, scenes: ImageSet | None = None) -> Page:
 
     It offers `scenes`, or some that suit the model. Raises ValueError for scenes or a model that it cannot run.
     """
-    config, weights = as_vit(model).config, sum(tensor.numel() for tensor in model.state_dict().values())
-    backbone, one_layer = hasattr(model.embeddings.patches, "backbone"), config.representation_size is None
-    if backbone or not one_layer or config.pool != "cls" or not config.num_classes or len(card_of(model).mean) != 3:
-        raise ValueError(
-            "a page runs a model of red, green and blue pictures, without a backbone, whose head is one layer from the "
-            "class token to some classes, and not this one"
-        )
-    if weights > 20_000_000:  # a page of 54 MB
-        raise ValueError(f"a page holds 20 million weights, got {weights:,}: a Ti/16, with 5.7, will do")
-    if scenes is not None and tuple(scenes.pixels.shape[2:]) != to_pair(config.image_size):
+    model = as_vit(model)
+    config = model.config
+    weights = sum(tensor.numel() for tensor in model.state_dict().values())
+    hybrid = "patches.backbone" in dict(model.embeddings.named_modules())
+    if hybrid or config.representation_size or config.pool != "cls":
+        raise ValueError("a page runs a model without a backbone, whose head is one layer on the class token")
+    if len(card_of(model).mean) != 3 or not config.num_classes or weights > 20_000_000:  # a page of 54 MB
+        limits = f"20 million weights, this has {len(model.card.mean)}, {config.num_classes} and {weights:,}"
+        raise ValueError(f"a page runs a model of 3 colours, with some classes and at most {limits}")
+    if scenes is not None and scenes.pixels.shape[2:] != to_pair(config.image_size):
         raise ValueError(f"the model's images are {config.image_size}, the scenes {tuple(scenes.pixels.shape[2:])}")
     return Page(model, scenes)
 
@@ -59,8 +59,8 @@ class Page:
         page = source("page.html")
         for name in ("page.css", "model.js", "page.js"):
             page = page.replace(f">{name}<", f">{source(name)}<")
-        # A "<" in the name of a class must not end the script element.
-        return page.replace("{}", json.dumps(self.data()).replace("<", "\\u003c"), 1)
+        data = json.dumps(self.data()).replace("<", "\\u003c")  # a class's name must not end the script element
+        return page.replace("{}", data, 1)
 
     def data(self) -> dict[str, object]:
         """Return what the scripts read, as JSON; the weights are in half precision."""
@@ -98,5 +98,5 @@ def in_base64(tensor: Tensor) -> str:
 def tensors_of(model: VisionTransformer) -> dict[str, Tensor]:
     """Return the weights by name. Positions of any kind are a table (1+N, D)."""
     tensors = {name: tensor for name, tensor in model.state_dict().items() if ".position." not in name}
-    tensors["embeddings.position.table"] = model.embeddings.position().detach()
+    tensors["embeddings.position.table"] = model.positions().detach()
     return {name: tensor.float() for name, tensor in tensors.items()}

@@ -1,16 +1,117 @@
-"""The encoder block, and the whole model with the shapes of a forward pass."""
+"""A model in small numbers and in large: patches, Eq. 1, one query, heads, the block, all shapes, and planted bugs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Bool, Float, Shaped
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+from torch import Tensor
 
 from ..config import Size, to_pair
 from . import panels, style
-from .alt_text import listed, with_alt
-from .style import WIDTH, Figure, Number, Photo, styled
+from .alt_text import listed, lowest_to_highest, with_alt
+from .style import WIDTH, Figure, Names, Photo, styled, to_numpy
+
+Row = Float[Tensor, " T"]
+Table = Float[Tensor, "T D"]
+HATCHES = ("", "///", "...", "\\\\\\", "xxx", "++", "oo")  # for heads, so that a tint is never alone
+ARROW = {"arrowstyle": "-|>", "color": style.BLACK, "lw": 1.5, "shrinkA": 0, "shrinkB": 0}
+
+
+@styled
+def show_cut(image: Shaped[Tensor, "H W"], patches: Shaped[Tensor, "N patch_dim"], patch_size: Size) -> Figure:
+    """Draw an image of whole numbers, all different, and a sequence of them, tinted by their patches in the image."""
+    (P, Q), (H, W), (N, patch_dim) = to_pair(patch_size), image.shape, patches.shape
+    home = {int(number): (i // P) * (W // Q) + j // Q for (i, j), number in np.ndenumerate(to_numpy(image))}
+    titles = f"picture {H}×{W}", f"list {N}×{patch_dim}"
+    figure, ((left, right),) = panels.panels(1, 2, WIDTH, 2.9, width_ratios=(W, patch_dim + 1))
+    tinted_numbers(left, image, home, titles[0])
+    tinted_numbers(right, patches, home, titles[1])
+    panels.lines(left, range(0, H + 1, P), range(0, W + 1, Q), color=style.BLACK, lw=2, clip_on=False)
+    panels.lines(right, range(N + 1), (0, patch_dim), color=style.BLACK, lw=2, clip_on=False)
+    panels.name_cells(right, [f"patch {n}" for n in range(N)])
+    sources = [listed(sorted({home[number] for number in row})) for row in patches.tolist()]
+    rows = [f"row {n} from patch {source}" for n, source in enumerate(sources)]
+    return with_alt(figure, f"{titles[0]}. Beside it, {titles[1]}; its values come, {listed(rows)} of the image.")
+
+
+@styled
+def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], title: str) -> Figure:
+    """Draw tokens of numbers, all different, and where a split puts them; tints and hatches say which head it ought."""
+    (T, D), d = tokens.shape, heads.shape[2]
+    owner = {number: place % D // d for place, number in enumerate(tokens.flatten().tolist())}
+    tables = {f"unsplit  {T, D}": tokens} | {f"head {i}  {T, d}": head for i, head in enumerate(heads)}
+    size = (0.5 * (D + d * len(heads)) + 1.1 * len(tables), 0.5 * T + 1.2)
+    figure, (row,) = panels.panels(1, len(tables), *size, title, width_ratios=[D, *[d] * len(heads)])
+    for axes, (name, table) in zip(row, tables.items(), strict=True):
+        tinted_numbers(axes, table, owner, name, HATCHES, bbox={"boxstyle": "round,pad=0.15", "fc": "white", "lw": 0})
+    panels.name_cells(row[0], [f"token {token}" for token in range(T)])
+    owned = [[owner[number] for number in head.flatten().tolist()].count(i) for i, head in enumerate(heads)]
+    right = listed(f"head {i} gets {own} of its own {T * d} values" for i, own in enumerate(owned))
+    return with_alt(figure, f"{T} tokens of {D} values are split: {right}.")
+
+
+def tinted_numbers(axes: Axes, table: Tensor, owner: Mapping[int, int], title: str, hatches: Names = ("",), **options):
+    """Draw a table of numbers, each in the tint and hatch of its owner; after the last they begin again."""
+    for (y, x), number in np.ndenumerate(to_numpy(table)):
+        tint, hatch = style.TINTS[owner[number] % len(style.TINTS)], hatches[owner[number] % len(hatches)]
+        axes.add_patch(Rectangle((x, y), 1, 1, facecolor=tint, hatch=hatch, edgecolor="white", lw=0))
+    panels.texts(axes, to_numpy(table), **options)
+    panels.bare(axes, title)
+    axes.set(xlim=(0, table.shape[1]), ylim=(len(table), 0), aspect="equal")
+
+
+@styled
+def show_one_query(names: Names, scores: Row, weights: Row, values: Float[Tensor, "T d"]) -> Figure:
+    """Draw one query's way through Eqs. 6–7: scores → weights → what each token adds, and their sum."""
+    title = f"{weights.max():.0%} of the weight goes to the best match: {names[weights.argmax()]}"
+    figure, ((first, second, third),) = panels.panels(1, 3, WIDTH, 3.5, title, width_ratios=(1, 1, 1.25))
+    bars = {"1  scores  $q·k/\\sqrt{d}$": (scores, style.CONTROL), "2  softmax: weights": (weights, style.ATTENTION)}
+    for axes, (name, (lengths, colour)) in zip((first, second), bars.items(), strict=True):
+        panels.bare(axes, name)
+        axes.bar_label(axes.barh(range(len(names)), to_numpy(lengths), color=colour), fmt="{:.3g}", padding=3)
+        axes.margins(x=0.3)
+        axes.spines["left"].set_visible(True)
+    panels.row_names(first, names)
+    second.sharey(first)
+    added = to_numpy(weights[:, None] * values)
+    total = [f"{number:.3g}" for number in added.sum(axis=0)]
+    panels.cells(third, weights[:, None] * values, "3  weight × value", vmin=0)
+    panels.texts(third, np.vectorize("{:.3g}".format)(added), added <= 0.6 * added.max())
+    panels.name_cells(third, columns=[f"{column}\nΣ {number}" for column, number in enumerate(total)])
+    third.set_xlabel("place in the vector\nΣ: sum of its column")
+    shares = listed(f"{name} {weight:.2g}" for name, weight in zip(names, weights.tolist(), strict=True))
+    return with_alt(figure, f"The query gives the weights {shares}; the values add up to {listed(total)}.")
+
+
+@styled
+def show_equation_one(
+    patches: Float[Tensor, "N C P Q"], tokens: Table, positions: Table, names: Sequence[object], title: str
+) -> Figure:
+    """Draw Eq. 1, a column for each token, in tables of one scale: what is above the largest position is as dark."""
+    (T, D), total, limit = tokens.shape, tokens + positions, positions.abs().max().item()
+    figure, rows = panels.panels(4, 1, WIDTH, 6.6, title, height_ratios=(1.2, 1.6, 1.6, 1.6), sharex=True)
+    top, *below = rows[:, 0]
+    side = 0.128 * T  # of a square: the panel is about this many times as wide as it is high
+    for column, patch in enumerate(patches, start=1):
+        panels.picture(top, patch, extent=(column + 0.5 - side / 2, column + 0.5 + side / 2, 0, 1), aspect="auto")
+    top.text(0.5, 0.5, "no patch:\na vector of\nits own", ha="center", va="center")
+    top.set_ylabel("patches")
+    tables = {r"$[\,x_{class};\ x_p E\,]$": tokens, r"$+\ E_{pos}$": positions, r"$=\ z_0$": total}
+    for axes, (label, table) in zip(below, tables.items(), strict=True):
+        panels.cells(axes, table.T, limit=limit, aspect="auto")
+        values = to_numpy(table.T).round(2) + 0.0  # −0 is 0
+        panels.texts(axes, np.char.replace(np.char.mod("%.2f", values), "-", "−"), abs(values) > 0.6 * limit)
+        axes.vlines(range(1, T), 0, D, color="white", lw=12)
+        axes.add_patch(Rectangle((0.05, 0), 0.9, D, fill=False, edgecolor=style.CLASS_TOKEN, lw=3, clip_on=False))
+        panels.name_cells(axes, range(D), names)
+        axes.set_ylabel(label)
+    below[-1].set(xlim=(0.04, T - 0.04), xlabel="token")
+    text = f"{len(patches)} patches, and under them {T} tokens of {D} values, their positions, and the sum"
+    return with_alt(figure, f"{text}, which reaches from {lowest_to_highest(total)}.")
 
 
 @styled
@@ -19,77 +120,88 @@ def show_block() -> Figure:
     figure = panels.blank(WIDTH, 2.0, layout="none")
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 9), ylim=(-0.8, 1.2))  # in inches: the stream has the height 0
     axes.axis("off")
-    draw_arrow(axes, (0.8, 0), (8.35, 0), lw=4)
+    look = {"ha": "center", "va": "center"}
+    axes.annotate("", (8.35, 0), (0.8, 0), arrowprops={**ARROW, "lw": 4}, zorder=1)
     for x, y, name in ((0.4, 0, r"$z_{\ell-1}$"), (4.55, 0.26, r"$z'_\ell$"), (8.6, 0, r"$z_\ell$")):
-        axes.text(x, y, name, fontsize=15, ha="center", va="center", **style.FORMULA)
+        axes.text(x, y, name, fontsize=15, **look)
     for left, name, colour in (
         (1.0, "attention\nbetween tokens", style.ATTENTION),
         (4.85, "MLP\neach token alone", style.MLP),
     ):
         axes.plot([left, left, left + 3.2], [0, 0.8, 0.8], color=style.BLACK, lw=1.5, zorder=0)
-        draw_arrow(axes, (left + 3.2, 0.8), (left + 3.2, 0.15))
+        axes.annotate("", (left + 3.2, 0.15), (left + 3.2, 0.8), arrowprops=ARROW)
         for x, text, edge in ((0.8, "LayerNorm", style.NORM), (2.2, name, colour)):
             box = {"boxstyle": "round,pad=0.6", "fc": "white", "ec": edge, "lw": 2.5}
-            axes.text(left + x, 0.8, text, fontsize=10, ha="center", va="center", bbox=box)
+            axes.text(left + x, 0.8, text, bbox=box, **look)
         circle = {"boxstyle": "circle,pad=0.1", "fc": "white", "lw": 1.5}
-        axes.text(left + 3.2, 0, "+", fontsize=15, ha="center", va="center", bbox=circle)
-    stream = "the residual stream, (B, T, D) all the way"
-    axes.text(4.5, -0.5, stream, color=style.CONTROL, ha="center", va="center")
+        axes.text(left + 3.2, 0, "+", fontsize=15, bbox=circle, **look)
+    axes.text(4.5, -0.5, "the residual stream, (B, T, D) all the way", color=style.CONTROL, **look)
     order = "pre-norm, LayerNorm, then attention or MLP, then the sum"
     return with_alt(figure, f"Two branches leave the residual stream and are added to it: {order}.")
-
-
-def draw_arrow(axes: Axes, start: tuple[Number, Number], end: tuple[Number, Number], lw: Number = 1.5) -> None:
-    look = {"arrowstyle": "-|>", "color": style.BLACK, "lw": lw, "shrinkA": 0, "shrinkB": 0}
-    axes.annotate("", end, start, arrowprops=look, zorder=1)
 
 
 @styled
 def show_shapes(
     photo: Photo, shapes: Mapping[str, tuple], patch_size: Size, answers: Sequence[tuple[str, float]], title: str
 ) -> Figure:
-    """Draw a forward pass from the pixels to the probabilities, each stage with its equation and its shape.
-
-    `shapes` has what `trace_shapes` found, by its name. A rectangle has a row for each token and a column for each
-    value; its sides grow with their square roots, on one scale for all models, while there is room. `answers` are
-    (class, probability).
-    """
-    (C, H, W), (P, Q) = photo.shape, to_pair(patch_size)
-    (_, T, D), (_, K) = shapes["embeddings"], shapes[""]
+    """Draw a forward pass with the shapes of `trace_shapes`; the sides of tables grow with the roots of N, T and D."""
+    (C, H, W), (P, Q), (_, T, D), (_, K) = photo.shape, to_pair(patch_size), shapes["embeddings"], shapes[""]
     N, patch_dim = T - 1, C * P * Q
     depth = len([name for name in shapes if name.startswith("encoder.") and name.count(".") == 1])
     figure = panels.blank(WIDTH, 3.0, title, layout="none")
-    axes = figure.add_axes((0, 0, 1, 1))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 9), ylim=(-1.5, 1.5))  # in inches
     axes.axis("off")
-    left, right, low, high = photo_place = (0.2, 1.6, -0.7, 0.7)
-    panels.picture(axes, photo, extent=photo_place, zorder=1)
-    axes.vlines(np.linspace(left, right, W // Q + 1), low, high, color="white", lw=0.4)
-    axes.hlines(np.linspace(low, high, H // P + 1), left, right, color="white", lw=0.4)
-    stages = (  # where its centre is, its name, its shape, and what else is said of it
-        (0.9, "pixels", f"({C}, {H}, {W})", ""),
-        (2.35, f"{N} patches", f"({N}, {patch_dim})", f"of {P}×{Q} pixels"),
-        (3.6, "tokens, Eq. 1", f"({T}, {D})", "class token first"),
-        (5.35, f"{depth} blocks, Eqs. 2 and 3", f"({T}, {D}) after each", ""),
-        (7.0, "y, Eq. 4", f"({D})", "the class token, normalised"),
-        (8.2, "logits, softmax", f"({K})", ""),
+    stages = (  # how wide it is, its name, its shape, and what else is said of it
+        (1.8, "pixels", f"({C}, {H}, {W})", ""),
+        (1.1, f"{N} patches", f"({N}, {patch_dim})", f"of {P}×{Q} pixels"),
+        (1.4, "tokens, Eq. 1", f"({T}, {D})", "class token first"),
+        (2.2, f"{depth} blocks, Eqs. 2 and 3", f"({T}, {D}) after each", ""),
+        (1.1, "y, Eq. 4", f"({D})", "the class token, normalised"),
+        (1.4, "logits, softmax", f"({K})", ""),
     )
-    for x, name, shape, more in stages:
+    ends = np.cumsum([width for width, *_ in stages])
+    middles = [end - width / 2 for end, (width, *_) in zip(ends, stages, strict=True)]
+    for x, end, (_, name, shape, more) in zip(middles, ends, stages, strict=True):
         axes.text(x, 0.88, name, ha="center")
         axes.text(x, -1.08, shape, ha="center")
-        axes.text(x, -1.34, more, fontsize=10, ha="center", color=style.CONTROL)
-    for x in (1.75, 2.92, 4.1, 6.42, 7.45):
-        draw_arrow(axes, (x, 0), (x + 0.15, 0))
+        axes.text(x, -1.34, more, ha="center", color=style.CONTROL)
+        if end < WIDTH:
+            axes.annotate("", (end + 0.07, 0), (end - 0.07, 0), arrowprops=ARROW)
+    panels.picture(axes, photo, extent=(0.2, 1.6, -0.7, 0.7), zorder=1)
+    panels.lines(axes, np.linspace(-0.7, 0.7, H // P + 1), np.linspace(0.2, 1.6, W // Q + 1), color="white", lw=0.4)
+    _, patches, tokens, blocks, y, logits = middles
     step = 2 / depth
-    blocks = [4.35 + step * (n + 0.5) for n in range(depth)]
+    centres = [patches, tokens, *(blocks - 1 + step * (n + 0.5) for n in range(depth)), y]
     rows, columns = np.array([N, T, *[T] * depth, 1]), np.array([patch_dim, D, *[D] * depth, D])
     widths = np.minimum(0.027 * columns**0.5, [0.9, 0.9, *[0.7 * step] * depth, 0.9])
-    heights, centres, token = np.minimum(0.095 * rows**0.5, 1.5), [2.35, 3.6, *blocks, 7.0], 0.07
+    heights, token = np.minimum(0.095 * rows**0.5, 1.5), 0.07
     axes.bar(centres, heights, widths, -heights / 2, color=style.TINTS[0])
     axes.bar(centres[1:], token, widths[1:], heights[1:] / 2 - token, color=style.CLASS_TOKEN)
     for n, (name, probability) in enumerate(answers):
-        axes.barh(0.46 - 0.4 * n, probability, 0.12, left=7.7, color=style.TRAINED)
-        axes.text(7.7, 0.57 - 0.4 * n, f"{name} {probability:.1%}", fontsize=10)
-    axes.set(xlim=(0, 9), ylim=(-1.5, 1.5), aspect="equal")  # last: a picture sets limits of its own
+        axes.barh(0.46 - 0.4 * n, probability, 0.12, left=logits - 0.5, color=style.TRAINED)
+        axes.text(logits - 0.5, 0.57 - 0.4 * n, f"{name} {probability:.1%}")
     told = f"{N} patches of {patch_dim} values, {T} tokens of {D} values, the same after each of {depth} blocks"
     said = listed(f"{name} {probability:.1%}" for name, probability in answers)
     return with_alt(figure, f"A picture of {H}×{W} pixels, {told}, one vector of {D}, and {K} logits: {said}.")
+
+
+@styled
+def show_bug_table(
+    bugs: Names, tests: Names, values: Sequence[Names], noticed: Bool[Tensor, "bugs tests"], title: str
+) -> Figure:
+    """Draw which test notices which bug, by a filled mark, and what it measured. The first row has no bug."""
+    figure, ((axes,),) = panels.panels(1, 1, WIDTH, 1.1 + 0.36 * len(bugs), title)
+    told = []
+    for row, (bug, cells, hits) in enumerate(zip(bugs, values, noticed.tolist(), strict=True)):
+        for column, (value, hit) in enumerate(zip(cells, hits, strict=True)):
+            mark = {"color": style.MISTAKE} if hit else {"color": style.CONTROL, "mfc": "none"}
+            axes.plot(column, row, "o", ms=10, **mark)
+            axes.text(column + 0.12, row, value, va="center", weight="bold" if hit else "normal")
+        found = [test for test, hit in zip(tests, hits, strict=True) if hit]
+        told.append(f"{bug} by {listed(found or ['no test'])}")
+    panels.row_names(axes, bugs)
+    axes.spines[:].set_visible(False)
+    axes.set_xlim(-0.2, len(tests) - 0.2)
+    axes.set_xticks(range(len(tests)), tests, fontsize=11, ha="left")
+    axes.tick_params(top=False, bottom=False, labeltop=True, labelbottom=False)
+    return with_alt(figure, f"A table of bugs and the tests that notice them: {listed(told)}.")

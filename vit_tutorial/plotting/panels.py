@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,24 +26,18 @@ def blank(width: Number, height: Number, title: str = "", **options: Any) -> Fig
     return figure
 
 
-def panel(width: Number, height: Number, title: str = "") -> tuple[Figure, Axes]:
-    """Return a figure of this size in inches under its title, and its only panel."""
-    figure = blank(width, height, title)
-    return figure, figure.add_subplot()
-
-
 def panels(rows: int, columns: int, width: Number, height: Number, title: str = "", **options: Any) -> tuple:
     """Return a figure of this size in inches under one title, and its panels as an array (rows, columns)."""
     figure = blank(width, height, title)
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
-def bare(axes: Axes, title: str = "", **options: Any) -> None:
+def bare(axes: Axes, title: str = "") -> None:
     """Remove ticks and frame, as around a picture, and write the title over it."""
     axes.set(xticks=[], yticks=[])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.set_title(title, **{"fontsize": 11, **options})
+    axes.set_title(title)
 
 
 def picture(axes: Axes, image: Tensor, title: str = "", **options: Any) -> None:
@@ -51,16 +46,24 @@ def picture(axes: Axes, image: Tensor, title: str = "", **options: Any) -> None:
     bare(axes, title)
 
 
+def gallery(pictures, names, title: str, columns: int, side: Number, height: Number, top: Number, **options) -> tuple:
+    """Draw pictures in rows, `top` inches under the figure's top, each under its name, and return the panels too."""
+    count, rows = len(pictures), math.ceil(len(pictures) / columns)
+    figure, grid = panels(rows, columns, columns * side, rows * height + top, title)
+    for axes, image, name in zip(grid.flat[:count], pictures, names, strict=True):
+        picture(axes, image, name, **options)
+    for axes in grid.flat[count:]:
+        axes.axis("off")
+    return figure, grid.flat[:count]
+
+
 def patches(axes: Axes, image: Tensor, h: int, w: int, title: str = "", **options: Any) -> None:
     """Draw an image (C, H, W) so that each of its h×w patches is one unit wide and high, as in `cells`."""
     picture(axes, image, title, extent=(0, w, h, 0), **options)
 
 
 def cells(axes: Axes, values: Tensor, title: str = "", limit: Number | None = None, **options: Any) -> AxesImage:
-    """Draw a matrix, or a value for each patch, in cells one unit wide and high; return the image.
-
-    With `limit` the colours are those around zero, from -limit to limit.
-    """
+    """Draw a matrix in cells one unit wide and high, from -limit to limit if there is one, and return the image."""
     look = {"cmap": MAGNITUDE} if limit is None else {"cmap": DIVERGING, "vmin": -limit, "vmax": limit}
     image = axes.imshow(to_numpy(values), extent=(0, values.shape[1], values.shape[0], 0), **{**look, **options})
     bare(axes, title)
@@ -71,7 +74,7 @@ def texts(axes: Axes, words: np.ndarray, dark: np.ndarray | bool = False, **opti
     """Write a text into each of the `cells`, in white where it is dark."""
     colours = np.where(np.broadcast_to(dark, words.shape), "white", "black")
     for (row, column), text in np.ndenumerate(words):
-        look = {"ha": "center", "va": "center", "color": colours[row, column], "fontsize": 10, **options}
+        look = {"ha": "center", "va": "center", "color": colours[row, column], **options}
         axes.text(column + 0.5, row + 0.5, text, **look)
 
 
@@ -81,40 +84,36 @@ def name_cells(axes: Axes, rows: Sequence[object] = (), columns: Sequence[object
     axes.set_xticks(np.arange(len(columns)) + 0.5, columns)
 
 
+def lines(axes: Axes, ys: Sequence[Number] | np.ndarray, xs: Sequence[Number] | np.ndarray, **look: Any) -> None:
+    """Draw a grid: level lines at the heights `ys`, and upright ones at `xs`."""
+    axes.hlines(ys, xs[0], xs[-1], **look)
+    axes.vlines(xs, ys[0], ys[-1], **look)
+
+
 def patch_lines(axes: Axes, h: int, w: int) -> None:
-    """Draw the lines between the patches of a picture in which a patch is one unit wide and high."""
-    look = {"color": "white", "lw": 0.6, "alpha": 0.6}
-    axes.vlines(range(1, w), 0, h, **look)
-    axes.hlines(range(1, h), 0, w, **look)
+    """Draw the grid of a picture in which a patch is one unit wide and high."""
+    lines(axes, range(h + 1), range(w + 1), color="white", lw=0.6, alpha=0.6)
 
 
 def highlight(axes: Axes, patch: tuple[int, int]) -> None:
     """Put the yellow frame around a patch (row, column), edged in black so that it shows on any ground."""
-    row, column = patch
     edge = {"path_effects": [withStroke(linewidth=4, foreground=BLACK)], "clip_on": False}
-    axes.add_patch(Rectangle((column, row), 1, 1, fill=False, ec=HIGHLIGHT, lw=2, **edge))
+    axes.add_patch(Rectangle(patch[::-1], 1, 1, fill=False, ec=HIGHLIGHT, lw=2, **edge))
 
 
 def level(axes: Axes, value: Number, text: str, x: Number, ha: str = "right") -> None:
     """Draw a dashed grey line at a height, with a text that ends above it at `x`."""
     axes.axhline(value, color=CONTROL, lw=1, ls="--", zorder=0)
-    place = {"color": CONTROL, "ha": ha, "va": "bottom", "fontsize": 10}
-    axes.annotate(text, (x, value), (0, 2), textcoords="offset points", **place)
+    axes.annotate(text, (x, value), (0, 2), textcoords="offset points", color=CONTROL, ha=ha, va="bottom")
 
 
 def row_names(axes: Axes, names: Iterable[object]) -> None:
     """Write a name before each row, the first at the top; row n has the height n."""
     names = list(names)
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5))
     axes.tick_params(axis="y", length=0)
 
 
-def colour_bar(
-    figure: Figure, image, axes, label: str, ticks: Mapping[Number, str] | None = None, **options: Any
-) -> None:
-    """Put a colour bar beside one panel or several; `ticks` maps values to their labels."""
-    bar = figure.colorbar(image, ax=list(np.ravel(axes)), label=label, **options)
-    if ticks:
-        bar.set_ticks(list(ticks), labels=list(ticks.values()))
-        bar.minorticks_off()
+def colour_bar(figure: Figure, image, axes, label: str, **options: Any) -> None:
+    """Put a colour bar beside one panel or several."""
+    figure.colorbar(image, ax=list(np.ravel(axes)), label=label, format="{x:g}", **options).minorticks_off()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Num, UInt8
+from jaxtyping import Bool, Float
 from matplotlib.colors import ListedColormap, LogNorm, PowerNorm
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
@@ -18,26 +17,20 @@ from ..config import Size, to_pair
 from ..errors import require_whole_patches
 from . import panels, style
 from .alt_text import amounts, brief, counted, listed, lowest_to_highest, with_alt
-from .style import WIDTH, Figure, Maps, Names, Patch, Photo, Photos, styled, to_numpy
+from .style import WIDTH, Figure, Maps, Names, Patch, Photo, Photos, Pictures, styled, to_numpy
 
 KIND_COLOURS = ListedColormap(["none", style.MLP, style.ATTENTION])  # nothing over the ground
 # Red, green and blue, a little paler, so that blue shows on black.
 PRIMARIES = {"red": (1, 0.3, 0.3), "green": (0.3, 1, 0.3), "blue": (0.4, 0.5, 1)}
-CLEAR = 0.95  # a head sees the patches with weights above this quantile through no fog
-FOG, HIDDEN = 0.82, 0.85  # how light the fog is, and how much of the photo it hides where it is thickest
 
 
 @styled
 def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str) -> Figure:
-    """Draw an image (1 or 3 channels, values in [0, 1]) under the grid along which `patchify` cuts it.
-
-    Raises ValueError if the image is not a whole number of patches.
-    """
+    """Draw an image (values from 0 to 1) under the grid along which `patchify` cuts it, into whole patches."""
     (P, Q), (H, W) = to_pair(patch_size), image.shape[1:]
     require_whole_patches((H, W), (P, Q))
     h, w = H // P, W // Q
-    width = min(WIDTH, 3.3 * W / H + 1.0)  # inches, with room for the labels
-    figure, axes = panels.panel(width, min(4.1, (width - 1.0) * H / W + 0.8), title)
+    figure, ((axes,),) = panels.panels(1, 1, min(WIDTH, 3.3 * W / H + 1.0), 4.1, title)  # with room for the labels
     panels.patches(axes, image, h, w, aspect=P / Q)
     panels.patch_lines(axes, h, w)
     panels.name_cells(axes, range(h), range(w))
@@ -46,37 +39,19 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str) -> Fi
 
 
 @styled
-def show_pictures(
-    images: Sequence[Num[Tensor, "_ _ _"]] | Num[Tensor, "N _ H W"], captions: Names, title: str = "", columns: int = 8
-) -> Figure:
-    """Draw images of one size in rows of `columns`, each under its caption.
-
-    An image has 1 or 3 channels, and is uint8, or floats from 0 to 1.
-    """
+def show_pictures(images: Pictures, captions: Names, title: str = "", columns: int = 8) -> Figure:
+    """Draw images of one size, uint8 or floats from 0 to 1, in rows of `columns`, each under its caption."""
+    H, W = images[0].shape[1:]
     columns = min(columns, len(images))
-    rows, lines = math.ceil(len(images) / columns), 1 + max(caption.count("\n") for caption in captions)
     side = min(WIDTH / columns, 0.2 * WIDTH)
-    height = rows * (side * images[0].shape[1] / images[0].shape[2] + 0.22 * lines) + (0.5 if title else 0.08)
-    figure, grid = panels.panels(rows, columns, columns * side, height, title)
-    for axes in grid.flat:
-        axes.axis("off")
-    for axes, (image, caption) in zip(grid.flat, zip(images, captions, strict=True), strict=False):
-        panels.picture(axes, image)
-        axes.set_title(caption, fontsize=10, loc="center")
+    height = side * H / W + 0.22 * (1 + max(caption.count("\n") for caption in captions))
+    figure, _ = panels.gallery(images, captions, title, columns, side, height, top=0.5 if title else 0.08)
     return with_alt(figure, f"{counted(images)}: {listed(' '.join(caption.split()) for caption in captions)}.")
 
 
 @styled
-def show_sizes(
-    pictures: Mapping[str, UInt8[Tensor, "3 H W"]],
-    patch_size: int,
-    title: str,
-    kinds: Mapping[str, Tensor] | None = None,
-) -> Figure:
-    """Draw pictures of several sizes side by side, all pixels equally large, with the grid of their patches.
-
-    With `kinds`, whole numbers (N,), patches of kind 1 (the outline) and 2 (the inside) of an object are tinted.
-    """
+def show_sizes(pictures: Photos, patch_size: int, title: str, kinds: Mapping[str, Tensor] | None = None) -> Figure:
+    """Draw pictures, all pixels equally large, and their patches, (N,), tinted if of kind 1 (outline) or 2 (inside)."""
     heights, widths = zip(*(picture.shape[1:] for picture in pictures.values()), strict=True)
     height = max(heights) * WIDTH / (sum(widths) + 6 * len(widths)) + 0.9
     figure, (row,) = panels.panels(1, len(pictures), WIDTH, height, title, width_ratios=widths)
@@ -100,30 +75,23 @@ def show_sizes(
 def show_maps(
     picture: Photo, maps: Mapping[str, Maps], names: Names, title: str, frames: Sequence[Patch] = ()
 ) -> Figure:
-    """Draw n values of every patch beside the picture, one row of maps for each model, in colours around zero.
-
-    All maps of a column share one scale, up to their largest value, which stands under them. `frames` marks a patch
-    in each column of maps, by its row and column, and all of them in the picture. A single row of small maps has the
-    numbers of rows and columns, and the values that are at least a tenth of the largest.
-    """
-    first = 1.2 if len(maps) > 1 else 1  # the picture is as large as the map in a single row
+    """Draw values of every patch beside the picture: a row for each model, a scale and a framed patch a column."""
     figure = panels.blank(min(WIDTH, 4.4 + 2 * len(names)), 0.6 + max(1.9 * len(maps), 3), title)
-    grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[first, *[1] * len(names)])
+    grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[1.2, *[1] * len(names)])
     h, w = next(iter(maps.values())).shape[1:]
     panels.patches(whole := figure.add_subplot(grid[:, 0]), picture, h, w)
     limits = torch.stack([values.abs().amax(dim=(1, 2)) for values in maps.values()]).amax(dim=0).tolist()
     for row, (model, values) in enumerate(maps.items()):
         for column, (name, value, limit) in enumerate(zip(names, values, limits, strict=True)):
             axes = figure.add_subplot(grid[row, 1 + column])
-            panels.cells(axes, value, limit=limit)
-            axes.set_title(name if row == 0 else "", fontsize=11, loc="center")
+            panels.cells(axes, value, name if row == 0 else "", limit)
             axes.spines[:].set(visible=True, color=style.CONTROL)
             axes.set_xlabel(f"darkest colour: ±{limit:.1f}", fontsize=10)
             axes.set_ylabel(model if column == 0 else "", fontsize=12)
             if frames:
                 panels.highlight(axes, frames[column])
                 panels.highlight(whole, frames[column])
-            if len(maps) == 1:
+            if len(maps) == 1:  # there is room to write out what is large
                 panels.name_cells(axes, range(h), range(w))
                 numbers = to_numpy(value)
                 words = np.where(abs(numbers) >= limit / 10, np.char.mod("%+.1f", numbers), "")
@@ -137,12 +105,7 @@ def show_maps(
 def show_attention_maps(
     photo: Photo, maps: Float[Tensor, "m n h w"], names: Names, title: str, frame: Patch, most: int, large: int
 ) -> Figure:
-    """Draw the weights of one query over the patches beside the photo, as multiples of an equal share, 1 / (1 + h·w).
-
-    `names` has one entry for each row of maps. All maps share one logarithmic scale, from 1/8 to `most`. `frame` marks
-    the patch that asks, by its row and column. The head `large` of the first row is also drawn large, with the weights
-    of its two favourites, which are framed in white in the photo.
-    """
+    """Draw what the patch `frame` looks at, in multiples of an equal share up to `most`; the head `large` large too."""
     rows, columns, h, w = maps.shape
     figure = panels.blank(WIDTH, 0.5 + max(rows, 3.4) * (0.05 + 0.86 * WIDTH / (5.4 + columns)), title)
     grid = figure.add_gridspec(rows, 2 + columns, width_ratios=[2, 3.4, *[1] * columns])
@@ -150,7 +113,7 @@ def show_attention_maps(
     panels.patches(whole, photo, h, w)
     shares, scale = maps * (1 + h * w), LogNorm(1 / 8, most)
     panels.cells(favourite, shares[0, large], f"{names[0]}, head {large}", norm=scale)
-    weights, places = maps[0, large].flatten().topk(2)
+    weights, places = maps[0, large].flatten().topk(2)  # its favourites, which the photo shows in white
     for weight, place in zip(weights.tolist(), places.tolist(), strict=True):
         row, column = divmod(place, w)
         favourite.text(column + 0.5, row + 0.5, f"{weight:.0%}", ha="center", va="center")
@@ -162,20 +125,14 @@ def show_attention_maps(
             axes.set_ylabel(name if head == 0 else "")
     for axes in figure.axes:
         panels.highlight(axes, frame)
-    ticks = {1 / 8: "1/8", 1 / 2: "1/2", 1: "1", 2: "2", most: str(most)}
-    panels.colour_bar(figure, image, figure.axes, "weight (1 = equal share)", ticks, extend="both", shrink=0.8)
+    panels.colour_bar(figure, image, figure.axes, "weight (1 = equal share)", ticks=(1 / 8, 1, most), extend="both")
     peaks = amounts({name: row.max() for name, row in zip(names, shares, strict=True)}, " up to ")
     return with_alt(figure, f"Where {columns} heads look on a photo, in multiples of an equal share: {peaks}.")
 
 
 @styled
-def show_attention_stops(
-    pictures: Float[Tensor, "n 3 H W"], maps: Maps, queries: Mapping[str, int], title: str
-) -> Figure:
-    """Draw n maps on one scale, each under its picture, with the patch that asks framed in both.
-
-    `queries` are the n numbers of these patches, each under a name that stands over the picture.
-    """
+def show_attention_stops(pictures: Pictures, maps: Maps, queries: Mapping[str, int], title: str) -> Figure:
+    """Draw maps on one scale, each under its picture, with the patch that asks, by its number, framed in both."""
     h, w = maps.shape[1:]
     side = WIDTH / max(len(queries), 4)
     width = min(WIDTH, side * len(queries) + 0.6)
@@ -199,38 +156,32 @@ def place_of_largest(values: Float[Tensor, "h w"]) -> str:
 
 
 @styled
-def show_found(
-    pictures: Float[Tensor, "n 3 H W"], masks: Bool[Tensor, "n H W"], maps: Mapping[str, Maps], title: str
-) -> Figure:
-    """Draw pictures and maps over their patches, with the object's outline: one row per picture, one column per map.
-
-    Maps are multiples of their own mean, on one logarithmic scale from 1/4 to 4.
-    """
-    rows, columns = len(pictures), 1 + len(maps)
-    figure, grid = panels.panels(rows, columns, 0.85 * WIDTH, 0.6 + 0.85 * WIDTH / (columns + 1) * rows, title)
+def show_found(pictures: Pictures, masks: Bool[Tensor, "n H W"], maps: Mapping[str, Maps], title: str) -> Figure:
+    """Draw a row for each picture, with the object's outline: the picture, and maps as multiples of their own mean."""
+    height = 0.6 + 0.85 * WIDTH / (2 + len(maps)) * len(pictures)
+    figure, grid = panels.panels(len(pictures), 1 + len(maps), 0.85 * WIDTH, height, title)
     relative = {name: found / found.mean(dim=(1, 2), keepdim=True) for name, found in maps.items()}
     h, w = next(iter(maps.values())).shape[1:]
     for row, (line, picture, mask) in enumerate(zip(grid, pictures, masks, strict=True)):
-        panels.patches(line[0], picture, h, w)
-        for axes, found in zip(line[1:], relative.values(), strict=True):
-            image = panels.cells(axes, found[row], norm=LogNorm(1 / 4, 4))
-        for axes, name in zip(line, ["picture", *maps], strict=True):
-            axes.set_title(name.replace(" ", "\n") if row == 0 else "", fontsize=11, loc="center")
+        panels.patches(line[0], picture, h, w, "picture" if row == 0 else "")
+        for axes, (name, found) in zip(line[1:], relative.items(), strict=True):
+            heading = name.replace(" ", "\n") if row == 0 else ""
+            image = panels.cells(axes, found[row], heading, norm=LogNorm(1 / 4, 4))
+        for axes in line:
             outline = axes.contour(to_numpy(mask.float()), [0.5], colors="white", linewidths=1.5, extent=(0, w, 0, h))
             outline.set_path_effects([withStroke(linewidth=3.5, foreground=style.BLACK)])
-    ticks = {1 / 4: "1/4", 1 / 2: "1/2", 1: "1", 2: "2", 4: "4"}
-    panels.colour_bar(figure, image, grid, "weight (1 = the map's mean)", ticks, extend="both", shrink=0.7)
+    panels.colour_bar(
+        figure, image, grid, "weight (1 = the map's mean)", ticks=(1 / 4, 1, 4), extend="both", shrink=0.7
+    )
     peaks = amounts({name: found.amax() for name, found in relative.items()})
-    owners = "its" if rows == 1 else "their"
-    return with_alt(figure, f"{counted(pictures)} and {owners} maps; the largest multiple of the mean: {peaks}.")
+    return with_alt(figure, f"{counted(pictures)} and their maps; the largest multiple of the mean: {peaks}.")
 
 
 @styled
 def show_components(photos: Photos, colours: Sequence[Float[Tensor, "_ _ 3"]], title: str) -> Figure:
     """Draw photos, and beside each three components of its patches: as red, green and blue, and one by one."""
     ratios = [photo.shape[1] / photo.shape[2] for photo in photos.values()]
-    width = 0.9 * WIDTH / 2.4  # of a photo
-    figure = panels.blank(0.9 * WIDTH, sum(ratios) * width + 0.3 * len(ratios) + 0.4, title)
+    figure = panels.blank(0.9 * WIDTH, 0.375 * WIDTH * sum(ratios) + 0.3 * len(ratios) + 0.4, title)
     grid, told = figure.add_gridspec(len(photos), 3, width_ratios=(1, 1, 0.32), height_ratios=ratios), []
     for row, ((name, photo), components) in enumerate(zip(photos.items(), colours, strict=True)):
         panels.picture(figure.add_subplot(grid[row, 0]), photo, name)
@@ -250,27 +201,21 @@ def show_seen(
 ) -> Figure:
     """Draw the photo, and what each head sees of it (`in_fog`). `frame` marks the patch that asks: (row, column)."""
     (h, w), (H, W) = maps.shape[1:], photo.shape[1:]
-    pictures = [photo, *in_fog(photo, maps)]
-    rows, side = math.ceil(len(pictures) / columns), WIDTH / columns
-    figure, grid = panels.panels(rows, columns, WIDTH, rows * (side * H / W + 0.25) + 0.35, title)
-    for axes in grid.flat:
-        axes.axis("off")
-    for axes, (name, picture) in zip(grid.flat, zip(["photo", *names], pictures, strict=True), strict=False):
-        panels.patches(axes, picture, h, w, name)
-        if frame:
+    side = WIDTH / columns
+    size = {"columns": columns, "side": side, "height": side * H / W + 0.25, "top": 0.35, "extent": (0, w, h, 0)}
+    figure, places = panels.gallery([photo, *in_fog(photo, maps)], ["photo", *names], title, **size)
+    if frame:
+        for axes in places:
             panels.highlight(axes, frame)
     told = listed(f"{name} in {place_of_largest(weights)}" for name, weights in zip(names, maps, strict=True))
     return with_alt(figure, f"A photo of {h}×{w} patches, clear where each head looks. The largest weights: {told}.")
 
 
 def in_fog(photo: Photo, maps: Maps) -> Float[Tensor, "n 3 H W"]:
-    """Return the photo as each head sees it: clear where its weights are large, in fog where they are small.
-
-    A map's 5 % largest weights are clear, and the fog thickens in proportion.
-    """
-    light = maps / maps.flatten(1).quantile(CLEAR, dim=1)[:, None, None]
+    """Return the photo as each head sees it: clear at its 5 % largest weights, in thicker fog the smaller they are."""
+    light = maps / maps.flatten(1).quantile(0.95, dim=1)[:, None, None]
     light = interpolate(light.clamp(max=1)[:, None], photo.shape[1:], mode="bilinear")  # (n, 1, H, W)
-    fog = HIDDEN * FOG + (1 - HIDDEN) * photo.mean(dim=0)
+    fog = 0.7 + 0.15 * photo.mean(dim=0)
     return light * photo + (1 - light) * fog
 
 
@@ -294,10 +239,7 @@ def show_similar(photos: Photos, maps: Sequence[Float[Tensor, "_ _"]], patch: Pa
 def show_values(
     photo: Photo, maps: Mapping[str, Float[Tensor, "h w"]], title: str, label: str, marks: Mapping[str, Patch]
 ) -> Figure:
-    """Draw a value up to 1 over each patch of the photo, a panel for each map; a patch of value 0 stays clear.
-
-    `marks` has the row and column of a patch to be framed in each panel.
-    """
+    """Draw values up to 1 over the patches of the photo, a panel for each map, and mark a patch; zero stays clear."""
     width = min(WIDTH / len(maps), 2.1)
     figure, (row,) = panels.panels(1, len(maps), width * len(maps) + 1.2, width + 0.5, title)
     low, told = min(values[values > 0].min().item() for values in maps.values()), []

@@ -1,14 +1,13 @@
-"""How similar position embeddings are to each other, and how that forms in training."""
+"""Position embeddings: those of sines, how similar learned ones are to each other, and how that forms in training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import numpy as np
 import torch
 from jaxtyping import Float
-from matplotlib.axes import Axes
-from matplotlib.image import AxesImage
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -26,41 +25,45 @@ EDGES = {
     "left and right": {"marker": "o", **MARK, "mfc": style.TRAINED, "mec": style.TRAINED},
     "top and bottom": {"marker": "D", **MARK, "mfc": "white", "mec": style.TRAINED},
 }
-FIVE = {-1: "−1", -0.5: "−0.5", 0: "0", 0.5: "0.5", 1: "1"}
+
+
+@styled
+def show_sincos_table(table: Float[Tensor, "N D"], grid: tuple[int, int], title: str) -> Figure:
+    """Draw the sin-cos positions of a grid as a table: one row per patch in reading order, one column per value."""
+    (h, w), (N, D) = grid, table.shape
+    figure, ((axes,),) = panels.panels(1, 1, WIDTH, 4.8, title)
+    image = panels.cells(axes, table, limit=1, aspect="auto")
+    axes.hlines(range(w, N, w), 0, D, color=style.CONTROL, lw=0.5)  # where a row of the grid ends
+    axes.vlines([D / 4, D / 2, 3 * D / 4], 0, N, color=style.BLACK, lw=(1, 2.5, 1))
+    for quarter, name in enumerate(("sines of the row", "cosines", "sines of the column", "cosines")):
+        axes.text((quarter + 0.5) * D / 4, -0.01 * N, name, ha="center", va="bottom")
+    axes.set_yticks([(row + 0.5) * w for row in range(h)], range(h))
+    axes.set(xlabel=f"value in the vector (D = {D})", ylabel=f"row of the grid, {w} patches each")
+    panels.colour_bar(figure, image, axes, "value")
+    left, right = (int((half.diff(dim=0).abs() > 1e-6).any(dim=1).sum()) for half in table.chunk(2, dim=1))
+    text = f"A table of {N} patches by {D} values. From patch to patch the left half changes"
+    return with_alt(figure, f"{text} {left} times, the right half {right} times.")
 
 
 @styled
 def show_chosen_positions(
     similarity: Similarity, control: Similarity, rows: Sequence[int], columns: Sequence[int], title: str
 ) -> Figure:
-    """Draw how similar all positions are to chosen ones, a map for each of these rows and columns.
-
-    The large maps, each marked at its own patch, are those of `similarity`, the small ones of an untrained `control`;
-    all from −1 to 1.
-    """
-    (h, w), places = similarity.shape[:2], torch.meshgrid(torch.tensor(rows), torch.tensor(columns), indexing="ij")
+    """Draw how similar all positions are to those in chosen rows and columns, and beside it an untrained `control`."""
+    (h, w), places = similarity.shape[:2], np.ix_(rows, columns)
     height = 1.15 + 0.52 * WIDTH * len(rows) * h / (len(columns) * w)
     figure, ((large, small),) = panels.panels(1, 2, WIDTH, height, title, width_ratios=(2.4, 1))
-    draw_maps(large, similarity[places], "trained")
-    image = draw_maps(small, control[places], "untrained")
-    tops, lefts = ([1 + i * (side + 1) for i in range(len(chosen))] for chosen, side in ((rows, h), (columns, w)))
-    large.set_yticks([top + h / 2 for top in tops], [f"row {row}" for row in rows])
-    large.set_xticks([left + w / 2 for left in lefts], [f"column {column}" for column in columns])
-    for top, row in zip(tops, rows, strict=True):
-        for left, column in zip(lefts, columns, strict=True):
-            large.plot(left + column + 0.5, top + row + 0.5, **MARKS["the patch itself"])
-    panels.colour_bar(figure, image, (large, small), "cosine similarity", FIVE, shrink=0.9)
     told = []
-    for name, maps in {"trained": similarity, "untrained": control}.items():
+    for axes, name, maps in ((large, "trained", similarity), (small, "untrained", control)):
+        image = panels.cells(axes, mosaic(maps[places]), name, limit=1)
         near, mirror = (brief(round(mean, 2)) for mean in likeness(maps))
         told.append(f"{name}, {near} for neighbours and {mirror} for mirror images")
-    text = f"Maps of {len(rows)}×{len(columns)} positions. Mean cosine similarity"
-    return with_alt(figure, f"{text}: {listed(told)}.")
-
-
-def draw_maps(axes: Axes, maps: Float[Tensor, "rows columns h w"], name: str) -> AxesImage:
-    """Draw small maps row by row on the scale from −1 to 1 that all of them share, and return the image."""
-    return panels.cells(axes, mosaic(maps), name, limit=1)
+    tops, lefts = 1 + (h + 1) * np.arange(len(rows)), 1 + (w + 1) * np.arange(len(columns))
+    large.set_yticks(tops + h / 2, [f"row {row}" for row in rows])
+    large.set_xticks(lefts + w / 2, [f"column {column}" for column in columns])
+    large.plot(*np.meshgrid(lefts + columns + 0.5, tops + rows + 0.5), **MARKS["the patch itself"])
+    panels.colour_bar(figure, image, (large, small), "cosine similarity", shrink=0.9)
+    return with_alt(figure, f"Maps of {len(rows)}×{len(columns)} positions. Mean cosine similarity: {listed(told)}.")
 
 
 def mosaic(maps: Float[Tensor, "rows columns h w"]) -> Float[Tensor, "_ _"]:
@@ -71,32 +74,27 @@ def mosaic(maps: Float[Tensor, "rows columns h w"]) -> Float[Tensor, "_ _"]:
 def likeness(similarity: Similarity) -> tuple[float, float]:
     """Return the mean similarity of patches that touch, and of mirror images in a row with a column between them."""
     h, w = similarity.shape[:2]
-    row, column = torch.arange(h), torch.arange(w)
-    down = (row[:, None, None, None] - row[:, None]).abs()
-    across = (column[:, None, None] - column).abs()
-    mirror = (down == 0) & (across >= 2) & (column[:, None, None] + column == w - 1)
-    near = (down <= 1) & (across <= 1) & (down + across > 0)
+    row, column, other_row, other_column = np.ogrid[:h, :w, :h, :w]
+    down, across = abs(row - other_row), abs(column - other_column)
+    near = np.maximum(down, across) == 1
+    mirror = (down == 0) & (across >= 2) & (column + other_column == w - 1)
     return similarity[near].mean().item(), similarity[mirror].mean().item()
 
 
 @styled
 def show_positions_forming(history: Mapping[int, Similarity], stops: Sequence[int], title: str) -> Figure:
-    """Draw the maps of all positions after each epoch, and how two kinds of pairs grow alike: a figure that moves.
-
-    Touching neighbours may touch at a corner; mirror images in the row count if two columns or more lie between them.
-    The figure begins with the last epoch. The maps of `stops`, some earlier epochs, stand beside it
-    and do not move, for readers who see it standing still.
-    """
+    """Draw all maps of positions after each epoch, and how pairs grow alike: they move, those of `stops` stand."""
     *epochs, last = history
     names = {epoch: f"epoch {epoch}" for epoch in history} | {0: "untrained"}
     figure = panels.blank(WIDTH, 5.6, title)
     grid = figure.add_gridspec(len(stops), 3, width_ratios=(0.42, 1.2, 0.78))
     left, right = figure.add_subplot(grid[:, 1]), figure.add_subplot(grid[:, 2])
     for line, stop in enumerate(stops):
-        draw_maps(figure.add_subplot(grid[line, 0]), history[stop], names[stop])
-    image = draw_maps(left, history[last], "")
-    panels.colour_bar(figure, image, left, "cosine similarity", FIVE, location="bottom", aspect=40)
-    near, mirror = zip(*map(likeness, history.values()), strict=True)
+        panels.cells(figure.add_subplot(grid[line, 0]), mosaic(history[stop]), names[stop], limit=1)
+    image = panels.cells(left, mosaic(history[last]), limit=1)
+    panels.colour_bar(figure, image, left, "cosine similarity", location="bottom", aspect=40)
+    alike = {epoch: likeness(similarity) for epoch, similarity in history.items()}
+    near, mirror = zip(*alike.values(), strict=True)
     kinds = {"touching neighbours": near, "mirror image in the row": mirror}
     dots = []
     for kind, (colour, marker, dash) in style.looks(kinds).items():
@@ -104,16 +102,15 @@ def show_positions_forming(history: Mapping[int, Similarity], stops: Sequence[in
         dots += right.plot([], [], marker, color=colour, ms=11, mec=style.BLACK, clip_on=False)
     right.set_xscale("symlog", linthresh=1, linscale=0.3)
     right.set(xlim=(0, last), xlabel="epochs of training\n(logarithmic)", ylabel="mean cosine similarity")
-    right.set_xticks([*stops, last], [*stops, last])
+    right.set(xticks=[*stops, last], xticklabels=[*stops, last], box_aspect=1.25)
     right.minorticks_off()
-    right.set_box_aspect(1.25)
     right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.02))
 
     def move(epoch: int) -> None:
         left.set_title(names[epoch], fontsize=20, loc="left")
         image.set_data(to_numpy(mosaic(history[epoch])))
-        for dot, line in zip(dots, kinds.values(), strict=True):
-            dot.set_data([epoch], [dict(zip(history, line, strict=True))[epoch]])
+        for dot, height in zip(dots, alike[epoch], strict=True):
+            dot.set_data([epoch], [height])
 
     move(last)
     figure.moments = [partial(move, epoch) for epoch in (last, *epochs)]
@@ -125,10 +122,7 @@ def show_positions_forming(history: Mapping[int, Similarity], stops: Sequence[in
 def show_mirror(
     edges: Mapping[str, Float[Tensor, "S 2"]], maps: Mapping[str, Similarity], title: str, patch: Patch
 ) -> Figure:
-    """Draw how similar opposite edges are, left and right (circles), top and bottom (diamonds), for each way to train.
-
-    Beside each way, whose seeds have a line each, stands its map of one patch (row, column) with its mirror images.
-    """
+    """Draw how similar opposite edges are, in a line for each seed, and the map of one patch, for each way to train."""
     (row, column), told = patch, []
     figure, grid = panels.panels(len(edges), 2, WIDTH, 6, title, width_ratios=(2.2, 1), sharex="col")
     for (left, right), (name, runs) in zip(grid, edges.items(), strict=True):
@@ -139,7 +133,6 @@ def show_mirror(
             left.plot(values, range(len(runs)), **look)
         panels.row_names(left, range(len(runs)))
         left.set(title=f"photos {name}", ylabel="seed")
-        left.tick_params(labelbottom=True)
         h, w = maps[name].shape[:2]
         image = panels.cells(right, maps[name][patch], limit=1)
         places = (column, row), (w - 1 - column, row), (column, h - 1 - row)
@@ -147,7 +140,7 @@ def show_mirror(
             right.plot(x + 0.5, y + 0.5, **look)
         told.append(f"{name}, {amounts(dict(zip(EDGES, runs.mean(0).round(decimals=2), strict=True)))}")
     left.set_xlabel("mean similarity of opposite edges")
-    panels.colour_bar(figure, image, grid[:, 1], f"cosine similarity to row {row}, column {column}", FIVE)
+    panels.colour_bar(figure, image, grid[:, 1], f"cosine similarity to row {row}, column {column}")
     figure.legend(left.lines[-2:], [f"{name} edge" for name in EDGES], loc="outside upper right", ncols=2)
     figure.legend(right.lines, MARKS, loc="outside lower right", ncols=3)
     return with_alt(figure, f"Mean similarity of opposite edges: {'; '.join(told)}.")

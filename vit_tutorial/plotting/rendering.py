@@ -14,7 +14,6 @@ from PIL.PngImagePlugin import Blend
 
 from .style import Figure, styled
 
-FIRST, EACH = 1000, 250  # milliseconds, for the pictures of a figure that moves
 TRANSPARENT = 255  # the last place in a palette
 
 
@@ -22,27 +21,24 @@ TRANSPARENT = 255  # the last place in a palette
 def to_png(figure: Figure) -> tuple[str, dict[str, int | str]]:
     """Return the figure as PNG in base64 with two pixels to a point of the page, and its size and alternative text.
 
-    One with `moments` is an animated PNG, which browsers play over and over; elsewhere its first picture stands still.
-    (As a GIF it would be missing from a page made by nbconvert, and nbval would compare it as text.)
+    One that moves is an animated PNG: a GIF would be missing from nbconvert's page, and nbval would compare it as text.
     """
     first, *changes = in_one_palette(draw(figure))
-    moving = {"save_all": True, "append_images": changes, "duration": [FIRST] + [EACH] * len(changes)}
+    moving = {"save_all": True, "append_images": changes, "duration": [1000] + [250] * len(changes)}  # milliseconds
     first.save(small := io.BytesIO(), format="png", optimize=True, blend=Blend.OP_OVER, **moving)
     size = {"width": first.width // 2, "height": first.height // 2}
     return base64.b64encode(small.getvalue()).decode(), {**size, "alt": figure.alt}
 
 
 def draw(figure: Figure) -> list[Image.Image]:
-    """Return images in RGB with two pixels to a point of the page: one, or one for each moment, all laid out alike."""
-    options = {"format": "png", "dpi": 2 * figure.dpi, "bbox_inches": "tight", "pil_kwargs": {"compress_level": 0}}
-    if figure.moments:
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-        del options["bbox_inches"]
+    """Return an image in RGB for each moment, with two pixels to a point of the page, all laid out alike."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    options = {"bbox_inches": figure.get_tightbbox().padded(0.15), "pil_kwargs": {"compress_level": 0}}
     images = []
-    for change in figure.moments or [figure.draw_without_rendering]:
+    for change in figure.moments:
         change()
-        figure.savefig(drawn := io.BytesIO(), **options)
+        figure.savefig(drawn := io.BytesIO(), format="png", dpi=2 * figure.dpi, **options)
         images.append(Image.open(drawn).convert("RGB"))
     return images
 

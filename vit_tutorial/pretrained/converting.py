@@ -21,8 +21,7 @@ REQUIRED = {
     "timm": ("head", "global_pool", "patch_embed", "blocks", "pos_embed"),
     "transformers": ("classifier", "vit"),
 }
-# The parts that published models often have and ours lacks, by the names of their tensors. Any other has a tensor
-# without a place here, which is listed, or changes the answers.
+# The parts that published models often have and ours lacks, by the names of their tensors.
 UNSUPPORTED = {
     "register tokens": r"reg(ister)?_tokens?$",
     "a distillation token": r"dist(illation)?_token",
@@ -31,8 +30,7 @@ UNSUPPORTED = {
     "a norm before the encoder": r"norm_pre\.|pre_layrnorm",
     "parallel branches": r"attn_out_proj|\battns\b",
 }
-# LayerScale's vector, and the layer of its block that computes what it scales, in the names of Meta and timm, and of
-# transformers. It has no place in our class, and needs none.
+# LayerScale's vector, and the layer whose outputs it scales, in the names of Meta and timm, and of transformers.
 LAYER_SCALE = {
     "ls1.gamma": "attn.proj",
     "ls2.gamma": "mlp.fc2",
@@ -41,21 +39,21 @@ LAYER_SCALE = {
 }
 
 
-def convert_model(theirs: nn.Module, library: str, read_facts: Callable, rename: Callable) -> VisionTransformer:
-    """Convert a model of another library, and compare what both answer.
+def convert_model(theirs: nn.Module, library: str, read: Callable) -> VisionTransformer:
+    """Convert a model of another library, and compare what both answer, with a copy in float64 on the CPU.
 
-    `read_facts(model)` returns the fields of the config that no shape tells; `rename(tensors, model)` brings the
-    tensors to the names and shapes of the library's Vision Transformer. All is done with a copy in float64 on the CPU,
-    so that nothing is rounded before it is compared.
+    `read(model, tensors)` returns the fields of the config that no shape tells, and the tensors under the names and in
+    the shapes of the library's Vision Transformer.
     """
     require_kind(theirs, library)
     copy = deepcopy(theirs).to("cpu", torch.float64).eval()
     for module in copy.modules():
         if hasattr(module, "set_attn_implementation"):
             module.set_attn_implementation("sdpa")  # the eager attention of transformers rounds to float32
-    tensors = fold_layer_scale(rename(all_weights(copy), copy))
-    facts = read_facts(copy) | {"norm_eps": norm_eps(copy), "gelu": gelu_form(copy)}
-    ours = convert_tensors(tensors, library, read_config(tensors, library, **facts))
+    facts, tensors = read(copy, all_weights(copy))
+    tensors = fold_layer_scale(tensors)
+    config = read_config(tensors, library, norm_eps=norm_eps(copy), gelu=gelu_form(copy), **facts)
+    ours = convert_tensors(tensors, library, config)
     require_equal_answers(ours, copy, getattr(copy, REQUIRED[library][0]))
     return ours.to(next(theirs.parameters()))
 
@@ -69,26 +67,23 @@ def require_kind(theirs: object, library: str) -> None:
         for part, pattern in UNSUPPORTED.items():
             if re.search(pattern, name):
                 raise ValueError(f"this model has {part} ({name}): VisionTransformer has none")
-    if missing := [part for part in REQUIRED[library] if not hasattr(theirs, part)]:
+    missing = [part for part in REQUIRED[library] if not hasattr(theirs, part)]
+    if missing:
         raise ValueError(f"{kind}: it has no {', '.join(missing)}")
 
 
 def all_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Return all weights of a model by name.
-
-    A head that was put in place of torchvision's `heads` gets the name of the one inside. Left out are the token that
-    stands for what is hidden in pre-training, and the pooler of a ViTModel, which comes after the features.
-    """
+    """Return all weights of a model by name, but those that make no features: mask token, and pooler of a ViTModel."""
     tensors = {name: t for name, t in model.state_dict().items() if not re.search(r"mask_token$|^vit\.pooler\.", name)}
+    # A layer in the place of torchvision's `heads` gets the name of the one inside.
     return {re.sub(r"^heads\.(weight|bias)$", r"heads.head.\1", name): tensor for name, tensor in tensors.items()}
 
 
 def fold_layer_scale(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return named weights without LayerScale that compute the same: γ·(W x + b) = (γ·W) x + γ·b.
 
-    Each γ (D,) multiplies the rows of W and the values of b of the linear layer that ends its branch. Names are those
-    of timm, which are Meta's own, or of transformers; tensors without a γ stay as they are. Raises KeyError for a γ
-    without its layer. Source: Touvron et al. 2021 (arXiv 2103.17239), section 2.
+    Each γ (D,) multiplies the rows of W and the values of b of the linear layer that ends its branch. Raises KeyError
+    for a γ without its layer. Source: Touvron et al. 2021 (arXiv 2103.17239), section 2.
     """
     folded = dict(tensors)
     for name, gamma in tensors.items():
@@ -113,10 +108,7 @@ def gelu_form(model: nn.Module) -> str:
 
 
 def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) -> ViTConfig:
-    """Return the config that the shapes tell, together with `facts`, its fields that no shape tells.
-
-    Raises ValueError for sizes that cannot be.
-    """
+    """Return the config that the shapes tell, together with `facts`, its fields that no shape tells."""
 
     def outputs_of(layer: str) -> int | None:
         name = names_of(f"{layer}.weight", library)[0]
@@ -139,11 +131,7 @@ def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) ->
 
 
 def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConfig) -> VisionTransformer:
-    """Build a model with copies of the tensors, in their dtype and on their device; ready to predict.
-
-    Raises ValueError that lists every tensor that is missing, not expected or misshapen, or names one with values
-    that are not finite.
-    """
+    """Build a model with copies of the tensors. ValueError lists those that are missing, not expected or misshapen."""
     with torch.device("meta"):  # where nothing is computed
         names = VisionTransformer(config).state_dict()
     return build_model(config, as_ours(tensors, library, names), None).eval()
@@ -153,8 +141,7 @@ def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConf
 def require_equal_answers(ours: VisionTransformer, theirs: nn.Module, their_head: nn.Module) -> None:
     """Raise ValueError unless a random image gives both heads the same input, and both models the same logits.
 
-    This finds what no name reveals: a norm after the branch, a changed forward. In float64, where two right models
-    differ by less than a billionth of the largest value, and by more where an eps is 1e-5 instead of 1e-6.
+    In float64 two right models differ by less than a billionth, and by more where an eps is 1e-5 instead of 1e-6.
     """
     generator, size = torch.Generator().manual_seed(0), to_pair(ours.config.image_size)
     images = torch.randn(1, ours.config.in_channels, *size, generator=generator, dtype=torch.float64)
@@ -162,10 +149,9 @@ def require_equal_answers(ours: VisionTransformer, theirs: nn.Module, their_head
     for name, here, there in zip(("features", "logits"), *answers, strict=True):
         difference, scale = (here - there).abs().max().item(), there.abs().max().item()
         if not difference <= 1e-9 * (scale + 1e-6):
-            raise ValueError(
-                f"every tensor has its place, but the {name} differ by {difference:.2g} (they are up to {scale:.2g}): "
-                f"their {type(theirs).__name__} computes something that ours does not"
-            )
+            found = f"the {name} differ by {difference:.2g} (they are up to {scale:.2g})"
+            why = f"their {type(theirs).__name__} computes something that ours does not"
+            raise ValueError(f"every tensor has its place, but {found}: {why}")
 
 
 def features_and_logits(model: nn.Module, head: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -189,5 +175,6 @@ def with_card(
 
 def require_fields(asked: Mapping, fits: Mapping[str, bool], source: str) -> None:
     """Raise ValueError that lists the fields of a library's preprocessing that do not fit into a card."""
-    if unread := [f"{field}={asked.get(field)!r}" for field, value in fits.items() if not value]:
+    unread = [f"{field}={asked.get(field)!r}" for field, value in fits.items() if not value]
+    if unread:
         raise ValueError(f"{source}: these fields change pixels and are not read: {', '.join(unread)}")

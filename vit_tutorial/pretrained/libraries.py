@@ -13,6 +13,8 @@ from ..model import VisionTransformer
 from ..model_card import PREPROCESSING
 from .converting import convert_model, require_fields, with_card
 
+Tensors = dict[str, Tensor]
+
 POOL_NAMES = {"token": "cls", "avg": "mean"}
 # Fields of an image processor that are read, and those that change no pixel of a colour photo.
 READ = {"image_mean", "image_std", "size", "resample", "do_center_crop", "crop_size"}
@@ -24,47 +26,33 @@ DINOV2_NAMES = {".encoder.layer.": ".layers.", ".norm1.": ".layernorm_before.", 
 def from_torchvision(model: nn.Module, weights: Enum | None = None) -> VisionTransformer:
     """Convert a `torchvision.models.VisionTransformer`: equal logits, the same dtype and device, no dropout.
 
-    Its `heads` may have been replaced by a linear layer.
-    With `weights`, the member of torchvision's registry that the model was built from, it gets a card with class
-    names, the scale of the pixels and the preprocessing for `predict`:
-
-        weights = ViT_B_16_Weights.DEFAULT
-        model = from_torchvision(vit_b_16(weights=weights), weights)
-
+    Its `heads` may have been replaced by a linear layer. With the `weights` that it was built from, such as
+    `ViT_B_16_Weights.DEFAULT`, it gets a card: class names, the scale of the pixels, the preprocessing for `predict`.
     Raises ValueError that names or lists the tensors that do not fit.
     """
-    if isinstance(weights, str):
-        member = "a member of torchvision's registry, such as ViT_B_16_Weights.DEFAULT"
-        raise ValueError(f"weights must be {member}, got {weights!r}")
-    ours = convert_model(model, "torchvision", torchvision_facts, lambda tensors, _: tensors)
+    ours = convert_model(model, "torchvision", read_torchvision)
     if weights is None:
         return ours
     transforms, facts = weights.transforms(), weights.meta
-    preprocessing = {
-        "resize": transforms.resize_size[0],
-        "crop": transforms.crop_size[0],
-        "squeeze": False,
-        "interpolation": transforms.interpolation.value,
-    }
+    preprocessing = {"resize": transforms.resize_size[0], "crop": transforms.crop_size[0], "squeeze": False}
+    preprocessing["interpolation"] = transforms.interpolation.value
     about = {"weights": f"torchvision, {weights}", "url": weights.url, "recipe": facts.get("recipe")}
     about |= {"metrics": facts["_metrics"], PREPROCESSING: preprocessing}
     return with_card(ours, facts["categories"], transforms.mean, transforms.std, about)
 
 
-def torchvision_facts(model: nn.Module) -> dict:
-    return {"image_size": model.image_size, "num_heads": model.encoder.layers[0].num_heads}
+def read_torchvision(model: nn.Module, tensors: Tensors) -> tuple[dict, Tensors]:
+    return {"image_size": model.image_size, "num_heads": model.encoder.layers[0].num_heads}, tensors
 
 
 def from_timm(model: nn.Module) -> VisionTransformer:
     """Convert a `timm` VisionTransformer: equal logits, the same dtype and device, no dropout.
 
-    LayerScale (DINOv2, DeiT III) is folded. Its card has the mean, the spread and the preprocessing of
-    `model.pretrained_cfg`, where there is one.
-
-    Raises ValueError that names what a VisionTransformer cannot have (registers, SwiGLU, …) or a card cannot say, or
-    lists the tensors that do not fit.
+    LayerScale (DINOv2, DeiT III) is folded. Its card is made of `model.pretrained_cfg`, where there is one. Raises
+    ValueError that names what a VisionTransformer cannot have (registers, SwiGLU, …) or a card cannot say, or lists the
+    tensors that do not fit.
     """
-    ours = convert_model(model, "timm", timm_facts, timm_tensors)
+    ours = convert_model(model, "timm", read_timm)
     known = getattr(model, "pretrained_cfg", None) or {}
     if not known.get("mean") or len(known["mean"]) != ours.config.in_channels:
         return ours  # nothing says how its pixels are scaled
@@ -82,44 +70,32 @@ def from_timm(model: nn.Module) -> VisionTransformer:
 def timm_preprocessing(asked: dict) -> dict:
     """Return how timm fits a photo: `crop_pct` is the share of the resized photo that the centre crop keeps."""
     _, height, width = asked["input_size"]
-    fits = {
-        "crop_mode": asked["crop_mode"] == "center",
-        "interpolation": asked["interpolation"] != "random",
-        "input_size": height == width,
-    }
+    fits = {"crop_mode": asked["crop_mode"] == "center", "interpolation": asked["interpolation"] != "random"}
+    fits["input_size"] = height == width
     require_fields(asked, fits, "pretrained_cfg (a model without one is converted, and has no card)")
     resized = math.floor(height / asked["crop_pct"])
     return {"resize": resized, "crop": height, "squeeze": False, "interpolation": asked["interpolation"]}
 
 
-def timm_facts(model: nn.Module) -> dict:
-    if model.global_pool not in POOL_NAMES:
+def read_timm(model: nn.Module, tensors: Tensors) -> tuple[dict, Tensors]:
+    pool = POOL_NAMES.get(model.global_pool)
+    if pool is None:
         raise ValueError(f"this model pools by {model.global_pool!r} (global_pool): VisionTransformer cannot")
-    return {
-        "image_size": model.patch_embed.img_size,
-        "num_heads": model.blocks[0].attn.num_heads,
-        "pool": POOL_NAMES[model.global_pool],
-    }
-
-
-def timm_tensors(tensors: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
     if model.no_embed_class:  # the class token has no position: add zeros
         tensors["pos_embed"] = nn.functional.pad(tensors["pos_embed"], (0, 0, 1, 0))
-    return tensors
+    facts = {"image_size": model.patch_embed.img_size, "num_heads": model.blocks[0].attn.num_heads, "pool": pool}
+    return facts, tensors
 
 
 def from_transformers(model: nn.Module, processor: object | None = None) -> VisionTransformer:
     """Convert a `transformers.ViTForImageClassification`: equal logits, the same dtype and device, no dropout.
 
     A `ViTModel` or a `Dinov2Model` becomes a model without classes; LayerScale is folded, and a pooler left out.
-    With its image `processor`, which knows how a photo is fitted and its pixels are scaled, it gets a card.
-
-    Raises ValueError that names what a VisionTransformer cannot have (the distillation token of every DeiT of
-    transformers, registers, SwiGLU, …) or a card cannot say, or lists the tensors that do not fit.
+    With its image `processor` (`AutoImageProcessor.from_pretrained`) it gets a card. Errors are those of `from_timm`.
     """
     if type(model).__name__ in ("ViTModel", "Dinov2Model"):
         model = Headless(model)
-    ours, config = convert_model(model, "transformers", transformers_facts, transformers_tensors), model.config
+    ours, config = convert_model(model, "transformers", read_transformers), model.config
     if processor is None:
         return ours
     names = [config.id2label[i] for i in range(ours.config.num_classes)]
@@ -138,25 +114,14 @@ class Headless(nn.Module):
         return self.classifier(self.vit(images).last_hidden_state[:, 0])
 
 
-def transformers_tensors(tensors: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """Give the tensors of DINOv2 the names that ViT has for them."""
-    for name in list(tensors):
-        renamed = name
-        for piece, vit_piece in DINOV2_NAMES.items():
-            renamed = renamed.replace(piece, vit_piece)
-        tensors[renamed] = tensors.pop(name)
-    return tensors
-
-
-def transformers_facts(model: nn.Module) -> dict:
-    return {"image_size": model.config.image_size, "num_heads": model.config.num_attention_heads}
+def read_transformers(model: nn.Module, tensors: Tensors) -> tuple[dict, Tensors]:
+    for piece, vit_piece in DINOV2_NAMES.items():  # DINOv2 gets the names that ViT has for its tensors
+        tensors = {name.replace(piece, vit_piece): tensor for name, tensor in tensors.items()}
+    return {"image_size": model.config.image_size, "num_heads": model.config.num_attention_heads}, tensors
 
 
 def read_processor(processor: object) -> dict:
-    """Return how a photo is fitted. Raises ValueError for what is no image processor, or does what no card can say."""
-    if not hasattr(processor, "image_mean"):
-        made = f"AutoImageProcessor.from_pretrained({processor!r:.80})"
-        raise ValueError(f"processor is an image processor, such as {made} makes, got {type(processor).__name__}")
+    """Return how an image processor fits a photo. Raises ValueError for fields that no card can say."""
     asked = processor.to_dict()
     size, cropped, keeps_shape = asked["size"], asked.get("do_center_crop"), "shortest_edge" in asked["size"]
     resized = [size.get("shortest_edge") or size.get(side) or 0 for side in ("height", "width")]

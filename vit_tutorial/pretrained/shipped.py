@@ -21,19 +21,21 @@ DINOV2 = CHECKPOINTS / "dinov2-s14.safetensors"
 def load_checkpoint(name: str) -> VisionTransformer:
     """Load a trained model that ships with the package, with its card: "shapes", "cifar10" or "dinov2-s14".
 
-    `model.card.about` says how it was trained, on what, and how good it is. The first two are ready to predict. DINOv2
-    saw 142 million photos and not one label: it has no classes, and is for photos of 518×518 pixels, or of another size
-    after `change_resolution`. Raises ValueError for another name.
+    `model.card.about` says how it was trained, on what, and how good it is. DINOv2 saw 142 million photos and not one
+    label: it has no classes. Raises ValueError for another name.
     """
     path = find(CHECKPOINTS, name)
-    return load_dinov2() if path == DINOV2 else load_model(path)
+    if path != DINOV2:
+        return load_model(path)
+    tensors, about = read_tensors(path)
+    folded = fold_layer_scale({name: tensor.float() for name, tensor in tensors.items()})
+    model = convert_tensors(folded, "timm", ViTConfig(**about["config"]))  # timm has Meta's names
+    model.card = ModelCard(**about["card"])
+    return model
 
 
 def load_positions(name: str) -> dict[int, Float[Tensor, "T D"]]:
-    """Load a shipped model's position embeddings during training: {epochs: (1+N, D)}, from 0 epochs to the last.
-
-    Raises ValueError for a name that has none.
-    """
+    """Load a shipped model's position embeddings during training: {epochs: (1+N, D)}, from 0 epochs to the last."""
     tensors, _ = read_tensors(find(CHECKPOINTS / "positions", name))
     return {int(epoch): tensors[epoch] for epoch in sorted(tensors, key=int)}
 
@@ -51,11 +53,3 @@ def dinov2_tensors() -> dict[str, Tensor]:
     tensors, _ = read_tensors(DINOV2)  # in whatever order the file has them
     in_order = sorted(tensors, key=lambda name: [part.zfill(2) for part in name.split(".")])  # block 2 before block 10
     return {name: tensors[name].float() for name in in_order}
-
-
-def load_dinov2() -> VisionTransformer:
-    tensors, about = read_tensors(DINOV2)
-    folded = fold_layer_scale({name: tensor.float() for name, tensor in tensors.items()})
-    model = convert_tensors(folded, "timm", ViTConfig(**about["config"]))  # timm has Meta's names
-    model.card = ModelCard(**about["card"])
-    return model

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
@@ -23,6 +22,12 @@ def is_first() -> bool:
     return rank_and_world()[0] == 0
 
 
+def say(*lines: object) -> None:
+    """Print these lines once, and not in every process."""
+    if is_first():
+        print(*lines, sep="\n", flush=True)
+
+
 def my_part(pixels: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, float]:
     """Return this process's rows of a batch, and what their mean counts for when DistributedDataParallel averages."""
     rank, world = rank_and_world()
@@ -37,21 +42,15 @@ def seed_process(seed: int) -> None:
 
 def distribute(model: nn.Module) -> nn.Module:
     """Wrap the model in DistributedDataParallel, which averages gradients, if there are several processes."""
-    if rank_and_world()[1] == 1:
-        return model
-    device = next(model.parameters()).device
-    return nn.parallel.DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
+    return nn.parallel.DistributedDataParallel(model) if rank_and_world()[1] > 1 else model
 
 
 @contextmanager
 def process_group(device: str | None = None) -> Iterator[torch.device]:
-    """Join the processes that `torchrun` started, if it did; yield the device that this process computes on.
-
-    Without a `device` it is a GPU if there is one (for several processes not MPS: gloo does not support it).
-    """
+    """Join the processes that `torchrun` started, if it did; yield the device that this process computes on."""
     several = int(os.environ.get("WORLD_SIZE", 1)) > 1
     if device is None:
-        mps = torch.backends.mps.is_available() and not several
+        mps = torch.backends.mps.is_available() and not several  # gloo does not support it
         device = "cuda" if torch.cuda.is_available() else "mps" if mps else "cpu"
     if device == "cuda":
         device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
@@ -61,8 +60,7 @@ def process_group(device: str | None = None) -> Iterator[torch.device]:
     if not is_first():
         warnings.simplefilter("ignore")
     try:
-        with nullcontext() if is_first() else redirect_stdout(io.StringIO()):  # one process prints for all
-            yield torch.device(device)
+        yield torch.device(device)
     finally:
         if several:
             dist.destroy_process_group()

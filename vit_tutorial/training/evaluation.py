@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from ..data import ImageSet
 from ..data.image_set import require_image_set
-from ..errors import require_same_classes, require_whole
-from ..inference import BATCH, batched_logits, card_of
+from ..errors import require_same_classes
+from ..inference import batched_logits, card_of
 
 
 class Score(NamedTuple):
@@ -38,16 +38,16 @@ class Score(NamedTuple):
         classes, answers = (self.confusion.sum(dim=dim).count_nonzero().item() for dim in (1, 0))
         return answers == 1 < classes
 
+    def interval(self) -> tuple[float, float]:
+        """Return the 95 % confidence interval of the accuracy."""
+        return wilson_interval(self.confusion.trace().item(), self.confusion.sum().item())
+
     def told(self) -> str:
         """Say in words how many answers are right, and whether the commonest class alone would do as well."""
         low, high = self.interval()
         share = f"{self.accuracy:.2%} of {self.confusion.sum():,} images right (95 % interval {low:.2%} to {high:.2%})"
         same = ", and the model gives one answer to all images" if self.one_answer else ""
         return f"{share}; the commonest class is {self.commonest:.2%} of them{same}"
-
-    def interval(self) -> tuple[float, float]:
-        """Return the 95 % confidence interval of the accuracy."""
-        return wilson_interval(self.confusion.trace().item(), self.confusion.sum().item())
 
 
 def wilson_interval(count: int, total: int) -> tuple[float, float]:
@@ -58,17 +58,15 @@ def wilson_interval(count: int, total: int) -> tuple[float, float]:
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, images: ImageSet, batch_size: int = BATCH) -> Score:
-    """Show the model every image once, without dropout, and count its answers.
+def evaluate(model: nn.Module, images: ImageSet) -> Score:
+    """Show the model every image once, without dropout and scaled as its card says, and count its answers.
 
-    The model's card says how pixels are scaled. The model stays in the mode that it was in. Raises ValueError for a
-    model without a card or with other classes, FloatingPointError for logits that are not finite.
+    Raises ValueError for a model without a card or with other classes, FloatingPointError for logits that are nan.
     """
-    batch_size = require_whole("batch_size", batch_size)
     require_image_set(images)
     require_same_classes(card_of(model).classes, images.classes)
     labels, K = images.labels.cpu(), len(images.classes)
-    logits = batched_logits(model, images.pixels, batch_size).float().cpu()
+    logits = batched_logits(model, images.pixels).float().cpu()
     loss = F.cross_entropy(logits, labels).item()
     if not math.isfinite(loss):
         raise FloatingPointError(f"the loss is {loss}: some weights or logits of the model are not finite")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.optim import AdamW
 
 from ..data import ImageSet
 from ..data.image_set import require_image_set
@@ -18,9 +20,8 @@ from ..saving import find_card, unwrapped
 from .batches import batches, make_mix
 from .distributed import distribute, is_first, my_part, seed_process
 from .evaluation import evaluate
-from .optimizer import parameter_groups
-from .progress import Epoch, Reporter, Watch, raise_alarm, require_finite
-from .recipe import Recipe
+from .progress import Epoch, Reporter, Watch, raise_alarm
+from .recipe import Recipe, parameter_groups
 from .resuming import describe_run, load_run, save_run
 
 
@@ -43,48 +44,38 @@ def fit(
     the run was interrupted. On a CPU, with as many threads, it ends bit-identical to a run that was not.
 
     Warns (`TrainingAlarm`) if the first loss is far above ln K, if after warm-up it is still what knowing the counts
-    of the classes costs, and if at the end all validation images get one answer.
-    Raises ValueError, with the model as it was, if there is nothing to train, if model, recipe, images and validation
-    do not fit together, or if the folder belongs to another run; OSError if the folder cannot be written;
-    FloatingPointError if the loss or a weight is not finite. However it ends, the model is in eval mode.
+    of the classes costs, and if at the end all validation images get one answer. Raises ValueError, with the model as
+    it was, if model, recipe and images do not fit together, or if the folder belongs to another run; OSError if it
+    cannot be written; FloatingPointError for a loss or a weight that is not finite. The model ends in eval mode.
     """
-    if not isinstance(model, nn.Module):
-        raise ValueError(f"fit trains a model, such as VisionTransformer(config), got {model!r:.80}")
-    if not isinstance(recipe, Recipe):
-        raise ValueError(f"the recipe is a Recipe, such as Recipe(epochs=3), got {recipe!r:.80}")
+    watch = list(watch) if is_first() else []
     image_sets = [images] if validation is None else [images, validation]
     for image_set in image_sets:
         require_image_set(image_set)
-    card = find_card(model) or ModelCard((), *images.mean_std())
-    card = card.with_classes(images.classes)
-    require_trainable(model)
-    run = describe_run(recipe, model, card, images, validation)
+    card = (find_card(model) or ModelCard((), *images.mean_std())).with_classes(images.classes)
+    require_trainable(model, card, image_sets)
     groups = parameter_groups(model, recipe.weight_decay)
-    optimizer = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
-    for image_set in image_sets:
-        require_fitting(model, card, image_set, recipe)
-    if callable(watch) or not all(map(callable, watch := tuple(watch))):
-        raise ValueError(f"watch is a list of functions, such as [print_progress], got {watch!r}")
+    optimizer = AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
+    run = describe_run(recipe, model, card, images, validation)
     history = [] if folder is None else load_run(folder, run, model, optimizer)
     # Nothing is refused from here on, so the model may change.
     unwrapped(model).card = model.card = card
-    model.train()
     device = next(model.parameters()).device
-    trained = distribute(model)
+    trained = distribute(model.train())
     try:
         for index in range(len(history), recipe.epochs):
-            reporter = Reporter(watch if is_first() else (), recipe, images, index)
+            reporter = Reporter(watch, recipe, images, index)
             with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-                epoch = train_epoch(trained, card, optimizer, images, recipe, index, reporter)
-            norm = nn.utils.get_total_norm(model.parameters()).item()  # as the last step left them
-            require_finite("norm of all weights", norm, epoch.number, epoch.learning_rate)
+                for loss in train_epoch(trained, card, optimizer, images, recipe, index):
+                    reporter.add(loss)
+            epoch = reporter.finish(nn.utils.get_total_norm(model.parameters()).item())
             if validation is not None:
                 score = evaluate(model, validation)
                 epoch = Epoch(*epoch[:4], score.loss, score.accuracy, score.commonest)
                 if epoch.number == recipe.epochs and score.one_answer:
                     raise_alarm(f"validation: {score.told()}", stacklevel=3)
             history.append(epoch)
-            reporter.report(epoch.loss, epoch)
+            reporter.tell(epoch, finished=True)
             if folder is not None and is_first():
                 save_run(folder, run, model, optimizer, history)
     finally:
@@ -92,48 +83,35 @@ def fit(
     return history
 
 
-@torch.no_grad()
-def require_fitting(model: nn.Module, card: ModelCard, images: ImageSet, recipe: Recipe) -> None:
-    """Ask the model about one image, as it will be asked in training. Raises ValueError for what does not fit."""
-    require_same_classes(card.classes, images.classes)
-    weight = next(model.parameters())
-    crops, _ = next(batches(images.pixels, images.labels, recipe, epoch=0))
-    with eval_mode(model):
-        logits = model(card.normalise(crops[:1].to(weight.device)).to(weight.dtype))
-    require_logits(logits, len(card.classes))
-
-
-def require_trainable(model: nn.Module) -> None:
-    """Raise ValueError unless there are weights to train, in float32 or float64."""
+def require_trainable(model: nn.Module, card: ModelCard, image_sets: Iterable[ImageSet]) -> None:
+    """Raise ValueError unless there are weights to train, in float32 or float64, and logits for the images' classes."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     if not trained or not torch.is_grad_enabled():
         raise ValueError("nothing to train: all weights are frozen, or gradients are off here (torch.no_grad)")
     if dtypes := {weight.dtype for weight in trained} - {torch.float32, torch.float64}:
         raise ValueError(f"fit trains weights in float32 or float64, these are {dtypes}: model.float() makes them so")
+    for images in image_sets:
+        require_same_classes(card.classes, images.classes)
+        with torch.no_grad(), eval_mode(model):
+            logits = model(card.normalise(images.pixels[:1].to(trained[0].device)).to(trained[0].dtype))
+        require_logits(logits, len(card.classes))
 
 
 def train_epoch(
-    model: nn.Module,
-    card: ModelCard,
-    optimizer: torch.optim.Optimizer,
-    images: ImageSet,
-    recipe: Recipe,
-    index: int,
-    reporter: Reporter,
-) -> Epoch:
-    """Take one optimizer step for each batch, until every image was seen once."""
+    model: nn.Module, card: ModelCard, optimizer: AdamW, images: ImageSet, recipe: Recipe, index: int
+) -> Iterator[Float[Tensor, ""]]:
+    """Take one optimizer step for each batch, until every image was seen once; yield their losses."""
     steps = recipe.steps_per_epoch(len(images))
-    device, dtype = next((weight.device, weight.dtype) for weight in model.parameters())
     # Only these are clipped: a frozen weight may hold an old gradient.
     trained = [weight for weight in model.parameters() if weight.requires_grad]
+    device, dtype = trained[0].device, trained[0].dtype
     pixels, labels = images.pixels.to(device), images.labels.to(device)
     mix = make_mix(recipe, len(card.classes))
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
     seed_process(recipe.epoch_seed(index))  # dropout and mixing do not depend on what ran before
     for step, batch in enumerate(batches(pixels, labels, recipe, index), index * steps):
-        learning_rate = recipe.learning_rate_at(step, steps)
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate
+            group["lr"] = recipe.learning_rate_at(step, steps)
         crops, targets, weight = my_part(*batch)
         inputs, targets = mix(card.normalise(crops).to(dtype), targets)
         with autocast:
@@ -143,5 +121,4 @@ def train_epoch(
         (weight * loss).backward()
         nn.utils.clip_grad_norm_(trained, recipe.clip_norm)
         optimizer.step()
-        reporter.add(loss.detach(), learning_rate)
-    return reporter.summary()
+        yield loss.detach()

@@ -6,34 +6,28 @@ No random state is kept: what an epoch draws comes from the recipe's seed and th
 from __future__ import annotations
 
 import json
-import math
 import zlib
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
 from ..data import ImageSet
 from ..files import as_path, write_atomically
-from ..model_card import STARTED_FROM, ModelCard
+from ..model_card import ModelCard
 from ..saving import read_tensors, unwrapped, write_tensors
 from .progress import Epoch
 from .recipe import Recipe
 
-CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.csv"
-FIRST_NORM = "norm of the first weights"
-# {model: {folder: the norm with which it began there}}: a model that was stopped goes on, whatever its weights are now.
+CHECKPOINT, METRICS, FIRST_NORM = "checkpoint.safetensors", "metrics.csv", "norm of the first weights"
+# {model: {file: the norm with which it began there}}: a model that was stopped goes on, whatever its weights are now.
 first_norms: WeakKeyDictionary[nn.Module, dict[Path, str]] = WeakKeyDictionary()
 
 
 def save_run(folder: str | Path, run: dict, model: nn.Module, optimizer: Optimizer, history: list[Epoch]) -> None:
-    """Replace the table of the epochs, and then the checkpoint: the weights, AdamW's moments and the epochs.
-
-    Raises OSError if that fails; the old checkpoint stays.
-    """
+    """Replace the table of the epochs, and then the checkpoint: the weights, AdamW's moments and the epochs."""
     folder = as_path("folder", folder)
     rows = [["" if value is None else str(value) for value in row] for row in (Epoch._fields, *history)]
     write_atomically(folder / METRICS, "".join(",".join(row) + "\n" for row in rows).encode())
@@ -54,13 +48,12 @@ def load_run(folder: str | Path, run: dict, model: nn.Module, optimizer: Optimiz
     if not path.exists():
         begun[path] = run[FIRST_NORM]
         return []
-    run[FIRST_NORM] = begun.get(path, run[FIRST_NORM])
+    run[FIRST_NORM] = begun.setdefault(path, run[FIRST_NORM])
     tensors, about = read_tensors(path)
     there = about.get("run", {})
     if names := [name for name in run if there.get(name) != run[name]]:
         differing = ", ".join(f"{name} {there.get(name)!r:.80} there, {run[name]!r:.80} here" for name in names)
         raise ValueError(f"{path} is of another run: {differing}. Use another folder, or delete it to begin anew.")
-    begun[path] = run[FIRST_NORM]
     model.load_state_dict({name: tensors.pop(f"model.{name}") for name in model.state_dict()})
     for key, tensor in tensors.items():
         moment, name = key.split(".", 1)
@@ -73,29 +66,21 @@ def describe_run(
     recipe: Recipe, model: nn.Module, card: ModelCard, images: ImageSet, validation: ImageSet | None
 ) -> dict[str, object]:
     """Return what must stay the same for a run to go on, by name, as JSON gives it back."""
-    weights = dict(model.named_parameters())
-    inner = unwrapped(model)
+    inner, weights = unwrapped(model), dict(model.named_parameters())
+    norm = nn.utils.get_total_norm([weight.detach().cpu().double() for weight in weights.values()])
     facts = {
         **asdict(recipe),
         **(asdict(inner.config) if hasattr(inner, "config") else {"network": str(inner)}),
-        "weights": sum(weight.numel() for weight in weights.values()),
         "frozen": [name for name, weight in weights.items() if not weight.requires_grad],
-        FIRST_NORM: first_norm(weights.values()),
-        "images": describe_images(images),
-        "validation": validation and describe_images(validation),
+        FIRST_NORM: f"{norm.item():.8g}",  # eight digits: another seed's weights have another one
+        "images": checksum(images),
+        "validation": validation and checksum(validation),
         "classes": images.classes,
         "mean and std of the pixels": [round(value, 6) for value in (*card.mean, *card.std)],
-        STARTED_FROM: card.about.get(STARTED_FROM),
     }
     return json.loads(json.dumps(facts, default=str))
 
 
-def first_norm(weights: Iterable[Tensor]) -> str:
-    """Return the length of all weights as one vector, to eight digits: another seed's weights have another one."""
-    squares = sum(weight.detach().cpu().double().square().sum().item() for weight in weights)
-    return f"{math.sqrt(squares):.8g}"
-
-
-def describe_images(images: ImageSet) -> str:
+def checksum(images: ImageSet) -> str:
     pixels, labels = (tensor.contiguous().cpu().numpy() for tensor in (images.pixels, images.labels))
     return f"{len(images)} with checksum {zlib.crc32(labels, zlib.crc32(pixels)):08x}"

@@ -1,0 +1,147 @@
+"""A model of the reader's parts does what ours does, or ours stays in their place, and the line says so."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from published import randomize
+from torch.testing import assert_close
+
+from vit_tutorial import VisionTransformer, ViTConfig, assemble, change_resolution, replace_head, take
+from vit_tutorial.analysis import class_attention, cost_by_part, mask_heads, position_similarity, record_attention
+from vit_tutorial.own import building, finishing
+from vit_tutorial.saving import load_model, save_model
+
+STYLED = Path(__file__).with_name("styled.py").read_text(encoding="utf-8")
+CLOSE = {"atol": 1e-5, "rtol": 1e-4}
+
+
+@pytest.fixture
+def write(monkeypatch, tmp_path):
+    """Write the file of a reader, who sits in a notebook."""
+    path = tmp_path / "my_vit.py"
+    monkeypatch.setattr(building, "readers_file", lambda: path)
+    return path.write_text
+
+
+@pytest.fixture
+def model():
+    config = ViTConfig(12, 4, 3, num_classes=5, embed_dim=12, depth=2, num_heads=3, mlp_dim=20)
+    return randomize(VisionTransformer(config)).eval()
+
+
+@pytest.fixture
+def images():
+    return torch.randn(2, 3, 12, 12)
+
+
+def parts_of(names: str) -> str:
+    """The file with these classes alone, and what they import."""
+    head, *classes = STYLED.split("\n\n\n")
+    starts = tuple(f"class {name}(" for name in names.split())
+    return "\n\n\n".join([head, *(each for each in classes if each.startswith(starts))])
+
+
+def test_nothing_is_kept_yet(write, model, capsys):
+    assert assemble(model) is model
+    assert capsys.readouterr().out == "yours: nothing yet; ours: embeddings, attention, MLP, block, whole\n"
+
+
+def test_a_model_of_all_their_parts_is_ours_in_logits_maps_and_gradients(write, model, images, capsys):
+    write(STYLED)
+    theirs = assemble(model)
+    assert capsys.readouterr().out == "yours: embeddings, attention, MLP, block, whole; ours: nothing\n"
+    assert type(theirs.encoder[1].attention.query).__name__ == "ModuleList"
+    assert_close(theirs(images), model(images), **CLOSE)
+    for measure in (record_attention, lambda m: mask_heads(m, {0: 1, 1: [0, 2]})):
+        with measure(theirs) as mine, measure(model) as ours:
+            assert_close(theirs(images), model(images), **CLOSE)
+        assert mine is ours is None or all(torch.allclose(a, b, atol=1e-5) for a, b in zip(mine, ours, strict=True))
+    assert_close(class_attention(theirs, images, [1, 4]), class_attention(model, images, [1, 4]), **CLOSE)
+    assert_close(position_similarity(theirs), position_similarity(model), **CLOSE)
+    assert cost_by_part(theirs, images) == cost_by_part(model, images)
+    for each in (theirs, model):
+        each(images).square().sum().backward()
+    assert_close(
+        theirs.embeddings.linear.weight.grad, model.embeddings.patches.projection.weight.grad.flatten(1), **CLOSE
+    )
+    assert_close(theirs.encoder[0].mlp.fc2.bias.grad, model.encoder[0].mlp.contract.bias.grad, **CLOSE)
+
+
+def test_its_weights_have_our_names_wherever_they_go(write, model, images, tmp_path):
+    write(STYLED)
+    theirs = assemble(model)
+    assert {name: weight.shape for name, weight in theirs.state_dict().items()} == {
+        name: weight.shape for name, weight in model.state_dict().items()
+    }
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.add_(0.1)  # as training does
+    saved = load_model(save_model(theirs, tmp_path / "model.safetensors"))
+    assert type(saved) is VisionTransformer
+    assert_close(saved(images), theirs(images), **CLOSE)
+    assert_close(assemble(saved)(images), theirs(images), **CLOSE)
+    larger = torch.randn(2, 3, 20, 20)
+    assert_close(change_resolution(theirs, 20)(larger), change_resolution(saved, 20)(larger), **CLOSE)
+    assert replace_head(theirs, 7)(images).shape == (2, 7)
+
+
+@pytest.mark.parametrize("part", ["MyEmbeddings", "MySelfAttention", "MyMlp", "MySelfAttention MyMlp MyEncoderBlock"])
+def test_some_of_their_parts_stand_among_ours(write, model, images, part, capsys):
+    write(parts_of(part))
+    assert_close(assemble(model)(images), model(images), **CLOSE)
+    yours, _, ours = capsys.readouterr().out.partition(";")
+    assert yours.count(",") == part.count(" ")
+    assert "whole" in ours
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("q @ k.mT", "k @ q.mT", "with our weights it computes something else"),
+        ("embed_dim, d)", "embed_dim, d, bias=False)", "it has no `qkv.bias`"),
+        ("weights @ v", "F.dropout(weights, 0.1, self.training) @ v", "or dropout"),
+        (
+            "query(tokens), key(tokens)",
+            "F.linear(tokens, query.weight, query.bias), key(tokens)",
+            "cannot be looked into",
+        ),
+        ("class MySelfAttention", "broken = [][0]\n\n\nclass MySelfAttention", "IndexError"),
+        ("self.out(", "self.nothing(", "AttributeError"),
+    ],
+)
+def test_what_computes_something_else_stays_ours_and_is_told(write, model, images, old, new, why, capsys):
+    text = parts_of("MySelfAttention MyMlp")
+    assert old in text
+    write(text.replace(old, new))
+    assert_close(assemble(model)(images), model(images), **CLOSE)
+    said = capsys.readouterr().out
+    assert "attention" in said.partition("ours:")[2]
+    assert why in said
+
+
+def test_a_part_of_theirs_knows_no_other_configuration(write, capsys):
+    write(STYLED)
+    model = VisionTransformer(ViTConfig(8, 4, 3, 5, 12, 1, 3, 20, position="sincos"))
+    assert assemble(model) is model
+    assert "Your attention is not used: it knows no other `position`" in capsys.readouterr().out
+
+
+def test_a_function_is_taken_if_it_passes_today(write, capsys):
+    write(STYLED)
+    assert take("my_patchify").__module__ == "my_vit"
+    write(STYLED.replace("F.unfold(images, P, stride=P)", "2 * F.unfold(images, P, stride=P)"))
+    assert take("my_patchify").__module__ != "my_vit"
+    assert "my_patchify: ours. Yours:" in capsys.readouterr().out
+
+
+def test_the_file_paints_a_photo_by_itself(write, monkeypatch, tmp_path, capsys):
+    write(parts_of("MyEmbeddings MySelfAttention"))
+    monkeypatch.setattr(finishing, "readers_file", lambda: tmp_path / "my_vit.py")
+    given, painted = finishing.finish("grace_hopper")
+    assert "2 of its 6 parts are yours\n22,047,361 parameters, 1369 tokens" in capsys.readouterr().out
+    text = (tmp_path / "my_vit.py").read_text()
+    assert "vit_tutorial" not in text
+    assert "self.pos_embed" in text
+    assert given.shape == painted.shape == (3, 518, 518)
+    assert painted[:, 300, 100:400].std() > 0.1  # her face is not the flag

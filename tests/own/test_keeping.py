@@ -1,0 +1,183 @@
+"""What passed its check in a notebook is kept in the reader's own file, which works alone."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from jupyter_client.manager import start_new_kernel
+
+from vit_tutorial.own import keeping
+
+CUT = """
+# cut by einops
+def my_patchify(images, P):
+    return rearrange(images, "b c (h p) (w q) -> b (h w) (c p q)", p=P, q=P)
+
+check.patchify(my_patchify)
+"""
+HEADS = """
+def scaled(q, k):
+    return q @ k.mT / math.sqrt(q.shape[-1])
+
+class Head(nn.Module):
+    def __init__(self, D, d):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(D, d) for _ in range(3))
+
+    def forward(self, x):
+        return scaled(self.query(x), self.key(x)).softmax(-1) @ self.value(x)
+
+class MySelfAttention(nn.Module):
+    def __init__(self, D, h):
+        super().__init__()
+        self.heads = nn.ModuleList(Head(D, D // h) for _ in range(h))
+        self.projection = nn.Linear(D, D)
+
+    def forward(self, x):
+        return self.projection(torch.cat([head(x) for head in self.heads], -1))
+
+check.self_attention(MySelfAttention)
+"""
+BLOCK = """
+from vit_tutorial import Mlp as MyMlp
+
+class MyEncoderBlock(nn.Module):
+    def __init__(self, D, h, M):
+        super().__init__()
+        self.norm1, self.norm2 = (nn.LayerNorm(D, eps=1e-6) for _ in range(2))
+        self.attention, self.mlp = MySelfAttention(D, h), MyMlp(D, M)
+
+    def forward(self, z):
+        z = z + self.attention(self.norm1(z))
+        return z + self.mlp(self.norm2(z))
+
+check.encoder_block(MyEncoderBlock)
+"""
+MLP = """
+class MyMlp(nn.Module):
+    def __init__(self, D, M):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(D, M), nn.Linear(M, D)
+
+    def forward(self, x):
+        return self.fc2(nn.functional.gelu(self.fc1(x)))
+
+check.mlp(MyMlp)
+"""
+SETUP = "import math\nimport torch\nfrom torch import nn\nfrom einops import rearrange\nfrom vit_tutorial import check"
+
+
+class Notebook:
+    """A kernel in a folder of its own, as a reader's notebook has one."""
+
+    def __init__(self, folder: Path):
+        package = Path(keeping.__file__).parents[2]
+        env = {name: value for name, value in os.environ.items() if name != "VIT_TUTORIAL_STILL"}
+        self.kernel, self.client = start_new_kernel(cwd=str(folder), env=env | {"PYTHONPATH": str(package)})
+        self.file = folder / keeping.FILE
+
+    def run(self, cell: str) -> str:
+        """Run a cell, and return what it shows."""
+        shown = []
+
+        def note(message: dict) -> None:
+            content = message["content"]
+            shown.append(content.get("text") or content.get("data", {}).get("text/plain") or content.get("evalue", ""))
+
+        self.client.execute_interactive(cell, output_hook=note, timeout=120)
+        return " ".join("".join(shown).split())
+
+
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory):
+    made = Notebook(tmp_path_factory.mktemp("notebooks"))
+    made.run(SETUP)
+    yield made
+    made.client.stop_channels()
+    made.kernel.shutdown_kernel(now=True)
+
+
+@pytest.fixture(autouse=True)
+def without_a_file(notebook):
+    notebook.file.unlink(missing_ok=True)
+
+
+def test_an_answer_that_passes_is_kept_with_its_comment_and_its_imports(notebook):
+    assert "Kept in `my_vit.py`" in notebook.run(CUT)
+    text = notebook.file.read_text()
+    assert "from einops import rearrange" in text
+    assert "# cut by einops\ndef my_patchify(images, P):" in text
+
+
+def test_what_a_class_leans_on_comes_along_and_the_file_works_alone(notebook):
+    assert "Kept" in notebook.run(HEADS)
+    text = notebook.file.read_text()
+    assert text.index("def scaled") < text.index("class Head") < text.index("class MySelfAttention")
+    alone = "import torch, my_vit; print(my_vit.MySelfAttention(6, 2)(torch.ones(1, 4, 6)).shape)"
+    run = subprocess.run([sys.executable, "-c", alone], cwd=notebook.file.parent, capture_output=True, text=True)
+    assert run.stdout == "torch.Size([1, 4, 6])\n", run.stderr
+
+
+def test_answers_stand_in_the_order_of_the_model_and_ours_until_theirs_is_kept(notebook):
+    for cell in (BLOCK.replace("from", "class Other: pass\nfrom"), HEADS, CUT):
+        notebook.run(HEADS if cell == CUT else "pass")
+        assert "Kept" in notebook.run(cell)
+    text = notebook.file.read_text()
+    assert f"from vit_tutorial import Mlp as MyMlp{keeping.MARK}" in text
+    assert text.index("def my_patchify") < text.index("class MySelfAttention") < text.index("class MyEncoderBlock")
+    assert "Kept" in notebook.run(MLP)
+    text = notebook.file.read_text()
+    assert "vit_tutorial" not in text
+    assert text.index("class MySelfAttention") < text.index("class MyMlp") < text.index("class MyEncoderBlock")
+
+
+def test_an_answer_that_fails_loses_nothing_and_one_that_passes_again_takes_its_place(notebook):
+    notebook.run(CUT)
+    kept = notebook.file.read_text()
+    assert "wrong" in notebook.run(CUT.replace("(c p q)", "(p q c)"))
+    assert notebook.file.read_text() == kept
+    notebook.run(CUT.replace("images", "x"))
+    assert notebook.file.read_text() == kept.replace("images", "x")
+
+
+def test_what_the_reader_wrote_beside_it_stays(notebook):
+    notebook.run(CUT)
+    notebook.file.write_text(notebook.file.read_text() + "\n\nMINE = 1  # my own line\n")
+    notebook.run(CUT.replace("images", "x"))
+    notebook.run(MLP)
+    text = notebook.file.read_text()
+    assert "MINE = 1  # my own line" in text
+    assert text.count("def my_patchify") == 1
+    assert "class MyMlp" in text
+
+
+def test_a_file_that_does_not_run_is_told_so_and_left_alone(notebook):
+    notebook.file.write_text("def broken(:\n")
+    assert "Not kept in `my_vit.py`: the file stops with SyntaxError" in notebook.run(CUT)
+    assert notebook.file.read_text() == "def broken(:\n"
+
+
+@pytest.mark.parametrize(
+    ("cell", "why"),
+    [
+        ("SIZES = [1]\n" + CUT.replace("p=P", "p=P * SIZES[0]"), "it uses `SIZES`, which only this notebook has"),
+        (CUT.replace("my_patchify", "cut_up").replace("check.cut_up", "check.patchify"), "yours is called `cut_up`"),
+        ("my_patchify = lambda images, P: rearrange(images, 'b c (h p) (w q) -> b (h w) (c p q)', p=P, q=P)\n"
+         "check.patchify(my_patchify)", "yours is called `<lambda>`"),
+    ],
+)  # fmt: skip
+def test_what_cannot_come_is_named(notebook, cell, why):
+    said = notebook.run(cell)
+    assert "passed" in said
+    assert why in said
+    assert not notebook.file.exists()
+
+
+def test_where_a_notebook_is_only_stored_and_outside_of_notebooks_nothing_is_kept(notebook):
+    notebook.run("import os; os.environ['VIT_TUTORIAL_STILL'] = '1'")
+    assert "ept in" not in notebook.run(CUT)
+    notebook.run("del os.environ['VIT_TUTORIAL_STILL']")
+    assert keeping.readers_file() is None
+    assert not notebook.file.exists()

@@ -159,8 +159,8 @@ def load_model_and_images(asked: argparse.Namespace, seed: int) -> tuple[VisionT
 def carry_out(asked: argparse.Namespace, device: torch.device, command: str) -> None:
     """Train, then validate, or test once and save."""
     asked.dataset = asked.dataset or ("shapes" if asked.data is None else "folder")
-    if asked.dataset == "shapes" and (asked.data or asked.split):
-        raise ValueError("the built-in shapes need no --data and no --split")
+    if (asked.split and asked.dataset != "folder") or (asked.data and asked.dataset == "shapes"):
+        raise ValueError("--split is for a folder of your own in --data, and the built-in shapes need neither")
     if asked.dataset == "shapes" and asked.weights is None:
         torch.set_num_threads(1)  # in a model this small several threads would wait for each other
     if asked.trained == "head" and (asked.weights is None or "cutmix" in asked):

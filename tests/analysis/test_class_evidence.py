@@ -102,3 +102,10 @@ def test_a_model_in_training_is_measured_in_eval_mode_and_goes_on_training(measu
     assert torch.equal(measure(model.train(), images), expected)
     assert all(module.training for module in model.modules())
     assert not expected.requires_grad
+
+
+@pytest.mark.parametrize("classes", [[1], [1, 9], [1, -1], [[1, 2]]])
+@pytest.mark.usefixtures("unchecked")
+def test_one_class_of_the_model_is_asked_for_each_image(classes, images):
+    with pytest.raises(IndexError, match="one class for each of 2 images, of the model's 5"):
+        class_attention(small_model(), images, classes)

@@ -127,3 +127,22 @@ def test_heads_without_their_layer_are_refused(model, images):
         with pytest.raises(ValueError, match="heads to mask are given by their layer, such as"):
             run(model, images, masking(heads))
     assert unchanged(model, images, before)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("heads", [[True, False, True], torch.tensor([True, False, True]), 1.5])
+def test_heads_are_numbers_and_neither_flags_nor_shares(model, heads):
+    with pytest.raises(ValueError, match="heads are named by their numbers"), mask_heads(model, {0: heads}):
+        pass
+
+
+def test_dropout_follows_the_mode_of_each_pass(images):
+    model = small_model(attention_dropout=0.5).train()
+    with record_attention(model):
+        assert_close(model.eval()(images), small_copy(model)(images), **EXACT)
+
+
+def small_copy(model: VisionTransformer) -> VisionTransformer:
+    twin = small_model().eval()
+    twin.load_state_dict(model.state_dict())
+    return twin

@@ -181,3 +181,30 @@ def test_where_a_notebook_is_only_stored_and_outside_of_notebooks_nothing_is_kep
     notebook.run("del os.environ['VIT_TUTORIAL_STILL']")
     assert keeping.readers_file() is None
     assert not notebook.file.exists()
+
+
+def test_annotations_and_dataclasses_come_with_what_they_need(notebook):
+    by_hand = "\nfrom dataclasses import dataclass\n\n\n@dataclass\nclass Sizes:\n    D: int = 3\n"
+    notebook.file.write_text(keeping.HEAD + by_hand)
+    typed = CUT.replace("(images, P):", "(images: Tensor, P: int) -> Tensor:")
+    assert "Kept" in notebook.run("from torch import Tensor\n" + typed)
+    assert "from torch import Tensor" in notebook.file.read_text()
+
+
+def test_a_helper_that_two_answers_share_stays_where_it_is_and_another_of_its_name_is_refused(notebook):
+    shared = "class Base(nn.Module):\n    pass\n"
+    mlp, block = MLP.replace("(nn.Module)", "(Base)"), BLOCK.replace("(nn.Module)", "(Base)")
+    for cell in (shared, mlp, HEADS, block.replace("from vit_tutorial import Mlp as MyMlp", "")):
+        said = notebook.run(cell)
+    assert "Kept" in said
+    assert notebook.file.read_text().count("class Base") == 1
+    other = shared.replace("pass", "extra = 1")
+    assert "your file has another `Base`, which `MyEncoderBlock` uses" in notebook.run(other + mlp)
+    assert "extra" not in notebook.file.read_text()
+
+
+def test_a_file_that_cannot_be_read_is_told_so(notebook):
+    notebook.file.write_bytes("# é\n".encode("cp1252"))
+    said = notebook.run(CUT)
+    assert "passed" in said
+    assert "Not kept in `my_vit.py`: the file cannot be read" in said

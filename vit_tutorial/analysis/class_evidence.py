@@ -49,7 +49,11 @@ def class_attention(
     with eval_mode(model), record_attention(model) as maps, torch.enable_grad():
         z = model.embeddings(images).detach().requires_grad_()  # so that the weights are asked, and not the parameters
         logits = model.forward_head(model.norm(model.encoder(z)))  # (B, K)
-        gradients = torch.autograd.grad(logits[range(len(logits)), classes].sum(), maps)
+        chosen, (B, K) = torch.as_tensor(classes), logits.shape
+        if model.config.num_classes == 0 or chosen.shape != (B,) or not 0 <= chosen.min() <= chosen.max() < K:
+            asked = f"one class for each of {B} images, of the model's {model.config.num_classes}"
+            raise IndexError(f"{asked}, counted from 0, is asked; got {chosen.tolist()}")
+        gradients = torch.autograd.grad(logits[range(B), chosen].sum(), maps)
     added = [(a * gradient).clamp(min=0).mean(dim=1) for a, gradient in zip(maps, gradients, strict=True)]
     identity = torch.eye(z.shape[1]).to(added[0]).expand_as(added[0])
     relevance = identity  # (B, T, T): row i says what token i has taken from each token of the input

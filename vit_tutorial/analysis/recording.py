@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import SupportsIndex
 
 import torch
 from torch import Tensor, nn
@@ -23,11 +22,11 @@ def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
     gradients if the pass does. Each layer attends twice, by its own kernel and as the equation says: that takes longer.
     Dropout draws anew. Raises ValueError for a model without attention that can be looked into.
     """
-    maps: list[Tensor | None] = [None] * len(attention_layers(model))
-    dropped = [layer.attention_dropout if layer.training else 0.0 for layer in attention_layers(model)]
+    layers = attention_layers(model)
+    maps: list[Tensor | None] = [None] * len(layers)
 
     def attend_and_keep(i: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        mixed, maps[i] = attend(q, k, v, dropped[i])
+        mixed, maps[i] = attend(q, k, v, layers[i].attention_dropout if layers[i].training else 0.0)
         return mixed
 
     with attending(model, attend_and_keep):
@@ -35,7 +34,7 @@ def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
 
 
 @contextmanager
-def mask_heads(model: nn.Module, heads: Mapping[int, SupportsIndex | Sequence[int]]) -> Iterator[None]:
+def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int] | Tensor]) -> Iterator[None]:
     """Keep these heads from adding anything to the tokens, inside `with mask_heads(model, {layer: heads}):`.
 
     Layers and heads are counted from 0; one head or several. Recorded inside, a masked head still shows where it would
@@ -48,9 +47,11 @@ def mask_heads(model: nn.Module, heads: Mapping[int, SupportsIndex | Sequence[in
         for i, chosen in heads.items():
             if i not in range(len(layers)):
                 raise ValueError(f"no layer {i!r} to mask: the model has layers 0 to {len(layers) - 1}")
-            layer = layers[i]
+            layer, chosen = layers[i], torch.as_tensor(chosen)
+            if chosen.numel() and (chosen.dtype == torch.bool or chosen.is_floating_point()):
+                raise ValueError(f"heads are named by their numbers, got {chosen.tolist()} in layer {i}")
             keep = layer.projection.weight.new_ones(layer.num_heads, layer.head_dim)
-            keep[torch.as_tensor(chosen, dtype=torch.long)] = 0
+            keep[chosen.long()] = 0
 
             def mask(joining: nn.Module, inputs: tuple, keep: Tensor = keep) -> Tensor:
                 return inputs[0] * keep.flatten()  # (B, T, D): what the layer that joins the heads is given

@@ -29,7 +29,7 @@ class Check:
             found = {name: each for name, each in vars(lesson).items() if isinstance(each, Task)}
             vars(self).update({name: each for name, each in found.items() if name == each.name})
         for exercise in vars(self).values():
-            exercise.keep = keep
+            exercise.keep = keep or exercise.keep
 
     def __getattr__(self, name: str):
         try:

@@ -88,15 +88,15 @@ class Exercise(Task):
 
     def judge_trials(self, answer: Callable) -> str:
         """Raise Wrong unless the reader's code does what the solution does, in every trial; return remarks."""
-        remarks = {}
+        remarks = []
         for number, trial in enumerate(self.trials):
             try:
-                remarks[self.judge_trial(answer, trial)] = number
+                remarks.append(self.judge_trial(answer, trial))
             except Wrong as wrong:
                 before = self.stages[number] if number < len(self.stages) else WRITTEN_IN
                 wrong.message = joined(before, wrong.message)
                 raise
-        return joined(*remarks)
+        return joined(*dict.fromkeys(remarks))
 
     def judge_trial(self, answer: Callable, trial: tuple | Callable) -> str:
         """Raise Wrong unless the reader's result is the solution's; return a remark on another dtype."""

@@ -55,18 +55,18 @@ class ImageSet(Dataset):
     def subset(self, indices: Sequence[int] | Tensor) -> ImageSet:
         """Return the images at these places, in this order; or, given a True or False for each, those with a True.
 
-        Raises IndexError for places that are not there, ValueError if none is chosen, or one twice.
+        Raises IndexError for places that are not there, ValueError if none is chosen.
         """
         chosen = torch.arange(len(self))[torch.as_tensor(indices)]
-        if len(chosen.unique()) < len(chosen):
-            raise ValueError("an image is chosen twice: zeros and ones are places, and `.bool()` makes choices of them")
+        if len(chosen) == len(self) > 2 and chosen.max() < 2:
+            raise ValueError("zeros and ones are places: `.bool()` makes a True or False for each image of them")
         if not len(chosen):
             raise ValueError(f"none of the {len(self):,} images is chosen")
         masks = None if self.masks is None else self.masks[chosen]
         return ImageSet(self.pixels[chosen], self.labels[chosen], self.classes, masks)
 
     def split(self, share: float, seed: int = 0) -> tuple[ImageSet, ImageSet]:
-        """Hold out this share of each class, and at least one image, at random; return (rest, held out).
+        """Hold out this share of each class at random, at least one image, and not all; return (rest, held out).
 
         The same for the same seed on any machine. Raises ValueError for a class with one image.
         """
@@ -77,7 +77,7 @@ class ImageSet(Dataset):
             mine = order[self.labels[order] == label]
             if len(mine) == 1:
                 raise ValueError(f"the class {name!r} has 1 image: a split needs two, one for each part")
-            held_out[mine[: max(1, round(share * len(mine)))]] = True
+            held_out[mine[: min(max(1, round(share * len(mine))), len(mine) - 1)]] = True
         return self.subset(~held_out), self.subset(held_out)
 
     def mean_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:

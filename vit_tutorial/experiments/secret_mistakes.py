@@ -25,7 +25,7 @@ IN_EMBEDDINGS = ("red and blue exchanged", "positions moved by one")
 def sabotage(model: VisionTransformer, mistake: str, where: str) -> VisionTransformer:
     """Return a copy of DINOv2 with one of MISTAKES in the part `where`: "encoder.6", or "embeddings" for the last."""
     require_choice("mistake", mistake, MISTAKES)
-    copy = deepcopy(model)
+    copy = model.ours() if hasattr(model, "ours") else deepcopy(model)  # a reader's parts do not know these places
     part = copy.get_submodule(where)
     match mistake:
         case "norms exchanged":

@@ -19,6 +19,7 @@ from ..checks.running import Wrong
 from ..config import ViTConfig
 from ..embeddings import Embeddings
 from ..encoder import Encoder
+from ..errors import require_choice
 from ..model import ClassTokenPool, VisionTransformer, make_head
 from ..saving import as_vit, build_model
 from .keeping import FILE, NotKept, keep, read, readers_file
@@ -64,7 +65,9 @@ def keep_part(exercise: Exercise, answer: Callable) -> str:
 
 def take(name: str) -> Callable:
     """Return what the reader wrote under this name, if it passes its check today; else our solution. Say which."""
-    exercise, own = next(each for each in vars(CHECK).values() if each.answer.__name__ == name), kept().get(name)
+    exercises = {each.answer.__name__: each for each in vars(CHECK).values()}
+    require_choice("answer", name, exercises)
+    exercise, own = exercises[name], kept().get(name)
     verdict = exercise(own) if own else None
     print(f"{name}: {'yours' if verdict else 'ours'}" + (f". Yours: {verdict.message}" if own and not verdict else ""))
     return own if verdict else exercise.answer
@@ -79,14 +82,16 @@ def assemble(model: VisionTransformer) -> VisionTransformer:
     model, own, good, told = as_vit(model), kept(), {}, []
     odd = [name for name, value in PLAIN.items() if getattr(model.config, name) != value]
     odd += [name for name in ("image_size", "patch_size") if not isinstance(getattr(model.config, name), int)]
+    odd += ["backbone"] if "patches.backbone" in dict(model.embeddings.named_modules()) else []
     for part, exercise in PARTS.items():
         theirs = own.get(exercise.answer.__name__)
         if theirs is None:
             continue
         tried = {**good, part: theirs}
-        why = f"it knows no other `{odd[0]}`" if odd else difference(model.config, tried)
+        with torch.random.fork_rng(devices=[]):
+            why = f"it knows no other `{odd[0]}`" if odd else difference(model.config, tried)
         if why:
-            told.append(f"Your {part} is not used: {why}.")
+            told.append(f"{part}: yours is not used, because {why}.")
         else:
             good = tried
     ours = [part for part in PARTS if part not in good]
@@ -108,13 +113,13 @@ def difference(config: ViTConfig, parts: Mapping[str, Callable]) -> str:
     except Exception as error:  # of the reader's code
         return str(error) if isinstance(error, Wrong) else f"{type(error).__name__}, {error}"
     if result.shape != right.shape or (result - right).abs().max() > 1e-4 * right.abs().max():
-        return "with our weights it computes something else: another order of q, k and v, perhaps, or dropout"
+        return "with our weights it computes something else: other orders, of q, k and v or in a patch, or dropout"
     try:
         with record_attention(ours) as asked, record_attention(theirs) as maps:
             ours(images), theirs(images)
         torch.testing.assert_close(maps[0], asked[0], atol=1e-4, rtol=0)
     except Exception:  # a layer that was not called, or called twice
-        return "its attention cannot be looked into: call each of its layers once, with all tokens"
+        return "its attention cannot be looked into: q, k, v and output are `nn.Linear`, called once, with all tokens"
     return ""
 
 
@@ -131,10 +136,14 @@ class Assembled(VisionTransformer):
 
     def ours(self) -> VisionTransformer:
         """Return a model of the package with these weights."""
-        return build_model(self.config, self.state_dict(), self.card).train(self.training)
+        model = build_model(self.config, self.state_dict(), self.card).train(self.training)
+        freeze(model, self)
+        return model
 
     def rebuilt(self, model: VisionTransformer) -> Assembled:
-        """Build a model with the same parts, and the weights of another model."""
+        """Build a model with the same parts, and the weights of another model. Raises ValueError for wide pictures."""
+        if not isinstance(model.config.image_size, int):
+            raise ValueError(f"a reader's parts are made for square pictures, got {model.config.image_size}")
         return built(model, self.parts)
 
 
@@ -147,7 +156,16 @@ def built(model: VisionTransformer, parts: Mapping[str, Callable]) -> Assembled:
         made.encoder = nn.Sequential(*(block(config, parts) for _ in range(config.depth)))
     made.parts, made.config, made.card = parts, config, model.card
     made.to(next(model.parameters())).load_state_dict(model.state_dict())
+    freeze(made, model)
     return made.train(model.training)
+
+
+def freeze(model: VisionTransformer, like: VisionTransformer) -> None:
+    """Freeze what is frozen in another model, part by part, since a reader's parameters have other names."""
+    parts = ("norm1", "attention", "norm2", "mlp")
+    inside = [f"encoder.{i}.{part}" for i in range(model.config.depth) for part in parts]
+    for name in ("embeddings", *inside, "norm", "head"):
+        model.get_submodule(name).requires_grad_(any(p.requires_grad for p in like.get_submodule(name).parameters()))
 
 
 def whole(config: ViTConfig, parts: Mapping[str, Callable]) -> Assembled:
@@ -210,7 +228,8 @@ def adopted(cls: Callable, part: str, args: tuple, ours: nn.Module, names: Mappi
     def load(module: nn.Module, state: dict, prefix: str, *rest) -> None:
         weights = parameters_to_vector(module.parameters()).detach()
         for name, place in where.items():
-            weights[place] = state.pop(prefix + name).flatten().to(weights)
+            if prefix + name in state and state[prefix + name].shape == shapes[name]:  # else torch says what is wrong
+                weights[place] = state.pop(prefix + name).flatten().to(weights)
         for name, parameter in module.named_parameters():
             values, weights = weights.split([parameter.numel(), len(weights) - parameter.numel()])
             state[prefix + name] = values.reshape(parameter.shape)

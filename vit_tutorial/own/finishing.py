@@ -70,13 +70,20 @@ def finish(photo: str) -> Float[Tensor, "2 3 518 518"]:
     if why := difference(SMALL, parts):
         raise ValueError(f"{FILE} cannot have these weights: {why}")
     model = built(load_checkpoint("dinov2-s14"), parts)
-    torch.save({name: parameter.data for name, parameter in model.named_parameters()}, path.with_suffix(".pt"))
+    weights = {name: parameter.data for name, parameter in model.named_parameters()}
+    alone = parts["whole"](518, 14, 3, 1, 384, 12, 6, 1536).load_state_dict(weights, strict=False)
+    if strange := [name for name in (*alone.missing_keys, *alone.unexpected_keys) if not name.startswith("head")]:
+        raise ValueError(f"{FILE} builds its model of other parts than it keeps: look for `{strange[0]}`")
+    torch.save(weights, path.with_suffix(".pt"))
     write_atomically(path, text.encode())
     given = load_photo(photo, 518)
     Image.fromarray((255 * given).byte().movedim(0, 2).numpy()).save(path.with_name("photo.png"))
+    path.with_name("seen.png").unlink(missing_ok=True)
     command = [sys.executable, FILE, "photo.png"]
     ran = subprocess.run(command, cwd=path.parent, capture_output=True, text=True)
     print(f"{FILE}: {len(text.splitlines())} lines; {len(names) - len(ours)} of its {len(names)} parts are yours")
-    print(ran.stdout.strip() or ran.stderr)
+    if ran.returncode:
+        raise ValueError(f"{FILE} stops: {ran.stderr.strip().splitlines()[-1]}")
+    print(ran.stdout.strip())
     painted = torch.from_numpy(np.array(Image.open(path.with_name("seen.png")))).movedim(2, 0) / 255
     return torch.stack([given, painted])

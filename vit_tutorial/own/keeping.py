@@ -7,8 +7,10 @@ import dis
 import inspect
 import linecache
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -45,10 +47,11 @@ def keep(exercise: Exercise, answer: Callable) -> str:
         verdict = exercise(getattr(run(path, text), name))
         if not verdict:
             raise NotKept(f"from the file alone it is {verdict.status}. {verdict.message}")
-    except NotKept as reason:
+        write_atomically(path, text.encode())
+    except (NotKept, OSError) as reason:
         return f"Not kept in `{FILE}`: {reason}"
-    write_atomically(path, text.encode())
-    return f"Kept in `{FILE}`, beside the notebooks."
+    forgets = " Colab forgets it with this notebook: download it, and put it beside the next one."
+    return f"Kept in `{FILE}`, beside the notebooks." + (forgets if "google.colab" in sys.modules else "")
 
 
 def run(path: Path, text: str) -> ModuleType:
@@ -56,18 +59,21 @@ def run(path: Path, text: str) -> ModuleType:
 
     Python's own import may take what it compiled a second ago.
     """
-    module = ModuleType("my_vit")
+    module = sys.modules["my_vit"] = ModuleType("my_vit")  # where a dataclass looks for it
     linecache.cache[str(path)] = (len(text), None, text.splitlines(keepends=True), str(path))
     try:
-        exec(compile(text, str(path), "exec"), vars(module))
-    except Exception as error:
+        exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))
+    except (Exception, SystemExit) as error:
         raise NotKept(f"the file stops with {type(error).__name__}: {error}. It is left as it is.") from None
     return module
 
 
 def read(path: Path) -> tuple[str, ModuleType]:
     """Return the text of the reader's file, or how one begins, and what it defines."""
-    text = path.read_text("utf-8") if path.exists() else HEAD
+    try:
+        text = path.read_text("utf-8-sig") if path.exists() else HEAD
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotKept(f"the file cannot be read: {error}") from None
     return text, run(path, text)
 
 
@@ -85,6 +91,13 @@ def with_answer(text: str, module: ModuleType, name: str, answer: Callable) -> s
     )
     lines[top:top] = imports
     old = definitions("\n".join(lines))
+    stood = {used: "\n".join(lines[n] for n in place).strip("\n") for used, place in old.items()}
+    for used in [used for used in sources if used != name and used in old]:
+        users = [each for each, source in stood.items() if each not in (name, used) and used in words(source)]
+        if sources[used] == stood[used]:
+            del sources[used]  # it stays where it is, before all who use it
+        elif users:
+            raise NotKept(f"your file has another `{used}`, which `{users[0]}` uses: give this one another name.")
     following = [name, *KEPT[KEPT.index(name) + 1 :], "__main__"]
     place = next((old[each].start for each in following if each in old), len(lines))
     gone = {n for used in sources for n in old.get(used, ())}
@@ -101,13 +114,17 @@ def gather(name: str, value: Callable, there: Mapping, needed: dict[str, str], i
         return
     source, scope = source_of(value)
     needed[name] = ""
-    for used in names_in(compile(source, "", "exec")):
+    for used in names_in(compile(source, "", "exec", dont_inherit=True)):
         again = used in needed or used not in scope  # what is not in the notebook either is Python's own
         kept = used in there and not (is_readers(scope.get(used)) and used not in KEPT)
         if not again and not kept:
             gather(used, scope[used], there, needed)
     del needed[name]  # behind what it uses
     needed[name] = source
+
+
+def words(source: str) -> set[str]:
+    return set(re.findall(r"\w+", source))
 
 
 def is_readers(value) -> bool:
@@ -130,7 +147,7 @@ def import_of(name: str, value) -> str:
     for place in (module.split(".")[0], module):
         if getattr(sys.modules.get(place), own, None) is value and place != "__main__":
             line = f"from {place} import {own} as {name}" if own != name else f"from {place} import {own}"
-            return line + MARK if place == "vit_tutorial" else line
+            return line + MARK if place.startswith("vit_tutorial") else line
     raise NotKept(f"it uses `{name}`, which only this notebook has. Write it inside, or give it as an argument.")
 
 
@@ -143,7 +160,7 @@ def definitions(text: str) -> dict[str, range]:
             first -= 1
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             found[node.name] = range(first, node.end_lineno)
-        elif lines[first].startswith("if __name__"):
+        elif isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
             found["__main__"] = range(first, node.end_lineno)
     return found
 
@@ -151,9 +168,11 @@ def definitions(text: str) -> dict[str, range]:
 def source_of(value: Callable) -> tuple[str, Mapping]:
     """Return the source of a reader's function or class, with the comments above it, and the names of its notebook."""
     functions = filter(inspect.isfunction, vars(value).values() if inspect.isclass(value) else [value])
-    for function in map(inspect.unwrap, functions):  # a class does not know its cell, its methods do
-        lines = linecache.getlines(function.__code__.co_filename)
-        place = definitions("".join(lines)).get(value.__name__)
-        if place:
-            return "".join(lines[n] for n in place).strip("\n"), function.__globals__
+    files = [inspect.unwrap(function).__code__.co_filename for function in functions]
+    cells = [file for file in reversed(linecache.cache) if "ipykernel" in file]  # a class does not know its cell
+    for file in (*files, *cells):
+        lines = linecache.getlines(file)
+        with suppress(SyntaxError):
+            if place := definitions("".join(lines)).get(value.__name__):
+                return "".join(lines[n] for n in place).strip("\n"), vars(sys.modules[value.__module__])
     raise NotKept("its source is not found: write it with `def` or `class`, in one cell.")

@@ -41,6 +41,7 @@ class Recipe:
     def __post_init__(self):
         check_fields(self, require_whole, "epochs", "batch_size")
         check_fields(self, require_number, "learning_rate", "clip_norm", positive=True)
+        check_fields(self, require_number, "weight_decay", "warmup_epochs", "label_smoothing", "mixup", "cutmix")
         require_choice("schedule", self.schedule, ("cosine", "constant"))
         require_choice("precision", self.precision, ("fp32", "bf16"))
         if self.warmup_epochs > self.epochs:

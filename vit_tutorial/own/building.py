@@ -213,6 +213,7 @@ def roles(names: Iterable[str], part: str) -> dict[str, str]:
 def adopted(cls: Callable, part: str, args: tuple, ours: nn.Module, names: Mapping[str, str] = {}) -> nn.Module:
     """Build a reader's layer that saves and loads its weights under our names, cut to fit."""
     made, where = cls(*args), places(cls, part, args)
+    buffers = made.state_dict().keys() - dict(made.named_parameters()).keys()  # they stay what `__init__` made of them
     where = {names.get(name, name): place for name, place in where.items()}
     shapes = {name: parameter.shape for name, parameter in ours.named_parameters()}
     if missing := [name for name in shapes if name not in where]:
@@ -233,6 +234,7 @@ def adopted(cls: Callable, part: str, args: tuple, ours: nn.Module, names: Mappi
         for name, parameter in module.named_parameters():
             values, weights = weights.split([parameter.numel(), len(weights) - parameter.numel()])
             state[prefix + name] = values.reshape(parameter.shape)
+        state.update({prefix + name: module.get_buffer(name) for name in buffers})
 
     made.register_state_dict_post_hook(save)
     made.register_load_state_dict_pre_hook(load)

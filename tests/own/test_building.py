@@ -137,10 +137,12 @@ def test_a_function_is_taken_if_it_passes_today(write, capsys):
 
 def test_the_file_paints_a_photo_by_itself(write, monkeypatch, tmp_path, capsys):
     write(parts_of("MyEmbeddings MySelfAttention"))
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(finishing, "readers_file", lambda: tmp_path / "my_vit.py")
     given, painted = finishing.finish("grace_hopper")
     assert "2 of its 6 parts are yours\n22,047,361 parameters, 1369 tokens" in capsys.readouterr().out
-    text = (tmp_path / "my_vit.py").read_text()
+    assert (tmp_path / "my_vit.py").read_text() == parts_of("MyEmbeddings MySelfAttention")
+    text = (tmp_path / "runs" / "my_vit.py").read_text()
     assert "vit_tutorial" not in text
     assert "self.pos_embed" in text
     assert given.shape == painted.shape == (3, 518, 518)

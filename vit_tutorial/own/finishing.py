@@ -50,17 +50,16 @@ if __name__ == "__main__":  # python my_vit.py photo.jpg: DINOv2 in my class pai
 def finish(photo: str) -> Float[Tensor, "2 3 518 518"]:
     """Complete the reader's file, run it alone on a photo, and return the photo and what the file paints, in [0, 1].
 
-    What they have not written is ours; where a notebook is only stored, all of it is. Raises ValueError if their parts
-    cannot have DINOv2's weights.
+    What they have not written is ours, in a copy; where a notebook is only stored, all of it is. Raises ValueError if
+    their parts cannot have DINOv2's weights.
     """
-    path, text = readers_file(), HEAD
-    if path is None:
-        path = Path("runs", FILE)
-        path.parent.mkdir(exist_ok=True)
-    else:
-        text, _ = read(path)
+    path = readers_file()
+    text = read(path)[0] if path else HEAD
     names = [exercise.answer.__name__ for exercise in NEEDED]
     ours = [name for name in names if name not in definitions(text)]
+    if ours:  # theirs stays without
+        path = Path("runs", FILE)
+        path.parent.mkdir(exist_ok=True)
     for exercise in NEEDED:
         if exercise.answer.__name__ in ours:
             text = with_answer(text, run(path, text), exercise.answer.__name__, exercise.answer)
@@ -81,7 +80,9 @@ def finish(photo: str) -> Float[Tensor, "2 3 518 518"]:
     path.with_name("seen.png").unlink(missing_ok=True)
     command = [sys.executable, FILE, "photo.png"]
     ran = subprocess.run(command, cwd=path.parent, capture_output=True, text=True)
-    print(f"{FILE}: {len(text.splitlines())} lines; {len(names) - len(ours)} of its {len(names)} parts are yours")
+    print(
+        f"{path.as_posix()}: {len(text.splitlines())} lines; {len(names) - len(ours)} of its {len(names)} parts are yours"
+    )
     if ran.returncode:
         raise ValueError(f"{FILE} stops: {ran.stderr.strip().splitlines()[-1]}")
     print(ran.stdout.strip())

@@ -80,9 +80,8 @@ def finish(photo: str) -> Float[Tensor, "2 3 518 518"]:
     path.with_name("seen.png").unlink(missing_ok=True)
     command = [sys.executable, FILE, "photo.png"]
     ran = subprocess.run(command, cwd=path.parent, capture_output=True, text=True)
-    print(
-        f"{path.as_posix()}: {len(text.splitlines())} lines; {len(names) - len(ours)} of its {len(names)} parts are yours"
-    )
+    yours = len(names) - len(ours)
+    print(f"{path.as_posix()}: {len(text.splitlines())} lines; {yours} of its {len(names)} parts are yours")
     if ran.returncode:
         raise ValueError(f"{FILE} stops: {ran.stderr.strip().splitlines()[-1]}")
     print(ran.stdout.strip())

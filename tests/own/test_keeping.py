@@ -208,3 +208,10 @@ def test_a_file_that_cannot_be_read_is_told_so(notebook):
     said = notebook.run(CUT)
     assert "passed" in said
     assert "Not kept in `my_vit.py`: the file cannot be read" in said
+
+
+def test_what_gives_something_else_from_the_file_alone_is_not_kept(notebook):
+    notebook.file.write_text(keeping.HEAD + "\n\ndef rearrange(x, *pattern, **sizes):\n    return x\n")
+    before = notebook.file.read_text()
+    assert "Not kept in `my_vit.py`: from the file alone it is wrong" in notebook.run(CUT)
+    assert notebook.file.read_text() == before

@@ -8,6 +8,7 @@ from functools import partial
 
 from common import CONFIG, RECIPE, SEEDS, train, write_table
 from vit_tutorial import Shapes, VisionTransformer
+from vit_tutorial.positions import LearnedPosition
 from vit_tutorial.training import evaluate
 
 ROWS = {
@@ -20,12 +21,26 @@ ROWS = {
     "sin-cos positions": (replace(CONFIG, position="sincos"), RECIPE),
     "factorized positions": (replace(CONFIG, position="factorized"), RECIPE),
     "mean of the patches": (replace(CONFIG, pool="mean"), RECIPE),
+    "one position for all": (CONFIG, RECIPE),
 }
 
 
+class OnePosition(LearnedPosition):
+    """The mistake of lesson 02: `table[n]`, where `table[:n]` is meant."""
+
+    def forward(self):
+        return self.table[len(self.table) - 1]
+
+
+def make(row: str) -> VisionTransformer:
+    model = VisionTransformer(ROWS[row][0])
+    if row == "one position for all":
+        model.embeddings.position = OnePosition(model.config.grid, model.config.embed_dim)
+    return model
+
+
 def measure(row: str, seed: int) -> float:
-    config, recipe = ROWS[row]
-    model = train(partial(VisionTransformer, config), recipe, Shapes(28_000, 28), seed)
+    model = train(partial(make, row), ROWS[row][1], Shapes(28_000, 28), seed)
     return evaluate(model, Shapes(6400, 28, seed=1)).accuracy
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from reading import plain, read
 
-from vit_tutorial import plotting, sincos_position_embedding
+from vit_tutorial import plotting
 from vit_tutorial.training.evaluation import wilson_interval
 
 ONE, TWO = torch.rand(2, 3, 4, 6, generator=torch.Generator().manual_seed(0))  # pictures of 2×3 patches of 2×2 pixels
@@ -20,8 +20,8 @@ MAPS = torch.tensor([[0.1, 0.5, 0.2], [0.3, 0.4, 0.6]])  # the largest in row 1,
 ALIKE = (torch.arange(144.0).view(3, 4, 3, 4) / 144) ** 2  # of the positions of 3×4 patches
 TOKENS = torch.tensor([[0.1, 0.5, 0.2], [0.3, 0.4, 0.6], [0.7, 0.8, 0.9]])
 PROBABILITY = torch.tensor([0.125, 0.625, 0.25])
-NINE = {
-    "scale": [("RdBu_r", -9, 9, 0)],
+NEARLY_TEN = {
+    "scale": [("RdBu_r", -9.9, 9.9, 0)],
     "boxes": [(0, 0.05, 3, 0.9, "CLASS_TOKEN")],
     "segments": {"white": [[(1, 0), (1, 3)], [(2, 0), (2, 3)]]},
 }
@@ -63,13 +63,6 @@ def grid(ys, xs):
     return [[(xs[0], y), (xs[-1], y)] for y in ys] + [[(x, ys[0]), (x, ys[-1])] for x in xs]
 
 
-def table(x, rows, columns, colour="tint 0"):
-    """Return a box around (x, 0) whose sides grow with the roots, or its strip at the top for the class token."""
-    height, width, strip = 0.095 * rows**0.5, 0.027 * columns**0.5, colour != "tint 0"
-    low = height / 2 - 0.07 if strip else -height / 2
-    return low, x - width / 2, 0.07 if strip else height, width, colour
-
-
 def interval(wrong, scenes, y):
     """Return the two ends of the 95 % interval of a share of wrong answers, in %."""
     return [(100 * share, y) for share in wilson_interval(wrong, scenes)]
@@ -95,6 +88,29 @@ def likeness(similarity):
     return torch.stack(near).mean().item(), torch.stack(mirror).mean().item()
 
 
+def batch_of_two():
+    """Return the lines of a table of two pictures with two tokens of three features, and its names."""
+    pictures = [[(0, y), (3, y)] for y in (0, 2, 4)]
+    return {"x": "features, D = 3", "rows": {"picture 0": 1, "picture 1": 3},
+            "segments": {"CONTROL": grid(range(5), range(4)), "BLACK": pictures}}  # fmt: skip
+
+
+def looks(share):
+    """Return a head's map in %, whose darkest colour is the largest of all maps, with the patch that asks."""
+    return {"images": [100 * MAPS / share], "scale": [("viridis", 0, 60, 15)], "frames": [(0, 2)]}
+
+
+def framed(*filters):
+    """Return filters of 2×2 weights, each of one colour or grey, side by side as they are drawn: in white frames."""
+    canvas = torch.ones(4, 7, 3)
+    for n, shades in enumerate(filters):
+        canvas[1:3, 3 * n + 1 : 3 * n + 3] = torch.tensor(shades).reshape(*[2, 2, 1] if len(shades) == 2 else [1, 1, 3])
+    return canvas
+
+
+FILTERS = torch.stack(
+    [torch.tensor([2.0, -1, 0]).view(3, 1, 1).expand(3, 2, 2), torch.tensor([[0.0, 1], [-1, 0]]).expand(3, 2, 2)]
+)
 NEAR, MIRROR = likeness(ALIKE)
 HISTORY = {0: ALIKE, 1: -ALIKE, 4: ALIKE / 2, 13: -ALIKE / 4}
 
@@ -108,6 +124,10 @@ FIGURES = [
         [{"title": "first", "images": [image(BYTES[0])]}, {"title": "second\nline", "images": [image(BYTES[1])]},
          {"title": "third", "images": [image(BYTES[2])]}, {}]),
     Row("show_pictures", (BYTES[:1], ["only"]), "1 picture: only.", [{"title": "only", "images": [image(BYTES[0])]}]),
+    Row("show_filters", ({"old": FILTERS, "new": -2 * FILTERS[[1, 1]]}, "filters", 2),
+        "Filters. 2 filters of 2×2 pixels. One plain colour makes up, of their squares: old 77 % and new 0 %.",
+        [{"title": "old", "images": [framed([1, 0.25, 0.5], [[0.5, 1], [0, 0.5]])]},
+         {"title": "new", "images": [framed([[0.5, 0], [1, 0.5]], [[0.5, 0], [1, 0.5]])]}]),
     Row("show_sizes", ({"small": BYTES[0], "wide": BYTES[1].repeat(1, 1, 2)}, 2, "sizes",
          {"small": torch.tensor([1, 2]), "wide": torch.tensor([0, 2, 1, 0])}),
         "Sizes. 2 pictures: small, 2×4 pixels in 1×2 patches; wide, 2×8 pixels in 1×4 patches.",
@@ -135,15 +155,14 @@ FIGURES = [
          {"title": "lost", "x": "darkest colour: ±10.0", "columns": numbers(3), "rows": numbers(2),
           "words": in_cells([["", "-10.0", ""], ["+1.5", "", "+3.0"]]),
           "images": [[[0, -10, 0.4], [1.5, 0, 3]]], "scale": [("RdBu_r", -10, 10, 0)]}]),
-    Row("show_attention_maps",
-        (ONE, MAPS / 7 / torch.arange(1, 5).view(2, 2, 1, 1), ["yes", "no"], "looks", (0, 2), 4, 1),
-        "Looks. Where 2 heads look on a photo, in multiples of an equal share: yes up to 0.6 and no up to 0.2.",
+    Row("show_attention_maps", (ONE, MAPS / torch.arange(1, 5).view(2, 2, 1, 1), ["yes", "no"], "looks", (0, 2)),
+        "Looks. Where 2 heads look on a photo, from one patch: yes up to 60 % and no up to 20 %.",
         [{"images": [image(ONE)], "frames": [(0, 2)], "boxes": [(1, 2, 1, 1, "white"), (0, 1, 1, 1, "white")]},
-         {"title": "yes, head 1", "words": {(2.5, 1.5): "4%", (1.5, 0.5): "4%"}, "images": [MAPS / 2],
-          "scale": [("viridis", 1 / 8, 4, 0.5**0.5)], "frames": [(0, 2)]},
-         *({**shown, "images": [MAPS / (1 + n)], "scale": [("viridis", 1 / 8, 4, 0.5**0.5)], "frames": [(0, 2)]}
-           for n, shown in enumerate([{"title": "head 0", "y": "yes"}, {"title": "head 1"}, {"y": "no"}, {}])),
-         {"y": "weight (1 = equal share)", "logarithmic": "y"}]),
+         {"title": "head 0", "y": "yes", "words": in_cells([["10", "50", "20"], ["30", "40", "60"]]), **looks(1)},
+         {"title": "head 1", "words": in_cells([["", "25", "10"], ["15", "20", "30"]]), **looks(2)},
+         {"y": "no", "words": in_cells([["", "17", ""], ["10", "13", "20"]]), **looks(3)},
+         {"words": in_cells([["", "12", ""], ["", "10", "15"]]), **looks(4)},
+         {"y": "attention, %"}]),
     Row("show_attention_stops", (torch.stack([ONE, TWO]), torch.stack([MAPS, 1 - MAPS]), {"leg": 5, "arm": 1}, "stops"),
         "Stops. What 2 queries take most: leg, 0.60 from row 1, column 2; arm, 0.90 from row 0, column 0.",
         [{"title": "leg", "images": [image(ONE)], "frames": [(1, 2)], **white(3, 2)},
@@ -218,21 +237,13 @@ FIGURES = [
           "words": {(0.5, 0.5): "no patch:\na vector of\nits own"}},
          {"y": r"$[\,x_{class};\ x_p E\,]$", "rows": numbers(3),
           "words": in_cells([["0.10", "0.30", "0.70"], ["0.50", "0.40", "0.80"], ["0.20", "0.60", "0.90"]]),
-          "images": [TOKENS.T], **NINE},
+          "images": [TOKENS.T], **NEARLY_TEN},
          {"y": r"$+\ E_{pos}$", "rows": numbers(3),
           "words": in_cells([["−1.00", "4.00", "7.00"], ["2.00", "5.00", "8.00"], ["3.00", "−6.00", "9.00"]]),
-          "images": [[[-1, 4, 7], [2, 5, 8], [3, -6, 9]]], **NINE},
+          "images": [[[-1, 4, 7], [2, 5, 8], [3, -6, 9]]], **NEARLY_TEN},
          {"x": "token", "y": r"$=\ z_0$", "columns": {"a": 0.5, "b": 1.5, "c": 2.5}, "rows": numbers(3),
           "words": in_cells([["−0.90", "4.30", "7.70"], ["2.50", "5.40", "8.80"], ["3.20", "−5.40", "9.90"]]),
-          "images": [[[-0.9, 4.3, 7.7], [2.5, 5.4, 8.8], [3.2, -5.4, 9.9]]], **NINE}]),
-    Row("show_sincos_table", (sincos_position_embedding((2, 3), 8), (2, 3), "halves"),
-        "Halves. A table of 6 patches by 8 values. From patch to patch the left half changes 1 times, the right half 5 "
-        "times.",
-        [{"x": "value in the vector (D = 8)", "y": "row of the grid, 3 patches each", "rows": numbers(2, step=3),
-          "words": {(1, -0.06): "sines of the row", (3, -0.06): "cosines", (5, -0.06): "sines of the column",
-                       (7, -0.06): "cosines"}, "images": [sincos_position_embedding((2, 3), 8)], "scale": [SIGNED],
-          "segments": {"CONTROL": [[(0, 3), (8, 3)]], "BLACK": [[(x, 0), (x, 6)] for x in (2, 4, 6)]}},
-         {"y": "value"}]),
+          "images": [[[-0.9, 4.3, 7.7], [2.5, 5.4, 8.8], [3.2, -5.4, 9.9]]], **NEARLY_TEN}]),
     Row("show_bug_table",
         (["yours", "leaky"], ["loss", "leak"], [["1", "2"], ["3", "4"]], torch.tensor([[0, 1], [0, 0]]).bool(), "bugs"),
         "Bugs. A table of bugs and the tests that notice them: yours by leak and leaky by no test.",
@@ -285,6 +296,11 @@ FIGURES = [
          "lines": {"untrained": [(2, 5), (4, 6), (8, 7)], "mine": [(2, 2), (4, 4), (8, 4.5)],
                       "trained": [(2, 9), (4, 8), (8, 3)], "CONTROL --": [(0, 4), (1, 4)]},
          "legend": {"CONTROL X -": "untrained", "MLP s --": "mine", "TRAINED o -": "trained"}}]),
+    Row("show_dots", ({"first": [1, 4], "second": torch.tensor([[2.0], [6.0]])}, "right, %", "dots", (3, "a guess")),
+        "Dots. Right, %, means: first 2.5 and second 4.",
+        [{"x": "right, %", "rows": {"first": 0, "second": 1}, "legend": {"CONTROL --": "a guess"},
+          "segments": {"BLACK": [[(2.5, -0.3), (2.5, 0.3)], [(4, 0.7), (4, 1.3)]]},
+          "lines": {"TRAINED empty o": [(1, 0), (4, 0), (2, 1), (6, 1)], "a guess": [(3, 0), (3, 1)]}}]),
     Row("show_by_images",
         ({"ViT": {10: [0.5, 0.7], 200: [0.9, 0.86]}, "CNN": {10: [0.8, 0.7], 200: [1.0, 0.98]}}, 5, "images"),
         "Images. Mean wrong answers by the number of training images: ViT 40 % with 10 and 12 % with 200 and CNN 25 % "
@@ -338,33 +354,30 @@ FIGURES = [
           "below": "dots: one seed each, with its 95 % interval; black: mean of the seeds; grey: the control, cut"},
          {"title": "28×44", "x": "wrong answers, %", "rows": {"cut": 0}, "lines": {"CONTROL empty X": [(30, 0)]},
           "segments": {"CONTROL": [interval(60, 200, 0)], "BLACK": [[(30, -0.36), (30, 0.36)]]}}]),
-    Row("show_shapes", (ONE,
-         {"embeddings": (1, 7, 5), "encoder.0": (1, 7, 5), "encoder.0.mlp": (), "encoder.1": (1, 7, 5), "": (1, 3)},
-         2, [("star", 0.75), ("ring", 0.125)], "shapes"),
-        "Shapes. A picture of 4×6 pixels, 6 patches of 12 values, 7 tokens of 5 values, the same after each of 2 "
-        "blocks, one vector of 5, and 3 logits: star 75.0% and ring 12.5%.",
-        [{"words": {(0.9, 0.88): "pixels", (0.9, -1.08): "(3, 4, 6)",
-                (2.35, 0.88): "6 patches", (2.35, -1.08): "(6, 12)", (2.35, -1.34): "of 2×2 pixels",
-                (3.6, 0.88): "tokens, Eq. 1", (3.6, -1.08): "(7, 5)", (3.6, -1.34): "class token first",
-                (5.4, 0.88): "2 blocks, Eqs. 2 and 3", (5.4, -1.08): "(7, 5) after each",
-                (7.05, 0.88): "y, Eq. 4", (7.05, -1.08): "(5)", (7.05, -1.34): "the class token, normalised",
-                (8.3, 0.88): "logits, softmax", (8.3, -1.08): "(3)",
-                (7.8, 0.57): "star 75.0%", (7.8, 0.17): "ring 12.5%"},
-         "images": [image(ONE)], "counted upwards": True,
-         "segments": {"white": grid((-0.7, 0, 0.7), [0.2 + 1.4 * n / 3 for n in range(4)])}, "boxes": [
-                *(table(*where) for where in [(2.35, 6, 12), (3.6, 7, 5), (4.9, 7, 5), (5.9, 7, 5), (7.05, 1, 5)]),
-                *(table(x, 7, 5, "CLASS_TOKEN") for x in (3.6, 4.9, 5.9)), table(7.05, 1, 5, "CLASS_TOKEN"),
-                (0.4, 7.8, 0.12, 0.75, "TRAINED"), (0, 7.8, 0.12, 0.125, "TRAINED"), ]}]),
-    Row("show_block", (),
-        "Two branches leave the residual stream and are added to it: pre-norm, LayerNorm, then attention or MLP, then "
-        "the sum.",
+    Row("show_tokens", (ONE, torch.stack([TOKENS, -2 * TOKENS]), [("star", 0.75), ("cross", 0.25)], "tokens"),
+        "Tokens. 3 tokens of 3 values, 2 times. Their size after Eq. 1 0.563 and the last block 1.13. The answer: star "
+        "75 % and cross 25 %.",
+        [{"title": "the picture", "images": [image(ONE)]},
+         *({"title": name, "images": [TOKENS * size], "scale": [("RdBu_r", *(size * end for end in ends))],
+            "boxes": [(0, 0, 1, 3, "CLASS_TOKEN")]} for name, size, ends in
+           (("Eq. 1", 1, (-0.884, 0.884, 0)), ("block 0", -2, (0.884, -0.884, 0)))),
+         {"title": "its answer", "words": {(0, -0.22): "star 75 %", (0, 0.78): "cross 25 %"},
+          "boxes": [(-0.125, 0, 0.25, 0.75, "TRAINED"), (0.875, 0, 0.25, 0.25, "TRAINED")]}]),
+    Row("show_block", ("block",),
+        "Block. Two branches leave the residual stream and are added to it: pre-norm, LayerNorm, then attention or "
+        "MLP, then the sum.",
         [{"words": {(0.4, 0): r"$z_{\ell-1}$", (4.55, 0.26): r"$z'_\ell$", (8.6, 0): r"$z_\ell$",
-                (1.8, 0.8): "LayerNorm", (3.2, 0.8): "attention\nbetween tokens", (4.2, 0): "+",
-                (5.65, 0.8): "LayerNorm", (7.05, 0.8): "MLP\neach token alone", (8.05, 0): "+",
-                (4.5, -0.5): "the residual stream, (B, T, D) all the way", },
-         "boxed": {(1.8, 0.8): "NORM", (3.2, 0.8): "ATTENTION", (4.2, 0): "BLACK",
-                   (5.65, 0.8): "NORM", (7.05, 0.8): "MLP", (8.05, 0): "BLACK"},
-         "lines": {"BLACK -": [(1, 0), (1, 0.8), (4.2, 0.8), (4.85, 0), (4.85, 0.8), (8.05, 0.8)]}}]),
+                (1.8, 0.9): "LayerNorm\n(B, T, D)", (3.2, 0.9): "attention\nbetween tokens\n(B, h, T, T)",
+                (5.65, 0.9): "LayerNorm\n(B, T, D)", (7.05, 0.9): "MLP\neach token alone\n(B, T, 4·D)",
+                (4.2, 0): "+", (8.05, 0): "+", (4.5, -0.5): "the residual stream, (B, T, D) all the way", },
+         "boxed": {(1.8, 0.9): "NORM", (3.2, 0.9): "ATTENTION", (4.2, 0): "BLACK",
+                   (5.65, 0.9): "NORM", (7.05, 0.9): "MLP", (8.05, 0): "BLACK"},
+         "lines": {"BLACK -": [(1, 0), (1, 0.9), (4.2, 0.9), (4.85, 0), (4.85, 0.9), (8.05, 0.9)]}}]),
+    Row("show_norms", ("norms", 2, 2, 3),
+        "Norms. A batch of 2 pictures with 2 tokens each. What shares a mean: LayerNorm: one token of 1×3 values and "
+        "BatchNorm: one feature of 4×1 values.",
+        [{"title": "LayerNorm: one token", "boxes": [(1, 0, 1, 3, "NORM")], **batch_of_two()},
+         {"title": "BatchNorm: one feature", "boxes": [(0, 2, 4, 1, "NORM")], **batch_of_two()}]),
 ]  # fmt: skip
 
 

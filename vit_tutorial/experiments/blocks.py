@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..analysis.forward_pass import stages
 from ..data import Shapes
 from ..encoder import EncoderBlock
 from ..errors import require_choice
@@ -17,7 +16,6 @@ from ..model import VisionTransformer
 from ..pretrained import load_checkpoint
 from ..training import PRESETS, parameter_groups, warmup_cosine
 from .small_tasks import OWN_SCENES
-from .tables import BlockRun
 
 DEPTH, STEPS, WARMUP, BATCH = 12, 150, 15, 64
 
@@ -55,49 +53,57 @@ class NormedStream(EncoderBlock):
         return z + self.mlp(z)
 
 
+class ItselfOnly(NoSums):
+    """Let each token attend to itself only, without sums: what a token is replaced by holds nothing of the others."""
+
+    def forward(self, z: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        value = self.attention.qkv(self.norm1(z)).chunk(3, dim=-1)[2]
+        return self.mlp(self.norm2(self.attention.projection(value)))
+
+
 SUSPECTS = {"A": PostNorm, "B": EncoderBlock, "C": NoSums, "D": NormedStream}
 STACKS = {"complete block": EncoderBlock, "no residual sums": NoSums, "no norms": NoNorms, "post-norm": PostNorm}
+STACKS["no residual sums, each token alone"] = ItselfOnly
 
 
 @torch.random.fork_rng(devices=[])
-def try_stack(
-    kind: str, start: float = 1.0, rate: float = 1e-3, seed: int = 0, steps: int = STEPS, std: float | None = None
-) -> BlockRun:
-    """Build twelve blocks of one of STACKS, measure them as they start, and train them on `Shapes` for 150 steps.
+def make_stack(kind: str, start: float = 1.0, seed: int = 0) -> VisionTransformer:
+    """Build the small model with twelve blocks of one of STACKS; `start` multiplies their matrices, which are Xavier's.
 
-    `start` multiplies the matrices of the blocks, which are Xavier's, or have the standard deviation `std`. `rate` is
-    the peak of the learning rate, after 15 steps. The same seed gives the same scenes and weights.
+    The same seed gives the same weights.
     """
     require_choice("kind", kind, STACKS)
-    config, recipe = PRESETS["shapes"]
+    config, _ = PRESETS["shapes"]
     torch.manual_seed(seed)
     model = VisionTransformer(replace(config, depth=DEPTH))
     sizes = (config.embed_dim, config.num_heads, config.mlp_dim)
     model.encoder = nn.Sequential(*(STACKS[kind](*sizes) for _ in range(DEPTH)))
-    for matrix in (parameter for parameter in model.encoder.parameters() if parameter.ndim == 2):
-        if std is not None:
-            nn.init.trunc_normal_(matrix, std=std)
-        matrix.data *= start
+    for parameter in model.encoder.parameters():
+        if parameter.ndim == 2:
+            parameter.data *= start
+    return model
+
+
+def try_stack(
+    kind: str, start: float = 1.0, rate: float = 1e-3, seed: int = 0, steps: int = STEPS
+) -> Float[Tensor, " steps"]:
+    """Train `make_stack(kind, start, seed)` on `Shapes` for 150 steps; return the loss at each step.
+
+    `rate` is the peak of the learning rate, after 15 steps. Gradients are clipped to a norm of 1. The same seed gives
+    the same scenes.
+    """
+    model, (config, recipe) = make_stack(kind, start, seed), PRESETS["shapes"]
     scenes = Shapes(steps * BATCH, config.image_size, OWN_SCENES + seed)
     images = load_checkpoint("shapes").card.normalise(scenes.pixels)
-    batches = list(zip(images.split(BATCH), scenes.labels.split(BATCH), strict=True))
-    with torch.no_grad():
-        z = torch.stack(stages(model, batches[0][0]))  # (L+1, B, T, D)
-    lengths, from_mean = mean_length(z), mean_length(z - z.mean(dim=2, keepdim=True))
     optimizer = torch.optim.AdamW(parameter_groups(model, recipe.weight_decay), betas=(0.9, recipe.beta2), fused=True)
     losses = []
-    for step, (images, labels) in enumerate(batches):
+    for step, (batch, labels) in enumerate(zip(images.split(BATCH), scenes.labels.split(BATCH), strict=True)):
         for group in optimizer.param_groups:
             group["lr"] = rate * warmup_cosine(step, WARMUP, STEPS)
-        loss = F.cross_entropy(model(images), labels)
+        loss = F.cross_entropy(model(batch), labels)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
         optimizer.step()
         losses.append(loss.detach())
-    return BlockRun(lengths, from_mean / lengths, torch.stack(losses))
-
-
-def mean_length(z: Float[Tensor, "L B T D"]) -> Float[Tensor, " L"]:
-    """Return the root mean square of a token, averaged over all tokens."""
-    return z.square().mean(dim=3).sqrt().mean(dim=(1, 2))
+    return torch.stack(losses)

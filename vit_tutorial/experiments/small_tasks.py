@@ -51,6 +51,22 @@ def quarters(count: int, seed: int = 0) -> ImageSet:
     return replace(scenes, labels=labels, classes=QUARTERS)
 
 
+def model_with_positions(kind: str, size: float) -> VisionTransformer:
+    """Build the small model for `quarters` with a table of positions of a kind and a size.
+
+    "grid" is a table of sines and cosines, and "random" one of random numbers; both stay as they are. "learned" starts
+    like "random", and is trained. The size is the root mean square of the values around the patches' mean.
+    """
+    config, _ = PRESETS["shapes"]
+    position = "learned" if kind == "learned" else "sincos"
+    model = VisionTransformer(replace(config, num_classes=len(QUARTERS), position=position))
+    table = model.embeddings.position.table.data
+    if kind == "random":
+        torch.nn.init.normal_(table)
+    table *= size / (table[1:] - table[1:].mean(dim=0)).square().mean().sqrt()
+    return model
+
+
 def tune(model: VisionTransformer, trained: str, seed: int, rate: float = 1e-2, scenes: int = 1600) -> None:
     """Train the parameters with `trained` in their names on scenes of the model's size, each shown once.
 

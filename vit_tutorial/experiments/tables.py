@@ -20,14 +20,6 @@ from ..errors import require_choice
 RESULTS = Path(__file__).with_name("results")
 
 
-class BlockRun(NamedTuple):
-    """Twelve blocks of one kind, at the start and in training; the first axis of a stored run is the seed."""
-
-    lengths: Tensor  # (13,): root mean square over a token's values at the start, before and after each block
-    apart: Tensor  # (13,): how far tokens are then from the mean token of their image, as a share of their length
-    losses: Tensor  # (150,): cross-entropy of each step's 64 images
-
-
 class Course(NamedTuple):
     """A training run at 14 equal distances, measured on scenes without augmentation; the first axis is the seed."""
 
@@ -57,9 +49,9 @@ def read_numbers(cell: str) -> int | float | list[int | float]:
     return numbers if len(numbers) > 1 else numbers[0]
 
 
-def stack(runs: list[tuple], kind: type) -> BlockRun | Course:
+def stack(runs: list[tuple]) -> Course:
     """Return all runs as one, with the run as the first axis of each curve."""
-    return kind(*(torch.tensor(curves, dtype=torch.float32) for curves in zip(*runs, strict=True)))
+    return Course(*(torch.tensor(curves, dtype=torch.float32) for curves in zip(*runs, strict=True)))
 
 
 def load_results(name: str) -> dict[str, list[float]]:
@@ -74,15 +66,15 @@ load_causes = partial(read_table, "causes", ["what", "where"], ["wrong", "scenes
 load_trials = partial(read_table, "trials", ["what", "cover"], ["points", "half"])
 
 
-def load_block_runs() -> dict[str, BlockRun]:
-    """Return the runs of each kind of block: (3, 13) lengths and apart, and (3, 150) losses."""
-    return {kind: stack(runs, BlockRun) for kind, runs in read_table("blocks", ["variant"], BlockRun._fields).items()}
+def load_block_runs() -> dict[str, Float[Tensor, "S steps"]]:
+    """Return the losses of each kind of block and start, at 150 steps: (3, 150)."""
+    return {kind: torch.tensor(losses) for kind, losses in read_table("blocks", ["variant"], ["losses"]).items()}
 
 
 def load_courses() -> dict[tuple[int, str], Course]:
     """Return the runs on few scenes, by their number and the augmentation: curves of shape (3, 14)."""
     table = read_table("scarce", ["scenes", "augmentation"], Course._fields)
-    return {(int(scenes), way): stack(runs, Course) for (scenes, way), runs in table.items()}
+    return {(int(scenes), way): stack(runs) for (scenes, way), runs in table.items()}
 
 
 def load_mirror_runs() -> dict[str, Float[Tensor, "S T D"]]:

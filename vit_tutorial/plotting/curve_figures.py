@@ -46,7 +46,9 @@ def show_curves(
     axes.set(xlabel=xlabel, ylabel=ylabel, **{f"{axis}scale": "log" for axis in log})
     for axis in (axes.xaxis, axes.yaxis):
         if axis.get_scale() == "log":
-            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))  # these times the powers of ten, written out
+            low, high = axis.get_data_interval()
+            steps = (1, 2, 5) if high < 1000 * low else (1,)  # these times the powers of ten, written out
+            axis.set_major_locator(LogLocator(subs=steps))
             axis.set_major_formatter("{x:g}")
     if "y" not in log and 0 <= heights.min() < heights.max() / 2:
         axes.set_ylim(bottom=0)
@@ -56,6 +58,29 @@ def show_curves(
     if len(curves) > 1:
         axes.legend(**panels.BESIDE if len(curves) > 2 else {})
     return with_alt(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {ylabel}: {first_to_last(means)}.")
+
+
+@styled
+def show_dots(rows: Mapping[str, Values], xlabel: str, title: str, level: tuple | None = None) -> Figure:
+    """Draw the values of each row as dots on a line, and their mean as a bar; `level` is a place and its text."""
+    figure, ((axes,),) = panels.panels(1, 1, WIDTH, 0.4 * len(rows) + 1.2, title)
+    means = {}
+    for height, (name, values) in enumerate(rows.items()):
+        values = torch.as_tensor(values, dtype=torch.float32).flatten()
+        means[name] = values.mean().item()
+        axes.plot(values, [height] * len(values), "o", color=style.TRAINED, ms=8, alpha=0.6, mec="none")
+        if len(values) > 1:
+            axes.vlines(means[name], height - 0.3, height + 0.3, color=style.BLACK, lw=2)
+    panels.row_names(axes, rows)
+    axes.grid(axis="x", color="#DDDDDD", linewidth=0.8)
+    axes.set(xlabel=xlabel)
+    low, high = axes.dataLim.intervalx
+    if 0 <= low < high / 2:
+        axes.set_xlim(left=0)
+    if level:
+        axes.axvline(level[0], color=style.CONTROL, lw=1, ls="--", label=level[1])
+        axes.legend(**panels.BESIDE)
+    return with_alt(figure, f"{xlabel}, means: {amounts(means)}.")
 
 
 class LiveLoss:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..config import Size, to_pair
 from . import panels, style
-from .alt_text import listed, lowest_to_highest, with_alt
+from .alt_text import amounts, listed, lowest_to_highest, with_alt
 from .style import WIDTH, Figure, Names, Photo, styled, to_numpy
 
 Row = Float[Tensor, " T"]
@@ -91,8 +91,9 @@ def show_one_query(names: Names, scores: Row, weights: Row, values: Float[Tensor
 def show_equation_one(
     patches: Float[Tensor, "N C P Q"], tokens: Table, positions: Table, names: Sequence[object], title: str
 ) -> Figure:
-    """Draw Eq. 1, a column for each token, in tables of one scale: what is above the largest position is as dark."""
-    (T, D), total, limit = tokens.shape, tokens + positions, positions.abs().max().item()
+    """Draw Eq. 1, a column for each token, in tables of one scale."""
+    (T, D), total = tokens.shape, tokens + positions
+    limit = max(table.abs().max().item() for table in (tokens, positions, total))
     figure, rows = panels.panels(4, 1, WIDTH, 6.6, title, height_ratios=(1.2, 1.6, 1.6, 1.6), sharex=True)
     top, *below = rows[:, 0]
     side = 0.128 * T  # of a square: the panel is about this many times as wide as it is high
@@ -115,24 +116,24 @@ def show_equation_one(
 
 
 @styled
-def show_block() -> Figure:
-    """Draw the block of Eqs. 2–3. The thick line is the residual stream."""
-    figure = panels.blank(WIDTH, 2.0, layout="none")
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 9), ylim=(-0.8, 1.2))  # in inches: the stream has the height 0
+def show_block(title: str) -> Figure:
+    """Draw the block of Eqs. 2–3 with its shapes. The thick line is the residual stream."""
+    figure = panels.blank(WIDTH, 2.6, title, layout="none")
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 9), ylim=(-0.8, 1.8))  # in inches: the stream has the height 0
     axes.axis("off")
     look = {"ha": "center", "va": "center"}
     axes.annotate("", (8.35, 0), (0.8, 0), arrowprops={**ARROW, "lw": 4}, zorder=1)
     for x, y, name in ((0.4, 0, r"$z_{\ell-1}$"), (4.55, 0.26, r"$z'_\ell$"), (8.6, 0, r"$z_\ell$")):
         axes.text(x, y, name, fontsize=15, **look)
     for left, name, colour in (
-        (1.0, "attention\nbetween tokens", style.ATTENTION),
-        (4.85, "MLP\neach token alone", style.MLP),
+        (1.0, "attention\nbetween tokens\n(B, h, T, T)", style.ATTENTION),
+        (4.85, "MLP\neach token alone\n(B, T, 4·D)", style.MLP),
     ):
-        axes.plot([left, left, left + 3.2], [0, 0.8, 0.8], color=style.BLACK, lw=1.5, zorder=0)
-        axes.annotate("", (left + 3.2, 0.15), (left + 3.2, 0.8), arrowprops=ARROW)
-        for x, text, edge in ((0.8, "LayerNorm", style.NORM), (2.2, name, colour)):
-            box = {"boxstyle": "round,pad=0.6", "fc": "white", "ec": edge, "lw": 2.5}
-            axes.text(left + x, 0.8, text, bbox=box, **look)
+        axes.plot([left, left, left + 3.2], [0, 0.9, 0.9], color=style.BLACK, lw=1.5, zorder=0)
+        axes.annotate("", (left + 3.2, 0.15), (left + 3.2, 0.9), arrowprops=ARROW)
+        for x, text, edge in ((0.8, "LayerNorm\n(B, T, D)", style.NORM), (2.2, name, colour)):
+            box = {"boxstyle": "round,pad=0.5", "fc": "white", "ec": edge, "lw": 2.5}
+            axes.text(left + x, 0.9, text, bbox=box, **look)
         circle = {"boxstyle": "circle,pad=0.1", "fc": "white", "lw": 1.5}
         axes.text(left + 3.2, 0, "+", fontsize=15, bbox=circle, **look)
     axes.text(4.5, -0.5, "the residual stream, (B, T, D) all the way", color=style.CONTROL, **look)
@@ -141,48 +142,48 @@ def show_block() -> Figure:
 
 
 @styled
-def show_shapes(
-    photo: Photo, shapes: Mapping[str, tuple], patch_size: Size, answers: Sequence[tuple[str, float]], title: str
+def show_norms(title: str, pictures: int = 3, tokens: int = 4, dim: int = 6) -> Figure:
+    """Draw a batch as a table, a row for each token, and which of its values share a mean in two norms."""
+    figure, (row,) = panels.panels(1, 2, 0.75 * WIDTH, 3.6, title)
+    shared = {"LayerNorm: one token": (1, 0, 1, dim), "BatchNorm: one feature": (0, 2, pictures * tokens, 1)}
+    for axes, (name, (top, left, height, width)) in zip(row, shared.items(), strict=True):
+        axes.add_patch(Rectangle((left, top), width, height, fc=style.NORM))
+        panels.lines(axes, range(pictures * tokens + 1), range(dim + 1), color=style.CONTROL, lw=0.6)
+        axes.hlines(range(0, pictures * tokens + 1, tokens), 0, dim, color=style.BLACK, lw=2.5)
+        panels.bare(axes, name)
+        axes.set(xlim=(-0.1, dim + 0.1), ylim=(pictures * tokens + 0.1, -0.1), xlabel=f"features, D = {dim}")
+        axes.set_yticks([(n + 0.5) * tokens for n in range(pictures)], [f"picture {n}" for n in range(pictures)])
+    told = listed(f"{name} of {height}×{width} values" for name, (_, _, height, width) in shared.items())
+    return with_alt(figure, f"A batch of {pictures} pictures with {tokens} tokens each. What shares a mean: {told}.")
+
+
+@styled
+def show_tokens(
+    photo: Photo, stream: Float[Tensor, "stages T D"], answers: Sequence[tuple[str, float]], title: str
 ) -> Figure:
-    """Draw a forward pass with the shapes of `trace_shapes`; the sides of tables grow with the roots of N, T and D."""
-    (C, H, W), (P, Q), (_, T, D), (_, K) = photo.shape, to_pair(patch_size), shapes["embeddings"], shapes[""]
-    N, patch_dim = T - 1, C * P * Q
-    depth = len([name for name in shapes if name.startswith("encoder.") and name.count(".") == 1])
-    figure = panels.blank(WIDTH, 3.0, title, layout="none")
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 9), ylim=(-1.5, 1.5))  # in inches
-    axes.axis("off")
-    stages = (  # how wide it is, its name, its shape, and what else is said of it
-        (1.8, "pixels", f"({C}, {H}, {W})", ""),
-        (1.1, f"{N} patches", f"({N}, {patch_dim})", f"of {P}×{Q} pixels"),
-        (1.4, "tokens, Eq. 1", f"({T}, {D})", "class token first"),
-        (2.2, f"{depth} blocks, Eqs. 2 and 3", f"({T}, {D}) after each", ""),
-        (1.1, "y, Eq. 4", f"({D})", "the class token, normalised"),
-        (1.4, "logits, softmax", f"({K})", ""),
-    )
-    ends = np.cumsum([width for width, *_ in stages])
-    middles = [end - width / 2 for end, (width, *_) in zip(ends, stages, strict=True)]
-    for x, end, (_, name, shape, more) in zip(middles, ends, stages, strict=True):
-        axes.text(x, 0.88, name, ha="center")
-        axes.text(x, -1.08, shape, ha="center")
-        axes.text(x, -1.34, more, ha="center", color=style.CONTROL)
-        if end < WIDTH:
-            axes.annotate("", (end + 0.07, 0), (end - 0.07, 0), arrowprops=ARROW)
-    panels.picture(axes, photo, extent=(0.2, 1.6, -0.7, 0.7), zorder=1)
-    panels.lines(axes, np.linspace(-0.7, 0.7, H // P + 1), np.linspace(0.2, 1.6, W // Q + 1), color="white", lw=0.4)
-    _, patches, tokens, blocks, y, logits = middles
-    step = 2 / depth
-    centres = [patches, tokens, *(blocks - 1 + step * (n + 0.5) for n in range(depth)), y]
-    rows, columns = np.array([N, T, *[T] * depth, 1]), np.array([patch_dim, D, *[D] * depth, D])
-    widths = np.minimum(0.027 * columns**0.5, [0.9, 0.9, *[0.7 * step] * depth, 0.9])
-    heights, token = np.minimum(0.095 * rows**0.5, 1.5), 0.07
-    axes.bar(centres, heights, widths, -heights / 2, color=style.TINTS[0])
-    axes.bar(centres[1:], token, widths[1:], heights[1:] / 2 - token, color=style.CLASS_TOKEN)
-    for n, (name, probability) in enumerate(answers):
-        axes.barh(0.46 - 0.4 * n, probability, 0.12, left=logits - 0.5, color=style.TRAINED)
-        axes.text(logits - 0.5, 0.57 - 0.4 * n, f"{name} {probability:.1%}")
-    told = f"{N} patches of {patch_dim} values, {T} tokens of {D} values, the same after each of {depth} blocks"
-    said = listed(f"{name} {probability:.1%}" for name, probability in answers)
-    return with_alt(figure, f"A picture of {H}×{W} pixels, {told}, one vector of {D}, and {K} logits: {said}.")
+    """Draw the tokens before and after each block as tables of colours, the class token wide and on top, and answers.
+
+    A table has a row for each token, and a column for each of its values; red is above zero and blue below, and each
+    table has a scale of its own.
+    """
+    stages, T, D = stream.shape
+    figure = panels.blank(WIDTH, 2.9, title)
+    grid = figure.add_gridspec(1, stages + 2, width_ratios=[2.2, *[max(0.4, 5 / stages)] * stages, 1.6])
+    panels.picture(figure.add_subplot(grid[0]), photo, "the picture")
+    top = max(1, T // 20)
+    for stage, tokens in enumerate(stream):
+        axes = figure.add_subplot(grid[1 + stage])
+        table, limit = tokens[[0] * top + list(range(1, T))], tokens.abs().quantile(0.98).item()
+        panels.cells(axes, table, f"block {stage - 1}" if stage else "Eq. 1", limit, aspect="auto")
+        axes.add_patch(Rectangle((0, 0), D, top, fill=False, ec=style.CLASS_TOKEN, lw=2, clip_on=False))
+    last = figure.add_subplot(grid[-1], xlim=(0, 1), ylim=(3, -1))
+    panels.bare(last, "its answer" if answers else "")
+    for place, (name, share) in enumerate(answers):
+        last.barh(place, share, 0.25, color=style.TRAINED)
+        last.text(0, place - 0.22, f"{name} {100 * share:.0f} %")
+    sizes = amounts({"Eq. 1": stream[0].square().mean().sqrt(), "the last block": stream[-1].square().mean().sqrt()})
+    said = listed(f"{name} {100 * share:.0f} %" for name, share in answers) or "none"
+    return with_alt(figure, f"{T} tokens of {D} values, {stages} times. Their size after {sizes}. The answer: {said}.")
 
 
 @styled

@@ -50,6 +50,23 @@ def show_pictures(images: Pictures, captions: Names, title: str = "", columns: i
 
 
 @styled
+def show_filters(filters: Mapping[str, Float[Tensor, "n 3 P Q"]], title: str, columns: int = 8) -> Figure:
+    """Draw the filters of each model as little pictures, in rows of `columns`: grey is zero, and each has its scale."""
+    from torchvision.utils import make_grid
+
+    n, _, P, Q = next(iter(filters.values())).shape
+    side = 0.42 * WIDTH
+    figure, (row,) = panels.panels(1, len(filters), len(filters) * side, side * n * P / (columns**2 * Q) + 0.7, title)
+    plain = {}
+    for axes, (name, weights) in zip(row, filters.items(), strict=True):
+        shades = 0.5 + weights / (2 * weights.abs().amax(dim=(1, 2, 3), keepdim=True))
+        panels.picture(axes, make_grid(shades, nrow=columns, padding=1, pad_value=1.0), name)
+        plain[name] = 100 * (weights.mean(dim=(2, 3)).square().mean() / weights.square().mean()).round(decimals=2)
+    told = amounts(plain, unit=" %")
+    return with_alt(figure, f"{n} filters of {P}×{Q} pixels. One plain colour makes up, of their squares: {told}.")
+
+
+@styled
 def show_sizes(pictures: Photos, patch_size: int, title: str, kinds: Mapping[str, Tensor] | None = None) -> Figure:
     """Draw pictures, all pixels equally large, and their patches, (N,), tinted if of kind 1 (outline) or 2 (inside)."""
     heights, widths = zip(*(picture.shape[1:] for picture in pictures.values()), strict=True)
@@ -102,32 +119,30 @@ def show_maps(
 
 
 @styled
-def show_attention_maps(
-    photo: Photo, maps: Float[Tensor, "m n h w"], names: Names, title: str, frame: Patch, most: int, large: int
-) -> Figure:
-    """Draw what the patch `frame` looks at, in multiples of an equal share up to `most`; the head `large` large too."""
+def show_attention_maps(photo: Photo, maps: Float[Tensor, "m n h w"], names: Names, title: str, frame: Patch) -> Figure:
+    """Draw where the patch `frame` looks: a row for each model, a map for each head, weights from 10 % in numbers."""
     rows, columns, h, w = maps.shape
-    figure = panels.blank(WIDTH, 0.5 + max(rows, 3.4) * (0.05 + 0.86 * WIDTH / (5.4 + columns)), title)
-    grid = figure.add_gridspec(rows, 2 + columns, width_ratios=[2, 3.4, *[1] * columns])
-    whole, favourite = figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[:, 1])
+    figure = panels.blank(WIDTH, 0.6 + 1.65 * rows, title)
+    grid = figure.add_gridspec(rows, 1 + columns, width_ratios=[1.4, *[1] * columns])
+    whole = figure.add_subplot(grid[:, 0])
     panels.patches(whole, photo, h, w)
-    shares, scale = maps * (1 + h * w), LogNorm(1 / 8, most)
-    panels.cells(favourite, shares[0, large], f"{names[0]}, head {large}", norm=scale)
-    weights, places = maps[0, large].flatten().topk(2)  # its favourites, which the photo shows in white
-    for weight, place in zip(weights.tolist(), places.tolist(), strict=True):
-        row, column = divmod(place, w)
-        favourite.text(column + 0.5, row + 0.5, f"{weight:.0%}", ha="center", va="center")
-        whole.add_patch(Rectangle((column, row), 1, 1, fill=False, ec="white", lw=1.5))
+    for place in maps.flatten().topk(2).indices.tolist():  # the favourites, of all these maps
+        whole.add_patch(Rectangle((place % w, place // w % h), 1, 1, fill=False, ec="white", lw=1.5))
+    percent, highest = 100 * maps, 100 * maps.max().item()
     for row, name in enumerate(names):
         for head in range(columns):
-            axes = figure.add_subplot(grid[row, 2 + head])
-            image = panels.cells(axes, shares[row, head], f"head {head}" if row == 0 else "", norm=scale)
+            axes = figure.add_subplot(grid[row, 1 + head])
+            values, heading = percent[row, head], f"head {head}" if row == 0 else ""
+            image = panels.cells(axes, values, heading, norm=PowerNorm(0.5, 0, highest))
             axes.set_ylabel(name if head == 0 else "")
+            numbers = to_numpy(values)
+            words = np.where(numbers >= 10, np.char.mod("%.0f", numbers), "")
+            panels.texts(axes, words, numbers < 0.4 * highest, fontsize=9)
     for axes in figure.axes:
         panels.highlight(axes, frame)
-    panels.colour_bar(figure, image, figure.axes, "weight (1 = equal share)", ticks=(1 / 8, 1, most), extend="both")
-    peaks = amounts({name: row.max() for name, row in zip(names, shares, strict=True)}, " up to ")
-    return with_alt(figure, f"Where {columns} heads look on a photo, in multiples of an equal share: {peaks}.")
+    panels.colour_bar(figure, image, figure.axes, "attention, %")
+    peaks = amounts({name: row.max() for name, row in zip(names, percent, strict=True)}, " up to ", " %")
+    return with_alt(figure, f"Where {columns} heads look on a photo, from one patch: {peaks}.")
 
 
 @styled

@@ -28,24 +28,6 @@ EDGES = {
 
 
 @styled
-def show_sincos_table(table: Float[Tensor, "N D"], grid: tuple[int, int], title: str) -> Figure:
-    """Draw the sin-cos positions of a grid as a table: one row per patch in reading order, one column per value."""
-    (h, w), (N, D) = grid, table.shape
-    figure, ((axes,),) = panels.panels(1, 1, WIDTH, 4.8, title)
-    image = panels.cells(axes, table, limit=1, aspect="auto")
-    axes.hlines(range(w, N, w), 0, D, color=style.CONTROL, lw=0.5)  # where a row of the grid ends
-    axes.vlines([D / 4, D / 2, 3 * D / 4], 0, N, color=style.BLACK, lw=(1, 2.5, 1))
-    for quarter, name in enumerate(("sines of the row", "cosines", "sines of the column", "cosines")):
-        axes.text((quarter + 0.5) * D / 4, -0.01 * N, name, ha="center", va="bottom")
-    axes.set_yticks([(row + 0.5) * w for row in range(h)], range(h))
-    axes.set(xlabel=f"value in the vector (D = {D})", ylabel=f"row of the grid, {w} patches each")
-    panels.colour_bar(figure, image, axes, "value")
-    left, right = (int((half.diff(dim=0).abs() > 1e-6).any(dim=1).sum()) for half in table.chunk(2, dim=1))
-    text = f"A table of {N} patches by {D} values. From patch to patch the left half changes"
-    return with_alt(figure, f"{text} {left} times, the right half {right} times.")
-
-
-@styled
 def show_chosen_positions(
     similarity: Similarity, control: Similarity, rows: Sequence[int], columns: Sequence[int], title: str
 ) -> Figure:

@@ -41,7 +41,7 @@ SCRIPTS = Path(__file__).resolve().parent.parent / "notebooks" / "tables"
 STORED = tables.RESULTS
 TABLES = sorted({path.stem for path in STORED.glob("*.csv")} - {"masks"})  # of models that a script trains
 # The columns that say what a line is about; elsewhere there are two.
-ABOUT = {"quarters": 3, "scarce": 3, "causes": 3, "trials": 3, "sizes": 4}
+ABOUT = {"quarters": 3, "schedules": 3, "scarce": 3, "causes": 3, "trials": 3, "sizes": 4}
 
 
 def script(name: str, run_name: str | None = None) -> SimpleNamespace:
@@ -146,7 +146,7 @@ def test_the_first_steps_of_the_stored_blocks_come_out_again(stored, options):
 
 def test_where_each_token_attends_to_itself_only_no_token_learns_of_another():
     z = torch.randn(1, 5, 64, requires_grad=True)
-    for kind, others in (("no residual sums", 1), ("no residual sums, each token alone", 0)):
+    for kind, others in (("no residual sums", 1), ("no sums, each token alone", 0)):
         (gradient,) = torch.autograd.grad(make_stack(kind).encoder(z)[0, 2].sum(), z)
         assert (gradient[0, [0, 1, 3, 4]] != 0).float().mean() == others
         assert (gradient[0, 2] != 0).all()

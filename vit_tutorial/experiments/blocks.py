@@ -63,7 +63,7 @@ class ItselfOnly(NoSums):
 
 SUSPECTS = {"A": PostNorm, "B": EncoderBlock, "C": NoSums, "D": NormedStream}
 STACKS = {"complete block": EncoderBlock, "no residual sums": NoSums, "no norms": NoNorms, "post-norm": PostNorm}
-STACKS["no residual sums, each token alone"] = ItselfOnly
+STACKS["no sums, each token alone"] = ItselfOnly
 
 
 @torch.random.fork_rng(devices=[])

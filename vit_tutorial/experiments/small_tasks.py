@@ -24,17 +24,19 @@ def scenes() -> tuple[ImageSet, ImageSet]:
 
 
 @cache  # the check, or a cell that runs again, may ask for the same run
-def short_run(learning_rate: float, warmup_steps: int = 50, seed: int = 0) -> float:
+def short_run(learning_rate: float, warmup_steps: int = 50, seed: int = 0, schedule: str = "cosine") -> float:
     """Train a small model for 500 steps; return the share of 2,000 new scenes that it gets right, from 0 to 1.
 
-    It has two blocks of width 32 and sees `Shapes` of 16×16 pixels. `learning_rate` is the peak, after the warm-up; the
-    rest of the recipe is that of PRESETS["shapes"]. Raises FloatingPointError if the model breaks.
+    It has two blocks of width 32 and sees `Shapes` of 16×16 pixels. `learning_rate` is the peak, after the warm-up;
+    after it the rate falls along a cosine, or is "constant". The rest of the recipe is that of PRESETS["shapes"].
+    Raises FloatingPointError if the model breaks.
     """
     train, new = scenes()
     epochs = STEPS * BATCH // len(train)
     config, recipe = PRESETS["shapes"]
     config = replace(config, image_size=16, embed_dim=32, depth=2, mlp_dim=64)
-    changes = {"learning_rate": learning_rate, "warmup_epochs": epochs * warmup_steps / STEPS, "seed": seed}
+    changes = {"learning_rate": learning_rate, "schedule": schedule, "seed": seed}
+    changes["warmup_epochs"] = epochs * warmup_steps / STEPS
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingAlarm)  # what it warns of is what the run returns
         torch.manual_seed(seed)

@@ -55,7 +55,7 @@ def show_filters(filters: Mapping[str, Float[Tensor, "n 3 P Q"]], title: str, co
     from torchvision.utils import make_grid
 
     n, _, P, Q = next(iter(filters.values())).shape
-    side = 0.42 * WIDTH
+    side = min(0.42 * WIDTH, WIDTH / len(filters))
     figure, (row,) = panels.panels(1, len(filters), len(filters) * side, side * n * P / (columns**2 * Q) + 0.7, title)
     plain = {}
     for axes, (name, weights) in zip(row, filters.items(), strict=True):
@@ -96,7 +96,9 @@ def show_maps(
     figure = panels.blank(min(WIDTH, 4.4 + 2 * len(names)), 0.6 + max(1.9 * len(maps), 3), title)
     grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[1.2, *[1] * len(names)])
     h, w = next(iter(maps.values())).shape[1:]
-    panels.patches(whole := figure.add_subplot(grid[:, 0]), picture, h, w)
+    whole = figure.add_subplot(grid[:, 0])
+    panels.patches(whole, picture, h, w)
+    panels.patch_lines(whole, h, w)
     limits = torch.stack([values.abs().amax(dim=(1, 2)) for values in maps.values()]).amax(dim=0).tolist()
     for row, (model, values) in enumerate(maps.items()):
         for column, (name, value, limit) in enumerate(zip(names, values, limits, strict=True)):
@@ -111,7 +113,8 @@ def show_maps(
             if len(maps) == 1:  # there is room to write out what is large
                 panels.name_cells(axes, range(h), range(w))
                 numbers = to_numpy(value)
-                words = np.where(abs(numbers) >= limit / 10, np.char.mod("%+.1f", numbers), "")
+                form = "%+.1f" if (value < 0).any() else "%.1f"
+                words = np.where(abs(numbers) >= limit / 10, np.char.mod(form, numbers), "")
                 panels.texts(axes, words, abs(numbers) > limit / 2)
     reach = {model: listed(map(lowest_to_highest, values)) for model, values in maps.items()}
     told = listed(f"{model}, {text}" if model else text for model, text in reach.items())

@@ -12,15 +12,17 @@ from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
+from ..adapting import replace_head
 from ..data import load_photo
 from ..files import write_atomically
 from ..pretrained import load_checkpoint
-from .building import CHECK, PARTS, SMALL, built, difference
-from .keeping import FILE, HEAD, definitions, read, readers_file, run, with_answer
+from .assembled import CHECK, PARTS, built
+from .building import SMALL, difference
+from .keeping import FILE, HEAD, MAIN, pieces, read, readers_file, run, with_answer
 
 NEEDED = [CHECK.embeddings, CHECK.self_attention, CHECK.mlp, CHECK.encoder_block, CHECK.vision_transformer]
 NEEDED += [CHECK.principal_components]
-MAIN = """
+PAINTING = """
 
 if __name__ == "__main__":  # python my_vit.py photo.jpg: DINOv2 in my class paints my photo into seen.png
     import sys
@@ -54,25 +56,27 @@ def finish(photo: str) -> Float[Tensor, "2 3 518 518"]:
     their parts cannot have DINOv2's weights.
     """
     path = readers_file()
-    text = read(path)[0] if path else HEAD
+    text = read(path) if path else HEAD
     names = [exercise.answer.__name__ for exercise in NEEDED]
-    ours = [name for name in names if name not in definitions(text)]
+    ours = [exercise for exercise in NEEDED if exercise.answer.__name__ not in pieces(text)]
     if ours:  # theirs stays without
         path = Path("runs", FILE)
         path.parent.mkdir(exist_ok=True)
-    for exercise in NEEDED:
-        if exercise.answer.__name__ in ours:
-            text = with_answer(text, run(path, text), exercise.answer.__name__, exercise.answer)
-    text = text if "__main__" in definitions(text) else text + MAIN
-    module = run(path, text)
+    for exercise in ours:
+        scope = vars(sys.modules[exercise.answer.__module__])
+        text = with_answer(text, exercise.answer.__name__, exercise.solution().source, scope)
+    if MAIN not in pieces(text):
+        text += PAINTING
+    module = run(text)
     parts = {part: getattr(module, exercise.answer.__name__) for part, exercise in PARTS.items()}
     if why := difference(SMALL, parts):
         raise ValueError(f"{FILE} cannot have these weights: {why}")
-    model = built(load_checkpoint("dinov2-s14"), parts)
+    model = built(replace_head(load_checkpoint("dinov2-s14"), 1), parts)
     weights = {name: parameter.data for name, parameter in model.named_parameters()}
-    alone = parts["whole"](518, 14, 3, 1, 384, 12, 6, 1536).load_state_dict(weights, strict=False)
-    if strange := [name for name in (*alone.missing_keys, *alone.unexpected_keys) if not name.startswith("head")]:
-        raise ValueError(f"{FILE} builds its model of other parts than it keeps: look for `{strange[0]}`")
+    try:
+        parts["whole"](518, 14, 3, 1, 384, 12, 6, 1536).load_state_dict(weights)
+    except RuntimeError as error:
+        raise ValueError(f"{FILE} builds its model of other parts than it keeps: {error}") from None
     torch.save(weights, path.with_suffix(".pt"))
     write_atomically(path, text.encode())
     given = load_photo(photo, 518)

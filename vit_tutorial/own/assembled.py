@@ -1,0 +1,161 @@
+"""A Vision Transformer with parts of a reader's, which loads and saves its weights under our names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from ..checks import Check
+from ..checks.modules import Pair
+from ..checks.running import Wrong
+from ..config import ViTConfig
+from ..model import VisionTransformer
+
+CHECK = Check()
+PARTS = {  # from the inside out
+    "embeddings": CHECK.embeddings,
+    "attention": CHECK.self_attention,
+    "MLP": CHECK.mlp,
+    "block": CHECK.encoder_block,
+    "whole": CHECK.vision_transformer,
+}
+OUR_NAMES = {  # of what an exercise calls otherwise
+    ("embeddings", "projection.weight"): "patches.projection.weight",
+    ("embeddings", "projection.bias"): "patches.projection.bias",
+    ("embeddings", "position"): "position.table",
+}
+
+
+class Assembled(VisionTransformer):
+    """A VisionTransformer in which some parts are a reader's classes. Norms and head are ours, PyTorch's layers.
+
+    The `forward` of the reader's own whole runs here, and finds the parts under the names that its exercise asks for.
+    """
+
+    def __init__(self, config: ViTConfig, parts: Mapping[str, Callable]):
+        super().__init__(config)
+        self.parts = parts
+        sizes = (config.image_size, config.patch_size, config.in_channels, config.embed_dim)
+        self.embeddings = adopted("embeddings", parts, sizes, self.embeddings)
+        for i, ours in enumerate(self.encoder):
+            self.encoder[i] = adopted_block(parts, config, ours)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.parts.get("whole", VisionTransformer).forward(self, images)
+
+    def positions(self) -> Tensor:
+        return self.state_dict()["embeddings.position.table"]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return all weights under our names, in our shapes."""
+        found = {}
+        for name, layer in layers_of(self).items():
+            row = parameters_to_vector(layer.parameters()).detach()
+            found |= {f"{name}.{key}": row[places] for key, places in places_in(layer).items()}
+        return found
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor], strict: bool = True):
+        """Copy weights with our names into the layers, cut to fit. Errors are those of a VisionTransformer."""
+        with torch.device("meta"):  # where nothing is computed
+            ours = VisionTransformer(self.config)
+        result = ours.load_state_dict(tensors, strict, assign=True)
+        for name, layer in layers_of(self).items():
+            row = parameters_to_vector(layer.parameters()).detach()
+            for key, places in places_in(layer).items():
+                if f"{name}.{key}" in tensors:
+                    row[places] = tensors[f"{name}.{key}"].to(row)
+            vector_to_parameters(row, layer.parameters())
+        return result
+
+
+def built(model: VisionTransformer, parts: Mapping[str, Callable]) -> Assembled:
+    """Build a model with the parts of a reader, and the weights of another model."""
+    with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay: these weights are replaced at once
+        made = Assembled(model.config, parts).to(next(model.parameters()))
+    made.load_state_dict(model.state_dict())
+    for name, layer in layers_of(made).items():
+        layer.requires_grad_(any(weight.requires_grad for weight in model.get_submodule(name).parameters()))
+    made.card = model.card
+    return made.train(model.training)
+
+
+def layers_of(model: VisionTransformer) -> dict[str, nn.Module]:
+    """Return the layers that hold the weights, by our names."""
+    parts = ("norm1", "attention", "norm2", "mlp")
+    inside = [f"encoder.{i}.{part}" for i in range(model.config.depth) for part in parts]
+    head = ["head"] if model.config.num_classes else []
+    return {name: model.get_submodule(name) for name in ("embeddings", *inside, "norm", *head)}
+
+
+def places_in(layer: nn.Module) -> dict[str, Tensor]:
+    """Return where the values of each of our weights stand among all weights of a layer, in one row."""
+    if hasattr(layer, "places"):  # the reader's
+        return layer.places
+    sizes = [weight.numel() for weight in layer.parameters()]
+    pieces = torch.arange(sum(sizes)).split(sizes)
+    return {
+        name: piece.view(weight.shape) for (name, weight), piece in zip(layer.named_parameters(), pieces, strict=True)
+    }
+
+
+def adopted_block(parts: Mapping[str, Callable], config: ViTConfig, ours: nn.Module) -> nn.Module:
+    """Return our block with the reader's layers, or theirs with the same layers, which have our names, too."""
+    D, h, M = config.embed_dim, config.num_heads, config.mlp_dim
+    ours.attention = adopted("attention", parts, (D, h), ours.attention)
+    ours.mlp = adopted("MLP", parts, (D, M), ours.mlp)
+    if "attention" in parts:
+        let_look_into(ours.attention, h, config.head_dim)
+    if "block" not in parts:
+        return ours
+    made = parts["block"](D, h, M)
+    for name, role in roles(made._modules, "block").items():
+        layer = getattr(ours, role)
+        setattr(made, name, layer)
+        setattr(made, role, layer)
+    return made
+
+
+def adopted(part: str, parts: Mapping[str, Callable], args: tuple, ours: nn.Module) -> nn.Module:
+    """Return the reader's layer, which knows its `places_in`, or ours where there is none."""
+    if part not in parts:
+        return ours
+    made, row = parts[part](*args), places_in_row(parts[part], part, args)
+    made.places = {}
+    for name, parameter in ours.named_parameters():
+        if name not in row:
+            raise Wrong(f"it has no `{name}`, and the weights that others publish have one")
+        made.places[name] = row[name].view(parameter.shape)
+    return made
+
+
+@cache
+def places_in_row(cls: Callable, part: str, args: tuple) -> dict[str, Tensor]:
+    """Return where our weights stand among a reader's, as the exercise finds out. Raises Wrong where it does not."""
+    exercise = PARTS[part]
+    ways, doubt = exercise.match(Pair(cls(*args), exercise.answer(*args), args, torch.empty(0)), {})
+    if doubt:
+        raise Wrong(doubt)
+    return {OUR_NAMES.get((part, name), name): places for name, places in ways[0].items()}  # the plain order
+
+
+def roles(names: Iterable[str], part: str) -> dict[str, str]:
+    """Return what we call each of these layers of a reader's; those that we do not know are left out."""
+    words = PARTS[part].words
+    known = {name: [words[word] for word in name.lower().split(".") if word in words] for name in names}
+    return {name: found[0] for name, found in known.items() if found}
+
+
+def let_look_into(attention: nn.Module, num_heads: int, head_dim: int) -> None:
+    """Say which layers make q, k and v, and which joins the heads, as `analysis.record_attention` asks for it."""
+    attention.num_heads, attention.head_dim, attention.attention_dropout = num_heads, head_dim, 0.0
+    layers = {name: layer for name, layer in attention.named_modules() if isinstance(layer, nn.Linear)}
+    attention.makers = []
+    for name, role in roles(layers, "attention").items():
+        if role == "projection":
+            attention.projection = layers[name]  # whatever the reader calls it
+        else:
+            attention.makers.append((layers[name], "qkv" if role == "qkv" else role[0]))

@@ -74,10 +74,11 @@ def try_stack(
     model = VisionTransformer(replace(config, depth=DEPTH))
     sizes = (config.embed_dim, config.num_heads, config.mlp_dim)
     model.encoder = nn.Sequential(*(STACKS[kind](*sizes) for _ in range(DEPTH)))
-    for matrix in (parameter for parameter in model.encoder.parameters() if parameter.ndim == 2):
-        if std is not None:
-            nn.init.trunc_normal_(matrix, std=std)
-        matrix.data *= start
+    for parameter in model.encoder.parameters():
+        if parameter.ndim == 2 and std is not None:
+            nn.init.trunc_normal_(parameter, std=std)
+        if parameter.ndim == 2:
+            parameter.data *= start
     scenes = Shapes(steps * BATCH, config.image_size, OWN_SCENES + seed)
     images = load_checkpoint("shapes").card.normalise(scenes.pixels)
     batches = list(zip(images.split(BATCH), scenes.labels.split(BATCH), strict=True))

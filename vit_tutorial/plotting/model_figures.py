@@ -172,9 +172,11 @@ def show_shapes(
     _, patches, tokens, blocks, y, logits = middles
     step = 2 / depth
     centres = [patches, tokens, *(blocks - 1 + step * (n + 0.5) for n in range(depth)), y]
-    rows, columns = np.array([N, T, *[T] * depth, 1]), np.array([patch_dim, D, *[D] * depth, D])
+    rows = np.array([N, T, *[T] * depth, 1])
+    columns = np.array([patch_dim, D, *[D] * depth, D])
+    heights = np.minimum(0.095 * rows**0.5, 1.5)
     widths = np.minimum(0.027 * columns**0.5, [0.9, 0.9, *[0.7 * step] * depth, 0.9])
-    heights, token = np.minimum(0.095 * rows**0.5, 1.5), 0.07
+    token = 0.07  # the height of the class token in a bar
     axes.bar(centres, heights, widths, -heights / 2, color=style.TINTS[0])
     axes.bar(centres[1:], token, widths[1:], heights[1:] / 2 - token, color=style.CLASS_TOKEN)
     for n, (name, probability) in enumerate(answers):

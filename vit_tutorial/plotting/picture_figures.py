@@ -79,7 +79,8 @@ def show_maps(
     figure = panels.blank(min(WIDTH, 4.4 + 2 * len(names)), 0.6 + max(1.9 * len(maps), 3), title)
     grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[1.2, *[1] * len(names)])
     h, w = next(iter(maps.values())).shape[1:]
-    panels.patches(whole := figure.add_subplot(grid[:, 0]), picture, h, w)
+    whole = figure.add_subplot(grid[:, 0])
+    panels.patches(whole, picture, h, w)
     limits = torch.stack([values.abs().amax(dim=(1, 2)) for values in maps.values()]).amax(dim=0).tolist()
     for row, (model, values) in enumerate(maps.items()):
         for column, (name, value, limit) in enumerate(zip(names, values, limits, strict=True)):

@@ -71,7 +71,11 @@ def fit(
             epoch = reporter.finish(nn.utils.get_total_norm(model.parameters()).item())
             if validation is not None:
                 score = evaluate(model, validation)
-                epoch = Epoch(*epoch[:4], score.loss, score.accuracy, score.commonest)
+                epoch = epoch._replace(
+                    validation_loss=score.loss,
+                    validation_accuracy=score.accuracy,
+                    validation_commonest=score.commonest,
+                )
                 if epoch.number == recipe.epochs and score.one_answer:
                     raise_alarm(f"validation: {score.told()}", stacklevel=3)
             history.append(epoch)

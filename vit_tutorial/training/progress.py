@@ -86,13 +86,12 @@ class Reporter:
         Raises an alarm if its second half is the first one after warm-up, and has taught nothing but the counts.
         """
         epoch, K = self.so_far(), len(self.images.classes)
-        for name, value in {"loss": epoch.loss, "norm of all weights": norm}.items():
-            if not math.isfinite(value):
-                raise FloatingPointError(
-                    f"the {name} is {value} in epoch {epoch.number}, at a learning rate of {epoch.learning_rate:.1e}. "
-                    "Lower the learning rate, lengthen the warm-up or clip harder; with bf16, try fp32; look for "
-                    "images that are not finite."
-                )
+        if not math.isfinite(epoch.loss) or not math.isfinite(norm):
+            raise FloatingPointError(
+                f"in epoch {epoch.number} the loss is {epoch.loss} and the norm of all weights {norm}, at a learning "
+                f"rate of {epoch.learning_rate:.1e}. Lower the learning rate, lengthen the warm-up or clip harder; "
+                "with bf16, try fp32; look for images that are not finite."
+            )
         shares = self.images.labels.bincount(minlength=K) / len(self.images)
         smoothing = self.recipe.label_smoothing
         guess = torch.special.entr((1 - smoothing) * shares + smoothing / K).sum().item()
@@ -128,11 +127,14 @@ def raise_alarm(message: str, stacklevel: int = 4) -> None:
 
 def print_progress(progress: Progress) -> None:
     """Print a line, which in a terminal the next one replaces until the epoch is over. For `fit`, as a `watch`."""
-    epoch, speed, validated, terminal = progress.finished, progress.images_per_second, "", sys.stdout.isatty()
+    line = f"epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}"
+    epoch = progress.finished
     if epoch and epoch.validation_loss is not None:
-        validated = f"  validation {epoch.validation_accuracy:.1%} (commonest class {epoch.validation_commonest:.1%})"
-    line = (
-        f"epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}{validated}  "
-        f"{speed:{',.0f' if speed >= 10 else '.2g'}} images/s  {timedelta(seconds=round(progress.seconds_left))} left"
-    )
-    print(f"{line:<79}" if terminal else line, end="\r" if terminal and not epoch else "\n", flush=True)
+        line += f"  validation {epoch.validation_accuracy:.1%} (commonest class {epoch.validation_commonest:.1%})"
+    speed = progress.images_per_second
+    line += f"  {speed:,.0f} images/s" if speed >= 10 else f"  {speed:.2g} images/s"
+    line += f"  {timedelta(seconds=round(progress.seconds_left))} left"
+    if sys.stdout.isatty():
+        print(f"{line:<79}", end="\n" if epoch else "\r", flush=True)
+    else:
+        print(line, flush=True)

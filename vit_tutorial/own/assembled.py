@@ -23,10 +23,10 @@ PARTS = {  # from the inside out
     "block": CHECK.encoder_block,
     "whole": CHECK.vision_transformer,
 }
-OUR_NAMES = {  # of what an exercise calls otherwise
-    ("embeddings", "projection.weight"): "patches.projection.weight",
-    ("embeddings", "projection.bias"): "patches.projection.bias",
-    ("embeddings", "position"): "position.table",
+IN_THE_EXERCISE = {  # our names that the exercise on Eq. 1 has not
+    "patches.projection.weight": "projection.weight",
+    "patches.projection.bias": "projection.bias",
+    "position.table": "position",
 }
 
 
@@ -95,11 +95,11 @@ def places_in(layer: nn.Module) -> dict[str, Tensor]:
     """Return where the values of each of our weights stand among all weights of a layer, in one row."""
     if hasattr(layer, "places"):  # the reader's
         return layer.places
-    sizes = [weight.numel() for weight in layer.parameters()]
-    pieces = torch.arange(sum(sizes)).split(sizes)
-    return {
-        name: piece.view(weight.shape) for (name, weight), piece in zip(layer.named_parameters(), pieces, strict=True)
-    }
+    found, start = {}, 0
+    for name, weight in layer.named_parameters():
+        found[name] = torch.arange(start, start + weight.numel()).view(weight.shape)
+        start += weight.numel()
+    return found
 
 
 def adopted_block(parts: Mapping[str, Callable], config: ViTConfig, ours: nn.Module) -> nn.Module:
@@ -120,26 +120,27 @@ def adopted_block(parts: Mapping[str, Callable], config: ViTConfig, ours: nn.Mod
 
 
 def adopted(part: str, parts: Mapping[str, Callable], args: tuple, ours: nn.Module) -> nn.Module:
-    """Return the reader's layer, which knows its `places_in`, or ours where there is none."""
+    """Return the reader's layer, which knows the places of our weights in it, or ours where there is none."""
     if part not in parts:
         return ours
-    made, row = parts[part](*args), places_in_row(parts[part], part, args)
+    made, found = parts[part](*args), match(part, parts[part], args)
     made.places = {}
-    for name, parameter in ours.named_parameters():
-        if name not in row:
+    for name, weight in ours.named_parameters():
+        places = found.get(IN_THE_EXERCISE.get(name, name))
+        if places is None:
             raise Wrong(f"it has no `{name}`, and the weights that others publish have one")
-        made.places[name] = row[name].view(parameter.shape)
+        made.places[name] = places.view(weight.shape)
     return made
 
 
 @cache
-def places_in_row(cls: Callable, part: str, args: tuple) -> dict[str, Tensor]:
-    """Return where our weights stand among a reader's, as the exercise finds out. Raises Wrong where it does not."""
+def match(part: str, cls: Callable, args: tuple) -> dict[str, Tensor]:
+    """Return where the exercise's weights stand among a reader's. Raises Wrong where it does not know them by name."""
     exercise = PARTS[part]
     ways, doubt = exercise.match(Pair(cls(*args), exercise.answer(*args), args, torch.empty(0)), {})
     if doubt:
         raise Wrong(doubt)
-    return {OUR_NAMES.get((part, name), name): places for name, places in ways[0].items()}  # the plain order
+    return ways[0]  # the plain order
 
 
 def roles(names: Iterable[str], part: str) -> dict[str, str]:

@@ -149,12 +149,9 @@ def test_the_file_paints_a_photo_by_itself(write, monkeypatch, tmp_path, capsys)
     assert painted[:, 300, 100:400].std() > 0.1  # her face is not the flag
 
 
-def test_what_is_frozen_stays_frozen_and_a_transposed_matrix_is_refused(write, model):
+def test_a_transposed_matrix_is_refused(write, model):
     write(STYLED)
-    model.encoder.requires_grad_(False)
     theirs = assemble(model)
-    assert not any(parameter.requires_grad for parameter in theirs.encoder.parameters())
-    assert all(parameter.requires_grad for parameter in theirs.head.parameters())
     state = theirs.state_dict()
     state["encoder.0.mlp.expand.weight"] = state["encoder.0.mlp.expand.weight"].T
     with pytest.raises(RuntimeError, match="expand"):

@@ -38,7 +38,7 @@ class Assembled(VisionTransformer):
 
     def __init__(self, config: ViTConfig, parts: Mapping[str, Callable]):
         super().__init__(config)
-        self.parts = parts
+        self.parts, self.our_names = parts, list(super().state_dict())
         sizes = (config.image_size, config.patch_size, config.in_channels, config.embed_dim)
         self.embeddings = adopted("embeddings", parts, sizes, self.embeddings)
         for i, ours in enumerate(self.encoder):
@@ -50,56 +50,43 @@ class Assembled(VisionTransformer):
     def positions(self) -> Tensor:
         return self.state_dict()["embeddings.position.table"]
 
+    def readers_layers(self) -> dict[str, nn.Module]:
+        """Return the layers whose weights have other names or shapes than ours, by what our names begin with."""
+        inside = [f"encoder.{i}.{part}" for i in range(self.config.depth) for part in ("attention", "mlp")]
+        layers = {f"{name}.": self.get_submodule(name) for name in ("embeddings", *inside)}
+        return {name: layer for name, layer in layers.items() if hasattr(layer, "places")}
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return all weights under our names, in our shapes."""
-        found = {}
-        for name, layer in layers_of(self).items():
+        found = super().state_dict()
+        for name, layer in self.readers_layers().items():
             row = parameters_to_vector(layer.parameters()).detach()
-            found |= {f"{name}.{key}": row[places] for key, places in places_in(layer).items()}
-        return found
+            found |= {name + key: row[places] for key, places in layer.places.items()}
+        return {name: found[name] for name in self.our_names}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor], strict: bool = True):
         """Copy weights with our names into the layers, cut to fit. Errors are those of a VisionTransformer."""
         with torch.device("meta"):  # where nothing is computed
             ours = VisionTransformer(self.config)
-        result = ours.load_state_dict(tensors, strict, assign=True)
-        for name, layer in layers_of(self).items():
+        result, layers = ours.load_state_dict(tensors, strict, assign=True), self.readers_layers()
+        others = {name: tensor for name, tensor in tensors.items() if not name.startswith(tuple(layers))}
+        super().load_state_dict(others, strict=False)
+        for name, layer in layers.items():
             row = parameters_to_vector(layer.parameters()).detach()
-            for key, places in places_in(layer).items():
-                if f"{name}.{key}" in tensors:
-                    row[places] = tensors[f"{name}.{key}"].to(row)
+            for key, places in layer.places.items():
+                if name + key in tensors:
+                    row[places] = tensors[name + key].to(row)
             vector_to_parameters(row, layer.parameters())
         return result
 
 
 def built(model: VisionTransformer, parts: Mapping[str, Callable]) -> Assembled:
-    """Build a model with the parts of a reader, and the weights of another model."""
+    """Build a model with the parts of a reader, and the weights of another model. None of them is frozen."""
     with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay: these weights are replaced at once
         made = Assembled(model.config, parts).to(next(model.parameters()))
     made.load_state_dict(model.state_dict())
-    for name, layer in layers_of(made).items():
-        layer.requires_grad_(any(weight.requires_grad for weight in model.get_submodule(name).parameters()))
     made.card = model.card
     return made.train(model.training)
-
-
-def layers_of(model: VisionTransformer) -> dict[str, nn.Module]:
-    """Return the layers that hold the weights, by our names."""
-    parts = ("norm1", "attention", "norm2", "mlp")
-    inside = [f"encoder.{i}.{part}" for i in range(model.config.depth) for part in parts]
-    head = ["head"] if model.config.num_classes else []
-    return {name: model.get_submodule(name) for name in ("embeddings", *inside, "norm", *head)}
-
-
-def places_in(layer: nn.Module) -> dict[str, Tensor]:
-    """Return where the values of each of our weights stand among all weights of a layer, in one row."""
-    if hasattr(layer, "places"):  # the reader's
-        return layer.places
-    found, start = {}, 0
-    for name, weight in layer.named_parameters():
-        found[name] = torch.arange(start, start + weight.numel()).view(weight.shape)
-        start += weight.numel()
-    return found
 
 
 def adopted_block(parts: Mapping[str, Callable], config: ViTConfig, ours: nn.Module) -> nn.Module:
@@ -120,7 +107,10 @@ def adopted_block(parts: Mapping[str, Callable], config: ViTConfig, ours: nn.Mod
 
 
 def adopted(part: str, parts: Mapping[str, Callable], args: tuple, ours: nn.Module) -> nn.Module:
-    """Return the reader's layer, which knows the places of our weights in it, or ours where there is none."""
+    """Return the reader's layer in the place of ours, if there is one.
+
+    Its `places` say where the values of our weights stand among all of its own, in one row.
+    """
     if part not in parts:
         return ours
     made, found = parts[part](*args), match(part, parts[part], args)

@@ -85,7 +85,7 @@ def with_answer(text: str, name: str, cell: str, scope: Mapping) -> str:
     if name not in new:
         raise NotKept("its source is not found: write it with `def` or `class`, in one cell.")
     for used in new.keys() & there.keys() - {name}:
-        users = [key for key, source in there.items() if key not in (name, used) and used in source]
+        users = [key for key, source in there.items() if key not in (name, used) and re.search(rf"\b{used}\b", source)]
         if new[used] == there[used]:
             del new[used]  # it stays where it is, before all who use it
         elif users:

@@ -29,8 +29,8 @@ Then ask the model, in Python, about a new picture, and see which patches make i
     show_seen(photo, seen, [best.name], "What makes it say so").savefig("seen.png")
 
 A run lives in a folder (--out), with checkpoint.safetensors, metrics.csv (a line for each epoch) and model.safetensors.
-Interrupted at any moment, the same command goes on after the last whole epoch. To choose a recipe, use `fit` in Python
-with `validation` images: the test set is for one look.
+Interrupted at any moment, the same command goes on after the last whole epoch. To choose a recipe, `split` the training
+images in Python, `fit` and `evaluate`: the test set is for one look.
 """
 
 from __future__ import annotations

@@ -25,18 +25,12 @@ class TrainingAlarm(UserWarning):
 
 
 class Epoch(NamedTuple):
-    """The result of one epoch: `loss` is the mean over the batches as they were trained on, in this process.
-
-    Accuracy is from 0 to 1, and `validation_commonest` is that of one answer to all, the commonest class.
-    """
+    """The result of one epoch: `loss` is the mean over the batches as they were trained on, in this process."""
 
     number: int
     learning_rate: float
     loss: float
     seconds: float
-    validation_loss: float | None = None
-    validation_accuracy: float | None = None
-    validation_commonest: float | None = None
 
 
 class Progress(NamedTuple):
@@ -119,22 +113,19 @@ def mean(losses: list[Tensor]) -> float:
     return torch.stack(losses).mean().item()
 
 
-def raise_alarm(message: str, stacklevel: int = 4) -> None:
-    """Warn at the line that called `fit`, so many calls up; again if the same cell runs again."""
+def raise_alarm(message: str) -> None:
+    """Warn at the line that called `fit`, three calls up; again if the same cell runs again."""
     warnings.filterwarnings("always", category=TrainingAlarm, append=True)  # Python's default is once for each line
-    warnings.warn(message, TrainingAlarm, stacklevel=stacklevel)
+    warnings.warn(message, TrainingAlarm, stacklevel=4)
 
 
 def print_progress(progress: Progress) -> None:
     """Print a line, which in a terminal the next one replaces until the epoch is over. For `fit`, as a `watch`."""
-    line = f"epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}"
-    epoch = progress.finished
-    if epoch and epoch.validation_loss is not None:
-        line += f"  validation {epoch.validation_accuracy:.1%} (commonest class {epoch.validation_commonest:.1%})"
     speed = progress.images_per_second
-    line += f"  {speed:,.0f} images/s" if speed >= 10 else f"  {speed:.2g} images/s"
-    line += f"  {timedelta(seconds=round(progress.seconds_left))} left"
+    speed = f"{speed:,.0f}" if speed >= 10 else f"{speed:.2g}"
+    left = timedelta(seconds=round(progress.seconds_left))
+    line = f"epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}  {speed} images/s  {left} left"
     if sys.stdout.isatty():
-        print(f"{line:<79}", end="\n" if epoch else "\r", flush=True)
+        print(f"{line:<79}", end="\n" if progress.finished else "\r", flush=True)
     else:
         print(line, flush=True)

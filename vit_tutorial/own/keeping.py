@@ -92,19 +92,16 @@ def with_answer(text: str, name: str, cell: str, scope: Mapping) -> str:
             raise NotKept(f"your file has another `{used}`, which `{users[0]}` uses: give this one another name.")
     names = set(names_in(compile("\n".join(new.values()), "", "exec", dont_inherit=True)))
     missing = sorted(names & scope.keys() - new.keys() - vars(module).keys())
-    imports = [import_of(used, scope[used]) for used in missing]
-    top = next((key for key, source in there.items() if source.startswith(("import ", "from "))), END)
-    following = next(key for key in (name, *KEPT[KEPT.index(name) + 1 :], MAIN, END) if key in there)
-    lines = []
-    for key, source in there.items():
-        if key == following:
-            lines += ["\n\n", *(f"{source}\n\n" for source in new.values())]
-        ours_until_now = source.startswith("from vit_tutorial") and source.endswith(f" {name}\n")
-        if key not in new and not ours_until_now:
-            lines.append(source)
-        if key == top:
-            lines += imports
-    return re.sub(r"\n{4,}", "\n\n\n", "".join(lines)).strip("\n") + "\n"
+    imports = "".join(import_of(used, scope[used]) for used in missing)
+    gone = {key for key, source in there.items() if re.fullmatch(rf"from vit_tutorial.* {name}\n", source)}  # ours
+    order = list(there)
+    place = order.index(next(key for key in (name, *KEPT[KEPT.index(name) + 1 :], MAIN, END) if key in there))
+    before = "".join(there[key] for key in order[:place] if key not in gone | new.keys())
+    after = "".join(there[key] for key in order[place:] if key not in gone | new.keys())
+    made = "\n\n\n".join([before, *new.values(), after])
+    first_import = re.search(r"^(import|from) .*\n", made, re.MULTILINE)
+    top = first_import.end() if first_import else 0
+    return re.sub(r"\n{4,}", "\n\n\n", made[:top] + imports + made[top:]).strip("\n") + "\n"
 
 
 def pieces(text: str) -> dict[str, str]:

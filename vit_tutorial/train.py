@@ -93,10 +93,13 @@ def make_parser() -> argparse.ArgumentParser:
     add("--out", help="the run's folder (default: runs/DATASET)")
     add("--device", choices=("cpu", "cuda", "mps"), help="where to compute (default: the best there is)")
     recipe = parser.add_argument_group("the recipe (default: the data set's)", argument_default=argparse.SUPPRESS)
-    recipe.add_argument("--epochs", type=int, help="how often every image is seen")
-    recipe.add_argument("--batch-size", type=int, help="images in a step, over all processes")
-    recipe.add_argument("--learning-rate", type=float, help="the peak, which is reached after warm-up")
-    recipe.add_argument("--seed", type=int, help="decides everything random")
+    add = recipe.add_argument
+    add("--epochs", type=int, help="how often every image is seen")
+    add("--batch-size", type=int, help="images in a step, over all processes")
+    add("--learning-rate", type=float, help="the peak, which is reached after warm-up")
+    add("--warmup-epochs", type=float, help="epochs of linear warm-up")
+    add("--cutmix", type=float, help="alpha of cutmix's Beta distribution; 0 for no cutmix")
+    add("--seed", type=int, help="decides everything random")
     return parser
 
 
@@ -107,7 +110,7 @@ def choose_recipe(asked: argparse.Namespace) -> Recipe:
         preset = HEAD_ALONE
     given = {name: value for name, value in vars(asked).items() if name in asdict(preset)}
     warmup = min(preset.warmup_epochs, given.get("epochs", preset.epochs) / 2)
-    return replace(preset, warmup_epochs=warmup, **given)
+    return replace(preset, **{"warmup_epochs": warmup, **given})
 
 
 def load_images(asked: argparse.Namespace, size: int, card: ModelCard | None = None) -> tuple[ImageSet, ImageSet]:
@@ -147,8 +150,8 @@ def carry_out(asked: argparse.Namespace, device: torch.device, command: str) -> 
     asked.dataset = asked.dataset or ("shapes" if asked.data is None else "folder")
     if (asked.split and asked.dataset != "folder") or (asked.data and asked.dataset == "shapes"):
         raise ValueError("--split is for a folder of your own in --data, and the built-in shapes need neither")
-    if asked.trained == "head" and asked.weights is None:
-        raise ValueError("--trained head needs --weights: a head alone learns nothing from a body that was not trained")
+    if asked.trained == "head" and (asked.weights is None or "cutmix" in asked):
+        raise ValueError("--trained head needs --weights and no --cutmix: the body sees each picture once, as it is")
     if asked.dataset == "shapes" and asked.weights is None:
         torch.set_num_threads(1)  # in a model this small several threads would wait for each other
     recipe = choose_recipe(asked)  # mistakes are found before images are read

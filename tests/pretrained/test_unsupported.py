@@ -29,13 +29,12 @@ def doing_more():
 
 STEM, REGISTERS = [ConvStemConfig(8, 3, 2)], (Dinov2WithRegistersModel, Dinov2WithRegistersConfig)
 # How it is made (options of timm's class, or a function), and what the message must show.
-UNUSED = "Unexpected key(s) in state_dict: "
 REFUSED = {
-    "registers": ({"reg_tokens": 4}, UNUSED, '"reg_token"'),
-    "SwiGLU": ({"mlp_layer": SwiGLU}, UNUSED, '"blocks.0.mlp.fc1_g.weight"'),
-    "norm before the encoder": ({"pre_norm": True}, UNUSED, '"norm_pre.weight"'),
-    "distillation token": (partial(timm_by_name, "deit_tiny_distilled_patch16_224"), UNUSED, '"dist_token"'),
-    "norm after pooling": ({"global_pool": "avg", "fc_norm": True}, 'Missing key(s) in state_dict: "norm.weight"'),
+    "registers": ({"reg_tokens": 4}, "this model has reg_token"),
+    "SwiGLU": ({"mlp_layer": SwiGLU}, "this model has blocks.0.mlp.fc1_g.weight"),
+    "norm before the encoder": ({"pre_norm": True}, "this model has norm_pre.weight"),
+    "distillation token": (partial(timm_by_name, "deit_tiny_distilled_patch16_224"), "this model has dist_token"),
+    "norm after pooling": ({"global_pool": "avg", "fc_norm": True}, "this model has fc_norm.weight, fc_norm.bias"),
     "pooling by maximum": ({"global_pool": "max"}, "'max'", "global_pool"),
     "no class token": ({"global_pool": "avg", "class_token": False}, "Missing key(s)", '"embeddings.class_token"'),
     "GluMlp": ({"mlp_layer": GluMlp}, "size mismatch for encoder.0.mlp.contract.weight"),

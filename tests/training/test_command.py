@@ -81,6 +81,7 @@ MISTAKES = {
     "--weights mine": ["unknown checkpoint 'mine'", "'shapes'"],
     "--weights gone.safetensors": ["No such file", "'gone.safetensors'"],
     "--weights shapes --image-size 18": ["18×18", "4×4"],
+    "--weights shapes --trained head --cutmix 1": ["--trained head needs --weights and no --cutmix"],
 }
 
 

@@ -101,10 +101,14 @@ def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) ->
 
 
 def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConfig) -> VisionTransformer:
-    """Build a model with copies of the tensors. ValueError lists those that are missing, not expected or misshapen."""
+    """Build a model with copies of the tensors. ValueError names those without a place, or missing, or misshapen."""
     with torch.device("meta"):  # where nothing is computed
         names = VisionTransformer(config).state_dict()
-    return build_model(config, as_ours(tensors, library, names), None).eval()
+    found = as_ours(tensors, library, names)
+    if unused := [name for name in found if name not in names]:
+        more = f" and {len(unused) - 3} more" if len(unused) > 3 else ""
+        raise ValueError(f"this model has {', '.join(unused[:3])}{more}: VisionTransformer has none")
+    return build_model(config, found, None).eval()
 
 
 @torch.no_grad()

@@ -61,7 +61,10 @@ REFUSED = {
         "VisionTransformer has one linear layer for its patches",
     ),
     "transformers: quick GELU": (partial(transformers_vit, hidden_act="quick_gelu"), "features differ"),
-    "transformers: registers": (partial(transformers_encoder, *REGISTERS), "is no Vision Transformer of transformers"),
+    "transformers: registers": (
+        partial(transformers_encoder, *REGISTERS),
+        "VisionTransformer has one linear layer for its patches",
+    ),
 }
 
 

@@ -1,7 +1,5 @@
 """Adapt a trained model to new classes or to a new resolution (section 3.2). The old model stays as it was."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace

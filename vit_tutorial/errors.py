@@ -3,8 +3,6 @@
 Those for numbers take NumPy's numbers too, and return Python's; a square size becomes one int.
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 import operator

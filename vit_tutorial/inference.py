@@ -1,7 +1,5 @@
 """Use a trained model: put it in eval mode for a while, and ask it what is in a photo."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """E_pos of equation 1: four kinds of position embeddings, and how to resize them for another grid."""
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn

@@ -33,8 +33,6 @@ Interrupted at any moment, the same command goes on after the last whole epoch. 
 images in Python, `fit` and `evaluate`: the test set is for one look.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import shlex

@@ -1,7 +1,5 @@
 """One picture file as a tensor."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Copies of a published model with one secret mistake each, after which their pictures still look right."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 

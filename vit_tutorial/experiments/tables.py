@@ -1,7 +1,5 @@
 """The stored tables that the notebooks read. Each is made by the script of its name in `notebooks/tables/`."""
 
-from __future__ import annotations
-
 import csv
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Attention in which some patches weigh more than others, to ask what breaks a model at another size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

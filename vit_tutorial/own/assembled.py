@@ -1,7 +1,5 @@
 """A Vision Transformer with parts of a reader's, which loads and saves its weights under our names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 

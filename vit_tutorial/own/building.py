@@ -1,7 +1,5 @@
 """Build a model of what the reader kept in `my_vit.py`, where it does what ours does, and say which is whose."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 

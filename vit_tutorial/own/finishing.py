@@ -1,7 +1,5 @@
 """The end of the reader's own file: run outside of the notebook, it paints a photo with DINOv2's weights."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

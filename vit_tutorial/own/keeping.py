@@ -1,7 +1,5 @@
 """Keep what the reader wrote: an answer that passed goes into `my_vit.py`, beside the notebooks."""
 
-from __future__ import annotations
-
 import ast
 import dis
 import inspect

@@ -1,7 +1,5 @@
 """Numbers on axes: curves, the loss of a run while it goes on, a row made longer, differences, rankings, mistakes."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping, Sequence

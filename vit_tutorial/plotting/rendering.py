@@ -1,7 +1,5 @@
 """How a notebook shows a figure: sharp on today's screens, small in the file, with its alternative text."""
 
-from __future__ import annotations
-
 import base64
 import io
 import sys

@@ -1,7 +1,5 @@
 """Convert the weights of another library: all of them, in their places, with equal logits, or raise an error."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Convert models of torchvision, timm and transformers to ours: what each says of its sizes, names and pictures."""
 
-from __future__ import annotations
-
 import math
 import re
 from enum import Enum

@@ -1,7 +1,5 @@
 """Measure how good a model is: count its answers, image by image."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The training loop."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Watch a run: warn when it looks wrong, and tell how far it is."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time

@@ -1,7 +1,5 @@
 """Everything that decides a training run besides the images, and what is chosen for each data set."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

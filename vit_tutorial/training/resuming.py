@@ -3,8 +3,6 @@
 No random state is kept: what an epoch draws comes from the recipe's seed and the epoch's number.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from dataclasses import asdict

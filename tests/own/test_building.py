@@ -156,13 +156,3 @@ def test_a_transposed_matrix_is_refused(write, model):
     state["encoder.0.mlp.expand.weight"] = state["encoder.0.mlp.expand.weight"].T
     with pytest.raises(RuntimeError, match="expand"):
         theirs.load_state_dict(state)
-
-
-def test_a_part_with_a_buffer_is_used_too(write, model, images, capsys):
-    write(
-        parts_of("MyMlp").replace(
-            "super().__init__()", 'super().__init__()\n        self.register_buffer("one", torch.ones(1))'
-        )
-    )
-    assert_close(assemble(model)(images), model(images), **CLOSE)
-    assert capsys.readouterr().out.startswith("yours: MLP;")

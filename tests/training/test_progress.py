@@ -15,10 +15,9 @@ FINISHED = Progress(3, 10, 0.4, 1234.4, 61.0, Epoch(3, 1e-3, 0.4, 2.0))
 
 
 def test_a_line_for_each_report_and_in_a_terminal_one_that_moves_until_the_epoch_is_over(monkeypatch, capsys):
-    reports = (FINISHED, UNDER_WAY, FINISHED)
     for terminal, moves in ((False, "\n"), (True, "\r")):
         monkeypatch.setattr(sys.stdout, "isatty", lambda terminal=terminal: terminal)
-        for progress in reports:
+        for progress in (FINISHED, UNDER_WAY, FINISHED):
             print_progress(progress)
         lines = capsys.readouterr().out.splitlines(keepends=True)
         assert [line.rstrip() for line in lines] == [

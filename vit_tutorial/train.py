@@ -154,7 +154,8 @@ def carry_out(asked: argparse.Namespace, device: torch.device, command: str) -> 
         torch.set_num_threads(1)  # in a model this small several threads would wait for each other
     recipe = choose_recipe(asked)  # mistakes are found before images are read
     model, images, test = load_model_and_images(asked, recipe.seed)
-    model.to(device).card = (model.card or ModelCard((), *images.mean_std())).with_classes(images.classes)
+    model.card = (model.card or ModelCard((), *images.mean_std())).with_classes(images.classes)
+    model.to(device)
     out = Path(asked.out or f"runs/{asked.dataset}").expanduser()
     say(f"{images!r}, on {device}, in {out}", model.config, recipe)
     say("If it takes too long: fewer --epochs, a smaller --image-size; with --weights, --trained head")

@@ -32,16 +32,15 @@ def from_torchvision(model: nn.Module, weights: Enum | None = None) -> VisionTra
     ours = convert_model(model, "torchvision", read_torchvision)
     if weights is None:
         return ours
-    transforms, facts = weights.transforms(), weights.meta
+    transforms = weights.transforms()
     if transforms.crop_size[0] != ours.config.image_size:
         raise ValueError(
             f"{weights} is for images of {transforms.crop_size[0]}, this model of {ours.config.image_size}"
         )
     preprocessing = {"resize": transforms.resize_size[0], "crop": transforms.crop_size[0], "squeeze": False}
     preprocessing["interpolation"] = transforms.interpolation.value
-    about = {"weights": f"torchvision, {weights}", "url": weights.url, "recipe": facts.get("recipe")}
-    about |= {"metrics": facts["_metrics"], PREPROCESSING: preprocessing}
-    return with_card(ours, facts["categories"], transforms.mean, transforms.std, about)
+    about = {"weights": f"torchvision, {weights}", "url": weights.url, PREPROCESSING: preprocessing}
+    return with_card(ours, weights.meta["categories"], transforms.mean, transforms.std, about)
 
 
 def read_torchvision(model: nn.Module, tensors: Tensors) -> tuple[str, dict, Tensors]:

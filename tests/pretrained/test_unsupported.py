@@ -30,10 +30,13 @@ def doing_more():
 STEM, REGISTERS = [ConvStemConfig(8, 3, 2)], (Dinov2WithRegistersModel, Dinov2WithRegistersConfig)
 # How it is made (options of timm's class, or a function), and what the message must show.
 REFUSED = {
-    "registers": ({"reg_tokens": 4}, "this model has reg_token"),
+    "registers": ({"reg_tokens": 4}, "this model has register tokens (reg_token): VisionTransformer has none"),
     "SwiGLU": ({"mlp_layer": SwiGLU}, "this model has blocks.0.mlp.fc1_g.weight"),
     "norm before the encoder": ({"pre_norm": True}, "this model has norm_pre.weight"),
-    "distillation token": (partial(timm_by_name, "deit_tiny_distilled_patch16_224"), "this model has dist_token"),
+    "distillation token": (
+        partial(timm_by_name, "deit_tiny_distilled_patch16_224"),
+        "a distillation token (dist_token)",
+    ),
     "norm after pooling": ({"global_pool": "avg", "fc_norm": True}, "this model has fc_norm.weight, fc_norm.bias"),
     "pooling by maximum": ({"global_pool": "max"}, "'max'", "global_pool"),
     "no class token": ({"global_pool": "avg", "class_token": False}, "Missing key(s)", '"embeddings.class_token"'),

@@ -22,6 +22,10 @@ LAYER_SCALE = {
 }
 
 
+# What published models often have, by the names of their tensors.
+MORE_THAN_OURS = {"reg_token": "register tokens (reg_token)", "dist_token": "a distillation token (dist_token)"}
+
+
 def convert_model(theirs: nn.Module, library: str, read: Callable) -> VisionTransformer:
     """Convert a model of another library, and compare what both answer, with a copy in float64 on the CPU.
 
@@ -103,7 +107,7 @@ def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConf
     with torch.device("meta"):  # where nothing is computed
         names = VisionTransformer(config).state_dict()
     found = as_ours(tensors, library, names)
-    if unused := [name for name in found if name not in names]:
+    if unused := [MORE_THAN_OURS.get(name, name) for name in found if name not in names]:
         more = f" and {len(unused) - 3} more" if len(unused) > 3 else ""
         raise ValueError(f"this model has {', '.join(unused[:3])}{more}: VisionTransformer has none")
     return build_model(config, found, None).eval()

@@ -1,7 +1,8 @@
 """A Vision Transformer with parts of a reader's, which loads and saves its weights under our names."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
+from types import MethodType
 
 import torch
 from torch import Tensor, nn
@@ -31,16 +32,23 @@ IN_THE_EXERCISE = {  # our names that the exercise on Eq. 1 has not
 class Assembled(VisionTransformer):
     """A VisionTransformer in which some parts are a reader's classes. Norms and head are ours, PyTorch's layers.
 
-    The `forward` of the reader's own whole runs here, and finds the parts under the names that its exercise asks for.
+    Of the reader's block and whole the `forward` runs here, around the parts, which have the names that the exercises
+    ask for.
     """
 
     def __init__(self, config: ViTConfig, parts: Mapping[str, Callable]):
         super().__init__(config)
         self.parts, self.our_names = parts, list(super().state_dict())
-        sizes = (config.image_size, config.patch_size, config.in_channels, config.embed_dim)
+        D, h, M = config.embed_dim, config.num_heads, config.mlp_dim
+        sizes = (config.image_size, config.patch_size, config.in_channels, D)
         self.embeddings = adopted("embeddings", parts, sizes, self.embeddings)
-        for i, ours in enumerate(self.encoder):
-            self.encoder[i] = adopted_block(parts, config, ours)
+        for block in self.encoder:
+            block.attention = adopted("attention", parts, (D, h), block.attention)
+            block.mlp = adopted("MLP", parts, (D, M), block.mlp)
+            if "attention" in parts:
+                let_look_into(block.attention, h, config.head_dim)
+            if "block" in parts:
+                block.forward = MethodType(parts["block"].forward, block)
 
     def forward(self, images: Tensor) -> Tensor:
         return self.parts.get("whole", VisionTransformer).forward(self, images)
@@ -87,23 +95,6 @@ def built(model: VisionTransformer, parts: Mapping[str, Callable]) -> Assembled:
     return made.train(model.training)
 
 
-def adopted_block(parts: Mapping[str, Callable], config: ViTConfig, ours: nn.Module) -> nn.Module:
-    """Return our block with the reader's layers, or theirs with the same layers, which have our names, too."""
-    D, h, M = config.embed_dim, config.num_heads, config.mlp_dim
-    ours.attention = adopted("attention", parts, (D, h), ours.attention)
-    ours.mlp = adopted("MLP", parts, (D, M), ours.mlp)
-    if "attention" in parts:
-        let_look_into(ours.attention, h, config.head_dim)
-    if "block" not in parts:
-        return ours
-    made = parts["block"](D, h, M)
-    for name, role in roles(made._modules, "block").items():
-        layer = getattr(ours, role)
-        setattr(made, name, layer)
-        setattr(made, role, layer)
-    return made
-
-
 def adopted(part: str, parts: Mapping[str, Callable], args: tuple, ours: nn.Module) -> nn.Module:
     """Return the reader's layer in the place of ours, if there is one.
 
@@ -131,20 +122,14 @@ def match(part: str, cls: Callable, args: tuple) -> dict[str, Tensor]:
     return ways[0]  # the plain order
 
 
-def roles(names: Iterable[str], part: str) -> dict[str, str]:
-    """Return what we call each of these layers of a reader's; those that we do not know are left out."""
-    words = PARTS[part].words
-    known = {name: [words[word] for word in name.lower().split(".") if word in words] for name in names}
-    return {name: found[0] for name, found in known.items() if found}
-
-
 def let_look_into(attention: nn.Module, num_heads: int, head_dim: int) -> None:
     """Say which layers make q, k and v, and which joins the heads, as `analysis.record_attention` asks for it."""
     attention.num_heads, attention.head_dim, attention.attention_dropout = num_heads, head_dim, 0.0
-    layers = {name: layer for name, layer in attention.named_modules() if isinstance(layer, nn.Linear)}
-    attention.makers = []
-    for name, role in roles(layers, "attention").items():
-        if role == "projection":
-            attention.projection = layers[name]  # whatever the reader calls it
-        else:
-            attention.makers.append((layers[name], "qkv" if role == "qkv" else role[0]))
+    attention.makers, words = [], PARTS["attention"].words
+    for name, layer in list(attention.named_modules()):
+        role = next((words[word] for word in name.lower().split(".") if word in words), "")
+        if role and isinstance(layer, nn.Linear):
+            if role == "projection":
+                attention.projection = layer  # whatever the reader calls it
+            else:
+                attention.makers.append((layer, "qkv" if role == "qkv" else role[0]))

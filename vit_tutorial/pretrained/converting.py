@@ -20,8 +20,6 @@ LAYER_SCALE = {
     "layer_scale1.lambda1": "attention.o_proj",
     "layer_scale2.lambda1": "mlp.fc2",
 }
-
-
 # What published models often have, by the names of their tensors.
 MORE_THAN_OURS = {"reg_token": "register tokens (reg_token)", "dist_token": "a distillation token (dist_token)"}
 

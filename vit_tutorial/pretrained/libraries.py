@@ -33,11 +33,10 @@ def from_torchvision(model: nn.Module, weights: Enum | None = None) -> VisionTra
     if weights is None:
         return ours
     transforms = weights.transforms()
-    if transforms.crop_size[0] != ours.config.image_size:
-        raise ValueError(
-            f"{weights} is for images of {transforms.crop_size[0]}, this model of {ours.config.image_size}"
-        )
-    preprocessing = {"resize": transforms.resize_size[0], "crop": transforms.crop_size[0], "squeeze": False}
+    size = transforms.crop_size[0]
+    if size != ours.config.image_size:
+        raise ValueError(f"{weights} is for images of {size}, this model of {ours.config.image_size}")
+    preprocessing = {"resize": transforms.resize_size[0], "crop": size, "squeeze": False}
     preprocessing["interpolation"] = transforms.interpolation.value
     about = {"weights": f"torchvision, {weights}", "url": weights.url, PREPROCESSING: preprocessing}
     return with_card(ours, weights.meta["categories"], transforms.mean, transforms.std, about)

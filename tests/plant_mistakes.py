@@ -6,8 +6,6 @@
 `planted_mistakes.txt` says who must notice each. The exit status counts the mistakes that somebody missed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

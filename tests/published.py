@@ -1,7 +1,5 @@
 """The published Vision Transformers that ours is held to, built from our configuration, with random weights or ours."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import timm

@@ -29,7 +29,7 @@ def fresh() -> subprocess.CompletedProcess:
 def test_help_without_a_warning(fresh):
     assert fresh.stderr == ""
     assert fresh.stdout.startswith("usage: python -m vit_tutorial.train")
-    for option in ("--validate SHARE", "--split SHARE", "--learning-rate", "--trained {all,head}"):
+    for option in ("--split SHARE", "--learning-rate", "--trained {all,head}"):
         assert option in fresh.stdout
 
 

@@ -50,16 +50,16 @@ def test_the_model_is_left_in_its_mode_and_dropout_takes_no_part(model):
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_a_picture_of_pillow_and_an_array_are_fitted_as_the_file_is(model, tmp_path):
-    """Whatever their size; as bytes, or as the floats that matplotlib reads, and transparent pixels become white."""
+def test_a_picture_of_pillow_is_fitted_as_the_file_is(model, tmp_path):
+    """Whatever its size and its colours; an array becomes one by `Image.fromarray`."""
     pixels = np.random.default_rng(0).integers(0, 256, (40, 30, 3), np.uint8)
     Image.fromarray(pixels).save(tmp_path / "photo.png")
     expected = predict(model, tmp_path / "photo.png")
     clear = np.dstack([pixels, np.full((40, 30), 255, np.uint8)])
-    for photo in (pixels, pixels / 255, pixels.transpose(2, 0, 1), clear, *map(Image.fromarray, (pixels, clear))):
-        assert predict(model, photo) == expected
-    grey = pixels[:, :, 0]
-    assert predict(model, grey) == predict(model, np.dstack([grey] * 3)) == predict(model, Image.fromarray(grey))
+    for photo in (pixels, clear):
+        assert predict(model, Image.fromarray(photo)) == expected
+    with pytest.raises(ValueError, match=r"PIL.Image.fromarray\(array\)`, must be a path, got array"):
+        predict(model, pixels)
     sideways = Image.fromarray(np.rot90(pixels).copy())
     sideways.getexif()[0x0112] = 6  # turn it to the right
     assert predict(model, sideways) == expected
@@ -105,8 +105,6 @@ WRONG = {
     "0 to 255": (torch.full((3, 16, 24), 254.0), ["from 0 to 1", "254 to 254", "divide them by 255"]),
     "normalised": (torch.linspace(-2, 2, 3 * 16 * 24).view(3, 16, 24), ["from 0 to 1", "-2 to 2"]),
     "nan": (torch.full((3, 16, 24), torch.nan), ["from 0 to 1", "nan"]),
-    "an array of another shape": (np.zeros((16, 24, 2)), ["shape (H, W, 3)", "(16, 24, 2)"]),
-    "an array, 0 to 255": (np.full((16, 24, 3), 255.0), ["from 0 to 1", "255 to 255"]),
     "a batch": (torch.zeros(1, 3, 16, 24), ["shape (3, H, W)", "(1, 3, 16, 24)"]),
 }
 

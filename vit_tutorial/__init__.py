@@ -1,35 +1,16 @@
 """The Vision Transformer, one equation to a file. Start with `config.py` and read down to `model.py`."""
 
-from .adapting import change_resolution as change_resolution
-from .adapting import replace_head as replace_head
-from .attention import SelfAttention as SelfAttention
-from .attention import attend as attend
-from .config import VARIANTS as VARIANTS
-from .config import ViTConfig as ViTConfig
-from .data import ImageSet as ImageSet
-from .data import Shapes as Shapes
-from .data import cifar10 as cifar10
-from .data import image_folder as image_folder
-from .data import load_photo as load_photo
-from .embeddings import Embeddings as Embeddings
-from .embeddings import PatchEmbedding as PatchEmbedding
-from .encoder import Encoder as Encoder
-from .encoder import EncoderBlock as EncoderBlock
-from .encoder import Mlp as Mlp
-from .hybrid import Backbone as Backbone
-from .hybrid import conv_stem as conv_stem
-from .hybrid import small_cnn as small_cnn
-from .inference import predict as predict
-from .live import play as play
-from .model import VisionTransformer as VisionTransformer
-from .own import assemble as assemble
-from .own import check as check
-from .own import take as take
-from .patchify import patchify as patchify
-from .patchify import unpatchify as unpatchify
-from .positions import resize_position_embedding as resize_position_embedding
-from .positions import sincos_position_embedding as sincos_position_embedding
-from .pretrained import from_timm as from_timm
-from .pretrained import from_torchvision as from_torchvision
-from .pretrained import from_transformers as from_transformers
-from .pretrained import load_checkpoint as load_checkpoint
+from .adapting import change_resolution, replace_head
+from .attention import SelfAttention, attend
+from .config import VARIANTS, ViTConfig
+from .data import ImageSet, Shapes, cifar10, image_folder, load_photo
+from .embeddings import Embeddings, PatchEmbedding
+from .encoder import Encoder, EncoderBlock, Mlp
+from .hybrid import Backbone, conv_stem, small_cnn
+from .inference import predict
+from .live import play
+from .model import VisionTransformer
+from .own import assemble, check, take
+from .patchify import patchify, unpatchify
+from .positions import resize_position_embedding, sincos_position_embedding
+from .pretrained import from_timm, from_torchvision, from_transformers, load_checkpoint

@@ -1,7 +1,5 @@
 """Adapt a trained model to new classes or to a new resolution (section 3.2). The old model stays as it was."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
@@ -10,9 +8,10 @@ from functools import partial
 import torch
 
 from .config import Size
+from .embeddings import Embeddings
 from .model import VisionTransformer, make_head
 from .positions import resize_position_embedding
-from .saving import as_vit
+from .saving import as_vit, build_model
 
 
 def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransformer:
@@ -38,24 +37,21 @@ def change_resolution(
 
     Learned and sin-cos positions are resized like a picture, factorized ones along each side. What is frozen stays
     frozen. timm resizes with `antialias`, transformers and Meta's code for DINOv2 without. `resize` is another function
-    than `resize_position_embedding`, such as the reader's own.
+    than `resize_position_embedding`, such as the reader's own. Embeddings that a reader wrote are replaced by ours.
     Raises ValueError for a size that is not a whole number of patches. Source: section 3.2.
     """
     model, resize = as_vit(model), resize or partial(resize_position_embedding, antialias=antialias)
-    if hasattr(model, "rebuilt"):  # parts of a reader's: only they know where the size is written into them
-        return model.rebuilt(change_resolution(model.ours(), image_size, resize=resize))
     moved, config = deepcopy(model), replace(model.config, image_size=image_size)
-    (h, w), (new_h, new_w) = moved.config.grid, config.grid
+    if not isinstance(model.embeddings, Embeddings):  # a reader's, into which the size is written: ours do it
+        moved.embeddings = build_model(model.config, model.state_dict(), None).embeddings
+    (h, w), (new_h, new_w) = model.config.grid, config.grid
     moved.config, moved.embeddings.patches.image_size = config, config.image_size
-    # The tensors that positions are made of: old grid, new grid, how many rows come before the grid's, new shape.
-    for name, old_grid, new_grid, num_prefix_tokens, shape in (
-        ("table", (h, w), (new_h, new_w), 1, (config.num_tokens, -1)),
-        ("rows", (h, 1), (new_h, 1), 0, (new_h, 1, -1)),
-        ("columns", (1, w), (1, new_w), 0, (1, new_w, -1)),
-    ):
-        tensor = getattr(moved.embeddings.position, name, None)
-        if tensor is not None:
-            vectors = tensor.detach().flatten(0, -2)  # (T, D)
-            tensor.data = resize(vectors, old_grid, new_grid, num_prefix_tokens).view(shape)
+    position = moved.embeddings.position
+    if config.position == "factorized":
+        rows, columns = position.rows.detach()[:, 0], position.columns.detach()[0]  # (h, D) and (w, D)
+        position.rows.data = resize(rows, (h, 1), (new_h, 1), 0)[:, None]
+        position.columns.data = resize(columns, (1, w), (1, new_w), 0)[None]
+    else:
+        position.table.data = resize(position.table.detach(), (h, w), (new_h, new_w), 1)
     moved.card = moved.card and moved.card.with_classes(moved.card.classes)
     return moved

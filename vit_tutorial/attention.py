@@ -1,7 +1,5 @@
 """Multi-head self-attention: every token looks at every token (appendix A of the paper)."""
 
-from __future__ import annotations
-
 import math
 
 import torch.nn.functional as F

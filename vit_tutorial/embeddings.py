@@ -1,7 +1,5 @@
 """Equation 1: z₀ = [x_class; x₁E; …; x_N E] + E_pos. From pixels to the tokens of the encoder."""
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn

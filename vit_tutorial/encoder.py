@@ -1,7 +1,5 @@
 """Equations 2 and 3: the encoder block, and a stack of them."""
 
-from __future__ import annotations
-
 from jaxtyping import Float
 from torch import Tensor, nn
 

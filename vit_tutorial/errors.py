@@ -3,8 +3,6 @@
 Those for numbers take NumPy's numbers too, and return Python's; a square size becomes one int.
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 import operator
@@ -83,9 +81,7 @@ def require_heads(embed_dim: int, num_heads: int) -> None:
 
 def require_sincos(dim: int) -> None:
     if dim % 4:
-        raise ValueError(
-            f"sin-cos positions need a dimension divisible by 4, for sines and cosines of two axes, got {dim}"
-        )
+        raise ValueError(f"sin-cos positions need a dimension divisible by 4 (sines and cosines, twice), got {dim}")
 
 
 def require_whole_patches(image: tuple[int, int], patch: tuple[int, int]) -> None:

@@ -1,7 +1,5 @@
 """Equation 4, and the whole Vision Transformer."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 
 from jaxtyping import Float

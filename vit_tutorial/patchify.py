@@ -1,7 +1,5 @@
 """Turn an image into a sequence of patches, and back (section 3.1 of the paper)."""
 
-from __future__ import annotations
-
 from jaxtyping import Shaped
 from torch import Tensor
 

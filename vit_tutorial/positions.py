@@ -1,7 +1,5 @@
 """E_pos of equation 1: four kinds of position embeddings, and how to resize them for another grid."""
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
@@ -9,29 +7,32 @@ from torch import Tensor, nn
 from .errors import require_sincos
 
 
-class NoPosition(nn.Module):
+class TablePosition(nn.Module):
+    """Return one vector for every token, from a table (1+N, D) that its children make."""
+
+    table: Tensor
+
+    def forward(self) -> Float[Tensor, "T D"]:
+        return self.table
+
+
+class NoPosition(TablePosition):
     """Add no positions: the table is all zeros, and the encoder sees a set of tokens, not a sequence."""
 
     def __init__(self, grid: tuple[int, int], dim: int):
         super().__init__()
         self.register_buffer("table", torch.zeros(1 + grid[0] * grid[1], dim), persistent=False)
 
-    def forward(self) -> Float[Tensor, "T D"]:
-        return self.table
 
-
-class LearnedPosition(nn.Module):
+class LearnedPosition(TablePosition):
     """Learn one vector for every token, a table of (1+N, D): the paper's choice (appendix D.4)."""
 
     def __init__(self, grid: tuple[int, int], dim: int):
         super().__init__()
         self.table = nn.Parameter(nn.init.normal_(torch.empty(1 + grid[0] * grid[1], dim), std=0.02))
 
-    def forward(self) -> Float[Tensor, "T D"]:
-        return self.table
 
-
-class SinCosPosition(nn.Module):
+class SinCosPosition(TablePosition):
     """Use fixed sines and cosines of row and column, and zero for the class token. Nothing is learned."""
 
     def __init__(self, grid: tuple[int, int], dim: int):
@@ -39,9 +40,6 @@ class SinCosPosition(nn.Module):
         patches = sincos_position_embedding(grid, dim)
         # Saved with the weights: after a resize it no longer follows the formula.
         self.register_buffer("table", torch.cat([torch.zeros(1, dim), patches]))
-
-    def forward(self) -> Float[Tensor, "T D"]:
-        return self.table
 
 
 class FactorizedPosition(nn.Module):

@@ -1,7 +1,5 @@
 """A model as one file: its weights, its configuration and its card, in safetensors, which cannot hold code."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict

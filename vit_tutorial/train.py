@@ -29,11 +29,9 @@ Then ask the model, in Python, about a new picture, and see which patches make i
     show_seen(photo, seen, [best.name], "What makes it say so").savefig("seen.png")
 
 A run lives in a folder (--out), with checkpoint.safetensors, metrics.csv (a line for each epoch) and model.safetensors.
-Interrupted at any moment, the same command goes on after the last whole epoch. Choose with --validate, which holds out
-training images and leaves the test set alone; then train once without it, in another folder, to be tested once.
+Interrupted at any moment, the same command goes on after the last whole epoch. To choose a recipe, `split` the training
+images in Python, `fit` and `evaluate`: the test set is for one look.
 """
-
-from __future__ import annotations
 
 import argparse
 import math
@@ -60,16 +58,6 @@ from .training import FINE_TUNING, HEAD_ALONE, PRESETS, Progress, Recipe, evalua
 from .training.distributed import is_first, process_group, say
 
 SCENES, TEST_SCENES = 28_000, 6_400  # of Shapes
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FeatureSet(ImageSet):
-    """What the frozen part of a model makes of images: for `fit`, pictures of one pixel with D channels."""
-
-    pixels: Float[Tensor, "N D 1 1"]
-
-    def __post_init__(self):
-        """Check nothing: these are no bytes."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -102,7 +90,6 @@ def make_parser() -> argparse.ArgumentParser:
     add("--image-size", type=int, metavar="PIXELS", help="of a side (default: that of the weights or the preset)")
     add("--out", help="the run's folder (default: runs/DATASET)")
     add("--device", choices=("cpu", "cuda", "mps"), help="where to compute (default: the best there is)")
-    add("--validate", type=float, metavar="SHARE", help="of the training images, held out to choose by; no test")
     recipe = parser.add_argument_group("the recipe (default: the data set's)", argument_default=argparse.SUPPRESS)
     add = recipe.add_argument
     add("--epochs", type=int, help="how often every image is seen")
@@ -157,18 +144,18 @@ def load_model_and_images(asked: argparse.Namespace, seed: int) -> tuple[VisionT
 
 
 def carry_out(asked: argparse.Namespace, device: torch.device, command: str) -> None:
-    """Train, then validate, or test once and save."""
+    """Train, test once and save."""
     asked.dataset = asked.dataset or ("shapes" if asked.data is None else "folder")
     if (asked.split and asked.dataset != "folder") or (asked.data and asked.dataset == "shapes"):
         raise ValueError("--split is for a folder of your own in --data, and the built-in shapes need neither")
-    if asked.dataset == "shapes" and asked.weights is None:
-        torch.set_num_threads(1)  # in a model this small several threads would wait for each other
     if asked.trained == "head" and (asked.weights is None or "cutmix" in asked):
         raise ValueError("--trained head needs --weights and no --cutmix: the body sees each picture once, as it is")
+    if asked.dataset == "shapes" and asked.weights is None:
+        torch.set_num_threads(1)  # in a model this small several threads would wait for each other
     recipe = choose_recipe(asked)  # mistakes are found before images are read
     model, images, test = load_model_and_images(asked, recipe.seed)
-    images, validation = (images, None) if asked.validate is None else images.split(asked.validate)
     model.card = (model.card or ModelCard((), *images.mean_std())).with_classes(images.classes)
+    model.to(device)
     out = Path(asked.out or f"runs/{asked.dataset}").expanduser()
     say(f"{images!r}, on {device}, in {out}", model.config, recipe)
     say("If it takes too long: fewer --epochs, a smaller --image-size; with --weights, --trained head")
@@ -183,40 +170,42 @@ def carry_out(asked: argparse.Namespace, device: torch.device, command: str) -> 
 
     def save_epoch(progress: Progress) -> None:
         """Save the model after each epoch; while epochs are short, every ten seconds, since it takes one or two."""
-        if progress.finished and validation is None and time.perf_counter() - saved > 10:
+        if progress.finished and time.perf_counter() - saved > 10:
             save(**{"epochs done": progress.epoch})
 
-    network, image_sets = model.to(device), {"images": images}
-    if validation:
-        image_sets["validation"] = validation
-    if asked.trained == "head":
-        network, image_sets = head_alone(model, image_sets)
-    history = fit(network, recipe=recipe, folder=out, watch=[print_progress, save_epoch], **image_sets)
-    score = evaluate(model, validation or test)
-    if validation:
-        say(f"validation: {score.told()}. The test set was not looked at.")
-        return
+    network, shown = head_alone(model, images) if asked.trained == "head" else (model, images)
+    history = fit(network, shown, recipe, folder=out, watch=[print_progress, save_epoch])
+    score = evaluate(model, test)
     if is_first():
         tested = {"test images": len(test), "test accuracy": score.accuracy, "95 % interval": score.interval()}
         save(**tested, seconds=sum(epoch.seconds for epoch in history))
     say(f"test: {score.told()}. The model is in {out / 'model.safetensors'}; --help shows how to ask it")
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class FeatureSet(ImageSet):
+    """What a frozen body makes of images, (N, D, 1, 1), in the place of their pixels: floats, so nothing is checked."""
+
+    pixels: Float[Tensor, "N D 1 1"]
+
+    def __post_init__(self):
+        pass
+
+
 @torch.no_grad()
-def head_alone(model: VisionTransformer, image_sets: dict[str, ImageSet]) -> tuple[nn.Module, dict[str, FeatureSet]]:
+def head_alone(model: VisionTransformer, images: ImageSet) -> tuple[nn.Module, FeatureSet]:
     """Return the head as a network of its own, and what the rest of the model, which stays, makes of the images."""
-    network = nn.Sequential(nn.Flatten(), model.requires_grad_(False).head.requires_grad_(True))
-    network.card = ModelCard((), [0.0] * model.config.embed_dim, [1.0] * model.config.embed_dim)  # changes nothing
-    feature_sets, device = {}, next(model.parameters()).device
-    for name, images in image_sets.items():
-        features, start = [], time.perf_counter()
-        for pixels in images.pixels.split(8):
-            features.append(model.features(model.card.normalise(pixels.to(device))).cpu())  # in eval mode, as loaded
-            if len(features) == 1:
-                seconds = (time.perf_counter() - start) * len(images) / len(pixels)
-                say(f"the body, which stays, looks once at {len(images):,} images as they are: about {seconds:.0f} s")
-        feature_sets[name] = FeatureSet(torch.cat(features)[:, :, None, None], images.labels, images.classes)
-    return network, feature_sets
+    model.requires_grad_(False).head.requires_grad_(True)
+    D, device = model.config.embed_dim, next(model.parameters()).device
+    network = nn.Sequential(nn.Flatten(), model.head)
+    network.card = ModelCard((), [0.0] * D, [1.0] * D)  # features are not normalised
+    features, start = [], time.perf_counter()
+    for pixels in images.pixels.split(8):
+        features.append(model.features(model.card.normalise(pixels.to(device))).cpu())  # in eval mode, as loaded
+        if len(features) == 1:
+            seconds = (time.perf_counter() - start) * len(images) / len(pixels)
+            say(f"the body, which stays, looks once at {len(images):,} images as they are: about {seconds:.0f} s")
+    return network, FeatureSet(torch.cat(features)[:, :, None, None], images.labels, images.classes)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,7 @@ WRONG = {
     "labels: floats": ({"labels": torch.zeros(4)}, ["torch.int64", "torch.float32"]),
     "labels: too few": ({"labels": torch.tensor([0, 1])}, ["(4,)", "(2,)"]),
     "labels: from 1": ({"labels": torch.tensor([1, 2, 3, 1])}, ["3 classes", "0 to 2", "1 to 3"]),
+    "masks: a list": ({"masks": [1, 2]}, ["a tensor of torch.bool, (4, 2, 2)", "got list"]),
     "classes: one word": ({"classes": "cat"}, ["names", "'cat'"]),
 }
 

@@ -1,7 +1,5 @@
 """A page in a real browser, driven by the DevTools protocol over websocket-client, which Jupyter brings along."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

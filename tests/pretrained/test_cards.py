@@ -37,6 +37,11 @@ def test_a_photo_is_prepared_as_torchvision_prepares_it(weights):
     assert model.card.about["url"] == weights.url
 
 
+def test_the_card_of_weights_for_another_size_is_refused():
+    with pytest.raises(ValueError, match="is for images of 384, this model of 224"):
+        from_torchvision(torchvision_vit(224, 32, num_classes=1000), REGISTRY[1])
+
+
 def timm_model(**fields):
     size = fields.get("input_size", (3, 224, 224))[1:]
     theirs = timm_by_name("vit_tiny_patch16_224", num_classes=1000, img_size=size)

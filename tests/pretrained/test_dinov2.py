@@ -72,16 +72,6 @@ def test_tokens_are_those_of_both_libraries_at_every_size(size, depth):
     assert differ == (size != NATIVE), "the two ways to interpolate are told apart"
 
 
-def test_folding_copies_and_needs_the_layer_that_it_folds_into():
-    tensors = dinov2_tensors()
-    before = {name: tensor.clone() for name, tensor in tensors.items()}
-    folded = fold_layer_scale(tensors)
-    assert all(torch.equal(tensors[name], before[name]) for name in before), "copies, not in place"
-    assert fold_layer_scale(folded).keys() == folded.keys()
-    with pytest.raises(KeyError, match=r"blocks\.0\.attn\.proj\.weight"):
-        fold_layer_scale({"blocks.0.ls1.gamma": torch.ones(3)})
-
-
 def test_the_card_says_what_these_weights_are():
     model = load_checkpoint("dinov2-s14")
     about = model.card.about

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import timm
 from timm.layers import GluMlp, SwiGLU
-from timm.models.vision_transformer import ParallelScalingBlock, ResPostBlock
+from timm.models.vision_transformer import ResPostBlock
 from torch import nn
 from torchvision.models.vision_transformer import ConvStemConfig
 from transformers import Dinov2WithRegistersConfig, Dinov2WithRegistersModel
@@ -30,13 +30,14 @@ def doing_more():
 STEM, REGISTERS = [ConvStemConfig(8, 3, 2)], (Dinov2WithRegistersModel, Dinov2WithRegistersConfig)
 # How it is made (options of timm's class, or a function), and what the message must show.
 REFUSED = {
-    "registers": ({"reg_tokens": 4}, "register tokens", "reg_token"),
-    "SwiGLU": ({"mlp_layer": SwiGLU}, "SwiGLU", "blocks.0.mlp.fc1_g.weight"),
-    "qk-norm": ({"qk_norm": True}, "qk-norm", "blocks.0.attn.q_norm.weight"),
-    "norm before the encoder": ({"pre_norm": True}, "this model has a norm before the encoder (norm_pre.weight)"),
-    "parallel branches": ({"block_fn": ParallelScalingBlock}, "parallel branches", "blocks.0.attn_out_proj.weight"),
-    "distillation token": (partial(timm_by_name, "deit_tiny_distilled_patch16_224"), "a distillation token"),
-    "norm after pooling": ({"global_pool": "avg", "fc_norm": True}, 'Missing key(s) in state_dict: "norm.weight"'),
+    "registers": ({"reg_tokens": 4}, "this model has register tokens (reg_token): VisionTransformer has none"),
+    "SwiGLU": ({"mlp_layer": SwiGLU}, "this model has blocks.0.mlp.fc1_g.weight"),
+    "norm before the encoder": ({"pre_norm": True}, "this model has norm_pre.weight"),
+    "distillation token": (
+        partial(timm_by_name, "deit_tiny_distilled_patch16_224"),
+        "a distillation token (dist_token)",
+    ),
+    "norm after pooling": ({"global_pool": "avg", "fc_norm": True}, "this model has fc_norm.weight, fc_norm.bias"),
     "pooling by maximum": ({"global_pool": "max"}, "'max'", "global_pool"),
     "no class token": ({"global_pool": "avg", "class_token": False}, "Missing key(s)", '"embeddings.class_token"'),
     "GluMlp": ({"mlp_layer": GluMlp}, "size mismatch for encoder.0.mlp.contract.weight"),
@@ -45,17 +46,28 @@ REFUSED = {
     "ReLU": ({"act_layer": nn.ReLU}, "features differ", "computes something that ours does not"),
     "ours": (our_vit, "vit_tutorial.model.VisionTransformer is no Vision Transformer of timm"),
     "post-norm, under the same names": ({"block_fn": ResPostBlock}, "features differ", "computes something"),
-    "relative positions": (partial(timm.create_model, "vit_relpos_small_patch16_224", depth=1), "it has no pos_embed"),
-    "torchvision: a stem": (partial(torchvision_vit, conv_stem_configs=STEM), "this model has no conv_proj.weight"),
+    "relative positions": (
+        partial(timm.create_model, "vit_relpos_small_patch16_224", depth=1),
+        "is no Vision Transformer of timm",
+    ),
+    "torchvision: a stem": (
+        partial(torchvision_vit, conv_stem_configs=STEM),
+        "VisionTransformer has one linear layer for its patches",
+    ),
     "torchvision: a head of several layers": (
         partial(changed, "", "heads", nn.Sequential(nn.Dropout(), nn.Linear(32, 5)), torchvision_vit),
         "heads.1.weight",
     ),
     "torchvision: a head that does more": (doing_more, "logits differ"),
-    "transformers: DeiT": (partial(transformers_vit, family="DeiT"), "distillation_token"),
-    "transformers: BEiT": (partial(transformers_vit, family="Beit"), "no Vision Transformer", "it has no vit"),
+    "transformers: BEiT": (
+        partial(transformers_vit, family="Beit"),
+        "VisionTransformer has one linear layer for its patches",
+    ),
     "transformers: quick GELU": (partial(transformers_vit, hidden_act="quick_gelu"), "features differ"),
-    "transformers: registers": (partial(transformers_encoder, *REGISTERS), "register tokens"),
+    "transformers: registers": (
+        partial(transformers_encoder, *REGISTERS),
+        "VisionTransformer has one linear layer for its patches",
+    ),
 }
 
 

@@ -22,7 +22,7 @@ def test_counted_by_hand():
     images = answered(ANSWERS, LABELS)
     score = evaluate(Copycat(images.classes), images)
     assert score.confusion.tolist() == [[3, 1, 0], [0, 1, 2], [1, 0, 2]]
-    assert (score.accuracy, score.commonest, score.one_answer) == (0.6, 0.4, False)
+    assert score.accuracy == 0.6
     right, wrong = math.log(math.e + 2) - 1, math.log(math.e + 2)
     assert score.loss == pytest.approx((6 * right + 4 * wrong) / 10)
 
@@ -40,13 +40,12 @@ def test_the_interval_is_wilsons(right, count, low, high):
 def test_a_model_that_gives_one_answer_is_told_so_and_images_of_one_class_in_the_end_are_not():
     images = answered([BEE] * 10, LABELS)
     score = evaluate(Copycat(images.classes), images)
-    assert (score.accuracy, score.commonest, score.one_answer) == (0.3, 0.4, True)
     assert score.told() == (
         "30.00% of 10 images right (95 % interval 10.78% to 60.32%); the commonest class is 40.00% of them, and the "
         "model gives one answer to all images"
     )
     bees = answered([BEE] * 3, [BEE] * 3)
-    assert not evaluate(Copycat(bees.classes), bees).one_answer
+    assert evaluate(Copycat(bees.classes), bees).told().endswith("the commonest class is 100.00% of them")
 
 
 IMAGES = answered(ANSWERS, LABELS)

@@ -30,6 +30,15 @@ def test_matrices_and_kernels_decay_and_frozen_weights_are_left_out():
         assert [names[parameter] for parameter in staying["params"]] == ["0.bias", "1.weight", "1.bias", "4.bias"]
 
 
+def test_the_matrix_of_pytorchs_own_attention_decays():
+    attention = nn.MultiheadAttention(4, 2)
+    decaying, _ = parameter_groups(attention, 0.05)
+    assert {id(weight) for weight in decaying["params"]} == {
+        id(attention.in_proj_weight),
+        id(attention.out_proj.weight),
+    }
+
+
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("wrong", "told"),

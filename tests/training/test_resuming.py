@@ -87,7 +87,7 @@ def test_a_run_that_is_over_is_read_and_not_trained_again(uninterrupted):
     assert not model.training
 
 
-IMAGES, VALIDATION = bright_or_dark(), bright_or_dark(6, seed=1)
+IMAGES = bright_or_dark()
 SCALED, FROZEN, OTHER = (small_vit(**RESTLESS_MODEL) for _ in range(3))
 for parameter in OTHER.parameters():  # as from another seed
     parameter.data = parameter.data[torch.randperm(len(parameter))] * 1.001
@@ -98,7 +98,6 @@ OTHER_RUNS = {
     "two fields": ({"recipe": short(**{**RESTLESS, "mixup": 0.3, "crop": 1})}, "crop 2 there, 1 here, mixup 0.4 there"),
     "names": ({"images": replace(IMAGES, classes=("bright", "dark"))}, "classes .* there, .* here"),
     "labels": ({"images": replace(IMAGES, labels=1 - IMAGES.labels)}, "images .* there, .* here"),
-    "validation": ({"validation": VALIDATION}, "validation None there, '6 with checksum .*' here"),
     "depth": ({"model": small_vit(**RESTLESS_MODEL, depth=1)}, "depth 2 there, 1 here, norm of the first weights .*"),
     "start": ({"model": OTHER}, r"norm of the first weights '\d+\.\d+' there, '\d+\.\d+' here"),
     "scale": ({"model": SCALED}, "mean and std of the pixels .* there, .* here"),
@@ -135,7 +134,7 @@ def test_the_table_has_a_line_for_each_epoch_and_other_files_are_left_alone(tmp_
     """A browser's file, and a folder, lie beside it."""
     (tmp_path / "a.folder.unfinished").mkdir()
     (tmp_path / "essay.v2.unfinished").write_text("mine", encoding="utf-8")
-    history = fit(small_vit(), bright_or_dark(), short(), validation=VALIDATION, folder=tmp_path)
+    history = fit(small_vit(), bright_or_dark(), short(), folder=tmp_path)
     with open(tmp_path / "metrics.csv", newline="", encoding="utf-8") as file:
         head, *lines = csv.reader(file)
     assert tuple(head) == Epoch._fields

@@ -1,7 +1,5 @@
 """Sum up attention maps over the layers, and score a map against the mask of an object."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -3,8 +3,6 @@
 The tests work on copies in train mode without dropout: the model and the global random generator stay as they were.
 """
 
-from __future__ import annotations
-
 import copy
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Ask a model which class it sees before the last block and in a single patch, and which patches speak for a class."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

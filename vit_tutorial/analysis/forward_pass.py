@@ -1,7 +1,5 @@
 """Follow a forward pass: all shapes and tokens on the way, and the parameters and FLOPs of each part."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from functools import partial
 from typing import NamedTuple

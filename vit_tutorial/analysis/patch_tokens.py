@@ -1,7 +1,5 @@
 """What the token of each patch knows: where it looks, what it is after each block, and how positions resemble."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

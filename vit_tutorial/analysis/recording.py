@@ -1,7 +1,5 @@
 """See and change how a model attends, for as long as a `with` block lasts."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

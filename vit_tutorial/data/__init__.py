@@ -5,5 +5,3 @@ from .image_set import ImageSet
 from .photo import load_outline, load_photo
 from .picture_folder import image_folder
 from .shapes import Shapes
-
-__all__ = ["ImageSet", "Shapes", "cifar10", "image_folder", "load_outline", "load_photo"]

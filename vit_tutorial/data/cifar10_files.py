@@ -1,7 +1,5 @@
 """CIFAR-10: 60,000 photographs of 32×32 pixels in ten classes (Krizhevsky 2009)."""
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 

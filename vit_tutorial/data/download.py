@@ -1,7 +1,5 @@
 """Fetch a published file through torch.hub, which checks its digest before the file gets its name."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -37,6 +37,9 @@ class ImageSet(Dataset):
             raise ValueError(f"labels are a tensor of torch.int64, ({len(pixels)},), got {described(labels)}")
         if labels.min() < 0 or labels.max() >= K:
             raise ValueError(f"{K} classes have the labels 0 to {K - 1}, got {labels.min()} to {labels.max()}")
+        shape = (len(pixels), *pixels.shape[2:])
+        if self.masks is not None and (not isinstance(self.masks, Tensor) or self.masks.shape != shape):
+            raise ValueError(f"masks are a tensor of torch.bool, {shape}, got {described(self.masks)}")
         require_names("classes", self.classes)
         object.__setattr__(self, "classes", tuple(self.classes))  # as in a card, so that the two can be compared
 

@@ -4,8 +4,6 @@ Each outline fits a circle of radius 1 around (0, 0). Signs are exact everywhere
 at its corners. Source: the constructions of Inigo Quilez, "2D distance functions", iquilezles.org.
 """
 
-from __future__ import annotations
-
 import math
 
 from torch import Tensor, atan2, hypot, maximum, minimum

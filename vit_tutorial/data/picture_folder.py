@@ -1,7 +1,5 @@
 """A reader's own pictures: one folder for each class."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A built-in data set: one object on a textured ground, drawn by formula at any size, with its mask."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,5 @@
 """Encoder blocks that lack one thing, and what becomes of a stack of twelve; four suspects, one of them ViT's block."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

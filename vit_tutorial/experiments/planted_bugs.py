@@ -1,7 +1,5 @@
 """Bugs that raise no error, each planted into a working Vision Transformer by one change, and what the tests find."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,9 +1,6 @@
 """Copies of a published model with one secret mistake each, after which their pictures still look right."""
 
-from __future__ import annotations
-
 import random
-from copy import deepcopy
 from dataclasses import dataclass, field
 
 import torch
@@ -12,6 +9,7 @@ from torch import nn
 from ..errors import require_choice
 from ..model import VisionTransformer
 from ..pretrained import dinov2_tensors
+from ..saving import build_model
 
 BLOCKS = range(4, 11)  # of DINOv2-S: in earlier blocks, and in the last, some mistakes show in the components
 MISTAKES = (
@@ -25,7 +23,7 @@ IN_EMBEDDINGS = ("red and blue exchanged", "positions moved by one")
 def sabotage(model: VisionTransformer, mistake: str, where: str) -> VisionTransformer:
     """Return a copy of DINOv2 with one of MISTAKES in the part `where`: "encoder.6", or "embeddings" for the last."""
     require_choice("mistake", mistake, MISTAKES)
-    copy = model.ours() if hasattr(model, "ours") else deepcopy(model)  # a reader's parts do not know these places
+    copy = build_model(model.config, model.state_dict(), model.card).train(model.training)  # of our parts alone
     part = copy.get_submodule(where)
     match mistake:
         case "norms exchanged":

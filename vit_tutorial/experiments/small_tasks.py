@@ -1,7 +1,5 @@
 """Small trainings: to look for a learning rate, for a task that needs positions, and at another size."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from functools import cache

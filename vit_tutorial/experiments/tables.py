@@ -1,12 +1,8 @@
 """The stored tables that the notebooks read. Each is made by the script of its name in `notebooks/tables/`."""
 
-from __future__ import annotations
-
 import csv
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,17 +25,14 @@ class Course(NamedTuple):
     validation_accuracy: Tensor
 
 
-def read_table(name: str, about: Sequence[str], columns: Sequence[str]) -> dict:
-    """Return what a table holds in some columns, in a list over the seeds, by what its lines are `about`.
-
-    Of several columns the texts, and the numbers of each line, are a tuple.
-    """
+def read_table(name: str, about: Sequence[str], columns: Sequence[str]) -> dict[tuple[str, ...], list[tuple]]:
+    """Return the numbers in some columns of a table, a tuple for each seed, by what the lines are `about`."""
     require_choice("table", name, sorted(path.stem for path in RESULTS.glob("*.csv")))
     found = defaultdict(list)
     with (RESULTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         for line in csv.DictReader(file):
-            numbers = {column: read_numbers(line[column]) for column in columns}
-            found[itemgetter(*about)(line)].append(itemgetter(*columns)(numbers))
+            key = tuple(line[column] for column in about)
+            found[key].append(tuple(read_numbers(line[column]) for column in columns))
     return dict(found)
 
 
@@ -54,21 +47,34 @@ def stack(runs: list[tuple]) -> Course:
     return Course(*(torch.tensor(curves, dtype=torch.float32) for curves in zip(*runs, strict=True)))
 
 
-def load_results(name: str) -> dict[str, list[float]]:
-    """Return the accuracies in a table, from 0 to 1, one for each seed, by the row. Raises ValueError for no table."""
-    return read_table(name, ["row"], ["accuracy"])
+def load_results(name: str, *about: str, value: str = "accuracy") -> dict:
+    """Return a column of a table, one value for each seed, by the row, or by what stands in the columns `about`.
+
+    Accuracies go from 0 to 1. Raises ValueError for no table.
+    """
+    table = read_table(name, about or ["row"], [value])
+    return {key if about else key[0]: [number for (number,) in runs] for key, runs in table.items()}
 
 
-# (wrong answers, scenes) of each seed: by size, way of moving and trained part; by what was changed and at which size
-load_size_runs = partial(read_table, "sizes", ["size", "way", "trained"], ["wrong", "scenes"])
-load_causes = partial(read_table, "causes", ["what", "where"], ["wrong", "scenes"])
-# (points, half of their 95 % interval) of each seed, by what was on trial and by the cover
-load_trials = partial(read_table, "trials", ["what", "cover"], ["points", "half"])
+def load_size_runs() -> dict[tuple[str, ...], list[tuple[int, int]]]:
+    """Return (wrong answers, scenes) of each seed, by the size, the way of moving and the trained part."""
+    return read_table("sizes", ["size", "way", "trained"], ["wrong", "scenes"])
+
+
+def load_causes() -> dict[tuple[str, ...], list[tuple[int, int]]]:
+    """Return (wrong answers, scenes) of each seed, by what was changed and at which size."""
+    return read_table("causes", ["what", "where"], ["wrong", "scenes"])
+
+
+def load_trials() -> dict[tuple[str, ...], list[tuple[float, float]]]:
+    """Return (points, half of their 95 % interval) of each seed, by what was on trial and the cover."""
+    return read_table("trials", ["what", "cover"], ["points", "half"])
 
 
 def load_block_runs() -> dict[str, Float[Tensor, "S steps"]]:
     """Return the losses of each kind of block and start, at 150 steps: (3, 150)."""
-    return {kind: torch.tensor(losses) for kind, losses in read_table("blocks", ["variant"], ["losses"]).items()}
+    table = read_table("blocks", ["variant"], ["losses"])
+    return {kind: torch.tensor([losses for (losses,) in runs]) for (kind,), runs in table.items()}
 
 
 def load_courses() -> dict[tuple[int, str], Course]:
@@ -86,5 +92,5 @@ def load_mirror_runs() -> dict[str, Float[Tensor, "S T D"]]:
 
 def load_mask_scores() -> dict[str, Float[Tensor, "S X"]]:
     """Return intersections over union by what a linear layer looked at: S seeds, and 1, 2, 5, 10, 20, 50 drawings."""
-    scores = read_table("masks", ["looks at"], ["intersection over union"])
-    return {name: torch.tensor(found).view(-1, min(len(found), 6)) for name, found in scores.items()}
+    table = read_table("masks", ["looks at"], ["intersection over union"])
+    return {name: torch.tensor(scores).view(-1, min(len(scores), 6)) for (name,), scores in table.items()}

@@ -1,7 +1,5 @@
 """Attention in which some patches weigh more than others, to ask what breaks a model at another size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch
@@ -42,10 +40,15 @@ def answers(
     The class token is there `class_token` times, and `scale` multiplies the scores. Pixels are those of `logits_of`.
     """
     attention_layers(model)  # refuses what has none
+    if times is None:
+        times = torch.ones(len(pixels), model.config.num_patches)
     logits = []
-    times = torch.ones(len(pixels), model.config.num_patches) if times is None else times
     for some, weights in zip(pixels.split(BATCH), times.split(BATCH), strict=True):
-        all_times = pad(weights, (1, 0), value=class_token)
-        with attending(model, lambda layer, q, k, v, times=all_times: attend(scale * q, k, v, times)):
+        all_times = pad(weights, (1, 0), value=class_token)  # (B, 1+N)
+
+        def weigh(layer: int, q: Tensor, k: Tensor, v: Tensor, all_times: Tensor = all_times) -> Tensor:
+            return attend(scale * q, k, v, all_times)
+
+        with attending(model, weigh):
             logits.append(logits_of(model, some))
     return torch.cat(logits).argmax(dim=1)

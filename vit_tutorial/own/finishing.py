@@ -1,26 +1,25 @@
 """The end of the reader's own file: run outside of the notebook, it paints a photo with DINOv2's weights."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
-from ..data import load_photo
+from ..adapting import replace_head
+from ..data.photo import as_tensor, load_photo
 from ..files import write_atomically
 from ..pretrained import load_checkpoint
-from .building import CHECK, PARTS, SMALL, built, difference
-from .keeping import FILE, HEAD, definitions, read, readers_file, run, with_answer
+from .assembled import CHECK, PARTS, built
+from .building import SMALL, difference
+from .keeping import FILE, MAIN, pieces, read, readers_file, run, with_answer
 
 NEEDED = [CHECK.embeddings, CHECK.self_attention, CHECK.mlp, CHECK.encoder_block, CHECK.vision_transformer]
 NEEDED += [CHECK.principal_components]
-MAIN = """
+PAINTING = """
 
 if __name__ == "__main__":  # python my_vit.py photo.jpg: DINOv2 in my class paints my photo into seen.png
     import sys
@@ -34,7 +33,7 @@ if __name__ == "__main__":  # python my_vit.py photo.jpg: DINOv2 in my class pai
     photo = F.interpolate(photo[..., top : top + side, left : left + side], (518, 518), mode="bicubic", antialias=True)
     mean, std = torch.tensor([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]]).view(2, 1, 3, 1, 1)
     model = MyVisionTransformer(518, 14, 3, 1, 384, 12, 6, 1536).eval()
-    model.load_state_dict(torch.load("my_vit.pt", weights_only=True), strict=False)  # DINOv2 has no head
+    model.load_state_dict(torch.load("my_vit.pt", weights_only=True))  # DINOv2 has no head: this one is zero
     with torch.inference_mode():
         z = model.embeddings((photo - mean) / std)
         for block in model.encoder:
@@ -48,42 +47,33 @@ if __name__ == "__main__":  # python my_vit.py photo.jpg: DINOv2 in my class pai
 
 
 def finish(photo: str) -> Float[Tensor, "2 3 518 518"]:
-    """Complete the reader's file, run it alone on a photo, and return the photo and what the file paints, in [0, 1].
+    """Complete a copy of the reader's file, run it alone on a photo; return the photo and what it paints, in [0, 1].
 
-    What they have not written is ours, in a copy; where a notebook is only stored, all of it is. Raises ValueError if
-    their parts cannot have DINOv2's weights.
+    What they have not written is ours; where a notebook is only stored, all of it is. Raises ValueError if their parts
+    cannot have DINOv2's weights, or the file stops.
     """
-    path = readers_file()
-    text = read(path)[0] if path else HEAD
-    names = [exercise.answer.__name__ for exercise in NEEDED]
-    ours = [name for name in names if name not in definitions(text)]
-    if ours:  # theirs stays without
-        path = Path("runs", FILE)
-        path.parent.mkdir(exist_ok=True)
-    for exercise in NEEDED:
-        if exercise.answer.__name__ in ours:
-            text = with_answer(text, run(path, text), exercise.answer.__name__, exercise.answer)
-    text = text if "__main__" in definitions(text) else text + MAIN
-    module = run(path, text)
+    text, folder = read(readers_file()), Path("runs")
+    missing = [exercise for exercise in NEEDED if exercise.answer.__name__ not in pieces(text)]
+    for exercise in missing:
+        scope = vars(sys.modules[exercise.answer.__module__])
+        text = with_answer(text, exercise.answer.__name__, exercise.solution().source, scope)
+    if MAIN not in pieces(text):
+        text += PAINTING
+    module = run(text)
     parts = {part: getattr(module, exercise.answer.__name__) for part, exercise in PARTS.items()}
     if why := difference(SMALL, parts):
         raise ValueError(f"{FILE} cannot have these weights: {why}")
-    model = built(load_checkpoint("dinov2-s14"), parts)
-    weights = {name: parameter.data for name, parameter in model.named_parameters()}
-    alone = parts["whole"](518, 14, 3, 1, 384, 12, 6, 1536).load_state_dict(weights, strict=False)
-    if strange := [name for name in (*alone.missing_keys, *alone.unexpected_keys) if not name.startswith("head")]:
-        raise ValueError(f"{FILE} builds its model of other parts than it keeps: look for `{strange[0]}`")
-    torch.save(weights, path.with_suffix(".pt"))
-    write_atomically(path, text.encode())
+    model = built(replace_head(load_checkpoint("dinov2-s14"), 1), parts)
     given = load_photo(photo, 518)
-    Image.fromarray((255 * given).byte().movedim(0, 2).numpy()).save(path.with_name("photo.png"))
-    path.with_name("seen.png").unlink(missing_ok=True)
+    folder.mkdir(exist_ok=True)
+    torch.save({name: weight.data for name, weight in model.named_parameters()}, folder / "my_vit.pt")
+    write_atomically(folder / FILE, text.encode())
+    Image.fromarray((255 * given).byte().movedim(0, 2).numpy()).save(folder / "photo.png")
     command = [sys.executable, FILE, "photo.png"]
-    ran = subprocess.run(command, cwd=path.parent, capture_output=True, text=True)
-    yours = len(names) - len(ours)
-    print(f"{path.as_posix()}: {len(text.splitlines())} lines; {yours} of its {len(names)} parts are yours")
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    yours = f"{len(NEEDED) - len(missing)} of its {len(NEEDED)} parts are yours"
+    print(f"{folder.name}/{FILE}: {len(text.splitlines())} lines; {yours}")
     if ran.returncode:
         raise ValueError(f"{FILE} stops: {ran.stderr.strip().splitlines()[-1]}")
     print(ran.stdout.strip())
-    painted = torch.from_numpy(np.array(Image.open(path.with_name("seen.png")))).movedim(2, 0) / 255
-    return torch.stack([given, painted])
+    return torch.stack([given, as_tensor(Image.open(folder / "seen.png")) / 255])

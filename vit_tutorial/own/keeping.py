@@ -1,7 +1,5 @@
 """Keep what the reader wrote: an answer that passed goes into `my_vit.py`, beside the notebooks."""
 
-from __future__ import annotations
-
 import ast
 import dis
 import inspect
@@ -10,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -19,12 +16,12 @@ from ..files import write_atomically
 
 FILE = "my_vit.py"
 HEAD = '"""My own Vision Transformer, written in the lessons."""\n\nimport torch\nfrom torch import nn\n'
-MARK = "  # ours, until yours has passed"
 KEPT = (  # what is kept, in the order in which it stands in the file
     *("my_patchify", "my_unpatchify", "MyEmbeddings", "my_attention_head", "my_split_heads", "my_merge_heads"),
     *("MySelfAttention", "my_layer_norm", "MyMlp", "MyEncoderBlock", "MyVisionTransformer", "my_training"),
     *("my_resize_positions", "my_map_state_dict", "my_fold_layer_scale", "my_principal_components"),
 )
+MAIN, END = "if __name__", "the end"  # of the file
 
 
 class NotKept(Exception):
@@ -43,92 +40,81 @@ def keep(exercise: Exercise, answer: Callable) -> str:
     if path is None or name not in KEPT or answer.__module__ != "__main__":
         return ""
     try:
-        text = with_answer(*read(path), name, answer)
-        verdict = exercise(getattr(run(path, text), name))
+        if answer.__name__ != name:
+            raise NotKept(f"later lessons look for `{name}`, and yours is called `{answer.__name__}`.")
+        text = with_answer(read(path), name, cell_of(answer), vars(sys.modules["__main__"]))
+        verdict = exercise(getattr(run(text), name))
         if not verdict:
             raise NotKept(f"from the file alone it is {verdict.status}. {verdict.message}")
         write_atomically(path, text.encode())
-    except (NotKept, OSError) as reason:
+    except (NotKept, OSError, UnicodeDecodeError) as reason:
         return f"Not kept in `{FILE}`: {reason}"
     forgets = " Colab forgets it with this notebook: download it, and put it beside the next one."
     return f"Kept in `{FILE}`, beside the notebooks." + (forgets if "google.colab" in sys.modules else "")
 
 
-def run(path: Path, text: str) -> ModuleType:
-    """Run the text of a file as a module. Raises NotKept where it stops with an error.
+def read(path: Path | None) -> str:
+    """Return the text of the reader's file, or how one begins."""
+    return path.read_text("utf-8-sig") if path and path.exists() else HEAD
 
-    Python's own import may take what it compiled a second ago.
-    """
+
+def run(text: str) -> ModuleType:
+    """Run the text of the file as a module; Python's own import may take what it compiled a second ago."""
     module = sys.modules["my_vit"] = ModuleType("my_vit")  # where a dataclass looks for it
-    linecache.cache[str(path)] = (len(text), None, text.splitlines(keepends=True), str(path))
+    linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
     try:
-        exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))
+        exec(compile(text, FILE, "exec", dont_inherit=True), vars(module))
     except (Exception, SystemExit) as error:
         raise NotKept(f"the file stops with {type(error).__name__}: {error}. It is left as it is.") from None
     return module
 
 
-def read(path: Path) -> tuple[str, ModuleType]:
-    """Return the text of the reader's file, or how one begins, and what it defines."""
-    try:
-        text = path.read_text("utf-8-sig") if path.exists() else HEAD
-    except (OSError, UnicodeDecodeError) as error:
-        raise NotKept(f"the file cannot be read: {error}") from None
-    return text, run(path, text)
+def cell_of(answer: Callable) -> str:
+    """Return the text of the cell in which the reader wrote a function or a class."""
+    functions = filter(inspect.isfunction, [answer, *vars(answer).values()])  # a class does not know its cell
+    files = [inspect.unwrap(function).__code__.co_filename for function in functions]
+    return "".join(linecache.getlines(files[0])) if files else ""
 
 
-def with_answer(text: str, module: ModuleType, name: str, answer: Callable) -> str:
-    """Return the file's text with this answer, and with what it needs of its notebook. All else stays as it is."""
-    if answer.__name__ != name:
-        raise NotKept(f"later lessons look for `{name}`, and yours is called `{answer.__name__}`.")
-    needed: dict[str, str] = {}
-    gather(name, answer, vars(module), needed, its_source=True)
-    imports = [line for line in needed.values() if line.startswith(("import ", "from "))]
-    sources = {used: source for used, source in needed.items() if source not in imports}
-    lines = text.splitlines()
-    top = max(
-        (node.end_lineno for node in ast.parse(text).body if isinstance(node, (ast.Import, ast.ImportFrom))), default=0
-    )
-    lines[top:top] = imports
-    old = definitions("\n".join(lines))
-    stood = {used: "\n".join(lines[n] for n in place).strip("\n") for used, place in old.items()}
-    for used in [used for used in sources if used != name and used in old]:
-        users = [each for each, source in stood.items() if each not in (name, used) and used in words(source)]
-        if sources[used] == stood[used]:
-            del sources[used]  # it stays where it is, before all who use it
+def with_answer(text: str, name: str, cell: str, scope: Mapping) -> str:
+    """Return the file's text with an answer, what its cell defines beside it, and imports. All else stays as it is."""
+    module, there, new = run(text), pieces(text), pieces(cell)
+    new = {key: source for key, source in new.items() if key == name or (key.isidentifier() and key not in KEPT)}
+    if name not in new:
+        raise NotKept("its source is not found: write it with `def` or `class`, in one cell.")
+    for used in new.keys() & there.keys() - {name}:
+        users = [key for key, source in there.items() if key not in (name, used) and re.search(rf"\b{used}\b", source)]
+        if new[used] == there[used]:
+            del new[used]  # it stays where it is, before all who use it
         elif users:
             raise NotKept(f"your file has another `{used}`, which `{users[0]}` uses: give this one another name.")
-    following = [name, *KEPT[KEPT.index(name) + 1 :], "__main__"]
-    place = next((old[each].start for each in following if each in old), len(lines))
-    gone = {n for used in sources for n in old.get(used, ())}
-    gone |= {n for n, line in enumerate(lines) if line.endswith(f" {name}{MARK}")}
-    before, after = ([n for n in part if n not in gone] for part in (range(place), range(place, len(lines))))
-    parts = ["\n".join(lines[n] for n in before), *sources.values(), "\n".join(lines[n] for n in after)]
-    return "\n\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"
+    names = set(names_in(compile("\n".join(new.values()), "", "exec", dont_inherit=True)))
+    missing = sorted(names & scope.keys() - new.keys() - vars(module).keys())
+    imports = "".join(import_of(used, scope[used]) for used in missing)
+    gone = {key for key, source in there.items() if re.fullmatch(rf"from vit_tutorial.* {name}\n", source)}  # ours
+    order = list(there)
+    place = order.index(next(key for key in (name, *KEPT[KEPT.index(name) + 1 :], MAIN, END) if key in there))
+    before = "".join(there[key] for key in order[:place] if key not in gone | new.keys())
+    after = "".join(there[key] for key in order[place:] if key not in gone | new.keys())
+    made = "\n\n\n".join([before, *new.values(), after])
+    first_import = re.search(r"^(import|from) .*\n", made, re.MULTILINE)
+    top = first_import.end() if first_import else 0
+    return re.sub(r"\n{4,}", "\n\n\n", made[:top] + imports + made[top:]).strip("\n") + "\n"
 
 
-def gather(name: str, value: Callable, there: Mapping, needed: dict[str, str], its_source: bool = False) -> None:
-    """Add what the file needs for a name of the notebook: its source, after all that this uses, or an import."""
-    if not (its_source or is_readers(value)):
-        needed[name] = import_of(name, value)
-        return
-    source, scope = source_of(value)
-    needed[name] = ""
-    for used in names_in(compile(source, "", "exec", dont_inherit=True)):
-        again = used in needed or used not in scope  # what is not in the notebook either is Python's own
-        kept = used in there and not (is_readers(scope.get(used)) and used not in KEPT)
-        if not again and not kept:
-            gather(used, scope[used], there, needed)
-    del needed[name]  # behind what it uses
-    needed[name] = source
-
-
-def words(source: str) -> set[str]:
-    return set(re.findall(r"\w+", source))
-
-
-def is_readers(value) -> bool:
-    return callable(value) and getattr(value, "__module__", "") == "__main__"
+def pieces(text: str) -> dict[str, str]:
+    """Cut a text into functions and classes, by their names, with the comments right above, and what is between."""
+    lines, found, end = text.splitlines(keepends=True), {}, 0
+    for node in ast.parse(text).body:
+        start = min(each.lineno for each in (node, *getattr(node, "decorator_list", ()))) - 1
+        while start > end and lines[start - 1].startswith("#"):
+            start -= 1
+        found[f"before {start}"] = "".join(lines[end:start])
+        end = node.end_lineno
+        source = "".join(lines[start:end])
+        key = MAIN if source.startswith(MAIN) else getattr(node, "name", "")
+        found[key if key and key not in found else f"line {start}"] = source
+    return {**found, END: "".join(lines[end:])}
 
 
 def names_in(code: CodeType) -> Iterator[str]:
@@ -142,37 +128,13 @@ def names_in(code: CodeType) -> Iterator[str]:
 def import_of(name: str, value) -> str:
     """Return the line by which a file gets a name of the notebook. Raises NotKept for what the notebook alone has."""
     if isinstance(value, ModuleType):
-        return f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}"
-    module, own = getattr(value, "__module__", None) or "", getattr(value, "__name__", "")
+        return f"import {name}\n" if value.__name__ == name else f"import {value.__name__} as {name}\n"
+    own = getattr(value, "__name__", "")
+    module = getattr(value, "__module__", None) or "__main__"
     for place in (module.split(".")[0], module):
-        if getattr(sys.modules.get(place), own, None) is value and place != "__main__":
-            line = f"from {place} import {own} as {name}" if own != name else f"from {place} import {own}"
-            return line + MARK if place.startswith("vit_tutorial") else line
-    raise NotKept(f"it uses `{name}`, which only this notebook has. Write it inside, or give it as an argument.")
-
-
-def definitions(text: str) -> dict[str, range]:
-    """Return the lines of every function and class of a text, with the comments right above; "__main__" is the `if`."""
-    lines, found = text.splitlines(), {}
-    for node in ast.parse(text).body:
-        first = min(each.lineno for each in (node, *getattr(node, "decorator_list", ()))) - 1
-        while first and lines[first - 1].startswith("#"):
-            first -= 1
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found[node.name] = range(first, node.end_lineno)
-        elif isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
-            found["__main__"] = range(first, node.end_lineno)
-    return found
-
-
-def source_of(value: Callable) -> tuple[str, Mapping]:
-    """Return the source of a reader's function or class, with the comments above it, and the names of its notebook."""
-    functions = filter(inspect.isfunction, vars(value).values() if inspect.isclass(value) else [value])
-    files = [inspect.unwrap(function).__code__.co_filename for function in functions]
-    cells = [file for file in reversed(linecache.cache) if "ipykernel" in file]  # a class does not know its cell
-    for file in (*files, *cells):
-        lines = linecache.getlines(file)
-        with suppress(SyntaxError):
-            if place := definitions("".join(lines)).get(value.__name__):
-                return "".join(lines[n] for n in place).strip("\n"), vars(sys.modules[value.__module__])
-    raise NotKept("its source is not found: write it with `def` or `class`, in one cell.")
+        if place != "__main__" and getattr(sys.modules.get(place), own, None) is value:
+            renamed = f" as {name}" if own != name else ""
+            return f"from {place} import {own}{renamed}\n"
+    raise NotKept(
+        f"it uses `{name}`, which only this notebook has: define it in the same cell, or let it pass its check."
+    )

@@ -1,7 +1,5 @@
 """What a figure says to a reader who cannot see it: sentences made from the values that it draws."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import SupportsFloat

@@ -1,7 +1,5 @@
 """Numbers on axes: curves, the loss of a run while it goes on, a row made longer, differences, rankings, mistakes."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -197,9 +195,8 @@ def show_ranking(
         for name, (mean, half) in found.items():
             place, (kind, colour, marker) = names.index(name), kinds[name]
             legend[kind] = axes.errorbar(mean, place, xerr=half, color=colour, marker=marker, ms=6)[0]
-            axes.annotate(
-                brief(mean), (mean + half, place), (8, 0), textcoords="offset points", color=colour, va="center"
-            )
+            end = (mean + half, place)
+            axes.annotate(brief(mean), end, (8, 0), textcoords="offset points", color=colour, va="center")
         if measure in chance:
             legend["chance"] = axes.axvline(chance[measure], color=style.CONTROL, lw=1, ls="--", zorder=0)
         low, high = axes.get_xlim()

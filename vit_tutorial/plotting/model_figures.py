@@ -1,7 +1,5 @@
 """A model in small numbers and in large: patches, Eq. 1, one query, heads, the block, all shapes, and planted bugs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

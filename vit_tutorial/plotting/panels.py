@@ -1,7 +1,5 @@
 """What many figures draw: panels, pictures, tables of cells, named rows, colour bars."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Pictures and their patches, and what is measured for each patch beside them or over them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Position embeddings: those of sines, how similar learned ones are to each other, and how that forms in training."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """How a notebook shows a figure: sharp on today's screens, small in the file, with its alternative text."""
 
-from __future__ import annotations
-
 import base64
 import io
 import sys
@@ -25,7 +23,8 @@ def to_png(figure: Figure) -> tuple[str, dict[str, int | str]]:
     """
     first, *changes = in_one_palette(draw(figure))
     moving = {"save_all": True, "append_images": changes, "duration": [1000] + [250] * len(changes)}  # milliseconds
-    first.save(small := io.BytesIO(), format="png", optimize=True, blend=Blend.OP_OVER, **moving)
+    small = io.BytesIO()
+    first.save(small, format="png", optimize=True, blend=Blend.OP_OVER, **moving)
     size = {"width": first.width // 2, "height": first.height // 2}
     return base64.b64encode(small.getvalue()).decode(), {**size, "alt": figure.alt}
 
@@ -38,7 +37,8 @@ def draw(figure: Figure) -> list[Image.Image]:
     images = []
     for change in figure.moments:
         change()
-        figure.savefig(drawn := io.BytesIO(), format="png", dpi=2 * figure.dpi, **options)
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format="png", dpi=2 * figure.dpi, **options)
         images.append(Image.open(drawn).convert("RGB"))
     return images
 

@@ -5,8 +5,6 @@ Lines that have no colour here take the next look of SERIES, where a marker and 
 and hatches only tell neighbours apart. MAGNITUDE is for amounts, DIVERGING for values around zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle
 

@@ -1,7 +1,5 @@
 """Convert the weights of another library: all of them, in their places, with equal logits, or raise an error."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -15,21 +13,6 @@ from ..model_card import ModelCard
 from ..saving import build_model
 from .tensor_names import as_ours, names_of
 
-# What a Vision Transformer of each library has; its head comes first.
-REQUIRED = {
-    "torchvision": ("heads", "image_size", "encoder"),
-    "timm": ("head", "global_pool", "patch_embed", "blocks", "pos_embed"),
-    "transformers": ("classifier", "vit"),
-}
-# The parts that published models often have and ours lacks, by the names of their tensors.
-UNSUPPORTED = {
-    "register tokens": r"reg(ister)?_tokens?$",
-    "a distillation token": r"dist(illation)?_token",
-    "a gated MLP, such as SwiGLU": r"weights_in|gate_proj|fc1_g",
-    "qk-norm": r"\b[qk]_norm\b",
-    "a norm before the encoder": r"norm_pre\.|pre_layrnorm",
-    "parallel branches": r"attn_out_proj|\battns\b",
-}
 # LayerScale's vector, and the layer whose outputs it scales, in the names of Meta and timm, and of transformers.
 LAYER_SCALE = {
     "ls1.gamma": "attn.proj",
@@ -37,46 +20,34 @@ LAYER_SCALE = {
     "layer_scale1.lambda1": "attention.o_proj",
     "layer_scale2.lambda1": "mlp.fc2",
 }
+# What published models often have, by the names of their tensors.
+MORE_THAN_OURS = {"reg_token": "register tokens (reg_token)", "dist_token": "a distillation token (dist_token)"}
 
 
 def convert_model(theirs: nn.Module, library: str, read: Callable) -> VisionTransformer:
     """Convert a model of another library, and compare what both answer, with a copy in float64 on the CPU.
 
-    `read(model, tensors)` returns the fields of the config that no shape tells, and the tensors under the names and in
-    the shapes of the library's Vision Transformer.
+    `read(model, tensors)` returns what the model calls its head, the fields of the config that no shape tells, and the
+    tensors under the names and in the shapes of the library's Vision Transformer.
     """
-    require_kind(theirs, library)
+    kind = f"{type(theirs).__module__}.{type(theirs).__name__} is no Vision Transformer of {library}"
+    if not isinstance(theirs, nn.Module):
+        raise ValueError(f"{kind}: the model itself is asked for, with its weights")
     copy = deepcopy(theirs).to("cpu", torch.float64).eval()
     for module in copy.modules():
         if hasattr(module, "set_attn_implementation"):
             module.set_attn_implementation("sdpa")  # the eager attention of transformers rounds to float32
-    facts, tensors = read(copy, all_weights(copy))
-    tensors = fold_layer_scale(tensors)
-    config = read_config(tensors, library, norm_eps=norm_eps(copy), gelu=gelu_form(copy), **facts)
+    # The mask token, and the pooler of a ViTModel, make no features.
+    tensors = {name: t for name, t in copy.state_dict().items() if not re.search(r"mask_token$|^vit\.pooler\.", name)}
+    try:
+        head, facts, tensors = read(copy, tensors)
+        tensors = fold_layer_scale(tensors)
+        config = read_config(tensors, library, norm_eps=norm_eps(copy), gelu=gelu_form(copy), **facts)
+    except (AttributeError, KeyError) as error:
+        raise ValueError(f"{kind}: {error}") from None
     ours = convert_tensors(tensors, library, config)
-    require_equal_answers(ours, copy, getattr(copy, REQUIRED[library][0]))
+    require_equal_answers(ours, copy, head)
     return ours.to(next(theirs.parameters()))
-
-
-def require_kind(theirs: object, library: str) -> None:
-    """Raise ValueError for what is no model of this library, and for the first tensor of an `UNSUPPORTED` part."""
-    kind = f"{type(theirs).__module__}.{type(theirs).__name__} is no Vision Transformer of {library}"
-    if not isinstance(theirs, nn.Module):
-        raise ValueError(f"{kind}: the model itself is asked for, with its weights")
-    for name, _ in theirs.named_parameters():
-        for part, pattern in UNSUPPORTED.items():
-            if re.search(pattern, name):
-                raise ValueError(f"this model has {part} ({name}): VisionTransformer has none")
-    missing = [part for part in REQUIRED[library] if not hasattr(theirs, part)]
-    if missing:
-        raise ValueError(f"{kind}: it has no {', '.join(missing)}")
-
-
-def all_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Return all weights of a model by name, but those that make no features: mask token, and pooler of a ViTModel."""
-    tensors = {name: t for name, t in model.state_dict().items() if not re.search(r"mask_token$|^vit\.pooler\.", name)}
-    # A layer in the place of torchvision's `heads` gets the name of the one inside.
-    return {re.sub(r"^heads\.(weight|bias)$", r"heads.head.\1", name): tensor for name, tensor in tensors.items()}
 
 
 def fold_layer_scale(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -110,9 +81,8 @@ def gelu_form(model: nn.Module) -> str:
 def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) -> ViTConfig:
     """Return the config that the shapes tell, together with `facts`, its fields that no shape tells."""
 
-    def outputs_of(layer: str) -> int | None:
-        name = names_of(f"{layer}.weight", library)[0]
-        return len(tensors[name]) if name in tensors else None
+    def rows_of(layer: str) -> int:
+        return len(tensors.get(names_of(f"{layer}.weight", library)[0], ()))
 
     (kernel,) = names_of("embeddings.patches.projection.weight", library)
     if kernel not in tensors:
@@ -121,45 +91,48 @@ def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) ->
     return ViTConfig(
         patch_size=tuple(patch_size),
         in_channels=in_channels,
-        num_classes=outputs_of("head") or 0,
+        num_classes=rows_of("head"),
         embed_dim=embed_dim,
-        depth=sum(outputs_of(f"encoder.{i}.mlp.expand") is not None for i in range(len(tensors))),
-        mlp_dim=outputs_of("encoder.0.mlp.expand"),
-        representation_size=outputs_of("head.representation"),
+        depth=sum(rows_of(f"encoder.{i}.norm1") > 0 for i in range(len(tensors))),
+        mlp_dim=rows_of("encoder.0.mlp.expand") or 1,  # what is missing is listed when the tensors are loaded
+        representation_size=rows_of("head.representation") or None,
         **facts,
     )
 
 
 def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConfig) -> VisionTransformer:
-    """Build a model with copies of the tensors. ValueError lists those that are missing, not expected or misshapen."""
+    """Build a model with copies of the tensors. ValueError names those without a place, or missing, or misshapen."""
     with torch.device("meta"):  # where nothing is computed
         names = VisionTransformer(config).state_dict()
-    return build_model(config, as_ours(tensors, library, names), None).eval()
+    found = as_ours(tensors, library, names)
+    if unused := [MORE_THAN_OURS.get(name, name) for name in found if name not in names]:
+        more = f" and {len(unused) - 3} more" if len(unused) > 3 else ""
+        raise ValueError(f"this model has {', '.join(unused[:3])}{more}: VisionTransformer has none")
+    return build_model(config, found, None).eval()
 
 
 @torch.no_grad()
-def require_equal_answers(ours: VisionTransformer, theirs: nn.Module, their_head: nn.Module) -> None:
-    """Raise ValueError unless a random image gives both heads the same input, and both models the same logits.
+def require_equal_answers(ours: VisionTransformer, theirs: nn.Module, head: str) -> None:
+    """Raise ValueError unless both models give a random image the same logits, and without a head the same features.
 
     In float64 two right models differ by less than a billionth, and by more where an eps is 1e-5 instead of 1e-6.
     """
+
+    def answer_of(model: nn.Module) -> Tensor:
+        output = model(images)
+        return getattr(output, "logits", output)  # transformers wraps its logits
+
     generator, size = torch.Generator().manual_seed(0), to_pair(ours.config.image_size)
     images = torch.randn(1, ours.config.in_channels, *size, generator=generator, dtype=torch.float64)
-    answers = [features_and_logits(*pair, images) for pair in ((ours, ours.head), (theirs, their_head))]
-    for name, here, there in zip(("features", "logits"), *answers, strict=True):
+    answers = {"logits": (ours(images), answer_of(theirs))}
+    setattr(theirs, head, nn.Identity())  # a head may be zero
+    answers = {"features": (ours.features(images), answer_of(theirs)), **answers}
+    for name, (here, there) in answers.items():
         difference, scale = (here - there).abs().max().item(), there.abs().max().item()
         if not difference <= 1e-9 * (scale + 1e-6):
             found = f"the {name} differ by {difference:.2g} (they are up to {scale:.2g})"
             why = f"their {type(theirs).__name__} computes something that ours does not"
             raise ValueError(f"every tensor has its place, but {found}: {why}")
-
-
-def features_and_logits(model: nn.Module, head: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what the head gets, and the logits."""
-    seen = []
-    with head.register_forward_pre_hook(lambda head, inputs: seen.append(inputs[0])):
-        logits = model(images)
-    return seen[0], getattr(logits, "logits", logits)  # transformers wraps its logits
 
 
 def with_card(

@@ -1,8 +1,7 @@
 """Convert models of torchvision, timm and transformers to ours: what each says of its sizes, names and pictures."""
 
-from __future__ import annotations
-
 import math
+import re
 from enum import Enum
 
 from jaxtyping import Float
@@ -33,16 +32,20 @@ def from_torchvision(model: nn.Module, weights: Enum | None = None) -> VisionTra
     ours = convert_model(model, "torchvision", read_torchvision)
     if weights is None:
         return ours
-    transforms, facts = weights.transforms(), weights.meta
-    preprocessing = {"resize": transforms.resize_size[0], "crop": transforms.crop_size[0], "squeeze": False}
+    transforms = weights.transforms()
+    size = transforms.crop_size[0]
+    if size != ours.config.image_size:
+        raise ValueError(f"{weights} is for images of {size}, this model of {ours.config.image_size}")
+    preprocessing = {"resize": transforms.resize_size[0], "crop": size, "squeeze": False}
     preprocessing["interpolation"] = transforms.interpolation.value
-    about = {"weights": f"torchvision, {weights}", "url": weights.url, "recipe": facts.get("recipe")}
-    about |= {"metrics": facts["_metrics"], PREPROCESSING: preprocessing}
-    return with_card(ours, facts["categories"], transforms.mean, transforms.std, about)
+    about = {"weights": f"torchvision, {weights}", "url": weights.url, PREPROCESSING: preprocessing}
+    return with_card(ours, weights.meta["categories"], transforms.mean, transforms.std, about)
 
 
-def read_torchvision(model: nn.Module, tensors: Tensors) -> tuple[dict, Tensors]:
-    return {"image_size": model.image_size, "num_heads": model.encoder.layers[0].num_heads}, tensors
+def read_torchvision(model: nn.Module, tensors: Tensors) -> tuple[str, dict, Tensors]:
+    # A layer in the place of `heads` gets the name of the one inside.
+    tensors = {re.sub(r"^heads\.(weight|bias)$", r"heads.head.\1", name): tensor for name, tensor in tensors.items()}
+    return "heads", {"image_size": model.image_size, "num_heads": model.encoder.layers[0].num_heads}, tensors
 
 
 def from_timm(model: nn.Module) -> VisionTransformer:
@@ -77,14 +80,14 @@ def timm_preprocessing(asked: dict) -> dict:
     return {"resize": resized, "crop": height, "squeeze": False, "interpolation": asked["interpolation"]}
 
 
-def read_timm(model: nn.Module, tensors: Tensors) -> tuple[dict, Tensors]:
+def read_timm(model: nn.Module, tensors: Tensors) -> tuple[str, dict, Tensors]:
     pool = POOL_NAMES.get(model.global_pool)
     if pool is None:
         raise ValueError(f"this model pools by {model.global_pool!r} (global_pool): VisionTransformer cannot")
     if model.no_embed_class:  # the class token has no position: add zeros
         tensors["pos_embed"] = nn.functional.pad(tensors["pos_embed"], (0, 0, 1, 0))
     facts = {"image_size": model.patch_embed.img_size, "num_heads": model.blocks[0].attn.num_heads, "pool": pool}
-    return facts, tensors
+    return "head", facts, tensors
 
 
 def from_transformers(model: nn.Module, processor: object | None = None) -> VisionTransformer:
@@ -114,10 +117,11 @@ class Headless(nn.Module):
         return self.classifier(self.vit(images).last_hidden_state[:, 0])
 
 
-def read_transformers(model: nn.Module, tensors: Tensors) -> tuple[dict, Tensors]:
+def read_transformers(model: nn.Module, tensors: Tensors) -> tuple[str, dict, Tensors]:
     for piece, vit_piece in DINOV2_NAMES.items():  # DINOv2 gets the names that ViT has for its tensors
         tensors = {name.replace(piece, vit_piece): tensor for name, tensor in tensors.items()}
-    return {"image_size": model.config.image_size, "num_heads": model.config.num_attention_heads}, tensors
+    facts = {"image_size": model.config.image_size, "num_heads": model.config.num_attention_heads}
+    return "classifier", facts, tensors
 
 
 def read_processor(processor: object) -> dict:

@@ -1,7 +1,5 @@
 """The trained models that ship with the package: two of our own, and DINOv2-S/14 (Oquab et al. 2023)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from jaxtyping import Float

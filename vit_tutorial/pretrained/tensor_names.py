@@ -1,7 +1,5 @@
 """The same tensors under four sets of names, and the conversion from ours to another set and back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import torch

@@ -4,6 +4,3 @@ from .evaluation import Score, evaluate
 from .loop import fit
 from .progress import Epoch, Progress, TrainingAlarm, print_progress
 from .recipe import FINE_TUNING, HEAD_ALONE, PRESETS, Recipe, parameter_groups, warmup_cosine
-
-__all__ = ["FINE_TUNING", "HEAD_ALONE", "PRESETS", "Epoch", "Progress", "Recipe", "Score", "TrainingAlarm"]
-__all__ += ["evaluate", "fit", "parameter_groups", "print_progress", "warmup_cosine"]

@@ -1,7 +1,5 @@
 """The images of an epoch: in random order, cut into batches, moved, augmented and mixed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import torch

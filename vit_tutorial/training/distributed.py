@@ -1,7 +1,5 @@
 """One process or several, started by `torchrun`: everything that differs between the two is in this file."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Iterator

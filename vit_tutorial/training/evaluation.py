@@ -1,7 +1,5 @@
 """Measure how good a model is: count its answers, image by image."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -27,27 +25,18 @@ class Score(NamedTuple):
         """The share of right answers among all images, from 0 to 1."""
         return self.confusion.trace().item() / self.confusion.sum().item()
 
-    @property
-    def commonest(self) -> float:
-        """The share of the commonest class: what one answer to all images gets right at best."""
-        return self.confusion.sum(dim=1).max().item() / self.confusion.sum().item()
-
-    @property
-    def one_answer(self) -> bool:
-        """Whether images of several classes all got the same answer."""
-        classes, answers = (self.confusion.sum(dim=dim).count_nonzero().item() for dim in (1, 0))
-        return answers == 1 < classes
-
     def interval(self) -> tuple[float, float]:
         """Return the 95 % confidence interval of the accuracy."""
         return wilson_interval(self.confusion.trace().item(), self.confusion.sum().item())
 
     def told(self) -> str:
         """Say in words how many answers are right, and whether the commonest class alone would do as well."""
+        images, answers = self.confusion.sum(dim=1), self.confusion.sum(dim=0)  # of each class
         low, high = self.interval()
-        share = f"{self.accuracy:.2%} of {self.confusion.sum():,} images right (95 % interval {low:.2%} to {high:.2%})"
-        same = ", and the model gives one answer to all images" if self.one_answer else ""
-        return f"{share}; the commonest class is {self.commonest:.2%} of them{same}"
+        share = f"{self.accuracy:.2%} of {images.sum():,} images right (95 % interval {low:.2%} to {high:.2%})"
+        commonest = f"the commonest class is {images.max() / images.sum():.2%} of them"
+        one_answer = answers.count_nonzero() == 1 < images.count_nonzero()
+        return f"{share}; {commonest}{', and the model gives one answer to all images' if one_answer else ''}"
 
 
 def wilson_interval(count: int, total: int) -> tuple[float, float]:

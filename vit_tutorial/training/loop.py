@@ -1,7 +1,5 @@
 """The training loop."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -13,14 +11,12 @@ from torch.optim import AdamW
 
 from ..data import ImageSet
 from ..data.image_set import require_image_set
-from ..errors import require_same_classes
 from ..inference import eval_mode, require_logits
 from ..model_card import ModelCard
 from ..saving import find_card, unwrapped
 from .batches import batches, make_mix
 from .distributed import distribute, is_first, my_part, seed_process
-from .evaluation import evaluate
-from .progress import Epoch, Reporter, Watch, raise_alarm
+from .progress import Epoch, Reporter, Watch
 from .recipe import Recipe, parameter_groups
 from .resuming import describe_run, load_run, save_run
 
@@ -30,33 +26,31 @@ def fit(
     images: ImageSet,
     recipe: Recipe,
     *,
-    validation: ImageSet | None = None,
     folder: str | Path | None = None,
     watch: Iterable[Watch] = (),
 ) -> list[Epoch]:
     """Train in place on the model's device (CPU, CUDA or MPS); return one `Epoch` per epoch.
 
-    The weights after the last step are the result: `validation` helps to choose a recipe, not an epoch. `watch` are
-    functions that get the `Progress`. A model without a card gets one, with mean and standard deviation of the images;
-    one with a card gets the images' classes, and what it said about the old weights moves under "started from".
+    The weights after the last step are the result. `watch` are functions that get the `Progress`: in one, after an
+    epoch, `evaluate` tells how held-out images do. A model without a card gets one, with mean and standard deviation of
+    the images; one with a card gets the images' classes, and what it said about the old weights moves under "started
+    from".
 
     With a `folder`, write `checkpoint.safetensors` and `metrics.csv` there after each epoch, and go on from them if
     the run was interrupted. On a CPU, with as many threads, it ends bit-identical to a run that was not.
 
-    Warns (`TrainingAlarm`) if the first loss is far above ln K, if after warm-up it is still what knowing the counts
-    of the classes costs, and if at the end all validation images get one answer. Raises ValueError, with the model as
-    it was, if model, recipe and images do not fit together, or if the folder belongs to another run; OSError if it
-    cannot be written; FloatingPointError for a loss or a weight that is not finite. The model ends in eval mode.
+    Warns (`TrainingAlarm`) if the first loss is far above ln K, and if after warm-up it is still what knowing the
+    counts of the classes costs. Raises ValueError, with the model as it was, if model, recipe and images do not fit
+    together, or if the folder belongs to another run; OSError if it cannot be written; FloatingPointError for a loss or
+    a weight that is not finite. The model ends in eval mode.
     """
     watch = list(watch) if is_first() else []
-    image_sets = [images] if validation is None else [images, validation]
-    for image_set in image_sets:
-        require_image_set(image_set)
+    require_image_set(images)
     card = (find_card(model) or ModelCard((), *images.mean_std())).with_classes(images.classes)
-    require_trainable(model, card, image_sets)
+    require_trainable(model, card, images)
     groups = parameter_groups(model, recipe.weight_decay)
     optimizer = AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
-    run = describe_run(recipe, model, card, images, validation)
+    run = describe_run(recipe, model, card, images)
     history = [] if folder is None else load_run(folder, run, model, optimizer)
     # Nothing is refused from here on, so the model may change.
     unwrapped(model).card = model.card = card
@@ -69,11 +63,6 @@ def fit(
                 for loss in train_epoch(trained, card, optimizer, images, recipe, index):
                     reporter.add(loss)
             epoch = reporter.finish(nn.utils.get_total_norm(model.parameters()).item())
-            if validation is not None:
-                score = evaluate(model, validation)
-                epoch = Epoch(*epoch[:4], score.loss, score.accuracy, score.commonest)
-                if epoch.number == recipe.epochs and score.one_answer:
-                    raise_alarm(f"validation: {score.told()}", stacklevel=3)
             history.append(epoch)
             reporter.tell(epoch, finished=True)
             if folder is not None and is_first():
@@ -83,18 +72,16 @@ def fit(
     return history
 
 
-def require_trainable(model: nn.Module, card: ModelCard, image_sets: Iterable[ImageSet]) -> None:
+def require_trainable(model: nn.Module, card: ModelCard, images: ImageSet) -> None:
     """Raise ValueError unless there are weights to train, in float32 or float64, and logits for the images' classes."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     if not trained or not torch.is_grad_enabled():
         raise ValueError("nothing to train: all weights are frozen, or gradients are off here (torch.no_grad)")
     if dtypes := {weight.dtype for weight in trained} - {torch.float32, torch.float64}:
         raise ValueError(f"fit trains weights in float32 or float64, these are {dtypes}: model.float() makes them so")
-    for images in image_sets:
-        require_same_classes(card.classes, images.classes)
-        with torch.no_grad(), eval_mode(model):
-            logits = model(card.normalise(images.pixels[:1].to(trained[0].device)).to(trained[0].dtype))
-        require_logits(logits, len(card.classes))
+    with torch.no_grad(), eval_mode(model):
+        logits = model(card.normalise(images.pixels[:1].to(trained[0].device)).to(trained[0].dtype))
+    require_logits(logits, len(card.classes))
 
 
 def train_epoch(

@@ -1,7 +1,5 @@
 """Watch a run: warn when it looks wrong, and tell how far it is."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time
@@ -25,18 +23,12 @@ class TrainingAlarm(UserWarning):
 
 
 class Epoch(NamedTuple):
-    """The result of one epoch: `loss` is the mean over the batches as they were trained on, in this process.
-
-    Accuracy is from 0 to 1, and `validation_commonest` is that of one answer to all, the commonest class.
-    """
+    """The result of one epoch: `loss` is the mean over the batches as they were trained on, in this process."""
 
     number: int
     learning_rate: float
     loss: float
     seconds: float
-    validation_loss: float | None = None
-    validation_accuracy: float | None = None
-    validation_commonest: float | None = None
 
 
 class Progress(NamedTuple):
@@ -86,13 +78,12 @@ class Reporter:
         Raises an alarm if its second half is the first one after warm-up, and has taught nothing but the counts.
         """
         epoch, K = self.so_far(), len(self.images.classes)
-        for name, value in {"loss": epoch.loss, "norm of all weights": norm}.items():
-            if not math.isfinite(value):
-                raise FloatingPointError(
-                    f"the {name} is {value} in epoch {epoch.number}, at a learning rate of {epoch.learning_rate:.1e}. "
-                    "Lower the learning rate, lengthen the warm-up or clip harder; with bf16, try fp32; look for "
-                    "images that are not finite."
-                )
+        if not math.isfinite(epoch.loss) or not math.isfinite(norm):
+            raise FloatingPointError(
+                f"in epoch {epoch.number} the loss is {epoch.loss} and the norm of all weights {norm}, at a learning "
+                f"rate of {epoch.learning_rate:.1e}. Lower the learning rate, lengthen the warm-up or clip harder; "
+                "with bf16, try fp32; look for images that are not finite."
+            )
         shares = self.images.labels.bincount(minlength=K) / len(self.images)
         smoothing = self.recipe.label_smoothing
         guess = torch.special.entr((1 - smoothing) * shares + smoothing / K).sum().item()
@@ -120,19 +111,19 @@ def mean(losses: list[Tensor]) -> float:
     return torch.stack(losses).mean().item()
 
 
-def raise_alarm(message: str, stacklevel: int = 4) -> None:
-    """Warn at the line that called `fit`, so many calls up; again if the same cell runs again."""
+def raise_alarm(message: str) -> None:
+    """Warn at the line that called `fit`, three calls up; again if the same cell runs again."""
     warnings.filterwarnings("always", category=TrainingAlarm, append=True)  # Python's default is once for each line
-    warnings.warn(message, TrainingAlarm, stacklevel=stacklevel)
+    warnings.warn(message, TrainingAlarm, stacklevel=4)
 
 
 def print_progress(progress: Progress) -> None:
     """Print a line, which in a terminal the next one replaces until the epoch is over. For `fit`, as a `watch`."""
-    epoch, speed, validated, terminal = progress.finished, progress.images_per_second, "", sys.stdout.isatty()
-    if epoch and epoch.validation_loss is not None:
-        validated = f"  validation {epoch.validation_accuracy:.1%} (commonest class {epoch.validation_commonest:.1%})"
-    line = (
-        f"epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}{validated}  "
-        f"{speed:{',.0f' if speed >= 10 else '.2g'}} images/s  {timedelta(seconds=round(progress.seconds_left))} left"
-    )
-    print(f"{line:<79}" if terminal else line, end="\r" if terminal and not epoch else "\n", flush=True)
+    speed = progress.images_per_second
+    speed = f"{speed:,.0f}" if speed >= 10 else f"{speed:.2g}"
+    left = timedelta(seconds=round(progress.seconds_left))
+    line = f"epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}  {speed} images/s  {left} left"
+    if sys.stdout.isatty():
+        print(f"{line:<79}", end="\n" if progress.finished else "\r", flush=True)
+    else:
+        print(line, flush=True)

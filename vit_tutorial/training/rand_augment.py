@@ -1,7 +1,5 @@
 """RandAugment: each image changed by operations that are chosen at random."""
 
-from __future__ import annotations
-
 import math
 
 import torch

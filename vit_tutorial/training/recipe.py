@@ -1,7 +1,5 @@
 """Everything that decides a training run besides the images, and what is chosen for each data set."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -81,6 +79,7 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     function simpler, it only moves it. Frozen parameters are left out.
     """
     matrices = {layer.weight for layer in model.modules() if isinstance(layer, (nn.Linear, nn.Conv2d))}
+    matrices |= {layer.in_proj_weight for layer in model.modules() if isinstance(layer, nn.MultiheadAttention)}
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     return [
         {"params": [weight for weight in trained if weight in matrices], "weight_decay": weight_decay},

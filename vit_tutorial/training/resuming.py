@@ -3,8 +3,6 @@
 No random state is kept: what an epoch draws comes from the recipe's seed and the epoch's number.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from dataclasses import asdict
@@ -29,8 +27,8 @@ first_norms: WeakKeyDictionary[nn.Module, dict[Path, str]] = WeakKeyDictionary()
 def save_run(folder: str | Path, run: dict, model: nn.Module, optimizer: Optimizer, history: list[Epoch]) -> None:
     """Replace the table of the epochs, and then the checkpoint: the weights, AdamW's moments and the epochs."""
     folder = as_path("folder", folder)
-    rows = [["" if value is None else str(value) for value in row] for row in (Epoch._fields, *history)]
-    write_atomically(folder / METRICS, "".join(",".join(row) + "\n" for row in rows).encode())
+    rows = [",".join(map(str, row)) + "\n" for row in (Epoch._fields, *history)]
+    write_atomically(folder / METRICS, "".join(rows).encode())
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for name, weight in model.named_parameters():
         tensors |= {f"{moment}.{name}": tensor for moment, tensor in optimizer.state.get(weight, {}).items()}
@@ -62,25 +60,18 @@ def load_run(folder: str | Path, run: dict, model: nn.Module, optimizer: Optimiz
     return [Epoch(*row) for row in about["history"]]
 
 
-def describe_run(
-    recipe: Recipe, model: nn.Module, card: ModelCard, images: ImageSet, validation: ImageSet | None
-) -> dict[str, object]:
+def describe_run(recipe: Recipe, model: nn.Module, card: ModelCard, images: ImageSet) -> dict[str, object]:
     """Return what must stay the same for a run to go on, by name, as JSON gives it back."""
     inner, weights = unwrapped(model), dict(model.named_parameters())
     norm = nn.utils.get_total_norm([weight.detach().cpu().double() for weight in weights.values()])
+    pixels, labels = (tensor.contiguous().cpu().numpy() for tensor in (images.pixels, images.labels))
     facts = {
         **asdict(recipe),
         **(asdict(inner.config) if hasattr(inner, "config") else {"network": str(inner)}),
         "frozen": [name for name, weight in weights.items() if not weight.requires_grad],
         FIRST_NORM: f"{norm.item():.8g}",  # eight digits: another seed's weights have another one
-        "images": checksum(images),
-        "validation": validation and checksum(validation),
+        "images": f"{len(images)} with checksum {zlib.crc32(labels, zlib.crc32(pixels)):08x}",
         "classes": images.classes,
         "mean and std of the pixels": [round(value, 6) for value in (*card.mean, *card.std)],
     }
     return json.loads(json.dumps(facts, default=str))
-
-
-def checksum(images: ImageSet) -> str:
-    pixels, labels = (tensor.contiguous().cpu().numpy() for tensor in (images.pixels, images.labels))
-    return f"{len(images)} with checksum {zlib.crc32(labels, zlib.crc32(pixels)):08x}"

@@ -51,15 +51,16 @@ def test_the_model_is_left_in_its_mode_and_dropout_takes_no_part(model):
 
 @pytest.mark.usefixtures("unchecked")
 def test_a_picture_of_pillow_is_fitted_as_the_file_is(model, tmp_path):
-    """Whatever its size and its colours; an array becomes one by `Image.fromarray`."""
+    """Whatever its size and its colours, and an array of bytes or of floats, too."""
     pixels = np.random.default_rng(0).integers(0, 256, (40, 30, 3), np.uint8)
     Image.fromarray(pixels).save(tmp_path / "photo.png")
     expected = predict(model, tmp_path / "photo.png")
     clear = np.dstack([pixels, np.full((40, 30), 255, np.uint8)])
-    for photo in (pixels, clear):
-        assert predict(model, Image.fromarray(photo)) == expected
-    with pytest.raises(ValueError, match=r"PIL.Image.fromarray\(array\)`, must be a path, got array"):
-        predict(model, pixels)
+    for photo in (pixels, clear, pixels / 255):
+        assert predict(model, photo) == expected
+    assert predict(model, Image.fromarray(clear)) == expected
+    with pytest.raises(ValueError, match="for values from 0 to 255, divide them by 255"):
+        predict(model, pixels.astype(float))
     sideways = Image.fromarray(np.rot90(pixels).copy())
     sideways.getexif()[0x0112] = 6  # turn it to the right
     assert predict(model, sideways) == expected

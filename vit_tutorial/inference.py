@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Shaped, UInt8
 from PIL import Image
@@ -88,14 +89,14 @@ class Prediction(NamedTuple):
 
 def predict(
     model: nn.Module,
-    photo: str | Path | Image.Image | Float[Tensor, "3 H W"] | UInt8[Tensor, "3 H W"],
+    photo: str | Path | Image.Image | np.ndarray | Float[Tensor, "3 H W"] | UInt8[Tensor, "3 H W"],
     top: int = 5,
 ) -> list[Prediction]:
     """Return the `top` most probable classes of a photo, the most probable first. Any model with a card will do.
 
-    A photo is a name or a path for `load_photo`, or a picture of Pillow, fitted to the model's size as its card asks;
-    or a tensor (3, H, W) of that size, of bytes or of floats from 0 to 1. Raises ValueError for other values and
-    shapes, and for a model without a card.
+    A photo is a name or a path for `load_photo`, a picture of Pillow or an array (H, W, 3) of NumPy, fitted to the
+    model's size as its card asks; or a tensor (3, H, W) of that size. Arrays and tensors hold bytes, or floats from 0
+    to 1. Raises ValueError for other values and shapes, and for a model without a card.
     """
     top, card = require_whole("top", top), card_of(model)
     image = photo if isinstance(photo, Tensor) else fit_photo(photo, model)
@@ -106,11 +107,14 @@ def predict(
     return [Prediction(card.classes[i], p) for p, i in zip(values.tolist(), indices.tolist(), strict=True)]
 
 
-def fit_photo(photo: str | Path | Image.Image, model: nn.Module) -> Float[Tensor, "3 H W"]:
+def fit_photo(photo: str | Path | Image.Image | np.ndarray, model: nn.Module) -> Float[Tensor, "3 H W"]:
     """Fit a photo, as `predict` takes it, to the model's size as its card asks: (3, H, W), floats in [0, 1]."""
     model = unwrapped(model)
     if not hasattr(model, "config"):
         raise ValueError(f"{type(model).__name__} does not say its image size: give `predict` a tensor of that size")
+    if isinstance(photo, np.ndarray):
+        require_pixels(torch.tensor(photo).reshape(1, 1, len(photo), -1))
+        photo = Image.fromarray(photo if photo.dtype == np.uint8 else np.uint8(np.rint(255 * photo)))
     picture = to_rgb(photo) if isinstance(photo, Image.Image) else open_picture(find_photo(photo))
     return fit_picture(picture, model.config.image_size, find_card(model)).float() / 255
 

@@ -74,7 +74,7 @@ def to_rgb(picture: Image.Image) -> Image.Image:
 
 def find_photo(name_or_path: str | os.PathLike) -> Path:
     """Return the path of a photo. Raises FileNotFoundError if there is none, ValueError for what is no path."""
-    path = as_path("a photo that is no tensor, and no `PIL.Image.fromarray(array)`,", name_or_path)
+    path = as_path("a photo that is no tensor, no array and no picture of Pillow", name_or_path)
     if str(path) == "grace_hopper":
         from matplotlib import get_data_path  # here, so that a reader's own picture needs no matplotlib
 

@@ -76,7 +76,7 @@ RIGHT = {
         "Pillow": with_pillow,
         "timm": lambda p, old, new, n: resample_abs_pos_embed(p[None], list(new), list(old), num_prefix_tokens=n)[0],
         "a parameter": ("return torch.cat([prefix, rows])", "return torch.nn.Parameter(torch.cat([prefix, rows]))"),
-        "doubles": (PICTURE, PICTURE + ".double()", "your result is torch.float64"),
+        "doubles": (PICTURE, PICTURE + ".double()"),
     },
     check.weighted_attention: {
         "weights, then normalised": (ADDED, "scores", SOFTMAX, f"F.normalize({SOFTMAX} * {KEYS}, p=1, dim=-1)"),
@@ -91,7 +91,7 @@ RIGHT = {
 WRONG = {
     check.resize_positions: [
         ("[prefix, rows]", "[rows, prefix]", "The prefix comes first. Your row 0 is old row 1"),
-        ("[prefix, rows]", "[prefix, rows + position[:1]]", "New row 1 is made of old rows {1: 1.17, 0: 1.0"),
+        ("[prefix, rows]", "[prefix, rows + position[:1]]", "old rows in new row 1 sum to 2, not to 1"),
         (MODE, 'mode="bilinear", antialias=True', "This is bilinear, antialias=True"),
         (MODE, 'mode="bicubic"', "This is bicubic, antialias=False"),
         (MODE, 'mode="nearest"', "This is nearest"),
@@ -100,7 +100,7 @@ WRONG = {
         (ZOOM, f"F.interpolate(F.interpolate(picture, scale_factor=4, {MODE}), size=new_grid, {MODE})",
          "New row 3 is made of old rows"),
         ("reshape(1, h, w, -1)", "reshape(1, int(len(patches) ** 0.5), int(len(patches) ** 0.5), -1)", "[1, 2, 2, -1]"),
-        (SPLIT, "position[:1]", REST, "position[1:]", "Right with one prefix row. With none"),
+        (SPLIT, "position[:1]", REST, "position[1:]", "wrong at another. Your code stops"),
         (REST, "position", "shape '[1, 2, 3, -1]' is invalid for input of size 49"),
         ("[prefix, rows]", "[rows]", "(h'·w', T) = (20, 7), and (S, D)"),
     ],

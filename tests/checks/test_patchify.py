@@ -50,14 +50,11 @@ RIGHT = {
 }
 WRONG = {
     check.num_patches: [
-        (lambda H, W, P: H * W // P, "140 = H·W / P"),
-        (lambda H, W, P: H // P + W // P, "9 = h + w"),
-        (lambda H, W, P: H // P * W // P + 1, "21 = h·w + 1"),
-        (lambda H, W, P: (H // P) ** 2, "16 = h·h"),
-        ("//", "/", "The number is right, its kind is not"),
+        (lambda H, W, P: H * W // P, "Your result is 140."),
+        ("//", "/", "20 (int), is expected; got 20.0 (float)"),
         (lambda H, W, P: 20, "wrong at another"),
         (lambda H, W, P: 17, "Your result is 17. There are h = 4 rows of w = 5 patches"),
-        (lambda H, W, P: True, "20 (int), is expected; got a value of type bool"),
+        (lambda H, W, P: True, "20 (int), is expected; got True (bool)"),
     ],
     check.patchify: [
         (lambda x, P: patchify(x, P) / 2100, "values that are no pixels"),
@@ -72,10 +69,9 @@ WRONG = {
         (cut("b c (h p) (w q) -> b (h w) (p q c)"), "its values run as (row, column, channel)"),
         (cut("b c (h p) (w q) -> b (h w) (c q p)"), "its values run as (channel, column, row)"),
         (lambda x, P: patchify(x, P).flip(2), "its values run in another order"),
-        (f"bands.{ORDER}", f"bands; bands.{ORDER}", f"`bands.{ORDER}` changes nothing"),
         (GRID, "h = w = H // P",
          "wrong at another. Your code stops with an error in line 5 of your cell, in my_patchify"),
-        (GRID, FLOATS, "`h` is 5.0, a float, and a size or a place is a whole number: divide by `//`"),
+        (GRID, FLOATS, "`/` makes a float: divide by `//`"),
         ("return ", "return torch.from_numpy(", "C * P * P)", "C * P * P).numpy())", "NumPy knows no gradients"),
         ("reshape(B, h * w", "reshape(7, h * w", "shape '[7, 16, 36]' is invalid"),
     ],

@@ -152,9 +152,8 @@ RIGHT[check.self_attention] = {
 }  # fmt: skip
 WRONG[check.self_attention] = [
     ("self.qkv(tokens)", "self.qkv(tokens + tokens.roll(1, 0))", "somewhere images mix"),
-    ("self.projection(mixed)", "tokens + self.projection(mixed)", "Adding it is the block's"),
-    ("self.projection(mixed)", "F.gelu(self.projection(mixed))", "does not double the result: it comes last"),
-    ("self.qkv(tokens)", "self.qkv(F.layer_norm(tokens, (D,)))", "a norm, or an activation?"),
+    ("self.projection(mixed)", "tokens + self.projection(mixed)", "Eq. 2 adds it"),
+    ("self.qkv(tokens)", "self.qkv(F.layer_norm(tokens, (D,)))", "is there a norm?"),
     (SPLIT, "part.reshape(B, self.num_heads, T, -1)", "value 0 of token 0 is made of values [0, 12,"),
     (MERGE, ".reshape(B, T, D)", "value 12 of token 0 is made of values [0]"),
     (SOFTMAX, "F.one_hot(scores.argmax(-1), T) + 0 * scores", "Query 0 takes nothing from key 0"),
@@ -168,7 +167,7 @@ WRONG[check.self_attention] = [
     (*unnamed(SOFTMAX, "(scores - torch.arange(T)).softmax(-1)"), "Tokens in another order give other results"),
     (*unnamed(SOFTMAX, "scores.sigmoid()"), "Equal tokens should give what one of them gives alone"),
     (torchs(lambda pair: pair, batch_first=True), "must be a tensor (B, T, D) of torch.float32, got a tuple of 2"),
-    (*three(layer="nn.Linear(embed_dim // num_heads, embed_dim // num_heads)"), "`qkv.weight` is (3, d, d)"),
+    (*three(layer="nn.Linear(embed_dim // num_heads, embed_dim // num_heads)"), "`qkv.weight` is (36, d)"),
     (LAST, LAST + "; self.scale = nn.Parameter(torch.ones(1))", "does not depend on `scale`"),
     ("weights @ v", "weights @ v.detach()", "the gradient that flows back is not"),
     (*three(), "weights @ v", "weights @ v.detach()", "`value.bias`, or no gradient flows back"),

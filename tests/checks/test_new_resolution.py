@@ -92,9 +92,7 @@ WRONG = {
     check.resize_positions: [
         ("[prefix, rows]", "[rows, prefix]", "The prefix comes first. Your row 0 is old row 1"),
         ("[prefix, rows]", "[prefix, rows + position[:1]]", "old rows in new row 1 sum to 2, not to 1"),
-        (MODE, 'mode="bilinear", antialias=True', "This is bilinear, antialias=True"),
-        (MODE, 'mode="bicubic"', "This is bicubic, antialias=False"),
-        (MODE, 'mode="nearest"', "This is nearest"),
+        (MODE, 'mode="bicubic"', "This is bicubic, with antialias=False"),
         (MODE, 'mode="bicubic", align_corners=True', "New row 19 is made of old rows"),
         ("resized[0]", "resized[0].mT", "New row 5 is made of old rows"),
         (ZOOM, f"F.interpolate(F.interpolate(picture, scale_factor=4, {MODE}), size=new_grid, {MODE})",
@@ -121,7 +119,7 @@ WRONG = {
         (SCORES, SCORES.replace("[-1] **", "[1] **"), "the softmax of 1.528·q kᵀ / √d + log w"),
     ],
     check.new_task: [
-        ("return new", "return model", FIT, "pass", "a tensor of shape (600, 8) for 600 pictures"),
+        ("return new", "return model", FIT, "pass", "a tensor of shape (600, 8), not (600, 6)"),
         ("fit(new", "fit(model", "8 logits for 6 classes"),
         (FIT, "pass", "unseen pictures are right; 66% are asked"),
         (*ALL_LEARN, *BRIEF, NEW, "new = model; model.head = torch.nn.Linear(64, 6)",

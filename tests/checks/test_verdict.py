@@ -9,10 +9,9 @@ import torch
 from vit_tutorial import check
 from vit_tutorial.checks import LESSONS
 from vit_tutorial.checks.exercise import Exercise
-from vit_tutorial.checks.hunt import Hunt
 from vit_tutorial.checks.probes import noise
 from vit_tutorial.checks.running import spell, tensors_in
-from vit_tutorial.checks.task import Task, Verdict
+from vit_tutorial.checks.task import Hunt, Task, Verdict
 
 from .variants import assert_passes, assert_wrong, cell, solved
 

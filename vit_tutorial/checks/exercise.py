@@ -4,8 +4,6 @@ The reader's code runs beside the solution. Where the two differ, the probes are
 property of the result holds, and what to say if it does not.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -28,13 +26,9 @@ DETACHED = "The values are right, the gradient that flows back is not: look for 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Exercise(Task):
-    """Judge the reader's function: `check.patchify(my_patchify)` → Verdict; `.hint()` and `.solution()` help.
+    """Judge the reader's function: `check.patchify(my_patchify)` → Verdict. A `judge` of its own compares otherwise."""
 
-    Each run of `trials` has its arguments, or a function that makes them where a run uses them up. A `judge(function)`
-    takes the place of the whole comparison.
-    """
-
-    trials: Sequence[tuple | Callable] = ()
+    trials: Sequence[tuple | Callable] = ()  # the arguments of each run, or a function that makes them
     shape: str = ""  # the axes of the result, "(B, N, D)", or "out (T, d); weights (T, T)" for two
     sizes: Callable[..., Mapping[str, int]] = lambda *args: {}  # how long the axes are, for the arguments of a trial
     probes: Callable[..., Probes] = lambda result, expected, *args: ()  # (holds, symptom), the first thing first
@@ -68,8 +62,7 @@ class Exercise(Task):
     def require(self, answer) -> None:
         """Raise Wrong with what to pass, if this is not a function (or a class, a module) of the reader's."""
         if isinstance(answer, nn.Module) or inspect.isclass(answer) != (self.takes == "class") or not callable(answer):
-            call_it = f"`check.{self.name}({self.answer.__name__})`, without brackets after the name"
-            raise Wrong(f"The check needs your {self.takes} itself: write {call_it}.")
+            raise Wrong(f"The check needs your {self.takes} itself: write `check.{self.name}({self.answer.__name__})`.")
         if inspect.isclass(answer) and not issubclass(answer, nn.Module):
             raise Wrong(f"Your class is no module of PyTorch: begin with `class {answer.__name__}(nn.Module):`.")
 

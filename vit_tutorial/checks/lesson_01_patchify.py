@@ -19,9 +19,7 @@ num_patches = Exercise(
     my_num_patches,
     task="`fn(height, width, patch_size) -> int`: how many patches an image is cut into.",
     trials=[(28, 35, 7), (12, 8, 4), (32, 32, 32)],
-    probes=lambda got, expected, H, W, P: [
-        (False, f"Your result is {got}. There are h = {H // P} rows of w = {W // P} patches here.")
-    ],
+    probes=lambda got, right, H, W, P: [(False, f"Your result is {got}. There are {H // P} rows of {W // P} patches.")],
     clue="How many patches fit side by side, and how many fit above one another? `//` divides whole numbers.",
 )
 

@@ -1,7 +1,6 @@
 """Lesson 03: one head, heads split and merged, multi-head self-attention."""
 
-from __future__ import annotations
-
+import re
 from itertools import permutations, product
 from math import sqrt
 
@@ -21,7 +20,7 @@ def my_attention_head(q, k, v):
     return weights @ v, weights  # (T, T) @ (T, d) → (T, d)
 
 
-def weights_of(weights: Tensor, scores: Tensor) -> Probes:
+def weights_of(weights: Tensor, scores: Tensor, d: int) -> Probes:
     """Ask what is wrong with weights (…, T, T), where the right scores, q kᵀ / √d, are known."""
     if scores.shape[-1] == 1:
         return
@@ -32,8 +31,8 @@ def weights_of(weights: Tensor, scores: Tensor) -> Probes:
     yield not close(weights, scores.mT.softmax(-1)), "Queries and keys are exchanged: row i belongs to query i."
     mine, right = (x - x.mean(-1, keepdim=True) for x in (weights.clamp_min(1e-30).log(), scores))  # a softmax undone
     factor = (mine * right).sum() / (right * right).sum()
-    told = f"Your scores are {factor:.3g} times the right ones: is q kᵀ divided by √d?"
-    yield close(factor, 1, 2e-3) or not close(mine, factor * right, 3e-3), told
+    told = f"Your scores are {factor:.3g} times the right ones: q kᵀ is divided by {sqrt(d) / factor:.3g}, and √d is "
+    yield close(factor, 1, 2e-3) or not close(mine, factor * right, 3e-3), f"{told}{sqrt(d):.3g}."
     hidden = (weights < 1e-6).nonzero().tolist()
     i, j = hidden[0][-2:] if hidden else (0, 0)
     yield not hidden, f"Query {i} takes nothing from key {j}: a mask, or an argmax? A softmax gives every key a share."
@@ -43,7 +42,7 @@ def one_head(got, expected, q, k, v):
     (out, weights), (right_out, right) = got, expected
     yield not close(out, right_out), "`out` is right, and the weights that you return are not those that mix it."
     if not close(weights, right):
-        yield from weights_of(weights, q @ k.mT / sqrt(q.shape[1]))
+        yield from weights_of(weights, q @ k.mT / sqrt(q.shape[1]), q.shape[1])
     else:
         yield False, "The weights are right, and `out` is not `weights @ v`."
 
@@ -119,14 +118,9 @@ class MySelfAttention(nn.Module):
 
 
 class AttentionExercise(ModuleExercise):
-    def find(self, pair, turned=False):
-        """q, k and v may be three layers. One after another, they are the rows of `qkv`."""
-        found = super().find(pair, turned)
-        for kind in ("weight", "bias"):
-            three = [role for role in (f"query.{kind}", f"key.{kind}", f"value.{kind}") if role in found]
-            if three and len({found[role].shape for role in three}) == 1:
-                found[f"qkv.{kind}"] = torch.stack([found.pop(role) for role in three])
-        return found
+    def role(self, name, parameter, pair):
+        """q, k and v may be three layers: their rows, one after another, are those of `qkv`."""
+        return re.sub("^(query|key|value)", "qkv", super().role(name, parameter, pair))
 
 
 def as_qkv(found, D, h):
@@ -135,8 +129,7 @@ def as_qkv(found, D, h):
     The 3·D rows of q, k and v count layers (n), heads (h) and the values of a head (d), in any order; so do the D
     columns of the projection. Which of three layers is called `query` is only a name.
     """
-    orders = product(permutations("nhd"), ("h d", "d h"), permutations(range(3)))
-    for order, columns, roles in orders:
+    for order, columns, roles in product(permutations("nhd"), ("h d", "d h"), permutations(range(3))):
         views = dict(found)
         for name in ("qkv.weight", "qkv.bias"):
             if name in found:
@@ -151,12 +144,10 @@ def attention(pair):
     yield from images_apart(pair)
     if pair.views is not None:
         yield from with_chosen_weights(pair, noise(1, 7, pair.args[0], seed=9), pair.args[1])
-    with torch.no_grad():  # what attention does whatever its layers are called
-        out, first = pair.mine(pair.x), pair.x[:, :1]
-        turned = pair.mine(pair.x.flip(1)).flip(1)
-        alone, equal = pair.mine(first).expand_as(out), pair.mine(first.expand_as(out))
-    yield close(turned, out), "Tokens in another order give other results: a mask, or values of tokens get mixed up."
-    yield close(equal, alone), "Equal tokens should give what one of them gives alone: do your weights sum to 1?"
+    turned = close(pair.mine(pair.x.flip(1)).flip(1), pair.mine(pair.x))
+    equal = close(pair.mine(pair.x[:, :1].expand_as(pair.x))[:, :1], pair.mine(pair.x[:, :1]))
+    yield turned, "Tokens in another order give other results: a mask, or values of tokens get mixed up."
+    yield equal, "Equal tokens should give what one of them gives alone: do your weights sum to 1?"
 
 
 def with_chosen_weights(pair, x, h):
@@ -169,13 +160,9 @@ def with_chosen_weights(pair, x, h):
     def run(x, q=none, k=none, v=one, out=one):
         return pair.given(x, qkv=torch.cat([q, k, v]), projection=out)
 
-    added = "With an output projection of zeros you return the input. Adding it is the block's (Eq. 2)."
-    yield not close(run(x, out=none), x), added
-    last = "Twice the output projection does not double the result: it comes last (Eq. 8)."
-    yield close(run(x, Q, K, out=2 * one), 2 * run(x, Q, K)), last
+    yield not close(run(x, out=none), x), "With an output projection of zeros you return the input: Eq. 2 adds it."
     other = noise(1, T, D, seed=4)
-    linear = close(run(x + other), run(x) + run(other))
-    yield linear, "With all scores equal the result is not linear: a norm, or an activation?"
+    yield close(run(x + other), run(x) + run(other)), "With all scores equal the result is not linear: is there a norm?"
     changes = run(x + torch.eye(T * D).reshape(T * D, T, D))[:, 0] - run(x)[:, 0]  # one unit more, in one place
     takes = changes.reshape(T, D, D).abs().amax(0) > 1e-4  # does value c of token 0, takes[:, c], take from a value?
     c = int((takes != one).any(0).byte().argmax())
@@ -191,7 +178,7 @@ def with_chosen_weights(pair, x, h):
     count = len({next(n for n in range(h) if close(weights[n], table)) for table in weights})
     yield count == h, f"Your values are mixed by {count} different tables of weights. {h} heads have {h}."
     q, k = (my_split_heads(units @ layer.T, h)[0] for layer in (Q, K))
-    yield from weights_of(weights, q @ k.mT / sqrt(d))
+    yield from weights_of(weights, q @ k.mT / sqrt(d), d)
 
 
 self_attention = AttentionExercise(

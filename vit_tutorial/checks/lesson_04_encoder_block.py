@@ -1,6 +1,6 @@
 """Lesson 04: LayerNorm, the MLP, the encoder block."""
 
-from __future__ import annotations
+from itertools import permutations
 
 import torch
 import torch.nn.functional as F
@@ -79,29 +79,22 @@ class MyMlp(nn.Module):
 
 def two_layers(pair):
     yield from images_apart(pair)
-    x = pair.x
-    D, M = pair.args
-    with torch.no_grad():
-        apart = close(pair.mine(x[:, :-1]), pair.mine(x)[:, :-1])
-    yield apart, "Without the last token the others get other results: the MLP treats each token on its own."
     if pair.views is None:
         return
+    D, M = pair.args
 
-    def run(x, expand=1.0, contract=1.0):
-        return pair.given(x, expand=expand * torch.eye(M, D), contract=contract * torch.eye(D, M))
+    def run(x, first=1.0, second=1.0):
+        return pair.given(x, expand=first * torch.eye(M, D), contract=second * torch.eye(D, M))
 
-    yield not close(run(x, 0.0, 0.0), x), "With layers of zeros you return the input. Adding it is the block's (Eq. 3)."
-    after = "Half the second layer is not half the result: what comes after it?"
-    yield close(run(x, 1.0, 0.5), 0.5 * run(x)), after
-    mixed = close(run(x + F.one_hot(torch.tensor(1), D))[..., 0], run(x)[..., 0])
-    norm = "With layers that change nothing, value 0 changes with value 1 of the token: there is a norm, or a softmax."
-    yield mixed, norm
-    before = "Half the first layer does not do as half the tokens: what comes before it?"
-    yield close(run(x, 0.5), run(0.5 * x)), before
+    yield (
+        not close(run(pair.x, second=0.0), pair.x),
+        "With a second layer of zeros you return the input: Eq. 3 adds it.",
+    )
+    yield close(run(pair.x, second=0.5), 0.5 * run(pair.x)), "Half the second layer is not half the result."
     points = torch.tensor([-3.0, -2, -1, -0.5, 0.5, 1, 2, 3])
     made = run(points[None, :, None].expand(1, -1, D))[0, :, 0]
-    numbers = f"{made[5]:.5f} of 1 and {made[2]:.5f} of -1. GELU makes 0.84134 and -0.15866"
-    yield close(made, F.gelu(points), 1e-5), f"What is between your two layers makes {numbers}."
+    told = f"With layers that change nothing, your MLP makes {made[5]:.5f} of 1 and {made[2]:.5f} of -1"
+    yield close(made, F.gelu(points), 1e-5), f"{told}. GELU alone makes 0.84134 and -0.15866."
 
 
 mlp = ModuleExercise(
@@ -121,35 +114,21 @@ mlp = ModuleExercise(
 )
 
 
-class Norm(nn.LayerNorm):
-    """The norm of a block, a part that is judged for itself."""
+class NormExercise:
+    """Judge a norm, a part of other exercises, by what it makes of tokens so small that eps shows."""
 
-    def __init__(self, embed_dim):
-        super().__init__(embed_dim, eps=1e-6)
-
-
-def one_norm(pair):
-    yield from images_apart(pair)
-    with torch.no_grad():
-        large = pair.mine(1000 * pair.x)
-    if pair.views is not None:
-        D = pair.x.shape[2]
-        mean = pair.given(1000 * pair.x, weight=torch.ones(D), bias=torch.zeros(D)).mean(-1)[0, 0]
-        yield abs(mean) < 1e-3, f"The mean of a normed token is {mean:.3g}, not 0: is it another norm than LayerNorm?"
-        told = "Large tokens are normed as they should be, small ones are not: look at eps, it is 1e-6."
-        yield not close(large, pair.ours(1000 * pair.x), 1e-3), told
+    def judge_trials(self, build):
+        D = 20
+        norm, x = build(D), 0.01 * noise(2, 5, D)
+        for seed, parameter in enumerate(norm.parameters()):
+            parameter.data = noise(*parameter.shape, seed=seed)
+        orders = [each for each in permutations(norm.parameters()) if [p.numel() for p in each] == [D, D]]
+        right = [F.layer_norm(x, (D,), weight.flatten(), bias.flatten(), eps=1e-6) for weight, bias in orders]
+        if not any(close(norm(x), each) for each in right):
+            raise Wrong("Small tokens become others than by `nn.LayerNorm(embed_dim, eps=1e-6)`, which the paper has.")
 
 
-NORM = ModuleExercise(
-    Norm,
-    task="a LayerNorm",
-    clue="",
-    trials=[((D,), 0.01 * noise(2, 5, D)) for D in (20, 10)],  # so small that eps shows
-    probes=one_norm,
-    names={"weight": "gamma g scale a", "bias": "beta b shift"},
-    shape="(B, T, D)",
-    sizes=lambda D, x: {"B": len(x), "T": x.shape[1], "D": D},
-)
+NORM = NormExercise()
 
 
 class MyEncoderBlock(nn.Module):

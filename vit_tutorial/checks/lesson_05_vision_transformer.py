@@ -1,11 +1,8 @@
 """Lesson 05: the whole Vision Transformer, and how many parameters it has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 
-import torch
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.nn.utils import parameters_to_vector
@@ -14,12 +11,12 @@ from ..analysis.before_training import first_tests
 from ..config import ViTConfig
 from ..experiments.planted_bugs import BrokenModel
 from .exercise import Exercise
-from .hunt import Hunt, require_one_of
 from .lesson_02_embeddings import MyEmbeddings, embeddings
 from .lesson_04_encoder_block import NORM, MyEncoderBlock, encoder_block
 from .modules import CompositeExercise
 from .probes import flow, noise
 from .running import Wrong, call, close, misfit
+from .task import Hunt, require_one_of
 
 
 class MyVisionTransformer(nn.Module):
@@ -38,24 +35,10 @@ class MyVisionTransformer(nn.Module):
         return self.head(y)  # (B, K)
 
 
-def whole(image_size=9, patch_size=3, in_channels=2, num_classes=7, embed_dim=20, depth=2, num_heads=5, mlp_dim=33):
-    """Return the arguments of a model: the eight numbers."""
-    return image_size, patch_size, in_channels, num_classes, embed_dim, depth, num_heads, mlp_dim
-
-
-FIRST, SECOND = whole(), whole(8, 2, 3, 5, 14, 3, 2, 17)
-
-
-def images_for(args):
-    size, _, channels, *_ = args
-    return noise(12, channels, size, size)
-
-
 def equations_1_to_4(pair):
     if pair.views is None:
         return
-    with torch.no_grad():
-        sums = pair.mine(pair.x).sum(1)
+    sums = pair.mine(pair.x).sum(1)
     yield not close(sums, 1), "There is a softmax inside the model: `F.cross_entropy` takes it. Return logits."
     parts = vision_transformer.find_parts(pair.mine)
     blocks = {f"block {i}": block for i, block in enumerate(parts.pop("encoder"))}
@@ -67,27 +50,28 @@ def equations_1_to_4(pair):
 def judge_model(cls):
     """Judge the model and its parts; then raise Wrong for too few blocks, equal ones, another head, or dropout."""
     vision_transformer.judge_trials(cls)
-    *_, K, D, L, _, _ = SECOND
-    model, images = cls(*SECOND), images_for(SECOND)
-    parts = vision_transformer.find_parts(model)
-    blocks = [parameters_to_vector(block.parameters()) for block in parts["encoder"]]
-    if len(blocks) != L:
-        raise Wrong(f"A model of depth {L} has {L} blocks; yours has {len(blocks)}.")
-    if blocks[0].equal(blocks[1]):
-        raise Wrong("All blocks have the same weights, as copies or by `[block] * depth`. Make a new one each time.")
-    count = sum(parameter.numel() for parameter in parts["head"][0].parameters())
-    if count != (D + 1) * K:
-        raise Wrong(f"The head is one linear layer, D to K, with D·K + K parameters. Yours has {count}.")
-    logits = model.eval()(images)
-    if not all(close(model.train()(images), logits) for _ in range(10)):
-        raise Wrong("In training your model gives other results than in eval mode: leave out dropout.")
+    for args, images in vision_transformer.trials:
+        *_, K, D, L, _, _ = args
+        model = cls(*args)
+        parts = vision_transformer.find_parts(model)
+        blocks = [parameters_to_vector(block.parameters()) for block in parts["encoder"]]
+        if len(blocks) != L:
+            raise Wrong(f"A model of depth {L} has {L} blocks; yours has {len(blocks)}.")
+        if blocks[0].equal(blocks[1]):
+            raise Wrong("All blocks have the same weights, as copies or by `[block] * depth`: make a new one each.")
+        count = sum(parameter.numel() for parameter in parts["head"][0].parameters())
+        if count != (D + 1) * K:
+            raise Wrong(f"The head is one linear layer, D to K, with D·K + K parameters. Yours has {count}.")
+        logits = model.eval()(images)
+        if not all(close(model.train()(images), logits) for _ in range(10)):
+            raise Wrong("In training your model gives other results than in eval mode: leave out dropout.")
 
 
 vision_transformer = CompositeExercise(
     MyVisionTransformer,
     task="`cls(image_size, patch_size, in_channels, num_classes, embed_dim, depth, num_heads, mlp_dim)`, an nn.Module: "
     "images to logits, (B, C, H, W) → (B, K).",
-    trials=[(args, images_for(args)) for args in (FIRST, SECOND)],
+    trials=[((9, 3, 2, 7, 20, 2, 5, 33), noise(12, 2, 9, 9)), ((8, 2, 3, 5, 14, 3, 2, 17), noise(12, 3, 8, 8))],
     probes=equations_1_to_4,
     names={
         "embeddings": "embedding embed patch_embed patch_embedding patch_embeddings tokens stem",
@@ -97,9 +81,9 @@ vision_transformer = CompositeExercise(
     },
     called="`embeddings`, `encoder` (of `norm1`, `attention`, `norm2`, `mlp`), `norm`, `head`",
     parts={
-        "embeddings": (embeddings, lambda *sizes: whole(*sizes[:3], embed_dim=sizes[3], num_heads=1)),
-        "encoder": (encoder_block, lambda D, h, M: whole(embed_dim=D, num_heads=h, mlp_dim=M)),
-        "norm": (NORM, lambda D: whole(embed_dim=D)),
+        "embeddings": (embeddings, lambda size, P, C, D: (size, P, C, 7, D, 2, 1, 33)),
+        "encoder": (encoder_block, lambda D, h, M: (9, 3, 2, 7, D, 2, h, M)),
+        "norm": (NORM, lambda D: (9, 3, 2, 7, D, 2, 5, 33)),
     },
     clue="Four lines: `z = embeddings(images)`, `z = encoder(z)`, `y = norm(z)[:, 0]`, `return head(y)`. "
     "The encoder is a list of `depth` blocks, `nn.Sequential(*blocks)`.",
@@ -174,9 +158,8 @@ def judge_count(function: Callable) -> None:
         raise Wrong(f"You get exactly this count {told}.")
     for c, got, more in zip(CONFIGS, counts, off, strict=True):
         if more:
-            sizes = f"C·P·P {c.patch_dim}, N {c.num_patches}, D {c.embed_dim}, mlp_dim {c.mlp_dim}, L {c.depth}, K"
-            told = f"{got:,} is {abs(more):,} too {'many' if more > 0 else 'few'}"
-            raise Wrong(f"With {sizes} {c.num_classes}: {told}.")
+            sizes = f"N {c.num_patches}, D {c.embed_dim}, mlp_dim {c.mlp_dim}, L {c.depth}, K {c.num_classes}"
+            raise Wrong(f"With {sizes}: {got:,} is {abs(more):,} too {'many' if more > 0 else 'few'}.")
     if built:
         raise Wrong("Every count is right, but your function builds a model to get it. Can you do it by arithmetic?")
 
@@ -214,7 +197,7 @@ def judge_bug(broken: BrokenModel, bug: str) -> str:
     """Raise Wrong with the test that speaks against this bug."""
     if not isinstance(broken, BrokenModel):
         raise Wrong("The check needs what `draw_bug` returned, and then the name of the bug.")
-    bug = require_one_of(bug, SHOWS)
+    bug = require_one_of("bug", bug, SHOWS)
     if bug != broken.bug:
         raise Wrong(f"It is not “{bug}”, which shows so: {SHOWS[bug]}. Some bugs show in several tests: look at all.")
     return f"{bug}. The shortest way to it: {SHOWS[bug]}."

@@ -11,8 +11,8 @@ from ..errors import is_number
 from ..experiments import short_run
 from ..model import VisionTransformer
 from .exercise import Exercise
-from .hunt import Hunt
 from .running import Wrong, attempt, close, describe, listed, stopped_by, tensors_in
+from .task import Hunt
 
 
 def my_parameter_groups(model, weight_decay):
@@ -56,9 +56,9 @@ parameter_groups = Exercise(
     view=decays,
     probes=matrices_alone,
     shape="(parameters,)",
-    clue="Put every parameter into one of two lists. The weights of `nn.Linear` and of the patch projection, an "
-    "`nn.Conv2d`, decay. Biases, norms, the class token and the positions do not, although some of these have two axes "
-    "or more. Go by types, by names or by `id(p)`: `in` and `==` compare tensors by value.",
+    clue="Go through `model.modules()`, or through `model.named_parameters()`, and put every parameter into one of two "
+    "lists. The weights of `nn.Linear` and of the patch projection, an `nn.Conv2d`, decay. Biases, norms, the class "
+    "token and the positions do not, although some of these have two axes or more.",
     imports="from torch import nn",
 )
 
@@ -112,8 +112,8 @@ def as_asked(got, expected, model, optimizer, batches, rates):
     ours = to_train()
     my_training(*ours)
     yield all(optimizer.modes), "Your model is in evaluation mode, so dropout is off. Call `model.train()`."
-    steps = len(optimizer.steps)
-    yield steps == 4, f"The optimizer that you are given takes {steps} steps for 4 batches. Take one for each, with it."
+    steps = f"The optimizer that you are given takes {len(optimizer.steps)} steps for 4 batches"
+    yield len(optimizer.steps) == 4, f"{steps}. Take one for each, with it."
     first, right = got[0][0].item(), expected[0][0].item()
     told = f"Your first loss is {first:.4f}, {first / right:.3g} times {right:.4f}"
     yield close(first, right), f"{told}: `F.cross_entropy` of the logits is asked, before the step. It has the softmax."
@@ -137,7 +137,8 @@ training = Exercise(
     shape="losses (batches,); weights (all,)",
     clue="Before the loop, `model.train()`. For each batch: write its rate into every group of "
     "`optimizer.param_groups`, work out the loss, clear the old gradients, call `loss.backward()`, clip with "
-    "`nn.utils.clip_grad_norm_`, and only then `optimizer.step()`.",
+    "`nn.utils.clip_grad_norm_`, and only then `optimizer.step()`. If the first loss is right and the second is not, "
+    "look at the first step.",
     imports="import torch.nn.functional as F\nfrom torch import nn",
 )
 

@@ -11,8 +11,8 @@ from ..experiments.secret_mistakes import MISTAKES, Suspect
 from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_theirs
 from .exercise import Exercise
-from .hunt import Hunt, require_one_of
 from .running import Wrong, call, describe, joined, listed, same
+from .task import Hunt, require_one_of
 
 
 def my_map_state_dict(state):
@@ -102,7 +102,7 @@ fold_layer_scale = Exercise(
     judge=partial(judge_tensors, my_fold_layer_scale, lambda config: my_map_state_dict(their_state(config))),
     clue="γ ⊙ (W x + b) = (γ ⊙ W) x + γ ⊙ b: multiply row i of the weight by γ[i], `gamma[:, None] * weight`, and the "
     "bias by γ. The layers are the last of each branch: `attention.projection` for `ls1.gamma`, `mlp.contract` for "
-    "`ls2.gamma`. Begin with `folded = dict(state)`.",
+    "`ls2.gamma`. Begin with `folded = dict(state)`, and cut the block's beginning from γ's own name.",
 )
 
 
@@ -119,8 +119,8 @@ def judge_mistake(suspect, mistake, where):
     if not isinstance(suspect, Suspect):
         raise Wrong("The check needs one suspect itself, such as `suspects[0]`: not its model, and not all of them.")
     stages = ["embeddings", *(f"encoder.{i}" for i in range(len(suspect.original.encoder)))]
-    mistake = require_one_of(mistake, MISTAKES)
-    where = require_one_of(f"encoder.{where}" if str(where).isdigit() else where, stages)
+    mistake = require_one_of("mistake", mistake, MISTAKES)
+    where = require_one_of("place", f"encoder.{where}" if str(where).isdigit() else where, stages)
     if where != suspect.where:
         raise Wrong(f"It does not begin in `{where}`. Give both models the same tokens, stage by stage.")
     if mistake == suspect.mistake:

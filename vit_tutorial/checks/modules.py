@@ -1,7 +1,5 @@
 """An exercise whose answer is a module: it runs beside the solution, with the same weights in layers of one name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -42,8 +40,7 @@ class ModuleExercise(Exercise):
         ways, doubt = self.match(pair, sizes)
         result, expected = call(pair.mine, x, sizes=sizes), attempt(pair.ours, x)
         if isinstance(expected, Exception):
-            told = f"The check calls each part with one tensor, and one of yours stops there: {expected}"
-            raise Wrong(told, status="not judged")
+            raise Wrong(f"The check calls each part with one tensor, and one stops: {expected}", status="not judged")
         if wrong_form := misfit(result, expected, self.shape, sizes):
             raise Wrong(wrong_form)
         right = bool(ways) and close(pair.share(ways, result), result, 2e-5)
@@ -74,10 +71,7 @@ class ModuleExercise(Exercise):
     # Which of the reader's weights is which ---------------------------------------------------------------------------
 
     def match(self, pair: Pair, sizes: Mapping[str, int]) -> tuple[list[dict[str, Tensor]], str]:
-        """Return the views that right code may have, the plain one first; where the check cannot be sure, say why.
-
-        Raises Wrong for a layer that is missing or has another size.
-        """
+        """Return the views that right code may have, the plain one first; where the check cannot be sure, say why."""
         for parameter in pair.ours.parameters():
             parameter.data.zero_()  # as a bias that is missing stays
         found = self.find(pair)
@@ -91,10 +85,7 @@ class ModuleExercise(Exercise):
         return ways, "" if ways and known else f"{doubt} Call them {self.called}. Yours: {yours}."
 
     def find(self, pair: Pair, turned: bool = False) -> dict[str, Tensor]:
-        """Return where the values of our parameters stand among all of the reader's, as far as names say.
-
-        Several parameters for one of ours are a list of heads if their names differ by a number alone.
-        """
+        """Return where our parameters stand among all of the reader's weights, as far as names say; of a list, all."""
         found, start = {}, 0
         for name, parameter in pair.mine.named_parameters():
             places = torch.arange(start, start + parameter.numel()).reshape(parameter.shape)
@@ -102,10 +93,9 @@ class ModuleExercise(Exercise):
             role = self.role(name, parameter, pair)
             if turned and places.ndim == 2 and not name.endswith("weight"):
                 places = places.mT
-            found.setdefault(role, []).append((re.sub(r"\d+", "#", name), places))
-        found.pop("", None)
-        one = [role for role, pieces in found.items() if len({(name, places.shape) for name, places in pieces}) == 1]
-        return {role: torch.cat([places for _, places in found[role]]) for role in one}
+            found.setdefault(role, []).append(places)
+        alike = [role for role, pieces in found.items() if role and len({places.shape for places in pieces}) == 1]
+        return {role: torch.cat(found[role]) for role in alike}
 
     def role(self, name: str, parameter: Tensor, pair: Pair) -> str:
         """Return our name for a reader's parameter: "position", "expand.weight"; "" where no word of ours fits."""

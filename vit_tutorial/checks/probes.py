@@ -1,7 +1,5 @@
 """What probes ask with: random values, where values come from, what a tensor is a sum of."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
@@ -26,10 +24,7 @@ def few(values: Tensor, most: int = 6) -> str:
 
 
 def origin(result: Tensor, given: Tensor) -> list[Tensor] | None:
-    """Return where each value of a result stands in what was given, axis by axis; None if one is not from there.
-
-    Every value of `given` must be different.
-    """
+    """Return where each value stands among those that were given, all different, axis by axis; None for a new one."""
     place = {value: index for index, value in enumerate(given.flatten().tolist())}
     found = [place.get(value) for value in result.flatten().tolist()]
     if None in found:
@@ -67,8 +62,7 @@ def as_sum(value: Tensor, terms: Mapping[str, Tensor], tolerance: float = 1e-3) 
 class Pair:
     """The reader's module and the solution, and an input `x`. A probe may choose the weights of the reader's.
 
-    `views` says for each parameter of ours where its values stand among all of the reader's weights, in one row. It is
-    None where the check does not know which is which.
+    `views` says where each parameter of ours stands among all of the reader's weights, in one row; None if not known.
     """
 
     def __init__(self, mine: nn.Module, ours: nn.Module, args: tuple, x: Tensor):
@@ -79,10 +73,7 @@ class Pair:
         self.views: Mapping[str, Tensor] | None = None
 
     def share(self, ways: Sequence[Mapping[str, Tensor]], result: Tensor) -> Tensor:
-        """Give the solution the weights that made this result, and return what it makes of `x`.
-
-        Of the ways in which the reader's module may hold them, the first counts, unless another fits far better.
-        """
+        """Give the solution the reader's weights, the first way unless another fits far better; return the result."""
         weights = parameters_to_vector(self.mine.parameters()).detach()
 
         def outcome(views: Mapping[str, Tensor]) -> Tensor:

@@ -1,7 +1,5 @@
 """Run the reader's code: what it returns, or what stops it, in their own line."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import linecache
@@ -20,10 +18,7 @@ from torch import Tensor, nn
 
 
 class Wrong(Exception):
-    """The reader's code does something else than the exercise asks. `code` is their own line, where it stopped.
-
-    "not judged" says that it may be right; then the message says what the check needs in order to tell.
-    """
+    """The reader's code does something else than is asked, or is "not judged"; `code` is their line, if it stopped."""
 
     def __init__(self, message: str, code: str = "", status: str = "wrong"):
         super().__init__(message)
@@ -86,9 +81,7 @@ MEANINGS = {  # what errors mean whose text is hard to read
         "A size or a place is a whole number, and `/` makes a float: divide by `//`."
     ),
     "leaf Variable that requires grad": "You write into a parameter: do so inside `with torch.no_grad():`.",
-    "call numpy": "NumPy knows no gradients, and a model learns by them: stay with PyTorch's tensors.",
     "'tuple'|tuple has no": "This is a pair: `nn.MultiheadAttention` returns one, (tokens, weights). Take it apart.",
-    "dtypes|output dtype|for '(Long|Int|Bool)'": "Whole numbers or True and False stand where floats must: `.float()`.",
     "NoneType": "Something here is None, as `conv.bias` is with `bias=False`.",
     "out of bounds": "Places count from 0: the last is one less than the size. Is it the place of another axis?",
     "to unpack": "What is left of `=` or `in` must have the form of what comes, as `(images, labels), rate` does.",

@@ -1,36 +1,28 @@
 """What a reader is asked to do, and what they are told: a task, its hint and its solution, and the verdict."""
 
-from __future__ import annotations
-
 import html
 import inspect
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 
+from ..errors import require_choice
+from .running import Wrong
+
 # A sign and a colour for each status. The word alone says everything.
-SIGNS = {
-    "passed": ("✓", "#009E73"),
-    "not attempted": ("○", "#808080"),
-    "not judged": ("?", "#0072B2"),
-    "wrong": ("✗", "#D55E00"),
-}
+SIGNS = {"passed": "✓ #009E73", "not attempted": "○ #808080", "not judged": "? #0072B2", "wrong": "✗ #D55E00"}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check found. True in a condition only if the exercise is passed.
-
-    `message` says why; `code` is the reader's own line, where an error stopped it, and is shown under the message's
-    first line; `hint` is what to try next.
-    """
+    """What a check found. True in a condition only if the exercise is passed."""
 
     exercise: str
     status: str
     message: str = ""
     hint: str = ""
-    code: str = ""
+    code: str = ""  # the reader's own line, where an error stopped it: shown under the first line of the message
 
     def __bool__(self) -> bool:
         return self.status == "passed"
@@ -45,7 +37,7 @@ class Verdict:
         return "\n".join([f"{self.exercise}: {self.status}", *filter(None, lines)])
 
     def _repr_html_(self) -> str:
-        sign, colour = SIGNS[self.status]
+        sign, colour = SIGNS[self.status].split()
         first, *rest = (f"<div>{to_html(line)}</div>" for line in self.message.splitlines() or [""])
         code = f'<pre style="margin: 6px 0; white-space: pre-wrap">{html.escape(self.code)}</pre>' if self.code else ""
         hint = f"<details><summary>Hint</summary>{to_html(self.hint)}</details>" if self.hint else ""
@@ -107,3 +99,31 @@ class Task:
 
     def verdict(self, status: str, message: str = "", code: str = "") -> Verdict:
         return Verdict(self.name, status, message, "" if status == "passed" else self.clue, code)
+
+
+class Hunt(Task):
+    """Judge what the reader found, `check.find_mistake(suspect, mistake, where)`. The solution is a way to find it."""
+
+    def __call__(self, *said: object, **named: object) -> Verdict:
+        given = [*said, *named.values()]
+        if any(answer is None for answer in given):
+            begun = any(isinstance(answer, str) for answer in given)
+            first = "One answer is missing." if begun else "Nothing is named yet."
+            found = "Put what you found in the place of `None`, and run the cell again."
+            return self.verdict("not attempted", f"{first} {found}")
+        try:
+            inspect.signature(self.judge).bind(*said, **named)
+        except TypeError:  # too few answers, too many, or under other names
+            return self.verdict("wrong", f"The check is called as {self.task}")
+        try:
+            return self.verdict("passed", self.judge(*said, **named))
+        except (Wrong, ValueError) as wrong:
+            return self.verdict("wrong", str(wrong))
+
+
+def require_one_of(name: str, said: object, choices: Iterable[str]) -> str:
+    """Return the choice that is said, whatever its case; raise ValueError with the near ones if it is none."""
+    plain = {choice.lower(): choice for choice in choices}
+    said = str(said).strip()
+    require_choice(name, plain.get(said.lower(), said), choices)
+    return plain[said.lower()]

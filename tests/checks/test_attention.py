@@ -27,8 +27,7 @@ def weighing(weigh):
     return lambda q, k, v: ((w := weigh(q, k)) @ v, w)
 
 
-KEYS, DIVISOR, SOFTMAX = "k.transpose(-2, -1)", "q.shape[-1] ** 0.5", "scores.softmax(dim=-1)"
-MASK = "scores.masked_fill({} > 0, -1e9)"
+DIVISOR, SOFTMAX = "q.shape[-1] ** 0.5", "scores.softmax(dim=-1)"
 
 RIGHT = {
     check.attention_head: {
@@ -48,11 +47,6 @@ RIGHT = {
         "concatenated": lambda x: torch.cat(list(x.unbind(1)), dim=-1),
     },
 }
-
-
-def after(change):
-    """The right weights, changed, and the values mixed by those."""
-    return weighing(lambda q, k: change(weights_of(q, k)))
 
 
 WRONG = {
@@ -132,7 +126,6 @@ LISTS = (*three(layer="nn.ModuleList(nn.Linear(embed_dim, embed_dim // num_heads
 MATRICES = (*three("self.w_q, self.w_k, self.w_v",
                    "nn.Parameter(torch.randn(num_heads, embed_dim, embed_dim // num_heads))"),
             SPLIT, "torch.einsum('btD,hDd->bhtd', tokens, part)", "(tokens)", "")  # fmt: skip
-NOT_DIVIDED = "Your scores are 3.46 times the right ones"
 RIGHT[check.self_attention] = {
     "the package's": SelfAttention,
     **{names: three(names) for names in (NAMES, "self.W_q, self.W_k, self.W_v", "self.to_q, self.to_k, self.to_v")},
@@ -149,6 +142,10 @@ RIGHT[check.self_attention] = {
     "no biases for q, k and v": (LAYER, LAYER[:-1] + ", bias=False)"),
     "a list of Head modules": heads(),
     "three lists of layers": LISTS,
+    "bare matrices": (*three(layer="nn.Parameter(torch.randn(embed_dim, embed_dim))"), "(tokens)", "",
+                      "part.reshape", "(tokens @ part).reshape"),
+    "a convolution of width 1": (LAYER, "self.qkv = nn.Conv1d(embed_dim, 3 * embed_dim, 1)", "self.qkv(tokens)",
+                                 "self.qkv(tokens.mT).mT"),
 }  # fmt: skip
 WRONG[check.self_attention] = [
     ("self.qkv(tokens)", "self.qkv(tokens + tokens.roll(1, 0))", "somewhere images mix"),
@@ -160,8 +157,7 @@ WRONG[check.self_attention] = [
     (*three(), "q @ k", "q @ q", "does not depend on `key.weight`, `key.bias`"),
     ("q @ k", "q @ (q + k)", "With keys of zero all weights are alike. Yours are not"),
     ("= num_heads", "= 1", "mixed by 1 different tables of weights"),
-    (" / " + DIVISOR, "", NOT_DIVIDED),
-    (heads(lambda d, D: 1.0), NOT_DIVIDED),
+    (" / " + DIVISOR, "", "Your scores are 3.46 times the right ones: q kᵀ is divided by 1, and √d is 3.46"),
     (heads(lambda d, D: D**0.5), "Your scores are 0.447 times the right ones"),
     (SOFTMAX, "scores.softmax(-2)", "Your columns sum to 1"),
     (*unnamed(SOFTMAX, "(scores - torch.arange(T)).softmax(-1)"), "Tokens in another order give other results"),
@@ -189,6 +185,7 @@ test_right_answers_pass, test_wrong_answers_are_told_the_truth = judged(RIGHT, W
 
 def test_layers_made_otherwise_are_not_called_wrong():
     """What the task does not ask for, the check cannot read: it says what it looks for, and judges nothing."""
+    assert check.self_attention(solved(check.self_attention, *MATRICES)).status == "not judged"
     for edits in (unnamed(), unnamed(" / " + DIVISOR, "")):
         verdict = check.self_attention(solved(check.self_attention, *edits))
         assert verdict.status == "not judged"

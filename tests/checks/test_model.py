@@ -45,7 +45,7 @@ class Encoder(nn.Module):
 
 Model = check.vision_transformer.answer
 RUN, NORM, HEAD = "self.encoder(z)", "self.norm(z)[:, 0]", "nn.Linear(embed_dim, num_classes)"
-BLOCKS, BLOCK = "nn.Sequential(*blocks)", "MyEncoderBlock(embed_dim, num_heads, mlp_dim)"
+BLOCKS = "nn.Sequential(*blocks)"
 
 
 def of_blocks(*edits, depth=None):

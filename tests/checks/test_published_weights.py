@@ -17,8 +17,8 @@ from .variants import judged, solved
 # What is changed in the solutions
 
 solution, fold = solved(check.map_state_dict), solved(check.fold_layer_scale)
-PROJ, LOOP, END = '"attn.proj": "attention.projection",', "for name, tensor in state.items():", "return ours"
-WEIGHT, BIAS, DELETE = "gamma[:, None] * state[weight]", "gamma * state[bias]", "del folded[name]"
+LOOP, END = "for name, tensor in state.items():", "return ours"
+WEIGHT, DELETE = "gamma[:, None] * state[weight]", "del folded[name]"
 
 
 def ours_but(name, value):
@@ -88,7 +88,6 @@ WRONG = {
     check.map_state_dict: [
         (lambda state: {n: state[f"blocks.{n}.norm1.weight"] for n in range(4)}, "KeyError: 'blocks.2.norm1.weight'"),
         (lambda state: dict(state), "Not ours, 32 of 34: `cls_token`"),
-        (PROJ, '"proj": "projection",', "`embeddings.patches.projectionection.bias`"),
         (renamed("norm[12]", "norm1"), "Missing, 4 of 34: `encoder.0.norm2.weight`"),
         (*ours_but("encoder.0.norm1.weight", 'state["blocks.0.norm2.weight"]'), "Wrong values, 1 of 34: `encoder.0.n"),
         (LOOP, LOOP + "\n        tensor = tensor.T if 'qkv.w' in name else tensor",
@@ -104,7 +103,6 @@ WRONG = {
         ("gamma[:, None]", "gamma", "The size of tensor a (6) must match the size of tensor b (10)"),
         (WEIGHT, f"({WEIGHT})[None]", "Wrong shapes, 4 of 30"),
         ("if scale in layers", 'if scale in layers and block != "encoder.1."', "Not ours, 2 of 30"),
-        ("name[:-9]", 'name[:9] + "."', "Right with 2 blocks, but not with 13. Wrong"),
         (WEIGHT, "state[weight].mul_(gamma[:, None])", "writes into `encoder.0.attention.projection.weight`"),
     ],
 }  # fmt: skip

@@ -136,7 +136,8 @@ def as_qkv(found, D, h):
                 rows = found[name].reshape(3 * D, -1)
                 parts = rearrange(rows, f"({' '.join(order)}) D -> n (h d) D", n=3, h=h)
                 views[name] = parts[list(roles)]
-        views["projection.weight"] = rearrange(found["projection.weight"], f"D ({columns}) -> D (h d)", h=h)
+        output = found["projection.weight"].reshape(D, D)
+        views["projection.weight"] = rearrange(output, f"D ({columns}) -> D (h d)", h=h)
         yield views
 
 

@@ -82,6 +82,7 @@ WRONG = {
         (SHARES, "1 - " + SHARES, "Your result is 1 + -1·the share"),
         (SHARES, f"{OWN} - {SHARES}", "Your result is -1·the share + what the right class ruins"),
         ("(answers + shift) % num_classes", "answers + shift", "Places count from 0"),
+        (SHARES, f"({SHARES} > 0.5).float()", "Your shares are 0 or 1"),
         ("map_for(wrong)", "wrong", "expected 3 dims. Received 1-dim tensor"),
         ("mean(dim=0)", "mean()", "has the wrong shape: (), and (B,)"),
     ],

@@ -106,6 +106,7 @@ def asked_about(got, expected, answers, K, map_for, ruined):
     own = ruined(map_for(answers)).float()
     mine = as_sum(got, {"1": torch.ones_like(got), "the share": expected, "what the right class ruins": own})
     yield mine == "something else", f"Your result is {mine}. It must be the share of the {K - 1} wrong classes alone."
+    yield not set(got.tolist()) <= {0.0, 1.0}, "Your shares are 0 or 1: take the mean of what `ruined` says."
 
 
 wrong_classes = Exercise(

@@ -27,8 +27,7 @@ def weighing(weigh):
     return lambda q, k, v: ((w := weigh(q, k)) @ v, w)
 
 
-KEYS, DIVISOR, SOFTMAX = "k.transpose(-2, -1)", "q.shape[-1] ** 0.5", "scores.softmax(dim=-1)"
-MASK = "scores.masked_fill({} > 0, -1e9)"
+DIVISOR, SOFTMAX = "q.shape[-1] ** 0.5", "scores.softmax(dim=-1)"
 
 RIGHT = {
     check.attention_head: {
@@ -50,37 +49,16 @@ RIGHT = {
 }
 
 
-def after(change):
-    """The right weights, changed, and the values mixed by those."""
-    return weighing(lambda q, k: change(weights_of(q, k)))
-
-
 WRONG = {
     check.attention_head: [
-        (lambda q, k, v: ((w := weights_of(q, k)) @ v, w.mT), "`out` is right, but the weights come back transposed"),
-        (lambda q, k, v: (weights_of(q, k) @ v, scores_of(q, k)), "you return the scores before the softmax"),
-        (weighing(lambda q, k: weights_of(q, q)), "compare queries with queries"),
-        (after(lambda w: w.mT), "Your weights come back transposed"),
-        (weighing(lambda q, k: F.one_hot(scores_of(q, k).argmax(-1), len(k)).float()), "an argmax"),
-        (SOFTMAX, f"{MASK.format('torch.ones(5, 5).triu(1)[:len(q), :len(q)]')}.softmax(-1)", "those before it alone"),
-        (SOFTMAX, f"{MASK.format('torch.eye(len(q))')}.softmax(-1)", "No token sees itself"),
-        (weighing(scores_of), "There is no softmax: your weights are the scores"),
-        (weighing(lambda q, k: scores_of(q, k).exp()), "`exp` is only half of the softmax"),
-        (weighing(lambda q, k: scores_of(q, k).sigmoid()), "There is a sigmoid"),
+        (lambda q, k, v: ((w := weights_of(q, k)) @ v, w.mT), "the weights that you return are not those that mix it"),
+        (weighing(lambda q, k: F.one_hot(scores_of(q, k).argmax(-1), len(k)).float()), "or an argmax"),
+        (weighing(scores_of), "A row of your weights sums to -1.38, not to 1"),
         (weighing(lambda q, k: scores_of(q, k).softmax(0)), "Your columns sum to 1"),
-        (SOFTMAX, "scores.flatten().softmax(0).view_as(scores)", "All your weights together sum to 1"),
-        (weighing(lambda q, k: weights_of(q, k, 1.0)), "1.73 times the right ones: q kᵀ is not divided at all"),
-        (after(lambda w: torch.full_like(w, 1 / len(w))), "All your weights are 1/T"),
-        (after(lambda w: w / 3**0.5), "The softmax comes last, and runs over the keys: your rows do not sum to 1, one"),
+        (weighing(lambda q, k: weights_of(q, k, 1.0)), "Your scores are 1.73 times the right ones"),
         (weighing(lambda q, k: weights_of(k, q)), "Queries and keys are exchanged"),
-        (weighing(lambda q, k: weights_of(q, k, 1 / q.shape[1])), "is divided by d,"),
-        (lambda q, k, v: (weights_of(q, k) @ v, weights_of(q, k).flip(0)), "the weights that you return are others"),
-        (lambda q, k, v: ((w := weights_of(q, k)) @ k, w), "mix `k`, not `v`"),
-        (lambda q, k, v: ((w := weights_of(q, k)).mT @ v, w), "their columns mix the values"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v.sin(), w), "`out` is not `weights @ v`"),
-        (DIVISOR, "(2 * q.shape[-1])", "is divided by 6,"),
         (DIVISOR, "(q.shape[-1] ** 1/2)", "`x ** 1/2` is x/2: powers come before division"),
-        ("scores =", f"{KEYS}; scores =", f"q @ {KEYS}", "q @ k", f"`{KEYS}` changes nothing"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v, w.squeeze()), "wrong at another"),
         (lambda q, k, v: ((w := weights_of(q, k)).detach() @ v, w.detach()), "gradient"),
         (lambda q, k, v: weights_of(q, k) @ v, "2 values, out (T, d) and weights (T, T); got a tensor of shape (5, 3)"),
@@ -94,7 +72,7 @@ WRONG = {
          "value 3. What was at image 0, token 0, value 1 belongs"),
         (lambda x, h: rearrange(x, "b t (h d) -> t b h d", h=h), "(T, B, h, d) = (5, 2, 3, 7), and (B, h, T, d)"),
         (lambda x, h: torch.stack(x.split(h, dim=-1), 1), "(B, d, T, h) = (2, 7, 5, 3), and (B, h, T, d)"),
-        ("D // num_heads", "D / num_heads", "`/` makes a float, and a size"),
+        ("D // num_heads", "D / num_heads", "`/` makes a float: divide by `//`"),
     ],
     check.merge_heads: [
         (lambda x: 2 * x.transpose(1, 2).flatten(2), "values that are not among those that were given"),
@@ -148,7 +126,6 @@ LISTS = (*three(layer="nn.ModuleList(nn.Linear(embed_dim, embed_dim // num_heads
 MATRICES = (*three("self.w_q, self.w_k, self.w_v",
                    "nn.Parameter(torch.randn(num_heads, embed_dim, embed_dim // num_heads))"),
             SPLIT, "torch.einsum('btD,hDd->bhtd', tokens, part)", "(tokens)", "")  # fmt: skip
-NOT_DIVIDED, BY_THE_WIDTH = "times the right ones: q kᵀ is not divided at all", "q kᵀ is divided by √D"
 RIGHT[check.self_attention] = {
     "the package's": SelfAttention,
     **{names: three(names) for names in (NAMES, "self.W_q, self.W_k, self.W_v", "self.to_q, self.to_k, self.to_v")},
@@ -158,67 +135,49 @@ RIGHT[check.self_attention] = {
     "v, q, k in one layer": ("q, k, v = (", "v, q, k = ("),
     "one layer, head by head": (PARTS, "self.qkv(tokens).unflatten(-1, (self.num_heads, 3, -1)).unbind(3)"),
     "one layer, value by value": (PARTS, "self.qkv(tokens).unflatten(-1, (self.num_heads, -1, 3)).unbind(4)"),
-    "with dropout": (SOFTMAX, f"F.dropout({SOFTMAX}, 0.1, self.training)", "drops values at random"),
+    "with dropout": (SOFTMAX, f"F.dropout({SOFTMAX}, 0.1, self.training)"),
     "heads dealt out in turn, both ways": (
         "self.num_heads, -1).transpose(1, 2)", "-1, self.num_heads).permute(0, 3, 1, 2)", MERGE,
          ".permute(0, 2, 3, 1).reshape(B, T, D)"),
-    "no biases for q, k and v": (LAYER, LAYER[:-1] + ", bias=False)",
-     "There is no `qkv.bias`. Eqs. 5 to 8 have none either"),
+    "no biases for q, k and v": (LAYER, LAYER[:-1] + ", bias=False)"),
     "a list of Head modules": heads(),
     "three lists of layers": LISTS,
-    "parameters, a matrix for each head": (*MATRICES, "There is no `qkv.bias`"),
+    "bare matrices": (*three(layer="nn.Parameter(torch.randn(embed_dim, embed_dim))"), "(tokens)", "",
+                      "part.reshape", "(tokens @ part).reshape"),
+    "a convolution of width 1": (LAYER, "self.qkv = nn.Conv1d(embed_dim, 3 * embed_dim, 1)", "self.qkv(tokens)",
+                                 "self.qkv(tokens.mT).mT"),
 }  # fmt: skip
 WRONG[check.self_attention] = [
-    (torchs(), "attention runs across the batch"),
     ("self.qkv(tokens)", "self.qkv(tokens + tokens.roll(1, 0))", "somewhere images mix"),
-    ("self.projection(mixed)", "tokens + self.projection(mixed)", "Adding it is the block's"),
-    ("self.projection(mixed)", "F.gelu(self.projection(mixed))", "does not double the result: it comes last"),
-    ("weights @ v", "weights @ (v + 1)", "you mix something else"),
-    ("self.qkv(tokens)", "self.qkv(F.layer_norm(tokens, (D,)))", "a norm, or an activation?"),
-    (SPLIT, "part.reshape(B, T, self.num_heads, -1)", MERGE, ".flatten(2)",
-     "each token takes from itself alone"),
+    ("self.projection(mixed)", "tokens + self.projection(mixed)", "Eq. 2 adds it"),
+    ("self.qkv(tokens)", "self.qkv(F.layer_norm(tokens, (D,)))", "is there a norm?"),
     (SPLIT, "part.reshape(B, self.num_heads, T, -1)", "value 0 of token 0 is made of values [0, 12,"),
     (MERGE, ".reshape(B, T, D)", "value 12 of token 0 is made of values [0]"),
-    (SOFTMAX, "scores", "There is no softmax: your weights are the scores"),
-    (SOFTMAX, f"{MASK.format('torch.ones_like(scores).triu(1)')}.softmax(-1)",
-     "those before it alone: a mask"),
-    (SOFTMAX, "scores.masked_fill(torch.eye(T) > 0, -1e9).softmax(-1)", "No token sees itself"),
-    (SOFTMAX, "F.one_hot(scores.argmax(-1), T) + 0 * scores", "Each query takes one key only, an argmax"),
-    (SOFTMAX, "scores.sigmoid()", "There is a sigmoid instead of the softmax"),
+    (SOFTMAX, "F.one_hot(scores.argmax(-1), T) + 0 * scores", "Query 0 takes nothing from key 0"),
     (*three(), "q @ k", "q @ q", "does not depend on `key.weight`, `key.bias`"),
     ("q @ k", "q @ (q + k)", "With keys of zero all weights are alike. Yours are not"),
     ("= num_heads", "= 1", "mixed by 1 different tables of weights"),
-    (SPLIT, f"{SPLIT} if n < 2 else part.reshape(B, T, -1, self.num_heads).permute(0, 3, 1, 2)",
-     f"for part in {PARTS}", f"for n, part in enumerate({PARTS})",
-     MERGE, ".permute(0, 2, 3, 1).reshape(B, T, D)", "Values [0, 5, 10, 15, 20, 25, …] have the same weights"),
-    (" / " + DIVISOR, "", NOT_DIVIDED),
-    (heads(lambda d, D: 1.0), NOT_DIVIDED),
-    (*MATRICES, " / " + DIVISOR, "", NOT_DIVIDED),
-    (heads(lambda d, D: D**0.5), BY_THE_WIDTH),
+    (" / " + DIVISOR, "", "Your scores are 3.46 times the right ones: q kᵀ is divided by 1, and √d is 3.46"),
+    (heads(lambda d, D: D**0.5), "Your scores are 0.447 times the right ones"),
     (SOFTMAX, "scores.softmax(-2)", "Your columns sum to 1"),
-    (*unnamed(SOFTMAX, f"{MASK.format('torch.ones_like(scores).triu(1)')}.softmax(-1)"),
-     "does not change with the last token"),
     (*unnamed(SOFTMAX, "(scores - torch.arange(T)).softmax(-1)"), "Tokens in another order give other results"),
     (*unnamed(SOFTMAX, "scores.sigmoid()"), "Equal tokens should give what one of them gives alone"),
-    (*unnamed(SOFTMAX, "(scores * T).softmax(-1)"), "Every token twice should change nothing"),
     (torchs(lambda pair: pair, batch_first=True), "must be a tensor (B, T, D) of torch.float32, got a tuple of 2"),
-    (*three(layer="nn.Linear(embed_dim // num_heads, embed_dim // num_heads)"), "`query.weight` is (d, d) = (12, 12)"),
-    (*three(layer="nn.Linear(embed_dim, num_heads * embed_dim)"), "`query.weight` is (300, D) = (300, 60)"),
+    (*three(layer="nn.Linear(embed_dim // num_heads, embed_dim // num_heads)"), "`qkv.weight` is (36, d)"),
     (LAST, LAST + "; self.scale = nn.Parameter(torch.ones(1))", "does not depend on `scale`"),
     ("weights @ v", "weights @ v.detach()", "the gradient that flows back is not"),
     (*three(), "weights @ v", "weights @ v.detach()", "`value.bias`, or no gradient flows back"),
-    (LAST, LAST + ".requires_grad_(False)", "can never learn"),
     ("self.projection(mixed)", "mixed", "does not depend on `projection.weight`"),
-    (LAST, "", "self.projection(mixed)", "mixed", "There is no `projection` among your layers"),
+    (LAST, "", "self.projection(mixed)", "mixed", "`projection.weight` is not among your parameters"),
     ("self.projection(mixed)", "self.projection(mixed) * (torch.rand(()) > 0.1)",
-     "something in it is random"),  # nine times in ten right
+     "Two calls with the same input give two results"),  # nine times in ten right
     # divides by the T of its first call, multiplies by the T of this one
     ("self.projection(mixed)", 'self.projection(mixed) * T / vars(self).setdefault("T", T)',
-     "wrong when it is called again"),
+     "keeps something from call to call"),
     ("part.reshape(B, T, self.num_heads, -1).transpose(1, 2)", "part.view(B, self.num_heads, T, -1)",
      "Is the order right?"),
     (DIVISOR, "(D / self.num_heads).sqrt()", "'float' object has no attribute 'sqrt'"),
-    (SPLIT, "part.reshape(B, T, self.num_heads, D / self.num_heads).transpose(1, 2)", "`/` makes a float, and a size"),
+    (SPLIT, "part.reshape(B, T, self.num_heads, D / self.num_heads).transpose(1, 2)", "divide by `//`"),
 ]  # fmt: skip
 
 test_right_answers_pass, test_wrong_answers_are_told_the_truth = judged(RIGHT, WRONG)
@@ -226,6 +185,7 @@ test_right_answers_pass, test_wrong_answers_are_told_the_truth = judged(RIGHT, W
 
 def test_layers_made_otherwise_are_not_called_wrong():
     """What the task does not ask for, the check cannot read: it says what it looks for, and judges nothing."""
+    assert check.self_attention(solved(check.self_attention, *MATRICES)).status == "not judged"
     for edits in (unnamed(), unnamed(" / " + DIVISOR, "")):
         verdict = check.self_attention(solved(check.self_attention, *edits))
         assert verdict.status == "not judged"

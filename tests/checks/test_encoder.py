@@ -5,7 +5,6 @@ import torch.nn.functional as F
 from torch import nn
 
 from vit_tutorial import EncoderBlock, Mlp, check
-from vit_tutorial.checks import lesson_04_encoder_block as lesson
 from vit_tutorial.experiments.blocks import SUSPECTS
 
 from .variants import judged, module, parameters, solved, with_parts
@@ -23,7 +22,7 @@ def by_matrix(x, w, b, eps):
 
 # What is changed in the solutions
 
-MEAN, SPREAD, NORMED = "x.mean(dim=-1", "x.var(dim=-1, correction=0", "(x - mean) / torch.sqrt(variance + eps)"
+MEAN, SPREAD = "x.mean(dim=-1", "x.var(dim=-1, correction=0"
 ROOT = "torch.sqrt(variance + eps)"
 
 
@@ -80,7 +79,6 @@ HandNorm = module(
     lambda D, *rest: {"gamma": nn.Parameter(torch.ones(D)), "beta": nn.Parameter(torch.zeros(D))},
     lambda self, x: divided(x, x.var(-1, keepdim=True, correction=0), 1e-6) * self.gamma + self.beta,
 )
-BatchNorm = module(lambda D, *rest: {"inner": nn.BatchNorm1d(D)}, lambda self, x: self.inner(x.mT).mT)
 ThreeInputs = module(
     lambda D, h, M: {"inner": nn.MultiheadAttention(D, h, batch_first=True)},
     lambda self, q, k, v: self.inner(q, k, v),
@@ -93,7 +91,7 @@ RIGHT = {
         "std": lambda x, w, b, eps: divided(x, x.std(2, unbiased=False, keepdim=True) ** 2, eps) * w + b,
         "E[x²] - E[x]²": (SPREAD + ", keepdim=True)", "x.square().mean(-1, True) - mean ** 2"),
         "a centring matrix": by_matrix,
-        "in float64": ("mean = x", "x = x.double(); mean = x", "your result is torch.float64"),
+        "in float64": ("mean = x", "x = x.double(); mean = x"),
     },
     check.mlp: {
         "the package's": Mlp,
@@ -102,53 +100,37 @@ RIGHT = {
         "convolutions": Convolutions,
         "bare parameters": BareMlp,
         "GELU by hand": activation("x * 0.5 * (1 + torch.erf(x / 2**0.5))"),
-        "dropout": (DOWN, "nn.Sequential(nn.Linear(mlp_dim, embed_dim), nn.Dropout(0.1))", "drops values at random"),
+        "dropout": (DOWN, "nn.Sequential(nn.Linear(mlp_dim, embed_dim), nn.Dropout(0.1))"),
         "a layer under two names": (GELU, "nn.GELU(); self.both = nn.Sequential(self.expand, self.activation)"),
     },
     check.encoder_block: {
         "the package's": EncoderBlock,
         "suspect B": SUSPECTS["B"],
         "torch's attention": torchs(),
-        "dropout": (*sequential(UP, GELU, "nn.Dropout(0.1)", DOWN), "drops values at random"),
+        "dropout": (*sequential(UP, GELU, "nn.Dropout(0.1)", DOWN),),
         "own attention and MLP": with_parts(
             Block, attention=lambda D, h, M: solved(check.self_attention)(D, h), mlp=lambda D, h, M: Backwards(D, M)),
         "bare parameters, norms by hand": with_parts(
             Block, mlp=lambda D, h, M: BareMlp(D, M), norm1=HandNorm, norm2=HandNorm),
-        "attention without biases": (*torchs("bias=False, batch_first=True"),
-                                     "In `attention`: There is no `qkv.bias`, `projection.bias`"),
+        "attention without biases": torchs("bias=False, batch_first=True"),
     },
 }  # fmt: skip
 WRONG = {
     check.layer_norm: [
-        (" * weight + bias", "", "`weight` and `bias` are not used"),
-        (" + bias", "", "are not both used: no bias"),
-        (NORMED + " * weight + bias", f"({NORMED} + bias) * weight", "are used in the wrong order"),
-        ("weight + bias", "bias + weight", "`weight` and `bias` are swapped"),
-        (*normalised(1), "You normalise over the tokens"),
-        (*normalised((1, 2)), "You normalise over an image"),
-        ("(x - mean)", "x", "not 0: the mean is not subtracted"),
-        (NORMED, "x / torch.sqrt(x.square().mean(-1, True) + eps)", "this is RMSNorm"),
-        (NORMED, f"x - mean / {ROOT}", "write `(x - mean) / …`"),
-        (NORMED, f"({NORMED} + 1)", "is 1, not 0: subtract the mean of each"),
-        ("correction=0", "correction=1", "0.051: the variance divides by D - 1"),
-        (ROOT, "(torch.sqrt(variance) + eps)", "0.051: eps is outside the root"),
-        ("correction=0", "correction=1", ROOT, "(torch.sqrt(variance) + eps)",
-         "two things: eps is outside the root, and"),
-        (ROOT, "(variance + eps)", "the root is missing"),
-        ("+ eps", "+ 1e-5", "You divide token 0 by 0.05011, and √(variance + eps) is 0.051."),
-        (ROOT, "(x + eps).std(-1, keepdim=True)", "two things: eps has no effect"),
+        (" * weight + bias", "", "a token becomes its normed value, and by"),
+        (" + bias", "", "a token becomes -0.147·its normed value, and by"),
+        ("weight + bias", "bias + weight", "becomes 0.271·its normed value + -0.147·1, and"),
+        (*normalised(1), "the mean of token 0 is -0.295, not 0"),
+        ("(x - mean)", "x", "the mean of token 0 is -0.553, not 0"),
+        ("correction=0", "correction=1", "0.7561: the variance divides by D - 1"),
+        (ROOT, "(torch.sqrt(variance) + eps)", "0.7561: eps is outside the root"),
         (lambda x, w, b, eps: F.layer_norm(x, x.shape[-1:], w, b, eps), "do without `F.layer_norm`"),
     ],
     check.mlp: [
         (*activation("F.gelu(x) + x.mean(0)"), "somewhere images mix"),
-        (*activation("F.gelu(x) + x.mean(1, True)"), "the MLP treats each token on its own"),
-        (FORWARD, "tokens + " + FORWARD, "Adding it is the block's"),
+        (FORWARD, "tokens + " + FORWARD, "Eq. 3 adds it"),
         (FORWARD, f"F.gelu({FORWARD})", "Half the second layer is not half the result"),
-        ("expand(tokens)", "expand(tokens.tanh())", "Half the first layer does not do as half the tokens"),
-        (GELU, f"nn.Sequential({GELU}, nn.LayerNorm(mlp_dim))", "there is a norm, or a softmax"),
-        (GELU, "nn.ReLU()", "There is ReLU between your two layers"),
-        (GELU, 'nn.GELU(approximate="tanh")', "There is GELU's tanh approximation"),
-        (*activation("F.gelu(x) ** 2"), "There is something else between your two layers: it makes 0.70786 of 1"),
+        (GELU, "nn.ReLU()", "your MLP makes 1.00000 of 1 and 0.00000 of -1"),
         (UP, UP.replace("mlp_dim", "4 * embed_dim"), DOWN, DOWN.replace("mlp_dim", "4 * embed_dim"),
          "`expand.weight` is (56, D)"),
         (UP, UP[:-1] + ", bias=False)", "no `expand.bias`"),
@@ -158,13 +140,10 @@ WRONG = {
         (SUSPECTS["D"], "`norm2` is given norm1 + attention. By Eqs. 2 and 3"),
         (RESULT, "z + self.mlp(z + 0 * self.norm2(z))", "`mlp` is given z + attention. By Eqs. 2 and 3"),
         (RESULT, RESULT.replace("norm2(z)", f"norm2(z + {CALL})"), EQUATION_2, "pass", "returns z + mlp. By Eqs."),
-        (RESULT, f"self.norm2({RESULT})", "`norm2` is given z + attention and then z + attention + mlp"),
         (*torchs(call="self.attention(self.norm1(z), z, z)[0]"), "`attention` is given norm1, z. By"),
-        (NORM, "nn.Identity()", "In `norm1`: Your module has no parameters"),
-        (with_parts(Block, norm1=BatchNorm), "In `norm1`: With tokens 1000 times as large the result is 1000 times"),
-        (NORM, "nn.RMSNorm(embed_dim, eps=1e-6)", "In `norm1`: The mean is not subtracted"),
-        (SECOND, SECOND.replace(", eps=1e-6", ""), "In `norm2`: Large tokens are normed as they should be"),
-        (*sequential(UP, "nn.ReLU()", DOWN), "In `mlp`: There is ReLU between"),
+        (NORM, "nn.Identity()", "In `norm1`: Small tokens become others than by `nn.LayerNorm"),
+        (SECOND, SECOND.replace(", eps=1e-6", ""), "In `norm2`: Small tokens become others"),
+        (*sequential(UP, "nn.ReLU()", DOWN), "In `mlp`: With layers that change nothing"),
         (*torchs(call="self.attention(*[self.norm1(z)] * 3)"), "`nn.MultiheadAttention` returns one"),
         (SECOND, SECOND + "; self.norm3 = nn.LayerNorm(embed_dim)", "does not depend on `norm3.weight`"),
         (MLP, "MyMlp(20, 33)", "wrong at another. Your code stops"),
@@ -181,17 +160,3 @@ def test_other_parts_are_not_called_wrong():
     verdict = check.encoder_block(nn.TransformerEncoderLayer)
     assert verdict.status == "not judged"
     assert "It looks for `norm1`, `attention`, `norm2`, `mlp`. Yours: `self_attn`" in verdict.message
-
-
-def test_weights_of_both_signs_are_tried():
-    """A norm's weights start at one: with those alone, their size would do as well as they."""
-
-    class SizeOfTheWeight(nn.LayerNorm):
-        def __init__(self, embed_dim):
-            super().__init__(embed_dim, eps=1e-6)
-
-        def forward(self, x):
-            return F.layer_norm(x, x.shape[-1:], self.weight.abs(), self.bias, self.eps)
-
-    assert lesson.NORM(lesson.Norm).status == "passed"
-    assert lesson.NORM(SizeOfTheWeight).status == "wrong"

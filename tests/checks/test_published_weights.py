@@ -17,8 +17,8 @@ from .variants import judged, solved
 # What is changed in the solutions
 
 solution, fold = solved(check.map_state_dict), solved(check.fold_layer_scale)
-PROJ, LOOP, END = '"attn.proj": "attention.projection",', "for name, tensor in state.items():", "return ours"
-WEIGHT, BIAS, DELETE = "gamma[:, None] * state[weight]", "gamma * state[bias]", "del folded[name]"
+LOOP, END = "for name, tensor in state.items():", "return ours"
+WEIGHT, DELETE = "gamma[:, None] * state[weight]", "del folded[name]"
 
 
 def ours_but(name, value):
@@ -88,32 +88,22 @@ WRONG = {
     check.map_state_dict: [
         (lambda state: {n: state[f"blocks.{n}.norm1.weight"] for n in range(4)}, "KeyError: 'blocks.2.norm1.weight'"),
         (lambda state: dict(state), "Not ours, 32 of 34: `cls_token`"),
-        (PROJ, '"proj": "projection",', "`embeddings.patches.projectionection.bias`"),
-        (renamed("norm[12]", "norm1"), "Missing, 4 of 34: `encoder.*.norm2.weight`"),
-        (*ours_but("encoder.0.norm1.weight", 'state["blocks.0.norm2.weight"]'), "Wrong tensors, 1 of 34: `encoder.0.n"),
+        (renamed("norm[12]", "norm1"), "Missing, 4 of 34: `encoder.0.norm2.weight`"),
+        (*ours_but("encoder.0.norm1.weight", 'state["blocks.0.norm2.weight"]'), "Wrong values, 1 of 34: `encoder.0.n"),
         (LOOP, LOOP + "\n        tensor = tensor.T if 'qkv.w' in name else tensor",
-         "`encoder.0.attention.qkv.weight` is (6, 18), and must be (18, 6)"),
-        (*ours_but("embeddings.class_token", "ours['embeddings.class_token'] * 0"), "is 0 times the given one"),
-        (renamed(r"encoder\.([2-9]|\d\d)", "x"), "Right with 2 blocks, but not with 13 blocks"),
-        (*ours_but("embeddings.position.table", 'state["pos_embed"]'), "table` is (1, 5, 6), and must be (5, 6)."),
+         "Wrong shapes, 2 of 34: `encoder.0.attention.qkv.weight`"),
+        (renamed(r"encoder\.([2-9]|\d\d)", "x"), "Right with 2 blocks, but not with 13. Missing"),
         (END, 'state["cls_token"].zero_(); return ours', "writes into `cls_token`"),
         (END, "return [*ours]", "asks for a dictionary of tensors, a state dict; got a list of 34"),
     ],
     check.fold_layer_scale: [
-        (WEIGHT, "state[weight]", "Row 0 of `encoder.0.attention.projection.weight` is 1 times"),
-        (DELETE, "pass", "Not ours, 4 of 30: `encoder.*.ls1.gamma`, `encoder.*.ls2.gamma`."),
+        (WEIGHT, "state[weight]", "Wrong values, 4 of 30: `encoder.0.attention.projection.weight`"),
+        (DELETE, "pass", "Not ours, 4 of 30: `encoder.0.ls1.gamma`, `encoder.0.ls2.gamma`"),
         (lambda state: {n: t for n, t in fold(state).items() if t is not state[n]}, "Missing, 22 of 30: `embeddings"),
-        (BIAS, "state[bias]", "Row 0 of `encoder.0.attention.projection.bias` is 1 times"),
-        (WEIGHT, f"{WEIGHT} if 'mlp' in weight else gamma * state[weight]", "is -0.0239, 0.389, 1.71"),
-        (WEIGHT, "gamma.abs()[:, None] * state[weight]", "is 0.0239 times the given one, and must be -0.0239 times"),
-        (WEIGHT, "state[weight] + gamma[:, None]", "is 0.972, 0.909, 1.17"),
-        ("gamma[:, None]", "gamma.roll(1)[:, None]", "is -0.617 times"),
-        ("ls1.", "ls3.", "ls2.", "ls1.", "ls3.", "ls2.", "is 1.05 times"),
         ("gamma[:, None]", "gamma", "The size of tensor a (6) must match the size of tensor b (10)"),
-        (WEIGHT, "state[weight][None]", "is (1, 6, 6), and must be (6, 6)"),
+        (WEIGHT, f"({WEIGHT})[None]", "Wrong shapes, 4 of 30"),
         ("if scale in layers", 'if scale in layers and block != "encoder.1."', "Not ours, 2 of 30"),
-        ("name[:-9]", 'name[:9] + "."', "Right with 2 blocks, but not with 13 blocks"),
-        (WEIGHT, "state[weight].mul_(gamma[:, None])", "writes into `encoder.*.attention.projection.weight`"),
+        (WEIGHT, "state[weight].mul_(gamma[:, None])", "writes into `encoder.0.attention.projection.weight`"),
     ],
 }  # fmt: skip
 
@@ -156,7 +146,7 @@ def test_what_is_no_suspect_is_told_what_to_give(right):
         assert "one suspect itself" in check.find_mistake(given, "norms exchanged", "encoder.6").message
     for said in (["norms exchanged"], ["norms exchanged", "encoder.6", "c"], []):
         assert "find_mistake(suspect, mistake, where)" in check.find_mistake(suspects[0], *said).message
-    assert "“['norms exchanged']” is none of these" in check.find_mistake(suspects[0], ["norms exchanged"], 6).message
+    assert "unknown mistake" in check.find_mistake(suspects[0], ["norms exchanged"], 6).message
     named = {"mistake": suspects[0].mistake, "where": suspects[0].where}
     assert check.find_mistake(suspects[0], **named).status == "passed"
 
@@ -172,9 +162,7 @@ def test_secrets_are_new_each_time_and_do_not_show(right):
     [
         ((None, None), "Nothing is named yet."),
         (("norms exchanged", None), "One answer is missing."),
-        (("norms swapped", "encoder.6"), "is none of these: “norms exchanged”, “q and k exchanged”"),
-        (("norm exchanged", "encoder.6"), "Did you mean “norms exchanged”?"),
-        (("norms exchanged", "encoder6"), "Did you mean “encoder.6”?"),
+        (("norms swapped", "encoder.6"), "did you mean"),
         (("norms exchanged", "encoder.5"), "It does not begin in `encoder.5`"),
         (("norms exchanged", 7), "It does not begin in `encoder.7`"),
         (("red and blue exchanged", "encoder.6"), "The place is right, and the mistake is another"),

@@ -20,14 +20,14 @@ def finding(source, *args, **names) -> Wrong:
 LINES = [  # a cell, whose last line is shown, and what is said
     ("def mine(x):\n    y = x.reshape(2, 3)\n    return y + z",
      "in line 3 of your cell, in mine. NameError: name 'z' is not defined Here `y` is (2, 3)."),
-    ("def mine(x):\n    y = x\n    return nn.Linear(y)", "argument: 'out_features' Here `y` is (N,)."),
+    ("def mine(x):\n    y = x\n    return nn.Linear(y)", "argument: 'out_features' Here `y` is (N,) = (6,)."),
     ("class Box: pass\ndef mine(x):\n    box = Box(); box.rows = [x[None]]\n    return box.rows[0] @ x[None]",
      "Here `box.rows[0]` is (1, N)"),
     ("from vit_tutorial import patchify\ndef mine(x):\n    return patchify(x.reshape(1, 1, 2, 3), 2)", "3 = 1·2 + 1"),
     ("def mine(x): return mine(x)", "RecursionError"),
     ("def mine(x):\n    return x + (x, x)", "`nn.MultiheadAttention` returns one, (tokens, weights)"),
-    ("def mine(x):\n    n = len(x) / 2\n    return x[:n]", "`n` is 3.0, a float, and a size or a place is a whole"),
-    ("def mine(x):\n    return x.reshape(3, len(x) / 3)", "`/` makes a float, and a size or a place is a whole"),
+    ("def mine(x):\n    n = len(x) / 2\n    return x[:n]", "`/` makes a float: divide by `//`"),
+    ("def mine(x):\n    return x.reshape(3, len(x) / 3)", "`/` makes a float: divide by `//`"),
     ("def mine(x):\n    n = 0.5\n    return x.nothing(n)", "AttributeError: 'Tensor' object has no attribute"),
 ]  # fmt: skip
 

@@ -23,7 +23,7 @@ def cell(source: str, name: str = "", **names) -> dict:
 
 def solved(exercise, *edits: str):
     """The exercise's own solution, run as a reader would run it; with each (old, new) of `edits` replaced in it."""
-    source = exercise.solution().source
+    source = exercise.solution().removeprefix("```python\n").removesuffix("```")
     for old, new in zip(edits[::2], edits[1::2], strict=True):
         assert old in source, f"{old!r} is not in the solution of {exercise.name}"
         source = source.replace(old, new)

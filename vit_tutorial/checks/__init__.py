@@ -5,8 +5,6 @@ check.patchify.hint()         →  where to look next
 check.patchify.solution()     →  one right answer, as code
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from pkgutil import iter_modules
@@ -19,15 +17,12 @@ LESSONS = [import_module(f".{name}", __name__) for name in FILES]
 
 
 class Check:
-    """Every exercise by its name: `check.patchify(my_patchify)`. `check` alone lists them, in the lessons' order.
-
-    `keep(exercise, answer)` is called with an answer that passed, and says what it did with it.
-    """
+    """Every exercise by its name: `check.patchify(my_patchify)`. `check` alone lists them, in the lessons' order."""
 
     def __init__(self, keep: Callable | None = None):
         for lesson in LESSONS:
-            found = {name: each for name, each in vars(lesson).items() if isinstance(each, Task)}
-            vars(self).update({name: each for name, each in found.items() if name == each.name})
+            tasks = {name: each for name, each in vars(lesson).items() if isinstance(each, Task)}
+            vars(self).update({name: task for name, task in tasks.items() if name == task.name})
         for exercise in vars(self).values():
             exercise.keep = keep or exercise.keep
 

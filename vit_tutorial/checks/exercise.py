@@ -4,59 +4,38 @@ The reader's code runs beside the solution. Where the two differ, the probes are
 property of the result holds, and what to say if it does not.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from .probes import Probes, noise
-from .running import Wrong, call, is_stub, joined, misfit, same, slip_in, stopped_by, tensors_in, value_difference
+from .running import Wrong, call, close, is_stub, joined, misfit, same, slip_in, stopped_by, tensors_in
 from .task import Task, Verdict
 
 UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
 WRITTEN_IN = "Right at the first size tried, wrong at another."
-RANDOM = "Two calls with the same input give two results: something in it is random."
-DETACHED = (
-    "The values are right, but the gradient that flows back is not: look for `.detach()`, `.data`, `.item()`, "
-    "`no_grad` and `torch.tensor(...)`."
-)
+RANDOM = "Two calls with the same input give two results. Is there dropout? It needs `training=self.training`."
+VALUES = "The shape is right, the values are not."
+DETACHED = "The values are right, the gradient that flows back is not: look for `.detach()`, `.data` and `.item()`."
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Exercise(Task):
-    """Judge the reader's function: `check.patchify(my_patchify)` → Verdict; `.hint()` and `.solution()` help.
+    """Judge the reader's function: `check.patchify(my_patchify)` → Verdict. A `judge` of its own compares otherwise."""
 
-    `trials` holds the arguments of each run, or functions that make them where a run uses them up; `stages` what was
-    right before each. `probes(result, expected, *args)` yields (holds, symptom), the first thing first. `shape` names
-    the axes of the result, "(B, N, D)", or "out (T, d); weights (T, T)" for two; `sizes(*args)` says how long they are.
-    `view(result, *args)` is what is compared, if not the result. `more(function)` looks further at a right answer: it
-    may raise Wrong, or return a remark. `judge(function)` takes the place of the whole comparison.
-    """
+    trials: Sequence[tuple | Callable] = ()  # the arguments of each run, or a function that makes them
+    shape: str = ""  # the axes of the result, "(B, N, D)", or "out (T, d); weights (T, T)" for two
+    sizes: Callable[..., Mapping[str, int]] = lambda *args: {}  # how long the axes are, for the arguments of a trial
+    probes: Callable[..., Probes] = lambda result, expected, *args: ()  # (holds, symptom), the first thing first
+    view: Callable = lambda result, *args: result  # what is compared
+    gradients: bool = True  # are they compared?
 
     takes = "function"
-
-    def __init__(
-        self,
-        solution: Callable,
-        *,
-        trials: Sequence[tuple | Callable] = (),
-        stages: Sequence[str] = ("",),
-        probes: Callable[..., Probes] = lambda *given: (),
-        shape: str = "",
-        sizes: Callable[..., Mapping[str, int]] = lambda *args: {},
-        view: Callable = lambda result, *args: result,
-        more: Callable = lambda answer: "",
-        gradients: bool = True,
-        **words: str | Callable,
-    ):
-        super().__init__(solution, **words)
-        self.trials, self.stages, self.probes, self.shape, self.sizes = trials, stages, probes, shape, sizes
-        self.view, self.more, self.gradients = view, more, gradients
-        self.judge = self.judge or (lambda answer: joined(self.judge_trials(answer), self.more(answer)))
 
     def __call__(self, answer) -> Verdict:
         """Judge the answer, under torch's defaults. Random numbers start from one seed; all is restored afterwards."""
@@ -68,38 +47,36 @@ class Exercise(Task):
                 self.require(answer)
                 if is_stub(answer):
                     return self.verdict("not attempted", UNTOUCHED)
-                said = self.judge(answer)
-                return self.verdict("passed", joined(said, self.keep(self, answer) if self.keep else ""))
+                remark = (self.judge or self.judge_trials)(answer)
+                kept = self.keep(self, answer) if self.keep else ""
+                return self.verdict("passed", joined(remark, kept))
         except Wrong as found:
             wrong = found
         except Exception as error:  # an honest answer, too: a module that is unhashable, or holds itself
-            wrong = stopped_by(error, {}, "The check stops at what your code returns")
+            wrong = stopped_by(error, told="The check stops at what your code returns")
         finally:
             torch.set_default_dtype(dtype)
         slip = slip_in(answer) if wrong.status == "wrong" else ""
-        told = [wrong.message, slip] if wrong.error else [slip, wrong.message]
-        return self.verdict(wrong.status, joined(*told), wrong.code)
+        return self.verdict(wrong.status, joined(wrong.message, slip), wrong.code)
 
     def require(self, answer) -> None:
-        """Raise Wrong with what to pass, if this is not a function (or class) of the reader's."""
+        """Raise Wrong with what to pass, if this is not a function (or a class, a module) of the reader's."""
         if isinstance(answer, nn.Module) or inspect.isclass(answer) != (self.takes == "class") or not callable(answer):
-            call_it = f"`check.{self.name}({self.answer.__name__})`, without brackets after the name"
-            raise Wrong(f"The check needs your {self.takes} itself: write {call_it}.")
+            raise Wrong(f"The check needs your {self.takes} itself: write `check.{self.name}({self.answer.__name__})`.")
+        if inspect.isclass(answer) and not issubclass(answer, nn.Module):
+            raise Wrong(f"Your class is no module of PyTorch: begin with `class {answer.__name__}(nn.Module):`.")
 
-    def judge_trials(self, answer: Callable) -> str:
-        """Raise Wrong unless the reader's code does what the solution does, in every trial; return remarks."""
-        remarks = []
+    def judge_trials(self, answer: Callable) -> None:
+        """Raise Wrong unless the reader's code does what the solution does, in every trial."""
         for number, trial in enumerate(self.trials):
             try:
-                remarks.append(self.judge_trial(answer, trial))
+                self.judge_trial(answer, trial)
             except Wrong as wrong:
-                before = self.stages[number] if number < len(self.stages) else WRITTEN_IN
-                wrong.message = joined(before, wrong.message)
+                wrong.message = joined(WRITTEN_IN if number else "", wrong.message)
                 raise
-        return joined(*dict.fromkeys(remarks))
 
-    def judge_trial(self, answer: Callable, trial: tuple | Callable) -> str:
-        """Raise Wrong unless the reader's result is the solution's; return a remark on another dtype."""
+    def judge_trial(self, answer: Callable, trial: tuple | Callable) -> None:
+        """Raise Wrong unless the reader's result, and the gradients that flow back from it, are the solution's."""
         make = trial if callable(trial) else partial(deepcopy, trial)  # a function may change what it is given
 
         def run(function: Callable, args: tuple):
@@ -110,23 +87,28 @@ class Exercise(Task):
         if wrong_form := misfit(result, expected, self.shape, self.sizes(*args)):
             raise Wrong(wrong_form)
         if not same(result, expected):
-            raise Wrong(self.symptom(result, expected, args) if same(run(answer, make()), result) else RANDOM)
-        if self.gradients and not same(gradients(answer, make()), gradients(self.answer, make())):
+            if not same(run(answer, make()), result):
+                raise Wrong(RANDOM)
+            raise Wrong(first_symptom(self.probes(result, expected, *args)) or VALUES)
+        if self.gradients and not same_gradients(answer, self.answer, make):
             raise Wrong(DETACHED)
-        dtypes = {tensor.dtype for tensor in tensors_in([result])} - {tensor.dtype for tensor in tensors_in([expected])}
-        return f"One thing to know: your result is {dtypes.pop()}, and the solution's is not." if dtypes else ""
-
-    def symptom(self, result, expected, args: tuple) -> str:
-        """Return the first thing that is wrong with a result of the right form."""
-        told = (text for holds, text in self.probes(result, expected, *args) if not holds)
-        return next(told, "") or value_difference(result, expected)
 
 
-def gradients(function: Callable, args: tuple) -> list[Tensor]:
+def first_symptom(probes: Probes) -> str:
+    return next((symptom for holds, symptom in probes if not holds), "")
+
+
+def same_gradients(mine: Callable, ours: Callable, make: Callable[[], tuple]) -> bool:
+    """Tell whether the same gradients flow back to what `make` returns, compared with their own size."""
+    right = gradients(ours, make())
+    scales = [max(gradient.abs().max(), 1e-9) for gradient in right]
+    return all(close(a / scale, b / scale) for a, b, scale in zip(gradients(mine, make()), right, scales, strict=True))
+
+
+def gradients(function: Callable, args: tuple) -> tuple[Tensor, ...]:
     """Return the gradients of a fixed weighted sum of the result to the tensors of floats among `args`."""
     inputs = [a.detach().clone().requires_grad_(a.is_floating_point()) if isinstance(a, Tensor) else a for a in args]
     wanted = [tensor for tensor in tensors_in(inputs) if tensor.requires_grad]
-    results = tensors_in([call(function, *inputs)]) if wanted else []
-    total = sum((part * noise(*part.shape, seed=7).to(part)).sum() for part in results)
-    nothing = sum(0 * tensor.sum() for tensor in wanted)  # zeros where nothing flows
-    return list(torch.autograd.grad(total + nothing, wanted)) if wanted else []
+    parts = [part * noise(*part.shape, seed=7).to(part) for part in tensors_in([call(function, *inputs)])]
+    nothing = [0 * tensor for tensor in wanted]  # zeros where nothing flows
+    return torch.autograd.grad(sum(part.sum() for part in (*parts, *nothing)), wanted) if wanted else ()

@@ -15,18 +15,12 @@ def my_num_patches(height, width, patch_size):
     return (height // patch_size) * (width // patch_size)
 
 
-def counted(got, expected, H, W, P):
-    h, w = H // P, W // P
-    meant = {H * W // P: " = H·W / P", h + w: " = h + w", h * h: " = h·h", w * w: " = w·w", h * w + 1: " = h·w + 1"}
-    yield False, f"Your result is {got}{meant.get(got, '')}. There are h = {h} rows of w = {w} patches here."
-
-
 num_patches = Exercise(
     my_num_patches,
     task="`fn(height, width, patch_size) -> int`: how many patches an image is cut into.",
     trials=[(28, 35, 7), (12, 8, 4), (32, 32, 32)],
-    probes=counted,
-    hint="How many patches fit side by side, and how many fit above one another? `//` divides whole numbers.",
+    probes=lambda got, right, H, W, P: [(False, f"Your result is {got}. There are {H // P} rows of {W // P} patches.")],
+    clue="How many patches fit side by side, and how many fit above one another? `//` divides whole numbers.",
 )
 
 
@@ -51,12 +45,13 @@ def my_unpatchify(patches, patch_size, image_size):
 
 
 # Every value is different, so it tells where it comes from. The first images are as most are, square with 3 channels.
-SHAPES = {(7, 3, 10, 10): 2, (5, 4, 6, 24): 3, (1, 5, 16, 4): 2}
-IMAGES = [(torch.arange(float(prod(shape))).reshape(shape), P) for shape, P in SHAPES.items()]
+SIZES = [((7, 3, 10, 10), 2), ((5, 4, 6, 24), 3), ((1, 5, 16, 4), 2)]
+IMAGES = [(torch.arange(float(prod(shape))).reshape(shape), P) for shape, P in SIZES]
 
 
 def image_sizes(B, C, H, W, P):
-    return {"B": B, "C": C, "H": H, "W": W, "P": P, "h": H // P, "w": W // P, "N": (H // P) * (W // P)}
+    h, w = H // P, W // P
+    return {"B": B, "C": C, "H": H, "W": W, "P": P, "h": h, "w": w, "N": h * w, "C·P·P": C * P * P}
 
 
 def in_place(sequences, images, P, values, right):
@@ -64,15 +59,15 @@ def in_place(sequences, images, P, values, right):
     found = origin(sequences, images)
     yield found is not None, "Your result holds values that are no pixels of the images."
     image, channel, y, x = found
-    patch = y // P * (images.shape[3] // P) + x // P
-    mixed = (image != torch.arange(len(images))[:, None, None]).any()
-    yield not mixed, f"Image 0 of your result holds pixels of images {few(image[0].flatten().tolist())}."
-    torn = (patch[0] != patch[0, :, :1]).any(1)
+    mixed = image != torch.arange(len(images))[:, None, None]
+    yield not mixed.any(), f"Image 0 of your result holds pixels of images {few(image[0])}."
+    patch = (y // P * (images.shape[3] // P) + x // P)[0]
+    torn = (patch != patch[:, :1]).any(1)
     n = int(torn.byte().argmax())
-    patches, rows, columns, c = (few(axis[0, n].tolist()) for axis in (patch, y, x, channel))
-    told = f"Row {n} of your result holds pixels of patches {patches} (rows {rows}, columns {columns}, channels {c})"
+    pixels = f"rows {few(y[0, n])}, columns {few(x[0, n])}, channels {few(channel[0, n])}"
+    told = f"Row {n} of your result holds pixels of patches {few(patch[n])} ({pixels})"
     yield not torn.any(), f"{told}. It must hold one whole patch: {P} rows and {P} columns of all channels."
-    order = patch[0, :, 0].tolist()
+    order = patch[:, 0].tolist()
     yield order == list(range(len(order))), f"Your patches run {order[:6]} … They must run row by row, 0, 1, 2, …"
     run = order_of(values, right, P)
     yield False, f"Every patch is in its place, and its values run {run}: they must run as (channel, row, column)."
@@ -80,10 +75,9 @@ def in_place(sequences, images, P, values, right):
 
 def order_of(values, right, P):
     """Say in which order values run that stand as (channel, row, column) in `right`, (…, C·P·P)."""
-    names = {"c": "channel", "p": "row", "q": "column"}
-    for axes in permutations(names):
-        if close(values, rearrange(right, f"... (c p q) -> ... ({' '.join(axes)})", p=P, q=P)):
-            return f"as ({', '.join(names[axis] for axis in axes)})"
+    for axes in permutations(["channel", "row", "column"]):
+        if close(values, rearrange(right, f"... (channel row column) -> ... ({' '.join(axes)})", row=P, column=P)):
+            return f"as ({', '.join(axes)})"
     return "in another order"
 
 
@@ -92,7 +86,7 @@ patchify = Exercise(
     task="`fn(images, patch_size)`, (B, C, H, W) and P → (B, N, C·P·P): images as sequences of patches.",
     trials=IMAGES,
     probes=lambda got, right, x, P: in_place(got, x, P, got, right),
-    hint="Split the height into (h, P) and the width into (w, P) with one `reshape`: the pixels stay in their order. "
+    clue="Split the height into (h, P) and the width into (w, P) with one `reshape`: the pixels stay in their order. "
     "Then `permute` so that h and w come first and C and both P last, and flatten.",
     shape="(B, N, C·P·P)",
     sizes=lambda images, P: image_sizes(*images.shape, P),
@@ -103,7 +97,7 @@ unpatchify = Exercise(
     task="`fn(patches, patch_size, image_size)`, (B, N, C·P·P), P and (H, W) → (B, C, H, W): patches back into images.",
     trials=[(my_patchify(images, P), P, tuple(images.shape[2:])) for images, P in IMAGES],
     probes=lambda got, right, x, P, size: in_place(my_patchify(got, P), right, P, x, my_patchify(got, P)),
-    hint="Undo `patchify` step by step: split N into (h, w) and the last axis into (C, P, P), `permute` to "
+    clue="Undo `patchify` step by step: split N into (h, w) and the last axis into (C, P, P), `permute` to "
     "(B, C, h, P, w, P), and flatten h with its P, w with its P.",
     shape="(B, C, H, W)",
     sizes=lambda patches, P, size: image_sizes(len(patches), patches.shape[2] // P**2, *size, P),

@@ -6,12 +6,13 @@ from itertools import permutations, product
 from math import prod
 
 import torch
+from einops import rearrange
 from torch import nn
 
 from .exercise import Exercise
-from .lesson_01_patchify import order_of
-from .modules import ModuleExercise, images_apart
-from .probes import as_sum, noise
+from .lesson_01_patchify import image_sizes, order_of
+from .modules import ModuleExercise
+from .probes import as_sum, images_apart, noise
 from .running import Wrong, close
 
 
@@ -38,10 +39,8 @@ def weight_and_bias(linear, conv):
         raise Wrong(f"Return the `nn.Linear` itself; what came back is of type {type(linear).__name__}.")
     if linear.weight.shape != (linear.out_features, linear.in_features):
         raise Wrong(f"Your layer is `{linear}`, its weight {tuple(linear.weight.shape)}: in_features comes first.")
-    own = torch.cat([torch.zeros(1), *(parameter.flatten() for parameter in conv.parameters())])
-    for name, parameter in linear.named_parameters():
-        if not torch.isclose(parameter[..., None], own, 1e-4, 1e-4).any(-1).all():
-            raise Wrong(f"Your layer's {name} is not the convolution's: is it still its own random one?")
+    if not conv.weight.equal(noise(*conv.weight.shape)):
+        raise Wrong("Your function changes the convolution's own weights.")
     return linear.weight, torch.zeros(len(linear.weight)) if linear.bias is None else linear.bias
 
 
@@ -53,23 +52,22 @@ def places_of(rows, table):
 def filled(got, expected, conv):
     weight, right = got[0], expected[0]
     kernels = places_of(weight.sort(1).values, right.sort(1).values)  # in whatever order the values are
-    told = f"The rows of your weight hold kernels {kernels[:6]}, not 0, 1, 2, … (None is a mixture.)"
+    told = f"The rows of your weight hold kernels {kernels[:6]}, not 0, 1, 2, … (None is none of them.)"
     yield kernels == list(range(len(right))), told
     order = order_of(weight, right, conv.kernel_size[0])
     yield close(weight, right), f"The values of a kernel run {order}: they must run as (channel, row, column)."
-    yield False, "The weights are right, and the bias is missing or has another order."
+    yield False, "The weights are right, and the bias is missing, or not the convolution's."
 
 
 linear_is_conv = Exercise(
     my_linear_is_conv,
     task="`fn(conv) -> nn.Linear`: the layer that does to flattened patches what the convolution does to the image.",
     trials=[partial(convolution, *sizes) for sizes in ((3, 5, 2), (3, 6, 2, False), (2, 7, 3))],
-    stages=("", "Right for a convolution with a bias. This one has none, `nn.Conv2d(..., bias=False)`:"),
     probes=filled,
-    hint="A kernel of the convolution is (C, P, P): flattened it is one row of the linear layer's weight. "
+    clue="A kernel of the convolution is (C, P, P): flattened it is one row of the linear layer's weight. "
     "`conv.weight.flatten(1)` has all of them, (D, C·P·P).",
     shape="weight (D, C·P·P); bias (D)",
-    sizes=lambda conv: {"D": conv.out_channels, "C": conv.in_channels, "P": conv.kernel_size[0]},
+    sizes=lambda conv: {"D": conv.out_channels, "C·P·P": conv.weight[0].numel(), "P·P": conv.weight[0, 0].numel()},
     view=weight_and_bias,
 )
 
@@ -91,7 +89,7 @@ class_token = Exercise(
     task="`fn(patches, class_token)`, (B, N, D) and (1, 1, D) → (B, 1+N, D): the class token before the patches.",
     trials=[(noise(B, N, D), noise(1, 1, D, seed=1)) for B, N, D in ((3, 4, 7), (2, 6, 11), (1, 2, 5))],
     probes=in_front,
-    hint="The one class token must become B of them, `class_token.expand(B, -1, -1)`; then `torch.cat` along the "
+    clue="The one class token must become B of them, `class_token.expand(B, -1, -1)`; then `torch.cat` along the "
     "tokens' axis, the class token first.",
     shape="(B, 1+N, D)",
     sizes=lambda x, token: {"B": len(x), "N": x.shape[1], "1+N": 1 + x.shape[1], "D": x.shape[2]},
@@ -115,37 +113,37 @@ class MyEmbeddings(nn.Module):
 
 def in_any_order(found, image_size, P, C, D):
     """Yield the reader's weights as ours: a linear layer's for patches flattened in any order, positions as columns."""
-    T, weight = 1 + (image_size // P) ** 2, found["projection.weight"][0]
-    position = [*found.get("class_position.bias", []), *found["position"]]
-    if len(position) == 1 and position[0].numel() > T * D:  # a table with spare rows
-        position = [position[0].flatten(0, -2)[:T]]
-    for axes, columns in product(permutations("cpq"), (False, True)):
-        views = found | {"position": position}
-        if weight.ndim == 2:
-            cut = weight.unflatten(1, [C if axis == "c" else P for axis in axes])
-            views["projection.weight"] = [cut.permute(0, *(1 + axes.index(axis) for axis in "cpq"))]
-        if len(position) == 1 and (columns or position[0].shape[-1] != D):
-            views["position"] = [position[0].reshape(D, T).T]
-        yield views
+    position, weight = found["position"], found["projection.weight"]
+    columns = position.reshape(D, -1).T
+    for table, axes in product((position, columns) if position.shape[-1] == D else (columns,), permutations("CPQ")):
+        order = f"D ({' '.join(axes)}) -> D C P Q"
+        kernels = rearrange(weight, order, P=P, Q=P) if weight.ndim == 2 else weight
+        yield found | {"position": table, "projection.weight": kernels}
+
+
+class EmbeddingsExercise(ModuleExercise):
+    def find(self, pair, turned=False):
+        """The class token may have a position of its own, before the others, and the table spare rows."""
+        found = super().find(pair, turned)
+        T, D = pair.ours.position.shape[1:]
+        table = found["position"].squeeze() if "position" in found else torch.empty(0)
+        if table.shape[1:] == (D,):
+            first = found.pop("class_position.bias", table[:0]).reshape(-1, D)
+            found["position"] = torch.cat([first, table])[None, :T]
+        return found
 
 
 def equation_1(pair):
     yield from images_apart(pair)
-    x, ours = pair.x, pair.ours
-    patches = {f"patch {n}": patch for n, patch in enumerate(ours.projection(x).flatten(2).permute(2, 0, 1))}  # (B, D)
-    for t in range(1 + len(patches)) if pair.views else ():
-        terms = {"class_token": ours.class_token[:, 0], "position": ours.position[:, t]}
-        terms = {name: term.expand(len(x), -1) for name, term in terms.items()} | patches
-        mine, right = (as_sum(module(x)[:, t], terms) for module in (pair.mine, ours))
-        yield mine == right, f"Token {t} is {mine}. It must be {right}: its own position, no norm, no activation."
-
-
-class EmbeddingsExercise(ModuleExercise):
-    def require_sizes(self, found, ours, sizes, unclear):
-        """The table may have spare rows, and the class token a position of its own."""
-        spare = [p for p in found.get("position", []) if p.squeeze().ndim == 2 and p.numel() > ours.position.numel()]
-        free = "position" if spare or "class_position.bias" in found else ""
-        super().require_sizes({name: each for name, each in found.items() if name != free}, ours, sizes, unclear)
+    if pair.views is None:
+        return
+    ours, right, mine = pair.ours, pair.ours(pair.x), pair.mine(pair.x)  # (B, T, D)
+    patches = {f"patch {n}": patch for n, patch in enumerate(ours.projection(pair.x).flatten(2).unbind(2))}
+    for t in range(right.shape[1]):
+        own = {"class_token": ours.class_token[:, 0], "position": ours.position[:, t]}
+        terms = {name: term.expand_as(right[:, t]) for name, term in own.items()} | patches
+        found, asked = as_sum(mine[:, t], terms), as_sum(right[:, t], terms)
+        yield found == asked, f"Token {t} is {found}. It must be {asked}: its own position, no norm, no activation."
 
 
 embeddings = EmbeddingsExercise(
@@ -163,11 +161,11 @@ embeddings = EmbeddingsExercise(
     },
     called="`projection`, `class_token`, `position`",
     layouts=in_any_order,
-    hint="Three parts: a convolution with kernel and stride P, followed by `.flatten(2).transpose(1, 2)`; "
+    clue="Three parts: a convolution with kernel and stride P, followed by `.flatten(2).transpose(1, 2)`; "
     "`nn.Parameter(torch.zeros(1, 1, D))`, expanded to the batch; `nn.Parameter` of (1, 1+N, D), added last.",
     shape="(B, 1+N, D)",
-    sizes=lambda S, P, C, D, x: {"B": len(x), "C": C, "P": P, "N": (S // P) ** 2, "1+N": 1 + (S // P) ** 2, "D": D},
-    biases="Eq. 1 has none either. The authors' code has one, and so do published weights.",
+    sizes=lambda S, P, C, D, x: image_sizes(*x.shape, P) | {"1+N": 1 + (S // P) ** 2, "D": D},
+    biases=False,  # Eq. 1 has none either
 )
 
 
@@ -185,13 +183,14 @@ def my_sincos(grid, dim):
 
 
 def positions(got, expected, grid, dim):
-    w, half, n = grid[1], dim // 2, torch.arange(prod(grid))
-    for what, part, places in (("row", slice(0, half), n // w), ("column", slice(half, dim), n % w)):
-        mine, right = got[:, part], expected[:, part]
-        found, asked = places_of(mine, waves(len(n), half)), places.tolist()
+    half, n = dim // 2, torch.arange(len(expected))
+    halves = {"row": (slice(half), n // grid[1]), "column": (slice(half, dim), n % grid[1])}
+    for what, (part, places) in halves.items():
+        found, asked = places_of(got[:, part], waves(len(n), half)), places.tolist()
         yield None in found or found == asked, f"The {what}s of patches 0, 1, 2, … are {asked[:8]}. Yours: {found[:8]}."
-        sines = [[round(value, 4) for value in table[asked.index(1)][: dim // 4].tolist()] for table in (mine, right)]
-        yield close(mine, right), "The sines of {} 1 are {}, and must be {}.".format(what, *sines)
+        patch = asked.index(1)
+        sines = [[round(sine, 4) for sine in each[patch, part][: dim // 4].tolist()] for each in (got, expected)]
+        yield close(got[:, part], expected[:, part]), "The sines of {} 1 are {}, and must be {}.".format(what, *sines)
 
 
 sincos = Exercise(
@@ -199,7 +198,7 @@ sincos = Exercise(
     task="`fn(grid, dim)`, (h, w) and D → (h·w, D): sin-cos positions, laid out as in `sincos_position_embedding`.",
     trials=[((3, 5), 28), ((4, 2), 8), ((2, 3), 4)],
     probes=positions,
-    hint="`waves(h, dim // 2)` has a code for each row, `waves(w, dim // 2)` one for each column. Patch n is in row "
+    clue="`waves(h, dim // 2)` has a code for each row, `waves(w, dim // 2)` one for each column. Patch n is in row "
     "n // w and column n % w: give it its row's code, then its column's (`torch.cat` along dim=1).",
     shape="(h·w, D)",
     sizes=lambda grid, dim: {"h": grid[0], "w": grid[1], "h·w": prod(grid), "D": dim, "D/2": dim // 2},

@@ -1,8 +1,6 @@
 """Lesson 04: LayerNorm, the MLP, the encoder block."""
 
-from __future__ import annotations
-
-from itertools import product
+from itertools import permutations
 
 import torch
 import torch.nn.functional as F
@@ -10,8 +8,8 @@ from torch import nn
 
 from .exercise import Exercise
 from .lesson_03_attention import MySelfAttention, self_attention
-from .modules import CompositeExercise, ModuleExercise, flow, images_apart
-from .probes import noise
+from .modules import CompositeExercise, ModuleExercise
+from .probes import as_sum, flow, images_apart, noise
 from .running import Wrong, close
 
 
@@ -21,49 +19,31 @@ def my_layer_norm(x, weight, bias, eps):
     return (x - mean) / torch.sqrt(variance + eps) * weight + bias
 
 
-AXES = {"the tokens": 1, "the batch": 0, "batch and tokens": (0, 1), "an image": (1, 2), "the whole batch": (0, 1, 2)}
-
-
-# fmt: off
 def normed(got, expected, x, weight, bias, eps):
-    D, right, mine = x.shape[2], (expected - bias) / weight, (got - bias) / weight
-    affine = {"are not used": right, "are swapped": right * bias + weight}
-    affine |= {"are not both used: no bias": right * weight, "are not both used: no weight": right + bias}
-    affine |= {"are used in the wrong order": (right + bias) * weight}
-    for text, other in affine.items():
-        yield not close(got, other), f"The norm is right. `weight` and `bias` {text}."
-    for correction, (name, axes) in product((0, 1), AXES.items()):
-        mean, variance = x.mean(axes, keepdim=True), x.var(axes, correction=correction, keepdim=True)
-        other = (x - mean) / (variance + eps).sqrt()
-        yield not close(mine, other), f"You normalise over {name}, not over each token's D values."
-    centred, variance = x - x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)
-    squares, root = x.square().mean(-1, keepdim=True), (variance + eps).sqrt()
-    off = f"Without `weight` and `bias` the mean of token 0 is {mine[0, 0].mean():.3g}, not 0"
-    for text, other in {"the mean is not subtracted": x / root, "this is RMSNorm": x / (squares + eps).sqrt(),
-                        "only the mean is divided, write `(x - mean) / …`": x / weight - (x - centred) / root}.items():
-        yield not close(mine, other), f"{off}: {text}."
-    yield close(mine.mean(-1), 0, 1e-3), f"{off}: subtract the mean of each token's D values."
-    divisor, unbiased = (centred.square().sum(-1) / (mine * centred).sum(-1))[..., None], variance * D / (D - 1)
+    unit = (expected - bias) / weight
+    terms = {"its normed value": unit[..., 0], "1": torch.ones_like(unit[..., 0])}
+    mine, right = (as_sum(each[..., 0], terms, 1e-5) for each in (got, expected))
+    used = f"The norm is right. Then value 0 of a token becomes {mine}, and by `weight` and `bias` it becomes {right}."
+    yield mine in (right, "something else"), used
+    mine, x = ((got - bias) / weight)[0], x[0]  # of the first image
+    mean = f"Without `weight` and `bias` the mean of token 0 is {mine[0].mean():.3g}, not 0"
+    yield close(mine.mean(-1), 0, 1e-3), f"{mean}: subtract the mean of each token's own D values, and then divide."
+    centred, variance = x - x.mean(-1, keepdim=True), x.var(-1, correction=0)
+    divisor = centred.square().sum(-1) / (mine * centred).sum(-1)
     known = {
-        "the variance divides by D - 1, not by D": (unbiased + eps).sqrt(),
-        "the variance is not divided by D": (variance * D + eps).sqrt(),
-        "the variance is the mean of the squares, without subtracting the mean": (squares + eps).sqrt(),
-        "eps is outside the root": variance.sqrt() + eps,
-        "two things: eps is outside the root, and the variance divides by D - 1": unbiased.sqrt() + eps,
-        "the root is missing": variance + eps,
-        "eps has no effect, it belongs under the root": variance.sqrt(),
-        "two things: eps has no effect, and the variance divides by D - 1": unbiased.sqrt(),
+        ": the variance divides by D - 1, not by D": (x.var(-1) + eps).sqrt(),
+        ": eps is outside the root": variance.sqrt() + eps,
+        ": eps has no effect, it belongs under the root": variance.sqrt(),
     }
-    how = next((f": {text}" for text, other in known.items() if close(divisor / other, 1)), "")
-    yield False, f"You divide token 0 by {divisor[0, 0, 0]:.4g}, and √(variance + eps) is {root[0, 0, 0]:.4g}{how}."
-# fmt: on
+    how = next((text for text, other in known.items() if close(divisor, other)), "")
+    root = (variance[0] + eps).sqrt()
+    yield False, f"You divide token 0 by {divisor[0]:.4g}, and √(variance + eps) is {root:.4g}{how}."
 
 
-def by_hand(function):
-    """Raise Wrong if the function leaves the work to PyTorch."""
+def judge_by_hand(function):
+    layer_norm.judge_trials(function)
     if {"layer_norm", "LayerNorm"} & set(function.__code__.co_names):
         raise Wrong("The values are right, and they are PyTorch's own: the task is to do without `F.layer_norm`.")
-    return ""
 
 
 TOKENS = noise(3, 5, 7)
@@ -74,15 +54,15 @@ layer_norm = Exercise(
     my_layer_norm,
     task="`fn(x, weight, bias, eps)`: LayerNorm over the last axis, (B, T, D) → (B, T, D).",
     trials=[
-        (0.05 * noise(2, 3, 11) + 0.3, noise(11), noise(11, seed=1), 1e-4),
         (TOKENS, noise(7), noise(7, seed=1), 1e-2),
+        (0.05 * noise(2, 3, 11) + 0.3, noise(11), noise(11, seed=1), 1e-4),
     ],
     probes=normed,
-    hint="Take mean and variance of each token over its D values (`dim=-1, keepdim=True, correction=0`). Subtract the "
+    clue="Take mean and variance of each token over its D values (`dim=-1, keepdim=True, correction=0`). Subtract the "
     "mean, divide by √(variance + eps), multiply by `weight`, add `bias`.",
     shape="(B, T, D)",
     sizes=lambda x, *rest: dict(zip("BTD", x.shape, strict=True)),
-    more=by_hand,
+    judge=judge_by_hand,
 )
 
 
@@ -97,104 +77,58 @@ class MyMlp(nn.Module):
         return self.contract(self.activation(self.expand(tokens)))
 
 
-ACTIVATIONS = {
-    "no activation": lambda x: x,
-    "ReLU": F.relu,
-    "SiLU": F.silu,
-    "tanh": torch.tanh,
-    "the sigmoid": torch.sigmoid,
-    "GELU's tanh approximation": lambda x: F.gelu(x, approximate="tanh"),
-    "x·sigmoid(1.702x), a rough GELU": lambda x: x * torch.sigmoid(1.702 * x),
-    "Φ(x) without the x": lambda x: F.gelu(x) / x,
-    "GELU with erf(x), not erf(x/√2)": lambda x: x * (1 + x.erf()) / 2,
-}
-
-
-# fmt: off
 def two_layers(pair):
-    x, D = pair.x, pair.args[0]
     yield from images_apart(pair)
-    with torch.no_grad():
-        apart = close(pair.mine(torch.cat([x[:, :-1], x[:, -1:] + 1], dim=1))[:, 0], pair.mine(x)[:, 0])
-    yield apart, "Token 0 of your result changes with the last token: the MLP treats each token on its own."
     if pair.views is None:
         return
+    D, M = pair.args
 
-    def run(x, expand=1.0, contract=1.0):
-        return pair.given(x, expand=expand, contract=contract)
+    def run(x, first=1.0, second=1.0):
+        return pair.given(x, expand=first * torch.eye(M, D), contract=second * torch.eye(D, M))
 
-    mixed = x + F.one_hot(torch.tensor(1), D)
-    yield not close(run(x, 0.0, 0.0), x), "With layers of zeros you return the input. Adding it is the block's (Eq. 3)."
-    yield close(run(x, 1.0, 0.5), 0.5 * run(x)), "Half the second layer is not half the result: what comes after it?"
-    yield close(run(mixed)[..., 0], run(x)[..., 0]), (
-        "With layers that change nothing, value 0 changes with value 1 of the token: there is a norm, or a softmax.")
-    yield close(run(x, 0.5), run(0.5 * x)), "Half the first layer does not do as half the tokens: what comes before it?"
+    yield (
+        not close(run(pair.x, second=0.0), pair.x),
+        "With a second layer of zeros you return the input: Eq. 3 adds it.",
+    )
+    yield close(run(pair.x, second=0.5), 0.5 * run(pair.x)), "Half the second layer is not half the result."
     points = torch.tensor([-3.0, -2, -1, -0.5, 0.5, 1, 2, 3])
     made = run(points[None, :, None].expand(1, -1, D))[0, :, 0]
-    name = next((name for name, f in ACTIVATIONS.items() if close(made, f(points), 1e-5)), "something else")
-    numbers = f"{made[5]:.5f} of 1 and {made[2]:.5f} of -1. GELU makes 0.84134 and -0.15866"
-    yield close(made, F.gelu(points), 1e-5), f"There is {name} between your two layers: it makes {numbers}."
-# fmt: on
+    told = f"With layers that change nothing, your MLP makes {made[5]:.5f} of 1 and {made[2]:.5f} of -1"
+    yield close(made, F.gelu(points), 1e-5), f"{told}. GELU alone makes 0.84134 and -0.15866."
 
 
-class MlpExercise(ModuleExercise):
-    def find(self, module):
-        """The layers of an `nn.Sequential` have numbers for names: the first matrix is `expand`, then `contract`."""
-        words = self.words
-        numbers = [name.split(".")[-2] for name, p in module.named_parameters() if p.ndim > 1 and "." in name]
-        if len(numbers) == 2 and all(map(str.isdigit, numbers)):
-            self.words = words | dict(zip(numbers, ("expand", "contract"), strict=True))
-        found = super().find(module)
-        self.words = words
-        return found
-
-
-mlp = MlpExercise(
+mlp = ModuleExercise(
     MyMlp,
     task="`cls(embed_dim, mlp_dim)`, an nn.Module: two linear layers and a GELU, (B, T, D) → (B, T, D).",
     trials=[((14, 33), noise(2, 5, 14)), ((9, 20), noise(3, 4, 9))],
     probes=two_layers,
     names={
-        "expand": "fc1 linear1 linear_1 lin1 l1 up first w1 b1 c_fc layer1 dense1 fc_in up_proj hidden in_proj dense",
-        "contract": "fc2 linear2 linear_2 lin2 l2 down second w2 b2 c_proj layer2 dense2 fc_out down_proj output out",
+        "expand": "fc1 linear1 linear_1 lin1 l1 up first w1 b1 c_fc layer1 dense1 fc_in up_proj hidden in_proj dense "
+        "0",  # in an `nn.Sequential`
+        "contract": "fc2 linear2 linear_2 lin2 l2 down second w2 b2 c_proj layer2 dense2 fc_out down_proj output out "
+        "1 2 3",
     },
-    hint="`nn.Linear(embed_dim, mlp_dim)`, `nn.GELU()`, `nn.Linear(mlp_dim, embed_dim)`, one after another.",
+    clue="`nn.Linear(embed_dim, mlp_dim)`, `nn.GELU()`, `nn.Linear(mlp_dim, embed_dim)`, one after another.",
     shape="(B, T, D)",
     sizes=lambda D, M, x: {"B": len(x), "T": x.shape[1], "D": D, "mlp_dim": M},
 )
 
 
-class Norm(nn.LayerNorm):
-    """The norm of a block, a part that is judged for itself."""
+class NormExercise:
+    """Judge a norm, a part of other exercises, by what it makes of tokens so small that eps shows."""
 
-    def __init__(self, embed_dim):
-        super().__init__(embed_dim, eps=1e-6)
-
-
-def one_norm(pair):
-    yield from images_apart(pair)
-    with torch.no_grad():
-        x, out, zero, large = pair.x, pair.mine(pair.x), pair.mine(0 * pair.x), pair.mine(1000 * pair.x)
-    grown = ((large - zero).norm() / (out - zero).norm()).item()
-    yield grown < 500, f"With tokens 1000 times as large the result is {grown:.0f} times as large: a BatchNorm?"
-    if pair.views is not None:
-        mean = pair.given(1000 * x, weight=1, bias=0).mean(-1)[0, 0].item()
-        yield abs(mean) < 1e-3, f"The mean is not subtracted, it is {mean:.3g} in a normed token: this is RMSNorm."
-        eps = getattr(getattr(pair.mine, "part", None), "eps", "another one")
-        told = f"Large tokens are normed as they should be, small ones are not: eps is {eps}, and not 1e-6."
-        yield not close(large, pair.ours(1000 * x), 1e-3), told
+    def judge_trials(self, build):
+        D = 20
+        norm, x = build(D), 0.01 * noise(2, 5, D)
+        for seed, parameter in enumerate(norm.parameters()):
+            parameter.data = noise(*parameter.shape, seed=seed)
+        orders = [each for each in permutations(norm.parameters()) if [p.numel() for p in each] == [D, D]]
+        right = [F.layer_norm(x, (D,), weight.flatten(), bias.flatten(), eps=1e-6) for weight, bias in orders]
+        if not any(close(norm(x), each) for each in right):
+            raise Wrong("Small tokens become others than by `nn.LayerNorm(embed_dim, eps=1e-6)`, which the paper has.")
 
 
-NORM = ModuleExercise(
-    Norm,
-    task="a LayerNorm",
-    hint="",
-    trials=[((D,), 0.01 * noise(2, 5, D)) for D in (20, 10)],  # so small that eps shows
-    probes=one_norm,
-    names={"weight": "gamma g scale a", "bias": "beta b shift"},
-    shape="(B, T, D)",
-    sizes=lambda D, x: {"B": len(x), "T": x.shape[1], "D": D},
-)
+NORM = NormExercise()
 
 
 class MyEncoderBlock(nn.Module):
@@ -234,7 +168,7 @@ encoder_block = CompositeExercise(
         "norm2": (NORM, lambda D: (D, 5, 33)),
         "mlp": (mlp, lambda D, M: (D, 1, M)),
     },
-    hint="Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. Both norms are "
+    clue="Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. Both norms are "
     "`nn.LayerNorm(embed_dim, eps=1e-6)`.",
     shape="(B, T, D)",
     sizes=lambda D, h, M, x: {"B": len(x), "T": x.shape[1], "D": D, "mlp_dim": M, "d": D // h},

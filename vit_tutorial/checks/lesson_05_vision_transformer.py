@@ -1,11 +1,8 @@
 """Lesson 05: the whole Vision Transformer, and how many parameters it has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 
-import torch
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.nn.utils import parameters_to_vector
@@ -16,9 +13,9 @@ from ..experiments.planted_bugs import BrokenModel
 from .exercise import Exercise
 from .lesson_02_embeddings import MyEmbeddings, embeddings
 from .lesson_04_encoder_block import NORM, MyEncoderBlock, encoder_block
-from .modules import CompositeExercise, flow
-from .probes import as_sum, noise
-from .running import Wrong, call, close, misfit, value_difference
+from .modules import CompositeExercise
+from .probes import flow, noise
+from .running import Wrong, call, close, misfit
 from .task import Hunt, require_one_of
 
 
@@ -38,73 +35,43 @@ class MyVisionTransformer(nn.Module):
         return self.head(y)  # (B, K)
 
 
-def whole(image_size=9, patch_size=3, in_channels=2, num_classes=7, embed_dim=20, depth=2, num_heads=5, mlp_dim=33):
-    """Return the arguments of a model: the eight numbers."""
-    return image_size, patch_size, in_channels, num_classes, embed_dim, depth, num_heads, mlp_dim
-
-
-FIRST, SECOND = whole(), whole(8, 2, 3, 5, 14, 3, 2, 17)
-
-
-def images_for(args):
-    size, _, channels, *_ = args
-    return noise(6, channels, size, size)
-
-
-def by_tokens(value, known):
-    """Write what the head is given by the tokens of a part's result, and anything else as a sum."""
-    for name, z in known.items():
-        if z.ndim == 3 and z[:, 0].shape == value.shape:
-            ways = {f"token {t}": z[:, t] for t in range(z.shape[1])}
-            ways |= {"the mean of the patches": z[:, 1:].mean(1), "the mean of all tokens": z.mean(1)}
-            ways |= {"the sum of the patches": z[:, 1:].sum(1), "the largest values of the patches": z[:, 1:].amax(1)}
-            if told := next((way for way, each in ways.items() if close(value, each)), ""):
-                return f"{told} of {name}"
-    return as_sum(value, known)
-
-
 def equations_1_to_4(pair):
     if pair.views is None:
         return
+    sums = pair.mine(pair.x).sum(1)
+    yield not close(sums, 1), "There is a softmax inside the model: `F.cross_entropy` takes it. Return logits."
     parts = vision_transformer.find_parts(pair.mine)
-    with torch.no_grad():
-        logits = pair.mine(pair.x)
-    for name, values in {"softmax": logits, "log-softmax": logits.exp()}.items():
-        told = f"There is a {name} inside the model: `F.cross_entropy` takes it. Return logits."
-        yield not close(values.sum(1), 1), told
-    blocks = {f"block {i}": block for i, block in enumerate(parts["encoder"])}
-    single = {name: parts[name][0] for name in ("embeddings", "norm", "head")}
+    blocks = {f"block {i}": block for i, block in enumerate(parts.pop("encoder"))}
     asked = dict(zip([*blocks, "norm", "head"], ["embeddings", *blocks, "token 0 of norm"], strict=True))
-    yield from flow(pair, single | blocks, asked, "head", "model", "Eqs. 1 to 4", by_tokens, images=pair.x)
+    single = {name: part for name, (part,) in parts.items()}
+    yield from flow(pair, single | blocks, asked, "head", "model", "Eqs. 1 to 4", images=pair.x)
 
 
-def at_the_start(cls):
-    """Raise Wrong for too few blocks, equal ones, another head, or dropout."""
-    for args in (FIRST, SECOND):
-        model, (_, _, _, K, D, L, _, _) = cls(*args).eval(), args
-        parts, images = vision_transformer.find_parts(model), images_for(args)
-        blocks, head = parts["encoder"], parts["head"][0]
+def judge_model(cls):
+    """Judge the model and its parts; then raise Wrong for too few blocks, equal ones, another head, or dropout."""
+    vision_transformer.judge_trials(cls)
+    for args, images in vision_transformer.trials:
+        *_, K, D, L, _, _ = args
+        model = cls(*args)
+        parts = vision_transformer.find_parts(model)
+        blocks = [parameters_to_vector(block.parameters()) for block in parts["encoder"]]
         if len(blocks) != L:
             raise Wrong(f"A model of depth {L} has {L} blocks; yours has {len(blocks)}.")
-    first, second = (parameters_to_vector(block.parameters()) for block in blocks[:2])
-    if first.equal(second):
-        raise Wrong(
-            "All blocks have the same weights, as copies or by `[block] * depth`. Make a new one for each layer."
-        )
-    count = sum(parameter.numel() for parameter in head.parameters())
-    if count != (D + 1) * K:
-        raise Wrong(f"The head is one linear layer, D to K, with D·K + K parameters. Yours has {count}.")
-    logits = model(images)
-    if not all(close(model.train()(images), logits) for _ in range(10)):
-        raise Wrong("In training your model gives other results than in eval mode: leave out dropout.")
-    return ""
+        if blocks[0].equal(blocks[1]):
+            raise Wrong("All blocks have the same weights, as copies or by `[block] * depth`: make a new one each.")
+        count = sum(parameter.numel() for parameter in parts["head"][0].parameters())
+        if count != (D + 1) * K:
+            raise Wrong(f"The head is one linear layer, D to K, with D·K + K parameters. Yours has {count}.")
+        logits = model.eval()(images)
+        if not all(close(model.train()(images), logits) for _ in range(10)):
+            raise Wrong("In training your model gives other results than in eval mode: leave out dropout.")
 
 
 vision_transformer = CompositeExercise(
     MyVisionTransformer,
     task="`cls(image_size, patch_size, in_channels, num_classes, embed_dim, depth, num_heads, mlp_dim)`, an nn.Module: "
     "images to logits, (B, C, H, W) → (B, K).",
-    trials=[(args, images_for(args)) for args in (FIRST, SECOND)],
+    trials=[((9, 3, 2, 7, 20, 2, 5, 33), noise(12, 2, 9, 9)), ((8, 2, 3, 5, 14, 3, 2, 17), noise(12, 3, 8, 8))],
     probes=equations_1_to_4,
     names={
         "embeddings": "embedding embed patch_embed patch_embedding patch_embeddings tokens stem",
@@ -114,15 +81,15 @@ vision_transformer = CompositeExercise(
     },
     called="`embeddings`, `encoder` (of `norm1`, `attention`, `norm2`, `mlp`), `norm`, `head`",
     parts={
-        "embeddings": (embeddings, lambda *sizes: whole(*sizes[:3], embed_dim=sizes[3], num_heads=1)),
-        "encoder": (encoder_block, lambda D, h, M: whole(embed_dim=D, num_heads=h, mlp_dim=M)),
-        "norm": (NORM, lambda D: whole(embed_dim=D)),
+        "embeddings": (embeddings, lambda size, P, C, D: (size, P, C, 7, D, 2, 1, 33)),
+        "encoder": (encoder_block, lambda D, h, M: (9, 3, 2, 7, D, 2, h, M)),
+        "norm": (NORM, lambda D: (9, 3, 2, 7, D, 2, 5, 33)),
     },
-    hint="Four lines: `z = embeddings(images)`, `z = encoder(z)`, `y = norm(z)[:, 0]`, `return head(y)`. "
+    clue="Four lines: `z = embeddings(images)`, `z = encoder(z)`, `y = norm(z)[:, 0]`, `return head(y)`. "
     "The encoder is a list of `depth` blocks, `nn.Sequential(*blocks)`.",
     shape="(B, K)",
     sizes=lambda size, P, C, K, D, *rest: {"B": len(rest[-1]), "K": K, "D": D, "1+N": 1 + (size // P) ** 2},
-    more=at_the_start,
+    judge=judge_model,
     imports="from vit_tutorial import take\n\n"
     'MyEmbeddings, MyEncoderBlock = take("MyEmbeddings"), take("MyEncoderBlock")',
 )
@@ -146,7 +113,6 @@ CONFIGS = [
 ]
 
 
-# fmt: off
 def terms(c: ViTConfig) -> dict[str, int]:
     """Return the terms of the count. Those that are of one size in every model share a line."""
     D, M, L, K = c.embed_dim, c.mlp_dim, c.depth, c.num_classes
@@ -166,44 +132,43 @@ def terms(c: ViTConfig) -> dict[str, int]:
         "the head's matrix": D * K,
         "the bias of the head": K,
     }
-# fmt: on
 
 
-def miscount(counts: list[int]) -> str:
-    """Say which terms, up to four, these counts of CONFIGS leave out or count twice."""
-    tables, right = list(map(terms, CONFIGS)), map(my_parameter_count, CONFIGS)
-    off = [got - expected for got, expected in zip(counts, right, strict=True)]
+def miscount(off: list[int]) -> str:
+    """Say which terms, up to four, are left out or counted twice where the counts of CONFIGS are off by this."""
+    tables = [terms(config) for config in CONFIGS]
     for names in (names for n in (1, 2, 3, 4) for names in combinations(tables[0], n)):
         sums = [sum(table[name] for name in names) for table in tables]
-        if off in (sums, [-total for total in sums]):
-            told = ", and ".join(names)
-            return f"with {told} counted twice" if off == sums else f"without {told}"
+        if off == sums:
+            return f"with {', and '.join(names)} counted twice"
+        if off == [-total for total in sums]:
+            return f"without {', and '.join(names)}"
     return ""
 
 
-def judge_count(function: Callable) -> str:
+def judge_count(function: Callable) -> None:
     """Raise Wrong with the miscount that explains the reader's numbers for all configs, or for counting by building."""
-    built, right = [], list(map(my_parameter_count, CONFIGS))
+    built, right = [], [my_parameter_count(config) for config in CONFIGS]
     with register_module_parameter_registration_hook(lambda *parameter: built.append(parameter)):
         counts = [call(function, config) for config in CONFIGS]
     if wrong_kind := next(filter(None, map(misfit, counts, right)), ""):
         raise Wrong(wrong_kind)
-    if counts != right and (told := miscount(counts)):
+    off = [got - expected for got, expected in zip(counts, right, strict=True)]
+    if any(off) and (told := miscount(off)):
         raise Wrong(f"You get exactly this count {told}.")
-    for c, got, expected in zip(CONFIGS, counts, right, strict=True):
-        if got != expected:
-            sizes = f"C·P·P {c.patch_dim}, N {c.num_patches}, D {c.embed_dim}, mlp_dim {c.mlp_dim}, L {c.depth}, K"
-            raise Wrong(f"With {sizes} {c.num_classes}: {value_difference(got, expected)}")
+    for c, got, more in zip(CONFIGS, counts, off, strict=True):
+        if more:
+            sizes = f"N {c.num_patches}, D {c.embed_dim}, mlp_dim {c.mlp_dim}, L {c.depth}, K {c.num_classes}"
+            raise Wrong(f"With {sizes}: {got:,} is {abs(more):,} too {'many' if more > 0 else 'few'}.")
     if built:
         raise Wrong("Every count is right, but your function builds a model to get it. Can you do it by arithmetic?")
-    return ""
 
 
 parameter_count = Exercise(
     my_parameter_count,
     task="`fn(config) -> int`: how many parameters the model of a ViTConfig has, by arithmetic.",
     judge=judge_count,
-    hint="Go through the model part by part. A linear layer from a to b values has a·b + b, a LayerNorm 2·D. Do not "
+    clue="Go through the model part by part. A linear layer from a to b values has a·b + b, a LayerNorm 2·D. Do not "
     "forget the biases, the class token, its position, and the final norm.",
 )
 
@@ -232,7 +197,7 @@ def judge_bug(broken: BrokenModel, bug: str) -> str:
     """Raise Wrong with the test that speaks against this bug."""
     if not isinstance(broken, BrokenModel):
         raise Wrong("The check needs what `draw_bug` returned, and then the name of the bug.")
-    bug = require_one_of(bug, SHOWS)
+    bug = require_one_of("bug", bug, SHOWS)
     if bug != broken.bug:
         raise Wrong(f"It is not “{bug}”, which shows so: {SHOWS[bug]}. Some bugs show in several tests: look at all.")
     return f"{bug}. The shortest way to it: {SHOWS[bug]}."
@@ -242,7 +207,7 @@ find_bug = Hunt(
     my_find_bug,
     task="`check.find_bug(broken, bug)`: the bug in a model that `draw_bug` has made.",
     judge=judge_bug,
-    hint="Run the four tests on `broken.model` with `broken.labels`, and compare each measurement with the first row "
+    clue="Run the four tests on `broken.model` with `broken.labels`, and compare each measurement with the first row "
     "of the table. If all four pass, count the parameters, silence the branches, silence the blocks, and look at the "
     "pictures with their labels.",
 )

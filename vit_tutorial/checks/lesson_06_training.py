@@ -31,42 +31,32 @@ def decays(groups, model, weight_decay):
     """Return the weight decay of each parameter. Raises Wrong unless each is in one group for AdamW."""
     optimizer = attempt(torch.optim.AdamW, groups)  # the reader's generators run here
     if isinstance(optimizer, Exception):
-        raise stopped_by(optimizer, {}, "AdamW does not take your groups")
+        raise stopped_by(optimizer, told="AdamW does not take your groups")
     given = [(id(p), group["weight_decay"]) for group in optimizer.param_groups for p in group["params"]]
-    found, names = dict(given), {id(p): name for name, p in model.named_parameters()}
-    if missing := [name for key, name in names.items() if key not in found]:
+    found, named = dict(given), dict(model.named_parameters())
+    if missing := [name for name, p in named.items() if id(p) not in found]:
         raise Wrong(f"In no group, and so never trained: {listed(missing)}. Let an `else` take what is left over.")
-    if len(given) > len(names):
+    if len(given) > len(named):
         raise Wrong("A parameter is in your groups more than once, or is none of the model's.")
-    return torch.tensor([found[key] for key in names], dtype=torch.float32)
+    return torch.tensor([found[id(p)] for p in named.values()], dtype=torch.float32)
 
 
 def matrices_alone(got, expected, model, weight_decay):
     names = [name for name, _ in model.named_parameters()]
-    many, few = ([names[n] for n in which.nonzero()[:, 0]] for which in (got > expected, got < expected))
+    many = [name for name, more in zip(names, got > expected, strict=True) if more]
+    few = [name for name, less in zip(names, got < expected, strict=True) if less]
     yield not many, f"These decay, and should not: {listed(many)}. (A bare parameter may have two axes, too.)"
     yield False, f"These should decay by `weight_decay`, {weight_decay:g}, and do not: {listed(few)}."
-
-
-def judge_groups(function):
-    try:
-        return parameter_groups.judge_trials(function)
-    except Wrong as wrong:
-        if "must match the size" in str(wrong.error):
-            wrong.message += "\n`in`, `==` and `remove` compare tensors by value: compare their `id(p)`, or use names."
-        raise
 
 
 parameter_groups = Exercise(
     my_parameter_groups,
     task='`fn(model, weight_decay) -> [{"params": …, "weight_decay": …}, …]`: groups for AdamW; only matrices decay.',
     trials=[partial(a_model, *each) for each in (("learned", 2, 0.3), ("sincos", 1, 0.05), ("factorized", 3, 0.1))],
-    stages=("", "Right with learned positions. With sin-cos:", "Right with learned positions. With factorized:"),
     view=decays,
     probes=matrices_alone,
     shape="(parameters,)",
-    judge=judge_groups,
-    hint="Go through `model.modules()`, or through `model.named_parameters()`, and put every parameter into one of two "
+    clue="Go through `model.modules()`, or through `model.named_parameters()`, and put every parameter into one of two "
     "lists. The weights of `nn.Linear` and of the patch projection, an `nn.Conv2d`, decay. Biases, norms, the class "
     "token and the positions do not, although some of these have two axes or more.",
     imports="from torch import nn",
@@ -119,22 +109,23 @@ def outcome(losses, model, optimizer, batches, rates):
 
 
 def as_asked(got, expected, model, optimizer, batches, rates):
-    first, right, steps, asked = got[0][0].item(), expected[0][0].item(), len(optimizer.steps), len(optimizer.modes)
     ours = to_train()
     my_training(*ours)
     yield all(optimizer.modes), "Your model is in evaluation mode, so dropout is off. Call `model.train()`."
-    yield steps == 4, f"The optimizer that you are given takes {steps} steps for 4 batches. Take one for each, with it."
-    told = "`F.cross_entropy` of the logits is asked for, before the step: it has the softmax in it."
-    yield close(first, right), f"Your first loss is {first:.4f}, {first / right:.3g} times {right:.4f}. {told}"
-    yield asked == 4, f"You ask the model {asked} times for 4 batches. Keep the loss that you have before the step."
-    for n, ((given, mine), (_, theirs), rate) in enumerate(zip(optimizer.steps, ours[1].steps, rates, strict=True)):
+    steps = f"The optimizer that you are given takes {len(optimizer.steps)} steps for 4 batches"
+    yield len(optimizer.steps) == 4, f"{steps}. Take one for each, with it."
+    first, right = got[0][0].item(), expected[0][0].item()
+    told = f"Your first loss is {first:.4f}, {first / right:.3g} times {right:.4f}"
+    yield close(first, right), f"{told}: `F.cross_entropy` of the logits is asked, before the step. It has the softmax."
+    for n, rate in enumerate(rates):
+        (given, mine), (_, right) = optimizer.steps[n], ours[1].steps[n]
         yield set(given) == {rate}, f"In step {n} the groups have the rates {given}. It must be {rate} in each."
-        long, length, cosine = mine.norm().item(), theirs.norm().item(), F.cosine_similarity(mine, theirs, dim=0)
+        cosine = F.cosine_similarity(mine, right, dim=0)
         told = f"In step {n} the cosine of your gradients with the right ones is {cosine:.2f}"
-        yield cosine > 0.999 or long == 0, f"{told}: clear the old ones, and shorten all together, by one factor."
-        told = f"In step {n} your gradients, as one vector, are {long:.3g} long, and must be {length:.3g}"
-        yield abs(long - length) < 1e-4, f"{told}: between `backward` and `step`, shorten to 1 what is longer."
-    yield False, "Your steps are the right ones, and your losses are not those of the batches before each step."
+        yield cosine > 0.999 or not mine.any(), f"{told}: clear the old ones, and shorten all together, by one factor."
+        told = f"In step {n} your gradients, as one vector, are {mine.norm():.3g} long, and must be {right.norm():.3g}"
+        yield close(mine.norm(), right.norm()), f"{told}: between `backward` and `step`, shorten to 1 what is longer."
+    yield False, "Your steps are right, and your losses are not those of the batches, each before its step."
 
 
 training = Exercise(
@@ -144,7 +135,7 @@ training = Exercise(
     view=outcome,
     probes=as_asked,
     shape="losses (batches,); weights (all,)",
-    hint="Before the loop, `model.train()`. For each batch: write its rate into every group of "
+    clue="Before the loop, `model.train()`. For each batch: write its rate into every group of "
     "`optimizer.param_groups`, work out the loss, clear the old gradients, call `loss.backward()`, clip with "
     "`nn.utils.clip_grad_norm_`, and only then `optimizer.step()`. If the first loss is right and the second is not, "
     "look at the first step.",
@@ -163,14 +154,13 @@ def judge_rate(rate):
     """Train with three seeds at the reader's rate, at half and at twice of it. Raises Wrong if another is better."""
     if not is_number(rate) or not 0 < rate < 1:
         raise Wrong(f"Give a rate between 0 and 1, such as 0.0005; got {describe(rate)}.")
-    mine, table = [], ""
+    found = {}
     for each in (rate, rate / 2, 2 * rate):
-        found = [short_run(each, seed=seed) for seed in (11, 12, 13)]
-        mine = mine or found
-        table += f"\nrate {each:g}: " + ", ".join(f"{right:.0%}" for right in found)
-        if max(mine) < 0.5:
+        found[each] = [short_run(each, seed=seed) for seed in (11, 12, 13)]
+        table = "".join(f"\nrate {each:g}: " + ", ".join(f"{right:.0%}" for right in found[each]) for each in found)
+        if max(found[rate]) < 0.5:
             raise Wrong(f"Too few are right. Try rates that differ by factors of ten.{table}")
-        if all(theirs > right for theirs, right in zip(found, mine, strict=True)):
+        if all(theirs > mine for theirs, mine in zip(found[each], found[rate], strict=True)):
             raise Wrong(f"With each of three new seeds, {each:g} does better.{table}")
     return f"Neither half of it nor twice of it does better with each of three new seeds.{table}"
 
@@ -179,7 +169,7 @@ learning_rate = Hunt(
     my_learning_rate,
     task="`check.learning_rate(rate)`: a rate that neither its half nor its double beats, in `short_run`.",
     judge=judge_rate,
-    hint="Multiply the rate by two, or by five, as long as that helps. Then try a rate between the last two. If two "
+    clue="Multiply the rate by two, or by five, as long as that helps. Then try a rate between the last two. If two "
     "rates are close, ask again with another `seed`.",
     imports="from vit_tutorial.experiments import short_run",
 )

@@ -28,28 +28,29 @@ def my_resize_positions(position, old_grid, new_grid, num_prefix_tokens):
 
 def made_of(got, right, position, old_grid, new_grid, n):
     yield close(got[:n], right[:n]), f"The prefix comes first. Your row 0 is old row {int(got[0].argmax())}."
+    sums = got.sum(1)
+    at = int((sums - 1).abs().argmax())
+    mixed = f"The shares of old rows in new row {at} sum to {sums[at]:.3g}, not to 1."
+    yield close(sums, 1, 1e-3), f"{mixed} (`permute` moves an axis; a `reshape` tears rows apart.)"
     picture = position[n:].reshape(1, *old_grid, -1).permute(0, 3, 1, 2)
-    for mode, antialias in (("bicubic", False), ("bilinear", True), ("bilinear", False), ("nearest", False)):
-        other = F.interpolate(picture, size=new_grid, mode=mode, antialias=antialias)[0].flatten(1).T
-        yield not close(got[n:], other), f"This is {mode}, antialias={antialias}: make it bicubic, True."
+    rough = F.interpolate(picture, size=new_grid, mode="bicubic")[0].flatten(1).T
+    yield not close(got[n:], rough), "This is bicubic, with antialias=False: make it True."
     at = int((got - right).abs().sum(1).argmax())
     shares = [{k: round(row[k].item(), 2) for k in row.abs().topk(3).indices.tolist()} for row in (got[at], right[at])]
     yield False, "New row {} is made of old rows {}, and must be of {}, their largest shares.".format(at, *shares)
 
 
-# Each old row is 1 in a place of its own, so a new row tells what it is made of. In the third no two sides are equal,
-# and 15 / 11 is rounded such that 11 · (15 / 11) is cut off at 14. In the fourth only the shape changes.
+# In the third no two sides are equal, and 15 / 11 is rounded such that 11 · (15 / 11) is cut off at 14. In the fourth
+# only the shape changes.
+GRIDS = [((2, 3), (4, 5), 1), ((6, 4), (4, 3), 1), ((11, 2), (15, 4), 1), ((2, 8), (4, 4), 1), ((2, 3), (2, 3), 1)]
+GRIDS += [((2, 3), (4, 3), 0), ((3, 2), (2, 5), 2)]
+
 resize_positions = Exercise(
     my_resize_positions,
     task="`fn(position, old_grid, new_grid, num_prefix_tokens)`, (T, D) → (S, D): bicubic with antialiasing.",
-    trials=[(torch.eye(n + prod(old)), old, new, n) for old, new, n in (
-        ((2, 3), (4, 5), 1), ((6, 4), (4, 3), 1), ((11, 2), (15, 4), 1), ((2, 8), (4, 4), 1), ((2, 3), (2, 3), 1),
-        ((2, 3), (4, 3), 0), ((3, 2), (2, 5), 2))],
-    stages=("", "Right when the grid grows. When it shrinks:", "", "Right for two other grids. From 2×8 to 4×4:",
-            "Right for another grid. When the grid stays the same:", "Right with one prefix row. With none:",
-            "Right with one prefix row or none. With two:"),
+    trials=[(torch.eye(n + prod(old)), old, new, n) for old, new, n in GRIDS],  # 1 in a place of its own in each row
     probes=made_of,
-    hint="Keep the first rows aside, `position[:num_prefix_tokens]`. Make a picture of the others, `reshape(1, h, w, "
+    clue="Keep the first rows aside, `position[:num_prefix_tokens]`. Make a picture of the others, `reshape(1, h, w, "
     "D)`, and bring the D axis to the front, `permute(0, 3, 1, 2)`. Then `F.interpolate(picture, size=new_grid, "
     'mode="bicubic", antialias=True)`. Turn the picture back into rows, `picture[0].flatten(1).T`, and put the first '
     "rows in front, `torch.cat([prefix, rows])`.",
@@ -57,7 +58,7 @@ resize_positions = Exercise(
     sizes=lambda p, old, new, n: {"h": old[0], "w": old[1], "h·w": prod(old), "h'·w'": prod(new), "T": len(p)},
     imports="import torch.nn.functional as F",
     gradients=False,
-)  # fmt: skip
+)
 
 
 def my_weighted_attention(q, k, v, times):
@@ -66,12 +67,9 @@ def my_weighted_attention(q, k, v, times):
     return scores.softmax(dim=-1) @ v  # (B, h, T, d)
 
 
-def to_weigh(B, h, T, d):
-    return *(noise(B, h, T, d, seed=seed) / 2 for seed in range(3)), noise(B, T).exp()
-
-
 def weighed(got, expected, q, k, v, times):
-    weights, scores = got @ torch.linalg.pinv(v), q @ k.mT / sqrt(q.shape[-1])  # there are no more tokens than values
+    weights = got @ torch.linalg.pinv(v)  # there are no more tokens than values
+    scores = q @ k.mT / sqrt(q.shape[-1])
     told = f"The weights of query 0 sum to {weights[0, 0, 0].sum():.3g}, and must sum to 1"
     yield close(weights.sum(-1), 1), f"{told}: `times` acts before the softmax, which runs over the keys."
     w = times[:, None, None].expand_as(scores)
@@ -85,9 +83,12 @@ def weighed(got, expected, q, k, v, times):
 weighted_attention = Exercise(
     my_weighted_attention,
     task="`fn(q, k, v, times)`: three times (B, h, T, d), and (B, T) → (B, h, T, d); token j counts times[j] times.",
-    trials=[to_weigh(2, 3, 5, 7), to_weigh(3, 2, 4, 6), to_weigh(1, 4, 3, 5)],
+    trials=[
+        (*(noise(B, h, T, d, seed=seed) / 2 for seed in range(3)), noise(B, T).exp())
+        for B, h, T, d in ((2, 3, 5, 7), (3, 2, 4, 6), (1, 4, 3, 5))
+    ],
     probes=weighed,
-    hint="Two equal terms e^s in a softmax are one term 2·e^s = e^(s + log 2). So compute the scores, divide by √d, "
+    clue="Two equal terms e^s in a softmax are one term 2·e^s = e^(s + log 2). So compute the scores, divide by √d, "
     "add `times.log()[:, None, None]`, (B, 1, 1, T), and go on as in lesson 03: softmax, and mix the values.",
     shape="(B, h, T, d)",
     sizes=lambda q, k, v, times: dict(zip("BhTd", q.shape, strict=True)),
@@ -115,8 +116,7 @@ def judge_new_task(function):
     with eval_mode(new), torch.no_grad():
         logits = call(new, given.card.normalise(unseen.pixels).to(next(new.parameters())))
     if getattr(logits, "shape", ()) != (600, 6):
-        told = f"Your model returns {describe(logits)} for 600 pictures and 6 classes"
-        raise Wrong(f"{told}: train the copy that `replace_head` returns.")
+        raise Wrong(f"Your model returns {describe(logits)}, not (600, 6): train what `replace_head` returns.")
     right = (logits.argmax(1) == unseen.labels).double().mean().item()
     told = f"{right:.0%} of 600 unseen pictures are right"
     if right < 0.66:  # sensible choices get 0.68 to 0.85, a head that has hardly moved 0.51 to 0.65
@@ -127,7 +127,7 @@ def judge_new_task(function):
 new_task = Exercise(
     my_new_task,
     task="`fn(model, images, num_classes) -> model`: teach a trained model six new outlines from 100 pictures.",
-    hint="`new = replace_head(model, num_classes)` is a copy with a new head; train this copy. For a linear probe "
+    clue="`new = replace_head(model, num_classes)` is a copy with a new head; train this copy. For a linear probe "
     "freeze all of it, `new.requires_grad_(False)`, and then unfreeze the head, `new.head.requires_grad_(True)`; a "
     "rate of 1e-2 suits it. To fine-tune all of it, freeze nothing, and take 1e-3 or less. In both cases "
     "`fit(new, images, Recipe(epochs=30, batch_size=16, learning_rate=…))`, and then `return new`.",

@@ -11,7 +11,7 @@ from ..experiments.secret_mistakes import MISTAKES, Suspect
 from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_theirs
 from .exercise import Exercise
-from .running import Wrong, close, describe, joined, listed, same
+from .running import Wrong, call, describe, joined, listed, same
 from .task import Hunt, require_one_of
 
 
@@ -63,49 +63,35 @@ def their_state(config):
     return OrderedDict((name, torch.randn(tensor.shape, generator=generator)) for name, tensor in state.items())
 
 
-def to_rename(config, named=dict):
-    """Return the argument of a run, under Meta's names or others, which keeps what it was before a function got it."""
-    state = OrderedDict(named(their_state(config)))
-    state.config, state.tensors, state.before = config, dict(state), {name: t.clone() for name, t in state.items()}
-    return (state,)
-
-
-def compare(solution, result, state):
-    """Return 0 if the result is the solution's. Raise Wrong with the names of what is not."""
-    given, expected = state.before, solution(state.before)
-    if written := [name for name, tensor in state.tensors.items() if not same(tensor, given[name])]:
-        raise Wrong(f"Your function writes into {listed(written)}, the model's own: make a new tensor.")
-    if not isinstance(result, dict) or not all(isinstance(value, Tensor) for value in result.values()):
-        raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {describe(result)}.")
-    missing = [name for name in expected if name not in result]
-    extra = [name for name in result if name not in expected]
-    wrong = [name for name in expected if name in result and not same(result[name], expected[name])]
-    found = {"Missing": missing, "Not ours": extra, "Wrong tensors": wrong}
-    told = [f"{what}, {len(names)} of {len(expected)}: {listed(names)}." for what, names in found.items() if names]
-    told += [measured(name, result[name], expected[name], given) for name in wrong[:1]]
-    if told:
-        raise Wrong(joined(*told))
-    return 0
-
-
-def measured(name, tensor, right, given):
-    """Say how many times as large as the given one a row of a wrong tensor is, and how many it must be."""
-    if tensor.shape != right.shape:
-        return f"`{name}` is {tuple(tensor.shape)}, and must be {tuple(right.shape)}."
-    n = next(n for n, row in enumerate(tensor) if not close(row, right[n]))
-    before = given.get(name, right)[n]  # all names of `given` are Meta's, or ours
-    mine, asked = ((rows[n] / before).flatten().tolist() for rows in (tensor, right))
-    factors = ", ".join(dict.fromkeys(f"{factor:.3g}" for factor in mine))
-    return f"Row {n} of `{name}` is {factors} times the given one, and must be {asked[0]:.3g} times."
+def judge_tensors(solution, given, function):
+    """Give the function two state dicts, `given(config)`. Raise Wrong with the names of what is not the solution's."""
+    for config in SIZES:
+        state = given(config)
+        tensors, before = dict(state), {name: tensor.clone() for name, tensor in state.items()}
+        expected = solution(before)
+        result = call(function, state, sizes={"D": config.embed_dim, "mlp_dim": config.mlp_dim})
+        if written := [name for name, tensor in tensors.items() if not same(tensor, before[name])]:
+            raise Wrong(f"Your function writes into {listed(written)}, the model's own: make a new tensor.")
+        if not isinstance(result, dict) or not all(isinstance(value, Tensor) for value in result.values()):
+            raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {describe(result)}.")
+        there = [name for name in expected if name in result]
+        found = {
+            "Missing": [name for name in expected if name not in result],
+            "Not ours": [name for name in result if name not in expected],
+            "Wrong shapes": [name for name in there if result[name].shape != expected[name].shape],
+            "Wrong values": [name for name in there if not same(result[name].flatten(), expected[name].flatten())],
+        }
+        told = [f"{what}, {len(names)} of {len(expected)}: {listed(names)}." for what, names in found.items() if names]
+        if told:
+            right = "" if config == SIZES[0] else f"Right with {SIZES[0].depth} blocks, but not with {config.depth}."
+            raise Wrong(joined(right, *told))
 
 
 map_state_dict = Exercise(
     my_map_state_dict,
     task="`fn(state)`: a state dict of DINOv2 → the same tensors under our names; γ keeps its own.",
-    trials=[partial(to_rename, config) for config in SIZES],
-    stages=("", "Right with 2 blocks, but not with 13 blocks."),
-    view=partial(compare, my_map_state_dict),
-    hint="Compare the two lists of names: eight of Meta's words differ from ours. Apply eight times "
+    judge=partial(judge_tensors, my_map_state_dict, their_state),
+    clue="Compare the two lists of names: eight of Meta's words differ from ours. Apply eight times "
     "`name = name.replace(word, our_word)`, each to what the one before returned, and the longer word first: `proj` is "
     "also in `patch_embed.proj` and in `attn.proj`. Meta's positions are (1, T, D), ours (T, D).",
 )
@@ -113,11 +99,8 @@ map_state_dict = Exercise(
 fold_layer_scale = Exercise(
     my_fold_layer_scale,
     task="`fn(state)`: a state dict under our names, with γ (D,) as `encoder.0.ls1.gamma` → the same model without γ.",
-    trials=[partial(to_rename, config, my_map_state_dict) for config in SIZES],
-    stages=("", "Right with 2 blocks, but not with 13 blocks."),
-    sizes=lambda state: {"D": state.config.embed_dim, "mlp_dim": state.config.mlp_dim},
-    view=partial(compare, my_fold_layer_scale),
-    hint="γ ⊙ (W x + b) = (γ ⊙ W) x + γ ⊙ b: multiply row i of the weight by γ[i], `gamma[:, None] * weight`, and the "
+    judge=partial(judge_tensors, my_fold_layer_scale, lambda config: my_map_state_dict(their_state(config))),
+    clue="γ ⊙ (W x + b) = (γ ⊙ W) x + γ ⊙ b: multiply row i of the weight by γ[i], `gamma[:, None] * weight`, and the "
     "bias by γ. The layers are the last of each branch: `attention.projection` for `ls1.gamma`, `mlp.contract` for "
     "`ls2.gamma`. Begin with `folded = dict(state)`, and cut the block's beginning from γ's own name.",
 )
@@ -136,8 +119,8 @@ def judge_mistake(suspect, mistake, where):
     if not isinstance(suspect, Suspect):
         raise Wrong("The check needs one suspect itself, such as `suspects[0]`: not its model, and not all of them.")
     stages = ["embeddings", *(f"encoder.{i}" for i in range(len(suspect.original.encoder)))]
-    mistake = require_one_of(mistake, MISTAKES)
-    where = require_one_of(f"encoder.{where}" if str(where).isdigit() else where, stages)
+    mistake = require_one_of("mistake", mistake, MISTAKES)
+    where = require_one_of("place", f"encoder.{where}" if str(where).isdigit() else where, stages)
     if where != suspect.where:
         raise Wrong(f"It does not begin in `{where}`. Give both models the same tokens, stage by stage.")
     if mistake == suspect.mistake:
@@ -149,7 +132,7 @@ find_mistake = Hunt(
     my_find_mistake,
     task="`check.find_mistake(suspect, mistake, where)`: the mistake in a copy of DINOv2, and the stage where it acts.",
     judge=judge_mistake,
-    hint="Compare what `embeddings`, `encoder.0`, `encoder.1` and so on return in both models. The first stage that "
+    clue="Compare what `embeddings`, `encoder.0`, `encoder.1` and so on return in both models. The first stage that "
     "differs is the place. Inside a block, give both the same tokens, and compare `norm1`, `attention.qkv`, "
     "`attention` and `mlp`. Which mistake acts there first?",
 )

@@ -31,7 +31,7 @@ principal_components = Exercise(
     task="`fn(tokens, count)`: (N, D) → (N, count), how far each token lies along the directions of most variation.",
     trials=[(stretched(12, 5), 3), (stretched(30, 7), 2), (stretched(9, 4), 1)],
     probes=along_directions,
-    hint="Three steps: subtract the mean token; `torch.linalg.svd(…, full_matrices=False)` returns U, S and V "
+    clue="Three steps: subtract the mean token; `torch.linalg.svd(…, full_matrices=False)` returns U, S and V "
     "transposed; multiply the centred tokens by the first `count` rows of the last, transposed.",
     shape="(N, count)",
     sizes=lambda tokens, count: {"N": tokens.shape[0], "D": tokens.shape[1], "count": count},

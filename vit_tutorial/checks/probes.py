@@ -1,13 +1,13 @@
 """What probes ask with: random values, where values come from, what a tensor is a sum of."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from .running import close
+from .running import attempt, close, tensors_in
 
 Probes = Iterator[tuple[bool, str]]  # whether a property holds, and what to say if it does not
 
@@ -17,17 +17,14 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape)))
 
 
-def few(values: Iterable[int], most: int = 6) -> str:
-    """Write a set of whole numbers, sorted, the first of them: "[0, 1, 2, …]"."""
-    values = sorted(set(values))
-    return f"[{', '.join(map(str, values[:most]))}{', …' if len(values) > most else ''}]"
+def few(values: Tensor, most: int = 6) -> str:
+    """Write which whole numbers there are, the first of them: "[0, 1, 2, …]"."""
+    found = values.unique().tolist()
+    return f"[{', '.join(map(str, found[:most]))}{', …' if len(found) > most else ''}]"
 
 
 def origin(result: Tensor, given: Tensor) -> list[Tensor] | None:
-    """Return where each value of a result stands in what was given, axis by axis; None if one is not from there.
-
-    Every value of `given` must be different.
-    """
+    """Return where each value stands among those that were given, all different, axis by axis; None for a new one."""
     place = {value: index for index, value in enumerate(given.flatten().tolist())}
     found = [place.get(value) for value in result.flatten().tolist()]
     if None in found:
@@ -39,20 +36,105 @@ def moved(got: Tensor, expected: Tensor, given: Tensor, axes: Sequence[str], giv
     """Ask whether each value of a result is the one of those given that belongs there; the axes' names say which."""
     mine, right = origin(got, given), origin(expected, given)
     yield mine is not None, "Your result holds values that are not among those that were given."
-    at = tuple(torch.stack([a != b for a, b in zip(mine, right, strict=True)]).any(0).nonzero()[0].tolist())
+    at = tuple((got != expected).nonzero()[0].tolist())
     place = ", ".join(map("{} {}".format, axes, at))
-    yours, asked = (", ".join(map("{} {}".format, given_axes, [axis[at] for axis in found])) for found in (mine, right))
+    yours = ", ".join(map("{} {}".format, given_axes, [axis[at] for axis in mine]))
+    asked = ", ".join(map("{} {}".format, given_axes, [axis[at] for axis in right]))
     yield False, f"At {place} of your result stands what was at {yours}. What was at {asked} belongs there."
 
 
-def as_sum(value: Tensor, terms: Mapping[str, Tensor]) -> str:
+def as_sum(value: Tensor, terms: Mapping[str, Tensor], tolerance: float = 1e-3) -> str:
     """Write a tensor as a sum of others of its shape, "z + 2·mlp"; "something else" if it is none."""
     terms = {name: term for name, term in terms.items() if term.shape == value.shape}
     if not terms:
         return "something else"
     columns = torch.stack(list(terms.values())).flatten(1).T.double()
     shares = torch.linalg.lstsq(columns, value.flatten().double()[:, None]).solution[:, 0]
-    if not close(columns @ shares, value.flatten(), 1e-3):
+    if not close(columns @ shares, value.flatten(), tolerance):
         return "something else"
     found = [(round(share, 3), name) for share, name in zip(shares.tolist(), terms, strict=True) if abs(share) > 1e-3]
     return " + ".join(name if share == 1 else f"{share:g}·{name}" for share, name in found) or "nothing"
+
+
+# Of modules -----------------------------------------------------------------------------------------------------------
+
+
+class Pair:
+    """The reader's module and the solution, and an input `x`. A probe may choose the weights of the reader's.
+
+    `views` says where each parameter of ours stands among all of the reader's weights, in one row; None if not known.
+    """
+
+    def __init__(self, mine: nn.Module, ours: nn.Module, args: tuple, x: Tensor):
+        self.mine = mine
+        self.ours = ours
+        self.args = args
+        self.x = x
+        self.views: Mapping[str, Tensor] | None = None
+
+    def share(self, ways: Sequence[Mapping[str, Tensor]], result: Tensor) -> Tensor:
+        """Give the solution the reader's weights, the first way unless another fits far better; return the result."""
+        weights = parameters_to_vector(self.mine.parameters()).detach()
+
+        def outcome(views: Mapping[str, Tensor]) -> Tensor:
+            self.views = views
+            for name, places in views.items():
+                own = self.ours.get_parameter(name)
+                own.data = weights[places].reshape(own.shape)
+            return self.ours(self.x)
+
+        off = [(outcome(views) - result).norm().item() for views in ways]
+        return outcome(ways[off.index(min(off))] if min(off) < 0.5 * off[0] else ways[0])
+
+    def given(self, x: Tensor, **chosen: Tensor) -> Tensor:
+        """Return what the reader's module makes of `x` with these weights, and no biases, in layers of these names."""
+        weights = parameters_to_vector(self.mine.parameters()).detach()
+        others = weights.clone()
+        for name, places in self.views.items():
+            layer = name.removesuffix(".weight").removesuffix(".bias")
+            if layer in chosen:
+                others[places] = 0.0 * weights[places] if name.endswith(".bias") else chosen[layer].flatten()
+        vector_to_parameters(others, self.mine.parameters())
+        try:
+            with torch.no_grad():
+                return self.mine(x)
+        finally:
+            vector_to_parameters(weights, self.mine.parameters())
+
+
+def images_apart(pair: Pair) -> Probes:
+    """Ask whether an image gets the same result alone and in its batch."""
+    with torch.no_grad():
+        together, alone = pair.mine(pair.x), attempt(lambda: torch.cat([pair.mine(image[None]) for image in pair.x]))
+    holds = isinstance(alone, Exception) or close(alone, together)
+    yield holds, "An image gets another result alone than in a batch: somewhere images mix."
+
+
+def flow(pair: Pair, parts: Mapping, asked: Mapping, result: str, kind: str, by: str, **known: Tensor) -> Probes:
+    """Ask what each part is given, {"norm2": "z + attention"} for example, and what is returned, "z + attention + mlp".
+
+    Each part is made to return random values of its own, so that a value tells what it is made of.
+    """
+    given = []
+
+    def hook(name: str, part: nn.Module, args: tuple, output):
+        given.append((name, ", ".join(dict.fromkeys(as_sum(value, known) for value in tensors_in(args)))))
+        again = [called for called, _ in given].count(name)
+        name = name if again == 1 else f"{name} ({again})"
+        known[name] = mark = noise(*tensors_in([output])[0].shape, seed=17 * len(known) + 5)
+        if mark.ndim == 3:
+            known.update({f"token {t} of {name}": token for t, token in enumerate(mark.unbind(1))})
+        return (mark, *output[1:]) if isinstance(output, tuple) else mark
+
+    handles = [part.register_forward_hook(partial(hook, name)) for name, part in parts.items()]
+    try:
+        with torch.no_grad():
+            returned = as_sum(pair.mine(pair.x), known)
+    finally:
+        for handle in handles:
+            handle.remove()
+    yours = f"Your {kind} computes {', '.join(f'{name}({what})' for name, what in given)}, and returns {returned}."
+    for name, right in asked.items():
+        inputs = " and then ".join(what for called, what in given if called == name) or "nothing"
+        yield inputs == right, f"`{name}` is given {inputs}. By {by} it is given {right}, once. {yours}"
+    yield returned == result, f"{yours} By {by} it returns {result}."

@@ -1,15 +1,13 @@
 """What a reader is asked to do, and what they are told: a task, its hint and its solution, and the verdict."""
 
-from __future__ import annotations
-
 import html
 import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from difflib import get_close_matches
+from dataclasses import KW_ONLY, dataclass
 
+from ..errors import require_choice
 from .running import Wrong
 
 # A sign and a colour for each status. The word alone says everything.
@@ -18,17 +16,13 @@ SIGNS = {"passed": "✓ #009E73", "not attempted": "○ #808080", "not judged": 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check found. True in a condition only if the exercise is passed.
-
-    `message` says why; `code` is the reader's own line, where an error stopped it, and is shown under the message's
-    first line; `hint` is what to try next.
-    """
+    """What a check found. True in a condition only if the exercise is passed."""
 
     exercise: str
     status: str
     message: str = ""
     hint: str = ""
-    code: str = ""
+    code: str = ""  # the reader's own line, where an error stopped it: shown under the first line of the message
 
     def __bool__(self) -> bool:
         return self.status == "passed"
@@ -48,27 +42,14 @@ class Verdict:
         code = f'<pre style="margin: 6px 0; white-space: pre-wrap">{html.escape(self.code)}</pre>' if self.code else ""
         hint = f"<details><summary>Hint</summary>{to_html(self.hint)}</details>" if self.hint else ""
         mark = f'<span style="color: {colour}" aria-hidden="true">{sign}</span>'
-        return "\n".join([
+        lines = [
             f'<div style="border-left: 4px solid {colour}; padding: 2px 12px; margin: 4px 0; max-width: 54em">',
             f"<div>{mark} <b>{self.exercise}: {self.status}</b></div>",
-            *(first, code, *rest, hint),
+            *[first, code, *rest, hint],
             f"<div><small>{to_html(self.help)}</small></div>",
             "</div>",
-        ])  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A hint or a solution: `source` in a terminal, `markdown` in a notebook."""
-
-    source: str
-    markdown: str
-
-    def __repr__(self) -> str:
-        return self.source
-
-    def _repr_markdown_(self) -> str:
-        return self.markdown
+        ]
+        return "\n".join(lines)
 
 
 def wrap(paragraph: str) -> str:
@@ -80,40 +61,48 @@ def to_html(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
 
 
+class Shown(str):
+    """A hint or a solution: a terminal shows it as it is, a notebook as Markdown."""
+
+    __repr__ = _repr_markdown_ = str.__str__
+
+
+@dataclass(eq=False, repr=False)
 class Task:
-    """What the reader is asked to do, with a hint and one solution. Children judge what was done when they are called.
+    """What the reader is asked to do, with a hint and one solution. Children judge what was done."""
 
-    The solution has the name of the notebook's stub, and is shown after the lines `imports`. `task` is one line for the
-    list of all tasks. `judge` looks at what was done: it raises Wrong, or returns a remark.
-    """
-
-    takes: str
+    answer: Callable  # the solution: it has the name of the notebook's stub
+    _: KW_ONLY
+    task: str  # one line for the list of all tasks
+    clue: str  # what the hint says
+    imports: str = ""  # lines that are shown before the solution
+    judge: Callable | None = None  # looks at what was done: it raises Wrong, or returns a remark
     keep: Callable | None = None  # what to do with an answer that passed: `keep(task, answer)` says so in one line
 
-    def __init__(self, solution: Callable, *, task: str, hint: str, imports: str = "", judge: Callable | None = None):
-        self.answer, self.__doc__, self._hint, self.imports, self.judge = solution, task, hint, imports, judge
-        self.name = re.sub(r"(?<!^)(?=[A-Z])", "_", solution.__name__).lower().removeprefix("my_")
+    takes = "…"
+
+    @property
+    def name(self) -> str:
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", self.answer.__name__).lower().removeprefix("my_")
 
     def __repr__(self) -> str:
-        return f"check.{self.name}({self.takes}): {self.__doc__}"
+        return f"check.{self.name}({self.takes}): {self.task}"
 
     def hint(self) -> Shown:
         """Say where to look next."""
-        return Shown(textwrap.fill(self._hint, 96), self._hint)
+        return Shown(textwrap.fill(self.clue, 96))
 
     def solution(self) -> Shown:
         """Return one right answer as source code."""
-        source = f"{self.imports}\n\n\n{textwrap.dedent(inspect.getsource(self.answer))}".strip("\n")
-        return Shown(source, f"```python\n{source}\n```")
+        source = f"{self.imports}\n\n\n{inspect.getsource(self.answer)}".strip("\n")
+        return Shown(f"```python\n{source}\n```")
 
-    def verdict(self, status: str, message: str | None = "", code: str = "") -> Verdict:
-        return Verdict(self.name, status, message or "", "" if status == "passed" else self._hint, code)
+    def verdict(self, status: str, message: str = "", code: str = "") -> Verdict:
+        return Verdict(self.name, status, message, "" if status == "passed" else self.clue, code)
 
 
 class Hunt(Task):
     """Judge what the reader found, `check.find_mistake(suspect, mistake, where)`. The solution is a way to find it."""
-
-    takes = "…"
 
     def __call__(self, *said: object, **named: object) -> Verdict:
         given = [*said, *named.values()]
@@ -125,19 +114,16 @@ class Hunt(Task):
         try:
             inspect.signature(self.judge).bind(*said, **named)
         except TypeError:  # too few answers, too many, or under other names
-            return self.verdict("wrong", f"The check is called as {self.__doc__}")
+            return self.verdict("wrong", f"The check is called as {self.task}")
         try:
             return self.verdict("passed", self.judge(*said, **named))
-        except Wrong as wrong:
-            return self.verdict("wrong", wrong.message)
+        except (Wrong, ValueError) as wrong:
+            return self.verdict("wrong", str(wrong))
 
 
-def require_one_of(said: object, choices: Iterable[str]) -> str:
-    """Return the choice that is said, whatever its case or a last s; raise Wrong with the choices if it is none."""
-    plain = {choice.lower().rstrip("s"): choice for choice in choices}
-    key = said.strip().lower().rstrip("s") if isinstance(said, str) else ""
-    if key not in plain:
-        near = get_close_matches(key, plain, n=1)
-        guess = f" Did you mean “{plain[near[0]]}”?" if near else ""
-        raise Wrong(f"“{said}” is none of these: {', '.join(f'“{choice}”' for choice in plain.values())}.{guess}")
-    return plain[key]
+def require_one_of(name: str, said: object, choices: Iterable[str]) -> str:
+    """Return the choice that is said, whatever its case; raise ValueError with the near ones if it is none."""
+    plain = {choice.lower(): choice for choice in choices}
+    said = str(said).strip()
+    require_choice(name, plain.get(said.lower(), said), choices)
+    return plain[said.lower()]

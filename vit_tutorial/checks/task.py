@@ -94,8 +94,11 @@ class Task:
 
     def solution(self) -> Shown:
         """Return one right answer as source code."""
-        source = f"{self.imports}\n\n\n{inspect.getsource(self.answer)}".strip("\n")
-        return Shown(f"```python\n{source}\n```")
+        return Shown(f"```python\n{self.source}\n```")
+
+    @property
+    def source(self) -> str:
+        return f"{self.imports}\n\n\n{inspect.getsource(self.answer)}".strip("\n")
 
     def verdict(self, status: str, message: str = "", code: str = "") -> Verdict:
         return Verdict(self.name, status, message, "" if status == "passed" else self.clue, code)

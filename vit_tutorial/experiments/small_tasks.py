@@ -1,13 +1,20 @@
 """Small trainings: to look for a learning rate, for a task that needs positions, and at another size."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
 import torch
+from jaxtyping import UInt8
+from torch import Tensor
+from torch.nn.functional import cross_entropy, max_pool2d
+from torch.nn.utils import clip_grad_norm_, parameters_to_vector
 
 from ..data import ImageSet, Shapes
+from ..errors import require_choice
 from ..model import VisionTransformer
+from ..pretrained import load_checkpoint
 from ..training import PRESETS, Recipe, TrainingAlarm, evaluate, fit
 
 STEPS, BATCH = 500, 32
@@ -41,6 +48,45 @@ def short_run(learning_rate: float, warmup_steps: int = 50, seed: int = 0, sched
         model = VisionTransformer(config)
         fit(model, train, replace(recipe, epochs=epochs, **changes))
     return evaluate(model, new).accuracy
+
+
+@torch.random.fork_rng(devices=[])
+def first_steps(seed: int, count: int = 100, rate: float = 1e-4) -> tuple[list[float], int]:
+    """Train a new Shapes model for some steps at one rate; return how far all weights moved in each, in units of it.
+
+    Return also in how many steps the gradient was longer than 1, and was clipped.
+    """
+    torch.manual_seed(seed)
+    model, images = VisionTransformer(PRESETS["shapes"][0]), Shapes(count * BATCH, 28, OWN_SCENES + seed)
+    pixels = load_checkpoint("shapes").card.normalise(images.pixels)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.0)
+    moved, clipped = [], 0
+    for batch, labels in zip(pixels.split(BATCH), images.labels.split(BATCH), strict=True):
+        before = parameters_to_vector(model.parameters()).detach().clone()
+        loss = cross_entropy(model(batch), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        clipped += clip_grad_norm_(model.parameters(), 1.0).item() > 1
+        optimizer.step()
+        moved.append((parameters_to_vector(model.parameters()) - before).norm().item() / rate)
+    return moved, clipped
+
+
+def with_dabs(images: ImageSet, which: Sequence[int], count: int, colour: str = "object") -> UInt8[Tensor, "n 3 H W"]:
+    """Return some of the scenes with `count` 4×4 patches painted, those farthest from the object first.
+
+    They get the median colour of the "object" or of the "ground", and never touch the object.
+    """
+    require_choice("colour", colour, ("object", "ground"))
+    painted = images.pixels[which].clone()
+    for scene, mask in zip(painted, images.masks[which], strict=True):
+        paint = scene[:, mask if colour == "object" else ~mask].float().median(dim=1).values.byte()
+        free = ~max_pool2d(mask[None].float(), 4)[0].bool()  # the patches without a piece of it: (h, w)
+        centre = mask.nonzero().float().mean(dim=0)
+        away = sorted(free.nonzero().tolist(), key=lambda patch: -(4 * torch.tensor(patch) + 1.5 - centre).norm())
+        for row, column in away[:count]:
+            scene[:, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = paint[:, None, None]
+    return painted
 
 
 def quarters(count: int, seed: int = 0) -> ImageSet:

@@ -154,6 +154,7 @@ WRONG[check.self_attention] = [
     (SPLIT, "part.reshape(B, self.num_heads, T, -1)", "value 0 of token 0 is made of values [0, 12,"),
     (MERGE, ".reshape(B, T, D)", "value 12 of token 0 is made of values [0]"),
     (SOFTMAX, "F.one_hot(scores.argmax(-1), T) + 0 * scores", "Query 0 takes nothing from key 0"),
+    (*three(), LAST, LAST + "; self.key = self.query", "Two of your layers are one and the same"),
     (*three(), "q @ k", "q @ q", "does not depend on `key.weight`, `key.bias`"),
     ("q @ k", "q @ (q + k)", "With keys of zero all weights are alike. Yours are not"),
     ("= num_heads", "= 1", "mixed by 1 different tables of weights"),

@@ -3,7 +3,6 @@
 import math
 
 import torch
-from einops import repeat
 from torch import nn
 
 from vit_tutorial import check, sincos_position_embedding
@@ -74,12 +73,6 @@ RIGHT = {
         "state dict": kernels(lambda weight: weight.flatten(1)),
         "rounded otherwise": kernels(lambda weight: (weight.flatten(1) + 3) - 3),
     },
-    check.class_token: {
-        "repeat": lambda x, token: torch.cat([token.repeat(len(x), 1, 1), x], dim=1),
-        "einops": lambda x, token: torch.cat([repeat(token, "1 1 d -> b 1 d", b=len(x)), x], dim=1),
-        "hstack": lambda x, token: torch.hstack([token.tile(len(x), 1, 1), x]),
-        "ones": lambda x, token: torch.cat([token * torch.ones(len(x), 1, 1), x], dim=1),
-    },
     check.sincos: {
         "the package's": sincos_position_embedding,
         "meshgrid": meshgrid,
@@ -121,14 +114,6 @@ WRONG = {
                    sizes=lambda conv: (conv.out_channels, conv.weight[0].numel())), "in_features comes first"),
         (lambda conv: conv.weight.flatten(1), "Return the `nn.Linear` itself"),
     ],
-    check.class_token: [
-        ("[tokens, patches]", "[patches, tokens]", "patch 3, the class token. They must be"),
-        ("[tokens, patches]", "[0 * tokens, patches]", "image 0 are neither, patch 0"),
-        (lambda x, t: x + t, "(B, N, D) = (3, 4, 7), and"),
-        ("[tokens", "[tokens.detach()", "the gradient that flows back is not"),
-        (".expand(len(patches), -1, -1)", "", "Here `tokens` is (1, 1, D) = (1, 1, 7), `patches` is (B, N, D)"),
-        ("len(patches)", "3", "wrong at another"),
-    ],
     check.sincos: [
         ("[rows, columns]", "[columns, rows]", "[0, 0, 0, 0, 0, 1, 1, 1]. Yours: [0, 1, 2, 3"),
         (ROWS, ".repeat(w, 1)", COLUMNS, ".repeat_interleave(h, dim=0)", "0, 0, 1, 1, 1]. Yours: [0, 1, 2, 0"),
@@ -156,6 +141,8 @@ WRONG = {
         (EXPAND, "nn.Parameter(" + EXPAND + ")", "self.projection(", "self.two = nn.Linear(2, 2); self.projection(",
          "An optimizer does not find all layers"),
         (ADD, "tokens", "does not depend on `position`"),
+        (TABLE, "torch.randn(1, 2 + num_patches, embed_dim)", ADD, "tokens + self.position[:, tokens.shape[1]]",
+         "Every token gets the same position"),
         (", stride=patch_size", "", "Here `tokens` is (B, 26, D) = (4, 26, 5), `self.position` is (1, 1+N, D)"),
         (START, TABLE, "`position` is not among your parameters"),
     ],

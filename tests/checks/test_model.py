@@ -3,7 +3,8 @@
 import torch
 from torch import nn
 
-from vit_tutorial import VARIANTS, VisionTransformer, ViTConfig, check, patchify
+from vit_tutorial import VARIANTS, Shapes, VisionTransformer, ViTConfig, check, load_checkpoint, patchify
+from vit_tutorial.analysis import first_tests
 from vit_tutorial.checks.lesson_05_vision_transformer import CONFIGS, SHOWS, my_parameter_count
 from vit_tutorial.experiments import BUGS, draw_bug
 
@@ -82,6 +83,7 @@ WRONG = {
         ("blocks = [", "blocks = depth * [", "range(depth)", "range(1)", "All blocks have the same weights"),
         (BLOCKS, "nn.Sequential(*map(__import__('copy').deepcopy, [blocks[0]] * depth))",
          "All blocks have the same weights"),
+        ("self.embeddings(images)", "self.embeddings(images / 250)", "`embeddings` is given 0.004·images"),
         (RUN, "self.encoder(2 * z)", "`block 0` is given 2·embeddings. By Eqs."),
         (RUN, "self.encoder(z.sinh())", "`block 0` is given something else. By Eqs."),
         (*in_a_loop("z = self.norm(block(z))"), "`block 1` is given norm. By Eqs."),
@@ -134,13 +136,17 @@ def test_other_parts_are_not_called_wrong():
 # A bug in a model that is new each time
 
 
-def test_every_bug_is_accepted_by_its_name_and_another_is_refused_by_its_test():
+def test_every_bug_is_accepted_by_its_name_and_another_is_refused_by_what_this_model_shows():
     labels = torch.arange(8)
     for seed in range(12):
-        broken = draw_bug(ViTConfig(8, 4, num_classes=8, embed_dim=8, depth=1, num_heads=2, mlp_dim=8), labels, seed)
+        broken = draw_bug(ViTConfig(28, 4, num_classes=8, embed_dim=8, depth=1, num_heads=2, mlp_dim=8), labels, seed)
         assert check.find_bug(broken, broken.bug).status == "passed"
         other = next(bug for bug in BUGS[1:] if bug != broken.bug)
-        assert f"It is not “{other}”, which shows so: " in check.find_bug(broken, other).message
+        told = check.find_bug(broken, other).message
+        images = load_checkpoint("shapes").card.normalise(Shapes(8, 28, seed=7).pixels)
+        found = first_tests(broken.model, images, broken.labels, 4)
+        assert f"It is not “{other}”. With that, {SHOWS[other]}." in told
+        assert f"first loss {found.first_loss:.2f}; {found.right} of 8 memorised" in told
     assert set(SHOWS) == set(BUGS[1:])
     assert "there are 'head drawn" in check.find_bug(broken, "a bug").message
     assert check.find_bug(broken, None).status == "not attempted"

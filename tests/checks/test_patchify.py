@@ -1,6 +1,5 @@
 """The checks of notebook 01 on right and wrong answers."""
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -30,12 +29,6 @@ def join(pattern):
 GRID, FLOATS = "h, w = H // P, W // P", "h, w = H / P, W / P"
 
 RIGHT = {
-    check.num_patches: {
-        "area": lambda H, W, P: H * W // P**2,
-        "numpy": lambda H, W, P: np.prod([H // P, W // P]),
-        "counted": lambda H, W, P: len([1 for y in range(0, H, P) for x in range(0, W, P)]),
-        "int of a float": lambda H, W, P: int(H / P * W / P),
-    },
     check.patchify: {
         "the package's": patchify,
         "F.unfold": lambda x, P: F.unfold(x, P, stride=P).transpose(1, 2),
@@ -49,12 +42,6 @@ RIGHT = {
     },
 }
 WRONG = {
-    check.num_patches: [
-        (lambda H, W, P: H * W // P, "Your result is 140."),
-        ("//", "/", "20 (int), is expected; got 20.0 (float)"),
-        (lambda H, W, P: 17, "Your result is 17. There are 4 rows of 5 patches"),
-        (lambda H, W, P: True, "20 (int), is expected; got True (bool)"),
-    ],
     check.patchify: [
         (lambda x, P: patchify(x, P) / 2100, "values that are no pixels"),
         (lambda x, P: patchify(x.flip(0), P), "Image 0 of your result holds pixels of images [6]"),

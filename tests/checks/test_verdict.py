@@ -99,7 +99,7 @@ def test_no_two_exercises_have_one_name():
 
 
 def test_check_lists_the_exercises():
-    assert "01 Patchify\n    check.num_patches(function)" in repr(check)
+    assert "01 Patchify\n    check.patchify(function)" in repr(check)
 
 
 FUNCTION = "def mine({0}):\n    {1}"

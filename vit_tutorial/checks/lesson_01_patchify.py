@@ -1,4 +1,4 @@
-"""Lesson 01: the number of patches, images into patches, and back."""
+"""Lesson 01: images into patches, and back."""
 
 from itertools import permutations
 from math import prod
@@ -9,19 +9,6 @@ from einops import rearrange
 from .exercise import Exercise
 from .probes import few, origin
 from .running import close
-
-
-def my_num_patches(height, width, patch_size):
-    return (height // patch_size) * (width // patch_size)
-
-
-num_patches = Exercise(
-    my_num_patches,
-    task="`fn(height, width, patch_size) -> int`: how many patches an image is cut into.",
-    trials=[(28, 35, 7), (12, 8, 4), (32, 32, 32)],
-    probes=lambda got, right, H, W, P: [(False, f"Your result is {got}. There are {H // P} rows of {W // P} patches.")],
-    clue="How many patches fit side by side, and how many fit above one another? `//` divides whole numbers.",
-)
 
 
 def my_patchify(images, patch_size):

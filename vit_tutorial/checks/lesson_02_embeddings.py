@@ -1,4 +1,4 @@
-"""Lesson 02: a convolution as a linear layer, the class token, Eq. 1, and sin-cos positions."""
+"""Lesson 02: a convolution as a linear layer, Eq. 1, and sin-cos positions."""
 
 import inspect
 from functools import partial
@@ -72,30 +72,6 @@ linear_is_conv = Exercise(
 )
 
 
-def my_class_token(patches, class_token):
-    tokens = class_token.expand(len(patches), -1, -1)  # (1, 1, D) → (B, 1, D)
-    return torch.cat([tokens, patches], dim=1)
-
-
-def in_front(got, expected, patches, class_token):
-    names = ["the class token", *(f"patch {n}" for n in range(patches.shape[1]))]
-    for b in range(len(got)):
-        found = ["neither" if n is None else names[n] for n in places_of(got[b], expected[b])]
-        yield found == names, f"The tokens of image {b} are {', '.join(found)}. They must be {', '.join(names)}."
-
-
-class_token = Exercise(
-    my_class_token,
-    task="`fn(patches, class_token)`, (B, N, D) and (1, 1, D) → (B, 1+N, D): the class token before the patches.",
-    trials=[(noise(B, N, D), noise(1, 1, D, seed=1)) for B, N, D in ((3, 4, 7), (2, 6, 11), (1, 2, 5))],
-    probes=in_front,
-    clue="The one class token must become B of them, `class_token.expand(B, -1, -1)`; then `torch.cat` along the "
-    "tokens' axis, the class token first.",
-    shape="(B, 1+N, D)",
-    sizes=lambda x, token: {"B": len(x), "N": x.shape[1], "1+N": 1 + x.shape[1], "D": x.shape[2]},
-)
-
-
 class MyEmbeddings(nn.Module):
     def __init__(self, image_size, patch_size, in_channels, embed_dim):
         super().__init__()
@@ -139,11 +115,14 @@ def equation_1(pair):
         return
     ours, right, mine = pair.ours, pair.ours(pair.x), pair.mine(pair.x)  # (B, T, D)
     patches = {f"patch {n}": patch for n, patch in enumerate(ours.projection(pair.x).flatten(2).unbind(2))}
+    added = mine - right + ours.position  # what it adds, if all else is right
+    yield not close(added, added[:1, :1].expand_as(added)), "Every token gets the same position, one row of the table."
     for t in range(right.shape[1]):
         own = {"class_token": ours.class_token[:, 0], "position": ours.position[:, t]}
         terms = {name: term.expand_as(right[:, t]) for name, term in own.items()} | patches
         found, asked = as_sum(mine[:, t], terms), as_sum(right[:, t], terms)
-        yield found == asked, f"Token {t} is {found}. It must be {asked}: its own position, no norm, no activation."
+        told = "one patch in full (flatten, then transpose), its own position, no norm, no activation"
+        yield found == asked, f"Token {t} is {found}. It must be {asked}: {told}."
 
 
 embeddings = EmbeddingsExercise(
@@ -154,8 +133,8 @@ embeddings = EmbeddingsExercise(
     names={
         "projection": "proj patch_embed patch_embedding patch_embeddings conv linear patches to_patch_embedding embed "
         "patch_projection patch_proj conv_proj patcher layer patch e linear_projection projector to_tokens",
-        "class_token": "cls cls_token token class_embedding cls_embedding cls_emb",
-        "position": "pos pos_embed pos_embedding position_embedding position_embeddings positions pos_emb places "
+        "class_token": "x_class cls cls_token token class_embedding cls_embedding cls_emb",
+        "position": "e_pos pos pos_embed pos_embedding position_embedding position_embeddings positions pos_emb places "
         "positional_embedding position_table pos_table table pe patch_position pos_patch",
         "class_position": "cls_pos pos_cls class_pos cls_position position_cls",
     },

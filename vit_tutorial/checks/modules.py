@@ -110,6 +110,8 @@ class ModuleExercise(Exercise):
     def require_layers(self, found: Mapping[str, Tensor], pair: Pair, sizes: Mapping[str, int]) -> None:
         """Raise Wrong for a parameter that is not there, or has another size."""
         mine, ours = (sum(p.numel() for p in each.parameters() if p.ndim > 1) for each in (pair.mine, pair.ours))
+        twice = len(list(pair.mine.named_parameters(remove_duplicate=False))) > len(list(pair.mine.parameters()))
+        hint = " Two of your layers are one and the same." if twice else ""
         for name, parameter in pair.ours.named_parameters():
             there = found.get(name)
             if there is None and not name.endswith("bias"):
@@ -118,7 +120,7 @@ class ModuleExercise(Exercise):
                 yours = spell(there.shape, sizes)
             else:
                 continue
-            raise Wrong(f"`{name}` is {yours}, and {spell(parameter.shape, sizes)} is asked.")
+            raise Wrong(f"`{name}` is {yours}, and {spell(parameter.shape, sizes)} is asked.{hint}")
 
     def ways(self, found: Mapping[str, Tensor], pair: Pair) -> Iterator[dict[str, Tensor]]:
         """Yield the views of our parameters for each layout. Only a bias may be missing."""

@@ -33,8 +33,7 @@ def call(function: Callable, *args, sizes: Mapping[str, int] = {}):
     Raises Wrong if their code raises an error, returns nothing or changes its input; `sizes` are the letters for the
     shapes in its message. A KeyboardInterrupt passes: the stop button ends the check.
     """
-    given = tensors_in(args)
-    before = [tensor.detach().clone() for tensor in given]
+    given = [(tensor, tensor.detach().clone()) for tensor in tensors_in(args)]
     try:
         result = function(*args)
     except Exception as error:
@@ -42,7 +41,7 @@ def call(function: Callable, *args, sizes: Mapping[str, int] = {}):
     part = "`forward`" if isinstance(function, nn.Module) else "function"
     if result is None:
         raise Wrong(f"Your {part} returns nothing (None): is the `return` missing?")
-    if not all(map(torch.equal, given, before)):
+    if not all(torch.equal(*pair) for pair in given):
         writes = "`x += …`, `x[…] = …` and methods that end in an underscore write into the caller's tensor"
         raise Wrong(f"Your {part} changes its input: {writes}. `x = x + …` makes a new one.")
     return result
@@ -80,11 +79,9 @@ MEANINGS = {  # what errors mean whose text is hard to read
     r"TypeError.*( ints?\b.*float|got \(.*float|as an integer|indices must be|non-int)|got float": (
         "A size or a place is a whole number, and `/` makes a float: divide by `//`."
     ),
-    "leaf Variable that requires grad": "You write into a parameter: do so inside `with torch.no_grad():`.",
-    "'tuple'|tuple has no": "This is a pair: `nn.MultiheadAttention` returns one, (tokens, weights). Take it apart.",
+    "'tuple'|tuple has no": "A pair, as `image_size` is and what `nn.MultiheadAttention` returns. Take it apart.",
     "NoneType": "Something here is None, as `conv.bias` is with `bias=False`.",
     "out of bounds": "Places count from 0: the last is one less than the size. Is it the place of another axis?",
-    "to unpack": "What is left of `=` or `in` must have the form of what comes, as `(images, labels), rate` does.",
     "view size is not compatible": "`view` cannot join axes that were exchanged; `reshape` can. Is the order right?",
 }
 

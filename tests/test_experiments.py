@@ -19,6 +19,7 @@ from vit_tutorial import ImageSet, Shapes, VisionTransformer, change_resolution,
 from vit_tutorial.experiments import (
     answers,
     blocks,
+    first_steps,
     load_block_runs,
     load_causes,
     load_mask_scores,
@@ -33,6 +34,7 @@ from vit_tutorial.experiments import (
     try_stack,
     tune,
     weighted_attention,
+    with_dabs,
 )
 from vit_tutorial.model_card import ModelCard
 
@@ -160,6 +162,33 @@ def test_a_table_of_positions_has_the_size_that_is_asked_and_only_a_learned_one_
         assert table.requires_grad == (kind == "learned")
     grid = model_with_positions("grid", 0.3).embeddings.position.table[1:].view(7, 7, 64)
     assert_close(grid[2, 3, :32], grid[2, 5, :32])  # of one row
+
+
+@pytest.mark.parametrize("colour", ["object", "ground"])
+def test_a_dab_fills_a_patch_far_from_the_object_with_one_of_the_two_colours(colour):
+    images, which = Shapes(4, 28, seed=9), [0, 2]
+    painted = with_dabs(images, which, 3, colour)
+    changed = (painted != images.pixels[which]).any(dim=1)  # (2, 28, 28)
+    masks = images.masks[which]
+    assert not (changed & masks).any()
+    for scene, picture, mask, where in zip(images.pixels[which], painted, masks, changed, strict=True):
+        patches = {(row // 4, column // 4) for row, column in where.nonzero().tolist()}
+        assert len(patches) == 3
+        right = scene[:, mask if colour == "object" else ~mask].float().median(dim=1).values
+        for row, column in patches:
+            patch = picture[:, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4]
+            assert_close(patch.float(), right[:, None, None].expand(3, 4, 4))
+        centre = mask.nonzero().float().mean(dim=0)
+        distance = (torch.cartesian_prod(torch.arange(7.0), torch.arange(7.0)) * 4 + 1.5 - centre).norm(dim=1)
+        far = {divmod(n, 7) for n in distance.topk(3).indices.tolist()}
+        assert patches == far
+
+
+def test_in_the_first_step_only_the_head_moves_because_it_is_zero():
+    moved, clipped = first_steps(seed=0, count=3)
+    assert 5 * moved[0] < moved[1] > moved[2]
+    assert moved[0] == pytest.approx((8 * 64 + 8) ** 0.5, rel=0.02), "each of its weights by the rate"
+    assert clipped == 3
 
 
 def test_a_quarter_is_where_the_object_lies():

@@ -107,7 +107,6 @@ WRONG = {
         (kernels(lambda weight: weight.flatten(1).roll(1, 0)), "hold kernels [4, 0, 1, 2, 3], not"),
         (kernels(lambda weight: weight.permute(0, 2, 3, 1).flatten(1)), "run as (row, column, channel)"),
         ("conv.bias is not None:", "True:", "is None, as `conv.bias` is"),
-        ("with torch.no_grad()", "if True", "You write into a parameter: do so inside `with torch.no_grad():`"),
         ("    return linear", "    nn.init.zeros_(conv.weight)\n    return linear", "changes the convolution's own"),
         ("conv.bias is not None)", "bool(conv.bias))", "Boolean value of Tensor"),
         (filled_by(lambda linear, conv: setattr(linear, "weight", nn.Parameter(conv.weight.flatten(1))),

@@ -125,7 +125,9 @@ class NormExercise:
         orders = [each for each in permutations(norm.parameters()) if [p.numel() for p in each] == [D, D]]
         right = [F.layer_norm(x, (D,), weight.flatten(), bias.flatten(), eps=1e-6) for weight, bias in orders]
         if not any(close(norm(x), each) for each in right):
-            raise Wrong("Small tokens become others than by `nn.LayerNorm(embed_dim, eps=1e-6)`, which the paper has.")
+            raise Wrong(
+                "Small tokens become others than by `nn.LayerNorm(embed_dim, eps=1e-6)`, as in the authors' code."
+            )
 
 
 NORM = NormExercise()

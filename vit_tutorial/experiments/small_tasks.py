@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Int, UInt8
 from torch import Tensor
 from torch.nn.functional import cross_entropy, max_pool2d
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector
@@ -72,7 +72,9 @@ def first_steps(seed: int, count: int = 100, rate: float = 1e-4) -> tuple[list[f
     return moved, clipped
 
 
-def with_dabs(images: ImageSet, which: Sequence[int], count: int, colour: str = "object") -> UInt8[Tensor, "n 3 H W"]:
+def with_dabs(
+    images: ImageSet, which: Sequence[int] | Int[Tensor, " n"], count: int, colour: str = "object"
+) -> UInt8[Tensor, "n 3 H W"]:
     """Return some of the scenes with `count` 4×4 patches painted, those farthest from the object first.
 
     They get the median colour of the "object" or of the "ground", and never touch the object.

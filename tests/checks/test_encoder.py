@@ -144,7 +144,7 @@ WRONG = {
         (NORM, "nn.Identity()", "In `norm1`: Small tokens become others than by `nn.LayerNorm"),
         (SECOND, SECOND.replace(", eps=1e-6", ""), "In `norm2`: Small tokens become others"),
         (*sequential(UP, "nn.ReLU()", DOWN), "In `mlp`: With layers that change nothing"),
-        (*torchs(call="self.attention(*[self.norm1(z)] * 3)"), "what `nn.MultiheadAttention` returns. Take it apart"),
+        (*torchs(call="self.attention(*[self.norm1(z)] * 3)"), "A pair, as `image_size`, `(images, "),
         (SECOND, SECOND + "; self.norm3 = nn.LayerNorm(embed_dim)", "does not depend on `norm3.weight`"),
         (MLP, "MyMlp(20, 33)", "wrong at another. Your code stops"),
         (SECOND, "self.norm2 = self.norm1", "are one and the same module"),

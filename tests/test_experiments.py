@@ -20,11 +20,10 @@ from vit_tutorial.experiments import (
     answers,
     blocks,
     first_steps,
+    kinds_of_patches,
     load_block_runs,
-    load_causes,
     load_mask_scores,
     load_results,
-    load_size_runs,
     make_stack,
     model_with_positions,
     quarters,
@@ -43,7 +42,7 @@ SCRIPTS = Path(__file__).resolve().parent.parent / "notebooks" / "tables"
 STORED = tables.RESULTS
 TABLES = sorted({path.stem for path in STORED.glob("*.csv")} - {"masks"})  # of models that a script trains
 # The columns that say what a line is about; elsewhere there are two.
-ABOUT = {"quarters": 3, "schedules": 3, "scarce": 3, "causes": 3, "trials": 3, "sizes": 4}
+ABOUT = {"quarters": 3, "schedules": 3, "scarce": 3, "shares": 5, "trials": 4}
 
 
 def script(name: str, run_name: str | None = None) -> SimpleNamespace:
@@ -203,13 +202,6 @@ def at_20_pixels() -> VisionTransformer:
     return change_resolution(load_checkpoint("shapes"), 20)
 
 
-def test_the_moved_model_gets_as_many_right_as_is_stored():
-    wrong, scenes = load_size_runs()["20×20", "at random", "nothing"][0]
-    moved = script("sizes").move("at random", 20, 0, load_checkpoint("shapes"))
-    right = common.right_answers(moved, Shapes(scenes, 20, seed=1)).sum().item()
-    assert right == pytest.approx(scenes - wrong, abs=3)
-
-
 @pytest.mark.parametrize(("trained", "count"), [("head", 2), ("norm", 18)])
 def test_tuning_a_part_changes_this_part_alone_and_leaves_nothing_frozen(trained, count):
     model = at_20_pixels()
@@ -257,13 +249,12 @@ def test_the_readers_own_attention_takes_the_place_of_ours():
     assert asked == [(3, 50)] * model.config.depth
 
 
-def test_the_stored_causes_come_out_again_on_their_first_scenes():
-    causes, count, stored = script("causes"), 40, load_causes()
-    causes.measure.__globals__["COUNT"] = count
-    labels = Shapes(count, 28, seed=1).labels
-    for what, where, said in causes.measure(seed=0):
-        wrong, scenes = stored[what, where][0]
-        assert (said != labels).sum().item() / count == pytest.approx(wrong / scenes, abs=0.1)
+def test_the_stored_shares_come_out_again_on_their_first_scenes():
+    shares, scenes = script("shares"), Shapes(200, 44, seed=1)
+    moved = change_resolution(load_checkpoint("shapes"), 44)
+    stored = load_results("shares", "size", "positions", "patches", "share")
+    for share, right in shares.right_by_share(moved, scenes, kinds_of_patches(scenes) == 1):
+        assert right == pytest.approx(stored["44×44", "interpolated", "outline", str(share)][0], abs=0.1)
 
 
 def test_a_short_run_learns_and_leaves_the_readers_generator_alone(monkeypatch):

@@ -42,7 +42,7 @@ SCRIPTS = Path(__file__).resolve().parent.parent / "notebooks" / "tables"
 STORED = tables.RESULTS
 TABLES = sorted({path.stem for path in STORED.glob("*.csv")} - {"masks"})  # of models that a script trains
 # The columns that say what a line is about; elsewhere there are two.
-ABOUT = {"quarters": 3, "schedules": 3, "scarce": 3, "shares": 5, "trials": 4}
+ABOUT = {"quarters": 3, "scarce": 3, "shares": 5, "trials": 4}
 
 
 def script(name: str, run_name: str | None = None) -> SimpleNamespace:
@@ -163,20 +163,21 @@ def test_a_table_of_positions_has_the_size_that_is_asked_and_only_a_learned_one_
     assert_close(grid[2, 3, :32], grid[2, 5, :32])  # of one row
 
 
-@pytest.mark.parametrize("colour", ["object", "ground"])
-def test_a_dab_fills_a_patch_far_from_the_object_with_one_of_the_two_colours(colour):
+@pytest.mark.parametrize("side", [4, 2])
+def test_paint_of_the_objects_colour_fills_the_middle_of_the_patches_farthest_from_it(side):
     images, which = Shapes(4, 28, seed=9), [0, 2]
-    painted = with_dabs(images, which, 3, colour)
+    painted, middle = with_dabs(images, which, 3, side), slice((4 - side) // 2, (4 + side) // 2)
     changed = (painted != images.pixels[which]).any(dim=1)  # (2, 28, 28)
     masks = images.masks[which]
     assert not (changed & masks).any()
     for scene, picture, mask, where in zip(images.pixels[which], painted, masks, changed, strict=True):
         patches = {(row // 4, column // 4) for row, column in where.nonzero().tolist()}
         assert len(patches) == 3
-        right = scene[:, mask if colour == "object" else ~mask].float().median(dim=1).values
+        assert where.sum() == 3 * side**2
+        right = scene[:, mask].float().median(dim=1).values
         for row, column in patches:
             patch = picture[:, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4]
-            assert_close(patch.float(), right[:, None, None].expand(3, 4, 4))
+            assert_close(patch[:, middle, middle].float(), right[:, None, None].expand(3, side, side))
         centre = mask.nonzero().float().mean(dim=0)
         distance = (torch.cartesian_prod(torch.arange(7.0), torch.arange(7.0)) * 4 + 1.5 - centre).norm(dim=1)
         far = {divmod(n, 7) for n in distance.topk(3).indices.tolist()}

@@ -45,7 +45,7 @@ def right_by_share(model: VisionTransformer, scenes: ImageSet, which: Tensor):
 
 
 def lines():
-    """Yield the lines: at four sizes, and at 44×44 with other positions, and other patches, too."""
+    """Yield the lines: at four sizes; with other positions, too; and for other patches at 44×44."""
     for seed in SEEDS:
         home = trained_at_home("learned", seed)
         for size in (28, 20, 44, 56):
@@ -53,12 +53,14 @@ def lines():
             outline = kinds_of_patches(scenes) == 1
             for found in right_by_share(model, scenes, outline):
                 yield f"{size}×{size}", "interpolated", "outline", seed, *found
-            if size != 44:
+            if size == 56:
                 continue
             for way, resize in CARELESS.items():
                 moved = change_resolution(home, size, resize=resize)
                 for found in right_by_share(moved, scenes, outline):
-                    yield "44×44", way, "outline", seed, *found
+                    yield f"{size}×{size}", way, "outline", seed, *found
+            if size != 44:
+                continue
             generator = torch.Generator().manual_seed(seed)
             order = torch.rand(outline.shape, generator=generator).argsort(dim=1)
             others = order.argsort(dim=1) < outline.sum(dim=1, keepdim=True)  # as many, anywhere

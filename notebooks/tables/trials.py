@@ -1,57 +1,101 @@
-"""Make trials.csv, for lesson 07: by how much a map's first patches lower the logit of its class.
+"""Make trials.csv, for lesson 07: what is lost without the patches that a map ranks first.
 
 Takes about 10 minutes on two cores.
 """
 
+from functools import partial
+
 import torch
 from common import SEEDS, trained_at_home, write_table
 from torch import Tensor
-from torch.nn.functional import avg_pool2d, interpolate
+from torch.nn.functional import avg_pool2d, interpolate, one_hot
 from vit_tutorial import Shapes, VisionTransformer, analysis, check
 
-COUNT = 500
+COUNT, FIRST = 500, 4  # scenes, and patches
 own_effect = check.own_effect.answer  # the solution of the exercise
 
 
-def maps_by_class(model: VisionTransformer, inputs: Tensor) -> dict[str, list[Tensor]]:
-    """Return the map of each class, (B, h, w), drawn in two ways."""
-    classes = range(model.config.num_classes)
-    by_gradients = [analysis.class_attention(model, inputs, [c] * len(inputs)) for c in classes]
-    by_covering = analysis.occlusion(model, inputs).unbind(dim=1)
-    return {"class attention": by_gradients, "occlusion": by_covering}
+def rollout(model: VisionTransformer, inputs: Tensor) -> Tensor:
+    with torch.no_grad(), analysis.record_attention(model) as maps:
+        model(inputs)
+    return analysis.attention_rollout(maps)[:, 0, 1:].unflatten(1, (7, 7))
 
 
-def effects(model: VisionTransformer, pixels: Tensor):
-    """Yield (map, about, cover, effect of each scene, in logits)."""
-    inputs = model.card.normalise(pixels)
+def ranked(found: Tensor) -> Tensor:
+    """Return the numbers of the patches, the first one first: (B, N)."""
+    return found.flatten(1).argsort(dim=1, descending=True, stable=True)
+
+
+@torch.no_grad()
+def left_out(model: VisionTransformer, inputs: Tensor, found: Tensor) -> Tensor:
+    """Return the logits without the tokens of the first patches of each map."""
+    z = model.embeddings(inputs)  # (B, 1+N, D)
+    stay = ranked(found)[:, FIRST:, None].expand(-1, -1, z.shape[2])
+    z = torch.cat([z[:, :1], z[:, 1:].gather(1, stay)], dim=1)
+    return model.forward_head(model.norm(model.encoder(z)))
+
+
+@torch.no_grad()
+def covered(model: VisionTransformer, inputs: Tensor, found: Tensor, colour: Tensor) -> Tensor:
+    """Return the logits with the first patches of each map painted."""
+    keep = torch.ones(len(found), 49).scatter(1, ranked(found)[:, :FIRST], 0.0)
+    keep = interpolate(keep.reshape(-1, 1, 7, 7), scale_factor=4.0)
+    return model(inputs * keep + colour * (1 - keep))
+
+
+def effects(model: VisionTransformer, pixels: Tensor, seed: int):
+    """Yield (map, about, cover, logits of each scene)."""
+    inputs, scene = model.card.normalise(pixels), torch.arange(len(pixels))
     with torch.no_grad():
         logits = model(inputs)
-    answers = torch.nn.functional.one_hot(logits.argmax(dim=1), model.config.num_classes).bool()
-    covers = {
-        "mean of all scenes": torch.zeros(3, 1, 1),  # of normalised values
-        "white": model.card.normalise(torch.ones(1, 3, 1, 1))[0],
-        "mean of the patch": interpolate(avg_pool2d(inputs, 4), scale_factor=4.0),
+    answers, K = logits.argmax(dim=1), logits.shape[1]
+    by_class = {
+        "class attention": [
+            analysis.class_attention(model, inputs, [c] * len(inputs)) for c in range(K)
+        ],
+        "occlusion": analysis.occlusion(model, inputs).unbind(dim=1),
     }
-    for name, maps in maps_by_class(model, inputs).items():
-        for cover, colour in covers.items():
+    with torch.no_grad(), analysis.record_attention(model) as weights:
+        model(inputs)
+    torch.manual_seed(seed)
+    new = VisionTransformer(model.config).eval()
+    y, x = torch.meshgrid(torch.arange(-3, 4), torch.arange(-3, 4), indexing="ij")
+    maps = {
+        "last layer": weights[-1].mean(dim=1)[:, 0, 1:],
+        "rollout": rollout(model, inputs),
+        **{name: torch.stack(list(found))[answers, scene] for name, found in by_class.items()},
+        "untrained rollout": rollout(new, inputs),
+        "a spot in the centre": torch.exp(-(x**2 + y**2) / 4.5).expand(len(inputs), 7, 7),
+        "random": torch.rand(len(inputs), 49, generator=torch.Generator().manual_seed(seed)),
+    }
+    for name, found in maps.items():
+        fall = logits - left_out(model, inputs, found)
+        yield name, "the answer falls", "left out", fall[scene, answers]
+    white = model.card.normalise(torch.ones(1, 3, 1, 1))
+    ways = {
+        "left out": left_out,
+        "mean colour": partial(covered, colour=torch.zeros(1)),  # of normalised values
+        "white": partial(covered, colour=white),
+        "mean of the patch": partial(
+            covered, colour=interpolate(avg_pool2d(inputs, 4), scale_factor=4.0)
+        ),
+    }
+    for name, found in by_class.items():
+        for way, without in ways.items():
 
-            def fall(found: Tensor, colour: Tensor = colour) -> Tensor:
-                order = found.flatten(1).argsort(dim=1, descending=True, stable=True)
-                keep = torch.ones(len(found), 49).scatter(1, order[:, :4], 0.0)
-                keep = interpolate(keep.reshape(-1, 1, 7, 7), scale_factor=4.0)
-                with torch.no_grad():
-                    return logits - model(inputs * keep + colour * (1 - keep))
+            def fall(one: Tensor, without=without) -> Tensor:
+                return logits - without(model, inputs, one)
 
-            effect = own_effect(len(maps), lambda c, maps=maps: maps[c], fall)
-            yield name, "the answer", cover, effect[answers]
-            yield name, "other classes", cover, effect[~answers].view(len(pixels), -1).mean(dim=1)
+            effect = own_effect(K, found.__getitem__, fall)
+            yield name, "its own map", way, effect[one_hot(answers, K).bool()]
 
 
 def lines():
     pixels = Shapes(COUNT, 28, seed=1).pixels
     for seed in SEEDS:
-        for name, about, cover, effect in effects(trained_at_home("learned", seed).eval(), pixels):
-            yield name, about, cover, seed, round(effect.mean().item(), 3)
+        model = trained_at_home("learned", seed).eval()
+        for name, about, cover, found in effects(model, pixels, seed):
+            yield name, about, cover, seed, round(found.mean().item(), 3)
 
 
 if __name__ == "__main__":

@@ -78,6 +78,8 @@ WRONG = {
         (MEAN, "weights.add_(torch.eye(T)).mean(dim=1)", "changes its input"),
     ],
     check.own_effect: [
+        (lambda K, map_for, fall: fall(map_for(0)) - fall(sum(map_for(c) for c in range(1, K)) / (K - 1)),
+         "Your result is something else. It must be own"),
         ("return own - others", "return own", "Your result is own. It must be own − others"),
         (OTHERS, "falls.mean(dim=0)", "Your result is 0.75·own + -0.75·others. It must"),
         (OTHERS, "falls.sum(dim=0) - own", "Your result is own + -3·others. It must"),

@@ -23,7 +23,7 @@ def alike(got, expected, position, grid):
     own = f"Patch {n} has {mine[n, n]:.3g} with itself, and must have 1"
     yield close(mine.diagonal(), 1), f"{own}: divide each row by its length, `norm(dim=-1, keepdim=True)`."
     other = f"Patches 0 and 1 have {mine[0, 1]:.3g}, and the cosine of their positions is {right[0, 1]:.3g}"
-    yield False, f"{other}. They are in rows 1 and 2, patch by patch, and nothing is subtracted."
+    yield False, f"{other}. They are in rows 1 and 2, after the class token, and nothing is subtracted."
 
 
 position_similarity = Exercise(
@@ -56,6 +56,7 @@ def followed(got, expected, maps):
         known |= {f"head {n}": head for n, head in enumerate(maps[0].unbind(1))} | {"(head 0)ᵀ": maps[0][:, 0].mT}
     if len(A) == 2:
         known |= {"A₁": A[0], "A₂": A[1], "A₂A₁": A[1] @ A[0], "A₁A₂": A[0] @ A[1]}
+        known["the mean of each head's own product"] = (maps[1] @ maps[0]).mean(1)
     mine = as_sum(got.to(A[0]), known)
     yield len(A) > 2 or mine == "something else", f"Your result is {mine}. It must be {as_sum(expected, known)}."
     total = got[0, 0].sum()
@@ -92,7 +93,7 @@ def toy_maps(B, K):
         return maps[c]
 
     map_for.asked, map_for.scenes = asked, B
-    return K, map_for, lambda maps: maps.flatten(1) @ effects
+    return K, map_for, lambda maps: (maps.flatten(1) @ effects).relu()
 
 
 def compared(got, expected, K, map_for, fall):

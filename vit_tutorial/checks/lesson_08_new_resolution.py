@@ -33,8 +33,13 @@ def made_of(got, right, position, old_grid, new_grid, n):
     mixed = f"The shares of old rows in new row {at} sum to {sums[at]:.3g}, not to 1."
     yield close(sums, 1, 1e-3), f"{mixed} (`permute` moves an axis; a `reshape` tears rows apart.)"
     picture = position[n:].reshape(1, *old_grid, -1).permute(0, 3, 1, 2)
-    rough = F.interpolate(picture, size=new_grid, mode="bicubic")[0].flatten(1).T
-    yield not close(got[n:], rough), "This is bicubic, with antialias=False: make it True."
+    ways = {"bicubic, with antialias=False": ("bicubic", False), "bilinear": ("bilinear", True)}
+    ways["bilinear, with antialias=False"] = ("bilinear", False)
+    for name, (mode, antialias) in ways.items():
+        other = F.interpolate(picture, size=new_grid, mode=mode, antialias=antialias)[0].flatten(1).T
+        yield not close(got[n:], other), f"This is {name}. The task asks for bicubic, with antialias=True."
+    swapped = my_resize_positions(position, old_grid[::-1], new_grid, n)
+    yield not close(got, swapped), "You read the old grid as (columns, rows). It is (rows, columns)."
     at = int((got - right).abs().sum(1).argmax())
     shares = [{k: round(row[k].item(), 2) for k in row.abs().topk(3).indices.tolist()} for row in (got[at], right[at])]
     yield False, "New row {} is made of old rows {}, and must be of {}, their largest shares.".format(at, *shares)
@@ -110,8 +115,8 @@ def judge_new_task(function):
     if not isinstance(new, nn.Module):
         raise Wrong(f"Return the model: `fit` trains it in place, and returns its losses. Yours is {describe(new)}.")
     for (name, p), old in zip(given.named_parameters(), load_checkpoint("shapes").parameters(), strict=False):
-        if not (p.requires_grad and p.equal(old)):
-            raise Wrong(f"The given `{name}` is changed or frozen. Train the copy that `replace_head` returns.")
+        if not p.equal(old):
+            raise Wrong(f"The given `{name}` is changed. Train the copy that `replace_head` returns.")
     unseen = Shapes(600, 28, 62, MORE_OUTLINES)
     with eval_mode(new), torch.no_grad():
         logits = call(new, given.card.normalise(unseen.pixels).to(next(new.parameters())))

@@ -29,23 +29,14 @@ if needs and "VIT_TUTORIAL_WEBSITE" not in os.environ:
     pytest.skip(reason, allow_module_level=True)
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *told):
-        pass
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
+    """Build the pages and serve them; return where they are, in the browser and on disk."""
     folder = tmp_path_factory.mktemp("site")
     subprocess.run([sys.executable, WEB / "build.py", folder], check=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def address(site):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=site))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(SimpleHTTPRequestHandler, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
+    yield f"http://127.0.0.1:{server.server_port}", folder
     server.shutdown()
 
 
@@ -58,19 +49,20 @@ def started(tmp_path_factory):
 
 
 @pytest.fixture
-def browser(started, address):
-    """Opens pages, and has seen no error and no request to another place when a test ends."""
+def browser(started, site):
+    """Hand out a browser that has seen no error, and asked for nothing from another place, when the test ends."""
     started.requests.clear()
     started.problems.clear()
     yield started
     assert started.problems == []
     assert started.requests
-    assert [asked for asked in started.requests if not asked.startswith((address, "data:", "about:"))] == []
+    assert [asked for asked in started.requests if not asked.startswith((site[0], "data:", "about:"))] == []
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_as_a_reader_needs_it(page, browser, site, address):
+def test_a_page_as_a_reader_needs_it(page, browser, site):
+    address, folder = site
     browser.open(f"{address}/{page}.html", width=360)
     assert browser.run("document.querySelectorAll('details[open]').length") == 0
     browser.run("document.querySelectorAll('details').forEach((each) => (each.open = true))")
@@ -81,11 +73,11 @@ def test_a_page_as_a_reader_needs_it(page, browser, site, address):
     assert re.findall(r"\$|\\[a-z(\[]", text) == [], "a formula that is no formula"
     links = browser.run("[...document.links].map((each) => each.href)")
     for path, _, anchor in (link.removeprefix(address).partition("#") for link in links if link.startswith(address)):
-        target = site / (path.lstrip("/") or "index.html")
+        target = folder / (path.lstrip("/") or "index.html")
         assert target.is_file(), path
         assert not anchor or f'id="{anchor}"' in target.read_text(encoding="utf-8"), (path, anchor)
 
-    notebook = site / f"{page}.ipynb"
+    notebook = folder / f"{page}.ipynb"
     plays = notebook.read_text(encoding="utf-8").count('"play(') if page != "index" else 1
     assert browser.run("document.querySelectorAll('iframe').length") == plays
     model = load_checkpoint("shapes")
@@ -108,8 +100,8 @@ def test_a_page_as_a_reader_needs_it(page, browser, site, address):
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-def test_a_circle_drawn_on_the_start_page_is_a_circle(width, browser, address):
-    browser.open(f"{address}/index.html", width)
+def test_a_circle_drawn_on_the_start_page_is_a_circle(width, browser, site):
+    browser.open(f"{site[0]}/index.html", width)
     browser.run("scrollTo({ top: document.querySelector('iframe').offsetTop, behavior: 'instant' })")
     place = "(({ x, y, width }) => [x, y, width])({}.getBoundingClientRect())"
     left, top, _ = browser.run(place.replace("{}", "document.querySelector('iframe')"))
@@ -118,23 +110,23 @@ def test_a_circle_drawn_on_the_start_page_is_a_circle(width, browser, address):
     assert "circle" in browser.run("document.querySelector('#bars .first').textContent", frame=1)
 
 
-def test_an_answer_opens_by_keyboard(browser, address):
-    browser.open(f"{address}/03_attention.html")
+def test_an_answer_opens_by_keyboard(browser, site):
+    browser.open(f"{site[0]}/03_attention.html")
     for kind in ("details.hide.below-input", "article details:not(.hide)"):
         browser.run(f"document.querySelector('{kind} > summary').focus()")
         browser.press("Enter")
         assert browser.run(f"document.querySelector('{kind}').open"), kind
 
 
-def test_light_and_dark_reach_the_live_model_too(browser, address):
+def test_light_and_dark_reach_the_live_model_too(browser, site):
     for scheme in ("light", "dark"):
         browser.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        browser.open(f"{address}/index.html")
+        browser.open(f"{site[0]}/index.html")
         assert browser.run("document.documentElement.style.colorScheme", frame=1) == scheme
     browser.run("document.documentElement.dataset.theme = 'light'")  # as the button does
     until(lambda: browser.run("document.documentElement.style.colorScheme", frame=1) == "light")
 
 
-def test_the_search_finds_a_word(browser, address):
-    browser.open(f"{address}/search.html?q=softmax")
+def test_the_search_finds_a_word(browser, site):
+    browser.open(f"{site[0]}/search.html?q=softmax")
     until(lambda: browser.run("document.querySelectorAll('#search-results li').length > 2"))

@@ -35,7 +35,7 @@ PNG = "image/png"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 # Any address in the places that have one: what pip installs, git clones, a Colab badge opens.
 INSTALL = re.compile(r"git\+https://[^\s\"']+")
-CLONE = re.compile(r"(git clone .*)https://\S+ && cd \S+")
+CLONE = re.compile(r"(git clone .*)https://\S+\ncd \S+")
 COLAB = re.compile(r"https://colab\.research\.google\.com/github/[^/\s]+/[^/\s]+/")
 
 
@@ -71,7 +71,7 @@ def keep_address(new: str) -> None:
 def write_address(text: str) -> str:
     """The text with the repository's address wherever an address of it stands."""
     text = INSTALL.sub(f"git+{address()}", text)
-    text = CLONE.sub(rf"\1{address()} && cd {address().split('/')[-1]}", text)
+    text = CLONE.sub(rf"\1{address()}\ncd {address().split('/')[-1]}", text)
     return COLAB.sub(
         f"https://colab.research.google.com/github/{'/'.join(address().split('/')[-2:])}/", text
     )

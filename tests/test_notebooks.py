@@ -268,5 +268,5 @@ def test_one_command_writes_the_address_everywhere(monkeypatch, tmp_path):
         assert refresh.website(old) not in text
     readme = written["README.md"]
     assert "(https://me.github.io/mine/)" in readme
-    assert "git clone --depth 1 https://github.com/me/mine && cd mine\n" in readme
+    assert "git clone --depth 1 https://github.com/me/mine\ncd mine\n" in readme
     assert readme.count("https://colab.research.google.com/github/me/mine/blob/main/notebooks/") == len(NOTEBOOKS)

@@ -3,6 +3,7 @@
 The pages are written into `notebooks/web/site`, or into the folder that is named.
 """
 
+import os
 import re
 import shutil
 import sys
@@ -15,6 +16,7 @@ from sphinx.cmd.build import main as sphinx
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 NOTEBOOKS = sorted(HERE.parent.glob("[0-9]*.ipynb"))
+os.environ.pop("VIT_TUTORIAL_STILL", None)  # here a live model is to be live
 sys.path[:0] = [str(ROOT), str(HERE.parent)]  # for the package, and for conf.py
 
 from vit_tutorial import Shapes, load_checkpoint, play  # noqa: E402

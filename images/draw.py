@@ -13,20 +13,17 @@ import torch
 from overview import captions, show_overview
 from PIL import Image
 
-from vit_tutorial import Shapes, VisionTransformer, load_checkpoint
+from vit_tutorial import Shapes, load_checkpoint
 from vit_tutorial.analysis import (
     attention_from,
     patch_tokens,
-    position_similarity,
     principal_components,
     record_attention,
 )
 from vit_tutorial.data import load_photo
-from vit_tutorial.plotting import panels, show_pictures
+from vit_tutorial.plotting import show_pictures
 from vit_tutorial.plotting.picture_figures import in_fog
-from vit_tutorial.plotting.position_figures import mosaic
 from vit_tutorial.plotting.rendering import to_png, with_palette
-from vit_tutorial.plotting.style import WIDTH, styled
 
 HERE = Path(__file__).resolve().parent
 
@@ -57,19 +54,6 @@ def save_animation(path: Path, frames_per_stage: int = 8, milliseconds: int = 19
     first.save(path, save_all=True, append_images=others, duration=durations, loop=0)
 
 
-@styled
-def save_positions(path: Path) -> None:
-    """Draw how similar the positions of the shipped CIFAR-10 model are, beside the same model before training."""
-    torch.manual_seed(0)
-    trained = load_checkpoint("cifar10")
-    models = {"trained": trained, "untrained": VisionTransformer(trained.config)}
-    figure, (both,) = panels.panels(1, 2, WIDTH, 4.7, "Which positions does the model find similar?")
-    for axes, (name, model) in zip(both, models.items(), strict=True):
-        maps = panels.cells(axes, mosaic(position_similarity(model)), name, limit=1)
-    panels.colour_bar(figure, maps, both, "cosine similarity", shrink=0.9)
-    path.write_bytes(base64.b64decode(to_png(figure)[0]))
-
-
 def save_photo(path: Path) -> None:
     """Draw a photo, the components of its patch tokens in DINOv2, and what two heads of the last block see."""
     model, photo = load_checkpoint("dinov2-s14"), load_photo("grace_hopper", 518)
@@ -85,7 +69,6 @@ def save_photo(path: Path) -> None:
 
 def main() -> None:
     save_photo(HERE / "photo.png")
-    save_positions(HERE / "positions.png")
     save_animation(HERE / "forward.gif")
     still, _ = to_png(show_overview(*overview_arrays()))
     (HERE / "forward.png").write_bytes(base64.b64decode(still))

@@ -6,7 +6,7 @@
     python notebooks/refresh.py --address https://github.com/me/vit-tutorial
 
 The repository's address is kept in [project.urls] of pyproject.toml, and goes from there into every
-setup cell, badge and live page. With `--address` no cell runs.
+setup cell, Colab link and live page, and into the README. With `--address` no cell runs.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ else:
 HERE = Path(__file__).resolve().parent
 PYPROJECT = HERE.parent / "pyproject.toml"
 PAGE = HERE.parent / "vit_tutorial" / "live" / "page.html"
+README = HERE.parent / "README.md"
 PNG = "image/png"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 # Any address in the places that have one: what pip installs, git clones, a Colab badge opens.
 INSTALL = re.compile(r"git\+https://[^\s\"']+")
-CLONE = re.compile(r"git clone https://\S+ && cd \S+")
+CLONE = re.compile(r"(git clone .*)https://\S+\ncd \S+")
 COLAB = re.compile(r"https://colab\.research\.google\.com/github/[^/\s]+/[^/\s]+/")
 
 
@@ -53,18 +54,24 @@ def origin() -> str:
     return f"https://{parts[1]}/{parts[2]}"
 
 
+def website(repository: str) -> str:
+    """Return where GitHub Pages serves this repository: https://me.github.io/mine/."""
+    owner, name = repository.split("/")[-2:]
+    return f"https://{owner}.github.io/{name}/"
+
+
 def keep_address(new: str) -> None:
-    """Write a new address into pyproject.toml and into the live page."""
+    """Write a new address into pyproject.toml, the live page and the README, with its website."""
     old = address()
-    for path in (PYPROJECT, PAGE):
-        text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace(old, new), encoding="utf-8")
+    for path in (PYPROJECT, PAGE, README):
+        text = path.read_text(encoding="utf-8").replace(old, new)
+        path.write_text(text.replace(website(old), website(new)), encoding="utf-8")
 
 
 def write_address(text: str) -> str:
     """The text with the repository's address wherever an address of it stands."""
     text = INSTALL.sub(f"git+{address()}", text)
-    text = CLONE.sub(f"git clone {address()} && cd {address().split('/')[-1]}", text)
+    text = CLONE.sub(rf"\1{address()}\ncd {address().split('/')[-1]}", text)
     return COLAB.sub(
         f"https://colab.research.google.com/github/{'/'.join(address().split('/')[-2:])}/", text
     )
@@ -164,8 +171,7 @@ def main() -> None:
         normalise(notebook)
         nbformat.write(notebook, path)
         print(f"{path.name}: {time.perf_counter() - start:.0f} s")
-    readme = HERE.parent / "README.md"
-    readme.write_text(write_address(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    README.write_text(write_address(README.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import base64
 import contextlib
 import io
 import re
+import shutil
 import sys
 from dataclasses import replace
 from functools import partial
@@ -252,12 +253,20 @@ def test_the_stored_file_is_normalised(path, notebook, tmp_path):
     assert again.read_text(encoding="utf-8") == path.read_text(encoding="utf-8"), "run python notebooks/refresh.py"
 
 
-def test_one_command_writes_the_address_everywhere(monkeypatch):
-    monkeypatch.setattr(refresh, "address", lambda: "https://example.org/me/mine")
-    colab = "https://colab.research.google.com/github/{}/blob/main/n.ipynb"
-    text = f"git+https://old.org/a/b\ngit clone https://old.org/a/b && cd b\n[x]({colab.format('a/b')})"
-    assert refresh.write_address(text) == (
-        "git+https://example.org/me/mine\n"
-        "git clone https://example.org/me/mine && cd mine\n"
-        f"[x]({colab.format('me/mine')})"
-    )
+def test_one_command_writes_the_address_everywhere(monkeypatch, tmp_path):
+    old, new = refresh.address(), "https://github.com/me/mine"
+    for name in ("PYPROJECT", "PAGE", "README"):
+        monkeypatch.setattr(refresh, name, Path(shutil.copy(getattr(refresh, name), tmp_path)))
+    notebook = shutil.copy(NOTEBOOKS[0], tmp_path)
+    monkeypatch.setattr(sys, "argv", ["refresh.py", "--address", new, str(notebook)])
+    refresh.main()
+    written = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
+    assert len(written) == 4
+    for text in written.values():
+        assert new in text
+        assert "/".join(old.split("/")[-2:]) not in text
+        assert refresh.website(old) not in text
+    readme = written["README.md"]
+    assert "(https://me.github.io/mine/)" in readme
+    assert "git clone --depth 1 https://github.com/me/mine\ncd mine\n" in readme
+    assert readme.count("https://colab.research.google.com/github/me/mine/blob/main/notebooks/") == len(NOTEBOOKS)

@@ -38,7 +38,7 @@ class Browser:
         until(lambda: port.is_file() and len(port.read_text().split()) == 2)
         number, path = port.read_text().split()
         self.socket = websocket.create_connection(f"ws://127.0.0.1:{number}{path}", suppress_origin=True, timeout=60)
-        self.count, self.session, self.held, self.problems, self.requests = 0, {}, False, [], []
+        self.count, self.session, self.held, self.problems, self.requests, self.frames = 0, {}, False, [], [], {}
         target = self.ask("Target.getTargets")["targetInfos"][0]["targetId"]
         self.session = {"sessionId": self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]}
         for domain in ("Page", "Runtime", "Network", "Log"):
@@ -57,20 +57,25 @@ class Browser:
     def note(self, event: str, about: dict) -> None:
         if event == "Network.requestWillBeSent":
             self.requests.append(about["request"]["url"])
+        if event == "Runtime.executionContextsCleared":  # another page
+            self.frames.clear()
+        if event == "Runtime.executionContextCreated":
+            self.frames[about["context"]["auxData"]["frameId"]] = about["context"]["id"]
         if event in ("Runtime.exceptionThrown", "Log.entryAdded"):
             self.problems.append(about)
         if event == "Runtime.consoleAPICalled" and about["type"] in ("error", "warning", "assert"):
             self.problems.append(about)
 
-    def open(self, path: Path) -> None:
-        size = {"width": 1200, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+    def open(self, address: str, width: int = 1200, height: int = 1000) -> None:
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.ask("Emulation.setDeviceMetricsOverride", **size)
-        self.ask("Page.navigate", url=path.as_uri())
+        self.ask("Page.navigate", url=address)
         until(lambda: self.run("document.readyState") == "complete")
 
-    def run(self, script: str):
-        """Return the value of a JavaScript expression in the page."""
-        found = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+    def run(self, script: str, frame: int = 0):
+        """Return the value of a JavaScript expression in the page, or in a frame of it, counted from 1."""
+        place = {"contextId": [*self.frames.values()][frame]} if frame else {}
+        found = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True, **place)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 

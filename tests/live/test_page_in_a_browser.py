@@ -35,7 +35,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture
 def page(browser, pages):
-    browser.open(pages / "shapes.html")
+    browser.open((pages / "shapes.html").as_uri())
     yield browser
     assert browser.problems == []
     assert {address.rpartition("/")[2] for address in browser.requests} <= {"shapes.html", "cifar10.html"}
@@ -193,7 +193,7 @@ def test_the_picture_by_keyboard(page):
 
 @pytest.mark.parametrize("way", ["chosen", "dropped"])
 def test_a_photo_of_the_readers(browser, pages, way):
-    browser.open(pages / "cifar10.html")
+    browser.open((pages / "cifar10.html").as_uri())
     give = {
         "chosen": "input.files = given.files; input.dispatchEvent(new Event('change', { bubbles: true }))",
         "dropped": "document.dispatchEvent(new DragEvent('drop', { dataTransfer: given }))",

@@ -361,9 +361,13 @@ const sheet = tool === "draw";
 const first = sheet ? newSheet() : fromBase64(data.pictures[0].pixels);
 set({ ...state, picture: first, sheet }, sheet ? "An empty sheet. Draw a shape, and watch the bars." : "Cover a patch. What does it cost?");
 
-if (window.frameElement) { // in a notebook: as high as the page, and as dark as JupyterLab
-  const { jpThemeLight } = parent.document.body.dataset;
-  document.documentElement.style.colorScheme = { true: "light", false: "dark" }[jpThemeLight] ?? "light dark";
-  const fit = () => (frameElement.style.height = `${document.documentElement.offsetHeight}px`);
-  new ResizeObserver(fit).observe(document.documentElement);
+if (window.frameElement) { // in a notebook or a web page: as high as the page, and as dark as what is around it
+  const [root, around] = [document.documentElement, [parent.document.documentElement, parent.document.body]];
+  const [{ dataset: sphinx }, { dataset: jupyterlab }] = around;
+  const match = () =>
+    (root.style.colorScheme = sphinx.theme || { true: "light", false: "dark" }[jupyterlab.jpThemeLight] || "light dark");
+  const watch = new MutationObserver(match);
+  for (const element of around) watch.observe(element, { attributeFilter: ["data-theme", "data-jp-theme-light"] });
+  match();
+  new ResizeObserver(() => (frameElement.style.height = `${root.offsetHeight}px`)).observe(root);
 }

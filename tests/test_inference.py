@@ -1,5 +1,6 @@
 """A trained model names what it sees, on the scale of pixels that it was trained on."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from PIL import Image
 
 from vit_tutorial import ImageSet, VisionTransformer, ViTConfig, load_photo, predict
 from vit_tutorial.experiments import answers
-from vit_tutorial.inference import logits_of
+from vit_tutorial.inference import fit_photo, logits_of
 from vit_tutorial.model_card import ModelCard
 
 CLASSES = ("cat", "dog", "owl", "pig")
@@ -61,10 +62,18 @@ def test_a_picture_of_pillow_is_fitted_as_the_file_is(model, tmp_path):
     assert predict(model, Image.fromarray(clear)) == expected
     with pytest.raises(ValueError, match="for values from 0 to 255, divide them by 255"):
         predict(model, pixels.astype(float))
+    for shape in ((3, 16, 24), (16, 24, 2)):
+        with pytest.raises(ValueError, match=re.escape(f"has shape (H, W, 3), got {shape}")):
+            predict(model, np.zeros(shape, np.uint8))
     sideways = Image.fromarray(np.rot90(pixels).copy())
     sideways.getexif()[0x0112] = 6  # turn it to the right
     assert predict(model, sideways) == expected
     assert sideways.size == (40, 30), "the reader's picture stays as it is"
+
+
+def test_floats_are_rounded_and_what_resizing_adds_beyond_black_and_white_is_cut_off(model):
+    for value, byte in ((100.6 / 255, 101), (1.1, 255), (-0.1, 0)):
+        assert (fit_photo(np.full((16, 24, 3), value), model) * 255).unique().tolist() == [byte], value
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -113,8 +113,10 @@ def fit_photo(photo: str | Path | Image.Image | np.ndarray, model: nn.Module) ->
     if not hasattr(model, "config"):
         raise ValueError(f"{type(model).__name__} does not say its image size: give `predict` a tensor of that size")
     if isinstance(photo, np.ndarray):
+        if photo.shape[2:] not in ((3,), (4,), ()):  # colours, and transparency; or grey
+            raise ValueError(f"an array of a photo has shape (H, W, 3), got {photo.shape}")
         require_pixels(torch.tensor(photo).reshape(1, 1, len(photo), -1))
-        photo = Image.fromarray(photo if photo.dtype == np.uint8 else np.uint8(np.rint(255 * photo)))
+        photo = Image.fromarray(photo if photo.dtype == np.uint8 else np.uint8(np.rint(255 * photo.clip(0, 1))))
     picture = to_rgb(photo) if isinstance(photo, Image.Image) else open_picture(find_photo(photo))
     return fit_picture(picture, model.config.image_size, find_card(model)).float() / 255
 

@@ -27,7 +27,7 @@ class ViTConfig:
     """Decide the shapes and options of a Vision Transformer. The defaults are ViT-B/16.
 
     Sizes of images and patches are in pixels, an int or `(height, width)`; a square one is stored as an int, so that
-    equal configurations compare equal. `drop_path` is the rate of the last block, and rises linearly from 0. `gelu` is
+    equal configurations compare equal. `drop_path` rises linearly, from 0 in the first block to this. `gelu` is
     "exact", or "tanh" for the authors' approximation. A model of 0 classes has no head: it returns its features.
 
     Raises ValueError for a configuration that cannot be built, and shows the values that do not fit.

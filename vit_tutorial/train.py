@@ -178,7 +178,7 @@ def carry_out(asked: argparse.Namespace, device: torch.device, command: str) -> 
     score = evaluate(model, test)
     if is_first():
         tested = {"test images": len(test), "test accuracy": score.accuracy, "95 % interval": score.interval()}
-        save(**tested, seconds=sum(epoch.seconds for epoch in history))
+        save(**tested, seconds=sum(epoch.seconds for epoch in history), **{"epochs done": len(history)})
     say(f"test: {score.told()}. The model is in {out / 'model.safetensors'}; --help shows how to ask it")
 
 

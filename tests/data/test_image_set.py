@@ -90,6 +90,8 @@ WRONG = {
     "labels: too few": ({"labels": torch.tensor([0, 1])}, ["(4,)", "(2,)"]),
     "labels: from 1": ({"labels": torch.tensor([1, 2, 3, 1])}, ["3 classes", "0 to 2", "1 to 3"]),
     "masks: a list": ({"masks": [1, 2]}, ["a tensor of torch.bool, (4, 2, 2)", "got list"]),
+    "masks: bytes": ({"masks": torch.ones(4, 2, 2, dtype=torch.uint8)}, ["torch.bool", "got Tensor of torch.uint8"]),
+    "no images": ({"pixels": GOOD["pixels"][:0], "labels": GOOD["labels"][:0]}, ["one image or more", "none"]),
     "classes: one word": ({"classes": "cat"}, ["names", "'cat'"]),
 }
 

@@ -1,6 +1,7 @@
 """The loop: it learns, it is the loop that one would write by hand, and it says when something is wrong."""
 
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from vit_tutorial.hybrid import small_cnn
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.saving import read_tensors
 from vit_tutorial.training import Recipe, TrainingAlarm, evaluate, fit, warmup_cosine
+from vit_tutorial.training.progress import Reporter
 
 from .toys import (
     RESTLESS,
@@ -192,11 +194,19 @@ def shuffled_labels(bright: int) -> ImageSet:
     return ImageSet(bright_or_dark(80).pixels, labels, ("dark", "bright"))
 
 
-@pytest.mark.parametrize(("epochs", "warmup", "count"), [(4, 1.0, 1), (1, 0.2, 1), (2, 1.4, 1), (2, 1.5, 0)])
+@pytest.mark.parametrize(("epochs", "warmup", "count"), [(4, 1.0, 1), (1, 0.2, 1), (2, 1.5, 1), (1, 1.0, 1)])
 def test_alarm_nothing_learned_once_in_the_first_half_epoch_after_warm_up(epochs, warmup, count):
     told = alarms(shuffled_labels(40), epochs=epochs, warmup_epochs=warmup, learning_rate=1e-5)
     assert [message[:37] for message in told] == ["after warm-up the loss is still 0.69,"] * count
     assert all("Look at the learning rate" in message for message in told)
+
+
+@pytest.mark.parametrize(("losses", "count"), [([0.9, 0.9, 0.1, 0.1], 0), ([0.1, 0.1, 0.9, 0.9], 1)])
+def test_alarm_by_the_second_half_alone(losses, count):
+    reporter = Reporter((), short(warmup_epochs=0.5), shuffled_labels(40), 0)
+    reporter.losses = list(torch.tensor(losses))
+    with pytest.warns(TrainingAlarm) if count else nullcontext():
+        reporter.finish(1.0)
 
 
 def test_alarm_a_loss_below_ln_K_that_the_counts_alone_explain():

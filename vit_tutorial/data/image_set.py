@@ -35,11 +35,13 @@ class ImageSet(Dataset):
             raise ValueError(f"pixels are a tensor of torch.uint8, (N, 3, H, W), got {described(pixels)}")
         if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.shape != pixels.shape[:1]:
             raise ValueError(f"labels are a tensor of torch.int64, ({len(pixels)},), got {described(labels)}")
+        if not len(labels):
+            raise ValueError("an ImageSet holds one image or more, got none")
         if labels.min() < 0 or labels.max() >= K:
             raise ValueError(f"{K} classes have the labels 0 to {K - 1}, got {labels.min()} to {labels.max()}")
-        shape = (len(pixels), *pixels.shape[2:])
-        if self.masks is not None and (not isinstance(self.masks, Tensor) or self.masks.shape != shape):
-            raise ValueError(f"masks are a tensor of torch.bool, {shape}, got {described(self.masks)}")
+        masks, shape = self.masks, (len(pixels), *pixels.shape[2:])
+        if masks is not None and (getattr(masks, "dtype", None) != torch.bool or masks.shape != shape):
+            raise ValueError(f"masks are a tensor of torch.bool, {shape}, got {described(masks)}")
         require_names("classes", self.classes)
         object.__setattr__(self, "classes", tuple(self.classes))  # as in a card, so that the two can be compared
 

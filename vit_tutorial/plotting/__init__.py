@@ -1,4 +1,4 @@
-"""One function per figure: `show_*` takes arrays and returns a matplotlib `Figure`. Nothing is measured here."""
+"""One function per figure: `show_*` takes arrays and returns a matplotlib `Figure`."""
 
 from .curve_figures import LiveLoss, show_by_images, show_curves, show_dots, show_layer_differences
 from .curve_figures import show_ranking, show_row, show_wrong

@@ -76,6 +76,8 @@ def test_what_does_not_fit_is_told():
         hybrid(image_size=12, patch_size=6)
     with pytest.raises(ValueError, match="built for 16×24 images, got 16×32"):
         hybrid()(torch.randn(1, 3, 16, 32))
+    with pytest.raises(ValueError, match=r"a model takes floats, got torch\.uint8"):
+        hybrid()(torch.zeros(1, 3, 16, 24, dtype=torch.uint8))
 
 
 def test_a_backbone_without_weights_is_not_lost_in_a_file(tmp_path):

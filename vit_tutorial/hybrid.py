@@ -41,7 +41,7 @@ class FeaturePatches(nn.Module):
         self.projection = make_projection(backbone.channels, config.embed_dim, (P // stride, Q // stride))
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
-        require_images(images, self.patch_size, self.image_size)
+        require_images(images, self.patch_size, self.image_size, floats=True)
         features = self.backbone(images)  # (B, channels, H/stride, W/stride)
         return self.projection(features).flatten(2).transpose(1, 2)  # (B, D, h, w) → (B, D, N) → (B, N, D)
 

@@ -89,7 +89,6 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], about: Mappin
     # Copies: safetensors takes no weights that two layers share.
     tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
     content = save(tensors, {"about": json.dumps(about)})
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, content)
     return path
 

@@ -61,7 +61,8 @@ def test_a_split_holds_out_the_same_share_of_each_class_and_loses_no_image():
 
 
 def test_of_a_class_of_two_images_one_is_held_out_and_of_one_none_can_be():
-    assert images(6).split(0.01)[1].labels.bincount().tolist() == [1, 1, 1]
+    for share in (0.01, 0.9):
+        assert images(6).split(share)[1].labels.bincount().tolist() == [1, 1, 1]
     with pytest.raises(ValueError, match="the class 'owl' has 1 image: a split needs two"):
         images(5).split(0.2)
     with pytest.raises(ValueError, match=r"share must be a number in \[0, 1\), got 20"):

@@ -80,6 +80,7 @@ MISTAKES = {
     "--epochs 0": ["epochs must be a whole number of at least 1, got 0"],
     "--trained body": ["--trained", "'body'", "head"],
     "--device gpu": ["--device", "'gpu'", "cpu"],
+    "--device cuda": ["PyTorch finds no cuda here"],
     "--trained head": ["--trained head needs --weights"],
     "--dataset folder": ["--data must be a path", "None"],
     "--data not/here": ["no folders train and test", "here", "--split 0.2"],
@@ -95,6 +96,7 @@ MISTAKES = {
 @pytest.mark.usefixtures("unchecked")
 def test_a_mistake_is_told_in_one_line_before_anything_is_written(mistake, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit, match="2"):
         train.main(shlex.split(mistake))
     usage, told = capsys.readouterr().err.splitlines()

@@ -13,7 +13,7 @@ from vit_tutorial import ImageSet
 from vit_tutorial.hybrid import small_cnn
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.saving import read_tensors
-from vit_tutorial.training import Recipe, TrainingAlarm, evaluate, fit, warmup_cosine
+from vit_tutorial.training import Recipe, TrainingAlarm, evaluate, fit, loop, warmup_cosine
 from vit_tutorial.training.progress import Reporter
 
 from .toys import (
@@ -155,6 +155,13 @@ def test_frozen_weights_stay_and_the_others_move():
     assert not differing(weights_of(used), weights_of(fresh))
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_a_batch_smaller_than_the_number_of_processes_is_refused(monkeypatch):
+    monkeypatch.setattr(loop, "rank_and_world", lambda: (0, 4))
+    with pytest.raises(ValueError, match="batches of 3 images cannot be shared by 4 processes"):
+        fit(small_vit(), bright_or_dark(), short(batch_size=3))
+
+
 def run_a_cell_twice() -> None:
     """Print what is told of each alarm: its file, its line, counted from here, and its text."""
 
@@ -255,6 +262,7 @@ REFUSED = {
         {"images": torch.utils.data.DataLoader(bright_or_dark())},
         "an ImageSet, got DataLoader: Image",
     ),
+    "a crop": (small_vit, {"recipe": short(crop=8)}, r"crop 8 is no less than a side of images \(8, 8\)"),
     "one class": (small_vit, {"images": ONE_CLASS}, "one class, 'PetImages', so every answer is right"),
 }
 

@@ -15,7 +15,7 @@ from ..inference import eval_mode, require_logits
 from ..model_card import ModelCard
 from ..saving import find_card, unwrapped
 from .batches import batches, make_mix
-from .distributed import distribute, is_first, my_part, seed_process
+from .distributed import distribute, is_first, my_part, rank_and_world, seed_process
 from .progress import Epoch, Reporter, Watch
 from .recipe import Recipe, parameter_groups
 from .resuming import describe_run, load_run, save_run
@@ -48,6 +48,7 @@ def fit(
     require_image_set(images)
     card = (find_card(model) or ModelCard((), *images.mean_std())).with_classes(images.classes)
     require_trainable(model, card, images)
+    require_steps(recipe, images)
     groups = parameter_groups(model, recipe.weight_decay)
     optimizer = AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
     run = describe_run(recipe, model, card, images)
@@ -82,6 +83,15 @@ def require_trainable(model: nn.Module, card: ModelCard, images: ImageSet) -> No
     with torch.no_grad(), eval_mode(model):
         logits = model(card.normalise(images.pixels[:1].to(trained[0].device)).to(trained[0].dtype))
     require_logits(logits, len(card.classes))
+
+
+def require_steps(recipe: Recipe, images: ImageSet) -> None:
+    """Raise ValueError for a crop that no image has room for, and batches too small for all processes."""
+    smallest, world = len(images) // recipe.steps_per_epoch(len(images)), rank_and_world()[1]
+    if smallest < world:
+        raise ValueError(f"batches of {smallest} images cannot be shared by {world} processes")
+    if recipe.crop >= min(images.pixels.shape[2:]):
+        raise ValueError(f"crop {recipe.crop} is no less than a side of images {tuple(images.pixels.shape[2:])}")
 
 
 def train_epoch(

@@ -5,9 +5,11 @@ import torch
 from torch import nn
 
 from vit_tutorial import check
+from vit_tutorial.checks.modules import ModuleExercise
+from vit_tutorial.checks.probes import as_sum, noise
 from vit_tutorial.checks.running import Wrong, call
 
-from .variants import assert_passes, assert_wrong, cell, listed, solved
+from .variants import assert_passes, assert_wrong, cell, listed, module, parameters, solved
 
 
 def finding(source, *args, **names) -> Wrong:
@@ -62,6 +64,29 @@ CALLS = [  # called with one matrix: the cell, and what is said
 @pytest.mark.parametrize(("source", "phrase"), CALLS, ids=[source for source, *_ in CALLS])
 def test_what_a_call_finds(source, phrase):
     assert phrase in finding(source, torch.ones(2, 3)).message
+
+
+class MyScale(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x):
+        return x * self.gamma
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_one_value_where_there_is_one_for_each_feature_is_told(shape):
+    given = {"trials": [((7,), noise(2, 5, 7))], "names": {"gamma": "scale"}, "sizes": lambda D, x: {"D": D}}
+    scale = ModuleExercise(MyScale, task="", clue="", **given)
+    mine = module(lambda dim: parameters("gamma", shape), MyScale.forward)
+    assert_wrong(scale, mine, "`gamma` is (1,), and (D,) = (7,) is asked")
+
+
+def test_a_curve_is_no_sum_of_what_it_bends():
+    x = 0.3 * noise(2, 5, 7)
+    assert as_sum(x.sigmoid(), {"x": x, "1": torch.ones_like(x)}) == "something else"
+    assert as_sum(0.25 * x + 0.5, {"x": x, "1": torch.ones_like(x)}) == "0.25·x + 0.5·1"
 
 
 def test_the_stop_button_ends_an_endless_loop_and_leaves_nothing_behind():

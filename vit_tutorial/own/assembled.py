@@ -9,19 +9,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from ..checks import Check
+from ..checks import check
 from ..checks.modules import Pair
 from ..checks.running import Wrong
 from ..config import ViTConfig
 from ..model import VisionTransformer
 
-CHECK = Check()
 PARTS = {  # from the inside out
-    "embeddings": CHECK.embeddings,
-    "attention": CHECK.self_attention,
-    "MLP": CHECK.mlp,
-    "block": CHECK.encoder_block,
-    "whole": CHECK.vision_transformer,
+    "embeddings": check.embeddings,
+    "attention": check.self_attention,
+    "MLP": check.mlp,
+    "block": check.encoder_block,
+    "whole": check.vision_transformer,
 }
 IN_THE_EXERCISE = {  # our names that the exercise on Eq. 1 has not
     "patches.projection.weight": "projection.weight",

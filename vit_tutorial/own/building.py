@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 
 from ..analysis import record_attention
+from ..checks import check
 from ..checks.exercise import Exercise
 from ..checks.probes import noise
 from ..checks.running import Wrong
@@ -13,7 +14,7 @@ from ..config import ViTConfig
 from ..errors import require_choice
 from ..model import VisionTransformer
 from ..saving import as_vit
-from .assembled import CHECK, PARTS, built
+from .assembled import PARTS, built
 from .keeping import FILE, NotKept, keep, read, readers_file, run
 
 SIZES = ("image_size", "patch_size", "in_channels", "num_classes", "embed_dim", "depth", "num_heads", "mlp_dim")
@@ -40,7 +41,7 @@ def keep_part(exercise: Exercise, answer: Callable) -> str:
 
 def take(name: str) -> Callable:
     """Return what the reader wrote under this name, if it passes its check today; else our solution. Say which."""
-    exercises = {each.answer.__name__: each for each in vars(CHECK).values()}
+    exercises = {each.answer.__name__: each for each in vars(check).values()}
     require_choice("answer", name, exercises)
     exercise, own = exercises[name], kept().get(name)
     verdict = own and exercise(own)

@@ -32,8 +32,8 @@ def test_a_patch_is_cut_from_the_feature_map(patch_size, on_map, grid):
     """8 pixels of the image are 2 places of a map of stride 4, and 4 are one; the projection is the plain one."""
     model, images = hybrid(patch_size=patch_size), torch.randn(2, 3, 16, 24)
     patches = model.embeddings.patches
-    assert patches.projection.weight.shape == (12, 6, on_map, on_map)
-    expected = patches.projection(patches.backbone.network(images)).flatten(2).transpose(1, 2)
+    assert patches.projection[1].weight.shape == (12, 6, on_map, on_map)
+    expected = patches.projection[1](patches.projection[0].network(images)).flatten(2).transpose(1, 2)
     assert torch.equal(patches(images), expected)
     assert model.config.grid == grid
 
@@ -50,7 +50,7 @@ def test_everything_else_works_unchanged(position, pool):
     assert change_resolution(model, (24, 24))(torch.randn(2, 3, 24, 24)).shape == (2, 5)
     torch.testing.assert_close(change_resolution(model, (16, 24))(images), logits)
     logits.square().sum().backward()
-    assert all(parameter.grad.any() for parameter in model.embeddings.patches.backbone.parameters()), "it learns"
+    assert all(parameter.grad.any() for parameter in model.embeddings.patches.projection[0].parameters()), "it learns"
 
 
 @pytest.mark.parametrize("network", [conv_stem().network, small_cnn(5)[:5]], ids=["stem", "cnn"])

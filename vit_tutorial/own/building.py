@@ -12,6 +12,7 @@ from ..checks.probes import noise
 from ..checks.running import Wrong
 from ..config import ViTConfig
 from ..errors import require_choice
+from ..hybrid import is_hybrid
 from ..model import VisionTransformer
 from ..saving import as_vit
 from .assembled import PARTS, built
@@ -59,7 +60,7 @@ def assemble(model: VisionTransformer) -> VisionTransformer:
     model, own, good, told = as_vit(model), kept(), {}, []
     plain = ViTConfig(**{name: getattr(model.config, name) for name in SIZES})
     square = isinstance(plain.image_size, int) and isinstance(plain.patch_size, int)
-    if own and (plain != model.config or not square or hasattr(model.embeddings.patches, "backbone")):
+    if own and (plain != model.config or not square or is_hybrid(model)):
         told.append("Yours are for square pictures, learned positions and no dropout, and this model is another one.")
         own = {}
     for part, exercise in PARTS.items():

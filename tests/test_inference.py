@@ -95,9 +95,9 @@ def test_logits_of_refuses_the_pixels_that_predict_refuses(model):
         with pytest.raises(ValueError, match=r"from 0 to 1, got torch.float32 from .* to .*, divide them by 255"):
             ask(model, bytes.float())
     labels = torch.zeros(3, dtype=torch.int64)
-    with pytest.raises(ValueError, match=r"images are a tensor \(B, C, H, W\), got ImageSet; .*images.pixels"):
+    with pytest.raises(ValueError, match=r"images are a tensor \(B, C, H, W\), got a ImageSet: .*images.pixels"):
         logits_of(model, ImageSet(bytes, labels, CLASSES))
-    with pytest.raises(ValueError, match=r"got a tensor of shape \(3, 16, 24\)"):
+    with pytest.raises(ValueError, match=r"got \(3, 16, 24\)"):
         logits_of(model, bytes[0])
 
 

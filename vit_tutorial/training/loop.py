@@ -47,8 +47,7 @@ def fit(
     watch = list(watch) if is_first() else []
     require_image_set(images)
     card = (find_card(model) or ModelCard((), *images.mean_std())).with_classes(images.classes)
-    require_trainable(model, card, images)
-    require_steps(recipe, images)
+    require_trainable(model, card, images, recipe)
     groups = parameter_groups(model, recipe.weight_decay)
     optimizer = AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
     run = describe_run(recipe, model, card, images)
@@ -73,8 +72,11 @@ def fit(
     return history
 
 
-def require_trainable(model: nn.Module, card: ModelCard, images: ImageSet) -> None:
-    """Raise ValueError unless there are weights to train, in float32 or float64, and logits for the images' classes."""
+def require_trainable(model: nn.Module, card: ModelCard, images: ImageSet, recipe: Recipe) -> None:
+    """Raise ValueError unless there are weights to train, in float32 or float64, and logits for the images' classes.
+
+    And an image of each batch for each process, and room for the recipe's crop.
+    """
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     if not trained or not torch.is_grad_enabled():
         raise ValueError("nothing to train: all weights are frozen, or gradients are off here (torch.no_grad)")
@@ -83,10 +85,6 @@ def require_trainable(model: nn.Module, card: ModelCard, images: ImageSet) -> No
     with torch.no_grad(), eval_mode(model):
         logits = model(card.normalise(images.pixels[:1].to(trained[0].device)).to(trained[0].dtype))
     require_logits(logits, len(card.classes))
-
-
-def require_steps(recipe: Recipe, images: ImageSet) -> None:
-    """Raise ValueError for a crop that no image has room for, and batches too small for all processes."""
     smallest, world = len(images) // recipe.steps_per_epoch(len(images)), rank_and_world()[1]
     if smallest < world:
         raise ValueError(f"batches of {smallest} images cannot be shared by {world} processes")

@@ -33,7 +33,7 @@ def test_a_patch_is_cut_from_the_feature_map(patch_size, on_map, grid):
     model, images = hybrid(patch_size=patch_size), torch.randn(2, 3, 16, 24)
     patches = model.embeddings.patches
     assert patches.projection[1].weight.shape == (12, 6, on_map, on_map)
-    expected = patches.projection[1](patches.projection[0].network(images)).flatten(2).transpose(1, 2)
+    expected = patches.projection(images).flatten(2).transpose(1, 2)
     assert torch.equal(patches(images), expected)
     assert model.config.grid == grid
 
@@ -53,7 +53,7 @@ def test_everything_else_works_unchanged(position, pool):
     assert all(parameter.grad.any() for parameter in model.embeddings.patches.projection[0].parameters()), "it learns"
 
 
-@pytest.mark.parametrize("network", [conv_stem().network, small_cnn(5)[:5]], ids=["stem", "cnn"])
+@pytest.mark.parametrize("network", [conv_stem(), small_cnn(5)[:5]], ids=["stem", "cnn"])
 def test_every_convolution_is_followed_by_batch_norm_and_then_relu(network):
     """After the ReLU nothing is negative, and about half is zero; batch norm at the end would undo both."""
     features = network(torch.randn(4, 3, 16, 16))

@@ -1,23 +1,16 @@
 """Convolutional networks: one in front of a ViT (the hybrid of section 3.1), and a small one to compare with."""
 
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from .embeddings import make_projection
 
 
-class Backbone(nn.Module):
-    """Run a network in front of the ViT: images (B, C, H, W) → feature map (B, channels, H/stride, W/stride).
-
-    The patches are then those of the map: the hybrid of section 3.1.
-    """
+class Backbone(nn.Sequential):
+    """Run a network in front of the ViT: images (B, C, H, W) → feature map (B, channels, H/stride, W/stride)."""
 
     def __init__(self, network: nn.Module, channels: int, stride: int):
-        super().__init__()
-        self.network, self.channels, self.stride = network, channels, stride
-
-    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
-        return self.network(images)
+        super().__init__(network)
+        self.channels, self.stride = channels, stride
 
     def make_projection(self, in_channels: int, embed_dim: int, patch_size: tuple[int, int]) -> nn.Sequential:
         """Build the projection of a hybrid's `PatchEmbedding`: this network, and that of its feature map.

@@ -16,11 +16,10 @@ minute on two cores:
 
     python -m vit_tutorial.train --data my_pictures --split 0.2 --weights dinov2-s14 --image-size 224 --trained head
 
-Then ask the model, in Python: the README shows how.
-
-A run lives in a folder (--out), with checkpoint.safetensors, metrics.csv (a line for each epoch) and model.safetensors.
-Interrupted at any moment, the same command goes on after the last whole epoch. To choose a recipe, `split` the training
-images in Python, `fit` and `evaluate`: the test set is for one look.
+A run lives in a folder (--out), with checkpoint.safetensors, metrics.csv (a line for each epoch) and model.safetensors:
+the README shows how to ask it about a new picture. Interrupted at any moment, the same command goes on after the last
+whole epoch. To choose a recipe, `split` the training images in Python, `fit` and `evaluate`: the test set is for one
+look.
 """
 
 import argparse

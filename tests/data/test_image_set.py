@@ -89,10 +89,10 @@ WRONG = {
     "labels: a list": ({"labels": [0, 1, 2, 0]}, ["a tensor of torch.int64", "got list"]),
     "labels: floats": ({"labels": torch.zeros(4)}, ["torch.int64", "torch.float32"]),
     "labels: too few": ({"labels": torch.tensor([0, 1])}, ["(4,)", "(2,)"]),
-    "labels: from 1": ({"labels": torch.tensor([1, 2, 3, 1])}, ["3 classes", "0 to 2", "1 to 3"]),
+    "labels: from 1": ({"labels": torch.tensor([1, 2, 3, 1])}, ["3 classes", "0 to 2", "[1, 2, 3]"]),
     "masks: a list": ({"masks": [1, 2]}, ["a tensor of torch.bool, (4, 2, 2)", "got list"]),
     "masks: bytes": ({"masks": torch.ones(4, 2, 2, dtype=torch.uint8)}, ["torch.bool", "got Tensor of torch.uint8"]),
-    "no images": ({"pixels": GOOD["pixels"][:0], "labels": GOOD["labels"][:0]}, ["one image or more", "none"]),
+    "no images": ({"pixels": GOOD["pixels"][:0], "labels": GOOD["labels"][:0]}, ["0 to 2, got []"]),
     "classes: one word": ({"classes": "cat"}, ["names", "'cat'"]),
 }
 

@@ -26,8 +26,7 @@ def attention_from(
     The token is that of the patch in row and column `query`, or the class token; what it takes from the class token is
     left out. In eval mode. Raises ValueError for a patch that the model does not have, IndexError for a block.
     """
-    numbers = range(len(attention_layers(model)))
-    blocks = [numbers[block] for block in blocks]  # -1 is the last
+    blocks = [range(len(attention_layers(model)))[block] for block in blocks]  # -1 is the last
     h, w = model.config.grid
     if query is not None and not (0 <= query[0] < h and 0 <= query[1] < w):
         raise ValueError(f"no patch in row {query[0]}, column {query[1]}: the grid has {h} rows and {w} columns")

@@ -35,10 +35,9 @@ class ImageSet(Dataset):
             raise ValueError(f"pixels are a tensor of torch.uint8, (N, 3, H, W), got {described(pixels)}")
         if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.shape != pixels.shape[:1]:
             raise ValueError(f"labels are a tensor of torch.int64, ({len(pixels)},), got {described(labels)}")
-        if not len(labels):
-            raise ValueError("an ImageSet holds one image or more, got none")
-        if labels.min() < 0 or labels.max() >= K:
-            raise ValueError(f"{K} classes have the labels 0 to {K - 1}, got {labels.min()} to {labels.max()}")
+        found = labels.unique().tolist()
+        if not found or found[0] < 0 or found[-1] >= K:
+            raise ValueError(f"images of {K} classes have the labels 0 to {K - 1}, got {found}")
         masks, shape = self.masks, (len(pixels), *pixels.shape[2:])
         if masks is not None and (getattr(masks, "dtype", None) != torch.bool or masks.shape != shape):
             raise ValueError(f"masks are a tensor of torch.bool, {shape}, got {described(masks)}")
@@ -80,7 +79,7 @@ class ImageSet(Dataset):
             mine = order[self.labels[order] == label]
             if len(mine) == 1:
                 raise ValueError(f"the class {name!r} has 1 image: a split needs two, one for each part")
-            held_out[mine[: min(max(1, round(share * len(mine))), len(mine) - 1)]] = True
+            held_out[mine[:-1][: max(1, round(share * len(mine)))]] = True
         return self.subset(~held_out), self.subset(held_out)
 
     def mean_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:

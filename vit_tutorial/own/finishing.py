@@ -18,8 +18,7 @@ from .assembled import PARTS, built
 from .building import SMALL, difference
 from .keeping import FILE, MAIN, pieces, read, readers_file, run, with_answer
 
-NEEDED = [check.embeddings, check.self_attention, check.mlp, check.encoder_block, check.vision_transformer]
-NEEDED += [check.principal_components]
+NEEDED = [*PARTS.values(), check.principal_components]
 PAINTING = """
 
 if __name__ == "__main__":  # python my_vit.py photo.jpg: DINOv2 in my class paints my photo into seen.png

@@ -73,10 +73,7 @@ def fit(
 
 
 def require_trainable(model: nn.Module, card: ModelCard, images: ImageSet, recipe: Recipe) -> None:
-    """Raise ValueError unless there are weights to train, in float32 or float64, and logits for the images' classes.
-
-    And an image of each batch for each process, and room for the recipe's crop.
-    """
+    """Raise ValueError unless there are weights to train, in float32 or float64, and model, images and recipe fit."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     if not trained or not torch.is_grad_enabled():
         raise ValueError("nothing to train: all weights are frozen, or gradients are off here (torch.no_grad)")

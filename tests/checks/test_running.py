@@ -66,21 +66,16 @@ def test_what_a_call_finds(source, phrase):
     assert phrase in finding(source, torch.ones(2, 3)).message
 
 
-class MyScale(nn.Module):
-    def __init__(self, dim):
-        super().__init__()
-        self.gamma = nn.Parameter(torch.ones(dim))
-
-    def forward(self, x):
-        return x * self.gamma
+def scaled(*shape: int) -> type:
+    """A module that multiplies by its `gamma`, of this shape."""
+    return module(lambda dim: parameters("gamma", shape), lambda self, x: x * self.gamma)
 
 
 @pytest.mark.parametrize("shape", [(), (1,)])
 def test_one_value_where_there_is_one_for_each_feature_is_told(shape):
     given = {"trials": [((7,), noise(2, 5, 7))], "names": {"gamma": "scale"}, "sizes": lambda D, x: {"D": D}}
-    scale = ModuleExercise(MyScale, task="", clue="", **given)
-    mine = module(lambda dim: parameters("gamma", shape), MyScale.forward)
-    assert_wrong(scale, mine, "`gamma` is (1,), and (D,) = (7,) is asked")
+    exercise = ModuleExercise(scaled(7), task="", clue="", **given)
+    assert_wrong(exercise, scaled(*shape), "`gamma` is (1,), and (D,) = (7,) is asked")
 
 
 def test_a_curve_is_no_sum_of_what_it_bends():

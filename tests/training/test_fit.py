@@ -1,7 +1,6 @@
 """The loop: it learns, it is the loop that one would write by hand, and it says when something is wrong."""
 
 import warnings
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -125,10 +124,11 @@ def test_with_bf16_the_layers_compute_in_it_and_the_loss_and_the_weights_stay_in
 @pytest.mark.usefixtures("unchecked")
 def test_a_wrapped_model_keeps_its_card_and_gets_the_new_one():
     model = small_vit()
-    model.card = ModelCard(("a", "b"), (0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+    model.card = ModelCard(("a", "b"), (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), {"test accuracy": 0.9})
     wrapper = nn.DataParallel(model)
     fit(wrapper, bright_or_dark(), short(epochs=1))
-    assert model.card == ModelCard(("dark", "bright"), (0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+    about = {"started from": {"test accuracy": 0.9}}
+    assert model.card == ModelCard(("dark", "bright"), (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), about)
     assert evaluate(wrapper, bright_or_dark()).confusion.sum() == 24
 
 
@@ -153,13 +153,6 @@ def test_frozen_weights_stay_and_the_others_move():
         fit(model, bright_or_dark(), short(epochs=1))
         assert differing(weights_of(model), before) == ["head.weight", "head.bias"]
     assert not differing(weights_of(used), weights_of(fresh))
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_a_batch_smaller_than_the_number_of_processes_is_refused(monkeypatch):
-    monkeypatch.setattr(loop, "rank_and_world", lambda: (0, 4))
-    with pytest.raises(ValueError, match="batches of 3 images cannot be shared by 4 processes"):
-        fit(small_vit(), bright_or_dark(), short(batch_size=3))
 
 
 def run_a_cell_twice() -> None:
@@ -208,11 +201,10 @@ def test_alarm_nothing_learned_once_in_the_first_half_epoch_after_warm_up(epochs
     assert all("Look at the learning rate" in message for message in told)
 
 
-@pytest.mark.parametrize(("losses", "count"), [([0.9, 0.9, 0.1, 0.1], 0), ([0.1, 0.1, 0.9, 0.9], 1)])
-def test_alarm_by_the_second_half_alone(losses, count):
+def test_alarm_by_the_second_half_alone():
     reporter = Reporter((), short(warmup_epochs=0.5), shuffled_labels(40), 0)
-    reporter.losses = list(torch.tensor(losses))
-    with pytest.warns(TrainingAlarm) if count else nullcontext():
+    reporter.losses = list(torch.tensor([0.1, 0.1, 0.9, 0.9]))  # ln 2 is 0.69
+    with pytest.warns(TrainingAlarm):
         reporter.finish(1.0)
 
 
@@ -262,6 +254,7 @@ REFUSED = {
         {"images": torch.utils.data.DataLoader(bright_or_dark())},
         "an ImageSet, got DataLoader: Image",
     ),
+    "two processes": (small_vit, {"recipe": short(batch_size=1)}, "batches of 1 images cannot be shared by 2"),
     "a crop": (small_vit, {"recipe": short(crop=8)}, r"crop 8 is no less than a side of images \(8, 8\)"),
     "one class": (small_vit, {"images": ONE_CLASS}, "one class, 'PetImages', so every answer is right"),
 }
@@ -269,8 +262,9 @@ REFUSED = {
 
 @pytest.mark.parametrize(("build", "options", "told"), REFUSED.values(), ids=REFUSED)
 @pytest.mark.usefixtures("unchecked")
-def test_a_refused_model_is_left_as_it_was(build, options, told, tmp_path):
+def test_a_refused_model_is_left_as_it_was(build, options, told, tmp_path, monkeypatch):
     """Weights, mode, what is frozen, the names of its classes; and no folder was made."""
+    monkeypatch.setattr(loop, "rank_and_world", lambda: (0, 2))
     model = build().eval()
     card = model.card = ModelCard(("cat", "dog"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
     weights, frozen = weights_of(model), [parameter.requires_grad for parameter in model.parameters()]

@@ -53,6 +53,14 @@ def test_everything_else_works_unchanged(position, pool):
     assert all(parameter.grad.any() for parameter in model.embeddings.patches.projection[0].parameters()), "it learns"
 
 
+@pytest.mark.parametrize("network", [conv_stem(), small_cnn(5)[:5]], ids=["stem", "cnn"])
+def test_every_convolution_is_followed_by_batch_norm_and_then_relu(network):
+    """After the ReLU nothing is negative, and about half is zero; batch norm at the end would undo both."""
+    features = network(torch.randn(4, 3, 16, 16))
+    assert features.min() == 0
+    assert 0.3 < (features == 0).float().mean() < 0.7
+
+
 def test_the_stem_costs_as_much_as_a_block_and_the_cnn_has_as_many_parameters_as_the_shapes_model():
     config, _ = PRESETS["shapes"]
     whole, stemmed = VisionTransformer(config), VisionTransformer(replace(config, depth=3), conv_stem())

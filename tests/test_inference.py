@@ -1,6 +1,5 @@
 """A trained model names what it sees, on the scale of pixels that it was trained on."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -62,9 +61,6 @@ def test_a_picture_of_pillow_is_fitted_as_the_file_is(model, tmp_path):
     assert predict(model, Image.fromarray(clear)) == expected
     with pytest.raises(ValueError, match="for values from 0 to 255, divide them by 255"):
         predict(model, pixels.astype(float))
-    for shape in ((3, 16, 24), (16, 24, 2)):
-        with pytest.raises(ValueError, match=re.escape(f"has shape (H, W, 3), got {shape}")):
-            predict(model, np.zeros(shape, np.uint8))
     sideways = Image.fromarray(np.rot90(pixels).copy())
     sideways.getexif()[0x0112] = 6  # turn it to the right
     assert predict(model, sideways) == expected
@@ -115,6 +111,7 @@ WRONG = {
     "0 to 255": (torch.full((3, 16, 24), 254.0), ["from 0 to 1", "254 to 254", "divide them by 255"]),
     "normalised": (torch.linspace(-2, 2, 3 * 16 * 24).view(3, 16, 24), ["from 0 to 1", "-2 to 2"]),
     "nan": (torch.full((3, 16, 24), torch.nan), ["from 0 to 1", "nan"]),
+    "channels first": (np.zeros((3, 16, 24), np.uint8), ["an array of a photo has shape (H, W, 3), got (3, 16, 24)"]),
     "a batch": (torch.zeros(1, 3, 16, 24), ["shape (3, H, W)", "(1, 3, 16, 24)"]),
 }
 

@@ -67,7 +67,6 @@ def test_what_a_call_finds(source, phrase):
 
 
 def scaled(*shape: int) -> type:
-    """A module that multiplies by its `gamma`, of this shape."""
     return module(lambda dim: parameters("gamma", shape), lambda self, x: x * self.gamma)
 
 
@@ -81,7 +80,6 @@ def test_one_value_where_there_is_one_for_each_feature_is_told(shape):
 def test_a_curve_is_no_sum_of_what_it_bends():
     x = 0.3 * noise(2, 5, 7)
     assert as_sum(x.sigmoid(), {"x": x, "1": torch.ones_like(x)}) == "something else"
-    assert as_sum(0.25 * x + 0.5, {"x": x, "1": torch.ones_like(x)}) == "0.25·x + 0.5·1"
 
 
 def test_the_stop_button_ends_an_endless_loop_and_leaves_nothing_behind():

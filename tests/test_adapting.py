@@ -117,12 +117,14 @@ def test_what_the_old_one_was_the_new_one_is(way):
     """Dtype, what is frozen, which parts are in `eval`; and the reader's random numbers are left alone."""
     model = small_vit().to(torch.bfloat16).train()
     model.encoder[0].requires_grad_(False).eval()
+    model.embeddings.position.requires_grad_(False)
     drawn = torch.get_rng_state()
     new = WAYS[way](model)
     assert torch.equal(torch.get_rng_state(), drawn)
     assert {tensor.dtype for tensor in new.state_dict().values()} == {torch.bfloat16}
     frozen = [name for name, parameter in new.named_parameters() if not parameter.requires_grad]
-    assert frozen == [f"encoder.0.{name}" for name, _ in model.encoder[0].named_parameters()]
+    blocks = [f"encoder.0.{name}" for name, _ in model.encoder[0].named_parameters()]
+    assert frozen == ["embeddings.position.table", *blocks]
     assert (new.training, new.encoder[0].training, new.encoder[1].training) == (True, False, True)
 
 

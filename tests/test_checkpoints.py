@@ -1,6 +1,6 @@
 """The weights that ship: what their cards say is what they are."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ import torch
 from vit_tutorial import Shapes, VisionTransformer, load_checkpoint
 from vit_tutorial.pretrained import load_positions
 from vit_tutorial.train import make_parser
-from vit_tutorial.training import PRESETS, evaluate
+from vit_tutorial.training import PRESETS, Recipe, evaluate
 
 NAMES = ("cifar10", "shapes")
 
@@ -20,7 +20,7 @@ def test_the_card_says_where_the_weights_come_from(name):
     asked = make_parser().parse_args(about["command"].partition("vit_tutorial.train ")[2].split())
     config, recipe = PRESETS[asked.dataset]
     assert model.config == replace(config, num_classes=len(model.card.classes))
-    assert asdict(recipe).items() <= about["recipe"].items()
+    assert Recipe(**about["recipe"]) == recipe
     assert "thread" in about["hardware"]  # one, or several
     low, high = about["95 % interval"]
     assert low < about["test accuracy"] < high

@@ -32,8 +32,8 @@ def test_a_patch_is_cut_from_the_feature_map(patch_size, on_map, grid):
     """8 pixels of the image are 2 places of a map of stride 4, and 4 are one; the projection is the plain one."""
     model, images = hybrid(patch_size=patch_size), torch.randn(2, 3, 16, 24)
     patches = model.embeddings.patches
-    assert patches.projection.weight.shape == (12, 6, on_map, on_map)
-    expected = patches.projection(patches.backbone.network(images)).flatten(2).transpose(1, 2)
+    assert patches.projection[1].weight.shape == (12, 6, on_map, on_map)
+    expected = patches.projection(images).flatten(2).transpose(1, 2)
     assert torch.equal(patches(images), expected)
     assert model.config.grid == grid
 
@@ -50,10 +50,10 @@ def test_everything_else_works_unchanged(position, pool):
     assert change_resolution(model, (24, 24))(torch.randn(2, 3, 24, 24)).shape == (2, 5)
     torch.testing.assert_close(change_resolution(model, (16, 24))(images), logits)
     logits.square().sum().backward()
-    assert all(parameter.grad.any() for parameter in model.embeddings.patches.backbone.parameters()), "it learns"
+    assert all(parameter.grad.any() for parameter in model.embeddings.patches.projection[0].parameters()), "it learns"
 
 
-@pytest.mark.parametrize("network", [conv_stem().network, small_cnn(5)[:5]], ids=["stem", "cnn"])
+@pytest.mark.parametrize("network", [conv_stem(), small_cnn(5)[:5]], ids=["stem", "cnn"])
 def test_every_convolution_is_followed_by_batch_norm_and_then_relu(network):
     """After the ReLU nothing is negative, and about half is zero; batch norm at the end would undo both."""
     features = network(torch.randn(4, 3, 16, 16))
@@ -76,6 +76,8 @@ def test_what_does_not_fit_is_told():
         hybrid(image_size=12, patch_size=6)
     with pytest.raises(ValueError, match="built for 16×24 images, got 16×32"):
         hybrid()(torch.randn(1, 3, 16, 32))
+    with pytest.raises(ValueError, match=r"a model takes floats, got torch\.uint8"):
+        hybrid()(torch.zeros(1, 3, 16, 24, dtype=torch.uint8))
 
 
 def test_a_backbone_without_weights_is_not_lost_in_a_file(tmp_path):

@@ -9,7 +9,7 @@ from PIL import Image
 
 from vit_tutorial import ImageSet, VisionTransformer, ViTConfig, load_photo, predict
 from vit_tutorial.experiments import answers
-from vit_tutorial.inference import logits_of
+from vit_tutorial.inference import fit_photo, logits_of
 from vit_tutorial.model_card import ModelCard
 
 CLASSES = ("cat", "dog", "owl", "pig")
@@ -67,6 +67,11 @@ def test_a_picture_of_pillow_is_fitted_as_the_file_is(model, tmp_path):
     assert sideways.size == (40, 30), "the reader's picture stays as it is"
 
 
+def test_floats_are_rounded_and_what_resizing_adds_beyond_black_and_white_is_cut_off(model):
+    for value, byte in ((100.6 / 255, 101), (1.1, 255), (-0.1, 0)):
+        assert (fit_photo(np.full((16, 24, 3), value), model) * 255).unique().tolist() == [byte], value
+
+
 @pytest.mark.usefixtures("unchecked")
 def test_a_folder_is_told_how_to_ask_about_all_its_pictures(model, tmp_path):
     for name in ("b", "a"):
@@ -86,9 +91,9 @@ def test_logits_of_refuses_the_pixels_that_predict_refuses(model):
         with pytest.raises(ValueError, match=r"from 0 to 1, got torch.float32 from .* to .*, divide them by 255"):
             ask(model, bytes.float())
     labels = torch.zeros(3, dtype=torch.int64)
-    with pytest.raises(ValueError, match=r"images are a tensor \(B, C, H, W\), got ImageSet; .*images.pixels"):
+    with pytest.raises(ValueError, match=r"images are a tensor \(B, C, H, W\), got a ImageSet: .*images.pixels"):
         logits_of(model, ImageSet(bytes, labels, CLASSES))
-    with pytest.raises(ValueError, match=r"got a tensor of shape \(3, 16, 24\)"):
+    with pytest.raises(ValueError, match=r"got \(3, 16, 24\)"):
         logits_of(model, bytes[0])
 
 
@@ -106,6 +111,7 @@ WRONG = {
     "0 to 255": (torch.full((3, 16, 24), 254.0), ["from 0 to 1", "254 to 254", "divide them by 255"]),
     "normalised": (torch.linspace(-2, 2, 3 * 16 * 24).view(3, 16, 24), ["from 0 to 1", "-2 to 2"]),
     "nan": (torch.full((3, 16, 24), torch.nan), ["from 0 to 1", "nan"]),
+    "channels first": (np.zeros((3, 16, 24), np.uint8), ["an array of a photo has shape (H, W, 3), got (3, 16, 24)"]),
     "a batch": (torch.zeros(1, 3, 16, 24), ["shape (3, H, W)", "(1, 3, 16, 24)"]),
 }
 

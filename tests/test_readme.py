@@ -36,10 +36,8 @@ def test_the_map_lists_the_files_in_the_order_of_their_imports():
     assert re.findall(r"^  (\w+)(?:\.py|/)\s", package, re.MULTILINE) == ORDER
 
 
-def test_the_help_of_the_command_shows_the_same_example():
-    _, example = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+def test_the_help_of_the_command_shows_the_same_command():
     told = [line.strip() for line in train.__doc__.splitlines()]
-    assert [line for line in example.splitlines() if line not in told] == []
     (command,) = (line for line in README.splitlines() if "--trained head" in line)
     assert command.removeprefix(".venv/bin/") in told
 

@@ -24,7 +24,7 @@ def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransforme
     new = deepcopy(model)
     new.config = replace(model.config, num_classes=num_classes, representation_size=None)
     with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay
-        new.head = make_head(new.config).to(next(model.parameters()))
+        new.head = make_head(new.config).to(next(model.parameters())).train(model.training)
     if model.card:
         new.card = model.card.with_classes(tuple(f"class {number}" for number in range(num_classes)))
     return new

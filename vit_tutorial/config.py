@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .errors import (
-    check_fields,
-    require_choice,
-    require_heads,
-    require_rate,
-    require_sincos,
-    require_size,
-    require_whole,
-    require_whole_patches,
-)
+from . import errors
 
 Size = int | tuple[int, int]
 
@@ -27,7 +18,7 @@ class ViTConfig:
     """Decide the shapes and options of a Vision Transformer. The defaults are ViT-B/16.
 
     Sizes of images and patches are in pixels, an int or `(height, width)`; a square one is stored as an int, so that
-    equal configurations compare equal. `drop_path` is the rate of the last block, and rises linearly from 0. `gelu` is
+    equal configurations compare equal. `drop_path` rises linearly, from 0 in the first block to this. `gelu` is
     "exact", or "tanh" for the authors' approximation. A model of 0 classes has no head: it returns its features.
 
     Raises ValueError for a configuration that cannot be built, and shows the values that do not fit.
@@ -52,19 +43,19 @@ class ViTConfig:
     gelu: str = "exact"
 
     def __post_init__(self):
-        check_fields(self, require_size, "image_size", "patch_size")
-        check_fields(self, require_whole, "in_channels", "embed_dim", "depth", "num_heads", "mlp_dim")
-        check_fields(self, require_whole, "num_classes", least=0)
+        errors.check_fields(self, errors.require_size, "image_size", "patch_size")
+        errors.check_fields(self, errors.require_whole, "in_channels", "embed_dim", "depth", "num_heads", "mlp_dim")
+        errors.check_fields(self, errors.require_whole, "num_classes", least=0)
         if self.representation_size is not None:
-            check_fields(self, require_whole, "representation_size")
-        check_fields(self, require_rate, "dropout", "attention_dropout", "drop_path", "norm_eps")
-        require_choice("position", self.position, POSITIONS)
-        require_choice("pool", self.pool, POOLS)
-        require_choice("gelu", self.gelu, GELUS)
-        require_heads(self.embed_dim, self.num_heads)
+            errors.check_fields(self, errors.require_whole, "representation_size")
+        errors.check_fields(self, errors.require_rate, "dropout", "attention_dropout", "drop_path", "norm_eps")
+        errors.require_choice("position", self.position, POSITIONS)
+        errors.require_choice("pool", self.pool, POOLS)
+        errors.require_choice("gelu", self.gelu, GELUS)
+        errors.require_heads(self.embed_dim, self.num_heads)
         if self.position == "sincos":
-            require_sincos(self.embed_dim)
-        require_whole_patches(to_pair(self.image_size), to_pair(self.patch_size))
+            errors.require_sincos(self.embed_dim)
+        errors.require_whole_patches(to_pair(self.image_size), to_pair(self.patch_size))
 
     @classmethod
     def named(cls, name: str, **overrides) -> ViTConfig:
@@ -72,7 +63,7 @@ class ViTConfig:
 
         Raises ValueError for a name that does not exist, and suggests the nearest ones.
         """
-        require_choice("variant", name, VARIANTS)
+        errors.require_choice("variant", name, VARIANTS)
         return replace(VARIANTS[name], **overrides)
 
     @property

@@ -15,14 +15,17 @@ class PatchEmbedding(nn.Module):
     A convolution whose stride is its kernel size is that layer: `projection.weight.flatten(1)` is the
     matrix E (transposed) of Eq. 1 for patches flattened by `patchify`.
 
-    Raises ValueError if the images do not fit: with `image_size` only that size does, without it any whole number
-    of patches.
+    With a `backbone` (see `hybrid.py`) the patches are those of its feature map. Raises ValueError if the images do not
+    fit: with `image_size` only that size does, without it any whole number of patches.
     """
 
-    def __init__(self, patch_size: Size, in_channels: int, embed_dim: int, image_size: Size | None = None):
+    def __init__(
+        self, patch_size: Size, in_channels: int, embed_dim: int, image_size: Size | None = None, backbone=None
+    ):
         super().__init__()
         self.patch_size, self.image_size = to_pair(patch_size), image_size
-        self.projection = make_projection(in_channels, embed_dim, self.patch_size)
+        make = make_projection if backbone is None else backbone.make_projection
+        self.projection = make(in_channels, embed_dim, self.patch_size)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
         require_images(images, self.patch_size, self.image_size, floats=True)
@@ -40,14 +43,14 @@ def make_projection(in_channels: int, embed_dim: int, patch_size: tuple[int, int
 class Embeddings(nn.Module):
     """Embed the patches, put the class token first, add the positions: (B, C, H, W) → (B, 1+N, D). Eq. 1.
 
-    The class token has a position too. Dropout follows the positions (appendix B.1). With a `backbone` (see
-    `hybrid.py`) the patches are cut from its feature map. Raises ValueError as `PatchEmbedding` does.
+    The class token has a position too. Dropout follows the positions (appendix B.1). `backbone` and errors are those of
+    `PatchEmbedding`.
     """
 
     def __init__(self, config: ViTConfig, backbone: nn.Module | None = None):
         super().__init__()
         sizes = (config.patch_size, config.in_channels, config.embed_dim, config.image_size)
-        self.patches = PatchEmbedding(*sizes) if backbone is None else backbone.make_patch_embedding(config)
+        self.patches = PatchEmbedding(*sizes, backbone)
         self.class_token = nn.Parameter(torch.zeros(1, 1, config.embed_dim))
         self.position = POSITION_CLASSES[config.position](config.grid, config.embed_dim)
         self.dropout = nn.Dropout(config.dropout)

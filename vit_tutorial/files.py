@@ -15,12 +15,13 @@ def as_path(name: str, value: str | os.PathLike) -> Path:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write the whole file, or leave the old one as it was. Any OSError names `path`.
+    """Write the whole file, into a folder that may be new, or leave the old one as it was. Any OSError names `path`.
 
     A process that is killed meanwhile leaves `<path>.unfinished`, which the next one to write this file replaces.
     """
     part = path.with_name(path.name + UNFINISHED)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as file:
             file.write(content)
             file.flush()

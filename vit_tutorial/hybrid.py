@@ -1,49 +1,30 @@
 """Convolutional networks: one in front of a ViT (the hybrid of section 3.1), and a small one to compare with."""
 
-from __future__ import annotations
+from torch import nn
 
-from jaxtyping import Float
-from torch import Tensor, nn
-
-from .config import ViTConfig, to_pair
 from .embeddings import make_projection
-from .patchify import require_images
 
 
-class Backbone(nn.Module):
+class Backbone(nn.Sequential):
     """Run a network in front of the ViT: images (B, C, H, W) → feature map (B, channels, H/stride, W/stride)."""
 
     def __init__(self, network: nn.Module, channels: int, stride: int):
-        super().__init__()
-        self.network, self.channels, self.stride = network, channels, stride
+        super().__init__(network)
+        self.channels, self.stride = channels, stride
 
-    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
-        return self.network(images)
+    def make_projection(self, in_channels: int, embed_dim: int, patch_size: tuple[int, int]) -> nn.Sequential:
+        """Build the projection of a hybrid's `PatchEmbedding`: this network, and that of its feature map.
 
-    def make_patch_embedding(self, config: ViTConfig) -> FeaturePatches:
-        """Build the layer that replaces `PatchEmbedding` in a model with this backbone."""
-        return FeaturePatches(self, config)
-
-
-class FeaturePatches(nn.Module):
-    """Embed the patches of a backbone's feature map: (B, C, H, W) → (B, N, D). The hybrid of section 3.1.
-
-    `patch_size` is in pixels of the image: on the feature map a patch is `stride` times smaller.
-    Raises ValueError if the stride does not divide it.
-    """
-
-    def __init__(self, backbone: Backbone, config: ViTConfig):
-        super().__init__()
-        (P, Q), stride = to_pair(config.patch_size), backbone.stride
+        `patch_size` is in pixels: on the map a patch is `stride` times smaller. Raises ValueError if it cannot be.
+        """
+        (P, Q), stride = patch_size, self.stride
         if P % stride or Q % stride:
             raise ValueError(f"patch_size {P}×{Q}, in pixels, must be a multiple of the backbone's stride, {stride}")
-        self.patch_size, self.image_size, self.backbone = (P, Q), config.image_size, backbone
-        self.projection = make_projection(backbone.channels, config.embed_dim, (P // stride, Q // stride))
+        return nn.Sequential(self, make_projection(self.channels, embed_dim, (P // stride, Q // stride)))
 
-    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
-        require_images(images, self.patch_size, self.image_size)
-        features = self.backbone(images)  # (B, channels, H/stride, W/stride)
-        return self.projection(features).flatten(2).transpose(1, 2)  # (B, D, h, w) → (B, D, N) → (B, N, D)
+
+def is_hybrid(model: nn.Module) -> bool:
+    return any(isinstance(module, Backbone) for module in model.modules())
 
 
 def conv_stem() -> Backbone:

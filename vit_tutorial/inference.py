@@ -15,6 +15,7 @@ from .config import Size, to_pair
 from .data.photo import as_tensor, crop_to, find_photo, open_picture, to_rgb
 from .errors import require_whole
 from .model_card import PREPROCESSING, ModelCard
+from .patchify import require_images
 from .saving import find_card, unwrapped
 
 BATCH = 100  # images at a time: with more of them the tokens do not stay in the processor's cache
@@ -55,9 +56,7 @@ def batched_logits(model: nn.Module, pixels: Shaped[Tensor, "B C H W"]) -> Float
 
 def require_pixels(images: Shaped[Tensor, "B C H W"]) -> None:
     """Raise ValueError unless these are images for `logits_of`: bytes, or floats from 0 to 1."""
-    if not isinstance(images, Tensor) or images.ndim != 4:
-        given = f"a tensor of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
-        raise ValueError(f"images are a tensor (B, C, H, W), got {given}; those of an ImageSet are `images.pixels`")
+    require_images(images)
     if images.dtype == torch.uint8:
         return
     low, high = images.min().item(), images.max().item()
@@ -113,8 +112,10 @@ def fit_photo(photo: str | Path | Image.Image | np.ndarray, model: nn.Module) ->
     if not hasattr(model, "config"):
         raise ValueError(f"{type(model).__name__} does not say its image size: give `predict` a tensor of that size")
     if isinstance(photo, np.ndarray):
+        if photo.shape[2:] not in ((3,), (4,), ()):  # colours, and transparency; or grey
+            raise ValueError(f"an array of a photo has shape (H, W, 3), got {photo.shape}")
         require_pixels(torch.tensor(photo).reshape(1, 1, len(photo), -1))
-        photo = Image.fromarray(photo if photo.dtype == np.uint8 else np.uint8(np.rint(255 * photo)))
+        photo = Image.fromarray(photo if photo.dtype == np.uint8 else np.uint8(np.rint(255 * photo.clip(0, 1))))
     picture = to_rgb(photo) if isinstance(photo, Image.Image) else open_picture(find_photo(photo))
     return fit_picture(picture, model.config.image_size, find_card(model)).float() / 255
 

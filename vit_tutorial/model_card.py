@@ -34,8 +34,6 @@ class ModelCard:
         object.__setattr__(self, "classes", tuple(self.classes))
         object.__setattr__(self, "mean", tuple(map(float, self.mean)))
         object.__setattr__(self, "std", tuple(map(float, self.std)))
-        if len(self.mean) != len(self.std) or not all(spread >= 0 for spread in self.std):
-            raise ValueError(f"mean and std have a value for each channel, and std is not negative: got {self!r}")
 
     def normalise(self, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
         """Scale pixels in [0, 1], or bytes from 0 to 255, to mean 0 and standard deviation 1 over the training images.

@@ -45,12 +45,12 @@ def unpatchify(
 
 
 def require_images(
-    images: Tensor, patch_size: tuple[int, int], image_size: Size | None = None, floats: bool = False
+    images: Tensor, patch_size: tuple[int, int] = (1, 1), image_size: Size | None = None, floats: bool = False
 ) -> None:
     """Raise one ValueError unless these images can be cut into patches, and are what a model is built for."""
     if not isinstance(images, Tensor) or images.ndim != 4:
         given = tuple(images.shape) if isinstance(images, Tensor) else f"a {type(images).__name__}"
-        ways = "torch.as_tensor makes a tensor of an array, images[None] a batch of one image"
+        ways = "an ImageSet has `images.pixels`, torch.as_tensor takes an array, images[None] is a batch of one image"
         raise ValueError(f"images are a tensor (B, C, H, W), got {given}: {ways}")
     if floats and not images.is_floating_point():
         raise ValueError(f"a model takes floats, got {images.dtype}: its card's `normalise` makes them of bytes")

@@ -10,8 +10,6 @@ from .errors import require_sincos
 class TablePosition(nn.Module):
     """Return one vector for every token, from a table (1+N, D) that its children make."""
 
-    table: Tensor
-
     def forward(self) -> Float[Tensor, "T D"]:
         return self.table
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from .config import ViTConfig
 from .errors import not_ours
 from .files import as_path, write_atomically
+from .hybrid import is_hybrid
 from .model import VisionTransformer
 from .model_card import ModelCard
 
@@ -24,7 +25,7 @@ def save_model(model: nn.Module, path: str | Path) -> Path:
     read: a hybrid, whose backbone is code, and weights that do not fit the configuration or are not finite.
     """
     model, card = as_vit(model), find_card(model)
-    if "patches.backbone" in dict(model.embeddings.named_modules()):
+    if is_hybrid(model):
         raise ValueError("a backbone is code, and this file holds numbers: save model.state_dict(), and build it again")
     tensors = {name: tensor.float() for name, tensor in model.state_dict().items()}
     build_model(model.config, tensors, card)  # what could not be loaded is not saved
@@ -89,7 +90,6 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], about: Mappin
     # Copies: safetensors takes no weights that two layers share.
     tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
     content = save(tensors, {"about": json.dumps(about)})
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, content)
     return path
 

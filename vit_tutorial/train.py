@@ -16,21 +16,10 @@ minute on two cores:
 
     python -m vit_tutorial.train --data my_pictures --split 0.2 --weights dinov2-s14 --image-size 224 --trained head
 
-Then ask the model, in Python, about a new picture, and see which patches make it say so:
-
-    from vit_tutorial import analysis, load_photo, predict
-    from vit_tutorial.plotting import show_seen
-    from vit_tutorial.saving import load_model
-
-    model = load_model("runs/folder/model.safetensors")
-    best = predict(model, "new.jpg", top=1)[0]
-    photo, label = load_photo("new.jpg", 224), [model.card.classes.index(best.name)]
-    seen = analysis.class_attention(model, model.card.normalise(photo[None]), label)
-    show_seen(photo, seen, [best.name], "What makes it say so").savefig("seen.png")
-
-A run lives in a folder (--out), with checkpoint.safetensors, metrics.csv (a line for each epoch) and model.safetensors.
-Interrupted at any moment, the same command goes on after the last whole epoch. To choose a recipe, `split` the training
-images in Python, `fit` and `evaluate`: the test set is for one look.
+A run lives in a folder (--out), with checkpoint.safetensors, metrics.csv (a line for each epoch) and model.safetensors:
+the README shows how to ask it about a new picture. Interrupted at any moment, the same command goes on after the last
+whole epoch. To choose a recipe, `split` the training images in Python, `fit` and `evaluate`: the test set is for one
+look.
 """
 
 import argparse
@@ -178,8 +167,8 @@ def carry_out(asked: argparse.Namespace, device: torch.device, command: str) -> 
     score = evaluate(model, test)
     if is_first():
         tested = {"test images": len(test), "test accuracy": score.accuracy, "95 % interval": score.interval()}
-        save(**tested, seconds=sum(epoch.seconds for epoch in history))
-    say(f"test: {score.told()}. The model is in {out / 'model.safetensors'}; --help shows how to ask it")
+        save(**tested, seconds=sum(epoch.seconds for epoch in history), **{"epochs done": len(history)})
+    say(f"test: {score.told()}. The model is in {out / 'model.safetensors'}; the README shows how to ask it")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -34,7 +34,7 @@ def images():
 def test_one_tokens_row_is_that_of_the_whole_map(model, images, query, token):
     with record_attention(model.eval()) as maps:
         logits = model(images)
-    found = attention_from(model.train(), images, [2, 0], query)
+    found = attention_from(model.train(), images, [-1, 0], query)
     assert found.shape == (2, 2, 2, 2, 3), "(B, blocks, heads, h, w)"
     for place, block in enumerate((2, 0)):
         assert_close(found[:, place], maps[block][:, :, token, 1:].unflatten(-1, (2, 3)), **EXACT)

@@ -129,13 +129,6 @@ def test_heads_without_their_layer_are_refused(model, images):
     assert unchanged(model, images, before)
 
 
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("heads", [[True, False, True], torch.tensor([True, False, True]), 1.5])
-def test_heads_are_numbers_and_neither_flags_nor_shares(model, heads):
-    with pytest.raises(ValueError, match="heads are named by their numbers"), mask_heads(model, {0: heads}):
-        pass
-
-
 def test_dropout_follows_the_mode_of_each_pass(images):
     model = small_model(attention_dropout=0.5).train()
     with record_attention(model):

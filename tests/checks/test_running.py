@@ -5,9 +5,11 @@ import torch
 from torch import nn
 
 from vit_tutorial import check
+from vit_tutorial.checks.modules import ModuleExercise
+from vit_tutorial.checks.probes import as_sum, noise
 from vit_tutorial.checks.running import Wrong, call
 
-from .variants import assert_passes, assert_wrong, cell, listed, solved
+from .variants import assert_passes, assert_wrong, cell, listed, module, parameters, solved
 
 
 def finding(source, *args, **names) -> Wrong:
@@ -62,6 +64,22 @@ CALLS = [  # called with one matrix: the cell, and what is said
 @pytest.mark.parametrize(("source", "phrase"), CALLS, ids=[source for source, *_ in CALLS])
 def test_what_a_call_finds(source, phrase):
     assert phrase in finding(source, torch.ones(2, 3)).message
+
+
+def scaled(*shape: int) -> type:
+    return module(lambda dim: parameters("gamma", shape), lambda self, x: x * self.gamma)
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_one_value_where_there_is_one_for_each_feature_is_told(shape):
+    given = {"trials": [((7,), noise(2, 5, 7))], "names": {"gamma": "scale"}, "sizes": lambda D, x: {"D": D}}
+    exercise = ModuleExercise(scaled(7), task="", clue="", **given)
+    assert_wrong(exercise, scaled(*shape), "`gamma` is (1,), and (D,) = (7,) is asked")
+
+
+def test_a_curve_is_no_sum_of_what_it_bends():
+    x = 0.3 * noise(2, 5, 7)
+    assert as_sum(x.sigmoid(), {"x": x, "1": torch.ones_like(x)}) == "something else"
 
 
 def test_the_stop_button_ends_an_endless_loop_and_leaves_nothing_behind():

@@ -61,7 +61,8 @@ def test_a_split_holds_out_the_same_share_of_each_class_and_loses_no_image():
 
 
 def test_of_a_class_of_two_images_one_is_held_out_and_of_one_none_can_be():
-    assert images(6).split(0.01)[1].labels.bincount().tolist() == [1, 1, 1]
+    for share in (0.01, 0.9):
+        assert images(6).split(share)[1].labels.bincount().tolist() == [1, 1, 1]
     with pytest.raises(ValueError, match="the class 'owl' has 1 image: a split needs two"):
         images(5).split(0.2)
     with pytest.raises(ValueError, match=r"share must be a number in \[0, 1\), got 20"):
@@ -88,8 +89,10 @@ WRONG = {
     "labels: a list": ({"labels": [0, 1, 2, 0]}, ["a tensor of torch.int64", "got list"]),
     "labels: floats": ({"labels": torch.zeros(4)}, ["torch.int64", "torch.float32"]),
     "labels: too few": ({"labels": torch.tensor([0, 1])}, ["(4,)", "(2,)"]),
-    "labels: from 1": ({"labels": torch.tensor([1, 2, 3, 1])}, ["3 classes", "0 to 2", "1 to 3"]),
+    "labels: from 1": ({"labels": torch.tensor([1, 2, 3, 1])}, ["3 classes", "0 to 2", "[1, 2, 3]"]),
     "masks: a list": ({"masks": [1, 2]}, ["a tensor of torch.bool, (4, 2, 2)", "got list"]),
+    "masks: bytes": ({"masks": torch.ones(4, 2, 2, dtype=torch.uint8)}, ["torch.bool", "got Tensor of torch.uint8"]),
+    "no images": ({"pixels": GOOD["pixels"][:0], "labels": GOOD["labels"][:0]}, ["0 to 2, got []"]),
     "classes: one word": ({"classes": "cat"}, ["names", "'cat'"]),
 }
 

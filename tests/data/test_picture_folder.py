@@ -1,6 +1,5 @@
 """A reader's own pictures, one folder for each class."""
 
-import os
 import shutil
 
 import pytest
@@ -56,18 +55,14 @@ def test_many_pictures_keep_their_places(tmp_path):
     assert image_folder(tmp_path, image_size=4).pixels[:, 0, 0, 0].tolist() == list(range(50))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows asks for a right to make links")
 def test_every_format_of_load_photo_is_read_and_other_files_are_counted(pets):
     for ending in ("gif", "jp2", "webp", "tif"):
         picture(pets / f"dog/rex.{ending}", BLUE)
     (pets / "cat/4.heic").write_bytes(b"an iPhone's")
     (pets / "cat/5.HEIC").write_bytes(b"another")
-    for number in range(3):
-        (pets / f"cat/{number}.jpg").symlink_to(pets / "gone.jpg")
-    (pets / "cat/6.jpg").symlink_to(pets / "cat/1.PNG")
-    with pytest.warns(UserWarning, match=r"left out of .*pets, .*: 2 \.heic, 1 \.txt, 3 broken$"):
+    with pytest.warns(UserWarning, match=r"left out of .*pets, .*: 2 \.heic, 1 \.txt$"):
         images = image_folder(pets, (6, 8))
-    assert images.labels.tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 1]
+    assert images.labels.tolist() == [0, 0, 0, 1, 1, 1, 1, 1]
 
 
 # What goes wrong with the folder, the error, and the facts that the message must show.

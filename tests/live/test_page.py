@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import os
 import re
 import runpy
 from contextlib import nullcontext
@@ -85,9 +86,10 @@ def test_a_model_that_a_page_cannot_run_is_refused(reason):
 
 
 def test_the_command_writes_the_page_or_says_what_is_wrong(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("USERPROFILE" if os.name == "nt" else "HOME", str(tmp_path))
     for weights in ("cifar10", "nope"):
-        monkeypatch.setattr("sys.argv", ["live", str(tmp_path / f"{weights}.html"), "--weights", weights])
+        monkeypatch.setattr("sys.argv", ["live", f"~/new/{weights}.html", "--weights", weights])
         with nullcontext() if weights == "cifar10" else pytest.raises(SystemExit):
             runpy.run_module("vit_tutorial.live", run_name="__main__")
-    assert "<title>" in (tmp_path / "cifar10.html").read_text(encoding="utf-8")
+    assert "<title>" in (tmp_path / "new" / "cifar10.html").read_text(encoding="utf-8")
     assert "invalid choice: 'nope'" in capsys.readouterr().err

@@ -1,16 +1,19 @@
 """A model of the reader's parts does what ours does, or ours stays in their place, and the line says so."""
 
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
 import torch
 from published import randomize
+from torch import nn
 from torch.testing import assert_close
 
-from vit_tutorial import VisionTransformer, ViTConfig, assemble, change_resolution, replace_head, take
+from vit_tutorial import ImageSet, VisionTransformer, ViTConfig, assemble, change_resolution, replace_head, take
 from vit_tutorial.analysis import class_attention, cost_by_part, mask_heads, position_similarity, record_attention
 from vit_tutorial.own import building, finishing
 from vit_tutorial.saving import load_model, save_model
+from vit_tutorial.training import Recipe, fit
 
 STYLED = Path(__file__).with_name("styled.py").read_text(encoding="utf-8")
 CLOSE = {"atol": 1e-5, "rtol": 1e-4}
@@ -84,6 +87,22 @@ def test_its_weights_have_our_names_wherever_they_go(write, model, images, tmp_p
     larger = torch.randn(2, 3, 20, 20)
     assert_close(change_resolution(theirs, 20)(larger), change_resolution(saved, 20)(larger), **CLOSE)
     assert replace_head(theirs, 7)(images).shape == (2, 7)
+
+
+def test_with_a_new_head_it_trains_is_saved_and_goes_on_from_its_checkpoint(write, model, images, tmp_path):
+    write(STYLED)
+    start = replace_head(assemble(model), 2)
+    pictures = ImageSet((images * 60 + 128).clamp(0, 255).byte(), torch.tensor([0, 1]), ("cat", "dog"))
+    whole, again = deepcopy(start), deepcopy(start)
+    for each in (whole, again):  # the second finds the run of the first, whose last epoch is over
+        fit(each, pictures, Recipe(epochs=2, batch_size=2, learning_rate=1e-2), folder=tmp_path)
+    assert torch.equal(again(images), whole(images))
+    loaded = load_model(save_model(again, tmp_path / "model.safetensors"))
+    assert_close(loaded(images), again(images), **CLOSE)
+    for wrap in (nn.Sequential, lambda module: torch.compile(module, backend="eager")):
+        first, second = wrap(again), wrap(deepcopy(start))
+        second.load_state_dict(first.state_dict())
+        assert_close(second(images), again(images), **CLOSE)
 
 
 @pytest.mark.parametrize("part", ["MyEmbeddings", "MySelfAttention", "MyMlp", "MySelfAttention MyMlp MyEncoderBlock"])

@@ -161,7 +161,7 @@ def test_a_file_that_does_not_run_is_told_so_and_left_alone(notebook):
 @pytest.mark.parametrize(
     ("cell", "why"),
     [
-        ("SIZES = [1]\n" + CUT.replace("p=P", "p=P * SIZES[0]"), "it uses `SIZES`, which only this notebook has"),
+        ("SIZES = [1]\n" + CUT.replace("p=P", "p=P * SIZES[0]"), "notebook has: put it into the function"),
         (CUT.replace("my_patchify", "cut_up").replace("check.cut_up", "check.patchify"), "yours is called `cut_up`"),
     ],
 )

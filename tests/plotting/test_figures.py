@@ -12,6 +12,7 @@ from torch.testing import assert_close
 from vit_tutorial import patchify, plotting
 from vit_tutorial.attention import split_heads
 from vit_tutorial.plotting import curve_figures
+from vit_tutorial.plotting.picture_figures import in_fog
 from vit_tutorial.plotting.style import Figure
 
 PHOTO = torch.rand(3, 8, 12, generator=torch.Generator().manual_seed(0))
@@ -85,6 +86,8 @@ def test_what_a_head_does_not_look_at_is_in_fog():
         drawn = torch.tensor(panel["images"][0])
         assert_close(drawn[20, :4], image[20, :4], atol=1e-4, rtol=0)  # in the brightest patch
         assert_close(drawn[20, 11:13], (light * image + (1 - light) * grey)[20, 11:13], atol=0.1, rtol=0)
+    only = torch.eye(40)[:1].view(1, 5, 8)  # all weight on one patch
+    assert in_fog(photo, only).isfinite().all()
 
 
 def test_positions_forming_shows_the_last_epoch_and_then_every_one():

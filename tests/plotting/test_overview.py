@@ -2,11 +2,7 @@
 
 import pytest
 import torch
-from matplotlib.collections import LineCollection
-from matplotlib.colors import to_rgb
 from overview import show_overview
-
-from vit_tutorial.plotting.style import CLASS_TOKEN
 
 
 @pytest.fixture
@@ -24,11 +20,3 @@ def test_the_patches_are_those_of_the_photo_and_each_row_holds_the_tokens_after_
     torch.testing.assert_close(drawn[1 + 5], patch)
     for row, expected in zip(drawn[-3:], tokens, strict=True):
         torch.testing.assert_close(row[:, ::7].float(), expected.T)
-
-
-def test_a_line_for_every_weight_above_an_equal_share_and_the_class_tokens_in_its_colour(arrays):
-    lines = [one for one in show_overview(*arrays).axes[0].collections if isinstance(one, LineCollection)]
-    for found, weights in zip(lines, arrays[2], strict=True):
-        assert len(found.get_segments()) == (weights > 1 / 10).sum()
-        pink = (found.get_colors()[:, :3] == to_rgb(CLASS_TOKEN)).all(axis=1)
-        assert pink.sum() == (weights[0] > 1 / 10).sum()

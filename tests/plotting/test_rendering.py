@@ -14,7 +14,7 @@ from PIL import Image, ImageColor
 
 from vit_tutorial import load_photo
 from vit_tutorial.plotting import show_attention_stops, show_pictures, show_positions_forming
-from vit_tutorial.plotting.rendering import draw, register, to_png, with_palette
+from vit_tutorial.plotting.rendering import draw, register, to_png
 from vit_tutorial.plotting.style import GROUND, HIGHLIGHT
 
 PHOTO = torch.rand(1, 3, 48, 48, generator=torch.Generator().manual_seed(0))
@@ -34,11 +34,6 @@ def test_a_rare_colour_survives_among_many():
     data, _ = to_png(show_attention_stops(load_photo("grace_hopper", 224)[None], torch.rand(1, 14, 14), {"": 7}, ""))
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB")) / 255
     assert np.abs(pixels - to_rgb(HIGHLIGHT)).max(axis=-1).min() < 0.1
-
-
-def test_the_page_stays_white_beside_pale_colours():
-    pale = np.linspace(255, 225, 300 * 300).reshape(300, 300, 1).repeat(3, axis=2).round().astype(np.uint8)
-    assert with_palette(Image.fromarray(pale), 4).convert("RGB").getpixel((0, 0)) == (255, 255, 255)
 
 
 def test_a_figure_that_moves_is_an_animated_png_with_a_picture_for_each_moment():

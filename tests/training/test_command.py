@@ -1,7 +1,9 @@
 """The command: what it leaves behind, and what it says of a mistake."""
 
+import itertools
 import os
 import shlex
+import time
 
 import pytest
 import torch
@@ -35,7 +37,7 @@ def test_what_a_run_prints_and_leaves_behind(tmp_path, capsys, monkeypatch):
     assert {path.name for path in out.iterdir()} == {"checkpoint.safetensors", "metrics.csv", "model.safetensors"}
     about = load_model(out / "model.safetensors").card.about
     assert about["command"].startswith("python -m vit_tutorial.train --device cpu --seed 5 --epochs 3")
-    assert (about["test images"], about["recipe"]["epochs"]) == (60, 3)
+    assert (about["test images"], about["recipe"]["epochs"], about["epochs done"]) == (60, 3, 3)
     assert about["test accuracy"] * 60 == pytest.approx(round(about["test accuracy"] * 60))
 
 
@@ -47,18 +49,22 @@ def test_the_seed_draws_the_untrained_weights():
 
 
 def test_ctrl_c_says_how_to_go_on_and_leaves_a_model(tmp_path, capsys, monkeypatch):
-    """The model is there after the first epoch; its card says how far it was."""
+    """The model is there after the first epoch, and again every ten seconds; its card says how far it was."""
+    clock = itertools.count(step=0.001)
 
     def stop(progress):
-        if progress.epoch == 2:
+        if progress.epoch == 5:
             raise KeyboardInterrupt
+        if progress.finished:
+            next(itertools.islice(clock, 6000, None))  # an epoch takes six seconds
 
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
     monkeypatch.setattr(train, "print_progress", stop)
     assert train.main(["--device", "cpu", "--epochs", "9", "--out", str(tmp_path / "run")]) == 130
     printed = capsys.readouterr().out
     assert printed.endswith("\nstopped. The same command goes on after the last whole epoch.\n")
     about = load_model(tmp_path / "run" / "model.safetensors").card.about
-    assert about["epochs done"] == 1
+    assert about["epochs done"] == 3
     assert "test accuracy" not in about
 
 
@@ -74,6 +80,7 @@ MISTAKES = {
     "--epochs 0": ["epochs must be a whole number of at least 1, got 0"],
     "--trained body": ["--trained", "'body'", "head"],
     "--device gpu": ["--device", "'gpu'", "cpu"],
+    "--device cuda": ["PyTorch finds no cuda here"],
     "--trained head": ["--trained head needs --weights"],
     "--dataset folder": ["--data must be a path", "None"],
     "--data not/here": ["no folders train and test", "here", "--split 0.2"],
@@ -89,6 +96,7 @@ MISTAKES = {
 @pytest.mark.usefixtures("unchecked")
 def test_a_mistake_is_told_in_one_line_before_anything_is_written(mistake, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit, match="2"):
         train.main(shlex.split(mistake))
     usage, told = capsys.readouterr().err.splitlines()

@@ -35,6 +35,7 @@ def test_the_interval_is_wilsons(right, count, low, high):
     """As published: Newcombe 1998, Statistics in Medicine 17, 857–872, Table I, method 3."""
     score = Score(torch.tensor([[right, count - right], [0, 0]]), 0.0)
     assert score.interval() == pytest.approx((low, high), abs=5e-5)
+    assert "-0.00%" not in score.told()
 
 
 def test_a_model_that_gives_one_answer_is_told_so_and_images_of_one_class_in_the_end_are_not():

@@ -12,7 +12,8 @@ from vit_tutorial import ImageSet
 from vit_tutorial.hybrid import small_cnn
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.saving import read_tensors
-from vit_tutorial.training import Recipe, TrainingAlarm, evaluate, fit, warmup_cosine
+from vit_tutorial.training import Recipe, TrainingAlarm, evaluate, fit, loop, warmup_cosine
+from vit_tutorial.training.progress import Reporter
 
 from .toys import (
     RESTLESS,
@@ -123,10 +124,11 @@ def test_with_bf16_the_layers_compute_in_it_and_the_loss_and_the_weights_stay_in
 @pytest.mark.usefixtures("unchecked")
 def test_a_wrapped_model_keeps_its_card_and_gets_the_new_one():
     model = small_vit()
-    model.card = ModelCard(("a", "b"), (0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+    model.card = ModelCard(("a", "b"), (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), {"test accuracy": 0.9})
     wrapper = nn.DataParallel(model)
     fit(wrapper, bright_or_dark(), short(epochs=1))
-    assert model.card == ModelCard(("dark", "bright"), (0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+    about = {"started from": {"test accuracy": 0.9}}
+    assert model.card == ModelCard(("dark", "bright"), (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), about)
     assert evaluate(wrapper, bright_or_dark()).confusion.sum() == 24
 
 
@@ -192,11 +194,18 @@ def shuffled_labels(bright: int) -> ImageSet:
     return ImageSet(bright_or_dark(80).pixels, labels, ("dark", "bright"))
 
 
-@pytest.mark.parametrize(("epochs", "warmup", "count"), [(4, 1.0, 1), (1, 0.2, 1), (2, 1.4, 1), (2, 1.5, 0)])
+@pytest.mark.parametrize(("epochs", "warmup", "count"), [(4, 1.0, 1), (1, 0.2, 1), (2, 1.5, 1), (1, 1.0, 1)])
 def test_alarm_nothing_learned_once_in_the_first_half_epoch_after_warm_up(epochs, warmup, count):
     told = alarms(shuffled_labels(40), epochs=epochs, warmup_epochs=warmup, learning_rate=1e-5)
     assert [message[:37] for message in told] == ["after warm-up the loss is still 0.69,"] * count
     assert all("Look at the learning rate" in message for message in told)
+
+
+def test_alarm_by_the_second_half_alone():
+    reporter = Reporter((), short(warmup_epochs=0.5), shuffled_labels(40), 0)
+    reporter.losses = list(torch.tensor([0.1, 0.1, 0.9, 0.9]))  # ln 2 is 0.69
+    with pytest.warns(TrainingAlarm):
+        reporter.finish(1.0)
 
 
 def test_alarm_a_loss_below_ln_K_that_the_counts_alone_explain():
@@ -245,14 +254,17 @@ REFUSED = {
         {"images": torch.utils.data.DataLoader(bright_or_dark())},
         "an ImageSet, got DataLoader: Image",
     ),
+    "two processes": (small_vit, {"recipe": short(batch_size=1)}, "batches of 1 images cannot be shared by 2"),
+    "a crop": (small_vit, {"recipe": short(crop=8)}, r"crop 8 is no less than a side of images \(8, 8\)"),
     "one class": (small_vit, {"images": ONE_CLASS}, "one class, 'PetImages', so every answer is right"),
 }
 
 
 @pytest.mark.parametrize(("build", "options", "told"), REFUSED.values(), ids=REFUSED)
 @pytest.mark.usefixtures("unchecked")
-def test_a_refused_model_is_left_as_it_was(build, options, told, tmp_path):
+def test_a_refused_model_is_left_as_it_was(build, options, told, tmp_path, monkeypatch):
     """Weights, mode, what is frozen, the names of its classes; and no folder was made."""
+    monkeypatch.setattr(loop, "rank_and_world", lambda: (0, 2))
     model = build().eval()
     card = model.card = ModelCard(("cat", "dog"), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
     weights, frozen = weights_of(model), [parameter.requires_grad for parameter in model.parameters()]

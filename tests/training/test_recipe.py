@@ -46,6 +46,8 @@ def test_the_matrix_of_pytorchs_own_attention_decays():
         ({"epochs": 2.0}, "epochs must be a whole number of at least 1, got 2.0"),
         ({"learning_rate": math.inf}, "learning_rate must be a finite number, got inf"),
         ({"clip_norm": 0}, "clip_norm must be above 0, got 0"),
+        ({"crop": -1}, "crop must be a whole number of at least 0, got -1"),
+        ({"label_smoothing": 1.5}, r"label_smoothing must be a number in \[0, 1\), got 1.5"),
         ({"schedule": "cosin"}, "did you mean 'cosine'"),
         ({"epochs": 1, "warmup_epochs": 2.0}, "warmup_epochs 2.0 is more than all epochs, 1"),
     ],

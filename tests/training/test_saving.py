@@ -106,12 +106,6 @@ def test_a_model_that_this_version_cannot_build_is_refused(change, told, tmp_pat
         load_model(write_tensors(path, model.state_dict(), {}))
 
 
-def test_a_card_cannot_have_a_negative_spread_or_another_number_of_them():
-    for std in ((0.2, -0.2, 0.2), (0.2, 0.2)):
-        with pytest.raises(ValueError, match="a value for each channel, and std is not negative"):
-            ModelCard(("cat", "dog"), (0.5, 0.5, 0.5), std)
-
-
 @pytest.mark.usefixtures("unchecked")
 def test_a_card_moves_a_colour_that_never_changed_and_does_not_divide_it():
     """How it scales bytes and floats is in `test_inference.py`."""

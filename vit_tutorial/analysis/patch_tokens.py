@@ -24,9 +24,9 @@ def attention_from(
     """Return what one token takes from each patch, for all heads of some blocks: (B, blocks, heads, h, w).
 
     The token is that of the patch in row and column `query`, or the class token; what it takes from the class token is
-    left out. In eval mode. Raises ValueError for a patch that the model does not have.
+    left out. In eval mode. Raises ValueError for a patch that the model does not have, IndexError for a block.
     """
-    attention_layers(model)  # refuses what has none
+    blocks = [range(len(attention_layers(model)))[block] for block in blocks]  # -1 is the last
     h, w = model.config.grid
     if query is not None and not (0 <= query[0] < h and 0 <= query[1] < w):
         raise ValueError(f"no patch in row {query[0]}, column {query[1]}: the grid has {h} rows and {w} columns")

@@ -46,16 +46,14 @@ def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int] | Tenso
             if i not in range(len(layers)):
                 raise ValueError(f"no layer {i!r} to mask: the model has layers 0 to {len(layers) - 1}")
             layer, chosen = layers[i], torch.as_tensor(chosen)
-            if chosen.numel() and (chosen.dtype == torch.bool or chosen.is_floating_point()):
-                raise ValueError(f"heads are named by their numbers, got {chosen.tolist()} in layer {i}")
             keep = layer.projection.weight.new_ones(layer.num_heads, layer.head_dim)
-            keep[chosen.long()] = 0
-
-            def mask(joining: nn.Module, inputs: tuple, keep: Tensor = keep) -> Tensor:
-                return inputs[0] * keep.flatten()  # (B, T, D): what the layer that joins the heads is given
-
-            masks.enter_context(layer.projection.register_forward_pre_hook(mask))
+            keep[chosen if chosen.numel() else []] = 0
+            masks.enter_context(layer.projection.register_forward_pre_hook(partial(scale, keep.flatten())))
         yield
+
+
+def scale(shares: Tensor, joining: nn.Module, inputs: tuple) -> Tensor:
+    return inputs[0] * shares  # (B, T, D): what the layer that joins the heads is given
 
 
 @contextmanager
@@ -65,23 +63,24 @@ def attending(model: nn.Module, function: Callable[[int, Tensor, Tensor, Tensor]
     All are (B, h, T, d); None leaves the layer its own result. It hangs on the layers that make q, k and v, and on the
     one that joins the heads.
     """
+
+    def note(made: dict[int, Tensor], n: int, maker: nn.Module, inputs: tuple, output: Tensor) -> None:
+        made[n] = output
+
+    def instead(made: dict[int, Tensor], i: int, layer: nn.Module, *joining: object) -> tuple | None:
+        mixed = function(i, *q_k_v(layer, made))
+        return None if mixed is None else (merge_heads(mixed),)
+
     with ExitStack() as hooks:
         if "torch._dynamo" in sys.modules:  # a compiled model does not see hooks that come later
             hooks.enter_context(torch.compiler.set_stance("force_eager"))
         for i, layer in enumerate(attention_layers(model)):
             made: dict[int, Tensor] = {}
-
-            def note(n: int, maker: nn.Module, inputs: tuple, output: Tensor, made: dict = made) -> None:
-                made[n] = output
-
-            def instead(joining: nn.Module, inputs: tuple, i: int = i, layer=layer, made: dict = made) -> tuple | None:
-                mixed = function(i, *q_k_v(layer, made))
-                return None if mixed is None else (merge_heads(mixed),)
-
             for n, (maker, _) in enumerate(layer.makers):
-                hooks.enter_context(maker.register_forward_hook(partial(note, n)))
+                hooks.enter_context(maker.register_forward_hook(partial(note, made, n)))
             # First, so that heads are masked after it, however the two are nested.
-            hooks.enter_context(layer.projection.register_forward_pre_hook(instead, prepend=True))
+            attended = partial(instead, made, i, layer)
+            hooks.enter_context(layer.projection.register_forward_pre_hook(attended, prepend=True))
         yield
 
 

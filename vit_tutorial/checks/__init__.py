@@ -5,7 +5,6 @@ check.patchify.hint()         →  where to look next
 check.patchify.solution()     →  one right answer, as code
 """
 
-from collections.abc import Callable
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -19,12 +18,10 @@ LESSONS = [import_module(f".{name}", __name__) for name in FILES]
 class Check:
     """Every exercise by its name: `check.patchify(my_patchify)`. `check` alone lists them, in the lessons' order."""
 
-    def __init__(self, keep: Callable | None = None):
+    def __init__(self):
         for lesson in LESSONS:
             tasks = {name: each for name, each in vars(lesson).items() if isinstance(each, Task)}
             vars(self).update({name: task for name, task in tasks.items() if name == task.name})
-        for exercise in vars(self).values():
-            exercise.keep = keep or exercise.keep
 
     def __getattr__(self, name: str):
         try:
@@ -39,3 +36,6 @@ class Check:
             lines += [f"{number} {title.replace('_', ' ').capitalize()}"]
             lines += [f"    {each!r}" for each in vars(self).values() if each.answer.__module__ == lesson.__name__]
         return "\n".join(lines)
+
+
+check = Check()

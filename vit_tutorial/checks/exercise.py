@@ -38,7 +38,7 @@ class Exercise(Task):
     takes = "function"
 
     def __call__(self, answer) -> Verdict:
-        """Judge the answer, under torch's defaults. Random numbers start from one seed; all is restored afterwards."""
+        """Judge the answer, under torch's defaults. Its random numbers start from one seed, and are restored."""
         dtype = torch.get_default_dtype()
         try:
             with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():

@@ -88,7 +88,7 @@ class ModuleExercise(Exercise):
         """Return where our parameters stand among all of the reader's weights, as far as names say; of a list, all."""
         found, start = {}, 0
         for name, parameter in pair.mine.named_parameters():
-            places = torch.arange(start, start + parameter.numel()).reshape(parameter.shape)
+            places = torch.arange(start, start + parameter.numel()).reshape(parameter.shape or 1)
             start += parameter.numel()
             role = self.role(name, parameter, pair)
             if turned and places.ndim == 2 and not name.endswith("weight"):
@@ -116,7 +116,9 @@ class ModuleExercise(Exercise):
             there = found.get(name)
             if there is None and not name.endswith("bias"):
                 yours = "not among your parameters (a plain tensor is none: nothing trains it)"
-            elif there is not None and there.numel() != parameter.numel() and mine != ours:  # else perhaps other names
+            elif (
+                there is not None and there.numel() != parameter.numel() and (mine != ours or not ours)
+            ):  # else perhaps other names
                 yours = spell(there.shape, sizes)
             else:
                 continue

@@ -43,14 +43,14 @@ def moved(got: Tensor, expected: Tensor, given: Tensor, axes: Sequence[str], giv
     yield False, f"At {place} of your result stands what was at {yours}. What was at {asked} belongs there."
 
 
-def as_sum(value: Tensor, terms: Mapping[str, Tensor], tolerance: float = 1e-3) -> str:
+def as_sum(value: Tensor, terms: Mapping[str, Tensor]) -> str:
     """Write a tensor as a sum of others of its shape, "z + 2·mlp"; "something else" if it is none."""
     terms = {name: term for name, term in terms.items() if term.shape == value.shape}
     if not terms:
         return "something else"
     columns = torch.stack(list(terms.values())).flatten(1).T.double()
     shares = torch.linalg.lstsq(columns, value.flatten().double()[:, None]).solution[:, 0]
-    if not close(columns @ shares, value.flatten(), tolerance):
+    if not close(columns @ shares, value.flatten(), 1e-5):
         return "something else"
     found = [(round(share, 3), name) for share, name in zip(shares.tolist(), terms, strict=True) if abs(share) > 1e-3]
     return " + ".join(name if share == 1 else f"{share:g}·{name}" for share, name in found) or "nothing"

@@ -35,11 +35,12 @@ class ImageSet(Dataset):
             raise ValueError(f"pixels are a tensor of torch.uint8, (N, 3, H, W), got {described(pixels)}")
         if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.shape != pixels.shape[:1]:
             raise ValueError(f"labels are a tensor of torch.int64, ({len(pixels)},), got {described(labels)}")
-        if labels.min() < 0 or labels.max() >= K:
-            raise ValueError(f"{K} classes have the labels 0 to {K - 1}, got {labels.min()} to {labels.max()}")
-        shape = (len(pixels), *pixels.shape[2:])
-        if self.masks is not None and (not isinstance(self.masks, Tensor) or self.masks.shape != shape):
-            raise ValueError(f"masks are a tensor of torch.bool, {shape}, got {described(self.masks)}")
+        found = labels.unique().tolist()
+        if not found or found[0] < 0 or found[-1] >= K:
+            raise ValueError(f"images of {K} classes have the labels 0 to {K - 1}, got {found}")
+        masks, shape = self.masks, (len(pixels), *pixels.shape[2:])
+        if masks is not None and (getattr(masks, "dtype", None) != torch.bool or masks.shape != shape):
+            raise ValueError(f"masks are a tensor of torch.bool, {shape}, got {described(masks)}")
         require_names("classes", self.classes)
         object.__setattr__(self, "classes", tuple(self.classes))  # as in a card, so that the two can be compared
 
@@ -61,8 +62,6 @@ class ImageSet(Dataset):
         Raises IndexError for places that are not there, ValueError if none is chosen.
         """
         chosen = torch.arange(len(self))[torch.as_tensor(indices)]
-        if len(chosen) == len(self) > 2 and chosen.max() < 2:
-            raise ValueError("zeros and ones are places: `.bool()` makes a True or False for each image of them")
         if not len(chosen):
             raise ValueError(f"none of the {len(self):,} images is chosen")
         masks = None if self.masks is None else self.masks[chosen]
@@ -80,7 +79,7 @@ class ImageSet(Dataset):
             mine = order[self.labels[order] == label]
             if len(mine) == 1:
                 raise ValueError(f"the class {name!r} has 1 image: a split needs two, one for each part")
-            held_out[mine[: min(max(1, round(share * len(mine))), len(mine) - 1)]] = True
+            held_out[mine[:-1][: max(1, round(share * len(mine)))]] = True
         return self.subset(~held_out), self.subset(held_out)
 
     def mean_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -25,7 +25,7 @@ def image_folder(root: str | Path, image_size: Size, fit: Callable[..., Tensor] 
     Each is resized and cropped as in `load_photo`, or as `fit(picture, size=image_size)` does it, which returns bytes,
     (3, H, W). Hidden files and folders, such as Jupyter's `.ipynb_checkpoints`, do not count.
 
-    Warns of files that are no pictures by their names, and of links that lead nowhere. Raises FileNotFoundError for a
+    Warns of files that are no pictures by their names. Raises FileNotFoundError for a
     folder, or a class, without pictures, ValueError for a picture that cannot be read, and for folders of folders.
     """
     image_size = require_size("image_size", image_size)
@@ -72,9 +72,7 @@ def list_classes(root: Path) -> dict[str, list[Path]]:
         for path in sorted((root / name).rglob("*"), key=lambda path: (str(path.parent), path.name)):
             if path.is_dir() or any(part.startswith(".") for part in path.relative_to(root).parts):
                 continue
-            if not path.exists():
-                left_out["broken"] += 1
-            elif path.suffix.lower() in endings:
+            if path.suffix.lower() in endings:
                 pictures.append(path)
             else:
                 left_out[path.suffix.lower() or "without an ending"] += 1
@@ -83,7 +81,7 @@ def list_classes(root: Path) -> dict[str, list[Path]]:
     require_classes(root, classes)
     if left_out:
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(left_out.items()))
-        warnings.warn(f"left out of {root}, as no pictures by their names, or broken links: {counts}", stacklevel=3)
+        warnings.warn(f"left out of {root}, as no pictures by their names: {counts}", stacklevel=3)
     return classes
 
 

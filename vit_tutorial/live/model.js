@@ -36,7 +36,7 @@ function normalise(image, { mean, std }) { // bytes → mean 0 and standard devi
   const area = image.length / mean.length;
   return Float32Array.from(image, (value, i) => {
     const c = Math.floor(i / area);
-    return (value / 255 - mean[c]) / std[c];
+    return (value / 255 - mean[c]) / (std[c] || 1); // a channel that was constant is only moved
   });
 }
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from ..config import to_pair
 from ..data import ImageSet, Shapes
 from ..data.outlines import MORE_OUTLINES, OUTLINES
+from ..hybrid import is_hybrid
 from ..inference import card_of, fit_photo
 from ..model import VisionTransformer
 from ..saving import as_vit
@@ -30,8 +31,7 @@ def play(model: VisionTransformer, scenes: ImageSet | None = None) -> Page:
     model = as_vit(model)
     config = model.config
     weights = sum(tensor.numel() for tensor in model.state_dict().values())
-    hybrid = "patches.backbone" in dict(model.embeddings.named_modules())
-    if hybrid or config.representation_size or config.pool != "cls":
+    if is_hybrid(model) or config.representation_size or config.pool != "cls":
         raise ValueError("a page runs a model without a backbone, whose head is one layer on the class token")
     if len(card_of(model).mean) != 3 or not config.num_classes or weights > 20_000_000:  # a page of 54 MB
         limits = f"20 million weights, this has {len(model.card.mean)}, {config.num_classes} and {weights:,}"

@@ -2,25 +2,25 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from operator import attrgetter
 from types import MethodType
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from ..checks import Check
+from ..checks import check
 from ..checks.modules import Pair
 from ..checks.running import Wrong
 from ..config import ViTConfig
 from ..model import VisionTransformer
 
-CHECK = Check()
 PARTS = {  # from the inside out
-    "embeddings": CHECK.embeddings,
-    "attention": CHECK.self_attention,
-    "MLP": CHECK.mlp,
-    "block": CHECK.encoder_block,
-    "whole": CHECK.vision_transformer,
+    "embeddings": check.embeddings,
+    "attention": check.self_attention,
+    "MLP": check.mlp,
+    "block": check.encoder_block,
+    "whole": check.vision_transformer,
 }
 IN_THE_EXERCISE = {  # our names that the exercise on Eq. 1 has not
     "patches.projection.weight": "projection.weight",
@@ -38,7 +38,7 @@ class Assembled(VisionTransformer):
 
     def __init__(self, config: ViTConfig, parts: Mapping[str, Callable]):
         super().__init__(config)
-        self.parts, self.our_names = parts, list(super().state_dict())
+        self.parts = parts
         D, h, M = config.embed_dim, config.num_heads, config.mlp_dim
         sizes = (config.image_size, config.patch_size, config.in_channels, D)
         self.embeddings = adopted("embeddings", parts, sizes, self.embeddings)
@@ -56,35 +56,6 @@ class Assembled(VisionTransformer):
     def positions(self) -> Tensor:
         return self.state_dict()["embeddings.position.table"]
 
-    def readers_layers(self) -> dict[str, nn.Module]:
-        """Return the layers whose weights have other names or shapes than ours, by what our names begin with."""
-        inside = [f"encoder.{i}.{part}" for i in range(self.config.depth) for part in ("attention", "mlp")]
-        layers = {f"{name}.": self.get_submodule(name) for name in ("embeddings", *inside)}
-        return {name: layer for name, layer in layers.items() if hasattr(layer, "places")}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return all weights under our names, in our shapes."""
-        found = super().state_dict()
-        for name, layer in self.readers_layers().items():
-            row = parameters_to_vector(layer.parameters()).detach()
-            found |= {name + key: row[places] for key, places in layer.places.items()}
-        return {name: found[name] for name in self.our_names}
-
-    def load_state_dict(self, tensors: Mapping[str, Tensor], strict: bool = True):
-        """Copy weights with our names into the layers, cut to fit. Errors are those of a VisionTransformer."""
-        with torch.device("meta"):  # where nothing is computed
-            ours = VisionTransformer(self.config)
-        result, layers = ours.load_state_dict(tensors, strict, assign=True), self.readers_layers()
-        others = {name: tensor for name, tensor in tensors.items() if not name.startswith(tuple(layers))}
-        super().load_state_dict(others, strict=False)
-        for name, layer in layers.items():
-            row = parameters_to_vector(layer.parameters()).detach()
-            for key, places in layer.places.items():
-                if name + key in tensors:
-                    row[places] = tensors[name + key].to(row)
-            vector_to_parameters(row, layer.parameters())
-        return result
-
 
 def built(model: VisionTransformer, parts: Mapping[str, Callable]) -> Assembled:
     """Build a model with the parts of a reader, and the weights of another model. None of them is frozen."""
@@ -98,18 +69,43 @@ def built(model: VisionTransformer, parts: Mapping[str, Callable]) -> Assembled:
 def adopted(part: str, parts: Mapping[str, Callable], args: tuple, ours: nn.Module) -> nn.Module:
     """Return the reader's layer in the place of ours, if there is one.
 
-    Its `places` say where the values of our weights stand among all of its own, in one row.
+    Its `places` say where the values of our weights stand among all of its own, in one row; its `names` are its own.
     """
     if part not in parts:
         return ours
     made, found = parts[part](*args), match(part, parts[part], args)
-    made.places = {}
+    made.places, made.names = {}, list(made.state_dict())
     for name, weight in ours.named_parameters():
         places = found.get(IN_THE_EXERCISE.get(name, name))
         if places is None:
             raise Wrong(f"it has no `{name}`, and the weights that others publish have one")
         made.places[name] = places.view(weight.shape)
+    made.register_state_dict_post_hook(save_as_ours)
+    made.register_load_state_dict_pre_hook(load_as_ours)
     return made
+
+
+def save_as_ours(layer: nn.Module, tensors: dict[str, Tensor], prefix: str, metadata: Mapping) -> None:
+    """Replace the weights of a reader's layer in a state_dict by the same values under our names, in our shapes."""
+    row = parameters_to_vector(layer.parameters()).detach()
+    for name in layer.names:
+        del tensors[prefix + name]
+    tensors |= {prefix + name: row[places] for name, places in layer.places.items()}
+
+
+def load_as_ours(layer, tensors: dict[str, Tensor], prefix: str, metadata, strict, missing, unexpected, errors) -> None:
+    """Copy weights with our names into a reader's layer, cut to fit, and put its own into their place."""
+    row = parameters_to_vector(layer.parameters()).detach()
+    for name, places in layer.places.items():
+        weight = tensors.pop(prefix + name, None)
+        if weight is None:
+            missing.append(prefix + name)
+        elif weight.shape != places.shape:
+            errors.append(f"{prefix}{name} is {tuple(weight.shape)}, and {tuple(places.shape)} is asked")
+        else:
+            row[places] = weight.to(row)
+    vector_to_parameters(row, layer.parameters())
+    tensors |= {prefix + name: attrgetter(name)(layer) for name in layer.names}
 
 
 @cache
@@ -130,6 +126,6 @@ def let_look_into(attention: nn.Module, num_heads: int, head_dim: int) -> None:
         role = next((words[word] for word in name.lower().split(".") if word in words), "")
         if role and isinstance(layer, nn.Linear):
             if role == "projection":
-                attention.projection = layer  # whatever the reader calls it
+                vars(attention)["projection"] = layer  # whatever the reader calls it; under one name in a file
             else:
                 attention.makers.append((layer, "qkv" if role == "qkv" else role[0]))

@@ -6,14 +6,16 @@ from dataclasses import replace
 import torch
 
 from ..analysis import record_attention
+from ..checks import check
 from ..checks.exercise import Exercise
 from ..checks.probes import noise
 from ..checks.running import Wrong
 from ..config import ViTConfig
 from ..errors import require_choice
+from ..hybrid import is_hybrid
 from ..model import VisionTransformer
 from ..saving import as_vit
-from .assembled import CHECK, PARTS, built
+from .assembled import PARTS, built
 from .keeping import FILE, NotKept, keep, read, readers_file, run
 
 SIZES = ("image_size", "patch_size", "in_channels", "num_classes", "embed_dim", "depth", "num_heads", "mlp_dim")
@@ -40,7 +42,7 @@ def keep_part(exercise: Exercise, answer: Callable) -> str:
 
 def take(name: str) -> Callable:
     """Return what the reader wrote under this name, if it passes its check today; else our solution. Say which."""
-    exercises = {each.answer.__name__: each for each in vars(CHECK).values()}
+    exercises = {each.answer.__name__: each for each in vars(check).values()}
     require_choice("answer", name, exercises)
     exercise, own = exercises[name], kept().get(name)
     verdict = own and exercise(own)
@@ -58,7 +60,7 @@ def assemble(model: VisionTransformer) -> VisionTransformer:
     model, own, good, told = as_vit(model), kept(), {}, []
     plain = ViTConfig(**{name: getattr(model.config, name) for name in SIZES})
     square = isinstance(plain.image_size, int) and isinstance(plain.patch_size, int)
-    if own and (plain != model.config or not square or hasattr(model.embeddings.patches, "backbone")):
+    if own and (plain != model.config or not square or is_hybrid(model)):
         told.append("Yours are for square pictures, learned positions and no dropout, and this model is another one.")
         own = {}
     for part, exercise in PARTS.items():

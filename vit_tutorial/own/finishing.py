@@ -10,15 +10,15 @@ from PIL import Image
 from torch import Tensor
 
 from ..adapting import replace_head
+from ..checks import check
 from ..data.photo import as_tensor, load_photo
 from ..files import write_atomically
 from ..pretrained import load_checkpoint
-from .assembled import CHECK, PARTS, built
+from .assembled import PARTS, built
 from .building import SMALL, difference
 from .keeping import FILE, MAIN, pieces, read, readers_file, run, with_answer
 
-NEEDED = [CHECK.embeddings, CHECK.self_attention, CHECK.mlp, CHECK.encoder_block, CHECK.vision_transformer]
-NEEDED += [CHECK.principal_components]
+NEEDED = [*PARTS.values(), check.principal_components]
 PAINTING = """
 
 if __name__ == "__main__":  # python my_vit.py photo.jpg: DINOv2 in my class paints my photo into seen.png

@@ -135,6 +135,5 @@ def import_of(name: str, value) -> str:
         if place != "__main__" and getattr(sys.modules.get(place), own, None) is value:
             renamed = f" as {name}" if own != name else ""
             return f"from {place} import {own}{renamed}\n"
-    raise NotKept(
-        f"it uses `{name}`, which only this notebook has: define it in the same cell, or let it pass its check."
-    )
+    advice = "define it in the same cell, or let it pass its check." if callable(value) else "put it into the function."
+    raise NotKept(f"it uses `{name}`, which only this notebook has: {advice}")

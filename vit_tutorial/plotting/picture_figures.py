@@ -229,7 +229,7 @@ def show_seen(
 
 def in_fog(photo: Photo, maps: Maps) -> Float[Tensor, "n 3 H W"]:
     """Return the photo as each head sees it: clear at its 5 % largest weights, in thicker fog the smaller they are."""
-    light = maps / maps.flatten(1).quantile(0.95, dim=1)[:, None, None]
+    light = maps / maps.flatten(1).quantile(0.95, dim=1)[:, None, None].clamp(min=1e-12)  # most may be 0
     light = interpolate(light.clamp(max=1)[:, None], photo.shape[1:], mode="bilinear")  # (n, 1, H, W)
     fog = 0.7 + 0.15 * photo.mean(dim=0)
     return light * photo + (1 - light) * fog

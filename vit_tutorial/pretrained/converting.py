@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from itertools import count
 
 import torch
 from torch import Tensor, nn
@@ -42,7 +43,10 @@ def convert_model(theirs: nn.Module, library: str, read: Callable) -> VisionTran
     try:
         head, facts, tensors = read(copy, tensors)
         tensors = fold_layer_scale(tensors)
-        config = read_config(tensors, library, norm_eps=norm_eps(copy), gelu=gelu_form(copy), **facts)
+        # Where layers have several eps, or another activation, the answers differ.
+        eps = next((layer.eps for layer in copy.modules() if isinstance(layer, nn.LayerNorm)), 1e-6)
+        tanh = any(type(m).__name__ == "GELUTanh" or getattr(m, "approximate", "") == "tanh" for m in copy.modules())
+        config = read_config(tensors, library, norm_eps=eps, gelu="tanh" if tanh else "exact", **facts)
     except (AttributeError, KeyError) as error:
         raise ValueError(f"{kind}: {error}") from None
     ours = convert_tensors(tensors, library, config)
@@ -66,18 +70,6 @@ def fold_layer_scale(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return folded
 
 
-def norm_eps(model: nn.Module) -> float:
-    """Return the eps of the first LayerNorm. If another one has another eps, the answers differ."""
-    return next((module.eps for module in model.modules() if isinstance(module, nn.LayerNorm)), 1e-6)
-
-
-def gelu_form(model: nn.Module) -> str:
-    """Return "tanh" if a layer says that its GELU is that one, else "exact". With any other, the answers differ."""
-    layers = list(model.modules())
-    tanh = any(type(layer).__name__ == "GELUTanh" or getattr(layer, "approximate", "") == "tanh" for layer in layers)
-    return "tanh" if tanh else "exact"
-
-
 def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) -> ViTConfig:
     """Return the config that the shapes tell, together with `facts`, its fields that no shape tells."""
 
@@ -93,7 +85,7 @@ def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) ->
         in_channels=in_channels,
         num_classes=rows_of("head"),
         embed_dim=embed_dim,
-        depth=sum(rows_of(f"encoder.{i}.norm1") > 0 for i in range(len(tensors))),
+        depth=next(i for i in count() if not rows_of(f"encoder.{i}.norm1")),
         mlp_dim=rows_of("encoder.0.mlp.expand") or 1,  # what is missing is listed when the tensors are loaded
         representation_size=rows_of("head.representation") or None,
         **facts,

@@ -47,9 +47,11 @@ def distribute(model: nn.Module) -> nn.Module:
 def process_group(device: str | None = None) -> Iterator[torch.device]:
     """Join the processes that `torchrun` started, if it did; yield the device that this process computes on."""
     several = int(os.environ.get("WORLD_SIZE", 1)) > 1
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if device is None:
-        mps = torch.backends.mps.is_available() and not several  # gloo does not support it
-        device = "cuda" if torch.cuda.is_available() else "mps" if mps else "cpu"
+        device = "cuda" if there["cuda"] else "mps" if there["mps"] and not several else "cpu"  # gloo takes no mps
+    if not there[device]:
+        raise ValueError(f"PyTorch finds no {device} here")
     if device == "cuda":
         device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
         torch.cuda.set_device(device)

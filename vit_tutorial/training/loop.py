@@ -15,7 +15,7 @@ from ..inference import eval_mode, require_logits
 from ..model_card import ModelCard
 from ..saving import find_card, unwrapped
 from .batches import batches, make_mix
-from .distributed import distribute, is_first, my_part, seed_process
+from .distributed import distribute, is_first, my_part, rank_and_world, seed_process
 from .progress import Epoch, Reporter, Watch
 from .recipe import Recipe, parameter_groups
 from .resuming import describe_run, load_run, save_run
@@ -47,7 +47,7 @@ def fit(
     watch = list(watch) if is_first() else []
     require_image_set(images)
     card = (find_card(model) or ModelCard((), *images.mean_std())).with_classes(images.classes)
-    require_trainable(model, card, images)
+    require_trainable(model, card, images, recipe)
     groups = parameter_groups(model, recipe.weight_decay)
     optimizer = AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
     run = describe_run(recipe, model, card, images)
@@ -72,8 +72,8 @@ def fit(
     return history
 
 
-def require_trainable(model: nn.Module, card: ModelCard, images: ImageSet) -> None:
-    """Raise ValueError unless there are weights to train, in float32 or float64, and logits for the images' classes."""
+def require_trainable(model: nn.Module, card: ModelCard, images: ImageSet, recipe: Recipe) -> None:
+    """Raise ValueError unless there are weights to train, in float32 or float64, and model, images and recipe fit."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     if not trained or not torch.is_grad_enabled():
         raise ValueError("nothing to train: all weights are frozen, or gradients are off here (torch.no_grad)")
@@ -82,6 +82,11 @@ def require_trainable(model: nn.Module, card: ModelCard, images: ImageSet) -> No
     with torch.no_grad(), eval_mode(model):
         logits = model(card.normalise(images.pixels[:1].to(trained[0].device)).to(trained[0].dtype))
     require_logits(logits, len(card.classes))
+    smallest, world = len(images) // recipe.steps_per_epoch(len(images)), rank_and_world()[1]
+    if smallest < world:
+        raise ValueError(f"batches of {smallest} images cannot be shared by {world} processes")
+    if recipe.crop >= min(images.pixels.shape[2:]):
+        raise ValueError(f"crop {recipe.crop} is no less than a side of images {tuple(images.pixels.shape[2:])}")
 
 
 def train_epoch(

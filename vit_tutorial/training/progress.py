@@ -75,7 +75,7 @@ class Reporter:
     def finish(self, norm: float) -> Epoch:
         """Return the epoch, which left weights of this norm. Raises FloatingPointError for nan and inf.
 
-        Raises an alarm if its second half is the first one after warm-up, and has taught nothing but the counts.
+        Raises an alarm if its second half, the first after warm-up or the last of all, taught nothing but the counts.
         """
         epoch, K = self.so_far(), len(self.images.classes)
         if not math.isfinite(epoch.loss) or not math.isfinite(norm):
@@ -87,7 +87,7 @@ class Reporter:
         shares = self.images.labels.bincount(minlength=K) / len(self.images)
         smoothing = self.recipe.label_smoothing
         guess = torch.special.entr((1 - smoothing) * shares + smoothing / K).sum().item()
-        judged = self.index == math.floor(self.recipe.warmup_epochs + 0.5)
+        judged = self.index == min(math.ceil(self.recipe.warmup_epochs - 0.5), self.recipe.epochs - 1)
         if judged and mean(self.losses[len(self.losses) // 2 :]) > 0.98 * guess > 0:
             raise_alarm(
                 f"after warm-up the loss is still {epoch.loss:.2f}, and knowing nothing but how often each class comes "

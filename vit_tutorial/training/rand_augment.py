@@ -8,7 +8,6 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as F
 
 STRENGTH = 0.3  # magnitude 9 of 30
-ANGLE = 30 * STRENGTH  # degrees
 SLANT = math.degrees(math.atan(0.3 * STRENGTH))  # pixels across for each pixel down, as an angle
 SHIFT = 150 / 331 * STRENGTH  # share of a side
 CHANGE = 0.9 * STRENGTH  # of a brightness, colour, contrast or sharpness of 1
@@ -21,7 +20,7 @@ OPERATIONS = {
     "ShearY": lambda x, sign: F.affine(x, 0.0, [0, 0], 1.0, [0.0, sign * SLANT], center=[0.0, 0.0]),
     "TranslateX": lambda x, sign: F.affine(x, 0.0, [sign * int(SHIFT * x.shape[-1]), 0], 1.0, [0.0, 0.0]),
     "TranslateY": lambda x, sign: F.affine(x, 0.0, [0, sign * int(SHIFT * x.shape[-2])], 1.0, [0.0, 0.0]),
-    "Rotate": lambda x, sign: F.rotate(x, sign * ANGLE),
+    "Rotate": lambda x, sign: F.rotate(x, sign * 30 * STRENGTH),
     "Brightness": lambda x, sign: F.adjust_brightness(x, 1 + sign * CHANGE),
     "Color": lambda x, sign: F.adjust_saturation(x, 1 + sign * CHANGE),
     "Contrast": lambda x, sign: F.adjust_contrast(x, 1 + sign * CHANGE),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torch import nn
 
 from ..config import ViTConfig
-from ..errors import check_fields, require_choice, require_number, require_whole
+from ..errors import check_fields, require_choice, require_number, require_rate, require_whole
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,9 @@ class Recipe:
     def __post_init__(self):
         check_fields(self, require_whole, "epochs", "batch_size")
         check_fields(self, require_number, "learning_rate", "clip_norm", positive=True)
-        check_fields(self, require_number, "weight_decay", "warmup_epochs", "label_smoothing", "mixup", "cutmix")
+        check_fields(self, require_number, "weight_decay", "warmup_epochs", "mixup", "cutmix")
+        check_fields(self, require_rate, "beta2", "label_smoothing")
+        check_fields(self, require_whole, "crop", "seed", least=0)
         require_choice("schedule", self.schedule, ("cosine", "constant"))
         require_choice("precision", self.precision, ("fp32", "bf16"))
         if self.warmup_epochs > self.epochs:

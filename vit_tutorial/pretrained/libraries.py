@@ -130,6 +130,7 @@ def read_processor(processor: object) -> dict:
     size, cropped, keeps_shape = asked["size"], asked.get("do_center_crop"), "shortest_edge" in asked["size"]
     resized = [size.get("shortest_edge") or size.get(side) or 0 for side in ("height", "width")]
     kept = [asked["crop_size"][side] for side in ("height", "width")] if cropped else resized
+    # A field that we do not know changes nothing where it is off.
     others = {field: not value for field, value in asked.items() if field not in READ | HARMLESS and field[0] != "_"}
     fits = {
         "image_mean": isinstance(asked["image_mean"], (list, tuple)),  # for each channel

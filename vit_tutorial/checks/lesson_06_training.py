@@ -116,7 +116,10 @@ def as_asked(got, expected, model, optimizer, batches, rates):
     yield len(optimizer.steps) == 4, f"{steps}. Take one for each, with it."
     first, right = got[0][0].item(), expected[0][0].item()
     told = f"Your first loss is {first:.4f}, {first / right:.3g} times {right:.4f}"
-    yield close(first, right), f"{told}: `F.cross_entropy` of the logits is asked, before the step. It has the softmax."
+    yield (
+        close(first, right),
+        f"{told}: `F.cross_entropy` of the logits is asked, the mean over the batch, before the step.",
+    )
     for n, rate in enumerate(rates):
         (given, mine), (_, right) = optimizer.steps[n], ours[1].steps[n]
         yield set(given) == {rate}, f"In step {n} the groups have the rates {given}. It must be {rate} in each."
@@ -161,7 +164,7 @@ def judge_rate(rate):
     found = {}
     for each in (rate, rate / 2, 2 * rate):
         found[each] = [short_run(each, seed=seed) for seed in (11, 12, 13)]
-        table = "".join(f"\nrate {each:g}: " + ", ".join(f"{right:.0%}" for right in found[each]) for each in found)
+        table = "".join(f"\nrate {each:g}: " + ", ".join(f"{right:.1%}" for right in found[each]) for each in found)
         if max(found[rate]) < 0.5:
             raise Wrong(f"Too few are right. Try rates that differ by factors of ten.{table}")
         if all(theirs > mine for theirs, mine in zip(found[each], found[rate], strict=True)):

@@ -144,7 +144,7 @@ def test_a_rate_passes_unless_half_of_it_or_twice_of_it_does_better_with_each_se
     wrong = check.learning_rate(0.2)
     assert wrong.status == "wrong"
     assert "0.1 does better" in wrong.message
-    assert "rate 0.1: 90%, 90%, 90%" in wrong.message, "the reader sees what was measured"
+    assert "rate 0.1: 90.0%, 90.0%, 90.0%" in wrong.message, "the reader sees what was measured"
 
 
 @pytest.mark.parametrize("rate", ["0.008", -0.1, 3, True, print])

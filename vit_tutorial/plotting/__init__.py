@@ -4,9 +4,8 @@ from .curve_figures import LiveLoss, show_by_images, show_curves, show_dots, sho
 from .curve_figures import show_ranking, show_row, show_wrong
 from .model_figures import show_block, show_bug_table, show_cut, show_equation_one
 from .model_figures import show_heads, show_norms, show_one_query, show_tokens
-from .picture_figures import show_attention_maps, show_attention_stops, show_components
-from .picture_figures import show_filters, show_found, show_grid
-from .picture_figures import show_maps, show_pictures, show_seen, show_similar, show_sizes, show_values
+from .picture_figures import show_attention_maps, show_attention_stops, show_filters, show_found
+from .picture_figures import show_grid, show_maps, show_pictures, show_seen, show_sizes
 from .position_figures import show_chosen_positions, show_mirror, show_positions_forming
 from .rendering import register
 

@@ -1,6 +1,6 @@
 """Make masks.csv, for lesson 10: masks that a linear layer paints, learned from a few drawings.
 
-Takes about 20 minutes on two cores and 1 GB of memory.
+Takes about 20 minutes on two cores and 2 GB of memory.
 """
 
 from collections.abc import Callable, Iterator

@@ -45,7 +45,7 @@ def test_the_photos_that_come_with_matplotlib_and_with_the_package(name):
 )
 def test_each_outline_lies_on_its_photo(name, on_her, beside_her):
     for size in (518, 74):
-        inside, step = load_outline(name, size), size / 37
+        inside, step = load_outline(size, name), size / 37
         assert (inside.shape, inside.dtype) == ((size, size), torch.bool)
         assert all(inside[int(step * row), int(step * column)] for row, column in on_her)
         assert not any(inside[int(step * row), int(step * column)] for row, column in beside_her)

@@ -20,10 +20,9 @@ from vit_tutorial.experiments import (
     answers,
     blocks,
     first_steps,
+    kinds_of_patches,
     load_block_runs,
-    load_causes,
     load_results,
-    load_size_runs,
     make_stack,
     model_with_positions,
     quarters,
@@ -42,7 +41,7 @@ SCRIPTS = Path(__file__).resolve().parent.parent / "notebooks" / "tables"
 STORED = tables.RESULTS
 TABLES = sorted({path.stem for path in STORED.glob("*.csv")} - {"masks"})  # of models that a script trains
 # The columns that say what a line is about; elsewhere there are two.
-ABOUT = {"quarters": 3, "schedules": 3, "scarce": 3, "causes": 3, "trials": 3, "sizes": 4}
+ABOUT = {"quarters": 3, "scarce": 3, "shares": 5, "trials": 4}
 
 
 def script(name: str, run_name: str | None = None) -> SimpleNamespace:
@@ -164,20 +163,21 @@ def test_a_table_of_positions_has_the_size_that_is_asked_and_only_a_learned_one_
     assert_close(grid[2, 3, :32], grid[2, 5, :32])  # of one row
 
 
-@pytest.mark.parametrize("colour", ["object", "ground"])
-def test_a_dab_fills_a_patch_far_from_the_object_with_one_of_the_two_colours(colour):
+@pytest.mark.parametrize("side", [4, 2])
+def test_paint_of_the_objects_colour_fills_the_middle_of_the_patches_farthest_from_it(side):
     images, which = Shapes(4, 28, seed=9), [0, 2]
-    painted = with_dabs(images, which, 3, colour)
+    painted, middle = with_dabs(images, which, 3, side), slice((4 - side) // 2, (4 + side) // 2)
     changed = (painted != images.pixels[which]).any(dim=1)  # (2, 28, 28)
     masks = images.masks[which]
     assert not (changed & masks).any()
     for scene, picture, mask, where in zip(images.pixels[which], painted, masks, changed, strict=True):
         patches = {(row // 4, column // 4) for row, column in where.nonzero().tolist()}
         assert len(patches) == 3
-        right = scene[:, mask if colour == "object" else ~mask].float().median(dim=1).values
+        assert where.sum() == 3 * side**2
+        right = scene[:, mask].float().median(dim=1).values
         for row, column in patches:
             patch = picture[:, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4]
-            assert_close(patch.float(), right[:, None, None].expand(3, 4, 4))
+            assert_close(patch[:, middle, middle].float(), right[:, None, None].expand(3, side, side))
         centre = mask.nonzero().float().mean(dim=0)
         distance = (torch.cartesian_prod(torch.arange(7.0), torch.arange(7.0)) * 4 + 1.5 - centre).norm(dim=1)
         far = {divmod(n, 7) for n in distance.topk(3).indices.tolist()}
@@ -201,13 +201,6 @@ def test_a_quarter_is_where_the_object_lies():
 
 def at_20_pixels() -> VisionTransformer:
     return change_resolution(load_checkpoint("shapes"), 20)
-
-
-def test_the_moved_model_gets_as_many_right_as_is_stored():
-    wrong, scenes = load_size_runs()["20×20", "at random", "nothing"][0]
-    moved = script("sizes").move("at random", 20, 0, load_checkpoint("shapes"))
-    right = common.right_answers(moved, Shapes(scenes, 20, seed=1)).sum().item()
-    assert right == pytest.approx(scenes - wrong, abs=3)
 
 
 @pytest.mark.parametrize(("trained", "count"), [("head", 2), ("norm", 18)])
@@ -257,13 +250,12 @@ def test_the_readers_own_attention_takes_the_place_of_ours():
     assert asked == [(3, 50)] * model.config.depth
 
 
-def test_the_stored_causes_come_out_again_on_their_first_scenes():
-    causes, count, stored = script("causes"), 40, load_causes()
-    causes.measure.__globals__["COUNT"] = count
-    labels = Shapes(count, 28, seed=1).labels
-    for what, where, said in causes.measure(seed=0):
-        wrong, scenes = stored[what, where][0]
-        assert (said != labels).sum().item() / count == pytest.approx(wrong / scenes, abs=0.1)
+def test_the_stored_shares_come_out_again_on_their_first_scenes():
+    shares, scenes = script("shares"), Shapes(200, 44, seed=1)
+    moved = change_resolution(load_checkpoint("shapes"), 44)
+    stored = load_results("shares", "size", "positions", "patches", "share")
+    for share, right in shares.right_by_share(moved, scenes, kinds_of_patches(scenes) == 1):
+        assert right == pytest.approx(stored["44×44", "interpolated", "outline", str(share)][0], abs=0.1)
 
 
 def test_a_short_run_learns_and_leaves_the_readers_generator_alone(monkeypatch):

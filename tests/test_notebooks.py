@@ -93,7 +93,7 @@ def test_the_time_at_the_top_is_what_readers_need(notebook, path):
     exercises = sum(int(minutes) for minutes in re.findall(r"^### Your turn.* (\d+) minutes$", prose, re.MULTILINE))
     read, practise = map(int, re.search(r"about (\d+) minutes to read, (\d+) for the", prose).groups())
     assert practise == 5 * round(exercises / 5)
-    assert read == 5 * round((words / 130 + lines / 8) / 5) <= (40 if path.stem < "06" else 60)
+    assert read == 5 * round((words / 130 + lines / 8) / 5) <= (40 if path.stem < "06" else 50)
     row = next(
         row
         for row in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""What a model would answer early or for one patch, and which patches speak for a class, each computed a second way."""
+"""What a model would answer early, and which patches speak for a class, each computed a second way."""
 
 import copy
 
@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from vit_tutorial import attend
-from vit_tutorial.analysis import class_attention, patch_readout, readout, record_attention
+from vit_tutorial.analysis import class_attention, occlusion, readout, record_attention
 from vit_tutorial.analysis.recording import attending
 
 from .test_recording import EXACT, small_model
@@ -33,13 +33,15 @@ def test_the_readout_after_a_block_is_the_answer_of_a_model_that_ends_there(pool
     assert min((none - first).abs().max(), (first - last).abs().max()) > 1e-3
 
 
-def test_the_readout_of_the_patches_is_that_of_a_model_that_pools_only_this_patch(images):
-    """Of a model that takes the mean, the mean of the patches' logits is the answer: its head is linear."""
-    model = small_model(pool="mean")
-    found = patch_readout(model, images)
-    assert found.shape == (2, 2, 3, 5)
-    assert_close(found.mean(dim=(1, 2)), model(images), **EXACT)
-    assert_close(found[1, 1, 2], model.head(model.forward_features(images)[1, 1 + 1 * 3 + 2]), **EXACT)
+def test_occlusion_is_the_fall_of_a_logit_when_one_patch_alone_is_zero(images):
+    model = small_model()
+    found = occlusion(model, images)
+    assert found.shape == (2, 5, 2, 3)
+    covered = images.clone()
+    covered[1, :, 4:8, 8:12] = 0  # the last patch of the second image
+    fall = model(images) - model(covered)
+    assert fall[0].abs().max() == 0
+    assert_close(found[1, :, 1, 2], fall[1], **EXACT)
 
 
 @torch.no_grad()
@@ -95,7 +97,7 @@ def test_it_needs_no_gradients_and_leaves_those_that_are_there(mode, frozen, ima
     assert all((parameter.grad == 1).all() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("measure", [readout, patch_readout, lambda *given: class_attention(*given, CLASSES)])
+@pytest.mark.parametrize("measure", [readout, occlusion, lambda *given: class_attention(*given, CLASSES)])
 def test_a_model_in_training_is_measured_in_eval_mode_and_goes_on_training(measure, images):
     model = small_model(dropout=0.5, attention_dropout=0.5)
     expected = measure(model, images)

@@ -19,25 +19,26 @@ def maps_of(matrix):
     return lambda p, g: matrix(p[1:]).reshape(*g, *g)
 
 
-def class_by_class(answers, num_classes, map_for, ruined):
-    """Ask about each class in all scenes, and count it where it is wrong."""
-    total = torch.zeros(len(answers))
-    for k in range(num_classes):
-        total += ruined(map_for(torch.full_like(answers, k))) * (answers != k)
-    return total / (num_classes - 1)
+def logit_by_logit(num_classes, map_for, fall):
+    """Follow one logit at a time, through the maps of all classes."""
+    falls = [fall(map_for(k)) for k in range(num_classes)]
+    effects = []
+    for c in range(num_classes):
+        others = [falls[k][:, c] for k in range(num_classes) if k != c]
+        effects.append(falls[c][:, c] - sum(others) / len(others))
+    return torch.stack(effects, dim=1)
 
 
-def scene_by_scene(answers, num_classes, map_for, ruined):
-    found = torch.stack([ruined(map_for([k] * len(answers))) for k in range(num_classes)])
-    wrong = [[found[k, i].item() for k in range(num_classes) if k != a] for i, a in enumerate(answers.tolist())]
-    return torch.tensor([sum(row) / len(row) for row in wrong])
+def by_eye(num_classes, map_for, fall):
+    """Weigh the maps: 1 for the own one, and −1 shared by the others."""
+    weights = torch.eye(num_classes) * (1 + 1 / (num_classes - 1)) - 1 / (num_classes - 1)
+    return torch.einsum("kbc,kc->bc", torch.stack([fall(map_for(k)) for k in range(num_classes)]), weights)
 
 
 # What is changed in the solutions
 
 MEAN, MIXED, STEP, END = "weights.mean(dim=1)", "(A + torch.eye(T)) / 2", "A @ result", "return result"
-SHARES = "torch.stack(found).mean(dim=0)"
-OWN = "ruined(map_for(answers)).float()"
+OTHERS = "(falls.sum(dim=0) - own) / (num_classes - 1)"
 
 RIGHT = {
     check.position_similarity: {
@@ -54,7 +55,7 @@ RIGHT = {
         "backwards": ("in maps", "in maps[::-1]", STEP, "result @ A"),
         "in place": (MIXED, "A.add_(torch.eye(T)).div_(2)"),
     },
-    check.wrong_classes: {"class by class": class_by_class, "scene by scene": scene_by_scene},
+    check.own_effect: {"logit by logit": logit_by_logit, "weights": by_eye},
 }
 WRONG = {
     check.position_similarity: [
@@ -76,15 +77,15 @@ WRONG = {
         (END, "return result.mT if len(maps) > 2 else result", "Row 0 of your result sums to 1.0"),
         (MEAN, "weights.add_(torch.eye(T)).mean(dim=1)", "changes its input"),
     ],
-    check.wrong_classes: [
-        ("range(1, num_classes)", "range(1, 2)", "you ask about classes [1]. All others"),
-        ("range(1, ", "range(", "Your result is 0.75·the share + 0.25·what the right class ruins"),
-        (SHARES, "1 - " + SHARES, "Your result is 1 + -1·the share"),
-        (SHARES, f"{OWN} - {SHARES}", "Your result is -1·the share + what the right class ruins"),
-        ("(answers + shift) % num_classes", "answers + shift", "Places count from 0"),
-        (SHARES, f"({SHARES} > 0.5).float()", "Your shares are 0 or 1"),
-        ("map_for(wrong)", "wrong", "expected 3 dims. Received 1-dim tensor"),
-        ("mean(dim=0)", "mean()", "has the wrong shape: (), and (B,)"),
+    check.own_effect: [
+        ("return own - others", "return own", "Your result is own. It must be own − others"),
+        (OTHERS, "falls.mean(dim=0)", "Your result is 0.75·own + -0.75·others. It must"),
+        (OTHERS, "falls.sum(dim=0) - own", "Your result is own + -3·others. It must"),
+        (OTHERS, "(falls.sum(dim=2).T - own) / (num_classes - 1)", "-1·other classes under the same map. It must"),
+        ("own - others", "others - own", "Your result is -1·own + others. It must"),
+        ("for c in range(num_classes)", "for c in range(1)", "You ask for the maps of classes [0]. All of 0 to 3"),
+        ("own - others", "(own - others).mean(dim=1)", "has the wrong shape: (B,) = (11,), and (B, K)"),
+        ("fall(map_for(c))", "map_for(c)", "Here `own` is (B, 3, 2) = (11, 3, 2)"),
     ],
 }  # fmt: skip
 

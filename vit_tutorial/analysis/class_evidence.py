@@ -1,11 +1,13 @@
-"""Ask a model which class it sees before the last block and in a single patch, and which patches speak for a class."""
+"""Ask a model which class it sees before its last block, and which patches speak for a class."""
 
 from collections.abc import Sequence
+from itertools import product
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..config import to_pair
 from ..errors import require_vit
 from ..inference import eval_mode
 from ..model import VisionTransformer
@@ -24,11 +26,21 @@ def readout(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> Float
 
 
 @torch.no_grad()
-def patch_readout(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B h w K"]:
-    """Return the logits that the head gives to each patch's token after the last block: (B, h, w, K). In eval mode."""
+def occlusion(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B K h w"]:
+    """Return by how much each logit falls when a patch is covered with zeros: (B, K, h, w). In eval mode.
+
+    In normalised images, zero is the mean colour of the training set. It takes a forward pass for every patch.
+    Source: Zeiler & Fergus 2013 (arXiv 1311.2901), section 4.2.
+    """
     require_vit(model)
+    (h, w), (P, Q) = model.config.grid, to_pair(model.config.patch_size)
     with eval_mode(model):
-        return model.head(model.forward_features(images)[:, 1:]).unflatten(1, model.config.grid)
+        logits, falls = model(images), []
+        for row, column in product(range(h), range(w)):
+            covered = images.clone()
+            covered[:, :, P * row : P * row + P, Q * column : Q * column + Q] = 0
+            falls.append(logits - model(covered))
+    return torch.stack(falls, dim=-1).unflatten(-1, (h, w))
 
 
 @torch.no_grad()

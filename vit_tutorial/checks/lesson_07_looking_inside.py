@@ -3,7 +3,6 @@
 from functools import partial
 
 import torch
-from einops import reduce
 
 from .exercise import Exercise
 from .probes import as_sum, noise
@@ -77,47 +76,45 @@ rollout = Exercise(
 )
 
 
-def my_wrong_classes(answers, num_classes, map_for, ruined):
-    found = []
-    for shift in range(1, num_classes):
-        wrong = (answers + shift) % num_classes  # (B,), another class than the answer
-        found.append(ruined(map_for(wrong)).float())  # (B,)
-    return torch.stack(found).mean(dim=0)
+def my_own_effect(num_classes, map_for, fall):
+    falls = torch.stack([fall(map_for(c)) for c in range(num_classes)])  # (K maps, B, K logits)
+    own = falls.diagonal(dim1=0, dim2=2)  # (B, K): each logit under the map of its own class
+    others = (falls.sum(dim=0) - own) / (num_classes - 1)
+    return own - others
 
 
 def toy_maps(B, K):
-    """Return answers of B scenes, K, a function with a map for every class, and a test that a map passes or not."""
-    maps, asked = noise(K, B, 2, 3), []
+    """Return K, a function with a map of B scenes for every class, and one with the fall of every logit under maps."""
+    maps, effects, asked = noise(K, B, 2, 3), noise(6, K, seed=1), []
 
-    def map_for(classes):
-        classes = torch.as_tensor(classes)
-        asked.append(classes.tolist())
-        return maps[classes, torch.arange(B)]
+    def map_for(c):
+        asked.append(c)
+        return maps[c]
 
-    map_for.asked = asked
-    return torch.arange(B) % K, K, map_for, lambda maps: reduce(maps, "B h w -> B", "sum") > 0
-
-
-def asked_about(got, expected, answers, K, map_for, ruined):
-    for scene, answer in enumerate(answers.tolist()):
-        asked = [classes[scene] for classes in map_for.asked]
-        told = f"For scene {scene}, whose answer is {answer}, you ask about classes {asked}"
-        yield {*asked} | {answer} == {*range(K)}, f"{told}. All others are wrong."
-    own = ruined(map_for(answers)).float()
-    mine = as_sum(got, {"1": torch.ones_like(got), "the share": expected, "what the right class ruins": own})
-    yield mine == "something else", f"Your result is {mine}. It must be the share of the {K - 1} wrong classes alone."
-    yield not set(got.tolist()) <= {0.0, 1.0}, "Your shares are 0 or 1: take the mean of what `ruined` says."
+    map_for.asked, map_for.scenes = asked, B
+    return K, map_for, lambda maps: maps.flatten(1) @ effects
 
 
-wrong_classes = Exercise(
-    my_wrong_classes,
-    task="`fn(answers, num_classes, map_for, ruined)` → (B,): the share of wrong classes whose map ruins the answer.",
-    trials=[partial(toy_maps, B, K) for B, K in ((11, 4), (13, 5), (9, 3))],
-    probes=asked_about,
-    clue="A wrong class for each scene is `(answers + 1) % num_classes`; so is `+ 2`, and so on to `num_classes - 1`. "
-    "For each of them, `ruined(map_for(wrong))` has a True or False for each scene. Make them floats, stack them, and "
-    "take the mean over the wrong classes, `dim=0`.",
-    shape="(B,)",
-    sizes=lambda answers, K, *rest: {"B": len(answers), "K": K},
+def compared(got, expected, K, map_for, fall):
+    asked = {int(c) for c in map_for.asked}
+    yield asked == {*range(K)}, f"You ask for the maps of classes {sorted(asked)}. All of 0 to {K - 1} have one."
+    falls = torch.stack([fall(map_for(c)) for c in range(K)])
+    own = falls.diagonal(dim1=0, dim2=2)
+    same_map = (falls.sum(dim=2).T - own) / (K - 1)
+    known = {"own": own, "others": own - expected, "other classes under the same map": same_map}
+    told = f"Your result is {as_sum(got, known)}. It must be own − others, the mean under the {K - 1} other maps"
+    yield False, f"{told}; `falls[k, :, c]` is how far logit c falls under the map of class k."
+
+
+own_effect = Exercise(
+    my_own_effect,
+    task="`fn(num_classes, map_for, fall)` → (B, K): how much further each logit falls under its own class's map.",
+    trials=[partial(toy_maps, B, K) for B, K in ((11, 4), (4, 5), (9, 3))],
+    probes=compared,
+    clue="Cover the map of each class in turn, `falls = torch.stack([fall(map_for(c)) for c in range(num_classes)])`, "
+    "(K maps, B, K logits). `falls.diagonal(dim1=0, dim2=2)`, (B, K), has each logit under its own map. The sum over "
+    "all maps, less the own one, divided by `num_classes - 1`, is the mean of the others.",
+    shape="(B, K)",
+    sizes=lambda K, map_for, fall: {"B": map_for.scenes, "K": K},
     imports="import torch",
 )

@@ -12,7 +12,6 @@ from torch.nn.functional import cross_entropy, max_pool2d
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector
 
 from ..data import ImageSet, Shapes
-from ..errors import require_choice
 from ..model import VisionTransformer
 from ..pretrained import load_checkpoint
 from ..training import PRESETS, Recipe, TrainingAlarm, evaluate, fit
@@ -29,24 +28,22 @@ def scenes() -> tuple[ImageSet, ImageSet]:
 
 
 @cache  # the check, or a cell that runs again, may ask for the same run
-def short_run(learning_rate: float, warmup_steps: int = 50, seed: int = 0, schedule: str = "cosine") -> float:
+def short_run(learning_rate: float, seed: int = 0) -> float:
     """Train a small model for 500 steps; return the share of 2,000 new scenes that it gets right, from 0 to 1.
 
-    It has two blocks of width 32 and sees `Shapes` of 16×16 pixels. `learning_rate` is the peak, after the warm-up;
-    after it the rate falls along a cosine, or is "constant". The rest of the recipe is that of PRESETS["shapes"].
-    Raises FloatingPointError if the model breaks.
+    It has two blocks of width 32 and sees `Shapes` of 16×16 pixels. `learning_rate` is the peak, after 50 steps of
+    warm-up. The rest of the recipe is that of PRESETS["shapes"]. Raises FloatingPointError if the model breaks.
     """
     train, new = scenes()
     epochs = STEPS * BATCH // len(train)
     config, recipe = PRESETS["shapes"]
     config = replace(config, image_size=16, embed_dim=32, depth=2, mlp_dim=64)
-    changes = {"learning_rate": learning_rate, "schedule": schedule, "seed": seed}
-    changes["warmup_epochs"] = epochs * warmup_steps / STEPS
+    changes = {"epochs": epochs, "warmup_epochs": 0.1 * epochs, "learning_rate": learning_rate, "seed": seed}
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingAlarm)  # what it warns of is what the run returns
         torch.manual_seed(seed)
         model = VisionTransformer(config)
-        fit(model, train, replace(recipe, epochs=epochs, **changes))
+        fit(model, train, replace(recipe, **changes))
     return evaluate(model, new).accuracy
 
 
@@ -73,21 +70,21 @@ def first_steps(seed: int, count: int = 100, rate: float = 1e-4) -> tuple[list[f
 
 
 def with_dabs(
-    images: ImageSet, which: Sequence[int] | Int[Tensor, " n"], count: int, colour: str = "object"
+    images: ImageSet, which: Sequence[int] | Int[Tensor, " n"], count: int, side: int = 4
 ) -> UInt8[Tensor, "n 3 H W"]:
-    """Return some of the scenes with `count` 4×4 patches painted, those farthest from the object first.
+    """Return some of the scenes with paint in `count` patches of 4×4 pixels, those farthest from the object first.
 
-    They get the median colour of the "object" or of the "ground", and never touch the object.
+    The middle of each, side×side pixels, gets the median colour of the object; no painted patch touches the object.
     """
-    require_choice("colour", colour, ("object", "ground"))
-    painted = images.pixels[which].clone()
+    painted, edge = images.pixels[which].clone(), (4 - side) // 2
     for scene, mask in zip(painted, images.masks[which], strict=True):
-        paint = scene[:, mask if colour == "object" else ~mask].float().median(dim=1).values.byte()
+        paint = scene[:, mask].float().median(dim=1).values.byte()
         free = ~max_pool2d(mask[None].float(), 4)[0].bool()  # the patches without a piece of it: (h, w)
         centre = mask.nonzero().float().mean(dim=0)
         away = sorted(free.nonzero().tolist(), key=lambda patch: -(4 * torch.tensor(patch) + 1.5 - centre).norm())
         for row, column in away[:count]:
-            scene[:, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = paint[:, None, None]
+            top, left = 4 * row + edge, 4 * column + edge
+            scene[:, top : top + side, left : left + side] = paint[:, None, None]
     return painted
 
 

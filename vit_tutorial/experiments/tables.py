@@ -56,21 +56,6 @@ def load_results(name: str, *about: str, value: str = "accuracy") -> dict:
     return {key if about else key[0]: [number for (number,) in runs] for key, runs in table.items()}
 
 
-def load_size_runs() -> dict[tuple[str, ...], list[tuple[int, int]]]:
-    """Return (wrong answers, scenes) of each seed, by the size, the way of moving and the trained part."""
-    return read_table("sizes", ["size", "way", "trained"], ["wrong", "scenes"])
-
-
-def load_causes() -> dict[tuple[str, ...], list[tuple[int, int]]]:
-    """Return (wrong answers, scenes) of each seed, by what was changed and at which size."""
-    return read_table("causes", ["what", "where"], ["wrong", "scenes"])
-
-
-def load_trials() -> dict[tuple[str, ...], list[tuple[float, float]]]:
-    """Return (points, half of their 95 % interval) of each seed, by what was on trial and the cover."""
-    return read_table("trials", ["what", "cover"], ["points", "half"])
-
-
 def load_block_runs() -> dict[str, Float[Tensor, "S steps"]]:
     """Return the losses of each kind of block and start, at 150 steps: (3, 150)."""
     table = read_table("blocks", ["variant"], ["losses"])

@@ -31,23 +31,21 @@ def answers(
     model: VisionTransformer,
     pixels: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"],
     times: Float[Tensor, "B N"] | None = None,
-    scale: float = 1.0,
     attend: Callable = weighted_attention,
-    class_token: float = 1.0,
 ) -> Int64[Tensor, " B"]:
     """Return what a model answers if, in attention, patch j of picture i is there times[i, j] times: classes (B,).
 
-    The class token is there `class_token` times, and `scale` multiplies the scores. Pixels are those of `logits_of`.
+    The class token is there once. Pixels are those of `logits_of`.
     """
     attention_layers(model)  # refuses what has none
     if times is None:
         times = torch.ones(len(pixels), model.config.num_patches)
     logits = []
     for some, weights in zip(pixels.split(BATCH), times.split(BATCH), strict=True):
-        all_times = pad(weights, (1, 0), value=class_token)  # (B, 1+N)
+        all_times = pad(weights, (1, 0), value=1.0)  # (B, 1+N)
 
         def weigh(layer: int, q: Tensor, k: Tensor, v: Tensor, all_times: Tensor = all_times) -> Tensor:
-            return attend(scale * q, k, v, all_times)
+            return attend(q, k, v, all_times)
 
         with attending(model, weigh):
             logits.append(logits_of(model, some))

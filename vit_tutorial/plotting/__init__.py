@@ -1,12 +1,11 @@
-"""One function per figure: `show_*` takes arrays and returns a matplotlib `Figure`. Nothing is measured here."""
+"""One function per figure: `show_*` takes arrays and returns a matplotlib `Figure`."""
 
-from .curve_figures import LiveLoss, show_by_images, show_curves, show_dots, show_layer_differences
-from .curve_figures import show_ranking, show_row, show_wrong
-from .model_figures import show_block, show_bug_table, show_cut, show_equation_one
+from .curve_figures import LiveLoss, show_by_images, show_curves, show_dots, show_layer_differences, show_row
+from .model_figures import show_block, show_bug_table, show_by_head, show_cut, show_equation_one
 from .model_figures import show_heads, show_norms, show_one_query, show_tokens
 from .picture_figures import show_attention_maps, show_attention_stops, show_filters, show_found
 from .picture_figures import show_grid, show_maps, show_pictures, show_seen, show_sizes
-from .position_figures import show_chosen_positions, show_mirror, show_positions_forming
+from .position_figures import show_positions_forming
 from .rendering import register
 
 register()  # before a reader's first figure: matplotlib's own way to show it would leave out its alternative text

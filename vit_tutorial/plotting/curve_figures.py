@@ -1,4 +1,4 @@
-"""Numbers on axes: curves, the loss of a run while it goes on, a row made longer, differences, rankings, mistakes."""
+"""Numbers on axes: curves, the loss of a run while it goes on, a row made longer, dots, differences."""
 
 import math
 import time
@@ -9,15 +9,12 @@ import torch
 from matplotlib.ticker import FixedLocator, LogLocator
 from torch import Tensor
 
-from ..training.evaluation import wilson_interval
 from . import panels, style
 from .alt_text import amounts, brief, first_to_last, listed, with_alt
 from .style import WIDTH, Figure, Names, Number, styled, to_numpy
 
 Values = Sequence[Number] | Tensor
 Curves = Mapping[str, Values]
-Intervals = Mapping[str, tuple[float, float]]  # a mean, and half the width of its 95 % interval
-Counts = Sequence[tuple[int, int]]  # wrong answers and scenes, for each seed
 
 
 @styled
@@ -139,16 +136,16 @@ def show_by_images(results: Mapping[str, Mapping[int, Sequence[float]]], num_cla
 
 @styled
 def show_row(old: Sequence[float], new: Curves, title: str) -> Figure:
-    """Draw a row of values at the centres of its cells, joined by lines, and rows of other lengths made of it."""
+    """Draw a row of values at the centres of its cells, joined by lines, and one or two other rows made of it."""
     figure, ((axes,),) = panels.panels(1, 1, 0.85 * WIDTH, 3.0, title)
     first, last, places = -0.5, len(old) - 0.5, range(len(old))
     axes.plot([first, *places, last], [old[0], *old, old[-1]], color=style.CONTROL, lw=1.5)
     axes.plot(places, old, "s", color=style.BLACK, ms=11, label=f"{len(old)} old values")
-    for name, (colour, marker, _) in style.looks(new).items():
+    for (name, (colour, marker, _)), offset in zip(style.looks(new).items(), (-20, 9), strict=False):  # below, above
         centres = [(j + 0.5) * len(old) / len(new[name]) - 0.5 for j in range(len(new[name]))]
         axes.plot(centres, new[name], marker, color=colour, ms=8, label=name)
         for place in zip(centres, new[name], strict=True):
-            axes.annotate(f"{place[1]:g}", place, (0, 9), textcoords="offset points", color=colour, ha="center")
+            axes.annotate(f"{place[1]:g}", place, (0, offset), textcoords="offset points", color=colour, ha="center")
     axes.set(xlim=(first, last), xticks=places, ylabel="value")
     axes.set_xlabel("place $u$: 0 is the centre of the first old patch")
     axes.margins(y=0.25)
@@ -177,57 +174,3 @@ def show_layer_differences(stages: Names, correct: Curves, mistakes: Curves, eps
     lower.set(xticks=range(len(stages)), xticklabels=stages, yticks=[0], yticklabels=["exactly 0"])
     largest = amounts({name: max(values) for name, values in lines.items()})
     return with_alt(figure, f"Largest difference at any stage, with an epsilon of {brief(eps)}: {largest}.")
-
-
-@styled
-def show_ranking(
-    scores: Mapping[str, Intervals], chance: Mapping[str, float], title: str, controls: Names, informed: Names
-) -> Figure:
-    """Draw means and 95 % intervals of methods, of `controls`, and of those `informed` about the right answer."""
-    names = list(dict.fromkeys(name for found in scores.values() for name in found))
-    kinds = dict.fromkeys(names, ("a method", style.TRAINED, "o"))
-    kinds |= dict.fromkeys(controls, ("a control", style.CONTROL, "X"))
-    kinds |= dict.fromkeys(informed, ("knows the right answer", style.BLACK, "D"))
-    figure, (row,) = panels.panels(1, len(scores), WIDTH, 0.42 * len(names) + 1.5, title, sharey=True)
-    panels.row_names(row[0], names)
-    told, legend = [], {}
-    for axes, (measure, found) in zip(row, scores.items(), strict=True):
-        for name, (mean, half) in found.items():
-            place, (kind, colour, marker) = names.index(name), kinds[name]
-            legend[kind] = axes.errorbar(mean, place, xerr=half, color=colour, marker=marker, ms=6)[0]
-            end = (mean + half, place)
-            axes.annotate(brief(mean), end, (8, 0), textcoords="offset points", color=colour, va="center")
-        if measure in chance:
-            legend["chance"] = axes.axvline(chance[measure], color=style.CONTROL, lw=1, ls="--", zorder=0)
-        low, high = axes.get_xlim()
-        axes.set(xlabel=measure, xlim=(low, high + 0.2 * (high - low)))  # room for the value beside the last dot
-        told.append(f"{measure}: {listed(f'{n} {brief(mean)} ± {half:.2g}' for n, (mean, half) in found.items())}")
-    figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=4, title="means, 95 % intervals")
-    return with_alt(figure, f"Means and 95 % intervals. {'; '.join(told)}.")
-
-
-@styled
-def show_wrong(results: Mapping[str, Mapping[str, Counts]], title: str, marked: str) -> Figure:
-    """Draw the share of wrong answers of each seed, its 95 % interval, and their mean; the row `marked` is grey."""
-    rows = [len(panel) for panel in results.values()]
-    height = 1.3 + 0.36 * sum(rows) + 0.35 * len(rows)
-    figure, column = panels.panels(len(rows), 1, WIDTH, height, title, sharex=True, height_ratios=rows)
-    told = []
-    for axes, (panel, found) in zip(column[:, 0], results.items(), strict=True):
-        means = {}
-        for row, (name, seeds) in enumerate(found.items()):
-            colour, marker = (style.CONTROL, "X") if name == marked else (style.TRAINED, "o")
-            for seed, (wrong, scenes) in enumerate(seeds):
-                y = row + 0.22 * (seed - (len(seeds) - 1) / 2)
-                axes.hlines(y, *(100 * share for share in wilson_interval(wrong, scenes)), color=colour, lw=1.2)
-                axes.plot(100 * wrong / scenes, y, marker, color=colour, ms=6, mec="none")
-            means[name] = 100 * sum(wrong / scenes for wrong, scenes in seeds) / len(seeds)
-            axes.vlines(means[name], row - 0.36, row + 0.36, color=style.BLACK, lw=2)
-        panels.row_names(axes, found)
-        axes.grid(axis="x", color="#DDDDDD", linewidth=0.8)
-        axes.set_title(panel)
-        told.append(f"{panel}: {amounts(means, unit=' %')}.")
-    axes.set(xlim=(0, None), xlabel="wrong answers, %")
-    legend = "dots: one seed each, with its 95 % interval; black: mean of the seeds; grey: the control,"
-    figure.supxlabel(f"{legend} {marked}", fontsize=10)
-    return with_alt(figure, f"Mean share of wrong answers. {' '.join(told)}")

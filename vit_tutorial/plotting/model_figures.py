@@ -1,4 +1,4 @@
-"""A model in small numbers and in large: patches, Eq. 1, one query, heads, the block, all shapes, and planted bugs."""
+"""A model in small numbers and in large: patches, Eq. 1, one query, heads, the block, planted bugs, head by head."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..config import Size, to_pair
 from . import panels, style
-from .alt_text import amounts, listed, lowest_to_highest, with_alt
+from .alt_text import amounts, brief, listed, lowest_to_highest, with_alt
 from .style import WIDTH, Figure, Names, Photo, styled, to_numpy
 
 Row = Float[Tensor, " T"]
@@ -204,3 +204,20 @@ def show_bug_table(
     axes.set_xticks(range(len(tests)), tests, fontsize=11, ha="left")
     axes.tick_params(top=False, bottom=False, labeltop=True, labelbottom=False)
     return with_alt(figure, f"A table of bugs and the tests that notice them: {listed(told)}.")
+
+
+@styled
+def show_by_head(trials: Mapping[str, Float[Tensor, "L h"]], label: str, title: str) -> Figure:
+    """Draw a value from 0 to 100 for each head of each block, in a panel for each trial."""
+    figure, (row,) = panels.panels(1, len(trials), WIDTH, 3.5, title)
+    told = []
+    for axes, (name, values) in zip(row, trials.items(), strict=True):
+        L, h = values.shape
+        image = panels.cells(axes, values, name, vmin=0, vmax=100)
+        panels.texts(axes, np.char.mod("%.0f", to_numpy(values)), to_numpy(values < 50))
+        panels.name_cells(axes, [f"block {n}" for n in range(L)] if axes is row[0] else (), range(h))
+        axes.set_xlabel("head")
+        block, head = divmod(int(values.argmin()), h)
+        told.append(f"{name}, {brief(round(values.min().item()))} % for head {head} of block {block}")
+    panels.colour_bar(figure, image, row, label, shrink=0.8)
+    return with_alt(figure, f"{label}, the lowest: {'; '.join(told)}.")

@@ -106,7 +106,7 @@ def show_maps(
             if frames:
                 panels.highlight(axes, frames[column])
                 panels.highlight(whole, frames[column])
-            if len(maps) == 1:  # there is room to write out what is large
+            if len(maps) == 1 and w < 8:  # there is room to write out what is large
                 panels.name_cells(axes, range(h), range(w))
                 numbers = to_numpy(value)
                 form = "%+.1f" if (value < 0).any() else "%.1f"

@@ -1,4 +1,4 @@
-"""Position embeddings: those of sines, how similar learned ones are to each other, and how that forms in training."""
+"""How similar learned position embeddings are to each other, and how that forms in training."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -10,40 +10,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from . import panels, style
-from .alt_text import amounts, brief, first_to_last, listed, with_alt
-from .style import WIDTH, Figure, Patch, Similarity, styled, to_numpy
-
-MARK = {"ms": 8, "mec": style.BLACK, "mew": 1.5, "ls": "none"}
-MARKS = {
-    "the patch itself": {"marker": "s", "mfc": style.HIGHLIGHT, **MARK},
-    "its mirror image in the row": {"marker": "o", "mfc": "white", **MARK},
-    "its mirror image in the column": {"marker": "D", "mfc": "white", **MARK},
-}
-EDGES = {
-    "left and right": {"marker": "o", **MARK, "mfc": style.TRAINED, "mec": style.TRAINED},
-    "top and bottom": {"marker": "D", **MARK, "mfc": "white", "mec": style.TRAINED},
-}
-
-
-@styled
-def show_chosen_positions(
-    similarity: Similarity, control: Similarity, rows: Sequence[int], columns: Sequence[int], title: str
-) -> Figure:
-    """Draw how similar all positions are to those in chosen rows and columns, and beside it an untrained `control`."""
-    (h, w), places = similarity.shape[:2], np.ix_(rows, columns)
-    height = 1.15 + 0.52 * WIDTH * len(rows) * h / (len(columns) * w)
-    figure, ((large, small),) = panels.panels(1, 2, WIDTH, height, title, width_ratios=(2.4, 1))
-    told = []
-    for axes, name, maps in ((large, "trained", similarity), (small, "untrained", control)):
-        image = panels.cells(axes, mosaic(maps[places]), name, limit=1)
-        near, mirror = (brief(round(mean, 2)) for mean in likeness(maps))
-        told.append(f"{name}, {near} for neighbours and {mirror} for mirror images")
-    tops, lefts = 1 + (h + 1) * np.arange(len(rows)), 1 + (w + 1) * np.arange(len(columns))
-    large.set_yticks(tops + h / 2, [f"row {row}" for row in rows])
-    large.set_xticks(lefts + w / 2, [f"column {column}" for column in columns])
-    large.plot(*np.meshgrid(lefts + columns + 0.5, tops + rows + 0.5), **MARKS["the patch itself"])
-    panels.colour_bar(figure, image, (large, small), "cosine similarity", shrink=0.9)
-    return with_alt(figure, f"Maps of {len(rows)}×{len(columns)} positions. Mean cosine similarity: {listed(told)}.")
+from .alt_text import first_to_last, with_alt
+from .style import WIDTH, Figure, Similarity, styled, to_numpy
 
 
 def mosaic(maps: Float[Tensor, "rows columns h w"]) -> Float[Tensor, "_ _"]:
@@ -96,31 +64,3 @@ def show_positions_forming(history: Mapping[int, Similarity], stops: Sequence[in
     figure.moments = [partial(move, epoch) for epoch in (last, *epochs)]
     rounded = {kind: [round(value, 2) for value in line] for kind, line in kinds.items()}
     return with_alt(figure, f"Mean cosine similarity from epoch {epochs[0]} to epoch {last}: {first_to_last(rounded)}.")
-
-
-@styled
-def show_mirror(
-    edges: Mapping[str, Float[Tensor, "S 2"]], maps: Mapping[str, Similarity], title: str, patch: Patch
-) -> Figure:
-    """Draw how similar opposite edges are, in a line for each seed, and the map of one patch, for each way to train."""
-    (row, column), told = patch, []
-    figure, grid = panels.panels(len(edges), 2, WIDTH, 6, title, width_ratios=(2.2, 1), sharex="col")
-    for (left, right), (name, runs) in zip(grid, edges.items(), strict=True):
-        pairs = runs.T.tolist()
-        left.hlines(range(len(runs)), *pairs, color=style.CONTROL, lw=1)
-        left.axvline(0, color=style.CONTROL, lw=0.8)
-        for look, values in zip(EDGES.values(), pairs, strict=True):
-            left.plot(values, range(len(runs)), **look)
-        panels.row_names(left, range(len(runs)))
-        left.set(title=f"photos {name}", ylabel="seed")
-        h, w = maps[name].shape[:2]
-        image = panels.cells(right, maps[name][patch], limit=1)
-        places = (column, row), (w - 1 - column, row), (column, h - 1 - row)
-        for (x, y), look in zip(places, MARKS.values(), strict=True):
-            right.plot(x + 0.5, y + 0.5, **look)
-        told.append(f"{name}, {amounts(dict(zip(EDGES, runs.mean(0).round(decimals=2), strict=True)))}")
-    left.set_xlabel("mean similarity of opposite edges")
-    panels.colour_bar(figure, image, grid[:, 1], f"cosine similarity to row {row}, column {column}")
-    figure.legend(left.lines[-2:], [f"{name} edge" for name in EDGES], loc="outside upper right", ncols=2)
-    figure.legend(right.lines, MARKS, loc="outside lower right", ncols=3)
-    return with_alt(figure, f"Mean similarity of opposite edges: {'; '.join(told)}.")

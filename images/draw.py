@@ -12,18 +12,14 @@ from pathlib import Path
 import torch
 from overview import captions, show_overview
 from PIL import Image
+from torch.nn.functional import interpolate, normalize
 
-from vit_tutorial import Shapes, load_checkpoint
-from vit_tutorial.analysis import (
-    attention_from,
-    patch_tokens,
-    principal_components,
-    record_attention,
-)
+from vit_tutorial import Shapes, check, load_checkpoint
+from vit_tutorial.analysis import patch_tokens, principal_components, record_attention
 from vit_tutorial.data import load_photo
 from vit_tutorial.plotting import show_pictures
-from vit_tutorial.plotting.picture_figures import in_fog
 from vit_tutorial.plotting.rendering import to_png, with_palette
+from vit_tutorial.plotting.style import WIDTH
 
 HERE = Path(__file__).resolve().parent
 
@@ -54,16 +50,30 @@ def save_animation(path: Path, frames_per_stage: int = 8, milliseconds: int = 19
     first.save(path, save_all=True, append_images=others, duration=durations, loop=0)
 
 
+@torch.no_grad()
 def save_photo(path: Path) -> None:
-    """Draw a photo, the components of its patch tokens in DINOv2, and what two heads of the last block see."""
-    model, photo = load_checkpoint("dinov2-s14"), load_photo("grace_hopper", 518)
-    images = model.card.normalise(photo[None])
-    components = principal_components(patch_tokens(model, images)[-1, 0]).movedim(2, 0)  # (3, 37, 37)
+    """Draw a photo, the components of its tokens in DINOv2, and what ten of its patches cut out of it and of another.
+
+    As in lesson 10: five patches on her, five beside her, equally long; of each photo its own mean is subtracted.
+    """
+    model, photos = (
+        load_checkpoint("dinov2-s14"),
+        [load_photo(name, 518) for name in ("grace_hopper", "eileen_collins")],
+    )
+    maps = [patch_tokens(model, model.card.normalise(photo[None]))[-1, 0] for photo in photos]  # (37, 37, 384)
+    components = principal_components(maps[0]).movedim(2, 0)  # (3, 37, 37)
     components = components.repeat_interleave(14, dim=1).repeat_interleave(14, dim=2)
-    cap_and_face = attention_from(model, images, [11])[0, 0, [0, 5]]  # (2, 37, 37)
-    pictures = torch.stack([photo, components, *in_fog(photo, cap_and_face)])
-    names = ["a photo", "its patch tokens", "what one head sees", "and another"]
-    figure = show_pictures(pictures, names, "The class that you will write, with published weights", columns=4)
+    rows, columns = [4, 14, 28, 33, 24, 5, 15, 5, 18, 20], [18, 18, 10, 30, 16, 3, 4, 33, 33, 2]
+    clicked = normalize((maps[0] - maps[0].mean(dim=(0, 1)))[rows, columns], dim=1)  # (10, 384)
+    w = check.direction.answer(clicked, torch.tensor([1.0] * 5 + [-1.0] * 5), 0.01)
+    cut = []
+    for photo, tokens in zip(photos, maps, strict=True):
+        scores = (tokens - tokens.mean(dim=(0, 1))) @ w
+        found = interpolate(scores[None, None], (518, 518), mode="bilinear")[0] > 0
+        cut.append(torch.where(found, photo, 0.2 * photo + torch.tensor([0.4, 0.66, 0.6]).view(3, 1, 1)))
+    names = ["a photo", "its patch tokens", "what ten of them cut out", "and the same ten here"]
+    pictures = torch.stack([photos[0], components, *cut])
+    figure = show_pictures(pictures, names, "The class that you will write, with published weights", 4, 0.25 * WIDTH)
     path.write_bytes(base64.b64decode(to_png(figure)[0]))
 
 

@@ -22,7 +22,6 @@ from vit_tutorial.experiments import (
     first_steps,
     kinds_of_patches,
     load_block_runs,
-    load_mask_scores,
     load_results,
     make_stack,
     model_with_positions,
@@ -117,10 +116,11 @@ def test_a_script_makes_the_lines_that_are_stored_and_keeps_training_and_test_sc
 
 def test_each_score_of_the_masks_is_stored_for_three_seeds():
     """A trained model's tokens paint better than the best disc, and no better than the true patches."""
-    found = load_mask_scores()
-    disc, best = found.pop("best disc in the centre").item(), found.pop("the true patches").item()
-    assert {scores.shape for scores in found.values()} == {(3, 6)}
-    assert disc < found["DINOv2, block 8"].min() <= found["DINOv2, block 8"].max() < best
+    found = load_results("masks", "looks at", "scenes", value="intersection over union")
+    (disc,), (best,) = found.pop(("best disc in the centre", "0")), found.pop(("the true patches", "0"))
+    assert len(found) == 3 * 6
+    assert {len(scores) for scores in found.values()} == {3}
+    assert all(disc < score < best for count in (1, 50) for score in found["DINOv2", str(count)])
 
 
 def test_the_shipped_model_is_what_the_recipe_of_lesson_06_trains_with_seed_0():

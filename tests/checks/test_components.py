@@ -1,4 +1,4 @@
-"""The check of notebook 10 on right and wrong answers."""
+"""The checks of notebook 10 on right and wrong answers."""
 
 import torch
 
@@ -22,6 +22,10 @@ def by_covariance(z, count, order=lambda V: V.flip(1)):
     return centred(z) @ order(V)[:, :count]
 
 
+def solved(Z, y, penalty):
+    return Z.T @ torch.linalg.solve(Z @ Z.T + penalty * torch.eye(len(y)), y)
+
+
 def half_done(tokens, count):
     z = centred(tokens)
     raise NotImplementedError(z)
@@ -34,7 +38,12 @@ RIGHT = {
         "turned round": lambda z, count: -along(z, count),
         "torch.pca_lowrank": lambda z, count: centred(z) @ torch.pca_lowrank(z, q=z.shape[1], niter=9)[2][:, :count],
         "float32": lambda z, count: along(z, count).float(),
-    }
+    },
+    check.direction: {
+        "an inverse of D by D": lambda Z, y, penalty: (
+            torch.inverse(Z.T @ Z + penalty * torch.eye(Z.shape[1])) @ Z.T @ y
+        ),
+    },
 }
 WRONG = {
     check.principal_components: [
@@ -46,7 +55,16 @@ WRONG = {
         (lambda z, count: along(z, count, directions=lambda V, count: V.T[:, :count]), "is -0.405·component 0"),
         (lambda z, count: along(z, count).T, "(count, N) = (3, 12), and (N, count)"),
         (half_done, "reaches the line `raise"),
-    ]
+    ],
+    check.direction: [
+        (lambda Z, y, penalty: Z.T @ y, "Zᵀ y: the inverse"),
+        (lambda Z, y, penalty: Z.T @ torch.linalg.solve(Z @ Z.T, y), "that for λ = 0"),
+        (lambda Z, y, penalty: Z.T @ torch.linalg.solve(Z @ Z.T + penalty, y), "λ is added to every product"),
+        (lambda Z, y, penalty: solved(Z, y, 2 * penalty), "Your w is -0.125·token 0"),
+        (lambda Z, y, penalty: solved(Z, y, penalty) + 1, "Your w is something else; it must be -0.169·token 0"),
+        (lambda Z, y, penalty: solved(Z, y, penalty)[:, None], "(D, 1) = (9, 1), and (D,)"),
+        (lambda Z, y, penalty: torch.linalg.solve(Z @ Z.T + penalty * torch.eye(len(y)), y), "(n,) = (5,), and (D,)"),
+    ],
 }  # fmt: skip
 
 test_right_answers_pass, test_wrong_answers_are_told_the_truth = judged(RIGHT, WRONG)

@@ -8,8 +8,8 @@ import torch
 from published import build_timm
 from torch import nn
 
-from vit_tutorial import VisionTransformer, change_resolution, check, load_checkpoint
-from vit_tutorial.checks.lesson_09_pretrained_weights import SIZES, their_state
+from vit_tutorial import SelfAttention, VisionTransformer, change_resolution, check, load_checkpoint
+from vit_tutorial.checks.lesson_09_pretrained_weights import SIZES, attention_layers, their_states
 from vit_tutorial.experiments import Suspect, sabotage, sabotaged
 
 from .variants import judged, solved
@@ -76,6 +76,10 @@ RIGHT = {
         "renamed in place": popped,
         "positions put back": reshaped,
     },
+    check.to_qkv: {
+        "heads last": ("flatten(1).T for part in parts", "permute(1, 2, 0).flatten(0, 1) for part in parts"),
+        "permuted": ("kernel.T", 'state["out/kernel"].permute(2, 0, 1).flatten(1)'),
+    },
     check.fold_layer_scale: {
         "tensor by tensor": tensor_by_tensor,
         "into a copy": lambda state: taken_out(None, dict(state)),
@@ -92,9 +96,17 @@ WRONG = {
         (*ours_but("encoder.0.norm1.weight", 'state["blocks.0.norm2.weight"]'), "Wrong values, 1 of 34: `encoder.0.n"),
         (LOOP, LOOP + "\n        tensor = tensor.T if 'qkv.w' in name else tensor",
          "Wrong shapes, 2 of 34: `encoder.0.attention.qkv.weight`"),
-        (renamed(r"encoder\.([2-9]|\d\d)", "x"), "Right with 2 blocks, but not with 13. Missing"),
+        (renamed(r"encoder\.([2-9]|\d\d)", "x"), "Right for 2 blocks, but not for 13 blocks. Missing"),
         (END, 'state["cls_token"].zero_(); return ours', "writes into `cls_token`"),
         (END, "return [*ours]", "asks for a dictionary of tensors, a state dict; got a list of 34"),
+    ],
+    check.to_qkv: [
+        ("kernel.T", "kernel",
+         "Right for transformers, but not for JAX. Not turned (the transpose is right), 1 of 4: `projection.weight`"),
+        ("flatten(1).T for", "flatten(1) for", "Not turned (the transpose is right), 1 of 4: `qkv.weight`"),
+        ("torch.cat(weights)", "torch.cat(weights, dim=1)", "Wrong shapes, 1 of 4: `qkv.weight`"),
+        (' | joined', "", "Missing, 2 of 4: `projection.weight`"),
+        ('if "q_proj.weight" in state', 'if "q_proj" in state', "KeyError: 'query/kernel'"),
     ],
     check.fold_layer_scale: [
         (WEIGHT, "state[weight]", "Wrong values, 4 of 30: `encoder.0.attention.projection.weight`"),
@@ -113,13 +125,28 @@ test_right_answers_pass, test_wrong_answers_are_told_the_truth = judged(RIGHT, W
 @pytest.mark.parametrize("config", SIZES, ids=["2 blocks", "13 blocks"])
 def test_what_is_mapped_and_folded_computes_what_timms_class_does(config):
     """timm multiplies by γ; ours has no γ left."""
-    theirs, state = build_timm(config, init_values=1.0).double().eval(), their_state(config)
+    theirs, state = build_timm(config, init_values=1.0).double().eval(), their_states()[f"{config.depth} blocks"]
     assert set(state) == set(theirs.state_dict())
     theirs.load_state_dict(state, strict=True)
     ours = VisionTransformer(config).double().eval()
     ours.load_state_dict(fold({name: tensor.double() for name, tensor in solution(state).items()}), strict=True)
     images = torch.randn(2, 3, config.image_size, config.image_size, dtype=torch.float64)
     torch.testing.assert_close(ours(images), theirs(images))
+
+
+def test_two_libraries_keep_one_layer_and_a_kernel_of_jax_multiplies_from_the_right():
+    layers, x = attention_layers(), torch.randn(1, 5, 12)
+    ours, kernels = {name: check.to_qkv.answer(state) for name, state in layers.items()}, layers["JAX"]
+    torch.testing.assert_close(ours["transformers"], ours["JAX"])
+    q, k, v = (
+        torch.einsum("btD,Dhd->bhtd", x, kernels[f"{part}/kernel"]) + kernels[f"{part}/bias"][:, None]
+        for part in ("query", "key", "value")
+    )
+    mixed = (q @ k.mT / 2).softmax(dim=-1) @ v
+    attention = SelfAttention(12, 3)
+    attention.load_state_dict(ours["JAX"])
+    by_hand = torch.einsum("bhtd,hdD->btD", mixed, kernels["out/kernel"]) + kernels["out/bias"]
+    torch.testing.assert_close(attention(x), by_hand)
 
 
 # A mistake in a copy that looks right
@@ -130,11 +157,23 @@ def right():
     return change_resolution(load_checkpoint("dinov2-s14"), 56)
 
 
+DIFFER = {
+    "norms exchanged": ["norm1", "norm2"],
+    "q and k exchanged": ["attention.qkv", "attention"],
+    "12 heads instead of 6": ["attention"],
+    "γ of the attention forgotten": ["attention"],
+    "ReLU instead of GELU": ["mlp"],
+    "red and blue exchanged": ["patches"],
+    "positions moved by one": ["position"],
+}
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_first_stage_that_differs_is_where_the_mistake_is(seed, right):
     images = torch.randn(1, 3, 56, 56, generator=torch.Generator().manual_seed(seed))
     for suspect in sabotaged(right, count=7, seed=seed):
-        where = check.find_mistake.answer(right, suspect.model, images)
+        where, parts = check.find_mistake.answer(right, suspect.model, images)
+        assert parts == DIFFER[suspect.mistake]
         found = check.find_mistake(suspect, suspect.mistake, where)
         assert found.status == "passed"
         assert suspect.reveal() == f"{suspect.mistake}, in {where}"
@@ -163,10 +202,11 @@ def test_secrets_are_new_each_time_and_do_not_show(right):
         ((None, None), "Nothing is named yet."),
         (("norms exchanged", None), "One answer is missing."),
         (("norms swapped", "encoder.6"), "did you mean"),
-        (("norms exchanged", "encoder.5"), "It does not begin in `encoder.5`"),
-        (("norms exchanged", 7), "It does not begin in `encoder.7`"),
-        (("red and blue exchanged", "encoder.6"), "The place is right, and the mistake is another"),
-        (("relu instead of gelu", "6"), "The place is right, and the mistake is another"),
+        (("norms exchanged", "encoder.5"), "We made a copy with this mistake in `encoder.5`. It is another model"),
+        (("norms exchanged", 7), "We made a copy with this mistake in `encoder.7`."),
+        (("red and blue exchanged", "encoder.6"), "cannot be in `encoder.6`: pixels and positions"),
+        (("relu instead of gelu", "embeddings"), "cannot be in `embeddings`"),
+        (("relu instead of gelu", "6"), "half of their patch tokens have a cosine below 0."),
         (("12 heads instead of 6", 6), "12 heads instead of 6, in `encoder.6`"),
         ((" 12 Heads instead of 6", "Encoder.6 "), "12 heads instead of 6, in `encoder.6`"),
     ],

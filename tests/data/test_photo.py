@@ -36,14 +36,19 @@ def test_the_photos_that_come_with_matplotlib_and_with_the_package(name):
     assert load_photo(size=(6, 10)).shape == (3, 6, 10), "height and width"
 
 
-def test_the_outline_lies_on_the_photo():
-    """Her cheek, her cap and her shoulder are inside, sky and flag outside, at any size."""
+@pytest.mark.parametrize(
+    ("name", "on_her", "beside_her"),
+    [
+        ("grace_hopper", [(14, 18), (3, 18), (33, 8)], [(5, 3), (12, 33), (20, 4)]),  # cheek, cap, shoulder; sky, flag
+        ("eileen_collins", [(9, 16), (20, 10), (31, 29)], [(8, 28), (21, 31), (24, 1)]),  # face, suit, helmet; shuttle
+    ],
+)
+def test_each_outline_lies_on_its_photo(name, on_her, beside_her):
     for size in (518, 74):
-        inside, step = load_outline(size), size / 37
+        inside, step = load_outline(size, name), size / 37
         assert (inside.shape, inside.dtype) == ((size, size), torch.bool)
-        places = {(14, 18): True, (3, 18): True, (33, 8): True, (5, 3): False, (12, 33): False, (20, 4): False}
-        found = {(row, column): inside[int(row * step), int(column * step)].item() for row, column in places}
-        assert found == places
+        assert all(inside[int(step * row), int(step * column)] for row, column in on_her)
+        assert not any(inside[int(step * row), int(step * column)] for row, column in beside_her)
 
 
 @pytest.mark.parametrize(

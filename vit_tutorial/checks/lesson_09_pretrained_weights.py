@@ -1,16 +1,17 @@
-"""Lesson 09: a state dict under other names, tensors that have no place, and a mistake in a copy that looks right."""
+"""Lesson 09: tensors of other names and shapes, tensors without a place, and a mistake in a copy that looks right."""
 
-from collections import OrderedDict
 from functools import partial
 
 import torch
 from torch import Tensor
 
 from ..config import ViTConfig
-from ..experiments.secret_mistakes import MISTAKES, Suspect
+from ..data import load_photo
+from ..experiments.secret_mistakes import IN_EMBEDDINGS, MISTAKES, Suspect, sabotage
 from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_theirs
 from .exercise import Exercise
+from .probes import noise
 from .running import Wrong, call, describe, joined, listed, same
 from .task import Hunt, require_one_of
 
@@ -35,6 +36,20 @@ def my_map_state_dict(state):
     return ours
 
 
+def my_to_qkv(state):
+    if "q_proj.weight" in state:  # transformers: q, k and v apart
+        weights = [state[f"{part}_proj.weight"] for part in "qkv"]
+        biases = [state[f"{part}_proj.bias"] for part in "qkv"]
+        joined = {"projection.weight": state["o_proj.weight"], "projection.bias": state["o_proj.bias"]}
+    else:  # JAX: apart, by heads, and turned
+        parts = ("query", "key", "value")
+        weights = [state[f"{part}/kernel"].flatten(1).T for part in parts]  # (D, h, d) -> (D, D), turned
+        biases = [state[f"{part}/bias"].flatten() for part in parts]
+        kernel = state["out/kernel"].flatten(0, 1)  # (h, d, D) -> (D, D)
+        joined = {"projection.weight": kernel.T, "projection.bias": state["out/bias"]}
+    return {"qkv.weight": torch.cat(weights), "qkv.bias": torch.cat(biases)} | joined
+
+
 def my_fold_layer_scale(state):
     layers = {"ls1.gamma": "attention.projection", "ls2.gamma": "mlp.contract"}
     folded = dict(state)
@@ -55,51 +70,82 @@ SIZES = [
 ]
 
 
-def their_state(config):
-    """Return a state dict under Meta's names, LayerScale too. Every value is random: no two tensors are alike."""
-    state = as_theirs(VisionTransformer(config).state_dict(), "timm")
-    state |= {f"blocks.{i}.ls{n}.gamma": torch.empty(config.embed_dim) for i in range(config.depth) for n in (1, 2)}
-    generator = torch.Generator().manual_seed(config.depth)
-    return OrderedDict((name, torch.randn(tensor.shape, generator=generator)) for name, tensor in state.items())
+def their_states(change=dict):
+    """Return state dicts under Meta's names, LayerScale too, by their depth. No two tensors are alike."""
+    found = {}
+    for config in SIZES:
+        state = as_theirs(VisionTransformer(config).state_dict(), "timm")
+        state |= {f"blocks.{i}.ls{n}.gamma": torch.empty(config.embed_dim) for i in range(config.depth) for n in (1, 2)}
+        random = {name: noise(*value.shape, seed=99 * n) for n, (name, value) in enumerate(state.items())}
+        found[f"{config.depth} blocks"] = change(random)
+    return found
+
+
+def attention_layers(D=12, h=3):
+    """Return the tensors of one attention layer as two libraries keep them."""
+    W, b, apart = noise(4, D, D), noise(4, D), {}  # of q, k, v, and where the heads are joined
+    by_heads = {"out/kernel": W[3].T.reshape(h, -1, D), "out/bias": b[3]}
+    for part, weight, bias in zip("qkvo", W, b, strict=True):
+        apart |= {f"{part}_proj.weight": weight, f"{part}_proj.bias": bias}
+    for part, weight, bias in zip(("query", "key", "value"), W, b, strict=False):
+        by_heads |= {f"{part}/kernel": weight.T.reshape(D, h, -1), f"{part}/bias": bias.view(h, -1)}
+    return {"transformers": apart, "JAX": by_heads}
+
+
+def turn(weight):
+    """Return a matrix with each of the squares transposed that stand under one another in it; else what is given."""
+    if weight.ndim != 2 or weight.shape[0] % weight.shape[1]:
+        return weight
+    return torch.cat([square.T for square in weight.split(weight.shape[1])])
 
 
 def judge_tensors(solution, given, function):
-    """Give the function two state dicts, `given(config)`. Raise Wrong with the names of what is not the solution's."""
-    for config in SIZES:
-        state = given(config)
+    """Give the function the state dicts of `given()`, {kind: tensors}. Raise Wrong with the names of what is wrong."""
+    for number, (kind, state) in enumerate(given().items()):
         tensors, before = dict(state), {name: tensor.clone() for name, tensor in state.items()}
         expected = solution(before)
-        result = call(function, state, sizes={"D": config.embed_dim, "mlp_dim": config.mlp_dim})
+        result = call(function, state)
         if written := [name for name, tensor in tensors.items() if not same(tensor, before[name])]:
             raise Wrong(f"Your function writes into {listed(written)}, the model's own: make a new tensor.")
         if not isinstance(result, dict) or not all(isinstance(value, Tensor) for value in result.values()):
             raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {describe(result)}.")
-        there = [name for name in expected if name in result]
+        shaped = [name for name in expected if name in result and result[name].shape == expected[name].shape]
+        wrong = [name for name in shaped if not same(result[name], expected[name])]
+        turned = [name for name in wrong if same(turn(result[name]), expected[name])]
         found = {
             "Missing": [name for name in expected if name not in result],
             "Not ours": [name for name in result if name not in expected],
-            "Wrong shapes": [name for name in there if result[name].shape != expected[name].shape],
-            "Wrong values": [name for name in there if not same(result[name].flatten(), expected[name].flatten())],
+            "Wrong shapes": [name for name in expected if name in result and name not in shaped],
+            "Not turned (the transpose is right)": turned,
+            "Wrong values": [name for name in wrong if name not in turned],
         }
         told = [f"{what}, {len(names)} of {len(expected)}: {listed(names)}." for what, names in found.items() if names]
         if told:
-            right = "" if config == SIZES[0] else f"Right with {SIZES[0].depth} blocks, but not with {config.depth}."
-            raise Wrong(joined(right, *told))
+            raise Wrong(joined(f"Right for {next(iter(given()))}, but not for {kind}." if number else "", *told))
 
 
 map_state_dict = Exercise(
     my_map_state_dict,
     task="`fn(state)`: a state dict of DINOv2 → the same tensors under our names; γ keeps its own.",
-    judge=partial(judge_tensors, my_map_state_dict, their_state),
+    judge=partial(judge_tensors, my_map_state_dict, their_states),
     clue="Compare the two lists of names: eight of Meta's words differ from ours. Apply eight times "
     "`name = name.replace(word, our_word)`, each to what the one before returned, and the longer word first: `proj` is "
     "also in `patch_embed.proj` and in `attn.proj`. Meta's positions are (1, T, D), ours (T, D).",
 )
 
+to_qkv = Exercise(
+    my_to_qkv,
+    task="`fn(state)`: an attention layer of transformers or JAX → `qkv` and `projection`, as ours are.",
+    judge=partial(judge_tensors, my_to_qkv, attention_layers),
+    clue="Ask which library it is, by a name that only one of them has. torch.cat puts q, k and v under one another. A "
+    "kernel of JAX is (in, out), and our weight (out, in): flatten h and d into one axis, and turn it with `.T`.",
+    imports="import torch",
+)
+
 fold_layer_scale = Exercise(
     my_fold_layer_scale,
     task="`fn(state)`: a state dict under our names, with γ (D,) as `encoder.0.ls1.gamma` → the same model without γ.",
-    judge=partial(judge_tensors, my_fold_layer_scale, lambda config: my_map_state_dict(their_state(config))),
+    judge=partial(judge_tensors, my_fold_layer_scale, partial(their_states, my_map_state_dict)),
     clue="γ ⊙ (W x + b) = (γ ⊙ W) x + γ ⊙ b: multiply row i of the weight by γ[i], `gamma[:, None] * weight`, and the "
     "bias by γ. The layers are the last of each branch: `attention.projection` for `ls1.gamma`, `mlp.contract` for "
     "`ls2.gamma`. Begin with `folded = dict(state)`, and cut the block's beginning from γ's own name.",
@@ -107,25 +153,38 @@ fold_layer_scale = Exercise(
 
 
 def my_find_mistake(right, suspect, images):
-    one, other = images, images
+    z, parts = images, ["patches", "position"]
     for stage in ("embeddings", *(f"encoder.{i}" for i in range(12))):
-        one, other = right.get_submodule(stage)(one), suspect.get_submodule(stage)(other)
-        if not torch.equal(one, other):
-            return stage  # and then in the same way inside it
+        ours, theirs = right.get_submodule(stage), suspect.get_submodule(stage)
+        if not torch.equal(ours(z), theirs(z)):
+            break
+        z, parts = ours(z), ["norm1", "attention.qkv", "attention", "norm2", "mlp"]
+
+    def returned(model, part):  # each is given the same
+        return model.get_submodule(part)(*([] if part == "position" else [z]))
+
+    return stage, [part for part in parts if not torch.equal(returned(ours, part), returned(theirs, part))]
 
 
 def judge_mistake(suspect, mistake, where):
-    """Raise Wrong with what speaks against this mistake in this place."""
+    """Raise Wrong with how like the suspect a copy with this mistake is, in this place, if it is another model."""
     if not isinstance(suspect, Suspect):
         raise Wrong("The check needs one suspect itself, such as `suspects[0]`: not its model, and not all of them.")
     stages = ["embeddings", *(f"encoder.{i}" for i in range(len(suspect.original.encoder)))]
     mistake = require_one_of("mistake", mistake, MISTAKES)
     where = require_one_of("place", f"encoder.{where}" if str(where).isdigit() else where, stages)
-    if where != suspect.where:
-        raise Wrong(f"It does not begin in `{where}`. Give both models the same tokens, stage by stage.")
-    if mistake == suspect.mistake:
+    if (mistake in IN_EMBEDDINGS) != (where == "embeddings"):
+        raise Wrong(f"“{mistake}” cannot be in `{where}`: pixels and positions come in with the embeddings.")
+    if (mistake, where) == (suspect.mistake, suspect.where):
         return f"{mistake}, in `{where}`."
-    raise Wrong("The place is right, and the mistake is another: compare its parts in turn, given the same tokens.")
+    images = suspect.original.card.normalise(load_photo(size=suspect.original.config.image_size)[None])
+    models = (suspect.model, sabotage(suspect.original, mistake, where), suspect.original)
+    found, guess, right = (model.forward_features(images)[0, 1:].detach() for model in models)
+    alike, before = (torch.cosine_similarity(found, tokens, dim=1).median() for tokens in (guess, right))
+    raise Wrong(
+        f"We made a copy with this mistake in `{where}`. It is another model than your suspect: on a photo, half of "
+        f"their patch tokens have a cosine below {alike:.3f}. (The suspect's and the right model's: {before:.3f}.)"
+    )
 
 
 find_mistake = Hunt(
@@ -134,5 +193,5 @@ find_mistake = Hunt(
     judge=judge_mistake,
     clue="Compare what `embeddings`, `encoder.0`, `encoder.1` and so on return in both models. The first stage that "
     "differs is the place. Inside a block, give both the same tokens, and compare `norm1`, `attention.qkv`, "
-    "`attention` and `mlp`. Which mistake acts there first?",
+    "`attention`, `norm2` and `mlp`, each alone. Which of the seven mistakes changes these parts and no others?",
 )

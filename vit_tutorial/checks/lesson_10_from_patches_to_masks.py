@@ -1,9 +1,10 @@
-"""Lesson 10: principal components of tokens."""
+"""Lesson 10: principal components of tokens, and the direction that a few of them point out."""
 
 import torch
 
 from .exercise import Exercise
 from .probes import as_sum, noise
+from .running import close
 
 
 def my_principal_components(tokens, count):
@@ -37,5 +38,33 @@ principal_components = Exercise(
     sizes=lambda tokens, count: {"N": tokens.shape[0], "D": tokens.shape[1], "count": count},
     view=lambda values, *given: values * (values**3).sum(dim=0).sign(),  # either sign is right
     gradients=False,
+    imports="import torch",
+)
+
+
+def my_direction(clicked, y, penalty):
+    pairs = clicked @ clicked.T  # (n, n)
+    return clicked.T @ torch.linalg.solve(pairs + penalty * torch.eye(len(y)), y)  # (D,)
+
+
+def sum_of_clicked(got, expected, clicked, y, penalty):
+    known = {f"token {n}": token for n, token in enumerate(clicked)}
+    mine, right = as_sum(got, known), as_sum(expected, known)
+    yield not close(got, my_direction(clicked, y, 0)), "Your w is that for λ = 0: the penalty is missing."
+    yield not close(got, clicked.T @ y), "Your w is Zᵀ y: the inverse of Z Zᵀ + λ I is missing."
+    everywhere = clicked.T @ torch.linalg.solve(clicked @ clicked.T + penalty, y)
+    yield not close(got, everywhere), "λ is added to every product of two tokens. Add it on the diagonal: λ I."
+    yield False, f"Your w is {mine}; it must be {right}."
+
+
+direction = Exercise(
+    my_direction,
+    task="`fn(clicked, y, penalty)`: (n, D), n values ±1 and λ → w (D,), of ridge regression.",
+    trials=[(noise(n, D).double(), noise(n, seed=1).sign().double(), 10 / n) for n, D in ((5, 9), (2, 7), (8, 6))],
+    probes=sum_of_clicked,
+    clue="Z is `clicked`. `Z @ Z.T` is (n, n): add λ times `torch.eye(n)`. `torch.linalg.solve(A, y)` returns A⁻¹ y. "
+    "Multiply what it returns by Zᵀ from the left.",
+    shape="(D,)",
+    sizes=lambda clicked, y, penalty: {"n": clicked.shape[0], "D": clicked.shape[1]},
     imports="import torch",
 )

@@ -33,9 +33,9 @@ def load_photo(name_or_path: str | os.PathLike = "grace_hopper", size: Size = 22
     return crop_to(open_picture(find_photo(name_or_path)), require_size("size", size)).float() / 255
 
 
-def load_outline(size: Size = 224) -> Bool[Tensor, "H W"]:
-    """Return where the photo of Grace Hopper shows her, as drawn by hand: true on the person, (H, W)."""
-    return crop_to(open_picture(PHOTOS / "grace_hopper_outline.png"), require_size("size", size))[0] > 127
+def load_outline(size: Size = 224, name: str = "grace_hopper") -> Bool[Tensor, "H W"]:
+    """Return where the photo "grace_hopper" or "eileen_collins" shows her, as drawn by hand: true on her, (H, W)."""
+    return crop_to(open_picture(PHOTOS / f"{name}_outline.png"), require_size("size", size))[0] > 127
 
 
 def crop_to(picture: Image.Image, size: Size) -> UInt8[Tensor, "3 H W"]:

@@ -73,9 +73,3 @@ def load_mirror_runs() -> dict[str, Float[Tensor, "S T D"]]:
     runs = load_file(RESULTS / "mirror.safetensors")
     ways = ("half flipped", "as they are", "turned")
     return {way: torch.stack([runs[f"{way}, seed {seed}"] for seed in range(3)]) for way in ways}
-
-
-def load_mask_scores() -> dict[str, Float[Tensor, "S X"]]:
-    """Return intersections over union by what a linear layer looked at: S seeds, and 1, 2, 5, 10, 20, 50 drawings."""
-    table = read_table("masks", ["looks at"], ["intersection over union"])
-    return {name: torch.tensor(scores).view(-1, min(len(scores), 6)) for (name,), scores in table.items()}

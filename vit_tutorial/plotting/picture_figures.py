@@ -14,12 +14,10 @@ from torch.nn.functional import interpolate
 from ..config import Size, to_pair
 from ..errors import require_whole_patches
 from . import panels, style
-from .alt_text import amounts, brief, counted, listed, lowest_to_highest, with_alt
+from .alt_text import amounts, counted, listed, lowest_to_highest, with_alt
 from .style import WIDTH, Figure, Maps, Names, Patch, Photo, Photos, Pictures, styled, to_numpy
 
 KIND_COLOURS = ListedColormap(["none", style.MLP, style.ATTENTION])  # nothing over the ground
-# Red, green and blue, a little paler, so that blue shows on black.
-PRIMARIES = {"red": (1, 0.3, 0.3), "green": (0.3, 1, 0.3), "blue": (0.4, 0.5, 1)}
 
 
 @styled
@@ -37,11 +35,11 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str) -> Fi
 
 
 @styled
-def show_pictures(images: Pictures, captions: Names, title: str = "", columns: int = 8) -> Figure:
-    """Draw images of one size, uint8 or floats from 0 to 1, in rows of `columns`, each under its caption."""
+def show_pictures(images: Pictures, captions: Names, title: str = "", columns: int = 8, side: float = 1.8) -> Figure:
+    """Draw images of one size, uint8 or floats from 0 to 1, under their captions, up to `side` inches wide each."""
     H, W = images[0].shape[1:]
     columns = min(columns, len(images))
-    side = min(WIDTH / columns, 0.2 * WIDTH)
+    side = min(WIDTH / columns, side)
     height = side * H / W + 0.22 * (1 + max(caption.count("\n") for caption in captions))
     figure, _ = panels.gallery(images, captions, title, columns, side, height, top=0.5 if title else 0.08)
     return with_alt(figure, f"{counted(images)}: {listed(' '.join(caption.split()) for caption in captions)}.")
@@ -194,24 +192,6 @@ def show_found(pictures: Pictures, masks: Bool[Tensor, "n H W"], maps: Mapping[s
 
 
 @styled
-def show_components(photos: Photos, colours: Sequence[Float[Tensor, "_ _ 3"]], title: str) -> Figure:
-    """Draw photos, and beside each three components of its patches: as red, green and blue, and one by one."""
-    ratios = [photo.shape[1] / photo.shape[2] for photo in photos.values()]
-    figure = panels.blank(0.9 * WIDTH, 0.375 * WIDTH * sum(ratios) + 0.3 * len(ratios) + 0.4, title)
-    grid, told = figure.add_gridspec(len(photos), 3, width_ratios=(1, 1, 0.32), height_ratios=ratios), []
-    for row, ((name, photo), components) in enumerate(zip(photos.items(), colours, strict=True)):
-        panels.picture(figure.add_subplot(grid[row, 0]), photo, name)
-        panels.picture(figure.add_subplot(grid[row, 1]), components.movedim(2, 0), "three components")
-        small, where = grid[row, 2].subgridspec(3, 1), []
-        for n, (component, (colour, tint)) in enumerate(zip(components.unbind(2), PRIMARIES.items(), strict=True)):
-            tinted = component * component.new_tensor(tint)[:, None, None]
-            panels.picture(figure.add_subplot(small[n]), tinted, f"{n + 1}: {colour}")
-            where.append(f"{colour} in {place_of_largest(component)}")
-        told.append(f"{name}: {listed(where)}")
-    return with_alt(figure, f"Three components of each patch, and where each is strongest. {'. '.join(told)}.")
-
-
-@styled
 def show_seen(
     photo: Photo, maps: Maps, names: Names, title: str, frame: Patch | None = None, columns: int = 4
 ) -> Figure:
@@ -233,36 +213,3 @@ def in_fog(photo: Photo, maps: Maps) -> Float[Tensor, "n 3 H W"]:
     light = interpolate(light.clamp(max=1)[:, None], photo.shape[1:], mode="bilinear")  # (n, 1, H, W)
     fog = 0.7 + 0.15 * photo.mean(dim=0)
     return light * photo + (1 - light) * fog
-
-
-@styled
-def show_similar(photos: Photos, maps: Sequence[Float[Tensor, "_ _"]], patch: Patch, title: str) -> Figure:
-    """Draw photos, and under each how similar its patches are to the framed one of the first photo: cosines, 0 to 1."""
-    width, alike = min(WIDTH / len(photos), 1.35), {}
-    figure, grid = panels.panels(2, len(photos), width * len(photos) + 0.8, 2 * width + 0.5, title)
-    for (upper, lower), (name, photo), similarity in zip(grid.T, photos.items(), maps, strict=True):
-        panels.patches(upper, photo, *similarity.shape, name)
-        image = panels.cells(lower, similarity, vmin=0, vmax=1)
-        alike[name] = 100 * (similarity > 0.5).float().mean().round(decimals=3)
-    for axes in grid[:, 0]:
-        panels.highlight(axes, patch)
-    panels.colour_bar(figure, image, grid, "cosine similarity", extend="min", shrink=0.6)
-    start = f"How similar each patch is to the one in row {patch[0]}, column {patch[1]} of the first photo."
-    return with_alt(figure, f"{start} Patches with a cosine above 0.5: {amounts(alike, ', ', ' %')}.")
-
-
-@styled
-def show_values(
-    photo: Photo, maps: Mapping[str, Float[Tensor, "h w"]], title: str, label: str, marks: Mapping[str, Patch]
-) -> Figure:
-    """Draw values up to 1 over the patches of the photo, a panel for each map, and mark a patch; zero stays clear."""
-    width = min(WIDTH / len(maps), 2.1)
-    figure, (row,) = panels.panels(1, len(maps), width * len(maps) + 1.2, width + 0.5, title)
-    low, told = min(values[values > 0].min().item() for values in maps.values()), []
-    for axes, (name, values) in zip(row, maps.items(), strict=True):
-        panels.patches(axes, 0.75 + 0.25 * photo, *values.shape)
-        image = panels.cells(axes, values.where(values > 0, torch.nan), name, vmin=low, vmax=1)
-        panels.highlight(axes, marks[name])
-        told.append(f"{name}, median {brief(round(values[values > 0].median().item(), 2))}")
-    panels.colour_bar(figure, image, row, label, shrink=0.9)
-    return with_alt(figure, f"{label.capitalize()} for each patch: {'; '.join(told)}.")

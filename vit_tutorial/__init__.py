@@ -13,4 +13,4 @@ from .model import VisionTransformer
 from .own import assemble, check, take
 from .patchify import patchify, unpatchify
 from .positions import resize_position_embedding, sincos_position_embedding
-from .pretrained import from_timm, from_transformers, load_checkpoint
+from .pretrained import from_timm, from_torchvision, from_transformers, load_checkpoint

@@ -103,7 +103,7 @@ def require_same_classes(known: Sequence[str], asked: Sequence[str]) -> None:
 def not_ours(model: object) -> ValueError:
     """Return the error for a model that is none of ours. It names the library of another one, and what converts it."""
     kind = type(model).__name__
-    for library in ("timm", "transformers"):
+    for library in ("timm", "torchvision", "transformers"):
         if any(cls.__module__.partition(".")[0] == library for cls in type(model).__mro__):
             kind = f"a {kind} of {library}: `from_{library}(model)` converts it"
     return ValueError(f"this takes a VisionTransformer of the package, got {kind}")

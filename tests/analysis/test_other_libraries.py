@@ -3,6 +3,7 @@
 import pytest
 import timm
 import torch
+import torchvision
 from torch import nn
 from transformers import ViTConfig, ViTModel
 
@@ -45,6 +46,9 @@ class OwnVariant(timm.models.VisionTransformer):
 OTHERS = {
     "a OwnVariant of timm: `from_timm(model)` converts it": OwnVariant(img_size=32, embed_dim=8, depth=1, num_heads=2),
     "a ViTModel of transformers: `from_transformers(model)` converts it": ViTModel(ViTConfig(**SIZES)),
+    "a VisionTransformer of torchvision: `from_torchvision(model)` converts it": torchvision.models.VisionTransformer(
+        32, 16, 1, 2, 8, 8
+    ),
     "Linear": nn.Linear(2, 2),
 }
 

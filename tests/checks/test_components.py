@@ -43,6 +43,11 @@ RIGHT = {
         "an inverse of D by D": lambda Z, y, penalty: (
             torch.inverse(Z.T @ Z + penalty * torch.eye(Z.shape[1])) @ Z.T @ y
         ),
+        "least squares with more rows": lambda Z, y, penalty: (
+            torch.linalg.lstsq(
+                torch.cat([Z, penalty**0.5 * torch.eye(Z.shape[1])]), torch.cat([y, torch.zeros(Z.shape[1])])
+            ).solution
+        ),
     },
 }
 WRONG = {
@@ -60,10 +65,12 @@ WRONG = {
         (lambda Z, y, penalty: Z.T @ y, "Zᵀ y: the inverse"),
         (lambda Z, y, penalty: Z.T @ torch.linalg.solve(Z @ Z.T, y), "that for λ = 0"),
         (lambda Z, y, penalty: Z.T @ torch.linalg.solve(Z @ Z.T + penalty, y), "λ is added to every product"),
+        (lambda Z, y, penalty: -solved(Z, y, penalty), "Your w is 0.169·token 0"),
         (lambda Z, y, penalty: solved(Z, y, 2 * penalty), "Your w is -0.125·token 0"),
         (lambda Z, y, penalty: solved(Z, y, penalty) + 1, "Your w is something else; it must be -0.169·token 0"),
         (lambda Z, y, penalty: solved(Z, y, penalty)[:, None], "(D, 1) = (9, 1), and (D,)"),
         (lambda Z, y, penalty: torch.linalg.solve(Z @ Z.T + penalty * torch.eye(len(y)), y), "(n,) = (5,), and (D,)"),
+        (lambda Z, y, penalty: torch.linalg.solve(Z.T @ Z + penalty * torch.eye(len(y)), y), "The size of tensor a"),
     ],
 }  # fmt: skip
 

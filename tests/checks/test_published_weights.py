@@ -9,7 +9,7 @@ from published import build_timm
 from torch import nn
 
 from vit_tutorial import SelfAttention, VisionTransformer, change_resolution, check, load_checkpoint
-from vit_tutorial.checks.lesson_09_pretrained_weights import SIZES, attention_layers, their_states
+from vit_tutorial.checks.lesson_09_pretrained_weights import SIZES, attention_layers, their_state
 from vit_tutorial.experiments import Suspect, sabotage, sabotaged
 
 from .variants import judged, solved
@@ -105,7 +105,8 @@ WRONG = {
          "Right for transformers, but not for JAX. Not turned (the transpose is right), 1 of 4: `projection.weight`"),
         ("flatten(1).T for", "flatten(1) for", "Not turned (the transpose is right), 1 of 4: `qkv.weight`"),
         ("torch.cat(weights)", "torch.cat(weights, dim=1)", "Wrong shapes, 1 of 4: `qkv.weight`"),
-        (' | joined', "", "Missing, 2 of 4: `projection.weight`"),
+        ('for part in "qkv"', 'for part in "kqv"', "Wrong values, 2 of 4: `qkv.weight`"),
+        (lambda state: {"qkv.weight": torch.cat([state[f"{part}_proj.weight"] for part in "qkv"])}, "Missing, 3 of 4: `qkv.bias`"),
         ('if "q_proj.weight" in state', 'if "q_proj" in state', "KeyError: 'query/kernel'"),
     ],
     check.fold_layer_scale: [
@@ -125,7 +126,7 @@ test_right_answers_pass, test_wrong_answers_are_told_the_truth = judged(RIGHT, W
 @pytest.mark.parametrize("config", SIZES, ids=["2 blocks", "13 blocks"])
 def test_what_is_mapped_and_folded_computes_what_timms_class_does(config):
     """timm multiplies by γ; ours has no γ left."""
-    theirs, state = build_timm(config, init_values=1.0).double().eval(), their_states()[f"{config.depth} blocks"]
+    theirs, state = build_timm(config, init_values=1.0).double().eval(), their_state(config)
     assert set(state) == set(theirs.state_dict())
     theirs.load_state_dict(state, strict=True)
     ours = VisionTransformer(config).double().eval()

@@ -3,15 +3,15 @@
 from functools import partial
 
 import timm
-from published import build_timm, build_transformers, randomize
+from published import build_timm, build_torchvision, build_transformers, randomize
 from torch import nn
 from transformers import Dinov2Config, Dinov2Model, ViTModel
 from transformers import ViTConfig as TransformersConfig
 
-from vit_tutorial import VisionTransformer, ViTConfig, from_timm, from_transformers
+from vit_tutorial import VisionTransformer, ViTConfig, from_timm, from_torchvision, from_transformers
 
 SMALL = {"image_size": 32, "num_classes": 7, "embed_dim": 32, "depth": 2, "num_heads": 4, "mlp_dim": 64}
-READ = {"timm": from_timm, "transformers": from_transformers}
+READ = {"torchvision": from_torchvision, "timm": from_timm, "transformers": from_transformers}
 
 
 def random(model: nn.Module) -> nn.Module:
@@ -20,6 +20,14 @@ def random(model: nn.Module) -> nn.Module:
 
 def our_vit(**options) -> VisionTransformer:
     return random(VisionTransformer(ViTConfig(**SMALL | options))).eval()
+
+
+def torchvision_vit(image_size=32, patch_size=16, heads=None, **options) -> nn.Module:
+    """With `heads` in place of all of its own, as readers replace them."""
+    config = ViTConfig(**SMALL | {"image_size": image_size, "patch_size": patch_size})
+    model = build_torchvision(config, **options)
+    model.heads = heads or model.heads
+    return random(model)
 
 
 def timm_vit(**options) -> nn.Module:
@@ -41,8 +49,12 @@ def timm_by_name(name: str, **options) -> nn.Module:
     return random(timm.create_model(name, **{"embed_dim": 32, "depth": 2, "num_heads": 4} | options))
 
 
-MAKE = {"timm": timm_vit, "transformers": transformers_vit}
+MAKE = {"torchvision": torchvision_vit, "timm": timm_vit, "transformers": transformers_vit}
 FAMILY = {
+    "torchvision": torchvision_vit,
+    "torchvision, in21k with a representation": partial(torchvision_vit, representation_size=24, num_classes=50),
+    "torchvision, heads replaced": partial(torchvision_vit, heads=nn.Linear(32, 5)),
+    "torchvision, heads taken off": partial(torchvision_vit, heads=nn.Identity()),
     "timm": timm_vit,
     "timm, mean after the norm": partial(timm_vit, global_pool="avg"),
     "timm, eps 1e-3": partial(timm_vit, norm_layer=partial(nn.LayerNorm, eps=1e-3)),

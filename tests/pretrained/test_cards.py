@@ -4,16 +4,18 @@ import pytest
 import timm
 import torch
 from PIL import Image
+from torchvision.models import ViT_B_16_Weights
 from transformers import BitImageProcessor, DeiTImageProcessor, ViTImageProcessor
 
-from vit_tutorial import from_timm, from_transformers, load_photo
+from vit_tutorial import from_timm, from_torchvision, from_transformers, load_photo
 from vit_tutorial.data.photo import find_photo
 from vit_tutorial.inference import fit_photo
 from vit_tutorial.model_card import ModelCard
 
-from .families import our_vit, timm_by_name, timm_vit, transformers_vit
+from .families import our_vit, timm_by_name, timm_vit, torchvision_vit, transformers_vit
 
 HALF = (0.5, 0.5, 0.5)
+REGISTRY = [ViT_B_16_Weights.IMAGENET1K_V1, ViT_B_16_Weights.IMAGENET1K_SWAG_E2E_V1]  # 256 and 224; 384, bicubic
 
 
 def picture() -> Image.Image:
@@ -23,6 +25,21 @@ def picture() -> Image.Image:
 
 def prepared(model) -> torch.Tensor:
     return model.card.normalise(fit_photo("grace_hopper", model)[None])[0]
+
+
+@pytest.mark.parametrize("weights", REGISTRY, ids=str)
+def test_a_photo_is_prepared_as_torchvision_prepares_it(weights):
+    size = weights.transforms().crop_size[0]
+    model = from_torchvision(torchvision_vit(size, 32, num_classes=1000), weights)
+    assert (prepared(model) - weights.transforms()(picture())).abs().max() < 1e-6
+    assert model.card.classes == tuple(weights.meta["categories"])
+    assert str(weights) in model.card.about["weights"]
+    assert model.card.about["url"] == weights.url
+
+
+def test_the_card_of_weights_for_another_size_is_refused():
+    with pytest.raises(ValueError, match="is for images of 384, this model of 224"):
+        from_torchvision(torchvision_vit(224, 32, num_classes=1000), REGISTRY[1])
 
 
 def timm_model(**fields):
@@ -111,6 +128,7 @@ def test_what_a_card_cannot_say_for_transformers_is_refused_by_name(field):
 def test_what_nobody_says_stays_unknown():
     assert from_timm(timm_vit()).card is None, "a model without pretrained_cfg does not know its pixels"
     assert from_transformers(transformers_vit()).card is None, "nor does one without its processor"
+    assert from_torchvision(torchvision_vit()).card is None, "nor one that is not said to be of the registry"
     assert from_timm(timm_by_name("vit_tiny_patch16_224", in_chans=1)).card is None, "nor for another number of colours"
 
 

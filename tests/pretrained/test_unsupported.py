@@ -7,9 +7,10 @@ import timm
 from timm.layers import GluMlp, SwiGLU
 from timm.models.vision_transformer import ResPostBlock
 from torch import nn
+from torchvision.models.vision_transformer import ConvStemConfig
 from transformers import Dinov2WithRegistersConfig, Dinov2WithRegistersModel
 
-from .families import READ, our_vit, timm_by_name, timm_vit, transformers_encoder, transformers_vit
+from .families import READ, our_vit, timm_by_name, timm_vit, torchvision_vit, transformers_encoder, transformers_vit
 
 
 def changed(part, name, value, make=timm_vit):
@@ -21,12 +22,12 @@ def changed(part, name, value, make=timm_vit):
 
 def doing_more():
     """With a head that does more, which no name shows."""
-    model = timm_vit()
-    model.head.register_forward_hook(lambda module, inputs, output: output * 1.1)
+    model = torchvision_vit()
+    model.heads.register_forward_hook(lambda module, inputs, output: output * 1.1)
     return model
 
 
-REGISTERS = (Dinov2WithRegistersModel, Dinov2WithRegistersConfig)
+STEM, REGISTERS = [ConvStemConfig(8, 3, 2)], (Dinov2WithRegistersModel, Dinov2WithRegistersConfig)
 # How it is made (options of timm's class, or a function), and what the message must show.
 REFUSED = {
     "registers": ({"reg_tokens": 4}, "this model has register tokens (reg_token): VisionTransformer has none"),
@@ -49,7 +50,15 @@ REFUSED = {
         partial(timm.create_model, "vit_relpos_small_patch16_224", depth=1),
         "is no Vision Transformer of timm",
     ),
-    "a head that does more": (doing_more, "logits differ"),
+    "torchvision: a stem": (
+        partial(torchvision_vit, conv_stem_configs=STEM),
+        "VisionTransformer has one linear layer for its patches",
+    ),
+    "torchvision: a head of several layers": (
+        partial(changed, "", "heads", nn.Sequential(nn.Dropout(), nn.Linear(32, 5)), torchvision_vit),
+        "heads.1.weight",
+    ),
+    "torchvision: a head that does more": (doing_more, "logits differ"),
     "transformers: BEiT": (
         partial(transformers_vit, family="Beit"),
         "VisionTransformer has one linear layer for its patches",

@@ -1,5 +1,6 @@
 """Lesson 09: tensors of other names and shapes, tensors without a place, and a mistake in a copy that looks right."""
 
+from collections import OrderedDict
 from functools import partial
 
 import torch
@@ -70,21 +71,18 @@ SIZES = [
 ]
 
 
-def their_states(change=dict):
-    """Return state dicts under Meta's names, LayerScale too, by their depth. No two tensors are alike."""
-    found = {}
-    for config in SIZES:
-        state = as_theirs(VisionTransformer(config).state_dict(), "timm")
-        state |= {f"blocks.{i}.ls{n}.gamma": torch.empty(config.embed_dim) for i in range(config.depth) for n in (1, 2)}
-        random = {name: noise(*value.shape, seed=99 * n) for n, (name, value) in enumerate(state.items())}
-        found[f"{config.depth} blocks"] = change(random)
-    return found
+def their_state(config):
+    """Return a state dict under Meta's names, LayerScale too. Every value is random: no two tensors are alike."""
+    state = as_theirs(VisionTransformer(config).state_dict(), "timm")
+    state |= {f"blocks.{i}.ls{n}.gamma": torch.empty(config.embed_dim) for i in range(config.depth) for n in (1, 2)}
+    generator = torch.Generator().manual_seed(config.depth)
+    return OrderedDict((name, torch.randn(tensor.shape, generator=generator)) for name, tensor in state.items())
 
 
 def attention_layers(D=12, h=3):
     """Return the tensors of one attention layer as two libraries keep them."""
-    W, b, apart = noise(4, D, D), noise(4, D), {}  # of q, k, v, and where the heads are joined
-    by_heads = {"out/kernel": W[3].T.reshape(h, -1, D), "out/bias": b[3]}
+    W, b = noise(4, D, D), noise(4, D)  # of q, k, v, and where the heads are joined
+    apart, by_heads = {}, {"out/kernel": W[3].T.reshape(h, -1, D), "out/bias": b[3]}
     for part, weight, bias in zip("qkvo", W, b, strict=True):
         apart |= {f"{part}_proj.weight": weight, f"{part}_proj.bias": bias}
     for part, weight, bias in zip(("query", "key", "value"), W, b, strict=False):
@@ -109,13 +107,14 @@ def judge_tensors(solution, given, function):
             raise Wrong(f"Your function writes into {listed(written)}, the model's own: make a new tensor.")
         if not isinstance(result, dict) or not all(isinstance(value, Tensor) for value in result.values()):
             raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {describe(result)}.")
-        shaped = [name for name in expected if name in result and result[name].shape == expected[name].shape]
+        there = [name for name in expected if name in result]
+        shaped = [name for name in there if result[name].shape == expected[name].shape]
         wrong = [name for name in shaped if not same(result[name], expected[name])]
         turned = [name for name in wrong if same(turn(result[name]), expected[name])]
         found = {
             "Missing": [name for name in expected if name not in result],
             "Not ours": [name for name in result if name not in expected],
-            "Wrong shapes": [name for name in expected if name in result and name not in shaped],
+            "Wrong shapes": [name for name in there if name not in shaped],
             "Not turned (the transpose is right)": turned,
             "Wrong values": [name for name in wrong if name not in turned],
         }
@@ -124,10 +123,14 @@ def judge_tensors(solution, given, function):
             raise Wrong(joined(f"Right for {next(iter(given()))}, but not for {kind}." if number else "", *told))
 
 
+def in_sizes(make):
+    return lambda: {f"{config.depth} blocks": make(config) for config in SIZES}
+
+
 map_state_dict = Exercise(
     my_map_state_dict,
     task="`fn(state)`: a state dict of DINOv2 → the same tensors under our names; γ keeps its own.",
-    judge=partial(judge_tensors, my_map_state_dict, their_states),
+    judge=partial(judge_tensors, my_map_state_dict, in_sizes(their_state)),
     clue="Compare the two lists of names: eight of Meta's words differ from ours. Apply eight times "
     "`name = name.replace(word, our_word)`, each to what the one before returned, and the longer word first: `proj` is "
     "also in `patch_embed.proj` and in `attn.proj`. Meta's positions are (1, T, D), ours (T, D).",
@@ -145,7 +148,7 @@ to_qkv = Exercise(
 fold_layer_scale = Exercise(
     my_fold_layer_scale,
     task="`fn(state)`: a state dict under our names, with γ (D,) as `encoder.0.ls1.gamma` → the same model without γ.",
-    judge=partial(judge_tensors, my_fold_layer_scale, partial(their_states, my_map_state_dict)),
+    judge=partial(judge_tensors, my_fold_layer_scale, in_sizes(lambda size: my_map_state_dict(their_state(size)))),
     clue="γ ⊙ (W x + b) = (γ ⊙ W) x + γ ⊙ b: multiply row i of the weight by γ[i], `gamma[:, None] * weight`, and the "
     "bias by γ. The layers are the last of each branch: `attention.projection` for `ls1.gamma`, `mlp.contract` for "
     "`ls2.gamma`. Begin with `folded = dict(state)`, and cut the block's beginning from γ's own name.",
@@ -177,9 +180,10 @@ def judge_mistake(suspect, mistake, where):
         raise Wrong(f"“{mistake}” cannot be in `{where}`: pixels and positions come in with the embeddings.")
     if (mistake, where) == (suspect.mistake, suspect.where):
         return f"{mistake}, in `{where}`."
-    images = suspect.original.card.normalise(load_photo(size=suspect.original.config.image_size)[None])
-    models = (suspect.model, sabotage(suspect.original, mistake, where), suspect.original)
-    found, guess, right = (model.forward_features(images)[0, 1:].detach() for model in models)
+    original, photo = suspect.original, load_photo(size=suspect.original.config.image_size)
+    with torch.no_grad():
+        models = (suspect.model, sabotage(original, mistake, where), original)
+        found, guess, right = (model.forward_features(original.card.normalise(photo[None]))[0, 1:] for model in models)
     alike, before = (torch.cosine_similarity(found, tokens, dim=1).median() for tokens in (guess, right))
     raise Wrong(
         f"We made a copy with this mistake in `{where}`. It is another model than your suspect: on a photo, half of "

@@ -57,10 +57,14 @@ def sum_of_clicked(got, expected, clicked, y, penalty):
     yield False, f"Your w is {mine}; it must be {right}."
 
 
+def clicks(n, D, penalty):
+    return noise(n, D).double(), noise(n, seed=1).sign().double(), penalty
+
+
 direction = Exercise(
     my_direction,
     task="`fn(clicked, y, penalty)`: (n, D), n values ±1 and λ → w (D,), of ridge regression.",
-    trials=[(noise(n, D).double(), noise(n, seed=1).sign().double(), 10 / n) for n, D in ((5, 9), (2, 7), (8, 6))],
+    trials=[clicks(5, 9, 2.0), clicks(2, 7, 0.5), clicks(8, 6, 3.0)],
     probes=sum_of_clicked,
     clue="Z is `clicked`. `Z @ Z.T` is (n, n): add λ times `torch.eye(n)`. `torch.linalg.solve(A, y)` returns A⁻¹ y. "
     "Multiply what it returns by Zᵀ from the left.",

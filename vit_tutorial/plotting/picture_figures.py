@@ -35,7 +35,9 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str) -> Fi
 
 
 @styled
-def show_pictures(images: Pictures, captions: Names, title: str = "", columns: int = 8, side: float = 1.8) -> Figure:
+def show_pictures(
+    images: Pictures, captions: Names, title: str = "", columns: int = 8, side: float = 0.2 * WIDTH
+) -> Figure:
     """Draw images of one size, uint8 or floats from 0 to 1, under their captions, up to `side` inches wide each."""
     H, W = images[0].shape[1:]
     columns = min(columns, len(images))

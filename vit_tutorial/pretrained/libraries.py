@@ -1,6 +1,8 @@
-"""Convert models of timm and transformers to ours: what each says of its sizes, names and pictures."""
+"""Convert models of torchvision, timm and transformers to ours: what each says of its sizes, names and pictures."""
 
 import math
+import re
+from enum import Enum
 
 from jaxtyping import Float
 from PIL import Image
@@ -18,6 +20,32 @@ READ = {"image_mean", "image_std", "size", "resample", "do_center_crop", "crop_s
 AS_EVER = {"do_resize": True, "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True}
 HARMLESS = {"image_processor_type", "do_convert_rgb", "do_reduce_labels", "pad_size", "data_format", "auto_map"}
 DINOV2_NAMES = {".encoder.layer.": ".layers.", ".norm1.": ".layernorm_before.", ".norm2.": ".layernorm_after."}
+
+
+def from_torchvision(model: nn.Module, weights: Enum | None = None) -> VisionTransformer:
+    """Convert a `torchvision.models.VisionTransformer`: equal logits, the same dtype and device, no dropout.
+
+    Its `heads` may have been replaced by a linear layer. With the `weights` that it was built from, such as
+    `ViT_B_16_Weights.DEFAULT`, it gets a card: class names, the scale of the pixels, the preprocessing for `predict`.
+    Raises ValueError that names or lists the tensors that do not fit.
+    """
+    ours = convert_model(model, "torchvision", read_torchvision)
+    if weights is None:
+        return ours
+    transforms = weights.transforms()
+    size = transforms.crop_size[0]
+    if size != ours.config.image_size:
+        raise ValueError(f"{weights} is for images of {size}, this model of {ours.config.image_size}")
+    preprocessing = {"resize": transforms.resize_size[0], "crop": size, "squeeze": False}
+    preprocessing["interpolation"] = transforms.interpolation.value
+    about = {"weights": f"torchvision, {weights}", "url": weights.url, PREPROCESSING: preprocessing}
+    return with_card(ours, weights.meta["categories"], transforms.mean, transforms.std, about)
+
+
+def read_torchvision(model: nn.Module, tensors: Tensors) -> tuple[str, dict, Tensors]:
+    # A layer in the place of `heads` gets the name of the one inside.
+    tensors = {re.sub(r"^heads\.(weight|bias)$", r"heads.head.\1", name): tensor for name, tensor in tensors.items()}
+    return "heads", {"image_size": model.image_size, "num_heads": model.encoder.layers[0].num_heads}, tensors
 
 
 def from_timm(model: nn.Module) -> VisionTransformer:

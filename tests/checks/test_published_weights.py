@@ -106,7 +106,8 @@ WRONG = {
         ("flatten(1).T for", "flatten(1) for", "Not turned (the transpose is right), 1 of 4: `qkv.weight`"),
         ("torch.cat(weights)", "torch.cat(weights, dim=1)", "Wrong shapes, 1 of 4: `qkv.weight`"),
         ('for part in "qkv"', 'for part in "kqv"', "Wrong values, 2 of 4: `qkv.weight`"),
-        (lambda state: {"qkv.weight": torch.cat([state[f"{part}_proj.weight"] for part in "qkv"])}, "Missing, 3 of 4: `qkv.bias`"),
+        (lambda state: {"qkv.weight": torch.cat([state[f"{part}_proj.weight"] for part in "qkv"])},
+         "Missing, 3 of 4: `qkv.bias`"),
         ('if "q_proj.weight" in state', 'if "q_proj" in state', "KeyError: 'query/kernel'"),
     ],
     check.fold_layer_scale: [

@@ -44,6 +44,20 @@ def right_by_share(model: VisionTransformer, scenes: ImageSet, which: Tensor):
         yield share, round(right.float().mean().item(), 4)
 
 
+def right_as_at_home(model: VisionTransformer, scenes: ImageSet):
+    """Yield a kind of patches, and what is right if it has the share that it has at home."""
+    home, here = kinds_of_patches(Shapes(COUNT, 28, seed=1)), kinds_of_patches(scenes)
+    for number, kind in enumerate(("ground", "outline", "inside")):
+        odds = [
+            share / (1 - share) for share in ((k == number).float().mean() for k in (home, here))
+        ]
+        times = torch.where(here == number, odds[0] / odds[1], 1.0)
+        yield kind, (answers(model, scenes.pixels, times) == scenes.labels).float().mean().item()
+    shares = [torch.bincount(k.flatten()) / k.numel() for k in (home, here)]
+    right = answers(model, scenes.pixels, (shares[0] / shares[1])[here]) == scenes.labels
+    yield "all three", right.float().mean().item()
+
+
 def lines():
     """Yield the lines: at four sizes; with other positions, too; and for other patches at 44×44."""
     for seed in SEEDS:
@@ -61,6 +75,8 @@ def lines():
                     yield f"{size}×{size}", way, "outline", seed, *found
             if size != 44:
                 continue
+            for kind, right in right_as_at_home(model, scenes):
+                yield "44×44", "interpolated", kind, seed, "as at home", round(right, 4)
             generator = torch.Generator().manual_seed(seed)
             order = torch.rand(outline.shape, generator=generator).argsort(dim=1)
             others = order.argsort(dim=1) < outline.sum(dim=1, keepdim=True)  # as many, anywhere

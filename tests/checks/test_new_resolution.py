@@ -96,6 +96,7 @@ WRONG = {
         (MODE, 'mode="bicubic"', "This is bicubic, with antialias=False"),
         (MODE, 'mode="bilinear", antialias=True', "This is bilinear. The task asks"),
         (PICTURE, "patches.reshape(1, w, h, -1).permute(0, 3, 1, 2)", "You read the old grid as (columns, rows)"),
+        ("size=new_grid", "size=new_grid[::-1]", "You read the new grid as (columns, rows)"),
         (MODE, 'mode="bicubic", align_corners=True', "New row 19 is made of old rows"),
         (ZOOM, f"F.interpolate(F.interpolate(picture, scale_factor=4, {MODE}), size=new_grid, {MODE})",
          "New row 3 is made of old rows"),
@@ -106,6 +107,7 @@ WRONG = {
     ],
     check.weighted_attention: [
         (ADDED, "scores", "the softmax of q kᵀ / √d. It must be"),
+        (".log()", "", "You add w to the scores"),
         ("+ times", "- times", "q kᵀ / √d + -1·log w"),
         (ADDED, f"scores * {KEYS}", "the softmax of w · q kᵀ / √d"),
         (ADDED, f"scores * {LOG}", "the softmax of something else"),

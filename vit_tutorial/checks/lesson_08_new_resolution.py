@@ -38,8 +38,10 @@ def made_of(got, right, position, old_grid, new_grid, n):
     for name, (mode, antialias) in ways.items():
         other = F.interpolate(picture, size=new_grid, mode=mode, antialias=antialias)[0].flatten(1).T
         yield not close(got[n:], other), f"This is {name}. The task asks for bicubic, with antialias=True."
-    swapped = my_resize_positions(position, old_grid[::-1], new_grid, n)
-    yield not close(got, swapped), "You read the old grid as (columns, rows). It is (rows, columns)."
+    swapped = {"old": (old_grid[::-1], new_grid), "new": (old_grid, new_grid[::-1])}
+    for name, grids in swapped.items():
+        other = my_resize_positions(position, *grids, n)
+        yield not close(got, other), f"You read the {name} grid as (columns, rows). It is (rows, columns)."
     at = int((got - right).abs().sum(1).argmax())
     shares = [{k: round(row[k].item(), 2) for k in row.abs().topk(3).indices.tolist()} for row in (got[at], right[at])]
     yield False, "New row {} is made of old rows {}, and must be of {}, their largest shares.".format(at, *shares)
@@ -78,6 +80,7 @@ def weighed(got, expected, q, k, v, times):
     told = f"The weights of query 0 sum to {weights[0, 0, 0].sum():.3g}, and must sum to 1"
     yield close(weights.sum(-1), 1), f"{told}: `times` acts before the softmax, which runs over the keys."
     w = times[:, None, None].expand_as(scores)
+    yield not close(got, (scores + w).softmax(-1) @ v), "You add w to the scores. It must be log w."
     terms = {"q kᵀ / √d": scores, "log w": w.log(), "w": w, "w · q kᵀ / √d": w * scores}
     terms = {name: term - term.mean(-1, keepdim=True) for name, term in terms.items()}  # a constant in a row cancels
     mine = weights.clamp_min(1e-30).log()

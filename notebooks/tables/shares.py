@@ -56,6 +56,11 @@ def right_as_at_home(model: VisionTransformer, scenes: ImageSet):
     shares = [torch.bincount(k.flatten()) / k.numel() for k in (home, here)]
     right = answers(model, scenes.pixels, (shares[0] / shares[1])[here]) == scenes.labels
     yield "all three", right.float().mean().item()
+    (_, *home_two), (_, *here_two) = (share.tolist() for share in shares)  # outline and inside
+    scale = sum(here_two) / sum(home_two)  # together they keep their share
+    times = torch.tensor([1.0, *(scale * a / b for a, b in zip(home_two, here_two, strict=True))])
+    right = answers(model, scenes.pixels, times[here]) == scenes.labels
+    yield "outline : inside", right.float().mean().item()
 
 
 def lines():

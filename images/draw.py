@@ -56,10 +56,8 @@ def save_photo(path: Path) -> None:
 
     As in lesson 10: five patches on her, five beside her, equally long; of each photo its own mean is subtracted.
     """
-    model, photos = (
-        load_checkpoint("dinov2-s14"),
-        [load_photo(name, 518) for name in ("grace_hopper", "eileen_collins")],
-    )
+    model = load_checkpoint("dinov2-s14")
+    photos = [load_photo(name, 518) for name in ("grace_hopper", "eileen_collins")]
     maps = [patch_tokens(model, model.card.normalise(photo[None]))[-1, 0] for photo in photos]  # (37, 37, 384)
     components = principal_components(maps[0]).movedim(2, 0)  # (3, 37, 37)
     components = components.repeat_interleave(14, dim=1).repeat_interleave(14, dim=2)

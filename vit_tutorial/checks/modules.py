@@ -112,13 +112,12 @@ class ModuleExercise(Exercise):
         mine, ours = (sum(p.numel() for p in each.parameters() if p.ndim > 1) for each in (pair.mine, pair.ours))
         twice = len(list(pair.mine.named_parameters(remove_duplicate=False))) > len(list(pair.mine.parameters()))
         hint = " Two of your layers are one and the same." if twice else ""
+        other_sizes = mine != ours or not ours  # if not, perhaps other names
         for name, parameter in pair.ours.named_parameters():
             there = found.get(name)
             if there is None and not name.endswith("bias"):
                 yours = "not among your parameters (a plain tensor is none: nothing trains it)"
-            elif (
-                there is not None and there.numel() != parameter.numel() and (mine != ours or not ours)
-            ):  # else perhaps other names
+            elif there is not None and there.numel() != parameter.numel() and other_sizes:
                 yours = spell(there.shape, sizes)
             else:
                 continue

@@ -12,7 +12,6 @@ import torch
 from reading import plain, read
 
 from vit_tutorial import plotting
-from vit_tutorial.training.evaluation import wilson_interval
 
 ONE, TWO = torch.rand(2, 3, 4, 6, generator=torch.Generator().manual_seed(0))  # pictures of 2×3 patches of 2×2 pixels
 BYTES = torch.arange(96, dtype=torch.uint8).view(4, 3, 2, 4)
@@ -27,13 +26,8 @@ NEARLY_TEN = {
 }
 FOUR = {"scale": [("viridis", 1 / 4, 4, 1)]}
 KINDS = ("empty MLP ATTENTION", 0, 2, 1)
-SIGNED, BAR = ("RdBu_r", -1, 1, 0), {"y": "cosine similarity"}
+SIGNED = ("RdBu_r", -1, 1, 0)
 NAN = "nothing"
-MIRRORED = {
-    "the patch itself": [(1.5, 2.5)],
-    "its mirror image in the row": [(2.5, 2.5)],
-    "its mirror image in the column": [(1.5, 0.5)],
-}
 # A figure, its arguments, its alternative text, and what each of its panels holds.
 Row = namedtuple("Row", "name arguments alt panels")
 
@@ -61,11 +55,6 @@ def white(columns, rows):
 def grid(ys, xs):
     """Return level lines at `ys`, then upright ones at `xs`."""
     return [[(xs[0], y), (xs[-1], y)] for y in ys] + [[(x, ys[0]), (x, ys[-1])] for x in xs]
-
-
-def interval(wrong, scenes, y):
-    """Return the two ends of the 95 % interval of a share of wrong answers, in %."""
-    return [(100 * share, y) for share in wilson_interval(wrong, scenes)]
 
 
 def mosaic(maps):

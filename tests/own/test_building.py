@@ -5,12 +5,23 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from published import randomize
 from torch import nn
 from torch.testing import assert_close
 
-from vit_tutorial import ImageSet, VisionTransformer, ViTConfig, assemble, change_resolution, replace_head, take
+from vit_tutorial import (
+    ImageSet,
+    VisionTransformer,
+    ViTConfig,
+    assemble,
+    change_resolution,
+    load_checkpoint,
+    replace_head,
+    take,
+)
 from vit_tutorial.analysis import class_attention, cost_by_part, mask_heads, position_similarity, record_attention
+from vit_tutorial.data import load_photo
 from vit_tutorial.own import building, finishing
 from vit_tutorial.saving import load_model, save_model
 from vit_tutorial.training import Recipe, fit
@@ -150,18 +161,24 @@ def test_a_function_is_taken_if_it_passes_today(write, capsys):
     assert "my_patchify: ours. Yours:" in capsys.readouterr().out
 
 
-def test_the_file_paints_a_photo_by_itself(write, monkeypatch, tmp_path, capsys):
+def test_the_file_cuts_out_of_a_photo_by_itself_what_the_package_does(write, monkeypatch, tmp_path, capsys):
     write(parts_of("MyEmbeddings MySelfAttention"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(finishing, "readers_file", lambda: tmp_path / "my_vit.py")
-    given, painted = finishing.finish("grace_hopper")
-    assert "2 of its 6 parts are yours\n22,047,361 parameters, 1369 tokens" in capsys.readouterr().out
+    dino, photo = load_checkpoint("dinov2-s14"), load_photo("eileen_collins", 518)
+    with torch.no_grad():
+        tokens = dino.forward_features(dino.card.normalise(photo[None]))[0, 1:]  # (37·37, D)
+    w = tokens[30 * 37 + 12] - tokens[3]  # her suit, and beside her
+    given, seen = finishing.finish("eileen_collins", w)
+    assert "2 of its 5 parts are yours\n22,047,361 parameters, 1369 tokens" in capsys.readouterr().out
     assert (tmp_path / "my_vit.py").read_text() == parts_of("MyEmbeddings MySelfAttention")
     text = (tmp_path / "runs" / "my_vit.py").read_text()
     assert "vit_tutorial" not in text
     assert "self.pos_embed" in text
-    assert given.shape == painted.shape == (3, 518, 518)
-    assert painted[:, 300, 100:400].std() > 0.1  # her face is not the flag
+    scores = ((tokens - tokens.mean(dim=0)) @ w).reshape(1, 1, 37, 37)
+    kept = F.interpolate(scores, (518, 518), mode="bilinear")[0, 0] > 0
+    assert 0.2 < kept.float().mean() < 0.8
+    assert ((seen - given).abs().amax(dim=0) < 0.01).eq(kept).float().mean() > 0.99  # the rest is green
 
 
 def test_a_transposed_matrix_is_refused(write, model):

@@ -20,6 +20,7 @@ KEPT = (  # what is kept, in the order in which it stands in the file
     *("my_patchify", "my_unpatchify", "MyEmbeddings", "my_attention_head", "my_split_heads", "my_merge_heads"),
     *("MySelfAttention", "my_layer_norm", "MyMlp", "MyEncoderBlock", "MyVisionTransformer", "my_training"),
     *("my_resize_positions", "my_map_state_dict", "my_fold_layer_scale", "my_principal_components"),
+    "my_direction",
 )
 MAIN, END = "if __name__", "the end"  # of the file
 

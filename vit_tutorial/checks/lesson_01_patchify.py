@@ -73,8 +73,7 @@ patchify = Exercise(
     task="`fn(images, patch_size)`, (B, C, H, W) and P → (B, N, C·P·P): images as sequences of patches.",
     trials=IMAGES,
     probes=lambda got, right, x, P: in_place(got, x, P, got, right),
-    clue="Split the height into (h, P) and the width into (w, P) with one `reshape`: the pixels stay in their order. "
-    "Then `permute` so that h and w come first and C and both P last, and flatten.",
+    clue="`reshape(B, C, h, P, w, P)` cuts both sides. Which of these axes, 0 to 5, comes when in (B, h, w, C, P, P)?",
     shape="(B, N, C·P·P)",
     sizes=lambda images, P: image_sizes(*images.shape, P),
 )
@@ -84,8 +83,7 @@ unpatchify = Exercise(
     task="`fn(patches, patch_size, image_size)`, (B, N, C·P·P), P and (H, W) → (B, C, H, W): patches back into images.",
     trials=[(my_patchify(images, P), P, tuple(images.shape[2:])) for images, P in IMAGES],
     probes=lambda got, right, x, P, size: in_place(my_patchify(got, P), right, P, x, my_patchify(got, P)),
-    clue="Undo `patchify` step by step: split N into (h, w) and the last axis into (C, P, P), `permute` to "
-    "(B, C, h, P, w, P), and flatten h with its P, w with its P.",
+    clue="Begin with `reshape(B, h, w, C, P, P)`. Which of its axes, 0 to 5, comes when in (B, C, h, P, w, P)?",
     shape="(B, C, H, W)",
     sizes=lambda patches, P, size: image_sizes(len(patches), patches.shape[2] // P**2, *size, P),
 )

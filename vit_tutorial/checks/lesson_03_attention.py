@@ -52,8 +52,7 @@ attention_head = Exercise(
     task="`fn(q, k, v) -> (out, weights)`: one head, q, k, v and out (T, d), weights (T, T).",
     trials=[tuple(noise(T, d, seed=seed) for seed in range(3)) for T, d in ((5, 3), (1, 2), (4, 7))],
     probes=one_head,
-    clue="Three steps: scores `q @ k.transpose(-2, -1)`, divided by √d; a softmax along each row; the rows mix the "
-    "values. The weights are (T, T), and each row sums to 1.",
+    clue="Three steps: scores (T, T), over √d, and not over D; a softmax, after which rows sum to 1; `weights @ v`.",
     shape="out (T, d); weights (T, T)",
     sizes=lambda q, k, v: {"T": q.shape[0], "d": q.shape[1]},
 )
@@ -82,7 +81,7 @@ split_heads = Exercise(
     task="`fn(tokens, num_heads)`: (B, T, D) → (B, h, T, d), head 0 the first d values of a token.",
     trials=TOKENS,
     probes=lambda got, expected, tokens, h: moved(got, expected, tokens, HEADS, TOKEN),
-    clue="Two steps. `unflatten(-1, (h, d))` cuts the D values of a token into h pieces; then T and h change places.",
+    clue="Cut D into (h, d) first: `unflatten(-1, (h, d))`. Then two axes change places, and no value is torn apart.",
     shape="(B, h, T, d)",
     sizes=lambda x, h: {"B": len(x), "T": x.shape[1], "D": x.shape[2], "h": h, "d": x.shape[2] // h},
 )
@@ -92,7 +91,7 @@ merge_heads = Exercise(
     task="`fn(heads)`: (B, h, T, d) → (B, T, D), the heads of a token side by side.",
     trials=[(my_split_heads(*given).contiguous(),) for given in TOKENS],
     probes=lambda got, expected, heads: moved(got, expected, heads, TOKEN, HEADS),
-    clue="Undo `split_heads`, its last step first: T and h change places, then (h, d) become D.",
+    clue="Undo `split_heads`, its last step first.",
     shape="(B, T, D)",
     sizes=lambda x: dict(zip("BhTdD", (*x.shape, x.shape[1] * x.shape[3]), strict=True)),
 )
@@ -197,9 +196,7 @@ self_attention = AttentionExercise(
     },
     called="`qkv` (or `query`, `key` and `value`) and `projection`",
     layouts=as_qkv,
-    clue="Five steps: one linear layer for q, k and v, or three, `query`, `key` and `value`; split each into "
-    "heads; softmax(q kᵀ / √d) v; merge the heads; one more linear layer. `split_heads`, "
-    "`merge_heads` and `attention_head` are three of them.",
+    clue="Between the first layer and the last stand `split_heads`, `attention_head` and `merge_heads`, as they are.",
     shape="(B, T, D)",
     sizes=lambda D, h, x: {"B": len(x), "T": x.shape[1], "D": D, "3·D": 3 * D, "h": h, "d": D // h},
     biases=False,  # Eqs. 5 to 8 have none either

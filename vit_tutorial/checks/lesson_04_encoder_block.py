@@ -58,8 +58,7 @@ layer_norm = Exercise(
         (0.05 * noise(2, 3, 11) + 0.3, noise(11), noise(11, seed=1), 1e-4),
     ],
     probes=normed,
-    clue="Take mean and variance of each token over its D values (`dim=-1, keepdim=True, correction=0`). Subtract the "
-    "mean, divide by √(variance + eps), multiply by `weight`, add `bias`.",
+    clue="`dim=-1, keepdim=True, correction=0`. Is eps added before the root, and `bias` after `weight`?",
     shape="(B, T, D)",
     sizes=lambda x, *rest: dict(zip("BTD", x.shape, strict=True)),
     judge=judge_by_hand,
@@ -108,7 +107,7 @@ mlp = ModuleExercise(
         "contract": "fc2 linear2 linear_2 lin2 l2 down second w2 b2 c_proj layer2 dense2 fc_out down_proj output out "
         "1 2 3",
     },
-    clue="`nn.Linear(embed_dim, mlp_dim)`, `nn.GELU()`, `nn.Linear(mlp_dim, embed_dim)`, one after another.",
+    clue="Two layers, D to mlp_dim and back, and `nn.GELU()` between them.",
     shape="(B, T, D)",
     sizes=lambda D, M, x: {"B": len(x), "T": x.shape[1], "D": D, "mlp_dim": M},
 )
@@ -170,8 +169,7 @@ encoder_block = CompositeExercise(
         "norm2": (NORM, lambda D: (D, 5, 33)),
         "mlp": (mlp, lambda D, M: (D, 1, M)),
     },
-    clue="Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. Both norms are "
-    "`nn.LayerNorm(embed_dim, eps=1e-6)`.",
+    clue="A sum takes z as it was before the norm: `z = z + attention(norm1(z))`. Eq. 3 goes on with this z.",
     shape="(B, T, D)",
     sizes=lambda D, h, M, x: {"B": len(x), "T": x.shape[1], "D": D, "mlp_dim": M, "d": D // h},
     imports='from vit_tutorial import take\n\nMySelfAttention, MyMlp = take("MySelfAttention"), take("MyMlp")',

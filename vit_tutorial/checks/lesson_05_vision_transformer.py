@@ -88,8 +88,7 @@ vision_transformer = CompositeExercise(
         "encoder": (encoder_block, lambda D, h, M: (9, 3, 2, 7, D, 2, h, M)),
         "norm": (NORM, lambda D: (9, 3, 2, 7, D, 2, 5, 33)),
     },
-    clue="Four lines: `z = embeddings(images)`, `z = encoder(z)`, `y = norm(z)[:, 0]`, `return head(y)`. "
-    "The encoder is a list of `depth` blocks, `nn.Sequential(*blocks)`.",
+    clue="A list of `depth` new blocks is `nn.Sequential(*blocks)`. Of what `norm` returns, the head gets token 0.",
     shape="(B, K)",
     sizes=lambda size, P, C, K, D, *rest: {"B": len(rest[-1]), "K": K, "D": D, "1+N": 1 + (size // P) ** 2},
     judge=judge_model,
@@ -184,8 +183,7 @@ parameter_count = Exercise(
     my_parameter_count,
     task="`fn(config) -> int`: how many parameters the model of a ViTConfig has, by arithmetic.",
     judge=judge_count,
-    clue="Go through the model part by part. A linear layer from a to b values has a·b + b, a LayerNorm 2·D. Do not "
-    "forget the biases, the class token, its position, and the final norm.",
+    clue="A linear layer from a to b has a·b + b, a LayerNorm 2·D. Which parameters are in no layer, and in no block?",
 )
 
 
@@ -227,7 +225,5 @@ find_bug = Hunt(
     my_find_bug,
     task="`check.find_bug(broken, bug)`: the bug in a model that `draw_bug` has made.",
     judge=judge_bug,
-    clue="Run the four tests on `broken.model` with `broken.labels`, and compare each measurement with the first row "
-    "of the table. If all four pass, count the parameters, silence the branches, silence the blocks, and look at the "
-    "pictures with their labels.",
+    clue="Compare the tests with the table's first row. All alike? Count parameters, silence parts, look at labels.",
 )

@@ -56,9 +56,7 @@ parameter_groups = Exercise(
     view=decays,
     probes=matrices_alone,
     shape="(parameters,)",
-    clue="Go through `model.modules()`, or through `model.named_parameters()`, and put every parameter into one of two "
-    "lists. The weights of `nn.Linear` and of the patch projection, an `nn.Conv2d`, decay. Biases, norms, the class "
-    "token and the positions do not, although some of these have two axes or more.",
+    clue="What decays are the weights of `nn.Linear` and `nn.Conv2d`: ask for a layer's type, or look at the names.",
     imports="from torch import nn",
 )
 
@@ -142,10 +140,7 @@ training = Exercise(
     view=outcome,
     probes=as_asked,
     shape="losses (batches,); weights (all,)",
-    clue="Before the loop, `model.train()`. For each batch: write its rate into every group of "
-    "`optimizer.param_groups`, work out the loss, clear the old gradients, call `loss.backward()`, clip with "
-    "`nn.utils.clip_grad_norm_`, and only then `optimizer.step()`. If the first loss is right and the second is not, "
-    "look at the first step.",
+    clue="If the first loss is right and the second is not, look at step 0: which calls come before `step`, in order?",
     imports="import torch.nn.functional as F\nfrom torch import nn",
 )
 
@@ -176,7 +171,6 @@ learning_rate = Hunt(
     my_learning_rate,
     task="`check.learning_rate(rate)`: a rate that neither its half nor its double beats, in `short_run`.",
     judge=judge_rate,
-    clue="Multiply the rate by two, or by five, as long as that helps. Then try a rate between the last two. If two "
-    "rates are close, ask again with another `seed`.",
+    clue="Double the rate as long as that helps. If two rates are close, ask again with another `seed`.",
     imports="from vit_tutorial.experiments import short_run",
 )

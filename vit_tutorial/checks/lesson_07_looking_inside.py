@@ -31,8 +31,7 @@ position_similarity = Exercise(
     task="`fn(position, grid)`, (1+N, D) and (h, w) → (h, w, h, w): the cosine of every two patches' positions.",
     trials=[(noise(1 + h * w, D), (h, w)) for h, w, D in ((3, 5, 7), (4, 2, 6), (2, 2, 3))],
     probes=alike,
-    clue="Leave out row 0, the class token. Divide each row by its own length, `norm(dim=-1, keepdim=True)`. Then "
-    "`unit @ unit.T` has all cosines, (N, N), and `reshape(h, w, h, w)` gives each N its rows and columns.",
+    clue="Leave out row 0. Divide the others by their lengths, `norm(dim=-1, keepdim=True)`. Which product is left?",
     shape="(h, w, h, w)",
     sizes=lambda p, grid: {"h": grid[0], "w": grid[1], "N": len(p) - 1, "1+N": len(p), "D": p.shape[1]},
     gradients=False,
@@ -70,8 +69,7 @@ rollout = Exercise(
     task="`fn(maps)`, L times (B, heads, T, T), the first layer first → (B, T, T): attention followed through layers.",
     trials=[([noise(B, h, T, T, seed=seed).softmax(-1) for seed in range(L)],) for L, B, h, T in SIZES],
     probes=followed,
-    clue="In each layer, average the heads, `A = weights.mean(dim=1)`, add the residual stream, `(A + torch.eye(T)) / "
-    "2`, and multiply, the later layer from the left: `rollout = A @ rollout`. Each row of the result sums to 1.",
+    clue="In each layer: the heads' mean; its mean with I, the residual stream; the later layer from the left.",
     shape="(B, T, T)",
     sizes=lambda maps: {"L": len(maps), **dict(zip("BhT", maps[0].shape, strict=False))},
 )
@@ -112,9 +110,7 @@ own_effect = Exercise(
     task="`fn(num_classes, map_for, fall)` → (B, K): how much further each logit falls under its own class's map.",
     trials=[partial(toy_maps, B, K) for B, K in ((11, 4), (4, 5), (9, 3))],
     probes=compared,
-    clue="Cover the map of each class in turn, `falls = torch.stack([fall(map_for(c)) for c in range(num_classes)])`, "
-    "(K maps, B, K logits). `falls.diagonal(dim1=0, dim2=2)`, (B, K), has each logit under its own map. The sum over "
-    "all maps, less the own one, divided by `num_classes - 1`, is the mean of the others.",
+    clue="In `torch.stack([fall(map_for(c)) for c in range(num_classes)])`, (K maps, B, K logits), which are own?",
     shape="(B, K)",
     sizes=lambda K, map_for, fall: {"B": map_for.scenes, "K": K},
     imports="import torch",

@@ -57,10 +57,7 @@ resize_positions = Exercise(
     task="`fn(position, old_grid, new_grid, num_prefix_tokens)`, (T, D) → (S, D): bicubic with antialiasing.",
     trials=[(torch.eye(n + prod(old)), old, new, n) for old, new, n in GRIDS],  # 1 in a place of its own in each row
     probes=made_of,
-    clue="Keep the first rows aside, `position[:num_prefix_tokens]`. Make a picture of the others, `reshape(1, h, w, "
-    "D)`, and bring the D axis to the front, `permute(0, 3, 1, 2)`. Then `F.interpolate(picture, size=new_grid, "
-    'mode="bicubic", antialias=True)`. Turn the picture back into rows, `picture[0].flatten(1).T`, and put the first '
-    "rows in front, `torch.cat([prefix, rows])`.",
+    clue="`F.interpolate` wants (1, D, h, w): `reshape` makes the picture, `permute` moves D, and both are undone.",
     shape="(S, D)",
     sizes=lambda p, old, new, n: {"h": old[0], "w": old[1], "h·w": prod(old), "h'·w'": prod(new), "T": len(p)},
     imports="import torch.nn.functional as F",
@@ -96,8 +93,7 @@ weighted_attention = Exercise(
         for B, h, T, d in ((2, 3, 5, 7), (3, 2, 4, 6), (1, 4, 3, 5))
     ],
     probes=weighed,
-    clue="Two equal terms e^s in a softmax are one term 2·e^s = e^(s + log 2). So compute the scores, divide by √d, "
-    "add `times.log()[:, None, None]`, (B, 1, 1, T), and go on as in lesson 03: softmax, and mix the values.",
+    clue="Twice e^s is e^(s + log 2): add log w to the scores, (B, h, T, T), along the axis of the keys.",
     shape="(B, h, T, d)",
     sizes=lambda q, k, v, times: dict(zip("BhTd", q.shape, strict=True)),
 )
@@ -135,10 +131,7 @@ def judge_new_task(function):
 new_task = Exercise(
     my_new_task,
     task="`fn(model, images, num_classes) -> model`: teach a trained model six new outlines from 100 pictures.",
-    clue="`new = replace_head(model, num_classes)` is a copy with a new head; train this copy. For a linear probe "
-    "freeze all of it, `new.requires_grad_(False)`, and then unfreeze the head, `new.head.requires_grad_(True)`; a "
-    "rate of 1e-2 suits it. To fine-tune all of it, freeze nothing, and take 1e-3 or less. In both cases "
-    "`fit(new, images, Recipe(epochs=30, batch_size=16, learning_rate=…))`, and then `return new`.",
+    clue="Train what `replace_head` returns: its head alone, the rest frozen, at 1e-2, or all of it at 1e-3 or less.",
     imports="from vit_tutorial import replace_head\nfrom vit_tutorial.training import Recipe, fit",
     judge=judge_new_task,
 )

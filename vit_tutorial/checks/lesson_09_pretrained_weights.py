@@ -131,17 +131,14 @@ map_state_dict = Exercise(
     my_map_state_dict,
     task="`fn(state)`: a state dict of DINOv2 → the same tensors under our names; γ keeps its own.",
     judge=partial(judge_tensors, my_map_state_dict, in_sizes(their_state)),
-    clue="Compare the two lists of names: eight of Meta's words differ from ours. Apply eight times "
-    "`name = name.replace(word, our_word)`, each to what the one before returned, and the longer word first: `proj` is "
-    "also in `patch_embed.proj` and in `attn.proj`. Meta's positions are (1, T, D), ours (T, D).",
+    clue="Eight words differ. `name.replace(old, new)` for each, the longer first: `proj` is in two longer ones.",
 )
 
 to_qkv = Exercise(
     my_to_qkv,
     task="`fn(state)`: an attention layer of transformers or JAX → `qkv` and `projection`, as ours are.",
     judge=partial(judge_tensors, my_to_qkv, attention_layers),
-    clue="Ask which library it is, by a name that only one of them has. torch.cat puts q, k and v under one another. A "
-    "kernel of JAX is (in, out), and our weight (out, in): flatten h and d into one axis, and turn it with `.T`.",
+    clue="JAX keeps (in, out), and we (out, in): flatten h and d into one axis, then `.T`. Biases get one axis, too.",
     imports="import torch",
 )
 
@@ -149,9 +146,7 @@ fold_layer_scale = Exercise(
     my_fold_layer_scale,
     task="`fn(state)`: a state dict under our names, with γ (D,) as `encoder.0.ls1.gamma` → the same model without γ.",
     judge=partial(judge_tensors, my_fold_layer_scale, in_sizes(lambda size: my_map_state_dict(their_state(size)))),
-    clue="γ ⊙ (W x + b) = (γ ⊙ W) x + γ ⊙ b: multiply row i of the weight by γ[i], `gamma[:, None] * weight`, and the "
-    "bias by γ. The layers are the last of each branch: `attention.projection` for `ls1.gamma`, `mlp.contract` for "
-    "`ls2.gamma`. Begin with `folded = dict(state)`, and cut the block's beginning from γ's own name.",
+    clue="γ ⊙ (W x + b) = (γ ⊙ W) x + γ ⊙ b, in the last layer of a branch. Row i of W makes value i of W x.",
 )
 
 
@@ -195,7 +190,5 @@ find_mistake = Hunt(
     my_find_mistake,
     task="`check.find_mistake(suspect, mistake, where)`: the mistake in a copy of DINOv2, and the stage where it acts.",
     judge=judge_mistake,
-    clue="Compare what `embeddings`, `encoder.0`, `encoder.1` and so on return in both models. The first stage that "
-    "differs is the place. Inside a block, give both the same tokens, and compare `norm1`, `attention.qkv`, "
-    "`attention`, `norm2` and `mlp`, each alone. Which of the seven mistakes changes these parts and no others?",
+    clue="Which stage is the first to return something else? Inside a block, compare each part alone, on the same z.",
 )

@@ -32,8 +32,7 @@ principal_components = Exercise(
     task="`fn(tokens, count)`: (N, D) → (N, count), how far each token lies along the directions of most variation.",
     trials=[(stretched(12, 5), 3), (stretched(30, 7), 2), (stretched(9, 4), 1)],
     probes=along_directions,
-    clue="Three steps: subtract the mean token; `torch.linalg.svd(…, full_matrices=False)` returns U, S and V "
-    "transposed; multiply the centred tokens by the first `count` rows of the last, transposed.",
+    clue="The directions are the first rows of the last matrix of `torch.linalg.svd(centred, full_matrices=False)`.",
     shape="(N, count)",
     sizes=lambda tokens, count: {"N": tokens.shape[0], "D": tokens.shape[1], "count": count},
     view=lambda values, *given: values * (values**3).sum(dim=0).sign(),  # either sign is right
@@ -66,8 +65,7 @@ direction = Exercise(
     task="`fn(clicked, y, penalty)`: (n, D), n values ±1 and λ → w (D,), of ridge regression.",
     trials=[clicks(5, 9, 2.0), clicks(2, 7, 0.5), clicks(8, 6, 3.0)],
     probes=sum_of_clicked,
-    clue="Z is `clicked`. `Z @ Z.T` is (n, n): add λ times `torch.eye(n)`. `torch.linalg.solve(A, y)` returns A⁻¹ y. "
-    "Multiply what it returns by Zᵀ from the left.",
+    clue="Z is `clicked`. Add λ times `torch.eye(n)` to `Z @ Z.T`, (n, n). `solve` gives A⁻¹ y, and Zᵀ comes last.",
     shape="(D,)",
     sizes=lambda clicked, y, penalty: {"n": clicked.shape[0], "D": clicked.shape[1]},
     imports="import torch",

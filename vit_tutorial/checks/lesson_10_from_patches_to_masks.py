@@ -20,8 +20,11 @@ def stretched(N, D):
 
 
 def along_directions(got, expected, tokens, count):
-    components = my_principal_components(tokens, tokens.shape[1]).T
-    known = {"1": torch.ones(len(tokens))} | {f"component {n}": each for n, each in enumerate(components)}
+    centred = tokens - tokens.mean(dim=0)
+    Vt = torch.linalg.svd(centred, full_matrices=False).Vh
+    told = "You multiply by columns of the last matrix of `svd`. It is Vᵀ: its rows are the directions."
+    yield not close(got.abs(), (centred @ Vt[:, :count]).abs()), told
+    known = {"1": torch.ones(len(tokens))} | {f"component {n}": each for n, each in enumerate((centred @ Vt.T).T)}
     for n in range(count):
         mine, right = as_sum(got[:, n], known), as_sum(expected[:, n], known)
         yield mine == right, f"Column {n} of your result is {mine}, and must be {right}, without the mean token."
@@ -47,23 +50,19 @@ def my_direction(clicked, y, penalty):
 
 
 def sum_of_clicked(got, expected, clicked, y, penalty):
-    known = {f"token {n}": token for n, token in enumerate(clicked)}
-    mine, right = as_sum(got, known), as_sum(expected, known)
-    yield not close(got, my_direction(clicked, y, 0)), "Your w is that for λ = 0: the penalty is missing."
-    yield not close(got, clicked.T @ y), "Your w is Zᵀ y: the inverse of Z Zᵀ + λ I is missing."
+    left = clicked.T @ (y - clicked @ got)  # λ w, if w is that of ridge regression
+    fits = (left @ got / (got @ got)).round(decimals=3) + 0  # no "-0"
+    yield not close(left, fits * got, 1e-3), f"Your w is that of λ = {fits:g}. Here λ is {penalty:g}."
     everywhere = clicked.T @ torch.linalg.solve(clicked @ clicked.T + penalty, y)
     yield not close(got, everywhere), "λ is added to every product of two tokens. Add it on the diagonal: λ I."
-    yield False, f"Your w is {mine}; it must be {right}."
-
-
-def clicks(n, D, penalty):
-    return noise(n, D).double(), noise(n, seed=1).sign().double(), penalty
+    known = {f"token {n}": token for n, token in enumerate(clicked)}
+    yield False, f"Your w is {as_sum(got, known)}; it must be {as_sum(expected, known)}."
 
 
 direction = Exercise(
     my_direction,
     task="`fn(clicked, y, penalty)`: (n, D), n values ±1 and λ → w (D,), of ridge regression.",
-    trials=[clicks(5, 9, 2.0), clicks(2, 7, 0.5), clicks(8, 6, 3.0)],
+    trials=[(noise(n, D), noise(n, seed=1).sign(), penalty) for n, D, penalty in ((5, 9, 2), (2, 7, 0.5), (8, 6, 3))],
     probes=sum_of_clicked,
     clue="Z is `clicked`. Add λ times `torch.eye(n)` to `Z @ Z.T`, (n, n). `solve` gives A⁻¹ y, and Zᵀ comes last.",
     shape="(D,)",

@@ -40,8 +40,9 @@ class MyVisionTransformer(nn.Module):
 def equations_1_to_4(pair):
     if pair.views is None:
         return
-    sums = pair.mine(pair.x).sum(1)
-    yield not close(sums, 1), "There is a softmax inside the model: `F.cross_entropy` takes it. Return logits."
+    logits = pair.mine(pair.x)
+    for name, shares in {"softmax": logits, "log-softmax": logits.exp()}.items():
+        yield not close(shares.sum(1), 1), f"A {name} is inside the model. `F.cross_entropy` has one: return logits."
     parts = vision_transformer.find_parts(pair.mine)
     blocks = {f"block {i}": block for i, block in enumerate(parts.pop("encoder"))}
     sources = ["images", "embeddings", *blocks, "token 0 of norm"]
@@ -115,10 +116,10 @@ CONFIGS = [
 ]
 
 
-def terms(c: ViTConfig) -> dict[str, int]:
-    """Return the terms of the count. Those that are of one size in every model share a line."""
+def pieces(c: ViTConfig) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the terms of the count, those of one size in every model in one line, and what common slips add to it."""
     D, M, L, K = c.embed_dim, c.mlp_dim, c.depth, c.num_classes
-    return {
+    terms = {
         "the class token (or its position, or the bias of the patch projection, or half of the final LayerNorm)": D,
         "the final LayerNorm (or the class token and its position)": 2 * D,
         "the patch projection's matrix": c.patch_dim * D,
@@ -134,22 +135,20 @@ def terms(c: ViTConfig) -> dict[str, int]:
         "the head's matrix": D * K,
         "the bias of the head": K,
     }
-
-
-def slips(c: ViTConfig) -> dict[str, int]:
-    """Return what three common slips get for the whole count."""
-    D, M, L, K = c.embed_dim, c.mlp_dim, c.depth, c.num_classes
-    right, block = my_parameter_count(c), 4 * D + 4 * D * (D + 1) + 2 * D * M + M + D
-    return {
-        "for a single block": right - (L - 1) * block,
-        "without any bias": right - D - L * (5 * D + M) - K,
-        "with an MLP that is 4·D wide, and not `mlp_dim`": right + L * (4 * D - M) * (2 * D + 1),
+    slips = {
+        "for a single block": (1 - L) * (4 * D + 4 * D * (D + 1) + 2 * D * M + M + D),
+        "without any bias": -D - L * (5 * D + M) - K,
+        "with an MLP that is 4·D wide, and not `mlp_dim`": L * (4 * D - M) * (2 * D + 1),
     }
+    return terms, slips
 
 
 def miscount(off: list[int]) -> str:
-    """Say which terms, up to four, are left out or counted twice where the counts of CONFIGS are off by this."""
-    tables = [terms(config) for config in CONFIGS]
+    """Say which slip, or which terms, up to four, explain by how much the counts of CONFIGS are off."""
+    tables, slips = zip(*map(pieces, CONFIGS), strict=True)
+    for name in slips[0]:
+        if off == [slip[name] for slip in slips]:
+            return name
     for names in (names for n in (1, 2, 3, 4) for names in combinations(tables[0], n)):
         sums = [sum(table[name] for name in names) for table in tables]
         if off == sums:
@@ -167,9 +166,7 @@ def judge_count(function: Callable) -> None:
     if wrong_kind := next(filter(None, map(misfit, counts, right)), ""):
         raise Wrong(wrong_kind)
     off = [got - expected for got, expected in zip(counts, right, strict=True)]
-    slipped = [slips(config) for config in CONFIGS]
-    told = next((name for name in slipped[0] if counts == [counted[name] for counted in slipped]), miscount(off))
-    if any(off) and told:
+    if any(off) and (told := miscount(off)):
         raise Wrong(f"You get exactly this count {told}.")
     for c, got, more in zip(CONFIGS, counts, off, strict=True):
         if more:

@@ -33,22 +33,19 @@ def made_of(got, right, position, old_grid, new_grid, n):
     mixed = f"The shares of old rows in new row {at} sum to {sums[at]:.3g}, not to 1."
     yield close(sums, 1, 1e-3), f"{mixed} (`permute` moves an axis; a `reshape` tears rows apart.)"
     picture = position[n:].reshape(1, *old_grid, -1).permute(0, 3, 1, 2)
-    ways = {"bicubic, with antialias=False": ("bicubic", False), "bilinear": ("bilinear", True)}
-    ways["bilinear, with antialias=False"] = ("bilinear", False)
-    for name, (mode, antialias) in ways.items():
+    for mode, antialias in (("bicubic", False), ("bilinear", True), ("bilinear", False)):
         other = F.interpolate(picture, size=new_grid, mode=mode, antialias=antialias)[0].flatten(1).T
-        yield not close(got[n:], other), f"This is {name}. The task asks for bicubic, with antialias=True."
-    swapped = {"old": (old_grid[::-1], new_grid), "new": (old_grid, new_grid[::-1])}
-    for name, grids in swapped.items():
-        other = my_resize_positions(position, *grids, n)
-        yield not close(got, other), f"You read the {name} grid as (columns, rows). It is (rows, columns)."
+        told = f"This is {mode}, with antialias={antialias}. The task asks for bicubic, with antialias=True."
+        yield not close(got[n:], other), told
+    for name, grids in {"old": (old_grid[::-1], new_grid), "new": (old_grid, new_grid[::-1])}.items():
+        swapped = close(got, my_resize_positions(position, *grids, n))
+        yield not swapped, f"You read the {name} grid as (columns, rows). It is (rows, columns)."
     at = int((got - right).abs().sum(1).argmax())
     shares = [{k: round(row[k].item(), 2) for k in row.abs().topk(3).indices.tolist()} for row in (got[at], right[at])]
     yield False, "New row {} is made of old rows {}, and must be of {}, their largest shares.".format(at, *shares)
 
 
-# In the third no two sides are equal, and 15 / 11 is rounded such that 11 · (15 / 11) is cut off at 14. In the fourth
-# only the shape changes.
+# In the third no two sides are equal, and 11 · (15 / 11) is cut off at 14. In the fourth only the shape changes.
 GRIDS = [((2, 3), (4, 5), 1), ((6, 4), (4, 3), 1), ((11, 2), (15, 4), 1), ((2, 8), (4, 4), 1), ((2, 3), (2, 3), 1)]
 GRIDS += [((2, 3), (4, 3), 0), ((3, 2), (2, 5), 2)]
 

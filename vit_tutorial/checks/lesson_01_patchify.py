@@ -1,13 +1,12 @@
 """Lesson 01: images into patches, and back."""
 
 from itertools import permutations
-from math import prod
 
 import torch
 from einops import rearrange
 
 from .exercise import Exercise
-from .probes import few, origin
+from .probes import few, noise, origin
 from .running import close
 
 
@@ -31,9 +30,8 @@ def my_unpatchify(patches, patch_size, image_size):
     return bands.reshape(B, C, H, W)
 
 
-# Every value is different, so it tells where it comes from. The first images are as most are, square with 3 channels.
-SIZES = [((7, 3, 10, 10), 2), ((5, 4, 6, 24), 3), ((1, 5, 16, 4), 2)]
-IMAGES = [(torch.arange(float(prod(shape))).reshape(shape), P) for shape, P in SIZES]
+# The first are as most images are, square with 3 channels. All values differ, so each tells where it comes from.
+IMAGES = [(noise(7, 3, 10, 10), 2), (noise(5, 4, 6, 24), 3), (noise(1, 5, 16, 4), 2)]
 
 
 def image_sizes(B, C, H, W, P):

@@ -22,8 +22,6 @@ def my_attention_head(q, k, v):
 
 def weights_of(weights: Tensor, scores: Tensor, d: int) -> Probes:
     """Ask what is wrong with weights (…, T, T), where the right scores, q kᵀ / √d, are known."""
-    if scores.shape[-1] == 1:
-        return
     rows = weights.sum(-1)
     off = rows.flatten()[(rows - 1).abs().argmax()]
     yield close(rows, 1) or not close(weights.sum(-2), 1), "Your columns sum to 1. Rows must: go over the keys."
@@ -41,10 +39,8 @@ def weights_of(weights: Tensor, scores: Tensor, d: int) -> Probes:
 def one_head(got, expected, q, k, v):
     (out, weights), (right_out, right) = got, expected
     yield not close(out, right_out), "`out` is right, and the weights that you return are not those that mix it."
-    if not close(weights, right):
-        yield from weights_of(weights, q @ k.mT / sqrt(q.shape[1]), q.shape[1])
-    else:
-        yield False, "The weights are right, and `out` is not `weights @ v`."
+    yield not close(weights, right), "The weights are right, and `out` is not `weights @ v`."
+    yield from weights_of(weights, q @ k.mT / sqrt(q.shape[1]), q.shape[1])
 
 
 attention_head = Exercise(
@@ -69,11 +65,7 @@ def my_merge_heads(heads):
     return heads.transpose(1, 2).reshape(B, T, h * d)  # (B, h, T, d) → (B, T, h, d) → (B, T, D)
 
 
-# Every value is different, so it tells where it comes from.
-TOKENS = [
-    (torch.arange(1.0, 1 + B * T * D).reshape(B, T, D), h)
-    for B, T, D, h in ((2, 5, 21, 3), (1, 4, 6, 1), (3, 7, 10, 2))
-]
+TOKENS = [(noise(2, 5, 21), 3), (noise(1, 4, 6), 1), (noise(3, 7, 10), 2)]
 HEADS, TOKEN = ("image", "head", "token", "value"), ("image", "token", "value")
 
 split_heads = Exercise(
@@ -166,10 +158,8 @@ def with_chosen_weights(pair, x, h):
     changes = run(x + torch.eye(T * D).reshape(T * D, T, D))[:, 0] - run(x)[:, 0]  # one unit more, in one place
     takes = changes.reshape(T, D, D).abs().amax(0) > 1e-4  # does value c of token 0, takes[:, c], take from a value?
     c = int((takes != one).any(0).byte().argmax())
-    made = (
-        f"With all scores equal, value {c} of token 0 is made of values {few(takes[:, c].nonzero())}, not of {c} alone"
-    )
-    yield takes.equal(one > 0), f"{made}: heads are split or merged without a transpose, or reordered."
+    made = f"With all scores equal, value {c} of token 0 is made of values {few(takes[:, c].nonzero())}"
+    yield takes.equal(one > 0), f"{made}, not of {c} alone: heads are split or merged without a transpose, or moved."
     for name, q, k in (("keys", Q, none), ("queries", none, K)):
         alike = close(run(x, q, k), run(x))
         yield alike, f"With {name} of zero all weights are alike. Yours are not: scores are q kᵀ."

@@ -26,11 +26,6 @@ def solved(Z, y, penalty):
     return Z.T @ torch.linalg.solve(Z @ Z.T + penalty * torch.eye(len(y)), y)
 
 
-def half_done(tokens, count):
-    z = centred(tokens)
-    raise NotImplementedError(z)
-
-
 RIGHT = {
     check.principal_components: {
         "U times S": lambda z, count: (usv := torch.linalg.svd(centred(z)))[0][:, :count] * usv[1][:count],
@@ -59,7 +54,6 @@ WRONG = {
         (lambda z, count: along(z, count, of=lambda z: z), "Column 0 of your result is 14.463·1 + 0.444·component 0"),
         (lambda z, count: along(z, count, directions=lambda V, count: V.T[:, :count]), "You multiply by columns"),
         (lambda z, count: along(z, count).T, "(count, N) = (3, 12), and (N, count)"),
-        (half_done, "reaches the line `raise"),
     ],
     check.direction: [
         (lambda Z, y, penalty: Z.T @ y, "Your w is -1·token 0 + "),

@@ -26,11 +26,6 @@ def solved(Z, y, penalty):
     return Z.T @ torch.linalg.solve(Z @ Z.T + penalty * torch.eye(len(y)), y)
 
 
-def half_done(tokens, count):
-    z = centred(tokens)
-    raise NotImplementedError(z)
-
-
 RIGHT = {
     check.principal_components: {
         "U times S": lambda z, count: (usv := torch.linalg.svd(centred(z)))[0][:, :count] * usv[1][:count],
@@ -57,16 +52,15 @@ WRONG = {
         (lambda z, count: by_covariance(z, count, lambda V: V), "Column 0 of your result is component 4"),
         (lambda z, count: along(z, count) + 1, "Column 0 of your result is 1 + component 0"),
         (lambda z, count: along(z, count, of=lambda z: z), "Column 0 of your result is 14.463·1 + 0.444·component 0"),
-        (lambda z, count: along(z, count, directions=lambda V, count: V.T[:, :count]), "is -0.405·component 0"),
+        (lambda z, count: along(z, count, directions=lambda V, count: V.T[:, :count]), "You multiply by columns"),
         (lambda z, count: along(z, count).T, "(count, N) = (3, 12), and (N, count)"),
-        (half_done, "reaches the line `raise"),
     ],
     check.direction: [
-        (lambda Z, y, penalty: Z.T @ y, "Zᵀ y: the inverse"),
-        (lambda Z, y, penalty: Z.T @ torch.linalg.solve(Z @ Z.T, y), "that for λ = 0"),
+        (lambda Z, y, penalty: Z.T @ y, "Your w is -1·token 0 + "),
+        (lambda Z, y, penalty: Z.T @ torch.linalg.solve(Z @ Z.T, y), "Your w is that of λ = 0. Here λ is 2."),
+        (lambda Z, y, penalty: solved(Z, y, penalty**2), "Your w is that of λ = 4. Here λ is 2."),
         (lambda Z, y, penalty: Z.T @ torch.linalg.solve(Z @ Z.T + penalty, y), "λ is added to every product"),
         (lambda Z, y, penalty: -solved(Z, y, penalty), "Your w is 0.169·token 0"),
-        (lambda Z, y, penalty: solved(Z, y, 2 * penalty), "Your w is -0.125·token 0"),
         (lambda Z, y, penalty: solved(Z, y, penalty) + 1, "Your w is something else; it must be -0.169·token 0"),
         (lambda Z, y, penalty: solved(Z, y, penalty)[:, None], "(D, 1) = (9, 1), and (D,)"),
         (lambda Z, y, penalty: torch.linalg.solve(Z @ Z.T + penalty * torch.eye(len(y)), y), "(n,) = (5,), and (D,)"),

@@ -110,7 +110,7 @@ WRONG = {
         ("    return linear", "    nn.init.zeros_(conv.weight)\n    return linear", "changes the convolution's own"),
         ("conv.bias is not None)", "bool(conv.bias))", "Boolean value of Tensor"),
         (filled_by(lambda linear, conv: setattr(linear, "weight", nn.Parameter(conv.weight.flatten(1))),
-                   sizes=lambda conv: (conv.out_channels, conv.weight[0].numel())), "(out, in) is asked"),
+                   sizes=lambda conv: (conv.out_channels, conv.weight[0].numel())), "`bias` has the wrong shape"),
         (lambda conv: conv.weight.flatten(1), "Return the `nn.Linear` itself"),
     ],
     check.sincos: [

@@ -59,7 +59,7 @@ RIGHT = {
 }
 WRONG = {
     check.position_similarity: [
-        (maps_of(lambda p: torch.cdist(p, p)), "Patch 0 has 0 with itself, and must have 1"),
+        (maps_of(lambda p: torch.cdist(p, p)), "Patch 0 has 0 with itself: divide"),
         ("dim=-1", "dim=0", "Patch 2 has 0.14 with itself"),
         ("position[1:]", "position[1:] - position[0]", "have -0.142, and the cosine of their positions is -0.375"),
         (lambda p, g: cosines(p), "(1+N, 1+N) = (16, 16), and (h, w, h, w)"),
@@ -73,7 +73,8 @@ WRONG = {
         (MIXED, "A", END, "return (result + torch.eye(T)) / 2 if len(maps) > 1 else (A + torch.eye(T)) / 2",
          "Your result is 0.5·I + 0.5·A₂A₁. It must"),
         ("in maps:", "in maps[:2]:", "wrong at another. The shape is right, the values are not"),
-        (MEAN, "weights.amax(dim=1)", "Row 0 of your result sums to 1.3"),
+        (MEAN, "weights.amax(dim=1)", "0.5·I + 0.5·the heads' maximum. It must"),
+        (MEAN, "weights.amax(dim=1)", MIXED, "F.normalize(A + torch.eye(T), p=1, dim=-1)", "divided by its row sums."),
         (END, "return result.mT if len(maps) > 2 else result", "Row 0 of your result sums to 1.0"),
         (MEAN, "weights.add_(torch.eye(T)).mean(dim=1)", "changes its input"),
     ],
@@ -85,7 +86,6 @@ WRONG = {
         (OTHERS, "falls.sum(dim=0) - own", "Your result is own + -3·others. It must"),
         (OTHERS, "(falls.sum(dim=2).T - own) / (num_classes - 1)", "-1·other classes under the same map. It must"),
         ("own - others", "others - own", "Your result is -1·own + others. It must"),
-        ("for c in range(num_classes)", "for c in range(1)", "You ask for the maps of classes [0]. All of 0 to 3"),
         ("own - others", "(own - others).mean(dim=1)", "has the wrong shape: (B,) = (11,), and (B, K)"),
         ("fall(map_for(c))", "map_for(c)", "Here `own` is (B, 3, 2) = (11, 3, 2)"),
     ],

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from .probes import Probes, noise
-from .running import Wrong, call, close, is_stub, joined, misfit, same, slip_in, stopped_by, tensors_in
+from .running import Wrong, call, close, is_stub, joined, misfit, same, stopped_by, tensors_in
 from .task import Task, Verdict
 
 UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
@@ -55,8 +55,7 @@ class Exercise(Task):
             wrong = stopped_by(error, told="The check stops at what your code returns")
         finally:
             torch.set_default_dtype(dtype)
-        slip = slip_in(answer) if wrong.status == "wrong" else ""
-        return self.verdict(wrong.status, joined(wrong.message, slip), wrong.code)
+        return self.verdict(wrong.status, wrong.message, wrong.code)
 
     def require(self, answer) -> None:
         """Raise Wrong with what to pass, if this is not a function (or a class, a module) of the reader's."""
@@ -87,13 +86,9 @@ class Exercise(Task):
             raise Wrong(wrong_form)
         if not same(result, expected):
             vague = VALUES if same(run(answer, make()), result) else RANDOM
-            raise Wrong(first_symptom(self.probes(result, expected, *args)) or vague)
+            raise Wrong(next((told for holds, told in self.probes(result, expected, *args) if not holds), vague))
         if self.gradients and not same_gradients(answer, self.answer, make):
             raise Wrong(DETACHED)
-
-
-def first_symptom(probes: Probes) -> str:
-    return next((symptom for holds, symptom in probes if not holds), "")
 
 
 def same_gradients(mine: Callable, ours: Callable, make: Callable[[], tuple]) -> bool:

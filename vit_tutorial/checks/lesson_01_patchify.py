@@ -1,13 +1,12 @@
 """Lesson 01: images into patches, and back."""
 
 from itertools import permutations
-from math import prod
 
 import torch
 from einops import rearrange
 
 from .exercise import Exercise
-from .probes import few, origin
+from .probes import few, noise, origin
 from .running import close
 
 
@@ -31,9 +30,8 @@ def my_unpatchify(patches, patch_size, image_size):
     return bands.reshape(B, C, H, W)
 
 
-# Every value is different, so it tells where it comes from. The first images are as most are, square with 3 channels.
-SIZES = [((7, 3, 10, 10), 2), ((5, 4, 6, 24), 3), ((1, 5, 16, 4), 2)]
-IMAGES = [(torch.arange(float(prod(shape))).reshape(shape), P) for shape, P in SIZES]
+# The first are as most images are, square with 3 channels. All values differ, so each tells where it comes from.
+IMAGES = [(noise(7, 3, 10, 10), 2), (noise(5, 4, 6, 24), 3), (noise(1, 5, 16, 4), 2)]
 
 
 def image_sizes(B, C, H, W, P):
@@ -73,8 +71,7 @@ patchify = Exercise(
     task="`fn(images, patch_size)`, (B, C, H, W) and P → (B, N, C·P·P): images as sequences of patches.",
     trials=IMAGES,
     probes=lambda got, right, x, P: in_place(got, x, P, got, right),
-    clue="Split the height into (h, P) and the width into (w, P) with one `reshape`: the pixels stay in their order. "
-    "Then `permute` so that h and w come first and C and both P last, and flatten.",
+    clue="`reshape(B, C, h, P, w, P)` cuts both sides. Which of these axes, 0 to 5, comes when in (B, h, w, C, P, P)?",
     shape="(B, N, C·P·P)",
     sizes=lambda images, P: image_sizes(*images.shape, P),
 )
@@ -84,8 +81,7 @@ unpatchify = Exercise(
     task="`fn(patches, patch_size, image_size)`, (B, N, C·P·P), P and (H, W) → (B, C, H, W): patches back into images.",
     trials=[(my_patchify(images, P), P, tuple(images.shape[2:])) for images, P in IMAGES],
     probes=lambda got, right, x, P, size: in_place(my_patchify(got, P), right, P, x, my_patchify(got, P)),
-    clue="Undo `patchify` step by step: split N into (h, w) and the last axis into (C, P, P), `permute` to "
-    "(B, C, h, P, w, P), and flatten h with its P, w with its P.",
+    clue="Begin with `reshape(B, h, w, C, P, P)`. Which of its axes, 0 to 5, comes when in (B, C, h, P, w, P)?",
     shape="(B, C, H, W)",
     sizes=lambda patches, P, size: image_sizes(len(patches), patches.shape[2] // P**2, *size, P),
 )

@@ -37,8 +37,6 @@ def weight_and_bias(linear, conv):
     """Return what the layer learned, zeros where it has no bias; raise Wrong if it is no such layer."""
     if not isinstance(linear, nn.Linear):
         raise Wrong(f"Return the `nn.Linear` itself; what came back is of type {type(linear).__name__}.")
-    if linear.weight.shape != (linear.out_features, linear.in_features):
-        raise Wrong(f"Your layer is `{linear}`, its weight {tuple(linear.weight.shape)}: (out, in) is asked.")
     if not conv.weight.equal(noise(*conv.weight.shape)):
         raise Wrong("Your function changes the convolution's own weights.")
     return linear.weight, torch.zeros(len(linear.weight)) if linear.bias is None else linear.bias
@@ -64,8 +62,7 @@ linear_is_conv = Exercise(
     task="`fn(conv) -> nn.Linear`: the layer that does to flattened patches what the convolution does to the image.",
     trials=[partial(convolution, *sizes) for sizes in ((3, 5, 2), (3, 6, 2, False), (2, 7, 3))],
     probes=filled,
-    clue="A kernel of the convolution is (C, P, P): flattened it is one row of the linear layer's weight. "
-    "`conv.weight.flatten(1)` has all of them, (D, C·P·P).",
+    clue="`conv.weight` is (D, C, P, P): a kernel, flattened, is a row of the layer. Copy it under `torch.no_grad()`.",
     shape="weight (D, C·P·P); bias (D)",
     sizes=lambda conv: {"D": conv.out_channels, "C·P·P": conv.weight[0].numel(), "P·P": conv.weight[0, 0].numel()},
     view=weight_and_bias,
@@ -140,8 +137,7 @@ embeddings = EmbeddingsExercise(
     },
     called="`projection`, `class_token`, `position`",
     layouts=in_any_order,
-    clue="Three parts: a convolution with kernel and stride P, followed by `.flatten(2).transpose(1, 2)`; "
-    "`nn.Parameter(torch.zeros(1, 1, D))`, expanded to the batch; `nn.Parameter` of (1, 1+N, D), added last.",
+    clue="Make (B, N, D) of what `projection` returns. `expand` gives every image the class token. Add positions last.",
     shape="(B, 1+N, D)",
     sizes=lambda S, P, C, D, x: image_sizes(*x.shape, P) | {"1+N": 1 + (S // P) ** 2, "D": D},
     biases=False,  # Eq. 1 has none either
@@ -177,8 +173,7 @@ sincos = Exercise(
     task="`fn(grid, dim)`, (h, w) and D → (h·w, D): sin-cos positions, laid out as in `sincos_position_embedding`.",
     trials=[((3, 5), 28), ((4, 2), 8), ((2, 3), 4)],
     probes=positions,
-    clue="`waves(h, dim // 2)` has a code for each row, `waves(w, dim // 2)` one for each column. Patch n is in row "
-    "n // w and column n % w: give it its row's code, then its column's (`torch.cat` along dim=1).",
+    clue="Patch n is in row n // w and column n % w. Half of its vector is a row of `waves(h, dim // 2)`: which one?",
     shape="(h·w, D)",
     sizes=lambda grid, dim: {"h": grid[0], "w": grid[1], "h·w": prod(grid), "D": dim, "D/2": dim // 2},
     imports=inspect.getsource(waves).strip(),  # a cell of the notebook has it

@@ -22,8 +22,6 @@ def my_attention_head(q, k, v):
 
 def weights_of(weights: Tensor, scores: Tensor, d: int) -> Probes:
     """Ask what is wrong with weights (…, T, T), where the right scores, q kᵀ / √d, are known."""
-    if scores.shape[-1] == 1:
-        return
     rows = weights.sum(-1)
     off = rows.flatten()[(rows - 1).abs().argmax()]
     yield close(rows, 1) or not close(weights.sum(-2), 1), "Your columns sum to 1. Rows must: go over the keys."
@@ -41,10 +39,8 @@ def weights_of(weights: Tensor, scores: Tensor, d: int) -> Probes:
 def one_head(got, expected, q, k, v):
     (out, weights), (right_out, right) = got, expected
     yield not close(out, right_out), "`out` is right, and the weights that you return are not those that mix it."
-    if not close(weights, right):
-        yield from weights_of(weights, q @ k.mT / sqrt(q.shape[1]), q.shape[1])
-    else:
-        yield False, "The weights are right, and `out` is not `weights @ v`."
+    yield not close(weights, right), "The weights are right, and `out` is not `weights @ v`."
+    yield from weights_of(weights, q @ k.mT / sqrt(q.shape[1]), q.shape[1])
 
 
 attention_head = Exercise(
@@ -52,8 +48,7 @@ attention_head = Exercise(
     task="`fn(q, k, v) -> (out, weights)`: one head, q, k, v and out (T, d), weights (T, T).",
     trials=[tuple(noise(T, d, seed=seed) for seed in range(3)) for T, d in ((5, 3), (1, 2), (4, 7))],
     probes=one_head,
-    clue="Three steps: scores `q @ k.transpose(-2, -1)`, divided by √d; a softmax along each row; the rows mix the "
-    "values. The weights are (T, T), and each row sums to 1.",
+    clue="Three steps: scores (T, T), over √d, and not over D; a softmax, after which rows sum to 1; `weights @ v`.",
     shape="out (T, d); weights (T, T)",
     sizes=lambda q, k, v: {"T": q.shape[0], "d": q.shape[1]},
 )
@@ -70,11 +65,7 @@ def my_merge_heads(heads):
     return heads.transpose(1, 2).reshape(B, T, h * d)  # (B, h, T, d) → (B, T, h, d) → (B, T, D)
 
 
-# Every value is different, so it tells where it comes from.
-TOKENS = [
-    (torch.arange(1.0, 1 + B * T * D).reshape(B, T, D), h)
-    for B, T, D, h in ((2, 5, 21, 3), (1, 4, 6, 1), (3, 7, 10, 2))
-]
+TOKENS = [(noise(2, 5, 21), 3), (noise(1, 4, 6), 1), (noise(3, 7, 10), 2)]
 HEADS, TOKEN = ("image", "head", "token", "value"), ("image", "token", "value")
 
 split_heads = Exercise(
@@ -82,7 +73,7 @@ split_heads = Exercise(
     task="`fn(tokens, num_heads)`: (B, T, D) → (B, h, T, d), head 0 the first d values of a token.",
     trials=TOKENS,
     probes=lambda got, expected, tokens, h: moved(got, expected, tokens, HEADS, TOKEN),
-    clue="Two steps. `unflatten(-1, (h, d))` cuts the D values of a token into h pieces; then T and h change places.",
+    clue="Cut D into (h, d) first: `unflatten(-1, (h, d))`. Then two axes change places, and no value is torn apart.",
     shape="(B, h, T, d)",
     sizes=lambda x, h: {"B": len(x), "T": x.shape[1], "D": x.shape[2], "h": h, "d": x.shape[2] // h},
 )
@@ -92,7 +83,7 @@ merge_heads = Exercise(
     task="`fn(heads)`: (B, h, T, d) → (B, T, D), the heads of a token side by side.",
     trials=[(my_split_heads(*given).contiguous(),) for given in TOKENS],
     probes=lambda got, expected, heads: moved(got, expected, heads, TOKEN, HEADS),
-    clue="Undo `split_heads`, its last step first: T and h change places, then (h, d) become D.",
+    clue="Undo `split_heads`, its last step first.",
     shape="(B, T, D)",
     sizes=lambda x: dict(zip("BhTdD", (*x.shape, x.shape[1] * x.shape[3]), strict=True)),
 )
@@ -167,10 +158,8 @@ def with_chosen_weights(pair, x, h):
     changes = run(x + torch.eye(T * D).reshape(T * D, T, D))[:, 0] - run(x)[:, 0]  # one unit more, in one place
     takes = changes.reshape(T, D, D).abs().amax(0) > 1e-4  # does value c of token 0, takes[:, c], take from a value?
     c = int((takes != one).any(0).byte().argmax())
-    made = (
-        f"With all scores equal, value {c} of token 0 is made of values {few(takes[:, c].nonzero())}, not of {c} alone"
-    )
-    yield takes.equal(one > 0), f"{made}: heads are split or merged without a transpose, or reordered."
+    made = f"With all scores equal, value {c} of token 0 is made of values {few(takes[:, c].nonzero())}"
+    yield takes.equal(one > 0), f"{made}, not of {c} alone: heads are split or merged without a transpose, or moved."
     for name, q, k in (("keys", Q, none), ("queries", none, K)):
         alike = close(run(x, q, k), run(x))
         yield alike, f"With {name} of zero all weights are alike. Yours are not: scores are q kᵀ."
@@ -197,9 +186,7 @@ self_attention = AttentionExercise(
     },
     called="`qkv` (or `query`, `key` and `value`) and `projection`",
     layouts=as_qkv,
-    clue="Five steps: one linear layer for q, k and v, or three, `query`, `key` and `value`; split each into "
-    "heads; softmax(q kᵀ / √d) v; merge the heads; one more linear layer. `split_heads`, "
-    "`merge_heads` and `attention_head` are three of them.",
+    clue="Between the first layer and the last stand `split_heads`, `attention_head` and `merge_heads`, as they are.",
     shape="(B, T, D)",
     sizes=lambda D, h, x: {"B": len(x), "T": x.shape[1], "D": D, "3·D": 3 * D, "h": h, "d": D // h},
     biases=False,  # Eqs. 5 to 8 have none either

@@ -53,13 +53,9 @@ TOKENS[1, 2] = 2  # its values are all equal: only eps keeps it finite
 layer_norm = Exercise(
     my_layer_norm,
     task="`fn(x, weight, bias, eps)`: LayerNorm over the last axis, (B, T, D) → (B, T, D).",
-    trials=[
-        (TOKENS, noise(7), noise(7, seed=1), 1e-2),
-        (0.05 * noise(2, 3, 11) + 0.3, noise(11), noise(11, seed=1), 1e-4),
-    ],
+    trials=[(x, *noise(2, x.shape[2]), eps) for x, eps in ((TOKENS, 1e-2), (0.05 * noise(2, 3, 11) + 0.3, 1e-4))],
     probes=normed,
-    clue="Take mean and variance of each token over its D values (`dim=-1, keepdim=True, correction=0`). Subtract the "
-    "mean, divide by √(variance + eps), multiply by `weight`, add `bias`.",
+    clue="`dim=-1, keepdim=True, correction=0`. Is eps added before the root, and `bias` after `weight`?",
     shape="(B, T, D)",
     sizes=lambda x, *rest: dict(zip("BTD", x.shape, strict=True)),
     judge=judge_by_hand,
@@ -83,14 +79,11 @@ def two_layers(pair):
         return
     D, M = pair.args
 
-    def run(x, first=1.0, second=1.0):
-        return pair.given(x, expand=first * torch.eye(M, D), contract=second * torch.eye(D, M))
+    def run(x, second=1.0):
+        return pair.given(x, expand=torch.eye(M, D), contract=second * torch.eye(D, M))
 
-    yield (
-        not close(run(pair.x, second=0.0), pair.x),
-        "With a second layer of zeros you return the input: Eq. 3 adds it.",
-    )
-    yield close(run(pair.x, second=0.5), 0.5 * run(pair.x)), "Half the second layer is not half the result."
+    half = close(run(pair.x, second=0.5), 0.5 * run(pair.x))
+    yield half, "Half the second layer is not half the result: what comes after it? (It is Eq. 3 that adds the input.)"
     points = torch.tensor([-3.0, -2, -1, -0.5, 0.5, 1, 2, 3])
     made = run(points[None, :, None].expand(1, -1, D))[0, :, 0]
     told = f"With layers that change nothing, your MLP makes {made[5]:.5f} of 1 and {made[2]:.5f} of -1"
@@ -103,12 +96,11 @@ mlp = ModuleExercise(
     trials=[((14, 33), noise(2, 5, 14)), ((9, 20), noise(3, 4, 9))],
     probes=two_layers,
     names={
-        "expand": "fc1 linear1 linear_1 lin1 l1 up first w1 b1 c_fc layer1 dense1 fc_in up_proj hidden in_proj dense "
-        "0",  # in an `nn.Sequential`
-        "contract": "fc2 linear2 linear_2 lin2 l2 down second w2 b2 c_proj layer2 dense2 fc_out down_proj output out "
-        "1 2 3",
+        # the numbers are those in an `nn.Sequential`
+        "expand": "fc1 linear1 linear_1 lin1 l1 up first w1 b1 c_fc layer1 dense1 fc_in up_proj hidden dense 0",
+        "contract": "fc2 linear2 linear_2 lin2 l2 down second w2 b2 c_proj layer2 dense2 fc_out down_proj out 1 2 3",
     },
-    clue="`nn.Linear(embed_dim, mlp_dim)`, `nn.GELU()`, `nn.Linear(mlp_dim, embed_dim)`, one after another.",
+    clue="Two layers, D to mlp_dim and back, and `nn.GELU()` between them.",
     shape="(B, T, D)",
     sizes=lambda D, M, x: {"B": len(x), "T": x.shape[1], "D": D, "mlp_dim": M},
 )
@@ -125,9 +117,7 @@ class NormExercise:
         orders = [each for each in permutations(norm.parameters()) if [p.numel() for p in each] == [D, D]]
         right = [F.layer_norm(x, (D,), weight.flatten(), bias.flatten(), eps=1e-6) for weight, bias in orders]
         if not any(close(norm(x), each) for each in right):
-            raise Wrong(
-                "Small tokens become others than by `nn.LayerNorm(embed_dim, eps=1e-6)`, as in the authors' code."
-            )
+            raise Wrong("Small tokens become others than by `nn.LayerNorm(embed_dim, eps=1e-6)`.")
 
 
 NORM = NormExercise()
@@ -170,8 +160,7 @@ encoder_block = CompositeExercise(
         "norm2": (NORM, lambda D: (D, 5, 33)),
         "mlp": (mlp, lambda D, M: (D, 1, M)),
     },
-    clue="Two lines: `z = z + attention(norm1(z))`, then `z = z + mlp(norm2(z))`. Both norms are "
-    "`nn.LayerNorm(embed_dim, eps=1e-6)`.",
+    clue="A sum takes z as it was before the norm: `z = z + attention(norm1(z))`. Eq. 3 goes on with this z.",
     shape="(B, T, D)",
     sizes=lambda D, h, M, x: {"B": len(x), "T": x.shape[1], "D": D, "mlp_dim": M, "d": D // h},
     imports='from vit_tutorial import take\n\nMySelfAttention, MyMlp = take("MySelfAttention"), take("MyMlp")',

@@ -40,8 +40,9 @@ class MyVisionTransformer(nn.Module):
 def equations_1_to_4(pair):
     if pair.views is None:
         return
-    sums = pair.mine(pair.x).sum(1)
-    yield not close(sums, 1), "There is a softmax inside the model: `F.cross_entropy` takes it. Return logits."
+    logits = pair.mine(pair.x)
+    for name, shares in {"softmax": logits, "log-softmax": logits.exp()}.items():
+        yield not close(shares.sum(1), 1), f"A {name} is inside the model. `F.cross_entropy` has one: return logits."
     parts = vision_transformer.find_parts(pair.mine)
     blocks = {f"block {i}": block for i, block in enumerate(parts.pop("encoder"))}
     sources = ["images", "embeddings", *blocks, "token 0 of norm"]
@@ -88,8 +89,7 @@ vision_transformer = CompositeExercise(
         "encoder": (encoder_block, lambda D, h, M: (9, 3, 2, 7, D, 2, h, M)),
         "norm": (NORM, lambda D: (9, 3, 2, 7, D, 2, 5, 33)),
     },
-    clue="Four lines: `z = embeddings(images)`, `z = encoder(z)`, `y = norm(z)[:, 0]`, `return head(y)`. "
-    "The encoder is a list of `depth` blocks, `nn.Sequential(*blocks)`.",
+    clue="A list of `depth` new blocks is `nn.Sequential(*blocks)`. Of what `norm` returns, the head gets token 0.",
     shape="(B, K)",
     sizes=lambda size, P, C, K, D, *rest: {"B": len(rest[-1]), "K": K, "D": D, "1+N": 1 + (size // P) ** 2},
     judge=judge_model,
@@ -116,10 +116,10 @@ CONFIGS = [
 ]
 
 
-def terms(c: ViTConfig) -> dict[str, int]:
-    """Return the terms of the count. Those that are of one size in every model share a line."""
+def pieces(c: ViTConfig) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the terms of the count, those of one size in every model in one line, and what common slips add to it."""
     D, M, L, K = c.embed_dim, c.mlp_dim, c.depth, c.num_classes
-    return {
+    terms = {
         "the class token (or its position, or the bias of the patch projection, or half of the final LayerNorm)": D,
         "the final LayerNorm (or the class token and its position)": 2 * D,
         "the patch projection's matrix": c.patch_dim * D,
@@ -135,22 +135,20 @@ def terms(c: ViTConfig) -> dict[str, int]:
         "the head's matrix": D * K,
         "the bias of the head": K,
     }
-
-
-def slips(c: ViTConfig) -> dict[str, int]:
-    """Return what three common slips get for the whole count."""
-    D, M, L, K = c.embed_dim, c.mlp_dim, c.depth, c.num_classes
-    right, block = my_parameter_count(c), 4 * D + 4 * D * (D + 1) + 2 * D * M + M + D
-    return {
-        "for a single block": right - (L - 1) * block,
-        "without any bias": right - D - L * (5 * D + M) - K,
-        "with an MLP that is 4·D wide, and not `mlp_dim`": right + L * (4 * D - M) * (2 * D + 1),
+    slips = {
+        "for a single block": (1 - L) * (4 * D + 4 * D * (D + 1) + 2 * D * M + M + D),
+        "without any bias": -D - L * (5 * D + M) - K,
+        "with an MLP that is 4·D wide, and not `mlp_dim`": L * (4 * D - M) * (2 * D + 1),
     }
+    return terms, slips
 
 
 def miscount(off: list[int]) -> str:
-    """Say which terms, up to four, are left out or counted twice where the counts of CONFIGS are off by this."""
-    tables = [terms(config) for config in CONFIGS]
+    """Say which slip, or which terms, up to four, explain by how much the counts of CONFIGS are off."""
+    tables, slips = zip(*map(pieces, CONFIGS), strict=True)
+    for name in slips[0]:
+        if off == [slip[name] for slip in slips]:
+            return name
     for names in (names for n in (1, 2, 3, 4) for names in combinations(tables[0], n)):
         sums = [sum(table[name] for name in names) for table in tables]
         if off == sums:
@@ -168,9 +166,7 @@ def judge_count(function: Callable) -> None:
     if wrong_kind := next(filter(None, map(misfit, counts, right)), ""):
         raise Wrong(wrong_kind)
     off = [got - expected for got, expected in zip(counts, right, strict=True)]
-    slipped = [slips(config) for config in CONFIGS]
-    told = next((name for name in slipped[0] if counts == [counted[name] for counted in slipped]), miscount(off))
-    if any(off) and told:
+    if any(off) and (told := miscount(off)):
         raise Wrong(f"You get exactly this count {told}.")
     for c, got, more in zip(CONFIGS, counts, off, strict=True):
         if more:
@@ -184,8 +180,7 @@ parameter_count = Exercise(
     my_parameter_count,
     task="`fn(config) -> int`: how many parameters the model of a ViTConfig has, by arithmetic.",
     judge=judge_count,
-    clue="Go through the model part by part. A linear layer from a to b values has a·b + b, a LayerNorm 2·D. Do not "
-    "forget the biases, the class token, its position, and the final norm.",
+    clue="A linear layer from a to b has a·b + b, a LayerNorm 2·D. Which parameters are in no layer, and in no block?",
 )
 
 
@@ -227,7 +222,5 @@ find_bug = Hunt(
     my_find_bug,
     task="`check.find_bug(broken, bug)`: the bug in a model that `draw_bug` has made.",
     judge=judge_bug,
-    clue="Run the four tests on `broken.model` with `broken.labels`, and compare each measurement with the first row "
-    "of the table. If all four pass, count the parameters, silence the branches, silence the blocks, and look at the "
-    "pictures with their labels.",
+    clue="Compare the tests with the table's first row. All alike? Count parameters, silence parts, look at labels.",
 )

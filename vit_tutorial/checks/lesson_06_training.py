@@ -56,9 +56,7 @@ parameter_groups = Exercise(
     view=decays,
     probes=matrices_alone,
     shape="(parameters,)",
-    clue="Go through `model.modules()`, or through `model.named_parameters()`, and put every parameter into one of two "
-    "lists. The weights of `nn.Linear` and of the patch projection, an `nn.Conv2d`, decay. Biases, norms, the class "
-    "token and the positions do not, although some of these have two axes or more.",
+    clue="What decays are the weights of `nn.Linear` and `nn.Conv2d`: ask for a layer's type, or look at the names.",
     imports="from torch import nn",
 )
 
@@ -103,8 +101,7 @@ def outcome(losses, model, optimizer, batches, rates):
         raise Wrong("Your losses keep what their gradients need: memory grows with every step. Store `loss.item()`.")
     numbers = attempt(lambda: torch.tensor([float(loss) for loss in losses]).double())
     if not isinstance(losses, (list, tuple)) or isinstance(numbers, Exception) or len(numbers) != len(batches):
-        told = "The task asks for a list of the losses, one plain number for each batch (`loss.item()`, with brackets)"
-        raise Wrong(f"{told}; got {describe(losses)}.")
+        raise Wrong(f"Return a list: a number for each batch (`loss.item()`, with brackets); got {describe(losses)}.")
     return numbers, torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
@@ -112,24 +109,18 @@ def as_asked(got, expected, model, optimizer, batches, rates):
     ours = to_train()
     my_training(*ours)
     yield all(optimizer.modes), "Your model is in evaluation mode, so dropout is off. Call `model.train()`."
-    steps = f"The optimizer that you are given takes {len(optimizer.steps)} steps for 4 batches"
-    yield len(optimizer.steps) == 4, f"{steps}. Take one for each, with it."
+    steps = len(optimizer.steps)
+    yield steps == 4, f"The optimizer that you are given takes {steps} steps for 4 batches. Take one for each, with it."
     first, right = got[0][0].item(), expected[0][0].item()
-    told = f"Your first loss is {first:.4f}, {first / right:.3g} times {right:.4f}"
-    yield (
-        close(first, right),
-        f"{told}: `F.cross_entropy` of the logits is asked, the mean over the batch, before the step.",
-    )
+    told = f"Your first loss is {first:.4f}, {first / right:.3g} times {right:.4f}: `F.cross_entropy` of the logits"
+    yield close(first, right), f"{told} is asked, the mean over the batch, before the step."
     for n, rate in enumerate(rates):
         (given, mine), (_, right) = optimizer.steps[n], ours[1].steps[n]
         yield set(given) == {rate}, f"In step {n} the groups have the rates {given}. It must be {rate} in each."
+        yield mine.any(), f"In step {n} there are no gradients: `zero_grad`, then `backward`, and only then `step`."
         cosine = F.cosine_similarity(mine, right, dim=0)
         told = f"In step {n} the cosine of your gradients with the right ones is {cosine:.2f}"
-        yield cosine > 0.999 or not mine.any(), f"{told}: clear the old ones, and shorten all together, by one factor."
-        yield (
-            mine.any(),
-            f"In step {n} there are no gradients: call `zero_grad`, then `backward`, and only then `step`.",
-        )
+        yield cosine > 0.999, f"{told}: clear the old ones, and shorten all together, by one factor."
         told = f"In step {n} your gradients, as one vector, are {mine.norm():.3g} long, and must be {right.norm():.3g}"
         yield close(mine.norm(), right.norm()), f"{told}: between `backward` and `step`, shorten to 1 what is longer."
     yield False, "Your steps are right, and your losses are not those of the batches, each before its step."
@@ -142,10 +133,7 @@ training = Exercise(
     view=outcome,
     probes=as_asked,
     shape="losses (batches,); weights (all,)",
-    clue="Before the loop, `model.train()`. For each batch: write its rate into every group of "
-    "`optimizer.param_groups`, work out the loss, clear the old gradients, call `loss.backward()`, clip with "
-    "`nn.utils.clip_grad_norm_`, and only then `optimizer.step()`. If the first loss is right and the second is not, "
-    "look at the first step.",
+    clue="If the first loss is right and the second is not, look at step 0: which calls come before `step`, in order?",
     imports="import torch.nn.functional as F\nfrom torch import nn",
 )
 
@@ -176,7 +164,6 @@ learning_rate = Hunt(
     my_learning_rate,
     task="`check.learning_rate(rate)`: a rate that neither its half nor its double beats, in `short_run`.",
     judge=judge_rate,
-    clue="Multiply the rate by two, or by five, as long as that helps. Then try a rate between the last two. If two "
-    "rates are close, ask again with another `seed`.",
+    clue="Double the rate as long as that helps. If two rates are close, ask again with another `seed`.",
     imports="from vit_tutorial.experiments import short_run",
 )

@@ -20,8 +20,7 @@ def my_position_similarity(position, grid):
 def alike(got, expected, position, grid):
     mine, right = (each.flatten(2).flatten(0, 1) for each in (got, expected))  # (N, N)
     n = int((mine.diagonal() - 1).abs().argmax())
-    own = f"Patch {n} has {mine[n, n]:.3g} with itself, and must have 1"
-    yield close(mine.diagonal(), 1), f"{own}: divide each row by its length, `norm(dim=-1, keepdim=True)`."
+    yield close(mine.diagonal(), 1), f"Patch {n} has {mine[n, n]:.3g} with itself: divide each row by its length."
     other = f"Patches 0 and 1 have {mine[0, 1]:.3g}, and the cosine of their positions is {right[0, 1]:.3g}"
     yield False, f"{other}. They are in rows 1 and 2, after the class token, and nothing is subtracted."
 
@@ -31,8 +30,7 @@ position_similarity = Exercise(
     task="`fn(position, grid)`, (1+N, D) and (h, w) → (h, w, h, w): the cosine of every two patches' positions.",
     trials=[(noise(1 + h * w, D), (h, w)) for h, w, D in ((3, 5, 7), (4, 2, 6), (2, 2, 3))],
     probes=alike,
-    clue="Leave out row 0, the class token. Divide each row by its own length, `norm(dim=-1, keepdim=True)`. Then "
-    "`unit @ unit.T` has all cosines, (N, N), and `reshape(h, w, h, w)` gives each N its rows and columns.",
+    clue="Leave out row 0. Divide the others by their lengths, `norm(dim=-1, keepdim=True)`. Which product is left?",
     shape="(h, w, h, w)",
     sizes=lambda p, grid: {"h": grid[0], "w": grid[1], "N": len(p) - 1, "1+N": len(p), "D": p.shape[1]},
     gradients=False,
@@ -54,6 +52,11 @@ def followed(got, expected, maps):
     known = {"I": torch.eye(A[0].shape[-1]).expand_as(A[0])}
     if len(A) == 1:
         known |= {f"head {n}": head for n, head in enumerate(maps[0].unbind(1))} | {"(head 0)ᵀ": maps[0][:, 0].mT}
+    if len(A) == 1 < maps[0].shape[1]:
+        known["the heads' maximum"] = most = maps[0].amax(1)
+        known["the heads' maximum + I, divided by its row sums"] = (most + known["I"]) / (
+            most.sum(-1, keepdim=True) + 1
+        )
     if len(A) == 2:
         known |= {"A₁": A[0], "A₂": A[1], "A₂A₁": A[1] @ A[0], "A₁A₂": A[0] @ A[1]}
         known["the mean of each head's own product"] = (maps[1] @ maps[0]).mean(1)
@@ -70,8 +73,7 @@ rollout = Exercise(
     task="`fn(maps)`, L times (B, heads, T, T), the first layer first → (B, T, T): attention followed through layers.",
     trials=[([noise(B, h, T, T, seed=seed).softmax(-1) for seed in range(L)],) for L, B, h, T in SIZES],
     probes=followed,
-    clue="In each layer, average the heads, `A = weights.mean(dim=1)`, add the residual stream, `(A + torch.eye(T)) / "
-    "2`, and multiply, the later layer from the left: `rollout = A @ rollout`. Each row of the result sums to 1.",
+    clue="In each layer: the heads' mean; its mean with I, the residual stream; the later layer from the left.",
     shape="(B, T, T)",
     sizes=lambda maps: {"L": len(maps), **dict(zip("BhT", maps[0].shape, strict=False))},
 )
@@ -86,19 +88,11 @@ def my_own_effect(num_classes, map_for, fall):
 
 def toy_maps(B, K):
     """Return K, a function with a map of B scenes for every class, and one with the fall of every logit under maps."""
-    maps, effects, asked = noise(K, B, 2, 3), noise(6, K, seed=1), []
-
-    def map_for(c):
-        asked.append(c)
-        return maps[c]
-
-    map_for.asked, map_for.scenes = asked, B
-    return K, map_for, lambda maps: (maps.flatten(1) @ effects).relu()
+    maps, effects = noise(K, B, 2, 3), noise(6, K, seed=1)
+    return K, maps.__getitem__, lambda maps: (maps.flatten(1) @ effects).relu()
 
 
 def compared(got, expected, K, map_for, fall):
-    asked = {int(c) for c in map_for.asked}
-    yield asked == {*range(K)}, f"You ask for the maps of classes {sorted(asked)}. All of 0 to {K - 1} have one."
     falls = torch.stack([fall(map_for(c)) for c in range(K)])
     own = falls.diagonal(dim1=0, dim2=2)
     same_map = (falls.sum(dim=2).T - own) / (K - 1)
@@ -112,10 +106,8 @@ own_effect = Exercise(
     task="`fn(num_classes, map_for, fall)` → (B, K): how much further each logit falls under its own class's map.",
     trials=[partial(toy_maps, B, K) for B, K in ((11, 4), (4, 5), (9, 3))],
     probes=compared,
-    clue="Cover the map of each class in turn, `falls = torch.stack([fall(map_for(c)) for c in range(num_classes)])`, "
-    "(K maps, B, K logits). `falls.diagonal(dim1=0, dim2=2)`, (B, K), has each logit under its own map. The sum over "
-    "all maps, less the own one, divided by `num_classes - 1`, is the mean of the others.",
+    clue="In `torch.stack([fall(map_for(c)) for c in range(num_classes)])`, (K maps, B, K logits), which are own?",
     shape="(B, K)",
-    sizes=lambda K, map_for, fall: {"B": map_for.scenes, "K": K},
+    sizes=lambda K, map_for, fall: {"B": len(map_for(0)), "K": K},
     imports="import torch",
 )

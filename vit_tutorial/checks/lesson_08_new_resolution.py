@@ -33,22 +33,19 @@ def made_of(got, right, position, old_grid, new_grid, n):
     mixed = f"The shares of old rows in new row {at} sum to {sums[at]:.3g}, not to 1."
     yield close(sums, 1, 1e-3), f"{mixed} (`permute` moves an axis; a `reshape` tears rows apart.)"
     picture = position[n:].reshape(1, *old_grid, -1).permute(0, 3, 1, 2)
-    ways = {"bicubic, with antialias=False": ("bicubic", False), "bilinear": ("bilinear", True)}
-    ways["bilinear, with antialias=False"] = ("bilinear", False)
-    for name, (mode, antialias) in ways.items():
+    for mode, antialias in (("bicubic", False), ("bilinear", True), ("bilinear", False)):
         other = F.interpolate(picture, size=new_grid, mode=mode, antialias=antialias)[0].flatten(1).T
-        yield not close(got[n:], other), f"This is {name}. The task asks for bicubic, with antialias=True."
-    swapped = {"old": (old_grid[::-1], new_grid), "new": (old_grid, new_grid[::-1])}
-    for name, grids in swapped.items():
-        other = my_resize_positions(position, *grids, n)
-        yield not close(got, other), f"You read the {name} grid as (columns, rows). It is (rows, columns)."
+        told = f"This is {mode}, with antialias={antialias}. The task asks for bicubic, with antialias=True."
+        yield not close(got[n:], other), told
+    for name, grids in {"old": (old_grid[::-1], new_grid), "new": (old_grid, new_grid[::-1])}.items():
+        swapped = close(got, my_resize_positions(position, *grids, n))
+        yield not swapped, f"You read the {name} grid as (columns, rows). It is (rows, columns)."
     at = int((got - right).abs().sum(1).argmax())
     shares = [{k: round(row[k].item(), 2) for k in row.abs().topk(3).indices.tolist()} for row in (got[at], right[at])]
     yield False, "New row {} is made of old rows {}, and must be of {}, their largest shares.".format(at, *shares)
 
 
-# In the third no two sides are equal, and 15 / 11 is rounded such that 11 · (15 / 11) is cut off at 14. In the fourth
-# only the shape changes.
+# In the third no two sides are equal, and 11 · (15 / 11) is cut off at 14. In the fourth only the shape changes.
 GRIDS = [((2, 3), (4, 5), 1), ((6, 4), (4, 3), 1), ((11, 2), (15, 4), 1), ((2, 8), (4, 4), 1), ((2, 3), (2, 3), 1)]
 GRIDS += [((2, 3), (4, 3), 0), ((3, 2), (2, 5), 2)]
 
@@ -57,10 +54,7 @@ resize_positions = Exercise(
     task="`fn(position, old_grid, new_grid, num_prefix_tokens)`, (T, D) → (S, D): bicubic with antialiasing.",
     trials=[(torch.eye(n + prod(old)), old, new, n) for old, new, n in GRIDS],  # 1 in a place of its own in each row
     probes=made_of,
-    clue="Keep the first rows aside, `position[:num_prefix_tokens]`. Make a picture of the others, `reshape(1, h, w, "
-    "D)`, and bring the D axis to the front, `permute(0, 3, 1, 2)`. Then `F.interpolate(picture, size=new_grid, "
-    'mode="bicubic", antialias=True)`. Turn the picture back into rows, `picture[0].flatten(1).T`, and put the first '
-    "rows in front, `torch.cat([prefix, rows])`.",
+    clue="`F.interpolate` wants (1, D, h, w): `reshape` makes the picture, `permute` moves D, and both are undone.",
     shape="(S, D)",
     sizes=lambda p, old, new, n: {"h": old[0], "w": old[1], "h·w": prod(old), "h'·w'": prod(new), "T": len(p)},
     imports="import torch.nn.functional as F",
@@ -96,8 +90,7 @@ weighted_attention = Exercise(
         for B, h, T, d in ((2, 3, 5, 7), (3, 2, 4, 6), (1, 4, 3, 5))
     ],
     probes=weighed,
-    clue="Two equal terms e^s in a softmax are one term 2·e^s = e^(s + log 2). So compute the scores, divide by √d, "
-    "add `times.log()[:, None, None]`, (B, 1, 1, T), and go on as in lesson 03: softmax, and mix the values.",
+    clue="Twice e^s is e^(s + log 2): add log w to the scores, (B, h, T, T), along the axis of the keys.",
     shape="(B, h, T, d)",
     sizes=lambda q, k, v, times: dict(zip("BhTd", q.shape, strict=True)),
 )
@@ -135,10 +128,7 @@ def judge_new_task(function):
 new_task = Exercise(
     my_new_task,
     task="`fn(model, images, num_classes) -> model`: teach a trained model six new outlines from 100 pictures.",
-    clue="`new = replace_head(model, num_classes)` is a copy with a new head; train this copy. For a linear probe "
-    "freeze all of it, `new.requires_grad_(False)`, and then unfreeze the head, `new.head.requires_grad_(True)`; a "
-    "rate of 1e-2 suits it. To fine-tune all of it, freeze nothing, and take 1e-3 or less. In both cases "
-    "`fit(new, images, Recipe(epochs=30, batch_size=16, learning_rate=…))`, and then `return new`.",
+    clue="Train what `replace_head` returns: its head alone, the rest frozen, at 1e-2, or all of it at 1e-3 or less.",
     imports="from vit_tutorial import replace_head\nfrom vit_tutorial.training import Recipe, fit",
     judge=judge_new_task,
 )

@@ -65,10 +65,8 @@ def my_fold_layer_scale(state):
 
 
 # More than ten blocks the second time: a rule for `blocks.1` may take `blocks.10`, too. And not the 12 of DINOv2.
-SIZES = [
-    ViTConfig(8, 4, num_classes=0, embed_dim=6, depth=2, num_heads=2, mlp_dim=10),
-    ViTConfig(6, 2, num_classes=0, embed_dim=4, depth=13, num_heads=2, mlp_dim=9),
-]
+SIZES = [ViTConfig(8, 4, num_classes=0, embed_dim=6, depth=L, num_heads=2, mlp_dim=10) for L in (2, 13)]
+LETTERS = {"D": 6, "3·D": 18, "mlp_dim": 10}
 
 
 def their_state(config):
@@ -90,35 +88,36 @@ def attention_layers(D=12, h=3):
     return {"transformers": apart, "JAX": by_heads}
 
 
-def turn(weight):
-    """Return a matrix with each of the squares transposed that stand under one another in it; else what is given."""
-    if weight.ndim != 2 or weight.shape[0] % weight.shape[1]:
-        return weight
-    return torch.cat([square.T for square in weight.split(weight.shape[1])])
+def place_of(value, tensors):
+    """Say where a value stands among these tensors: "what was at `q_proj.weight`[4, 0]"."""
+    found = ((name, (tensor == value).nonzero().tolist()) for name, tensor in tensors.items())
+    return next((f"what was at `{name}`{places[0]}" for name, places in found if places), f"the new value {value:.4g}")
 
 
-def judge_tensors(solution, given, function):
+def judge_tensors(solution, given, function, sizes=LETTERS):
     """Give the function the state dicts of `given()`, {kind: tensors}. Raise Wrong with the names of what is wrong."""
     for number, (kind, state) in enumerate(given().items()):
         tensors, before = dict(state), {name: tensor.clone() for name, tensor in state.items()}
         expected = solution(before)
-        result = call(function, state)
+        result = call(function, state, sizes=sizes)
         if written := [name for name, tensor in tensors.items() if not same(tensor, before[name])]:
             raise Wrong(f"Your function writes into {listed(written)}, the model's own: make a new tensor.")
         if not isinstance(result, dict) or not all(isinstance(value, Tensor) for value in result.values()):
             raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {describe(result)}.")
-        there = [name for name in expected if name in result]
-        shaped = [name for name in there if result[name].shape == expected[name].shape]
+        shaped = [name for name in expected if name in result and result[name].shape == expected[name].shape]
         wrong = [name for name in shaped if not same(result[name], expected[name])]
-        turned = [name for name in wrong if same(turn(result[name]), expected[name])]
         found = {
             "Missing": [name for name in expected if name not in result],
             "Not ours": [name for name in result if name not in expected],
-            "Wrong shapes": [name for name in there if name not in shaped],
-            "Not turned (the transpose is right)": turned,
-            "Wrong values": [name for name in wrong if name not in turned],
+            "Wrong shapes": [name for name in expected if name in result and name not in shaped],
+            "Wrong values": wrong,
         }
         told = [f"{what}, {len(names)} of {len(expected)}: {listed(names)}." for what, names in found.items() if names]
+        for name in wrong[:1]:
+            mine, right = result[name].double(), expected[name].double()
+            at = tuple((~torch.isclose(mine, right, 2e-5, 2e-5)).nonzero()[0].tolist())
+            stands, belongs = place_of(mine[at], before), place_of(right[at], before)
+            told += [f"At `{name}`{[*at]} stands {stands}, not {belongs}."]
         if told:
             raise Wrong(joined(f"Right for {next(iter(given()))}, but not for {kind}." if number else "", *told))
 
@@ -131,17 +130,14 @@ map_state_dict = Exercise(
     my_map_state_dict,
     task="`fn(state)`: a state dict of DINOv2 → the same tensors under our names; γ keeps its own.",
     judge=partial(judge_tensors, my_map_state_dict, in_sizes(their_state)),
-    clue="Compare the two lists of names: eight of Meta's words differ from ours. Apply eight times "
-    "`name = name.replace(word, our_word)`, each to what the one before returned, and the longer word first: `proj` is "
-    "also in `patch_embed.proj` and in `attn.proj`. Meta's positions are (1, T, D), ours (T, D).",
+    clue="Eight words differ. `name.replace(old, new)` for each, the longer first: `proj` is in two longer ones.",
 )
 
 to_qkv = Exercise(
     my_to_qkv,
     task="`fn(state)`: an attention layer of transformers or JAX → `qkv` and `projection`, as ours are.",
-    judge=partial(judge_tensors, my_to_qkv, attention_layers),
-    clue="Ask which library it is, by a name that only one of them has. torch.cat puts q, k and v under one another. A "
-    "kernel of JAX is (in, out), and our weight (out, in): flatten h and d into one axis, and turn it with `.T`.",
+    judge=partial(judge_tensors, my_to_qkv, attention_layers, sizes={"D": 12, "h": 3, "d": 4}),
+    clue="JAX keeps (in, out), and we (out, in): flatten h and d into one axis, then `.T`. Biases get one axis, too.",
     imports="import torch",
 )
 
@@ -149,9 +145,7 @@ fold_layer_scale = Exercise(
     my_fold_layer_scale,
     task="`fn(state)`: a state dict under our names, with γ (D,) as `encoder.0.ls1.gamma` → the same model without γ.",
     judge=partial(judge_tensors, my_fold_layer_scale, in_sizes(lambda size: my_map_state_dict(their_state(size)))),
-    clue="γ ⊙ (W x + b) = (γ ⊙ W) x + γ ⊙ b: multiply row i of the weight by γ[i], `gamma[:, None] * weight`, and the "
-    "bias by γ. The layers are the last of each branch: `attention.projection` for `ls1.gamma`, `mlp.contract` for "
-    "`ls2.gamma`. Begin with `folded = dict(state)`, and cut the block's beginning from γ's own name.",
+    clue="γ ⊙ (W x + b) = (γ ⊙ W) x + γ ⊙ b, in the last layer of a branch. Row i of W makes value i of W x.",
 )
 
 
@@ -182,12 +176,13 @@ def judge_mistake(suspect, mistake, where):
         return f"{mistake}, in `{where}`."
     original, photo = suspect.original, load_photo(size=suspect.original.config.image_size)
     with torch.no_grad():
-        models = (suspect.model, sabotage(original, mistake, where), original)
-        found, guess, right = (model.forward_features(original.card.normalise(photo[None]))[0, 1:] for model in models)
-    alike, before = (torch.cosine_similarity(found, tokens, dim=1).median() for tokens in (guess, right))
+        models = suspect.model, sabotage(original, mistake, where)
+        tokens = (model.forward_features(original.card.normalise(photo[None]))[0, 1:] for model in models)
+        alike = torch.cosine_similarity(*tokens, dim=1).median()
     raise Wrong(
-        f"We made a copy with this mistake in `{where}`. It is another model than your suspect: on a photo, half of "
-        f"their patch tokens have a cosine below {alike:.3f}. (The suspect's and the right model's: {before:.3f}.)"
+        f"No. We put “{mistake}” into `{where}` of the right model, and showed this model and your suspect one photo. "
+        "If you were right, each patch would have the same token in both, with a cosine of 1. "
+        f"But for half of the patches it is below {alike:.3f}."
     )
 
 
@@ -195,7 +190,5 @@ find_mistake = Hunt(
     my_find_mistake,
     task="`check.find_mistake(suspect, mistake, where)`: the mistake in a copy of DINOv2, and the stage where it acts.",
     judge=judge_mistake,
-    clue="Compare what `embeddings`, `encoder.0`, `encoder.1` and so on return in both models. The first stage that "
-    "differs is the place. Inside a block, give both the same tokens, and compare `norm1`, `attention.qkv`, "
-    "`attention`, `norm2` and `mlp`, each alone. Which of the seven mistakes changes these parts and no others?",
+    clue="Which stage is the first to return something else? Inside a block, compare each part alone, on the same z.",
 )

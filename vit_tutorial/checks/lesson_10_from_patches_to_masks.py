@@ -20,8 +20,11 @@ def stretched(N, D):
 
 
 def along_directions(got, expected, tokens, count):
-    components = my_principal_components(tokens, tokens.shape[1]).T
-    known = {"1": torch.ones(len(tokens))} | {f"component {n}": each for n, each in enumerate(components)}
+    centred = tokens - tokens.mean(dim=0)
+    Vt = torch.linalg.svd(centred, full_matrices=False).Vh
+    told = "You multiply by columns of the last matrix of `svd`. It is Vᵀ: its rows are the directions."
+    yield not close(got.abs(), (centred @ Vt[:, :count]).abs()), told
+    known = {"1": torch.ones(len(tokens))} | {f"component {n}": each for n, each in enumerate((centred @ Vt.T).T)}
     for n in range(count):
         mine, right = as_sum(got[:, n], known), as_sum(expected[:, n], known)
         yield mine == right, f"Column {n} of your result is {mine}, and must be {right}, without the mean token."
@@ -32,8 +35,7 @@ principal_components = Exercise(
     task="`fn(tokens, count)`: (N, D) → (N, count), how far each token lies along the directions of most variation.",
     trials=[(stretched(12, 5), 3), (stretched(30, 7), 2), (stretched(9, 4), 1)],
     probes=along_directions,
-    clue="Three steps: subtract the mean token; `torch.linalg.svd(…, full_matrices=False)` returns U, S and V "
-    "transposed; multiply the centred tokens by the first `count` rows of the last, transposed.",
+    clue="The directions are the first rows of the last matrix of `torch.linalg.svd(centred, full_matrices=False)`.",
     shape="(N, count)",
     sizes=lambda tokens, count: {"N": tokens.shape[0], "D": tokens.shape[1], "count": count},
     view=lambda values, *given: values * (values**3).sum(dim=0).sign(),  # either sign is right
@@ -48,26 +50,21 @@ def my_direction(clicked, y, penalty):
 
 
 def sum_of_clicked(got, expected, clicked, y, penalty):
-    known = {f"token {n}": token for n, token in enumerate(clicked)}
-    mine, right = as_sum(got, known), as_sum(expected, known)
-    yield not close(got, my_direction(clicked, y, 0)), "Your w is that for λ = 0: the penalty is missing."
-    yield not close(got, clicked.T @ y), "Your w is Zᵀ y: the inverse of Z Zᵀ + λ I is missing."
+    left = clicked.T @ (y - clicked @ got)  # λ w, if w is that of ridge regression
+    fits = (left @ got / (got @ got)).round(decimals=3) + 0  # no "-0"
+    yield not close(left, fits * got, 1e-3), f"Your w is that of λ = {fits:g}. Here λ is {penalty:g}."
     everywhere = clicked.T @ torch.linalg.solve(clicked @ clicked.T + penalty, y)
     yield not close(got, everywhere), "λ is added to every product of two tokens. Add it on the diagonal: λ I."
-    yield False, f"Your w is {mine}; it must be {right}."
-
-
-def clicks(n, D, penalty):
-    return noise(n, D).double(), noise(n, seed=1).sign().double(), penalty
+    known = {f"token {n}": token for n, token in enumerate(clicked)}
+    yield False, f"Your w is {as_sum(got, known)}; it must be {as_sum(expected, known)}."
 
 
 direction = Exercise(
     my_direction,
     task="`fn(clicked, y, penalty)`: (n, D), n values ±1 and λ → w (D,), of ridge regression.",
-    trials=[clicks(5, 9, 2.0), clicks(2, 7, 0.5), clicks(8, 6, 3.0)],
+    trials=[(noise(n, D), noise(n, seed=1).sign(), penalty) for n, D, penalty in ((5, 9, 2), (2, 7, 0.5), (8, 6, 3))],
     probes=sum_of_clicked,
-    clue="Z is `clicked`. `Z @ Z.T` is (n, n): add λ times `torch.eye(n)`. `torch.linalg.solve(A, y)` returns A⁻¹ y. "
-    "Multiply what it returns by Zᵀ from the left.",
+    clue="Z is `clicked`. Add λ times `torch.eye(n)` to `Z @ Z.T`, (n, n). `solve` gives A⁻¹ y, and Zᵀ comes last.",
     shape="(D,)",
     sizes=lambda clicked, y, penalty: {"n": clicked.shape[0], "D": clicked.shape[1]},
     imports="import torch",

@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from .exercise import DETACHED, RANDOM, VALUES, Exercise, first_symptom, same_gradients
+from .exercise import DETACHED, RANDOM, VALUES, Exercise, same_gradients
 from .probes import Pair, noise
 from .running import Wrong, attempt, call, close, listed, misfit, spell, tensors_in
 
@@ -51,7 +51,7 @@ class ModuleExercise(Exercise):
             raise Wrong(f"The result does not depend on {listed(unused)}, {CUT}")
         if right:
             self.look_closer(pair)
-        elif symptom := first_symptom(self.probes(pair)):
+        elif symptom := next((told for holds, told in self.probes(pair) if not holds), ""):
             raise Wrong(symptom)
         else:
             raise Wrong(doubt or VALUES, status="not judged" if doubt else "wrong")
@@ -110,8 +110,6 @@ class ModuleExercise(Exercise):
     def require_layers(self, found: Mapping[str, Tensor], pair: Pair, sizes: Mapping[str, int]) -> None:
         """Raise Wrong for a parameter that is not there, or has another size."""
         mine, ours = (sum(p.numel() for p in each.parameters() if p.ndim > 1) for each in (pair.mine, pair.ours))
-        twice = len(list(pair.mine.named_parameters(remove_duplicate=False))) > len(list(pair.mine.parameters()))
-        hint = " Two of your layers are one and the same." if twice else ""
         other_sizes = mine != ours or not ours  # if not, perhaps other names
         for name, parameter in pair.ours.named_parameters():
             there = found.get(name)
@@ -121,7 +119,7 @@ class ModuleExercise(Exercise):
                 yours = spell(there.shape, sizes)
             else:
                 continue
-            raise Wrong(f"`{name}` is {yours}, and {spell(parameter.shape, sizes)} is asked.{hint}")
+            raise Wrong(f"`{name}` is {yours}, and {spell(parameter.shape, sizes)} is asked.")
 
     def ways(self, found: Mapping[str, Tensor], pair: Pair) -> Iterator[dict[str, Tensor]]:
         """Yield the views of our parameters for each layout. Only a bias may be missing."""
@@ -178,9 +176,9 @@ class CompositeExercise(ModuleExercise):
     def match(self, pair: Pair, sizes: Mapping[str, int]) -> tuple[list[dict[str, Tensor]], str]:
         """Put the reader's parts into the solution, so that there is nothing left to share."""
         parts = self.find_parts(pair.mine)
-        if not all(parts.values()):
+        if lost := [name for name, found in parts.items() if not found]:
             theirs = ", ".join(f"`{name}`" for name, _ in pair.mine.named_children())
-            return [], f"The check finds parts by their names. It looks for {self.called}. Yours: {theirs}."
+            return [], f"There is no {listed(lost)}. The check looks for {self.called}. Yours: {theirs}."
         for name, inside in parts.items():
             setattr(pair.ours, name, nn.Sequential(*map(Called, inside)))
         return [{}], ""

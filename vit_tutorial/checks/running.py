@@ -83,20 +83,22 @@ MEANINGS = {  # what errors mean whose text is hard to read
     "NoneType": "Something here is None, as `conv.bias` is with `bias=False`.",
     "out of bounds": "Places count from 0: the last is one less than the size. Is it the place of another axis?",
     "view size is not compatible": "`view` cannot join axes that were exchanged; `reshape` can. Is the order right?",
+    r"(must match|ambiguous).*\n.*( not in |(if|not) \w+ in )": "`in` compares tensors by values: compare `id(p)`.",
+    "must match the size": "Shapes are compared from their last axes: (n,) counts as one row, (n, 1) as one column.",
 }
 
 
 def stopped_by(error: Exception, sizes: Mapping[str, int] = {}, told: str = "Your code stops with an error") -> Wrong:
     """Return the finding that the reader's code stops with this error: their own line, and what its values are."""
     text = f"{type(error).__name__}: {textwrap.shorten(str(error), 400, placeholder=' …')}"
-    meaning = next((meaning for part, meaning in MEANINGS.items() if re.search(part, text)), "")
     trace = [(frame, number, frame.f_code.co_filename) for frame, number in walk_tb(error.__traceback__)]
     trace = [each for each in trace if not each[2].startswith(NOT_THEIRS) and "site-packages" not in each[2]]
+    frame, number, path = trace[-1] if trace else (None, 0, "")
+    code = linecache.getline(path, number).strip()
+    meaning = next((meaning for part, meaning in MEANINGS.items() if re.search(part, f"{text}\n{code}")), "")
     if not trace:
         return Wrong(joined(f"{told}.", text, meaning))
-    frame, number, path = trace[-1]
     function = frame.f_code.co_name
-    code = linecache.getline(path, number).strip()
     if code.startswith("raise NotImplementedError"):
         return Wrong(f"`{function}` reaches the line `raise NotImplementedError`. Delete it when the rest is written.")
     file = "your cell" if re.search(r"ipykernel|ipython-input|^<", path) else os.path.basename(path)
@@ -178,11 +180,3 @@ def misfit(result, expected, shape: str = "", sizes: Mapping[str, int] = {}, nam
     if isinstance(expected, int) and (isinstance(result, bool) or not isinstance(result, Integral)):
         return f"A whole number, {describe(expected)}, is expected; got {describe(result)}."
     return ""
-
-
-def slip_in(answer: Callable) -> str:
-    """Return a sentence on `x ** 1/2`, if the source has it."""
-    functions = vars(answer).values() if inspect.isclass(answer) else [answer]
-    sources = [attempt(inspect.getsource, function) for function in functions if inspect.isfunction(function)]
-    slip = any(re.search(r"\*\*\s*-?1\s*/\s*2\b", str(source)) for source in sources)
-    return "`x ** 1/2` is x/2: powers come before division. Write `x ** 0.5`." if slip else ""

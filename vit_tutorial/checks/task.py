@@ -108,12 +108,8 @@ class Hunt(Task):
     """Judge what the reader found, `check.find_mistake(suspect, mistake, where)`. The solution is a way to find it."""
 
     def __call__(self, *said: object, **named: object) -> Verdict:
-        given = [*said, *named.values()]
-        if any(answer is None for answer in given):
-            begun = any(isinstance(answer, str) for answer in given)
-            first = "One answer is missing." if begun else "Nothing is named yet."
-            found = "Put what you found in the place of `None`, and run the cell again."
-            return self.verdict("not attempted", f"{first} {found}")
+        if any(answer is None for answer in [*said, *named.values()]):
+            return self.verdict("not attempted", "Put what you found in the place of `None`, and run the cell again.")
         try:
             inspect.signature(self.judge).bind(*said, **named)
         except TypeError:  # too few answers, too many, or under other names

@@ -47,7 +47,7 @@ WRONG = {
         (lambda x, P: patchify(x.flip(0), P), "Image 0 of your result holds pixels of images [6]"),
         (lambda x, P: F.unfold(x, P, stride=P).reshape(len(x), -1, x.shape[1] * P * P),
          "rows [0, 2, 4], columns [0, 2"),
-        (lambda x, P: by_slices(x, P, step=1), "Row 1 of your result holds pixels of patches [0, 1]"),
+        (lambda x, P: by_slices(x, P, step=1), "Where patch 1 belongs, your result holds pixels of patches [0, 1]"),
         (cut("b c (h p) (w q) -> b (w h) (c p q)"), "Your patches run [0, 5, 10"),
         (cut("b c (h p) (w q) -> b (h w) (p q c)"), "its values run as (row, column, channel)"),
         (lambda x, P: patchify(x, P).flip(2), "its values run in another order"),
@@ -59,7 +59,7 @@ WRONG = {
     check.unpatchify: [
         (lambda x, P, size: unpatchify(x, P, size) / 2100, "values that are no pixels"),
         (lambda x, P, size: unpatchify(x.flip(0), P, size), "Image 0 of your result holds pixels of images [6]"),
-        (lambda x, P, size: x.reshape(len(x), -1, *size), "Row 0 of your result holds pixels of patches [0, 8, 9"),
+        (lambda x, P, size: x.reshape(len(x), -1, *size), "Where patch 0 belongs, your result holds pixels of patches [0, 8, 9"),
         (join("b (w h) (c p q) -> b c (h p) (w q)"), "Your patches run [0, 5, 10"),
         (lambda x, P, size: unpatchify(x, P, size[::-1]), "(B, C, W, H) = (5, 4, 24, 6), and (B, C, H, W)"),
         (lambda x, P, size: F.fold(x, size, P, stride=P), "Here `x` is (B, N, C·P·P)"),

@@ -50,7 +50,7 @@ def in_place(sequences, images, P, values, right):
     torn = (patch != patch[:, :1]).any(1)
     n = int(torn.byte().argmax())
     pixels = f"rows {few(y[0, n])}, columns {few(x[0, n])}, channels {few(channel[0, n])}"
-    told = f"Row {n} of your result holds pixels of patches {few(patch[n])} ({pixels})"
+    told = f"Where patch {n} belongs, your result holds pixels of patches {few(patch[n])} ({pixels})"
     yield not torn.any(), f"{told}. It must hold one whole patch: {P} rows and {P} columns of all channels."
     order = patch[:, 0].tolist()
     yield order == list(range(len(order))), f"Your patches run {order[:6]} … They must run row by row, 0, 1, 2, …"

@@ -29,8 +29,10 @@ def weights_of(weights: Tensor, scores: Tensor, d: int) -> Probes:
     yield not close(weights, scores.mT.softmax(-1)), "Queries and keys are exchanged: row i belongs to query i."
     mine, right = (x - x.mean(-1, keepdim=True) for x in (weights.clamp_min(1e-30).log(), scores))  # a softmax undone
     factor = (mine * right).sum() / (right * right).sum()
-    told = f"Your scores are {factor:.3g} times the right ones: q kᵀ is divided by {sqrt(d) / factor:.3g}, and √d is "
-    yield close(factor, 1, 2e-3) or not close(mine, factor * right, 3e-3), f"{told}{sqrt(d):.3g}."
+    ways = {1: "not divided at all", d / 2: f"divided by {d / 2:g} (`d ** 1/2` is d/2: write `d ** 0.5`)"}
+    divided = ways.get(round(sqrt(d) / factor.item(), 2), f"divided by {sqrt(d) / factor:.3g}")
+    told = f"Your scores are {factor:.3g} times the right ones: q kᵀ is {divided}, and √d is {sqrt(d):.3g}."
+    yield close(factor, 1, 2e-3) or not close(mine, factor * right, 3e-3), told
     hidden = (weights < 1e-6).nonzero().tolist()
     i, j = hidden[0][-2:] if hidden else (0, 0)
     yield not hidden, f"Query {i} takes nothing from key {j}: a mask, or an argmax? A softmax gives every key a share."

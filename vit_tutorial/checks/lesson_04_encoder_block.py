@@ -34,6 +34,7 @@ def normed(got, expected, x, weight, bias, eps):
         ": the variance divides by D - 1, not by D": (x.var(-1) + eps).sqrt(),
         ": eps is outside the root": variance.sqrt() + eps,
         ": eps has no effect, it belongs under the root": variance.sqrt(),
+        " (`x ** 1/2` is x/2: write `x ** 0.5`)": (variance + eps) / 2,
     }
     how = next((text for text, other in known.items() if close(divisor, other)), "")
     root = (variance[0] + eps).sqrt()

@@ -73,8 +73,7 @@ def their_state(config):
     """Return a state dict under Meta's names, LayerScale too. Every value is random: no two tensors are alike."""
     state = as_theirs(VisionTransformer(config).state_dict(), "timm")
     state |= {f"blocks.{i}.ls{n}.gamma": torch.empty(config.embed_dim) for i in range(config.depth) for n in (1, 2)}
-    generator = torch.Generator().manual_seed(config.depth)
-    return OrderedDict((name, torch.randn(tensor.shape, generator=generator)) for name, tensor in state.items())
+    return OrderedDict((name, noise(*each.shape, seed=99 * n)) for n, (name, each) in enumerate(state.items()))
 
 
 def attention_layers(D=12, h=3):

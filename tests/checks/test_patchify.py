@@ -59,7 +59,7 @@ WRONG = {
     check.unpatchify: [
         (lambda x, P, size: unpatchify(x, P, size) / 2100, "values that are no pixels"),
         (lambda x, P, size: unpatchify(x.flip(0), P, size), "Image 0 of your result holds pixels of images [6]"),
-        (lambda x, P, size: x.reshape(len(x), -1, *size), "Where patch 0 belongs, your result holds pixels of patches [0, 8, 9"),
+        (lambda x, P, size: x.reshape(len(x), -1, *size), "Where patch 0 belongs, your result holds pixels of"),
         (join("b (w h) (c p q) -> b c (h p) (w q)"), "Your patches run [0, 5, 10"),
         (lambda x, P, size: unpatchify(x, P, size[::-1]), "(B, C, W, H) = (5, 4, 24, 6), and (B, C, H, W)"),
         (lambda x, P, size: F.fold(x, size, P, stride=P), "Here `x` is (B, N, C·P·P)"),

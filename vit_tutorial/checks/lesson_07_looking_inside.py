@@ -61,8 +61,7 @@ def followed(got, expected, maps):
         known["the mean of each head's own product"] = (maps[1] @ maps[0]).mean(1)
     mine = as_sum(got.to(A[0]), known)
     yield len(A) > 2 or mine == "something else", f"Your result is {mine}. It must be {as_sum(expected, known)}."
-    total = got[0, 0].sum()
-    yield close(total, 1), f"Row 0 of your result sums to {total:.3g}. After every layer it must sum to 1."
+    yield close(got[0, 0].sum(), 1), f"Row 0 of your result sums to {got[0, 0].sum():.3g}. In every layer it must be 1."
 
 
 SIZES = [(1, 2, 1, 5), (1, 2, 3, 5), (2, 3, 2, 7), (4, 2, 3, 5), (3, 1, 4, 3)]  # layers, images, heads, tokens

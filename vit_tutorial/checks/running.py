@@ -179,5 +179,5 @@ def misfit(result, expected, shape: str = "", sizes: Mapping[str, int] = {}, nam
         lost = int((~result.isfinite()).sum())
         return f"{name} holds {lost} values that are inf or nan." if lost else ""
     if isinstance(expected, int) and (isinstance(result, bool) or not isinstance(result, Integral)):
-        return f"A whole number, {describe(expected)}, is expected; got {describe(result)}."
+        return f"A whole number (int) is expected; got {describe(result)}."
     return ""

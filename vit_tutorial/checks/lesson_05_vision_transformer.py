@@ -213,10 +213,8 @@ def judge_bug(broken: BrokenModel, bug: str) -> str:
         images = load_checkpoint("shapes").card.normalise(Shapes(8, 28, seed=7).pixels)  # those of the lesson
         found = first_tests(broken.model, images, broken.labels, patch_size=4)
         count = sum(parameter.numel() for parameter in broken.model.parameters())
-        measured = (
-            f"first loss {found.first_loss:.2f}; {found.right} of 8 memorised, loss {found.last_loss:.2f}; a leak of "
-        )
-        measured += f"{found.image_leak:.3f}; a shuffle changes {found.shuffle_change:.2%}; {count:,} parameters"
+        measured = f"first loss {found.first_loss:.2f}; {found.right} of 8 memorised, loss {found.last_loss:.2f}; "
+        measured += f"leak {found.image_leak:.3f}; a shuffle changes {found.shuffle_change:.2%}; {count:,} parameters"
         raise Wrong(f"It is not “{bug}”. With that, {SHOWS[bug]}. Of this model: {measured}.")
     return f"{bug}. The shortest way to it: {SHOWS[bug]}."
 

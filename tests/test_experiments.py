@@ -41,7 +41,7 @@ SCRIPTS = Path(__file__).resolve().parent.parent / "notebooks" / "tables"
 STORED = tables.RESULTS
 TABLES = sorted({path.stem for path in STORED.glob("*.csv")} - {"masks"})  # of models that a script trains
 # The columns that say what a line is about; elsewhere there are two.
-ABOUT = {"quarters": 3, "scarce": 3, "shares": 5, "trials": 4}
+ABOUT = {"blocks": 3, "quarters": 3, "scarce": 3, "shares": 5, "trials": 4}
 
 
 def script(name: str, run_name: str | None = None) -> SimpleNamespace:
@@ -133,9 +133,9 @@ def test_the_shipped_model_is_what_the_recipe_of_lesson_06_trains_with_seed_0():
 @pytest.mark.parametrize(
     ("stored", "options"),
     [
-        ("complete block", {"kind": "complete block", "steps": 6}),  # the warm-up shows
-        ("post-norm", {"kind": "post-norm", "steps": 2}),
-        ("no norms, half the weights", {"kind": "no norms", "steps": 1, "start": 0.5}),
+        (("complete block", 1.0), {"kind": "complete block", "steps": 6}),  # the warm-up shows
+        (("post-norm", 1.0), {"kind": "post-norm", "steps": 2}),
+        (("no norms", 0.5), {"kind": "no norms", "steps": 1, "start": 0.5}),
     ],
 )
 def test_the_first_steps_of_the_stored_blocks_come_out_again(stored, options):

@@ -56,10 +56,10 @@ def load_results(name: str, *about: str, value: str = "accuracy") -> dict:
     return {key if about else key[0]: [number for (number,) in runs] for key, runs in table.items()}
 
 
-def load_block_runs() -> dict[str, Float[Tensor, "S steps"]]:
-    """Return the losses of each kind of block and start, at 150 steps: (3, 150)."""
-    table = read_table("blocks", ["variant"], ["losses"])
-    return {kind: torch.tensor([losses for (losses,) in runs]) for (kind,), runs in table.items()}
+def load_block_runs() -> dict[tuple[str, float], Float[Tensor, "S steps"]]:
+    """Return the losses of each kind of block and start, ("no norms", 0.5), at 150 steps: (3, 150)."""
+    table = read_table("blocks", ["variant", "start"], ["losses"])
+    return {(kind, float(start)): torch.tensor([run for (run,) in runs]) for (kind, start), runs in table.items()}
 
 
 def load_courses() -> dict[tuple[int, str], Course]:

@@ -74,6 +74,7 @@ def test_components_find_the_axes_along_which_tokens_were_drawn():
         assert 0.95 < inside.float().mean() < 0.97, "2 % at either end have the colours of the ends"
         pair = torch.stack([found[..., n][inside], places[..., n][inside]])
         assert sign * torch.corrcoef(pair)[0, 1] > 0.98
+    assert_close(principal_components(tokens[3:5], like=tokens), found[3:5], atol=1e-5, rtol=0)
 
 
 def test_tokens_that_are_all_alike_have_no_colours():

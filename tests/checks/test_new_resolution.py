@@ -93,8 +93,8 @@ WRONG = {
     check.resize_positions: [
         ("[prefix, rows]", "[rows, prefix]", "The prefix comes first. Your row 0 is old row 1"),
         ("[prefix, rows]", "[prefix, rows + position[:1]]", "old rows in new row 1 sum to 2, not to 1"),
-        (MODE, 'mode="bicubic"', "This is bicubic, with antialias=False"),
-        (MODE, 'mode="bilinear", antialias=True', "This is bilinear, with antialias=True. The task asks"),
+        (MODE, 'mode="bicubic"', "This is bicubic, antialias=False"),
+        (MODE, 'mode="bilinear", antialias=True', "This is bilinear, antialias=True"),
         (PICTURE, "patches.reshape(1, w, h, -1).permute(0, 3, 1, 2)", "You read the old grid as (columns, rows)"),
         ("size=new_grid", "size=new_grid[::-1]", "You read the new grid as (columns, rows)"),
         (MODE, 'mode="bicubic", align_corners=True', "New row 19 is made of old rows"),

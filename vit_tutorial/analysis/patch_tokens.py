@@ -53,20 +53,23 @@ def patch_tokens(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
         return torch.stack([model.norm(z)[:, 1:].unflatten(1, model.config.grid) for z in stages(model, images)])
 
 
-def principal_components(tokens: Float[Tensor, "*grid D"], count: int = 3) -> Float[Tensor, "*grid count"]:
+def principal_components(
+    tokens: Float[Tensor, "*grid D"], count: int = 3, like: Float[Tensor, "*other D"] | None = None
+) -> Float[Tensor, "*grid count"]:
     """Return how far each token lies along the directions in which tokens differ most, in [0, 1]: (…, D) → (…, count).
 
-    Each end is reached by 2 % of the tokens; the token furthest from the mean is on the side of 1.
+    Each end is reached by 2 % of the tokens; the token furthest from the mean is on the side of 1. Mean, directions and
+    ends are those of the tokens `like`, if they are given: then two models' colours mean the same.
     Source: Oquab et al. 2023 (arXiv 2304.07193), Figure 1.
     """
-    flat = tokens.flatten(0, -2)  # (N, D)
-    centred = flat - flat.mean(dim=0)
-    directions = torch.linalg.svd(centred, full_matrices=False).Vh[:count]  # (count, D)
-    values = centred @ directions.T  # (N, count)
-    values = values * values.gather(0, values.abs().argmax(dim=0, keepdim=True)).sign()
-    low, high = values.quantile(values.new_tensor([0.02, 0.98]), dim=0)
-    scaled = (values - low) / (high - low).clamp(min=1e-12)  # tokens that are all alike have no components
-    return scaled.clamp(0, 1).view(*tokens.shape[:-1], count)
+    flat = (tokens if like is None else like).flatten(0, -2)  # (N, D)
+    mean = flat.mean(dim=0)
+    directions = torch.linalg.svd(flat - mean, full_matrices=False).Vh[:count]  # (count, D)
+    values = (flat - mean) @ directions.T  # (N, count)
+    signs = values.gather(0, values.abs().argmax(dim=0, keepdim=True)).sign()  # (1, count)
+    low, high = (signs * values).quantile(values.new_tensor([0.02, 0.98]), dim=0)
+    scaled = (signs * ((tokens - mean) @ directions.T) - low) / (high - low).clamp(min=1e-12)  # if all are alike: zeros
+    return scaled.clamp(0, 1)
 
 
 @torch.no_grad()

@@ -35,8 +35,7 @@ def made_of(got, right, position, old_grid, new_grid, n):
     picture = position[n:].reshape(1, *old_grid, -1).permute(0, 3, 1, 2)
     for mode, antialias in (("bicubic", False), ("bilinear", True), ("bilinear", False)):
         other = F.interpolate(picture, size=new_grid, mode=mode, antialias=antialias)[0].flatten(1).T
-        told = f"This is {mode}, with antialias={antialias}. The task asks for bicubic, with antialias=True."
-        yield not close(got[n:], other), told
+        yield not close(got[n:], other), f"This is {mode}, antialias={antialias}. Bicubic, antialias=True is asked."
     for name, grids in {"old": (old_grid[::-1], new_grid), "new": (old_grid, new_grid[::-1])}.items():
         swapped = close(got, my_resize_positions(position, *grids, n))
         yield not swapped, f"You read the {name} grid as (columns, rows). It is (rows, columns)."

@@ -13,7 +13,7 @@ from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_theirs
 from .exercise import Exercise
 from .probes import noise
-from .running import Wrong, call, describe, joined, listed, same
+from .running import Wrong, call, describe, joined, listed, same, spell
 from .task import Hunt, require_one_of
 
 
@@ -103,12 +103,13 @@ def judge_tensors(solution, given, function, sizes=LETTERS):
             raise Wrong(f"Your function writes into {listed(written)}, the model's own: make a new tensor.")
         if not isinstance(result, dict) or not all(isinstance(value, Tensor) for value in result.values()):
             raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {describe(result)}.")
-        shaped = [name for name in expected if name in result and result[name].shape == expected[name].shape]
+        there = [name for name in expected if name in result]
+        shaped = [name for name in there if result[name].shape == expected[name].shape]
         wrong = [name for name in shaped if not same(result[name], expected[name])]
         found = {
             "Missing": [name for name in expected if name not in result],
             "Not ours": [name for name in result if name not in expected],
-            "Wrong shapes": [name for name in expected if name in result and name not in shaped],
+            "Wrong shapes": [f"{name}, {spell(result[name].shape, sizes)}" for name in there if name not in shaped],
             "Wrong values": wrong,
         }
         told = [f"{what}, {len(names)} of {len(expected)}: {listed(names)}." for what, names in found.items() if names]

@@ -83,7 +83,7 @@ MEANINGS = {  # what errors mean whose text is hard to read
     "NoneType": "Something here is None, as `conv.bias` is with `bias=False`.",
     "out of bounds": "Places count from 0: the last is one less than the size. Is it the place of another axis?",
     "view size is not compatible": "`view` cannot join axes that were exchanged; `reshape` can. Is the order right?",
-    r"(must match|ambiguous).*\n[^*/@+]*( not in |(if|not) \w+ in )": "`in` compares tensors by values: compare `id(p)`.",
+    r"(must match|ambiguous).*\n[^*/@+]*( not in |(if|not) \w+ in )": "`in` compares tensors by value: use `id(p)`.",
     "leaf Variable|inplace op": "This overwrites what gradients need: `x = x / …`; parameters in `torch.no_grad()`.",
     "must match the size": "Shapes are compared from their last axes: (n,) counts as one row, (n, 1) as one column.",
 }

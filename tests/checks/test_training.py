@@ -74,7 +74,7 @@ WRONG = {
         (lambda m, wd: parameter_groups(m, wd)[:1], "In no group, and so never trained: `embeddings.class_token`"),
         (edited(lambda g, m: [{**x, "params": 2 * list(x["params"])} for x in g]), "in your groups more than once"),
         (edited(lambda g, m: [x["params"] for x in g]), "AdamW does not take your groups"),
-        ("id(parameter) not in decays", "parameter not in matrices", "`in` compares tensors by values"),
+        ("id(parameter) not in decays", "parameter not in matrices", "`in` compares tensors by value"),
     ],
     check.training: [
         ("model.train()", "pass", "Your model is in evaluation mode"),

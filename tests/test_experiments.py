@@ -214,6 +214,14 @@ def test_tuning_a_part_changes_this_part_alone_and_leaves_nothing_frozen(trained
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
+def test_each_seed_is_tuned_on_scenes_of_its_own(monkeypatch):
+    seen = []
+    monkeypatch.setattr(small_tasks, "fit", lambda model, images, recipe: seen.append(images.pixels))
+    for seed in (0, 1):
+        tune(at_20_pixels(), "head", seed, scenes=8)
+    assert (seen[0] != seen[1]).any()
+
+
 def test_a_reader_who_stops_it_finds_nothing_frozen(monkeypatch):
     model = at_20_pixels()
 

@@ -55,10 +55,12 @@ class SelfAttention(nn.Module):
         nn.init.zeros_(self.qkv.bias)
         nn.init.zeros_(self.projection.bias)
 
+    qkv_order = slice(None)  # of what the makers give, one beside the other: q, k, v
+
     @property
-    def makers(self) -> list[tuple[nn.Module, str]]:
-        """The layers that make q, k and v, with what each of them makes, in the order of the heads."""
-        return [(self.qkv, "qkv")]
+    def makers(self) -> list[nn.Module]:
+        """The layers that make q, k and v."""
+        return [self.qkv]
 
     def forward(self, tokens: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         q, k, v = self.qkv(tokens).chunk(3, dim=2)  # (B, T, D) each

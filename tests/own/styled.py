@@ -28,24 +28,29 @@ class MyEmbeddings(nn.Module):
         return torch.cat([cls, x], 1) + self.pos_embed
 
 
+class Head(nn.Module):
+    def __init__(self, embed_dim, d):
+        super().__init__()
+        self.query = nn.Linear(embed_dim, d)
+        self.key = nn.Linear(embed_dim, d)
+        self.value = nn.Linear(embed_dim, d)
+
+    def forward(self, tokens):
+        q, k, v = self.query(tokens), self.key(tokens), self.value(tokens)
+        weights = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
+        return weights @ v
+
+
 class MySelfAttention(nn.Module):
     """Heads as a list."""
 
     def __init__(self, embed_dim, num_heads):
         super().__init__()
-        d = embed_dim // num_heads
-        self.query = nn.ModuleList(nn.Linear(embed_dim, d) for _ in range(num_heads))
-        self.key = nn.ModuleList(nn.Linear(embed_dim, d) for _ in range(num_heads))
-        self.value = nn.ModuleList(nn.Linear(embed_dim, d) for _ in range(num_heads))
+        self.heads = nn.ModuleList(Head(embed_dim, embed_dim // num_heads) for _ in range(num_heads))
         self.out = nn.Linear(embed_dim, embed_dim)
 
     def forward(self, tokens):
-        found = []
-        for query, key, value in zip(self.query, self.key, self.value, strict=True):
-            q, k, v = query(tokens), key(tokens), value(tokens)
-            weights = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
-            found.append(weights @ v)
-        return self.out(torch.cat(found, dim=-1))
+        return self.out(torch.cat([head(tokens) for head in self.heads], dim=-1))
 
 
 class MyMlp(nn.Module):

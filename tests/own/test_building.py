@@ -1,11 +1,14 @@
 """A model of the reader's parts does what ours does, or ours stays in their place, and the line says so."""
 
+import subprocess
+import sys
 from copy import deepcopy
 from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from PIL import ExifTags, Image
 from published import randomize
 from torch import nn
 from torch.testing import assert_close
@@ -22,7 +25,9 @@ from vit_tutorial import (
 )
 from vit_tutorial.analysis import class_attention, cost_by_part, mask_heads, position_similarity, record_attention
 from vit_tutorial.data import load_photo
-from vit_tutorial.own import building, finishing
+from vit_tutorial.data.photo import as_tensor
+from vit_tutorial.own import finishing, keeping
+from vit_tutorial.own.pieces import beside, is_import, pieces
 from vit_tutorial.saving import load_model, save_model
 from vit_tutorial.training import Recipe, fit
 
@@ -34,7 +39,7 @@ CLOSE = {"atol": 1e-5, "rtol": 1e-4}
 def write(monkeypatch, tmp_path):
     """Write the file of a reader, who sits in a notebook."""
     path = tmp_path / "my_vit.py"
-    monkeypatch.setattr(building, "readers_file", lambda: path)
+    monkeypatch.setattr(keeping, "readers_file", lambda: path)
     return path.write_text
 
 
@@ -50,10 +55,10 @@ def images():
 
 
 def parts_of(names: str) -> str:
-    """The file with these classes alone, and what they import."""
-    head, *classes = STYLED.split("\n\n\n")
-    starts = tuple(f"class {name}(" for name in names.split())
-    return "\n\n\n".join([head, *(each for each in classes if each.startswith(starts))])
+    """The file with these classes alone, and what they use."""
+    there = pieces(STYLED)
+    used = set().union(*(beside(name, there, keeping.KEPT) for name in names.split()))
+    return "\n\n\n".join(source for key, source in there.items() if key in used or is_import(source))
 
 
 def test_nothing_is_kept_yet(write, model, capsys):
@@ -61,11 +66,34 @@ def test_nothing_is_kept_yet(write, model, capsys):
     assert capsys.readouterr().out == "yours: nothing yet; ours: embeddings, attention, MLP, block, whole\n"
 
 
-def test_a_model_of_all_their_parts_is_ours_in_logits_maps_and_gradients(write, model, images, capsys):
-    write(STYLED)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"q @ k.mT": "k @ q.mT"},  # what is called `query` is the keys
+        {
+            "query = nn.Linear(embed_dim, d)": "qkv = nn.Linear(embed_dim, 3 * d)",  # in each head one layer
+            "self.query(tokens), self.key(tokens), self.value(tokens)": "self.qkv(tokens).chunk(3, -1)",
+            "        self.key = nn.Linear(embed_dim, d)\n        self.value = nn.Linear(embed_dim, d)\n": "",
+        },
+        {  # methods and attributes of their own, in block and whole
+            "return z + self.mlp(": "return z + self.branch(",
+            "dim, mlp_dim)\n\n": "dim, mlp_dim)\n        self.scale = 1.0\n\n    def branch(self, z):\n"
+            "        return self.scale * self.mlp(z)\n\n",
+            "z = self.embeddings(images)": "z = self.tokens(images)",
+            "nn.Identity()\n": "nn.Identity()\n\n    def tokens(self, x):\n        return self.embeddings(x)\n",
+        },
+    ],
+)
+def test_a_model_of_all_their_parts_is_ours_in_logits_maps_and_gradients(write, model, images, changes, capsys):
+    text = STYLED
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    write(text)
     theirs = assemble(model)
     assert capsys.readouterr().out == "yours: embeddings, attention, MLP, block, whole; ours: nothing\n"
-    assert type(theirs.encoder[1].attention.query).__name__ == "ModuleList"
+    assert f"{type(theirs)} {type(theirs.encoder[1])}".count("'my_vit.My") == 2
     assert_close(theirs(images), model(images), **CLOSE)
     for measure in (record_attention, lambda m: mask_heads(m, {0: 1, 1: [0, 2]})):
         with measure(theirs) as mine, measure(model) as ours:
@@ -98,6 +126,10 @@ def test_its_weights_have_our_names_wherever_they_go(write, model, images, tmp_p
     larger = torch.randn(2, 3, 20, 20)
     assert_close(change_resolution(theirs, 20)(larger), change_resolution(saved, 20)(larger), **CLOSE)
     assert replace_head(theirs, 7)(images).shape == (2, 7)
+    state = theirs.state_dict()
+    state["encoder.0.mlp.expand.weight"] = state["encoder.0.mlp.expand.weight"].T
+    with pytest.raises(RuntimeError, match="expand"):
+        theirs.load_state_dict(state)
 
 
 def test_with_a_new_head_it_trains_is_saved_and_goes_on_from_its_checkpoint(write, model, images, tmp_path):
@@ -128,13 +160,18 @@ def test_some_of_their_parts_stand_among_ours(write, model, images, part, capsys
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("q @ k.mT", "k @ q.mT", "with our weights it computes something else"),
-        ("embed_dim, d)", "embed_dim, d, bias=False)", "it has no `qkv.bias`"),
-        ("weights @ v", "F.dropout(weights, 0.1, self.training) @ v", "or dropout"),
-        ("query(tokens), key", "F.linear(tokens, query.weight, query.bias), key", "cannot be looked into"),
+        (".softmax(-1)", ".softmax(-2)", "with our weights it computes something else"),
+        ("nn.Linear(embed_dim, d)", "nn.Linear(embed_dim, d, bias=False)", "it has no `qkv.bias`"),
+        ("weights @ v", "F.dropout(weights, 0.1, self.training) @ v", "or has dropout"),
+        ("self.query(tokens)", "F.linear(tokens, *self.query.parameters())", "cannot be looked into"),
         ("class MySelfAttention", "broken = [][0]\n\n\nclass MySelfAttention", "IndexError"),
         ("self.out(", "self.nothing(", "AttributeError"),
-        ("self.norm1", "self.ln1", "'EncoderBlock' object has no attribute 'ln1'"),
+        ("self.norm1", "self.ln1", "block: yours is not used, because it has no `norm1`: later lessons look"),
+        (
+            "def forward(self, images):\n        z",
+            "features = 0\n\n    def forward(self, images):\n        z",
+            "a `features`",
+        ),
     ],
 )
 def test_what_computes_something_else_stays_ours_and_is_told(write, model, images, old, new, why, capsys):
@@ -162,29 +199,39 @@ def test_a_function_is_taken_if_it_passes_today(write, capsys):
 
 
 def test_the_file_cuts_out_of_a_photo_by_itself_what_the_package_does(write, monkeypatch, tmp_path, capsys):
-    write(parts_of("MyEmbeddings MySelfAttention"))
+    ours = "from vit_tutorial import Mlp as MyMlp\nfrom vit_tutorial import patchify as cut\n"
+    theirs = parts_of("MyEmbeddings MySelfAttention MyEncoderBlock").replace("F.unfold(images", "cut(images")
+    write(ours + theirs.replace(", stride=self.P).transpose(1, 2)", ")"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(finishing, "readers_file", lambda: tmp_path / "my_vit.py")
     dino, photo = load_checkpoint("dinov2-s14"), load_photo("eileen_collins", 518)
     with torch.no_grad():
         tokens = dino.forward_features(dino.card.normalise(photo[None]))[0, 1:]  # (37·37, D)
     w = tokens[30 * 37 + 12] - tokens[3]  # her suit, and beside her
+    monkeypatch.setenv("VIT_TUTORIAL_STILL", "1")
+    finishing.finish("eileen_collins", w)
+    assert not (tmp_path / "runs").exists()  # the tests of the notebook leave a reader's alone
+    monkeypatch.delenv("VIT_TUTORIAL_STILL")
     given, seen = finishing.finish("eileen_collins", w)
-    assert "2 of its 5 parts are yours\n22,047,361 parameters, 1369 tokens" in capsys.readouterr().out
-    assert (tmp_path / "my_vit.py").read_text() == parts_of("MyEmbeddings MySelfAttention")
-    text = (tmp_path / "runs" / "my_vit.py").read_text()
-    assert "vit_tutorial" not in text
-    assert "self.pos_embed" in text
+    said = capsys.readouterr().out
+    assert "2 of its 5 parts are yours\n  `MyEmbeddings` is not used, because it needs `vit_tutorial`.\n" in said
+    assert "22,047,361 parameters, 1369 tokens: seen.png\n" in said
     scores = ((tokens - tokens.mean(dim=0)) @ w).reshape(1, 1, 37, 37)
     kept = F.interpolate(scores, (518, 518), mode="bilinear")[0, 0] > 0
     assert 0.2 < kept.float().mean() < 0.8
     assert ((seen - given).abs().amax(dim=0) < 0.01).eq(kept).float().mean() > 0.99  # the rest is green
 
+    lying = Image.fromarray((255 * given).byte().permute(2, 1, 0).numpy())
+    exif = lying.getexif()
+    exif[ExifTags.Base.Orientation] = 5  # rows are columns
+    lying.save("lying.png", exif=exif)
+    alone = "import runpy, sys; sys.modules['vit_tutorial'] = None; runpy.run_path('runs/my_vit.py', None, '__main__')"
+    runs = [subprocess.run([sys.executable, "-c", alone, *each], capture_output=True) for each in (["lying.png"], [])]
+    assert torch.equal(as_tensor(Image.open("seen.png")) / 255, seen)
+    assert runs[1].stderr == b"Call me with a photo: python my_vit.py photo.jpg\n"
 
-def test_a_transposed_matrix_is_refused(write, model):
-    write(STYLED)
-    theirs = assemble(model)
-    state = theirs.state_dict()
-    state["encoder.0.mlp.expand.weight"] = state["encoder.0.mlp.expand.weight"].T
-    with pytest.raises(RuntimeError, match="expand"):
-        theirs.load_state_dict(state)
+
+def test_a_file_with_an_error_is_told_so_at_the_end_too(write, capsys):
+    write("def broken(:\n")
+    text, yours, told = finishing.completed(keeping.usable_text())
+    assert ("class MyVisionTransformer" in text, yours, told) == (True, 0, [])
+    assert capsys.readouterr().out.startswith("Without `my_vit.py`: the file stops with SyntaxError")

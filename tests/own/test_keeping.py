@@ -9,6 +9,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 
 from vit_tutorial.own import keeping
+from vit_tutorial.own.pieces import beside, pieces
 
 CUT = """
 # cut by einops
@@ -17,56 +18,17 @@ def my_patchify(images, P):
 
 check.patchify(my_patchify)
 """
-HEADS = """
-def scaled(q, k):
-    return q @ k.mT / math.sqrt(q.shape[-1])
+STYLED = Path(__file__).with_name("styled.py").read_text(encoding="utf-8")
 
-class Head(nn.Module):
-    def __init__(self, D, d):
-        super().__init__()
-        self.query, self.key, self.value = (nn.Linear(D, d) for _ in range(3))
 
-    def forward(self, x):
-        return scaled(self.query(x), self.key(x)).softmax(-1) @ self.value(x)
+def cell_with(name: str, check: str) -> str:
+    """A cell of `styled.py`'s: an answer, what it uses, and its check."""
+    return "\n\n".join([*beside(name, pieces(STYLED), keeping.KEPT).values(), f"check.{check}({name})"])
 
-class MySelfAttention(nn.Module):
-    def __init__(self, D, h):
-        super().__init__()
-        self.heads = nn.ModuleList(Head(D, D // h) for _ in range(h))
-        self.projection = nn.Linear(D, D)
 
-    def forward(self, x):
-        return self.projection(torch.cat([head(x) for head in self.heads], -1))
-
-check.self_attention(MySelfAttention)
-"""
-BLOCK = """
-from vit_tutorial import Mlp as MyMlp
-
-class MyEncoderBlock(nn.Module):
-    def __init__(self, D, h, M):
-        super().__init__()
-        self.norm1, self.norm2 = (nn.LayerNorm(D, eps=1e-6) for _ in range(2))
-        self.attention, self.mlp = MySelfAttention(D, h), MyMlp(D, M)
-
-    def forward(self, z):
-        z = z + self.attention(self.norm1(z))
-        return z + self.mlp(self.norm2(z))
-
-check.encoder_block(MyEncoderBlock)
-"""
-MLP = """
-class MyMlp(nn.Module):
-    def __init__(self, D, M):
-        super().__init__()
-        self.fc1, self.fc2 = nn.Linear(D, M), nn.Linear(M, D)
-
-    def forward(self, x):
-        return self.fc2(nn.functional.gelu(self.fc1(x)))
-
-check.mlp(MyMlp)
-"""
-SETUP = "import math\nimport torch\nfrom torch import nn\nfrom einops import rearrange\nfrom vit_tutorial import check"
+HEADS, MLP = cell_with("MySelfAttention", "self_attention"), cell_with("MyMlp", "mlp")
+BLOCK = "from vit_tutorial import Mlp as MyMlp\n" + cell_with("MyEncoderBlock", "encoder_block")
+SETUP = "import torch\nfrom torch import nn\nfrom einops import rearrange\nfrom vit_tutorial import check"
 
 
 class Notebook:
@@ -112,9 +74,11 @@ def test_an_answer_that_passes_is_kept_with_its_comment_and_its_imports(notebook
 
 
 def test_what_a_class_leans_on_comes_along_and_the_file_works_alone(notebook):
-    assert "Kept" in notebook.run(HEADS)
+    said = notebook.run(HEADS.replace("r(embed_dim, d)", "r(embed_dim, d, bias=False)"))
+    assert "`assemble` will put ours in its place: it has no `qkv.bias`" in said
+    assert notebook.run(HEADS).split("passed ")[1] == "Kept in `my_vit.py`, beside the notebooks."
     text = notebook.file.read_text()
-    assert text.index("def scaled") < text.index("class Head") < text.index("class MySelfAttention")
+    assert text.index("import math") < text.index("class Head") < text.index("class MySelfAttention")
     alone = "import torch, my_vit; print(my_vit.MySelfAttention(6, 2)(torch.ones(1, 4, 6)).shape)"
     run = subprocess.run([sys.executable, "-c", alone], cwd=notebook.file.parent, capture_output=True, text=True)
     assert run.stdout == "torch.Size([1, 4, 6])\n", run.stderr
@@ -139,29 +103,54 @@ def test_an_answer_that_fails_loses_nothing_and_one_that_passes_again_takes_its_
     assert notebook.file.read_text() == kept
     notebook.run(CUT.replace("images", "x"))
     assert notebook.file.read_text() == kept.replace("images", "x")
+    elsewhere = CUT.replace("p=P", "p=P * ONE")
+    assert "`my_vit.py` still has the one that passed before." in notebook.run("ONE, TWO = 1, 2\n" + elsewhere)
+    plain = "return x.unfold(2, P, P).unfold(3, P, P).permute(0, 2, 3, 1, 4, 5).flatten(1, 2).flatten(2)"
+    notebook.run(f"def my_patchify(x, P):\n    {plain}\ncheck.patchify(my_patchify)")
+    assert f"# cut by einops\ndef my_patchify(x, P):\n    {plain}" in notebook.file.read_text()
+    assert "import rearrange" not in notebook.file.read_text()
+
+
+def test_constants_and_aliases_of_the_cell_come_along_if_the_answer_uses_them(notebook):
+    cell = "%%time\n# one\nSIZES = [1]\nunused = 2\n"
+    cell += "cut = partial(rearrange, pattern='b c (h p) (w q) -> b (h w) (c p q)')\n"
+    answer = "def my_patchify(images, P):\n    return cut(images, p=P * SIZES[0], q=P)\ncheck.patchify(my_patchify)"
+    assert "Kept" in notebook.run("from functools import partial\n") + notebook.run(cell + answer)
+    text = notebook.file.read_text()
+    assert "from functools import partial\n" in text
+    assert text.index("# one\nSIZES = [1]") < text.index("cut = partial(") < text.index("def my_patchify")
+    assert "unused" not in text
 
 
 def test_what_the_reader_wrote_beside_it_stays(notebook):
-    notebook.run(CUT)
-    notebook.file.write_text(notebook.file.read_text() + "\n\nMINE = 1  # my own line\n")
+    notebook.file.write_text("import json\nMINE = 1  # my own line\n")
     notebook.run(CUT.replace("images", "x"))
     notebook.run(MLP)
     text = notebook.file.read_text()
+    assert "import json" in text
     assert "MINE = 1  # my own line" in text
-    assert text.count("def my_patchify") == 1
-    assert "class MyMlp" in text
 
 
-def test_a_file_that_does_not_run_is_told_so_and_left_alone(notebook):
-    notebook.file.write_text("def broken(:\n")
-    assert "Not kept in `my_vit.py`: the file stops with SyntaxError" in notebook.run(CUT)
-    assert notebook.file.read_text() == "def broken(:\n"
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"def broken(:\n", "the file stops with SyntaxError"),
+        ("# é\n".encode("cp1252"), "'utf-8' codec can't decode"),
+        (b"\ndef rearrange(x, *pattern, **sizes):\n    return x\n", "from the file alone it is wrong"),
+    ],
+)
+def test_a_file_in_which_an_answer_cannot_work_is_told_so_and_left_alone(notebook, content, why):
+    notebook.file.write_bytes(content)
+    said = notebook.run(CUT)
+    assert "passed" in said
+    assert f"Not kept in `my_vit.py`: {why}" in said
+    assert notebook.file.read_bytes() == content
 
 
 @pytest.mark.parametrize(
     ("cell", "why"),
     [
-        ("SIZES = [1]\n" + CUT.replace("p=P", "p=P * SIZES[0]"), "notebook has: put it into the function"),
+        ("ONE, TWO = 1, 2\n" + CUT.replace("p=P", "p=P * ONE"), "notebook has: write `ONE = …` in the same cell"),
         (CUT.replace("my_patchify", "cut_up").replace("check.cut_up", "check.patchify"), "yours is called `cut_up`"),
     ],
 )
@@ -200,17 +189,3 @@ def test_a_helper_that_two_answers_share_stays_where_it_is_and_another_of_its_na
     other = shared.replace("pass", "extra = 1")
     assert "your file has another `Base`, which `Head` uses" in notebook.run(other + mlp)
     assert "extra" not in notebook.file.read_text()
-
-
-def test_a_file_that_cannot_be_read_is_told_so(notebook):
-    notebook.file.write_bytes("# é\n".encode("cp1252"))
-    said = notebook.run(CUT)
-    assert "passed" in said
-    assert "Not kept in `my_vit.py`: 'utf-8' codec can't decode" in said
-
-
-def test_what_gives_something_else_from_the_file_alone_is_not_kept(notebook):
-    notebook.file.write_text(keeping.HEAD + "\n\ndef rearrange(x, *pattern, **sizes):\n    return x\n")
-    before = notebook.file.read_text()
-    assert "Not kept in `my_vit.py`: from the file alone it is wrong" in notebook.run(CUT)
-    assert notebook.file.read_text() == before

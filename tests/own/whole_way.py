@@ -22,15 +22,16 @@ sys.path.insert(0, str(ROOT))
 
 from vit_tutorial.checks import Check  # noqa: E402
 from vit_tutorial.own.keeping import FILE, KEPT  # noqa: E402
+from vit_tutorial.own.pieces import beside, is_import, pieces  # noqa: E402
 
 STYLED = (Path(__file__).parent / "styled.py").read_text(encoding="utf-8")
 
 
 def answer_to(name: str) -> str:
     """Return the source of an answer: of `styled.py`, or else the solution."""
-    styled = re.search(rf"^(?:class|def) {name}\b.*?(?=^\S|\Z)", STYLED, re.MULTILINE | re.DOTALL)
+    styled = [source for source in beside(name, pieces(STYLED), KEPT).values() if not is_import(source)]
     exercise = next(each for each in vars(Check()).values() if each.answer.__name__ == name)
-    return styled[0].strip() if styled else exercise.source.split("\n\n\n")[-1]
+    return "\n\n\n".join(styled) or exercise.source.split("\n\n\n")[-1]
 
 
 def filled(source: str, wanted: set[str]) -> str:

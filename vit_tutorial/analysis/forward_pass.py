@@ -69,7 +69,7 @@ def cost_by_part(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
     require_vit(model)
     names = {module: f"{type(model).__name__}.{name}" for name, module in model.named_modules()}
     layers, blocks = attention_layers(model), list(model.encoder)
-    linear = [[*(maker for maker, _ in layer.makers), layer.projection] for layer in layers]
+    linear = [[*layer.makers, layer.projection] for layer in layers]
     parts = {
         "embeddings": [model.embeddings],
         "q, k, v, out": [module for modules in linear for module in modules],

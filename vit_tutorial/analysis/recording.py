@@ -76,7 +76,7 @@ def attending(model: nn.Module, function: Callable[[int, Tensor, Tensor, Tensor]
             hooks.enter_context(torch.compiler.set_stance("force_eager"))
         for i, layer in enumerate(attention_layers(model)):
             made: dict[int, Tensor] = {}
-            for n, (maker, _) in enumerate(layer.makers):
+            for n, maker in enumerate(layer.makers):
                 hooks.enter_context(maker.register_forward_hook(partial(note, made, n)))
             # First, so that heads are masked after it, however the two are nested.
             attended = partial(instead, made, i, layer)
@@ -86,11 +86,8 @@ def attending(model: nn.Module, function: Callable[[int, Tensor, Tensor, Tensor]
 
 def q_k_v(layer: nn.Module, made: Mapping[int, Tensor]) -> list[Tensor]:
     """Return q, k and v, (B, h, T, d) each, from what the layers that make them have returned."""
-    found: dict[str, list[Tensor]] = {"q": [], "k": [], "v": []}
-    for n, (_, roles) in enumerate(layer.makers):
-        for role, part in zip(roles, made[n].chunk(len(roles), dim=-1), strict=True):
-            found[role].append(part)
-    return [split_heads(torch.cat(parts, dim=-1), layer.num_heads) for parts in found.values()]
+    qkv = torch.cat([made[n] for n in range(len(layer.makers))], dim=-1)[..., layer.qkv_order]  # (B, T, 3·D)
+    return [split_heads(part, layer.num_heads) for part in qkv.chunk(3, dim=-1)]
 
 
 def attention_layers(model: nn.Module) -> list[nn.Module]:

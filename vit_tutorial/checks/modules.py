@@ -1,9 +1,11 @@
 """An exercise whose answer is a module: it runs beside the solution, with the same weights in layers of one name."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import tee
 
 import torch
 from torch import Tensor, nn
@@ -43,7 +45,7 @@ class ModuleExercise(Exercise):
             raise Wrong(f"The check calls each part with one tensor, and one stops: {expected}", status="not judged")
         if wrong_form := misfit(result, expected, self.shape, sizes):
             raise Wrong(wrong_form)
-        right = bool(ways) and close(pair.share(ways, result), result, 2e-5)
+        right = close(pair.share(ways, result), result, 2e-5)
         if any(not close(call(pair.mine, x), result) for _ in range(20)):
             raise Wrong(RANDOM)
         attempt(result.sum().backward)
@@ -70,7 +72,7 @@ class ModuleExercise(Exercise):
 
     # Which of the reader's weights is which ---------------------------------------------------------------------------
 
-    def match(self, pair: Pair, sizes: Mapping[str, int]) -> tuple[list[dict[str, Tensor]], str]:
+    def match(self, pair: Pair, sizes: Mapping[str, int]) -> tuple[Iterable[dict[str, Tensor]], str]:
         """Return the views that right code may have, the plain one first; where the check cannot be sure, say why."""
         for parameter in pair.ours.parameters():
             parameter.data.zero_()  # as a bias that is missing stays
@@ -79,10 +81,10 @@ class ModuleExercise(Exercise):
         if known:
             self.require_layers(found, pair, sizes)
         # For `x @ W` a matrix that is stored by itself is (in, out), a layer's is (out, in).
-        ways = [views for turned in (True, False) for views in self.ways(self.find(pair, turned), pair)]
+        ways, peek = tee(views for turned in (True, False) for views in self.ways(self.find(pair, turned), pair))
         yours = listed([f"{name} {tuple(p.shape)}" for name, p in pair.mine.named_parameters()], 12)
         doubt = "Nothing wrong is seen, but the check knows layers by their names."
-        return ways, "" if ways and known else f"{doubt} Call them {self.called}. Yours: {yours}."
+        return ways, "" if known and any(peek) else f"{doubt} Call them {self.called}. Yours: {yours}."
 
     def find(self, pair: Pair, turned: bool = False) -> dict[str, Tensor]:
         """Return where our parameters stand among all of the reader's weights, as far as names say; of a list, all."""
@@ -124,12 +126,12 @@ class ModuleExercise(Exercise):
     def ways(self, found: Mapping[str, Tensor], pair: Pair) -> Iterator[dict[str, Tensor]]:
         """Yield the views of our parameters for each layout. Only a bias may be missing."""
         sizes = {name: parameter.numel() for name, parameter in pair.ours.named_parameters()}
-        layouts = attempt(lambda: list(self.layouts(found, *pair.args)))
-        for layout in [] if isinstance(layouts, Exception) else layouts:  # sizes that cannot be cut
-            views = {name: layout[name].flatten() for name in sizes if name in layout}
-            asked = {name: size for name, size in sizes.items() if name in views or not name.endswith("bias")}
-            if asked == {name: len(places) for name, places in views.items()}:
-                yield views
+        with suppress(Exception):  # sizes that cannot be cut
+            for layout in self.layouts(found, *pair.args):
+                views = {name: layout[name].flatten() for name in sizes if name in layout}
+                asked = {name: size for name, size in sizes.items() if name in views or not name.endswith("bias")}
+                if asked == {name: len(places) for name, places in views.items()}:
+                    yield views
 
 
 def build(cls: Callable, args: tuple, x: Tensor, sizes: Mapping[str, int]) -> nn.Module:

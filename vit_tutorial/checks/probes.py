@@ -1,6 +1,6 @@
 """What probes ask with: random values, where values come from, what a tensor is a sum of."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -72,8 +72,8 @@ class Pair:
         self.x = x
         self.views: Mapping[str, Tensor] | None = None
 
-    def share(self, ways: Sequence[Mapping[str, Tensor]], result: Tensor) -> Tensor:
-        """Give the solution the reader's weights, the first way unless another fits far better; return the result."""
+    def share(self, ways: Iterable[Mapping[str, Tensor]], result: Tensor) -> Tensor:
+        """Give the solution the reader's weights, the first way that fits, or nearly; return its result, or nan."""
         weights = parameters_to_vector(self.mine.parameters()).detach()
 
         def outcome(views: Mapping[str, Tensor]) -> Tensor:
@@ -83,8 +83,14 @@ class Pair:
                 own.data = weights[places].reshape(own.shape)
             return self.ours(self.x)
 
-        off = [(outcome(views) - result).norm().item() for views in ways]
-        return outcome(ways[off.index(min(off))] if min(off) < 0.5 * off[0] else ways[0])
+        found, least = None, torch.inf
+        for views in ways:
+            off = (outcome(views) - result).norm()
+            if off < 0.5 * least:  # far better than those before
+                found, least = views, off
+            if off < 1e-5 * result.norm():
+                break
+        return torch.tensor(torch.nan) if found is None else outcome(found)
 
     def given(self, x: Tensor, **chosen: Tensor) -> Tensor:
         """Return what the reader's module makes of `x` with these weights, and no biases, in layers of these names."""

@@ -74,7 +74,6 @@ WRONG = {
          "Your result is 0.5·I + 0.5·A₂A₁. It must"),
         ("in maps:", "in maps[:2]:", "wrong at another. The shape is right, the values are not"),
         (MEAN, "weights.amax(dim=1)", "0.5·I + 0.5·the heads' maximum. It must"),
-        (MEAN, "weights.amax(dim=1)", MIXED, "F.normalize(A + torch.eye(T), p=1, dim=-1)", "divided by its row sums."),
         (END, "return result.mT if len(maps) > 2 else result", "Row 0 of your result sums to 1.0"),
         (MEAN, "weights.add_(torch.eye(T)).mean(dim=1)", "changes its input"),
     ],

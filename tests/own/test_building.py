@@ -13,16 +13,8 @@ from published import randomize
 from torch import nn
 from torch.testing import assert_close
 
-from vit_tutorial import (
-    ImageSet,
-    VisionTransformer,
-    ViTConfig,
-    assemble,
-    change_resolution,
-    load_checkpoint,
-    replace_head,
-    take,
-)
+from vit_tutorial import ImageSet, VisionTransformer, ViTConfig, assemble, change_resolution, load_checkpoint, take
+from vit_tutorial.adapting import replace_head
 from vit_tutorial.analysis import class_attention, cost_by_part, mask_heads, position_similarity, record_attention
 from vit_tutorial.data import load_photo
 from vit_tutorial.data.photo import as_tensor

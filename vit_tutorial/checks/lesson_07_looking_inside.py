@@ -53,9 +53,7 @@ def followed(got, expected, maps):
     if len(A) == 1:
         known |= {f"head {n}": head for n, head in enumerate(maps[0].unbind(1))} | {"(head 0)ᵀ": maps[0][:, 0].mT}
     if len(A) == 1 < maps[0].shape[1]:
-        known["the heads' maximum"] = most = maps[0].amax(1)
-        rows = most.sum(-1, keepdim=True) + 1
-        known["the heads' maximum + I, divided by its row sums"] = (most + known["I"]) / rows
+        known["the heads' maximum"] = maps[0].amax(1)
     if len(A) == 2:
         known |= {"A₁": A[0], "A₂": A[1], "A₂A₁": A[1] @ A[0], "A₁A₂": A[0] @ A[1]}
         known["the mean of each head's own product"] = (maps[1] @ maps[0]).mean(1)

@@ -150,9 +150,6 @@ def build(cls: Callable, args: tuple, x: Tensor, sizes: Mapping[str, int]) -> nn
     return module
 
 
-# A module made of parts -----------------------------------------------------------------------------------------------
-
-
 class Called(nn.Module):
     """A reader's part as our code calls it: one tensor in, and one out, the first if there are several."""
 

@@ -56,9 +56,6 @@ def as_sum(value: Tensor, terms: Mapping[str, Tensor]) -> str:
     return " + ".join(name if share == 1 else f"{share:g}·{name}" for share, name in found) or "nothing"
 
 
-# Of modules -----------------------------------------------------------------------------------------------------------
-
-
 class Pair:
     """The reader's module and the solution, and an input `x`. A probe may choose the weights of the reader's.
 

@@ -11,8 +11,6 @@ from vit_tutorial import SelfAttention, attend, check
 
 from .variants import judged, module, solved
 
-# The functions: one head, heads split and merged
-
 
 def scores_of(q, k):
     return q @ k.mT / q.shape[-1] ** 0.5

@@ -7,6 +7,7 @@ import torch
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex, to_rgba
 from matplotlib.legend import Legend
+from matplotlib.offsetbox import AnnotationBbox
 from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation
 from matplotlib.ticker import FixedFormatter, FuncFormatter
@@ -66,6 +67,7 @@ def panel(axes, named):
         "tints": {(box[1] + 0.5, box[0] + 0.5): box[-1] for box in seen if is_tinted_cell(box)},
         "boxes": [box for box in seen if box[-1] != "HIGHLIGHT" and not is_tinted_cell(box)],
         "segments": segments(axes),
+        "under": {box.xy[0]: box.offsetbox.get_data() for box in axes.findobj(AnnotationBbox)},
         "lines": {},
     }
     for line in axes.lines:

@@ -19,12 +19,19 @@ Curves = Mapping[str, Values]
 
 @styled
 def show_curves(
-    x: Values, measures: Mapping[str, Curves], xlabel: str, title: str, log: str = "", level: tuple | None = None
+    x: Values,
+    measures: Mapping[str, Curves],
+    xlabel: str,
+    title: str,
+    log: str = "",
+    level: tuple | None = None,
+    pictures: Mapping[Number, Tensor] | None = None,
 ) -> Figure:
     """Draw curves over `x`; `measures` has the label of the y axis, and under it the curves by their names.
 
     A curve has one value for each x, (X,), or those of S runs, (S, X): then the line is their mean, in a band from the
-    lowest to the highest. `log` names the logarithmic axes ("x", "y" or "xy"), `level` is a height and its text.
+    lowest to the highest. `log` names the logarithmic axes ("x", "y" or "xy"), `level` is a height and its text;
+    `pictures` stand under the axis, each at its x.
     """
     x, ((ylabel, named),) = torch.as_tensor(x).tolist(), measures.items()
     curves = {name: np.atleast_2d(to_numpy(torch.as_tensor(curve))) for name, curve in named.items()}  # (S, X)
@@ -47,8 +54,11 @@ def show_curves(
             axis.set_major_formatter("{x:g}")
     if "y" not in log and 0 <= heights.min() < heights.max() / 2:
         axes.set_ylim(bottom=0)
-    if few:
-        axes.set_xticks(x, map(brief, x))
+    if few or pictures:
+        places = list(pictures or x)
+        axes.set_xticks(places, map(brief, places))
+    for place, image in (pictures or {}).items():
+        panels.under(axes, image, place)
     axes.minorticks_off()
     if len(curves) > 1:
         axes.legend(**panels.BESIDE if len(curves) > 2 else {})
@@ -57,24 +67,28 @@ def show_curves(
 
 @styled
 def show_dots(rows: Mapping[str, Values], xlabel: str, title: str, level: tuple | None = None) -> Figure:
-    """Draw the values of each row as dots on a line, and their mean as a bar; `level` is a place and its text."""
+    """Draw each row's values as dots and their mean as a bar; a single value is written. `level` is a place, a text."""
     figure, ((axes,),) = panels.panels(1, 1, WIDTH, 0.4 * len(rows) + 1.2, title)
-    means = {}
+    rows = {name: torch.as_tensor(values, dtype=torch.float32).flatten().tolist() for name, values in rows.items()}
+    means = {name: sum(values) / len(values) for name, values in rows.items()}
+    low, high = min(map(min, rows.values())), max(map(max, rows.values()))
+    from_zero = 0 <= low < high / 2
     for height, (name, values) in enumerate(rows.items()):
-        values = torch.as_tensor(values, dtype=torch.float32).flatten()
-        means[name] = values.mean().item()
-        axes.plot(values, [height] * len(values), "o", color=style.TRAINED, ms=8, alpha=0.6, mec="none")
+        faint = 0.6 if len(values) <= 10 else 0.25  # where many dots are, it is darker
+        axes.plot(values, [height] * len(values), "o", color=style.TRAINED, ms=8, alpha=faint, mec="none")
         if len(values) > 1:
             axes.vlines(means[name], height - 0.3, height + 0.3, color=style.BLACK, lw=2)
+        else:
+            axes.hlines(height, 0 if from_zero else means[name], means[name], color=style.TRAINED, lw=2, alpha=0.6)
+            panels.beside(axes, brief(means[name]), (means[name], height))
     panels.row_names(axes, rows)
     axes.grid(axis="x", color="#DDDDDD", linewidth=0.8)
     axes.set(xlabel=xlabel)
-    low, high = axes.dataLim.intervalx
-    if 0 <= low < high / 2:
+    if from_zero:
         axes.set_xlim(left=0)
     if level:
-        axes.axvline(level[0], color=style.CONTROL, lw=1, ls="--", label=level[1])
-        axes.legend(**panels.BESIDE)
+        axes.axvline(level[0], color=style.CONTROL, lw=1, ls="--", zorder=0)
+        panels.beside(axes, level[1], (level[0], -0.5), (0, 3), color=style.CONTROL, ha="center", va="bottom")
     return with_alt(figure, f"{xlabel}, means: {amounts(means)}.")
 
 
@@ -145,7 +159,7 @@ def show_row(old: Sequence[float], new: Curves, title: str) -> Figure:
         centres = [(j + 0.5) * len(old) / len(new[name]) - 0.5 for j in range(len(new[name]))]
         axes.plot(centres, new[name], marker, color=colour, ms=8, label=name)
         for place in zip(centres, new[name], strict=True):
-            axes.annotate(f"{place[1]:g}", place, (0, offset), textcoords="offset points", color=colour, ha="center")
+            panels.beside(axes, f"{place[1]:g}", place, (0, offset), color=colour, ha="center", va="baseline")
     axes.set(xlim=(first, last), xticks=places, ylabel="value")
     axes.set_xlabel("place $u$: 0 is the centre of the first old patch")
     axes.margins(y=0.25)
@@ -166,7 +180,7 @@ def show_layer_differences(stages: Names, correct: Curves, mistakes: Curves, eps
         for axes, shown in ((upper, values != 0), (lower, values == 0)):
             axes.plot(np.where(shown, values, math.nan), dash, color=colour, marker=marker, ms=6, label=name)
             if shown[-1]:
-                axes.annotate(name, (last, values[-1]), (8, 0), textcoords="offset points", color=colour, va="center")
+                panels.beside(axes, name, (last, values[-1]), color=colour)
     panels.level(upper, eps, "one rounding", last + 0.3 * len(stages))
     upper.set(yscale="log", ylabel="largest difference\n(1 = largest value there)", ylim=(None, 1))
     upper.yaxis.set_major_formatter("{x:.0e}")

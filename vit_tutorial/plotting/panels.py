@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
+from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from torch import Tensor
@@ -102,7 +103,20 @@ def highlight(axes: Axes, patch: tuple[int, int]) -> None:
 def level(axes: Axes, value: Number, text: str, x: Number, ha: str = "right") -> None:
     """Draw a dashed grey line at a height, with a text that ends above it at `x`."""
     axes.axhline(value, color=CONTROL, lw=1, ls="--", zorder=0)
-    axes.annotate(text, (x, value), (0, 2), textcoords="offset points", color=CONTROL, ha=ha, va="bottom")
+    beside(axes, text, (x, value), (0, 2), color=CONTROL, ha=ha, va="bottom")
+
+
+def beside(axes: Axes, text: str, place: tuple[Number, Number], offset=(8, 0), va="center", **options: Any) -> None:
+    """Write a text beside a place of the axes, `offset` points to the right and up."""
+    axes.annotate(text, place, offset, textcoords="offset points", va=va, **options)
+
+
+def under(axes: Axes, image: Tensor, x: Number) -> None:
+    """Draw a small image (C, H, W) with values from 0 to 1 under the numbers of the x axis."""
+    drawn = OffsetImage(to_numpy(image.permute(1, 2, 0)), zoom=28 / image.shape[2])
+    look = {"xycoords": axes.get_xaxis_transform(), "boxcoords": "offset points", "frameon": False}
+    axes.add_artist(AnnotationBbox(drawn, (x, 0), (0, -36), **look))
+    axes.xaxis.labelpad = 36
 
 
 def row_names(axes: Axes, names: Iterable[object]) -> None:

@@ -14,7 +14,7 @@ from torch.nn.functional import interpolate
 from ..config import Size, to_pair
 from ..errors import require_whole_patches
 from . import panels, style
-from .alt_text import amounts, counted, listed, lowest_to_highest, with_alt
+from .alt_text import amounts, brief, counted, listed, lowest_to_highest, with_alt
 from .style import WIDTH, Figure, Maps, Names, Patch, Photo, Photos, Pictures, styled, to_numpy
 
 KIND_COLOURS = ListedColormap(["none", style.MLP, style.ATTENTION])  # nothing over the ground
@@ -101,9 +101,11 @@ def show_maps(
     for row, (model, values) in enumerate(maps.items()):
         for column, (name, value, limit) in enumerate(zip(names, values, limits, strict=True)):
             axes = figure.add_subplot(grid[row, 1 + column])
-            panels.cells(axes, value, name if row == 0 else "", limit)
+            signed = any((each[column] < 0).any() for each in maps.values())
+            look = {"limit": limit} if signed else {"vmin": 0, "vmax": limit}
+            panels.cells(axes, value, name if row == 0 else "", **look)
             axes.spines[:].set(visible=True, color=style.CONTROL)
-            axes.set_xlabel(f"darkest colour: ±{limit:.1f}", fontsize=10)
+            axes.set_xlabel(f"colours: {brief(-limit if signed else 0)} to {brief(limit)}", fontsize=10)
             axes.set_ylabel(model if column == 0 else "", fontsize=12)
             if frames:
                 panels.highlight(axes, frames[column])
@@ -111,9 +113,11 @@ def show_maps(
             if len(maps) == 1 and w < 8:  # there is room to write out what is large
                 panels.name_cells(axes, range(h), range(w))
                 numbers = to_numpy(value)
-                form = "%+.1f" if (value < 0).any() else "%.1f"
-                words = np.where(abs(numbers) >= limit / 10, np.char.mod(form, numbers), "")
-                panels.texts(axes, words, abs(numbers) > limit / 2)
+                form = "%+.1f" if signed else "%.0f" if limit >= 10 else "%.1f"
+                words = np.char.replace(np.char.mod(form, numbers), "-", "−")
+                panels.texts(
+                    axes, np.where(abs(numbers) >= limit / 10, words, ""), signed == (abs(numbers) > limit / 2)
+                )
     reach = {model: listed(map(lowest_to_highest, values)) for model, values in maps.items()}
     told = listed(f"{model}, {text}" if model else text for model, text in reach.items())
     return with_alt(figure, f"Maps of {h}×{w} patches for {listed(names)}, from lowest to highest: {told}.")

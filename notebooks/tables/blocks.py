@@ -49,7 +49,10 @@ class SameQueries(EncoderBlock):
             parameter.register_hook(of_values.mul)
 
 
-TRIALS = {"no norms, no explosion": NoExplosion, "complete block, the same": Control}
+TRIALS = {
+    "no norms, gradient kept at 1": NoExplosion,
+    "complete block, gradient kept at 1": Control,
+}
 TRIALS["complete block, q and k untrained"] = SameQueries
 
 if __name__ == "__main__":

@@ -251,6 +251,11 @@ FIGURES = [
         [{"x": "right, %", "rows": {"first": 0, "second": 1, "one": 2}, "words": {(3, 2): "3", (3, -0.5): "a guess"},
           "segments": {"BLACK": [[(2.5, -0.3), (2.5, 0.3)], [(4, 0.7), (4, 1.3)]], "TRAINED": [[(0, 2), (3, 2)]]},
           "lines": {"TRAINED empty o": [(1, 0), (4, 0), (2, 1), (6, 1), (3, 2)], "CONTROL --": [(3, 0), (3, 1)]}}]),
+    Row("show_scatter", ({"first": [(1, 4), (3, 2)], "second": [(5, 8)]}, "before", "after", "scatter", (6, "a guess")),
+        "Scatter. Before and after, from lowest to highest: first, 1 to 3 and 2 to 4; second, 5 to 5 and 8 to 8.",
+        [{"x": "before", "y": "after", "words": {(5, 6): "a guess"},
+          "legend": {"TRAINED empty o": "first", "MLP empty s": "second"},
+          "lines": {"first": [(1, 4), (3, 2)], "second": [(5, 8)], "CONTROL --": [(0, 6), (1, 6)]}}]),
     Row("show_by_images",
         ({"ViT": {10: [0.5, 0.7], 200: [0.9, 0.86]}, "CNN": {10: [0.8, 0.7], 200: [1.0, 0.98]}}, 5, "images"),
         "Images. Mean wrong answers by the number of training images: ViT 40 % with 10 and 12 % with 200 and CNN 25 % "

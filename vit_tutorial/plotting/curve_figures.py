@@ -92,6 +92,26 @@ def show_dots(rows: Mapping[str, Values], xlabel: str, title: str, level: tuple 
     return with_alt(figure, f"{xlabel}, means: {amounts(means)}.")
 
 
+@styled
+def show_scatter(
+    points: Mapping[str, Sequence[tuple]], xlabel: str, ylabel: str, title: str, level: tuple | None = None
+) -> Figure:
+    """Draw a dot at each of the points (x, y) of every name; `level` is a height and its text."""
+    figure, ((axes,),) = panels.panels(1, 1, WIDTH, 3.6, title)
+    places = {name: torch.tensor(pairs).T.tolist() for name, pairs in points.items()}  # all x, all y
+    for name, (colour, marker, _) in style.looks(points).items():
+        axes.plot(*places[name], marker, color=colour, ms=8, alpha=0.7, mec="none", label=name)
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    if level:
+        panels.level(axes, *level, max(max(xs) for xs, _ in places.values()))
+    axes.legend(**panels.BESIDE)
+    told = (
+        f"{name}, {brief(min(x))} to {brief(max(x))} and {brief(min(y))} to {brief(max(y))}"
+        for name, (x, y) in places.items()
+    )
+    return with_alt(figure, f"{xlabel} and {ylabel}, from lowest to highest: {listed(told)}.")
+
+
 class LiveLoss:
     """Draw the loss while a loop trains a model: a picture that is replaced in place about every two seconds."""
 

@@ -14,9 +14,9 @@ from vit_tutorial.experiments import model_with_positions, quarters
 from vit_tutorial.training import evaluate
 
 SIZES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
-KINDS = ("grid", "random", "learned")
+KINDS = ("grid", "shuffled", "learned")
 # The grid again, with tokens that are so many times as large, and stay so: (tokens, size)
-TOKENS = ((1.0, 0.03), (0.1, 0.03), (1.0, 0.5), (10.0, 0.5))
+TOKENS = ((1.0, 0.03), (0.1, 0.03), (1.0, 0.5), (10.0, 0.5), (10.0, 5.0))
 
 
 @torch.no_grad()

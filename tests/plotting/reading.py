@@ -84,7 +84,8 @@ def as_seen(image):
     left, right, bottom, top = image.get_extent()
     (x0, y0), (x1, y1) = image.axes.transData.transform([(left, bottom), (right, top)])
     pixels = np.ma.filled(image.get_array(), -99)
-    return pixels[:: 1 if y1 > y0 else -1, :: 1 if x1 > x0 else -1]
+    first_row_on_top = (y1 > y0) == (image.origin == "upper")
+    return pixels[:: 1 if first_row_on_top else -1, :: 1 if x1 > x0 else -1]
 
 
 def boxes(axes):

@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy, max_pool2d
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector
 
 from ..data import ImageSet, Shapes
+from ..errors import require_choice
 from ..model import VisionTransformer
 from ..pretrained import load_checkpoint
 from ..training import PRESETS, Recipe, TrainingAlarm, evaluate, fit
@@ -99,15 +100,17 @@ def quarters(count: int, seed: int = 0) -> ImageSet:
 def model_with_positions(kind: str, size: float) -> VisionTransformer:
     """Build the small model for `quarters` with a table of positions of a kind and a size.
 
-    "grid" is a table of sines and cosines, and "random" one of random numbers; both stay as they are. "learned" starts
-    like "random", and is trained. The size is the root mean square of the values around the patches' mean.
+    "grid" is a table of sines and cosines. In "shuffled" its rows belong to other patches, by chance. Both stay as they
+    are; "learned" starts from small random numbers, and is trained. The size is the root mean square of the values
+    around the patches' mean.
     """
+    require_choice("kind", kind, ("grid", "shuffled", "learned"))
     config, _ = PRESETS["shapes"]
     position = "learned" if kind == "learned" else "sincos"
     model = VisionTransformer(replace(config, num_classes=len(QUARTERS), position=position))
     table = model.embeddings.position.table.data
-    if kind == "random":
-        torch.nn.init.normal_(table)
+    if kind == "shuffled":
+        table[1:] = table[1 + torch.randperm(len(table) - 1)]
     table *= size / (table[1:] - table[1:].mean(dim=0)).square().mean().sqrt()
     return model
 

@@ -50,6 +50,11 @@ def lowest_to_highest(values: Tensor) -> str:
     return f"{brief(low)} to {brief(high)}"
 
 
-def first_to_last(lines: Mapping[str, Sequence[Number]]) -> str:
-    """Write where each line starts and ends: "trained from 1 to 0.2; untrained from 1 to 0"."""
-    return "; ".join(f"{name} from {brief(line[0])} to {brief(line[-1])}" for name, line in lines.items())
+def first_to_last(lines: Mapping[str, Sequence[Number]], x: Sequence[Number]) -> str:
+    """Write where each line starts and ends, and its top: "trained from 0.1 to 0, at most 31 at 15; untrained …"."""
+    told = []
+    for name, line in lines.items():
+        top = max(range(len(line)), key=line.__getitem__)
+        peak = f", at most {brief(line[top])} at {brief(x[top])}" if line[top] > max(line[0], line[-1]) else ""
+        told.append(f"{name} from {brief(line[0])} to {brief(line[-1])}{peak}")
+    return "; ".join(told)

@@ -62,7 +62,7 @@ def show_curves(
     axes.minorticks_off()
     if len(curves) > 1:
         axes.legend(**panels.BESIDE if len(curves) > 2 else {})
-    return with_alt(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {ylabel}: {first_to_last(means)}.")
+    return with_alt(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {ylabel}: {first_to_last(means, x)}.")
 
 
 @styled

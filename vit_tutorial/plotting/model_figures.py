@@ -11,7 +11,7 @@ from torch import Tensor
 from ..config import Size, to_pair
 from . import panels, style
 from .alt_text import amounts, brief, listed, lowest_to_highest, with_alt
-from .style import WIDTH, Figure, Names, Photo, styled, to_numpy
+from .style import WIDTH, Figure, Maps, Names, Number, Photo, styled, to_numpy
 
 Row = Float[Tensor, " T"]
 Table = Float[Tensor, "T D"]
@@ -124,8 +124,8 @@ def show_block(title: str) -> Figure:
     for x, y, name in ((0.4, 0, r"$z_{\ell-1}$"), (4.55, 0.26, r"$z'_\ell$"), (8.6, 0, r"$z_\ell$")):
         axes.text(x, y, name, fontsize=15, **look)
     for left, name, colour in (
-        (1.0, "attention\nbetween tokens\n(B, h, T, T)", style.ATTENTION),
-        (4.85, "MLP\neach token alone\n(B, T, 4·D)", style.MLP),
+        (1.0, "attention\nbetween tokens\n(B, T, D)", style.ATTENTION),
+        (4.85, "MLP\neach token alone\n(B, T, D)", style.MLP),
     ):
         axes.plot([left, left, left + 3.2], [0, 0.9, 0.9], color=style.BLACK, lw=1.5, zorder=0)
         axes.annotate("", (left + 3.2, 0.15), (left + 3.2, 0.9), arrowprops=ARROW)
@@ -204,6 +204,41 @@ def show_bug_table(
     axes.set_xticks(range(len(tests)), tests, fontsize=11, ha="left")
     axes.tick_params(top=False, bottom=False, labeltop=True, labelbottom=False)
     return with_alt(figure, f"A table of bugs and the tests that notice them: {listed(told)}.")
+
+
+@styled
+def show_tuning(
+    maps: Mapping[str, Maps], angles: Sequence[Number], edges: Mapping[Number, Tensor], title: str
+) -> Figure:
+    """Draw how much an edge of one angle gives to one of another: a panel for each head (X, X), a row for each model.
+
+    `edges` has the picture of some of the angles; they stand under the axis.
+    """
+    half = (angles[1] - angles[0]) / 2
+    around = (angles[0] - half, angles[-1] + half)
+    heads, told = len(next(iter(maps.values()))), {}
+    figure, grid = panels.panels(len(maps), heads, WIDTH, 1.2 + 1.9 * len(maps), title, sharex=True, sharey=True)
+    highest = max(values.max().item() for values in maps.values())
+    for head, axes in enumerate(grid[0]):
+        axes.set_title(f"head {head}")
+    for row, (model, values) in zip(grid, maps.items(), strict=True):
+        for head, (axes, value) in enumerate(zip(row, values, strict=True)):
+            look = {"cmap": style.MAGNITUDE, "vmin": 0, "vmax": highest, "extent": (*around, *around)}
+            image = axes.imshow(to_numpy(value), origin="lower", **look)
+            most = divmod(int(value.argmax()), len(angles))
+            told[f"{model}, head {head}"] = (value.max().item(), *(angles[n] for n in most))
+        row[0].set(ylabel=f"{model}\nasking, °", yticks=list(edges))
+    for axes in grid[-1]:
+        axes.set(xlabel="asked, °", xticks=list(edges))
+        for angle, edge in edges.items():
+            panels.under(axes, edge, angle, 16)
+    panels.colour_bar(figure, image, grid, "attention, %", shrink=0.8)
+    spots = (
+        f"{name}, {brief(round(most))} % from {asking}° to {asked}°" for name, (most, asking, asked) in told.items()
+    )
+    return with_alt(
+        figure, f"Attention from an edge to an edge by the angles of their dark sides, the highest: {'; '.join(spots)}."
+    )
 
 
 @styled

@@ -110,7 +110,7 @@ def show_maps(
             if frames:
                 panels.highlight(axes, frames[column])
                 panels.highlight(whole, frames[column])
-            if len(maps) == 1 and w < 8:  # there is room to write out what is large
+            if len(maps) == 1 and w < 8 and not (signed and len(names) > 1):  # there is room to write out what is large
                 panels.name_cells(axes, range(h), range(w))
                 numbers = to_numpy(value)
                 form = "%+.1f" if signed else "%.0f" if limit >= 10 else "%.1f"

@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy, max_pool2d
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector
 
 from ..data import ImageSet, Shapes
+from ..errors import require_choice
 from ..model import VisionTransformer
 from ..pretrained import load_checkpoint
 from ..training import PRESETS, Recipe, TrainingAlarm, evaluate, fit
@@ -49,9 +50,9 @@ def short_run(learning_rate: float, seed: int = 0) -> float:
 
 @torch.random.fork_rng(devices=[])
 def first_steps(seed: int, count: int = 100, rate: float = 1e-4) -> tuple[list[float], int]:
-    """Train a new Shapes model for some steps at one rate; return how far all weights moved in each, in units of it.
+    """Train a new Shapes model for `count` steps at one rate, and measure how its weights move.
 
-    Return also in how many steps the gradient was longer than 1, and was clipped.
+    Return how far they moved in each step, as a multiple of `rate`, and how many gradients were clipped to length 1.
     """
     torch.manual_seed(seed)
     model, images = VisionTransformer(PRESETS["shapes"][0]), Shapes(count * BATCH, 28, OWN_SCENES + seed)
@@ -102,6 +103,7 @@ def model_with_positions(kind: str, size: float) -> VisionTransformer:
     "grid" is a table of sines and cosines, and "random" one of random numbers; both stay as they are. "learned" starts
     like "random", and is trained. The size is the root mean square of the values around the patches' mean.
     """
+    require_choice("kind", kind, ("grid", "random", "learned"))
     config, _ = PRESETS["shapes"]
     position = "learned" if kind == "learned" else "sincos"
     model = VisionTransformer(replace(config, num_classes=len(QUARTERS), position=position))

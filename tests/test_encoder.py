@@ -55,5 +55,6 @@ def test_drop_path_rises_linearly_to_the_last_block():
     config = ViTConfig(embed_dim=12, num_heads=3, mlp_dim=8, depth=4, drop_path=0.3)
     paths = {name: module.p for name, module in Encoder(config).named_modules() if isinstance(module, DropPath)}
     assert paths == pytest.approx({f"{i}.drop_path{k}": i / 10 for i in (1, 2, 3) for k in (1, 2)})
+    assert Encoder(config)[1:3][0].drop_path1.p == pytest.approx(0.1), "a slice has the blocks as they are"
     alone = Encoder(replace(config, depth=1))
     assert not any(isinstance(module, DropPath) for module in alone.modules())

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from vit_tutorial import (
+    Mlp,
     SelfAttention,
     Shapes,
     VisionTransformer,
@@ -20,6 +21,8 @@ from vit_tutorial import (
     unpatchify,
 )
 from vit_tutorial.analysis import mask_heads
+from vit_tutorial.data import load_outline
+from vit_tutorial.experiments import answers, model_with_positions
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -47,6 +50,7 @@ WRONG = {
     # Heads.
     "config: heads": (lambda: ViTConfig(embed_dim=100, num_heads=12), ["embed_dim 100", "12 heads", "100 = 8·12 + 4"]),
     "attention: heads": (lambda: SelfAttention(10, 3), ["embed_dim 10", "3 heads", "10 = 3·3 + 1"]),
+    "attention: no head": (lambda: SelfAttention(64, 0), ["num_heads", "at least 1", "got 0"]),
     # Sizes that are no sizes.
     **{
         f"config: {name}={value!r}": (lambda n=name, v=value: ViTConfig(**{n: v}), [name, repr(value), "at least 1"])
@@ -74,15 +78,18 @@ WRONG = {
     "variant: B16": (lambda: ViTConfig.named("B16"), ["variant", "'B16'", "did you mean 'B/16'"]),
     "position": (lambda: ViTConfig(position="sin-cos"), ["position", "'sin-cos'", "did you mean 'sincos'"]),
     "gelu": (lambda: ViTConfig(gelu="quick"), ["gelu", "'quick'", "'exact'", "'tanh'"]),
+    "MLP: gelu": (lambda: Mlp(8, 8, gelu="Tanh"), ["gelu", "'Tanh'", "did you mean 'tanh'"]),
+    "outline": (lambda: load_outline(224, "chelsea"), ["outline", "'chelsea'", "'grace_hopper', 'eileen_collins'"]),
+    "positions: kind": (lambda: model_with_positions("randon", 1.0), ["kind", "'randon'", "did you mean 'random'"]),
     "pool": (lambda: ViTConfig(pool="average"), ["pool", "'average'", "'cls'", "'mean'"]),
     # Sin-cos positions need quarters.
-    "config: sincos": (
-        lambda: ViTConfig(embed_dim=18, num_heads=3, position="sincos"),
-        ["sin-cos", "divisible by 4", "18"],
-    ),
+    "config: sincos": (lambda: ViTConfig(embed_dim=18, num_heads=3, position="sincos"), ["divisible by 4", "18"]),
     "sincos: dimension": (lambda: sincos_position_embedding((2, 3), 6), ["sin-cos", "divisible by 4", "6"]),
     # Heads and layers to measure.
     "mask: layer": (lambda: mask_heads(model(), {2: 0}).__enter__(), ["no layer 2", "layers 0 to 1"]),
+    "answers": (lambda: answers(model(), torch.zeros(2, 3, 8, 12), torch.ones(2, 7)), ["(2, 6)", "got (2, 7)"]),
+    # A network whose stride is not known.
+    "backbone": (lambda: VisionTransformer(SMALL, torch.nn.ReLU()), ["Backbone(network, channels, stride)", "ReLU"]),
 }
 
 

@@ -91,8 +91,9 @@ def test_logits_of_refuses_the_pixels_that_predict_refuses(model):
         with pytest.raises(ValueError, match=r"from 0 to 1, got torch.float32 from .* to .*, divide them by 255"):
             ask(model, bytes.float())
     labels = torch.zeros(3, dtype=torch.int64)
-    with pytest.raises(ValueError, match=r"images are a tensor \(B, C, H, W\), got a ImageSet: .*images.pixels"):
-        logits_of(model, ImageSet(bytes, labels, CLASSES))
+    for ask in (logits_of, lambda model, images: model.card.normalise(images)):
+        with pytest.raises(ValueError, match=r"images are a tensor \(B, C, H, W\), got a ImageSet: .*images.pixels"):
+            ask(model, ImageSet(bytes, labels, CLASSES))
     with pytest.raises(ValueError, match=r"got \(3, 16, 24\)"):
         logits_of(model, bytes[0])
 
@@ -111,6 +112,8 @@ WRONG = {
     "0 to 255": (torch.full((3, 16, 24), 254.0), ["from 0 to 1", "254 to 254", "divide them by 255"]),
     "normalised": (torch.linspace(-2, 2, 3 * 16 * 24).view(3, 16, 24), ["from 0 to 1", "-2 to 2"]),
     "nan": (torch.full((3, 16, 24), torch.nan), ["from 0 to 1", "nan"]),
+    "one axis": (np.zeros(5, np.uint8), ["shape (H, W, 3), got (5,)"]),
+    "16 bits": (np.zeros((16, 24, 3), np.uint16), ["torch.uint16 from 0 to 0", "divide them by 255"]),
     "channels first": (np.zeros((3, 16, 24), np.uint8), ["an array of a photo has shape (H, W, 3), got (3, 16, 24)"]),
     "a batch": (torch.zeros(1, 3, 16, 24), ["shape (3, H, W)", "(1, 3, 16, 24)"]),
 }

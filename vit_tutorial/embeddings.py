@@ -15,8 +15,8 @@ class PatchEmbedding(nn.Module):
     A convolution whose stride is its kernel size is that layer: `projection.weight.flatten(1)` is the
     matrix E (transposed) of Eq. 1 for patches flattened by `patchify`.
 
-    With a `backbone` (see `hybrid.py`) the patches are those of its feature map. Raises ValueError if the images do not
-    fit: with `image_size` only that size does, without it any whole number of patches.
+    With a `backbone` (see `hybrid.py`) the patches are those of its feature map. If `image_size` is given, images must
+    have it; otherwise any whole number of patches will do. Raises ValueError for images and backbones that do not fit.
     """
 
     def __init__(
@@ -24,6 +24,8 @@ class PatchEmbedding(nn.Module):
     ):
         super().__init__()
         self.patch_size, self.image_size = to_pair(patch_size), image_size
+        if backbone is not None and not hasattr(backbone, "make_projection"):
+            raise ValueError(f"a backbone is a `Backbone(network, channels, stride)`, got a {type(backbone).__name__}")
         make = make_projection if backbone is None else backbone.make_projection
         self.projection = make(in_channels, embed_dim, self.patch_size)
 

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from .attention import SelfAttention
 from .config import GELUS, ViTConfig
+from .errors import require_choice
 
 
 class Mlp(nn.Module):
@@ -15,6 +16,7 @@ class Mlp(nn.Module):
 
     def __init__(self, embed_dim: int, mlp_dim: int, dropout: float = 0.0, gelu: str = "exact"):
         super().__init__()
+        require_choice("gelu", gelu, GELUS)
         self.expand = nn.Linear(embed_dim, mlp_dim)
         self.activation = nn.GELU(approximate=GELUS[gelu])
         self.dropout1 = nn.Dropout(dropout)
@@ -78,3 +80,6 @@ class Encoder(nn.Sequential):
         sizes = (config.embed_dim, config.num_heads, config.mlp_dim, config.dropout, config.attention_dropout)
         rates = [config.drop_path * block / max(config.depth - 1, 1) for block in range(config.depth)]
         super().__init__(*(EncoderBlock(*sizes, rate, config.norm_eps, config.gelu) for rate in rates))
+
+    def __getitem__(self, index):  # nn.Sequential would pass a slice's blocks to `__init__`, as if they were a config
+        return nn.Sequential(*list(self)[index]) if isinstance(index, slice) else super().__getitem__(index)

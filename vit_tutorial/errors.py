@@ -74,6 +74,7 @@ def require_choice(name: str, value: str, choices: Iterable[str]) -> None:
 
 
 def require_heads(embed_dim: int, num_heads: int) -> None:
+    require_whole("num_heads", num_heads)
     if embed_dim % num_heads:
         rest = f"{embed_dim} = {embed_dim // num_heads}·{num_heads} + {embed_dim % num_heads}"
         raise ValueError(f"embed_dim {embed_dim} cannot be split over {num_heads} heads: {rest}")

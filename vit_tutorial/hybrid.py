@@ -13,7 +13,7 @@ class Backbone(nn.Sequential):
         self.channels, self.stride = channels, stride
 
     def make_projection(self, in_channels: int, embed_dim: int, patch_size: tuple[int, int]) -> nn.Sequential:
-        """Build the projection of a hybrid's `PatchEmbedding`: this network, and that of its feature map.
+        """Build the projection of a hybrid's `PatchEmbedding`: this network, then the patch projection of its map.
 
         `patch_size` is in pixels: on the map a patch is `stride` times smaller. Raises ValueError if it cannot be.
         """

@@ -45,7 +45,7 @@ def logits_of(model: nn.Module, images: Float[Tensor, "B C H W"] | UInt8[Tensor,
 
 @torch.no_grad()
 def batched_logits(model: nn.Module, pixels: Shaped[Tensor, "B C H W"]) -> Float[Tensor, "B K"]:
-    """Return the logits of `logits_of` without a look at the values of the pixels."""
+    """Return what `logits_of` does, for pixels that are known to be in range."""
     card, weight = card_of(model), next(model.parameters())
     with eval_mode(model):
         batches = (card.normalise(batch.to(weight.device)) for batch in pixels.split(BATCH))
@@ -59,7 +59,7 @@ def require_pixels(images: Shaped[Tensor, "B C H W"]) -> None:
     require_images(images)
     if images.dtype == torch.uint8:
         return
-    low, high = images.min().item(), images.max().item()
+    low, high = images.float().min().item(), images.float().max().item()  # of uint16 there is no minimum
     if not images.is_floating_point() or not -TOLERANCE <= low <= high <= 1 + TOLERANCE:  # nan is not less
         found = f"got {images.dtype} from {low:.4g} to {high:.4g}: for values from 0 to 255, divide them by 255"
         raise ValueError(f"pixels are bytes, or floats from 0 to 1, {found}. They are normalised here, and not before")
@@ -112,7 +112,7 @@ def fit_photo(photo: str | Path | Image.Image | np.ndarray, model: nn.Module) ->
     if not hasattr(model, "config"):
         raise ValueError(f"{type(model).__name__} does not say its image size: give `predict` a tensor of that size")
     if isinstance(photo, np.ndarray):
-        if photo.shape[2:] not in ((3,), (4,), ()):  # colours, and transparency; or grey
+        if photo.ndim < 2 or photo.shape[2:] not in ((3,), (4,), ()):  # colours, and transparency; or grey
             raise ValueError(f"an array of a photo has shape (H, W, 3), got {photo.shape}")
         require_pixels(torch.tensor(photo).reshape(1, 1, len(photo), -1))
         photo = Image.fromarray(photo if photo.dtype == np.uint8 else np.uint8(np.rint(255 * photo.clip(0, 1))))
@@ -127,13 +127,13 @@ def fit_picture(picture: Image.Image, size: Size, card: ModelCard | None) -> UIn
     "squeeze" resizes both sides, not the shorter one.
     """
     sides = to_pair(size)
-    asked = card and card.about.get(PREPROCESSING)
-    if asked is None or (sides[0] != sides[1] and not asked["squeeze"]):
+    preprocessing = card and card.about.get(PREPROCESSING)
+    if preprocessing is None or (sides[0] != sides[1] and not preprocessing["squeeze"]):
         return crop_to(picture, sides)
     from torchvision.transforms.functional import InterpolationMode, center_crop, resize
 
-    resized = [side * asked["resize"] // asked["crop"] for side in sides]
-    if not asked["squeeze"]:
+    resized = [side * preprocessing["resize"] // preprocessing["crop"] for side in sides]
+    if not preprocessing["squeeze"]:
         resized = resized[:1]  # the shorter side
-    picture = resize(picture, resized, InterpolationMode(asked["interpolation"]))
+    picture = resize(picture, resized, InterpolationMode(preprocessing["interpolation"]))
     return as_tensor(center_crop(picture, sides))

@@ -10,6 +10,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from .errors import require_names
+from .patchify import require_images
 
 PREPROCESSING = "preprocessing"  # in `about`: how a photo is fitted to the model's size
 STARTED_FROM = "started from"
@@ -20,7 +21,7 @@ class ModelCard:
     """Say what a model's inputs and outputs mean, as `model.card` and beside its weights in a file.
 
     `classes` are the names of the logits; `mean` and `std` are those of the training images, one value per channel, for
-    pixels in [0, 1]. `about` says in plain words and numbers where the weights come from.
+    pixels in [0, 1]. `about` says in plain words and numbers where the weights come from; code reads "preprocessing".
     """
 
     classes: Sequence[str]
@@ -41,6 +42,8 @@ class ModelCard:
         A channel that was constant in all training images is only moved to mean 0.
         Raises ValueError for another number of channels, and for integers that are not bytes.
         """
+        if not isinstance(images, Tensor):
+            require_images(images)
         if images.shape[-3:-2] != (len(self.mean),) or not (images.dtype == torch.uint8 or images.is_floating_point()):
             found = f"got {images.dtype} of shape {tuple(images.shape)}"
             raise ValueError(f"this card is for images of {len(self.mean)} channels, bytes or floats, {found}")

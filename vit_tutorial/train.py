@@ -118,13 +118,15 @@ def load_model_and_images(asked: argparse.Namespace, seed: int) -> tuple[VisionT
     """Return the model, a new one or that of --weights made fit for its images, the training and the test images."""
     if asked.weights is None:
         config = PRESETS[asked.dataset].config
-        config = replace(config, image_size=asked.image_size or config.image_size)
+        if asked.image_size is not None:
+            config = replace(config, image_size=asked.image_size)
         images, test = load_images(asked, config.image_size)
         torch.manual_seed(seed)
         return VisionTransformer(replace(config, num_classes=len(images.classes))), images, test
     load = load_model if asked.weights.endswith(".safetensors") else load_checkpoint
     model = load(asked.weights)
-    model = change_resolution(model, asked.image_size or model.config.image_size)
+    if asked.image_size is not None:
+        model = change_resolution(model, asked.image_size)
     images, test = load_images(asked, model.config.image_size, model.card)
     if model.card is None or model.card.classes != images.classes:
         say(f"a new head for {len(images.classes)} classes")
@@ -135,7 +137,7 @@ def load_model_and_images(asked: argparse.Namespace, seed: int) -> tuple[VisionT
 def carry_out(asked: argparse.Namespace, device: torch.device, command: str) -> None:
     """Train, test once and save."""
     asked.dataset = asked.dataset or ("shapes" if asked.data is None else "folder")
-    if (asked.split and asked.dataset != "folder") or (asked.data and asked.dataset == "shapes"):
+    if (asked.split is not None and asked.dataset != "folder") or (asked.data and asked.dataset == "shapes"):
         raise ValueError("--split is for a folder of your own in --data, and the built-in shapes need neither")
     if asked.trained == "head" and (asked.weights is None or "cutmix" in asked):
         raise ValueError("--trained head needs --weights and no --cutmix: the body sees each picture once, as it is")

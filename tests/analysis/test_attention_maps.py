@@ -69,9 +69,10 @@ def test_maps_and_masks_that_do_not_fit():
     maps, masks = torch.rand(2, 1, 3), torch.rand(2, 2, 6) < 0.5
     assert torch.equal(object_auc(maps, masks.float()), object_auc(maps, masks)), "zeros and ones are a mask"
     refused = [
-        (maps, masks * 255, r"a mask for each map, true on the object \(`masks > 127`\), .* torch.int64 up to 255"),
+        (maps, masks * 255, r"each map has a mask .* true on the object \(`masks > 127`\), .* torch.int64 up to 255"),
         (maps, masks * 0.5, "torch.float32 up to 0.5"),
-        (maps[:1], masks, "got 2 for 1 maps"),
+        (maps[:1], masks, r"got \(2, 2, 6\), .* for maps \(1, 1, 3\)"),
+        (maps, masks[..., :5], r"a mask of a multiple of its size, .*got \(2, 2, 5\), .* for maps \(2, 1, 3\)"),
         (maps * math.nan, masks, "maps hold nan"),
     ]
     for given, mask, told in refused:

@@ -49,7 +49,7 @@ def has_hooks(model) -> bool:
 
 
 def test_trace_shapes_follows_the_data(model):
-    steps = {step.name: (step.module, step.shape) for step in trace_shapes(model, torch.randn(2, 3, 8, 12))}
+    steps = {step.name: (step.kind, step.shape) for step in trace_shapes(model, torch.randn(2, 3, 8, 12))}
     expected = {
         "embeddings.patches.projection": ("Conv2d", (2, 24, 2, 3)),
         "embeddings.patches": ("PatchEmbedding", (2, 6, 24)),

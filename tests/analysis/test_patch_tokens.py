@@ -43,9 +43,13 @@ def test_one_tokens_row_is_that_of_the_whole_map(model, images, query, token):
 
 
 @pytest.mark.parametrize("query", [(2, 0), (0, 3), (-1, 0)])
-def test_a_patch_that_is_not_there_is_refused(model, images, query):
+@pytest.mark.usefixtures("unchecked")
+def test_a_patch_or_a_block_that_is_not_there_is_refused(model, images, query):
     with pytest.raises(ValueError, match=f"no patch in row {query[0]}, column {query[1]}: the grid has 2 rows and 3"):
         attention_from(model, images, [0], query)
+    for blocks in ([3], [-4], 0):
+        with pytest.raises(IndexError, match="blocks are a list of numbers, 0 to 2 or -1 to -3, got"):
+            attention_from(model, images, blocks)
 
 
 def test_patch_tokens_are_those_of_a_model_that_ends_there(model, images):

@@ -104,6 +104,7 @@ def test_masking_is_zeroing_the_columns_that_read_the_heads(model, images, heads
     assert_close(masked, without_heads(model, heads)(images), **EXACT)
     assert ((masked - before).abs().max() > 1e-3) == any(heads.values())
     assert unchanged(model, images, before)
+    assert torch.equal(*(run(model, images, masking(last))[0] for last in ({-1: -1}, {1: 2})))
 
 
 def test_recording_inside_masking_is_masking_inside_recording(model, images):

@@ -91,6 +91,7 @@ RIGHT = {
         "std": lambda x, w, b, eps: divided(x, x.std(2, unbiased=False, keepdim=True) ** 2, eps) * w + b,
         "E[x²] - E[x]²": (SPREAD + ", keepdim=True)", "x.square().mean(-1, True) - mean ** 2"),
         "a centring matrix": by_matrix,
+        "an object": staticmethod(by_matrix),  # it has no `__code__`
         "in float64": ("mean = x", "x = x.double(); mean = x"),
     },
     check.mlp: {
@@ -140,8 +141,8 @@ WRONG = {
         (RESULT, "z + self.mlp(z + 0 * self.norm2(z))", "`mlp` is given z + attention. By Eqs. 2 and 3"),
         (RESULT, RESULT.replace("norm2(z)", f"norm2(z + {CALL})"), EQUATION_2, "pass", "returns z + mlp. By Eqs."),
         (*torchs(call="self.attention(self.norm1(z), z, z)[0]"), "`attention` is given norm1, z. By"),
-        (NORM, "nn.Identity()", "In `norm1`: Small tokens become others than by `nn.LayerNorm"),
-        (SECOND, SECOND.replace(", eps=1e-6", ""), "In `norm2`: Small tokens become others"),
+        (NORM, "nn.Identity()", "In `norm1`: Small tokens come out differently than by `nn.LayerNorm"),
+        (SECOND, SECOND.replace(", eps=1e-6", ""), "In `norm2`: Small tokens come out differently"),
         (*sequential(UP, "nn.ReLU()", DOWN), "In `mlp`: With layers that change nothing"),
         (*torchs(call="self.attention(*[self.norm1(z)] * 3)"), "A pair, as `image_size`, `(images, "),
         (SECOND, SECOND + "; self.norm3 = nn.LayerNorm(embed_dim)", "does not depend on `norm3.weight`"),

@@ -99,7 +99,7 @@ WRONG = {
         (of_blocks(*sequential(UP, "nn.ReLU()", DOWN)), "In `encoder`: In `mlp`: With layers that"),
         (of_blocks(SECOND, "self.norm2 = self.norm1"), "Two of your parts are one and the same module"),
         (of_blocks(*sequential(UP, GELU, "nn.Dropout(0.1)", DOWN)), "than in eval mode: leave out dropout"),
-        (", eps=1e-6", "", "In `norm`: Small tokens become others"),
+        (", eps=1e-6", "", "In `norm`: Small tokens come out differently"),
         (HEAD, f"nn.Sequential(nn.Linear(embed_dim, embed_dim), nn.Tanh(), {HEAD})",
          "The head is one linear layer, D to K, with D·K + K parameters. Yours has"),
         (with_parts(Model, embeddings=type("Twice", (OwnEmbeddings,), {"times": 2})),

@@ -44,8 +44,9 @@ def test_a_subset_has_the_images_in_the_order_asked_for(indices):
     assert part.classes == CLASSES
     assert images().subset(images().labels == 0).pixels[:, 0, 0, 0].tolist() == [0, 3, 6, 9], "by yes and no"
     assert torch.equal(masked()[7:1:-5].masks, part.masks), "a slice is a subset, too"
-    with pytest.raises(ValueError, match="none of the 10 images is chosen"):
-        images().subset(images().labels == 5)
+    for none in ([], range(0), images().labels == 5):
+        with pytest.raises(ValueError, match="none of the 10 images is chosen"):
+            images().subset(none)
 
 
 def test_a_split_holds_out_the_same_share_of_each_class_and_loses_no_image():

@@ -67,12 +67,12 @@ def test_a_name_cannot_end_the_script(shapes):
 TINY = ViTConfig(8, 4, num_classes=2, embed_dim=8, depth=1, num_heads=2, mlp_dim=8)
 LARGE = ViTConfig(8, 4, num_classes=2, embed_dim=384, depth=12, num_heads=6, mlp_dim=1536)
 CANNOT_RUN = {
-    "grey pictures": (replace(TINY, in_channels=1), None, "a model of 3 colours"),
-    "no classes": (replace(TINY, num_classes=0), None, "with some classes"),
+    "grey pictures": (replace(TINY, in_channels=1), None, "a model of 3 colours, this has 1"),
+    "no classes": (replace(TINY, num_classes=0), None, "with classes, this has none"),
     "the mean": (replace(TINY, pool="mean"), None, "one layer on the class token"),
     "two layers": (replace(TINY, representation_size=4), None, "whose head is one layer"),
     "a backbone": (TINY, Backbone(torch.nn.Conv2d(3, 4, 1), 4, 1), "without a backbone"),
-    "too large": (LARGE, None, "20 million weights, this has 3, 2 and 21,316,226"),
+    "too large": (LARGE, None, "20 million weights, this has 21,316,226"),
 }
 
 

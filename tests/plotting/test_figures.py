@@ -42,6 +42,12 @@ def test_after_the_last_tint_the_tints_begin_again():
     assert [set(head["tints"].values()) for head in heads] == [{f"tint {n}{hatch}"} for n, hatch in enumerate(hatches)]
 
 
+def test_every_new_row_and_every_mistake_is_drawn():
+    lines = {name: [1.0, 2.0] for name in ("one", "two", "three", "four")}
+    for figure in (plotting.show_row([1.0], lines, ""), plotting.show_layer_differences("ab", {}, lines, 0.01, "")):
+        assert lines.keys() <= {line.get_label() for line in figure.axes[0].lines}
+
+
 def test_the_band_goes_from_the_lowest_to_the_highest_run():
     runs = torch.tensor([[1.0, 2.0, 4.0], [3.0, 6.0, 5.0]], requires_grad=True)
     axes = plotting.show_curves([1, 2, 3], {"size": {"mine": runs}}, "block", "", "y").axes[0]

@@ -78,6 +78,9 @@ def test_a_test_scene_is_never_one_of_training():
 MISTAKES = {
     "--epochs many": ["--epochs", "'many'"],
     "--epochs 0": ["epochs must be a whole number of at least 1, got 0"],
+    "--image-size 0": ["image_size must be a positive whole number", "got 0"],
+    "--weights shapes --image-size 0": ["image_size must be a positive whole number", "got 0"],
+    "--split 0": ["--split is for a folder of your own"],
     "--trained body": ["--trained", "'body'", "head"],
     "--device gpu": ["--device", "'gpu'", "cpu"],
     "--device cuda": ["PyTorch finds no cuda here"],

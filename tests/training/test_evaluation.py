@@ -35,6 +35,7 @@ def test_the_interval_is_wilsons(right, count, low, high):
     """As published: Newcombe 1998, Statistics in Medicine 17, 857–872, Table I, method 3."""
     score = Score(torch.tensor([[right, count - right], [0, 0]]), 0.0)
     assert score.interval() == pytest.approx((low, high), abs=5e-5)
+    assert Score(torch.tensor([[5]]), 0.0).interval()[1] == 1, "and not a little more"
     assert "-0.00%" not in score.told()
 
 

@@ -249,11 +249,8 @@ REFUSED = {
     "a CNN": (lambda: small_cnn(5), {}, "5 logits for 2 classes: build it for 2, or give"),
     "too large": (lambda: small_vit(image_size=12), {}, "12×12"),
     "no folder": (small_vit, {"folder": ""}, "folder must be a path, got ''"),
-    "a DataLoader": (
-        small_vit,
-        {"images": torch.utils.data.DataLoader(bright_or_dark())},
-        "an ImageSet, got DataLoader: Image",
-    ),
+    "a DataLoader": (small_vit, {"images": torch.utils.data.DataLoader(bright_or_dark())}, "an ImageSet, got DataLo"),
+    "one function": (small_vit, {"watch": print}, "watch is a list of functions"),
     "two processes": (small_vit, {"recipe": short(batch_size=1)}, "batches of 1 images cannot be shared by 2"),
     "a crop": (small_vit, {"recipe": short(crop=8)}, r"crop 8 is no less than a side of images \(8, 8\)"),
     "one class": (small_vit, {"images": ONE_CLASS}, "one class, 'PetImages', so every answer is right"),

@@ -37,12 +37,12 @@ def object_auc(maps: Float[Tensor, "B h w"], masks: Bool[Tensor, "B H W"]) -> Fl
     half; so even the best map of patches stays below 1 if the outline cuts a patch. It is nan for a mask that is empty
     or full. Raises ValueError for maps that hold nan, and unless there is a mask for each, true on the object.
     """
-    if len(maps) != len(masks) or not ((masks == 0) | (masks == 1)).all():
-        found = f"got {len(masks)} for {len(maps)} maps, {masks.dtype} up to {masks.max():g}"
-        raise ValueError(f"there is a mask for each map, true on the object (`masks > 127`), {found}")
+    (n, h, w), (count, H, W) = maps.shape, masks.shape
+    if n != count or H % h or W % w or not ((masks == 0) | (masks == 1)).all():
+        found = f"got {tuple(masks.shape)}, {masks.dtype} up to {masks.max():g}, for maps {tuple(maps.shape)}"
+        raise ValueError(f"each map has a mask of a multiple of its size, true on the object (`masks > 127`), {found}")
     if maps.isnan().any():
         raise ValueError("maps hold nan, which is neither more nor less than another weight")
-    h, w = maps.shape[1:]
     inside = masks.float().unflatten(2, (w, -1)).unflatten(1, (h, -1)).mean(dim=(2, 4)).flatten(1)  # (B, N): the shares
     outside = 1 - inside
     first, second = maps.flatten(1)[:, :, None], maps.flatten(1)[:, None]  # (B, N, 1) and (B, 1, N)

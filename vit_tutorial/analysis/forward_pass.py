@@ -19,7 +19,7 @@ class Step(NamedTuple):
     """One module's turn in a forward pass: its name in the model, its class, the shape that it returns."""
 
     name: str
-    module: str
+    kind: str
     shape: tuple[int, ...]
 
 
@@ -73,7 +73,6 @@ def cost_by_part(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
     parts = {
         "embeddings": [model.embeddings],
         "q, k, v, out": [module for modules in linear for module in modules],
-        "pairs": [],
         "MLP": [block.mlp for block in blocks],
         "norms": [*(norm for block in blocks for norm in (block.norm1, block.norm2)), model.norm],
         "head": [model.head],
@@ -87,5 +86,4 @@ def cost_by_part(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
         costs[part] = Cost(parameters, sum(flops.get(names[module], 0) for module in modules))
     # Two products of T·T pairs, in D values. Not counted, since the counter does not know every fused kernel.
     pairs = len(layers) * len(images) * 4 * model.config.num_tokens**2 * model.config.embed_dim
-    costs["pairs"] = Cost(0, pairs)
-    return costs
+    return costs | {"pairs": Cost(0, pairs)}

@@ -26,7 +26,11 @@ def attention_from(
     The token is that of the patch in row and column `query`, or the class token; what it takes from the class token is
     left out. In eval mode. Raises ValueError for a patch that the model does not have, IndexError for a block.
     """
-    blocks = [range(len(attention_layers(model)))[block] for block in blocks]  # -1 is the last
+    L = len(attention_layers(model))
+    try:
+        blocks = [range(L)[block] for block in blocks]  # -1 is the last
+    except (IndexError, TypeError):
+        raise IndexError(f"blocks are a list of numbers, 0 to {L - 1} or -1 to -{L}, got {blocks!r:.40}") from None
     h, w = model.config.grid
     if query is not None and not (0 <= query[0] < h and 0 <= query[1] < w):
         raise ValueError(f"no patch in row {query[0]}, column {query[1]}: the grid has {h} rows and {w} columns")

@@ -35,15 +35,15 @@ def record_attention(model: nn.Module) -> Iterator[list[Tensor | None]]:
 def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int] | Tensor]) -> Iterator[None]:
     """Keep these heads from adding anything to the tokens, inside `with mask_heads(model, {layer: heads}):`.
 
-    Layers and heads are counted from 0; one head or several. Recorded inside, a masked head still shows where it would
-    have looked. Raises ValueError for a layer that the model does not have, IndexError for a head.
+    Layers and heads are counted from 0, and -1 is the last; one head or several. Recorded inside, a masked head still
+    shows where it would have looked. Raises ValueError for a layer that the model does not have, IndexError for a head.
     """
     layers = attention_layers(model)
     if not isinstance(heads, Mapping):
         raise ValueError(f"heads to mask are given by their layer, such as {{0: [1, 2]}}, got {heads!r:.80}")
     with ExitStack() as masks:
         for i, chosen in heads.items():
-            if i not in range(len(layers)):
+            if i not in range(-len(layers), len(layers)):
                 raise ValueError(f"no layer {i!r} to mask: the model has layers 0 to {len(layers) - 1}")
             layer, chosen = layers[i], torch.as_tensor(chosen)
             keep = layer.projection.weight.new_ones(layer.num_heads, layer.head_dim)

@@ -123,20 +123,20 @@ def as_qkv(found, D, h):
     columns of the projection. Which of three layers is called `query` is only a name.
     """
     for order, columns, roles in product(permutations("nhd"), ("h d", "d h"), permutations(range(3))):
-        views = dict(found)
+        places = dict(found)
         for name in ("qkv.weight", "qkv.bias"):
             if name in found:
                 rows = found[name].reshape(3 * D, -1)
                 parts = rearrange(rows, f"({' '.join(order)}) D -> n (h d) D", n=3, h=h)
-                views[name] = parts[list(roles)]
+                places[name] = parts[list(roles)]
         output = found["projection.weight"].reshape(D, D)
-        views["projection.weight"] = rearrange(output, f"D ({columns}) -> D (h d)", h=h)
-        yield views
+        places["projection.weight"] = rearrange(output, f"D ({columns}) -> D (h d)", h=h)
+        yield places
 
 
 def attention(pair):
     yield from images_apart(pair)
-    if pair.views is not None:
+    if pair.places is not None:
         yield from with_chosen_weights(pair, noise(1, 7, pair.args[0], seed=9), pair.args[1])
     turned = close(pair.mine(pair.x.flip(1)).flip(1), pair.mine(pair.x))
     equal = close(pair.mine(pair.x[:, :1].expand_as(pair.x))[:, :1], pair.mine(pair.x[:, :1]))
@@ -187,7 +187,7 @@ self_attention = AttentionExercise(
         "unifyheads o b_o dense fc linear",
     },
     called="`qkv` (or `query`, `key` and `value`) and `projection`",
-    layouts=as_qkv,
+    orders=as_qkv,
     clue="Between the first layer and the last stand `split_heads`, `attention_head` and `merge_heads`, as they are.",
     shape="(B, T, D)",
     sizes=lambda D, h, x: {"B": len(x), "T": x.shape[1], "D": D, "3·D": 3 * D, "h": h, "d": D // h},

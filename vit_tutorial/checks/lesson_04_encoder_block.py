@@ -43,7 +43,7 @@ def normed(got, expected, x, weight, bias, eps):
 
 def judge_by_hand(function):
     layer_norm.judge_trials(function)
-    if {"layer_norm", "LayerNorm"} & set(function.__code__.co_names):
+    if {"layer_norm", "LayerNorm"} & set(getattr(getattr(function, "__code__", None), "co_names", ())):
         raise Wrong("The values are right, and they are PyTorch's own: the task is to do without `F.layer_norm`.")
 
 
@@ -76,7 +76,7 @@ class MyMlp(nn.Module):
 
 def two_layers(pair):
     yield from images_apart(pair)
-    if pair.views is None:
+    if pair.places is None:
         return
     D, M = pair.args
 
@@ -118,7 +118,7 @@ class NormExercise:
         orders = [each for each in permutations(norm.parameters()) if [p.numel() for p in each] == [D, D]]
         right = [F.layer_norm(x, (D,), weight.flatten(), bias.flatten(), eps=1e-6) for weight, bias in orders]
         if not any(close(norm(x), each) for each in right):
-            raise Wrong("Small tokens become others than by `nn.LayerNorm(embed_dim, eps=1e-6)`.")
+            raise Wrong("Small tokens come out differently than by `nn.LayerNorm(embed_dim, eps=1e-6)`: is eps 1e-6?")
 
 
 NORM = NormExercise()
@@ -138,7 +138,7 @@ class MyEncoderBlock(nn.Module):
 
 
 def equations_2_and_3(pair):
-    if pair.views is not None:
+    if pair.places is not None:
         parts = {name: part for name, (part,) in encoder_block.find_parts(pair.mine).items()}
         asked = {"norm1": "z", "attention": "norm1", "norm2": "z + attention", "mlp": "norm2"}
         yield from flow(pair, parts, asked, "z + attention + mlp", "block", "Eqs. 2 and 3", z=pair.x)

@@ -38,7 +38,7 @@ class MyVisionTransformer(nn.Module):
 
 
 def equations_1_to_4(pair):
-    if pair.views is None:
+    if pair.places is None:
         return
     logits = pair.mine(pair.x)
     for name, shares in {"softmax": logits, "log-softmax": logits.exp()}.items():
@@ -116,7 +116,7 @@ CONFIGS = [
 ]
 
 
-def pieces(c: ViTConfig) -> tuple[dict[str, int], dict[str, int]]:
+def terms_and_slips(c: ViTConfig) -> tuple[dict[str, int], dict[str, int]]:
     """Return the terms of the count, those of one size in every model in one line, and what common slips add to it."""
     D, M, L, K = c.embed_dim, c.mlp_dim, c.depth, c.num_classes
     terms = {
@@ -145,7 +145,7 @@ def pieces(c: ViTConfig) -> tuple[dict[str, int], dict[str, int]]:
 
 def miscount(off: list[int]) -> str:
     """Say which slip, or which terms, up to four, explain by how much the counts of CONFIGS are off."""
-    tables, slips = zip(*map(pieces, CONFIGS), strict=True)
+    tables, slips = zip(*map(terms_and_slips, CONFIGS), strict=True)
     for name in slips[0]:
         if off == [slip[name] for slip in slips]:
             return name

@@ -25,7 +25,7 @@ class ModuleExercise(Exercise):
 
     names: Mapping[str, str]  # the solution's layers, and what people also call each of them
     called: str = ""  # how to call them
-    layouts: Callable = lambda found, *args: [found]  # in which ways right code may hold its weights, see `ways`
+    orders: Callable = lambda found, *args: [found]  # the ways right code may store its weights, see `ways`
     biases: bool = True  # are they asked?
 
     takes = "class"
@@ -66,27 +66,27 @@ class ModuleExercise(Exercise):
             raise Wrong(KEPT)
         if not same_gradients(pair.mine, pair.ours, lambda: (pair.x,)):
             raise Wrong(DETACHED)
-        missing = [name for name, _ in pair.ours.named_parameters() if pair.views and name not in pair.views]
+        missing = [name for name, _ in pair.ours.named_parameters() if pair.places and name not in pair.places]
         if missing and self.biases:
             raise Wrong(f"The values are right, but there is no {listed(missing)}: the paper's layers have a bias.")
 
     # Which of the reader's weights is which ---------------------------------------------------------------------------
 
     def match(self, pair: Pair, sizes: Mapping[str, int]) -> tuple[Iterable[dict[str, Tensor]], str]:
-        """Return the views that right code may have, the plain one first; where the check cannot be sure, say why."""
+        """Return the places that right code may have, the plain ones first; where the check cannot be sure, say why."""
         for parameter in pair.ours.parameters():
             parameter.data.zero_()  # as a bias that is missing stays
-        found = self.find(pair)
+        found = self.places_by_name(pair)
         known = sum(places.numel() for places in found.values()) == sum(p.numel() for p in pair.mine.parameters())
         if known:
             self.require_layers(found, pair, sizes)
         # For `x @ W` a matrix that is stored by itself is (in, out), a layer's is (out, in).
-        ways, peek = tee(views for turned in (True, False) for views in self.ways(self.find(pair, turned), pair))
+        ways, peek = tee(way for turned in (True, False) for way in self.ways(self.places_by_name(pair, turned), pair))
         yours = listed([f"{name} {tuple(p.shape)}" for name, p in pair.mine.named_parameters()], 12)
         doubt = "Nothing wrong is seen, but the check knows layers by their names."
         return ways, "" if known and any(peek) else f"{doubt} Call them {self.called}. Yours: {yours}."
 
-    def find(self, pair: Pair, turned: bool = False) -> dict[str, Tensor]:
+    def places_by_name(self, pair: Pair, turned: bool = False) -> dict[str, Tensor]:
         """Return where our parameters stand among all of the reader's weights, as far as names say; of a list, all."""
         found, start = {}, 0
         for name, parameter in pair.mine.named_parameters():
@@ -124,14 +124,14 @@ class ModuleExercise(Exercise):
             raise Wrong(f"`{name}` is {yours}, and {spell(parameter.shape, sizes)} is asked.")
 
     def ways(self, found: Mapping[str, Tensor], pair: Pair) -> Iterator[dict[str, Tensor]]:
-        """Yield the views of our parameters for each layout. Only a bias may be missing."""
+        """Yield the places of our parameters in each of the orders. Only a bias may be missing."""
         sizes = {name: parameter.numel() for name, parameter in pair.ours.named_parameters()}
         with suppress(Exception):  # sizes that cannot be cut
-            for layout in self.layouts(found, *pair.args):
-                views = {name: layout[name].flatten() for name in sizes if name in layout}
-                asked = {name: size for name, size in sizes.items() if name in views or not name.endswith("bias")}
-                if asked == {name: len(places) for name, places in views.items()}:
-                    yield views
+            for order in self.orders(found, *pair.args):
+                places = {name: order[name].flatten() for name in sizes if name in order}
+                asked = {name: size for name, size in sizes.items() if name in places or not name.endswith("bias")}
+                if asked == {name: len(row) for name, row in places.items()}:
+                    yield places
 
 
 def build(cls: Callable, args: tuple, x: Tensor, sizes: Mapping[str, int]) -> nn.Module:

@@ -59,7 +59,7 @@ def as_sum(value: Tensor, terms: Mapping[str, Tensor]) -> str:
 class Pair:
     """The reader's module and the solution, and an input `x`. A probe may choose the weights of the reader's.
 
-    `views` says where each parameter of ours stands among all of the reader's weights, in one row; None if not known.
+    `places` say which of the reader's weights, all in one row, each parameter of ours is; None if that is not known.
     """
 
     def __init__(self, mine: nn.Module, ours: nn.Module, args: tuple, x: Tensor):
@@ -67,24 +67,24 @@ class Pair:
         self.ours = ours
         self.args = args
         self.x = x
-        self.views: Mapping[str, Tensor] | None = None
+        self.places: Mapping[str, Tensor] | None = None
 
     def share(self, ways: Iterable[Mapping[str, Tensor]], result: Tensor) -> Tensor:
         """Give the solution the reader's weights, the first way that fits, or nearly; return its result, or nan."""
         weights = parameters_to_vector(self.mine.parameters()).detach()
 
-        def outcome(views: Mapping[str, Tensor]) -> Tensor:
-            self.views = views
-            for name, places in views.items():
+        def outcome(places: Mapping[str, Tensor]) -> Tensor:
+            self.places = places
+            for name, row in places.items():
                 own = self.ours.get_parameter(name)
-                own.data = weights[places].reshape(own.shape)
+                own.data = weights[row].reshape(own.shape)
             return self.ours(self.x)
 
         found, least = None, torch.inf
-        for views in ways:
-            off = (outcome(views) - result).norm()
+        for places in ways:
+            off = (outcome(places) - result).norm()
             if off < 0.5 * least:  # far better than those before
-                found, least = views, off
+                found, least = places, off
             if off < 1e-5 * result.norm():
                 break
         return torch.tensor(torch.nan) if found is None else outcome(found)
@@ -93,10 +93,10 @@ class Pair:
         """Return what the reader's module makes of `x` with these weights, and no biases, in layers of these names."""
         weights = parameters_to_vector(self.mine.parameters()).detach()
         others = weights.clone()
-        for name, places in self.views.items():
+        for name, row in self.places.items():
             layer = name.removesuffix(".weight").removesuffix(".bias")
             if layer in chosen:
-                others[places] = 0.0 * weights[places] if name.endswith(".bias") else chosen[layer].flatten()
+                others[row] = 0.0 * weights[row] if name.endswith(".bias") else chosen[layer].flatten()
         vector_to_parameters(others, self.mine.parameters())
         try:
             with torch.no_grad():

@@ -61,7 +61,7 @@ class ImageSet(Dataset):
 
         Raises IndexError for places that are not there, ValueError if none is chosen.
         """
-        chosen = torch.arange(len(self))[torch.as_tensor(indices)]
+        chosen = torch.arange(len(self))[torch.as_tensor(indices) if len(indices) else []]
         if not len(chosen):
             raise ValueError(f"none of the {len(self):,} images is chosen")
         masks = None if self.masks is None else self.masks[chosen]

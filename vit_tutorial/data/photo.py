@@ -11,7 +11,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from ..config import Size, to_pair
-from ..errors import require_size
+from ..errors import require_choice, require_size
 from ..files import as_path
 
 PHOTOS = Path(__file__).with_name("photos")  # CREDITS.txt says whose they are
@@ -35,6 +35,7 @@ def load_photo(name_or_path: str | os.PathLike = "grace_hopper", size: Size = 22
 
 def load_outline(size: Size = 224, name: str = "grace_hopper") -> Bool[Tensor, "H W"]:
     """Return where the photo "grace_hopper" or "eileen_collins" shows her, as drawn by hand: true on her, (H, W)."""
+    require_choice("outline", name, ("grace_hopper", "eileen_collins"))
     return crop_to(open_picture(PHOTOS / f"{name}_outline.png"), require_size("size", size))[0] > 127
 
 

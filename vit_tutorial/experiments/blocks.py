@@ -85,10 +85,10 @@ def make_stack(kind: str, start: float = 1.0, seed: int = 0) -> VisionTransforme
 def try_stack(
     kind: str, start: float = 1.0, rate: float = 1e-3, seed: int = 0, steps: int = STEPS
 ) -> Float[Tensor, " steps"]:
-    """Train `make_stack(kind, start, seed)` on `Shapes` for 150 steps; return the loss at each step.
+    """Train `make_stack(kind, start, seed)` on `Shapes` for `steps` steps; return the loss at each.
 
-    `rate` is the peak of the learning rate, after 15 steps. Gradients are clipped to a norm of 1. The same seed gives
-    the same scenes.
+    `rate` is the peak of the learning rate, after 15 steps; it falls until the last step, or until step 150 in a
+    shorter run. Gradients are clipped to a norm of 1. The same seed gives the same scenes.
     """
     model, (config, recipe) = make_stack(kind, start, seed), PRESETS["shapes"]
     scenes = Shapes(steps * BATCH, config.image_size, OWN_SCENES + seed)
@@ -97,7 +97,7 @@ def try_stack(
     losses = []
     for step, (batch, labels) in enumerate(zip(images.split(BATCH), scenes.labels.split(BATCH), strict=True)):
         for group in optimizer.param_groups:
-            group["lr"] = rate * warmup_cosine(step, WARMUP, STEPS)
+            group["lr"] = rate * warmup_cosine(step, WARMUP, max(steps, STEPS))
         loss = F.cross_entropy(model(batch), labels)
         optimizer.zero_grad()
         loss.backward()

@@ -74,7 +74,7 @@ def draw_bug(config: ViTConfig, labels: Labels, seed: int | None = None) -> Brok
 
 
 def plant(bug: str, model: VisionTransformer, labels: Labels) -> tuple[nn.Module, Labels]:
-    """Plant one of BUGS; return the model, changed in place, and the labels, of which one or the other has it."""
+    """Plant one of BUGS. Return the model (changed in place) and the labels; exactly one of them now has the bug."""
     require_choice("bug", bug, BUGS)
     match bug:
         case "softmax inside the model":

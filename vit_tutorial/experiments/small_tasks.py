@@ -50,9 +50,9 @@ def short_run(learning_rate: float, seed: int = 0) -> float:
 
 @torch.random.fork_rng(devices=[])
 def first_steps(seed: int, count: int = 100, rate: float = 1e-4) -> tuple[list[float], int]:
-    """Train a new Shapes model for some steps at one rate; return how far all weights moved in each, in units of it.
+    """Train a new Shapes model for `count` steps at one rate, and measure how its weights move.
 
-    Return also in how many steps the gradient was longer than 1, and was clipped.
+    Return how far they moved in each step, as a multiple of `rate`, and how many gradients were clipped to length 1.
     """
     torch.manual_seed(seed)
     model, images = VisionTransformer(PRESETS["shapes"][0]), Shapes(count * BATCH, 28, OWN_SCENES + seed)

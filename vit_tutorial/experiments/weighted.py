@@ -1,6 +1,7 @@
 """Attention in which some patches weigh more than others, to ask what breaks a model at another size."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int64, UInt8
@@ -38,15 +39,17 @@ def answers(
     The class token is there once. Pixels are those of `logits_of`.
     """
     attention_layers(model)  # refuses what has none
+    asked = (len(pixels), model.config.num_patches)
     if times is None:
-        times = torch.ones(len(pixels), model.config.num_patches)
+        times = torch.ones(asked)
+    if times.shape != asked:
+        raise ValueError(f"times has a number for each patch of each picture, {asked}, got {tuple(times.shape)}")
+
+    def weigh(layer: int, q: Tensor, k: Tensor, v: Tensor, all_times: Tensor) -> Tensor:
+        return attend(q, k, v, all_times)
+
     logits = []
     for some, weights in zip(pixels.split(BATCH), times.split(BATCH), strict=True):
-        all_times = pad(weights, (1, 0), value=1.0)  # (B, 1+N)
-
-        def weigh(layer: int, q: Tensor, k: Tensor, v: Tensor, all_times: Tensor = all_times) -> Tensor:
-            return attend(q, k, v, all_times)
-
-        with attending(model, weigh):
+        with attending(model, partial(weigh, all_times=pad(weights, (1, 0), value=1.0))):  # (B, 1+N)
             logits.append(logits_of(model, some))
     return torch.cat(logits).argmax(dim=1)

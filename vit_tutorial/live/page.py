@@ -33,9 +33,12 @@ def play(model: VisionTransformer, scenes: ImageSet | None = None) -> Page:
     weights = sum(tensor.numel() for tensor in model.state_dict().values())
     if is_hybrid(model) or config.representation_size or config.pool != "cls":
         raise ValueError("a page runs a model without a backbone, whose head is one layer on the class token")
-    if len(card_of(model).mean) != 3 or not config.num_classes or weights > 20_000_000:  # a page of 54 MB
-        limits = f"20 million weights, this has {len(model.card.mean)}, {config.num_classes} and {weights:,}"
-        raise ValueError(f"a page runs a model of 3 colours, with some classes and at most {limits}")
+    if len(card_of(model).mean) != 3:
+        raise ValueError(f"a page runs a model of 3 colours, this has {len(model.card.mean)}")
+    if not config.num_classes:
+        raise ValueError("a page runs a model with classes, this has none: `replace_head` gives it some")
+    if weights > 20_000_000:  # a page of 54 MB
+        raise ValueError(f"a page runs a model of at most 20 million weights, this has {weights:,}")
     if scenes is not None and scenes.pixels.shape[2:] != to_pair(config.image_size):
         raise ValueError(f"the model's images are {config.image_size}, the scenes {tuple(scenes.pixels.shape[2:])}")
     return Page(model, scenes)

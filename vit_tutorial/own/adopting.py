@@ -83,7 +83,7 @@ def match(part: str, cls: Callable, args: tuple) -> Mapping[str, Tensor]:
         raise Wrong(doubt)
     with torch.no_grad():
         pair.share(ways, pair.mine(x))
-    return pair.views
+    return pair.places
 
 
 def let_look_into(attention: nn.Module, num_heads: int, head_dim: int) -> None:

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import numpy as np
 import torch
@@ -170,12 +171,12 @@ def show_by_images(results: Mapping[str, Mapping[int, Sequence[float]]], num_cla
 
 @styled
 def show_row(old: Sequence[float], new: Curves, title: str) -> Figure:
-    """Draw a row of values at the centres of its cells, joined by lines, and one or two other rows made of it."""
+    """Draw a row of values at the centres of its cells, joined by lines, and the other rows that were made of it."""
     figure, ((axes,),) = panels.panels(1, 1, 0.85 * WIDTH, 3.0, title)
     first, last, places = -0.5, len(old) - 0.5, range(len(old))
     axes.plot([first, *places, last], [old[0], *old, old[-1]], color=style.CONTROL, lw=1.5)
     axes.plot(places, old, "s", color=style.BLACK, ms=11, label=f"{len(old)} old values")
-    for (name, (colour, marker, _)), offset in zip(style.looks(new).items(), (-20, 9), strict=False):  # below, above
+    for (name, (colour, marker, _)), offset in zip(style.looks(new).items(), cycle((-20, 9)), strict=False):
         centres = [(j + 0.5) * len(old) / len(new[name]) - 0.5 for j in range(len(new[name]))]
         axes.plot(centres, new[name], marker, color=colour, ms=8, label=name)
         for place in zip(centres, new[name], strict=True):
@@ -193,7 +194,7 @@ def show_layer_differences(stages: Names, correct: Curves, mistakes: Curves, eps
     """Draw the largest difference after each stage, as a share of the largest value there; zero is the strip below."""
     figure, ((upper,), (lower,)) = panels.panels(2, 1, WIDTH, 4.2, title, sharex=True, height_ratios=(6, 1))
     looks = style.looks(correct)
-    looks |= {name: (style.MISTAKE, mark, ":") for name, mark in zip(mistakes, "XvP", strict=False)}
+    looks |= {name: (style.MISTAKE, mark, ":") for name, mark in zip(mistakes, cycle("XvP"), strict=False)}
     lines, last = {**correct, **mistakes}, len(stages) - 1
     for name, (colour, marker, dash) in looks.items():
         values = np.array(lines[name])

@@ -38,7 +38,7 @@ def show_cut(image: Shaped[Tensor, "H W"], patches: Shaped[Tensor, "N patch_dim"
 
 @styled
 def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], title: str) -> Figure:
-    """Draw tokens of numbers, all different, and where a split puts them; tints and hatches say which head it ought."""
+    """Draw a table of distinct numbers before and after a split into heads; tint and hatch show whose they are."""
     (T, D), d = tokens.shape, heads.shape[2]
     owner = {number: place % D // d for place, number in enumerate(tokens.flatten().tolist())}
     tables = {f"unsplit  {T, D}": tokens} | {f"head {i}  {T, d}": head for i, head in enumerate(heads)}

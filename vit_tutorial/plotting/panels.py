@@ -101,7 +101,7 @@ def highlight(axes: Axes, patch: tuple[int, int]) -> None:
 
 
 def level(axes: Axes, value: Number, text: str, x: Number, ha: str = "right") -> None:
-    """Draw a dashed grey line at a height, with a text that ends above it at `x`."""
+    """Draw a dashed grey line at a height; the text above it ends at `x`, or with `ha` "left" begins there."""
     axes.axhline(value, color=CONTROL, lw=1, ls="--", zorder=0)
     beside(axes, text, (x, value), (0, 2), color=CONTROL, ha=ha, va="bottom")
 

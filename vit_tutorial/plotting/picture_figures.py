@@ -114,10 +114,8 @@ def show_maps(
                 panels.name_cells(axes, range(h), range(w))
                 numbers = to_numpy(value)
                 form = "%+.1f" if signed else "%.0f" if limit >= 10 else "%.1f"
-                words = np.char.replace(np.char.mod(form, numbers), "-", "−")
-                panels.texts(
-                    axes, np.where(abs(numbers) >= limit / 10, words, ""), signed == (abs(numbers) > limit / 2)
-                )
+                words = np.where(abs(numbers) >= limit / 10, np.char.mod(form, numbers), "")
+                panels.texts(axes, np.char.replace(words, "-", "−"), signed == (abs(numbers) > limit / 2))
     reach = {model: listed(map(lowest_to_highest, values)) for model, values in maps.items()}
     told = listed(f"{model}, {text}" if model else text for model, text in reach.items())
     return with_alt(figure, f"Maps of {h}×{w} patches for {listed(names)}, from lowest to highest: {told}.")
@@ -190,9 +188,7 @@ def show_found(pictures: Pictures, masks: Bool[Tensor, "n H W"], maps: Mapping[s
         for axes in line:
             outline = axes.contour(to_numpy(mask.float()), [0.5], colors="white", linewidths=1.5, extent=(0, w, 0, h))
             outline.set_path_effects([withStroke(linewidth=3.5, foreground=style.BLACK)])
-    panels.colour_bar(
-        figure, image, grid, "weight (1 = the map's mean)", ticks=(1 / 4, 1, 4), extend="both", shrink=0.7
-    )
+    panels.colour_bar(figure, image, grid, "weight (1 = the map's mean)", ticks=(0.25, 1, 4), extend="both", shrink=0.7)
     peaks = amounts({name: found.amax() for name, found in relative.items()})
     return with_alt(figure, f"{counted(pictures)} and their maps; the largest multiple of the mean: {peaks}.")
 

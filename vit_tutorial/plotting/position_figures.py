@@ -31,7 +31,7 @@ def likeness(similarity: Similarity) -> tuple[float, float]:
 
 @styled
 def show_positions_forming(history: Mapping[int, Similarity], stops: Sequence[int], title: str) -> Figure:
-    """Draw all maps of positions after each epoch, and how pairs grow alike: they move, those of `stops` stand."""
+    """Animate the similarity maps and two mean curves over the epochs; the maps of `stops` stand still on the left."""
     *epochs, last = history
     names = {epoch: f"epoch {epoch}" for epoch in history} | {0: "untrained"}
     figure = panels.blank(WIDTH, 5.6, title)

@@ -43,7 +43,7 @@ def wilson_interval(count: int, total: int) -> tuple[float, float]:
     """Return the 95 % confidence interval of a share, `count` of `total` (Wilson 1927)."""
     n, p, z = total, count / total, 1.96
     centre, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return max(0.0, centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n)
+    return max(0.0, (centre - half) / (1 + z * z / n)), min(1.0, (centre + half) / (1 + z * z / n))
 
 
 @torch.no_grad()

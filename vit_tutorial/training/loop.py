@@ -44,6 +44,8 @@ def fit(
     together, or if the folder belongs to another run; OSError if it cannot be written; FloatingPointError for a loss or
     a weight that is not finite. The model ends in eval mode.
     """
+    if callable(watch):
+        raise ValueError("watch is a list of functions, such as watch=[print_progress], got one function")
     watch = list(watch) if is_first() else []
     require_image_set(images)
     card = (find_card(model) or ModelCard((), *images.mean_std())).with_classes(images.classes)
@@ -101,11 +103,11 @@ def train_epoch(
     mix = make_mix(recipe, len(card.classes))
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
     seed_process(recipe.epoch_seed(index))  # dropout and mixing do not depend on what ran before
-    for step, batch in enumerate(batches(pixels, labels, recipe, index), index * steps):
+    for step, batch in enumerate(batches(pixels, labels, recipe, index), start=index * steps):
         for group in optimizer.param_groups:
             group["lr"] = recipe.learning_rate_at(step, steps)
-        crops, targets, weight = my_part(*batch)
-        inputs, targets = mix(card.normalise(crops).to(dtype), targets)
+        pixels_here, targets, weight = my_part(*batch)  # in one process: the whole batch, and a weight of 1
+        inputs, targets = mix(card.normalise(pixels_here).to(dtype), targets)
         with autocast:
             logits = model(inputs)
         loss = F.cross_entropy(logits.to(dtype), targets, label_smoothing=recipe.label_smoothing)

@@ -75,7 +75,8 @@ class Reporter:
     def finish(self, norm: float) -> Epoch:
         """Return the epoch, which left weights of this norm. Raises FloatingPointError for nan and inf.
 
-        Raises an alarm if its second half, the first after warm-up or the last of all, taught nothing but the counts.
+        Warns once, in the first epoch whose second half lies after warm-up (or in the last), if that half is no better
+        than guessing by how often each class comes.
         """
         epoch, K = self.so_far(), len(self.images.classes)
         if not math.isfinite(epoch.loss) or not math.isfinite(norm):
@@ -118,7 +119,7 @@ def raise_alarm(message: str) -> None:
 
 
 def print_progress(progress: Progress) -> None:
-    """Print a line, which in a terminal the next one replaces until the epoch is over. For `fit`, as a `watch`."""
+    """Print a line, which in a terminal is replaced until the epoch is over. For `fit(…, watch=[print_progress])`."""
     speed = progress.images_per_second
     speed = f"{speed:,.0f}" if speed >= 10 else f"{speed:.2g}"
     left = timedelta(seconds=round(progress.seconds_left))

@@ -20,7 +20,8 @@ from .progress import Epoch
 from .recipe import Recipe
 
 CHECKPOINT, METRICS, FIRST_NORM = "checkpoint.safetensors", "metrics.csv", "norm of the first weights"
-# {model: {file: the norm with which it began there}}: a model that was stopped goes on, whatever its weights are now.
+# A run is recognised by the norm of its first weights. After an interruption in the same process these are gone, so
+# they are remembered here: {model: {file: norm}}.
 first_norms: WeakKeyDictionary[nn.Module, dict[Path, str]] = WeakKeyDictionary()
 
 

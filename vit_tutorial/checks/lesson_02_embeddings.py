@@ -164,8 +164,8 @@ def positions(got, expected, grid, dim):
         found, asked = places_of(got[:, part], waves(len(n), half)), places.tolist()
         yield None in found or found == asked, f"The {what}s of patches 0, 1, 2, … are {asked[:8]}. Yours: {found[:8]}."
         patch = asked.index(1)
-        sines = [[round(sine, 4) for sine in each[patch, part][: dim // 4].tolist()] for each in (got, expected)]
-        yield close(got[:, part], expected[:, part]), "The sines of {} 1 are {}, and must be {}.".format(what, *sines)
+        told = ", and must be ".join(str([round(v, 3) for v in each[patch, part].tolist()]) for each in (got, expected))
+        yield close(got[:, part], expected[:, part]), f"Sines and cosines of {what} 1 are {told}."
 
 
 sincos = Exercise(

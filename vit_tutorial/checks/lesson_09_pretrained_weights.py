@@ -130,7 +130,7 @@ map_state_dict = Exercise(
     my_map_state_dict,
     task="`fn(state)`: a state dict of DINOv2 → the same tensors under our names; γ keeps its own.",
     judge=partial(judge_tensors, my_map_state_dict, in_sizes(their_state)),
-    clue="Eight words differ. `name.replace(old, new)` for each, the longer first: `proj` is in two longer ones.",
+    clue="Eight words differ. `name.replace(old, new)` for each of them, and the positions lose their first axis.",
 )
 
 to_qkv = Exercise(

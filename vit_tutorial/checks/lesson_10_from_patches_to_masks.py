@@ -24,7 +24,7 @@ def along_directions(got, expected, tokens, count):
     Vt = torch.linalg.svd(centred, full_matrices=False).Vh
     told = "You multiply by columns of the last matrix of `svd`. It is Vᵀ: its rows are the directions."
     yield not close(got.abs(), (centred @ Vt[:, :count]).abs()), told
-    known = {"1": torch.ones(len(tokens))} | {f"component {n}": each for n, each in enumerate((centred @ Vt.T).T)}
+    known = {"mean": torch.ones(len(tokens))} | {f"component {n}": each for n, each in enumerate((centred @ Vt.T).T)}
     for n in range(count):
         mine, right = as_sum(got[:, n], known), as_sum(expected[:, n], known)
         yield mine == right, f"Column {n} of your result is {mine}, and must be {right}, without the mean token."

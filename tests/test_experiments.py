@@ -157,10 +157,11 @@ def test_a_table_of_positions_has_the_size_that_is_asked_and_only_a_learned_one_
     assert_close(*(table.sort(dim=0).values for table in tables))
 
 
-@pytest.mark.parametrize("side", [4, 2])
-def test_paint_of_the_objects_colour_fills_the_middle_of_the_patches_farthest_from_it(side):
+@pytest.mark.parametrize(("side", "shift"), [(4, 0), (2, 0), (2, -1)])
+def test_paint_of_the_objects_colour_fills_the_middle_of_the_patches_farthest_from_it(side, shift):
     images, which = Shapes(4, 28, seed=9), [0, 2]
-    painted, middle = with_dabs(images, which, 3, side), slice((4 - side) // 2, (4 + side) // 2)
+    painted, first = with_dabs(images, which, 3, side, shift), (4 - side) // 2 + shift
+    middle = slice(first, first + side)
     changed = (painted != images.pixels[which]).any(dim=1)  # (2, 28, 28)
     masks = images.masks[which]
     assert not (changed & masks).any()

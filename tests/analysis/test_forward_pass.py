@@ -5,7 +5,7 @@ import torch
 import torchvision.models
 
 from vit_tutorial import VisionTransformer, ViTConfig
-from vit_tutorial.analysis import cost_by_part, trace_shapes
+from vit_tutorial.analysis import cost_by_part, multiply_adds, trace_shapes
 
 
 @pytest.fixture
@@ -34,7 +34,10 @@ def test_the_counts_are_those_that_torchvision_publishes(variant, published):
 
 def test_every_part_by_hand():
     """D = 8, two heads, T = 1 + 2·2 tokens, mlp_dim 12, two blocks, K = 5."""
-    costs = count(ViTConfig(8, 4, 3, 5, embed_dim=8, depth=2, num_heads=2, mlp_dim=12))
+    config = ViTConfig(8, 4, 3, 5, embed_dim=8, depth=2, num_heads=2, mlp_dim=12)
+    costs = count(config)
+    in_all = multiply_adds(VisionTransformer(config), torch.zeros(1, 3, 8, 8))
+    assert in_all == sum(cost.flops for cost in costs.values()) / 2
     T, D, blocks = 5, 8, 2
     assert costs["embeddings"] == (48 * D + D + D + T * D, 2 * 4 * 48 * D)
     assert costs["q, k, v, out"] == (blocks * 4 * (D * D + D), blocks * 2 * T * 4 * D * D)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from ..errors import require_vit
@@ -59,6 +60,14 @@ class Cost(NamedTuple):
 
 
 @torch.no_grad()
+@torch.no_grad()
+def multiply_adds(network: nn.Module, images: Float[Tensor, "B C H W"]) -> float:
+    """Return how many multiply-adds a network does for these images, in matrix products and convolutions."""
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):  # no attention goes uncounted
+        network(images)
+    return counter.get_total_flops() / 2
+
+
 def cost_by_part(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> dict[str, Cost]:
     """Return parameters and FLOPs of each part of the model, for one forward pass of these images.
 

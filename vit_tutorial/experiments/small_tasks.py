@@ -71,13 +71,14 @@ def first_steps(seed: int, count: int = 100, rate: float = 1e-4) -> tuple[list[f
 
 
 def with_dabs(
-    images: ImageSet, which: Sequence[int] | Int[Tensor, " n"], count: int, side: int = 4
+    images: ImageSet, which: Sequence[int] | Int[Tensor, " n"], count: int, side: int = 4, shift: int = 0
 ) -> UInt8[Tensor, "n 3 H W"]:
     """Return some of the scenes with paint in `count` patches of 4×4 pixels, those farthest from the object first.
 
     The middle of each, side×side pixels, gets the median colour of the object; no painted patch touches the object.
+    `shift` moves the paint by so many pixels to the right and down.
     """
-    painted, edge = images.pixels[which].clone(), (4 - side) // 2
+    painted, edge = images.pixels[which].clone(), (4 - side) // 2 + shift
     for scene, mask in zip(painted, images.masks[which], strict=True):
         paint = scene[:, mask].float().median(dim=1).values.byte()
         free = ~max_pool2d(mask[None].float(), 4)[0].bool()  # the patches without a piece of it: (h, w)

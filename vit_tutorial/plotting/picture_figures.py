@@ -114,7 +114,7 @@ def show_maps(
                 panels.name_cells(axes, range(h), range(w))
                 numbers = to_numpy(value)
                 form = "%+.1f" if signed else "%.0f" if limit >= 10 else "%.1f"
-                words = np.where(abs(numbers) >= limit / 10, np.char.mod(form, numbers), "")
+                words = np.where(signed & (abs(numbers) < limit / 10), "", np.char.mod(form, numbers))
                 panels.texts(axes, np.char.replace(words, "-", "−"), signed == (abs(numbers) > limit / 2))
     reach = {model: listed(map(lowest_to_highest, values)) for model, values in maps.items()}
     told = listed(f"{model}, {text}" if model else text for model, text in reach.items())

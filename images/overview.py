@@ -136,7 +136,7 @@ def draw_attention(axes: Axes, weights: Tensor, block: int, grown: float) -> Non
     colours[:, 3] = np.where(queries, 0.7, 1) * strengths[queries, keys]
     widths = np.where(queries, 0.8, 2.0)
     axes.add_collection(LineCollection(lines[::-1], colors=colours[::-1], linewidths=widths[::-1], zorder=1))
-    label(axes, (top + bottom) / 2, f"block {block + 1}")
+    label(axes, (top + bottom) / 2, f"block {block}")
 
 
 def label(axes: Axes, y: float, text: str, right: float = FIRST_SLOT - 0.8) -> None:

@@ -47,7 +47,7 @@ if __name__ == "__main__":
     STACKS |= TRIALS
     rows = {(kind, start): (kind, start) for kind in KINDS for start in STARTS}
     rows |= {(kind, 1.0): (kind, 1.0) for kind in TRIALS}
-    rows["no residual sums, rate 0.0001", 1.0] = ("no residual sums", 1.0, 1e-4)
+    rows |= {(f"{kind}, rate 0.0001", 1.0): (kind, 1.0, 1e-4) for kind in KINDS}
     lines = (
         (*name, seed, cell(try_stack(*row, seed=seed)))
         for seed in SEEDS

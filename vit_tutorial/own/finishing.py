@@ -15,8 +15,8 @@ from ..adapting import replace_head
 from ..data.photo import as_tensor, load_photo
 from ..files import write_atomically
 from ..pretrained import load_checkpoint
-from .keeping import PARTS, SMALL, completed, usable_text
-from .lending import Lent, built
+from .keeping import PARTS, completed, usable_text
+from .lending import Lender, built
 from .source import EXERCISES, FILE, needed, pieces, with_ours, written_in
 
 CUTTING_OUT = """
@@ -54,30 +54,31 @@ if __name__ == "__main__":  # DINOv2 in my class, and what ten patches pointed a
 """
 
 
+@torch.random.fork_rng(devices=[])  # the reader's random numbers stay
 def finish(photo: str, direction: Float[Tensor, "384"]) -> Float[Tensor, "2 3 518 518"]:
     """Complete a copy of the reader's file, run it alone on a photo; return the photo and what it cuts out, in [0, 1].
 
     A patch stays if its token, less the photo's mean token, has a positive product with `direction`. What the reader
-    has not written is ours, and so is what cannot have DINOv2's weights, or needs this package; where a notebook is
+    has not written is ours, and so is what cannot have DINOv2's weights, or needs this package. Where a notebook is
     only stored, all of it is, and nothing is left in `runs`. Raises ValueError if the file stops.
     """
-    given = load_photo(photo, 518)
+    given, dino = load_photo(photo, 518), replace_head(load_checkpoint("dinov2-s14"), 1)
     text, needs = without_package(usable_text())
-    text, good, told = completed(text, SMALL)
+    text, good, unlike = completed(text, dino.config)
     text += "" if "__main__" in text else CUTTING_OUT
-    model = built(replace_head(load_checkpoint("dinov2-s14"), 1), written_in(text)["MyVisionTransformer"])
+    model = built(dino, written_in(text)["MyVisionTransformer"])
     for name, layer in [*model.named_modules()]:
-        if isinstance(layer, Lent):  # the file has the reader's layer itself, with the weights that were lent to it
-            layer.readers[0].load_state_dict(layer.cut(), strict=False)
-            model.set_submodule(name, layer.readers[0])
+        if isinstance(layer, Lender):  # in the file stands the reader's layer, with the weights that were lent to it
+            layer.borrower[0].load_state_dict(layer.lent(), strict=False)
+            model.set_submodule(name, layer.borrower[0])
     with TemporaryDirectory() as temporary:
         folder = Path(temporary if "VIT_TUTORIAL_STILL" in os.environ else "runs")
         write_atomically(folder / FILE, text.encode())
         torch.save({**model.state_dict(), "direction": direction}, folder / "my_vit.pt")
         Image.fromarray((255 * given).byte().movedim(0, 2).numpy()).save(folder / "photo.png")
         ran = subprocess.run([sys.executable, FILE, "photo.png"], cwd=folder, capture_output=True, text=True)
-        lines = f"runs/{FILE}: {len(text.splitlines())} lines; {len(good)} of its {len(PARTS)} parts are yours"
-        print(lines, *needs, *told, sep="\n  ")
+        parts = f"{len(good)} of its {len(PARTS)} parts are yours"
+        print(f"runs/{FILE}: {len(text.splitlines())} lines; {parts}", *needs, *unlike, sep="\n  ")
         if ran.returncode:
             raise ValueError(f"{FILE} stops: {ran.stderr.strip().splitlines()[-1]}")
         print(f"{ran.stdout.strip()}\nAgain: python runs/{FILE} photo.jpg")

@@ -1,4 +1,4 @@
-"""A model of the reader's class, whose layers compute with weights that have our names and shapes."""
+"""A model of the reader's class, to whose layers ours lend their weights."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -20,40 +20,40 @@ from ..model import VisionTransformer
 from .source import written_in
 
 
-class Lent(nn.Module):
-    """Mixed into a layer of ours: it runs the reader's layer, and lends it its own weights, cut to fit.
+class Lender(nn.Module):
+    """Mixed into a layer of ours: it lends its weights to the reader's layer, and returns what that one computes.
 
-    So weights are saved, loaded and trained as ours are. While somebody looks inside, by hooks, as `record_attention`
-    does, it runs as ours, with the same result.
+    So weights are saved, loaded and trained under our names. While hooks look inside, as those of `record_attention`
+    do, it computes by itself: the result is the same.
     """
 
     def forward(self, x: Tensor) -> Tensor:
         if _has_any_global_hook() or any(part._forward_hooks or part._forward_pre_hooks for part in self.children()):
             return super().forward(x)
-        return functional_call(self.readers[0], self.cut(), x)
+        return functional_call(self.borrower[0], self.lent(), x)
 
-    def cut(self) -> dict[str, Tensor]:
-        """Return the weights under the reader's names, in the reader's shapes."""
-        theirs = dict(self.readers[0].named_parameters())
+    def lent(self) -> dict[str, Tensor]:
+        """Return the weights cut to fit the reader's layer, under its names."""
+        theirs = dict(self.borrower[0].named_parameters())
         row = parameters_to_vector(self.parameters()).index_select(0, self.order)
         parts = row.split([weight.numel() for weight in theirs.values()])
         return {name: part.view_as(theirs[name]) for name, part in zip(theirs, parts, strict=True)}
 
 
-def lend(ours: nn.Module, readers: nn.Module, order: Tensor) -> nn.Module:
-    """Let a layer of ours run the reader's, whose weights are ours in this order."""
-    ours.readers = [readers]  # in a list, so that its own weights are no part of the model
+def lend(ours: nn.Module, theirs: nn.Module, order: Tensor) -> nn.Module:
+    """Let a layer of ours lend its weights, put into this order, to the reader's."""
+    ours.borrower = [theirs]  # in a list, so that its own weights are none of the model's
     ours.register_buffer("order", order, persistent=False)
-    ours.__class__ = type(type(readers).__name__, (Lent, type(ours)), {})
+    ours.__class__ = type(type(theirs).__name__, (Lender, type(ours)), {})
     return ours
 
 
-def order_of(exercise: Exercise, readers: nn.Module, ours: nn.Module, args: tuple, x: Tensor) -> Tensor:
-    """Return where the weights of a reader's layer stand among ours, both in one row. The exercise knows them.
+def find_order(exercise: Exercise, theirs: nn.Module, ours: nn.Module, args: tuple, x: Tensor) -> Tensor:
+    """Return where each weight of the reader's layer stands among ours, all in one row. The exercise tells by names.
 
-    Where no order computes the same, it is the likeliest. Raises Wrong where weights are not known, or missing.
+    If no order gives our result, it is the likeliest. Raises Wrong if names do not tell, or a weight is missing.
     """
-    pair = Pair(build(lambda *args: deepcopy(readers), args, x, {}), exercise.answer(*args).eval(), args, x)
+    pair = Pair(build(lambda *args: deepcopy(theirs), args, x, {}), exercise.answer(*args).eval(), args, x)
     ways, doubt = exercise.match(pair, {})
     if doubt:
         raise Wrong(doubt)
@@ -65,24 +65,23 @@ def order_of(exercise: Exercise, readers: nn.Module, ours: nn.Module, args: tupl
     return torch.cat([pair.views[name] for name in names]).argsort()
 
 
-@torch.random.fork_rng(devices=[])  # the reader's random numbers stay: the weights are replaced at once
 def built(model: VisionTransformer, make: Callable) -> VisionTransformer:
     """Build a model by the reader's class, with the weights of another model. None of them is frozen.
 
-    Raises Wrong or another error if its parts have other names than the task says, or its weights are not known.
+    Stops with an error if its parts are not called as the task says, or a weight is not known.
     """
     size, P, C, _, D, _, h, M = sizes = astuple(model.config)[:8]
     made, ours, tokens = make(*sizes), VisionTransformer(model.config), noise(1, 4, D)
     made.encoder = nn.Sequential(*made.encoder)
     block, our_block = made.encoder[0], ours.encoder[0]
-    eq_1 = order_of(check.embeddings, made.embeddings, ours.embeddings, (size, P, C, D), noise(1, C, size, size))
-    heads = order_of(check.self_attention, block.attention, our_block.attention, (D, h), tokens)
-    mlp = order_of(check.mlp, block.mlp, our_block.mlp, (D, M), tokens)
-    made.embeddings, made.norm, made.head = lend(ours.embeddings, made.embeddings, eq_1), ours.norm, ours.head
-    for block, our_block in zip(made.encoder, ours.encoder, strict=True):  # all blocks are alike
-        block.attention = lend(our_block.attention, block.attention, heads)
-        block.norm1, block.mlp, block.norm2 = our_block.norm1, lend(our_block.mlp, block.mlp, mlp), our_block.norm2
-    # Its class stays theirs, and is ours as well, for all else that a model of ours does.
+    order = find_order(check.embeddings, made.embeddings, ours.embeddings, (size, P, C, D), noise(1, C, size, size))
+    made.embeddings, made.norm, made.head = lend(ours.embeddings, made.embeddings, order), ours.norm, ours.head
+    qkv_order = find_order(check.self_attention, block.attention, our_block.attention, (D, h), tokens)
+    mlp_order = find_order(check.mlp, block.mlp, our_block.mlp, (D, M), tokens)
+    for block, our_block in zip(made.encoder, ours.encoder, strict=True):
+        block.norm1, block.attention = our_block.norm1, lend(our_block.attention, block.attention, qkv_order)
+        block.norm2, block.mlp = our_block.norm2, lend(our_block.mlp, block.mlp, mlp_order)
+    # Its class is theirs, and ours as well, for all that a model of ours does beside its forward pass.
     made.__class__ = type(type(made).__name__, (VisionTransformer, type(made)), {"forward": type(made).forward})
     made.config, made.card, made.pool = model.config, model.card, ours.pool
     made.load_state_dict(model.state_dict())
@@ -94,8 +93,7 @@ def difference(config: ViTConfig, text: str) -> str:
     """Return how a small model of the file differs from ours with the same random weights; "" if it does not."""
     small = replace(config, image_size=2 * config.patch_size, depth=1, num_classes=3)
     images = noise(2, small.in_channels, small.image_size, small.image_size)
-    with torch.random.fork_rng(devices=[]):
-        ours = build(VisionTransformer, (small,), images, {})
+    ours = build(VisionTransformer, (small,), images, {})
     try:
         right, result = ours(images), built(ours, written_in(text)["MyVisionTransformer"]).train()(images)
     except Exception as error:  # of the reader's code

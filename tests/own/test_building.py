@@ -158,6 +158,7 @@ def test_some_of_their_parts_stand_among_ours(write, model, images, part, capsys
         ("self.out(", "self.nothing(", "AttributeError"),
         ("self.norm1", "self.ln1", '"encoder.0.ln1.weight"'),
         ("self.mlp", "self.ffn", "block: yours is not used, because AttributeError, 'MyEncoderBlock' object has no"),
+        ("self.mlp(self.norm2(z))", "self.fc2(F.gelu(self.fc1(self.norm2(z))))", "'MyEncoderBlock' object has no"),
     ],
 )
 def test_what_computes_something_else_stays_ours_and_is_told(write, model, images, old, new, why, capsys):
@@ -185,9 +186,10 @@ def test_a_function_is_taken_if_it_passes_today(write, capsys):
 
 
 def test_the_file_cuts_out_of_a_photo_by_itself_what_the_package_does(write, monkeypatch, tmp_path, capsys):
-    ours = "from vit_tutorial import Mlp as MyMlp\nfrom vit_tutorial import patchify as cut\n"
     theirs = parts_of("MyEmbeddings MySelfAttention MyEncoderBlock").replace("F.unfold(images", "cut(images")
-    write(ours + theirs.replace(", stride=self.P).transpose(1, 2)", ")"))
+    written_inline = "nn.Sequential(nn.Linear(embed_dim, mlp_dim), nn.GELU(), nn.Linear(mlp_dim, embed_dim))"
+    theirs = theirs.replace("MyMlp(embed_dim, mlp_dim)", written_inline)
+    write("from vit_tutorial import patchify as cut\n" + theirs.replace(", stride=self.P).transpose(1, 2)", ")"))
     monkeypatch.chdir(tmp_path)
     dino, photo = load_checkpoint("dinov2-s14"), load_photo("eileen_collins", 518)
     with torch.no_grad():

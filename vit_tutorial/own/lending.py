@@ -11,8 +11,7 @@ from torch.nn.modules.module import _has_any_global_hook
 from torch.nn.utils import parameters_to_vector
 
 from ..checks import check
-from ..checks.exercise import Exercise
-from ..checks.modules import build
+from ..checks.modules import ModuleExercise, build
 from ..checks.probes import Pair, noise
 from ..checks.running import Wrong
 from ..config import ViTConfig
@@ -48,17 +47,13 @@ def lend(ours: nn.Module, theirs: nn.Module, order: Tensor) -> nn.Module:
     return ours
 
 
-def find_order(exercise: Exercise, theirs: nn.Module, ours: nn.Module, args: tuple, x: Tensor) -> Tensor:
-    """Return where each weight of the reader's layer stands among ours, all in one row. The exercise tells by names.
-
-    If no order gives our result, it is the likeliest. Raises Wrong if names do not tell, or a weight is missing.
-    """
+def find_order(exercise: ModuleExercise, theirs: nn.Module, ours: nn.Module, args: tuple, x: Tensor) -> Tensor:
+    """Return where in a row of our weights each of the reader's stands; raise Wrong where their names do not tell."""
     pair = Pair(build(lambda *args: deepcopy(theirs), args, x, {}), exercise.answer(*args).eval(), args, x)
     ways, doubt = exercise.match(pair, {})
     if doubt:
         raise Wrong(doubt)
-    with torch.no_grad():
-        pair.share(ways, pair.mine(x))
+    pair.share(ways, pair.mine(x))  # takes the way in which both compute the same, or nearly
     names = [name.removeprefix("patches.").removesuffix(".table") for name, _ in ours.named_parameters()]
     if missing := [name for name in names if name not in pair.views]:
         raise Wrong(f"it has no `{missing[0]}`, and the weights that others publish have one")
@@ -66,10 +61,7 @@ def find_order(exercise: Exercise, theirs: nn.Module, ours: nn.Module, args: tup
 
 
 def built(model: VisionTransformer, make: Callable) -> VisionTransformer:
-    """Build a model by the reader's class, with the weights of another model. None of them is frozen.
-
-    Stops with an error if its parts are not called as the task says, or a weight is not known.
-    """
+    """Build a model by the reader's class, with the weights of another; raise some error where that cannot be."""
     size, P, C, _, D, _, h, M = sizes = astuple(model.config)[:8]
     made, ours, tokens = make(*sizes), VisionTransformer(model.config), noise(1, 4, D)
     made.encoder = nn.Sequential(*made.encoder)
@@ -88,7 +80,6 @@ def built(model: VisionTransformer, make: Callable) -> VisionTransformer:
     return made.to(next(model.parameters())).train(model.training)
 
 
-@torch.no_grad()
 def difference(config: ViTConfig, text: str) -> str:
     """Return how a small model of the file differs from ours with the same random weights; "" if it does not."""
     small = replace(config, image_size=2 * config.patch_size, depth=1, num_classes=3)

@@ -54,15 +54,12 @@ def needed(some: list[Piece], there: list[Piece]) -> list[Piece]:
 
 
 def with_answer(text: str, name: str, cell: str, scope: Mapping) -> str:
-    """Return the file's text with an answer, and what it uses of its cell and of the notebook, in place of older ones.
-
-    All else stays as it is. Raises Wrong for what an answer uses and the file cannot have.
-    """
+    """Return the file's text with an answer, and all that it uses; raise Wrong for what only the notebook has."""
     there, answer = pieces(text), [piece for piece in pieces(cell) if name in piece.defines]
     if not answer:
         raise Wrong(f"later lessons look for `{name}`: write it under this name, with `def` or `class`, in one cell.")
     new = [piece for piece in needed(answer, pieces(cell)) if not piece.is_import and piece not in there]
-    defined, used = ({each for piece in new for each in getattr(piece, kind)} for kind in ("defines", "uses"))
+    defined, used = {each for p in new for each in p.defines}, {each for p in new for each in p.uses}
     known = {each for piece in there for each in piece.defines}
     missing = [each for each in sorted(used & scope.keys() - defined - known) if not each.startswith("__")]
     # What is new stands before the answers that come later in the lessons, and before the part that runs.
@@ -89,9 +86,9 @@ def import_of(name: str, value: object) -> str:
 
 def with_ours(text: str, names: set[str]) -> str:
     """Return the file's text with our solutions under these names."""
-    for name in [name for name in EXERCISES if name in names]:
-        solution = EXERCISES[name]
-        text = with_answer(text, name, solution.source, vars(sys.modules[solution.answer.__module__]))
+    for name, exercise in EXERCISES.items():
+        if name in names:
+            text = with_answer(text, name, exercise.source, vars(sys.modules[exercise.answer.__module__]))
     return text
 
 

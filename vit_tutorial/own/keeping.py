@@ -27,7 +27,7 @@ SMALL = ViTConfig(8, 4, 3, num_classes=3, embed_dim=12, depth=1, num_heads=3, ml
 
 
 def keep(exercise: Exercise, answer: Callable) -> str:
-    """Put an answer that passed into the file, if it passes from there alone, too; say so, and what becomes of it."""
+    """Put an answer that passed into the file, if it passes from there alone, too. Return a line for its verdict."""
     path, name = readers_file(), exercise.answer.__name__
     if path is None or answer.__module__ != "__main__":
         return ""
@@ -53,7 +53,7 @@ def readers_file() -> Path | None:
 
 
 def cell_of(name: str) -> str:
-    """Return the text of the latest cell that defines a name, without the lines that only a notebook understands."""
+    """Return the text of the latest cell that defines a name, without lines that only a notebook understands."""
     defines = re.compile(rf"^(class|def) {name}\b", re.MULTILINE)
     cells = sys.modules["IPython"].get_ipython().history_manager.input_hist_raw
     return re.sub(r"(?m)^[%!].*", "", next(filter(defines.search, reversed(cells)), ""))
@@ -98,7 +98,7 @@ def assemble(model: VisionTransformer) -> VisionTransformer:
 
 
 def completed(text: str, config: ViTConfig) -> tuple[str, set[str], list[str]]:
-    """Return the file's text with ours where a part is missing or unlike ours, whose parts are good, and remarks."""
+    """Return the file's text with ours where a part is missing or wrong; which are the reader's; and remarks."""
     own, good, told = written_in(text), set(), []
     for name in filter(own.__contains__, PARTS):
         if why := difference(config, with_ours(text, PARTS.keys() - good - {name})):

@@ -1,4 +1,4 @@
-"""A model of the reader's class, to whose layers ours lend their weights."""
+"""A model of the reader's class: its layers compute with weights that layers of ours lend them."""
 
 from collections.abc import Callable
 from copy import deepcopy

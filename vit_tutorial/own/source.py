@@ -5,7 +5,7 @@ import dis
 import linecache
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from types import CodeType, ModuleType
 from typing import NamedTuple
 
@@ -20,8 +20,8 @@ class Piece(NamedTuple):
     """A statement with the comment right above it, or what stands between two of them."""
 
     source: str
-    defines: set[str] = frozenset()
-    uses: set[str] = frozenset()  # names from outside of it
+    defines: Set[str] = frozenset()
+    uses: Set[str] = frozenset()  # names from outside of it
     is_import: bool = False
 
 
@@ -47,7 +47,7 @@ def names_used(code: CodeType) -> set[str]:
 
 
 def needed(some: list[Piece], there: list[Piece]) -> list[Piece]:
-    """Return these pieces and all that they use, and so on, but for other answers; in the order of the text."""
+    """Return these pieces, and those that they use, and so on, but for other answers; in the order of the text."""
     wanted = {name for piece in some for name in piece.uses} - EXERCISES.keys()
     more = [piece for piece in there if piece.defines & wanted and piece not in some]
     return needed(some + more, there) if more else [piece for piece in there if piece in some]
@@ -55,15 +55,15 @@ def needed(some: list[Piece], there: list[Piece]) -> list[Piece]:
 
 def with_answer(text: str, name: str, cell: str, scope: Mapping) -> str:
     """Return the file's text with an answer, and all that it uses; raise Wrong for what only the notebook has."""
-    there, answer = pieces(text), [piece for piece in pieces(cell) if name in piece.defines]
+    there, in_cell = pieces(text), pieces(cell)
+    answer = [piece for piece in in_cell if name in piece.defines]
     if not answer:
         raise Wrong(f"later lessons look for `{name}`: write it under this name, with `def` or `class`, in one cell.")
-    new = [piece for piece in needed(answer, pieces(cell)) if not piece.is_import and piece not in there]
+    new = [piece for piece in needed(answer, in_cell) if not piece.is_import and piece not in there]
     defined, used = {each for p in new for each in p.defines}, {each for p in new for each in p.uses}
     known = {each for piece in there for each in piece.defines}
     missing = [each for each in sorted(used & scope.keys() - defined - known) if not each.startswith("__")]
-    # What is new stands before the answers that come later in the lessons, and before the part that runs.
-    later = {*list(EXERCISES)[list(EXERCISES).index(name) :]}
+    later = {*list(EXERCISES)[list(EXERCISES).index(name) :]}  # it comes before them, and before the part that runs
     ends = (i for i, p in enumerate(there) if (p.defines & later and not p.is_import) or "__main__" in p.source)
     place, top = next(ends, len(there)), next((i for i, piece in enumerate(there) if piece.is_import), 0)
     sources = ["" if piece.defines & defined else piece.source for piece in there]
@@ -84,7 +84,7 @@ def import_of(name: str, value: object) -> str:
     raise Wrong(f"it uses `{name}`, which only this notebook has: define it in the same cell.")
 
 
-def with_ours(text: str, names: set[str]) -> str:
+def with_ours(text: str, names: Set[str]) -> str:
     """Return the file's text with our solutions under these names."""
     for name, exercise in EXERCISES.items():
         if name in names:

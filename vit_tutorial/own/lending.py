@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import astuple, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -20,16 +21,16 @@ from .source import written_in
 
 
 class Lender(nn.Module):
-    """Mixed into a layer of ours: it lends its weights to the reader's layer, and returns what that one computes.
-
-    So weights are saved, loaded and trained under our names. While hooks look inside, as those of `record_attention`
-    do, it computes by itself: the result is the same.
-    """
+    """Mixed into a layer of ours: it lends its weights, cut to fit, to the reader's layer, which computes with them."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if _has_any_global_hook() or any(part._forward_hooks or part._forward_pre_hooks for part in self.children()):
-            return super().forward(x)
-        return functional_call(self.borrower[0], self.lent(), x)
+        return self.computes(x)
+
+    @property
+    def computes(self) -> Callable:
+        """What computes: the reader's layer; ours, while hooks look inside, as those of `record_attention` do."""
+        hooked = _has_any_global_hook() or any(p._forward_hooks or p._forward_pre_hooks for p in self.children())
+        return super().forward if hooked else partial(functional_call, self.borrower[0], self.lent())
 
     def lent(self) -> dict[str, Tensor]:
         """Return the weights cut to fit the reader's layer, under its names."""
@@ -65,14 +66,13 @@ def built(model: VisionTransformer, make: Callable) -> VisionTransformer:
     size, P, C, _, D, _, h, M = sizes = astuple(model.config)[:8]
     made, ours, tokens = make(*sizes), VisionTransformer(model.config), noise(1, 4, D)
     made.encoder = nn.Sequential(*made.encoder)
-    block, our_block = made.encoder[0], ours.encoder[0]
     order = find_order(check.embeddings, made.embeddings, ours.embeddings, (size, P, C, D), noise(1, C, size, size))
     made.embeddings, made.norm, made.head = lend(ours.embeddings, made.embeddings, order), ours.norm, ours.head
-    qkv_order = find_order(check.self_attention, block.attention, our_block.attention, (D, h), tokens)
-    mlp_order = find_order(check.mlp, block.mlp, our_block.mlp, (D, M), tokens)
+    heads = find_order(check.self_attention, made.encoder[0].attention, ours.encoder[0].attention, (D, h), tokens)
+    mlp = find_order(check.mlp, made.encoder[0].mlp, ours.encoder[0].mlp, (D, M), tokens)
     for block, our_block in zip(made.encoder, ours.encoder, strict=True):
-        block.norm1, block.attention = our_block.norm1, lend(our_block.attention, block.attention, qkv_order)
-        block.norm2, block.mlp = our_block.norm2, lend(our_block.mlp, block.mlp, mlp_order)
+        block.norm1, block.attention = our_block.norm1, lend(our_block.attention, block.attention, heads)
+        block.norm2, block.mlp = our_block.norm2, lend(our_block.mlp, block.mlp, mlp)
     # Its class is theirs, and ours as well, for all that a model of ours does beside its forward pass.
     made.__class__ = type(type(made).__name__, (VisionTransformer, type(made)), {"forward": type(made).forward})
     made.config, made.card, made.pool = model.config, model.card, ours.pool

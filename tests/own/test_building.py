@@ -147,6 +147,7 @@ def test_some_of_their_parts_stand_among_ours(write, model, images, part, capsys
     assert torch.equal(torch.get_rng_state(), before)
     yours, _, ours = capsys.readouterr().out.partition(";")
     assert yours.count(",") == part.count(" ")
+    assert "nothing" not in yours
     assert "whole" in ours
 
 

@@ -42,7 +42,7 @@ def change_resolution(
     """
     model, resize = as_vit(model), resize or partial(resize_position_embedding, antialias=antialias)
     moved, config = deepcopy(model), replace(model.config, image_size=image_size)
-    if not isinstance(model.embeddings, Embeddings):  # a reader's, into which the size is written: ours do it
+    if type(model.embeddings) is not Embeddings:  # a reader's, into which the size is written: ours do it
         moved.embeddings = build_model(model.config, model.state_dict(), None).embeddings
     (h, w), (new_h, new_w) = model.config.grid, config.grid
     moved.config, moved.embeddings.patches.image_size = config, config.image_size

@@ -55,13 +55,6 @@ class SelfAttention(nn.Module):
         nn.init.zeros_(self.qkv.bias)
         nn.init.zeros_(self.projection.bias)
 
-    qkv_order = slice(None)  # of what the makers give, one beside the other: q, k, v
-
-    @property
-    def makers(self) -> list[nn.Module]:
-        """The layers that make q, k and v."""
-        return [self.qkv]
-
     def forward(self, tokens: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         q, k, v = self.qkv(tokens).chunk(3, dim=2)  # (B, T, D) each
         q, k, v = (split_heads(part, self.num_heads) for part in (q, k, v))  # (B, h, T, d) each

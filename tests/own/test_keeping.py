@@ -9,7 +9,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 
 from vit_tutorial.own import keeping
-from vit_tutorial.own.pieces import beside, pieces
+from vit_tutorial.own.source import FILE, needed, pieces
 
 CUT = """
 # cut by einops
@@ -23,7 +23,9 @@ STYLED = Path(__file__).with_name("styled.py").read_text(encoding="utf-8")
 
 def cell_with(name: str, check: str) -> str:
     """A cell of `styled.py`'s: an answer, what it uses, and its check."""
-    return "\n\n".join([*beside(name, pieces(STYLED), keeping.KEPT).values(), f"check.{check}({name})"])
+    there = pieces(STYLED)
+    own = needed([piece for piece in there if name in piece.defines], there)
+    return "\n\n".join([*(piece.source for piece in own), f"check.{check}({name})"])
 
 
 HEADS, MLP = cell_with("MySelfAttention", "self_attention"), cell_with("MyMlp", "mlp")
@@ -38,7 +40,7 @@ class Notebook:
         package = Path(keeping.__file__).parents[2]
         env = {name: value for name, value in os.environ.items() if name != "VIT_TUTORIAL_STILL"}
         self.kernel, self.client = start_new_kernel(cwd=str(folder), env=env | {"PYTHONPATH": str(package)})
-        self.file = folder / keeping.FILE
+        self.file = folder / FILE
 
     def run(self, cell: str) -> str:
         """Run a cell, and return what it shows."""
@@ -103,22 +105,16 @@ def test_an_answer_that_fails_loses_nothing_and_one_that_passes_again_takes_its_
     assert notebook.file.read_text() == kept
     notebook.run(CUT.replace("images", "x"))
     assert notebook.file.read_text() == kept.replace("images", "x")
-    elsewhere = CUT.replace("p=P", "p=P * ONE")
-    assert "`my_vit.py` still has the one that passed before." in notebook.run("ONE, TWO = 1, 2\n" + elsewhere)
-    plain = "return x.unfold(2, P, P).unfold(3, P, P).permute(0, 2, 3, 1, 4, 5).flatten(1, 2).flatten(2)"
-    notebook.run(f"def my_patchify(x, P):\n    {plain}\ncheck.patchify(my_patchify)")
-    assert f"# cut by einops\ndef my_patchify(x, P):\n    {plain}" in notebook.file.read_text()
-    assert "import rearrange" not in notebook.file.read_text()
 
 
 def test_constants_and_aliases_of_the_cell_come_along_if_the_answer_uses_them(notebook):
-    cell = "%%time\n# one\nSIZES = [1]\nunused = 2\n"
+    cell = "%%time\n# one\nSIZES, unasked = [1], 0\nunused = 2\n"
     cell += "cut = partial(rearrange, pattern='b c (h p) (w q) -> b (h w) (c p q)')\n"
     answer = "def my_patchify(images, P):\n    return cut(images, p=P * SIZES[0], q=P)\ncheck.patchify(my_patchify)"
     assert "Kept" in notebook.run("from functools import partial\n") + notebook.run(cell + answer)
     text = notebook.file.read_text()
     assert "from functools import partial\n" in text
-    assert text.index("# one\nSIZES = [1]") < text.index("cut = partial(") < text.index("def my_patchify")
+    assert text.index("# one\nSIZES, unasked = [1], 0") < text.index("cut = partial(") < text.index("def my_patchify")
     assert "unused" not in text
 
 
@@ -134,7 +130,7 @@ def test_what_the_reader_wrote_beside_it_stays(notebook):
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"def broken(:\n", "the file stops with SyntaxError"),
+        (b"def broken(:\n", "invalid syntax (my_vit.py, line 1)"),
         ("# é\n".encode("cp1252"), "'utf-8' codec can't decode"),
         (b"\ndef rearrange(x, *pattern, **sizes):\n    return x\n", "from the file alone it is wrong"),
     ],
@@ -143,18 +139,19 @@ def test_a_file_in_which_an_answer_cannot_work_is_told_so_and_left_alone(noteboo
     notebook.file.write_bytes(content)
     said = notebook.run(CUT)
     assert "passed" in said
-    assert f"Not kept in `my_vit.py`: {why}" in said
+    assert f"Not kept in `my_vit.py`, which stays as it is: {why}" in said
     assert notebook.file.read_bytes() == content
 
 
 @pytest.mark.parametrize(
     ("cell", "why"),
     [
-        ("ONE, TWO = 1, 2\n" + CUT.replace("p=P", "p=P * ONE"), "notebook has: write `ONE = …` in the same cell"),
-        (CUT.replace("my_patchify", "cut_up").replace("check.cut_up", "check.patchify"), "yours is called `cut_up`"),
+        (CUT.replace("p=P", "p=P * ONE"), "uses `ONE`, which only this notebook has: define it in the same cell"),
+        (CUT.replace("my_patchify", "cut_up").replace("check.cut_up", "check.patchify"), "look for `my_patchify`"),
     ],
 )
 def test_what_cannot_come_is_named(notebook, cell, why):
+    notebook.run("ONE = 1")
     said = notebook.run(cell)
     assert "passed" in said
     assert why in said
@@ -177,7 +174,7 @@ def test_annotations_and_dataclasses_come_with_what_they_need(notebook):
     assert "from torch import Tensor" in notebook.file.read_text()
 
 
-def test_a_helper_that_two_answers_share_stays_where_it_is_and_another_of_its_name_is_refused(notebook):
+def test_a_helper_that_two_answers_share_stays_where_it_is(notebook):
     shared = "class Base(nn.Module):\n    pass\n"
     mlp, heads = (
         cell.replace("MyMlp(nn.Module)", "MyMlp(Base)").replace("Head(nn.Module)", "Head(Base)")
@@ -186,6 +183,3 @@ def test_a_helper_that_two_answers_share_stays_where_it_is_and_another_of_its_na
     assert "Kept" in notebook.run(shared + heads)
     assert "Kept" in notebook.run(shared + mlp)
     assert notebook.file.read_text().count("class Base") == 1
-    other = shared.replace("pass", "extra = 1")
-    assert "your file has another `Base`, which `Head` uses" in notebook.run(other + mlp)
-    assert "extra" not in notebook.file.read_text()

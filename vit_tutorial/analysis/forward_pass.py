@@ -78,10 +78,9 @@ def cost_by_part(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
     require_vit(model)
     names = {module: f"{type(model).__name__}.{name}" for name, module in model.named_modules()}
     layers, blocks = attention_layers(model), list(model.encoder)
-    linear = [[*layer.makers, layer.projection] for layer in layers]
     parts = {
         "embeddings": [model.embeddings],
-        "q, k, v, out": [module for modules in linear for module in modules],
+        "q, k, v, out": [module for layer in layers for module in (layer.qkv, layer.projection)],
         "MLP": [block.mlp for block in blocks],
         "norms": [*(norm for block in blocks for norm in (block.norm1, block.norm2)), model.norm],
         "head": [model.head],

@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from ..attention import attend, merge_heads, split_heads
+from ..attention import SelfAttention, attend, merge_heads, split_heads
 from ..errors import not_ours
 
 
@@ -60,39 +60,32 @@ def scale(shares: Tensor, joining: nn.Module, inputs: tuple) -> Tensor:
 def attending(model: nn.Module, function: Callable[[int, Tensor, Tensor, Tensor], Tensor | None]) -> Iterator[None]:
     """Let the heads of every layer find what `function(layer, q, k, v)` returns, inside a `with` block.
 
-    All are (B, h, T, d); None leaves the layer its own result. It hangs on the layers that make q, k and v, and on the
+    All are (B, h, T, d); None leaves the layer its own result. It hangs on the layer that makes q, k and v, and on the
     one that joins the heads.
     """
+    layers = attention_layers(model)
+    made: dict[int, Tensor] = {}  # for each layer q, k and v, one beside the other: (B, T, 3·D)
 
-    def note(made: dict[int, Tensor], n: int, maker: nn.Module, inputs: tuple, output: Tensor) -> None:
-        made[n] = output
+    def note(i: int, maker: nn.Module, inputs: tuple, output: Tensor) -> None:
+        made[i] = output
 
-    def instead(made: dict[int, Tensor], i: int, layer: nn.Module, *joining: object) -> tuple | None:
-        mixed = function(i, *q_k_v(layer, made))
+    def instead(i: int, joining: nn.Module, inputs: tuple) -> tuple | None:
+        mixed = function(i, *(split_heads(part, layers[i].num_heads) for part in made[i].chunk(3, dim=-1)))
         return None if mixed is None else (merge_heads(mixed),)
 
     with ExitStack() as hooks:
         if "torch._dynamo" in sys.modules:  # a compiled model does not see hooks that come later
             hooks.enter_context(torch.compiler.set_stance("force_eager"))
-        for i, layer in enumerate(attention_layers(model)):
-            made: dict[int, Tensor] = {}
-            for n, maker in enumerate(layer.makers):
-                hooks.enter_context(maker.register_forward_hook(partial(note, made, n)))
+        for i, layer in enumerate(layers):
+            hooks.enter_context(layer.qkv.register_forward_hook(partial(note, i)))
             # First, so that heads are masked after it, however the two are nested.
-            attended = partial(instead, made, i, layer)
-            hooks.enter_context(layer.projection.register_forward_pre_hook(attended, prepend=True))
+            hooks.enter_context(layer.projection.register_forward_pre_hook(partial(instead, i), prepend=True))
         yield
 
 
-def q_k_v(layer: nn.Module, made: Mapping[int, Tensor]) -> list[Tensor]:
-    """Return q, k and v, (B, h, T, d) each, from what the layers that make them have returned."""
-    qkv = torch.cat([made[n] for n in range(len(layer.makers))], dim=-1)[..., layer.qkv_order]  # (B, T, 3·D)
-    return [split_heads(part, layer.num_heads) for part in qkv.chunk(3, dim=-1)]
-
-
-def attention_layers(model: nn.Module) -> list[nn.Module]:
+def attention_layers(model: nn.Module) -> list[SelfAttention]:
     """Return the model's attention layers, first to last. Raises ValueError if there is none that we can look into."""
-    layers = [module for module in model.modules() if hasattr(module, "makers")]
+    layers = [module for module in model.modules() if isinstance(module, SelfAttention)]
     if not layers:
         raise not_ours(model)
     return layers

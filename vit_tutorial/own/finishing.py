@@ -1,10 +1,8 @@
 """The end of the reader's own file: run by itself, it cuts a thing out of a photo with DINOv2's weights."""
 
 import os
-import re
 import subprocess
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,15 +12,12 @@ from PIL import Image
 from torch import Tensor
 
 from ..adapting import replace_head
-from ..checks import check
 from ..data.photo import as_tensor, load_photo
 from ..files import write_atomically
 from ..pretrained import load_checkpoint
-from .adopting import PARTS
-from .assembled import built
-from .building import SMALL, fitting
-from .keeping import FILE, KEPT, usable_text, with_answer, written_in
-from .pieces import MAIN, beside, names_in, pieces
+from .keeping import PARTS, completed, usable_text
+from .lending import Lender, built
+from .source import EXERCISES, FILE, needed, pieces, with_ours, written_in
 
 CUTTING_OUT = """
 
@@ -57,55 +52,45 @@ if __name__ == "__main__":  # DINOv2 in my class, and what ten patches pointed a
     Image.fromarray((255 * seen).byte().movedim(0, 2).numpy()).save("seen.png")
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {len(z)} tokens: seen.png")
 """
-OF_OURS = re.compile(r"^\s*(from|import) vit_tutorial", re.MULTILINE)
+OF_OURS = ("from vit_tutorial", "import vit_tutorial")
 
 
+@torch.random.fork_rng(devices=[])  # the reader's random numbers stay
 def finish(photo: str, direction: Float[Tensor, "384"]) -> Float[Tensor, "2 3 518 518"]:
     """Complete a copy of the reader's file, run it alone on a photo; return the photo and what it cuts out, in [0, 1].
 
     A patch stays if its token, less the photo's mean token, has a positive product with `direction`. What the reader
-    has not written is ours, and so is what cannot have DINOv2's weights, or needs this package; where a notebook is
+    has not written is ours, and so is what cannot have DINOv2's weights, or needs this package. Where a notebook is
     only stored, all of it is, and nothing is left in `runs`. Raises ValueError if the file stops.
     """
-    given = load_photo(photo, 518)
-    text, yours, told = completed(usable_text())
-    own = written_in(text)
-    parts = {part: own[exercise.answer.__name__] for part, exercise in PARTS.items()}
-    model = built(replace_head(load_checkpoint("dinov2-s14"), 1), parts)
-    weights = {name: weight.data for name, weight in model.named_parameters()}
+    given, dino = load_photo(photo, 518), replace_head(load_checkpoint("dinov2-s14"), 1)
+    text, needs = without_package(usable_text())
+    text, good, unlike = completed(text, dino.config)
+    text += "" if "__main__" in text else CUTTING_OUT
+    model = built(dino, written_in(text)["MyVisionTransformer"])
+    for name, layer in [*model.named_modules()]:
+        if isinstance(layer, Lender):  # in the file stands the reader's layer, with the weights that were lent to it
+            layer.borrower[0].load_state_dict(layer.lent(), strict=False)
+            model.set_submodule(name, layer.borrower[0])
     with TemporaryDirectory() as temporary:
         folder = Path(temporary if "VIT_TUTORIAL_STILL" in os.environ else "runs")
         write_atomically(folder / FILE, text.encode())
-        torch.save({**weights, "direction": direction}, folder / "my_vit.pt")
+        torch.save({**model.state_dict(), "direction": direction}, folder / "my_vit.pt")
         Image.fromarray((255 * given).byte().movedim(0, 2).numpy()).save(folder / "photo.png")
         ran = subprocess.run([sys.executable, FILE, "photo.png"], cwd=folder, capture_output=True, text=True)
-        lines = f"runs/{FILE}: {len(text.splitlines())} lines; {yours} of its {len(PARTS)} parts are yours"
-        print(lines, *told, sep="\n  ")
+        parts = f"{len(good)} of its {len(PARTS)} parts are yours"
+        print(f"runs/{FILE}: {len(text.splitlines())} lines; {parts}", *needs, *unlike, sep="\n  ")
         if ran.returncode:
             raise ValueError(f"{FILE} stops: {ran.stderr.strip().splitlines()[-1]}")
         print(f"{ran.stdout.strip()}\nAgain: python runs/{FILE} photo.jpg")
         return torch.stack([given, as_tensor(Image.open(folder / "seen.png")) / 255])
 
 
-def completed(text: str) -> tuple[str, int, list[str]]:
-    """Return the file's text with all parts and nothing of this package, how many are the reader's, and what to say."""
+def without_package(text: str) -> tuple[str, list[str]]:
+    """Return the file's text without what needs this package, and what to say of it."""
     there = pieces(text)
-    lost = [key for key in there if any(OF_OURS.search(source) for source in beside(key, there, KEPT).values())]
-    told = [f"`{name}` is not used, because it needs `vit_tutorial`." for name in written_in(text) if name in lost]
-    alone = "".join(source for key, source in there.items() if key not in lost)
-    own, parts = written_in(alone).keys(), {exercise.answer.__name__ for exercise in PARTS.values()}
-    alone = with_ours(alone, (parts | names_in(alone) & {*KEPT}) - own)
-    good, unlike = fitting(SMALL, {name: value for name, value in written_in(alone).items() if name in own})
-    alone = with_ours(alone, parts & own - {PARTS[part].answer.__name__ for part in good})
-    if MAIN not in pieces(alone):
-        alone = alone.rstrip("\n") + "\n" + CUTTING_OUT
-    return alone, len(good), told + unlike
-
-
-def with_ours(text: str, names: Collection[str]) -> str:
-    """Return the file's text with our solutions under these names."""
-    exercises = {each.answer.__name__: each for each in vars(check).values()}
-    for name in sorted(names, key=KEPT.index):
-        scope = vars(sys.modules[exercises[name].answer.__module__])
-        text = with_answer(text, name, exercises[name].source, scope)
-    return text
+    lost = [p for p in there if any(ours in each.source for each in needed([p], there) for ours in OF_OURS)]
+    alone = "".join(piece.source for piece in there if piece not in lost)
+    own, used = written_in(alone).keys(), {name for piece in pieces(alone) for name in piece.uses}
+    told = [f"`{name}` is not used, because it needs `vit_tutorial`." for name in written_in(text) if name not in own]
+    return with_ours(alone, used & EXERCISES.keys() - own - PARTS.keys()), told

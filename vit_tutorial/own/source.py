@@ -1,0 +1,103 @@
+"""The text of `my_vit.py`: cut into pieces, one a statement, put together again with an answer, and run."""
+
+import ast
+import dis
+import linecache
+import re
+import sys
+from collections.abc import Callable, Mapping, Set
+from types import CodeType, ModuleType
+from typing import NamedTuple
+
+from ..checks import check
+from ..checks.running import Wrong
+
+FILE = "my_vit.py"
+EXERCISES = {exercise.answer.__name__: exercise for exercise in vars(check).values()}  # in the order of the lessons
+
+
+class Piece(NamedTuple):
+    """A statement with the comment right above it, or what stands between two of them."""
+
+    source: str
+    defines: Set[str] = frozenset()
+    uses: Set[str] = frozenset()  # names from outside of it
+    is_import: bool = False
+
+
+def pieces(text: str) -> list[Piece]:
+    """Cut a text into pieces. Put one after another, they are the text again."""
+    lines, found, end = text.splitlines(keepends=True), [], 0
+    for node in ast.parse(text, FILE).body:
+        start = min(each.lineno for each in (node, *getattr(node, "decorator_list", ()))) - 1
+        while start > end and lines[start - 1].startswith("#"):
+            start -= 1
+        between, end = lines[end:start], node.end_lineno
+        code = compile(ast.Module([node], []), "", "exec", dont_inherit=True)
+        defines = {step.argval for step in dis.get_instructions(code) if step.opname == "STORE_NAME"}
+        is_import = isinstance(node, (ast.Import, ast.ImportFrom))
+        found += [Piece("".join(between)), Piece("".join(lines[start:end]), defines, names_used(code), is_import)]
+    return [*found, Piece("".join(lines[end:]))]
+
+
+def names_used(code: CodeType) -> set[str]:
+    """Return the names that code, and the functions and classes in it, take from outside."""
+    own = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return own.union(*(names_used(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+
+
+def needed(some: list[Piece], there: list[Piece]) -> list[Piece]:
+    """Return these pieces, and those that they use, and so on, but for other answers; in the order of the text."""
+    wanted = {name for piece in some for name in piece.uses} - EXERCISES.keys()
+    more = [piece for piece in there if piece.defines & wanted and piece not in some]
+    return needed(some + more, there) if more else [piece for piece in there if piece in some]
+
+
+def with_answer(text: str, name: str, cell: str, scope: Mapping) -> str:
+    """Return the file's text with an answer, and all that it uses; raise Wrong for what only the notebook has."""
+    there, in_cell = pieces(text), pieces(cell)
+    answer = [piece for piece in in_cell if name in piece.defines]
+    if not answer:
+        raise Wrong(f"later lessons look for `{name}`: write it under this name, with `def` or `class`, in one cell.")
+    new = [piece for piece in needed(answer, in_cell) if not piece.is_import and piece not in there]
+    defined, used = {each for p in new for each in p.defines}, {each for p in new for each in p.uses}
+    known = {each for piece in there for each in piece.defines}
+    missing = [each for each in sorted(used & scope.keys() - defined - known) if not each.startswith("__")]
+    later = {*list(EXERCISES)[list(EXERCISES).index(name) :]}  # it comes before them, and before the part that runs
+    ends = (i for i, p in enumerate(there) if (p.defines & later and not p.is_import) or "__main__" in p.source)
+    place, top = next(ends, len(there)), next((i for i, piece in enumerate(there) if piece.is_import), 0)
+    sources = ["" if piece.defines & defined else piece.source for piece in there]
+    sources[place:place] = [f"\n\n\n{piece.source}\n\n\n" for piece in new]
+    sources[top:top] = [import_of(each, scope[each]) for each in missing]
+    return re.sub(r"\n{4,}", "\n\n\n", "".join(sources)).strip("\n") + "\n"
+
+
+def import_of(name: str, value: object) -> str:
+    """Return the line by which a file gets a name of the notebook. Raises Wrong for what the notebook alone has."""
+    own, module = getattr(value, "__name__", ""), getattr(value, "__module__", None) or "__main__"
+    renamed = "" if own == name else f" as {name}"
+    if isinstance(value, ModuleType):
+        return f"import {own}{renamed}\n"
+    for place in (module.split(".")[0], module):
+        if place != "__main__" and getattr(sys.modules.get(place), own, None) is value:
+            return f"from {place} import {own}{renamed}\n"
+    raise Wrong(f"it uses `{name}`, which only this notebook has: define it in the same cell.")
+
+
+def with_ours(text: str, names: Set[str]) -> str:
+    """Return the file's text with our solutions under these names."""
+    for name, exercise in EXERCISES.items():
+        if name in names:
+            text = with_answer(text, name, exercise.source, vars(sys.modules[exercise.answer.__module__]))
+    return text
+
+
+def written_in(text: str) -> dict[str, Callable]:
+    """Run the text as a module; return the functions and classes that stand in it, by their names."""
+    module = sys.modules["my_vit"] = ModuleType("my_vit")  # where a dataclass looks for it
+    linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
+    try:
+        exec(compile(text, FILE, "exec", dont_inherit=True), vars(module))
+    except (Exception, SystemExit) as error:
+        raise Wrong(f"the file stops with {type(error).__name__}: {error}.") from None
+    return {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == "my_vit"}

@@ -2,18 +2,15 @@
 
 from types import SimpleNamespace
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
 from reading import colour, plain, read
 from test_what_is_drawn import HISTORY, likeness, mosaic
 from torch.testing import assert_close
 
-from vit_tutorial import patchify, plotting
-from vit_tutorial.attention import split_heads
+from vit_tutorial import plotting
 from vit_tutorial.plotting import curve_figures
 from vit_tutorial.plotting.picture_figures import in_fog
-from vit_tutorial.plotting.style import Figure
 
 PHOTO = torch.rand(3, 8, 12, generator=torch.Generator().manual_seed(0))
 
@@ -21,25 +18,6 @@ PHOTO = torch.rand(3, 8, 12, generator=torch.Generator().manual_seed(0))
 def test_what_cannot_be_drawn_is_refused_with_the_facts():
     with pytest.raises(ValueError, match="8×12 is not a whole number of 5×5 patches"):
         plotting.show_grid(PHOTO, 5, "")
-    with pytest.raises(AttributeError, match="unexpected keyword argument 'zscale'"):
-        plotting.show_curves([1, 2], {"size": {"": [1, 2]}}, "block", "", log="z")
-
-
-def test_a_figure_is_shown_once_by_the_notebook_on_an_opaque_ground_as_wide_as_a_page():
-    figure = plotting.show_curves([1, 2], {"size": {"": [1, 2]}}, "block", "")
-    assert isinstance(figure, Figure)
-    assert repr(figure) == "<Figure size 900x360 with 1 Axes>"
-    assert figure.get_facecolor()[3] == 1
-    assert not plt.get_fignums(), "pyplot would show it a second time"
-
-
-def test_after_the_last_tint_the_tints_begin_again():
-    image, tokens = torch.arange(64).view(8, 8), torch.arange(32).view(2, 16)
-    _, right = read(plotting.show_cut(image, patchify(image[None, None], 2)[0], 2))
-    _, *heads = read(plotting.show_heads(tokens, split_heads(tokens[None].float(), 8)[0].long(), ""))
-    assert list(right["tints"].values()) == [f"tint {n % 8}" for n in range(16) for _ in range(4)]
-    hatches = ["", " ///", " ...", " \\\\\\", " xxx", " ++", " oo", ""]
-    assert [set(head["tints"].values()) for head in heads] == [{f"tint {n}{hatch}"} for n, hatch in enumerate(hatches)]
 
 
 def test_every_new_row_and_every_mistake_is_drawn():
@@ -56,14 +34,6 @@ def test_the_band_goes_from_the_lowest_to_the_highest_run():
     assert corners == {(1, 1), (1, 3), (2, 2), (2, 6), (3, 4), (3, 5)}
     assert colour(band.get_facecolor()[0, :3]) == "TRAINED", "as its line"
     assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "log")
-
-
-def test_wrong_answers_by_images_are_on_a_log_axis_that_has_a_place_for_none():
-    axes = plotting.show_by_images({"CNN": {500: [0.6], 2000: [1.0]}}, num_classes=8, title="").axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["0", "0.01", "0.1", "1", "10", "100"]
-    bottom, none, *others = axes.transData.transform([(500, y) for y in (axes.get_ylim()[0], 0, 0.5, 5, 50)])[:, 1]
-    assert bottom < none < others[0]
-    assert others[2] - others[1] == pytest.approx(others[1] - others[0]), "ten times as many are as far everywhere"
 
 
 def test_found_draws_the_outline_where_the_object_is():

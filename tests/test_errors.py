@@ -80,7 +80,7 @@ WRONG = {
     "gelu": (lambda: ViTConfig(gelu="quick"), ["gelu", "'quick'", "'exact'", "'tanh'"]),
     "MLP: gelu": (lambda: Mlp(8, 8, gelu="Tanh"), ["gelu", "'Tanh'", "did you mean 'tanh'"]),
     "outline": (lambda: load_outline(224, "chelsea"), ["outline", "'chelsea'", "'grace_hopper', 'eileen_collins'"]),
-    "positions: kind": (lambda: model_with_positions("randon", 1.0), ["kind", "'randon'", "did you mean 'random'"]),
+    "positions: kind": (lambda: model_with_positions("randon", 1.0), ["kind 'randon'", "'shuffled'"]),
     "pool": (lambda: ViTConfig(pool="average"), ["pool", "'average'", "'cls'", "'mean'"]),
     # Sin-cos positions need quarters.
     "config: sincos": (lambda: ViTConfig(embed_dim=18, num_heads=3, position="sincos"), ["divisible by 4", "18"]),

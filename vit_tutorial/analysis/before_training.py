@@ -24,8 +24,8 @@ class FirstTests(NamedTuple):
     first_loss: float  # cross-entropy before any training: ln K for a model that finds K classes equally likely
     right: int  # of the images, after training on this batch alone
     last_loss: float
-    image_leak: float
-    shuffle_change: float
+    image_leak: float  # largest gradient of an image's largest logit by another image's pixels
+    shuffle_change: float  # largest change of a logit by a shuffle of the patches, over the largest logit
 
 
 def first_tests(model: nn.Module, images: Images, labels: Labels, patch_size: Size, steps: int = 40) -> FirstTests:

@@ -60,14 +60,14 @@ class Cost(NamedTuple):
 
 
 @torch.no_grad()
-@torch.no_grad()
 def multiply_adds(network: nn.Module, images: Float[Tensor, "B C H W"]) -> float:
     """Return how many multiply-adds a network does for these images, in matrix products and convolutions."""
-    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):  # no attention goes uncounted
+    with eval_mode(network), FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):  # counts all
         network(images)
     return counter.get_total_flops() / 2
 
 
+@torch.no_grad()
 def cost_by_part(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> dict[str, Cost]:
     """Return parameters and FLOPs of each part of the model, for one forward pass of these images.
 

@@ -1,6 +1,6 @@
 """Judge the reader's own code: `from vit_tutorial import check`, one function for each exercise.
 
-check.patchify(my_patchify)   →  passed; not attempted; or what is wrong, by its symptom
+check.patchify(my_patchify)   →  passed; not attempted; not judged; or what is wrong, by its symptom
 check.patchify.hint()         →  where to look next
 check.patchify.solution()     →  one right answer, as code
 """

@@ -169,7 +169,7 @@ class CompositeExercise(ModuleExercise):
     `names` has the parts. Where the results differ, `probes(pair)` say what flows between them: see `probes.flow`.
     """
 
-    # for each part the exercise that judges it, and how to get the arguments of the whole from those of the part
+    # for each part what judges it (`judge_trials`), and how to get the arguments of the whole from those of the part
     parts: Mapping[str, tuple[ModuleExercise, Callable]]
 
     def match(self, pair: Pair, sizes: Mapping[str, int]) -> tuple[list[dict[str, Tensor]], str]:

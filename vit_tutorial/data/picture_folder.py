@@ -25,8 +25,8 @@ def image_folder(root: str | Path, image_size: Size, fit: Callable[..., Tensor] 
     Each is resized and cropped as in `load_photo`, or as `fit(picture, size=image_size)` does it, which returns bytes,
     (3, H, W). Hidden files and folders, such as Jupyter's `.ipynb_checkpoints`, do not count.
 
-    Warns of files that are no pictures by their names. Raises FileNotFoundError for a
-    folder, or a class, without pictures, ValueError for a picture that cannot be read, and for folders of folders.
+    Warns of files that are no pictures by their names. Raises FileNotFoundError for a folder, or a class, without
+    pictures, ValueError for a picture that cannot be read, and for folders of folders.
     """
     image_size = require_size("image_size", image_size)
     classes = list_classes(as_path("root", root))

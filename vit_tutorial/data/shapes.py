@@ -16,7 +16,7 @@ CHUNK_PIXELS = 2**18  # drawn at a time: a megabyte for each float32 that a pixe
 
 # The random choices in the order in which they are drawn: another order makes other scenes of the same seed.
 DRAWN = ("class", "radius", "row", "column", "turn", "dark", "gap", "hue", "chroma", "ground hue", "ground chroma")
-TINT, WAVES = 3, 3
+TINT, WAVES = 3, 3  # draws for the ground's tint (red, green, blue); waves in the ground, of three draws each
 
 
 def Shapes(count: int, image_size: Size = 32, seed: int = 0, outlines: Mapping[str, Callable] = OUTLINES) -> ImageSet:

@@ -92,10 +92,10 @@ def with_dabs(
 
 def quarters(count: int, seed: int = 0) -> ImageSet:
     """Draw `Shapes` of 28×28 pixels, labelled by the quarter in which the centre of the object's pixels lies."""
-    scenes = Shapes(count, 28, seed)
-    rows, columns = (scenes.masks.sum(dim=axis) @ torch.arange(28) / scenes.masks.sum(dim=(1, 2)) for axis in (2, 1))
+    drawn = Shapes(count, 28, seed)
+    rows, columns = (drawn.masks.sum(dim=axis) @ torch.arange(28) / drawn.masks.sum(dim=(1, 2)) for axis in (2, 1))
     labels = 2 * (rows > 13.5).long() + (columns > 13.5).long()
-    return replace(scenes, labels=labels, classes=QUARTERS)
+    return replace(drawn, labels=labels, classes=QUARTERS)
 
 
 def model_with_positions(kind: str, size: float) -> VisionTransformer:

@@ -50,7 +50,7 @@ def stack(runs: list[tuple]) -> Course:
 def load_results(name: str, *about: str, value: str = "accuracy") -> dict:
     """Return a column of a table, one value for each seed, by the row, or by what stands in the columns `about`.
 
-    Accuracies go from 0 to 1. Raises ValueError for no table.
+    Accuracies go from 0 to 1. Raises ValueError for a table that is not there.
     """
     table = read_table(name, about or ["row"], [value])
     return {key if about else key[0]: [number for (number,) in runs] for key, runs in table.items()}

@@ -31,9 +31,9 @@ def convert_model(theirs: nn.Module, library: str, read: Callable) -> VisionTran
     `read(model, tensors)` returns what the model calls its head, the fields of the config that no shape tells, and the
     tensors under the names and in the shapes of the library's Vision Transformer.
     """
-    kind = f"{type(theirs).__module__}.{type(theirs).__name__} is no Vision Transformer of {library}"
+    refusal = f"{type(theirs).__module__}.{type(theirs).__name__} is no Vision Transformer of {library}"
     if not isinstance(theirs, nn.Module):
-        raise ValueError(f"{kind}: the model itself is asked for, with its weights")
+        raise ValueError(f"{refusal}: the model itself is asked for, with its weights")
     copy = deepcopy(theirs).to("cpu", torch.float64).eval()
     for module in copy.modules():
         if hasattr(module, "set_attn_implementation"):
@@ -48,7 +48,7 @@ def convert_model(theirs: nn.Module, library: str, read: Callable) -> VisionTran
         tanh = any(type(m).__name__ == "GELUTanh" or getattr(m, "approximate", "") == "tanh" for m in copy.modules())
         config = read_config(tensors, library, norm_eps=eps, gelu="tanh" if tanh else "exact", **facts)
     except (AttributeError, KeyError) as error:
-        raise ValueError(f"{kind}: {error}") from None
+        raise ValueError(f"{refusal}: {error}") from None
     ours = convert_tensors(tensors, library, config)
     require_equal_answers(ours, copy, head)
     return ours.to(next(theirs.parameters()))
@@ -131,9 +131,9 @@ def with_card(
     model: VisionTransformer, classes: Sequence[str] | None, mean: Sequence[float], std: Sequence[float], about: Mapping
 ) -> VisionTransformer:
     """Return the model with a card. Classes without a name get a number."""
-    count = model.config.num_classes
-    if classes is None or len(classes) != count:
-        classes = [f"class {number}" for number in range(count)]
+    K = model.config.num_classes
+    if classes is None or len(classes) != K:
+        classes = [f"class {number}" for number in range(K)]
     model.card = ModelCard(classes, mean, std, about)
     return model
 

@@ -42,7 +42,7 @@ def shift_and_flip(pixels: UInt8[Tensor, "B C H W"], recipe: Recipe, generator: 
 
 
 def make_mix(recipe: Recipe, num_classes: int) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Return a function of a batch of floats and its labels: mixup or cutmix, at random, or neither."""
+    """Return a function of a batch of floats and its labels: mixup, cutmix, one of both at random, or no change."""
     if not (recipe.mixup or recipe.cutmix):
         return lambda inputs, labels: (inputs, labels)
     from torchvision.transforms import v2

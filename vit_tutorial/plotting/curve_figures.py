@@ -67,7 +67,7 @@ def show_curves(
 
 
 @styled
-def show_dots(rows: Mapping[str, Values], xlabel: str, title: str, level: tuple | None = None) -> Figure:
+def show_dots(rows: Mapping[str, Values | Number], xlabel: str, title: str, level: tuple | None = None) -> Figure:
     """Draw each row's values as dots and their mean as a bar; a single value is written. `level` is a place, a text."""
     figure, ((axes,),) = panels.panels(1, 1, WIDTH, 0.4 * len(rows) + 1.2, title)
     rows = {name: torch.as_tensor(values, dtype=torch.float32).flatten().tolist() for name, values in rows.items()}

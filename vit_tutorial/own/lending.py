@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.modules.module import _has_any_global_hook
+from torch.nn.modules.module import _global_forward_pre_hooks
 from torch.nn.utils import parameters_to_vector
 
 from ..checks import check
@@ -29,7 +29,7 @@ class Lender(nn.Module):
     @property
     def computes(self) -> Callable:
         """What computes: the reader's layer; ours, while hooks look inside, as those of `record_attention` do."""
-        hooked = _has_any_global_hook() or any(p._forward_hooks or p._forward_pre_hooks for p in self.children())
+        hooked = _global_forward_pre_hooks or any(p._forward_hooks or p._forward_pre_hooks for p in self.children())
         return super().forward if hooked else partial(functional_call, self.borrower[0], self.lent())
 
     def lent(self) -> dict[str, Tensor]:

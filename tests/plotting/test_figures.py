@@ -33,7 +33,7 @@ def test_the_band_goes_from_the_lowest_to_the_highest_run():
     corners = {tuple(corner) for corner in band.get_paths()[0].vertices}
     assert corners == {(1, 1), (1, 3), (2, 2), (2, 6), (3, 4), (3, 5)}
     assert colour(band.get_facecolor()[0, :3]) == "TRAINED", "as its line"
-    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "log")
+    assert (axes.get_xscale(), axes.get_yscale(), axes.figure.get_figwidth()) == ("linear", "log", 9)
 
 
 def test_found_draws_the_outline_where_the_object_is():

@@ -156,7 +156,7 @@ def test_some_of_their_parts_stand_among_ours(write, model, images, part, capsys
     [
         (".softmax(-1)", ".softmax(-2)", "with our weights it computes something else"),
         ("nn.Linear(embed_dim, d)", "nn.Linear(embed_dim, d, bias=False)", "it has no `qkv.bias`"),
-        ("weights @ v", "F.dropout(weights, 0.1, self.training) @ v", "or has dropout"),
+        ("return z + self.mlp", "return z + F.dropout(z, 0.1, self.training) - z + self.mlp", "or has dropout"),
         ("class MySelfAttention", "broken = [][0]\n\n\nclass MySelfAttention", "IndexError"),
         ("self.out(", "self.nothing(", "AttributeError"),
         ("self.norm1", "self.ln1", '"encoder.0.ln1.weight"'),

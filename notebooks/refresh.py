@@ -31,7 +31,7 @@ HERE = Path(__file__).resolve().parent
 PYPROJECT = HERE.parent / "pyproject.toml"
 PAGE = HERE.parent / "vit_tutorial" / "live" / "page.html"
 README = HERE.parent / "README.md"
-PNG = "image/png"
+PICTURES = "image/png", "image/jpeg"  # kinds of output
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 # Any address in the places that have one: what pip installs, git clones, a Colab badge opens.
 INSTALL = re.compile(r"git\+https://[^\s\"']+")
@@ -112,8 +112,9 @@ def normalise(notebook: nbformat.NotebookNode) -> None:
             cell.outputs = merge_streams(cell.outputs)
             for output in cell.outputs:
                 if "metadata" in output:
-                    kept = {PNG: output.metadata[PNG]} if PNG in output.metadata else {}
-                    output.metadata = kept
+                    output.metadata = {
+                        kind: about for kind, about in output.metadata.items() if kind in PICTURES
+                    }
             describe_figures(cell)
 
 
@@ -123,7 +124,7 @@ def describe_figures(cell: nbformat.NotebookNode) -> None:
     nbconvert (classic template) reads the output's own or the cell's, myst-nb the cell's `mystnb`.
     """
     alts = [
-        output.metadata[PNG]["alt"] for output in cell.outputs if PNG in output.get("metadata", {})
+        about["alt"] for output in cell.outputs for about in output.get("metadata", {}).values()
     ]
     if alts:
         text = " ".join(alts)

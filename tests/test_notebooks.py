@@ -149,13 +149,19 @@ def test_a_cell_can_be_run_twice(notebook, path, monkeypatch, tmp_path):
             exec(code, names)
 
 
+def picture_in(output):
+    """Return the picture of an output in base64, and what is told of it; nothing if there is none."""
+    kinds = [kind for kind in ("image/png", "image/jpeg") if kind in output.get("data", {})]
+    return (output.data[kinds[0]], output.metadata[kinds[0]]) if kinds else ()
+
+
 def test_the_first_line_of_a_folded_output_has_no_digit_and_no_verdict(notebook):
     """It stays readable in JupyterLab. A picture says nothing."""
     verdict = r"\d|\b(yes|no|none|true|false|right|wrong|correct|best|better|worse|same|different)\b"
     for cell in code_cells(notebook):
         first = cell.outputs[0] if cell.outputs else {}
         shown = first.get("data", {})
-        text = "" if "image/png" in shown else first.get("text") or shown.get("text/plain", "")
+        text = "" if picture_in(first) else first.get("text") or shown.get("text/plain", "")
         line = text.strip().partition("\n")[0]
         assert "hide-output" not in cell.metadata.get("tags", []) or not re.search(verdict, line, re.IGNORECASE), line
 
@@ -171,7 +177,7 @@ def calls_in(tree):
 def test_every_figure_that_is_called_is_seen(notebook):
     for cell in code_cells(notebook):
         calls = [name for name in calls_in(ast.parse(cell.source)) if name.startswith("show_")]
-        pictures = [output for output in cell.outputs if "image/png" in output.get("data", {})]
+        pictures = [output for output in cell.outputs if picture_in(output)]
         assert len(pictures) >= len(calls), cell.source
 
 
@@ -190,10 +196,10 @@ def test_every_picture_in_the_text_says_what_it_shows(notebook):
 def test_every_figure_is_sharp_with_alternative_text_where_tools_look_for_it_and_a_caption_under_it(notebook):
     for cell, following in zip(notebook.cells, [*notebook.cells[1:], None], strict=True):
         outputs = cell.outputs if cell.cell_type == "code" else []
-        figures = [output for output in outputs if "image/png" in output.get("data", {})]
-        shown = [output.metadata["image/png"] for output in figures]
-        for output, look in zip(figures, shown, strict=True):
-            image = Image.open(io.BytesIO(base64.b64decode(output.data["image/png"])))
+        figures = [picture_in(output) for output in outputs if picture_in(output)]
+        shown = [look for _, look in figures]
+        for data, look in figures:
+            image = Image.open(io.BytesIO(base64.b64decode(data)))
             assert (look["width"], look["height"]) == (image.width // 2, image.height // 2)
             assert len(look["alt"].split()) >= 8, f"more than a title: {look['alt']}"
         if figures:

@@ -48,8 +48,8 @@ def make_page(path: Path, folder: Path) -> None:
         if cell.cell_type == "code" and PLAY.search(cell.source):
             make_live(cell)
         elif "mystnb" in cell.metadata:
-            looks = (output.get("metadata", {}).get(PNG, {}) for output in cell.outputs)
-            cell.metadata.mystnb.image.width = f"{max(look.get('width', 0) for look in looks)}px"
+            looks = [a for output in cell.outputs for a in output.get("metadata", {}).values()]
+            cell.metadata.mystnb.image.width = f"{max(look['width'] for look in looks)}px"
     nbformat.write(notebook, folder / path.name)
 
 

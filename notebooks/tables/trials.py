@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import avg_pool2d, interpolate, one_hot
 from vit_tutorial import Shapes, VisionTransformer, analysis, check
 
-COUNT, FIRST = 500, 4  # scenes, and patches
+COUNT, FIRST, DOSES = 500, 4, (1, 2, 4, 8, 16)  # scenes, and patches
 own_effect = check.own_effect.answer  # the solution of the exercise
 
 
@@ -27,10 +27,10 @@ def ranked(found: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def left_out(model: VisionTransformer, inputs: Tensor, found: Tensor) -> Tensor:
+def left_out(model: VisionTransformer, inputs: Tensor, found: Tensor, count: int = FIRST) -> Tensor:
     """Return the logits without the tokens of the first patches of each map."""
     z = model.embeddings(inputs)  # (B, 1+N, D)
-    stay = ranked(found)[:, FIRST:, None].expand(-1, -1, z.shape[2])
+    stay = ranked(found)[:, count:, None].expand(-1, -1, z.shape[2])
     z = torch.cat([z[:, :1], z[:, 1:].gather(1, stay)], dim=1)
     return model.forward_head(model.norm(model.encoder(z)))
 
@@ -44,7 +44,7 @@ def covered(model: VisionTransformer, inputs: Tensor, found: Tensor, colour: Ten
 
 
 def effects(model: VisionTransformer, pixels: Tensor, seed: int):
-    """Yield (map, about, cover, logits of each scene)."""
+    """Yield (map, about, cover, number of patches, logits of each scene)."""
     inputs, scene = model.card.normalise(pixels), torch.arange(len(pixels))
     with torch.no_grad():
         logits = model(inputs)
@@ -59,18 +59,18 @@ def effects(model: VisionTransformer, pixels: Tensor, seed: int):
         model(inputs)
     torch.manual_seed(seed)
     new = VisionTransformer(model.config).eval()
-    y, x = torch.meshgrid(torch.arange(-3, 4), torch.arange(-3, 4), indexing="ij")
     maps = {
         "last layer": weights[-1].mean(dim=1)[:, 0, 1:],
         "rollout": rollout(model, inputs),
         **{name: torch.stack(list(found))[answers, scene] for name, found in by_class.items()},
         "untrained rollout": rollout(new, inputs),
-        "a spot in the centre": torch.exp(-(x**2 + y**2) / 4.5).expand(len(inputs), 7, 7),
+        "brightest patches": avg_pool2d(pixels.float().mean(dim=1, keepdim=True), 4),
         "random": torch.rand(len(inputs), 49, generator=torch.Generator().manual_seed(seed)),
     }
     for name, found in maps.items():
-        fall = logits - left_out(model, inputs, found)
-        yield name, "the answer falls", "left out", fall[scene, answers]
+        for count in DOSES:
+            fall = logits - left_out(model, inputs, found, count)
+            yield name, "the answer falls", "left out", count, fall[scene, answers]
     white = model.card.normalise(torch.ones(1, 3, 1, 1))
     ways = {
         "left out": left_out,
@@ -87,16 +87,16 @@ def effects(model: VisionTransformer, pixels: Tensor, seed: int):
                 return logits - without(model, inputs, one)
 
             effect = own_effect(K, found.__getitem__, fall)
-            yield name, "its own map", way, effect[one_hot(answers, K).bool()]
+            yield name, "its own map", way, FIRST, effect[one_hot(answers, K).bool()]
 
 
 def lines():
     pixels = Shapes(COUNT, 28, seed=1).pixels
     for seed in SEEDS:
         model = trained_at_home("learned", seed).eval()
-        for name, about, cover, found in effects(model, pixels, seed):
-            yield name, about, cover, seed, round(found.mean().item(), 3)
+        for name, about, cover, count, found in effects(model, pixels, seed):
+            yield name, about, cover, count, seed, round(found.mean().item(), 3)
 
 
 if __name__ == "__main__":
-    write_table("trials", ["map", "about", "cover", "seed", "logits"], lines())
+    write_table("trials", ["map", "about", "cover", "patches", "seed", "logits"], lines())

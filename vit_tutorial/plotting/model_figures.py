@@ -171,7 +171,8 @@ def show_tokens(
     top = max(1, T // 20)
     for stage, tokens in enumerate(stream):
         axes = figure.add_subplot(grid[1 + stage])
-        table, limit = tokens[[0] * top + list(range(1, T))], tokens.abs().quantile(0.98).item()
+        table = tokens[[0] * top + list(range(1, T))]  # the class token `top` times
+        limit = tokens.abs().quantile(0.98).item()
         panels.cells(axes, table, f"block {stage - 1}" if stage else "Eq. 1", limit, aspect="auto")
         axes.add_patch(Rectangle((0, 0), D, top, fill=False, ec=style.CLASS_TOKEN, lw=2, clip_on=False))
     last = figure.add_subplot(grid[-1], xlim=(0, 1), ylim=(3, -1))
@@ -189,7 +190,7 @@ def show_bug_table(
     bugs: Names, tests: Names, values: Sequence[Names], noticed: Bool[Tensor, "bugs tests"], title: str
 ) -> Figure:
     """Draw which test notices which bug, by a filled mark, and what it measured. The first row has no bug."""
-    figure, ((axes,),) = panels.panels(1, 1, WIDTH, 1.1 + 0.36 * len(bugs), title)
+    figure, axes = panels.panel(WIDTH, 1.1 + 0.36 * len(bugs), title)
     told = []
     for row, (bug, cells, hits) in enumerate(zip(bugs, values, noticed.tolist(), strict=True)):
         for column, (value, hit) in enumerate(zip(cells, hits, strict=True)):
@@ -216,7 +217,7 @@ def show_tuning(
     """
     half = (angles[1] - angles[0]) / 2
     around = (angles[0] - half, angles[-1] + half)
-    heads, told = len(next(iter(maps.values()))), {}
+    heads, told = len(next(iter(maps.values()))), []
     figure, grid = panels.panels(len(maps), heads, WIDTH, 1.2 + 1.9 * len(maps), title, sharex=True, sharey=True)
     highest = max(values.max().item() for values in maps.values())
     for head, axes in enumerate(grid[0]):
@@ -225,20 +226,16 @@ def show_tuning(
         for head, (axes, value) in enumerate(zip(row, values, strict=True)):
             look = {"cmap": style.MAGNITUDE, "vmin": 0, "vmax": highest, "extent": (*around, *around)}
             image = axes.imshow(to_numpy(value), origin="lower", **look)
-            most = divmod(int(value.argmax()), len(angles))
-            told[f"{model}, head {head}"] = (value.max().item(), *(angles[n] for n in most))
+            asking, asked = (angles[n] for n in divmod(int(value.argmax()), len(angles)))
+            told.append(f"{model}, head {head}, {brief(round(value.max().item()))} % from {asking}° to {asked}°")
         row[0].set(ylabel=f"{model}\nasking, °", yticks=list(edges))
     for axes in grid[-1]:
         axes.set(xlabel="asked, °", xticks=list(edges))
         for angle, edge in edges.items():
             panels.under(axes, edge, angle, 16)
     panels.colour_bar(figure, image, grid, "attention, %", shrink=0.8)
-    spots = (
-        f"{name}, {brief(round(most))} % from {asking}° to {asked}°" for name, (most, asking, asked) in told.items()
-    )
-    return with_alt(
-        figure, f"Attention from an edge to an edge by the angles of their dark sides, the highest: {'; '.join(spots)}."
-    )
+    what = "Attention from an edge to an edge by the angles of their dark sides"
+    return with_alt(figure, f"{what}, the highest: {'; '.join(told)}.")
 
 
 @styled

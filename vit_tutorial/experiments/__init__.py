@@ -1,4 +1,4 @@
-"""What the lessons try out: stored tables over three seeds, planted bugs, and models moved to another size."""
+"""What the lessons try out: other blocks, planted bugs, tasks, short trainings, and stored tables over three seeds."""
 
 from .blocks import make_stack, try_stack
 from .dabs import with_dabs

@@ -21,8 +21,7 @@ def with_dabs(
     edge = (4 - side) // 2 + shift  # from the corner of a patch to that of its paint
     for scene, mask in zip(painted, images.masks[which], strict=True):
         paint = scene[:, mask].float().median(dim=1).values.byte()
-        touched = max_pool2d(mask[None].float(), 4)[0]  # 1 for a patch with a piece of the object: (h, w)
-        free = (touched == 0).nonzero()  # row and column of each other patch: (n, 2)
+        free = (max_pool2d(mask[None].float(), 4)[0] == 0).nonzero()  # patches without a piece of the object: (n, 2)
         centre = mask.nonzero().float().mean(dim=0)
         distances = (4 * free + 1.5 - centre).norm(dim=1)
         for row, column in free[distances.argsort(descending=True, stable=True)][:count].tolist():

@@ -1,6 +1,7 @@
 """Bugs that raise no error, each planted into a working Vision Transformer by one change, and what the tests find."""
 
 import random
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -64,8 +65,8 @@ def plant(bug: str, model: VisionTransformer, labels: Labels) -> tuple[nn.Module
         case "head drawn with std 1":
             nn.init.normal_(model.head.weight)
         case "no residual":
-            chains = [nn.Sequential(block.norm1, block.attention, block.norm2, block.mlp) for block in model.encoder]
-            model.encoder = nn.Sequential(*chains)
+            chains = [nn.Sequential(OrderedDict(block.named_children())) for block in model.encoder]
+            model.encoder = nn.Sequential(*chains)  # the same layers by the same names, and nothing is added up
     return model, labels
 
 

@@ -154,8 +154,8 @@ def show_by_images(results: Mapping[str, Mapping[int, Sequence[float]]], num_cla
     wrong = {name: 100 * (1 - torch.tensor(list(table.values())).T) for name, table in results.items()}  # (S, X)
     counts = list(next(iter(results.values())))
     guess = (100 * (1 - 1 / num_classes), "a guess")
-    measures = {"wrong answers, % (log scale)": wrong}
-    figure = show_curves(counts, measures, "training images (log scale)", title, "x", guess)
+    measure = {"wrong answers, % (log scale)": wrong}
+    figure = show_curves(counts, measure, "training images (log scale)", title, "x", guess)
     figure.set_figheight(3.8)
     (axes,) = figure.axes
     axes.set_yscale("symlog", linthresh=0.01, linscale=0.5)  # so that 98 % and 100 % right lie far apart

@@ -15,7 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
 import vit_tutorial
-from vit_tutorial import ImageSet, Shapes, VisionTransformer, change_resolution, load_checkpoint, training
+from vit_tutorial import ImageSet, Shapes, VisionTransformer, change_resolution, experiments, load_checkpoint, training
 from vit_tutorial.experiments import (
     answers,
     blocks,
@@ -27,7 +27,6 @@ from vit_tutorial.experiments import (
     model_with_positions,
     quarters,
     short_run,
-    small_tasks,
     tables,
     try_stack,
     tune,
@@ -85,9 +84,9 @@ def small(monkeypatch, tmp_path):
             for look in watch:
                 look(SimpleNamespace(finished=True, epoch=epoch, epochs=14))
 
-    for module in (vit_tutorial, common, blocks, small_tasks):
+    for module in (vit_tutorial, common, blocks, experiments.position_task):
         monkeypatch.setattr(module, "Shapes", few_shapes)
-    for module in (training, common, small_tasks):
+    for module in (training, common, experiments.short_trainings):
         monkeypatch.setattr(module, "fit", no_fit)
     for module in (training, common):
         monkeypatch.setattr(module, "print_progress", lambda progress: None)
@@ -211,7 +210,7 @@ def test_tuning_a_part_changes_this_part_alone_and_leaves_nothing_frozen(trained
 
 def test_each_seed_is_tuned_on_scenes_of_its_own(monkeypatch):
     seen = []
-    monkeypatch.setattr(small_tasks, "fit", lambda model, images, recipe: seen.append(images.pixels))
+    monkeypatch.setattr(experiments.short_trainings, "fit", lambda model, images, recipe: seen.append(images.pixels))
     for seed in (0, 1):
         tune(at_20_pixels(), "head", seed, scenes=8)
     assert (seen[0] != seen[1]).any()
@@ -223,7 +222,7 @@ def test_a_reader_who_stops_it_finds_nothing_frozen(monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(small_tasks, "fit", stopped)
+    monkeypatch.setattr(experiments.short_trainings, "fit", stopped)
     with pytest.raises(KeyboardInterrupt):
         tune(model, "head", 0, scenes=8)
     assert all(parameter.requires_grad for parameter in model.parameters())
@@ -262,7 +261,7 @@ def test_the_stored_shares_come_out_again_on_their_first_scenes():
 
 
 def test_a_short_run_learns_and_leaves_the_readers_generator_alone(monkeypatch):
-    monkeypatch.setattr(small_tasks, "STEPS", 125)
+    monkeypatch.setattr(experiments.short_trainings, "STEPS", 125)
     state = torch.get_rng_state()
     assert short_run(0.0081) > 0.35  # a guess is right one time in eight
     assert torch.equal(torch.get_rng_state(), state)

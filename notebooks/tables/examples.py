@@ -10,7 +10,7 @@ from functools import partial
 from common import CONFIG, SEEDS, recipe_for, train, write_table
 from vit_tutorial import Shapes, VisionTransformer, load_checkpoint, replace_head
 from vit_tutorial.data.outlines import MORE_OUTLINES
-from vit_tutorial.experiments.small_tasks import OWN_SCENES
+from vit_tutorial.experiments.short_trainings import OWN_SCENES
 from vit_tutorial.training import evaluate
 
 EXAMPLES = (25, 100, 400, 1600, 6400)

@@ -9,7 +9,7 @@ from common import SEEDS, write_table
 from torch import Tensor, nn
 from vit_tutorial import ImageSet, Shapes, load_checkpoint
 from vit_tutorial.data.outlines import MORE_OUTLINES
-from vit_tutorial.experiments.small_tasks import OWN_SCENES
+from vit_tutorial.experiments.short_trainings import OWN_SCENES
 
 EXAMPLES = (25, 100, 400, 1600, 6400)
 # Of 0.001 to 100 the best or nearly the best, for 25 as for 1,600 examples of other seeds.

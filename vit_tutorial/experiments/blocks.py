@@ -13,7 +13,7 @@ from ..errors import require_choice
 from ..model import VisionTransformer
 from ..pretrained import load_checkpoint
 from ..training import PRESETS, parameter_groups, warmup_cosine
-from .small_tasks import OWN_SCENES
+from .short_trainings import OWN_SCENES
 
 DEPTH, STEPS, WARMUP, BATCH = 12, 150, 15, 64
 
@@ -55,13 +55,13 @@ class ItselfOnly(NoSums):
     """Let each token attend to itself only, without sums: what a token is replaced by holds nothing of the others."""
 
     def forward(self, z: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        value = self.attention.qkv(self.norm1(z)).chunk(3, dim=-1)[2]
-        return self.mlp(self.norm2(self.attention.projection(value)))
+        _, _, v = self.attention.qkv(self.norm1(z)).chunk(3, dim=-1)
+        return self.mlp(self.norm2(self.attention.projection(v)))
 
 
 SUSPECTS = {"A": PostNorm, "B": EncoderBlock, "C": NoSums, "D": NormedStream}
 STACKS = {"complete block": EncoderBlock, "no residual sums": NoSums, "no norms": NoNorms, "post-norm": PostNorm}
-STACKS["no sums, each token alone"] = ItselfOnly
+STACKS |= {"no sums, each token alone": ItselfOnly}
 
 
 @torch.random.fork_rng(devices=[])
@@ -90,7 +90,8 @@ def try_stack(
     `rate` is the peak of the learning rate, after 15 steps; it falls until the last step, or until step 150 in a
     shorter run. Gradients are clipped to a norm of 1. The same seed gives the same scenes.
     """
-    model, (config, recipe) = make_stack(kind, start, seed), PRESETS["shapes"]
+    model = make_stack(kind, start, seed)
+    config, recipe = PRESETS["shapes"]
     scenes = Shapes(steps * BATCH, config.image_size, OWN_SCENES + seed)
     images = load_checkpoint("shapes").card.normalise(scenes.pixels)
     optimizer = torch.optim.AdamW(parameter_groups(model, recipe.weight_decay), betas=(0.9, recipe.beta2), fused=True)

@@ -1,6 +1,7 @@
 """Bugs that raise no error, each planted into a working Vision Transformer by one change, and what the tests find."""
 
 import random
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,7 +13,6 @@ from ..config import ViTConfig
 from ..errors import require_choice
 from ..model import MeanPool, VisionTransformer
 from ..positions import NoPosition
-from .blocks import NoSums
 
 BUGS = (
     "none", "softmax inside the model", "no final norm", "head reads the last token", "positions never added",
@@ -41,38 +41,6 @@ class PlainList(nn.Module):
         return z
 
 
-@torch.random.fork_rng(devices=[])
-def bug_table(config: ViTConfig, images: Images, labels: Labels, bugs: Sequence[str] = BUGS) -> dict[str, FirstTests]:
-    """Run the first tests on the same untrained model with each of these bugs in turn."""
-    table = {}
-    for bug in bugs:
-        torch.manual_seed(0)
-        model, given = plant(bug, VisionTransformer(config), labels)
-        table[bug] = first_tests(model, images, given, config.patch_size)
-    return table
-
-
-@dataclass
-class BrokenModel:
-    """Hold a model and the labels of a batch. One of the two has a bug, and printing this does not tell which."""
-
-    model: nn.Module = field(repr=False)
-    labels: Labels = field(repr=False)
-    bug: str = field(repr=False)
-
-
-SEEDS_THAT_SHOW = range(1, 6)  # the seeds with which each bug shows where the lesson's table, made with seed 0, says
-
-
-@torch.random.fork_rng(devices=[])
-def draw_bug(config: ViTConfig, labels: Labels, seed: int | None = None) -> BrokenModel:
-    """Plant one of BUGS into a new model. It is another one each time, unless there is a seed."""
-    dice = random.Random(seed)
-    bug = dice.choice(BUGS[1:])
-    torch.manual_seed(dice.choice(SEEDS_THAT_SHOW))
-    return BrokenModel(*plant(bug, VisionTransformer(config), labels), bug)
-
-
 def plant(bug: str, model: VisionTransformer, labels: Labels) -> tuple[nn.Module, Labels]:
     """Plant one of BUGS. Return the model (changed in place) and the labels; exactly one of them now has the bug."""
     require_choice("bug", bug, BUGS)
@@ -97,6 +65,38 @@ def plant(bug: str, model: VisionTransformer, labels: Labels) -> tuple[nn.Module
         case "head drawn with std 1":
             nn.init.normal_(model.head.weight)
         case "no residual":
-            for block in model.encoder:
-                block.__class__ = NoSums  # the same layers, with another forward
+            chains = [nn.Sequential(OrderedDict(block.named_children())) for block in model.encoder]
+            model.encoder = nn.Sequential(*chains)  # the same layers by the same names, and nothing is added up
     return model, labels
+
+
+@torch.random.fork_rng(devices=[])
+def bug_table(config: ViTConfig, images: Images, labels: Labels, bugs: Sequence[str] = BUGS) -> dict[str, FirstTests]:
+    """Run the first tests on the same untrained model with each of these bugs in turn."""
+    table = {}
+    for bug in bugs:
+        torch.manual_seed(0)
+        model, its_labels = plant(bug, VisionTransformer(config), labels)
+        table[bug] = first_tests(model, images, its_labels, config.patch_size)
+    return table
+
+
+@dataclass
+class BrokenModel:
+    """Hold a model and the labels of a batch. One of the two has a bug, and printing this does not tell which."""
+
+    model: nn.Module = field(repr=False)
+    labels: Labels = field(repr=False)
+    bug: str = field(repr=False)
+
+
+SEEDS_THAT_SHOW = range(1, 6)  # the seeds with which each bug shows where the lesson's table, made with seed 0, says
+
+
+@torch.random.fork_rng(devices=[])
+def draw_bug(config: ViTConfig, labels: Labels, seed: int | None = None) -> BrokenModel:
+    """Plant one of BUGS into a new model. It is another one each time, unless there is a seed."""
+    dice = random.Random(seed)
+    bug = dice.choice(BUGS[1:])
+    torch.manual_seed(dice.choice(SEEDS_THAT_SHOW))
+    return BrokenModel(*plant(bug, VisionTransformer(config), labels), bug)

@@ -35,7 +35,7 @@ def sabotage(model: VisionTransformer, mistake: str, where: str) -> VisionTransf
         case "12 heads instead of 6":
             part.attention.num_heads *= 2
         case "γ of the attention forgotten":
-            gamma = dinov2_tensors()[f"{where.replace('encoder', 'blocks')}.ls1.gamma"]
+            gamma = dinov2_tensors()[where.replace("encoder", "blocks") + ".ls1.gamma"]
             part.attention.projection.weight /= gamma[:, None]
             part.attention.projection.bias /= gamma
         case "ReLU instead of GELU":
@@ -65,6 +65,8 @@ class Suspect:
 def sabotaged(model: VisionTransformer, count: int = 3, seed: int | None = None) -> list[Suspect]:
     """Return copies of DINOv2, each with another mistake. They are new each time, unless there is a seed."""
     draw = random.Random(seed)
-    mistakes = draw.sample(MISTAKES, count)
-    places = ["embeddings" if mistake in IN_EMBEDDINGS else f"encoder.{draw.choice(BLOCKS)}" for mistake in mistakes]
-    return [Suspect(sabotage(model, *found), model, *found) for found in zip(mistakes, places, strict=True)]
+    suspects = []
+    for mistake in draw.sample(MISTAKES, count):
+        where = "embeddings" if mistake in IN_EMBEDDINGS else f"encoder.{draw.choice(BLOCKS)}"
+        suspects.append(Suspect(sabotage(model, mistake, where), model, mistake, where))
+    return suspects

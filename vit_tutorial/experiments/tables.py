@@ -42,30 +42,30 @@ def read_numbers(cell: str) -> int | float | list[int | float]:
     return numbers if len(numbers) > 1 else numbers[0]
 
 
-def stack(runs: list[tuple]) -> Course:
-    """Return all runs as one, with the run as the first axis of each curve."""
-    return Course(*(torch.tensor(curves, dtype=torch.float32) for curves in zip(*runs, strict=True)))
-
-
 def load_results(name: str, *about: str, value: str = "accuracy") -> dict:
     """Return a column of a table, one value for each seed, by the row, or by what stands in the columns `about`.
 
     Accuracies go from 0 to 1. Raises ValueError for a table that is not there.
     """
     table = read_table(name, about or ["row"], [value])
-    return {key if about else key[0]: [number for (number,) in runs] for key, runs in table.items()}
+    values = {key: [number for (number,) in runs] for key, runs in table.items()}
+    return values if about else {row: found for (row,), found in values.items()}
 
 
 def load_block_runs() -> dict[tuple[str, float], Float[Tensor, "S steps"]]:
     """Return the losses of each kind of block and start, ("no norms", 0.5), at 150 steps: (3, 150)."""
-    table = read_table("blocks", ["variant", "start"], ["losses"])
-    return {(kind, float(start)): torch.tensor([run for (run,) in runs]) for (kind, start), runs in table.items()}
+    losses = load_results("blocks", "variant", "start", value="losses")
+    return {(kind, float(start)): torch.tensor(runs) for (kind, start), runs in losses.items()}
 
 
 def load_courses() -> dict[tuple[int, str], Course]:
     """Return the runs on few scenes, by their number and the augmentation: curves of shape (3, 14)."""
     table = read_table("scarce", ["scenes", "augmentation"], Course._fields)
-    return {(int(scenes), way): stack(runs) for (scenes, way), runs in table.items()}
+    courses = {}
+    for (scenes, way), runs in table.items():
+        curves = zip(*runs, strict=True)  # of each kind, one for each seed
+        courses[int(scenes), way] = Course(*(torch.tensor(each, dtype=torch.float32) for each in curves))
+    return courses
 
 
 def load_mirror_runs() -> dict[str, Float[Tensor, "S T D"]]:

@@ -1,7 +1,6 @@
 """Attention in which some patches weigh more than others, to ask what breaks a model at another size."""
 
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from jaxtyping import Float, Int64, UInt8
@@ -44,12 +43,9 @@ def answers(
         times = torch.ones(asked)
     if times.shape != asked:
         raise ValueError(f"times has a number for each patch of each picture, {asked}, got {tuple(times.shape)}")
-
-    def weigh(layer: int, q: Tensor, k: Tensor, v: Tensor, all_times: Tensor) -> Tensor:
-        return attend(q, k, v, all_times)
-
     logits = []
     for some, weights in zip(pixels.split(BATCH), times.split(BATCH), strict=True):
-        with attending(model, partial(weigh, all_times=pad(weights, (1, 0), value=1.0))):  # (B, 1+N)
+        of_tokens = pad(weights, (1, 0), value=1.0)  # (B, 1+N)
+        with attending(model, lambda layer, q, k, v, times=of_tokens: attend(q, k, v, times)):
             logits.append(logits_of(model, some))
     return torch.cat(logits).argmax(dim=1)

@@ -1,11 +1,10 @@
 """Put a model into one HTML page that runs it: weights, pictures, and the forward pass in JavaScript."""
 
-from __future__ import annotations
-
 import base64
-import html
 import json
 import os
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
 import torch
@@ -23,12 +22,26 @@ EXAMPLES = {"a cat": "chelsea", "an astronaut": "eileen_collins", "an officer": 
 STILL = "VIT_TUTORIAL_STILL"  # set where notebooks are stored and compared: they keep a picture, and no weights
 
 
-def play(model: VisionTransformer, scenes: ImageSet | None = None) -> Page:
+def play(model: VisionTransformer, scenes: ImageSet | None = None) -> "Page":
     """Return a page to play with: as the value of a notebook's cell it is live, and everything runs in the page.
 
     It offers `scenes`, or some that suit the model. Raises ValueError for scenes or a model that it cannot run.
     """
     model = as_vit(model)
+    require_playable(model, scenes)
+    draws_shapes = set(model.card.classes) <= {*OUTLINES, *MORE_OUTLINES}
+    opens_empty = scenes is None and draws_shapes
+    if opens_empty:
+        scenes = Shapes(16, model.config.image_size, seed=7).subset(range(15, 1, -1))
+    if scenes is None:
+        pictures = [(name, (fit_photo(photo, model) * 255).byte()) for name, photo in EXAMPLES.items()]
+    else:
+        pictures = [(scenes.classes[k], image) for k, image in zip(scenes.labels, scenes.pixels, strict=True)]
+    return Page(model, pictures, draws_shapes, opens_empty)
+
+
+def require_playable(model: VisionTransformer, scenes: ImageSet | None) -> None:
+    """Raise ValueError for a model that the page's JavaScript cannot run, and for scenes that do not fit the model."""
     config = model.config
     weights = sum(tensor.numel() for tensor in model.state_dict().values())
     if is_hybrid(model) or config.representation_size or config.pool != "cls":
@@ -41,34 +54,30 @@ def play(model: VisionTransformer, scenes: ImageSet | None = None) -> Page:
         raise ValueError(f"a page runs a model of at most 20 million weights, this has {weights:,}")
     if scenes is not None and scenes.pixels.shape[2:] != to_pair(config.image_size):
         raise ValueError(f"the model's images are {config.image_size}, the scenes {tuple(scenes.pixels.shape[2:])}")
-    return Page(model, scenes)
 
 
+@dataclass(repr=False)
 class Page:
     """Hold what a page shows. `html` is the whole of it, for a file or a notebook's frame."""
 
-    def __init__(self, model: VisionTransformer, scenes: ImageSet | None):
-        self.model, self.draws_shapes = model, set(model.card.classes) <= {*OUTLINES, *MORE_OUTLINES}
-        self.opens_empty = scenes is None and self.draws_shapes  # with a sheet to draw on, not with a picture
-        if self.opens_empty:
-            scenes = Shapes(16, model.config.image_size, seed=7).subset(range(15, 1, -1))
-        if scenes is None:
-            self.pictures = [(name, (fit_photo(photo, model) * 255).byte()) for name, photo in EXAMPLES.items()]
-        else:
-            self.pictures = [(scenes.classes[k], image) for k, image in zip(scenes.labels, scenes.pixels, strict=True)]
+    model: VisionTransformer
+    pictures: list[tuple[str, Tensor]]  # names and uint8 pixels (3, H, W)
+    draws_shapes: bool  # a visitor can draw what the model knows
+    opens_empty: bool  # with a sheet to draw on, not with a picture
 
     @property
     def html(self) -> str:
         page = source("page.html")
-        for name in ("page.css", "model.js", "page.js"):
+        for name in ("page.css", "model.js", "page.js"):  # where the page has a file's name, its text
             page = page.replace(f">{name}<", f">{source(name)}<")
         data = json.dumps(self.data()).replace("<", "\\u003c")  # a class's name must not end the script element
-        return page.replace("{}", data, 1)
+        return page.replace(">{}<", f">{data}<")
 
     def data(self) -> dict[str, object]:
         """Return what the scripts read, as JSON; the weights are in half precision."""
-        config, card, tensors = self.model.config, self.model.card, tensors_of(self.model)
-        sizes = {name: to_pair(getattr(config, name)) for name in ("image_size", "patch_size")}
+        config, card = self.model.config, self.model.card
+        sizes = {"image_size": to_pair(config.image_size), "patch_size": to_pair(config.patch_size)}
+        tensors = tensors_of(self.model)
         return {
             "config": vars(config) | sizes | {"mean": card.mean, "std": card.std},
             "classes": card.classes,
@@ -86,7 +95,7 @@ class Page:
         shown = {"text/plain": "a page to play with the model", "image/png": png}
         if STILL not in os.environ:
             frame = 'title="A model to play with" style="width: 100%; height: 60rem; border: 0"'
-            shown["text/html"] = f'<iframe {frame} srcdoc="{html.escape(self.html)}"></iframe>'
+            shown["text/html"] = f'<iframe {frame} srcdoc="{escape(self.html)}"></iframe>'
         return shown, {"image/png": about}
 
 

@@ -1,7 +1,11 @@
 """What stands for the page where no script runs: a picture, and what the model answers."""
 
+from jaxtyping import UInt8
+from torch import Tensor
+
 from ..config import to_pair
 from ..inference import predict
+from ..model import VisionTransformer
 from ..plotting import panels
 from ..plotting.alt_text import amounts, with_alt
 from ..plotting.rendering import to_png
@@ -9,13 +13,13 @@ from ..plotting.style import TRAINED, WIDTH, styled
 
 
 @styled
-def draw_still(model, name, pixels):
-    """Return a PNG in base64 of a picture (3, H, W) and the answer, with its size and alternative text."""
-    (h, w), (P, Q), answers = model.config.grid, to_pair(model.config.patch_size), predict(model, pixels, top=8)
-    shares = {answer.name: round(100 * answer.probability) for answer in answers}
+def draw_still(model: VisionTransformer, name: str, pixels: UInt8[Tensor, "3 H W"]) -> tuple[str, dict[str, int | str]]:
+    """Return a PNG in base64 of a picture and the answer, with its size and alternative text."""
+    (h, w), (P, Q) = model.config.grid, to_pair(model.config.patch_size)
+    shares = {answer.name: round(100 * answer.probability) for answer in predict(model, pixels, top=8)}
     title = "Run this cell to play: draw, cover patches, switch heads off"
     figure, ((left, right),) = panels.panels(1, 2, WIDTH, 3.6, title, width_ratios=(1, 1.4))
-    panels.picture(left, pixels, extent=(0, w, h, 0), aspect=P / Q)
+    panels.patches(left, pixels, h, w, aspect=P / Q)
     panels.patch_lines(left, h, w)
     panels.row_names(right, shares)
     right.barh(range(len(shares)), list(shares.values()), color=TRAINED)

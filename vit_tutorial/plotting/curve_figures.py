@@ -21,31 +21,34 @@ Curves = Mapping[str, Values]
 @styled
 def show_curves(
     x: Values,
-    measures: Mapping[str, Curves],
+    measure: Mapping[str, Curves],
     xlabel: str,
     title: str,
     log: str = "",
     level: tuple | None = None,
     pictures: Mapping[Number, Tensor] | None = None,
 ) -> Figure:
-    """Draw curves over `x`; `measures` has the label of the y axis, and under it the curves by their names.
+    """Draw curves over `x`; `measure` is {label of the y axis: {name of a curve: its values}}.
 
     A curve has one value for each x, (X,), or those of S runs, (S, X): then the line is their mean, in a band from the
     lowest to the highest. `log` names the logarithmic axes ("x", "y" or "xy"), `level` is a height and its text;
     `pictures` stand under the axis, each at its x.
     """
-    x, ((ylabel, named),) = torch.as_tensor(x).tolist(), measures.items()
-    curves = {name: np.atleast_2d(to_numpy(torch.as_tensor(curve))) for name, curve in named.items()}  # (S, X)
-    means = {name: runs.mean(axis=0).tolist() for name, runs in curves.items()}
-    few = len(x) <= 20
-    figure, ((axes,),) = panels.panels(1, 1, WIDTH, 3.6, title)
+    x = torch.as_tensor(x).tolist()
+    [(ylabel, curves)] = measure.items()
+    runs = {name: np.atleast_2d(to_numpy(torch.as_tensor(values))) for name, values in curves.items()}  # (S, X)
+    means = {name: values.mean(axis=0).tolist() for name, values in runs.items()}
+    few = len(x) <= 20  # then each point has a marker, and its number under the axis
+    figure, axes = panels.panel(WIDTH, 3.6, title)
     for name, (colour, marker, dash) in style.looks(curves).items():
-        axes.fill_between(x, curves[name].min(axis=0), curves[name].max(axis=0), color=colour, alpha=0.25, lw=0)
+        axes.fill_between(x, runs[name].min(axis=0), runs[name].max(axis=0), color=colour, alpha=0.25, lw=0)
         axes.plot(x, means[name], dash, color=colour, marker=marker, ms=5 if few else 0, lw=2, label=name)
-    heights = np.concatenate(list(curves.values()))  # (all runs, X)
-    if level:  # its text stands at the end from which the curves are farther
-        left, right = abs(heights[:, [0, -1]] - level[0]).min(axis=0)
-        panels.level(axes, *level, *((x[0], "left") if left > right else (x[-1], "right")))
+    heights = np.concatenate(list(runs.values()))  # (all runs, X)
+    if level:
+        height, text = level
+        to_first, to_last = (abs(heights[:, end] - height).min() for end in (0, -1))
+        end, ha = (x[0], "left") if to_first > to_last else (x[-1], "right")  # where the curves are farther
+        panels.level(axes, height, text, end, ha)
     axes.set(xlabel=xlabel, ylabel=ylabel, **{f"{axis}scale": "log" for axis in log})
     for axis in (axes.xaxis, axes.yaxis):
         if axis.get_scale() == "log":
@@ -69,7 +72,7 @@ def show_curves(
 @styled
 def show_dots(rows: Mapping[str, Values | Number], xlabel: str, title: str, level: tuple | None = None) -> Figure:
     """Draw each row's values as dots and their mean as a bar; a single value is written. `level` is a place, a text."""
-    figure, ((axes,),) = panels.panels(1, 1, WIDTH, 0.4 * len(rows) + 1.2, title)
+    figure, axes = panels.panel(WIDTH, 0.4 * len(rows) + 1.2, title)
     rows = {name: torch.as_tensor(values, dtype=torch.float32).flatten().tolist() for name, values in rows.items()}
     means = {name: sum(values) / len(values) for name, values in rows.items()}
     low, high = min(map(min, rows.values())), max(map(max, rows.values()))
@@ -98,18 +101,16 @@ def show_scatter(
     points: Mapping[str, Sequence[tuple]], xlabel: str, ylabel: str, title: str, level: tuple | None = None
 ) -> Figure:
     """Draw a dot at each of the points (x, y) of every name; `level` is a height and its text."""
-    figure, ((axes,),) = panels.panels(1, 1, WIDTH, 3.6, title)
-    places = {name: torch.tensor(pairs).T.tolist() for name, pairs in points.items()}  # all x, all y
+    figure, axes = panels.panel(WIDTH, 3.6, title)
+    told = []
     for name, (colour, marker, _) in style.looks(points).items():
-        axes.plot(*places[name], marker, color=colour, ms=8, alpha=0.7, mec="none", label=name)
+        x, y = torch.tensor(points[name]).T.tolist()
+        axes.plot(x, y, marker, color=colour, ms=8, alpha=0.7, mec="none", label=name)
+        told.append(f"{name}, {brief(min(x))} to {brief(max(x))} and {brief(min(y))} to {brief(max(y))}")
     axes.set(xlabel=xlabel, ylabel=ylabel)
     if level:
-        panels.level(axes, *level, max(max(xs) for xs, _ in places.values()))
+        panels.level(axes, *level, axes.dataLim.x1)  # up to the rightmost dot
     axes.legend(**panels.BESIDE)
-    told = (
-        f"{name}, {brief(min(x))} to {brief(max(x))} and {brief(min(y))} to {brief(max(y))}"
-        for name, (x, y) in places.items()
-    )
     return with_alt(figure, f"{xlabel} and {ylabel}, from lowest to highest: {listed(told)}.")
 
 
@@ -139,7 +140,7 @@ class LiveLoss:
     def draw(self, total: int, title: str) -> Figure:
         """Draw the loss by step, on axes for all `total` steps, with the loss of a guess, ln K, as a dashed line."""
         chance = math.log(self.num_classes)
-        figure, ((axes,),) = panels.panels(1, 1, WIDTH, 3.4, title)
+        figure, axes = panels.panel(WIDTH, 3.4, title)
         axes.plot(self.steps, self.losses, color=style.TRAINED, linewidth=2)
         panels.level(axes, chance, f"ln {self.num_classes}: every class equally likely", total)
         axes.set(xlim=(0, total), ylim=(0, 1.15 * max([chance, *self.losses])), xlabel="step", ylabel="loss")
@@ -153,8 +154,8 @@ def show_by_images(results: Mapping[str, Mapping[int, Sequence[float]]], num_cla
     wrong = {name: 100 * (1 - torch.tensor(list(table.values())).T) for name, table in results.items()}  # (S, X)
     counts = list(next(iter(results.values())))
     guess = (100 * (1 - 1 / num_classes), "a guess")
-    measures = {"wrong answers, % (log scale)": wrong}
-    figure = show_curves(counts, measures, "training images (log scale)", title, "x", guess)
+    measure = {"wrong answers, % (log scale)": wrong}
+    figure = show_curves(counts, measure, "training images (log scale)", title, "x", guess)
     figure.set_figheight(3.8)
     (axes,) = figure.axes
     axes.set_yscale("symlog", linthresh=0.01, linscale=0.5)  # so that 98 % and 100 % right lie far apart
@@ -172,7 +173,7 @@ def show_by_images(results: Mapping[str, Mapping[int, Sequence[float]]], num_cla
 @styled
 def show_row(old: Sequence[float], new: Curves, title: str) -> Figure:
     """Draw a row of values at the centres of its cells, joined by lines, and the other rows that were made of it."""
-    figure, ((axes,),) = panels.panels(1, 1, 0.85 * WIDTH, 3.0, title)
+    figure, axes = panels.panel(0.85 * WIDTH, 3.0, title)
     first, last, places = -0.5, len(old) - 0.5, range(len(old))
     axes.plot([first, *places, last], [old[0], *old, old[-1]], color=style.CONTROL, lw=1.5)
     axes.plot(places, old, "s", color=style.BLACK, ms=11, label=f"{len(old)} old values")

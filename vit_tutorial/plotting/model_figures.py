@@ -24,30 +24,30 @@ def show_cut(image: Shaped[Tensor, "H W"], patches: Shaped[Tensor, "N patch_dim"
     """Draw an image of whole numbers, all different, and a sequence of them, tinted by their patches in the image."""
     (P, Q), (H, W), (N, patch_dim) = to_pair(patch_size), image.shape, patches.shape
     home = {int(number): (i // P) * (W // Q) + j // Q for (i, j), number in np.ndenumerate(to_numpy(image))}
-    titles = f"picture {H}×{W}", f"list {N}×{patch_dim}"
+    of_image, of_list = f"picture {H}×{W}", f"list {N}×{patch_dim}"
     figure, ((left, right),) = panels.panels(1, 2, WIDTH, 2.9, width_ratios=(W, patch_dim + 1))
-    tinted_numbers(left, image, home, titles[0])
-    tinted_numbers(right, patches, home, titles[1])
+    tinted_numbers(left, image, home, of_image)
+    tinted_numbers(right, patches, home, of_list)
     panels.lines(left, range(0, H + 1, P), range(0, W + 1, Q), color=style.BLACK, lw=2, clip_on=False)
     panels.lines(right, range(N + 1), (0, patch_dim), color=style.BLACK, lw=2, clip_on=False)
     panels.name_cells(right, [f"patch {n}" for n in range(N)])
     sources = [listed(sorted({home[number] for number in row})) for row in patches.tolist()]
     rows = [f"row {n} from patch {source}" for n, source in enumerate(sources)]
-    return with_alt(figure, f"{titles[0]}. Beside it, {titles[1]}; its values come, {listed(rows)} of the image.")
+    return with_alt(figure, f"{of_image}. Beside it, {of_list}; its values come, {listed(rows)} of the image.")
 
 
 @styled
 def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], title: str) -> Figure:
     """Draw a table of distinct numbers before and after a split into heads; tint and hatch show whose they are."""
     (T, D), d = tokens.shape, heads.shape[2]
-    owner = {number: place % D // d for place, number in enumerate(tokens.flatten().tolist())}
+    owner = {number: place % D // d for place, number in enumerate(tokens.flatten().tolist())}  # its head
     tables = {f"unsplit  {T, D}": tokens} | {f"head {i}  {T, d}": head for i, head in enumerate(heads)}
     size = (0.5 * (D + d * len(heads)) + 1.1 * len(tables), 0.5 * T + 1.2)
     figure, (row,) = panels.panels(1, len(tables), *size, title, width_ratios=[D, *[d] * len(heads)])
     for axes, (name, table) in zip(row, tables.items(), strict=True):
         tinted_numbers(axes, table, owner, name, HATCHES, bbox={"boxstyle": "round,pad=0.15", "fc": "white", "lw": 0})
     panels.name_cells(row[0], [f"token {token}" for token in range(T)])
-    owned = [[owner[number] for number in head.flatten().tolist()].count(i) for i, head in enumerate(heads)]
+    owned = [sum(owner[number] == i for number in head.flatten().tolist()) for i, head in enumerate(heads)]
     right = listed(f"head {i} gets {own} of its own {T * d} values" for i, own in enumerate(owned))
     return with_alt(figure, f"{T} tokens of {D} values are split: {right}.")
 
@@ -171,7 +171,8 @@ def show_tokens(
     top = max(1, T // 20)
     for stage, tokens in enumerate(stream):
         axes = figure.add_subplot(grid[1 + stage])
-        table, limit = tokens[[0] * top + list(range(1, T))], tokens.abs().quantile(0.98).item()
+        table = tokens[[0] * top + list(range(1, T))]  # the class token `top` times
+        limit = tokens.abs().quantile(0.98).item()
         panels.cells(axes, table, f"block {stage - 1}" if stage else "Eq. 1", limit, aspect="auto")
         axes.add_patch(Rectangle((0, 0), D, top, fill=False, ec=style.CLASS_TOKEN, lw=2, clip_on=False))
     last = figure.add_subplot(grid[-1], xlim=(0, 1), ylim=(3, -1))
@@ -189,7 +190,7 @@ def show_bug_table(
     bugs: Names, tests: Names, values: Sequence[Names], noticed: Bool[Tensor, "bugs tests"], title: str
 ) -> Figure:
     """Draw which test notices which bug, by a filled mark, and what it measured. The first row has no bug."""
-    figure, ((axes,),) = panels.panels(1, 1, WIDTH, 1.1 + 0.36 * len(bugs), title)
+    figure, axes = panels.panel(WIDTH, 1.1 + 0.36 * len(bugs), title)
     told = []
     for row, (bug, cells, hits) in enumerate(zip(bugs, values, noticed.tolist(), strict=True)):
         for column, (value, hit) in enumerate(zip(cells, hits, strict=True)):
@@ -216,7 +217,7 @@ def show_tuning(
     """
     half = (angles[1] - angles[0]) / 2
     around = (angles[0] - half, angles[-1] + half)
-    heads, told = len(next(iter(maps.values()))), {}
+    heads, told = len(next(iter(maps.values()))), []
     figure, grid = panels.panels(len(maps), heads, WIDTH, 1.2 + 1.9 * len(maps), title, sharex=True, sharey=True)
     highest = max(values.max().item() for values in maps.values())
     for head, axes in enumerate(grid[0]):
@@ -225,20 +226,16 @@ def show_tuning(
         for head, (axes, value) in enumerate(zip(row, values, strict=True)):
             look = {"cmap": style.MAGNITUDE, "vmin": 0, "vmax": highest, "extent": (*around, *around)}
             image = axes.imshow(to_numpy(value), origin="lower", **look)
-            most = divmod(int(value.argmax()), len(angles))
-            told[f"{model}, head {head}"] = (value.max().item(), *(angles[n] for n in most))
+            asking, asked = (angles[n] for n in divmod(int(value.argmax()), len(angles)))
+            told.append(f"{model}, head {head}, {brief(round(value.max().item()))} % from {asking}° to {asked}°")
         row[0].set(ylabel=f"{model}\nasking, °", yticks=list(edges))
     for axes in grid[-1]:
         axes.set(xlabel="asked, °", xticks=list(edges))
         for angle, edge in edges.items():
             panels.under(axes, edge, angle, 16)
     panels.colour_bar(figure, image, grid, "attention, %", shrink=0.8)
-    spots = (
-        f"{name}, {brief(round(most))} % from {asking}° to {asked}°" for name, (most, asking, asked) in told.items()
-    )
-    return with_alt(
-        figure, f"Attention from an edge to an edge by the angles of their dark sides, the highest: {'; '.join(spots)}."
-    )
+    what = "Attention from an edge to an edge by the angles of their dark sides"
+    return with_alt(figure, f"{what}, the highest: {'; '.join(told)}.")
 
 
 @styled

@@ -25,6 +25,12 @@ def blank(width: Number, height: Number, title: str = "", **options: Any) -> Fig
     return figure
 
 
+def panel(width: Number, height: Number, title: str = "") -> tuple[Figure, Axes]:
+    """Return a figure of this size in inches under its title, and its only panel."""
+    figure = blank(width, height, title)
+    return figure, figure.subplots()
+
+
 def panels(rows: int, columns: int, width: Number, height: Number, title: str = "", **options: Any) -> tuple:
     """Return a figure of this size in inches under one title, and its panels as an array (rows, columns)."""
     figure = blank(width, height, title)

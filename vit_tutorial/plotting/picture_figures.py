@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, LogNorm, PowerNorm
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
@@ -26,7 +27,7 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str) -> Fi
     (P, Q), (H, W) = to_pair(patch_size), image.shape[1:]
     require_whole_patches((H, W), (P, Q))
     h, w = H // P, W // Q
-    figure, ((axes,),) = panels.panels(1, 1, min(WIDTH, 3.3 * W / H + 1.0), 4.1, title)  # with room for the labels
+    figure, axes = panels.panel(min(WIDTH, 3.3 * W / H + 1.0), 4.1, title)  # with room for the labels
     panels.patches(axes, image, h, w, aspect=P / Q)
     panels.patch_lines(axes, h, w)
     panels.name_cells(axes, range(h), range(w))
@@ -110,15 +111,23 @@ def show_maps(
             if frames:
                 panels.highlight(axes, frames[column])
                 panels.highlight(whole, frames[column])
-            if len(maps) == 1 and w < 8 and not (signed and len(names) > 1):  # there is room to write out what is large
+            if len(maps) == 1 and w < 8 and not (signed and len(names) > 1):  # there is room
                 panels.name_cells(axes, range(h), range(w))
-                numbers = to_numpy(value)
-                form = "%+.1f" if signed else "%.0f" if limit >= 10 else "%.1f"
-                words = np.where(signed & (abs(numbers) < limit / 10), "", np.char.mod(form, numbers))
-                panels.texts(axes, np.char.replace(words, "-", "−"), signed == (abs(numbers) > limit / 2))
+                write_numbers(axes, to_numpy(value), limit, signed)
     reach = {model: listed(map(lowest_to_highest, values)) for model, values in maps.items()}
     told = listed(f"{model}, {text}" if model else text for model, text in reach.items())
     return with_alt(figure, f"Maps of {h}×{w} patches for {listed(names)}, from lowest to highest: {told}.")
+
+
+def write_numbers(axes: Axes, numbers: np.ndarray, limit: float, signed: bool) -> None:
+    """Write its numbers into a map whose colours end at `limit`; with signs, those of a tenth of it and more."""
+    if signed:
+        words = np.where(abs(numbers) < limit / 10, "", np.char.mod("%+.1f", numbers))
+        dark = abs(numbers) > limit / 2
+    else:
+        words = np.char.mod("%.0f" if limit >= 10 else "%.1f", numbers)
+        dark = numbers <= limit / 2
+    panels.texts(axes, np.char.replace(words, "-", "−"), dark)
 
 
 @styled
@@ -130,7 +139,8 @@ def show_attention_maps(photo: Photo, maps: Float[Tensor, "m n h w"], names: Nam
     whole = figure.add_subplot(grid[:, 0])
     panels.patches(whole, photo, h, w)
     for place in maps.flatten().topk(2).indices.tolist():  # the favourites, of all these maps
-        whole.add_patch(Rectangle((place % w, place // w % h), 1, 1, fill=False, ec="white", lw=1.5))
+        _, _, row, column = np.unravel_index(place, maps.shape)
+        whole.add_patch(Rectangle((column, row), 1, 1, fill=False, ec="white", lw=1.5))
     percent, highest = 100 * maps, 100 * maps.max().item()
     for row, name in enumerate(names):
         for head in range(columns):
@@ -200,8 +210,9 @@ def show_seen(
     """Draw the photo, and what each head sees of it (`in_fog`). `frame` marks the patch that asks: (row, column)."""
     (h, w), (H, W) = maps.shape[1:], photo.shape[1:]
     side = WIDTH / columns
-    size = {"columns": columns, "side": side, "height": side * H / W + 0.25, "top": 0.35, "extent": (0, w, h, 0)}
-    figure, places = panels.gallery([photo, *in_fog(photo, maps)], ["photo", *names], title, **size)
+    seen = [photo, *in_fog(photo, maps)]
+    height = side * H / W + 0.25
+    figure, places = panels.gallery(seen, ["photo", *names], title, columns, side, height, 0.35, extent=(0, w, h, 0))
     if frame:
         for axes in places:
             panels.highlight(axes, frame)

@@ -63,6 +63,5 @@ def show_positions_forming(history: Mapping[int, Similarity], stops: Sequence[in
     move(last)
     figure.moments = [partial(move, epoch) for epoch in (last, *epochs)]
     rounded = {kind: [round(value, 2) for value in line] for kind, line in kinds.items()}
-    return with_alt(
-        figure, f"Mean cosine similarity from epoch {epochs[0]} to epoch {last}: {first_to_last(rounded, epochs)}."
-    )
+    told = f"Mean cosine similarity from epoch {epochs[0]} to epoch {last}"
+    return with_alt(figure, f"{told}: {first_to_last(rounded, epochs)}.")

@@ -1,0 +1,38 @@
+"""A task that needs positions, and models whose positions have a kind and a size."""
+
+from dataclasses import replace
+
+import torch
+
+from ..data import ImageSet, Shapes
+from ..errors import require_choice
+from ..model import VisionTransformer
+from ..training import PRESETS
+
+QUARTERS = ("top left", "top right", "bottom left", "bottom right")
+
+
+def quarters(count: int, seed: int = 0) -> ImageSet:
+    """Draw `Shapes` of 28×28 pixels, labelled by the quarter in which the centre of the object's pixels lies."""
+    drawn = Shapes(count, 28, seed)
+    centres = torch.stack([mask.nonzero().float().mean(dim=0) for mask in drawn.masks])  # row and column: (count, 2)
+    below, right = (centres > 13.5).long().T
+    return replace(drawn, labels=2 * below + right, classes=QUARTERS)
+
+
+def model_with_positions(kind: str, size: float) -> VisionTransformer:
+    """Build the small model for `quarters` with a table of positions of a kind and a size.
+
+    "grid" is a table of sines and cosines. In "shuffled" its rows belong to other patches, by chance. Both stay as they
+    are; "learned" starts from small random numbers, and is trained. The size is the root mean square of the values
+    around the patches' mean.
+    """
+    require_choice("kind", kind, ("grid", "shuffled", "learned"))
+    config, _ = PRESETS["shapes"]
+    position = "learned" if kind == "learned" else "sincos"
+    model = VisionTransformer(replace(config, num_classes=len(QUARTERS), position=position))
+    table = model.embeddings.position.table.data
+    if kind == "shuffled":
+        table[1:] = table[1 + torch.randperm(len(table) - 1)]
+    table *= size / (table[1:] - table[1:].mean(dim=0)).square().mean().sqrt()
+    return model

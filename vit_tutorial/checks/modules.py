@@ -180,7 +180,7 @@ class CompositeExercise(ModuleExercise):
             return [], f"There is no {listed(lost)}. The check looks for {self.called}. Yours: {theirs}."
         for name, inside in parts.items():
             setattr(pair.ours, name, nn.Sequential(*map(Called, inside)))
-        return [{}], ""
+        return [{}], ""  # one way, in which no weight goes anywhere
 
     def find_parts(self, module: nn.Module) -> dict[str, list[nn.Module]]:
         """Return what is judged of the reader's parts, by our names: one module, or the blocks of an encoder."""

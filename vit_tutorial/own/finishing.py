@@ -61,12 +61,12 @@ def finish(photo: str, direction: Float[Tensor, "384"]) -> Float[Tensor, "2 3 51
 
     A patch stays if its token, less the photo's mean token, has a positive product with `direction`. What the reader
     has not written is ours, and so is what cannot have DINOv2's weights, or needs this package. Where a notebook is
-    only stored, all of it is, and nothing is left in `runs`. Raises ValueError if the file stops.
+    only stored, everything is ours, and nothing is left in `runs`. Raises ValueError if the file stops.
     """
     given, dino = load_photo(photo, 518), replace_head(load_checkpoint("dinov2-s14"), 1)
     text, needs = without_package(usable_text())
     text, good, unlike = completed(text, dino.config)
-    text += "" if "__main__" in text else CUTTING_OUT
+    text = text if "__main__" in text else text + CUTTING_OUT
     model = built(dino, written_in(text)["MyVisionTransformer"])
     for name, layer in [*model.named_modules()]:
         if isinstance(layer, Lender):  # in the file stands the reader's layer, with the weights that were lent to it

@@ -42,7 +42,7 @@ def keep(exercise: Exercise, answer: Callable) -> str:
     forgets = " Colab forgets it with this notebook: download it, and put it beside the next one."
     why = name in PARTS and difference(SMALL, with_ours(text, PARTS.keys() - {name}))
     replaced = f" `assemble` will put ours in its place: {why}." if why else ""
-    return f"Kept in `{FILE}`, beside the notebooks." + forgets * ("google.colab" in sys.modules) + replaced
+    return f"Kept in `{FILE}`, beside the notebooks." + (forgets if "google.colab" in sys.modules else "") + replaced
 
 
 def readers_file() -> Path | None:

@@ -32,6 +32,7 @@ PYPROJECT = HERE.parent / "pyproject.toml"
 PAGE = HERE.parent / "vit_tutorial" / "live" / "page.html"
 README = HERE.parent / "README.md"
 PICTURES = "image/png", "image/jpeg"  # kinds of output
+MINE = HERE / "runs" / "my_model.safetensors"  # lesson 06 writes it
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 # Any address in the places that have one: what pip installs, git clones, a Colab badge opens.
 INSTALL = re.compile(r"git\+https://[^\s\"']+")
@@ -80,8 +81,9 @@ def write_address(text: str) -> str:
 def execute(notebook: nbformat.NotebookNode) -> None:
     """Run every cell from the top in a fresh kernel, which is not to warn of its local TCP port.
 
-    A live page is stored as its still, without the model's weights.
+    A live page is stored as its still, without the model's weights. A reader's own model stays.
     """
+    before = MINE.read_bytes() if MINE.exists() else None
     os.environ["VIT_TUTORIAL_STILL"] = "1"
     client = NotebookClient(
         notebook,
@@ -90,7 +92,11 @@ def execute(notebook: nbformat.NotebookNode) -> None:
         resources={"metadata": {"path": str(HERE)}},
     )
     client.extra_arguments = ["--log-level=ERROR"]
-    client.execute()
+    try:
+        client.execute()
+    finally:
+        if before is not None:
+            MINE.write_bytes(before)
 
 
 # Folded until they are clicked or run: a prediction's answer, and code under its exercise.

@@ -76,7 +76,6 @@ def cost_by_part(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
     The counts are the same on the meta device, which computes nothing.
     """
     require_vit(model)
-    names = {module: f"{type(model).__name__}.{name}" for name, module in model.named_modules()}
     layers, blocks = attention_layers(model), list(model.encoder)
     parts = {
         "embeddings": [model.embeddings],
@@ -85,13 +84,19 @@ def cost_by_part(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> 
         "norms": [*(norm for block in blocks for norm in (block.norm1, block.norm2)), model.norm],
         "head": [model.head],
     }
-    with eval_mode(model), FlopCounterMode(display=False) as counter:
+    flops = dict.fromkeys(parts, 0)
+
+    def note(part: str, sign: int, *call) -> None:
+        flops[part] += sign * counter.get_total_flops()  # so far
+
+    with eval_mode(model), FlopCounterMode(display=False) as counter, ExitStack() as hooks:
+        for part, modules in parts.items():
+            for module in modules:
+                hooks.enter_context(module.register_forward_pre_hook(partial(note, part, -1)))
+                hooks.enter_context(module.register_forward_hook(partial(note, part, 1)))
         model(images)
-    flops = {name: sum(operations.values()) for name, operations in counter.get_flop_counts().items()}
-    costs = {}
-    for part, modules in parts.items():
-        parameters = sum(p.numel() for module in modules for p in module.parameters())
-        costs[part] = Cost(parameters, sum(flops.get(names[module], 0) for module in modules))
+    counts = {part: sum(p.numel() for each in modules for p in each.parameters()) for part, modules in parts.items()}
+    costs = {part: Cost(counts[part], flops[part]) for part in parts}
     # Two products of T·T pairs, in D values. Not counted, since the counter does not know every fused kernel.
     pairs = len(layers) * len(images) * 4 * model.config.num_tokens**2 * model.config.embed_dim
     return costs | {"pairs": Cost(0, pairs)}

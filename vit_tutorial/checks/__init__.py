@@ -20,8 +20,7 @@ class Check:
 
     def __init__(self):
         for lesson in LESSONS:
-            tasks = {name: each for name, each in vars(lesson).items() if isinstance(each, Task)}
-            vars(self).update({name: task for name, task in tasks.items() if name == task.name})
+            vars(self).update({name: each for name, each in vars(lesson).items() if isinstance(each, Task)})
 
     def __getattr__(self, name: str):
         try:

@@ -1,7 +1,7 @@
-"""An exercise: a solution, the trials it is run on, and probes, which ask what is wrong with a reader's own result.
+"""An exercise: a solution, the trials it is run on, and probes, which find what is wrong with a reader's own result.
 
-The reader's code runs beside the solution. Where the two differ, the probes are asked in turn: each yields whether a
-property of the result holds, and what to say if it does not.
+The reader's code runs beside the solution. Where the two differ, the probes look at the reader's result in turn: each
+yields whether it sees a fault, and the sentence that says so. The first fault that is seen is told.
 """
 
 import inspect
@@ -31,7 +31,7 @@ class Exercise(Task):
     trials: Sequence[tuple | Callable] = ()  # the arguments of each run, or a function that makes them
     shape: str = ""  # the axes of the result, "(B, N, D)", or "out (T, d); weights (T, T)" for two
     sizes: Callable[..., Mapping[str, int]] = lambda *args: {}  # how long the axes are, for the arguments of a trial
-    probes: Callable[..., Probes] = lambda result, expected, *args: ()  # (holds, symptom), the first thing first
+    probes: Callable[..., Probes] = lambda result, expected, *args: ()  # the first thing first
     view: Callable = lambda result, *args: result  # what is compared
     gradients: bool = True  # are they compared?
 
@@ -86,7 +86,7 @@ class Exercise(Task):
             raise Wrong(wrong_form)
         if not same(result, expected):
             vague = VALUES if same(run(answer, make()), result) else RANDOM
-            raise Wrong(next((told for holds, told in self.probes(result, expected, *args) if not holds), vague))
+            raise Wrong(next((told for seen, told in self.probes(result, expected, *args) if seen), vague))
         if self.gradients and not same_gradients(answer, self.answer, make):
             raise Wrong(DETACHED)
 

@@ -12,7 +12,7 @@ from torch import nn
 from .exercise import Exercise
 from .lesson_01_patchify import image_sizes, order_of
 from .modules import ModuleExercise
-from .probes import as_sum, images_apart, noise
+from .probes import as_sum, noise, probe_mixing
 from .running import Wrong, close
 
 
@@ -47,21 +47,21 @@ def places_of(rows, table):
     return [next((n for n, other in enumerate(table) if close(row, other)), None) for row in rows]
 
 
-def filled(got, expected, conv):
+def probe_linear(got, expected, conv):
     weight, right = got[0], expected[0]
     kernels = places_of(weight.sort(1).values, right.sort(1).values)  # in whatever order the values are
     told = f"The rows of your weight hold kernels {kernels[:6]}, not 0, 1, 2, … (None is none of them.)"
-    yield kernels == list(range(len(right))), told
+    yield kernels != list(range(len(right))), told
     order = order_of(weight, right, conv.kernel_size[0])
-    yield close(weight, right), f"The values of a kernel run {order}: they must run as (channel, row, column)."
-    yield False, "The weights are right, and the bias is missing, or not the convolution's."
+    yield not close(weight, right), f"The values of a kernel run {order}: they must run as (channel, row, column)."
+    yield True, "The weights are right, and the bias is missing, or not the convolution's."
 
 
 linear_is_conv = Exercise(
     my_linear_is_conv,
     task="`fn(conv) -> nn.Linear`: the layer that does to flattened patches what the convolution does to the image.",
     trials=[partial(convolution, *sizes) for sizes in ((3, 5, 2), (3, 6, 2, False), (2, 7, 3))],
-    probes=filled,
+    probes=probe_linear,
     clue="`conv.weight` is (D, C, P, P): a kernel, flattened, is a row of the layer. Copy it under `torch.no_grad()`.",
     shape="weight (D, C·P·P); bias (D)",
     sizes=lambda conv: {"D": conv.out_channels, "C·P·P": conv.weight[0].numel(), "P·P": conv.weight[0, 0].numel()},
@@ -106,27 +106,27 @@ class EmbeddingsExercise(ModuleExercise):
         return found
 
 
-def equation_1(pair):
-    yield from images_apart(pair)
+def probe_embeddings(pair):
+    yield from probe_mixing(pair)
     if pair.places is None:
         return
     ours, right, mine = pair.ours, pair.ours(pair.x), pair.mine(pair.x)  # (B, T, D)
     patches = {f"patch {n}": patch for n, patch in enumerate(ours.projection(pair.x).flatten(2).unbind(2))}
     added = mine - right + ours.position  # what it adds, if all else is right
-    yield not close(added, added[:1, :1].expand_as(added)), "Every token gets the same position, one row of the table."
+    yield close(added, added[:1, :1].expand_as(added)), "Every token gets the same position, one row of the table."
     for t in range(right.shape[1]):
         own = {"class_token": ours.class_token[:, 0], "position": ours.position[:, t]}
         terms = {name: term.expand_as(right[:, t]) for name, term in own.items()} | patches
         found, asked = as_sum(mine[:, t], terms), as_sum(right[:, t], terms)
         told = "one patch in full (flatten, then transpose), its own position, no norm, no activation"
-        yield found == asked, f"Token {t} is {found}. It must be {asked}: {told}."
+        yield found != asked, f"Token {t} is {found}. It must be {asked}: {told}."
 
 
 embeddings = EmbeddingsExercise(
     MyEmbeddings,
     task="`cls(image_size, patch_size, in_channels, embed_dim)`, an nn.Module (B, C, H, W) → (B, 1+N, D): Eq. 1.",
     trials=[((6, 2, 3, 5), noise(4, 3, 6, 6)), ((12, 3, 2, 7), noise(5, 2, 12, 12))],
-    probes=equation_1,
+    probes=probe_embeddings,
     names={
         "projection": "proj patch_embed patch_embedding patch_embeddings conv linear patches to_patch_embedding embed "
         "patch_projection patch_proj conv_proj patcher layer patch e linear_projection projector to_tokens",
@@ -157,22 +157,23 @@ def my_sincos(grid, dim):
     return torch.cat([rows, columns], dim=1)
 
 
-def positions(got, expected, grid, dim):
+def probe_sincos(got, expected, grid, dim):
     half, n = dim // 2, torch.arange(len(expected))
     halves = {"row": (slice(half), n // grid[1]), "column": (slice(half, dim), n % grid[1])}
     for what, (part, places) in halves.items():
         found, asked = places_of(got[:, part], waves(len(n), half)), places.tolist()
-        yield None in found or found == asked, f"The {what}s of patches 0, 1, 2, … are {asked[:8]}. Yours: {found[:8]}."
+        told = f"The {what}s of patches 0, 1, 2, … are {asked[:8]}. Yours: {found[:8]}."
+        yield found != asked and None not in found, told
         patch = asked.index(1)
         told = ", and must be ".join(str([round(v, 3) for v in each[patch, part].tolist()]) for each in (got, expected))
-        yield close(got[:, part], expected[:, part]), f"Sines and cosines of {what} 1 are {told}."
+        yield not close(got[:, part], expected[:, part]), f"Sines and cosines of {what} 1 are {told}."
 
 
 sincos = Exercise(
     my_sincos,
     task="`fn(grid, dim)`, (h, w) and D → (h·w, D): sin-cos positions, laid out as in `sincos_position_embedding`.",
     trials=[((3, 5), 28), ((4, 2), 8), ((2, 3), 4)],
-    probes=positions,
+    probes=probe_sincos,
     clue="Patch n is in row n // w and column n % w. Half of its vector is a row of `waves(h, dim // 2)`: which one?",
     shape="(h·w, D)",
     sizes=lambda grid, dim: {"h": grid[0], "w": grid[1], "h·w": prod(grid), "D": dim, "D/2": dim // 2},

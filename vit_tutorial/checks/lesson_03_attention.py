@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from .exercise import Exercise
 from .modules import ModuleExercise
-from .probes import Probes, few, images_apart, moved, noise
+from .probes import Probes, few, noise, probe_mixing, probe_place
 from .running import close
 
 
@@ -20,36 +20,36 @@ def my_attention_head(q, k, v):
     return weights @ v, weights  # (T, T) @ (T, d) → (T, d)
 
 
-def weights_of(weights: Tensor, scores: Tensor, d: int) -> Probes:
+def probe_weights(weights: Tensor, scores: Tensor, d: int) -> Probes:
     """Ask what is wrong with weights (…, T, T), where the right scores, q kᵀ / √d, are known."""
-    rows = weights.sum(-1)
-    off = rows.flatten()[(rows - 1).abs().argmax()]
-    yield close(rows, 1) or not close(weights.sum(-2), 1), "Your columns sum to 1. Rows must: go over the keys."
-    yield close(rows, 1), f"A row of your weights sums to {off:.3g}, not to 1: the softmax is over the keys, and last."
-    yield not close(weights, scores.mT.softmax(-1)), "Queries and keys are exchanged: row i belongs to query i."
+    rows, columns = weights.sum(-1), weights.sum(-2)
+    yield close(columns, 1) and not close(rows, 1), "Your columns sum to 1. Rows must: go over the keys."
+    told = f"A row of your weights sums to {rows.flatten()[(rows - 1).abs().argmax()]:.3g}, not to 1"
+    yield not close(rows, 1), f"{told}: the softmax is over the keys, and last."
+    yield close(weights, scores.mT.softmax(-1)), "Queries and keys are exchanged: row i belongs to query i."
     mine, right = (x - x.mean(-1, keepdim=True) for x in (weights.clamp_min(1e-30).log(), scores))  # a softmax undone
     factor = (mine * right).sum() / (right * right).sum()
     ways = {1: "not divided at all", d / 2: f"divided by {d / 2:g} (`d ** 1/2` is d/2: write `d ** 0.5`)"}
     divided = ways.get(round(sqrt(d) / factor.item(), 2), f"divided by {sqrt(d) / factor:.3g}")
     told = f"Your scores are {factor:.3g} times the right ones: q kᵀ is {divided}, and √d is {sqrt(d):.3g}."
-    yield close(factor, 1, 2e-3) or not close(mine, factor * right, 3e-3), told
+    yield close(mine, factor * right, 3e-3) and not close(factor, 1, 2e-3), told
     hidden = (weights < 1e-6).nonzero().tolist()
     i, j = hidden[0][-2:] if hidden else (0, 0)
-    yield not hidden, f"Query {i} takes nothing from key {j}: a mask, or an argmax? A softmax gives every key a share."
+    yield hidden, f"Query {i} takes nothing from key {j}: a mask, or an argmax? A softmax gives every key a share."
 
 
-def one_head(got, expected, q, k, v):
+def probe_head(got, expected, q, k, v):
     (out, weights), (right_out, right) = got, expected
-    yield not close(out, right_out), "`out` is right, and the weights that you return are not those that mix it."
-    yield not close(weights, right), "The weights are right, and `out` is not `weights @ v`."
-    yield from weights_of(weights, q @ k.mT / sqrt(q.shape[1]), q.shape[1])
+    yield close(out, right_out), "`out` is right, and the weights that you return are not those that mix it."
+    yield close(weights, right), "The weights are right, and `out` is not `weights @ v`."
+    yield from probe_weights(weights, q @ k.mT / sqrt(q.shape[1]), q.shape[1])
 
 
 attention_head = Exercise(
     my_attention_head,
     task="`fn(q, k, v) -> (out, weights)`: one head, q, k, v and out (T, d), weights (T, T).",
     trials=[tuple(noise(T, d, seed=seed) for seed in range(3)) for T, d in ((5, 3), (1, 2), (4, 7))],
-    probes=one_head,
+    probes=probe_head,
     clue="Three steps: scores (T, T), over √d, and not over D; a softmax, after which rows sum to 1; `weights @ v`.",
     shape="out (T, d); weights (T, T)",
     sizes=lambda q, k, v: {"T": q.shape[0], "d": q.shape[1]},
@@ -74,7 +74,7 @@ split_heads = Exercise(
     my_split_heads,
     task="`fn(tokens, num_heads)`: (B, T, D) → (B, h, T, d), head 0 the first d values of a token.",
     trials=TOKENS,
-    probes=lambda got, expected, tokens, h: moved(got, expected, tokens, HEADS, TOKEN),
+    probes=lambda got, expected, tokens, h: probe_place(got, expected, tokens, HEADS, TOKEN),
     clue="Cut D into (h, d) first: `unflatten(-1, (h, d))`. Then two axes change places, and no value is torn apart.",
     shape="(B, h, T, d)",
     sizes=lambda x, h: {"B": len(x), "T": x.shape[1], "D": x.shape[2], "h": h, "d": x.shape[2] // h},
@@ -84,7 +84,7 @@ merge_heads = Exercise(
     my_merge_heads,
     task="`fn(heads)`: (B, h, T, d) → (B, T, D), the heads of a token side by side.",
     trials=[(my_split_heads(*given).contiguous(),) for given in TOKENS],
-    probes=lambda got, expected, heads: moved(got, expected, heads, TOKEN, HEADS),
+    probes=lambda got, expected, heads: probe_place(got, expected, heads, TOKEN, HEADS),
     clue="Undo `split_heads`, its last step first.",
     shape="(B, T, D)",
     sizes=lambda x: dict(zip("BhTdD", (*x.shape, x.shape[1] * x.shape[3]), strict=True)),
@@ -134,17 +134,17 @@ def as_qkv(found, D, h):
         yield places
 
 
-def attention(pair):
-    yield from images_apart(pair)
+def probe_attention(pair):
+    yield from probe_mixing(pair)
     if pair.places is not None:
-        yield from with_chosen_weights(pair, noise(1, 7, pair.args[0], seed=9), pair.args[1])
-    turned = close(pair.mine(pair.x.flip(1)).flip(1), pair.mine(pair.x))
-    equal = close(pair.mine(pair.x[:, :1].expand_as(pair.x))[:, :1], pair.mine(pair.x[:, :1]))
-    yield turned, "Tokens in another order give other results: a mask, or values of tokens get mixed up."
-    yield equal, "Equal tokens should give what one of them gives alone: do your weights sum to 1?"
+        yield from probe_with_chosen_weights(pair, noise(1, 7, pair.args[0], seed=9), pair.args[1])
+    moved = not close(pair.mine(pair.x.flip(1)).flip(1), pair.mine(pair.x))
+    yield moved, "Tokens in another order give other results: a mask, or values of tokens get mixed up."
+    unequal = not close(pair.mine(pair.x[:, :1].expand_as(pair.x))[:, :1], pair.mine(pair.x[:, :1]))
+    yield unequal, "Equal tokens should give what one of them gives alone: do your weights sum to 1?"
 
 
-def with_chosen_weights(pair, x, h):
+def probe_with_chosen_weights(pair, x, h):
     """Ask what the layer does with the weights that tell most: one step at a time, the others an identity or zero."""
     _, T, D = x.shape
     d = D // h
@@ -152,32 +152,32 @@ def with_chosen_weights(pair, x, h):
     Q, K = (h**-0.5 * noise(D, D, seed=seed) for seed in (21, 22))
 
     def run(x, q=none, k=none, v=one, out=one):
-        return pair.given(x, qkv=torch.cat([q, k, v]), projection=out)
+        return pair.mine_with(x, qkv=torch.cat([q, k, v]), projection=out)
 
-    yield not close(run(x, out=none), x), "With an output projection of zeros you return the input: Eq. 2 adds it."
-    other = noise(1, T, D, seed=4)
-    yield close(run(x + other), run(x) + run(other)), "With all scores equal the result is not linear: is there a norm?"
+    yield close(run(x, out=none), x), "With an output projection of zeros you return the input: Eq. 2 adds it."
+    y = noise(1, T, D, seed=4)
+    yield not close(run(x + y), run(x) + run(y)), "With all scores equal the result is not linear: is there a norm?"
     changes = run(x + torch.eye(T * D).reshape(T * D, T, D))[:, 0] - run(x)[:, 0]  # one unit more, in one place
     takes = changes.reshape(T, D, D).abs().amax(0) > 1e-4  # does value c of token 0, takes[:, c], take from a value?
     c = int((takes != one).any(0).byte().argmax())
     made = f"With all scores equal, value {c} of token 0 is made of values {few(takes[:, c].nonzero())}"
-    yield takes.equal(one > 0), f"{made}, not of {c} alone: heads are split or merged without a transpose, or moved."
+    yield (takes != one).any(), f"{made}, not of {c} alone: heads are split or merged without a transpose, or moved."
     for name, q, k in (("keys", Q, none), ("queries", none, K)):
-        alike = close(run(x, q, k), run(x))
-        yield alike, f"With {name} of zero all weights are alike. Yours are not: scores are q kᵀ."
+        uneven = not close(run(x, q, k), run(x))
+        yield uneven, f"With {name} of zero all weights are alike. Yours are not: scores are q kᵀ."
     units = torch.eye(T, d).repeat(1, h)[None]  # value s of each head is 1 in token s alone, so it shows what s gives
     weights = my_split_heads(run(units, Q, K), h)[0, :, :, :T]  # (h, T, T)
     count = len({next(n for n in range(h) if close(weights[n], table)) for table in weights})
-    yield count == h, f"Your values are mixed by {count} different tables of weights. {h} heads have {h}."
+    yield count != h, f"Your values are mixed by {count} different tables of weights. {h} heads have {h}."
     q, k = (my_split_heads(units @ layer.T, h)[0] for layer in (Q, K))
-    yield from weights_of(weights, q @ k.mT / sqrt(d), d)
+    yield from probe_weights(weights, q @ k.mT / sqrt(d), d)
 
 
 self_attention = AttentionExercise(
     MySelfAttention,
     task="`cls(embed_dim, num_heads)`, an nn.Module: multi-head self-attention, (B, T, D) → (B, T, D).",
     trials=[((60, 5), noise(2, 7, 60)), ((14, 2), noise(3, 5, 14))],
-    probes=attention,
+    probes=probe_attention,
     names={
         "qkv": "to_qkv in_proj c_attn qkv_proj wqkv w_qkv to_all kqv qkv_linear qkv_layer",
         "query": "queries q w_q wq to_q q_proj q_linear query_proj query_layer linear_q fc_q toqueries b_q q_mappings",

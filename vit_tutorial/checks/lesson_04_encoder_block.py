@@ -9,7 +9,7 @@ from torch import nn
 from .exercise import Exercise
 from .lesson_03_attention import MySelfAttention, self_attention
 from .modules import CompositeExercise, ModuleExercise
-from .probes import as_sum, flow, images_apart, noise
+from .probes import as_sum, noise, probe_flow, probe_mixing
 from .running import Wrong, close
 
 
@@ -19,15 +19,15 @@ def my_layer_norm(x, weight, bias, eps):
     return (x - mean) / torch.sqrt(variance + eps) * weight + bias
 
 
-def normed(got, expected, x, weight, bias, eps):
+def probe_norm(got, expected, x, weight, bias, eps):
     unit = (expected - bias) / weight
     terms = {"its normed value": unit[..., 0], "1": torch.ones_like(unit[..., 0])}
     mine, right = (as_sum(each[..., 0], terms) for each in (got, expected))
     used = f"The norm is right. Then value 0 of a token becomes {mine}, and by `weight` and `bias` it becomes {right}."
-    yield mine in (right, "something else"), used
+    yield mine not in (right, "something else"), used
     mine, x = ((got - bias) / weight)[0], x[0]  # of the first image
     mean = f"Without `weight` and `bias` the mean of token 0 is {mine[0].mean():.3g}, not 0"
-    yield close(mine.mean(-1), 0, 1e-3), f"{mean}: subtract the mean of each token's own D values, and then divide."
+    yield not close(mine.mean(-1), 0, 1e-3), f"{mean}: subtract the mean of each token's own D values, and then divide."
     centred, variance = x - x.mean(-1, keepdim=True), x.var(-1, correction=0)
     divisor = centred.square().sum(-1) / (mine * centred).sum(-1)
     known = {
@@ -38,7 +38,7 @@ def normed(got, expected, x, weight, bias, eps):
     }
     how = next((text for text, other in known.items() if close(divisor, other)), "")
     root = (variance[0] + eps).sqrt()
-    yield False, f"You divide token 0 by {divisor[0]:.4g}, and √(variance + eps) is {root:.4g}{how}."
+    yield True, f"You divide token 0 by {divisor[0]:.4g}, and √(variance + eps) is {root:.4g}{how}."
 
 
 def judge_by_hand(function):
@@ -55,7 +55,7 @@ layer_norm = Exercise(
     my_layer_norm,
     task="`fn(x, weight, bias, eps)`: LayerNorm over the last axis, (B, T, D) → (B, T, D).",
     trials=[(x, *noise(2, x.shape[2]), eps) for x, eps in ((TOKENS, 1e-2), (0.05 * noise(2, 3, 11) + 0.3, 1e-4))],
-    probes=normed,
+    probes=probe_norm,
     clue="`dim=-1, keepdim=True, correction=0`. Is eps added before the root, and `bias` after `weight`?",
     shape="(B, T, D)",
     sizes=lambda x, *rest: dict(zip("BTD", x.shape, strict=True)),
@@ -74,28 +74,28 @@ class MyMlp(nn.Module):
         return self.contract(self.activation(self.expand(tokens)))
 
 
-def two_layers(pair):
-    yield from images_apart(pair)
+def probe_mlp(pair):
+    yield from probe_mixing(pair)
     if pair.places is None:
         return
     D, M = pair.args
 
     def run(x, second=1.0):
-        return pair.given(x, expand=torch.eye(M, D), contract=second * torch.eye(D, M))
+        return pair.mine_with(x, expand=torch.eye(M, D), contract=second * torch.eye(D, M))
 
-    half = close(run(pair.x, second=0.5), 0.5 * run(pair.x))
-    yield half, "Half the second layer is not half the result: what comes after it? (It is Eq. 3 that adds the input.)"
+    after = not close(run(pair.x, second=0.5), 0.5 * run(pair.x))
+    yield after, "Half the second layer is not half the result: what comes after it? (It is Eq. 3 that adds the input.)"
     points = torch.tensor([-3.0, -2, -1, -0.5, 0.5, 1, 2, 3])
     made = run(points[None, :, None].expand(1, -1, D))[0, :, 0]
     told = f"With layers that change nothing, your MLP makes {made[5]:.5f} of 1 and {made[2]:.5f} of -1"
-    yield close(made, F.gelu(points), 1e-5), f"{told}. GELU alone makes 0.84134 and -0.15866."
+    yield not close(made, F.gelu(points), 1e-5), f"{told}. GELU alone makes 0.84134 and -0.15866."
 
 
 mlp = ModuleExercise(
     MyMlp,
     task="`cls(embed_dim, mlp_dim)`, an nn.Module: two linear layers and a GELU, (B, T, D) → (B, T, D).",
     trials=[((14, 33), noise(2, 5, 14)), ((9, 20), noise(3, 4, 9))],
-    probes=two_layers,
+    probes=probe_mlp,
     names={
         # the numbers are those in an `nn.Sequential`
         "expand": "fc1 linear1 linear_1 lin1 l1 up first w1 b1 c_fc layer1 dense1 fc_in up_proj hidden dense 0",
@@ -137,18 +137,18 @@ class MyEncoderBlock(nn.Module):
         return z + self.mlp(self.norm2(z))  # Eq. 3
 
 
-def equations_2_and_3(pair):
+def probe_block(pair):
     if pair.places is not None:
         parts = {name: part for name, (part,) in encoder_block.find_parts(pair.mine).items()}
         asked = {"norm1": "z", "attention": "norm1", "norm2": "z + attention", "mlp": "norm2"}
-        yield from flow(pair, parts, asked, "z + attention + mlp", "block", "Eqs. 2 and 3", z=pair.x)
+        yield from probe_flow(pair, parts, asked, "z + attention + mlp", "block", "Eqs. 2 and 3", z=pair.x)
 
 
 encoder_block = CompositeExercise(
     MyEncoderBlock,
     task="`cls(embed_dim, num_heads, mlp_dim)`, an nn.Module: Eqs. 2 and 3, (B, T, D) → (B, T, D).",
     trials=[((20, 5, 33), noise(2, 7, 20)), ((12, 2, 17), noise(3, 5, 12))],
-    probes=equations_2_and_3,
+    probes=probe_block,
     names={
         "norm1": "ln1 ln_1 norm_1 layer_norm1 layernorm1 layer_norm_1 attention_norm attn_norm norm_attention n1",
         "attention": "attn self_attn self_attention mha msa sa selfattention multihead_attention attention_layer",

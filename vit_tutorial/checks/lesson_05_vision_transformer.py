@@ -16,7 +16,7 @@ from .exercise import Exercise
 from .lesson_02_embeddings import MyEmbeddings, embeddings
 from .lesson_04_encoder_block import NORM, MyEncoderBlock, encoder_block
 from .modules import CompositeExercise
-from .probes import flow, noise
+from .probes import noise, probe_flow
 from .running import Wrong, call, close, misfit
 from .task import Hunt, require_one_of
 
@@ -37,18 +37,18 @@ class MyVisionTransformer(nn.Module):
         return self.head(y)  # (B, K)
 
 
-def equations_1_to_4(pair):
+def probe_model(pair):
     if pair.places is None:
         return
     logits = pair.mine(pair.x)
     for name, shares in {"softmax": logits, "log-softmax": logits.exp()}.items():
-        yield not close(shares.sum(1), 1), f"A {name} is inside the model. `F.cross_entropy` has one: return logits."
+        yield close(shares.sum(1), 1), f"A {name} is inside the model. `F.cross_entropy` has one: return logits."
     parts = vision_transformer.find_parts(pair.mine)
     blocks = {f"block {i}": block for i, block in enumerate(parts.pop("encoder"))}
     sources = ["images", "embeddings", *blocks, "token 0 of norm"]
     asked = dict(zip(["embeddings", *blocks, "norm", "head"], sources, strict=True))
     single = {name: part for name, (part,) in parts.items()}
-    yield from flow(pair, single | blocks, asked, "head", "model", "Eqs. 1 to 4", images=pair.x)
+    yield from probe_flow(pair, single | blocks, asked, "head", "model", "Eqs. 1 to 4", images=pair.x)
 
 
 def judge_model(cls):
@@ -76,7 +76,7 @@ vision_transformer = CompositeExercise(
     task="`cls(image_size, patch_size, in_channels, num_classes, embed_dim, depth, num_heads, mlp_dim)`, an nn.Module: "
     "images to logits, (B, C, H, W) → (B, K).",
     trials=[((9, 3, 2, 7, 20, 2, 5, 33), noise(12, 2, 9, 9)), ((8, 2, 3, 5, 14, 3, 2, 17), noise(12, 3, 8, 8))],
-    probes=equations_1_to_4,
+    probes=probe_model,
     names={
         "embeddings": "embedding embed patch_embed patch_embedding patch_embeddings tokens stem",
         "encoder": "blocks layers transformer encoder_blocks transformer_blocks encoder_layers body",

@@ -41,12 +41,12 @@ def decays(groups, model, weight_decay):
     return torch.tensor([found[id(p)] for p in named.values()], dtype=torch.float32)
 
 
-def matrices_alone(got, expected, model, weight_decay):
+def probe_groups(got, expected, model, weight_decay):
     names = [name for name, _ in model.named_parameters()]
     many = [name for name, more in zip(names, got > expected, strict=True) if more]
     few = [name for name, less in zip(names, got < expected, strict=True) if less]
-    yield not many, f"These decay, and should not: {listed(many)}."
-    yield False, f"These should decay by `weight_decay`, {weight_decay:g}, and do not: {listed(few)}."
+    yield many, f"These decay, and should not: {listed(many)}."
+    yield True, f"These should decay by `weight_decay`, {weight_decay:g}, and do not: {listed(few)}."
 
 
 parameter_groups = Exercise(
@@ -54,7 +54,7 @@ parameter_groups = Exercise(
     task='`fn(model, weight_decay) -> [{"params": …, "weight_decay": …}, …]`: groups for AdamW; only matrices decay.',
     trials=[partial(a_model, *each) for each in (("learned", 2, 0.3), ("sincos", 1, 0.05), ("factorized", 3, 0.1))],
     view=decays,
-    probes=matrices_alone,
+    probes=probe_groups,
     shape="(parameters,)",
     clue="What decays are the weights of `nn.Linear` and `nn.Conv2d`: ask for a layer's type, or look at the names.",
     imports="from torch import nn",
@@ -105,25 +105,26 @@ def outcome(losses, model, optimizer, batches, rates):
     return numbers, torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
-def as_asked(got, expected, model, optimizer, batches, rates):
+def probe_steps(got, expected, model, optimizer, batches, rates):
     ours = to_train()
     my_training(*ours)
-    yield all(optimizer.modes), "Your model is in evaluation mode, so dropout is off. Call `model.train()`."
+    yield not all(optimizer.modes), "Your model is in evaluation mode, so dropout is off. Call `model.train()`."
     steps = len(optimizer.steps)
-    yield steps == 4, f"The optimizer that you are given takes {steps} steps for 4 batches. Take one for each, with it."
+    yield steps != 4, f"The optimizer that you are given takes {steps} steps for 4 batches. Take one for each, with it."
     first, right = got[0][0].item(), expected[0][0].item()
     told = f"Your first loss is {first:.4f}, {first / right:.3g} times {right:.4f}: `F.cross_entropy` of the logits"
-    yield close(first, right), f"{told} is asked, the mean over the batch, before the step."
+    yield not close(first, right), f"{told} is asked, the mean over the batch, before the step."
     for n, rate in enumerate(rates):
         (given, mine), (_, right) = optimizer.steps[n], ours[1].steps[n]
-        yield set(given) == {rate}, f"In step {n} the groups have the rates {given}. It must be {rate} in each."
-        yield mine.any(), f"In step {n} there are no gradients: `zero_grad`, then `backward`, and only then `step`."
+        yield set(given) != {rate}, f"In step {n} the groups have the rates {given}. It must be {rate} in each."
+        yield not mine.any(), f"In step {n} there are no gradients: `zero_grad`, then `backward`, and only then `step`."
         cosine = F.cosine_similarity(mine, right, dim=0)
         told = f"In step {n} the cosine of your gradients with the right ones is {cosine:.2f}"
-        yield cosine > 0.999, f"{told}: clear the old ones, and shorten all together, by one factor."
-        told = f"In step {n} your gradients, as one vector, are {mine.norm():.3g} long, and must be {right.norm():.3g}"
-        yield close(mine.norm(), right.norm()), f"{told}: between `backward` and `step`, shorten to 1 what is longer."
-    yield False, "Your steps are right, and your losses are not those of the batches, each before its step."
+        yield cosine < 0.999, f"{told}: clear the old ones, and shorten all together, by one factor."
+        length, asked = mine.norm(), right.norm()
+        told = f"In step {n} your gradients, as one vector, are {length:.3g} long, and must be {asked:.3g}"
+        yield not close(length, asked), f"{told}: between `backward` and `step`, shorten to 1 what is longer."
+    yield True, "Your steps are right, and your losses are not those of the batches, each before its step."
 
 
 training = Exercise(
@@ -131,7 +132,7 @@ training = Exercise(
     task="`fn(model, optimizer, batches, rates) -> losses`: train on each batch once, gradients clipped to 1.",
     trials=[to_train],
     view=outcome,
-    probes=as_asked,
+    probes=probe_steps,
     shape="losses (batches,); weights (all,)",
     clue="If the first loss is right and the second is not, look at step 0: which calls come before `step`, in order?",
     imports="import torch.nn.functional as F\nfrom torch import nn",

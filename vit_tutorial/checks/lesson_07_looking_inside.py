@@ -17,19 +17,19 @@ def my_position_similarity(position, grid):
     return cosines.reshape(h, w, h, w)
 
 
-def alike(got, expected, position, grid):
+def probe_cosines(got, expected, position, grid):
     mine, right = (each.flatten(2).flatten(0, 1) for each in (got, expected))  # (N, N)
     n = int((mine.diagonal() - 1).abs().argmax())
-    yield close(mine.diagonal(), 1), f"Patch {n} has {mine[n, n]:.3g} with itself: divide each row by its length."
+    yield not close(mine.diagonal(), 1), f"Patch {n} has {mine[n, n]:.3g} with itself: divide each row by its length."
     other = f"Patches 0 and 1 have {mine[0, 1]:.3g}, and the cosine of their positions is {right[0, 1]:.3g}"
-    yield False, f"{other}. They are in rows 1 and 2, after the class token, and nothing is subtracted."
+    yield True, f"{other}. They are in rows 1 and 2, after the class token, and nothing is subtracted."
 
 
 position_similarity = Exercise(
     my_position_similarity,
     task="`fn(position, grid)`, (1+N, D) and (h, w) → (h, w, h, w): the cosine of every two patches' positions.",
     trials=[(noise(1 + h * w, D), (h, w)) for h, w, D in ((3, 5, 7), (4, 2, 6), (2, 2, 3))],
-    probes=alike,
+    probes=probe_cosines,
     clue="Leave out row 0. Divide the others by their lengths, `norm(dim=-1, keepdim=True)`. Which product is left?",
     shape="(h, w, h, w)",
     sizes=lambda p, grid: {"h": grid[0], "w": grid[1], "N": len(p) - 1, "1+N": len(p), "D": p.shape[1]},
@@ -47,7 +47,7 @@ def my_rollout(maps):
     return result
 
 
-def followed(got, expected, maps):
+def probe_rollout(got, expected, maps):
     A = [weights.mean(1) for weights in maps]
     known = {"I": torch.eye(A[0].shape[-1]).expand_as(A[0])}
     if len(A) == 1:
@@ -58,8 +58,9 @@ def followed(got, expected, maps):
         known |= {"A₁": A[0], "A₂": A[1], "A₂A₁": A[1] @ A[0], "A₁A₂": A[0] @ A[1]}
         known["the mean of each head's own product"] = (maps[1] @ maps[0]).mean(1)
     mine = as_sum(got.to(A[0]), known)
-    yield len(A) > 2 or mine == "something else", f"Your result is {mine}. It must be {as_sum(expected, known)}."
-    yield close(got[0, 0].sum(), 1), f"Row 0 of your result sums to {got[0, 0].sum():.3g}. In every layer it must be 1."
+    yield len(A) <= 2 and mine != "something else", f"Your result is {mine}. It must be {as_sum(expected, known)}."
+    row = got[0, 0].sum()
+    yield not close(row, 1), f"Row 0 of your result sums to {row:.3g}. In every layer it must be 1."
 
 
 SIZES = [(1, 2, 1, 5), (1, 2, 3, 5), (2, 3, 2, 7), (4, 2, 3, 5), (3, 1, 4, 3)]  # layers, images, heads, tokens
@@ -68,7 +69,7 @@ rollout = Exercise(
     my_rollout,
     task="`fn(maps)`, L times (B, heads, T, T), the first layer first → (B, T, T): attention followed through layers.",
     trials=[([noise(B, h, T, T, seed=seed).softmax(-1) for seed in range(L)],) for L, B, h, T in SIZES],
-    probes=followed,
+    probes=probe_rollout,
     clue="In each layer: the heads' mean; its mean with I, the residual stream; the later layer from the left.",
     shape="(B, T, T)",
     sizes=lambda maps: {"L": len(maps), **dict(zip("BhT", maps[0].shape, strict=False))},
@@ -88,20 +89,20 @@ def toy_maps(B, K):
     return K, maps.__getitem__, lambda maps: (maps.flatten(1) @ effects).relu()
 
 
-def compared(got, expected, K, map_for, fall):
+def probe_own_effect(got, expected, K, map_for, fall):
     falls = torch.stack([fall(map_for(c)) for c in range(K)])
     own = falls.diagonal(dim1=0, dim2=2)
     same_map = (falls.sum(dim=2).T - own) / (K - 1)
     known = {"own": own, "others": own - expected, "other classes under the same map": same_map}
     told = f"Your result is {as_sum(got, known)}. It must be own − others, the mean under the {K - 1} other maps"
-    yield False, f"{told}; `falls[k, :, c]` is how far logit c falls under the map of class k."
+    yield True, f"{told}; `falls[k, :, c]` is how far logit c falls under the map of class k."
 
 
 own_effect = Exercise(
     my_own_effect,
     task="`fn(num_classes, map_for, fall)` → (B, K): how much further each logit falls under its own class's map.",
     trials=[partial(toy_maps, B, K) for B, K in ((11, 4), (4, 5), (9, 3))],
-    probes=compared,
+    probes=probe_own_effect,
     clue="In `torch.stack([fall(map_for(c)) for c in range(num_classes)])`, (K maps, B, K logits), which are own?",
     shape="(B, K)",
     sizes=lambda K, map_for, fall: {"B": len(map_for(0)), "K": K},

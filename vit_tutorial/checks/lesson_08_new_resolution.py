@@ -26,22 +26,22 @@ def my_resize_positions(position, old_grid, new_grid, num_prefix_tokens):
     return torch.cat([prefix, rows])
 
 
-def made_of(got, right, position, old_grid, new_grid, n):
-    yield close(got[:n], right[:n]), f"The prefix comes first. Your row 0 is old row {int(got[0].argmax())}."
+def probe_resized(got, right, position, old_grid, new_grid, n):
+    yield not close(got[:n], right[:n]), f"The prefix comes first. Your row 0 is old row {int(got[0].argmax())}."
     sums = got.sum(1)
     at = int((sums - 1).abs().argmax())
     mixed = f"The shares of old rows in new row {at} sum to {sums[at]:.3g}, not to 1."
-    yield close(sums, 1, 1e-3), f"{mixed} (`permute` moves an axis; a `reshape` tears rows apart.)"
+    yield not close(sums, 1, 1e-3), f"{mixed} (`permute` moves an axis; a `reshape` tears rows apart.)"
     picture = position[n:].reshape(1, *old_grid, -1).permute(0, 3, 1, 2)
     for mode, antialias in (("bicubic", False), ("bilinear", True), ("bilinear", False)):
         other = F.interpolate(picture, size=new_grid, mode=mode, antialias=antialias)[0].flatten(1).T
-        yield not close(got[n:], other), f"This is {mode}, antialias={antialias}. Bicubic, antialias=True is asked."
+        yield close(got[n:], other), f"This is {mode}, antialias={antialias}. Bicubic, antialias=True is asked."
     for name, grids in {"old": (old_grid[::-1], new_grid), "new": (old_grid, new_grid[::-1])}.items():
         swapped = close(got, my_resize_positions(position, *grids, n))
-        yield not swapped, f"You read the {name} grid as (columns, rows). It is (rows, columns)."
+        yield swapped, f"You read the {name} grid as (columns, rows). It is (rows, columns)."
     at = int((got - right).abs().sum(1).argmax())
     shares = [{k: round(row[k].item(), 2) for k in row.abs().topk(3).indices.tolist()} for row in (got[at], right[at])]
-    yield False, "New row {} is made of old rows {}, and must be of {}, their largest shares.".format(at, *shares)
+    yield True, "New row {} is made of old rows {}, and must be of {}, their largest shares.".format(at, *shares)
 
 
 # In the third no two sides are equal, and 11 · (15 / 11) is cut off at 14. In the fourth only the shape changes.
@@ -52,7 +52,7 @@ resize_positions = Exercise(
     my_resize_positions,
     task="`fn(position, old_grid, new_grid, num_prefix_tokens)`, (T, D) → (S, D): bicubic with antialiasing.",
     trials=[(torch.eye(n + prod(old)), old, new, n) for old, new, n in GRIDS],  # 1 in a place of its own in each row
-    probes=made_of,
+    probes=probe_resized,
     clue="`F.interpolate` wants (1, D, h, w): `reshape` makes the picture, `permute` moves D, and both are undone.",
     shape="(S, D)",
     sizes=lambda p, old, new, n: {"h": old[0], "w": old[1], "h·w": prod(old), "h'·w'": prod(new), "T": len(p)},
@@ -67,18 +67,18 @@ def my_weighted_attention(q, k, v, times):
     return scores.softmax(dim=-1) @ v  # (B, h, T, d)
 
 
-def weighed(got, expected, q, k, v, times):
+def probe_weighted_attention(got, expected, q, k, v, times):
     weights = got @ torch.linalg.pinv(v)  # there are no more tokens than values
     scores = q @ k.mT / sqrt(q.shape[-1])
     told = f"The weights of query 0 sum to {weights[0, 0, 0].sum():.3g}, and must sum to 1"
-    yield close(weights.sum(-1), 1), f"{told}: `times` acts before the softmax, which runs over the keys."
+    yield not close(weights.sum(-1), 1), f"{told}: `times` acts before the softmax, which runs over the keys."
     w = times[:, None, None].expand_as(scores)
-    yield not close(got, (scores + w).softmax(-1) @ v), "You add w to the scores. It must be log w."
+    yield close(got, (scores + w).softmax(-1) @ v), "You add w to the scores. It must be log w."
     terms = {"q kᵀ / √d": scores, "log w": w.log(), "w": w, "w · q kᵀ / √d": w * scores}
     terms = {name: term - term.mean(-1, keepdim=True) for name, term in terms.items()}  # a constant in a row cancels
     mine = weights.clamp_min(1e-30).log()
     told = f"Your weights are the softmax of {as_sum(mine - mine.mean(-1, keepdim=True), terms)}"
-    yield False, f"{told}. It must be that of q kᵀ / √d + log w, with the w of the key."
+    yield True, f"{told}. It must be that of q kᵀ / √d + log w, with the w of the key."
 
 
 weighted_attention = Exercise(
@@ -88,7 +88,7 @@ weighted_attention = Exercise(
         (*(noise(B, h, T, d, seed=seed) / 2 for seed in range(3)), noise(B, T).exp())
         for B, h, T, d in ((2, 3, 5, 7), (3, 2, 4, 6), (1, 4, 3, 5))
     ],
-    probes=weighed,
+    probes=probe_weighted_attention,
     clue="Twice e^s is e^(s + log 2): add log w to the scores, (B, h, T, T), along the axis of the keys.",
     shape="(B, h, T, d)",
     sizes=lambda q, k, v, times: dict(zip("BhTd", q.shape, strict=True)),

@@ -19,22 +19,22 @@ def stretched(N, D):
     return (noise(N, D) * torch.arange(D, 0, -1) @ turned + 5 * noise(D, seed=1)).double()
 
 
-def along_directions(got, expected, tokens, count):
+def probe_components(got, expected, tokens, count):
     centred = tokens - tokens.mean(dim=0)
     Vt = torch.linalg.svd(centred, full_matrices=False).Vh
     told = "You multiply by columns of the last matrix of `svd`. It is Vᵀ: its rows are the directions."
-    yield not close(got.abs(), (centred @ Vt[:, :count]).abs()), told
+    yield close(got.abs(), (centred @ Vt[:, :count]).abs()), told
     known = {"mean": torch.ones(len(tokens))} | {f"component {n}": each for n, each in enumerate((centred @ Vt.T).T)}
     for n in range(count):
         mine, right = as_sum(got[:, n], known), as_sum(expected[:, n], known)
-        yield mine == right, f"Column {n} of your result is {mine}, and must be {right}, without the mean token."
+        yield mine != right, f"Column {n} of your result is {mine}, and must be {right}, without the mean token."
 
 
 principal_components = Exercise(
     my_principal_components,
     task="`fn(tokens, count)`: (N, D) → (N, count), how far each token lies along the directions of most variation.",
     trials=[(stretched(12, 5), 3), (stretched(30, 7), 2), (stretched(9, 4), 1)],
-    probes=along_directions,
+    probes=probe_components,
     clue="The directions are the first rows of the last matrix of `torch.linalg.svd(centred, full_matrices=False)`.",
     shape="(N, count)",
     sizes=lambda tokens, count: {"N": tokens.shape[0], "D": tokens.shape[1], "count": count},
@@ -49,21 +49,21 @@ def my_direction(clicked, y, penalty):
     return clicked.T @ torch.linalg.solve(pairs + penalty * torch.eye(len(y)), y)  # (D,)
 
 
-def sum_of_clicked(got, expected, clicked, y, penalty):
+def probe_direction(got, expected, clicked, y, penalty):
     left = clicked.T @ (y - clicked @ got)  # λ w, if w is that of ridge regression
     fits = (left @ got / (got @ got)).round(decimals=3) + 0  # no "-0"
-    yield not close(left, fits * got, 1e-3), f"Your w is that of λ = {fits:g}. Here λ is {penalty:g}."
+    yield close(left, fits * got, 1e-3), f"Your w is that of λ = {fits:g}. Here λ is {penalty:g}."
     everywhere = clicked.T @ torch.linalg.solve(clicked @ clicked.T + penalty, y)
-    yield not close(got, everywhere), "λ is added to every product of two tokens. Add it on the diagonal: λ I."
+    yield close(got, everywhere), "λ is added to every product of two tokens. Add it on the diagonal: λ I."
     known = {f"token {n}": token for n, token in enumerate(clicked)}
-    yield False, f"Your w is {as_sum(got, known)}; it must be {as_sum(expected, known)}."
+    yield True, f"Your w is {as_sum(got, known)}; it must be {as_sum(expected, known)}."
 
 
 direction = Exercise(
     my_direction,
     task="`fn(clicked, y, penalty)`: (n, D), n values ±1 and λ → w (D,), of ridge regression.",
     trials=[(noise(n, D), noise(n, seed=1).sign(), penalty) for n, D, penalty in ((5, 9, 2), (2, 7, 0.5), (8, 6, 3))],
-    probes=sum_of_clicked,
+    probes=probe_direction,
     clue="Z is `clicked`. Add λ times `torch.eye(n)` to `Z @ Z.T`, (n, n). `solve` gives A⁻¹ y, and Zᵀ comes last.",
     shape="(D,)",
     sizes=lambda clicked, y, penalty: {"n": clicked.shape[0], "D": clicked.shape[1]},

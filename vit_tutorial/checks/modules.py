@@ -53,7 +53,7 @@ class ModuleExercise(Exercise):
             raise Wrong(f"The result does not depend on {listed(unused)}, {CUT}")
         if right:
             self.look_closer(pair)
-        elif symptom := next((told for holds, told in self.probes(pair) if not holds), ""):
+        elif symptom := next((told for seen, told in self.probes(pair) if seen), ""):
             raise Wrong(symptom)
         else:
             raise Wrong(doubt or VALUES, status="not judged" if doubt else "wrong")
@@ -166,7 +166,7 @@ class Called(nn.Module):
 class CompositeExercise(ModuleExercise):
     """Judge a module by its parts, which the task names: the solution's `forward` runs with the reader's own parts.
 
-    `names` has the parts. Where the results differ, `probes(pair)` say what flows between them: see `probes.flow`.
+    `names` has the parts. Where the results differ, `probes(pair)` say what flows between them: see `probe_flow`.
     """
 
     # for each part what judges it (`judge_trials`), and how to get the arguments of the whole from those of the part
@@ -180,12 +180,12 @@ class CompositeExercise(ModuleExercise):
             return [], f"There is no {listed(lost)}. The check looks for {self.called}. Yours: {theirs}."
         for name, inside in parts.items():
             setattr(pair.ours, name, nn.Sequential(*map(Called, inside)))
-        return [{}], ""
+        return [{}], ""  # one way, in which no weight goes anywhere
 
     def find_parts(self, module: nn.Module) -> dict[str, list[nn.Module]]:
         """Return what is judged of the reader's parts, by our names: one module, or the blocks of an encoder."""
         found = {name: [] for name in self.names}
-        for name, part in module._modules.items():
+        for name, part in module.named_modules(remove_duplicate=False):
             if name.lower() in self.words:
                 found[self.words[name.lower()]].append(part)
         if len(set().union(*found.values())) < sum(map(len, found.values())):

@@ -1,6 +1,7 @@
 """What probes ask with: random values, where values come from, what a tensor is a sum of."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 
 import torch
@@ -9,7 +10,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from .running import attempt, close, tensors_in
 
-Probes = Iterator[tuple[bool, str]]  # whether a property holds, and what to say if it does not
+Probes = Iterator[tuple[bool, str]]  # whether a fault is seen, and the sentence that says so
 
 
 def noise(*shape: int, seed: int = 0) -> Tensor:
@@ -32,15 +33,15 @@ def origin(result: Tensor, given: Tensor) -> list[Tensor] | None:
     return [axis.reshape(result.shape) for axis in torch.unravel_index(torch.tensor(found), given.shape)]
 
 
-def moved(got: Tensor, expected: Tensor, given: Tensor, axes: Sequence[str], given_axes: Sequence[str]) -> Probes:
+def probe_place(got: Tensor, expected: Tensor, given: Tensor, axes: Sequence[str], given_axes: Sequence[str]) -> Probes:
     """Ask whether each value of a result is the one of those given that belongs there; the axes' names say which."""
     mine, right = origin(got, given), origin(expected, given)
-    yield mine is not None, "Your result holds values that are not among those that were given."
+    yield mine is None, "Your result holds values that are not among those that were given."
     at = tuple((got != expected).nonzero()[0].tolist())
     place = ", ".join(map("{} {}".format, axes, at))
     yours = ", ".join(map("{} {}".format, given_axes, [axis[at] for axis in mine]))
     asked = ", ".join(map("{} {}".format, given_axes, [axis[at] for axis in right]))
-    yield False, f"At {place} of your result stands what was at {yours}. What was at {asked} belongs there."
+    yield True, f"At {place} of your result stands what was at {yours}. What was at {asked} belongs there."
 
 
 def as_sum(value: Tensor, terms: Mapping[str, Tensor]) -> str:
@@ -89,14 +90,14 @@ class Pair:
                 break
         return torch.tensor(torch.nan) if found is None else outcome(found)
 
-    def given(self, x: Tensor, **chosen: Tensor) -> Tensor:
+    def mine_with(self, x: Tensor, **chosen: Tensor) -> Tensor:
         """Return what the reader's module makes of `x` with these weights, and no biases, in layers of these names."""
         weights = parameters_to_vector(self.mine.parameters()).detach()
         others = weights.clone()
         for name, row in self.places.items():
-            layer = name.removesuffix(".weight").removesuffix(".bias")
+            layer, _, kind = name.rpartition(".")
             if layer in chosen:
-                others[row] = 0.0 * weights[row] if name.endswith(".bias") else chosen[layer].flatten()
+                others[row] = 0.0 if kind == "bias" else chosen[layer].flatten()
         vector_to_parameters(others, self.mine.parameters())
         try:
             with torch.no_grad():
@@ -105,39 +106,35 @@ class Pair:
             vector_to_parameters(weights, self.mine.parameters())
 
 
-def images_apart(pair: Pair) -> Probes:
-    """Ask whether an image gets the same result alone and in its batch."""
-    with torch.no_grad():
-        together, alone = pair.mine(pair.x), attempt(lambda: torch.cat([pair.mine(image[None]) for image in pair.x]))
-    holds = isinstance(alone, Exception) or close(alone, together)
-    yield holds, "An image gets another result alone than in a batch: somewhere images mix."
+def probe_mixing(pair: Pair) -> Probes:
+    """Ask whether an image gets another result alone than in its batch."""
+    together, alone = pair.mine(pair.x), attempt(lambda: torch.cat([pair.mine(image[None]) for image in pair.x]))
+    differs = not isinstance(alone, Exception) and not close(alone, together)
+    yield differs, "An image gets another result alone than in a batch: somewhere images mix."
 
 
-def flow(pair: Pair, parts: Mapping, asked: Mapping, result: str, kind: str, by: str, **known: Tensor) -> Probes:
-    """Ask what each part is given, {"norm2": "z + attention"} for example, and what is returned, "z + attention + mlp".
+def probe_flow(pair: Pair, parts: Mapping, asked: Mapping, output: str, whole: str, by: str, **known: Tensor) -> Probes:
+    """Ask whether each part is given what is asked, {"norm2": "z + attention"}, and the whole returns its output.
 
-    Each part is made to return random values of its own, so that a value tells what it is made of.
+    Each part is made to return random values of its own, so that a value tells what it is made of, "z + attention".
     """
     given = []
 
-    def hook(name: str, part: nn.Module, args: tuple, output):
+    def hook(name: str, part: nn.Module, args: tuple, result):
         given.append((name, ", ".join(dict.fromkeys(as_sum(value, known) for value in tensors_in(args)))))
         again = [called for called, _ in given].count(name)
         name = name if again == 1 else f"{name} ({again})"
-        known[name] = mark = noise(*tensors_in([output])[0].shape, seed=17 * len(known) + 5)
+        known[name] = mark = noise(*tensors_in([result])[0].shape, seed=17 * len(known) + 5)
         if mark.ndim == 3:
             known.update({f"token {t} of {name}": token for t, token in enumerate(mark.unbind(1))})
-        return (mark, *output[1:]) if isinstance(output, tuple) else mark
+        return (mark, *result[1:]) if isinstance(result, tuple) else mark
 
-    handles = [part.register_forward_hook(partial(hook, name)) for name, part in parts.items()]
-    try:
-        with torch.no_grad():
-            returned = as_sum(pair.mine(pair.x), known)
-    finally:
-        for handle in handles:
-            handle.remove()
-    yours = f"Your {kind} computes {', '.join(f'{name}({what})' for name, what in given)}, and returns {returned}."
+    with ExitStack() as hooks:
+        for name, part in parts.items():
+            hooks.enter_context(part.register_forward_hook(partial(hook, name)))
+        returned = as_sum(pair.mine(pair.x), known)
+    yours = f"Your {whole} computes {', '.join(f'{name}({what})' for name, what in given)}, and returns {returned}."
     for name, right in asked.items():
         inputs = " and then ".join(what for called, what in given if called == name) or "nothing"
-        yield inputs == right, f"`{name}` is given {inputs}. By {by} it is given {right}, once. {yours}"
-    yield returned == result, f"{yours} By {by} it returns {result}."
+        yield inputs != right, f"`{name}` is given {inputs}. By {by} it is given {right}, once. {yours}"
+    yield returned != output, f"{yours} By {by} it returns {output}."

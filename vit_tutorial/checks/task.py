@@ -79,7 +79,7 @@ class Task:
     judge: Callable | None = None  # looks at what was done: it raises Wrong, or returns a remark
     keep: Callable | None = None  # what to do with an answer that passed: `keep(task, answer)` says so in one line
 
-    takes = "…"
+    takes = "…"  # what its check is called with, in the list of all tasks
 
     @property
     def name(self) -> str:

@@ -1,6 +1,7 @@
 """The end of the reader's own file: run by itself, it cuts a thing out of a photo with DINOv2's weights."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +53,6 @@ if __name__ == "__main__":  # DINOv2 in my class, and what ten patches pointed a
     Image.fromarray((255 * seen).byte().movedim(0, 2).numpy()).save("seen.png")
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {len(z)} tokens: seen.png")
 """
-OF_OURS = ("from vit_tutorial", "import vit_tutorial")
 
 
 @torch.random.fork_rng(devices=[])  # the reader's random numbers stay
@@ -61,12 +61,12 @@ def finish(photo: str, direction: Float[Tensor, "384"]) -> Float[Tensor, "2 3 51
 
     A patch stays if its token, less the photo's mean token, has a positive product with `direction`. What the reader
     has not written is ours, and so is what cannot have DINOv2's weights, or needs this package. Where a notebook is
-    only stored, all of it is, and nothing is left in `runs`. Raises ValueError if the file stops.
+    only stored, everything is ours, and nothing is left in `runs`. Raises ValueError if the file stops.
     """
     given, dino = load_photo(photo, 518), replace_head(load_checkpoint("dinov2-s14"), 1)
     text, needs = without_package(usable_text())
     text, good, unlike = completed(text, dino.config)
-    text += "" if "__main__" in text else CUTTING_OUT
+    text = text if "__main__" in text else text + CUTTING_OUT
     model = built(dino, written_in(text)["MyVisionTransformer"])
     for name, layer in [*model.named_modules()]:
         if isinstance(layer, Lender):  # in the file stands the reader's layer, with the weights that were lent to it
@@ -89,8 +89,8 @@ def finish(photo: str, direction: Float[Tensor, "384"]) -> Float[Tensor, "2 3 51
 def without_package(text: str) -> tuple[str, list[str]]:
     """Return the file's text without what needs this package, and what to say of it."""
     there = pieces(text)
-    lost = [p for p in there if any(ours in each.source for each in needed([p], there) for ours in OF_OURS)]
+    lost = [p for p in there if any(re.search("(from|import) vit_tutorial", q.source) for q in needed([p], there))]
     alone = "".join(piece.source for piece in there if piece not in lost)
-    own, used = written_in(alone).keys(), {name for piece in pieces(alone) for name in piece.uses}
-    told = [f"`{name}` is not used, because it needs `vit_tutorial`." for name in written_in(text) if name not in own]
-    return with_ours(alone, used & EXERCISES.keys() - own - PARTS.keys()), told
+    left, used = written_in(alone).keys(), {name for piece in pieces(alone) for name in piece.uses}
+    told = [f"`{name}` is not used, because it needs `vit_tutorial`." for name in written_in(text) if name not in left]
+    return with_ours(alone, used & EXERCISES.keys() - left - PARTS.keys()), told

@@ -4,7 +4,6 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import astuple
 from pathlib import Path
 
 import torch
@@ -17,7 +16,7 @@ from ..files import write_atomically
 from ..hybrid import is_hybrid
 from ..model import VisionTransformer
 from ..saving import as_vit
-from .lending import built, difference
+from .lending import SIZES, built, difference
 from .source import EXERCISES, FILE, with_answer, with_ours, written_in
 
 HEAD = '"""My own Vision Transformer, written in the lessons."""\n\nimport torch\nfrom torch import nn\n'
@@ -43,7 +42,7 @@ def keep(exercise: Exercise, answer: Callable) -> str:
     forgets = " Colab forgets it with this notebook: download it, and put it beside the next one."
     why = name in PARTS and difference(SMALL, with_ours(text, PARTS.keys() - {name}))
     replaced = f" `assemble` will put ours in its place: {why}." if why else ""
-    return f"Kept in `{FILE}`, beside the notebooks." + forgets * ("google.colab" in sys.modules) + replaced
+    return f"Kept in `{FILE}`, beside the notebooks." + (forgets if "google.colab" in sys.modules else "") + replaced
 
 
 def readers_file() -> Path | None:
@@ -54,16 +53,16 @@ def readers_file() -> Path | None:
 
 def cell_of(name: str) -> str:
     """Return the text of the latest cell that defines a name, without lines that only a notebook understands."""
-    defines = re.compile(rf"^(class|def) {name}\b", re.MULTILINE)
-    cells = sys.modules["IPython"].get_ipython().history_manager.input_hist_raw
-    return re.sub(r"(?m)^[%!].*", "", next(filter(defines.search, reversed(cells)), ""))
+    cells = reversed(sys.modules["IPython"].get_ipython().history_manager.input_hist_raw)
+    latest = next((cell for cell in cells if re.search(rf"(?m)^(class|def) {name}\b", cell)), "")
+    return re.sub(r"(?m)^[%!].*", "", latest)
 
 
 def usable_text() -> str:
     """Return the text of the reader's file if there is one that can be run, else how one begins; print why."""
     path = readers_file()
     try:
-        written_in(text := path.read_text("utf-8-sig") if path and path.exists() else HEAD)
+        written_in(text := path.read_text("utf-8-sig") if path and path.exists() else HEAD)  # does it run?
         return text
     except (Wrong, OSError, UnicodeDecodeError) as reason:
         print(f"Without `{FILE}`: {reason}")
@@ -86,7 +85,8 @@ def assemble(model: VisionTransformer) -> VisionTransformer:
     Its weights have our names, and are cut to fit the reader's layers. Each part is first compared with ours in a small
     model with random weights; if it computes something else, ours stays, and a line says why.
     """
-    model, sizes = as_vit(model), astuple(model.config)[:8]
+    model = as_vit(model)
+    sizes = [getattr(model.config, name) for name in SIZES]
     plain = ViTConfig(*sizes) == model.config and all(isinstance(size, int) for size in sizes) and not is_hybrid(model)
     text, good, told = completed(usable_text() if plain else HEAD, model.config)
     if not plain:
@@ -100,7 +100,7 @@ def assemble(model: VisionTransformer) -> VisionTransformer:
 def completed(text: str, config: ViTConfig) -> tuple[str, set[str], list[str]]:
     """Return the file's text with ours where a part is missing or wrong; which are the reader's; and remarks."""
     own, good, told = written_in(text), set(), []
-    for name in filter(own.__contains__, PARTS):
+    for name in [name for name in PARTS if name in own]:
         if why := difference(config, with_ours(text, PARTS.keys() - good - {name})):
             told.append(f"{PARTS[name]}: yours is not used, because {why}.")
         else:

@@ -1,14 +1,11 @@
 """A model of the reader's class: its layers compute with weights that layers of ours lend them."""
 
-from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import astuple, replace
-from functools import partial
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.modules.module import _global_forward_pre_hooks
 from torch.nn.utils import parameters_to_vector
 
 from ..checks import check
@@ -19,18 +16,20 @@ from ..config import ViTConfig
 from ..model import VisionTransformer
 from .source import written_in
 
+SIZES = ("image_size", "patch_size", "in_channels", "num_classes", "embed_dim", "depth", "num_heads", "mlp_dim")
+
 
 class Lender(nn.Module):
     """Mixed into a layer of ours: it lends its weights, cut to fit, to the reader's layer, which computes with them."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.computes(x)
+        return self.compute(x)
 
-    @property
-    def computes(self) -> Callable:
-        """What computes: the reader's layer; ours, while hooks look inside, as those of `record_attention` do."""
-        hooked = _global_forward_pre_hooks or any(p._forward_hooks or p._forward_pre_hooks for p in self.children())
-        return super().forward if hooked else partial(functional_call, self.borrower[0], self.lent())
+    def compute(self, x: Tensor) -> Tensor:
+        """Let the reader's layer compute; ours, while hooks look inside, as those of `record_attention` do."""
+        if any(part._forward_hooks or part._forward_pre_hooks for part in self.children()):
+            return super().forward(x)
+        return functional_call(self.borrower[0], self.lent(), x)
 
     def lent(self) -> dict[str, Tensor]:
         """Return the weights cut to fit the reader's layer, under its names."""
@@ -40,12 +39,12 @@ class Lender(nn.Module):
         return {name: part.view_as(theirs[name]) for name, part in zip(theirs, parts, strict=True)}
 
 
-def lend(ours: nn.Module, theirs: nn.Module, order: Tensor) -> nn.Module:
-    """Let a layer of ours lend its weights, put into this order, to the reader's."""
-    ours.borrower = [theirs]  # in a list, so that its own weights are none of the model's
-    ours.register_buffer("order", order, persistent=False)
-    ours.__class__ = type(type(theirs).__name__, (Lender, type(ours)), {})
-    return ours
+def lender(ours: type[nn.Module], args: tuple, theirs: nn.Module, order: Tensor) -> Lender:
+    """Build a layer of our class that lends its weights, put into this order, to the reader's, and has its name."""
+    layer = type(type(theirs).__name__, (Lender, ours), {})(*args)
+    layer.borrower = [theirs]  # in a list, so that its own weights are none of the model's
+    layer.register_buffer("order", order, persistent=False)
+    return layer
 
 
 def find_order(exercise: ModuleExercise, theirs: nn.Module, ours: nn.Module, args: tuple, x: Tensor) -> Tensor:
@@ -61,21 +60,23 @@ def find_order(exercise: ModuleExercise, theirs: nn.Module, ours: nn.Module, arg
     return torch.cat([pair.places[name] for name in names]).argsort()
 
 
-def built(model: VisionTransformer, make: Callable) -> VisionTransformer:
+def built(model: VisionTransformer, make: type[nn.Module]) -> VisionTransformer:
     """Build a model by the reader's class, with the weights of another; raise some error where that cannot be."""
-    size, P, C, _, D, _, h, M = sizes = astuple(model.config)[:8]
-    made, ours, tokens = make(*sizes), VisionTransformer(model.config), noise(1, 4, D)
+    size, P, C, _, D, _, h, M = sizes = [getattr(model.config, name) for name in SIZES]
+    whole = type(make.__name__, (VisionTransformer, make), {"__init__": make.__init__, "forward": make.forward})
+    made = whole(*sizes)  # theirs, and ours as well, for all that a model of ours does beside its forward pass
     made.encoder = nn.Sequential(*made.encoder)
-    order = find_order(check.embeddings, made.embeddings, ours.embeddings, (size, P, C, D), noise(1, C, size, size))
-    made.embeddings, made.norm, made.head = lend(ours.embeddings, made.embeddings, order), ours.norm, ours.head
+    ours, images, tokens = VisionTransformer(model.config), noise(1, C, size, size), noise(1, 4, D)
+    order = find_order(check.embeddings, made.embeddings, ours.embeddings, (size, P, C, D), images)
+    made.embeddings = lender(type(ours.embeddings), (model.config,), made.embeddings, order)
     heads = find_order(check.self_attention, made.encoder[0].attention, ours.encoder[0].attention, (D, h), tokens)
     mlp = find_order(check.mlp, made.encoder[0].mlp, ours.encoder[0].mlp, (D, M), tokens)
     for block, our_block in zip(made.encoder, ours.encoder, strict=True):
-        block.norm1, block.attention = our_block.norm1, lend(our_block.attention, block.attention, heads)
-        block.norm2, block.mlp = our_block.norm2, lend(our_block.mlp, block.mlp, mlp)
-    # Its class is theirs, and ours as well, for all that a model of ours does beside its forward pass.
-    made.__class__ = type(type(made).__name__, (VisionTransformer, type(made)), {"forward": type(made).forward})
-    made.config, made.card, made.pool = model.config, model.card, ours.pool
+        block.norm1, block.norm2 = our_block.norm1, our_block.norm2
+        block.attention = lender(type(our_block.attention), (D, h), block.attention, heads)
+        block.mlp = lender(type(our_block.mlp), (D, M), block.mlp, mlp)
+    made.norm, made.pool, made.head = ours.norm, ours.pool, ours.head
+    made.config, made.card = model.config, model.card
     made.load_state_dict(model.state_dict())
     return made.to(next(model.parameters())).train(model.training)
 

@@ -56,8 +56,7 @@ def needed(some: list[Piece], there: list[Piece]) -> list[Piece]:
 def with_answer(text: str, name: str, cell: str, scope: Mapping) -> str:
     """Return the file's text with an answer, and all that it uses; raise Wrong for what only the notebook has."""
     there, in_cell = pieces(text), pieces(cell)
-    answer = [piece for piece in in_cell if name in piece.defines]
-    if not answer:
+    if not (answer := [piece for piece in in_cell if name in piece.defines]):
         raise Wrong(f"later lessons look for `{name}`: write it under this name, with `def` or `class`, in one cell.")
     new = [piece for piece in needed(answer, in_cell) if not piece.is_import and piece not in there]
     defined, used = {each for p in new for each in p.defines}, {each for p in new for each in p.uses}
@@ -65,7 +64,7 @@ def with_answer(text: str, name: str, cell: str, scope: Mapping) -> str:
     missing = [each for each in sorted(used & scope.keys() - defined - known) if not each.startswith("__")]
     later = {*list(EXERCISES)[list(EXERCISES).index(name) :]}  # it comes before them, and before the part that runs
     ends = (i for i, p in enumerate(there) if (p.defines & later and not p.is_import) or "__main__" in p.source)
-    place, top = next(ends, len(there)), next((i for i, piece in enumerate(there) if piece.is_import), 0)
+    place, top = min(ends, default=len(there)), min((i for i, p in enumerate(there) if p.is_import), default=0)
     sources = ["" if piece.defines & defined else piece.source for piece in there]
     sources[place:place] = [f"\n\n\n{piece.source}\n\n\n" for piece in new]
     sources[top:top] = [import_of(each, scope[each]) for each in missing]

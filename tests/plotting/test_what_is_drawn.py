@@ -12,6 +12,7 @@ import torch
 from reading import plain, read
 
 from vit_tutorial import plotting
+from vit_tutorial.analysis.before_training import FirstTests
 
 ONE, TWO = torch.rand(2, 3, 4, 6, generator=torch.Generator().manual_seed(0))  # pictures of 2×3 patches of 2×2 pixels
 BYTES = torch.arange(96, dtype=torch.uint8).view(4, 3, 2, 4)
@@ -42,9 +43,9 @@ def numbers(count, step=1):
     return {str(n): step * (n + 0.5) for n in range(count)}
 
 
-def in_cells(rows):
+def in_cells(rows, right=0.5, down=0.5):
     """Return texts by their places in cells one unit wide, row by row."""
-    return {(x + 0.5, y + 0.5): text for y, row in enumerate(rows) for x, text in enumerate(row) if text}
+    return {(x + right, y + down): text for y, row in enumerate(rows) for x, text in enumerate(row) if text}
 
 
 def white(columns, rows):
@@ -221,11 +222,17 @@ FIGURES = [
           "words": in_cells([["−0.90", "4.30", "7.70"], ["2.50", "5.40", "8.80"], ["3.20", "−5.40", "9.90"]]),
           "images": [[[-0.9, 4.3, 7.7], [2.5, 5.4, 8.8], [3.2, -5.4, 9.9]]], **NEARLY_TEN}]),
     Row("show_bug_table",
-        (["yours", "leaky"], ["loss", "leak"], [["1", "2"], ["3", "4"]], torch.tensor([[0, 1], [0, 0]]).bool(), "bugs"),
-        "Bugs. A table of bugs and the tests that notice them: yours by leak and leaky by no test.",
-        [{"columns": {"loss": 0, "leak": 1}, "rows": {"yours": 0, "leaky": 1},
-         "words": {(0.12, 0): "1", (1.12, 0): "2", (0.12, 1): "3", (1.12, 1): "4"}, "bold": ["2"],
-         "lines": {"MISTAKE o": [(1, 0)], "empty CONTROL o": [(0, 0), (0, 1), (1, 1)]}}]),
+        ({"none": FirstTests(0.7, 8, 0.1, 0, 0.2), "sly": FirstTests(0.8, 7, 0.2, 0, 0.3),
+          "leaky": FirstTests(2, 6, 0.3, 0.4, 0)}, 2, "bugs"),
+        "Bugs. A table of bugs and the tests that notice them: none by no test; leaky by first loss, leak (gradient) "
+        "and shuffle (change); sly by no test.",
+        [{"columns": {"first loss": 0, "one batch": 1, "leak (gradient)": 2, "shuffle (change)": 3},
+          "rows": {"none": 0, "leaky": 1, "sly": 2}, "bold": ["2.00", "0.400", "0.0%"],
+          "words": in_cells([["0.70", "8 right, loss 0.1", "0.000", "20.0%"],
+                             ["2.00", "6 right, loss 0.3", "0.400", "0.0%"],
+                             ["0.80", "7 right, loss 0.2", "0.000", "30.0%"]], 0.12, 0),
+         "lines": {"MISTAKE o": [(0, 1), (2, 1), (3, 1)],
+                   "empty CONTROL o": [(0, 0), (1, 0), (2, 0), (3, 0), (1, 1), (0, 2), (1, 2), (2, 2), (3, 2)]}}]),
     Row("show_positions_forming", (HISTORY, [0, 4], "forming"),
         f"Forming. Mean cosine similarity from epoch 0 to epoch 13: touching neighbours from {NEAR:.2g} to "
         f"−{NEAR / 4:.1g}; mirror image in the row from {MIRROR:.2g} to −{MIRROR / 4:.1g}.",
@@ -286,12 +293,13 @@ FIGURES = [
          {"columns": {"Eq. 1": 0, "logits": 1}, "rows": {"exactly 0": 0}, "words": {(1, 0): "ours"},
           "lines": {"TRAINED o -": [(0, 0), (1, NAN)], "MLP s --": [(0, NAN), (1, 0)],
                        "MISTAKE X :": [(0, NAN), (1, NAN)], "MISTAKE v :": [(0, NAN), (1, NAN)]}}]),
-    Row("show_tokens", (ONE, torch.stack([TOKENS, -2 * TOKENS]), [("star", 0.75), ("cross", 0.25)], "tokens"),
+    Row("show_tokens", (ONE, torch.stack([TOKENS, -2 * TOKENS]), [("star", 0.75), ("cross", 0.25)], "tokens",
+                        torch.tensor([False, True])),
         "Tokens. 3 tokens of 3 values, 2 times. Their size after Eq. 1 0.563 and the last block 1.13. The answer: star "
         "75 % and cross 25 %.",
         [{"title": "the picture", "images": [image(ONE)]},
          *({"title": name, "images": [TOKENS * size], "scale": [("RdBu_r", *(size * end for end in ends))],
-            "boxes": [(0, 0, 1, 3, "CLASS_TOKEN")]} for name, size, ends in
+            "boxes": [(0, 0, 1, 3, "CLASS_TOKEN"), (2, -0.21, 1, 0.15, "BLACK")]} for name, size, ends in
            (("Eq. 1", 1, (-0.884, 0.884, 0)), ("block 0", -2, (0.884, -0.884, 0)))),
          {"title": "its answer", "words": {(0, -0.22): "star 75 %", (0, 0.78): "cross 25 %"},
           "boxes": [(-0.125, 0, 0.25, 0.75, "TRAINED"), (0.875, 0, 0.25, 0.25, "TRAINED")]}]),

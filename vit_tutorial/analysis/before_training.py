@@ -4,6 +4,7 @@ The tests work on copies in train mode without dropout: the model and the global
 """
 
 import copy
+import math
 from typing import NamedTuple
 
 import torch
@@ -26,6 +27,15 @@ class FirstTests(NamedTuple):
     last_loss: float
     image_leak: float  # largest gradient of an image's largest logit by another image's pixels
     shuffle_change: float  # largest change of a logit by a shuffle of the patches, over the largest logit
+
+    def noticed(self, num_classes: int) -> dict[str, bool]:
+        """Return which of the four tests notice that something is wrong with a model of so many classes."""
+        return {
+            "first loss": abs(self.first_loss - math.log(num_classes)) > 0.5,
+            "one batch": self.last_loss > 0.5,
+            "leak (gradient)": self.image_leak > 0,
+            "shuffle (change)": self.shuffle_change < 1e-4,
+        }
 
 
 def first_tests(model: nn.Module, images: Images, labels: Labels, patch_size: Size, steps: int = 40) -> FirstTests:

@@ -19,6 +19,7 @@ BUGS = (
     "attention across the batch", "across, mean of patches", "blocks in a plain list", "labels shifted by one",
     "head drawn with std 1", "no residual",
 )  # fmt: skip
+MORE_BUGS = ("no residual in the last block", "head reads the mean")  # for a reader's own test
 
 
 class AcrossTheBatch(nn.Sequential):
@@ -41,9 +42,14 @@ class PlainList(nn.Module):
         return z
 
 
+def without_sums(block: nn.Module) -> nn.Sequential:
+    """Return the same layers by the same names, and nothing is added up."""
+    return nn.Sequential(OrderedDict(block.named_children()))
+
+
 def plant(bug: str, model: VisionTransformer, labels: Labels) -> tuple[nn.Module, Labels]:
-    """Plant one of BUGS. Return the model (changed in place) and the labels; exactly one of them now has the bug."""
-    require_choice("bug", bug, BUGS)
+    """Plant one of BUGS or MORE_BUGS. Return the model (changed in place) and the labels; one of them has the bug."""
+    require_choice("bug", bug, BUGS + MORE_BUGS)
     match bug:
         case "softmax inside the model":
             model = nn.Sequential(model, nn.Softmax(dim=1))
@@ -65,8 +71,11 @@ def plant(bug: str, model: VisionTransformer, labels: Labels) -> tuple[nn.Module
         case "head drawn with std 1":
             nn.init.normal_(model.head.weight)
         case "no residual":
-            chains = [nn.Sequential(OrderedDict(block.named_children())) for block in model.encoder]
-            model.encoder = nn.Sequential(*chains)  # the same layers by the same names, and nothing is added up
+            model.encoder = nn.Sequential(*map(without_sums, model.encoder))
+        case "no residual in the last block":
+            model.encoder[-1] = without_sums(model.encoder[-1])
+        case "head reads the mean":
+            model.pool = MeanPool()
     return model, labels
 
 

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
+from ..analysis.before_training import FirstTests
 from ..config import Size, to_pair
 from . import panels, style
 from .alt_text import amounts, brief, listed, lowest_to_highest, with_alt
@@ -157,12 +158,16 @@ def show_norms(title: str, pictures: int = 3, tokens: int = 4, dim: int = 6) -> 
 
 @styled
 def show_tokens(
-    photo: Photo, stream: Float[Tensor, "stages T D"], answers: Sequence[tuple[str, float]], title: str
+    photo: Photo,
+    stream: Float[Tensor, "stages T D"],
+    answers: Sequence[tuple[str, float]],
+    title: str,
+    marked: Bool[Tensor, " N"] | None = None,
 ) -> Figure:
     """Draw the tokens before and after each block as tables of colours, the class token wide and on top, and answers.
 
     A table has a row for each token, and a column for each of its values; red is above zero and blue below, and each
-    table has a scale of its own.
+    table has a scale of its own. The rows of `marked` patches have a black mark at the left.
     """
     stages, T, D = stream.shape
     figure = panels.blank(WIDTH, 2.9, title)
@@ -175,6 +180,8 @@ def show_tokens(
         limit = tokens.abs().quantile(0.98).item()
         panels.cells(axes, table, f"block {stage - 1}" if stage else "Eq. 1", limit, aspect="auto")
         axes.add_patch(Rectangle((0, 0), D, top, fill=False, ec=style.CLASS_TOKEN, lw=2, clip_on=False))
+        for patch in [] if marked is None else marked.nonzero()[:, 0].tolist():
+            axes.add_patch(Rectangle((-0.07 * D, top + patch), 0.05 * D, 1, fc=style.BLACK, clip_on=False))
     last = figure.add_subplot(grid[-1], xlim=(0, 1), ylim=(3, -1))
     panels.bare(last, "its answer" if answers else "")
     for place, (name, share) in enumerate(answers):
@@ -186,13 +193,21 @@ def show_tokens(
 
 
 @styled
-def show_bug_table(
-    bugs: Names, tests: Names, values: Sequence[Names], noticed: Bool[Tensor, "bugs tests"], title: str
-) -> Figure:
-    """Draw which test notices which bug, by a filled mark, and what it measured. The first row has no bug."""
+def show_bug_table(results: Mapping[str, FirstTests], num_classes: int, title: str) -> Figure:
+    """Draw which test notices which bug, by a filled mark, and what it measured. Bugs that the same test finds adjoin.
+
+    `results` begins with a model that has no bug.
+    """
+    noticed = {bug: found.noticed(num_classes) for bug, found in results.items()}
+    tests = list(next(iter(noticed.values())))
+    right, *others = results
+    bugs = [right, *sorted(others, key=lambda bug: [*noticed[bug].values(), True].index(True))]
     figure, axes = panels.panel(WIDTH, 1.1 + 0.36 * len(bugs), title)
     told = []
-    for row, (bug, cells, hits) in enumerate(zip(bugs, values, noticed.tolist(), strict=True)):
+    for row, bug in enumerate(bugs):
+        found, hits = results[bug], list(noticed[bug].values())
+        loss, leak, change = f"{found.first_loss:.2f}", f"{found.image_leak:.3f}", f"{found.shuffle_change:.1%}"
+        cells = (loss, f"{found.right} right, loss {found.last_loss:.1f}", leak, change)
         for column, (value, hit) in enumerate(zip(cells, hits, strict=True)):
             mark = {"color": style.MISTAKE} if hit else {"color": style.CONTROL, "mfc": "none"}
             axes.plot(column, row, "o", ms=10, **mark)

@@ -10,7 +10,8 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from .running import attempt, close, tensors_in
 
-Probes = Iterator[tuple[bool, str]]  # whether a fault is seen, and the sentence that says so
+# Whether a fault is seen, and the sentence for it: `yield close(got, 2 * right), "Your result is twice the right one."`
+Probes = Iterator[tuple[bool, str]]
 
 
 def noise(*shape: int, seed: int = 0) -> Tensor:

@@ -28,7 +28,7 @@ def test_every_new_row_and_every_mistake_is_drawn():
 
 def test_the_band_goes_from_the_lowest_to_the_highest_run():
     runs = torch.tensor([[1.0, 2.0, 4.0], [3.0, 6.0, 5.0]], requires_grad=True)
-    axes = plotting.show_curves([1, 2, 3], {"size": {"mine": runs}}, "block", "", "y").axes[0]
+    axes = plotting.show_curves([1, 2, 3], {"mine": runs}, "block", "size", "", "y").axes[0]
     (band,) = axes.collections
     corners = {tuple(corner) for corner in band.get_paths()[0].vertices}
     assert corners == {(1, 1), (1, 3), (2, 2), (2, 6), (3, 4), (3, 5)}

@@ -21,21 +21,21 @@ Curves = Mapping[str, Values]
 @styled
 def show_curves(
     x: Values,
-    measure: Mapping[str, Curves],
+    curves: Curves,
     xlabel: str,
+    ylabel: str,
     title: str,
     log: str = "",
     level: tuple | None = None,
     pictures: Mapping[Number, Tensor] | None = None,
 ) -> Figure:
-    """Draw curves over `x`; `measure` is {label of the y axis: {name of a curve: its values}}.
+    """Draw curves over `x`, each under its name.
 
     A curve has one value for each x, (X,), or those of S runs, (S, X): then the line is their mean, in a band from the
     lowest to the highest. `log` names the logarithmic axes ("x", "y" or "xy"), `level` is a height and its text;
     `pictures` stand under the axis, each at its x.
     """
     x = torch.as_tensor(x).tolist()
-    [(ylabel, curves)] = measure.items()
     runs = {name: np.atleast_2d(to_numpy(torch.as_tensor(values))) for name, values in curves.items()}  # (S, X)
     means = {name: values.mean(axis=0).tolist() for name, values in runs.items()}
     few = len(x) <= 20  # then each point has a marker, and its number under the axis
@@ -154,8 +154,8 @@ def show_by_images(results: Mapping[str, Mapping[int, Sequence[float]]], num_cla
     wrong = {name: 100 * (1 - torch.tensor(list(table.values())).T) for name, table in results.items()}  # (S, X)
     counts = list(next(iter(results.values())))
     guess = (100 * (1 - 1 / num_classes), "a guess")
-    measure = {"wrong answers, % (log scale)": wrong}
-    figure = show_curves(counts, measure, "training images (log scale)", title, "x", guess)
+    xlabel, ylabel = "training images (log scale)", "wrong answers, % (log scale)"
+    figure = show_curves(counts, wrong, xlabel, ylabel, title, "x", guess)
     figure.set_figheight(3.8)
     (axes,) = figure.axes
     axes.set_yscale("symlog", linthresh=0.01, linscale=0.5)  # so that 98 % and 100 % right lie far apart

@@ -207,17 +207,17 @@ def show_found(pictures: Pictures, masks: Bool[Tensor, "n H W"], maps: Mapping[s
 def show_seen(
     photo: Photo, maps: Maps, names: Names, title: str, frame: Patch | None = None, columns: int = 4
 ) -> Figure:
-    """Draw the photo, and what each head sees of it (`in_fog`). `frame` marks the patch that asks: (row, column)."""
+    """Draw the picture, and what each head sees of it (`in_fog`). `frame` marks the patch that asks: (row, column)."""
     (h, w), (H, W) = maps.shape[1:], photo.shape[1:]
     side = WIDTH / columns
     seen = [photo, *in_fog(photo, maps)]
     height = side * H / W + 0.25
-    figure, places = panels.gallery(seen, ["photo", *names], title, columns, side, height, 0.35, extent=(0, w, h, 0))
+    figure, places = panels.gallery(seen, ["picture", *names], title, columns, side, height, 0.35, extent=(0, w, h, 0))
     if frame:
         for axes in places:
             panels.highlight(axes, frame)
     told = listed(f"{name} in {place_of_largest(weights)}" for name, weights in zip(names, maps, strict=True))
-    return with_alt(figure, f"A photo of {h}×{w} patches, clear where each head looks. The largest weights: {told}.")
+    return with_alt(figure, f"A picture of {h}×{w} patches, clear where each head looks. The largest weights: {told}.")
 
 
 def in_fog(photo: Photo, maps: Maps) -> Float[Tensor, "n 3 H W"]:

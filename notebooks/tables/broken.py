@@ -3,6 +3,8 @@
 Takes about 5 minutes on two cores.
 """
 
+from copy import deepcopy
+
 import torch
 from common import write_table
 from torch import Tensor
@@ -33,8 +35,13 @@ def lines():
     unseen, sets = Shapes(100, 84, UNSEEN, FOUR), [two_each(seed) for seed in SETS]
     z = model.embeddings(model.card.normalise(torch.cat([unseen.pixels, *(p for p, _ in sets)])))
     for block, right in enumerate(model.encoder):
-        for mistake in MISTAKES[:5]:  # the others are in the embeddings
-            broken = sabotage(model, mistake, f"encoder.{block}")
+        for mistake in (*MISTAKES[:5], "no attention"):  # the others are in the embeddings
+            if mistake == "no attention":
+                broken = deepcopy(model)
+                torch.nn.init.zeros_(broken.encoder[block].attention.projection.weight)
+                torch.nn.init.zeros_(broken.encoder[block].attention.projection.bias)
+            else:
+                broken = sabotage(model, mistake, f"encoder.{block}")
             features, *of_sets = broken.norm(broken.encoder[block:](z))[:, 0].split(
                 [100] + 10 * [8]
             )

@@ -106,7 +106,7 @@ def show_maps(
             look = {"limit": limit} if signed else {"vmin": 0, "vmax": limit}
             panels.cells(axes, value, name if row == 0 else "", **look)
             axes.spines[:].set(visible=True, color=style.CONTROL)
-            axes.set_xlabel(f"colours: {brief(-limit if signed else 0)} to {brief(limit)}", fontsize=10)
+            axes.set_xlabel(f"colours: ±{brief(limit)}" if signed else f"colours: 0 to {brief(limit)}", fontsize=10)
             axes.set_ylabel(model if column == 0 else "", fontsize=12)
             if frames:
                 panels.highlight(axes, frames[column])

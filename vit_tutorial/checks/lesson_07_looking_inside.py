@@ -1,4 +1,4 @@
-"""Lesson 07: which positions are alike, attention followed through all layers, a control for maps of a class."""
+"""Lesson 07: attention followed through all layers, a control for maps of a class."""
 
 from functools import partial
 
@@ -7,34 +7,6 @@ import torch
 from .exercise import Exercise
 from .probes import as_sum, noise
 from .running import close
-
-
-def my_position_similarity(position, grid):
-    h, w = grid
-    patches = position[1:]  # (N, D)
-    unit = patches / patches.norm(dim=-1, keepdim=True)  # each row has length 1
-    cosines = unit @ unit.T  # (N, N)
-    return cosines.reshape(h, w, h, w)
-
-
-def probe_cosines(got, expected, position, grid):
-    mine, right = (each.flatten(2).flatten(0, 1) for each in (got, expected))  # (N, N)
-    n = int((mine.diagonal() - 1).abs().argmax())
-    yield not close(mine.diagonal(), 1), f"Patch {n} has {mine[n, n]:.3g} with itself: divide each row by its length."
-    other = f"Patches 0 and 1 have {mine[0, 1]:.3g}, and the cosine of their positions is {right[0, 1]:.3g}"
-    yield True, f"{other}. They are in rows 1 and 2, after the class token, and nothing is subtracted."
-
-
-position_similarity = Exercise(
-    my_position_similarity,
-    task="`fn(position, grid)`, (1+N, D) and (h, w) → (h, w, h, w): the cosine of every two patches' positions.",
-    trials=[(noise(1 + h * w, D), (h, w)) for h, w, D in ((3, 5, 7), (4, 2, 6), (2, 2, 3))],
-    probes=probe_cosines,
-    clue="Leave out row 0. Divide the others by their lengths, `norm(dim=-1, keepdim=True)`. Which product is left?",
-    shape="(h, w, h, w)",
-    sizes=lambda p, grid: {"h": grid[0], "w": grid[1], "N": len(p) - 1, "1+N": len(p), "D": p.shape[1]},
-    gradients=False,
-)
 
 
 def my_rollout(maps):

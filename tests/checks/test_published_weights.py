@@ -165,7 +165,7 @@ DIFFER = {
     "norms exchanged": ["norm1", "norm2"],
     "q and k exchanged": ["attention.qkv", "attention"],
     "12 heads instead of 6": ["attention"],
-    "γ of the attention forgotten": ["attention"],
+    "γ of the attention forgotten": ["attention.projection", "attention"],
     "ReLU instead of GELU": ["mlp"],
     "red and blue exchanged": ["patches"],
     "positions moved by one": ["position"],

@@ -160,7 +160,7 @@ def test_some_of_their_parts_stand_among_ours(write, model, images, part, capsys
         ("class MySelfAttention", "broken = [][0]\n\n\nclass MySelfAttention", "IndexError"),
         ("self.out(", "self.nothing(", "AttributeError"),
         ("self.norm1", "self.ln1", '"encoder.0.ln1.weight"'),
-        ("self.mlp", "self.ffn", "block: yours is not used, because AttributeError, 'MyEncoderBlock' object has no"),
+        ("self.mlp", "self.ffn", "block: yours is not used, because its `ffn` needs the name that weights use: rename it `mlp`"),
     ],
 )
 def test_what_computes_something_else_stays_ours_and_is_told(write, model, images, old, new, why, capsys):

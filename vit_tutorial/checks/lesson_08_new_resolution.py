@@ -32,7 +32,7 @@ def made_of(row):
 
 
 def probe_resized(got, right, position, old_grid, new_grid, n):
-    told = f"The prefix comes first, as it was. Your row 0 is made of old rows {made_of(got[0])}."
+    told = f"The prefix comes first, as it was. In your row 0 the shares of old rows are {made_of(got[0])}."
     yield not close(got[:n], right[:n]), told
     sums = got.sum(1)
     at = int((sums - 1).abs().argmax())

@@ -56,7 +56,7 @@ WRONG = {
         (weighing(lambda q, k: weights_of(q, k, 1.0)), "Your scores are 1.73 times the right ones"),
         (weighing(lambda q, k: weights_of(k, q)), "Queries and keys are exchanged"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v.sin(), w), "`out` is not `weights @ v`"),
-        ("q @ k", "F.normalize(q) @ F.normalize(k)", "Your scores are no multiple of q kᵀ"),
+        ("q @ k", "F.normalize(q) @ F.normalize(k)", "the softmax of no multiple of q kᵀ"),
         (DIVISOR, "(q.shape[-1] ** 1/2)", "q kᵀ is divided by 1.5 (`d ** 1/2` is d/2"),
         (lambda q, k, v: ((w := weights_of(q, k)).detach() @ v, w.detach()), "gradient"),
         (lambda q, k, v: weights_of(q, k) @ v, "2 values, out (T, d) and weights (T, T); got a tensor of shape (5, 3)"),

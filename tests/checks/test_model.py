@@ -103,7 +103,7 @@ WRONG = {
          "The head is one linear layer, D to K, with D·K + K parameters. Yours has"),
         (with_parts(Model, embeddings=type("Twice", (OwnEmbeddings,), {"times": 2})),
          "In `embeddings`: Token 0 is class_token + 2·position"),
-        (MADE, "MyEncoderBlock(embed_dim, mlp_dim, num_heads)", "Are two arguments of a layer exchanged?"),
+        (MADE, "MyEncoderBlock(embed_dim, mlp_dim, num_heads)", "Is one of another axis or argument?"),
     ],
     check.parameter_count: [
         (off_by(lambda c: -c.embed_dim), "without the class token"),

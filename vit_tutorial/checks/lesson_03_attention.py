@@ -32,10 +32,11 @@ def probe_weights(weights: Tensor, scores: Tensor, d: int) -> Probes:
     divided = ways.get(round(sqrt(d) / factor.item(), 2), f"divided by {sqrt(d) / factor:.3g}")
     told = f"Your scores are {factor:.3g} times the right ones: q kᵀ is {divided}, and √d is {sqrt(d):.3g}."
     yield close(mine, factor * right, 3e-3) and not close(factor, 1, 2e-3), told
-    hidden = (weights < 1e-6).nonzero().tolist()
+    hidden = (weights.abs() < 1e-6).nonzero().tolist()
     i, j = hidden[0][-2:] if hidden else (0, 0)
     yield hidden, f"Query {i} takes nothing from key {j}: a mask, or an argmax? A softmax gives every key a share."
-    yield not close(mine, factor * right, 3e-3), "Your scores are no multiple of q kᵀ: what else do you do to q or k?"
+    told = "Your weights are the softmax of no multiple of q kᵀ: is q or k changed, or is it another function?"
+    yield not close(mine, factor * right, 3e-3), told
 
 
 def probe_head(got, expected, q, k, v):

@@ -93,7 +93,7 @@ def place_of(value, tensors, old):
         if places := (tensor == value).nonzero().tolist():
             return f"what was at `{name}`{places[0]}"
         if name.endswith("gamma") and (places := torch.isclose(tensor.double(), value / old).nonzero().tolist()):
-            return f"`{name}`{places[0]} times what was there"
+            return f"`{name}`{places[0]} times what was there ({value:.4g})"
     return f"the new value {value:.4g}"
 
 

@@ -64,8 +64,8 @@ def built(model: VisionTransformer, make: type[nn.Module]) -> VisionTransformer:
     """Build a model by the reader's class, with the weights of another; raise some error where that cannot be."""
     size, P, C, _, D, _, h, M = sizes = [getattr(model.config, name) for name in SIZES]
     whole = type(make.__name__, (VisionTransformer, make), {"__init__": make.__init__, "forward": make.forward})
-    require_names(check.vision_transformer, make(*sizes))
     made = whole(*sizes)  # theirs, and ours as well, for all that a model of ours does beside its forward pass
+    require_names(check.vision_transformer, made)
     made.encoder = nn.Sequential(*made.encoder)
     ours, images, tokens = VisionTransformer(model.config), noise(1, C, size, size), noise(1, 4, D)
     order = find_order(check.embeddings, made.embeddings, ours.embeddings, (size, P, C, D), images)

@@ -68,7 +68,9 @@ def require_choice(name: str, value: str, choices: Iterable[str]) -> None:
     choices = list(choices)
     if value not in choices:
         lower = {choice.lower(): choice for choice in choices}
+        words = str(value).lower().split()
         near = [lower[match] for match in difflib.get_close_matches(str(value).lower(), lower)]
+        near = near or [choice for choice in choices if words and set(words) <= set(choice.lower().split())]
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(map(repr, choices))}"
         raise ValueError(f"unknown {name} {value!r}: {hint}")
 

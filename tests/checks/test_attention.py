@@ -56,8 +56,8 @@ WRONG = {
         (weighing(lambda q, k: weights_of(q, k, 1.0)), "Your scores are 1.73 times the right ones"),
         (weighing(lambda q, k: weights_of(k, q)), "Queries and keys are exchanged"),
         (lambda q, k, v: ((w := weights_of(q, k)) @ v.sin(), w), "`out` is not `weights @ v`"),
+        ("q @ k", "F.normalize(q) @ F.normalize(k)", "the softmax of no multiple of q kᵀ"),
         (DIVISOR, "(q.shape[-1] ** 1/2)", "q kᵀ is divided by 1.5 (`d ** 1/2` is d/2"),
-        (lambda q, k, v: ((w := weights_of(q, k)) @ v, w.squeeze()), "wrong at another"),
         (lambda q, k, v: ((w := weights_of(q, k)).detach() @ v, w.detach()), "gradient"),
         (lambda q, k, v: weights_of(q, k) @ v, "2 values, out (T, d) and weights (T, T); got a tensor of shape (5, 3)"),
         (weighing(lambda q, k: (q @ k.mT / 0).softmax(-1)), "`out` holds 15 values that are inf or nan"),
@@ -73,7 +73,6 @@ WRONG = {
         ("D // num_heads", "D / num_heads", "`/` makes a float: divide by `//`"),
     ],
     check.merge_heads: [
-        (lambda x: 2 * x.transpose(1, 2).flatten(2), "values that are not among those that were given"),
         (lambda x: rearrange(x, "b h t d -> b t (d h)"), "head 1, token 0, value 0. What was at image 0, head 0"),
         (lambda x: x.reshape(len(x), x.shape[2], -1),
          "value 7 of your result stands what was at image 0, head 0, token 1"),
@@ -155,7 +154,11 @@ WRONG[check.self_attention] = [
     (*three(), LAST, LAST + "; self.key = self.query", "`qkv.weight` is (120, D)"),
     (*three(), "q @ k", "q @ q", "does not depend on `key.weight`, `key.bias`"),
     ("q @ k", "q @ (q + k)", "With keys of zero all weights are alike. Yours are not"),
-    ("= num_heads", "= 1", "mixed by 1 different tables of weights"),
+    ("= num_heads", "= embed_dim // num_heads", "mixed by 12 different tables of weights. 5 heads have 5"),
+    (*three(), f"{NAMES} =", "self.value, self.query, self.key =", SPLIT, "part.reshape(B, self.num_heads, T, -1)",
+     "value 0 of token 0 is made of values [0, 12,"),
+    (SOFTMAX, "scores", "With all scores zero nothing comes from the values"),
+    ("self.qkv(tokens)", "self.qkv(self.projection(tokens))", "self.projection(mixed)", "mixed", "which layer is last"),
     (" / " + DIVISOR, "", "Your scores are 3.46 times the right ones: q kᵀ is not divided at all, and √d is 3.46"),
     (heads(lambda d, D: D**0.5), "Your scores are 0.447 times the right ones"),
     (SOFTMAX, "scores.softmax(-2)", "Your columns sum to 1"),
@@ -175,8 +178,6 @@ WRONG[check.self_attention] = [
      "keeps something from call to call"),
     ("part.reshape(B, T, self.num_heads, -1).transpose(1, 2)", "part.view(B, self.num_heads, T, -1)",
      "Is the order right?"),
-    (DIVISOR, "(D / self.num_heads).sqrt()", "'float' object has no attribute 'sqrt'"),
-    (SPLIT, "part.reshape(B, T, self.num_heads, D / self.num_heads).transpose(1, 2)", "divide by `//`"),
 ]  # fmt: skip
 
 test_right_answers_pass, test_wrong_answers_are_told_the_truth = judged(RIGHT, WRONG)

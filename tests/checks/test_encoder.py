@@ -130,10 +130,13 @@ WRONG = {
     check.mlp: [
         (*activation("F.gelu(x) + x.mean(0)"), "somewhere images mix"),
         (FORWARD, "tokens + " + FORWARD, "It is Eq. 3 that adds the input"),
+        (FORWARD, "self.contract(self.expand(self.activation(tokens)))", "what comes before this layer?"),
         (GELU, "nn.ReLU()", "your MLP makes 1.00000 of 1 and 0.00000 of -1"),
         (UP, UP.replace("mlp_dim", "4 * embed_dim"), DOWN, DOWN.replace("mlp_dim", "4 * embed_dim"),
          "`expand.weight` is (56, D)"),
         (UP, UP[:-1] + ", bias=False)", "no `expand.bias`"),
+        ("self.expand = " + UP, f'self.parts = {{"up": {UP}}}', "self.expand(", 'self.parts["up"](',
+         "An optimizer does not find"),
     ],
     check.encoder_block: [
         (SUSPECTS["A"], "`norm1` is given z + attention. By Eqs. 2 and 3"),

@@ -1,22 +1,11 @@
 """The checks of notebook 07 on right and wrong answers."""
 
 import torch
-import torch.nn.functional as F
-from einops import rearrange
 
 from vit_tutorial import check
 from vit_tutorial.analysis import attention_rollout
 
 from .variants import judged
-
-
-def cosines(p):
-    return F.normalize(p, dim=-1) @ F.normalize(p, dim=-1).T
-
-
-def maps_of(matrix):
-    """With the class token left out, this matrix of similarities, (N, N), cut into (h, w, h, w)."""
-    return lambda p, g: matrix(p[1:]).reshape(*g, *g)
 
 
 def logit_by_logit(num_classes, map_for, fall):
@@ -41,12 +30,6 @@ MEAN, MIXED, STEP, END = "weights.mean(dim=1)", "(A + torch.eye(T)) / 2", "A @ r
 OTHERS = "(falls.sum(dim=0) - own) / (num_classes - 1)"
 
 RIGHT = {
-    check.position_similarity: {
-        "outer": lambda p, g: (p @ p.T / torch.outer(p.norm(dim=1), p.norm(dim=1)))[1:, 1:].view(*g, *g),
-        "einsum": lambda p, g: torch.einsum("ijd,kld->ijkl", 2 * [F.normalize(p[1:], dim=1).unflatten(0, g)]),
-        "cosine_similarity": lambda p, g: F.cosine_similarity(p[1:, None], p[None, 1:], dim=-1).reshape(*g, *g),
-        "einops": lambda p, g: rearrange(cosines(p[1:]), "(a b) (c d) -> a b c d", b=g[1], d=g[1]),
-    },
     check.rollout: {
         "the package's": attention_rollout,
         "doubles": lambda maps: attention_rollout([A.double() for A in maps]),
@@ -58,13 +41,6 @@ RIGHT = {
     check.own_effect: {"logit by logit": logit_by_logit, "weights": by_eye},
 }
 WRONG = {
-    check.position_similarity: [
-        (maps_of(lambda p: torch.cdist(p, p)), "Patch 0 has 0 with itself: divide"),
-        ("dim=-1", "dim=0", "Patch 2 has 0.14 with itself"),
-        ("position[1:]", "position[1:] - position[0]", "have -0.142, and the cosine of their positions is -0.375"),
-        (lambda p, g: cosines(p), "(1+N, 1+N) = (16, 16), and (h, w, h, w)"),
-        (lambda p, g: F.cosine_similarity(p[1:], p[1:]), "(N,) = (15,), and (h, w, h, w)"),
-    ],
     check.rollout: [
         (STEP, "result @ A", "0.25·A₂ + 0.25·A₁A₂. It must be 0.25·I"),
         (MIXED, "A + torch.eye(T)", "Your result is I + head 0. It must"),
@@ -72,14 +48,17 @@ WRONG = {
         (MEAN, "weights[:, 0]", "Your result is 0.5·I + 0.5·head 0. It must be 0.5·I + 0.167·head 0"),
         (MIXED, "A", END, "return (result + torch.eye(T)) / 2 if len(maps) > 1 else (A + torch.eye(T)) / 2",
          "Your result is 0.5·I + 0.5·A₂A₁. It must"),
+        (STEP, "A @ A if len(maps) == 2 else A @ result", "0.25·I + 0.25·A₂A₂ + 0.5·A₂. It must"),
+        (MEAN, "weights.mean(dim=(0, 1)).expand(B, T, T)", "0.5·I + 0.5·the images' mean. It must"),
         ("in maps:", "in maps[:2]:", "wrong at another. The shape is right, the values are not"),
         (MEAN, "weights.amax(dim=1)", "0.5·I + 0.5·the heads' maximum. It must"),
         (END, "return result.mT if len(maps) > 2 else result", "Row 0 of your result sums to 1.0"),
         (MEAN, "weights.add_(torch.eye(T)).mean(dim=1)", "changes its input"),
     ],
     check.own_effect: [
-        (lambda K, map_for, fall: fall(map_for(0)) - fall(sum(map_for(c) for c in range(1, K)) / (K - 1)),
-         "Your result is something else. It must be own"),
+        (OTHERS, "torch.stack([fall(sum(map_for(k) for k in range(num_classes) if k != c) / (num_classes - 1))[:, c]"
+         " for c in range(num_classes)], 1)", "own + -1·the mean of the other maps. It must"),
+        (OTHERS, "falls.roll(-1, 0).diagonal(dim1=0, dim2=2)", "own + -1·the next class's map. It must"),
         ("return own - others", "return own", "Your result is own. It must be own − others"),
         (OTHERS, "falls.mean(dim=0)", "Your result is 0.75·own + -0.75·others. It must"),
         (OTHERS, "falls.sum(dim=0) - own", "Your result is own + -3·others. It must"),

@@ -46,7 +46,7 @@ class Encoder(nn.Module):
 
 Model = check.vision_transformer.answer
 RUN, NORM, HEAD = "self.encoder(z)", "self.norm(z)[:, 0]", "nn.Linear(embed_dim, num_classes)"
-BLOCKS = "nn.Sequential(*blocks)"
+BLOCKS, MADE = "nn.Sequential(*blocks)", "MyEncoderBlock(embed_dim, num_heads, mlp_dim)"
 
 
 def of_blocks(*edits, depth=None):
@@ -85,12 +85,11 @@ WRONG = {
          "All blocks have the same weights"),
         ("self.embeddings(images)", "self.embeddings(images / 250)", "`embeddings` is given 0.004·images"),
         (RUN, "self.encoder(2 * z)", "`block 0` is given 2·embeddings. By Eqs."),
-        (RUN, "self.encoder(z.sinh())", "`block 0` is given something else. By Eqs."),
         (*in_a_loop("z = self.norm(block(z))"), "`block 1` is given norm. By Eqs."),
         (RUN, "z + self.encoder(z)", "`norm` is given embeddings + block 1. By Eqs. 1 to 4 it is given block 1"),
         (NORM, "z[:, 0] + 0 * self.norm(0 * z[:, 0])", "`norm` is given nothing. By Eqs."),
-        (NORM, "self.norm(z)[:, 1:].mean(1)", "`head` is given 0.111·token 1 of norm + 0.111·token 2"),
-        (NORM, "self.norm(z).mean(1)", "`head` is given 0.1·token 0 of norm + 0.1·token 1"),
+        (NORM, "self.norm(z)[:, 1:].mean(1)", "`head` is given the mean of 9 tokens, from token 1 of norm to token 9"),
+        (NORM, "self.norm(z).mean(1)", "`head` is given the mean of 10 tokens, from token 0"),
         ("self.head(y)", "self.head(y).softmax(-1)", "A softmax is inside the model"),
         ("self.head(y)", "self.head(y).log_softmax(-1)", "A log-softmax is inside the model"),
         ("self.head(y)", "self.head(y).tanh()", "and returns something else. By Eqs."),
@@ -104,7 +103,7 @@ WRONG = {
          "The head is one linear layer, D to K, with D·K + K parameters. Yours has"),
         (with_parts(Model, embeddings=type("Twice", (OwnEmbeddings,), {"times": 2})),
          "In `embeddings`: Token 0 is class_token + 2·position"),
-        (HEAD, "nn.Linear(20, 7)", "wrong at another. Your code stops"),
+        (MADE, "MyEncoderBlock(embed_dim, mlp_dim, num_heads)", "Is one of another axis or argument?"),
     ],
     check.parameter_count: [
         (off_by(lambda c: -c.embed_dim), "without the class token"),
@@ -116,6 +115,8 @@ WRONG = {
         ("D, M = config.embed_dim, config.mlp_dim", "D = config.embed_dim; M = 4 * D", "that is 4·D wide"),
         ("D * config.num_classes + config.num_classes", "D * config.num_classes", "D * M + M + M * D + D", "2 * D * M",
          "D * 3 * D + 3 * D + D * D + D", "4 * D * D", "* D + D + D + config", "* D + D + config", "without any bias"),
+        (off_by(lambda c: (c.num_heads - 1) * c.depth * 3 * c.embed_dim * (c.embed_dim + 1)), "once for each head"),
+        (off_by(lambda c: -2 * c.embed_dim), "(or two of class token, its position and"),
         (off_by(lambda c: 1), "K 1000: 86,567,657 is 1 too many"),
         (off_by(lambda c: 0.0), "whole number"),
         (built, "your function builds a model to get it"),
@@ -152,6 +153,8 @@ def test_every_bug_is_accepted_by_its_name_and_another_is_refused_by_what_this_m
         found = first_tests(broken.model, images, broken.labels, 4)
         assert f"It is not “{other}”. With that, {SHOWS[other]}." in told
         assert f"first loss {found.first_loss:.2f}; {found.right} of 8 memorised" in told
+        assert ("returns its input: no" in told) == (broken.bug == "no residual")
+        assert ("one answer: no" in told) == (broken.bug in ("head reads the last token", "across, mean of patches"))
     assert set(SHOWS) == set(BUGS[1:])
     assert "there are 'head drawn" in check.find_bug(broken, "a bug").message
     assert check.find_bug(broken, None).status == "not attempted"

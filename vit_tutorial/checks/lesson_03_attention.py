@@ -1,6 +1,5 @@
 """Lesson 03: one head, heads split and merged, multi-head self-attention."""
 
-import re
 from itertools import permutations, product
 from math import sqrt
 
@@ -33,9 +32,11 @@ def probe_weights(weights: Tensor, scores: Tensor, d: int) -> Probes:
     divided = ways.get(round(sqrt(d) / factor.item(), 2), f"divided by {sqrt(d) / factor:.3g}")
     told = f"Your scores are {factor:.3g} times the right ones: q kᵀ is {divided}, and √d is {sqrt(d):.3g}."
     yield close(mine, factor * right, 3e-3) and not close(factor, 1, 2e-3), told
-    hidden = (weights < 1e-6).nonzero().tolist()
+    hidden = (weights.abs() < 1e-6).nonzero().tolist()
     i, j = hidden[0][-2:] if hidden else (0, 0)
     yield hidden, f"Query {i} takes nothing from key {j}: a mask, or an argmax? A softmax gives every key a share."
+    told = "Your weights are the softmax of no multiple of q kᵀ: is q or k changed, or is it another function?"
+    yield not close(mine, factor * right, 3e-3), told
 
 
 def probe_head(got, expected, q, k, v):
@@ -111,9 +112,15 @@ class MySelfAttention(nn.Module):
 
 
 class AttentionExercise(ModuleExercise):
-    def role(self, name, parameter, pair):
-        """q, k and v may be three layers: their rows, one after another, are those of `qkv`."""
-        return re.sub("^(query|key|value)", "qkv", super().role(name, parameter, pair))
+    def places_by_name(self, pair, turned=False):
+        """q, k and v may be three layers: their rows, in the order of their names, are those of `qkv`."""
+        found = super().places_by_name(pair, turned)
+        for kind in ("weight", "bias"):
+            names = [f"{part}.{kind}" for part in ("query", "key", "value")]
+            three = [found.pop(name) for name in names if name in found]
+            if len({places.shape[1:] for places in three}) == 1:
+                found[f"qkv.{kind}"] = torch.cat(three)
+        return found
 
 
 def as_qkv(found, D, h):
@@ -161,13 +168,18 @@ def probe_with_chosen_weights(pair, x, h):
     takes = changes.reshape(T, D, D).abs().amax(0) > 1e-4  # does value c of token 0, takes[:, c], take from a value?
     c = int((takes != one).any(0).byte().argmax())
     made = f"With all scores equal, value {c} of token 0 is made of values {few(takes[:, c].nonzero())}"
+    yield not takes.any(), "With all scores zero nothing comes from the values: weights that sum to 1 mix them."
     yield (takes != one).any(), f"{made}, not of {c} alone: heads are split or merged without a transpose, or moved."
+    A, B = (noise(D, D, seed=seed) / sqrt(D) for seed in (31, 32))
+    swapped = not close(run(x, v=A, out=B), run(x @ A.T @ B.T), 1e-3)
+    yield swapped, "With all scores equal the values are not mixed first, and then projected: which layer is last?"
     for name, q, k in (("keys", Q, none), ("queries", none, K)):
         uneven = not close(run(x, q, k), run(x))
         yield uneven, f"With {name} of zero all weights are alike. Yours are not: scores are q kᵀ."
     units = torch.eye(T, d).repeat(1, h)[None]  # value s of each head is 1 in token s alone, so it shows what s gives
     weights = my_split_heads(run(units, Q, K), h)[0, :, :, :T]  # (h, T, T)
-    count = len({next(n for n in range(h) if close(weights[n], table)) for table in weights})
+    tables = run(x, Q, K, v=one[:1].expand(D, D))[0].T  # all values are x[…, 0]: one row for each table that mixes them
+    count = len({next(n for n in range(D) if close(tables[n], table)) for table in tables})
     yield count != h, f"Your values are mixed by {count} different tables of weights. {h} heads have {h}."
     q, k = (my_split_heads(units @ layer.T, h)[0] for layer in (Q, K))
     yield from probe_weights(weights, q @ k.mT / sqrt(d), d)

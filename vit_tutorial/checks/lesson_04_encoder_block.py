@@ -80,11 +80,13 @@ def probe_mlp(pair):
         return
     D, M = pair.args
 
-    def run(x, second=1.0):
-        return pair.mine_with(x, expand=torch.eye(M, D), contract=second * torch.eye(D, M))
+    def run(x, second=1.0, first=1.0):
+        return pair.mine_with(x, expand=first * torch.eye(M, D), contract=second * torch.eye(D, M))
 
     after = not close(run(pair.x, second=0.5), 0.5 * run(pair.x))
     yield after, "Half the second layer is not half the result: what comes after it? (It is Eq. 3 that adds the input.)"
+    before = not close(run(pair.x, first=2.0), run(2 * pair.x))
+    yield before, "Twice the first layer does not do what twice the input does: what comes before this layer?"
     points = torch.tensor([-3.0, -2, -1, -0.5, 0.5, 1, 2, 3])
     made = run(points[None, :, None].expand(1, -1, D))[0, :, 0]
     told = f"With layers that change nothing, your MLP makes {made[5]:.5f} of 1 and {made[2]:.5f} of -1"

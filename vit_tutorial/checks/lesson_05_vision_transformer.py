@@ -10,7 +10,7 @@ from torch.nn.utils import parameters_to_vector
 from ..analysis.before_training import first_tests
 from ..config import ViTConfig
 from ..data import Shapes
-from ..experiments.planted_bugs import BrokenModel
+from ..experiments.planted_bugs import SHOWS, BrokenModel
 from ..pretrained import load_checkpoint
 from .exercise import Exercise
 from .lesson_02_embeddings import MyEmbeddings, embeddings
@@ -121,7 +121,7 @@ def terms_and_slips(c: ViTConfig) -> tuple[dict[str, int], dict[str, int]]:
     D, M, L, K = c.embed_dim, c.mlp_dim, c.depth, c.num_classes
     terms = {
         "the class token (or its position, or the bias of the patch projection, or half of the final LayerNorm)": D,
-        "the final LayerNorm (or the class token and its position)": 2 * D,
+        "the final LayerNorm (or two of class token, its position and the bias of the patch projection)": 2 * D,
         "the patch projection's matrix": c.patch_dim * D,
         "the positions": c.num_tokens * D,
         "one of the matrices of q, k and v (or attention's last one)": L * D * D,
@@ -138,6 +138,11 @@ def terms_and_slips(c: ViTConfig) -> tuple[dict[str, int], dict[str, int]]:
     slips = {
         "for a single block": (1 - L) * (4 * D + 4 * D * (D + 1) + 2 * D * M + M + D),
         "without any bias": -D - L * (5 * D + M) - K,
+        "without the biases of attention and MLP": -L * (5 * D + M),
+        "without the MLPs": -L * (2 * D * M + M + D),
+        "with q, k and v once for each head": L * (c.num_heads - 1) * 3 * D * (D + 1),
+        "with the embeddings in every block": (L - 1) * (c.patch_dim + 2 + c.num_tokens) * D,
+        "with a projection for each patch": (c.num_patches - 1) * (c.patch_dim + 1) * D,
         "with an MLP that is 4·D wide, and not `mlp_dim`": L * (4 * D - M) * (2 * D + 1),
     }
     return terms, slips
@@ -190,20 +195,6 @@ def my_find_bug(broken, images, parameters):
     return measured, missing  # if neither tells: silence the branches, then the blocks, and look at the labels
 
 
-SHOWS = {
-    "head drawn with std 1": "the first loss is far from ln 8",
-    "softmax inside the model": "the eight pictures are memorised, and the loss stays above 1.2",
-    "attention across the batch": "eight pictures cannot be memorised",
-    "across, mean of patches": "one picture's logits depend on another picture's pixels",
-    "positions never added": "a shuffle of the patches changes no logit",
-    "blocks in a plain list": "the parameters of all blocks are missing from the count",
-    "no final norm": "2·D parameters are missing from the count",
-    "no residual": "a block with silent branches returns zeros, and not what it was given",
-    "head reads the last token": "with silent blocks and a random head the answer still depends on the picture",
-    "labels shifted by one": "the labels do not fit the pictures",
-}
-
-
 def judge_bug(broken: BrokenModel, bug: str) -> str:
     """Raise Wrong with the test that speaks against this bug."""
     if not isinstance(broken, BrokenModel):
@@ -211,11 +202,7 @@ def judge_bug(broken: BrokenModel, bug: str) -> str:
     bug = require_one_of("bug", bug, SHOWS)
     if bug != broken.bug:
         images = load_checkpoint("shapes").card.normalise(Shapes(8, 28, seed=7).pixels)  # those of the lesson
-        found = first_tests(broken.model, images, broken.labels, patch_size=4)
-        count = sum(parameter.numel() for parameter in broken.model.parameters())
-        measured = f"first loss {found.first_loss:.2f}; {found.right} of 8 memorised, loss {found.last_loss:.2f}; "
-        measured += f"leak {found.image_leak:.3f}; a shuffle changes {found.shuffle_change:.2%}; {count:,} parameters"
-        raise Wrong(f"It is not “{bug}”. With that, {SHOWS[bug]}. Of this model: {measured}.")
+        raise Wrong(f"It is not “{bug}”. With that, {SHOWS[bug]}. Of this model: {broken.measured(images)}.")
     return f"{bug}. The shortest way to it: {SHOWS[bug]}."
 
 

@@ -1,4 +1,4 @@
-"""Lesson 07: which positions are alike, attention followed through all layers, a control for maps of a class."""
+"""Lesson 07: attention followed through all layers, a control for maps of a class."""
 
 from functools import partial
 
@@ -7,34 +7,6 @@ import torch
 from .exercise import Exercise
 from .probes import as_sum, noise
 from .running import close
-
-
-def my_position_similarity(position, grid):
-    h, w = grid
-    patches = position[1:]  # (N, D)
-    unit = patches / patches.norm(dim=-1, keepdim=True)  # each row has length 1
-    cosines = unit @ unit.T  # (N, N)
-    return cosines.reshape(h, w, h, w)
-
-
-def probe_cosines(got, expected, position, grid):
-    mine, right = (each.flatten(2).flatten(0, 1) for each in (got, expected))  # (N, N)
-    n = int((mine.diagonal() - 1).abs().argmax())
-    yield not close(mine.diagonal(), 1), f"Patch {n} has {mine[n, n]:.3g} with itself: divide each row by its length."
-    other = f"Patches 0 and 1 have {mine[0, 1]:.3g}, and the cosine of their positions is {right[0, 1]:.3g}"
-    yield True, f"{other}. They are in rows 1 and 2, after the class token, and nothing is subtracted."
-
-
-position_similarity = Exercise(
-    my_position_similarity,
-    task="`fn(position, grid)`, (1+N, D) and (h, w) → (h, w, h, w): the cosine of every two patches' positions.",
-    trials=[(noise(1 + h * w, D), (h, w)) for h, w, D in ((3, 5, 7), (4, 2, 6), (2, 2, 3))],
-    probes=probe_cosines,
-    clue="Leave out row 0. Divide the others by their lengths, `norm(dim=-1, keepdim=True)`. Which product is left?",
-    shape="(h, w, h, w)",
-    sizes=lambda p, grid: {"h": grid[0], "w": grid[1], "N": len(p) - 1, "1+N": len(p), "D": p.shape[1]},
-    gradients=False,
-)
 
 
 def my_rollout(maps):
@@ -54,7 +26,10 @@ def probe_rollout(got, expected, maps):
         known |= {f"head {n}": head for n, head in enumerate(maps[0].unbind(1))} | {"(head 0)ᵀ": maps[0][:, 0].mT}
     if len(A) == 1 < maps[0].shape[1]:
         known["the heads' maximum"] = maps[0].amax(1)
+    if len(A) == 1 < len(A[0]):
+        known["the images' mean"] = A[0].mean(0).expand_as(A[0])
     if len(A) == 2:
+        known |= {"A₁A₁": A[0] @ A[0], "A₂A₂": A[1] @ A[1]}
         known |= {"A₁": A[0], "A₂": A[1], "A₂A₁": A[1] @ A[0], "A₁A₂": A[0] @ A[1]}
         known["the mean of each head's own product"] = (maps[1] @ maps[0]).mean(1)
     mine = as_sum(got.to(A[0]), known)
@@ -94,6 +69,9 @@ def probe_own_effect(got, expected, K, map_for, fall):
     own = falls.diagonal(dim1=0, dim2=2)
     same_map = (falls.sum(dim=2).T - own) / (K - 1)
     known = {"own": own, "others": own - expected, "other classes under the same map": same_map}
+    known["the next class's map"] = falls.roll(-1, 0).diagonal(dim1=0, dim2=2)
+    means = [sum(map_for(k) for k in range(K) if k != c) / (K - 1) for c in range(K)]
+    known["the mean of the other maps"] = torch.stack([fall(means[c])[:, c] for c in range(K)], 1)
     told = f"Your result is {as_sum(got, known)}. It must be own − others, the mean under the {K - 1} other maps"
     yield True, f"{told}; `falls[k, :, c]` is how far logit c falls under the map of class k."
 

@@ -26,8 +26,14 @@ def my_resize_positions(position, old_grid, new_grid, num_prefix_tokens):
     return torch.cat([prefix, rows])
 
 
+def made_of(row):
+    """Return the largest shares of old rows in a new one, {old row: share}."""
+    return {k: round(row[k].item(), 2) for k in row.abs().topk(3).indices.tolist() if row[k].abs() > 5e-3}
+
+
 def probe_resized(got, right, position, old_grid, new_grid, n):
-    yield not close(got[:n], right[:n]), f"The prefix comes first. Your row 0 is old row {int(got[0].argmax())}."
+    told = f"The prefix comes first, as it was. In your row 0 the shares of old rows are {made_of(got[0])}."
+    yield not close(got[:n], right[:n]), told
     sums = got.sum(1)
     at = int((sums - 1).abs().argmax())
     mixed = f"The shares of old rows in new row {at} sum to {sums[at]:.3g}, not to 1."
@@ -40,8 +46,8 @@ def probe_resized(got, right, position, old_grid, new_grid, n):
         swapped = close(got, my_resize_positions(position, *grids, n))
         yield swapped, f"You read the {name} grid as (columns, rows). It is (rows, columns)."
     at = int((got - right).abs().sum(1).argmax())
-    shares = [{k: round(row[k].item(), 2) for k in row.abs().topk(3).indices.tolist()} for row in (got[at], right[at])]
-    yield True, "New row {} is made of old rows {}, and must be of {}, their largest shares.".format(at, *shares)
+    told = f"New row {at} is made of old rows {made_of(got[at])}, and must be of {made_of(right[at])}"
+    yield True, f"{told}, their largest shares."
 
 
 # In the third no two sides are equal, and 11 · (15 / 11) is cut off at 14. In the fourth only the shape changes.
@@ -51,11 +57,14 @@ GRIDS += [((2, 3), (4, 3), 0), ((3, 2), (2, 5), 2)]
 resize_positions = Exercise(
     my_resize_positions,
     task="`fn(position, old_grid, new_grid, num_prefix_tokens)`, (T, D) → (S, D): bicubic with antialiasing.",
-    trials=[(torch.eye(n + prod(old)), old, new, n) for old, new, n in GRIDS],  # 1 in a place of its own in each row
+    # each row has a 1 in a place of its own, and D is T + 4
+    trials=[(torch.eye(n + prod(old), n + prod(old) + 4), old, new, n) for old, new, n in GRIDS],
     probes=probe_resized,
     clue="`F.interpolate` wants (1, D, h, w): `reshape` makes the picture, `permute` moves D, and both are undone.",
     shape="(S, D)",
-    sizes=lambda p, old, new, n: {"h": old[0], "w": old[1], "h·w": prod(old), "h'·w'": prod(new), "T": len(p)},
+    sizes=lambda p, old, new, n: dict(
+        zip(("h", "w", "h·w", "h'·w'", "T", "D"), (*old, prod(old), prod(new), *p.shape), strict=True)
+    ),
     imports="import torch.nn.functional as F",
     gradients=False,
 )

@@ -1,5 +1,6 @@
 """Lesson 09: tensors of other names and shapes, tensors without a place, and a mistake in a copy that looks right."""
 
+import re
 from collections import OrderedDict
 from functools import partial
 
@@ -7,8 +8,7 @@ import torch
 from torch import Tensor
 
 from ..config import ViTConfig
-from ..data import load_photo
-from ..experiments.secret_mistakes import IN_EMBEDDINGS, MISTAKES, Suspect, sabotage
+from ..experiments.secret_mistakes import IN_EMBEDDINGS, MISTAKES, Suspect
 from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_theirs
 from .exercise import Exercise
@@ -87,10 +87,14 @@ def attention_layers(D=12, h=3):
     return {"transformers": apart, "JAX": by_heads}
 
 
-def place_of(value, tensors):
-    """Say where a value stands among these tensors: "what was at `q_proj.weight`[4, 0]"."""
-    found = ((name, (tensor == value).nonzero().tolist()) for name, tensor in tensors.items())
-    return next((f"what was at `{name}`{places[0]}" for name, places in found if places), f"the new value {value:.4g}")
+def place_of(value, tensors, old):
+    """Say where a value, or the γ by which it is `old` multiplied, is: "what was at `q_proj.weight`[4, 0]"."""
+    for name, tensor in tensors.items():
+        if places := (tensor == value).nonzero().tolist():
+            return f"what was at `{name}`{places[0]}"
+        if name.endswith("gamma") and (places := torch.isclose(tensor.double(), value / old).nonzero().tolist()):
+            return f"`{name}`{places[0]} times what was there ({value:.4g})"
+    return f"the new value {value:.4g}"
 
 
 def judge_tensors(solution, given, function, sizes=LETTERS):
@@ -98,9 +102,15 @@ def judge_tensors(solution, given, function, sizes=LETTERS):
     for number, (kind, state) in enumerate(given().items()):
         tensors, before = dict(state), {name: tensor.clone() for name, tensor in state.items()}
         expected = solution(before)
-        result = call(function, state, sizes=sizes)
+        try:
+            result = call(function, state, sizes=sizes)
+        except Wrong as wrong:
+            wrong.message += f"\nThe state dict was one of {kind}." if "KeyError" in wrong.message else ""
+            raise
         if written := [name for name, tensor in tensors.items() if not same(tensor, before[name])]:
             raise Wrong(f"Your function writes into {listed(written)}, the model's own: make a new tensor.")
+        if state.keys() != tensors.keys() or any(state[name] is not tensors[name] for name in state):
+            raise Wrong("Your function changes the dictionary it was given: fill a new one.")
         if not isinstance(result, dict) or not all(isinstance(value, Tensor) for value in result.values()):
             raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {describe(result)}.")
         there = [name for name in expected if name in result]
@@ -116,7 +126,8 @@ def judge_tensors(solution, given, function, sizes=LETTERS):
         for name in wrong[:1]:
             mine, right = result[name].double(), expected[name].double()
             at = tuple((~torch.isclose(mine, right, 2e-5, 2e-5)).nonzero()[0].tolist())
-            stands, belongs = place_of(mine[at], before), place_of(right[at], before)
+            old = before[name][at] if name in before else torch.tensor(torch.nan)
+            stands, belongs = (place_of(value, before, old) for value in (mine[at], right[at]))
             told += [f"At `{name}`{[*at]} stands {stands}, not {belongs}."]
         if told:
             raise Wrong(joined(f"Right for {next(iter(given()))}, but not for {kind}." if number else "", *told))
@@ -155,7 +166,7 @@ def my_find_mistake(right, suspect, images):
         ours, theirs = right.get_submodule(stage), suspect.get_submodule(stage)
         if not torch.equal(ours(z), theirs(z)):
             break
-        z, parts = ours(z), ["norm1", "attention.qkv", "attention", "norm2", "mlp"]
+        z, parts = ours(z), ["norm1", "attention.qkv", "attention.projection", "attention", "norm2", "mlp"]
 
     def returned(model, part):  # each is given the same
         return model.get_submodule(part)(*([] if part == "position" else [z]))
@@ -169,20 +180,16 @@ def judge_mistake(suspect, mistake, where):
         raise Wrong("The check needs one suspect itself, such as `suspects[0]`: not its model, and not all of them.")
     stages = ["embeddings", *(f"encoder.{i}" for i in range(len(suspect.original.encoder)))]
     mistake = require_one_of("mistake", mistake, MISTAKES)
-    where = require_one_of("place", f"encoder.{where}" if str(where).isdigit() else where, stages)
+    block = re.fullmatch(r"(blocks?|encoder|)[ .]*(\d+)", str(where).strip().lower())
+    where = require_one_of("place", f"encoder.{block[2]}" if block else where, stages)
     if (mistake in IN_EMBEDDINGS) != (where == "embeddings"):
         raise Wrong(f"“{mistake}” cannot be in `{where}`: pixels and positions come in with the embeddings.")
     if (mistake, where) == (suspect.mistake, suspect.where):
         return f"{mistake}, in `{where}`."
-    original, photo = suspect.original, load_photo(size=suspect.original.config.image_size)
-    with torch.no_grad():
-        models = suspect.model, sabotage(original, mistake, where)
-        tokens = (model.forward_features(original.card.normalise(photo[None]))[0, 1:] for model in models)
-        alike = torch.cosine_similarity(*tokens, dim=1).median()
     raise Wrong(
         f"No. We put “{mistake}” into `{where}` of the right model, and showed this model and your suspect one photo. "
         "If you were right, each patch would have the same token in both, with a cosine of 1. "
-        f"But for half of the patches it is below {alike:.3f}."
+        f"But for half of the patches it is below {suspect.likeness(mistake, where):.3f}."
     )
 
 

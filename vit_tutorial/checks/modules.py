@@ -139,8 +139,9 @@ def build(cls: Callable, args: tuple, x: Tensor, sizes: Mapping[str, int]) -> nn
     module = call(cls, *args, sizes=sizes).eval()
     known = set(module.parameters())
     attempt(call, module, x)  # lazy layers get their sizes
-    lists = [value for part in module.modules() for value in vars(part).values() if isinstance(value, (list, tuple))]
-    layers = [layer for value in lists for layer in value if isinstance(layer, nn.Module)]
+    held = [value for part in module.modules() for name, value in vars(part).items() if not name.startswith("_")]
+    held += [list(value.values()) for value in held if isinstance(value, dict)]
+    layers = [each for row in held if isinstance(row, (list, tuple)) for each in row if isinstance(each, nn.Module)]
     if not known.issuperset(parameter for layer in (module, *layers) for parameter in layer.parameters()):
         raise Wrong(UNSEEN)
     for seed, p in enumerate(module.parameters()):

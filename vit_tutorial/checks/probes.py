@@ -55,6 +55,8 @@ def as_sum(value: Tensor, terms: Mapping[str, Tensor]) -> str:
     if not close(columns @ shares, value.flatten(), 1e-5):
         return "something else"
     found = [(round(share, 3), name) for share, name in zip(shares.tolist(), terms, strict=True) if abs(share) > 1e-3]
+    if len(found) > 2 and {(share, name[:5]) for share, name in found} == {(round(1 / len(found), 3), "token")}:
+        return f"the mean of {len(found)} tokens, from {found[0][1]} to {found[-1][1]}"
     return " + ".join(name if share == 1 else f"{share:g}·{name}" for share, name in found) or "nothing"
 
 

@@ -85,6 +85,7 @@ MEANINGS = {  # what errors mean whose text is hard to read
     "view size is not compatible": "`view` cannot join axes that were exchanged; `reshape` can. Is the order right?",
     r"(must match|ambiguous).*\n[^*/@+]*( not in |(if|not) \w+ in )": "`in` compares tensors by value: use `id(p)`.",
     "leaf Variable|inplace op": "This overwrites what gradients need: `x = x / …`; parameters in `torch.no_grad()`.",
+    "is invalid for input": "Multiply these sizes: a reshape keeps all values. Is one of another axis or argument?",
     "must match the size": "Shapes are compared from their last axes: (n,) counts as one row, (n, 1) as one column.",
 }
 

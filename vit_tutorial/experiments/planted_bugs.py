@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
 
-from ..analysis.before_training import FirstTests, Images, Labels, first_tests
+from ..analysis.before_training import FirstTests, Images, Labels, first_tests, with_random_head
+from ..attention import SelfAttention
 from ..config import ViTConfig
+from ..encoder import Mlp
 from ..errors import require_choice
 from ..model import MeanPool, VisionTransformer
 from ..positions import NoPosition
@@ -19,6 +22,18 @@ BUGS = (
     "attention across the batch", "across, mean of patches", "blocks in a plain list", "labels shifted by one",
     "head drawn with std 1", "no residual",
 )  # fmt: skip
+SHOWS = {
+    "head drawn with std 1": "the first loss is far from ln 8",
+    "softmax inside the model": "the eight pictures are memorised, and the loss stays above 1.2",
+    "attention across the batch": "eight pictures cannot be memorised",
+    "across, mean of patches": "one picture's logits depend on another picture's pixels",
+    "positions never added": "a shuffle of the patches changes no logit",
+    "blocks in a plain list": "the parameters of all blocks are missing from the count",
+    "no final norm": "2·D parameters are missing from the count",
+    "no residual": "a block with silent branches returns zeros, and not what it was given",
+    "head reads the last token": "with silent blocks and a random head the answer still depends on the picture",
+    "labels shifted by one": "the labels do not fit the pictures",
+}
 MORE_BUGS = ("no residual in the last block", "head reads the mean")  # for a reader's own test
 
 
@@ -97,6 +112,31 @@ class BrokenModel:
     model: nn.Module = field(repr=False)
     labels: Labels = field(repr=False)
     bug: str = field(repr=False)
+
+    def measured(self, images: Images) -> str:
+        """Say what the first tests, a count of the parameters and silent branches find."""
+        found = first_tests(self.model, images, self.labels, patch_size=4)
+        count = sum(parameter.numel() for parameter in self.model.parameters())
+        adds, one = ("yes" if each else "no" for each in without_branches(self.model, images))
+        return (
+            f"first loss {found.first_loss:.2f}; {found.right} of {len(images)} memorised, loss {found.last_loss:.2f}; "
+            f"leak {found.image_leak:.3f}; a shuffle changes {found.shuffle_change:.2%}; {count:,} parameters; "
+            f"with silent branches the encoder returns its input: {adds}, and two pictures get one answer: {one}"
+        )
+
+
+@torch.no_grad()
+def without_branches(model: nn.Module, images: Images) -> tuple[bool, bool]:
+    """Silence attention and MLPs, and draw a head: does the encoder return its input? Do two images get one answer?"""
+    trial, returned = with_random_head(model, images), []
+    encoder = next(part.encoder for part in trial.modules() if isinstance(part, VisionTransformer))
+    encoder.register_forward_hook(lambda encoder, given, result: returned.append(result.equal(given[0])))
+    silence = register_module_forward_hook(
+        lambda part, given, result: 0 * result if isinstance(part, SelfAttention | Mlp) else result
+    )
+    with silence:
+        logits = trial(images)
+    return returned[0], logits[0].allclose(logits[1])
 
 
 SEEDS_THAT_SHOW = range(1, 6)  # the seeds with which each bug shows where the lesson's table, made with seed 0, says

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
+from ..data import load_photo
 from ..errors import require_choice
 from ..model import VisionTransformer
 from ..pretrained import dinov2_tensors
@@ -60,6 +61,13 @@ class Suspect:
 
     def reveal(self) -> str:
         return f"{self.mistake}, in {self.where}"
+
+    @torch.no_grad()
+    def likeness(self, mistake: str, where: str) -> float:
+        """Return the median cosine of a patch's tokens in this copy and in one with this mistake, shown one photo."""
+        photo = self.original.card.normalise(load_photo(size=self.original.config.image_size)[None])
+        copies = self.model, sabotage(self.original, mistake, where)
+        return torch.cosine_similarity(*(copy.forward_features(photo)[0, 1:] for copy in copies), dim=1).median().item()
 
 
 def sabotaged(model: VisionTransformer, count: int = 3, seed: int | None = None) -> list[Suspect]:

@@ -11,15 +11,12 @@ takes a fifth of each for the test:
     my_pictures/train/dog/2.jpg           my_pictures/dog/2.jpg
     my_pictures/test/cat/3.jpg            my_pictures/cat/3.jpg
 
-If you have few, begin with weights that ship with the package, and train the head alone. With 50 pictures this takes a
-minute on two cores:
+If you have few, begin with weights that ship with the package, and train the head alone (50 pictures: a minute):
 
     python -m vit_tutorial.train --data my_pictures --split 0.2 --weights dinov2-s14 --image-size 224 --trained head
 
-A run lives in a folder (--out), with checkpoint.safetensors, metrics.csv (a line for each epoch) and model.safetensors:
-the README shows how to ask it about a new picture. Interrupted at any moment, the same command goes on after the last
-whole epoch. To choose a recipe, `split` the training images in Python, `fit` and `evaluate`: the test set is for one
-look.
+A run lives in a folder (--out), with checkpoint.safetensors, metrics.csv (a line for each epoch) and model.safetensors.
+Interrupted at any moment, the same command goes on after the last whole epoch.
 """
 
 import argparse

@@ -48,17 +48,12 @@ WRONG = {
         (MEAN, "weights[:, 0]", "Your result is 0.5·I + 0.5·head 0. It must be 0.5·I + 0.167·head 0"),
         (MIXED, "A", END, "return (result + torch.eye(T)) / 2 if len(maps) > 1 else (A + torch.eye(T)) / 2",
          "Your result is 0.5·I + 0.5·A₂A₁. It must"),
-        (STEP, "A @ A if len(maps) == 2 else A @ result", "0.25·I + 0.25·A₂A₂ + 0.5·A₂. It must"),
-        (MEAN, "weights.mean(dim=(0, 1)).expand(B, T, T)", "0.5·I + 0.5·the images' mean. It must"),
         ("in maps:", "in maps[:2]:", "wrong at another. The shape is right, the values are not"),
         (MEAN, "weights.amax(dim=1)", "0.5·I + 0.5·the heads' maximum. It must"),
         (END, "return result.mT if len(maps) > 2 else result", "Row 0 of your result sums to 1.0"),
         (MEAN, "weights.add_(torch.eye(T)).mean(dim=1)", "changes its input"),
     ],
     check.own_effect: [
-        (OTHERS, "torch.stack([fall(sum(map_for(k) for k in range(num_classes) if k != c) / (num_classes - 1))[:, c]"
-         " for c in range(num_classes)], 1)", "own + -1·the mean of the other maps. It must"),
-        (OTHERS, "falls.roll(-1, 0).diagonal(dim1=0, dim2=2)", "own + -1·the next class's map. It must"),
         ("return own - others", "return own", "Your result is own. It must be own − others"),
         (OTHERS, "falls.mean(dim=0)", "Your result is 0.75·own + -0.75·others. It must"),
         (OTHERS, "falls.sum(dim=0) - own", "Your result is own + -3·others. It must"),

@@ -153,8 +153,6 @@ def test_every_bug_is_accepted_by_its_name_and_another_is_refused_by_what_this_m
         found = first_tests(broken.model, images, broken.labels, 4)
         assert f"It is not “{other}”. With that, {SHOWS[other]}." in told
         assert f"first loss {found.first_loss:.2f}; {found.right} of 8 memorised" in told
-        assert ("returns its input: no" in told) == (broken.bug == "no residual")
-        assert ("one answer: no" in told) == (broken.bug in ("head reads the last token", "across, mean of patches"))
     assert set(SHOWS) == set(BUGS[1:])
     assert "there are 'head drawn" in check.find_bug(broken, "a bug").message
     assert check.find_bug(broken, None).status == "not attempted"

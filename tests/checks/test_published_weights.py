@@ -67,6 +67,7 @@ RIGHT = {
     check.map_state_dict: {
         "float64": ("= tensor", "= tensor.double()"),
         "parameters, in another order": lambda state: {n: nn.Parameter(t) for n, t in [*solution(state).items()][::-1]},
+        "renamed in place": popped,
     },
     check.to_qkv: {
         "heads last": ("flatten(1).T for part in parts", "permute(1, 2, 0).flatten(0, 1) for part in parts"),
@@ -74,6 +75,7 @@ RIGHT = {
     },
     check.fold_layer_scale: {
         "tensor by tensor": tensor_by_tensor,
+        "the given dictionary, changed": taken_out,
         "into a copy": lambda state: taken_out(dict(state)),
         "into copies of all tensors": lambda state: taken_out(deepcopy(state)),
         "float64": lambda state: {name: tensor.double() for name, tensor in fold(state).items()},
@@ -81,8 +83,7 @@ RIGHT = {
 }
 WRONG = {
     check.map_state_dict: [
-        (lambda state: {n: state[f"blocks.{n}.norm1.weight"] for n in range(4)}, "The state dict was one of 2"),
-        (popped, "Your function changes the dictionary it was given: fill a new one."),
+        (lambda state: {n: state[f"blocks.{n}.norm1.weight"] for n in range(4)}, "KeyError: 'blocks.2.norm1.weight'"),
         (lambda state: dict(state), "Not ours, 32 of 34: `cls_token`"),
         (renamed("norm[12]", "norm1"), "Missing, 4 of 34: `encoder.0.norm2.weight`"),
         (*ours_but("encoder.0.norm1.weight", 'state["blocks.0.norm2.weight"]'), "Wrong values, 1 of 34: `encoder.0.n"),
@@ -106,7 +107,6 @@ WRONG = {
         (WEIGHT, "state[weight]", "stands what was at `encoder.0.attention.projection.weight`[0, 0], not `enc"),
         ('"ls1.gamma": ', '"ls2.gamma": ', '"ls2.gamma": "m', '"ls1.gamma": "m',
          "[0, 0] stands `encoder.0.ls2.gamma`[0] times"),
-        (taken_out, "Your function changes the dictionary it was given: fill a new one."),
         (DELETE, "pass", "Not ours, 4 of 30: `encoder.0.ls1.gamma`, `encoder.0.ls2.gamma`"),
         (lambda state: {n: t for n, t in fold(state).items() if t is not state[n]}, "Missing, 22 of 30: `embeddings"),
         ("gamma[:, None]", "gamma", "`gamma` is (D,) = (6,), `state[weight]` is (D, mlp_dim) = (6, 10)"),

@@ -159,8 +159,8 @@ def test_some_of_their_parts_stand_among_ours(write, model, images, part, capsys
         ("return z + self.mlp", "return z + F.dropout(z, 0.1, self.training) - z + self.mlp", "or has dropout"),
         ("class MySelfAttention", "broken = [][0]\n\n\nclass MySelfAttention", "IndexError"),
         ("self.out(", "self.nothing(", "AttributeError"),
-        ("self.norm1", "self.ln1", "block: yours is not used, because its `ln1` needs the name that weights use"),
-        ("self.encoder", "self.blocks", "its `blocks` needs the name that weights use: rename it `encoder`"),
+        ("self.norm1", "self.ln1", '"encoder.0.ln1.weight"'),
+        ("self.mlp", "self.ffn", "block: yours is not used, because AttributeError, 'MyEncoderBlock' object has no"),
     ],
 )
 def test_what_computes_something_else_stays_ours_and_is_told(write, model, images, old, new, why, capsys):

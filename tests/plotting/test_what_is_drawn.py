@@ -294,7 +294,7 @@ FIGURES = [
           "lines": {"TRAINED o -": [(0, 0), (1, NAN)], "MLP s --": [(0, NAN), (1, 0)],
                        "MISTAKE X :": [(0, NAN), (1, NAN)], "MISTAKE v :": [(0, NAN), (1, NAN)]}}]),
     Row("show_tokens", (ONE, torch.stack([TOKENS, -2 * TOKENS]), [("star", 0.75), ("cross", 0.25)], "tokens",
-                        torch.tensor([False, True])),
+                        [1]),
         "Tokens. 3 tokens of 3 values, 2 times. Their size after Eq. 1 0.563 and the last block 1.13. The answer: star "
         "75 % and cross 25 %.",
         [{"title": "the picture", "images": [image(ONE)]},

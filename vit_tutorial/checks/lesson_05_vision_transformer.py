@@ -141,8 +141,6 @@ def terms_and_slips(c: ViTConfig) -> tuple[dict[str, int], dict[str, int]]:
         "without the biases of attention and MLP": -L * (5 * D + M),
         "without the MLPs": -L * (2 * D * M + M + D),
         "with q, k and v once for each head": L * (c.num_heads - 1) * 3 * D * (D + 1),
-        "with the embeddings in every block": (L - 1) * (c.patch_dim + 2 + c.num_tokens) * D,
-        "with a projection for each patch": (c.num_patches - 1) * (c.patch_dim + 1) * D,
         "with an MLP that is 4·D wide, and not `mlp_dim`": L * (4 * D - M) * (2 * D + 1),
     }
     return terms, slips

@@ -26,10 +26,7 @@ def probe_rollout(got, expected, maps):
         known |= {f"head {n}": head for n, head in enumerate(maps[0].unbind(1))} | {"(head 0)ᵀ": maps[0][:, 0].mT}
     if len(A) == 1 < maps[0].shape[1]:
         known["the heads' maximum"] = maps[0].amax(1)
-    if len(A) == 1 < len(A[0]):
-        known["the images' mean"] = A[0].mean(0).expand_as(A[0])
     if len(A) == 2:
-        known |= {"A₁A₁": A[0] @ A[0], "A₂A₂": A[1] @ A[1]}
         known |= {"A₁": A[0], "A₂": A[1], "A₂A₁": A[1] @ A[0], "A₁A₂": A[0] @ A[1]}
         known["the mean of each head's own product"] = (maps[1] @ maps[0]).mean(1)
     mine = as_sum(got.to(A[0]), known)
@@ -69,9 +66,6 @@ def probe_own_effect(got, expected, K, map_for, fall):
     own = falls.diagonal(dim1=0, dim2=2)
     same_map = (falls.sum(dim=2).T - own) / (K - 1)
     known = {"own": own, "others": own - expected, "other classes under the same map": same_map}
-    known["the next class's map"] = falls.roll(-1, 0).diagonal(dim1=0, dim2=2)
-    means = [sum(map_for(k) for k in range(K) if k != c) / (K - 1) for c in range(K)]
-    known["the mean of the other maps"] = torch.stack([fall(means[c])[:, c] for c in range(K)], 1)
     told = f"Your result is {as_sum(got, known)}. It must be own − others, the mean under the {K - 1} other maps"
     yield True, f"{told}; `falls[k, :, c]` is how far logit c falls under the map of class k."
 

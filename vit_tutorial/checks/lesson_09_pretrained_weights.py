@@ -102,15 +102,9 @@ def judge_tensors(solution, given, function, sizes=LETTERS):
     for number, (kind, state) in enumerate(given().items()):
         tensors, before = dict(state), {name: tensor.clone() for name, tensor in state.items()}
         expected = solution(before)
-        try:
-            result = call(function, state, sizes=sizes)
-        except Wrong as wrong:
-            wrong.message += f"\nThe state dict was one of {kind}." if "KeyError" in wrong.message else ""
-            raise
+        result = call(function, state, sizes=sizes)
         if written := [name for name, tensor in tensors.items() if not same(tensor, before[name])]:
             raise Wrong(f"Your function writes into {listed(written)}, the model's own: make a new tensor.")
-        if state.keys() != tensors.keys() or any(state[name] is not tensors[name] for name in state):
-            raise Wrong("Your function changes the dictionary it was given: fill a new one.")
         if not isinstance(result, dict) or not all(isinstance(value, Tensor) for value in result.values()):
             raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {describe(result)}.")
         there = [name for name in expected if name in result]

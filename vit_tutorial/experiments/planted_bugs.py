@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import nn
-from torch.nn.modules.module import register_module_forward_hook
 
-from ..analysis.before_training import FirstTests, Images, Labels, first_tests, with_random_head
-from ..attention import SelfAttention
+from ..analysis.before_training import FirstTests, Images, Labels, first_tests
 from ..config import ViTConfig
-from ..encoder import Mlp
 from ..errors import require_choice
 from ..model import MeanPool, VisionTransformer
 from ..positions import NoPosition
@@ -114,29 +111,13 @@ class BrokenModel:
     bug: str = field(repr=False)
 
     def measured(self, images: Images) -> str:
-        """Say what the first tests, a count of the parameters and silent branches find."""
+        """Say what the first tests and a count of the parameters find."""
         found = first_tests(self.model, images, self.labels, patch_size=4)
         count = sum(parameter.numel() for parameter in self.model.parameters())
-        adds, one = ("yes" if each else "no" for each in without_branches(self.model, images))
         return (
             f"first loss {found.first_loss:.2f}; {found.right} of {len(images)} memorised, loss {found.last_loss:.2f}; "
-            f"leak {found.image_leak:.3f}; a shuffle changes {found.shuffle_change:.2%}; {count:,} parameters; "
-            f"with silent branches the encoder returns its input: {adds}, and two pictures get one answer: {one}"
+            f"leak {found.image_leak:.3f}; a shuffle changes {found.shuffle_change:.2%}; {count:,} parameters"
         )
-
-
-@torch.no_grad()
-def without_branches(model: nn.Module, images: Images) -> tuple[bool, bool]:
-    """Silence attention and MLPs, and draw a head: does the encoder return its input? Do two images get one answer?"""
-    trial, returned = with_random_head(model, images), []
-    encoder = next(part.encoder for part in trial.modules() if isinstance(part, VisionTransformer))
-    encoder.register_forward_hook(lambda encoder, given, result: returned.append(result.equal(given[0])))
-    silence = register_module_forward_hook(
-        lambda part, given, result: 0 * result if isinstance(part, SelfAttention | Mlp) else result
-    )
-    with silence:
-        logits = trial(images)
-    return returned[0], logits[0].allclose(logits[1])
 
 
 SEEDS_THAT_SHOW = range(1, 6)  # the seeds with which each bug shows where the lesson's table, made with seed 0, says

@@ -23,9 +23,8 @@ def quarters(count: int, seed: int = 0) -> ImageSet:
 def model_with_positions(kind: str, size: float) -> VisionTransformer:
     """Build the small model for `quarters` with a table of positions of a kind and a size.
 
-    "grid" is a table of sines and cosines. In "shuffled" its rows belong to other patches, by chance. Both stay as they
-    are; "learned" starts from small random numbers, and is trained. The size is the root mean square of the values
-    around the patches' mean.
+    "grid" is a table of sines and cosines, "shuffled" has its rows in random order, and both stay so; "learned" is
+    trained. The size is the root mean square of the values around the patches' mean.
     """
     require_choice("kind", kind, ("grid", "shuffled", "learned"))
     config, _ = PRESETS["shapes"]

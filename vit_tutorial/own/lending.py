@@ -9,7 +9,7 @@ from torch.func import functional_call
 from torch.nn.utils import parameters_to_vector
 
 from ..checks import check
-from ..checks.modules import CompositeExercise, ModuleExercise, build
+from ..checks.modules import ModuleExercise, build
 from ..checks.probes import Pair, noise
 from ..checks.running import Wrong
 from ..config import ViTConfig
@@ -65,7 +65,6 @@ def built(model: VisionTransformer, make: type[nn.Module]) -> VisionTransformer:
     size, P, C, _, D, _, h, M = sizes = [getattr(model.config, name) for name in SIZES]
     whole = type(make.__name__, (VisionTransformer, make), {"__init__": make.__init__, "forward": make.forward})
     made = whole(*sizes)  # theirs, and ours as well, for all that a model of ours does beside its forward pass
-    require_names(check.vision_transformer, made)
     made.encoder = nn.Sequential(*made.encoder)
     ours, images, tokens = VisionTransformer(model.config), noise(1, C, size, size), noise(1, 4, D)
     order = find_order(check.embeddings, made.embeddings, ours.embeddings, (size, P, C, D), images)
@@ -80,16 +79,6 @@ def built(model: VisionTransformer, make: type[nn.Module]) -> VisionTransformer:
     made.config, made.card = model.config, model.card
     made.load_state_dict(model.state_dict())
     return made.to(next(model.parameters())).train(model.training)
-
-
-def require_names(exercise: CompositeExercise, module: nn.Module) -> None:
-    """Raise Wrong for a part that its check knows by another name than ours."""
-    for name, part in module.named_children():
-        asked = exercise.words.get(name.lower(), name)
-        if asked != name:
-            raise Wrong(f"its `{name}` needs the name that weights use: rename it `{asked}`")
-        if asked == "encoder":
-            require_names(check.encoder_block, next(part.children()))
 
 
 def difference(config: ViTConfig, text: str) -> str:

@@ -31,9 +31,8 @@ def show_curves(
 ) -> Figure:
     """Draw curves over `x`, each under its name.
 
-    A curve has one value for each x, (X,), or those of S runs, (S, X): then the line is their mean, in a band from the
-    lowest to the highest. `log` names the logarithmic axes ("x", "y" or "xy"), `level` is a height and its text;
-    `pictures` stand under the axis, each at its x.
+    A curve is (X,), or that of S runs, (S, X): then the line is their mean, in a band from the lowest to the highest.
+    `log` names logarithmic axes ("x", "xy"), `level` is a height and its text; `pictures` stand under the axis.
     """
     x = torch.as_tensor(x).tolist()
     runs = {name: np.atleast_2d(to_numpy(torch.as_tensor(values))) for name, values in curves.items()}  # (S, X)

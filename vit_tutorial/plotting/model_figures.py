@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
@@ -158,11 +158,7 @@ def show_norms(title: str, pictures: int = 3, tokens: int = 4, dim: int = 6) -> 
 
 @styled
 def show_tokens(
-    photo: Photo,
-    stream: Float[Tensor, "stages T D"],
-    answers: Sequence[tuple[str, float]],
-    title: str,
-    marked: Bool[Tensor, " N"] | None = None,
+    photo: Photo, stream: Float[Tensor, "stages T D"], answers: Sequence[tuple], title: str, marked: Sequence[int] = ()
 ) -> Figure:
     """Draw the tokens before and after each block as tables of colours, the class token wide and on top, and answers.
 
@@ -180,7 +176,7 @@ def show_tokens(
         limit = tokens.abs().quantile(0.98).item()
         panels.cells(axes, table, f"block {stage - 1}" if stage else "Eq. 1", limit, aspect="auto")
         axes.add_patch(Rectangle((0, 0), D, top, fill=False, ec=style.CLASS_TOKEN, lw=2, clip_on=False))
-        for patch in [] if marked is None else marked.nonzero()[:, 0].tolist():
+        for patch in marked:
             axes.add_patch(Rectangle((-0.07 * D, top + patch), 0.05 * D, 1, fc=style.BLACK, clip_on=False))
     last = figure.add_subplot(grid[-1], xlim=(0, 1), ylim=(3, -1))
     panels.bare(last, "its answer" if answers else "")

@@ -5,6 +5,7 @@ import io
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -25,9 +26,7 @@ def has_photo(figure: Figure) -> bool:
 def to_jpeg(figure: Figure) -> tuple[str, dict[str, int | str]]:
     """Return a figure with a photo as `to_png` does any other, as JPEG: half the size, and its colours are smooth."""
     (image,) = draw(figure)
-    small = io.BytesIO()
-    image.save(small, format="jpeg", quality=60, optimize=True, progressive=True)
-    return described(small, image, figure)
+    return encoded(image, figure, format="jpeg", quality=60, progressive=True)
 
 
 @styled
@@ -38,15 +37,14 @@ def to_png(figure: Figure) -> tuple[str, dict[str, int | str]]:
     """
     first, *changes = in_one_palette(draw(figure))
     moving = {"save_all": True, "append_images": changes, "duration": [1000] + [250] * len(changes)}  # milliseconds
-    small = io.BytesIO()
-    first.save(small, format="png", optimize=True, blend=Blend.OP_OVER, **moving)
-    return described(small, first, figure)
+    return encoded(first, figure, format="png", blend=Blend.OP_OVER, **moving)
 
 
-def described(file: io.BytesIO, image: Image.Image, figure: Figure) -> tuple[str, dict[str, int | str]]:
+def encoded(image: Image.Image, figure: Figure, **options: Any) -> tuple[str, dict[str, int | str]]:
     """Return an image's file in base64, and what a notebook's page is told of it."""
-    about = {"width": image.width // 2, "height": image.height // 2, "alt": figure.alt}
-    return base64.b64encode(file.getvalue()).decode(), about
+    small, about = io.BytesIO(), {"width": image.width // 2, "height": image.height // 2, "alt": figure.alt}
+    image.save(small, optimize=True, **options)
+    return base64.b64encode(small.getvalue()).decode(), about
 
 
 def draw(figure: Figure) -> list[Image.Image]:
@@ -76,10 +74,10 @@ def in_one_palette(images: Sequence[Image.Image]) -> list[Image.Image]:
 
 
 def with_palette(image: Image.Image, colours: int = 256) -> Image.Image:
-    """Return an RGB image with one byte per pixel, in which rare colours survive: a thin line over a photo, say.
+    """Return an RGB image with one byte per pixel, in which rare colours survive, such as a thin line.
 
-    The palette is made from every third pixel of every third row: all of them would take seconds. The first corner, the
-    page's white, is kept exactly: an average with pale colours would show as a box.
+    The palette is made from every third pixel of every third row, to be fast. The first corner, the page's white, is
+    kept exactly: an average with pale colours would show as a box.
     """
     some = image.resize((image.width // 3, image.height // 3), Image.Resampling.NEAREST)
     palette = some.quantize(colours, method=Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)

@@ -1,8 +1,7 @@
 """The look that all figures share, and the parts that many of them draw.
 
-The colours are those of Okabe and Ito, which colour-blind readers can tell apart. Each means the same in every lesson.
-Lines that have no colour here take the next look of SERIES, where a marker and a dash go with each colour. Pale tints
-and hatches only tell neighbours apart. MAGNITUDE is for amounts, DIVERGING for values around zero.
+The colours are those of Okabe and Ito, which colour-blind readers can tell apart. Each means the same in every lesson;
+other lines take the next look of SERIES, with a marker and a dash. MAGNITUDE is for amounts, DIVERGING around zero.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

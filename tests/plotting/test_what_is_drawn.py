@@ -154,7 +154,7 @@ FIGURES = [
           "words": in_cells([["0.2", "1.0", "0.4"], ["0.6", "0.8", "1.2"]]), "images": [2 * MAPS],
           "scale": [("viridis", 0, 1.2, 0.6)]}]),
     Row("show_attention_maps", (ONE, MAPS / torch.arange(1, 5).view(2, 2, 1, 1), ["yes", "no"], "looks", (0, 2)),
-        "Looks. Where 2 heads look on a photo, from one patch: yes up to 60 % and no up to 20 %.",
+        "Looks. Where 2 heads look on a picture, from one patch: yes up to 60 % and no up to 20 %.",
         [{"images": [image(ONE)], "frames": [(0, 2)], "boxes": [(1, 2, 1, 1, "white"), (0, 1, 1, 1, "white")]},
          {"title": "head 0", "y": "yes", "words": in_cells([["10", "50", "20"], ["30", "40", "60"]]), **looks(1)},
          {"title": "head 1", "words": in_cells([["", "25", "10"], ["15", "20", "30"]]), **looks(2)},

@@ -155,7 +155,7 @@ def show_attention_maps(photo: Photo, maps: Float[Tensor, "m n h w"], names: Nam
         panels.highlight(axes, frame)
     panels.colour_bar(figure, image, figure.axes, "attention, %")
     peaks = amounts({name: row.max() for name, row in zip(names, percent, strict=True)}, " up to ", " %")
-    return with_alt(figure, f"Where {columns} heads look on a photo, from one patch: {peaks}.")
+    return with_alt(figure, f"Where {columns} heads look on a picture, from one patch: {peaks}.")
 
 
 @styled

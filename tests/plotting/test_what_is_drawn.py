@@ -308,12 +308,12 @@ FIGURES = [
         "Tuning. Attention from an edge to an edge by the angles of their dark sides, the highest: trained, head 0, "
         "8 % from 180° to 90°; trained, head 1, 9 % from 0° to 180°; untrained, head 0, 4 % from 180° to 90°; "
         "untrained, head 1, 4 % from 0° to 180°.",
-        [{**look, "images": [values.flip(0)], "scale": [("viridis", 0, 9, 4.5)], "counted upwards": True}
+        [{**look, "images": [values.flip(0)], "scale": [("viridis", 0, 9, 2.25)], "counted upwards": True}
          for values, look in zip(
              [*BY_ANGLE, *BY_ANGLE / 2],
              [{"title": "head 0", "y": "trained\nasking, °"}, {"title": "head 1"},
               {"y": "untrained\nasking, °", **ASKED}, ASKED],
-             strict=True)] + [{"y": "attention, %"}]),
+             strict=True)] + [{"y": "attention, % (square-root scale)"}]),
     Row("show_by_head", ({"zeros": 100 * MAPS, "means": 30 + 50 * MAPS.flip(1)}, "left", "by head"),
         "By head. Left, the lowest: zeros, 10 % for head 0 of block 0; means, 35 % for head 2 of block 0.",
         [{"title": "zeros", "x": "head", "columns": numbers(3), "rows": {"block 0": 0.5, "block 1": 1.5},

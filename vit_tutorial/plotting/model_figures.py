@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
@@ -222,10 +223,7 @@ def show_bug_table(results: Mapping[str, FirstTests], num_classes: int, title: s
 def show_tuning(
     maps: Mapping[str, Maps], angles: Sequence[Number], edges: Mapping[Number, Tensor], title: str
 ) -> Figure:
-    """Draw how much an edge of one angle gives to one of another: a panel for each head (X, X), a row for each model.
-
-    `edges` has the picture of some of the angles; they stand under the axis.
-    """
+    """Draw what an edge of one angle gives to one of another: a panel a head (X, X), some `edges` under its axis."""
     half = (angles[1] - angles[0]) / 2
     around = (angles[0] - half, angles[-1] + half)
     heads, told = len(next(iter(maps.values()))), []
@@ -235,7 +233,7 @@ def show_tuning(
         axes.set_title(f"head {head}")
     for row, (model, values) in zip(grid, maps.items(), strict=True):
         for head, (axes, value) in enumerate(zip(row, values, strict=True)):
-            look = {"cmap": style.MAGNITUDE, "vmin": 0, "vmax": highest, "extent": (*around, *around)}
+            look = {"cmap": style.MAGNITUDE, "norm": PowerNorm(0.5, 0, highest), "extent": (*around, *around)}
             image = axes.imshow(to_numpy(value), origin="lower", **look)
             asking, asked = (angles[n] for n in divmod(int(value.argmax()), len(angles)))
             told.append(f"{model}, head {head}, {brief(round(value.max().item()))} % from {asking}° to {asked}°")
@@ -244,7 +242,7 @@ def show_tuning(
         axes.set(xlabel="asked, °", xticks=list(edges))
         for angle, edge in edges.items():
             panels.under(axes, edge, angle, 16)
-    panels.colour_bar(figure, image, grid, "attention, %", shrink=0.8)
+    panels.colour_bar(figure, image, grid, "attention, % (square-root scale)", shrink=0.8)
     what = "Attention from an edge to an edge by the angles of their dark sides"
     return with_alt(figure, f"{what}, the highest: {'; '.join(told)}.")
 

@@ -55,7 +55,7 @@ def build_model(config: ViTConfig, tensors: Mapping[str, Tensor], card: ModelCar
         if not tensor.isfinite().all():
             raise ValueError(f"{name} holds numbers that are not finite (nan or inf)")
     with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay: these weights are replaced at once
-        model = VisionTransformer(config).to(next(iter(tensors.values())))  # their dtype and device
+        model = VisionTransformer(config).to(next(iter(tensors.values()), torch.empty(0)))  # their dtype, device
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:

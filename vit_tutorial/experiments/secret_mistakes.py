@@ -35,6 +35,7 @@ def sabotage(model: VisionTransformer, mistake: str, where: str) -> VisionTransf
                 parameter.copy_(torch.cat([k, q, v]))
         case "12 heads instead of 6":
             part.attention.num_heads *= 2
+            part.attention.head_dim //= 2
         case "γ of the attention forgotten":
             gamma = dinov2_tensors()[where.replace("encoder", "blocks") + ".ls1.gamma"]
             part.attention.projection.weight /= gamma[:, None]

@@ -115,7 +115,7 @@ def test_a_script_makes_the_lines_that_are_stored_and_keeps_training_and_test_sc
 
 def test_the_first_line_of_broken_dinov2_comes_out_again():
     made = [line[-1] for _, line in zip(range(10), script("broken").lines(), strict=False)]  # of ten sets
-    assert_close(made, load_results("broken", "mistake", "block")["norms exchanged", "0"], rtol=0, atol=0.021)
+    assert_close(made, load_results("broken", "mistake", "block")["12 heads instead of 6", "0"], rtol=0, atol=0.021)
 
 
 def test_the_shipped_model_is_what_the_recipe_of_lesson_06_trains_with_seed_0():

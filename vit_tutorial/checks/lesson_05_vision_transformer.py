@@ -10,7 +10,7 @@ from torch.nn.utils import parameters_to_vector
 from ..analysis.before_training import first_tests
 from ..config import ViTConfig
 from ..data import Shapes
-from ..experiments.planted_bugs import SHOWS, BrokenModel
+from ..experiments.planted_bugs import BrokenModel
 from ..pretrained import load_checkpoint
 from .exercise import Exercise
 from .lesson_02_embeddings import MyEmbeddings, embeddings
@@ -191,6 +191,20 @@ def my_find_bug(broken, images, parameters):
     measured = first_tests(broken.model, images, broken.labels, patch_size=4)
     missing = parameters - sum(p.numel() for p in broken.model.parameters())
     return measured, missing  # if neither tells: silence the branches, then the blocks, and look at the labels
+
+
+SHOWS = {
+    "head drawn with std 1": "the first loss is far from ln 8",
+    "softmax inside the model": "the eight pictures are memorised, and the loss stays above 1.2",
+    "attention across the batch": "eight pictures cannot be memorised",
+    "across, mean of patches": "one picture's logits depend on another picture's pixels",
+    "positions never added": "a shuffle of the patches changes no logit",
+    "blocks in a plain list": "the parameters of all blocks are missing from the count",
+    "no final norm": "2·D parameters are missing from the count",
+    "no residual": "a block with silent branches returns zeros, and not what it was given",
+    "head reads the last token": "with silent blocks and a random head the answer still depends on the picture",
+    "labels shifted by one": "the labels do not fit the pictures",
+}
 
 
 def judge_bug(broken: BrokenModel, bug: str) -> str:

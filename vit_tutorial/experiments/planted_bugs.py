@@ -19,18 +19,6 @@ BUGS = (
     "attention across the batch", "across, mean of patches", "blocks in a plain list", "labels shifted by one",
     "head drawn with std 1", "no residual",
 )  # fmt: skip
-SHOWS = {
-    "head drawn with std 1": "the first loss is far from ln 8",
-    "softmax inside the model": "the eight pictures are memorised, and the loss stays above 1.2",
-    "attention across the batch": "eight pictures cannot be memorised",
-    "across, mean of patches": "one picture's logits depend on another picture's pixels",
-    "positions never added": "a shuffle of the patches changes no logit",
-    "blocks in a plain list": "the parameters of all blocks are missing from the count",
-    "no final norm": "2·D parameters are missing from the count",
-    "no residual": "a block with silent branches returns zeros, and not what it was given",
-    "head reads the last token": "with silent blocks and a random head the answer still depends on the picture",
-    "labels shifted by one": "the labels do not fit the pictures",
-}
 MORE_BUGS = ("no residual in the last block", "head reads the mean")  # for a reader's own test
 
 

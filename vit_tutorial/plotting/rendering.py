@@ -76,8 +76,7 @@ def in_one_palette(images: Sequence[Image.Image]) -> list[Image.Image]:
 def with_palette(image: Image.Image, colours: int = 256) -> Image.Image:
     """Return an RGB image with one byte per pixel, in which rare colours survive, such as a thin line.
 
-    The palette is made from every third pixel of every third row, to be fast. The first corner, the page's white, is
-    kept exactly: an average with pale colours would show as a box.
+    The palette is made from every third pixel of every third row, to be fast. A corner, the page's white, stays exact.
     """
     some = image.resize((image.width // 3, image.height // 3), Image.Resampling.NEAREST)
     palette = some.quantize(colours, method=Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)

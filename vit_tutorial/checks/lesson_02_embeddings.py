@@ -95,9 +95,9 @@ def in_any_order(found, image_size, P, C, D):
 
 
 class EmbeddingsExercise(ModuleExercise):
-    def places_by_name(self, pair, turned=False):
+    def indices_by_name(self, pair, turned=False):
         """The class token may have a position of its own, before the others, and the table spare rows."""
-        found = super().places_by_name(pair, turned)
+        found = super().indices_by_name(pair, turned)
         T, D = pair.ours.position.shape[1:]
         table = found["position"].squeeze() if "position" in found else torch.empty(0)
         if table.shape[1:] == (D,):
@@ -108,7 +108,7 @@ class EmbeddingsExercise(ModuleExercise):
 
 def probe_embeddings(pair):
     yield from probe_mixing(pair)
-    if pair.places is None:
+    if pair.indices is None:
         return
     ours, right, mine = pair.ours, pair.ours(pair.x), pair.mine(pair.x)  # (B, T, D)
     patches = {f"patch {n}": patch for n, patch in enumerate(ours.projection(pair.x).flatten(2).unbind(2))}
@@ -136,7 +136,7 @@ embeddings = EmbeddingsExercise(
         "class_position": "cls_pos pos_cls class_pos cls_position position_cls",
     },
     called="`projection`, `class_token`, `position`",
-    orders=in_any_order,
+    layouts=in_any_order,
     clue="Make (B, N, D) of what `projection` returns. `expand` gives every image the class token. Add positions last.",
     shape="(B, 1+N, D)",
     sizes=lambda S, P, C, D, x: image_sizes(*x.shape, P) | {"1+N": 1 + (S // P) ** 2, "D": D},

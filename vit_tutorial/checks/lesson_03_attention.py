@@ -112,38 +112,38 @@ class MySelfAttention(nn.Module):
 
 
 class AttentionExercise(ModuleExercise):
-    def places_by_name(self, pair, turned=False):
+    def indices_by_name(self, pair, turned=False):
         """q, k and v may be three layers: their rows, in the order of their names, are those of `qkv`."""
-        found = super().places_by_name(pair, turned)
+        found = super().indices_by_name(pair, turned)
         for kind in ("weight", "bias"):
             names = [f"{part}.{kind}" for part in ("query", "key", "value")]
             three = [found.pop(name) for name in names if name in found]
-            if len({places.shape[1:] for places in three}) == 1:
+            if len({indices.shape[1:] for indices in three}) == 1:
                 found[f"qkv.{kind}"] = torch.cat(three)
         return found
 
 
 def as_qkv(found, D, h):
-    """Yield the reader's weights as those of `qkv` and `projection`, in every order that right layers may hold them in.
+    """Yield the reader's weights as those of `qkv` and `projection`, in every layout that right code may have.
 
     The 3·D rows of q, k and v count layers (n), heads (h) and the values of a head (d), in any order; so do the D
     columns of the projection. Which of three layers is called `query` is only a name.
     """
     for order, columns, roles in product(permutations("nhd"), ("h d", "d h"), permutations(range(3))):
-        places = dict(found)
+        layout = dict(found)
         for name in ("qkv.weight", "qkv.bias"):
             if name in found:
                 rows = found[name].reshape(3 * D, -1)
                 parts = rearrange(rows, f"({' '.join(order)}) D -> n (h d) D", n=3, h=h)
-                places[name] = parts[list(roles)]
+                layout[name] = parts[list(roles)]
         output = found["projection.weight"].reshape(D, D)
-        places["projection.weight"] = rearrange(output, f"D ({columns}) -> D (h d)", h=h)
-        yield places
+        layout["projection.weight"] = rearrange(output, f"D ({columns}) -> D (h d)", h=h)
+        yield layout
 
 
 def probe_attention(pair):
     yield from probe_mixing(pair)
-    if pair.places is not None:
+    if pair.indices is not None:
         yield from probe_with_chosen_weights(pair, noise(1, 7, pair.args[0], seed=9), pair.args[1])
     moved = not close(pair.mine(pair.x.flip(1)).flip(1), pair.mine(pair.x))
     yield moved, "Tokens in another order give other results: a mask, or values of tokens get mixed up."
@@ -199,7 +199,7 @@ self_attention = AttentionExercise(
         "unifyheads o b_o dense fc linear",
     },
     called="`qkv` (or `query`, `key` and `value`) and `projection`",
-    orders=as_qkv,
+    layouts=as_qkv,
     clue="Between the first layer and the last stand `split_heads`, `attention_head` and `merge_heads`, as they are.",
     shape="(B, T, D)",
     sizes=lambda D, h, x: {"B": len(x), "T": x.shape[1], "D": D, "3·D": 3 * D, "h": h, "d": D // h},

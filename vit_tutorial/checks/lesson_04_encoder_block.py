@@ -76,7 +76,7 @@ class MyMlp(nn.Module):
 
 def probe_mlp(pair):
     yield from probe_mixing(pair)
-    if pair.places is None:
+    if pair.indices is None:
         return
     D, M = pair.args
 
@@ -140,7 +140,7 @@ class MyEncoderBlock(nn.Module):
 
 
 def probe_block(pair):
-    if pair.places is not None:
+    if pair.indices is not None:
         parts = {name: part for name, (part,) in encoder_block.find_parts(pair.mine).items()}
         asked = {"norm1": "z", "attention": "norm1", "norm2": "z + attention", "mlp": "norm2"}
         yield from probe_flow(pair, parts, asked, "z + attention + mlp", "block", "Eqs. 2 and 3", z=pair.x)

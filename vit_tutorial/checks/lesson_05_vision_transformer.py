@@ -38,7 +38,7 @@ class MyVisionTransformer(nn.Module):
 
 
 def probe_model(pair):
-    if pair.places is None:
+    if pair.indices is None:
         return
     logits = pair.mine(pair.x)
     for name, shares in {"softmax": logits, "log-softmax": logits.exp()}.items():

@@ -25,7 +25,7 @@ class ModuleExercise(Exercise):
 
     names: Mapping[str, str]  # the solution's layers, and what people also call each of them
     called: str = ""  # how to call them
-    orders: Callable = lambda found, *args: [found]  # the ways right code may store its weights, see `ways`
+    layouts: Callable = lambda found, *args: [found]  # how right code may store its weights: see `layouts_of`
     biases: bool = True  # are they asked?
 
     takes = "class"
@@ -39,13 +39,13 @@ class ModuleExercise(Exercise):
         args, x = trial
         sizes = self.sizes(*args, x)
         pair = Pair(build(cls, args, x, sizes), self.answer(*args).eval(), args, x)
-        ways, doubt = self.match(pair, sizes)
+        layouts, doubt = self.match(pair, sizes)
         result, expected = call(pair.mine, x, sizes=sizes), attempt(pair.ours, x)
         if isinstance(expected, Exception):
             raise Wrong(f"The check calls each part with one tensor, and one stops: {expected}", status="not judged")
         if wrong_form := misfit(result, expected, self.shape, sizes):
             raise Wrong(wrong_form)
-        right = close(pair.share(ways, result), result, 2e-5)
+        right = close(pair.share(layouts, result), result, 2e-5)
         if any(not close(call(pair.mine, x), result) for _ in range(20)):
             raise Wrong(RANDOM)
         attempt(result.sum().backward)
@@ -66,40 +66,40 @@ class ModuleExercise(Exercise):
             raise Wrong(KEPT)
         if not same_gradients(pair.mine, pair.ours, lambda: (pair.x,)):
             raise Wrong(DETACHED)
-        missing = [name for name, _ in pair.ours.named_parameters() if pair.places and name not in pair.places]
+        missing = [name for name, _ in pair.ours.named_parameters() if pair.indices and name not in pair.indices]
         if missing and self.biases:
             raise Wrong(f"The values are right, but there is no {listed(missing)}: the paper's layers have a bias.")
 
     # Which of the reader's weights is which ---------------------------------------------------------------------------
 
     def match(self, pair: Pair, sizes: Mapping[str, int]) -> tuple[Iterable[dict[str, Tensor]], str]:
-        """Return the places that right code may have, the plain ones first; where the check cannot be sure, say why."""
+        """Return the layouts that right code may have, the plain ones first; where the check cannot be sure, say why."""
         for parameter in pair.ours.parameters():
             parameter.data.zero_()  # as a bias that is missing stays
-        found = self.places_by_name(pair)
-        known = sum(places.numel() for places in found.values()) == sum(p.numel() for p in pair.mine.parameters())
+        found = self.indices_by_name(pair)
+        known = sum(indices.numel() for indices in found.values()) == sum(p.numel() for p in pair.mine.parameters())
         if known:
             self.require_layers(found, pair, sizes)
         # For `x @ W` a matrix that is stored by itself is (in, out), a layer's is (out, in).
-        ways, peek = tee(way for turned in (True, False) for way in self.ways(self.places_by_name(pair, turned), pair))
+        both = (self.indices_by_name(pair, turned) for turned in (True, False))
+        layouts, peek = tee(layout for each in both for layout in self.layouts_of(each, pair))
         yours = listed([f"{name} {tuple(p.shape)}" for name, p in pair.mine.named_parameters()], 12)
         doubt = "Nothing wrong is seen, but the check knows layers by their names."
-        return ways, "" if known and any(peek) else f"{doubt} Call them {self.called}. Yours: {yours}."
+        return layouts, "" if known and any(peek) else f"{doubt} Call them {self.called}. Yours: {yours}."
 
-    def places_by_name(self, pair: Pair, turned: bool = False) -> dict[str, Tensor]:
+    def indices_by_name(self, pair: Pair, turned: bool = False) -> dict[str, Tensor]:
         """Return where our parameters stand among all of the reader's weights, as far as names say; of a list, all."""
         found, start = {}, 0
         for name, parameter in pair.mine.named_parameters():
-            places = torch.arange(start, start + parameter.numel()).reshape(parameter.shape or 1)
+            indices = torch.arange(start, start + parameter.numel()).reshape(parameter.shape or 1)
             start += parameter.numel()
-            role = self.role(name, parameter, pair)
-            if turned and places.ndim == 2 and not name.endswith("weight"):
-                places = places.mT
-            found.setdefault(role, []).append(places)
-        alike = [role for role, pieces in found.items() if role and len({places.shape for places in pieces}) == 1]
-        return {role: torch.cat(found[role]) for role in alike}
+            if turned and indices.ndim == 2 and not name.endswith("weight"):
+                indices = indices.mT
+            found.setdefault(self.our_name(name, parameter, pair), []).append(indices)
+        alike = {name: parts for name, parts in found.items() if name and len({part.shape for part in parts}) == 1}
+        return {name: torch.cat(parts) for name, parts in alike.items()}
 
-    def role(self, name: str, parameter: Tensor, pair: Pair) -> str:
+    def our_name(self, name: str, parameter: Tensor, pair: Pair) -> str:
         """Return our name for a reader's parameter: "position", "expand.weight"; "" where no word of ours fits."""
         *path, kind = re.sub("_(weight|bias)$", r".\1", name.lower()).split(".")
         layer = next((self.words[word] for word in (*path, kind) if word in self.words), "")
@@ -123,15 +123,15 @@ class ModuleExercise(Exercise):
                 continue
             raise Wrong(f"`{name}` is {yours}, and {spell(parameter.shape, sizes)} is asked.")
 
-    def ways(self, found: Mapping[str, Tensor], pair: Pair) -> Iterator[dict[str, Tensor]]:
-        """Yield the places of our parameters in each of the orders. Only a bias may be missing."""
+    def layouts_of(self, found: Mapping[str, Tensor], pair: Pair) -> Iterator[dict[str, Tensor]]:
+        """Yield each layout of the weights found by name in which our parameters have their sizes, or lack a bias."""
         sizes = {name: parameter.numel() for name, parameter in pair.ours.named_parameters()}
         with suppress(Exception):  # sizes that cannot be cut
-            for order in self.orders(found, *pair.args):
-                places = {name: order[name].flatten() for name in sizes if name in order}
-                asked = {name: size for name, size in sizes.items() if name in places or not name.endswith("bias")}
-                if asked == {name: len(row) for name, row in places.items()}:
-                    yield places
+            for arranged in self.layouts(found, *pair.args):
+                layout = {name: arranged[name].flatten() for name in sizes if name in arranged}
+                asked = {name: size for name, size in sizes.items() if name in layout or not name.endswith("bias")}
+                if asked == {name: len(indices) for name, indices in layout.items()}:
+                    yield layout
 
 
 def build(cls: Callable, args: tuple, x: Tensor, sizes: Mapping[str, int]) -> nn.Module:
@@ -181,7 +181,7 @@ class CompositeExercise(ModuleExercise):
             return [], f"There is no {listed(lost)}. The check looks for {self.called}. Yours: {theirs}."
         for name, inside in parts.items():
             setattr(pair.ours, name, nn.Sequential(*map(Called, inside)))
-        return [{}], ""  # one way, in which no weight goes anywhere
+        return [{}], ""  # one layout, in which no weight goes anywhere
 
     def find_parts(self, module: nn.Module) -> dict[str, list[nn.Module]]:
         """Return what is judged of the reader's parts, by our names: one module, or the blocks of an encoder."""

@@ -63,7 +63,8 @@ def as_sum(value: Tensor, terms: Mapping[str, Tensor]) -> str:
 class Pair:
     """The reader's module and the solution, and an input `x`. A probe may choose the weights of the reader's.
 
-    `places` say which of the reader's weights, all in one row, each parameter of ours is; None if that is not known.
+    A layout says where each parameter of ours stands: its indices in the row of all of the reader's weights. `indices`
+    are the layout that fits; None if that is not known.
     """
 
     def __init__(self, mine: nn.Module, ours: nn.Module, args: tuple, x: Tensor):
@@ -71,24 +72,24 @@ class Pair:
         self.ours = ours
         self.args = args
         self.x = x
-        self.places: Mapping[str, Tensor] | None = None
+        self.indices: Mapping[str, Tensor] | None = None
 
-    def share(self, ways: Iterable[Mapping[str, Tensor]], result: Tensor) -> Tensor:
-        """Give the solution the reader's weights, the first way that fits, or nearly; return its result, or nan."""
+    def share(self, layouts: Iterable[Mapping[str, Tensor]], result: Tensor) -> Tensor:
+        """Give the solution the reader's weights, the first layout that fits, or nearly; return its result, or nan."""
         weights = parameters_to_vector(self.mine.parameters()).detach()
 
-        def outcome(places: Mapping[str, Tensor]) -> Tensor:
-            self.places = places
-            for name, row in places.items():
+        def outcome(layout: Mapping[str, Tensor]) -> Tensor:
+            self.indices = layout
+            for name, indices in layout.items():
                 own = self.ours.get_parameter(name)
-                own.data = weights[row].reshape(own.shape)
+                own.data = weights[indices].reshape(own.shape)
             return self.ours(self.x)
 
         found, least = None, torch.inf
-        for places in ways:
-            off = (outcome(places) - result).norm()
+        for layout in layouts:
+            off = (outcome(layout) - result).norm()
             if off < 0.5 * least:  # far better than those before
-                found, least = places, off
+                found, least = layout, off
             if off < 1e-5 * result.norm():
                 break
         return torch.tensor(torch.nan) if found is None else outcome(found)
@@ -97,10 +98,10 @@ class Pair:
         """Return what the reader's module makes of `x` with these weights, and no biases, in layers of these names."""
         weights = parameters_to_vector(self.mine.parameters()).detach()
         others = weights.clone()
-        for name, row in self.places.items():
+        for name, indices in self.indices.items():
             layer, _, kind = name.rpartition(".")
             if layer in chosen:
-                others[row] = 0.0 if kind == "bias" else chosen[layer].flatten()
+                others[indices] = 0.0 if kind == "bias" else chosen[layer].flatten()
         vector_to_parameters(others, self.mine.parameters())
         try:
             with torch.no_grad():

@@ -1,7 +1,6 @@
 """The end of the reader's own file: run by itself, it cuts a thing out of a photo with DINOv2's weights."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +8,11 @@ from tempfile import TemporaryDirectory
 
 import torch
 from jaxtyping import Float
-from PIL import Image
 from torch import Tensor
+from torchvision.utils import save_image
 
 from ..adapting import replace_head
-from ..data.photo import as_tensor, load_photo
+from ..data import load_photo
 from ..files import write_atomically
 from ..pretrained import load_checkpoint
 from .keeping import PARTS, completed, usable_text
@@ -26,31 +25,28 @@ if __name__ == "__main__":  # DINOv2 in my class, and what ten patches pointed a
     import sys
     from pathlib import Path
 
-    import numpy as np
     import torch
     import torch.nn.functional as F
     from PIL import Image, ImageOps
+    from torchvision.transforms.functional import normalize, to_tensor
+    from torchvision.utils import save_image
 
-    if len(sys.argv) != 2:
-        sys.exit("Call me with a photo: python my_vit.py photo.jpg")
-    picture = ImageOps.exif_transpose(Image.open(sys.argv[1])).convert("RGB")  # a phone's photo may lie on its side
-    picture = ImageOps.fit(picture, (518, 518), Image.Resampling.BICUBIC)
-    photo = torch.from_numpy(np.array(picture)).movedim(2, 0)[None] / 255  # (1, 3, 518, 518)
-    mean, std = torch.tensor([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]]).view(2, 1, 3, 1, 1)
+    path = sys.argv[1] if len(sys.argv) > 1 else Path(__file__).with_name("photo.png")
+    picture = ImageOps.exif_transpose(Image.open(path)).convert("RGB")  # a phone's photo may lie on its side
+    photo = to_tensor(ImageOps.fit(picture, (518, 518)))  # (3, 518, 518), in [0, 1]
     model = MyVisionTransformer(518, 14, 3, 1, 384, 12, 6, 1536).eval()
     weights = torch.load(Path(__file__).with_name("my_vit.pt"), weights_only=True)
     w = weights.pop("direction")  # (384,)
     model.load_state_dict(weights)  # DINOv2 has no head: this one is zero
     with torch.inference_mode():
-        z = model.embeddings((photo - mean) / std)
+        z = model.embeddings(normalize(photo, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))[None])
         for block in model.encoder:
             z = block(z)
         z = model.norm(z)[0, 1:]  # (1369, 384)
     scores = ((z - z.mean(dim=0)) @ w).reshape(1, 1, 37, 37)
     found = F.interpolate(scores, (518, 518), mode="bilinear")[0] > 0
     green = torch.tensor([0.4, 0.66, 0.6]).view(3, 1, 1)
-    seen = torch.where(found, photo[0], 0.2 * photo[0] + green).clamp(0, 1)
-    Image.fromarray((255 * seen).byte().movedim(0, 2).numpy()).save("seen.png")
+    save_image(torch.where(found, photo, 0.2 * photo + green), "seen.png")
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {len(z)} tokens: seen.png")
 """
 
@@ -76,21 +72,22 @@ def finish(photo: str, direction: Float[Tensor, "384"]) -> Float[Tensor, "2 3 51
         folder = Path(temporary if "VIT_TUTORIAL_STILL" in os.environ else "runs")
         write_atomically(folder / FILE, text.encode())
         torch.save({**model.state_dict(), "direction": direction}, folder / "my_vit.pt")
-        Image.fromarray((255 * given).byte().movedim(0, 2).numpy()).save(folder / "photo.png")
-        ran = subprocess.run([sys.executable, FILE, "photo.png"], cwd=folder, capture_output=True, text=True)
+        save_image(given, folder / "photo.png")
+        ran = subprocess.run([sys.executable, FILE], cwd=folder, capture_output=True, text=True)
         parts = f"{len(good)} of its {len(PARTS)} parts are yours"
         print(f"runs/{FILE}: {len(text.splitlines())} lines; {parts}", *needs, *unlike, sep="\n  ")
         if ran.returncode:
             raise ValueError(f"{FILE} stops: {ran.stderr.strip().splitlines()[-1]}")
         print(f"{ran.stdout.strip()}\nAgain: python runs/{FILE} photo.jpg")
-        return torch.stack([given, as_tensor(Image.open(folder / "seen.png")) / 255])
+        return torch.stack([given, load_photo(folder / "seen.png", 518)])
 
 
 def without_package(text: str) -> tuple[str, list[str]]:
     """Return the file's text without what needs this package, and what to say of it."""
     there = pieces(text)
-    lost = [p for p in there if any(re.search("(from|import) vit_tutorial", q.source) for q in needed([p], there))]
+    lost = [p for p in there if any(q.is_import and "vit_tutorial" in q.source for q in needed([p], there))]
     alone = "".join(piece.source for piece in there if piece not in lost)
-    left, used = written_in(alone).keys(), {name for piece in pieces(alone) for name in piece.uses}
+    left = written_in(alone).keys()
     told = [f"`{name}` is not used, because it needs `vit_tutorial`." for name in written_in(text) if name not in left]
-    return with_ours(alone, used & EXERCISES.keys() - left - PARTS.keys()), told
+    called = {name for piece in pieces(alone) for name in piece.uses} & EXERCISES.keys()
+    return with_ours(alone, called - left - PARTS.keys()), told

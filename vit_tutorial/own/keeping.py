@@ -53,9 +53,9 @@ def readers_file() -> Path | None:
 
 def cell_of(name: str) -> str:
     """Return the text of the latest cell that defines a name, without lines that only a notebook understands."""
-    cells = reversed(sys.modules["IPython"].get_ipython().history_manager.input_hist_raw)
-    latest = next((cell for cell in cells if re.search(rf"(?m)^(class|def) {name}\b", cell)), "")
-    return re.sub(r"(?m)^[%!].*", "", latest)
+    history = reversed(sys.modules["IPython"].get_ipython().history_manager.input_hist_raw)
+    cells = (re.sub(r"(?m)^[%!].*", "", cell) for cell in history)
+    return next((cell for cell in cells if re.search(rf"(?m)^(class|def) {name}\b", cell)), "")
 
 
 def usable_text() -> str:

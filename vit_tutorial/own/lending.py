@@ -50,14 +50,14 @@ def lender(ours: type[nn.Module], args: tuple, theirs: nn.Module, order: Tensor)
 def find_order(exercise: ModuleExercise, theirs: nn.Module, ours: nn.Module, args: tuple, x: Tensor) -> Tensor:
     """Return where in a row of our weights each of the reader's stands; raise Wrong where their names do not tell."""
     pair = Pair(build(lambda *args: deepcopy(theirs), args, x, {}), exercise.answer(*args).eval(), args, x)
-    ways, doubt = exercise.match(pair, {})
+    layouts, doubt = exercise.match(pair, {})
     if doubt:
         raise Wrong(doubt)
-    pair.share(ways, pair.mine(x))  # takes the way in which both compute the same, or nearly
+    pair.share(layouts, pair.mine(x))  # takes the layout with which both compute the same, or nearly
     names = [name.removeprefix("patches.").removesuffix(".table") for name, _ in ours.named_parameters()]
-    if missing := [name for name in names if name not in pair.places]:
+    if missing := [name for name in names if name not in pair.indices]:
         raise Wrong(f"it has no `{missing[0]}`, and the weights that others publish have one")
-    return torch.cat([pair.places[name] for name in names]).argsort()
+    return torch.cat([pair.indices[name] for name in names]).argsort()
 
 
 def built(model: VisionTransformer, make: type[nn.Module]) -> VisionTransformer:

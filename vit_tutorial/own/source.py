@@ -1,12 +1,12 @@
-"""The text of `my_vit.py`: cut into pieces, one a statement, put together again with an answer, and run."""
+"""The text of `my_vit.py`: cut into its statements, put together again with an answer, and run."""
 
 import ast
-import dis
 import linecache
 import re
 import sys
 from collections.abc import Callable, Mapping, Set
-from types import CodeType, ModuleType
+from symtable import SymbolTable, symtable
+from types import ModuleType
 from typing import NamedTuple
 
 from ..checks import check
@@ -28,22 +28,24 @@ class Piece(NamedTuple):
 def pieces(text: str) -> list[Piece]:
     """Cut a text into pieces. Put one after another, they are the text again."""
     lines, found, end = text.splitlines(keepends=True), [], 0
-    for node in ast.parse(text, FILE).body:
-        start = min(each.lineno for each in (node, *getattr(node, "decorator_list", ()))) - 1
+    for statement in ast.parse(text, FILE).body:
+        first = min(each.lineno for each in (statement, *getattr(statement, "decorator_list", ())))
+        start = max(end, first - 1)  # what follows a semicolon belongs to the statement before
         while start > end and lines[start - 1].startswith("#"):
             start -= 1
-        between, end = lines[end:start], node.end_lineno
-        code = compile(ast.Module([node], []), "", "exec", dont_inherit=True)
-        defines = {step.argval for step in dis.get_instructions(code) if step.opname == "STORE_NAME"}
-        is_import = isinstance(node, (ast.Import, ast.ImportFrom))
-        found += [Piece("".join(between)), Piece("".join(lines[start:end]), defines, names_used(code), is_import)]
+        between, end = lines[end:start], statement.end_lineno
+        source = "".join(lines[start:end])
+        is_import = isinstance(statement, (ast.Import, ast.ImportFrom))
+        found += [Piece("".join(between)), Piece(source, *names_in(symtable(source, FILE, "exec")), is_import)]
     return [*found, Piece("".join(lines[end:]))]
 
 
-def names_used(code: CodeType) -> set[str]:
-    """Return the names that code, and the functions and classes in it, take from outside."""
-    own = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    return own.union(*(names_used(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+def names_in(scope: SymbolTable) -> tuple[set[str], set[str]]:
+    """Return the names that a scope defines, and those that it, and the scopes in it, take from outside of them."""
+    symbols = scope.get_symbols()
+    defines = {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
+    uses = {symbol.get_name() for symbol in symbols if symbol.is_global() and symbol.is_referenced()}
+    return defines, uses.union(*(names_in(inner)[1] for inner in scope.get_children()))
 
 
 def needed(some: list[Piece], there: list[Piece]) -> list[Piece]:
@@ -59,12 +61,14 @@ def with_answer(text: str, name: str, cell: str, scope: Mapping) -> str:
     if not (answer := [piece for piece in in_cell if name in piece.defines]):
         raise Wrong(f"later lessons look for `{name}`: write it under this name, with `def` or `class`, in one cell.")
     new = [piece for piece in needed(answer, in_cell) if not piece.is_import and piece not in there]
-    defined, used = {each for p in new for each in p.defines}, {each for p in new for each in p.uses}
     known = {each for piece in there for each in piece.defines}
+    defined = {each for piece in new for each in piece.defines}
+    used = {each for piece in new for each in piece.uses}
     missing = [each for each in sorted(used & scope.keys() - defined - known) if not each.startswith("__")]
-    later = {*list(EXERCISES)[list(EXERCISES).index(name) :]}  # it comes before them, and before the part that runs
+    later = {*list(EXERCISES)[list(EXERCISES).index(name) :]}  # where an older one stands, or before them
     ends = (i for i, p in enumerate(there) if (p.defines & later and not p.is_import) or "__main__" in p.source)
-    place, top = min(ends, default=len(there)), min((i for i, p in enumerate(there) if p.is_import), default=0)
+    place = next(ends, len(there))
+    top = next((i for i, piece in enumerate(there) if piece.is_import), 0)
     sources = ["" if piece.defines & defined else piece.source for piece in there]
     sources[place:place] = [f"\n\n\n{piece.source}\n\n\n" for piece in new]
     sources[top:top] = [import_of(each, scope[each]) for each in missing]
@@ -77,9 +81,9 @@ def import_of(name: str, value: object) -> str:
     renamed = "" if own == name else f" as {name}"
     if isinstance(value, ModuleType):
         return f"import {own}{renamed}\n"
-    for place in (module.split(".")[0], module):
-        if place != "__main__" and getattr(sys.modules.get(place), own, None) is value:
-            return f"from {place} import {own}{renamed}\n"
+    for source in (module.split(".")[0], module):  # `from torch import Tensor` rather than from `torch._tensor`
+        if source != "__main__" and getattr(sys.modules.get(source), own, None) is value:
+            return f"from {source} import {own}{renamed}\n"
     raise Wrong(f"it uses `{name}`, which only this notebook has: define it in the same cell.")
 
 

@@ -73,7 +73,7 @@ class ModuleExercise(Exercise):
     # Which of the reader's weights is which ---------------------------------------------------------------------------
 
     def match(self, pair: Pair, sizes: Mapping[str, int]) -> tuple[Iterable[dict[str, Tensor]], str]:
-        """Return the layouts that right code may have, the plain ones first; where the check cannot be sure, say why."""
+        """Return the layouts that right code may have, the plain ones first; where it cannot be sure, say why."""
         for parameter in pair.ours.parameters():
             parameter.data.zero_()  # as a bias that is missing stays
         found = self.indices_by_name(pair)

@@ -19,9 +19,7 @@ from .keeping import PARTS, completed, usable_text
 from .lending import Lender, built
 from .source import EXERCISES, FILE, needed, pieces, with_ours, written_in
 
-CUTTING_OUT = """
-
-if __name__ == "__main__":  # DINOv2 in my class, and what ten patches pointed at
+CUTTING_OUT = """if __name__ == "__main__":  # DINOv2 in my class, and what ten patches pointed at
     import sys
     from pathlib import Path
 
@@ -62,7 +60,7 @@ def finish(photo: str, direction: Float[Tensor, "384"]) -> Float[Tensor, "2 3 51
     given, dino = load_photo(photo, 518), replace_head(load_checkpoint("dinov2-s14"), 1)
     text, needs = without_package(usable_text())
     text, good, unlike = completed(text, dino.config)
-    text = text if "__main__" in text else text + CUTTING_OUT
+    text = text if "__main__" in text else f"{text}\n\n{CUTTING_OUT}"
     model = built(dino, written_in(text)["MyVisionTransformer"])
     for name, layer in [*model.named_modules()]:
         if isinstance(layer, Lender):  # in the file stands the reader's layer, with the weights that were lent to it

@@ -4,7 +4,7 @@ import csv
 import runpy
 from collections import defaultdict
 from dataclasses import asdict, replace
-from functools import partial
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,6 +34,7 @@ from vit_tutorial.experiments import (
     with_dabs,
 )
 from vit_tutorial.model_card import ModelCard
+from vit_tutorial.training import fit, print_progress
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "notebooks" / "tables"
 
@@ -64,53 +65,49 @@ def pictures(images: ImageSet) -> set[bytes]:
     return {pixels.numpy().tobytes() for pixels in images.pixels}
 
 
-@pytest.fixture
-def small(monkeypatch, tmp_path):
-    """Let scripts draw few scenes, look at them 14 times instead of training, and write into an empty folder.
+class Notes(SimpleNamespace):
+    """Stand in for what takes long, and note the pictures that are drawn, by their seed, and those trained on."""
 
-    Notes the scenes that are drawn, by their seed, and those that each training would see.
-    """
-    world = SimpleNamespace(drawn=defaultdict(set), trained=[], folder=tmp_path)
-
-    def few_shapes(count, image_size=32, seed=0, *rest, **more):
+    def shapes(self, count, image_size=32, seed=0, *rest, **more):
         images = Shapes(min(count, 8), image_size, seed, *rest, **more)
-        world.drawn[seed] |= pictures(images)
+        self.drawn[seed] |= pictures(images)
         return images
 
-    def no_fit(model, images, recipe, watch=()):
-        world.trained.append(pictures(images))
+    def fit(self, model, images, recipe, watch=()):
+        self.trained |= pictures(images)
         model.card = ModelCard(images.classes, *images.mean_std())
-        for epoch in range(1, 15):
-            for look in watch:
-                look(SimpleNamespace(finished=True, epoch=epoch, epochs=14))
+        for epoch, look in product(range(1, 15), watch):
+            look(SimpleNamespace(finished=True, epoch=epoch, epochs=14))
 
-    for module in (vit_tutorial, common, blocks, experiments.position_task):
-        monkeypatch.setattr(module, "Shapes", few_shapes)
-    for module in (training, common, experiments.short_trainings):
-        monkeypatch.setattr(module, "fit", no_fit)
-    for module in (training, common):
-        monkeypatch.setattr(module, "print_progress", lambda progress: None)
-    monkeypatch.setattr(blocks, "try_stack", partial(try_stack, steps=1))
+
+@pytest.fixture
+def notes(monkeypatch, tmp_path):
+    """Let scripts draw few scenes, look at them 14 times instead of training, and write into an empty folder."""
+    found = Notes(drawn=defaultdict(set), trained=set())
+    for original, stand_in in {Shapes: found.shapes, fit: found.fit, print_progress: print}.items():
+        for module in (vit_tutorial, training, common, blocks, experiments.position_task, experiments.short_trainings):
+            if vars(module).get(original.__name__) is original:
+                monkeypatch.setattr(module, original.__name__, stand_in)
     monkeypatch.setattr(common, "SEEDS", (0,))
     monkeypatch.setattr(common, "CONFIG", replace(common.CONFIG, depth=1))
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     common.trained_at_home.cache_clear()
-    yield world
+    yield found
     common.trained_at_home.cache_clear()
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_script_makes_the_lines_that_are_stored_and_keeps_training_and_test_scenes_apart(name, small):
+def test_a_script_makes_the_lines_that_are_stored_and_keeps_training_and_test_scenes_apart(name, notes):
     script(name, "__main__")
-    (header, made), (stored_header, stored) = (cases(folder / f"{name}.csv") for folder in (small.folder, STORED))
+    (header, made), (stored_header, stored) = (cases(folder / f"{name}.csv") for folder in (tables.RESULTS, STORED))
     assert header == stored_header
     assert list(stored) == ["0", "1", "2"]
     assert all([lines] == list(made.values()) for lines in stored.values())
-    trained = set().union(*small.trained)
-    assert not trained or small.drawn[1] or small.drawn[3]
-    assert trained <= small.drawn[0] | small.drawn[10], "the scenes of lesson 06, or a seed's own"
-    assert not trained & (small.drawn[1] | small.drawn[3]), "test scenes and validation scenes"
-    assert not (name == "scarce" and small.drawn[1]), "what is chosen is chosen on validation scenes"
+    trained, drawn = notes.trained, notes.drawn
+    assert not trained or drawn[1] or drawn[3]
+    assert trained <= drawn[0] | drawn[10], "the scenes of lesson 06, or a seed's own"
+    assert not trained & (drawn[1] | drawn[3]), "test scenes and validation scenes"
+    assert not (name == "scarce" and drawn[1]), "what is chosen is chosen on validation scenes"
 
 
 def test_the_first_line_of_broken_dinov2_comes_out_again():

@@ -16,23 +16,7 @@ from torch.testing import assert_close
 
 import vit_tutorial
 from vit_tutorial import ImageSet, Shapes, VisionTransformer, change_resolution, experiments, load_checkpoint, training
-from vit_tutorial.experiments import (
-    answers,
-    blocks,
-    first_steps,
-    kinds_of_patches,
-    load_block_runs,
-    load_results,
-    make_stack,
-    model_with_positions,
-    quarters,
-    short_run,
-    tables,
-    try_stack,
-    tune,
-    weighted_attention,
-    with_dabs,
-)
+from vit_tutorial.experiments import blocks, tables
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.training import fit, print_progress
 
@@ -112,14 +96,15 @@ def test_a_script_makes_the_lines_that_are_stored_and_keeps_training_and_test_sc
 
 def test_the_first_line_of_broken_dinov2_comes_out_again():
     made = [line[-1] for _, line in zip(range(10), script("broken").lines(), strict=False)]  # of ten sets
-    assert_close(made, load_results("broken", "mistake", "block")["12 heads instead of 6", "0"], rtol=0, atol=0.021)
+    stored = experiments.load_results("broken", "mistake", "block")["12 heads instead of 6", "0"]
+    assert_close(made, stored, rtol=0, atol=0.021)
 
 
 def test_the_shipped_model_is_what_the_recipe_of_lesson_06_trains_with_seed_0():
     card = load_checkpoint("shapes").card
     assert common.trained_at_home("learned", 0).card == card
     assert asdict(common.RECIPE).items() <= card.about["recipe"].items()
-    assert card.about["test accuracy"] == load_results("ablations")["as it is"][0]
+    assert card.about["test accuracy"] == experiments.load_results("ablations")["as it is"][0]
 
 
 @pytest.mark.parametrize(
@@ -132,36 +117,36 @@ def test_the_shipped_model_is_what_the_recipe_of_lesson_06_trains_with_seed_0():
 )
 def test_the_first_steps_of_the_stored_blocks_come_out_again(stored, options):
     """Also that the first of many steps do not depend on how many follow."""
-    losses = load_block_runs()[stored]
+    losses = experiments.load_block_runs()[stored]
     assert losses.shape == (3, 150)
-    assert_close(try_stack(**options), losses[0, : options["steps"]], rtol=0, atol=0.002)
+    assert_close(experiments.try_stack(**options), losses[0, : options["steps"]], rtol=0, atol=0.002)
 
 
 def test_where_each_token_attends_to_itself_only_no_token_learns_of_another():
     z = torch.randn(1, 5, 64, requires_grad=True)
     for kind, others in (("no residual sums", 1), ("no sums, each token alone", 0)):
-        (gradient,) = torch.autograd.grad(make_stack(kind).encoder(z)[0, 2].sum(), z)
+        (gradient,) = torch.autograd.grad(experiments.make_stack(kind).encoder(z)[0, 2].sum(), z)
         assert (gradient[0, [0, 1, 3, 4]] != 0).float().mean() == others
         assert (gradient[0, 2] != 0).all()
 
 
 def test_a_table_of_positions_has_the_size_that_is_asked_and_only_a_learned_one_is_trained():
+    found = []
     for kind in ("grid", "shuffled", "learned"):
-        model = model_with_positions(kind, 0.3)
-        table = model.embeddings.position.table
+        table = experiments.model_with_positions(kind, 0.3).embeddings.position.table
         assert (table[1:] - table[1:].mean(dim=0)).square().mean().sqrt().item() == pytest.approx(0.3)
         assert table.requires_grad == (kind == "learned")
-    tables = [model_with_positions(kind, 0.3).embeddings.position.table[1:] for kind in ("grid", "shuffled")]
-    grid, shuffled = (table.view(7, 7, 64) for table in tables)
+        found.append(table[1:].view(7, 7, 64))
+    grid, shuffled, _ = found
     assert_close(grid[2, 3, :32], grid[2, 5, :32])  # of one row
     assert (grid != shuffled).any(dim=2).sum() > 40
-    assert_close(*(table.sort(dim=0).values for table in tables))
+    assert_close(*(table.flatten(0, 1).sort(dim=0).values for table in (grid, shuffled)))
 
 
 @pytest.mark.parametrize(("side", "shift"), [(4, 0), (2, 0), (2, -1)])
 def test_paint_of_the_objects_colour_fills_the_middle_of_the_patches_farthest_from_it(side, shift):
     images, which = Shapes(4, 28, seed=9), [0, 2]
-    painted, first = with_dabs(images, which, 3, side, shift), (4 - side) // 2 + shift
+    painted, first = experiments.with_dabs(images, which, 3, side, shift), (4 - side) // 2 + shift
     middle = slice(first, first + side)
     changed = (painted != images.pixels[which]).any(dim=1)  # (2, 28, 28)
     masks = images.masks[which]
@@ -181,14 +166,14 @@ def test_paint_of_the_objects_colour_fills_the_middle_of_the_patches_farthest_fr
 
 
 def test_in_the_first_step_only_the_head_moves_because_it_is_zero():
-    moved, clipped = first_steps(seed=0, count=3)
+    moved, clipped = experiments.first_steps(seed=0, count=3)
     assert 5 * moved[0] < moved[1] > moved[2]
     assert moved[0] == pytest.approx((8 * 64 + 8) ** 0.5, rel=0.02), "each of its weights by the rate"
     assert clipped == 3
 
 
 def test_a_quarter_is_where_the_object_lies():
-    drawings = quarters(50)
+    drawings = experiments.quarters(50)
     for mask, label in zip(drawings.masks, drawings.labels.tolist(), strict=True):
         rows, columns = mask.nonzero().float().mean(dim=0)
         lower, right = divmod(label, 2)
@@ -203,7 +188,7 @@ def at_20_pixels() -> VisionTransformer:
 def test_tuning_a_part_changes_this_part_alone_and_leaves_nothing_frozen(trained, count):
     model = at_20_pixels()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    tune(model, trained, 0, scenes=64)
+    experiments.tune(model, trained, 0, scenes=64)
     changed = [name for name, value in model.state_dict().items() if not torch.equal(value, before[name])]
     assert len(changed) == count
     assert all(trained in name for name in changed)
@@ -214,7 +199,7 @@ def test_each_seed_is_tuned_on_scenes_of_its_own(monkeypatch):
     seen = []
     monkeypatch.setattr(experiments.short_trainings, "fit", lambda model, images, recipe: seen.append(images.pixels))
     for seed in (0, 1):
-        tune(at_20_pixels(), "head", seed, scenes=8)
+        experiments.tune(at_20_pixels(), "head", seed, scenes=8)
     assert (seen[0] != seen[1]).any()
 
 
@@ -226,13 +211,13 @@ def test_a_reader_who_stops_it_finds_nothing_frozen(monkeypatch):
 
     monkeypatch.setattr(experiments.short_trainings, "fit", stopped)
     with pytest.raises(KeyboardInterrupt):
-        tune(model, "head", 0, scenes=8)
+        experiments.tune(model, "head", 0, scenes=8)
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
 def test_a_table_that_is_not_there_shows_those_that_are():
     with pytest.raises(ValueError, match=r"unknown table 'nope': there are 'ablations', 'blocks', "):
-        load_results("nope")
+        experiments.load_results("nope")
 
 
 def test_a_token_that_counts_three_times_is_as_good_as_three_tokens():
@@ -240,7 +225,7 @@ def test_a_token_that_counts_three_times_is_as_good_as_three_tokens():
     q, k, v = torch.randn(3, 1, 2, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     times = torch.tensor([[1, 3, 2, 1]])
     repeated = (x.repeat_interleave(times[0], dim=2) for x in (k, v))
-    assert_close(weighted_attention(q, k, v, times.double()), scaled_dot_product_attention(q, *repeated))
+    assert_close(experiments.weighted_attention(q, k, v, times.double()), scaled_dot_product_attention(q, *repeated))
 
 
 def test_the_readers_own_attention_takes_the_place_of_ours():
@@ -248,24 +233,25 @@ def test_the_readers_own_attention_takes_the_place_of_ours():
 
     def mine(q, k, v, times):
         asked.append(times.shape)
-        return weighted_attention(q, k, v, times)
+        return experiments.weighted_attention(q, k, v, times)
 
-    assert torch.equal(answers(model, scenes.pixels, attend=mine), answers(model, scenes.pixels))
+    ours = experiments.answers(model, scenes.pixels)
+    assert torch.equal(experiments.answers(model, scenes.pixels, attend=mine), ours)
     assert asked == [(3, 50)] * model.config.depth
 
 
 def test_the_stored_shares_come_out_again_on_their_first_scenes():
     shares, scenes = script("shares"), Shapes(200, 44, seed=1)
     moved = change_resolution(load_checkpoint("shapes"), 44)
-    stored = load_results("shares", "size", "positions", "patches", "share")
-    for share, right in shares.right_by_share(moved, scenes, kinds_of_patches(scenes) == 1):
+    stored = experiments.load_results("shares", "size", "positions", "patches", "share")
+    for share, right in shares.right_by_share(moved, scenes, experiments.kinds_of_patches(scenes) == 1):
         assert right == pytest.approx(stored["44×44", "interpolated", "outline", str(share)][0], abs=0.1)
 
 
 def test_a_short_run_learns_and_leaves_the_readers_generator_alone(monkeypatch):
     monkeypatch.setattr(experiments.short_trainings, "STEPS", 125)
     state = torch.get_rng_state()
-    assert short_run(0.0081) > 0.35  # a guess is right one time in eight
+    assert experiments.short_run(0.0081) > 0.35  # a guess is right one time in eight
     assert torch.equal(torch.get_rng_state(), state)
     with pytest.raises(ValueError, match=r"learning_rate must be above 0, got 0\.0"):
-        short_run(0.0)
+        experiments.short_run(0.0)

@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from ..config import Size
 from ..patchify import patchify, unpatchify
-from .forward_pass import trace_shapes
 
 Images, Labels = Float[Tensor, "B C H W"], Int64[Tensor, " B"]
 
@@ -102,8 +102,9 @@ def trial_copy(model: nn.Module) -> nn.Module:
 @torch.no_grad()
 def with_random_head(model: nn.Module, images: Images) -> nn.Module:
     """Return a `trial_copy` in which the linear layer that runs last has new random weights: zeros would hide all."""
-    trial = trial_copy(model)
-    ran = [trial.get_submodule(step.name) for step in trace_shapes(trial, images)]
+    trial, ran = trial_copy(model), []
+    with register_module_forward_hook(lambda module, inputs, output: ran.append(module)):
+        trial(images)
     head = [module for module in ran if isinstance(module, nn.Linear)][-1]
     weights = torch.empty(head.weight.shape)  # drawn on the CPU, as the generator is
     head.weight.copy_(nn.init.normal_(weights, std=0.02, generator=torch.Generator().manual_seed(0)))

@@ -80,7 +80,7 @@ def plant(bug: str, model: VisionTransformer, labels: Labels) -> tuple[nn.Module
 
 
 @torch.random.fork_rng(devices=[])
-def bug_table(config: ViTConfig, images: Images, labels: Labels, bugs: Sequence[str] = BUGS) -> dict[str, FirstTests]:
+def bug_table(config: ViTConfig, images: Images, labels: Labels, bugs: Sequence[str]) -> dict[str, FirstTests]:
     """Run the first tests on the same untrained model with each of these bugs in turn."""
     table = {}
     for bug in bugs:

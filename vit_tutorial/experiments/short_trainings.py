@@ -70,14 +70,14 @@ def first_steps(seed: int, count: int = 100) -> tuple[list[float], int]:
     return moved, clipped
 
 
-def tune(model: VisionTransformer, trained: str, seed: int, rate: float = 1e-2, scenes: int = 1600) -> None:
+def tune(model: VisionTransformer, trained: str, seed: int, scenes: int = 1600) -> None:
     """Train the parameters with `trained` in their names on scenes of the model's size, each shown once.
 
-    The others are frozen meanwhile; afterwards nothing is frozen. `rate` is the peak of the learning rate: the default
-    is the best, or nearly so, for the "head" and for every "norm".
+    The others are frozen meanwhile; afterwards nothing is frozen.
     """
     images = Shapes(scenes, model.config.image_size, OWN_SCENES + seed)
-    recipe = Recipe(epochs=1, batch_size=32, learning_rate=rate, warmup_epochs=0.05, seed=seed)
+    rate = 1e-2  # the best of those tried for the "head", or nearly so, and for every "norm"
+    recipe = Recipe(epochs=1, batch_size=BATCH, learning_rate=rate, warmup_epochs=0.05, seed=seed)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(trained in name)
     try:

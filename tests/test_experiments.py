@@ -4,7 +4,7 @@ import csv
 import runpy
 from collections import defaultdict
 from dataclasses import asdict, replace
-from functools import partial
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,24 +16,9 @@ from torch.testing import assert_close
 
 import vit_tutorial
 from vit_tutorial import ImageSet, Shapes, VisionTransformer, change_resolution, experiments, load_checkpoint, training
-from vit_tutorial.experiments import (
-    answers,
-    blocks,
-    first_steps,
-    kinds_of_patches,
-    load_block_runs,
-    load_results,
-    make_stack,
-    model_with_positions,
-    quarters,
-    short_run,
-    tables,
-    try_stack,
-    tune,
-    weighted_attention,
-    with_dabs,
-)
+from vit_tutorial.experiments import blocks, tables
 from vit_tutorial.model_card import ModelCard
+from vit_tutorial.training import fit, print_progress
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "notebooks" / "tables"
 
@@ -64,65 +49,62 @@ def pictures(images: ImageSet) -> set[bytes]:
     return {pixels.numpy().tobytes() for pixels in images.pixels}
 
 
-@pytest.fixture
-def small(monkeypatch, tmp_path):
-    """Let scripts draw few scenes, look at them 14 times instead of training, and write into an empty folder.
+class Notes(SimpleNamespace):
+    """Stand in for what takes long, and note the pictures that are drawn, by their seed, and those trained on."""
 
-    Notes the scenes that are drawn, by their seed, and those that each training would see.
-    """
-    world = SimpleNamespace(drawn=defaultdict(set), trained=[], folder=tmp_path)
-
-    def few_shapes(count, image_size=32, seed=0, *rest, **more):
+    def shapes(self, count, image_size=32, seed=0, *rest, **more):
         images = Shapes(min(count, 8), image_size, seed, *rest, **more)
-        world.drawn[seed] |= pictures(images)
+        self.drawn[seed] |= pictures(images)
         return images
 
-    def no_fit(model, images, recipe, watch=()):
-        world.trained.append(pictures(images))
+    def fit(self, model, images, recipe, watch=()):
+        self.trained |= pictures(images)
         model.card = ModelCard(images.classes, *images.mean_std())
-        for epoch in range(1, 15):
-            for look in watch:
-                look(SimpleNamespace(finished=True, epoch=epoch, epochs=14))
+        for epoch, look in product(range(1, 15), watch):
+            look(SimpleNamespace(finished=True, epoch=epoch, epochs=14))
 
-    for module in (vit_tutorial, common, blocks, experiments.position_task):
-        monkeypatch.setattr(module, "Shapes", few_shapes)
-    for module in (training, common, experiments.short_trainings):
-        monkeypatch.setattr(module, "fit", no_fit)
-    for module in (training, common):
-        monkeypatch.setattr(module, "print_progress", lambda progress: None)
-    monkeypatch.setattr(blocks, "try_stack", partial(try_stack, steps=1))
+
+@pytest.fixture
+def notes(monkeypatch, tmp_path):
+    """Let scripts draw few scenes, look at them 14 times instead of training, and write into an empty folder."""
+    found = Notes(drawn=defaultdict(set), trained=set())
+    for original, stand_in in {Shapes: found.shapes, fit: found.fit, print_progress: print}.items():
+        for module in (vit_tutorial, training, common, blocks, experiments.position_task, experiments.short_trainings):
+            if vars(module).get(original.__name__) is original:
+                monkeypatch.setattr(module, original.__name__, stand_in)
     monkeypatch.setattr(common, "SEEDS", (0,))
     monkeypatch.setattr(common, "CONFIG", replace(common.CONFIG, depth=1))
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     common.trained_at_home.cache_clear()
-    yield world
+    yield found
     common.trained_at_home.cache_clear()
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_script_makes_the_lines_that_are_stored_and_keeps_training_and_test_scenes_apart(name, small):
+def test_a_script_makes_the_lines_that_are_stored_and_keeps_training_and_test_scenes_apart(name, notes):
     script(name, "__main__")
-    (header, made), (stored_header, stored) = (cases(folder / f"{name}.csv") for folder in (small.folder, STORED))
+    (header, made), (stored_header, stored) = (cases(folder / f"{name}.csv") for folder in (tables.RESULTS, STORED))
     assert header == stored_header
     assert list(stored) == ["0", "1", "2"]
     assert all([lines] == list(made.values()) for lines in stored.values())
-    trained = set().union(*small.trained)
-    assert not trained or small.drawn[1] or small.drawn[3]
-    assert trained <= small.drawn[0] | small.drawn[10], "the scenes of lesson 06, or a seed's own"
-    assert not trained & (small.drawn[1] | small.drawn[3]), "test scenes and validation scenes"
-    assert not (name == "scarce" and small.drawn[1]), "what is chosen is chosen on validation scenes"
+    trained, drawn = notes.trained, notes.drawn
+    assert not trained or drawn[1] or drawn[3]
+    assert trained <= drawn[0] | drawn[10], "the scenes of lesson 06, or a seed's own"
+    assert not trained & (drawn[1] | drawn[3]), "test scenes and validation scenes"
+    assert not (name == "scarce" and drawn[1]), "what is chosen is chosen on validation scenes"
 
 
 def test_the_first_line_of_broken_dinov2_comes_out_again():
     made = [line[-1] for _, line in zip(range(10), script("broken").lines(), strict=False)]  # of ten sets
-    assert_close(made, load_results("broken", "mistake", "block")["12 heads instead of 6", "0"], rtol=0, atol=0.021)
+    stored = experiments.load_results("broken", "mistake", "block")["12 heads instead of 6", "0"]
+    assert_close(made, stored, rtol=0, atol=0.021)
 
 
 def test_the_shipped_model_is_what_the_recipe_of_lesson_06_trains_with_seed_0():
     card = load_checkpoint("shapes").card
     assert common.trained_at_home("learned", 0).card == card
     assert asdict(common.RECIPE).items() <= card.about["recipe"].items()
-    assert card.about["test accuracy"] == load_results("ablations")["as it is"][0]
+    assert card.about["test accuracy"] == experiments.load_results("ablations")["as it is"][0]
 
 
 @pytest.mark.parametrize(
@@ -135,36 +117,36 @@ def test_the_shipped_model_is_what_the_recipe_of_lesson_06_trains_with_seed_0():
 )
 def test_the_first_steps_of_the_stored_blocks_come_out_again(stored, options):
     """Also that the first of many steps do not depend on how many follow."""
-    losses = load_block_runs()[stored]
+    losses = experiments.load_block_runs()[stored]
     assert losses.shape == (3, 150)
-    assert_close(try_stack(**options), losses[0, : options["steps"]], rtol=0, atol=0.002)
+    assert_close(experiments.try_stack(**options), losses[0, : options["steps"]], rtol=0, atol=0.002)
 
 
 def test_where_each_token_attends_to_itself_only_no_token_learns_of_another():
     z = torch.randn(1, 5, 64, requires_grad=True)
     for kind, others in (("no residual sums", 1), ("no sums, each token alone", 0)):
-        (gradient,) = torch.autograd.grad(make_stack(kind).encoder(z)[0, 2].sum(), z)
+        (gradient,) = torch.autograd.grad(experiments.make_stack(kind).encoder(z)[0, 2].sum(), z)
         assert (gradient[0, [0, 1, 3, 4]] != 0).float().mean() == others
         assert (gradient[0, 2] != 0).all()
 
 
 def test_a_table_of_positions_has_the_size_that_is_asked_and_only_a_learned_one_is_trained():
+    found = []
     for kind in ("grid", "shuffled", "learned"):
-        model = model_with_positions(kind, 0.3)
-        table = model.embeddings.position.table
+        table = experiments.model_with_positions(kind, 0.3).embeddings.position.table
         assert (table[1:] - table[1:].mean(dim=0)).square().mean().sqrt().item() == pytest.approx(0.3)
         assert table.requires_grad == (kind == "learned")
-    tables = [model_with_positions(kind, 0.3).embeddings.position.table[1:] for kind in ("grid", "shuffled")]
-    grid, shuffled = (table.view(7, 7, 64) for table in tables)
+        found.append(table[1:].view(7, 7, 64))
+    grid, shuffled, _ = found
     assert_close(grid[2, 3, :32], grid[2, 5, :32])  # of one row
     assert (grid != shuffled).any(dim=2).sum() > 40
-    assert_close(*(table.sort(dim=0).values for table in tables))
+    assert_close(*(table.flatten(0, 1).sort(dim=0).values for table in (grid, shuffled)))
 
 
 @pytest.mark.parametrize(("side", "shift"), [(4, 0), (2, 0), (2, -1)])
 def test_paint_of_the_objects_colour_fills_the_middle_of_the_patches_farthest_from_it(side, shift):
     images, which = Shapes(4, 28, seed=9), [0, 2]
-    painted, first = with_dabs(images, which, 3, side, shift), (4 - side) // 2 + shift
+    painted, first = experiments.with_dabs(images, which, 3, side, shift), (4 - side) // 2 + shift
     middle = slice(first, first + side)
     changed = (painted != images.pixels[which]).any(dim=1)  # (2, 28, 28)
     masks = images.masks[which]
@@ -184,14 +166,14 @@ def test_paint_of_the_objects_colour_fills_the_middle_of_the_patches_farthest_fr
 
 
 def test_in_the_first_step_only_the_head_moves_because_it_is_zero():
-    moved, clipped = first_steps(seed=0, count=3)
+    moved, clipped = experiments.first_steps(seed=0, count=3)
     assert 5 * moved[0] < moved[1] > moved[2]
     assert moved[0] == pytest.approx((8 * 64 + 8) ** 0.5, rel=0.02), "each of its weights by the rate"
     assert clipped == 3
 
 
 def test_a_quarter_is_where_the_object_lies():
-    drawings = quarters(50)
+    drawings = experiments.quarters(50)
     for mask, label in zip(drawings.masks, drawings.labels.tolist(), strict=True):
         rows, columns = mask.nonzero().float().mean(dim=0)
         lower, right = divmod(label, 2)
@@ -206,7 +188,7 @@ def at_20_pixels() -> VisionTransformer:
 def test_tuning_a_part_changes_this_part_alone_and_leaves_nothing_frozen(trained, count):
     model = at_20_pixels()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    tune(model, trained, 0, scenes=64)
+    experiments.tune(model, trained, 0, scenes=64)
     changed = [name for name, value in model.state_dict().items() if not torch.equal(value, before[name])]
     assert len(changed) == count
     assert all(trained in name for name in changed)
@@ -217,7 +199,7 @@ def test_each_seed_is_tuned_on_scenes_of_its_own(monkeypatch):
     seen = []
     monkeypatch.setattr(experiments.short_trainings, "fit", lambda model, images, recipe: seen.append(images.pixels))
     for seed in (0, 1):
-        tune(at_20_pixels(), "head", seed, scenes=8)
+        experiments.tune(at_20_pixels(), "head", seed, scenes=8)
     assert (seen[0] != seen[1]).any()
 
 
@@ -229,13 +211,13 @@ def test_a_reader_who_stops_it_finds_nothing_frozen(monkeypatch):
 
     monkeypatch.setattr(experiments.short_trainings, "fit", stopped)
     with pytest.raises(KeyboardInterrupt):
-        tune(model, "head", 0, scenes=8)
+        experiments.tune(model, "head", 0, scenes=8)
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
 def test_a_table_that_is_not_there_shows_those_that_are():
     with pytest.raises(ValueError, match=r"unknown table 'nope': there are 'ablations', 'blocks', "):
-        load_results("nope")
+        experiments.load_results("nope")
 
 
 def test_a_token_that_counts_three_times_is_as_good_as_three_tokens():
@@ -243,7 +225,7 @@ def test_a_token_that_counts_three_times_is_as_good_as_three_tokens():
     q, k, v = torch.randn(3, 1, 2, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     times = torch.tensor([[1, 3, 2, 1]])
     repeated = (x.repeat_interleave(times[0], dim=2) for x in (k, v))
-    assert_close(weighted_attention(q, k, v, times.double()), scaled_dot_product_attention(q, *repeated))
+    assert_close(experiments.weighted_attention(q, k, v, times.double()), scaled_dot_product_attention(q, *repeated))
 
 
 def test_the_readers_own_attention_takes_the_place_of_ours():
@@ -251,24 +233,25 @@ def test_the_readers_own_attention_takes_the_place_of_ours():
 
     def mine(q, k, v, times):
         asked.append(times.shape)
-        return weighted_attention(q, k, v, times)
+        return experiments.weighted_attention(q, k, v, times)
 
-    assert torch.equal(answers(model, scenes.pixels, attend=mine), answers(model, scenes.pixels))
+    ours = experiments.answers(model, scenes.pixels)
+    assert torch.equal(experiments.answers(model, scenes.pixels, attend=mine), ours)
     assert asked == [(3, 50)] * model.config.depth
 
 
 def test_the_stored_shares_come_out_again_on_their_first_scenes():
     shares, scenes = script("shares"), Shapes(200, 44, seed=1)
     moved = change_resolution(load_checkpoint("shapes"), 44)
-    stored = load_results("shares", "size", "positions", "patches", "share")
-    for share, right in shares.right_by_share(moved, scenes, kinds_of_patches(scenes) == 1):
+    stored = experiments.load_results("shares", "size", "positions", "patches", "share")
+    for share, right in shares.right_by_share(moved, scenes, experiments.kinds_of_patches(scenes) == 1):
         assert right == pytest.approx(stored["44×44", "interpolated", "outline", str(share)][0], abs=0.1)
 
 
 def test_a_short_run_learns_and_leaves_the_readers_generator_alone(monkeypatch):
     monkeypatch.setattr(experiments.short_trainings, "STEPS", 125)
     state = torch.get_rng_state()
-    assert short_run(0.0081) > 0.35  # a guess is right one time in eight
+    assert experiments.short_run(0.0081) > 0.35  # a guess is right one time in eight
     assert torch.equal(torch.get_rng_state(), state)
     with pytest.raises(ValueError, match=r"learning_rate must be above 0, got 0\.0"):
-        short_run(0.0)
+        experiments.short_run(0.0)

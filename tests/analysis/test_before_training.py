@@ -3,12 +3,13 @@
 import math
 from dataclasses import replace
 
+import pytest
 import torch
 from torch import nn
 
 from vit_tutorial import Shapes, VisionTransformer, ViTConfig
 from vit_tutorial.analysis.before_training import first_tests
-from vit_tutorial.experiments import BUGS, bug_table, plant
+from vit_tutorial.experiments import BUGS, bug_table, draw_bug, plant
 
 SCENES = Shapes(16, image_size=28, seed=0)
 IMAGES, LABELS = (SCENES.pixels / 255 - 0.5) / 0.25, SCENES.labels
@@ -30,7 +31,8 @@ def test_model_and_random_state_stay_as_they_were():
     assert all(torch.equal(weight, weights[name]) for name, weight in model.state_dict().items())
 
 
-def test_which_planted_bug_is_noticed_by_which_test():
+@pytest.mark.parametrize("patch_size", [7, (28, 14)], ids=["16 patches", "two"])
+def test_which_planted_bug_is_noticed_by_which_test(patch_size):
     """The other bugs pass all tests, as lesson 05 shows."""
     noticed = {
         "none": [],
@@ -40,7 +42,8 @@ def test_which_planted_bug_is_noticed_by_which_test():
         "across, mean of patches": ["leak"],
         "head drawn with std 1": ["first loss"],
     }
-    for bug, found in bug_table(SMALL, IMAGES, LABELS, [*noticed]).items():
+    config = replace(SMALL, patch_size=patch_size)
+    for bug, found in bug_table(config, IMAGES, LABELS, [*noticed]).items():
         tests = {
             "first loss": abs(found.first_loss - math.log(8)) > 0.1,
             "memorised": found.right < len(IMAGES),
@@ -49,6 +52,10 @@ def test_which_planted_bug_is_noticed_by_which_test():
             "shuffle": found.shuffle_change < 1e-5,
         }
         assert [test for test, hit in tests.items() if hit] == noticed[bug], bug
+    hidden = (draw_bug(config, LABELS, seed) for seed in range(99))
+    unplaced = next(broken for broken in hidden if broken.bug == "positions never added")
+    assert "; a shuffle changes 0.00%; " in unplaced.measured(IMAGES)
+    assert math.isnan(first_tests(unplaced.model, IMAGES, LABELS, 28, steps=1).shuffle_change), "of one patch"
 
 
 def test_every_bug_changes_what_is_trained_or_what_comes_out():

@@ -1,4 +1,4 @@
-"""Where one token looks, the tokens of patches, their principal components, and how positions resemble."""
+"""Where the class token looks, the tokens of patches, their principal components, and how positions resemble."""
 
 import pytest
 import torch
@@ -30,23 +30,19 @@ def images():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("query", "token"), [(None, 0), ((0, 0), 1), ((1, 2), 6)])
-def test_one_tokens_row_is_that_of_the_whole_map(model, images, query, token):
+def test_the_class_tokens_row_is_that_of_the_whole_map(model, images):
     with record_attention(model.eval()) as maps:
         logits = model(images)
-    found = attention_from(model.train(), images, [-1, 0], query)
+    found = attention_from(model.train(), images, [-1, 0])
     assert found.shape == (2, 2, 2, 2, 3), "(B, blocks, heads, h, w)"
     for place, block in enumerate((2, 0)):
-        assert_close(found[:, place], maps[block][:, :, token, 1:].unflatten(-1, (2, 3)), **EXACT)
+        assert_close(found[:, place], maps[block][:, :, 0, 1:].unflatten(-1, (2, 3)), **EXACT)
     assert model.training, "and everything is as it was"
     assert torch.equal(model.eval()(images), logits) or (model(images) - logits).abs().max() < 1e-12
 
 
-@pytest.mark.parametrize("query", [(2, 0), (0, 3), (-1, 0)])
 @pytest.mark.usefixtures("unchecked")
-def test_a_patch_or_a_block_that_is_not_there_is_refused(model, images, query):
-    with pytest.raises(ValueError, match=f"no patch in row {query[0]}, column {query[1]}: the grid has 2 rows and 3"):
-        attention_from(model, images, [0], query)
+def test_a_block_that_is_not_there_is_refused(model, images):
     for blocks in ([3], [-4], 0):
         with pytest.raises(IndexError, match="blocks are a list of numbers, 0 to 2 or -1 to -3, got"):
             attention_from(model, images, blocks)

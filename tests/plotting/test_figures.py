@@ -49,14 +49,13 @@ def test_what_a_head_does_not_look_at_is_in_fog():
     """Three patches of 5×8 share the weight of the first head; in the second their neighbour has half as much."""
     photo, maps = torch.rand(3, 40, 64), torch.zeros(2, 5, 8)
     maps[:, 1:4, 0], maps[1, 2, 1] = 0.2, 0.1
-    figure = plotting.show_seen(photo, maps, ["one", "two"], "heads", frame=(2, 1), columns=2)
+    figure = plotting.show_seen(photo, maps, ["one", "two"], "heads", columns=2)
     seen = read(figure)
     assert figure.alt == (
         "Heads. A picture of 5×8 patches, clear where each head looks. "
         "The largest weights: one in row 1, column 0; two in row 1, column 0."
     )
     assert [panel.get("title") for panel in seen] == ["picture", "one", "two", None]
-    assert [panel.get("frames") for panel in seen] == [[(2, 1)]] * 3 + [None]
     image, grey = photo.movedim(0, 2), 0.85 * 0.82 + 0.15 * photo.mean(0)[..., None].expand(-1, -1, 3)
     for panel, light in zip(seen[:3], (1, 0, 0.5), strict=True):
         drawn = torch.tensor(panel["images"][0])

@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from ..config import Size
 from ..patchify import patchify, unpatchify
-from .forward_pass import trace_shapes
 
 Images, Labels = Float[Tensor, "B C H W"], Int64[Tensor, " B"]
 
@@ -25,8 +25,8 @@ class FirstTests(NamedTuple):
     first_loss: float  # cross-entropy before any training: ln K for a model that finds K classes equally likely
     right: int  # of the images, after training on this batch alone
     last_loss: float
-    image_leak: float  # largest gradient of an image's largest logit by another image's pixels
-    shuffle_change: float  # largest change of a logit by a shuffle of the patches, over the largest logit
+    image_leak: float  # largest gradient of an image's largest logit with respect to another image's pixels
+    shuffle_change: float  # largest change of a logit when the patches are shuffled, over the largest logit
 
     def noticed(self, num_classes: int) -> dict[str, bool]:
         """Return which of the four tests notice that something is wrong with a model of so many classes."""
@@ -60,7 +60,7 @@ def memorise(model: nn.Module, images: Images, labels: Labels, steps: int) -> tu
 
 
 def image_leak(model: nn.Module, images: Images) -> float:
-    """Return the largest gradient of one image's logits by another image's pixels: 0.0 if none reaches them."""
+    """Return the largest gradient of an image's largest logit with respect to another image's pixels."""
     pixels = images.clone().requires_grad_()
     logits = with_random_head(model, images)(pixels)
     largest = 0.0
@@ -73,9 +73,14 @@ def image_leak(model: nn.Module, images: Images) -> float:
 
 @torch.no_grad()
 def shuffle_change(model: nn.Module, images: Images, patch_size: Size) -> float:
-    """Shuffle the patches of all images in one way; return the largest change of a logit over the largest logit."""
+    """Shuffle all images alike; return the largest change of a logit over the largest logit, and nan for one patch."""
     patches = patchify(images, patch_size)  # (B, N, C·P·P)
-    order = torch.randperm(patches.shape[1], generator=torch.Generator().manual_seed(0))
+    dice, unmoved = torch.Generator().manual_seed(0), torch.arange(patches.shape[1])
+    if len(unmoved) == 1:
+        return math.nan
+    order = unmoved
+    while torch.equal(order, unmoved):  # a random order of few patches may move none
+        order = torch.randperm(len(unmoved), generator=dice)
     shuffled = unpatchify(patches[:, order], patch_size, tuple(images.shape[2:]))
     trial = with_random_head(model, images)
     before, after = trial(images), trial(shuffled)
@@ -97,8 +102,9 @@ def trial_copy(model: nn.Module) -> nn.Module:
 @torch.no_grad()
 def with_random_head(model: nn.Module, images: Images) -> nn.Module:
     """Return a `trial_copy` in which the linear layer that runs last has new random weights: zeros would hide all."""
-    trial = trial_copy(model)
-    ran = [trial.get_submodule(step.name) for step in trace_shapes(trial, images)]
+    trial, ran = trial_copy(model), []
+    with register_module_forward_hook(lambda module, inputs, output: ran.append(module)):
+        trial(images)
     head = [module for module in ran if isinstance(module, nn.Linear)][-1]
     weights = torch.empty(head.weight.shape)  # drawn on the CPU, as the generator is
     head.weight.copy_(nn.init.normal_(weights, std=0.02, generator=torch.Generator().manual_seed(0)))

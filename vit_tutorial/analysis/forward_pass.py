@@ -1,4 +1,4 @@
-"""Follow a forward pass: all shapes and tokens on the way, and the parameters and FLOPs of each part."""
+"""Follow a forward pass: the tokens after every block, and the parameters and FLOPs of each part."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -14,33 +14,6 @@ from ..errors import require_vit
 from ..inference import eval_mode
 from ..model import VisionTransformer
 from .recording import attention_layers
-
-
-class Step(NamedTuple):
-    """One module's turn in a forward pass: its name in the model, its class, the shape that it returns."""
-
-    name: str
-    kind: str
-    shape: tuple[int, ...]
-
-
-@torch.no_grad()
-def trace_shapes(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Step]:
-    """Call the model once and return the shape of what every module returns, in the order in which they finish.
-
-    In eval mode. The model itself comes last, under the name "". A module that returns no tensor is left out.
-    """
-    steps = []
-
-    def note(name: str, module: nn.Module, inputs: tuple, output: object) -> None:
-        if isinstance(output, Tensor):
-            steps.append(Step(name, type(module).__name__, tuple(output.shape)))
-
-    with eval_mode(model), ExitStack() as hooks:
-        for name, module in model.named_modules():
-            hooks.enter_context(module.register_forward_hook(partial(note, name)))
-        model(images)
-    return steps
 
 
 def stages(model: VisionTransformer, images: Float[Tensor, "B C H W"]) -> list[Tensor]:

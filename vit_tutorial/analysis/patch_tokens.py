@@ -1,4 +1,4 @@
-"""What the token of each patch knows: where it looks, what it is after each block, and how positions resemble."""
+"""Patch by patch: what the class token takes from it, its token after each block, how alike its position is."""
 
 from collections.abc import Sequence
 
@@ -16,35 +16,28 @@ from .recording import attending, attention_layers
 
 @torch.no_grad()
 def attention_from(
-    model: VisionTransformer,
-    images: Float[Tensor, "B C H W"],
-    blocks: Sequence[int],
-    query: tuple[int, int] | None = None,
+    model: VisionTransformer, images: Float[Tensor, "B C H W"], blocks: Sequence[int]
 ) -> Float[Tensor, "B blocks heads h w"]:
-    """Return what one token takes from each patch, for all heads of some blocks: (B, blocks, heads, h, w).
+    """Return what the class token takes from each patch, for all heads of some blocks: (B, blocks, heads, h, w).
 
-    The token is that of the patch in row and column `query`, or the class token; what it takes from the class token is
-    left out. In eval mode. Raises ValueError for a patch that the model does not have, IndexError for a block.
+    What it takes from itself is left out. Unlike `record_attention` it computes no T×T maps, which are large for a
+    large image. In eval mode. Raises IndexError for a block that the model does not have.
     """
     L = len(attention_layers(model))
     try:
         blocks = [range(L)[block] for block in blocks]  # -1 is the last
     except (IndexError, TypeError):
         raise IndexError(f"blocks are a list of numbers, 0 to {L - 1} or -1 to -{L}, got {blocks!r:.40}") from None
-    h, w = model.config.grid
-    if query is not None and not (0 <= query[0] < h and 0 <= query[1] < w):
-        raise ValueError(f"no patch in row {query[0]}, column {query[1]}: the grid has {h} rows and {w} columns")
-    token = 0 if query is None else 1 + query[0] * w + query[1]
     found = {}
 
     def keep(block: int, q: Tensor, k: Tensor, v: Tensor) -> None:
         if block in blocks:
-            _, found[block] = attend(q[:, :, token, None], k, v)  # (B, h, 1, T)
+            _, found[block] = attend(q[:, :, :1], k, v)  # (B, h, 1, T)
 
     with eval_mode(model), attending(model, keep):
         model(images)
     weights = torch.stack([found[block] for block in blocks], dim=1)  # (B, blocks, heads, 1, T)
-    return weights[..., 0, 1:].unflatten(-1, (h, w))
+    return weights[..., 0, 1:].unflatten(-1, model.config.grid)
 
 
 @torch.no_grad()

@@ -1,19 +1,18 @@
-"""Encoder blocks that lack one thing, and what becomes of a stack of twelve; four suspects, one of them ViT's block."""
+"""Encoder blocks that lack the sums or the norms, or place them elsewhere, and stacks of twelve to train."""
 
 from dataclasses import replace
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
 
 from ..data import Shapes
 from ..encoder import EncoderBlock
 from ..errors import require_choice
 from ..model import VisionTransformer
-from ..pretrained import load_checkpoint
 from ..training import PRESETS, parameter_groups, warmup_cosine
-from .short_trainings import OWN_SCENES
+from .short_trainings import OWN_SCENES, train_once
 
 DEPTH, STEPS, WARMUP, BATCH = 12, 150, 15, 64
 
@@ -27,7 +26,7 @@ class PostNorm(EncoderBlock):
 
 
 class NoSums(EncoderBlock):
-    """Replace the tokens by what the branches return, instead of adding it."""
+    """Replace the tokens with what the branches return, instead of adding it to them."""
 
     def forward(self, z: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         z = self.attention(self.norm1(z))
@@ -35,7 +34,7 @@ class NoSums(EncoderBlock):
 
 
 class NoNorms(EncoderBlock):
-    """Give the branches the tokens as they are."""
+    """Give the branches the tokens as they are, not normalised."""
 
     def __init__(self, embed_dim: int, num_heads: int, mlp_dim: int):
         super().__init__(embed_dim, num_heads, mlp_dim)
@@ -52,23 +51,23 @@ class NormedStream(EncoderBlock):
 
 
 class ItselfOnly(NoSums):
-    """Let each token attend to itself only, without sums: what a token is replaced by holds nothing of the others."""
+    """Let each token attend to itself only, without sums: no token ever receives anything from another."""
 
     def forward(self, z: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         _, _, v = self.attention.qkv(self.norm1(z)).chunk(3, dim=-1)
         return self.mlp(self.norm2(self.attention.projection(v)))
 
 
-SUSPECTS = {"A": PostNorm, "B": EncoderBlock, "C": NoSums, "D": NormedStream}
+SUSPECTS = {"A": PostNorm, "B": EncoderBlock, "C": NoSums, "D": NormedStream}  # an exercise: which is ViT's block?
 STACKS = {"complete block": EncoderBlock, "no residual sums": NoSums, "no norms": NoNorms, "post-norm": PostNorm}
 STACKS |= {"no sums, each token alone": ItselfOnly}
 
 
 @torch.random.fork_rng(devices=[])
 def make_stack(kind: str, start: float = 1.0, seed: int = 0) -> VisionTransformer:
-    """Build the small model with twelve blocks of one of STACKS; `start` multiplies their matrices, which are Xavier's.
+    """Build the Shapes model with twelve blocks of a kind, a key of STACKS. The same seed gives the same weights.
 
-    The same seed gives the same weights.
+    `start` is the scale of the blocks' weight matrices: 1 for Xavier's, 0.5 for half of that.
     """
     require_choice("kind", kind, STACKS)
     config, _ = PRESETS["shapes"]
@@ -85,24 +84,17 @@ def make_stack(kind: str, start: float = 1.0, seed: int = 0) -> VisionTransforme
 def try_stack(
     kind: str, start: float = 1.0, rate: float = 1e-3, seed: int = 0, steps: int = STEPS
 ) -> Float[Tensor, " steps"]:
-    """Train `make_stack(kind, start, seed)` on `Shapes` for `steps` steps; return the loss at each.
+    """Train `make_stack(kind, start, seed)` on `Shapes`; return the loss at each step. A seed has scenes of its own.
 
-    `rate` is the peak of the learning rate, after 15 steps; it falls until the last step, or until step 150 in a
-    shorter run. Gradients are clipped to a norm of 1. The same seed gives the same scenes.
+    The learning rate rises to `rate` in 15 steps, then falls until the last; in a run of fewer than 150 steps it falls
+    as if there were 150.
     """
     model = make_stack(kind, start, seed)
     config, recipe = PRESETS["shapes"]
-    scenes = Shapes(steps * BATCH, config.image_size, OWN_SCENES + seed)
-    images = load_checkpoint("shapes").card.normalise(scenes.pixels)
-    optimizer = torch.optim.AdamW(parameter_groups(model, recipe.weight_decay), betas=(0.9, recipe.beta2), fused=True)
-    losses = []
-    for step, (batch, labels) in enumerate(zip(images.split(BATCH), scenes.labels.split(BATCH), strict=True)):
-        for group in optimizer.param_groups:
-            group["lr"] = rate * warmup_cosine(step, WARMUP, max(steps, STEPS))
-        loss = F.cross_entropy(model(batch), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
-        optimizer.step()
-        losses.append(loss.detach())
+    scenes, losses = Shapes(steps * BATCH, config.image_size, OWN_SCENES + seed), []
+    optimizer = torch.optim.AdamW(parameter_groups(model, recipe.weight_decay), rate, (0.9, recipe.beta2), fused=True)
+    schedule = LambdaLR(optimizer, lambda step: warmup_cosine(step, WARMUP, max(steps, STEPS)))
+    for loss, _ in train_once(model, optimizer, scenes, BATCH):
+        losses.append(loss)
+        schedule.step()
     return torch.stack(losses)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ..analysis.before_training import FirstTests, Images, Labels, first_tests
-from ..config import ViTConfig
+from ..config import Size, ViTConfig
 from ..errors import require_choice
 from ..model import MeanPool, VisionTransformer
 from ..positions import NoPosition
@@ -80,7 +80,7 @@ def plant(bug: str, model: VisionTransformer, labels: Labels) -> tuple[nn.Module
 
 
 @torch.random.fork_rng(devices=[])
-def bug_table(config: ViTConfig, images: Images, labels: Labels, bugs: Sequence[str] = BUGS) -> dict[str, FirstTests]:
+def bug_table(config: ViTConfig, images: Images, labels: Labels, bugs: Sequence[str]) -> dict[str, FirstTests]:
     """Run the first tests on the same untrained model with each of these bugs in turn."""
     table = {}
     for bug in bugs:
@@ -97,10 +97,11 @@ class BrokenModel:
     model: nn.Module = field(repr=False)
     labels: Labels = field(repr=False)
     bug: str = field(repr=False)
+    patch_size: Size = field(repr=False)
 
     def measured(self, images: Images) -> str:
         """Say what the first tests and a count of the parameters find."""
-        found = first_tests(self.model, images, self.labels, patch_size=4)
+        found = first_tests(self.model, images, self.labels, self.patch_size)
         count = sum(parameter.numel() for parameter in self.model.parameters())
         return (
             f"first loss {found.first_loss:.2f}; {found.right} of {len(images)} memorised, loss {found.last_loss:.2f}; "
@@ -117,4 +118,4 @@ def draw_bug(config: ViTConfig, labels: Labels, seed: int | None = None) -> Brok
     dice = random.Random(seed)
     bug = dice.choice(BUGS[1:])
     torch.manual_seed(dice.choice(SEEDS_THAT_SHOW))
-    return BrokenModel(*plant(bug, VisionTransformer(config), labels), bug)
+    return BrokenModel(*plant(bug, VisionTransformer(config), labels), bug, config.patch_size)

@@ -1,14 +1,17 @@
-"""Short trainings: of a small model at one learning rate, of a new one for its first steps, of one part of a model."""
+"""Short trainings: a small model at one learning rate, the first steps of a new one, one part of a trained one."""
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
 import torch
+from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector
+from torch.optim import AdamW, Optimizer
 
-from ..data import Shapes
+from ..data import ImageSet, Shapes
 from ..model import VisionTransformer
 from ..pretrained import load_checkpoint
 from ..training import PRESETS, Recipe, TrainingAlarm, evaluate, fit
@@ -37,37 +40,44 @@ def short_run(learning_rate: float, seed: int = 0) -> float:
     return evaluate(model, new).accuracy
 
 
-@torch.random.fork_rng(devices=[])
-def first_steps(seed: int, count: int = 100, rate: float = 1e-4) -> tuple[list[float], int]:
-    """Train a new Shapes model for `count` steps at one rate, and measure how its weights move.
-
-    Return how far they moved in each step, as a multiple of `rate`, and how many gradients were clipped to length 1.
-    """
-    torch.manual_seed(seed)
-    model = VisionTransformer(PRESETS["shapes"][0])
-    images = Shapes(count * BATCH, 28, OWN_SCENES + seed)
-    pixels = load_checkpoint("shapes").card.normalise(images.pixels)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.0)
-    moved, clipped = [], 0
-    for batch, labels in zip(pixels.split(BATCH), images.labels.split(BATCH), strict=True):
-        before = parameters_to_vector(model.parameters()).detach().clone()
+def train_once(model: nn.Module, optimizer: Optimizer, scenes: ImageSet, batch_size: int) -> Iterator[tuple]:
+    """Train on each scene once, gradients clipped to length 1. Yield each step's loss, and its gradient's length."""
+    pixels = load_checkpoint("shapes").card.normalise(scenes.pixels)
+    for batch, labels in zip(pixels.split(batch_size), scenes.labels.split(batch_size), strict=True):
         loss = cross_entropy(model(batch), labels)
         optimizer.zero_grad()
         loss.backward()
-        clipped += clip_grad_norm_(model.parameters(), 1.0).item() > 1
+        length = clip_grad_norm_(model.parameters(), 1.0)  # before it is clipped
         optimizer.step()
-        moved.append((parameters_to_vector(model.parameters()) - before).norm().item() / rate)
+        yield loss.detach(), length
+
+
+@torch.random.fork_rng(devices=[])
+def first_steps(seed: int, count: int = 100) -> tuple[list[float], int]:
+    """Train a new Shapes model for `count` steps at a learning rate of 1e-4, and measure how its weights move.
+
+    Return how far they moved in each step, as a multiple of the rate, and how many gradients were clipped.
+    """
+    torch.manual_seed(seed)
+    model, rate = VisionTransformer(PRESETS["shapes"].config), 1e-4
+    optimizer = AdamW(model.parameters(), rate, betas=(0.9, 0.95), weight_decay=0.0)
+    moved, clipped, before = [], 0, parameters_to_vector(model.parameters()).detach()
+    for _, length in train_once(model, optimizer, Shapes(count * BATCH, 28, OWN_SCENES + seed), BATCH):
+        after = parameters_to_vector(model.parameters()).detach()
+        moved.append((after - before).norm().item() / rate)
+        clipped += length.item() > 1
+        before = after
     return moved, clipped
 
 
-def tune(model: VisionTransformer, trained: str, seed: int, rate: float = 1e-2, scenes: int = 1600) -> None:
+def tune(model: VisionTransformer, trained: str, seed: int, scenes: int = 1600) -> None:
     """Train the parameters with `trained` in their names on scenes of the model's size, each shown once.
 
-    The others are frozen meanwhile; afterwards nothing is frozen. `rate` is the peak of the learning rate: the default
-    is the best, or nearly so, for the "head" and for every "norm".
+    The others are frozen meanwhile; afterwards nothing is frozen.
     """
     images = Shapes(scenes, model.config.image_size, OWN_SCENES + seed)
-    recipe = Recipe(epochs=1, batch_size=32, learning_rate=rate, warmup_epochs=0.05, seed=seed)
+    rate = 1e-2  # the best of those tried for the "head", or nearly so, and for every "norm"
+    recipe = Recipe(epochs=1, batch_size=BATCH, learning_rate=rate, warmup_epochs=0.05, seed=seed)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(trained in name)
     try:

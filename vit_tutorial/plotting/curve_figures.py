@@ -1,4 +1,4 @@
-"""Numbers on axes: curves, the loss of a run while it goes on, a row made longer, dots, differences."""
+"""Numbers on axes: curves, dots, the loss of a run while it goes on, a row made longer, differences by layer."""
 
 import math
 import time
@@ -7,6 +7,8 @@ from itertools import cycle
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.ticker import FixedLocator, LogLocator
 from torch import Tensor
 
@@ -16,23 +18,18 @@ from .style import WIDTH, Figure, Names, Number, styled, to_numpy
 
 Values = Sequence[Number] | Tensor
 Curves = Mapping[str, Values]
+Level = tuple | None  # a value to compare with, and its text
+Under = Mapping[Number, Tensor] | None  # pictures, by their places under the x axis
 
 
 @styled
 def show_curves(
-    x: Values,
-    curves: Curves,
-    xlabel: str,
-    ylabel: str,
-    title: str,
-    log: str = "",
-    level: tuple | None = None,
-    pictures: Mapping[Number, Tensor] | None = None,
+    x: Values, curves: Curves, xlabel: str, ylabel: str, title: str, log="", level: Level = None, pictures: Under = None
 ) -> Figure:
     """Draw curves over `x`, each under its name.
 
     A curve is (X,), or that of S runs, (S, X): then the line is their mean, in a band from the lowest to the highest.
-    `log` names logarithmic axes ("x", "xy"), `level` is a height and its text; `pictures` stand under the axis.
+    `log` names the logarithmic axes, "x" or "xy".
     """
     x = torch.as_tensor(x).tolist()
     runs = {name: np.atleast_2d(to_numpy(torch.as_tensor(values))) for name, values in curves.items()}  # (S, X)
@@ -44,17 +41,10 @@ def show_curves(
         axes.plot(x, means[name], dash, color=colour, marker=marker, ms=5 if few else 0, lw=2, label=name)
     heights = np.concatenate(list(runs.values()))  # (all runs, X)
     if level:
-        height, text = level
-        to_first, to_last = (abs(heights[:, end] - height).min() for end in (0, -1))
-        end, ha = (x[0], "left") if to_first > to_last else (x[-1], "right")  # where the curves are farther
-        panels.level(axes, height, text, end, ha)
-    axes.set(xlabel=xlabel, ylabel=ylabel, **{f"{axis}scale": "log" for axis in log})
-    for axis in (axes.xaxis, axes.yaxis):
-        if axis.get_scale() == "log":
-            low, high = axis.get_data_interval()
-            steps = (1, 2, 5) if high < 1000 * low else (1,)  # these times the powers of ten, written out
-            axis.set_major_locator(LogLocator(subs=steps))
-            axis.set_major_formatter("{x:g}")
+        level_beside(axes, level, x, heights)
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    for name in log:
+        make_logarithmic(getattr(axes, f"{name}axis"))
     if "y" not in log and 0 <= heights.min() < heights.max() / 2:
         axes.set_ylim(bottom=0)
     if few or pictures:
@@ -68,9 +58,24 @@ def show_curves(
     return with_alt(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {ylabel}: {first_to_last(means, x)}.")
 
 
+def level_beside(axes: Axes, level: tuple, x: Sequence[Number], heights: np.ndarray) -> None:
+    """Draw a level, its text at the end of the x axis where the curves, (S, X), are farther from it."""
+    to_first, to_last = (abs(heights[:, end] - level[0]).min() for end in (0, -1))
+    end, ha = (x[0], "left") if to_first > to_last else (x[-1], "right")
+    panels.level(axes, *level, end, ha)
+
+
+def make_logarithmic(axis: Axis) -> None:
+    """Make an axis logarithmic, and write its numbers out: powers of ten, below three of them also 2 and 5 times."""
+    low, high = axis.get_data_interval()
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1000 * low else (1,)))
+    axis.set_major_formatter("{x:g}")
+
+
 @styled
-def show_dots(rows: Mapping[str, Values | Number], xlabel: str, title: str, level: tuple | None = None) -> Figure:
-    """Draw each row's values as dots and their mean as a bar; a single value is written. `level` is a place, a text."""
+def show_dots(rows: Mapping[str, Values | Number], xlabel: str, title: str, level: Level = None) -> Figure:
+    """Draw each row's values as dots, and their mean as a bar; a single value is written beside its dot."""
     figure, axes = panels.panel(WIDTH, 0.4 * len(rows) + 1.2, title)
     rows = {name: torch.as_tensor(values, dtype=torch.float32).flatten().tolist() for name, values in rows.items()}
     means = {name: sum(values) / len(values) for name, values in rows.items()}
@@ -97,9 +102,9 @@ def show_dots(rows: Mapping[str, Values | Number], xlabel: str, title: str, leve
 
 @styled
 def show_scatter(
-    points: Mapping[str, Sequence[tuple]], xlabel: str, ylabel: str, title: str, level: tuple | None = None
+    points: Mapping[str, Sequence[tuple]], xlabel: str, ylabel: str, title: str, level: Level = None
 ) -> Figure:
-    """Draw a dot at each of the points (x, y) of every name; `level` is a height and its text."""
+    """Draw a dot at each of the points (x, y) of every name."""
     figure, axes = panels.panel(WIDTH, 3.6, title)
     told = []
     for name, (colour, marker, _) in style.looks(points).items():
@@ -196,16 +201,17 @@ def show_layer_differences(stages: Names, correct: Curves, mistakes: Curves, eps
     looks = style.looks(correct)
     looks |= {name: (style.MISTAKE, mark, ":") for name, mark in zip(mistakes, cycle("XvP"), strict=False)}
     lines, last = {**correct, **mistakes}, len(stages) - 1
+    right = last + 0.3 * len(stages)  # with room for the names beside the last stage
     for name, (colour, marker, dash) in looks.items():
         values = np.array(lines[name])
         for axes, shown in ((upper, values != 0), (lower, values == 0)):
             axes.plot(np.where(shown, values, math.nan), dash, color=colour, marker=marker, ms=6, label=name)
             if shown[-1]:
                 panels.beside(axes, name, (last, values[-1]), color=colour)
-    panels.level(upper, eps, "one rounding", last + 0.3 * len(stages))
+    panels.level(upper, eps, "one rounding", right)
     upper.set(yscale="log", ylabel="largest difference\n(1 = largest value there)", ylim=(None, 1))
     upper.yaxis.set_major_formatter("{x:.0e}")
-    lower.set(xlim=(-0.5, last + 0.3 * len(stages)), ylim=(-0.5, 0.5), facecolor="#F2F2F2")
+    lower.set(xlim=(-0.5, right), ylim=(-0.5, 0.5), facecolor="#F2F2F2")
     lower.set(xticks=range(len(stages)), xticklabels=stages, yticks=[0], yticklabels=["exactly 0"])
     largest = amounts({name: max(values) for name, values in lines.items()})
     return with_alt(figure, f"Largest difference at any stage, with an epsilon of {brief(eps)}: {largest}.")

@@ -44,7 +44,8 @@ def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], ti
     (T, D), d = tokens.shape, heads.shape[2]
     owner = {number: place % D // d for place, number in enumerate(tokens.flatten().tolist())}  # its head
     tables = {f"unsplit  {T, D}": tokens} | {f"head {i}  {T, d}": head for i, head in enumerate(heads)}
-    size = (0.5 * (D + d * len(heads)) + 1.1 * len(tables), 0.5 * T + 1.2)
+    cell, beside, above = 0.5, 1.1, 1.2  # inches: of a number, and around a table
+    size = (cell * (D + d * len(heads)) + beside * len(tables), cell * T + above)
     figure, (row,) = panels.panels(1, len(tables), *size, title, width_ratios=[D, *[d] * len(heads)])
     for axes, (name, table) in zip(row, tables.items(), strict=True):
         tinted_numbers(axes, table, owner, name, HATCHES, bbox={"boxstyle": "round,pad=0.15", "fc": "white", "lw": 0})
@@ -96,9 +97,9 @@ def show_equation_one(
     limit = max(table.abs().max().item() for table in (tokens, positions, total))
     figure, rows = panels.panels(4, 1, WIDTH, 6.6, title, height_ratios=(1.2, 1.6, 1.6, 1.6), sharex=True)
     top, *below = rows[:, 0]
-    side = 0.128 * T  # of a square: the panel is about this many times as wide as it is high
+    half = 0.064 * T  # of a square patch's side, in columns: the panel is 7.8 times as wide as high
     for column, patch in enumerate(patches, start=1):
-        panels.picture(top, patch, extent=(column + 0.5 - side / 2, column + 0.5 + side / 2, 0, 1), aspect="auto")
+        panels.picture(top, patch, extent=(column + 0.5 - half, column + 0.5 + half, 0, 1), aspect="auto")
     top.text(0.5, 0.5, "no patch:\na vector of\nits own", ha="center", va="center")
     top.set_ylabel("patches")
     tables = {r"$[\,x_{class};\ x_p E\,]$": tokens, r"$+\ E_{pos}$": positions, r"$=\ z_0$": total}
@@ -121,21 +122,23 @@ def show_block(title: str) -> Figure:
     figure = panels.blank(WIDTH, 2.6, title, layout="none")
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 9), ylim=(-0.8, 1.8))  # in inches: the stream has the height 0
     axes.axis("off")
+    up, to_norm, to_layer, to_sum, radius = 0.9, 0.8, 2.2, 3.2, 0.15  # of a branch: from where it leaves the stream
     look = {"ha": "center", "va": "center"}
     axes.annotate("", (8.35, 0), (0.8, 0), arrowprops={**ARROW, "lw": 4}, zorder=1)
     for x, y, name in ((0.4, 0, r"$z_{\ell-1}$"), (4.55, 0.26, r"$z'_\ell$"), (8.6, 0, r"$z_\ell$")):
         axes.text(x, y, name, fontsize=15, **look)
-    for left, name, colour in (
+    for leaves, name, colour in (
         (1.0, "attention\nbetween tokens\n(B, T, D)", style.ATTENTION),
         (4.85, "MLP\neach token alone\n(B, T, D)", style.MLP),
     ):
-        axes.plot([left, left, left + 3.2], [0, 0.9, 0.9], color=style.BLACK, lw=1.5, zorder=0)
-        axes.annotate("", (left + 3.2, 0.15), (left + 3.2, 0.9), arrowprops=ARROW)
-        for x, text, edge in ((0.8, "LayerNorm\n(B, T, D)", style.NORM), (2.2, name, colour)):
+        back = leaves + to_sum
+        axes.plot([leaves, leaves, back], [0, up, up], color=style.BLACK, lw=1.5, zorder=0)
+        axes.annotate("", (back, radius), (back, up), arrowprops=ARROW)
+        for x, text, edge in ((to_norm, "LayerNorm\n(B, T, D)", style.NORM), (to_layer, name, colour)):
             box = {"boxstyle": "round,pad=0.5", "fc": "white", "ec": edge, "lw": 2.5}
-            axes.text(left + x, 0.9, text, bbox=box, **look)
+            axes.text(leaves + x, up, text, bbox=box, **look)
         circle = {"boxstyle": "circle,pad=0.1", "fc": "white", "lw": 1.5}
-        axes.text(left + 3.2, 0, "+", fontsize=15, bbox=circle, **look)
+        axes.text(back, 0, "+", fontsize=15, bbox=circle, **look)
     axes.text(4.5, -0.5, "the residual stream, (B, T, D) all the way", color=style.CONTROL, **look)
     order = "pre-norm, LayerNorm, then attention or MLP, then the sum"
     return with_alt(figure, f"Two branches leave the residual stream and are added to it: {order}.")

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from torch import Tensor
 
-from .style import BLACK, CONTROL, DIVERGING, HIGHLIGHT, MAGNITUDE, Figure, Number, to_numpy
+from .style import BLACK, CONTROL, DIVERGING, HIGHLIGHT, MAGNITUDE, Figure, Names, Number, Pictures, to_numpy
 
 BESIDE = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}  # where a legend hides nothing
 
@@ -51,15 +51,15 @@ def picture(axes: Axes, image: Tensor, title: str = "", **options: Any) -> None:
     bare(axes, title)
 
 
-def gallery(pictures, names, title: str, columns: int, side: Number, height: Number, top: Number, **options) -> tuple:
-    """Draw pictures in rows, `top` inches under the figure's top, each under its name, and return the panels too."""
-    count, rows = len(pictures), math.ceil(len(pictures) / columns)
-    figure, grid = panels(rows, columns, columns * side, rows * height + top, title)
+def gallery(pictures: Pictures, names: Names, title: str, columns: int, size: tuple, top: Number) -> Figure:
+    """Draw pictures in rows; each with its name takes `size` inches, width and height, and the title `top` inches."""
+    (width, height), count, rows = size, len(pictures), math.ceil(len(pictures) / columns)
+    figure, grid = panels(rows, columns, columns * width, rows * height + top, title)
     for axes, image, name in zip(grid.flat[:count], pictures, names, strict=True):
-        picture(axes, image, name, **options)
+        picture(axes, image, name)
     for axes in grid.flat[count:]:
         axes.axis("off")
-    return figure, grid.flat[:count]
+    return figure
 
 
 def patches(axes: Axes, image: Tensor, h: int, w: int, title: str = "", **options: Any) -> None:

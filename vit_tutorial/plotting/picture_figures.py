@@ -44,7 +44,7 @@ def show_pictures(
     columns = min(columns, len(images))
     side = min(WIDTH / columns, side)
     height = side * H / W + 0.22 * (1 + max(caption.count("\n") for caption in captions))
-    figure, _ = panels.gallery(images, captions, title, columns, side, height, top=0.5 if title else 0.08)
+    figure = panels.gallery(images, captions, title, columns, (side, height), 0.5 if title else 0.08)
     return with_alt(figure, f"{counted(images)}: {listed(' '.join(caption.split()) for caption in captions)}.")
 
 
@@ -66,7 +66,7 @@ def show_filters(filters: Mapping[str, Float[Tensor, "n 3 P Q"]], title: str, co
 
 
 @styled
-def show_sizes(pictures: Photos, patch_size: int, title: str, kinds: Mapping[str, Tensor] | None = None) -> Figure:
+def show_sizes(pictures: Photos, patch_size: int, title: str, kinds: Mapping[str, Tensor]) -> Figure:
     """Draw pictures, all pixels equally large, and their patches, (N,), tinted if of kind 1 (outline) or 2 (inside)."""
     heights, widths = zip(*(picture.shape[1:] for picture in pictures.values()), strict=True)
     height = max(heights) * WIDTH / (sum(widths) + 6 * len(widths)) + 0.9
@@ -76,14 +76,12 @@ def show_sizes(pictures: Photos, patch_size: int, title: str, kinds: Mapping[str
         H, W = picture.shape[1:]
         h, w = H // patch_size, W // patch_size
         panels.patches(axes, picture, h, w, name)
-        if kinds:
-            panels.cells(axes, kinds[name].reshape(h, w), name, cmap=KIND_COLOURS, vmin=0, vmax=2, alpha=0.6)
+        panels.cells(axes, kinds[name].reshape(h, w), name, cmap=KIND_COLOURS, vmin=0, vmax=2, alpha=0.6)
         panels.patch_lines(axes, h, w)
         axes.set(xlim=(0, w), ylim=(max(heights) / patch_size, 0))
         told.append(f"{name}, {H}×{W} pixels in {h}×{w} patches")
-    if kinds:
-        handles = [Rectangle((0, 0), 1, 1, color=KIND_COLOURS(kind)) for kind in (1, 2)]
-        figure.legend(handles, ["outline", "inside"], loc="outside lower left", ncols=2)
+    handles = [Rectangle((0, 0), 1, 1, color=KIND_COLOURS(kind)) for kind in (1, 2)]
+    figure.legend(handles, ["outline", "inside"], loc="outside lower left", ncols=2)
     return with_alt(figure, f"{counted(pictures)}: {listed(told)}.")
 
 
@@ -204,18 +202,12 @@ def show_found(pictures: Pictures, masks: Bool[Tensor, "n H W"], maps: Mapping[s
 
 
 @styled
-def show_seen(
-    photo: Photo, maps: Maps, names: Names, title: str, frame: Patch | None = None, columns: int = 4
-) -> Figure:
-    """Draw the picture, and what each head sees of it (`in_fog`). `frame` marks the patch that asks: (row, column)."""
-    (h, w), (H, W) = maps.shape[1:], photo.shape[1:]
-    side = WIDTH / columns
+def show_seen(photo: Photo, maps: Maps, names: Names, title: str, columns: int = 4) -> Figure:
+    """Draw the picture, and what each head sees of it: the photo `in_fog`."""
+    (h, w), (H, W), side = maps.shape[1:], photo.shape[1:], WIDTH / columns
     seen = [photo, *in_fog(photo, maps)]
     height = side * H / W + 0.25
-    figure, places = panels.gallery(seen, ["picture", *names], title, columns, side, height, 0.35, extent=(0, w, h, 0))
-    if frame:
-        for axes in places:
-            panels.highlight(axes, frame)
+    figure = panels.gallery(seen, ["picture", *names], title, columns, (side, height), 0.35)
     told = listed(f"{name} in {place_of_largest(weights)}" for name, weights in zip(names, maps, strict=True))
     return with_alt(figure, f"A picture of {h}×{w} patches, clear where each head looks. The largest weights: {told}.")
 

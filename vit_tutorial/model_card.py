@@ -22,6 +22,7 @@ class ModelCard:
 
     `classes` are the names of the logits; `mean` and `std` are those of the training images, one value per channel, for
     pixels in [0, 1]. `about` says in plain words and numbers where the weights come from; code reads "preprocessing".
+    Raises ValueError for classes that are no names, and unless each channel has a mean and a standard deviation.
     """
 
     classes: Sequence[str]
@@ -31,6 +32,9 @@ class ModelCard:
 
     def __post_init__(self):
         require_names("a card's classes", self.classes)
+        if len(self.mean) != len(self.std):
+            counts = f"{len(self.mean)} and {len(self.std)}"
+            raise ValueError(f"a card has one mean and one std for each channel, got {counts}")
         # Tuples, of Python's floats: a card that comes back from a file is then equal to the one that was written.
         object.__setattr__(self, "classes", tuple(self.classes))
         object.__setattr__(self, "mean", tuple(map(float, self.mean)))

@@ -50,7 +50,9 @@ def load_model(path: str | Path) -> VisionTransformer:
 
 
 def build_model(config: ViTConfig, tensors: Mapping[str, Tensor], card: ModelCard | None) -> VisionTransformer:
-    """Build a model with these weights. Raises ValueError unless they fit the configuration and are finite."""
+    """Build a model with these weights and this card. Raises ValueError unless all fit, and weights are finite."""
+    if card and len(card.mean) != config.in_channels:
+        raise ValueError(f"the card is for {len(card.mean)} channels, the configuration for {config.in_channels}")
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
             raise ValueError(f"{name} holds numbers that are not finite (nan or inf)")

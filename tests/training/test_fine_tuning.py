@@ -122,7 +122,10 @@ def test_the_head_alone_learns_what_it_learns_when_each_step_asks_the_whole_mode
     asked = train.make_parser().parse_args(["--data", "pictures", "--weights", "trained.safetensors", *options.split()])
     asked.dataset = "folder"
     model, images, _ = train.load_model_and_images(asked, 0)
-    model.requires_grad_(False).head.requires_grad_(True)
+    _, features = train.head_alone(model, images)
+    expected, label = model.features(model.card.normalise(images.pixels[3:4]))[0], int(images.labels[3])
+    for found in (features[3], features[2:5].subset([1])[0]):
+        torch.testing.assert_close(found, (expected[:, None, None], label))
     for layer in model.modules():
         if isinstance(layer, torch.nn.Dropout):
             layer.p = 0.0

@@ -14,7 +14,7 @@ from ..config import to_pair
 from ..data import ImageSet, Shapes
 from ..data.outlines import MORE_OUTLINES, OUTLINES
 from ..hybrid import is_hybrid
-from ..inference import card_of, fit_photo
+from ..inference import fit_photo, require_card
 from ..model import VisionTransformer
 from ..saving import as_vit
 
@@ -46,7 +46,7 @@ def require_playable(model: VisionTransformer, scenes: ImageSet | None) -> None:
     weights = sum(tensor.numel() for tensor in model.state_dict().values())
     if is_hybrid(model) or config.representation_size or config.pool != "cls":
         raise ValueError("a page runs a model without a backbone, whose head is one layer on the class token")
-    if len(card_of(model).mean) != 3:
+    if len(require_card(model).mean) != 3:
         raise ValueError(f"a page runs a model of 3 colours, this has {len(model.card.mean)}")
     if not config.num_classes:
         raise ValueError("a page runs a model with classes, this has none: `replace_head` gives it some")

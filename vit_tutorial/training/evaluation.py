@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..data import ImageSet
 from ..data.image_set import require_image_set
 from ..errors import require_same_classes
-from ..inference import batched_logits, card_of
+from ..inference import logits_of, require_card
 
 
 class Score(NamedTuple):
@@ -35,7 +35,7 @@ class Score(NamedTuple):
         low, high = self.interval()
         share = f"{self.accuracy:.2%} of {images.sum():,} images right (95 % interval {low:.2%} to {high:.2%})"
         commonest = f"the commonest class is {images.max() / images.sum():.2%} of them"
-        one_answer = answers.count_nonzero() == 1 < images.count_nonzero()
+        one_answer = answers.count_nonzero() == 1 and images.count_nonzero() > 1
         return f"{share}; {commonest}{', and the model gives one answer to all images' if one_answer else ''}"
 
 
@@ -53,9 +53,9 @@ def evaluate(model: nn.Module, images: ImageSet) -> Score:
     Raises ValueError for a model without a card or with other classes, FloatingPointError for logits that are nan.
     """
     require_image_set(images)
-    require_same_classes(card_of(model).classes, images.classes)
+    require_same_classes(require_card(model).classes, images.classes)
     labels, K = images.labels.cpu(), len(images.classes)
-    logits = batched_logits(model, images.pixels).float().cpu()
+    logits = logits_of(model, images.pixels).float().cpu()
     loss = F.cross_entropy(logits, labels).item()
     if not math.isfinite(loss):
         raise FloatingPointError(f"the loss is {loss}: some weights or logits of the model are not finite")

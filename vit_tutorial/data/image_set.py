@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int64, UInt8
@@ -65,7 +65,7 @@ class ImageSet(Dataset):
         if not len(chosen):
             raise ValueError(f"none of the {len(self):,} images is chosen")
         masks = None if self.masks is None else self.masks[chosen]
-        return ImageSet(self.pixels[chosen], self.labels[chosen], self.classes, masks)
+        return replace(self, pixels=self.pixels[chosen], labels=self.labels[chosen], masks=masks)
 
     def split(self, share: float, seed: int = 0) -> tuple[ImageSet, ImageSet]:
         """Hold out this share of each class at random, at least one image, and not all; return (rest, held out).

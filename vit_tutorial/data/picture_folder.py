@@ -44,7 +44,7 @@ def train_and_test(
 
     Raises FileNotFoundError if a folder is not there, and ValueError unless both parts hold the same classes.
     """
-    root = as_path("--data", root)
+    root = as_path("root", root)
     if share is not None:
         return image_folder(root, image_size, fit).split(share)
     if not (root / "train").is_dir() or not (root / "test").is_dir():

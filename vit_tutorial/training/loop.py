@@ -11,12 +11,13 @@ from torch.optim import AdamW
 
 from ..data import ImageSet
 from ..data.image_set import require_image_set
+from ..files import as_path
 from ..inference import eval_mode, require_logits
 from ..model_card import ModelCard
 from ..saving import find_card, unwrapped
 from .batches import batches, make_mix
 from .distributed import distribute, is_first, my_part, rank_and_world, seed_process
-from .progress import Epoch, Reporter, Watch
+from .progress import Epoch, Reporter, Watch, require_finite
 from .recipe import Recipe, parameter_groups
 from .resuming import describe_run, load_run, save_run
 
@@ -50,10 +51,12 @@ def fit(
     require_image_set(images)
     card = (find_card(model) or ModelCard((), *images.mean_std())).with_classes(images.classes)
     require_trainable(model, card, images, recipe)
-    groups = parameter_groups(model, recipe.weight_decay)
-    optimizer = AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
-    run = describe_run(recipe, model, card, images)
-    history = [] if folder is None else load_run(folder, run, model, optimizer)
+    optimizer = AdamW(parameter_groups(model, recipe.weight_decay), betas=(0.9, recipe.beta2), fused=True)
+    history = []
+    if folder is not None:
+        folder = as_path("folder", folder)
+        run = describe_run(folder, recipe, model, card, images)
+        history = load_run(folder, run, model, optimizer)
     # Nothing is refused from here on, so the model may change.
     unwrapped(model).card = model.card = card
     device = next(model.parameters()).device
@@ -64,9 +67,11 @@ def fit(
             with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
                 for loss in train_epoch(trained, card, optimizer, images, recipe, index):
                     reporter.add(loss)
-            epoch = reporter.finish(nn.utils.get_total_norm(model.parameters()).item())
-            history.append(epoch)
+            epoch = reporter.so_far()
+            require_finite(epoch, nn.utils.get_total_norm(model.parameters()).item())
+            reporter.warn_if_nothing_is_learned()
             reporter.tell(epoch, finished=True)
+            history.append(epoch)
             if folder is not None and is_first():
                 save_run(folder, run, model, optimizer, history)
     finally:

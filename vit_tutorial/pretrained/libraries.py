@@ -10,9 +10,7 @@ from torch import Tensor, nn
 
 from ..model import VisionTransformer
 from ..model_card import PREPROCESSING
-from .converting import convert_model, require_fields, with_card
-
-Tensors = dict[str, Tensor]
+from .converting import Reading, convert_model, require_fields, with_card
 
 POOL_NAMES = {"token": "cls", "avg": "mean"}
 # Fields of an image processor that are read, and those that change no pixel of a colour photo.
@@ -42,10 +40,11 @@ def from_torchvision(model: nn.Module, weights: Enum | None = None) -> VisionTra
     return with_card(ours, weights.meta["categories"], transforms.mean, transforms.std, about)
 
 
-def read_torchvision(model: nn.Module, tensors: Tensors) -> tuple[str, dict, Tensors]:
+def read_torchvision(model: nn.Module, tensors: dict[str, Tensor]) -> Reading:
     # A layer in the place of `heads` gets the name of the one inside.
     tensors = {re.sub(r"^heads\.(weight|bias)$", r"heads.head.\1", name): tensor for name, tensor in tensors.items()}
-    return "heads", {"image_size": model.image_size, "num_heads": model.encoder.layers[0].num_heads}, tensors
+    fields = {"image_size": model.image_size, "num_heads": model.encoder.layers[0].num_heads}
+    return Reading("heads", fields, tensors)
 
 
 def from_timm(model: nn.Module) -> VisionTransformer:
@@ -80,14 +79,14 @@ def timm_preprocessing(asked: dict) -> dict:
     return {"resize": resized, "crop": height, "squeeze": False, "interpolation": asked["interpolation"]}
 
 
-def read_timm(model: nn.Module, tensors: Tensors) -> tuple[str, dict, Tensors]:
+def read_timm(model: nn.Module, tensors: dict[str, Tensor]) -> Reading:
     pool = POOL_NAMES.get(model.global_pool)
     if pool is None:
         raise ValueError(f"this model pools by {model.global_pool!r} (global_pool): VisionTransformer cannot")
     if model.no_embed_class:  # the class token has no position: add zeros
         tensors["pos_embed"] = nn.functional.pad(tensors["pos_embed"], (0, 0, 1, 0))
-    facts = {"image_size": model.patch_embed.img_size, "num_heads": model.blocks[0].attn.num_heads, "pool": pool}
-    return "head", facts, tensors
+    fields = {"image_size": model.patch_embed.img_size, "num_heads": model.blocks[0].attn.num_heads, "pool": pool}
+    return Reading("head", fields, tensors)
 
 
 def from_transformers(model: nn.Module, processor: object | None = None) -> VisionTransformer:
@@ -117,11 +116,11 @@ class Headless(nn.Module):
         return self.classifier(self.vit(images).last_hidden_state[:, 0])
 
 
-def read_transformers(model: nn.Module, tensors: Tensors) -> tuple[str, dict, Tensors]:
+def read_transformers(model: nn.Module, tensors: dict[str, Tensor]) -> Reading:
     for piece, vit_piece in DINOV2_NAMES.items():  # DINOv2 gets the names that ViT has for its tensors
         tensors = {name.replace(piece, vit_piece): tensor for name, tensor in tensors.items()}
-    facts = {"image_size": model.config.image_size, "num_heads": model.config.num_attention_heads}
-    return "classifier", facts, tensors
+    fields = {"image_size": model.config.image_size, "num_heads": model.config.num_attention_heads}
+    return Reading("classifier", fields, tensors)
 
 
 def read_processor(processor: object) -> dict:

@@ -18,6 +18,7 @@ from .model_card import PREPROCESSING, ModelCard
 from .patchify import require_images
 from .saving import find_card, unwrapped
 
+Photo = str | Path | Image.Image | np.ndarray
 BATCH = 100  # images at a time: with more of them the tokens do not stay in the processor's cache
 TOLERANCE = 0.25  # beyond [0, 1]: what bicubic resizing may add
 
@@ -82,11 +83,7 @@ class Prediction(NamedTuple):
     probability: float
 
 
-def predict(
-    model: nn.Module,
-    photo: str | Path | Image.Image | np.ndarray | Float[Tensor, "3 H W"] | UInt8[Tensor, "3 H W"],
-    top: int = 5,
-) -> list[Prediction]:
+def predict(model: nn.Module, photo: Photo | Shaped[Tensor, "3 H W"], top: int = 5) -> list[Prediction]:
     """Return the `top` most probable classes of a photo, the most probable first. Any model with a card will do.
 
     A photo is a name or a path for `load_photo`, a picture of Pillow or an array (H, W, 3) of NumPy, fitted to the
@@ -102,7 +99,7 @@ def predict(
     return [Prediction(card.classes[i], p) for p, i in zip(values.tolist(), indices.tolist(), strict=True)]
 
 
-def fit_photo(photo: str | Path | Image.Image | np.ndarray, model: nn.Module) -> Float[Tensor, "3 H W"]:
+def fit_photo(photo: Photo, model: nn.Module) -> Float[Tensor, "3 H W"]:
     """Fit a photo, as `predict` takes it, to the model's size as its card asks: (3, H, W), floats in [0, 1]."""
     size = getattr(getattr(unwrapped(model), "config", None), "image_size", None)
     if size is None:

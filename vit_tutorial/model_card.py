@@ -33,8 +33,7 @@ class ModelCard:
     def __post_init__(self):
         require_names("a card's classes", self.classes)
         if len(self.mean) != len(self.std):
-            counts = f"{len(self.mean)} and {len(self.std)}"
-            raise ValueError(f"a card has one mean and one std for each channel, got {counts}")
+            raise ValueError(f"a card has a mean and a std for each channel, got {len(self.mean)} and {len(self.std)}")
         # Tuples, of Python's floats: a card that comes back from a file is then equal to the one that was written.
         object.__setattr__(self, "classes", tuple(self.classes))
         object.__setattr__(self, "mean", tuple(map(float, self.mean)))

@@ -41,10 +41,8 @@ def load_model(path: str | Path) -> VisionTransformer:
     if "config" not in about:
         raise ValueError(f"{path} holds no configuration: it was not written by save_model")
     try:
-        # JSON has a list where the configuration has a tuple; the card makes tuples itself.
-        facts = {name: tuple(value) if isinstance(value, list) else value for name, value in about["config"].items()}
         card = ModelCard(**about["card"]) if about.get("card") else None
-        return build_model(ViTConfig(**facts), tensors, card).eval()
+        return build_model(ViTConfig(**about["config"]), tensors, card).eval()
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path} holds no VisionTransformer that this version can build: {error}") from None
 
@@ -91,8 +89,7 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], about: Mappin
     path = as_path("path", path)
     # Copies: safetensors takes no weights that two layers share.
     tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-    content = save(tensors, {"about": json.dumps(about)})
-    write_atomically(path, content)
+    write_atomically(path, save(tensors, {"about": json.dumps(about)}))
     return path
 
 

@@ -15,17 +15,7 @@ from vit_tutorial.saving import read_tensors
 from vit_tutorial.training import Recipe, TrainingAlarm, evaluate, fit, loop, warmup_cosine
 from vit_tutorial.training.progress import Reporter
 
-from .toys import (
-    RESTLESS,
-    RESTLESS_MODEL,
-    bright_or_dark,
-    differing,
-    float64,
-    short,
-    small_vit,
-    start,
-    weights_of,
-)
+from .toys import RESTLESS, RESTLESS_MODEL, bright_or_dark, differing, float64, short, small_vit, start, weights_of
 
 
 def trained(recipe: Recipe, images: ImageSet | None = None, watch=(), **options) -> dict[str, torch.Tensor]:

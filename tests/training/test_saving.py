@@ -114,7 +114,7 @@ def test_a_card_moves_a_colour_that_never_changed_and_does_not_divide_it():
     for wrong in (torch.ones(2, 1, 4, 4), torch.ones(4, 4), torch.ones(2, 3, 4, 4, dtype=torch.int32)):
         with pytest.raises(ValueError, match=r"images of 3 channels, bytes or floats, got torch.* of shape \("):
             CARD.normalise(wrong)
-    with pytest.raises(ValueError, match="one mean and one std for each channel, got 3 and 2"):
+    with pytest.raises(ValueError, match="a mean and a std for each channel, got 3 and 2"):
         replace(CARD, std=(0.2, 0.2))
 
 

@@ -26,8 +26,10 @@ class Score(NamedTuple):
         return self.confusion.trace().item() / self.confusion.sum().item()
 
     def interval(self) -> tuple[float, float]:
-        """Return the 95 % confidence interval of the accuracy."""
-        return wilson_interval(self.confusion.trace().item(), self.confusion.sum().item())
+        """Return the 95 % confidence interval of the accuracy (Wilson 1927)."""
+        n, p, z = self.confusion.sum().item(), self.accuracy, 1.96
+        centre, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        return max(0.0, (centre - half) / (1 + z * z / n)), min(1.0, (centre + half) / (1 + z * z / n))
 
     def told(self) -> str:
         """Say in words how many answers are right, and whether the commonest class alone would do as well."""
@@ -37,13 +39,6 @@ class Score(NamedTuple):
         commonest = f"the commonest class is {images.max() / images.sum():.2%} of them"
         one_answer = answers.count_nonzero() == 1 and images.count_nonzero() > 1
         return f"{share}; {commonest}{', and the model gives one answer to all images' if one_answer else ''}"
-
-
-def wilson_interval(count: int, total: int) -> tuple[float, float]:
-    """Return the 95 % confidence interval of a share, `count` of `total` (Wilson 1927)."""
-    n, p, z = total, count / total, 1.96
-    centre, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return max(0.0, (centre - half) / (1 + z * z / n)), min(1.0, (centre + half) / (1 + z * z / n))
 
 
 @torch.no_grad()

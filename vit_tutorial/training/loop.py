@@ -23,12 +23,7 @@ from .resuming import describe_run, load_run, save_run
 
 
 def fit(
-    model: nn.Module,
-    images: ImageSet,
-    recipe: Recipe,
-    *,
-    folder: str | Path | None = None,
-    watch: Iterable[Watch] = (),
+    model: nn.Module, images: ImageSet, recipe: Recipe, *, folder: str | Path | None = None, watch: Iterable[Watch] = ()
 ) -> list[Epoch]:
     """Train in place on the model's device (CPU, CUDA or MPS); return one `Epoch` per epoch.
 

@@ -92,7 +92,6 @@ class Reporter:
             )
 
     def tell(self, epoch: Epoch, finished: bool = False) -> None:
-        """Tell all watchers where the run is."""
         epochs, share = self.recipe.epochs, len(self.losses) / self.steps
         speed = share * len(self.images) / epoch.seconds
         seconds_left = epoch.seconds / share * (epochs - self.index - share)

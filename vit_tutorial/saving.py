@@ -41,8 +41,10 @@ def load_model(path: str | Path) -> VisionTransformer:
     if "config" not in about:
         raise ValueError(f"{path} holds no configuration: it was not written by save_model")
     try:
+        # JSON has a list where the configuration has a tuple; the card makes tuples itself.
+        facts = {name: tuple(value) if isinstance(value, list) else value for name, value in about["config"].items()}
         card = ModelCard(**about["card"]) if about.get("card") else None
-        return build_model(ViTConfig(**about["config"]), tensors, card).eval()
+        return build_model(ViTConfig(**facts), tensors, card).eval()
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path} holds no VisionTransformer that this version can build: {error}") from None
 

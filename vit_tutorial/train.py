@@ -30,7 +30,7 @@ from functools import partial
 import torch
 
 from .adapting import change_resolution, replace_head
-from .data import ImageSet, Shapes, cifar10
+from .data import ImageSet, Shapes, cifar10, image_folder
 from .data.picture_folder import train_and_test
 from .files import as_path
 from .inference import fit_picture
@@ -106,9 +106,11 @@ def load_images(asked: argparse.Namespace, size: int, card: ModelCard | None = N
         return tuple(cifar10(asked.data, train, asked.download) for train in (True, False))
     folder = as_path("--data", asked.data)
     say(f"reading {folder}")
-    images, test = train_and_test(folder, size, asked.split, partial(fit_picture, card=card))
-    if asked.split is not None:
-        say(f"of each class {asked.split:.0%} are kept for the test, {len(test):,} pictures")
+    as_asked = partial(fit_picture, card=card)
+    if asked.split is None:
+        return train_and_test(folder, size, as_asked)
+    images, test = image_folder(folder, size, as_asked).split(asked.split)
+    say(f"of each class {asked.split:.0%} are kept for the test, {len(test):,} pictures")
     return images, test
 
 

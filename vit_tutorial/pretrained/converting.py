@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from itertools import count
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -26,16 +25,12 @@ LAYER_SCALE = {
 MORE_THAN_OURS = {"reg_token": "register tokens (reg_token)", "dist_token": "a distillation token (dist_token)"}
 
 
-class Reading(NamedTuple):
-    """What there is to know of a model of another library, besides the shapes of its tensors."""
+def convert_model(theirs: nn.Module, library: str, read: Callable) -> VisionTransformer:
+    """Convert a model of another library, and compare what both answer, with a copy in float64 on the CPU.
 
-    head: str  # what the model calls it
-    fields: dict[str, object]  # of the config: those that no shape tells
-    tensors: dict[str, Tensor]  # under the names and in the shapes of the library's Vision Transformer
-
-
-def convert_model(theirs: nn.Module, library: str, read: Callable[..., Reading]) -> VisionTransformer:
-    """Convert a model of another library, and compare what both answer, with a copy in float64 on the CPU."""
+    `read(model, tensors)` returns the config's fields that no shape tells, and the tensors as the library's ViT has
+    them, by name and shape.
+    """
     refusal = f"{type(theirs).__module__}.{type(theirs).__name__} is no Vision Transformer of {library}"
     if not isinstance(theirs, nn.Module):
         raise ValueError(f"{refusal}: the model itself is asked for, with its weights")
@@ -44,18 +39,18 @@ def convert_model(theirs: nn.Module, library: str, read: Callable[..., Reading])
         if hasattr(module, "set_attn_implementation"):
             module.set_attn_implementation("sdpa")  # the eager attention of transformers rounds to float32
     # The mask token, and the pooler of a ViTModel, make no features.
-    tensors = {name: t for name, t in copy.state_dict().items() if not re.search(r"mask_token$|^vit\.pooler\.", name)}
+    tensors = {name: t for name, t in copy.state_dict().items() if not re.search(r"mask_token$|^pooler\.", name)}
     try:
-        reading = read(copy, tensors)
-        tensors = fold_layer_scale(reading.tensors)
+        fields, tensors = read(copy, tensors)
+        tensors = fold_layer_scale(tensors)
         # Where layers have several eps, or another activation, the answers differ.
         eps = next((layer.eps for layer in copy.modules() if isinstance(layer, nn.LayerNorm)), 1e-6)
         tanh = any(type(m).__name__ == "GELUTanh" or getattr(m, "approximate", "") == "tanh" for m in copy.modules())
-        config = read_config(tensors, library, norm_eps=eps, gelu="tanh" if tanh else "exact", **reading.fields)
+        config = read_config(tensors, library, norm_eps=eps, gelu="tanh" if tanh else "exact", **fields)
     except (AttributeError, KeyError) as error:
         raise ValueError(f"{refusal}: {error}") from None
     ours = convert_tensors(tensors, library, config)
-    require_equal_answers(ours, copy, reading.head)
+    require_equal_answers(ours, copy, library)
     return ours.to(next(theirs.parameters()))
 
 
@@ -109,21 +104,23 @@ def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConf
 
 
 @torch.no_grad()
-def require_equal_answers(ours: VisionTransformer, theirs: nn.Module, head: str) -> None:
+def require_equal_answers(ours: VisionTransformer, theirs: nn.Module, library: str) -> None:
     """Raise ValueError unless both models give a random image the same logits, and without a head the same features.
 
-    In float64 two right models differ by less than a billionth, and by more where an eps is 1e-5 instead of 1e-6. This
-    takes the head off `theirs`.
+    In float64 two right models differ by less than a billionth, and by more where an eps is 1e-5 instead of 1e-6.
     """
     generator, size = torch.Generator().manual_seed(0), to_pair(ours.config.image_size)
     images = torch.randn(1, ours.config.in_channels, *size, generator=generator, dtype=torch.float64)
 
     def answer_of_theirs() -> Tensor:
         output = theirs(images)
+        if hasattr(output, "last_hidden_state"):  # what an encoder of transformers returns
+            return output.last_hidden_state[:, 0]
         return getattr(output, "logits", output)  # transformers wraps its logits
 
     logits = ours(images), answer_of_theirs()
-    setattr(theirs, head, nn.Identity())  # now it answers with its features, which a head of zeros would hide
+    head = names_of("head.weight", library)[0].split(".")[0]
+    setattr(theirs, head, nn.Identity())  # now this copy answers with its features, which a head of zeros would hide
     features = ours.features(images), answer_of_theirs()
     for name, (here, there) in {"features": features, "logits": logits}.items():
         difference, scale = (here - there).abs().max().item(), there.abs().max().item()

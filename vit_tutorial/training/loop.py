@@ -29,8 +29,7 @@ def fit(
 
     The weights after the last step are the result. `watch` are functions that get the `Progress`: in one, after an
     epoch, `evaluate` tells how held-out images do. A model without a card gets one, with mean and standard deviation of
-    the images; one with a card gets the images' classes, and what it said about the old weights moves under "started
-    from".
+    the images; a card gets the images' classes, and what it said of the old weights moves under "started from".
 
     With a `folder`, write `checkpoint.safetensors` and `metrics.csv` there after each epoch, and go on from them if
     the run was interrupted. On a CPU, with as many threads, it ends bit-identical to a run that was not.

@@ -68,7 +68,6 @@ class Reporter:
             self.tell(self.so_far())
 
     def so_far(self) -> Epoch:
-        """Return the epoch as far as it is."""
         rate = self.recipe.learning_rate_at(self.index * self.steps + len(self.losses) - 1, self.steps)
         return Epoch(self.index + 1, rate, mean(self.losses), time.perf_counter() - self.started)
 
@@ -122,11 +121,9 @@ def raise_alarm(message: str) -> None:
 
 def print_progress(progress: Progress) -> None:
     """Print a line, which in a terminal is replaced until the epoch is over. For `fit(…, watch=[print_progress])`."""
-    speed = progress.images_per_second
-    speed = f"{speed:,.0f}" if speed >= 10 else f"{speed:.2g}"
+    rate = progress.images_per_second
+    speed = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
     left = timedelta(seconds=round(progress.seconds_left))
     line = f"epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}  {speed} images/s  {left} left"
-    if sys.stdout.isatty():
-        print(f"{line:<79}", end="\n" if progress.finished else "\r", flush=True)
-    else:
-        print(line, flush=True)
+    replaced = sys.stdout.isatty() and not progress.finished
+    print(f"{line:<79}", end="\r" if replaced else "\n", flush=True)

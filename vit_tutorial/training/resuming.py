@@ -21,8 +21,8 @@ from .progress import Epoch
 from .recipe import Recipe
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.csv"
-# {model: {checkpoint: norm of the model's weights when that run began}}. A notebook's cell with `fit`, stopped and run
-# again, has a model whose first weights are gone; this says which they were, for as long as there is the model.
+# {model: {checkpoint: norm of the model's weights when that run began}}, for as long as the model is there. If a cell
+# with `fit` is stopped and run again, the model no longer has its first weights, and the run is still the same.
 first_norms: WeakKeyDictionary[nn.Module, dict[Path, str]] = WeakKeyDictionary()
 
 
@@ -59,13 +59,11 @@ def load_run(folder: Path, run: dict, model: nn.Module, optimizer: Optimizer) ->
 
 
 def describe_run(folder: Path, recipe: Recipe, model: nn.Module, card: ModelCard, images: ImageSet) -> dict:
-    """Return what must stay the same for the run in this folder to go on, by name, as JSON gives it back.
-
-    Of weights and images there is a number that others would hardly have: a norm, and a checksum.
-    """
+    """Return what must stay the same for the run in this folder to go on, by name, as JSON gives it back."""
     inner = unwrapped(model)
-    pixels, labels = (tensor.contiguous().cpu().numpy() for tensor in (images.pixels, images.labels))
     config = getattr(inner, "config", None)
+    # Other images have another checksum, be they pictures (bytes) or what a frozen body makes of them (floats).
+    pixels, labels = (tensor.contiguous().cpu().numpy() for tensor in (images.pixels, images.labels))
     facts = {
         **asdict(recipe),
         **(asdict(config) if isinstance(config, ViTConfig) else {"network": str(inner)}),
@@ -79,7 +77,7 @@ def describe_run(folder: Path, recipe: Recipe, model: nn.Module, card: ModelCard
 
 
 def first_norm(model: nn.Module, path: Path) -> str:
-    """Return the norm of the weights with which the model began the run of this checkpoint: now, if it is not known."""
+    """Return the norm of the model's weights when it began the run of this checkpoint, which may be now."""
     norms = first_norms.setdefault(model, {})
     if path not in norms or not path.exists():
         norm = nn.utils.get_total_norm([weight.detach().cpu().double() for weight in model.parameters()])

@@ -8,7 +8,7 @@ from published import randomize, twin
 from timm.layers import resample_abs_pos_embed
 from torchvision.models.vision_transformer import interpolate_embeddings
 
-from vit_tutorial import Backbone, VisionTransformer, ViTConfig, change_resolution, replace_head
+from vit_tutorial import Backbone, Embeddings, VisionTransformer, ViTConfig, change_resolution, replace_head
 from vit_tutorial.config import POSITIONS
 from vit_tutorial.model_card import ModelCard
 from vit_tutorial.positions import resize_position_embedding
@@ -113,9 +113,11 @@ def test_old_and_new_share_nothing(way):
 
 
 @both_ways
-def test_what_the_old_one_was_the_new_one_is(way):
+@pytest.mark.parametrize("kind", [Embeddings, type("Own", (Embeddings,), {})])
+def test_what_the_old_one_was_the_new_one_is(way, kind):
     """Dtype, what is frozen, which parts are in `eval`; and the reader's random numbers are left alone."""
     model = small_vit().to(torch.bfloat16).train()
+    model.embeddings.eval().__class__ = kind
     model.encoder[0].requires_grad_(False).eval()
     model.embeddings.position.requires_grad_(False)
     drawn = torch.get_rng_state()
@@ -125,7 +127,7 @@ def test_what_the_old_one_was_the_new_one_is(way):
     frozen = [name for name, parameter in new.named_parameters() if not parameter.requires_grad]
     blocks = [f"encoder.0.{name}" for name, _ in model.encoder[0].named_parameters()]
     assert frozen == ["embeddings.position.table", *blocks]
-    assert (new.training, new.encoder[0].training, new.encoder[1].training) == (True, False, True)
+    assert [part.training for part in (new, new.embeddings, *new.encoder)] == [True, False, False, True]
 
 
 @both_ways

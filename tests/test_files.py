@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from vit_tutorial.files import UNFINISHED, as_path, write_atomically
+from vit_tutorial.files import as_path, write_atomically
 
 
 def test_a_file_is_written_and_replaced(tmp_path):
     path = tmp_path / "note.txt"
     write_atomically(path, b"old")
-    (tmp_path / f"note.txt{UNFINISHED}").write_bytes(b"what a killed process left")
+    (tmp_path / "note.txt.unfinished").write_bytes(b"what a killed process left")
     write_atomically(path, b"new")
     assert path.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [path]

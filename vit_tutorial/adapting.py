@@ -41,9 +41,11 @@ def change_resolution(
     Raises ValueError for a size that is not a whole number of patches. Source: section 3.2.
     """
     model, resize = as_vit(model), resize or partial(resize_position_embedding, antialias=antialias)
-    moved, config = deepcopy(model), replace(model.config, image_size=image_size)
-    if type(model.embeddings) is not Embeddings:  # a reader's, into which the size is written: ours do it
-        moved.embeddings = build_model(model.config, model.state_dict(), None).embeddings
+    moved, config, old = deepcopy(model), replace(model.config, image_size=image_size), model.embeddings
+    if type(old) is not Embeddings:  # a reader's, into which the size is written: ours do it
+        moved.embeddings = build_model(model.config, model.state_dict(), None).embeddings.train(old.training)
+        for name, weight in moved.embeddings.named_parameters():
+            weight.requires_grad_(old.get_parameter(name).requires_grad)
     (h, w), (new_h, new_w) = model.config.grid, config.grid
     moved.config, moved.embeddings.patches.image_size = config, config.image_size
     position = moved.embeddings.position

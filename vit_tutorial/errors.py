@@ -54,14 +54,15 @@ def require_number(name: str, value: object, positive: bool = False) -> float:
 
 
 def check_fields(record: object, require: Callable, *names: str, **limits) -> None:
-    """Check these fields of a frozen dataclass, and keep what `require` returns: Python's numbers for NumPy's."""
+    """Check these fields of a frozen dataclass, and keep what `require` returns: Python's numbers, and tuples."""
     for name in names:
         object.__setattr__(record, name, require(name, getattr(record, name), **limits))
 
 
-def require_names(name: str, value: object) -> None:
+def require_names(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, (tuple, list)) or not all(isinstance(each, str) for each in value):
         raise ValueError(f"{name} are names, one for each class, got {value!r:.80}")
+    return tuple(value)
 
 
 def require_choice(name: str, value: str, choices: Iterable[str]) -> None:

@@ -4,8 +4,6 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-UNFINISHED = ".unfinished"  # how the name of a file ends while it is written
-
 
 def as_path(name: str, value: str | os.PathLike) -> Path:
     """Return a reader's path, with "~" as their home. Raises ValueError for anything else, and for ""."""
@@ -19,7 +17,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
     A process that is killed meanwhile leaves `<path>.unfinished`, which the next one to write this file replaces.
     """
-    part = path.with_name(path.name + UNFINISHED)
+    part = path.with_name(path.name + ".unfinished")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as file:

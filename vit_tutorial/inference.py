@@ -18,6 +18,7 @@ from .model_card import PREPROCESSING, ModelCard
 from .patchify import require_images
 from .saving import find_card, unwrapped
 
+Photo = str | Path | Image.Image | np.ndarray
 BATCH = 100  # images at a time: with more of them the tokens do not stay in the processor's cache
 TOLERANCE = 0.25  # beyond [0, 1]: what bicubic resizing may add
 
@@ -34,21 +35,16 @@ def eval_mode(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
+@torch.no_grad()
 def logits_of(model: nn.Module, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"]) -> Float[Tensor, "B K"]:
     """Return the model's logits in eval mode for pixels in [0, 1], or bytes, scaled as its card asks: (B, K).
 
     Raises ValueError for other pixels, and for a model without a card, or with a card for another number of classes.
     """
     require_pixels(images)
-    return batched_logits(model, images)
-
-
-@torch.no_grad()
-def batched_logits(model: nn.Module, pixels: Shaped[Tensor, "B C H W"]) -> Float[Tensor, "B K"]:
-    """Return what `logits_of` does, for pixels that are known to be in range."""
-    card, weight = card_of(model), next(model.parameters())
+    card, weight = require_card(model), next(model.parameters())
     with eval_mode(model):
-        batches = (card.normalise(batch.to(weight.device)) for batch in pixels.split(BATCH))
+        batches = (card.normalise(batch.to(weight.device)) for batch in images.split(BATCH))
         logits = torch.cat([model(batch.to(weight.dtype)) for batch in batches])
     require_logits(logits, len(card.classes))
     return logits
@@ -65,7 +61,8 @@ def require_pixels(images: Shaped[Tensor, "B C H W"]) -> None:
         raise ValueError(f"pixels are bytes, or floats from 0 to 1, {found}. They are normalised here, and not before")
 
 
-def card_of(model: nn.Module) -> ModelCard:
+def require_card(model: nn.Module) -> ModelCard:
+    """Return the model's card, or its wrapper's. Raises ValueError if it has none."""
     if card := find_card(model):
         return card
     raise ValueError("the model has no card: nothing says what its classes are called, nor how pixels are scaled")
@@ -86,18 +83,14 @@ class Prediction(NamedTuple):
     probability: float
 
 
-def predict(
-    model: nn.Module,
-    photo: str | Path | Image.Image | np.ndarray | Float[Tensor, "3 H W"] | UInt8[Tensor, "3 H W"],
-    top: int = 5,
-) -> list[Prediction]:
+def predict(model: nn.Module, photo: Photo | Shaped[Tensor, "3 H W"], top: int = 5) -> list[Prediction]:
     """Return the `top` most probable classes of a photo, the most probable first. Any model with a card will do.
 
     A photo is a name or a path for `load_photo`, a picture of Pillow or an array (H, W, 3) of NumPy, fitted to the
     model's size as its card asks; or a tensor (3, H, W) of that size. Arrays and tensors hold bytes, or floats from 0
     to 1. Raises ValueError for other values and shapes, and for a model without a card.
     """
-    top, card = require_whole("top", top), card_of(model)
+    top, card = require_whole("top", top), require_card(model)
     image = photo if isinstance(photo, Tensor) else fit_photo(photo, model)
     if image.ndim != 3:
         raise ValueError(f"a photo has shape (3, H, W), got {tuple(image.shape)}: for a batch, `logits_of`")
@@ -106,10 +99,10 @@ def predict(
     return [Prediction(card.classes[i], p) for p, i in zip(values.tolist(), indices.tolist(), strict=True)]
 
 
-def fit_photo(photo: str | Path | Image.Image | np.ndarray, model: nn.Module) -> Float[Tensor, "3 H W"]:
+def fit_photo(photo: Photo, model: nn.Module) -> Float[Tensor, "3 H W"]:
     """Fit a photo, as `predict` takes it, to the model's size as its card asks: (3, H, W), floats in [0, 1]."""
-    model = unwrapped(model)
-    if not hasattr(model, "config"):
+    size = getattr(getattr(unwrapped(model), "config", None), "image_size", None)
+    if size is None:
         raise ValueError(f"{type(model).__name__} does not say its image size: give `predict` a tensor of that size")
     if isinstance(photo, np.ndarray):
         if photo.ndim < 2 or photo.shape[2:] not in ((3,), (4,), ()):  # colours, and transparency; or grey
@@ -117,7 +110,7 @@ def fit_photo(photo: str | Path | Image.Image | np.ndarray, model: nn.Module) ->
         require_pixels(torch.tensor(photo).reshape(1, 1, len(photo), -1))
         photo = Image.fromarray(photo if photo.dtype == np.uint8 else np.uint8(np.rint(255 * photo.clip(0, 1))))
     picture = to_rgb(photo) if isinstance(photo, Image.Image) else open_picture(find_photo(photo))
-    return fit_picture(picture, model.config.image_size, find_card(model)).float() / 255
+    return fit_picture(picture, size, find_card(model)).float() / 255
 
 
 def fit_picture(picture: Image.Image, size: Size, card: ModelCard | None) -> UInt8[Tensor, "3 H W"]:

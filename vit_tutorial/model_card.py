@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from .errors import require_names
+from .errors import check_fields, require_names
 from .patchify import require_images
 
 PREPROCESSING = "preprocessing"  # in `about`: how a photo is fitted to the model's size
@@ -22,6 +22,7 @@ class ModelCard:
 
     `classes` are the names of the logits; `mean` and `std` are those of the training images, one value per channel, for
     pixels in [0, 1]. `about` says in plain words and numbers where the weights come from; code reads "preprocessing".
+    Raises ValueError for classes that are no names, and unless each channel has a mean and a standard deviation.
     """
 
     classes: Sequence[str]
@@ -30,9 +31,10 @@ class ModelCard:
     about: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self):
-        require_names("a card's classes", self.classes)
+        check_fields(self, require_names, "classes")
+        if len(self.mean) != len(self.std):
+            raise ValueError(f"a card has a mean and a std for each channel, got {len(self.mean)} and {len(self.std)}")
         # Tuples, of Python's floats: a card that comes back from a file is then equal to the one that was written.
-        object.__setattr__(self, "classes", tuple(self.classes))
         object.__setattr__(self, "mean", tuple(map(float, self.mean)))
         object.__setattr__(self, "std", tuple(map(float, self.std)))
 

@@ -50,7 +50,9 @@ def load_model(path: str | Path) -> VisionTransformer:
 
 
 def build_model(config: ViTConfig, tensors: Mapping[str, Tensor], card: ModelCard | None) -> VisionTransformer:
-    """Build a model with these weights. Raises ValueError unless they fit the configuration and are finite."""
+    """Build a model with these weights and this card. Raises ValueError unless all fit, and weights are finite."""
+    if card and len(card.mean) != config.in_channels:
+        raise ValueError(f"the card is for {len(card.mean)} channels, the configuration for {config.in_channels}")
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
             raise ValueError(f"{name} holds numbers that are not finite (nan or inf)")
@@ -89,8 +91,7 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], about: Mappin
     path = as_path("path", path)
     # Copies: safetensors takes no weights that two layers share.
     tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-    content = save(tensors, {"about": json.dumps(about)})
-    write_atomically(path, content)
+    write_atomically(path, save(tensors, {"about": json.dumps(about)}))
     return path
 
 

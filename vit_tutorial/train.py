@@ -24,17 +24,15 @@ import math
 import shlex
 import sys
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 
 from .adapting import change_resolution, replace_head
-from .data import ImageSet, Shapes, cifar10
+from .data import ImageSet, Shapes, cifar10, image_folder
 from .data.picture_folder import train_and_test
+from .files import as_path
 from .inference import fit_picture
 from .model import VisionTransformer
 from .model_card import ModelCard
@@ -42,6 +40,7 @@ from .pretrained import load_checkpoint
 from .saving import load_model, save_model
 from .training import FINE_TUNING, HEAD_ALONE, PRESETS, Progress, Recipe, evaluate, fit, print_progress
 from .training.distributed import is_first, process_group, say
+from .training.head_alone import head_alone
 
 SCENES, TEST_SCENES = 28_000, 6_400  # of Shapes
 
@@ -102,12 +101,16 @@ def load_images(asked: argparse.Namespace, size: int, card: ModelCard | None = N
     if asked.dataset == "shapes":
         say(f"drawing {SCENES:,} Shapes to train on, and {TEST_SCENES:,} for the test")
         return Shapes(SCENES, size, seed=0), Shapes(TEST_SCENES, size, seed=1)
-    say(f"reading {asked.data or 'CIFAR-10'}")
     if asked.dataset == "cifar10":
+        say("reading CIFAR-10")
         return tuple(cifar10(asked.data, train, asked.download) for train in (True, False))
-    images, test = train_and_test(asked.data, size, asked.split, partial(fit_picture, card=card))
-    if asked.split is not None:
-        say(f"of each class {asked.split:.0%} are kept for the test, {len(test):,} pictures")
+    folder = as_path("--data", asked.data)
+    say(f"reading {folder}")
+    as_asked = partial(fit_picture, card=card)
+    if asked.split is None:
+        return train_and_test(folder, size, as_asked)
+    images, test = image_folder(folder, size, as_asked).split(asked.split)
+    say(f"of each class {asked.split:.0%} are kept for the test, {len(test):,} pictures")
     return images, test
 
 
@@ -144,7 +147,7 @@ def carry_out(asked: argparse.Namespace, device: torch.device, command: str) -> 
     model, images, test = load_model_and_images(asked, recipe.seed)
     model.card = (model.card or ModelCard((), *images.mean_std())).with_classes(images.classes)
     model.to(device)
-    out = Path(asked.out or f"runs/{asked.dataset}").expanduser()
+    out = as_path("--out", asked.out or f"runs/{asked.dataset}")
     say(f"{images!r}, on {device}, in {out}", model.config, recipe)
     say("If it takes too long: fewer --epochs, a smaller --image-size; with --weights, --trained head")
     about = {"command": command, "recipe": asdict(recipe), "hardware": f"{device}, {torch.get_num_threads()} threads"}
@@ -168,32 +171,6 @@ def carry_out(asked: argparse.Namespace, device: torch.device, command: str) -> 
         tested = {"test images": len(test), "test accuracy": score.accuracy, "95 % interval": score.interval()}
         save(**tested, seconds=sum(epoch.seconds for epoch in history), **{"epochs done": len(history)})
     say(f"test: {score.told()}. The model is in {out / 'model.safetensors'}; the README shows how to ask it")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FeatureSet(ImageSet):
-    """What a frozen body makes of images, (N, D, 1, 1), in the place of their pixels: floats, so nothing is checked."""
-
-    pixels: Float[Tensor, "N D 1 1"]
-
-    def __post_init__(self):
-        pass
-
-
-@torch.no_grad()
-def head_alone(model: VisionTransformer, images: ImageSet) -> tuple[nn.Module, FeatureSet]:
-    """Return the head as a network of its own, and what the rest of the model, which stays, makes of the images."""
-    model.requires_grad_(False).head.requires_grad_(True)
-    D, device = model.config.embed_dim, next(model.parameters()).device
-    network = nn.Sequential(nn.Flatten(), model.head)
-    network.card = ModelCard((), [0.0] * D, [1.0] * D)  # features are not normalised
-    features, start = [], time.perf_counter()
-    for pixels in images.pixels.split(8):
-        features.append(model.features(model.card.normalise(pixels.to(device))).cpu())  # in eval mode, as loaded
-        if len(features) == 1:
-            seconds = (time.perf_counter() - start) * len(images) / len(pixels)
-            say(f"the body, which stays, looks once at {len(images):,} images as they are: about {seconds:.0f} s")
-    return network, FeatureSet(torch.cat(features)[:, :, None, None], images.labels, images.classes)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ CANNOT_RUN = {
     "the mean": (replace(TINY, pool="mean"), None, "one layer on the class token"),
     "two layers": (replace(TINY, representation_size=4), None, "whose head is one layer"),
     "a backbone": (TINY, Backbone(torch.nn.Conv2d(3, 4, 1), 4, 1), "without a backbone"),
-    "too large": (LARGE, None, "20 million weights, this has 21,316,226"),
+    "too large": (LARGE, None, "20,000,000 weights, this has 21,316,226"),
 }
 
 

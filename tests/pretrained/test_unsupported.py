@@ -64,10 +64,7 @@ REFUSED = {
         "VisionTransformer has one linear layer for its patches",
     ),
     "transformers: quick GELU": (partial(transformers_vit, hidden_act="quick_gelu"), "features differ"),
-    "transformers: registers": (
-        partial(transformers_encoder, *REGISTERS),
-        "VisionTransformer has one linear layer for its patches",
-    ),
+    "transformers: registers": (partial(transformers_encoder, *REGISTERS), "has vit.embeddings.register_tokens"),
 }
 
 

@@ -102,7 +102,9 @@ def test_a_mistake_is_told_in_one_line_before_anything_is_written(mistake, tmp_p
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit, match="2"):
         train.main(shlex.split(mistake))
-    usage, told = capsys.readouterr().err.splitlines()
+    printed, complaint = capsys.readouterr()
+    assert "CIFAR" not in printed
+    usage, told = complaint.splitlines()
     assert usage == "usage: python -m vit_tutorial.train [options]"
     assert told.startswith("python -m vit_tutorial.train: error: ")
     assert not [fact for fact in MISTAKES[mistake] if fact not in told], told

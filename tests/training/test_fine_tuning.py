@@ -12,7 +12,6 @@ from published import randomize
 
 from vit_tutorial import VisionTransformer, change_resolution, train
 from vit_tutorial.data import image_folder
-from vit_tutorial.data.picture_folder import train_and_test
 from vit_tutorial.inference import fit_photo
 from vit_tutorial.model_card import PREPROCESSING, STARTED_FROM, ModelCard
 from vit_tutorial.saving import load_model, read_tensors, save_model
@@ -122,7 +121,10 @@ def test_the_head_alone_learns_what_it_learns_when_each_step_asks_the_whole_mode
     asked = train.make_parser().parse_args(["--data", "pictures", "--weights", "trained.safetensors", *options.split()])
     asked.dataset = "folder"
     model, images, _ = train.load_model_and_images(asked, 0)
-    model.requires_grad_(False).head.requires_grad_(True)
+    _, features = train.head_alone(model, images)
+    expected, label = model.features(model.card.normalise(images.pixels[3:4]))[0], int(images.labels[3])
+    for found in (features[3], features[2:5].subset([1])[0]):
+        torch.testing.assert_close(found, (expected[:, None, None], label))
     for layer in model.modules():
         if isinstance(layer, torch.nn.Dropout):
             layer.p = 0.0
@@ -140,9 +142,9 @@ def test_a_folder_of_classes_alone_is_split(place, capsys):
     printed = capsys.readouterr().out
     assert "of each class 25% are kept for the test, 8 pictures" in printed
     assert "24 images of 16×16" in printed
-    images, test = train_and_test("pictures/train", 16, 0.25)
+    images, test = image_folder("pictures/train", 16).split(0.25)
     assert test.labels.bincount().tolist() == [4, 4]
-    assert torch.equal(test.pixels, train_and_test("pictures/train", 16, 0.25)[1].pixels)
+    assert torch.equal(test.pixels, image_folder("pictures/train", 16).split(0.25)[1].pixels)
     both = {pixels.numpy().tobytes() for pixels in torch.cat([images.pixels, test.pixels])}
     assert both == {pixels.numpy().tobytes() for pixels in image_folder("pictures/train", 16).pixels}
     assert len(both) == len(images) + len(test)

@@ -122,6 +122,7 @@ def test_the_folder_of_another_run_is_left_alone(other, uninterrupted):
 def test_a_model_without_a_configuration_is_known_by_its_layers(tmp_path):
     torch.manual_seed(0)
     first = nn.Sequential(nn.Conv2d(3, 4, 8), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4, 2))
+    first.config = {"width": 4}  # of another library
     again = copy.deepcopy(first)
     for model in (first, again):
         fit(model, bright_or_dark(), short(epochs=1), folder=tmp_path)

@@ -1,8 +1,8 @@
 """A model as one file, and what is no such file."""
 
-import dataclasses
 import pickle
 import re
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -98,7 +98,7 @@ def test_a_wrapper_comes_off_and_the_card_stays(wrap, tmp_path):
 def test_a_model_that_this_version_cannot_build_is_refused(change, told, tmp_path):
     """A file of a later version, or of another program."""
     model = randomised()
-    facts = {"config": dataclasses.asdict(model.config) | change, "card": None}
+    facts = {"config": asdict(model.config) | change, "card": None}
     path = write_tensors(tmp_path / "model.safetensors", model.state_dict(), facts)
     with pytest.raises(ValueError, match=rf"(?s)model.safetensors holds no .*{told}"):
         load_model(path)
@@ -114,6 +114,8 @@ def test_a_card_moves_a_colour_that_never_changed_and_does_not_divide_it():
     for wrong in (torch.ones(2, 1, 4, 4), torch.ones(4, 4), torch.ones(2, 3, 4, 4, dtype=torch.int32)):
         with pytest.raises(ValueError, match=r"images of 3 channels, bytes or floats, got torch.* of shape \("):
             CARD.normalise(wrong)
+    with pytest.raises(ValueError, match="a mean and a std for each channel, got 3 and 2"):
+        replace(CARD, std=(0.2, 0.2))
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -122,6 +124,7 @@ def test_a_card_moves_a_colour_that_never_changed_and_does_not_divide_it():
     [
         (lambda model: setattr(model, "head", nn.Linear(8, 5)), "not those of the configuration.*head.weight"),
         (lambda model: model.head.bias.data.fill_(torch.inf), "head.bias holds numbers that are not finite"),
+        (lambda model: setattr(model, "card", replace(CARD, mean=(0.5,), std=(0.2,))), "card is for 1 channels"),
     ],
 )
 def test_what_could_not_be_loaded_is_not_saved(change, told, tmp_path):

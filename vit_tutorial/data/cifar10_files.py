@@ -11,7 +11,6 @@ from .image_set import ImageSet
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"  # bytes; torchvision reads the pickled version
 SHA256 = "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
-TRAINING_FILES, TEST_FILES = [f"data_batch_{i}.bin" for i in range(1, 6)], ["test_batch.bin"]
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
@@ -23,7 +22,7 @@ def cifar10(root: str | Path | None = None, train: bool = True, download: bool =
     """
     archive = as_path("root", root or "~/.cache/vit_tutorial") / Path(URL).name
     fetch(URL, archive, SHA256, 170, download)
-    names = TRAINING_FILES if train else TEST_FILES
+    names = [f"data_batch_{i}.bin" for i in range(1, 6)] if train else ["test_batch.bin"]
     with tarfile.open(archive) as tar:  # read, not unpacked
         content = b"".join(tar.extractfile(f"cifar-10-batches-bin/{name}").read() for name in names)
     rows = torch.frombuffer(bytearray(content), dtype=torch.uint8).view(-1, 1 + 3 * 32 * 32)  # a label, then red, …

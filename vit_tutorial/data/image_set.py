@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from ..errors import require_names, require_rate
+from ..errors import check_fields, require_names, require_rate
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,8 +41,7 @@ class ImageSet(Dataset):
         masks, shape = self.masks, (len(pixels), *pixels.shape[2:])
         if masks is not None and (getattr(masks, "dtype", None) != torch.bool or masks.shape != shape):
             raise ValueError(f"masks are a tensor of torch.bool, {shape}, got {described(masks)}")
-        require_names("classes", self.classes)
-        object.__setattr__(self, "classes", tuple(self.classes))  # as in a card, so that the two can be compared
+        check_fields(self, require_names, "classes")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -65,7 +64,7 @@ class ImageSet(Dataset):
         if not len(chosen):
             raise ValueError(f"none of the {len(self):,} images is chosen")
         masks = None if self.masks is None else self.masks[chosen]
-        return ImageSet(self.pixels[chosen], self.labels[chosen], self.classes, masks)
+        return replace(self, pixels=self.pixels[chosen], labels=self.labels[chosen], masks=masks)
 
     def split(self, share: float, seed: int = 0) -> tuple[ImageSet, ImageSet]:
         """Hold out this share of each class at random, at least one image, and not all; return (rest, held out).
@@ -100,5 +99,4 @@ def require_image_set(images: ImageSet) -> None:
 
 
 def described(value: object) -> str:
-    """Return the kind, the dtype and the shape of a tensor or an array."""
     return f"{type(value).__name__} of {getattr(value, 'dtype', None)}, {tuple(getattr(value, 'shape', ()))}"

@@ -27,8 +27,7 @@ def load_photo(name_or_path: str | os.PathLike = "grace_hopper", size: Size = 22
     domain) and `"chelsea"`, a cat (Stefan van der Walt, CC0), ship with this package; anything else is the path of a
     picture file of your own. Transparent pixels become white.
 
-    Raises FileNotFoundError if there is no such photo, ValueError for a file that is no picture, damaged, or grey with
-    more than 8 bits a pixel.
+    Raises FileNotFoundError if there is none, ValueError for what is no picture, damaged, or grey with over 8 bits.
     """
     return crop_to(open_picture(find_photo(name_or_path)), require_size("size", size)).float() / 255
 

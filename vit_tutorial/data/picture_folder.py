@@ -37,16 +37,11 @@ def image_folder(root: str | Path, image_size: Size, fit: Callable[..., Tensor] 
     return ImageSet(pixels, torch.tensor(labels), tuple(classes))
 
 
-def train_and_test(
-    root: str | Path, image_size: Size, share: float | None = None, fit: Callable[..., Tensor] = crop_to
-) -> tuple[ImageSet, ImageSet]:
-    """Load the pictures in `root/train` and `root/test`; with a `share`, split those in `root`, class by class.
+def train_and_test(root: Path, image_size: Size, fit: Callable[..., Tensor] = crop_to) -> tuple[ImageSet, ImageSet]:
+    """Load the pictures in `root/train` and `root/test`, as `image_folder` does.
 
     Raises FileNotFoundError if a folder is not there, and ValueError unless both parts hold the same classes.
     """
-    root = as_path("--data", root)
-    if share is not None:
-        return image_folder(root, image_size, fit).split(share)
     if not (root / "train").is_dir() or not (root / "test").is_dir():
         raise FileNotFoundError(
             f"no folders train and test in {str(root)!r} (relative paths start at {Path.cwd()}). If it holds a folder "
@@ -63,26 +58,28 @@ def list_classes(root: Path) -> dict[str, list[Path]]:
     """Return the pictures of each class, classes and pictures in torchvision's order."""
     if not root.is_dir():
         raise FileNotFoundError(f"no folder {str(root)!r} (relative paths start at {Path.cwd()})")
-    names = sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+    names = [path.name for path in visible(root, "*") if path.is_dir()]
     if not names:
         raise FileNotFoundError(f"no classes in {root}: it should hold one folder of pictures for each class")
     endings = {ending for ending, kind in Image.registered_extensions().items() if kind in FORMATS}
-    classes, left_out = {name: [] for name in names}, Counter()
-    for name, pictures in classes.items():
-        for path in sorted((root / name).rglob("*"), key=lambda path: (str(path.parent), path.name)):
-            if path.is_dir() or any(part.startswith(".") for part in path.relative_to(root).parts):
-                continue
-            if path.suffix.lower() in endings:
-                pictures.append(path)
-            else:
-                left_out[path.suffix.lower() or "without an ending"] += 1
-        if not pictures:
+    classes, left_out = {}, Counter()
+    for name in names:
+        files = [path for path in visible(root / name, "**/*") if path.is_file()]
+        classes[name] = [path for path in files if path.suffix.lower() in endings]
+        left_out.update(path.suffix.lower() or "without an ending" for path in {*files} - {*classes[name]})
+        if not classes[name]:
             raise FileNotFoundError(f"no pictures in {root / name}: their names end in {', '.join(sorted(endings))}")
     require_classes(root, classes)
     if left_out:
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(left_out.items()))
         warnings.warn(f"left out of {root}, as no pictures by their names: {counts}", stacklevel=3)
     return classes
+
+
+def visible(folder: Path, pattern: str) -> list[Path]:
+    """Return what the pattern finds in the folder, sorted, without hidden files and what lies in hidden folders."""
+    found = [path for path in folder.glob(pattern) if "." not in {part[0] for part in path.relative_to(folder).parts}]
+    return sorted(found, key=lambda path: (str(path.parent), path.name))
 
 
 def require_classes(root: Path, classes: dict[str, list[Path]]) -> None:

@@ -14,10 +14,12 @@ from ..config import to_pair
 from ..data import ImageSet, Shapes
 from ..data.outlines import MORE_OUTLINES, OUTLINES
 from ..hybrid import is_hybrid
-from ..inference import card_of, fit_photo
+from ..inference import fit_photo, require_card
 from ..model import VisionTransformer
 from ..saving import as_vit
 
+MOST_WEIGHTS = 20_000_000  # a page of 54 MB
+SCENES = range(15, 1, -1)  # of 16 Shapes with seed 7: the star of the lessons comes first
 EXAMPLES = {"a cat": "chelsea", "an astronaut": "eileen_collins", "an officer": "grace_hopper"}
 STILL = "VIT_TUTORIAL_STILL"  # set where notebooks are stored and compared: they keep a picture, and no weights
 
@@ -32,7 +34,7 @@ def play(model: VisionTransformer, scenes: ImageSet | None = None) -> "Page":
     draws_shapes = set(model.card.classes) <= {*OUTLINES, *MORE_OUTLINES}
     opens_empty = scenes is None and draws_shapes
     if opens_empty:
-        scenes = Shapes(16, model.config.image_size, seed=7).subset(range(15, 1, -1))
+        scenes = Shapes(16, model.config.image_size, seed=7).subset(SCENES)
     if scenes is None:
         pictures = [(name, (fit_photo(photo, model) * 255).byte()) for name, photo in EXAMPLES.items()]
     else:
@@ -46,12 +48,12 @@ def require_playable(model: VisionTransformer, scenes: ImageSet | None) -> None:
     weights = sum(tensor.numel() for tensor in model.state_dict().values())
     if is_hybrid(model) or config.representation_size or config.pool != "cls":
         raise ValueError("a page runs a model without a backbone, whose head is one layer on the class token")
-    if len(card_of(model).mean) != 3:
+    if len(require_card(model).mean) != 3:
         raise ValueError(f"a page runs a model of 3 colours, this has {len(model.card.mean)}")
     if not config.num_classes:
         raise ValueError("a page runs a model with classes, this has none: `replace_head` gives it some")
-    if weights > 20_000_000:  # a page of 54 MB
-        raise ValueError(f"a page runs a model of at most 20 million weights, this has {weights:,}")
+    if weights > MOST_WEIGHTS:
+        raise ValueError(f"a page runs a model of at most {MOST_WEIGHTS:,} weights, this has {weights:,}")
     if scenes is not None and scenes.pixels.shape[2:] != to_pair(config.image_size):
         raise ValueError(f"the model's images are {config.image_size}, the scenes {tuple(scenes.pixels.shape[2:])}")
 
@@ -67,11 +69,12 @@ class Page:
 
     @property
     def html(self) -> str:
+        parts = {name: source(name) for name in ("page.css", "model.js", "page.js")}
+        parts["data.json"] = json.dumps(self.data()).replace("<", "\\u003c")  # a class's name must end no element
         page = source("page.html")
-        for name in ("page.css", "model.js", "page.js"):  # where the page has a file's name, its text
-            page = page.replace(f">{name}<", f">{source(name)}<")
-        data = json.dumps(self.data()).replace("<", "\\u003c")  # a class's name must not end the script element
-        return page.replace(">{}<", f">{data}<")
+        for name, text in parts.items():  # an element of the page holds the name of what belongs there
+            page = page.replace(f">{name}<", f">{text}<")
+        return page
 
     def data(self) -> dict[str, object]:
         """Return what the scripts read, as JSON; the weights are in half precision."""

@@ -28,8 +28,8 @@ MORE_THAN_OURS = {"reg_token": "register tokens (reg_token)", "dist_token": "a d
 def convert_model(theirs: nn.Module, library: str, read: Callable) -> VisionTransformer:
     """Convert a model of another library, and compare what both answer, with a copy in float64 on the CPU.
 
-    `read(model, tensors)` returns what the model calls its head, the fields of the config that no shape tells, and the
-    tensors under the names and in the shapes of the library's Vision Transformer.
+    `read(model, tensors)` returns the config's fields that no shape tells, and the tensors as the library's ViT has
+    them, by name and shape.
     """
     refusal = f"{type(theirs).__module__}.{type(theirs).__name__} is no Vision Transformer of {library}"
     if not isinstance(theirs, nn.Module):
@@ -39,18 +39,18 @@ def convert_model(theirs: nn.Module, library: str, read: Callable) -> VisionTran
         if hasattr(module, "set_attn_implementation"):
             module.set_attn_implementation("sdpa")  # the eager attention of transformers rounds to float32
     # The mask token, and the pooler of a ViTModel, make no features.
-    tensors = {name: t for name, t in copy.state_dict().items() if not re.search(r"mask_token$|^vit\.pooler\.", name)}
+    tensors = {name: t for name, t in copy.state_dict().items() if not re.search(r"mask_token$|^pooler\.", name)}
     try:
-        head, facts, tensors = read(copy, tensors)
+        fields, tensors = read(copy, tensors)
         tensors = fold_layer_scale(tensors)
         # Where layers have several eps, or another activation, the answers differ.
         eps = next((layer.eps for layer in copy.modules() if isinstance(layer, nn.LayerNorm)), 1e-6)
         tanh = any(type(m).__name__ == "GELUTanh" or getattr(m, "approximate", "") == "tanh" for m in copy.modules())
-        config = read_config(tensors, library, norm_eps=eps, gelu="tanh" if tanh else "exact", **facts)
+        config = read_config(tensors, library, norm_eps=eps, gelu="tanh" if tanh else "exact", **fields)
     except (AttributeError, KeyError) as error:
         raise ValueError(f"{refusal}: {error}") from None
     ours = convert_tensors(tensors, library, config)
-    require_equal_answers(ours, copy, head)
+    require_equal_answers(ours, copy, library)
     return ours.to(next(theirs.parameters()))
 
 
@@ -70,8 +70,8 @@ def fold_layer_scale(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return folded
 
 
-def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) -> ViTConfig:
-    """Return the config that the shapes tell, together with `facts`, its fields that no shape tells."""
+def read_config(tensors: Mapping[str, Tensor], library: str, **fields: object) -> ViTConfig:
+    """Return the config that the shapes tell, together with those of its fields that no shape tells."""
 
     def rows_of(layer: str) -> int:
         return len(tensors.get(names_of(f"{layer}.weight", library)[0], ()))
@@ -88,7 +88,7 @@ def read_config(tensors: Mapping[str, Tensor], library: str, **facts: object) ->
         depth=next(i for i in count() if not rows_of(f"encoder.{i}.norm1")),
         mlp_dim=rows_of("encoder.0.mlp.expand") or 1,  # what is missing is listed when the tensors are loaded
         representation_size=rows_of("head.representation") or None,
-        **facts,
+        **fields,
     )
 
 
@@ -104,22 +104,25 @@ def convert_tensors(tensors: Mapping[str, Tensor], library: str, config: ViTConf
 
 
 @torch.no_grad()
-def require_equal_answers(ours: VisionTransformer, theirs: nn.Module, head: str) -> None:
+def require_equal_answers(ours: VisionTransformer, theirs: nn.Module, library: str) -> None:
     """Raise ValueError unless both models give a random image the same logits, and without a head the same features.
 
     In float64 two right models differ by less than a billionth, and by more where an eps is 1e-5 instead of 1e-6.
     """
-
-    def answer_of(model: nn.Module) -> Tensor:
-        output = model(images)
-        return getattr(output, "logits", output)  # transformers wraps its logits
-
     generator, size = torch.Generator().manual_seed(0), to_pair(ours.config.image_size)
     images = torch.randn(1, ours.config.in_channels, *size, generator=generator, dtype=torch.float64)
-    answers = {"logits": (ours(images), answer_of(theirs))}
-    setattr(theirs, head, nn.Identity())  # a head may be zero
-    answers = {"features": (ours.features(images), answer_of(theirs)), **answers}
-    for name, (here, there) in answers.items():
+
+    def answer_of_theirs() -> Tensor:
+        output = theirs(images)
+        if hasattr(output, "last_hidden_state"):  # what an encoder of transformers returns
+            return output.last_hidden_state[:, 0]
+        return getattr(output, "logits", output)  # transformers wraps its logits
+
+    logits = ours(images), answer_of_theirs()
+    head = names_of("head.weight", library)[0].split(".")[0]
+    setattr(theirs, head, nn.Identity())  # now this copy answers with its features, which a head of zeros would hide
+    features = ours.features(images), answer_of_theirs()
+    for name, (here, there) in {"features": features, "logits": logits}.items():
         difference, scale = (here - there).abs().max().item(), there.abs().max().item()
         if not difference <= 1e-9 * (scale + 1e-6):
             found = f"the {name} differ by {difference:.2g} (they are up to {scale:.2g})"

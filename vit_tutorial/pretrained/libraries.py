@@ -4,15 +4,12 @@ import math
 import re
 from enum import Enum
 
-from jaxtyping import Float
 from PIL import Image
 from torch import Tensor, nn
 
 from ..model import VisionTransformer
 from ..model_card import PREPROCESSING
 from .converting import convert_model, require_fields, with_card
-
-Tensors = dict[str, Tensor]
 
 POOL_NAMES = {"token": "cls", "avg": "mean"}
 # Fields of an image processor that are read, and those that change no pixel of a colour photo.
@@ -42,18 +39,17 @@ def from_torchvision(model: nn.Module, weights: Enum | None = None) -> VisionTra
     return with_card(ours, weights.meta["categories"], transforms.mean, transforms.std, about)
 
 
-def read_torchvision(model: nn.Module, tensors: Tensors) -> tuple[str, dict, Tensors]:
+def read_torchvision(model: nn.Module, tensors: dict[str, Tensor]) -> tuple[dict, dict[str, Tensor]]:
     # A layer in the place of `heads` gets the name of the one inside.
     tensors = {re.sub(r"^heads\.(weight|bias)$", r"heads.head.\1", name): tensor for name, tensor in tensors.items()}
-    return "heads", {"image_size": model.image_size, "num_heads": model.encoder.layers[0].num_heads}, tensors
+    return {"image_size": model.image_size, "num_heads": model.encoder.layers[0].num_heads}, tensors
 
 
 def from_timm(model: nn.Module) -> VisionTransformer:
     """Convert a `timm` VisionTransformer: equal logits, the same dtype and device, no dropout.
 
     LayerScale (DINOv2, DeiT III) is folded. Its card is made of `model.pretrained_cfg`, where there is one. Raises
-    ValueError that names what a VisionTransformer cannot have (registers, SwiGLU, …) or a card cannot say, or lists the
-    tensors that do not fit.
+    ValueError that names what has no place in our model (registers, SwiGLU, …) or on its card, or does not fit.
     """
     ours = convert_model(model, "timm", read_timm)
     known = getattr(model, "pretrained_cfg", None) or {}
@@ -80,14 +76,13 @@ def timm_preprocessing(asked: dict) -> dict:
     return {"resize": resized, "crop": height, "squeeze": False, "interpolation": asked["interpolation"]}
 
 
-def read_timm(model: nn.Module, tensors: Tensors) -> tuple[str, dict, Tensors]:
-    pool = POOL_NAMES.get(model.global_pool)
-    if pool is None:
+def read_timm(model: nn.Module, tensors: dict[str, Tensor]) -> tuple[dict, dict[str, Tensor]]:
+    if model.global_pool not in POOL_NAMES:
         raise ValueError(f"this model pools by {model.global_pool!r} (global_pool): VisionTransformer cannot")
     if model.no_embed_class:  # the class token has no position: add zeros
         tensors["pos_embed"] = nn.functional.pad(tensors["pos_embed"], (0, 0, 1, 0))
-    facts = {"image_size": model.patch_embed.img_size, "num_heads": model.blocks[0].attn.num_heads, "pool": pool}
-    return "head", facts, tensors
+    sizes = {"image_size": model.patch_embed.img_size, "num_heads": model.blocks[0].attn.num_heads}
+    return {**sizes, "pool": POOL_NAMES[model.global_pool]}, tensors
 
 
 def from_transformers(model: nn.Module, processor: object | None = None) -> VisionTransformer:
@@ -96,8 +91,6 @@ def from_transformers(model: nn.Module, processor: object | None = None) -> Visi
     A `ViTModel` or a `Dinov2Model` becomes a model without classes; LayerScale is folded, and a pooler left out.
     With its image `processor` (`AutoImageProcessor.from_pretrained`) it gets a card. Errors are those of `from_timm`.
     """
-    if type(model).__name__ in ("ViTModel", "Dinov2Model"):
-        model = Headless(model)
     ours, config = convert_model(model, "transformers", read_transformers), model.config
     if processor is None:
         return ours
@@ -106,22 +99,12 @@ def from_transformers(model: nn.Module, processor: object | None = None) -> Visi
     return with_card(ours, names, processor.image_mean, processor.image_std, about)
 
 
-class Headless(nn.Module):
-    """An encoder of transformers where its ViT has one, with a place for the head that it lacks."""
-
-    def __init__(self, encoder: nn.Module):
-        super().__init__()
-        self.config, self.vit, self.classifier = encoder.config, encoder, nn.Identity()
-
-    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
-        return self.classifier(self.vit(images).last_hidden_state[:, 0])
-
-
-def read_transformers(model: nn.Module, tensors: Tensors) -> tuple[str, dict, Tensors]:
+def read_transformers(model: nn.Module, tensors: dict[str, Tensor]) -> tuple[dict, dict[str, Tensor]]:
+    if not hasattr(model, "vit"):  # an encoder alone
+        tensors = {f"vit.{name}": tensor for name, tensor in tensors.items()}
     for piece, vit_piece in DINOV2_NAMES.items():  # DINOv2 gets the names that ViT has for its tensors
         tensors = {name.replace(piece, vit_piece): tensor for name, tensor in tensors.items()}
-    facts = {"image_size": model.config.image_size, "num_heads": model.config.num_attention_heads}
-    return "classifier", facts, tensors
+    return {"image_size": model.config.image_size, "num_heads": model.config.num_attention_heads}, tensors
 
 
 def read_processor(processor: object) -> dict:

@@ -47,6 +47,5 @@ def make_mix(recipe: Recipe, num_classes: int) -> Callable[[Tensor, Tensor], tup
         return lambda inputs, labels: (inputs, labels)
     from torchvision.transforms import v2
 
-    mixes = [v2.MixUp(alpha=recipe.mixup, num_classes=num_classes)] if recipe.mixup else []
-    mixes += [v2.CutMix(alpha=recipe.cutmix, num_classes=num_classes)] if recipe.cutmix else []
-    return v2.RandomChoice(mixes)
+    alphas = {v2.MixUp: recipe.mixup, v2.CutMix: recipe.cutmix}
+    return v2.RandomChoice([mix(alpha=alpha, num_classes=num_classes) for mix, alpha in alphas.items() if alpha])

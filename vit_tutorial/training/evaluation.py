@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..data import ImageSet
 from ..data.image_set import require_image_set
 from ..errors import require_same_classes
-from ..inference import batched_logits, card_of
+from ..inference import logits_of, require_card
 
 
 class Score(NamedTuple):
@@ -26,8 +26,10 @@ class Score(NamedTuple):
         return self.confusion.trace().item() / self.confusion.sum().item()
 
     def interval(self) -> tuple[float, float]:
-        """Return the 95 % confidence interval of the accuracy."""
-        return wilson_interval(self.confusion.trace().item(), self.confusion.sum().item())
+        """Return the 95 % confidence interval of the accuracy (Wilson 1927)."""
+        n, p, z = self.confusion.sum().item(), self.accuracy, 1.96
+        centre, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        return max(0.0, (centre - half) / (1 + z * z / n)), min(1.0, (centre + half) / (1 + z * z / n))
 
     def told(self) -> str:
         """Say in words how many answers are right, and whether the commonest class alone would do as well."""
@@ -35,15 +37,8 @@ class Score(NamedTuple):
         low, high = self.interval()
         share = f"{self.accuracy:.2%} of {images.sum():,} images right (95 % interval {low:.2%} to {high:.2%})"
         commonest = f"the commonest class is {images.max() / images.sum():.2%} of them"
-        one_answer = answers.count_nonzero() == 1 < images.count_nonzero()
+        one_answer = answers.count_nonzero() == 1 and images.count_nonzero() > 1
         return f"{share}; {commonest}{', and the model gives one answer to all images' if one_answer else ''}"
-
-
-def wilson_interval(count: int, total: int) -> tuple[float, float]:
-    """Return the 95 % confidence interval of a share, `count` of `total` (Wilson 1927)."""
-    n, p, z = total, count / total, 1.96
-    centre, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return max(0.0, (centre - half) / (1 + z * z / n)), min(1.0, (centre + half) / (1 + z * z / n))
 
 
 @torch.no_grad()
@@ -53,9 +48,9 @@ def evaluate(model: nn.Module, images: ImageSet) -> Score:
     Raises ValueError for a model without a card or with other classes, FloatingPointError for logits that are nan.
     """
     require_image_set(images)
-    require_same_classes(card_of(model).classes, images.classes)
+    require_same_classes(require_card(model).classes, images.classes)
     labels, K = images.labels.cpu(), len(images.classes)
-    logits = batched_logits(model, images.pixels).float().cpu()
+    logits = logits_of(model, images.pixels).float().cpu()
     loss = F.cross_entropy(logits, labels).item()
     if not math.isfinite(loss):
         raise FloatingPointError(f"the loss is {loss}: some weights or logits of the model are not finite")

@@ -11,30 +11,25 @@ from torch.optim import AdamW
 
 from ..data import ImageSet
 from ..data.image_set import require_image_set
+from ..files import as_path
 from ..inference import eval_mode, require_logits
 from ..model_card import ModelCard
 from ..saving import find_card, unwrapped
 from .batches import batches, make_mix
 from .distributed import distribute, is_first, my_part, rank_and_world, seed_process
-from .progress import Epoch, Reporter, Watch
+from .progress import Epoch, Reporter, Watch, require_finite
 from .recipe import Recipe, parameter_groups
 from .resuming import describe_run, load_run, save_run
 
 
 def fit(
-    model: nn.Module,
-    images: ImageSet,
-    recipe: Recipe,
-    *,
-    folder: str | Path | None = None,
-    watch: Iterable[Watch] = (),
+    model: nn.Module, images: ImageSet, recipe: Recipe, *, folder: str | Path | None = None, watch: Iterable[Watch] = ()
 ) -> list[Epoch]:
     """Train in place on the model's device (CPU, CUDA or MPS); return one `Epoch` per epoch.
 
     The weights after the last step are the result. `watch` are functions that get the `Progress`: in one, after an
     epoch, `evaluate` tells how held-out images do. A model without a card gets one, with mean and standard deviation of
-    the images; one with a card gets the images' classes, and what it said about the old weights moves under "started
-    from".
+    the images; a card gets the images' classes, and what it said of the old weights moves under "started from".
 
     With a `folder`, write `checkpoint.safetensors` and `metrics.csv` there after each epoch, and go on from them if
     the run was interrupted. On a CPU, with as many threads, it ends bit-identical to a run that was not.
@@ -50,10 +45,12 @@ def fit(
     require_image_set(images)
     card = (find_card(model) or ModelCard((), *images.mean_std())).with_classes(images.classes)
     require_trainable(model, card, images, recipe)
-    groups = parameter_groups(model, recipe.weight_decay)
-    optimizer = AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
-    run = describe_run(recipe, model, card, images)
-    history = [] if folder is None else load_run(folder, run, model, optimizer)
+    optimizer = AdamW(parameter_groups(model, recipe.weight_decay), betas=(0.9, recipe.beta2), fused=True)
+    history = []
+    if folder is not None:
+        folder = as_path("folder", folder)
+        run = describe_run(folder, recipe, model, card, images)
+        history = load_run(folder, run, model, optimizer)
     # Nothing is refused from here on, so the model may change.
     unwrapped(model).card = model.card = card
     device = next(model.parameters()).device
@@ -64,9 +61,11 @@ def fit(
             with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
                 for loss in train_epoch(trained, card, optimizer, images, recipe, index):
                     reporter.add(loss)
-            epoch = reporter.finish(nn.utils.get_total_norm(model.parameters()).item())
-            history.append(epoch)
+            epoch = reporter.so_far()
+            require_finite(epoch, nn.utils.get_total_norm(model.parameters()).item())
+            reporter.warn_if_nothing_is_learned()
             reporter.tell(epoch, finished=True)
+            history.append(epoch)
             if folder is not None and is_first():
                 save_run(folder, run, model, optimizer, history)
     finally:

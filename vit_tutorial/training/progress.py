@@ -55,51 +55,42 @@ class Reporter:
         self.started = self.told = time.perf_counter()
 
     def add(self, loss: Float[Tensor, ""]) -> None:
-        """Count a batch, and tell watchers if it is time."""
+        """Count a batch, and tell watchers if it is time. Warn if the first of the run costs far more than ln K."""
         self.losses.append(loss)
-        K, chance = len(self.images.classes), math.log(len(self.images.classes))
-        # Only a loss far above: a model that was trained before may be right from the start.
-        if self.index == 0 and len(self.losses) == 1 and loss.item() > 1.25 * chance:
+        K = len(self.images.classes)
+        # A loss far below is no alarm: a model that was trained before may be right from the start.
+        if self.index == 0 and len(self.losses) == 1 and loss.item() > 1.25 * math.log(K):
             raise_alarm(
-                f"the first loss is {loss.item():.2f}, but {K} equally likely classes cost ln {K} = {chance:.2f}. Look "
-                "at the head (too large at the start? trained before?) and at the labels (0 to K-1?)."
+                f"the first loss is {loss.item():.2f}, but {K} equally likely classes cost ln {K} = {math.log(K):.2f}. "
+                "Look at the head (too large at the start? trained before?) and at the labels (0 to K-1?)."
             )
         if time.perf_counter() - self.told > SECONDS_BETWEEN_REPORTS:
             self.tell(self.so_far())
 
     def so_far(self) -> Epoch:
-        """Return the epoch as far as it is."""
         rate = self.recipe.learning_rate_at(self.index * self.steps + len(self.losses) - 1, self.steps)
         return Epoch(self.index + 1, rate, mean(self.losses), time.perf_counter() - self.started)
 
-    def finish(self, norm: float) -> Epoch:
-        """Return the epoch, which left weights of this norm. Raises FloatingPointError for nan and inf.
+    def warn_if_nothing_is_learned(self) -> None:
+        """After an epoch, warn if the loss of its second half is no better than guessing by how often each class comes.
 
-        Warns once, in the first epoch whose second half lies after warm-up (or in the last), if that half is no better
-        than guessing by how often each class comes.
+        Only one epoch of a run is judged: the first whose second half lies after warm-up, or else the last.
         """
-        epoch, K = self.so_far(), len(self.images.classes)
-        if not math.isfinite(epoch.loss) or not math.isfinite(norm):
-            raise FloatingPointError(
-                f"in epoch {epoch.number} the loss is {epoch.loss} and the norm of all weights {norm}, at a learning "
-                f"rate of {epoch.learning_rate:.1e}. Lower the learning rate, lengthen the warm-up or clip harder; "
-                "with bf16, try fp32; look for images that are not finite."
-            )
+        if self.index != min(math.ceil(self.recipe.warmup_epochs - 0.5), self.recipe.epochs - 1):
+            return
+        loss = mean(self.losses[self.steps // 2 :])
+        K, smoothing = len(self.images.classes), self.recipe.label_smoothing
         shares = self.images.labels.bincount(minlength=K) / len(self.images)
-        smoothing = self.recipe.label_smoothing
-        guess = torch.special.entr((1 - smoothing) * shares + smoothing / K).sum().item()
-        judged = self.index == min(math.ceil(self.recipe.warmup_epochs - 0.5), self.recipe.epochs - 1)
-        if judged and mean(self.losses[len(self.losses) // 2 :]) > 0.98 * guess > 0:
+        guess = torch.special.entr((1 - smoothing) * shares + smoothing / K).sum().item()  # 0 if all labels are one
+        if loss > 0.98 * guess > 0:
             raise_alarm(
-                f"after warm-up the loss is still {epoch.loss:.2f}, and knowing nothing but how often each class comes "
-                f"costs {guess:.2f}. Look at the learning rate (too small, or so large that it broke the model?), at "
-                "the pixels (all alike after normalising?), at the head (a softmax inside the model?) and at the "
-                "labels (do they belong to these images?)."
+                f"after warm-up the loss is still {loss:.2f}, and knowing nothing but how often each class comes costs "
+                f"{guess:.2f}. Look at the learning rate (too small, or so large that it broke the model?), at the "
+                "pixels (all alike after normalising?), at the head (a softmax inside the model?) and at the labels "
+                "(do they belong to these images?)."
             )
-        return epoch
 
     def tell(self, epoch: Epoch, finished: bool = False) -> None:
-        """Tell all watchers where the run is."""
         epochs, share = self.recipe.epochs, len(self.losses) / self.steps
         speed = share * len(self.images) / epoch.seconds
         seconds_left = epoch.seconds / share * (epochs - self.index - share)
@@ -112,6 +103,16 @@ def mean(losses: list[Tensor]) -> float:
     return torch.stack(losses).mean().item()
 
 
+def require_finite(epoch: Epoch, norm: float) -> None:
+    """Raise FloatingPointError if the epoch's loss, or the norm of the weights after it, is nan or infinite."""
+    if not math.isfinite(epoch.loss) or not math.isfinite(norm):
+        raise FloatingPointError(
+            f"in epoch {epoch.number} the loss is {epoch.loss} and the norm of all weights {norm}, at a learning rate "
+            f"of {epoch.learning_rate:.1e}. Lower the learning rate, lengthen the warm-up or clip harder; with bf16, "
+            "try fp32; look for images that are not finite."
+        )
+
+
 def raise_alarm(message: str) -> None:
     """Warn at the line that called `fit`, three calls up; again if the same cell runs again."""
     warnings.filterwarnings("always", category=TrainingAlarm, append=True)  # Python's default is once for each line
@@ -120,11 +121,9 @@ def raise_alarm(message: str) -> None:
 
 def print_progress(progress: Progress) -> None:
     """Print a line, which in a terminal is replaced until the epoch is over. For `fit(…, watch=[print_progress])`."""
-    speed = progress.images_per_second
-    speed = f"{speed:,.0f}" if speed >= 10 else f"{speed:.2g}"
+    rate = progress.images_per_second
+    speed = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
     left = timedelta(seconds=round(progress.seconds_left))
     line = f"epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}  {speed} images/s  {left} left"
-    if sys.stdout.isatty():
-        print(f"{line:<79}", end="\n" if progress.finished else "\r", flush=True)
-    else:
-        print(line, flush=True)
+    replaced = sys.stdout.isatty() and not progress.finished
+    print(f"{line:<79}", end="\r" if replaced else "\n", flush=True)

@@ -13,7 +13,6 @@ SHIFT = 150 / 331 * STRENGTH  # share of a side
 CHANGE = 0.9 * STRENGTH  # of a brightness, colour, contrast or sharpness of 1
 
 # What torchvision's `v2.RandAugment(magnitude=9)` does, and as often. A `sign` of -1 or 1 is the direction.
-# The paper's code shears about a corner.
 OPERATIONS = {
     "Identity": lambda x, sign: x,
     "ShearX": lambda x, sign: F.affine(x, 0.0, [0, 0], 1.0, [sign * SLANT, 0.0], center=[0.0, 0.0]),

@@ -83,10 +83,8 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     matrices = {layer.weight for layer in model.modules() if isinstance(layer, (nn.Linear, nn.Conv2d))}
     matrices |= {layer.in_proj_weight for layer in model.modules() if isinstance(layer, nn.MultiheadAttention)}
     trained = [weight for weight in model.parameters() if weight.requires_grad]
-    return [
-        {"params": [weight for weight in trained if weight in matrices], "weight_decay": weight_decay},
-        {"params": [weight for weight in trained if weight not in matrices], "weight_decay": 0.0},
-    ]
+    decaying = {"params": [weight for weight in trained if weight in matrices], "weight_decay": weight_decay}
+    return [decaying, {"params": [weight for weight in trained if weight not in matrices], "weight_decay": 0.0}]
 
 
 class Preset(NamedTuple):

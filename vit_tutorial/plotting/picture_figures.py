@@ -87,16 +87,22 @@ def show_sizes(pictures: Photos, patch_size: int, title: str, kinds: Mapping[str
 
 @styled
 def show_maps(
-    picture: Photo, maps: Mapping[str, Maps], names: Names, title: str, frames: Sequence[Patch] = ()
+    picture: Photo,
+    maps: Mapping[str, Maps],
+    names: Names,
+    title: str,
+    frames: Sequence[Patch] = (),
+    one_scale: bool = False,
 ) -> Figure:
-    """Draw values of every patch beside the picture: a row for each model, a scale and a framed patch a column."""
+    """Draw values of every patch beside the picture: a row for each model, a scale (or one) and a frame a column."""
     figure = panels.blank(min(WIDTH, 4.4 + 2 * len(names)), 0.6 + max(1.9 * len(maps), 3), title)
     grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[1.2, *[1] * len(names)])
     h, w = next(iter(maps.values())).shape[1:]
     whole = figure.add_subplot(grid[:, 0])
     panels.patches(whole, picture, h, w)
     panels.patch_lines(whole, h, w)
-    limits = torch.stack([values.abs().amax(dim=(1, 2)) for values in maps.values()]).amax(dim=0).tolist()
+    limits = torch.stack([values.abs().amax(dim=(1, 2)) for values in maps.values()]).amax(dim=0)  # of the columns
+    limits = (limits.max().expand_as(limits) if one_scale else limits).tolist()
     for row, (model, values) in enumerate(maps.items()):
         for column, (name, value, limit) in enumerate(zip(names, values, limits, strict=True)):
             axes = figure.add_subplot(grid[row, 1 + column])
@@ -129,8 +135,10 @@ def write_numbers(axes: Axes, numbers: np.ndarray, limit: float, signed: bool) -
 
 
 @styled
-def show_attention_maps(photo: Photo, maps: Float[Tensor, "m n h w"], names: Names, title: str, frame: Patch) -> Figure:
-    """Draw where the patch `frame` looks: a row for each model, a map for each head, weights from 10 % in numbers."""
+def show_attention_maps(
+    photo: Photo, maps: Float[Tensor, "m n h w"], names: Names, title: str, frame: Patch | None = None
+) -> Figure:
+    """Draw where a token looks, the patch `frame`: a row for each name, a map for each head, numbers from 10 %."""
     rows, columns, h, w = maps.shape
     figure = panels.blank(WIDTH, 0.6 + 1.65 * rows, title)
     grid = figure.add_gridspec(rows, 1 + columns, width_ratios=[1.4, *[1] * columns])
@@ -149,7 +157,7 @@ def show_attention_maps(photo: Photo, maps: Float[Tensor, "m n h w"], names: Nam
             numbers = to_numpy(values)
             words = np.where(numbers >= 10, np.char.mod("%.0f", numbers), "")
             panels.texts(axes, words, numbers < 0.4 * highest, fontsize=9)
-    for axes in figure.axes:
+    for axes in figure.axes if frame else ():
         panels.highlight(axes, frame)
     panels.colour_bar(figure, image, figure.axes, "attention, %")
     peaks = amounts({name: row.max() for name, row in zip(names, percent, strict=True)}, " up to ", " %")

@@ -67,7 +67,7 @@ def show_filters(filters: Mapping[str, Float[Tensor, "n 3 P Q"]], title: str, co
 
 @styled
 def show_sizes(pictures: Photos, patch_size: int, title: str, kinds: Mapping[str, Tensor]) -> Figure:
-    """Draw pictures, all pixels equally large, and their patches, (N,), tinted if of kind 1 (outline) or 2 (inside)."""
+    """Draw pictures, their pixels equally large, and tint each patch by its kind, (N,): 1 is outline, 2 is inside."""
     heights, widths = zip(*(picture.shape[1:] for picture in pictures.values()), strict=True)
     height = max(heights) * WIDTH / (sum(widths) + 6 * len(widths)) + 0.9
     figure, (row,) = panels.panels(1, len(pictures), WIDTH, height, title, width_ratios=widths)
@@ -89,7 +89,7 @@ def show_sizes(pictures: Photos, patch_size: int, title: str, kinds: Mapping[str
 def show_maps(
     picture: Photo, maps: Mapping[str, Maps], names: Names, title: str, frames: Sequence[Patch] = ()
 ) -> Figure:
-    """Draw values of every patch beside the picture: a row for each model, a scale and a framed patch a column."""
+    """Draw maps beside the picture: a row for each model, a column with its own scale and frame for each name."""
     figure = panels.blank(min(WIDTH, 4.4 + 2 * len(names)), 0.6 + max(1.9 * len(maps), 3), title)
     grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[1.2, *[1] * len(names)])
     h, w = next(iter(maps.values())).shape[1:]

@@ -86,7 +86,7 @@ def try_stack(
 ) -> Float[Tensor, " steps"]:
     """Train `make_stack(kind, start, seed)` on `Shapes`; return the loss at each step. A seed has scenes of its own.
 
-    The learning rate rises to `rate` in 15 steps, then falls to the end of the run, or as in one of 150 steps.
+    The learning rate rises to `rate` in 15 steps, then falls until step 150, or until the last if there are more.
     """
     model = make_stack(kind, start, seed)
     config, recipe = PRESETS["shapes"]

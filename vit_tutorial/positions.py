@@ -8,7 +8,7 @@ from .errors import require_sincos
 
 
 class TablePosition(nn.Module):
-    """Return one vector for every token, from a table (1+N, D) that its children make."""
+    """Return one vector for every token, from the `table` (1+N, D) that a subclass makes."""
 
     def forward(self) -> Float[Tensor, "T D"]:
         return self.table
@@ -97,7 +97,6 @@ def resize_position_embedding(
     The first `num_prefix_tokens` rows (1 for a class token) belong to no patch and stay as they are.
     `mode` is "bicubic" or "bilinear"; torchvision uses `align_corners=True` and `antialias=False`. Half precision is
     interpolated in float32, and whole numbers become float32.
-
     Raises ValueError if the rows are not those of `old_grid`.
     Source: section 3.2, "2D interpolation of the pre-trained position embeddings".
     """

@@ -86,8 +86,7 @@ def try_stack(
 ) -> Float[Tensor, " steps"]:
     """Train `make_stack(kind, start, seed)` on `Shapes`; return the loss at each step. A seed has scenes of its own.
 
-    The learning rate rises to `rate` in 15 steps, then falls until the last; in a run of fewer than 150 steps it falls
-    as if there were 150.
+    The learning rate rises to `rate` in 15 steps, then falls until step 150, or until the last if there are more.
     """
     model = make_stack(kind, start, seed)
     config, recipe = PRESETS["shapes"]

@@ -1,4 +1,4 @@
-"""Bugs that raise no error, each planted into a working Vision Transformer by one change, and what the tests find."""
+"""Bugs that raise no error, each one change to a working Vision Transformer, and what `first_tests` finds of them."""
 
 import random
 from collections import OrderedDict
@@ -30,7 +30,7 @@ class AcrossTheBatch(nn.Sequential):
 
 
 class PlainList(nn.Module):
-    """Given a list of blocks instead of an nn.ModuleList: PyTorch finds no parameters in it."""
+    """Run blocks that stand in a plain list, in which PyTorch finds no parameters, instead of an nn.ModuleList."""
 
     def __init__(self, blocks):
         super().__init__()
@@ -43,12 +43,12 @@ class PlainList(nn.Module):
 
 
 def without_sums(block: nn.Module) -> nn.Sequential:
-    """Return the same layers by the same names, and nothing is added up."""
+    """Return the block's layers, one after the other and without its residual sums."""
     return nn.Sequential(OrderedDict(block.named_children()))
 
 
 def plant(bug: str, model: VisionTransformer, labels: Labels) -> tuple[nn.Module, Labels]:
-    """Plant one of BUGS or MORE_BUGS. Return the model (changed in place) and the labels; one of them has the bug."""
+    """Plant one of BUGS or MORE_BUGS in the model, in place, or in the labels; return both."""
     require_choice("bug", bug, BUGS + MORE_BUGS)
     match bug:
         case "softmax inside the model":
@@ -92,7 +92,7 @@ def bug_table(config: ViTConfig, images: Images, labels: Labels, bugs: Sequence[
 
 @dataclass
 class BrokenModel:
-    """Hold a model and the labels of a batch. One of the two has a bug, and printing this does not tell which."""
+    """A model and the labels of a batch, one of them with a bug. Printing it does not tell which bug."""
 
     model: nn.Module = field(repr=False)
     labels: Labels = field(repr=False)
@@ -100,7 +100,7 @@ class BrokenModel:
     patch_size: Size = field(repr=False)
 
     def measured(self, images: Images) -> str:
-        """Say what the first tests and a count of the parameters find."""
+        """Say what `first_tests` and a count of the parameters find."""
         found = first_tests(self.model, images, self.labels, self.patch_size)
         count = sum(parameter.numel() for parameter in self.model.parameters())
         return (
@@ -109,12 +109,12 @@ class BrokenModel:
         )
 
 
-SEEDS_THAT_SHOW = range(1, 6)  # the seeds with which each bug shows where the lesson's table, made with seed 0, says
+SEEDS_THAT_SHOW = range(1, 6)  # with these, each bug shows in the same tests as in the lesson's table, of seed 0
 
 
 @torch.random.fork_rng(devices=[])
 def draw_bug(config: ViTConfig, labels: Labels, seed: int | None = None) -> BrokenModel:
-    """Plant one of BUGS into a new model. It is another one each time, unless there is a seed."""
+    """Plant a random one of BUGS in a new model, or in the labels. The same `seed` gives the same."""
     dice = random.Random(seed)
     bug = dice.choice(BUGS[1:])
     torch.manual_seed(dice.choice(SEEDS_THAT_SHOW))

@@ -1,4 +1,4 @@
-"""Copies of a published model with one secret mistake each, after which their pictures still look right."""
+"""Copies of DINOv2 with one secret mistake each. Painted, their patch tokens still look right."""
 
 import random
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from ..model import VisionTransformer
 from ..pretrained import dinov2_tensors
 from ..saving import build_model
 
-BLOCKS = range(4, 11)  # of DINOv2-S: in earlier blocks, and in the last, some mistakes show in the components
+BLOCKS = range(4, 11)  # of 12: in earlier ones, and in the last, some mistakes show in the principal components
 MISTAKES = (
     "norms exchanged", "q and k exchanged", "12 heads instead of 6", "γ of the attention forgotten",
     "ReLU instead of GELU", "red and blue exchanged", "positions moved by one",
@@ -22,7 +22,7 @@ IN_EMBEDDINGS = ("red and blue exchanged", "positions moved by one")
 
 @torch.no_grad()
 def sabotage(model: VisionTransformer, mistake: str, where: str) -> VisionTransformer:
-    """Return a copy of DINOv2 with one of MISTAKES in the part `where`: "encoder.6", or "embeddings" for the last."""
+    """Return a copy of DINOv2 with one of MISTAKES in a part: "encoder.6", or "embeddings" for the last two."""
     require_choice("mistake", mistake, MISTAKES)
     copy = build_model(model.config, model.state_dict(), model.card).train(model.training)  # of our parts alone
     part = copy.get_submodule(where)
@@ -53,7 +53,7 @@ def sabotage(model: VisionTransformer, mistake: str, where: str) -> VisionTransf
 
 @dataclass
 class Suspect:
-    """A copy of a model with one mistake. What it is, and where, is not shown until `reveal` is called."""
+    """A copy of a model with one mistake. Printing it does not tell which, or where; `reveal` does."""
 
     model: VisionTransformer = field(repr=False)
     original: VisionTransformer = field(repr=False)
@@ -65,14 +65,14 @@ class Suspect:
 
     @torch.no_grad()
     def likeness(self, mistake: str, where: str) -> float:
-        """Return the median cosine of a patch's tokens in this copy and in one with this mistake, shown one photo."""
+        """Return the cosine of a patch's tokens here and in a copy with this mistake: the median over one photo."""
         photo = self.original.card.normalise(load_photo(size=self.original.config.image_size)[None])
         copies = self.model, sabotage(self.original, mistake, where)
         return torch.cosine_similarity(*(copy.forward_features(photo)[0, 1:] for copy in copies), dim=1).median().item()
 
 
 def sabotaged(model: VisionTransformer, count: int = 3, seed: int | None = None) -> list[Suspect]:
-    """Return copies of DINOv2, each with another mistake. They are new each time, unless there is a seed."""
+    """Return copies of DINOv2, each with another random mistake. The same `seed` gives the same."""
     draw = random.Random(seed)
     suspects = []
     for mistake in draw.sample(MISTAKES, count):

@@ -17,7 +17,7 @@ RESULTS = Path(__file__).with_name("results")
 
 
 class Course(NamedTuple):
-    """A training run at 14 equal distances, measured on scenes without augmentation; the first axis is the seed."""
+    """A training run, measured on scenes without augmentation 14 times: (3, 14), a row for each seed."""
 
     epochs: Tensor
     training_loss: Tensor
@@ -26,7 +26,7 @@ class Course(NamedTuple):
 
 
 def read_table(name: str, about: Sequence[str], columns: Sequence[str]) -> dict[tuple[str, ...], list[tuple]]:
-    """Return the numbers in some columns of a table, a tuple for each seed, by what the lines are `about`."""
+    """Return {the cells in the columns `about`: [the numbers in `columns`, for each seed]}."""
     require_choice("table", name, sorted(path.stem for path in RESULTS.glob("*.csv")))
     found = defaultdict(list)
     with (RESULTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
@@ -43,7 +43,7 @@ def read_numbers(cell: str) -> int | float | list[int | float]:
 
 
 def load_results(name: str, *about: str, value: str = "accuracy") -> dict:
-    """Return a column of a table, one value for each seed, by the row, or by what stands in the columns `about`.
+    """Return {row: [a value for each seed]} of a table, or {cells: values} for the cells in the columns `about`.
 
     Accuracies go from 0 to 1. Raises ValueError for a table that is not there.
     """
@@ -53,23 +53,22 @@ def load_results(name: str, *about: str, value: str = "accuracy") -> dict:
 
 
 def load_block_runs() -> dict[tuple[str, float], Float[Tensor, "S steps"]]:
-    """Return the losses of each kind of block and start, ("no norms", 0.5), at 150 steps: (3, 150)."""
+    """Return the loss at 150 steps by the kind of block and the start, as ("no norms", 0.5): three seeds, (3, 150)."""
     losses = load_results("blocks", "variant", "start", value="losses")
     return {(kind, float(start)): torch.tensor(runs) for (kind, start), runs in losses.items()}
 
 
 def load_courses() -> dict[tuple[int, str], Course]:
-    """Return the runs on few scenes, by their number and the augmentation: curves of shape (3, 14)."""
+    """Return the runs on few scenes, by the number of scenes and the augmentation."""
     table = read_table("scarce", ["scenes", "augmentation"], Course._fields)
-    courses = {}
-    for (scenes, way), runs in table.items():
-        curves = zip(*runs, strict=True)  # of each kind, one for each seed
-        courses[int(scenes), way] = Course(*(torch.tensor(each, dtype=torch.float32) for each in curves))
-    return courses
+    return {
+        (int(scenes), way): Course(*(torch.tensor(curves, dtype=torch.float32) for curves in zip(*runs, strict=True)))
+        for (scenes, way), runs in table.items()
+    }
 
 
 def load_mirror_runs() -> dict[str, Float[Tensor, "S T D"]]:
-    """Return the position embeddings that were trained on photos in three ways, one for each seed."""
+    """Return the position embeddings trained on photos that were shown in three ways: three seeds, (3, 1+N, D)."""
     runs = load_file(RESULTS / "mirror.safetensors")
     ways = ("half flipped", "as they are", "turned")
     return {way: torch.stack([runs[f"{way}, seed {seed}"] for seed in range(3)]) for way in ways}

@@ -19,7 +19,7 @@ from .style import WIDTH, Figure, Names, Number, styled, to_numpy
 Values = Sequence[Number] | Tensor
 Curves = Mapping[str, Values]
 Level = tuple | None  # a value to compare with, and its text
-Under = Mapping[Number, Tensor] | None  # pictures, by their places under the x axis
+Under = Mapping[Number, Tensor] | None  # a picture for each place of the x axis
 
 
 @styled
@@ -29,7 +29,7 @@ def show_curves(
     """Draw curves over `x`, each under its name.
 
     A curve is (X,), or that of S runs, (S, X): then the line is their mean, in a band from the lowest to the highest.
-    `log` names the logarithmic axes, "x" or "xy".
+    `log` names the logarithmic axes, "x" or "xy"; `level` is a height and its text; `pictures` stand under the x axis.
     """
     x = torch.as_tensor(x).tolist()
     runs = {name: np.atleast_2d(to_numpy(torch.as_tensor(values))) for name, values in curves.items()}  # (S, X)
@@ -66,7 +66,7 @@ def level_beside(axes: Axes, level: tuple, x: Sequence[Number], heights: np.ndar
 
 
 def make_logarithmic(axis: Axis) -> None:
-    """Make an axis logarithmic, and write its numbers out: powers of ten, below three of them also 2 and 5 times."""
+    """Make an axis logarithmic, with its numbers written out: 1, 10, 100 …, and on a short one 1, 2, 5, 10, 20 …"""
     low, high = axis.get_data_interval()
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1000 * low else (1,)))

@@ -1,4 +1,4 @@
-"""A model in small numbers and in large: patches, Eq. 1, one query, heads, the block, planted bugs, head by head."""
+"""The model part by part: patches, heads, a query, Eq. 1, the block, norms, tokens, planted bugs; head by head."""
 
 from collections.abc import Mapping, Sequence
 
@@ -120,9 +120,9 @@ def show_equation_one(
 def show_block(title: str) -> Figure:
     """Draw the block of Eqs. 2–3 with its shapes. The thick line is the residual stream."""
     figure = panels.blank(WIDTH, 2.6, title, layout="none")
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 9), ylim=(-0.8, 1.8))  # in inches: the stream has the height 0
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, WIDTH), ylim=(-0.8, 1.8))  # in inches: the stream has the height 0
     axes.axis("off")
-    up, to_norm, to_layer, to_sum, radius = 0.9, 0.8, 2.2, 3.2, 0.15  # of a branch: from where it leaves the stream
+    up, to_norm, to_layer, to_sum, radius = 0.9, 0.8, 2.2, 3.2, 0.15  # inches, from where a branch leaves
     look = {"ha": "center", "va": "center"}
     axes.annotate("", (8.35, 0), (0.8, 0), arrowprops={**ARROW, "lw": 4}, zorder=1)
     for x, y, name in ((0.4, 0, r"$z_{\ell-1}$"), (4.55, 0.26, r"$z'_\ell$"), (8.6, 0, r"$z_\ell$")):
@@ -170,8 +170,8 @@ def show_tokens(
     table has a scale of its own. The rows of `marked` patches have a black mark at the left.
     """
     stages, T, D = stream.shape
-    figure = panels.blank(WIDTH, 2.9, title)
-    grid = figure.add_gridspec(1, stages + 2, width_ratios=[2.2, *[max(0.4, 5 / stages)] * stages, 1.6])
+    figure, widths = panels.blank(WIDTH, 2.9, title), [2.2, *[max(0.4, 5 / stages)] * stages, 1.6]
+    grid = figure.add_gridspec(1, len(widths), width_ratios=widths)
     panels.picture(figure.add_subplot(grid[0]), photo, "the picture")
     top = max(1, T // 20)
     for stage, tokens in enumerate(stream):
@@ -183,12 +183,12 @@ def show_tokens(
         for patch in marked:
             axes.add_patch(Rectangle((-0.07 * D, top + patch), 0.05 * D, 1, fc=style.BLACK, clip_on=False))
     last = figure.add_subplot(grid[-1], xlim=(0, 1), ylim=(3, -1))
-    panels.bare(last, "its answer" if answers else "")
+    panels.bare(last, "its answer")
     for place, (name, share) in enumerate(answers):
         last.barh(place, share, 0.25, color=style.TRAINED)
         last.text(0, place - 0.22, f"{name} {100 * share:.0f} %")
     sizes = amounts({"Eq. 1": stream[0].square().mean().sqrt(), "the last block": stream[-1].square().mean().sqrt()})
-    said = listed(f"{name} {100 * share:.0f} %" for name, share in answers) or "none"
+    said = listed(f"{name} {100 * share:.0f} %" for name, share in answers)
     return with_alt(figure, f"{T} tokens of {D} values, {stages} times. Their size after {sizes}. The answer: {said}.")
 
 
@@ -205,15 +205,14 @@ def show_bug_table(results: Mapping[str, FirstTests], num_classes: int, title: s
     figure, axes = panels.panel(WIDTH, 1.1 + 0.36 * len(bugs), title)
     told = []
     for row, bug in enumerate(bugs):
-        found, hits = results[bug], list(noticed[bug].values())
+        found, hits = results[bug], noticed[bug]
         loss, leak, change = f"{found.first_loss:.2f}", f"{found.image_leak:.3f}", f"{found.shuffle_change:.1%}"
         cells = (loss, f"{found.right} right, loss {found.last_loss:.1f}", leak, change)
-        for column, (value, hit) in enumerate(zip(cells, hits, strict=True)):
+        for column, (value, hit) in enumerate(zip(cells, hits.values(), strict=True)):
             mark = {"color": style.MISTAKE} if hit else {"color": style.CONTROL, "mfc": "none"}
             axes.plot(column, row, "o", ms=10, **mark)
             axes.text(column + 0.12, row, value, va="center", weight="bold" if hit else "normal")
-        found = [test for test, hit in zip(tests, hits, strict=True) if hit]
-        told.append(f"{bug} by {listed(found or ['no test'])}")
+        told.append(f"{bug} by {listed([test for test, hit in hits.items() if hit] or ['no test'])}")
     panels.row_names(axes, bugs)
     axes.spines[:].set_visible(False)
     axes.set_xlim(-0.2, len(tests) - 0.2)
@@ -226,7 +225,7 @@ def show_bug_table(results: Mapping[str, FirstTests], num_classes: int, title: s
 def show_tuning(
     maps: Mapping[str, Maps], angles: Sequence[Number], edges: Mapping[Number, Tensor], title: str
 ) -> Figure:
-    """Draw what an edge of one angle gives to one of another: a panel a head (X, X), some `edges` under its axis."""
+    """Draw the attention from an edge of one angle to one of another, (X, X) for each head; `edges` stand below."""
     half = (angles[1] - angles[0]) / 2
     around = (angles[0] - half, angles[-1] + half)
     heads, told = len(next(iter(maps.values()))), []

@@ -119,9 +119,10 @@ def beside(axes: Axes, text: str, place: tuple[Number, Number], offset=(8, 0), v
 
 def under(axes: Axes, image: Tensor, x: Number, side: Number = 28) -> None:
     """Draw an image (C, H, W) with values from 0 to 1, `side` points wide, under the numbers of the x axis."""
+    numbers = 22  # points, with the gap below them
     drawn = OffsetImage(to_numpy(image.permute(1, 2, 0)), zoom=side / image.shape[2])
     look = {"xycoords": axes.get_xaxis_transform(), "boxcoords": "offset points", "frameon": False}
-    axes.add_artist(AnnotationBbox(drawn, (x, 0), (0, -22 - side / 2), **look))
+    axes.add_artist(AnnotationBbox(drawn, (x, 0), (0, -numbers - side / 2), **look))
     axes.xaxis.labelpad = 8 + side
 
 

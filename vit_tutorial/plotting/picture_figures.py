@@ -67,7 +67,7 @@ def show_filters(filters: Mapping[str, Float[Tensor, "n 3 P Q"]], title: str, co
 
 @styled
 def show_sizes(pictures: Photos, patch_size: int, title: str, kinds: Mapping[str, Tensor]) -> Figure:
-    """Draw pictures, all pixels equally large, and their patches, (N,), tinted if of kind 1 (outline) or 2 (inside)."""
+    """Draw pictures, their pixels equally large, and tint each patch by its kind, (N,): 1 is outline, 2 is inside."""
     heights, widths = zip(*(picture.shape[1:] for picture in pictures.values()), strict=True)
     height = max(heights) * WIDTH / (sum(widths) + 6 * len(widths)) + 0.9
     figure, (row,) = panels.panels(1, len(pictures), WIDTH, height, title, width_ratios=widths)
@@ -94,32 +94,32 @@ def show_maps(
     frames: Sequence[Patch] = (),
     one_scale: bool = False,
 ) -> Figure:
-    """Draw values of every patch beside the picture: a row for each model, a scale (or one) and a frame a column."""
+    """Draw maps beside the picture: a row for each model, a column with its scale, or all with one, for each name."""
     figure = panels.blank(min(WIDTH, 4.4 + 2 * len(names)), 0.6 + max(1.9 * len(maps), 3), title)
     grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[1.2, *[1] * len(names)])
     h, w = next(iter(maps.values())).shape[1:]
     whole = figure.add_subplot(grid[:, 0])
     panels.patches(whole, picture, h, w)
     panels.patch_lines(whole, h, w)
-    limits = torch.stack([values.abs().amax(dim=(1, 2)) for values in maps.values()]).amax(dim=0)  # of the columns
+    every = torch.stack(list(maps.values()))  # (models, n, h, w)
+    limits, lowest = every.abs().amax(dim=(0, 2, 3)), every.amin(dim=(0, 2, 3)).tolist()
     limits = (limits.max().expand_as(limits) if one_scale else limits).tolist()
     for row, (model, values) in enumerate(maps.items()):
-        for column, (name, value, limit) in enumerate(zip(names, values, limits, strict=True)):
-            axes = figure.add_subplot(grid[row, 1 + column])
-            signed = any((each[column] < 0).any() for each in maps.values())
-            look = {"limit": limit} if signed else {"vmin": 0, "vmax": limit}
+        for column, (name, value, limit, low) in enumerate(zip(names, values, limits, lowest, strict=True)):
+            axes, signed = figure.add_subplot(grid[row, 1 + column]), low < 0
+            look, reach = ({"limit": limit}, "±") if signed else ({"vmin": 0, "vmax": limit}, "0 to ")
             panels.cells(axes, value, name if row == 0 else "", **look)
             axes.spines[:].set(visible=True, color=style.CONTROL)
-            axes.set_xlabel(f"colours: ±{brief(limit)}" if signed else f"colours: 0 to {brief(limit)}", fontsize=10)
+            axes.set_xlabel(f"colours: {reach}{brief(limit)}", fontsize=10)
             axes.set_ylabel(model if column == 0 else "", fontsize=12)
             if frames:
                 panels.highlight(axes, frames[column])
                 panels.highlight(whole, frames[column])
-            if len(maps) == 1 and w < 8 and not (signed and len(names) > 1):  # there is room
+            if len(maps) == 1 and w < 8 and not (signed and len(names) > 1):  # room for numbers
                 panels.name_cells(axes, range(h), range(w))
                 write_numbers(axes, to_numpy(value), limit, signed)
-    reach = {model: listed(map(lowest_to_highest, values)) for model, values in maps.items()}
-    told = listed(f"{model}, {text}" if model else text for model, text in reach.items())
+    spans = {model: listed(map(lowest_to_highest, values)) for model, values in maps.items()}
+    told = listed(f"{model}, {span}" if model else span for model, span in spans.items())
     return with_alt(figure, f"Maps of {h}×{w} patches for {listed(names)}, from lowest to highest: {told}.")
 
 

@@ -6,6 +6,8 @@ from functools import partial
 import numpy as np
 import torch
 from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -36,26 +38,19 @@ def show_positions_forming(history: Mapping[int, Similarity], stops: Sequence[in
     names = {epoch: f"epoch {epoch}" for epoch in history} | {0: "untrained"}
     figure = panels.blank(WIDTH, 5.6, title)
     grid = figure.add_gridspec(len(stops), 3, width_ratios=(0.42, 1.2, 0.78))
-    left, right = figure.add_subplot(grid[:, 1]), figure.add_subplot(grid[:, 2])
+    moving, course = figure.add_subplot(grid[:, 1]), figure.add_subplot(grid[:, 2])
     for line, stop in enumerate(stops):
         panels.cells(figure.add_subplot(grid[line, 0]), mosaic(history[stop]), names[stop], limit=1)
-    image = panels.cells(left, mosaic(history[last]), limit=1)
-    panels.colour_bar(figure, image, left, "cosine similarity", location="bottom", aspect=40)
+    image = panels.cells(moving, mosaic(history[last]), limit=1)
+    panels.colour_bar(figure, image, moving, "cosine similarity", location="bottom", aspect=40)
     alike = {epoch: likeness(similarity) for epoch, similarity in history.items()}
     near, mirror = zip(*alike.values(), strict=True)
     kinds = {"touching neighbours": near, "mirror image in the row": mirror}
-    dots = []
-    for kind, (colour, marker, dash) in style.looks(kinds).items():
-        right.plot(list(history), kinds[kind], dash, color=colour, lw=2, label=kind)
-        dots += right.plot([], [], marker, color=colour, ms=11, mec=style.BLACK, clip_on=False)
-    right.set_xscale("symlog", linthresh=1, linscale=0.3)
-    right.set(xlim=(0, last), xlabel="epochs of training\n(logarithmic)", ylabel="mean cosine similarity")
-    right.set(xticks=[*stops, last], xticklabels=[*stops, last], box_aspect=1.25)
-    right.minorticks_off()
-    right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.02))
+    dots = draw_course(course, list(history), kinds)
+    course.set(xticks=[*stops, last], xticklabels=[*stops, last])
 
     def move(epoch: int) -> None:
-        left.set_title(names[epoch], fontsize=20, loc="left")
+        moving.set_title(names[epoch], fontsize=20, loc="left")
         image.set_data(to_numpy(mosaic(history[epoch])))
         for dot, height in zip(dots, alike[epoch], strict=True):
             dot.set_data([epoch], [height])
@@ -65,3 +60,17 @@ def show_positions_forming(history: Mapping[int, Similarity], stops: Sequence[in
     rounded = {kind: [round(value, 2) for value in line] for kind, line in kinds.items()}
     told = f"Mean cosine similarity from epoch {epochs[0]} to epoch {last}"
     return with_alt(figure, f"{told}: {first_to_last(rounded, epochs)}.")
+
+
+def draw_course(axes: Axes, epochs: Sequence[int], kinds: Mapping[str, Sequence[float]]) -> list[Line2D]:
+    """Draw each curve over the epochs, and return a dot for each, which is nowhere yet."""
+    dots = []
+    for kind, (colour, marker, dash) in style.looks(kinds).items():
+        axes.plot(epochs, kinds[kind], dash, color=colour, lw=2, label=kind)
+        dots += axes.plot([], [], marker, color=colour, ms=11, mec=style.BLACK, clip_on=False)
+    axes.set_xscale("symlog", linthresh=1, linscale=0.3)
+    axes.set(xlim=(0, epochs[-1]), xlabel="epochs of training\n(logarithmic)", ylabel="mean cosine similarity")
+    axes.set_box_aspect(1.25)
+    axes.minorticks_off()
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.02))
+    return dots

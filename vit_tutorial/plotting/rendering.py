@@ -24,7 +24,7 @@ def has_photo(figure: Figure) -> bool:
 
 @styled
 def to_jpeg(figure: Figure) -> tuple[str, dict[str, int | str]]:
-    """Return a figure with a photo as `to_png` does any other, as JPEG: half the size, and its colours are smooth."""
+    """Return what `to_png` does, but as JPEG: a photo takes half the space, and its colours stay smooth."""
     (image,) = draw(figure)
     return encoded(image, figure, format="jpeg", quality=60, progressive=True)
 
@@ -62,7 +62,7 @@ def draw(figure: Figure) -> list[Image.Image]:
 
 
 def in_one_palette(images: Sequence[Image.Image]) -> list[Image.Image]:
-    """Return images of one size in one palette: the first, and of each other what changes; the rest is transparent."""
+    """Put images of one size in one palette: the first whole, of the others what changes, the rest transparent."""
     stacked = with_palette(Image.fromarray(np.concatenate(images)), TRANSPARENT)
     pixels = np.split(np.asarray(stacked), len(images))
     changes = [np.where(after == before, np.uint8(TRANSPARENT), after) for before, after in pairwise(pixels)]

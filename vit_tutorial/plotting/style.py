@@ -1,4 +1,4 @@
-"""The look that all figures share, and the parts that many of them draw.
+"""The look that all figures share: colours, width and fonts; and the types of what they draw.
 
 The colours are those of Okabe and Ito, which colour-blind readers can tell apart. Each means the same in every lesson;
 other lines take the next look of SERIES, with a marker and a dash. MAGNITUDE is for amounts, DIVERGING around zero.
@@ -32,7 +32,7 @@ NAMED = {"trained": SERIES[0], "untrained": (CONTROL, "X", "-")}
 # So pale that black text reads well on them.
 TINTS = [0.35 * np.array(to_rgb(c)) + 0.65 for c in (*(look[0] for look in SERIES), HIGHLIGHT, CONTROL)]
 
-Number = int | float  # as a type checker that runs with the tests wants it spelled
+Number = int | float  # spelled out for the type checker of the tests, to which an int is no float
 Patch = tuple[int, int]  # its row and column
 Names = Sequence[str]
 Photo = Float[Tensor, "3 H W"]

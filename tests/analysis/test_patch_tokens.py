@@ -8,7 +8,6 @@ from torch.testing import assert_close
 from vit_tutorial import VisionTransformer, ViTConfig
 from vit_tutorial.analysis import (
     attention_from,
-    opposite_edges,
     patch_tokens,
     position_similarity,
     principal_components,
@@ -95,12 +94,3 @@ def test_position_similarity_is_the_cosine_of_two_patches(model):
         assert_close(found[1, 2, 0, 1], cosine)
         assert_close(found.reshape(6, 6).diag(), torch.ones(6, dtype=torch.float64))
         assert not found.requires_grad
-
-
-def test_opposite_edges_by_hand():
-    """Columns 0 1 2 3 4 hold the vectors a b c b a in every row: left is right, and all of a column are alike."""
-    table = torch.eye(3)[[0, 1, 2, 1, 0] * 3]
-    assert opposite_edges(similarity(table, 3, 5)) == (1, 1)
-    table = torch.eye(15)
-    table[14] = table[10]  # the right end of the last of three rows
-    assert opposite_edges(similarity(table, 3, 5)) == (pytest.approx(1 / 3), 0)

@@ -7,27 +7,9 @@ from vit_tutorial.analysis import attention_rollout
 
 from .variants import judged
 
-
-def logit_by_logit(num_classes, map_for, fall):
-    """Follow one logit at a time, through the maps of all classes."""
-    falls = [fall(map_for(k)) for k in range(num_classes)]
-    effects = []
-    for c in range(num_classes):
-        others = [falls[k][:, c] for k in range(num_classes) if k != c]
-        effects.append(falls[c][:, c] - sum(others) / len(others))
-    return torch.stack(effects, dim=1)
-
-
-def by_eye(num_classes, map_for, fall):
-    """Weigh the maps: 1 for the own one, and −1 shared by the others."""
-    weights = torch.eye(num_classes) * (1 + 1 / (num_classes - 1)) - 1 / (num_classes - 1)
-    return torch.einsum("kbc,kc->bc", torch.stack([fall(map_for(k)) for k in range(num_classes)]), weights)
-
-
 # What is changed in the solutions
 
 MEAN, MIXED, STEP, END = "weights.mean(dim=1)", "(A + torch.eye(T)) / 2", "A @ result", "return result"
-OTHERS = "(falls.sum(dim=0) - own) / (num_classes - 1)"
 
 RIGHT = {
     check.rollout: {
@@ -38,7 +20,6 @@ RIGHT = {
         "backwards": ("in maps", "in maps[::-1]", STEP, "result @ A"),
         "in place": (MIXED, "A.add_(torch.eye(T)).div_(2)"),
     },
-    check.own_effect: {"logit by logit": logit_by_logit, "weights": by_eye},
 }
 WRONG = {
     check.rollout: [
@@ -52,15 +33,6 @@ WRONG = {
         (MEAN, "weights.amax(dim=1)", "0.5·I + 0.5·the heads' maximum. It must"),
         (END, "return result.mT if len(maps) > 2 else result", "Row 0 of your result sums to 1.0"),
         (MEAN, "weights.add_(torch.eye(T)).mean(dim=1)", "changes its input"),
-    ],
-    check.own_effect: [
-        ("return own - others", "return own", "Your result is own. It must be own − others"),
-        (OTHERS, "falls.mean(dim=0)", "Your result is 0.75·own + -0.75·others. It must"),
-        (OTHERS, "falls.sum(dim=0) - own", "Your result is own + -3·others. It must"),
-        (OTHERS, "(falls.sum(dim=2).T - own) / (num_classes - 1)", "-1·other classes under the same map. It must"),
-        ("own - others", "others - own", "Your result is -1·own + others. It must"),
-        ("own - others", "(own - others).mean(dim=1)", "has the wrong shape: (B,) = (11,), and (B, K)"),
-        ("fall(map_for(c))", "map_for(c)", "Here `own` is (B, 3, 2) = (11, 3, 2)"),
     ],
 }  # fmt: skip
 

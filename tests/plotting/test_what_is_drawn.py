@@ -102,8 +102,6 @@ FILTERS = torch.stack(
     [torch.tensor([2.0, -1, 0]).view(3, 1, 1).expand(3, 2, 2), torch.tensor([[0.0, 1], [-1, 0]]).expand(3, 2, 2)]
 )
 NEAR, MIRROR = likeness(ALIKE)
-BY_ANGLE = torch.tensor([[[1.0, 2, 3], [4, 5, 6], [7, 8, 0]], [[1, 2, 9], [4, 5, 6], [7, 8, 0]]])  # asking, asked
-ASKED = {"x": "asked, °", "under": {0: image(ONE), 180: image(1 - ONE)}}
 HISTORY = {0: ALIKE, 1: -ALIKE, 4: ALIKE / 2, 13: -ALIKE / 4}
 
 FIGURES = [
@@ -303,17 +301,6 @@ FIGURES = [
            (("Eq. 1", 1, (-0.884, 0.884, 0)), ("block 0", -2, (0.884, -0.884, 0)))),
          {"title": "its answer", "words": {(0, -0.22): "star 75 %", (0, 0.78): "cross 25 %"},
           "boxes": [(-0.125, 0, 0.25, 0.75, "TRAINED"), (0.875, 0, 0.25, 0.25, "TRAINED")]}]),
-    Row("show_tuning",
-        ({"trained": BY_ANGLE, "untrained": BY_ANGLE / 2}, [0, 90, 180], {0: ONE, 180: 1 - ONE}, "tuning"),
-        "Tuning. Attention from an edge to an edge by the angles of their dark sides, the highest: trained, head 0, "
-        "8 % from 180° to 90°; trained, head 1, 9 % from 0° to 180°; untrained, head 0, 4 % from 180° to 90°; "
-        "untrained, head 1, 4 % from 0° to 180°.",
-        [{**look, "images": [values.flip(0)], "scale": [("viridis", 0, 9, 2.25)], "counted upwards": True}
-         for values, look in zip(
-             [*BY_ANGLE, *BY_ANGLE / 2],
-             [{"title": "head 0", "y": "trained\nasking, °"}, {"title": "head 1"},
-              {"y": "untrained\nasking, °", **ASKED}, ASKED],
-             strict=True)] + [{"y": "attention, % (square-root scale)"}]),
     Row("show_by_head", ({"zeros": 100 * MAPS, "means": 30 + 50 * MAPS.flip(1)}, "left", "by head"),
         "By head. Left, the lowest: zeros, 10 % for head 0 of block 0; means, 35 % for head 2 of block 0.",
         [{"title": "zeros", "x": "head", "columns": numbers(3), "rows": {"block 0": 0.5, "block 1": 1.5},

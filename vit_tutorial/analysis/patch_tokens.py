@@ -83,10 +83,3 @@ def position_similarity(
     table = model.positions() if positions is None else positions
     unit = nn.functional.normalize(table[1:], dim=-1)  # (N, D)
     return (unit @ unit.T).reshape(h, w, h, w)
-
-
-def opposite_edges(similarity: Float[Tensor, "h w h w"]) -> tuple[float, float]:
-    """Return the mean similarity of the left and right end of a row, and of the top and bottom end of a column."""
-    left_right = similarity[:, 0, :, -1].diagonal()  # (h,)
-    top_bottom = similarity[0, :, -1, :].diagonal()  # (w,)
-    return left_right.mean().item(), top_bottom.mean().item()

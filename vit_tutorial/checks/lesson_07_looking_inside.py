@@ -1,6 +1,4 @@
-"""Lesson 07: attention followed through all layers, a control for maps of a class."""
-
-from functools import partial
+"""Lesson 07: attention followed through all layers."""
 
 import torch
 
@@ -45,38 +43,4 @@ rollout = Exercise(
     clue="In each layer: the heads' mean; its mean with I, the residual stream; the later layer from the left.",
     shape="(B, T, T)",
     sizes=lambda maps: {"L": len(maps), **dict(zip("BhT", maps[0].shape, strict=False))},
-)
-
-
-def my_own_effect(num_classes, map_for, fall):
-    falls = torch.stack([fall(map_for(c)) for c in range(num_classes)])  # (K maps, B, K logits)
-    own = falls.diagonal(dim1=0, dim2=2)  # (B, K): each logit under the map of its own class
-    others = (falls.sum(dim=0) - own) / (num_classes - 1)
-    return own - others
-
-
-def toy_maps(B, K):
-    """Return K, a function with a map of B scenes for every class, and one with the fall of every logit under maps."""
-    maps, effects = noise(K, B, 2, 3), noise(6, K, seed=1)
-    return K, maps.__getitem__, lambda maps: (maps.flatten(1) @ effects).relu()
-
-
-def probe_own_effect(got, expected, K, map_for, fall):
-    falls = torch.stack([fall(map_for(c)) for c in range(K)])
-    own = falls.diagonal(dim1=0, dim2=2)
-    same_map = (falls.sum(dim=2).T - own) / (K - 1)
-    known = {"own": own, "others": own - expected, "other classes under the same map": same_map}
-    told = f"Your result is {as_sum(got, known)}. It must be own − others, the mean under the {K - 1} other maps"
-    yield True, f"{told}; `falls[k, :, c]` is how far logit c falls under the map of class k."
-
-
-own_effect = Exercise(
-    my_own_effect,
-    task="`fn(num_classes, map_for, fall)` → (B, K): how much further each logit falls under its own class's map.",
-    trials=[partial(toy_maps, B, K) for B, K in ((11, 4), (4, 5), (9, 3))],
-    probes=probe_own_effect,
-    clue="In `torch.stack([fall(map_for(c)) for c in range(num_classes)])`, (K maps, B, K logits), which are own?",
-    shape="(B, K)",
-    sizes=lambda K, map_for, fall: {"B": len(map_for(0)), "K": K},
-    imports="import torch",
 )

@@ -6,5 +6,5 @@ from .planted_bugs import BUGS, bug_table, draw_bug, plant
 from .position_task import model_with_positions, quarters
 from .secret_mistakes import MISTAKES, Suspect, sabotage, sabotaged
 from .short_trainings import first_steps, short_run, tune
-from .tables import load_block_runs, load_courses, load_mirror_runs, load_results
+from .tables import load_block_runs, load_courses, load_results
 from .weighted import answers, kinds_of_patches, weighted_attention

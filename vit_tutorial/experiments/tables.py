@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
-from safetensors.torch import load_file
 from torch import Tensor
 
 from ..errors import require_choice
@@ -65,10 +64,3 @@ def load_courses() -> dict[tuple[int, str], Course]:
         (int(scenes), way): Course(*(torch.tensor(curves, dtype=torch.float32) for curves in zip(*runs, strict=True)))
         for (scenes, way), runs in table.items()
     }
-
-
-def load_mirror_runs() -> dict[str, Float[Tensor, "S T D"]]:
-    """Return the position embeddings trained on photos that were shown in three ways: three seeds, (3, 1+N, D)."""
-    runs = load_file(RESULTS / "mirror.safetensors")
-    ways = ("half flipped", "as they are", "turned")
-    return {way: torch.stack([runs[f"{way}, seed {seed}"] for seed in range(3)]) for way in ways}

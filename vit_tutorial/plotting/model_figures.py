@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
-from matplotlib.colors import PowerNorm
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
@@ -13,7 +12,7 @@ from ..analysis.before_training import FirstTests
 from ..config import Size, to_pair
 from . import panels, style
 from .alt_text import amounts, brief, listed, lowest_to_highest, with_alt
-from .style import WIDTH, Figure, Maps, Names, Number, Photo, styled, to_numpy
+from .style import WIDTH, Figure, Names, Number, Photo, styled, to_numpy
 
 Row = Float[Tensor, " T"]
 Table = Float[Tensor, "T D"]
@@ -219,34 +218,6 @@ def show_bug_table(results: Mapping[str, FirstTests], num_classes: int, title: s
     axes.set_xticks(range(len(tests)), tests, fontsize=11, ha="left")
     axes.tick_params(top=False, bottom=False, labeltop=True, labelbottom=False)
     return with_alt(figure, f"A table of bugs and the tests that notice them: {listed(told)}.")
-
-
-@styled
-def show_tuning(
-    maps: Mapping[str, Maps], angles: Sequence[Number], edges: Mapping[Number, Tensor], title: str
-) -> Figure:
-    """Draw the attention from an edge of one angle to one of another, (X, X) for each head; `edges` stand below."""
-    half = (angles[1] - angles[0]) / 2
-    around = (angles[0] - half, angles[-1] + half)
-    heads, told = len(next(iter(maps.values()))), []
-    figure, grid = panels.panels(len(maps), heads, WIDTH, 1.2 + 1.9 * len(maps), title, sharex=True, sharey=True)
-    highest = max(values.max().item() for values in maps.values())
-    for head, axes in enumerate(grid[0]):
-        axes.set_title(f"head {head}")
-    for row, (model, values) in zip(grid, maps.items(), strict=True):
-        for head, (axes, value) in enumerate(zip(row, values, strict=True)):
-            look = {"cmap": style.MAGNITUDE, "norm": PowerNorm(0.5, 0, highest), "extent": (*around, *around)}
-            image = axes.imshow(to_numpy(value), origin="lower", **look)
-            asking, asked = (angles[n] for n in divmod(int(value.argmax()), len(angles)))
-            told.append(f"{model}, head {head}, {brief(round(value.max().item()))} % from {asking}° to {asked}°")
-        row[0].set(ylabel=f"{model}\nasking, °", yticks=list(edges))
-    for axes in grid[-1]:
-        axes.set(xlabel="asked, °", xticks=list(edges))
-        for angle, edge in edges.items():
-            panels.under(axes, edge, angle, 16)
-    panels.colour_bar(figure, image, grid, "attention, % (square-root scale)", shrink=0.8)
-    what = "Attention from an edge to an edge by the angles of their dark sides"
-    return with_alt(figure, f"{what}, the highest: {'; '.join(told)}.")
 
 
 @styled

@@ -203,15 +203,17 @@ def show_layer_differences(stages: Names, correct: Curves, mistakes: Curves, eps
     lines, last = {**correct, **mistakes}, len(stages) - 1
     right = last + 0.3 * len(stages)  # with room for the names beside the last stage
     for name, (colour, marker, dash) in looks.items():
-        values = np.array(lines[name])
+        values, rise = np.array(lines[name]), 0
+        if name in correct:  # they end in one place: one name stands above it, and one below
+            rise = 7 if name == next(iter(correct)) else -7
         for axes, shown in ((upper, values != 0), (lower, values == 0)):
             axes.plot(np.where(shown, values, math.nan), dash, color=colour, marker=marker, ms=6, label=name)
             if shown[-1]:
-                panels.beside(axes, name, (last, values[-1]), color=colour)
+                panels.beside(axes, name, (last, values[-1]), (8, rise), color=colour)
     panels.level(upper, eps, "one rounding", right)
     upper.set(yscale="log", ylabel="largest difference\n(1 = largest value there)", ylim=(None, 1))
     upper.yaxis.set_major_formatter("{x:.0e}")
-    lower.set(xlim=(-0.5, right), ylim=(-0.5, 0.5), facecolor="#F2F2F2")
+    lower.set(xlim=(-0.5, right), ylim=(-0.5, 0.5), facecolor="#F2F2F2", xlabel="stage of the model")
     lower.set(xticks=range(len(stages)), xticklabels=stages, yticks=[0], yticklabels=["exactly 0"])
     largest = amounts({name: max(values) for name, values in lines.items()})
     return with_alt(figure, f"Largest difference at any stage, with an epsilon of {brief(eps)}: {largest}.")

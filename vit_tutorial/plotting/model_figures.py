@@ -14,7 +14,7 @@ from . import panels, style
 from .alt_text import amounts, brief, listed, lowest_to_highest, with_alt
 from .style import WIDTH, Figure, Names, Number, Photo, styled, to_numpy
 
-Row = Float[Tensor, " T"]
+Row = Float[Tensor, " d"]
 Table = Float[Tensor, "T D"]
 HATCHES = ("", "///", "...", "\\\\\\", "xxx", "++", "oo")  # for heads, so that a tint is never alone
 ARROW = {"arrowstyle": "-|>", "color": style.BLACK, "lw": 1.5, "shrinkA": 0, "shrinkB": 0}
@@ -65,26 +65,30 @@ def tinted_numbers(axes: Axes, table: Tensor, owner: Mapping[int, int], title: s
 
 
 @styled
-def show_one_query(names: Names, scores: Row, weights: Row, values: Float[Tensor, "T d"]) -> Figure:
-    """Draw one query's way through Eqs. 6–7: scores → weights → what each token adds, and their sum."""
+def show_one_query(names: Names, q: Row, K: Float[Tensor, "T d"], V: Float[Tensor, "T e"]) -> Figure:
+    """Draw one query's way through Eqs. 6–7: keys → scores → weights → what each token adds, and their sum."""
+    scores = K @ q / len(q) ** 0.5
+    weights = scores.softmax(dim=0)
+    added = weights[:, None] * V
     title = f"{weights.max():.0%} of the weight goes to the best match: {names[weights.argmax()]}"
-    figure, ((first, second, third),) = panels.panels(1, 3, WIDTH, 3.5, title, width_ratios=(1, 1, 1.25))
-    bars = {"1  scores  $q·k/\\sqrt{d}$": (scores, style.CONTROL), "2  softmax: weights": (weights, style.ATTENTION)}
-    for axes, (name, (lengths, colour)) in zip((first, second), bars.items(), strict=True):
+    figure, (row,) = panels.panels(1, 4, WIDTH, 3.5, title, width_ratios=(1.2, 0.9, 0.9, 1.2))
+    tables = {"1  keys": (K, "×", q, "the query"), "4  weight × value": (added, "Σ", added.sum(dim=0), "the output")}
+    for axes, (name, (table, sign, below, label)) in zip(row[::3], tables.items(), strict=True):
+        numbers = to_numpy(table)
+        panels.cells(axes, table, name, vmin=0, aspect="auto")
+        panels.texts(axes, np.vectorize("{:.3g}".format)(numbers), numbers <= 0.6 * numbers.max())
+        panels.name_cells(axes, names if axes is row[0] else (), [f"{sign}\n{number:.3g}" for number in below.tolist()])
+        axes.set_xlabel(label)
+    bars = {"2  scores  $q·k/\\sqrt{d}$": (scores, style.CONTROL), "3  softmax: weights": (weights, style.ATTENTION)}
+    for axes, (name, (lengths, colour)) in zip(row[1:3], bars.items(), strict=True):
         panels.bare(axes, name)
         axes.bar_label(axes.barh(range(len(names)), to_numpy(lengths), color=colour), fmt="{:.3g}", padding=3)
-        axes.margins(x=0.3)
+        axes.set_ylim(len(names) - 0.5, -0.5)  # as the tables' rows
+        axes.margins(x=0.4)
         axes.spines["left"].set_visible(True)
-    panels.row_names(first, names)
-    second.sharey(first)
-    added = to_numpy(weights[:, None] * values)
-    total = [f"{number:.3g}" for number in added.sum(axis=0)]
-    panels.cells(third, weights[:, None] * values, "3  weight × value", vmin=0)
-    panels.texts(third, np.vectorize("{:.3g}".format)(added), added <= 0.6 * added.max())
-    panels.name_cells(third, columns=[f"{column}\nΣ {number}" for column, number in enumerate(total)])
-    third.set_xlabel("place in the vector\nΣ: sum of its column")
     shares = listed(f"{name} {weight:.2g}" for name, weight in zip(names, weights.tolist(), strict=True))
-    return with_alt(figure, f"The query gives the weights {shares}; the values add up to {listed(total)}.")
+    total = listed(f"{number:.3g}" for number in added.sum(dim=0).tolist())
+    return with_alt(figure, f"The query gives the weights {shares}; the values add up to {total}.")
 
 
 @styled

@@ -106,10 +106,10 @@ def load_images(asked: argparse.Namespace, size: int, card: ModelCard | None = N
         return tuple(cifar10(asked.data, train, asked.download) for train in (True, False))
     folder = as_path("--data", asked.data)
     say(f"reading {folder}")
-    as_asked = partial(fit_picture, card=card)
+    as_card_asks = partial(fit_picture, card=card)
     if asked.split is None:
-        return train_and_test(folder, size, as_asked)
-    images, test = image_folder(folder, size, as_asked).split(asked.split)
+        return train_and_test(folder, size, as_card_asks)
+    images, test = image_folder(folder, size, as_card_asks).split(asked.split)
     say(f"of each class {asked.split:.0%} are kept for the test, {len(test):,} pictures")
     return images, test
 

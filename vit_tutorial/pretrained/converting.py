@@ -15,12 +15,8 @@ from ..saving import build_model
 from .tensor_names import as_ours, names_of
 
 # LayerScale's vector, and the layer whose outputs it scales, in the names of Meta and timm, and of transformers.
-LAYER_SCALE = {
-    "ls1.gamma": "attn.proj",
-    "ls2.gamma": "mlp.fc2",
-    "layer_scale1.lambda1": "attention.o_proj",
-    "layer_scale2.lambda1": "mlp.fc2",
-}
+LAYER_SCALE = {"ls1.gamma": "attn.proj", "ls2.gamma": "mlp.fc2"}
+LAYER_SCALE |= {"layer_scale1.lambda1": "attention.o_proj", "layer_scale2.lambda1": "mlp.fc2"}
 # What published models often have, by the names of their tensors.
 MORE_THAN_OURS = {"reg_token": "register tokens (reg_token)", "dist_token": "a distillation token (dist_token)"}
 

@@ -12,7 +12,7 @@ from ..model_card import PREPROCESSING
 from .converting import convert_model, require_fields, with_card
 
 POOL_NAMES = {"token": "cls", "avg": "mean"}
-# Fields of an image processor that are read, and those that change no pixel of a colour photo.
+# Fields of an image processor: read, with the one value that we know, and without effect on a colour photo.
 READ = {"image_mean", "image_std", "size", "resample", "do_center_crop", "crop_size"}
 AS_EVER = {"do_resize": True, "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True}
 HARMLESS = {"image_processor_type", "do_convert_rgb", "do_reduce_labels", "pad_size", "data_format", "auto_map"}

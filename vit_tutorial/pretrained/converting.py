@@ -1,7 +1,7 @@
 """Convert the weights of another library: all of them, in their places, with equal logits, or raise an error."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from itertools import count
 
@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from ..config import ViTConfig, to_pair
 from ..model import VisionTransformer
-from ..model_card import ModelCard
 from ..saving import build_model
 from .tensor_names import as_ours, names_of
 
@@ -124,21 +123,3 @@ def require_equal_answers(ours: VisionTransformer, theirs: nn.Module, library: s
             found = f"the {name} differ by {difference:.2g} (they are up to {scale:.2g})"
             why = f"their {type(theirs).__name__} computes something that ours does not"
             raise ValueError(f"every tensor has its place, but {found}: {why}")
-
-
-def with_card(
-    model: VisionTransformer, classes: Sequence[str] | None, mean: Sequence[float], std: Sequence[float], about: Mapping
-) -> VisionTransformer:
-    """Return the model with a card. Classes without a name get a number."""
-    K = model.config.num_classes
-    if classes is None or len(classes) != K:
-        classes = [f"class {number}" for number in range(K)]
-    model.card = ModelCard(classes, mean, std, about)
-    return model
-
-
-def require_fields(asked: Mapping, fits: Mapping[str, bool], source: str) -> None:
-    """Raise ValueError that lists the fields of a library's preprocessing that do not fit into a card."""
-    unread = [f"{field}={asked.get(field)!r}" for field, value in fits.items() if not value]
-    if unread:
-        raise ValueError(f"{source}: these fields change pixels and are not read: {', '.join(unread)}")

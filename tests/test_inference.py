@@ -103,6 +103,7 @@ def test_a_network_without_a_size_of_its_own_takes_a_tensor(model):
     network = torch.nn.Sequential(model)
     network.card = model.card
     assert predict(network, torch.rand(3, 16, 24))
+    network.config = {"image_size": 16}  # of another library
     with pytest.raises(ValueError, match="Sequential does not say its image size: give `predict` a tensor"):
         predict(network, "grace_hopper")
 

@@ -41,7 +41,8 @@ def change_resolution(
     Raises ValueError for a size that is not a whole number of patches. Source: section 3.2.
     """
     model, resize = as_vit(model), resize or partial(resize_position_embedding, antialias=antialias)
-    moved, config, old = deepcopy(model), replace(model.config, image_size=image_size), model.embeddings
+    config = replace(model.config, image_size=image_size)
+    moved, old = deepcopy(model), model.embeddings
     if type(old) is not Embeddings:  # a reader's, into which the size is written: ours do it
         moved.embeddings = build_model(model.config, model.state_dict(), None).embeddings.train(old.training)
         for name, weight in moved.embeddings.named_parameters():

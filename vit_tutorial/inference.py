@@ -110,11 +110,11 @@ def fit_photo(photo: Photo, model: nn.Module) -> Float[Tensor, "3 H W"]:
         require_pixels(torch.tensor(photo).reshape(1, 1, len(photo), -1))
         photo = Image.fromarray(photo if photo.dtype == np.uint8 else np.uint8(np.rint(255 * photo.clip(0, 1))))
     picture = to_rgb(photo) if isinstance(photo, Image.Image) else open_picture(find_photo(photo))
-    return fit_picture(picture, size, find_card(model)).float() / 255
+    return resize_as_trained(picture, size, find_card(model)).float() / 255
 
 
-def fit_picture(picture: Image.Image, size: Size, card: ModelCard | None) -> UInt8[Tensor, "3 H W"]:
-    """Fit a picture as the card asks: as `load_photo` does, unless those who trained the model did otherwise.
+def resize_as_trained(picture: Image.Image, size: Size, card: ModelCard | None) -> UInt8[Tensor, "3 H W"]:
+    """Resize and crop a picture as `load_photo` does, unless the card says that the model was trained otherwise.
 
     {"resize": 256, "crop": 224, …} leaves a margin around the centre, of the same share at another image size.
     "squeeze" resizes both sides, not the shorter one.

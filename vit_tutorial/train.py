@@ -33,7 +33,7 @@ from .adapting import change_resolution, replace_head
 from .data import ImageSet, Shapes, cifar10, image_folder
 from .data.picture_folder import train_and_test
 from .files import as_path
-from .inference import fit_picture
+from .inference import resize_as_trained
 from .model import VisionTransformer
 from .model_card import ModelCard
 from .pretrained import load_checkpoint
@@ -106,10 +106,10 @@ def load_images(asked: argparse.Namespace, size: int, card: ModelCard | None = N
         return tuple(cifar10(asked.data, train, asked.download) for train in (True, False))
     folder = as_path("--data", asked.data)
     say(f"reading {folder}")
-    as_asked = partial(fit_picture, card=card)
+    resize = partial(resize_as_trained, card=card)
     if asked.split is None:
-        return train_and_test(folder, size, as_asked)
-    images, test = image_folder(folder, size, as_asked).split(asked.split)
+        return train_and_test(folder, size, resize)
+    images, test = image_folder(folder, size, resize).split(asked.split)
     say(f"of each class {asked.split:.0%} are kept for the test, {len(test):,} pictures")
     return images, test
 

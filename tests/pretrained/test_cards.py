@@ -139,3 +139,6 @@ def test_the_margin_keeps_its_share_at_another_size():
     model.card = ModelCard(("?",) * 7, HALF, HALF, {"preprocessing": margin})
     expected = load_photo("grace_hopper", 73)[:, 4:68, 4:68]
     assert (fit_photo("grace_hopper", model) - expected).abs().mean() < 0.01
+    wrapper = torch.nn.DataParallel(model)
+    wrapper.card, model.card = model.card, None  # as a wrapper may have it
+    assert (fit_photo("grace_hopper", wrapper) - expected).abs().mean() < 0.01

@@ -19,10 +19,10 @@ from .photo import FORMATS, crop_to, open_picture
 PARTS = {"train", "test", "val", "valid", "validation"}  # names that no class has
 
 
-def image_folder(root: str | Path, image_size: Size, fit: Callable[..., Tensor] = crop_to) -> ImageSet:
+def image_folder(root: str | Path, image_size: Size, resize: Callable[..., Tensor] = crop_to) -> ImageSet:
     """Load the pictures in `root/<class>/…` (torchvision's `ImageFolder` layout), classes in alphabetical order.
 
-    Each is resized and cropped as in `load_photo`, or as `fit(picture, size=image_size)` does it, which returns bytes,
+    Each is resized and cropped as in `load_photo`, or by `resize(picture, size=image_size)`, which returns bytes,
     (3, H, W). Hidden files and folders, such as Jupyter's `.ipynb_checkpoints`, do not count.
 
     Warns of files that are no pictures by their names. Raises FileNotFoundError for a folder, or a class, without
@@ -33,11 +33,11 @@ def image_folder(root: str | Path, image_size: Size, fit: Callable[..., Tensor] 
     paths = [path for pictures in classes.values() for path in pictures]
     labels = [label for label, pictures in enumerate(classes.values()) for _ in pictures]
     with ThreadPoolExecutor() as pool:
-        pixels = torch.stack(list(pool.map(lambda path: fit(open_picture(path), size=image_size), paths)))
+        pixels = torch.stack(list(pool.map(lambda path: resize(open_picture(path), size=image_size), paths)))
     return ImageSet(pixels, torch.tensor(labels), tuple(classes))
 
 
-def train_and_test(root: Path, image_size: Size, fit: Callable[..., Tensor] = crop_to) -> tuple[ImageSet, ImageSet]:
+def train_and_test(root: Path, image_size: Size, resize: Callable[..., Tensor] = crop_to) -> tuple[ImageSet, ImageSet]:
     """Load the pictures in `root/train` and `root/test`, as `image_folder` does.
 
     Raises FileNotFoundError if a folder is not there, and ValueError unless both parts hold the same classes.
@@ -47,7 +47,7 @@ def train_and_test(root: Path, image_size: Size, fit: Callable[..., Tensor] = cr
             f"no folders train and test in {str(root)!r} (relative paths start at {Path.cwd()}). If it holds a folder "
             "for each class, --split 0.2 takes a fifth of each for the test"
         )
-    train, test = (image_folder(root / part, image_size, fit) for part in ("train", "test"))
+    train, test = (image_folder(root / part, image_size, resize) for part in ("train", "test"))
     if train.classes != test.classes:
         names = f"{train.classes!r:.200} and {test.classes!r:.200}"
         raise ValueError(f"train and test in {root} must hold the same classes, got {names}")

@@ -140,10 +140,12 @@ function fromHalf(bits) { // one value in half precision, given as its 16 bits
 
 // All tensors one after another, and the shape of each under its name. A matrix becomes an array of rows.
 function loadModel(halves, shapes) {
-  const [model, values] = [{}, Float32Array.from(halves, fromHalf)];
+  const model = {};
+  const values = Float32Array.from(halves, fromHalf);
   let start = 0;
   for (const [name, [count, ...sizes]] of Object.entries(shapes)) {
-    const [path, length] = [name.split("."), sizes.reduce((product, size) => product * size, 1)];
+    const path = name.split(".");
+    const length = sizes.reduce((product, size) => product * size, 1);
     const rows = Array.from({ length: count }, (_, i) => values.subarray(start + i * length, start + (i + 1) * length));
     const last = path.pop();
     const part = path.reduce((owner, key) => (owner[key] ??= {}), model);

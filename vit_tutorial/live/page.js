@@ -15,8 +15,15 @@ const untouched = { order: places, covered: [], positions: true, off: [] };
 let state = { picture: null, sheet: false, strokes: [], colour: [240, 228, 66], ...untouched };
 let result, plain, settled; // the answer now; without the changes; when the last change was done
 let tool = data.opensEmpty ? "draw" : "cover";
-let [cursor, pinned, query, grid] = [Math.floor((h * w) / 2), 0, 0, true];
-let [draft, pen, corners, held, covering] = [null, [0.25, 0.25], [], null, true];
+let grid = true; // edges of the patches are drawn
+let cursor = Math.floor((h * w) / 2); // the patch that the pointer or the arrow keys are on
+let query = 0; // the token whose attention is shown: the class token, or patch n as n + 1
+let pinned = 0; // the query that stays when the pointer leaves
+let covering = true; // a drag covers patches, and does not uncover them
+let held = null; // the patch that the next one changes places with
+let draft = null; // the outline that is being drawn
+let pen = [0.25, 0.25]; // by keys: where it is, as shares of width and height,
+let corners = []; // and the corners of the outline so far
 
 const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
 const where = (n) => `row ${Math.floor(n / w)}, column ${n % w}`;
@@ -36,8 +43,10 @@ const context = (width, height) => element("canvas", { width, height }).getConte
 
 // An empty ground as `Shapes` draws it: a dark colour, and three waves.
 function newSheet() {
-  const [random, turn] = [Math.random, 2 * Math.PI];
-  const [dark, hue, chroma, tint] = [0.15 + 0.06 * random(), random(), random(), [random(), random(), random()]];
+  const { random } = Math;
+  const turn = 2 * Math.PI;
+  const dark = 0.15 + 0.06 * random();
+  const [hue, chroma, ...tint] = [random(), random(), random(), random(), random()];
   const waves = [1, 2, 3].map(() => [turn * (1 + 5 * random()), turn * random(), turn * random()]);
   return Uint8Array.from({ length: 3 * area }, (_, i) => {
     const [c, y, x] = [Math.floor(i / area), Math.floor(i / W) % H, i % W];
@@ -69,7 +78,8 @@ function paint(pixels, strokes, colour) {
 async function usePhoto(file) { // its centre, in the model's size, on white
   const photo = await createImageBitmap(file).catch(() => null);
   if (!photo) return ($("status").textContent = "That is no picture that this browser can read.");
-  const [ratio, paper] = [Math.min(photo.width / W, photo.height / H), context(W, H)];
+  const paper = context(W, H);
+  const ratio = Math.min(photo.width / W, photo.height / H);
   const [left, top] = [(photo.width - ratio * W) / 2, (photo.height - ratio * H) / 2];
   Object.assign(paper, { fillStyle: "#fff", imageSmoothingQuality: "high" }).fillRect(0, 0, W, H);
   paper.drawImage(photo, left, top, ratio * W, ratio * H, 0, 0, W, H);
@@ -81,7 +91,9 @@ async function usePhoto(file) { // its centre, in the model's size, on white
 
 function compute(strokes) {
   const { picture, colour, order, covered, positions, off } = state;
-  const [image, heads, begin] = [paint(picture, strokes, colour), {}, performance.now()];
+  const image = paint(picture, strokes, colour);
+  const begin = performance.now();
+  const heads = {}; // those that are off, by layer
   for (const { layer, head } of off) (heads[layer] ??= []).push(head);
   const shown = rearrange(image, order, covered, config);
   const { logits, maps } = visionTransformer(shown, positions ? model : blind, config, heads);
@@ -133,7 +145,8 @@ function finish(outline) {
 }
 
 function act() { // what the tool does to the patch under the cursor
-  const [n, patch] = [cursor, state.order[cursor]];
+  const n = cursor;
+  const patch = state.order[n];
   if (tool === "look") pinned = query = n + 1;
   if (tool === "cover" && state.covered.includes(patch) !== covering)
     change(`${covering ? "Covered" : "Uncovered"} ${where(n)}.`, { covered: toggled(state.covered, patch) });
@@ -193,9 +206,11 @@ function showAnswer() {
   $("legend").style.visibility = empty || plain.answer === answer ? "hidden" : "";
   const ranked = classes.map((_, k) => k).sort((a, b) => answer[b] - answer[a]);
   [...$("bars").children].forEach((row, i) => {
-    const [k, [name, bar, value]] = [classes.length > 12 ? ranked[i] : i, row.children];
+    const k = classes.length > 12 ? ranked[i] : i;
+    const [name, bar, value] = row.children;
     row.classList.toggle("first", !empty && k === ranked[0]);
-    [name.textContent, value.textContent] = [classes[k], empty ? "–" : percent(answer[k])];
+    name.textContent = classes[k];
+    value.textContent = empty ? "–" : percent(answer[k]);
     bar.firstChild.style.width = empty ? 0 : `${100 * answer[k]}%`;
     bar.lastChild.style.left = `${100 * plain.answer[k]}%`;
     bar.lastChild.hidden = empty || plain.answer === answer;
@@ -206,9 +221,11 @@ function showAttention() {
   $("query").textContent = `Where ${query ? where(query - 1) : "the class token"} looks`;
   for (const entry of entries) {
     const { layer, head, title, button, name } = entry;
-    const [weights, answer] = [result.maps[layer][head][query], result.answers[layer]];
+    const weights = result.maps[layer][head][query];
+    const answer = result.answers[layer];
     const taken = Array.from(weights.slice(1));
-    const [most, on] = [best(taken), !state.off.includes(entry)];
+    const most = best(taken);
+    const on = !state.off.includes(entry);
     const blues = [86, 180, 233].flatMap((blue) => taken.map((share) => Math.round((blue * share) / taken[most])));
     drawPixels(button.firstChild.getContext("2d"), blues, w, 1);
     title.textContent = isEmpty() ? "" : `answer after it: ${classes[best(answer)]} ${percent(Math.max(...answer))}`;
@@ -227,13 +244,15 @@ function show() {
   screen.canvas.ariaLabel = `The picture; ${where(cursor)} of ${h}×${w} patches`;
   $("undo").disabled = !past.length;
   $("class-token").disabled = !pinned;
-  [$("positions").ariaPressed, $("grid").ariaPressed] = [state.positions, grid];
+  $("positions").ariaPressed = state.positions;
+  $("grid").ariaPressed = grid;
 }
 
 // ---- what the reader does
 
 const entries = Object.keys(model.encoder).flatMap((layer) => {
-  const [title, heads] = [element("span"), element("div", { className: "heads" })];
+  const title = element("span");
+  const heads = element("div", { className: "heads" });
   $("blocks").append(element("div", {}, element("h3", {}, `Block ${layer}`, title), heads));
   return Array.from({ length: config.num_heads }, (_, head) => {
     const button = element("button", {}, context(w, h).canvas, element("span"));
@@ -251,7 +270,9 @@ for (const _ of classes.slice(0, 12)) {
 }
 
 data.pictures.forEach(({ name, pixels }, i) => {
-  const [thumbnail, bytes, title] = [context(W, H), fromBase64(pixels), `Picture ${i + 1}: ${name}`];
+  const thumbnail = context(W, H);
+  const bytes = fromBase64(pixels);
+  const title = `Picture ${i + 1}: ${name}`;
   drawPixels(thumbnail, bytes, W, 1);
   $("photo").before(element("button", { title, onclick: () => start(`${title}.`, bytes) }, thumbnail.canvas));
 });
@@ -264,7 +285,9 @@ const colours = [...$("colours").querySelectorAll("button")].map((button) => {
 
 for (const input of document.getElementsByName("tool"))
   input.onchange = () => {
-    [tool, held, corners] = [input.id, null, []];
+    tool = input.id;
+    held = null;
+    corners = [];
     preview(null);
   };
 
@@ -323,7 +346,8 @@ screen.canvas.onpointerleave = () => {
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 screen.canvas.onkeydown = (event) => {
-  const [key, [right, down]] = [event.key, ARROWS[event.key] ?? [0, 0]];
+  const { key } = event;
+  const [right, down] = ARROWS[key] ?? [0, 0];
   if (!ARROWS[key] && ![" ", "Enter", "Escape"].includes(key)) return;
   event.preventDefault();
   const step = event.shiftKey ? 1 / 28 : 1 / 14;
@@ -362,7 +386,8 @@ const first = sheet ? newSheet() : fromBase64(data.pictures[0].pixels);
 set({ ...state, picture: first, sheet }, sheet ? "An empty sheet. Draw a shape, and watch the bars." : "Cover a patch. What does it cost?");
 
 if (window.frameElement) { // in a notebook or a web page: as high as the page, and as dark as what is around it
-  const [root, around] = [document.documentElement, [parent.document.documentElement, parent.document.body]];
+  const root = document.documentElement;
+  const around = [parent.document.documentElement, parent.document.body];
   const [{ dataset: sphinx }, { dataset: jupyterlab }] = around;
   const match = () =>
     (root.style.colorScheme = sphinx.theme || { true: "light", false: "dark" }[jupyterlab.jpThemeLight] || "light dark");

@@ -1,7 +1,7 @@
 """Convert the weights of another library: all of them, in their places, with equal logits, or raise an error."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from itertools import count
 
@@ -10,17 +10,12 @@ from torch import Tensor, nn
 
 from ..config import ViTConfig, to_pair
 from ..model import VisionTransformer
-from ..model_card import ModelCard
 from ..saving import build_model
 from .tensor_names import as_ours, names_of
 
 # LayerScale's vector, and the layer whose outputs it scales, in the names of Meta and timm, and of transformers.
-LAYER_SCALE = {
-    "ls1.gamma": "attn.proj",
-    "ls2.gamma": "mlp.fc2",
-    "layer_scale1.lambda1": "attention.o_proj",
-    "layer_scale2.lambda1": "mlp.fc2",
-}
+LAYER_SCALE = {"ls1.gamma": "attn.proj", "ls2.gamma": "mlp.fc2"}
+LAYER_SCALE |= {"layer_scale1.lambda1": "attention.o_proj", "layer_scale2.lambda1": "mlp.fc2"}
 # What published models often have, by the names of their tensors.
 MORE_THAN_OURS = {"reg_token": "register tokens (reg_token)", "dist_token": "a distillation token (dist_token)"}
 
@@ -128,21 +123,3 @@ def require_equal_answers(ours: VisionTransformer, theirs: nn.Module, library: s
             found = f"the {name} differ by {difference:.2g} (they are up to {scale:.2g})"
             why = f"their {type(theirs).__name__} computes something that ours does not"
             raise ValueError(f"every tensor has its place, but {found}: {why}")
-
-
-def with_card(
-    model: VisionTransformer, classes: Sequence[str] | None, mean: Sequence[float], std: Sequence[float], about: Mapping
-) -> VisionTransformer:
-    """Return the model with a card. Classes without a name get a number."""
-    K = model.config.num_classes
-    if classes is None or len(classes) != K:
-        classes = [f"class {number}" for number in range(K)]
-    model.card = ModelCard(classes, mean, std, about)
-    return model
-
-
-def require_fields(asked: Mapping, fits: Mapping[str, bool], source: str) -> None:
-    """Raise ValueError that lists the fields of a library's preprocessing that do not fit into a card."""
-    unread = [f"{field}={asked.get(field)!r}" for field, value in fits.items() if not value]
-    if unread:
-        raise ValueError(f"{source}: these fields change pixels and are not read: {', '.join(unread)}")

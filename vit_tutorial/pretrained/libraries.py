@@ -2,17 +2,18 @@
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from PIL import Image
 from torch import Tensor, nn
 
 from ..model import VisionTransformer
-from ..model_card import PREPROCESSING
-from .converting import convert_model, require_fields, with_card
+from ..model_card import PREPROCESSING, ModelCard
+from .converting import convert_model
 
 POOL_NAMES = {"token": "cls", "avg": "mean"}
-# Fields of an image processor that are read, and those that change no pixel of a colour photo.
+# Fields of an image processor: read, with the one value that we know, and without effect on a colour photo.
 READ = {"image_mean", "image_std", "size", "resample", "do_center_crop", "crop_size"}
 AS_EVER = {"do_resize": True, "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True}
 HARMLESS = {"image_processor_type", "do_convert_rgb", "do_reduce_labels", "pad_size", "data_format", "auto_map"}
@@ -125,3 +126,21 @@ def read_processor(processor: object) -> dict:
     require_fields(asked, others | as_ever | fits, type(processor).__name__)
     interpolation = Image.Resampling(asked["resample"]).name.lower()
     return {"resize": resized[0], "crop": kept[0], "squeeze": not keeps_shape, "interpolation": interpolation}
+
+
+def with_card(
+    model: VisionTransformer, classes: Sequence[str] | None, mean: Sequence[float], std: Sequence[float], about: Mapping
+) -> VisionTransformer:
+    """Return the model with a card. Classes without a name get a number."""
+    K = model.config.num_classes
+    if classes is None or len(classes) != K:
+        classes = [f"class {number}" for number in range(K)]
+    model.card = ModelCard(classes, mean, std, about)
+    return model
+
+
+def require_fields(asked: Mapping, fits: Mapping[str, bool], source: str) -> None:
+    """Raise ValueError that lists the fields of a library's preprocessing that do not fit into a card."""
+    unread = [f"{field}={asked.get(field)!r}" for field, value in fits.items() if not value]
+    if unread:
+        raise ValueError(f"{source}: these fields change pixels and are not read: {', '.join(unread)}")

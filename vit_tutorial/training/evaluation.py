@@ -41,7 +41,6 @@ class Score(NamedTuple):
         return f"{share}; {commonest}{', and the model gives one answer to all images' if one_answer else ''}"
 
 
-@torch.no_grad()
 def evaluate(model: nn.Module, images: ImageSet) -> Score:
     """Show the model every image once, without dropout and scaled as its card says, and count its answers.
 

@@ -61,7 +61,7 @@ def load_run(folder: Path, run: dict, model: nn.Module, optimizer: Optimizer) ->
 def describe_run(folder: Path, recipe: Recipe, model: nn.Module, card: ModelCard, images: ImageSet) -> dict:
     """Return what must stay the same for the run in this folder to go on, by name, as JSON gives it back."""
     inner = unwrapped(model)
-    config = getattr(inner, "config", None)
+    config = getattr(inner, "config", None)  # of another library it may be anything
     # Other images have another checksum, be they pictures (bytes) or what a frozen body makes of them (floats).
     pixels, labels = (tensor.contiguous().cpu().numpy() for tensor in (images.pixels, images.labels))
     facts = {

@@ -58,9 +58,9 @@ def scale(shares: Tensor, joining: nn.Module, inputs: tuple) -> Tensor:
 
 @contextmanager
 def attending(model: nn.Module, function: Callable[[int, Tensor, Tensor, Tensor], Tensor | None]) -> Iterator[None]:
-    """Let the heads of every layer find what `function(layer, q, k, v)` returns, inside a `with` block.
+    """Inside a `with` block, let `function(layer, q, k, v)` attend instead of each layer's heads: all (B, h, T, d).
 
-    All are (B, h, T, d); None leaves the layer its own result. It hangs on the layer that makes q, k and v, and on the
+    Where it returns None, the layer's own result stays. The hooks are on the layer that makes q, k and v, and on the
     one that joins the heads.
     """
     layers = attention_layers(model)

@@ -8,9 +8,11 @@ from torch.nn.functional import max_pool2d
 
 from ..data import ImageSet
 
+P = 4  # pixels: the side of a patch
+
 
 def with_dabs(
-    images: ImageSet, which: Sequence[int] | Int[Tensor, " n"], count: int, side: int = 4, shift: int = 0
+    images: ImageSet, which: Sequence[int] | Int[Tensor, " n"], count: int, side: int = P, shift: int = 0
 ) -> UInt8[Tensor, "n 3 H W"]:
     """Return some of the scenes with paint in `count` patches of 4×4 pixels, those farthest from the object first.
 
@@ -18,13 +20,13 @@ def with_dabs(
     `shift` moves the paint by so many pixels to the right and down.
     """
     painted = images.pixels[which].clone()
-    edge = (4 - side) // 2 + shift  # from the corner of a patch to that of its paint
+    edge = (P - side) // 2 + shift  # from the corner of a patch to that of its paint
     for scene, mask in zip(painted, images.masks[which], strict=True):
         paint = scene[:, mask].float().median(dim=1).values.byte()
-        free = (max_pool2d(mask[None].float(), 4)[0] == 0).nonzero()  # patches without a piece of the object: (n, 2)
+        free = (max_pool2d(mask[None].float(), P)[0] == 0).nonzero()  # patches without a piece of the object: (n, 2)
         centre = mask.nonzero().float().mean(dim=0)
-        distances = (4 * free + 1.5 - centre).norm(dim=1)
+        distances = (P * free + (P - 1) / 2 - centre).norm(dim=1)
         for row, column in free[distances.argsort(descending=True, stable=True)][:count].tolist():
-            top, left = 4 * row + edge, 4 * column + edge
+            top, left = P * row + edge, P * column + edge
             scene[:, top : top + side, left : left + side] = paint[:, None, None]
     return painted

@@ -35,7 +35,7 @@ def answers(
 ) -> Int64[Tensor, " B"]:
     """Return what a model answers if, in attention, patch j of picture i is there times[i, j] times: classes (B,).
 
-    The class token is there once. Pixels are those of `logits_of`.
+    The class token is there once. The pixels are those that `logits_of` takes.
     """
     attention_layers(model)  # refuses what has none
     asked = (len(pixels), model.config.num_patches)

@@ -76,7 +76,7 @@ def make_logarithmic(axis: Axis) -> None:
 @styled
 def show_dots(rows: Mapping[str, Values | Number], xlabel: str, title: str, level: Level = None) -> Figure:
     """Draw each row's values as dots, and their mean as a bar; a single value is written beside its dot."""
-    figure, axes = panels.panel(WIDTH, 0.4 * len(rows) + 1.2, title)
+    figure, axes = panels.panel(WIDTH, 0.4 * len(rows) + 1.2, title)  # 0.4 inches for a row
     rows = {name: torch.as_tensor(values, dtype=torch.float32).flatten().tolist() for name, values in rows.items()}
     means = {name: sum(values) / len(values) for name, values in rows.items()}
     low, high = min(map(min, rows.values())), max(map(max, rows.values()))

@@ -183,13 +183,13 @@ def show_tokens(
         limit = tokens.abs().quantile(0.98).item()
         panels.cells(axes, table, f"block {stage - 1}" if stage else "Eq. 1", limit, aspect="auto")
         axes.add_patch(Rectangle((0, 0), D, top, fill=False, ec=style.CLASS_TOKEN, lw=2, clip_on=False))
-        for patch in marked:
+        for patch in marked:  # 5 % of the table wide, and 2 % away from it
             axes.add_patch(Rectangle((-0.07 * D, top + patch), 0.05 * D, 1, fc=style.BLACK, clip_on=False))
     last = figure.add_subplot(grid[-1], xlim=(0, 1), ylim=(3, -1))
     panels.bare(last, "its answer")
     for place, (name, share) in enumerate(answers):
         last.barh(place, share, 0.25, color=style.TRAINED)
-        last.text(0, place - 0.22, f"{name} {100 * share:.0f} %")
+        last.text(0, place - 0.22, f"{name} {100 * share:.0f} %")  # above its bar
     sizes = amounts({"Eq. 1": stream[0].square().mean().sqrt(), "the last block": stream[-1].square().mean().sqrt()})
     said = listed(f"{name} {100 * share:.0f} %" for name, share in answers)
     return with_alt(figure, f"{T} tokens of {D} values, {stages} times. Their size after {sizes}. The answer: {said}.")
@@ -205,7 +205,7 @@ def show_bug_table(results: Mapping[str, FirstTests], num_classes: int, title: s
     tests = list(next(iter(noticed.values())))
     right, *others = results
     bugs = [right, *sorted(others, key=lambda bug: [*noticed[bug].values(), True].index(True))]
-    figure, axes = panels.panel(WIDTH, 1.1 + 0.36 * len(bugs), title)
+    figure, axes = panels.panel(WIDTH, 1.1 + 0.36 * len(bugs), title)  # 0.36 inches for a row
     told = []
     for row, bug in enumerate(bugs):
         found, hits = results[bug], noticed[bug]
@@ -214,7 +214,7 @@ def show_bug_table(results: Mapping[str, FirstTests], num_classes: int, title: s
         for column, (value, hit) in enumerate(zip(cells, hits.values(), strict=True)):
             mark = {"color": style.MISTAKE} if hit else {"color": style.CONTROL, "mfc": "none"}
             axes.plot(column, row, "o", ms=10, **mark)
-            axes.text(column + 0.12, row, value, va="center", weight="bold" if hit else "normal")
+            axes.text(column + 0.12, row, value, va="center", weight="bold" if hit else "normal")  # right of its mark
         told.append(f"{bug} by {listed([test for test, hit in hits.items() if hit] or ['no test'])}")
     panels.row_names(axes, bugs)
     axes.spines[:].set_visible(False)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from .probes import Probes, noise
-from .running import Wrong, call, close, is_stub, joined, misfit, same, stopped_by, tensors_in
+from .running import Wrong, call, close, is_stub, joined, misfit, same, stopped_by, tensors_in, told_first
 from .task import Task, Verdict
 
 UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
@@ -67,11 +67,8 @@ class Exercise(Task):
     def judge_trials(self, answer: Callable) -> None:
         """Raise Wrong unless the reader's code does what the solution does, in every trial."""
         for number, trial in enumerate(self.trials):
-            try:
+            with told_first(f"{WRITTEN_IN}\n" if number else ""):
                 self.judge_trial(answer, trial)
-            except Wrong as wrong:
-                wrong.message = joined(WRITTEN_IN if number else "", wrong.message)
-                raise
 
     def judge_trial(self, answer: Callable, trial: tuple | Callable) -> None:
         """Raise Wrong unless the reader's result, and the gradients that flow back from it, are the solution's."""

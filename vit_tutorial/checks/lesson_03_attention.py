@@ -163,7 +163,8 @@ def probe_with_chosen_weights(pair, x, h):
 
     yield close(run(x, out=none), x), "With an output projection of zeros you return the input: Eq. 2 adds it."
     y = noise(1, T, D, seed=4)
-    yield not close(run(x + y), run(x) + run(y)), "With all scores equal the result is not linear: is there a norm?"
+    bent = not close(run(x + y), run(x) + run(y))
+    yield bent, "With all scores equal the result is not linear: is there a norm, or an activation?"
     changes = run(x + torch.eye(T * D).reshape(T * D, T, D))[:, 0] - run(x)[:, 0]  # one unit more, in one place
     takes = changes.reshape(T, D, D).abs().amax(0) > 1e-4  # does value c of token 0, takes[:, c], take from a value?
     c = int((takes != one).any(0).byte().argmax())
@@ -171,6 +172,7 @@ def probe_with_chosen_weights(pair, x, h):
     yield not takes.any(), "With all scores zero nothing comes from the values: weights that sum to 1 mix them."
     yield (takes != one).any(), f"{made}, not of {c} alone: heads are split or merged without a transpose, or moved."
     A, B = (noise(D, D, seed=seed) / sqrt(D) for seed in (31, 32))
+    yield close(run(x, v=A), run(x)), "The values are the tokens themselves: the third part of `qkv` changes nothing."
     swapped = not close(run(x, v=A, out=B), run(x @ A.T @ B.T), 1e-3)
     yield swapped, "With all scores equal the values are not mixed first, and then projected: which layer is last?"
     for name, q, k in (("keys", Q, none), ("queries", none, K)):

@@ -13,7 +13,7 @@ from ..model import VisionTransformer
 from ..pretrained.tensor_names import as_theirs
 from .exercise import Exercise
 from .probes import noise
-from .running import Wrong, call, describe, joined, listed, same, spell
+from .running import Wrong, call, describe, joined, listed, same, spell, told_first
 from .task import Hunt, require_one_of
 
 
@@ -97,34 +97,41 @@ def place_of(value, tensors, old):
     return f"the new value {value:.4g}"
 
 
-def judge_tensors(solution, given, function, sizes=LETTERS):
-    """Give the function the state dicts of `given()`, {kind: tensors}. Raise Wrong with the names of what is wrong."""
-    for number, (kind, state) in enumerate(given().items()):
-        tensors, before = dict(state), {name: tensor.clone() for name, tensor in state.items()}
-        expected = solution(before)
-        result = call(function, state, sizes=sizes)
-        if written := [name for name, tensor in tensors.items() if not same(tensor, before[name])]:
-            raise Wrong(f"Your function writes into {listed(written)}, the model's own: make a new tensor.")
-        if not isinstance(result, dict) or not all(isinstance(value, Tensor) for value in result.values()):
-            raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {describe(result)}.")
-        there = [name for name in expected if name in result]
-        shaped = [name for name in there if result[name].shape == expected[name].shape]
-        wrong = [name for name in shaped if not same(result[name], expected[name])]
-        found = {
-            "Missing": [name for name in expected if name not in result],
-            "Not ours": [name for name in result if name not in expected],
-            "Wrong shapes": [f"{name}, {spell(result[name].shape, sizes)}" for name in there if name not in shaped],
-            "Wrong values": wrong,
-        }
-        told = [f"{what}, {len(names)} of {len(expected)}: {listed(names)}." for what, names in found.items() if names]
-        for name in wrong[:1]:
-            mine, right = result[name].double(), expected[name].double()
-            at = tuple((~torch.isclose(mine, right, 2e-5, 2e-5)).nonzero()[0].tolist())
-            old = before[name][at] if name in before else torch.tensor(torch.nan)
-            stands, belongs = (place_of(value, before, old) for value in (mine[at], right[at]))
-            told += [f"At `{name}`{[*at]} stands {stands}, not {belongs}."]
-        if told:
-            raise Wrong(joined(f"Right for {next(iter(given()))}, but not for {kind}." if number else "", *told))
+def judge_kinds(solution, given, function, sizes=LETTERS):
+    """Give the function the state dicts of `given()`, {kind: tensors}; raise Wrong unless all are right."""
+    first, *others = given()
+    for kind, state in given().items():
+        with told_first(f"Right for {first}, but not for {kind}: " if kind in others else f"For {kind}: "):
+            judge_tensors(solution, state, function, sizes)
+
+
+def judge_tensors(solution, state, function, sizes):
+    """Raise Wrong with the names of the tensors that are not those of the solution."""
+    tensors, before = dict(state), {name: tensor.clone() for name, tensor in state.items()}
+    expected = solution(before)
+    result = call(function, state, sizes=sizes)
+    if written := [name for name, tensor in tensors.items() if not same(tensor, before[name])]:
+        raise Wrong(f"Your function writes into {listed(written)}, the model's own: make a new tensor.")
+    if not isinstance(result, dict) or not all(isinstance(value, Tensor) for value in result.values()):
+        raise Wrong(f"The task asks for a dictionary of tensors, a state dict; got {describe(result)}.")
+    there = [name for name in expected if name in result]
+    shaped = [name for name in there if result[name].shape == expected[name].shape]
+    wrong = [name for name in shaped if not same(result[name], expected[name])]
+    found = {
+        "Missing": [name for name in expected if name not in result],
+        "Should not be there": [name for name in result if name not in expected],
+        "Wrong shapes": [f"{name}, {spell(result[name].shape, sizes)}" for name in there if name not in shaped],
+        "Wrong values": wrong,
+    }
+    told = [f"{what}, {len(names)} of {len(expected)}: {listed(names)}." for what, names in found.items() if names]
+    for name in wrong[:1]:
+        mine, right = result[name].double(), expected[name].double()
+        at = tuple((~torch.isclose(mine, right, 2e-5, 2e-5)).nonzero()[0].tolist())
+        old = before[name][at] if name in before else torch.tensor(torch.nan)
+        stands, belongs = (place_of(value, before, old) for value in (mine[at], right[at]))
+        told += [f"At `{name}`{[*at]} stands {stands}, not {belongs}."]
+    if told:
+        raise Wrong(joined(*told))
 
 
 def in_sizes(make):
@@ -134,14 +141,14 @@ def in_sizes(make):
 map_state_dict = Exercise(
     my_map_state_dict,
     task="`fn(state)`: a state dict of DINOv2 → the same tensors under our names; γ keeps its own.",
-    judge=partial(judge_tensors, my_map_state_dict, in_sizes(their_state)),
+    judge=partial(judge_kinds, my_map_state_dict, in_sizes(their_state)),
     clue="Eight words differ. `name.replace(old, new)` for each of them, and the positions lose their first axis.",
 )
 
 to_qkv = Exercise(
     my_to_qkv,
     task="`fn(state)`: an attention layer of transformers or JAX → `qkv` and `projection`, as ours are.",
-    judge=partial(judge_tensors, my_to_qkv, attention_layers, sizes={"D": 12, "h": 3, "d": 4}),
+    judge=partial(judge_kinds, my_to_qkv, attention_layers, sizes={"D": 12, "h": 3, "d": 4}),
     clue="JAX keeps (in, out), and we (out, in): flatten h and d into one axis, then `.T`. Biases get one axis, too.",
     imports="import torch",
 )
@@ -149,7 +156,7 @@ to_qkv = Exercise(
 fold_layer_scale = Exercise(
     my_fold_layer_scale,
     task="`fn(state)`: a state dict under our names, with γ (D,) as `encoder.0.ls1.gamma` → the same model without γ.",
-    judge=partial(judge_tensors, my_fold_layer_scale, in_sizes(lambda size: my_map_state_dict(their_state(size)))),
+    judge=partial(judge_kinds, my_fold_layer_scale, in_sizes(lambda size: my_map_state_dict(their_state(size)))),
     clue="γ ⊙ (W x + b) = (γ ⊙ W) x + γ ⊙ b, in the last layer of a branch. Row i of W makes value i of W x.",
 )
 
@@ -177,7 +184,7 @@ def judge_mistake(suspect, mistake, where):
     block = re.fullmatch(r"(blocks?|encoder|)[ .]*(\d+)", str(where).strip().lower())
     where = require_one_of("place", f"encoder.{block[2]}" if block else where, stages)
     if (mistake in IN_EMBEDDINGS) != (where == "embeddings"):
-        raise Wrong(f"“{mistake}” cannot be in `{where}`: pixels and positions come in with the embeddings.")
+        raise Wrong(f"“{mistake}” cannot be in `{where}`: pixels and positions come in there, all else is in a block.")
     if (mistake, where) == (suspect.mistake, suspect.where):
         return f"{mistake}, in `{where}`."
     raise Wrong(

@@ -1,4 +1,11 @@
-"""An exercise whose answer is a module: it runs beside the solution, with the same weights in layers of one name."""
+"""An exercise whose answer is a module: it runs beside the solution, with the same weights in layers of one name.
+
+The reader's module gets random weights (`build`). Names say which of them belongs to which parameter of the solution
+(`indices_by_name`). Right code may still store it in several ways: turned, with heads in another order, in one layer
+or in three. Each of these layouts is tried (`layouts_of`, `Pair.share`): one of them gives the solution weights with
+which both compute the same, if the reader's code is right. If none does, the probes look for what it does instead,
+with the layout that comes nearest.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,7 +19,7 @@ from torch import Tensor, nn
 
 from .exercise import DETACHED, RANDOM, VALUES, Exercise, same_gradients
 from .probes import Pair, noise
-from .running import Wrong, attempt, call, close, listed, misfit, spell, tensors_in
+from .running import Wrong, attempt, call, close, listed, misfit, spell, tensors_in, told_first
 
 UNSEEN = "An optimizer does not find all layers: make them in `__init__`, and a list of them as an `nn.ModuleList`."
 CUT = "or no gradient flows back: use it, or look for `.detach()`, `.data`, `requires_grad` and `no_grad`."
@@ -204,11 +211,8 @@ class CompositeExercise(ModuleExercise):
         """Judge the whole, and then each part by its own exercise, as if it were the answer."""
         super().judge_trials(cls)
         for name, (exercise, _) in self.parts.items():
-            try:
+            with told_first(f"In `{name}`: "):
                 exercise.judge_trials(partial(self.build_part, cls, name))
-            except Wrong as found:
-                found.message = f"In `{name}`: {found.message}"
-                raise
 
     def build_part(self, cls: Callable, name: str, *args) -> nn.Module:
         exercise, whole = self.parts[name]

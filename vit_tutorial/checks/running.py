@@ -7,7 +7,8 @@ import os
 import re
 import reprlib
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from numbers import Integral
 from traceback import walk_tb
@@ -25,6 +26,16 @@ class Wrong(Exception):
         self.message = message
         self.code = code
         self.status = status
+
+
+@contextmanager
+def told_first(text: str) -> Iterator[None]:
+    """Put this text before the message of what is found wrong inside."""
+    try:
+        yield
+    except Wrong as wrong:
+        wrong.message = text + wrong.message
+        raise
 
 
 def call(function: Callable, *args, sizes: Mapping[str, int] = {}):

@@ -107,7 +107,7 @@ def fit_photo(photo: Photo, model: nn.Module) -> Float[Tensor, "3 H W"]:
     if isinstance(photo, np.ndarray):
         if photo.ndim < 2 or photo.shape[2:] not in ((3,), (4,), ()):  # colours, and transparency; or grey
             raise ValueError(f"an array of a photo has shape (H, W, 3), got {photo.shape}")
-        require_pixels(torch.tensor(photo).reshape(1, 1, len(photo), -1))
+        require_pixels(torch.tensor(np.ascontiguousarray(photo)).reshape(1, 1, len(photo), -1))
         photo = Image.fromarray(photo if photo.dtype == np.uint8 else np.uint8(np.rint(255 * photo.clip(0, 1))))
     picture = to_rgb(photo) if isinstance(photo, Image.Image) else open_picture(find_photo(photo))
     return resize_as_trained(picture, size, find_card(model)).float() / 255

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from vit_tutorial import VisionTransformer, ViTConfig
-from vit_tutorial.analysis import attention_rollout, object_auc, record_attention
+from vit_tutorial.analysis import attention_distance, attention_rollout, object_auc, record_attention
 
 SMALL = ViTConfig(image_size=(12, 4), patch_size=(4, 2), num_classes=5, embed_dim=24, depth=3, num_heads=3, mlp_dim=48)
 
@@ -50,6 +50,17 @@ def test_what_is_no_attention_is_refused(maps):
     for given, told in refused:
         with pytest.raises(ValueError, match=told):
             attention_rollout(given)
+
+
+def test_distance_by_hand():
+    """A grid of 1×3 behind a class token: head 0 looks at itself, and head 1 at the first patch and at the last."""
+    ends = torch.tensor([0, 0.5, 0, 0.5]).expand(4, 4)
+    maps = torch.stack([torch.eye(4), ends])[None]
+    assert attention_distance(maps, (1, 3)).tolist() == [0, 1]
+    halved = maps.clone()
+    halved[:, :, :, 1:] /= 2  # the rest on the class token, whose place is nowhere
+    torch.testing.assert_close(attention_distance(halved, (1, 3)), torch.tensor([0.0, 1.0]))
+    assert attention_distance(maps, (3, 1)).tolist() == [0, 1]
 
 
 def test_auc_pixel_by_pixel():

@@ -6,7 +6,7 @@ from published import randomize
 from torch.testing import assert_close
 
 from vit_tutorial import VisionTransformer, ViTConfig, attend
-from vit_tutorial.analysis import mask_heads, record_attention
+from vit_tutorial.analysis import head_outputs, mask_heads, record_attention, swap_head
 from vit_tutorial.attention import split_heads
 
 EXACT = {"atol": 1e-11, "rtol": 0}
@@ -43,6 +43,22 @@ def run(model, images, *blocks):
 
 def masking(heads):
     return lambda model: mask_heads(model, heads)
+
+
+def test_a_head_returns_what_is_put_in_its_place(model, images):
+    """Its own output changes nothing; zeros mask it; another image's output makes it blind to this one."""
+    before, outputs = model(images), head_outputs(model, images)
+    assert [tuple(each.shape) for each in outputs] == [(2, 3, 7, 4)] * 2
+    with swap_head(model, 1, 2, outputs[1][:, 2]):
+        assert_close(model(images), before, **EXACT)
+    with mask_heads(model, {1: 2}):
+        masked = model(images)
+    with swap_head(model, 1, 2, torch.zeros(1, 7, 4, dtype=torch.float64)):
+        assert_close(model(images), masked, **EXACT)
+    with swap_head(model, 0, 1, outputs[0][:1, 1]):
+        assert_close(model(images)[0], before[0], **EXACT)
+        assert not torch.allclose(model(images)[1], before[1])
+    assert unchanged(model, images, before)
 
 
 def test_recorded_are_the_weights_of_the_equation_and_the_logits_stay(model, images):

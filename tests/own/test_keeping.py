@@ -98,6 +98,24 @@ def test_answers_stand_in_the_order_of_the_model_and_ours_until_theirs_is_kept(n
     assert text.index("class MySelfAttention") < text.index("class MyMlp") < text.index("class MyEncoderBlock")
 
 
+def test_an_import_of_the_cell_comes_as_it_is_written(notebook):
+    cell = "from math import prod, pi\nfrom torch.nn.functional import gelu as bend\n" + CUT
+    cell = cell.replace("    return", "    assert pi > 3 and bend and prod\n    return")
+    assert "Kept" in notebook.run(cell)
+    assert "from math import prod, pi\nfrom torch.nn.functional import gelu as bend\n" in notebook.file.read_text()
+
+
+def test_two_answers_may_not_need_two_helpers_of_one_name(notebook):
+    helper = "\ndef order():\n    return 'b c (h p) (w q) -> b (h w) (c p q)'\n"
+    assert "Kept" in notebook.run(helper + CUT.replace('"b c (h p) (w q) -> b (h w) (c p q)"', "order()"))
+    kept = notebook.file.read_text()
+    said = notebook.run(
+        "\ndef order():\n    return 4\n" + MLP.replace("super().__init__()", "super().__init__(); order()")
+    )
+    assert "an earlier answer uses another `order`: give yours a name of its own" in said
+    assert notebook.file.read_text() == kept
+
+
 def test_an_answer_that_fails_loses_nothing_and_one_that_passes_again_takes_its_place(notebook):
     notebook.run(CUT)
     kept = notebook.file.read_text()

@@ -30,6 +30,17 @@ def attention_rollout(maps: Sequence[Float[Tensor, "B h T T"]]) -> Float[Tensor,
     return rollout
 
 
+def attention_distance(maps: Float[Tensor, "B h T T"], grid: tuple[int, int]) -> Float[Tensor, " h"]:
+    """Return how far the patches look with each head, weighted by attention, in patches: (h,).
+
+    `maps` are those of one layer, the patches of a `grid` last in them. Source: section 4.5 and Figure 7, right.
+    """
+    rows, columns = (torch.arange(side, dtype=maps.dtype, device=maps.device) for side in grid)
+    places = torch.cartesian_prod(rows, columns)  # (N, 2)
+    weights = maps[:, :, -len(places) :, -len(places) :]
+    return (weights * torch.cdist(places, places)).sum(dim=(0, 2, 3)) / weights.sum(dim=(0, 2, 3))
+
+
 def object_auc(maps: Float[Tensor, "B h w"], masks: Bool[Tensor, "B H W"]) -> Float[Tensor, " B"]:
     """Return how often a pixel of the object has more weight than one of the ground, over all pairs: (B,), in [0, 1].
 

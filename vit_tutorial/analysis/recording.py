@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..attention import SelfAttention, attend, merge_heads, split_heads
@@ -49,6 +50,36 @@ def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int] | Tenso
             keep = layer.projection.weight.new_ones(layer.num_heads, layer.head_dim)
             keep[chosen if chosen.numel() else []] = 0
             masks.enter_context(layer.projection.register_forward_pre_hook(partial(scale, keep.flatten())))
+        yield
+
+
+def head_outputs(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Float[Tensor, "B h T d"]]:
+    """Return what the heads of each layer make of the images, before they are joined: (B, h, T, d) a layer."""
+    outputs: list[Tensor] = []
+
+    def keep(i: int, q: Tensor, k: Tensor, v: Tensor) -> None:
+        outputs.append(attend(q, k, v)[0])
+
+    with torch.no_grad(), attending(model, keep):
+        model(images)
+    return outputs
+
+
+@contextmanager
+def swap_head(model: nn.Module, layer: int, head: int, output: Float[Tensor, "#B T d"]) -> Iterator[None]:
+    """Let a head return `output`, (B, T, d), or (1, T, d) for all images, inside `with swap_head(…):`.
+
+    Layers and heads are counted from 0.
+    """
+
+    def swapped(i: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
+        if i != layer:
+            return None
+        mixed, _ = attend(q, k, v)
+        mixed[:, head] = output
+        return mixed
+
+    with attending(model, swapped):
         yield
 
 

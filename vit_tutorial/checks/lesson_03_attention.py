@@ -27,6 +27,7 @@ def probe_weights(weights: Tensor, scores: Tensor, d: int) -> Probes:
     yield not close(rows, 1), f"{told}: the softmax is over the keys, and last."
     yield close(weights, scores.mT.softmax(-1)), "Queries and keys are exchanged: row i belongs to query i."
     mine, right = (x - x.mean(-1, keepdim=True) for x in (weights.clamp_min(1e-30).log(), scores))  # a softmax undone
+    yield close(mine, 0), "All your weights are alike: the scores do not depend on q and k."
     factor = (mine * right).sum() / (right * right).sum()
     ways = {1: "not divided at all", d / 2: f"divided by {d / 2:g} (`d ** 1/2` is d/2: write `d ** 0.5`)"}
     divided = ways.get(round(sqrt(d) / factor.item(), 2), f"divided by {sqrt(d) / factor:.3g}")

@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 import torch
 from jaxtyping import Float
+from PIL import Image
 from torch import Tensor
-from torchvision.utils import save_image
 
 from ..adapting import replace_head
 from ..data import load_photo
@@ -70,7 +70,7 @@ def finish(photo: str, direction: Float[Tensor, "384"]) -> Float[Tensor, "2 3 51
         folder = Path(temporary if "VIT_TUTORIAL_STILL" in os.environ else "runs")
         write_atomically(folder / FILE, text.encode())
         torch.save({**model.state_dict(), "direction": direction}, folder / "my_vit.pt")
-        save_image(given, folder / "photo.png")
+        Image.fromarray((255 * given).byte().movedim(0, 2).numpy()).save(folder / "photo.png")
         ran = subprocess.run([sys.executable, FILE], cwd=folder, capture_output=True, text=True)
         parts = f"{len(good)} of its {len(PARTS)} parts are yours"
         print(f"runs/{FILE}: {len(text.splitlines())} lines; {parts}", *needs, *unlike, sep="\n  ")

@@ -23,9 +23,6 @@ class Lender(nn.Module):
     """Mixed into a layer of ours: it lends its weights, cut to fit, to the reader's layer, which computes with them."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.compute(x)
-
-    def compute(self, x: Tensor) -> Tensor:
         """Let the reader's layer compute; ours, while hooks look inside, as those of `record_attention` do."""
         if any(part._forward_hooks or part._forward_pre_hooks for part in self.children()):
             return super().forward(x)

@@ -60,18 +60,22 @@ def with_answer(text: str, name: str, cell: str, scope: Mapping) -> str:
     there, in_cell = pieces(text), pieces(cell)
     if not (answer := [piece for piece in in_cell if name in piece.defines]):
         raise Wrong(f"later lessons look for `{name}`: write it under this name, with `def` or `class`, in one cell.")
-    new = [piece for piece in needed(answer, in_cell) if not piece.is_import and piece not in there]
+    new = [piece for piece in needed(answer, in_cell) if piece not in there]
     known = {each for piece in there for each in piece.defines}
     defined = {each for piece in new for each in piece.defines}
     used = {each for piece in new for each in piece.uses}
     missing = [each for each in sorted(used & scope.keys() - defined - known) if not each.startswith("__")]
+    others = needed([piece for piece in there if piece.defines & EXERCISES.keys() - {name}], there)
+    if taken := defined & {each for piece in others for each in piece.defines} - EXERCISES.keys():
+        raise Wrong(f"an earlier answer uses another `{min(taken)}`: give yours a name of its own.")
     later = {*list(EXERCISES)[list(EXERCISES).index(name) :]}  # where an older one stands, or before them
     ends = (i for i, p in enumerate(there) if (p.defines & later and not p.is_import) or "__main__" in p.source)
     place = next(ends, len(there))
     top = next((i for i, piece in enumerate(there) if piece.is_import), 0)
-    sources = ["" if piece.defines & defined else piece.source for piece in there]
-    sources[place:place] = [f"\n\n\n{piece.source}\n\n\n" for piece in new]
-    sources[top:top] = [import_of(each, scope[each]) for each in missing]
+    sources = ["" if piece.defines and piece.defines <= defined else piece.source for piece in there]
+    sources[place:place] = [f"\n\n\n{piece.source}\n\n\n" for piece in new if not piece.is_import]
+    written = [f"{piece.source.strip()}\n" for piece in new if piece.is_import]
+    sources[top:top] = written + [import_of(each, scope[each]) for each in missing]
     return re.sub(r"\n{4,}", "\n\n\n", "".join(sources)).strip("\n") + "\n"
 
 

@@ -58,6 +58,7 @@ def draw(figure: Figure) -> list[Image.Image]:
         drawn = io.BytesIO()
         figure.savefig(drawn, format="png", dpi=2 * figure.dpi, **options)
         images.append(Image.open(drawn).convert("RGB"))
+    figure.moments[0]()  # as it was
     return images
 
 

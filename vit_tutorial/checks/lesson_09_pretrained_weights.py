@@ -190,7 +190,7 @@ def judge_mistake(suspect, mistake, where):
     raise Wrong(
         f"No. We put “{mistake}” into `{where}` of the right model, and showed this model and your suspect one photo. "
         "If you were right, each patch would have the same token in both, with a cosine of 1. "
-        f"But for half of the patches it is below {suspect.likeness(mistake, where):.3f}."
+        f"The median cosine is {suspect.likeness(mistake, where):.3f}."
     )
 
 

@@ -144,7 +144,7 @@ def show_attention_maps(
     grid = figure.add_gridspec(rows, 1 + columns, width_ratios=[1.4, *[1] * columns])
     whole = figure.add_subplot(grid[:, 0])
     panels.patches(whole, photo, h, w)
-    for place in maps.flatten().topk(2).indices.tolist():  # the favourites, of all these maps
+    for place in maps.flatten().topk(2).indices.tolist() if frame else ():  # its favourites, of all these maps
         _, _, row, column = np.unravel_index(place, maps.shape)
         whole.add_patch(Rectangle((column, row), 1, 1, fill=False, ec="white", lw=1.5))
     percent, highest = 100 * maps, 100 * maps.max().item()

@@ -91,7 +91,7 @@ WRONG = {
         (CLIP, "pass", STEP, f"{STEP}; {CLIP}", "your gradients, as one vector, are 1.2"),
         ("1.0", "0.5", "are 0.5 long, and must be 1"),
         ("return losses", "return [losses[0], *losses[:0:-1]]", "not those of the batches, each before its step"),
-        ("(images, labels), rate in zip", "images, labels, rate in zip", "A pair, as `image_size`, `(images, "),
+        ("(images, labels), rate in zip", "images, labels, rate in zip", "A pair in a pair: `for (images, labels)"),
         ("return losses", "return torch.tensor(losses)", "for each batch (`loss.item()`, with brackets); got a tensor"),
         (KEEP, "loss", "memory grows with every step"),
         (KEEP, "loss.item", "got a list of 4"),

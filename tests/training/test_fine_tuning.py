@@ -122,9 +122,10 @@ def test_the_head_alone_learns_what_it_learns_when_each_step_asks_the_whole_mode
     asked.dataset = "folder"
     model, images, _ = train.load_model_and_images(asked, 0)
     _, features = train.head_alone(model, images)
-    expected, label = model.features(model.card.normalise(images.pixels[3:4]))[0], int(images.labels[3])
-    for found in (features[3], features[2:5].subset([1])[0]):
-        torch.testing.assert_close(found, (expected[:, None, None], label))
+    expected = model.features(model.card.normalise(images.pixels[3:4]))
+    for found, labels in ((features.pixels[3:4], features.labels), (features[2:5].subset([1]).pixels, images.labels)):
+        torch.testing.assert_close(found, expected[:, :, None, None])
+        assert torch.equal(labels, images.labels)
     for layer in model.modules():
         if isinstance(layer, torch.nn.Dropout):
             layer.p = 0.0

@@ -90,7 +90,7 @@ MEANINGS = {  # what errors mean whose text is hard to read
     r"TypeError.*( ints?\b.*float|got \(.*float|as an integer|indices must be|non-int)|got float": (
         "A size or a place is a whole number, and `/` makes a float: divide by `//`."
     ),
-    "to unpack": "Left of `=` stand more names, or fewer, than there are values on its right.",
+    "to unpack": "There are more names than values, or fewer. A pair in a pair: `for (images, labels), rate in …`.",
     "'tuple'|tuple has no": "A pair, as `image_size`, `(images, labels)`, attention's result: take it apart.",
     "NoneType": "Something here is None, as `conv.bias` is with `bias=False`.",
     "out of bounds": "Places count from 0: the last is one less than the size. Is it the place of another axis?",

@@ -33,12 +33,11 @@ def play(model: VisionTransformer, scenes: ImageSet | None = None) -> "Page":
     require_playable(model, scenes)
     draws_shapes = set(model.card.classes) <= {*OUTLINES, *MORE_OUTLINES}
     opens_empty = scenes is None and draws_shapes
-    if opens_empty:
-        scenes = Shapes(16, model.config.image_size, seed=7).subset(SCENES)
-    if scenes is None:
+    shown = Shapes(16, model.config.image_size, seed=7).subset(SCENES) if opens_empty else scenes
+    if shown is None:
         pictures = [(name, (fit_photo(photo, model) * 255).byte()) for name, photo in EXAMPLES.items()]
     else:
-        pictures = [(scenes.classes[k], image) for k, image in zip(scenes.labels, scenes.pixels, strict=True)]
+        pictures = [(shown.classes[k], image) for k, image in zip(shown.labels, shown.pixels, strict=True)]
     return Page(model, pictures, draws_shapes, opens_empty)
 
 

@@ -15,15 +15,12 @@ from .distributed import say
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FeatureSet(ImageSet):
-    """Hold the features of N images, (N, D, 1, 1), instead of their pixels: `features[i]` is ((D, 1, 1), label)."""
+    """Hold the features of N images, (N, D, 1, 1), instead of their pixels."""
 
     pixels: Float[Tensor, "N D 1 1"]
 
     def __post_init__(self):  # nothing to check: these are not typed by a reader
         pass
-
-    def __getitem__(self, index: int | slice) -> tuple[Float[Tensor, "D 1 1"], int] | ImageSet:
-        return super().__getitem__(index) if isinstance(index, slice) else (self.pixels[index], int(self.labels[index]))
 
 
 @torch.no_grad()

@@ -27,7 +27,7 @@ LINES = [  # a cell, whose last line is shown, and what is said
      "Here `box.rows[0]` is (1, N)"),
     ("from vit_tutorial import patchify\ndef mine(x):\n    return patchify(x.reshape(1, 1, 2, 3), 2)", "3 = 1·2 + 1"),
     ("def mine(x): return mine(x)", "RecursionError"),
-    ("def mine(x):\n    a, b, c, d = x.shape\n    return a", "more names than values, or fewer"),
+    ("def mine(x):\n    a, b, c = x.shape", "more names than values, or fewer"),
     ("def mine(x):\n    return x + (x, x)", "A pair, as `image_size`, `(images, "),
     ("def mine(x):\n    n = len(x) / 2\n    return x[:n]", "`/` makes a float: divide by `//`"),
     ("def mine(x):\n    return x.reshape(3, len(x) / 3)", "`/` makes a float: divide by `//`"),

@@ -146,8 +146,8 @@ RIGHT[check.self_attention] = {
 }  # fmt: skip
 WRONG[check.self_attention] = [
     ("self.qkv(tokens)", "self.qkv(tokens + tokens.roll(1, 0))", "somewhere images mix"),
-    ("self.projection(mixed)", "tokens + self.projection(mixed)", "Eq. 2 adds it"),
-    ("self.qkv(tokens)", "self.qkv(F.layer_norm(tokens, (D,)))", "is there a norm, or an activation?"),
+    ("self.projection(mixed)", "tokens + self.projection(mixed)", "you return the input: the block adds it"),
+    ("self.qkv(tokens)", "self.qkv(F.layer_norm(tokens, (D,)))", "not linear: a norm, an activation"),
     (PARTS, f"(*{PARTS}[:2], tokens)", "The values are the tokens themselves"),
     (SPLIT, "part.reshape(B, self.num_heads, T, -1)", "value 0 of token 0 is made of values [0, 12,"),
     (MERGE, ".reshape(B, T, D)", "value 12 of token 0 is made of values [0]"),

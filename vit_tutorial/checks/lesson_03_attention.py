@@ -162,10 +162,10 @@ def probe_with_chosen_weights(pair, x, h):
     def run(x, q=none, k=none, v=one, out=one):
         return pair.mine_with(x, qkv=torch.cat([q, k, v]), projection=out)
 
-    yield close(run(x, out=none), x), "With an output projection of zeros you return the input: Eq. 2 adds it."
+    yield close(run(x, out=none), x), "With an output projection of zeros you return the input: the block adds it."
     y = noise(1, T, D, seed=4)
     bent = not close(run(x + y), run(x) + run(y))
-    yield bent, "With all scores equal the result is not linear: is there a norm, or an activation?"
+    yield bent, "With all scores equal the result is not linear: a norm, an activation, another axis for q, k, v?"
     changes = run(x + torch.eye(T * D).reshape(T * D, T, D))[:, 0] - run(x)[:, 0]  # one unit more, in one place
     takes = changes.reshape(T, D, D).abs().amax(0) > 1e-4  # does value c of token 0, takes[:, c], take from a value?
     c = int((takes != one).any(0).byte().argmax())

@@ -120,10 +120,11 @@ def judge_tensors(solution, state, function, sizes):
     found = {
         "Missing": [name for name in expected if name not in result],
         "Should not be there": [name for name in result if name not in expected],
-        "Wrong shapes": [f"{name}, {spell(result[name].shape, sizes)}" for name in there if name not in shaped],
+        "Wrong shapes": (bent := [name for name in there if name not in shaped]),
         "Wrong values": wrong,
     }
     told = [f"{what}, {len(names)} of {len(expected)}: {listed(names)}." for what, names in found.items() if names]
+    told += [f"`{n}` is {spell(result[n].shape, sizes)}, not {spell(expected[n].shape, sizes)}." for n in bent[:1]]
     for name in wrong[:1]:
         mine, right = result[name].double(), expected[name].double()
         at = tuple((~torch.isclose(mine, right, 2e-5, 2e-5)).nonzero()[0].tolist())

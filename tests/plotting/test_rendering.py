@@ -41,7 +41,7 @@ def test_a_rare_colour_survives_among_many(to_file):
 def test_a_figure_that_moves_is_an_animated_png_with_a_picture_for_each_moment():
     """Each as the figure looks at that moment, although a picture holds only what changes."""
     history = dict(enumerate(torch.rand(4, 2, 3, 2, 3, generator=torch.Generator().manual_seed(0)) / 4))
-    figure, again = (show_positions_forming(history, [0], "title") for _ in range(2))
+    figure, again = (show_positions_forming(history, [0, 1, 2], "title") for _ in range(2))
     data, shown = to_png(figure)
     image = Image.open(BytesIO(base64.b64decode(data)))
     assert (image.format, image.n_frames, image.mode) == ("PNG", 4, "P")

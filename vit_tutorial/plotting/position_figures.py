@@ -33,7 +33,7 @@ def likeness(similarity: Similarity) -> tuple[float, float]:
 
 @styled
 def show_positions_forming(history: Mapping[int, Similarity], stops: Sequence[int], title: str) -> Figure:
-    """Animate the similarity maps and two mean curves over the epochs; the maps of `stops` stand still on the left."""
+    """Draw two mean curves over the epochs; animate the similarity maps of `stops`, which stand still on the left."""
     *epochs, last = history
     names = {epoch: f"epoch {epoch}" for epoch in history} | {0: "untrained"}
     figure = panels.blank(WIDTH, 5.6, title)
@@ -56,7 +56,7 @@ def show_positions_forming(history: Mapping[int, Similarity], stops: Sequence[in
             dot.set_data([epoch], [height])
 
     move(last)
-    figure.moments = [partial(move, epoch) for epoch in (last, *epochs)]
+    figure.moments = [partial(move, epoch) for epoch in (last, *stops)]
     rounded = {kind: [round(value, 2) for value in line] for kind, line in kinds.items()}
     told = f"Mean cosine similarity from epoch {epochs[0]} to epoch {last}"
     return with_alt(figure, f"{told}: {first_to_last(rounded, epochs)}.")

@@ -14,7 +14,7 @@ from vit_tutorial.experiments import sabotage
 
 FOUR = {name: OUTLINES[name] for name in ("cross", "heart", "ring", "star")}
 SETS, UNSEEN = range(10), 1000  # seeds
-DRAWN = ("12 heads instead of 6", "γ of the attention forgotten")
+FORGOTTEN = "γ of the attention forgotten"
 
 
 def two_each(seed: int) -> tuple[Tensor, Tensor]:
@@ -36,7 +36,7 @@ def lines():
     unseen, sets = Shapes(100, 84, UNSEEN, FOUR), [two_each(seed) for seed in SETS]
     z = model.embeddings(model.card.normalise(torch.cat([unseen.pixels, *(p for p, _ in sets)])))
     for block, right in enumerate(model.encoder):
-        for mistake in (*DRAWN, "no attention"):
+        for mistake in (FORGOTTEN, "no attention"):
             if mistake == "no attention":
                 broken = deepcopy(model)
                 torch.nn.init.zeros_(broken.encoder[block].attention.projection.weight)

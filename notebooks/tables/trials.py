@@ -56,13 +56,10 @@ def effects(model: VisionTransformer, pixels: Tensor, seed: int):
     }
     with torch.no_grad(), analysis.record_attention(model) as weights:
         model(inputs)
-    torch.manual_seed(seed)
-    new = VisionTransformer(model.config).eval()
     maps = {
         "last layer": weights[-1].mean(dim=1)[:, 0, 1:],
         "rollout": rollout(model, inputs),
         **{name: torch.stack(list(found))[answers, scene] for name, found in by_class.items()},
-        "untrained rollout": rollout(new, inputs),
         "brightest patches": avg_pool2d(pixels.float().mean(dim=1, keepdim=True), 4),
         "random": torch.rand(len(inputs), 49, generator=torch.Generator().manual_seed(seed)),
     }

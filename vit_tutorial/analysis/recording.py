@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ..attention import SelfAttention, attend, merge_heads, split_heads
 from ..errors import not_ours
+from ..inference import eval_mode
 
 
 @contextmanager
@@ -53,14 +54,15 @@ def mask_heads(model: nn.Module, heads: Mapping[int, int | Sequence[int] | Tenso
         yield
 
 
+@torch.no_grad()
 def head_outputs(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Float[Tensor, "B h T d"]]:
-    """Return what the heads of each layer make of the images, before they are joined: (B, h, T, d) a layer."""
+    """Return what the heads of each layer make of the images before they are joined, in eval mode: (B, h, T, d)."""
     outputs: list[Tensor] = []
 
     def keep(i: int, q: Tensor, k: Tensor, v: Tensor) -> None:
         outputs.append(attend(q, k, v)[0])
 
-    with torch.no_grad(), attending(model, keep):
+    with eval_mode(model), attending(model, keep):
         model(images)
     return outputs
 

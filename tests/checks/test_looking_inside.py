@@ -1,45 +1,50 @@
 """The checks of notebook 07 on right and wrong answers."""
 
-import torch
-
 from vit_tutorial import check
-from vit_tutorial.analysis import attention_rollout
 
 from .variants import judged
 
 # What is changed in the solutions
 
-MEAN, MIXED, STEP, END = "weights.mean(dim=1)", "(A + torch.eye(T)) / 2", "A @ result", "return result"
+COVERED, CLONE = "whole - model(covered)", "covered = images.clone()"
+ROW, COLUMN = "row : row + P", "column : column + P"
+GRID = "images.shape[2] // P, images.shape[3] // P"
+LOOPS = "for row in range(0, images.shape[2], P):\n        for column in range(0, images.shape[3], P):"
+TURNED = "for column in range(0, images.shape[3], P):\n        for row in range(0, images.shape[2], P):"
 
 RIGHT = {
-    check.rollout: {
-        "the package's": attention_rollout,
-        "doubles": lambda maps: attention_rollout([A.double() for A in maps]),
-        "normalised": (MIXED, "F.normalize(A + torch.eye(T), p=1, dim=-1)"),
-        "normalised at the end": (MIXED, "A + torch.eye(T)", END, "return F.normalize(result, p=1, dim=-1)"),
-        "backwards": ("in maps", "in maps[::-1]", STEP, "result @ A"),
-        "in place": (MIXED, "A.add_(torch.eye(T)).div_(2)"),
+    check.occlusion: {
+        "in eval mode": ("whole, falls", "model.eval()\n    whole, falls"),
+        "column by column, then turned": (
+            LOOPS,
+            TURNED,
+            f"{GRID}))",
+            "images.shape[3] // P, images.shape[2] // P)).mT",
+        ),
+        "times a mask": (
+            CLONE,
+            "mask = torch.ones(images.shape[2:])",
+            f"covered[:, :, {ROW}, {COLUMN}]",
+            f"mask[{ROW}, {COLUMN}]",
+            "model(covered)",
+            "model(images * mask)",
+        ),
     },
 }
 WRONG = {
-    check.rollout: [
-        (STEP, "result @ A", "0.25·A₂ + 0.25·A₁A₂. It must be 0.25·I"),
-        (MIXED, "A + torch.eye(T)", "Your result is I + head 0. It must"),
-        (MEAN, MEAN + ".mT", "Your result is 0.5·I + 0.5·(head 0)ᵀ. It must"),
-        (MEAN, "weights[:, 0]", "Your result is 0.5·I + 0.5·head 0. It must be 0.5·I + 0.167·head 0"),
-        (MIXED, "A", END, "return (result + torch.eye(T)) / 2 if len(maps) > 1 else (A + torch.eye(T)) / 2",
-         "Your result is 0.5·I + 0.5·A₂A₁. It must"),
-        ("in maps:", "in maps[:2]:", "wrong at another. The shape is right, the values are not"),
-        (MEAN, "weights.amax(dim=1)", "0.5·I + 0.5·the heads' maximum. It must"),
-        (END, "return result.mT if len(maps) > 2 else result", "Row 0 of your result sums to 1.0"),
-        (MEAN, "weights.add_(torch.eye(T)).mean(dim=1)", "changes its input"),
+    check.occlusion: [
+        (COVERED, "model(covered) - whole", "Your map is -1·y(whole) + y(without patch i). It must be y(whole)"),
+        (COVERED, "model(covered)", "Your map is y(without patch i). It must"),
+        (CLONE, "covered = images", "changes its input"),
+        (CLONE, "", "whole, falls", "covered = images.clone()\n    whole, falls", "-1·y(without patches 0 to i)"),
+        (COVERED, "whole.softmax(1) - model(covered).softmax(1)", "softmax(y(whole)) + -1·softmax(y(without patch i))"),
+        (COVERED, "whole - model(images - covered)", "Your map is y(whole) + -1·y(patch i alone)"),
+        (LOOPS, TURNED, "Your patches stand column by column"),
+        (f"-1, ({GRID})", "-1, (images.shape[3] // P, -1)", "(B, K, w, h)"),
+        (f".unflatten(-1, ({GRID}))", "", "(B, K, 20) = (2, 3, 20)"),
+        (COVERED, "(whole - model(covered))[0]", "(K, h, w) = (3, 4, 5)"),
+        ("= 0", "= 1", "The shape is right, the values are not"),
     ],
 }  # fmt: skip
 
 test_right_answers_pass, test_wrong_answers_are_told_the_truth = judged(RIGHT, WRONG)
-
-
-def test_weights_that_were_written_into_are_made_anew():
-    assert check.rollout(lambda maps: maps[0].zero_().mean(1)).status == "wrong"
-    assert check.rollout(check.rollout.answer)
-    assert check.rollout.trials[0][0][0].sum(-1).allclose(torch.ones(1))

@@ -1,46 +1,59 @@
-"""Lesson 07: attention followed through all layers."""
+"""Lesson 07: what each logit loses without a patch."""
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from .exercise import Exercise
 from .probes import as_sum, noise
 from .running import close
 
 
-def my_rollout(maps):
-    B, _, T, _ = maps[0].shape
-    result = torch.eye(T).expand(B, T, T)
-    for weights in maps:
-        A = weights.mean(dim=1)  # (B, T, T), the mean of the heads
-        A = (A + torch.eye(T)) / 2  # the residual stream; rows sum to 1
-        result = A @ result  # the later layer from the left
-    return result
+def my_occlusion(model, images, P):
+    whole, falls = model(images), []  # (B, K)
+    for row in range(0, images.shape[2], P):
+        for column in range(0, images.shape[3], P):
+            covered = images.clone()
+            covered[:, :, row : row + P, column : column + P] = 0
+            falls.append(whole - model(covered))
+    return torch.stack(falls, dim=-1).unflatten(-1, (images.shape[2] // P, images.shape[3] // P))
 
 
-def probe_rollout(got, expected, maps):
-    A = [weights.mean(1) for weights in maps]
-    known = {"I": torch.eye(A[0].shape[-1]).expand_as(A[0])}
-    if len(A) == 1:
-        known |= {f"head {n}": head for n, head in enumerate(maps[0].unbind(1))} | {"(head 0)ᵀ": maps[0][:, 0].mT}
-    if len(A) == 1 < maps[0].shape[1]:
-        known["the heads' maximum"] = maps[0].amax(1)
-    if len(A) == 2:
-        known |= {"A₁": A[0], "A₂": A[1], "A₂A₁": A[1] @ A[0], "A₁A₂": A[0] @ A[1]}
-        known["the mean of each head's own product"] = (maps[1] @ maps[0]).mean(1)
-    mine = as_sum(got.to(A[0]), known)
-    yield len(A) <= 2 and mine != "something else", f"Your result is {mine}. It must be {as_sum(expected, known)}."
-    row = got[0, 0].sum()
-    yield not close(row, 1), f"Row 0 of your result sums to {row:.3g}. In every layer it must be 1."
+class SmallModel(nn.Module):
+    """Three logits of an image of any size, from weights that are always the same."""
+
+    def forward(self, images):
+        x = images.flatten(1)
+        return (x @ noise(x.shape[1], 8) / 4).tanh() @ noise(8, 3)
 
 
-SIZES = [(1, 2, 1, 5), (1, 2, 3, 5), (2, 3, 2, 7), (4, 2, 3, 5), (3, 1, 4, 3)]  # layers, images, heads, tokens
+def under(model: nn.Module, images: Tensor, covers: Tensor) -> Tensor:
+    """Return the logits (B, K, h, w) under the covers (h·w, h, w), one for each patch; 1 is covered."""
+    kept = 1 - F.interpolate(covers[:, None], images.shape[-2:])
+    return torch.stack([model(images * keep) for keep in kept], dim=-1).unflatten(-1, covers.shape[1:])
 
-rollout = Exercise(
-    my_rollout,
-    task="`fn(maps)`, L times (B, heads, T, T), the first layer first → (B, T, T): attention followed through layers.",
-    trials=[([noise(B, h, T, T, seed=seed).softmax(-1) for seed in range(L)],) for L, B, h, T in SIZES],
-    probes=probe_rollout,
-    clue="In each layer: the heads' mean; its mean with I, the residual stream; the later layer from the left.",
-    shape="(B, T, T)",
-    sizes=lambda maps: {"L": len(maps), **dict(zip("BhT", maps[0].shape, strict=False))},
+
+def probe_occlusion(got, expected, model, images, P):
+    one = torch.eye(expected[0, 0].numel()).unflatten(-1, expected.shape[-2:])
+    known = {"y(whole)": model(images)[..., None, None].expand_as(expected)}
+    covers = {"without patch i": one, "without patches 0 to i": one.cumsum(0), "patch i alone": 1 - one}
+    known |= {f"y({what})": under(model, images, cover) for what, cover in covers.items()}
+    known |= {f"softmax({name})": logits.softmax(1) for name, logits in known.items()}
+    mine = as_sum(got, known)
+    yield mine != "something else", f"Your map is {mine}. It must be {as_sum(expected, known)}."
+    turned = close(got.flatten(2), expected.mT.flatten(2))
+    yield turned, "Your patches stand column by column. They must stand row by row."
+
+
+occlusion = Exercise(
+    my_occlusion,
+    task="`fn(model, images, P)`, (B, C, H, W) → (B, K, h, w): how far each logit falls when one patch is set to 0.",
+    trials=[(SmallModel(), noise(B, 1, P * h, P * w), P) for B, h, w, P in [(2, 4, 5, 3), (1, 3, 3, 2), (3, 4, 2, 5)]],
+    probes=probe_occlusion,
+    clue="For each patch: `images.clone()`, its P×P pixels to 0, the model again, and the difference of the logits.",
+    shape="(B, K, h, w)",
+    sizes=lambda model, images, P: dict(
+        zip("BCKhw", (*images.shape[:2], 3, *(side // P for side in images.shape[2:])), strict=True)
+    ),
+    gradients=False,
 )

@@ -41,9 +41,14 @@ WRONG = {
         (COVERED, "whole - model(images - covered)", "Your map is y(whole) + -1·y(patch i alone)"),
         (LOOPS, TURNED, "Your patches stand column by column"),
         (f"-1, ({GRID})", "-1, (images.shape[3] // P, -1)", "(B, K, w, h)"),
-        (f".unflatten(-1, ({GRID}))", "", "(B, K, 20) = (2, 3, 20)"),
-        (COVERED, "(whole - model(covered))[0]", "(K, h, w) = (3, 4, 5)"),
-        ("= 0", "= 1", "The shape is right, the values are not"),
+        (f".unflatten(-1, ({GRID}))", "", "(B, K, 30) = (2, 7, 30)"),
+        (COVERED, "(whole - model(covered))[0]", "(K, h, w) = (7, 5, 6)"),
+        (COVERED, "whole.log_softmax(1) - model(covered).log_softmax(1)", "log_softmax(y(whole)) + -1·log_softmax(y("),
+        ("= 0", "= 1", "48 values are changed, in channels 0 to 2, rows 16 to 19, columns 20 to 23: to [1.0]"),
+        ("[:, :,", "[:, 0,", "16 values are changed, in channels 0 to 0, rows 16 to 19"),
+        ("range(0, images.shape[2], P)", "range(images.shape[2] // P)",
+         "range(0, images.shape[3], P)", "range(images.shape[3] // P)", "rows 4 to 7, columns 5 to 8: to [0.0]"),
+        (COVERED, "(whole - model(covered)).abs()", "The shape is right, the values are not"),
     ],
 }  # fmt: skip
 

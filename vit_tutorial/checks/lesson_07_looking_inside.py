@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .exercise import Exercise
-from .probes import as_sum, noise
+from .probes import as_sum, few, noise
 from .running import close
 
 
@@ -20,11 +20,16 @@ def my_occlusion(model, images, P):
 
 
 class SmallModel(nn.Module):
-    """Three logits of an image of any size, from weights that are always the same."""
+    """Seven logits of an image of any size, from weights that are always the same; it keeps what it was given."""
+
+    def __init__(self):
+        super().__init__()
+        self.given = []
 
     def forward(self, images):
+        self.given.append(images)
         x = images.flatten(1)
-        return (x @ noise(x.shape[1], 8) / 4).tanh() @ noise(8, 3)
+        return (x @ noise(x.shape[1], 8) / 4).tanh() @ noise(8, 7)
 
 
 def under(model: nn.Module, images: Tensor, covers: Tensor) -> Tensor:
@@ -34,26 +39,34 @@ def under(model: nn.Module, images: Tensor, covers: Tensor) -> Tensor:
 
 
 def probe_occlusion(got, expected, model, images, P):
+    covered = [x for x in model.given if x.shape == images.shape and not x.equal(images)]
     one = torch.eye(expected[0, 0].numel()).unflatten(-1, expected.shape[-2:])
     known = {"y(whole)": model(images)[..., None, None].expand_as(expected)}
     covers = {"without patch i": one, "without patches 0 to i": one.cumsum(0), "patch i alone": 1 - one}
     known |= {f"y({what})": under(model, images, cover) for what, cover in covers.items()}
-    known |= {f"softmax({name})": logits.softmax(1) for name, logits in known.items()}
+    known |= {f"{f.__name__}({name})": f(y, 1) for name, y in known.items() for f in (F.softmax, F.log_softmax)}
     mine = as_sum(got, known)
     yield mine != "something else", f"Your map is {mine}. It must be {as_sum(expected, known)}."
     turned = close(got.flatten(2), expected.mT.flatten(2))
     yield turned, "Your patches stand column by column. They must stand row by row."
+    for x in covered[-1:]:
+        values, place = x[0][x[0] != images[0]], (x != images)[0].nonzero()
+        first, last = place.amin(0).tolist(), place.amax(0).tolist()
+        where = ", ".join(map("{} {} to {}".format, ("channels", "rows", "columns"), first, last))
+        told = f"In the last picture that you give the model {len(place)} values are changed, in {where}: to {few(values)}."
+        right = len(place) == images.shape[1] * P * P and not any(start % P for start in first[1:]) and not values.any()
+        yield not right, f"{told} A patch has C·P·P = {images.shape[1] * P * P} values and starts at a multiple of {P}."
 
 
 occlusion = Exercise(
     my_occlusion,
     task="`fn(model, images, P)`, (B, C, H, W) → (B, K, h, w): how far each logit falls when one patch is set to 0.",
-    trials=[(SmallModel(), noise(B, 1, P * h, P * w), P) for B, h, w, P in [(2, 4, 5, 3), (1, 3, 3, 2), (3, 4, 2, 5)]],
+    trials=[(SmallModel(), noise(B, 3, P * h, P * w), P) for B, h, w, P in [(2, 5, 6, 4), (1, 4, 4, 2), (5, 4, 2, 3)]],
     probes=probe_occlusion,
     clue="For each patch: `images.clone()`, its P×P pixels to 0, the model again, and the difference of the logits.",
     shape="(B, K, h, w)",
     sizes=lambda model, images, P: dict(
-        zip("BCKhw", (*images.shape[:2], 3, *(side // P for side in images.shape[2:])), strict=True)
+        zip("BCKhw", (*images.shape[:2], 7, *(side // P for side in images.shape[2:])), strict=True)
     ),
     gradients=False,
 )

@@ -18,7 +18,7 @@ from vit_tutorial.adapting import replace_head
 from vit_tutorial.analysis import class_attention, cost_by_part, mask_heads, position_similarity, record_attention
 from vit_tutorial.data import load_photo
 from vit_tutorial.data.photo import as_tensor
-from vit_tutorial.own import finishing, keeping
+from vit_tutorial.own import keeping
 from vit_tutorial.own.source import needed, pieces
 from vit_tutorial.saving import load_model, save_model
 from vit_tutorial.training import Recipe, fit
@@ -199,10 +199,10 @@ def test_the_file_cuts_out_of_a_photo_by_itself_what_the_package_does(write, mon
         tokens = dino.forward_features(dino.card.normalise(photo[None]))[0, 1:]  # (37·37, D)
     w = tokens[30 * 37 + 12] - tokens[3]  # her suit, and beside her
     monkeypatch.setenv("VIT_TUTORIAL_STILL", "1")
-    finishing.finish("eileen_collins", w)
+    keeping.finish("eileen_collins", w)
     assert not (tmp_path / "runs").exists()  # the tests of the notebook leave a reader's alone
     monkeypatch.delenv("VIT_TUTORIAL_STILL")
-    given, seen = finishing.finish("eileen_collins", w)
+    given, seen = keeping.finish("eileen_collins", w)
     said = capsys.readouterr().out
     assert "2 of its 5 parts are yours\n  `MyEmbeddings` is not used, because it needs `vit_tutorial`.\n" in said
     assert "22,047,361 parameters, 1369 tokens: seen.png\n" in said

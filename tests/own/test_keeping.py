@@ -116,6 +116,34 @@ def test_two_answers_may_not_need_two_helpers_of_one_name(notebook):
     assert notebook.file.read_text() == kept
 
 
+def test_one_import_in_two_forms_is_no_other_helper(notebook):
+    assert "Kept" in notebook.run(HEADS)
+    for imports in (
+        "import torch.nn as nn\n",
+        "# for the layers\nfrom torch import nn\n",
+        "from torch import Tensor, nn\n",
+    ):
+        assert "Kept" in notebook.run(imports + MLP)
+    said = notebook.run("from functools import partial as nn\n" + CUT.replace("    return", "    nn\n    return"))
+    assert "an earlier answer uses another `nn`" in said
+
+
+def test_an_answer_that_another_needs_is_to_be_checked_first(notebook):
+    assert "uses `my_patchify`, which only this notebook has: check it first" in notebook.run(
+        CUT.replace("check.patchify(my_patchify)", "")
+        + "\ndef my_unpatchify(patches, P, size):\n    my_patchify\n    h, w = size[0] // P, size[1] // P\n"
+        + "    return rearrange(patches, 'b (h w) (c p q) -> b c (h p) (w q)', h=h, w=w, p=P, q=P)\n\n"
+        + "check.unpatchify(my_unpatchify)"
+    )
+
+
+def test_imports_come_before_answers_even_if_none_was_there_before(notebook):
+    notebook.file.write_text("def my_patchify(images, P):\n    return images\n\n\nimport json\n")
+    notebook.run(CUT)
+    text = notebook.file.read_text()
+    assert text.index("from einops import rearrange") < text.index("def my_patchify") < text.index("import json")
+
+
 def test_an_answer_that_fails_loses_nothing_and_one_that_passes_again_takes_its_place(notebook):
     notebook.run(CUT)
     kept = notebook.file.read_text()

@@ -48,7 +48,7 @@ class Exercise(Task):
                 if is_stub(answer):
                     return self.verdict("not attempted", UNTOUCHED)
                 remark = (self.judge or self.judge_trials)(answer)
-                return self.verdict("passed", joined(remark, self.keep(self, answer) if self.keep else ""))
+                return self.verdict("passed", joined(remark, self.keep(answer) if self.keep else ""))
         except Wrong as found:
             wrong = found
         except Exception as error:  # an honest answer, too: a module that is unhashable, or holds itself

@@ -77,9 +77,9 @@ class Task:
     clue: str  # what the hint says
     imports: str = ""  # lines that are shown before the solution
     judge: Callable | None = None  # looks at what was done: it raises Wrong, or returns a remark
-    keep: Callable | None = None  # what to do with an answer that passed: `keep(task, answer)` says so in one line
 
     takes = "…"  # what its check is called with, in the list of all tasks
+    keep = None  # a method for answers that pass: it says in one line what it did with this one
 
     @property
     def name(self) -> str:

@@ -1,7 +1,7 @@
 """A model of the reader's class: its layers compute with weights that layers of ours lend them."""
 
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import torch
 from torch import Tensor, nn
@@ -16,31 +16,29 @@ from ..config import ViTConfig
 from ..model import VisionTransformer
 from .source import written_in
 
-SIZES = ("image_size", "patch_size", "in_channels", "num_classes", "embed_dim", "depth", "num_heads", "mlp_dim")
-
 
 class Lender(nn.Module):
-    """Mixed into a layer of ours: it lends its weights, cut to fit, to the reader's layer, which computes with them."""
+    """Mixed into a layer of ours: it lends its weights to the borrower, a layer of the reader's, which computes."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Let the reader's layer compute; ours, while hooks look inside, as those of `record_attention` do."""
+        """Let the borrower compute; ours, while hooks look inside, as those of `record_attention` do."""
         if any(part._forward_hooks or part._forward_pre_hooks for part in self.children()):
             return super().forward(x)
-        return functional_call(self.borrower[0], self.lent(), x)
+        return functional_call(self.borrower, self.lent(), x)
 
     def lent(self) -> dict[str, Tensor]:
-        """Return the weights cut to fit the reader's layer, under its names."""
-        theirs = dict(self.borrower[0].named_parameters())
+        """Return the weights cut to fit the borrower, under its names."""
+        theirs = dict(self.borrower.named_parameters())
         row = parameters_to_vector(self.parameters()).index_select(0, self.order)
         parts = row.split([weight.numel() for weight in theirs.values()])
         return {name: part.view_as(theirs[name]) for name, part in zip(theirs, parts, strict=True)}
 
 
-def lender(ours: type[nn.Module], args: tuple, theirs: nn.Module, order: Tensor) -> Lender:
-    """Build a layer of our class that lends its weights, put into this order, to the reader's, and has its name."""
-    layer = type(type(theirs).__name__, (Lender, ours), {})(*args)
-    layer.borrower = [theirs]  # in a list, so that its own weights are none of the model's
-    layer.register_buffer("order", order, persistent=False)
+def lender(ours: type[nn.Module], args: tuple, borrower: nn.Module, order: Tensor) -> Lender:
+    """Build a layer of our class that lends its weights. Its class is printed under the name of the reader's."""
+    layer = type(type(borrower).__name__, (Lender, ours), {})(*args)  # a child of both
+    object.__setattr__(layer, "borrower", borrower)  # not as a submodule: the model has our weights alone
+    layer.register_buffer("order", order, persistent=False)  # where in a row of ours each of the borrower's stands
     return layer
 
 
@@ -54,16 +52,19 @@ def find_order(exercise: ModuleExercise, theirs: nn.Module, ours: nn.Module, arg
     names = [name.removeprefix("patches.").removesuffix(".table") for name, _ in ours.named_parameters()]
     if missing := [name for name in names if name not in pair.indices]:
         raise Wrong(f"it has no `{missing[0]}`, and the weights that others publish have one")
-    return torch.cat([pair.indices[name] for name in names]).argsort()
+    return torch.cat([pair.indices[name] for name in names]).argsort()  # of ours in theirs: sorted, of theirs in ours
 
 
-def built(model: VisionTransformer, make: type[nn.Module]) -> VisionTransformer:
+def built(model: VisionTransformer, theirs: type[nn.Module]) -> VisionTransformer:
     """Build a model by the reader's class, with the weights of another; raise some error where that cannot be."""
-    size, P, C, _, D, _, h, M = sizes = [getattr(model.config, name) for name in SIZES]
-    whole = type(make.__name__, (VisionTransformer, make), {"__init__": make.__init__, "forward": make.forward})
-    made = whole(*sizes)  # theirs, and ours as well, for all that a model of ours does beside its forward pass
+
+    class MyVisionTransformer(VisionTransformer, theirs):  # ours for all that a model does beside these two
+        __init__, forward = theirs.__init__, theirs.forward
+
+    size, P, C, _, D, _, h, M = sizes = astuple(model.config)[:8]  # all that the reader's class is told
+    made, ours = MyVisionTransformer(*sizes), VisionTransformer(model.config)
     made.encoder = nn.Sequential(*made.encoder)
-    ours, images, tokens = VisionTransformer(model.config), noise(1, C, size, size), noise(1, 4, D)
+    images, tokens = noise(1, C, size, size), noise(1, 4, D)
     order = find_order(check.embeddings, made.embeddings, ours.embeddings, (size, P, C, D), images)
     made.embeddings = lender(type(ours.embeddings), (model.config,), made.embeddings, order)
     heads = find_order(check.self_attention, made.encoder[0].attention, ours.encoder[0].attention, (D, h), tokens)

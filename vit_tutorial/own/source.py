@@ -58,25 +58,33 @@ def needed(some: list[Piece], there: list[Piece]) -> list[Piece]:
 def with_answer(text: str, name: str, cell: str, scope: Mapping) -> str:
     """Return the file's text with an answer, and all that it uses; raise Wrong for what only the notebook has."""
     there, in_cell = pieces(text), pieces(cell)
-    if not (answer := [piece for piece in in_cell if name in piece.defines]):
+    answer = [piece for piece in in_cell if name in piece.defines]
+    if not answer:
         raise Wrong(f"later lessons look for `{name}`: write it under this name, with `def` or `class`, in one cell.")
     new = [piece for piece in needed(answer, in_cell) if piece not in there]
-    known = {each for piece in there for each in piece.defines}
     defined = {each for piece in new for each in piece.defines}
-    used = {each for piece in new for each in piece.uses}
-    missing = [each for each in sorted(used & scope.keys() - defined - known) if not each.startswith("__")]
-    others = needed([piece for piece in there if piece.defines & EXERCISES.keys() - {name}], there)
-    if taken := defined & {each for piece in others for each in piece.defines} - EXERCISES.keys():
-        raise Wrong(f"an earlier answer uses another `{min(taken)}`: give yours a name of its own.")
-    later = {*list(EXERCISES)[list(EXERCISES).index(name) :]}  # where an older one stands, or before them
-    ends = (i for i, p in enumerate(there) if (p.defines & later and not p.is_import) or "__main__" in p.source)
-    place = next(ends, len(there))
-    top = next((i for i, piece in enumerate(there) if piece.is_import), 0)
-    sources = ["" if piece.defines and piece.defines <= defined else piece.source for piece in there]
-    sources[place:place] = [f"\n\n\n{piece.source}\n\n\n" for piece in new if not piece.is_import]
-    written = [f"{piece.source.strip()}\n" for piece in new if piece.is_import]
-    sources[top:top] = written + [import_of(each, scope[each]) for each in missing]
-    return re.sub(r"\n{4,}", "\n\n\n", "".join(sources)).strip("\n") + "\n"
+    require_unused(defined - EXERCISES.keys(), [piece for piece in there if name not in piece.defines], scope)
+    used = {each for piece in new for each in piece.uses if not each.startswith("__")}
+    elsewhere = sorted(used & scope.keys() - defined - {each for piece in there for each in piece.defines})
+    imports = [f"{piece.source.strip()}\n" for piece in new if piece.is_import]
+    imports += [import_of(each, scope[each]) for each in elsewhere]
+    code = [f"\n\n\n{piece.source}\n\n\n" for piece in new if not piece.is_import]
+    later = {*list(EXERCISES)[list(EXERCISES).index(name) :]}  # it goes where an older one stands, or before these
+    ends = [(piece.defines & later and not piece.is_import) or "__main__" in piece.source for piece in there]
+    place = next((index for index, is_end in enumerate(ends) if is_end), len(there))
+    top = next((index for index, piece in enumerate(there[:place]) if piece.is_import), 0)  # for imports
+    kept = ["" if piece.defines and piece.defines <= defined else piece.source for piece in there]
+    joined = "".join([*kept[:top], *imports, *kept[top:place], *code, *kept[place:]])
+    return re.sub(r"\n{4,}", "\n\n\n", joined).strip("\n") + "\n"
+
+
+def require_unused(names: Set[str], there: list[Piece], scope: Mapping) -> None:
+    """Raise Wrong if the answers that are there use one of these names for something else than the notebook does."""
+    used = needed([piece for piece in there if piece.defines & EXERCISES.keys()], there)
+    for name in sorted(names & {each for piece in used for each in piece.defines}):
+        written_in("".join(piece.source for piece in used))
+        if vars(sys.modules["my_vit"]).get(name) is not scope.get(name):  # an import may be written in two ways
+            raise Wrong(f"an earlier answer uses another `{name}`: give yours a name of its own.")
 
 
 def import_of(name: str, value: object) -> str:
@@ -88,7 +96,8 @@ def import_of(name: str, value: object) -> str:
     for source in (module.split(".")[0], module):  # `from torch import Tensor` rather than from `torch._tensor`
         if source != "__main__" and getattr(sys.modules.get(source), own, None) is value:
             return f"from {source} import {own}{renamed}\n"
-    raise Wrong(f"it uses `{name}`, which only this notebook has: define it in the same cell.")
+    todo = "check it first" if name in EXERCISES else "define it in the same cell"
+    raise Wrong(f"it uses `{name}`, which only this notebook has: {todo}.")
 
 
 def with_ours(text: str, names: Set[str]) -> str:
@@ -100,7 +109,7 @@ def with_ours(text: str, names: Set[str]) -> str:
 
 
 def written_in(text: str) -> dict[str, Callable]:
-    """Run the text as a module; return the functions and classes that stand in it, by their names."""
+    """Run the text as the module `my_vit`; return the functions and classes that stand in it, by their names."""
     module = sys.modules["my_vit"] = ModuleType("my_vit")  # where a dataclass looks for it
     linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
     try:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes
@@ -11,6 +10,7 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ..analysis.patch_tokens import likeness
 from . import panels, style
 from .alt_text import first_to_last, with_alt
 from .style import WIDTH, Figure, Similarity, styled, to_numpy
@@ -21,20 +21,10 @@ def mosaic(maps: Float[Tensor, "rows columns h w"]) -> Float[Tensor, "_ _"]:
     return pad(maps, (1, 0, 1, 0), value=torch.nan).transpose(1, 2).flatten(2).flatten(0, 1)
 
 
-def likeness(similarity: Similarity) -> tuple[float, float]:
-    """Return the mean similarity of patches that touch, and of mirror images in a row with a column between them."""
-    h, w = similarity.shape[:2]
-    row, column, other_row, other_column = np.ogrid[:h, :w, :h, :w]
-    down, across = abs(row - other_row), abs(column - other_column)
-    near = np.maximum(down, across) == 1
-    mirror = (down == 0) & (across >= 2) & (column + other_column == w - 1)
-    return similarity[near].mean().item(), similarity[mirror].mean().item()
-
-
 @styled
 def show_positions_forming(history: Mapping[int, Similarity], stops: Sequence[int], title: str) -> Figure:
     """Draw two mean curves over the epochs; animate the similarity maps of `stops`, which stand still on the left."""
-    *epochs, last = history
+    epochs, last = list(history), max(history)
     names = {epoch: f"epoch {epoch}" for epoch in history} | {0: "untrained"}
     figure = panels.blank(WIDTH, 5.6, title)
     grid = figure.add_gridspec(len(stops), 3, width_ratios=(0.42, 1.2, 0.78))
@@ -42,11 +32,11 @@ def show_positions_forming(history: Mapping[int, Similarity], stops: Sequence[in
     for line, stop in enumerate(stops):
         panels.cells(figure.add_subplot(grid[line, 0]), mosaic(history[stop]), names[stop], limit=1)
     image = panels.cells(moving, mosaic(history[last]), limit=1)
-    panels.colour_bar(figure, image, moving, "cosine similarity", location="bottom", aspect=40)
+    panels.colour_bar(image, [moving], "cosine similarity", location="bottom", aspect=40)
     alike = {epoch: likeness(similarity) for epoch, similarity in history.items()}
     near, mirror = zip(*alike.values(), strict=True)
     kinds = {"touching neighbours": near, "mirror image in the row": mirror}
-    dots = draw_course(course, list(history), kinds)
+    dots = draw_course(course, epochs, kinds)
     course.set(xticks=[*stops, last], xticklabels=[*stops, last])
 
     def move(epoch: int) -> None:

@@ -36,6 +36,14 @@ def test_the_band_goes_from_the_lowest_to_the_highest_run():
     assert (axes.get_xscale(), axes.get_yscale(), axes.figure.get_figwidth()) == ("linear", "log", 9)
 
 
+def test_numbers_below_zero_have_a_minus_sign_and_no_hyphen():
+    query, values = torch.tensor([-1.5]), torch.tensor([[1.0], [-2.5]])
+    figure = plotting.show_one_query(["a", "b"], query, values, values)
+    words = [text.get_text() for axes in figure.axes for text in (*axes.texts, *axes.get_xticklabels())]
+    assert {"×\n−1.5", "−2.5", "−1.5", "3.75"} <= set(words), "the query, a key and two scores"
+    assert not [word for word in words if "-" in word]
+
+
 def test_found_draws_the_outline_where_the_object_is():
     masks = torch.zeros(1, 8, 12, dtype=torch.bool)
     masks[0, 1:3, 6:9] = True  # at the top right: row 0.25 to 0.75 and column 1.5 to 2.25 of 2×3 patches

@@ -28,8 +28,17 @@ class FirstTests(NamedTuple):
     image_leak: float  # largest gradient of an image's largest logit with respect to another image's pixels
     shuffle_change: float  # largest change of a logit when the patches are shuffled, over the largest logit
 
+    def measured(self) -> dict[str, str]:
+        """Return what each of the four tests measured, in words."""
+        return {
+            "first loss": f"{self.first_loss:.2f}",
+            "one batch": f"{self.right} right, loss {self.last_loss:.1f}",
+            "leak (gradient)": f"{self.image_leak:.3f}",
+            "shuffle (change)": f"{self.shuffle_change:.1%}",
+        }
+
     def noticed(self, num_classes: int) -> dict[str, bool]:
-        """Return which of the four tests notice that something is wrong with a model of so many classes."""
+        """Return which of them notice that something is wrong with a model of so many classes."""
         return {
             "first loss": abs(self.first_loss - math.log(num_classes)) > 0.5,
             "one batch": self.last_loss > 0.5,

@@ -36,7 +36,12 @@ def brief(value: SupportsFloat, unit: str = "") -> str:
     """Write whole numbers in full and others with three significant digits: 50176 → "50,176"; -0.01234 → "−0.0123"."""
     value = float(value) + 0.0  # −0 is 0
     text = f"{value:,.0f}" if value.is_integer() else f"{value:.3g}"
-    return text.replace("-", "−") + unit
+    return true_minus(text) + unit
+
+
+def true_minus(number: str) -> str:
+    """Put a minus sign, which is as wide as a plus, where a number that Python wrote has a hyphen."""
+    return number.replace("-", "−")
 
 
 def amounts(values: Mapping[str, SupportsFloat], between: str = " ", unit: str = "") -> str:

@@ -13,12 +13,12 @@ from matplotlib.ticker import FixedLocator, LogLocator
 from torch import Tensor
 
 from . import panels, style
-from .alt_text import amounts, brief, first_to_last, listed, with_alt
-from .style import WIDTH, Figure, Names, Number, styled, to_numpy
+from .alt_text import amounts, brief, first_to_last, listed, lowest_to_highest, with_alt
+from .style import WIDTH, Figure, Names, Number, Pair, styled, to_numpy
 
 Values = Sequence[Number] | Tensor
 Curves = Mapping[str, Values]
-Level = tuple | None  # a value to compare with, and its text
+Level = tuple[Number, str] | None  # a value to compare with, if there is one, and its text
 Under = Mapping[Number, Tensor] | None  # a picture for each place of the x axis
 
 
@@ -29,19 +29,19 @@ def show_curves(
     """Draw curves over `x`, each under its name.
 
     A curve is (X,), or that of S runs, (S, X): then the line is their mean, in a band from the lowest to the highest.
-    `log` names the logarithmic axes, "x" or "xy"; `level` is a height and its text; `pictures` stand under the x axis.
+    `log` names the logarithmic axes, "x" or "xy"; `pictures` stand under the x axis.
     """
     x = torch.as_tensor(x).tolist()
     runs = {name: np.atleast_2d(to_numpy(torch.as_tensor(values))) for name, values in curves.items()}  # (S, X)
     means = {name: values.mean(axis=0).tolist() for name, values in runs.items()}
     few = len(x) <= 20  # then each point has a marker, and its number under the axis
-    figure, axes = panels.panel(WIDTH, 3.6, title)
+    figure, axes = panels.one(WIDTH, 3.6, title)
     for name, (colour, marker, dash) in style.looks(curves).items():
         axes.fill_between(x, runs[name].min(axis=0), runs[name].max(axis=0), color=colour, alpha=0.25, lw=0)
         axes.plot(x, means[name], dash, color=colour, marker=marker, ms=5 if few else 0, lw=2, label=name)
     heights = np.concatenate(list(runs.values()))  # (all runs, X)
     if level:
-        level_beside(axes, level, x, heights)
+        level_where_free(axes, *level, x, heights)
     axes.set(xlabel=xlabel, ylabel=ylabel)
     for name in log:
         make_logarithmic(getattr(axes, f"{name}axis"))
@@ -58,11 +58,11 @@ def show_curves(
     return with_alt(figure, f"{xlabel}: {brief(x[0])} to {brief(x[-1])}. {ylabel}: {first_to_last(means, x)}.")
 
 
-def level_beside(axes: Axes, level: tuple, x: Sequence[Number], heights: np.ndarray) -> None:
-    """Draw a level, its text at the end of the x axis where the curves, (S, X), are farther from it."""
-    to_first, to_last = (abs(heights[:, end] - level[0]).min() for end in (0, -1))
+def level_where_free(axes: Axes, value: Number, text: str, x: Sequence[Number], heights: np.ndarray) -> None:
+    """Draw a level, its text at the end of the x axis where the curves' heights, (S, X), are farther from it."""
+    to_first, to_last = (abs(heights[:, end] - value).min() for end in (0, -1))
     end, ha = (x[0], "left") if to_first > to_last else (x[-1], "right")
-    panels.level(axes, *level, end, ha)
+    panels.level(axes, value, text, end, ha)
 
 
 def make_logarithmic(axis: Axis) -> None:
@@ -76,7 +76,7 @@ def make_logarithmic(axis: Axis) -> None:
 @styled
 def show_dots(rows: Mapping[str, Values | Number], xlabel: str, title: str, level: Level = None) -> Figure:
     """Draw each row's values as dots, and their mean as a bar; a single value is written beside its dot."""
-    figure, axes = panels.panel(WIDTH, 0.4 * len(rows) + 1.2, title)  # 0.4 inches for a row
+    figure, axes = panels.one(WIDTH, 0.4 * len(rows) + 1.2, title)  # 0.4 inches for a row
     rows = {name: torch.as_tensor(values, dtype=torch.float32).flatten().tolist() for name, values in rows.items()}
     means = {name: sum(values) / len(values) for name, values in rows.items()}
     low, high = min(map(min, rows.values())), max(map(max, rows.values()))
@@ -102,15 +102,15 @@ def show_dots(rows: Mapping[str, Values | Number], xlabel: str, title: str, leve
 
 @styled
 def show_scatter(
-    points: Mapping[str, Sequence[tuple]], xlabel: str, ylabel: str, title: str, level: Level = None
+    points: Mapping[str, Sequence[Pair]], xlabel: str, ylabel: str, title: str, level: Level = None
 ) -> Figure:
     """Draw a dot at each of the points (x, y) of every name."""
-    figure, axes = panels.panel(WIDTH, 3.6, title)
+    figure, axes = panels.one(WIDTH, 3.6, title)
     told = []
     for name, (colour, marker, _) in style.looks(points).items():
-        x, y = torch.tensor(points[name]).T.tolist()
+        x, y = torch.tensor(points[name]).T
         axes.plot(x, y, marker, color=colour, ms=8, alpha=0.7, mec="none", label=name)
-        told.append(f"{name}, {brief(min(x))} to {brief(max(x))} and {brief(min(y))} to {brief(max(y))}")
+        told.append(f"{name}, {lowest_to_highest(x)} and {lowest_to_highest(y)}")
     axes.set(xlabel=xlabel, ylabel=ylabel)
     if level:
         panels.level(axes, *level, axes.dataLim.x1)  # up to the rightmost dot
@@ -144,7 +144,7 @@ class LiveLoss:
     def draw(self, total: int, title: str) -> Figure:
         """Draw the loss by step, on axes for all `total` steps, with the loss of a guess, ln K, as a dashed line."""
         chance = math.log(self.num_classes)
-        figure, axes = panels.panel(WIDTH, 3.4, title)
+        figure, axes = panels.one(WIDTH, 3.4, title)
         axes.plot(self.steps, self.losses, color=style.TRAINED, linewidth=2)
         panels.level(axes, chance, f"ln {self.num_classes}: every class equally likely", total)
         axes.set(xlim=(0, total), ylim=(0, 1.15 * max([chance, *self.losses])), xlabel="step", ylabel="loss")
@@ -158,8 +158,9 @@ def show_by_images(results: Mapping[str, Mapping[int, Sequence[float]]], num_cla
     wrong = {name: 100 * (1 - torch.tensor(list(table.values())).T) for name, table in results.items()}  # (S, X)
     counts = list(next(iter(results.values())))
     guess = (100 * (1 - 1 / num_classes), "a guess")
-    xlabel, ylabel = "training images (log scale)", "wrong answers, % (log scale)"
-    figure = show_curves(counts, wrong, xlabel, ylabel, title, "x", guess)
+    figure = show_curves(
+        counts, wrong, "training images (log scale)", "wrong answers, % (log scale)", title, "x", guess
+    )
     figure.set_figheight(3.8)
     (axes,) = figure.axes
     axes.set_yscale("symlog", linthresh=0.01, linscale=0.5)  # so that 98 % and 100 % right lie far apart
@@ -177,7 +178,7 @@ def show_by_images(results: Mapping[str, Mapping[int, Sequence[float]]], num_cla
 @styled
 def show_row(old: Sequence[float], new: Curves, title: str) -> Figure:
     """Draw a row of values at the centres of its cells, joined by lines, and the other rows that were made of it."""
-    figure, axes = panels.panel(0.85 * WIDTH, 3.0, title)
+    figure, axes = panels.one(0.85 * WIDTH, 3.0, title)
     first, last, places = -0.5, len(old) - 0.5, range(len(old))
     axes.plot([first, *places, last], [old[0], *old, old[-1]], color=style.CONTROL, lw=1.5)
     axes.plot(places, old, "s", color=style.BLACK, ms=11, label=f"{len(old)} old values")
@@ -197,19 +198,18 @@ def show_row(old: Sequence[float], new: Curves, title: str) -> Figure:
 @styled
 def show_layer_differences(stages: Names, correct: Curves, mistakes: Curves, eps: float, title: str) -> Figure:
     """Draw the largest difference after each stage, as a share of the largest value there; zero is the strip below."""
-    figure, ((upper,), (lower,)) = panels.panels(2, 1, WIDTH, 4.2, title, sharex=True, height_ratios=(6, 1))
+    figure, ((upper,), (lower,)) = panels.many(2, 1, WIDTH, 4.2, title, sharex=True, height_ratios=(6, 1))
     looks = style.looks(correct)
     looks |= {name: (style.MISTAKE, mark, ":") for name, mark in zip(mistakes, cycle("XvP"), strict=False)}
     lines, last = {**correct, **mistakes}, len(stages) - 1
+    rise = dict(zip(correct, (7, -7), strict=False))  # the first two end in one place, a name above it, and one below
     right = last + 0.3 * len(stages)  # with room for the names beside the last stage
     for name, (colour, marker, dash) in looks.items():
-        values, rise = np.array(lines[name]), 0
-        if name in correct:  # they end in one place: one name stands above it, and one below
-            rise = 7 if name == next(iter(correct)) else -7
+        values = np.array(lines[name])
         for axes, shown in ((upper, values != 0), (lower, values == 0)):
             axes.plot(np.where(shown, values, math.nan), dash, color=colour, marker=marker, ms=6, label=name)
             if shown[-1]:
-                panels.beside(axes, name, (last, values[-1]), (8, rise), color=colour)
+                panels.beside(axes, name, (last, values[-1]), (8, rise.get(name, 0)), color=colour)
     panels.level(upper, eps, "one rounding", right)
     upper.set(yscale="log", ylabel="largest difference\n(1 = largest value there)", ylim=(None, 1))
     upper.yaxis.set_major_formatter("{x:.0e}")

@@ -14,8 +14,8 @@ from . import panels, style
 from .alt_text import amounts, brief, listed, lowest_to_highest, with_alt
 from .style import WIDTH, Figure, Names, Number, Photo, styled, to_numpy
 
-Row = Float[Tensor, " d"]
 Table = Float[Tensor, "T D"]
+Answers = Sequence[tuple[str, Number]]  # a name and its share, from 0 to 1
 HATCHES = ("", "///", "...", "\\\\\\", "xxx", "++", "oo")  # for heads, so that a tint is never alone
 ARROW = {"arrowstyle": "-|>", "color": style.BLACK, "lw": 1.5, "shrinkA": 0, "shrinkB": 0}
 
@@ -26,11 +26,11 @@ def show_cut(image: Shaped[Tensor, "H W"], patches: Shaped[Tensor, "N patch_dim"
     (P, Q), (H, W), (N, patch_dim) = to_pair(patch_size), image.shape, patches.shape
     home = {int(number): (i // P) * (W // Q) + j // Q for (i, j), number in np.ndenumerate(to_numpy(image))}
     of_image, of_list = f"picture {H}×{W}", f"list {N}×{patch_dim}"
-    figure, ((left, right),) = panels.panels(1, 2, WIDTH, 2.9, width_ratios=(W, patch_dim + 1))
+    figure, ((left, right),) = panels.many(1, 2, WIDTH, 2.9, "", width_ratios=(W, patch_dim + 1))
     tinted_numbers(left, image, home, of_image)
     tinted_numbers(right, patches, home, of_list)
-    panels.lines(left, range(0, H + 1, P), range(0, W + 1, Q), color=style.BLACK, lw=2, clip_on=False)
-    panels.lines(right, range(N + 1), (0, patch_dim), color=style.BLACK, lw=2, clip_on=False)
+    panels.grid(left, range(0, H + 1, P), range(0, W + 1, Q), color=style.BLACK, lw=2, clip_on=False)
+    panels.grid(right, range(N + 1), (0, patch_dim), color=style.BLACK, lw=2, clip_on=False)
     panels.name_cells(right, [f"patch {n}" for n in range(N)])
     sources = [listed(sorted({home[number] for number in row})) for row in patches.tolist()]
     rows = [f"row {n} from patch {source}" for n, source in enumerate(sources)]
@@ -45,50 +45,51 @@ def show_heads(tokens: Shaped[Tensor, "T D"], heads: Shaped[Tensor, "h T d"], ti
     tables = {f"unsplit  {T, D}": tokens} | {f"head {i}  {T, d}": head for i, head in enumerate(heads)}
     cell, beside, above = 0.5, 1.1, 1.2  # inches: of a number, and around a table
     size = (cell * (D + d * len(heads)) + beside * len(tables), cell * T + above)
-    figure, (row,) = panels.panels(1, len(tables), *size, title, width_ratios=[D, *[d] * len(heads)])
+    figure, (row,) = panels.many(1, len(tables), *size, title, width_ratios=[D, *[d] * len(heads)])
     for axes, (name, table) in zip(row, tables.items(), strict=True):
-        tinted_numbers(axes, table, owner, name, HATCHES, bbox={"boxstyle": "round,pad=0.15", "fc": "white", "lw": 0})
+        tinted_numbers(axes, table, owner, name, hatched=True)
     panels.name_cells(row[0], [f"token {token}" for token in range(T)])
     owned = [sum(owner[number] == i for number in head.flatten().tolist()) for i, head in enumerate(heads)]
     right = listed(f"head {i} gets {own} of its own {T * d} values" for i, own in enumerate(owned))
     return with_alt(figure, f"{T} tokens of {D} values are split: {right}.")
 
 
-def tinted_numbers(axes: Axes, table: Tensor, owner: Mapping[int, int], title: str, hatches: Names = ("",), **options):
-    """Draw a table of numbers, each in the tint and hatch of its owner; after the last they begin again."""
+def tinted_numbers(axes: Axes, table: Tensor, owner: Mapping[int, int], title: str, hatched: bool = False) -> None:
+    """Draw a table of numbers, each in the tint of its owner, and in its hatch; after the last they begin again."""
     for (y, x), number in np.ndenumerate(to_numpy(table)):
-        tint, hatch = style.TINTS[owner[number] % len(style.TINTS)], hatches[owner[number] % len(hatches)]
+        tint = style.TINTS[owner[number] % len(style.TINTS)]
+        hatch = HATCHES[owner[number] % len(HATCHES)] if hatched else ""
         axes.add_patch(Rectangle((x, y), 1, 1, facecolor=tint, hatch=hatch, edgecolor="white", lw=0))
-    panels.texts(axes, to_numpy(table), **options)
+    panels.numbers(axes, table, bbox={"boxstyle": "round,pad=0.15", "fc": "white", "lw": 0} if hatched else None)
     panels.bare(axes, title)
     axes.set(xlim=(0, table.shape[1]), ylim=(len(table), 0), aspect="equal")
 
 
 @styled
-def show_one_query(names: Names, q: Row, K: Float[Tensor, "T d"], V: Float[Tensor, "T e"]) -> Figure:
+def show_one_query(names: Names, q: Float[Tensor, " d"], K: Float[Tensor, "T d"], V: Float[Tensor, "T e"]) -> Figure:
     """Draw one query's way through Eqs. 6–7: keys → scores → weights → what each token adds, and their sum."""
     scores = K @ q / len(q) ** 0.5
     weights = scores.softmax(dim=0)
     added = weights[:, None] * V
     title = f"{weights.max():.0%} of the weight goes to the best match: {names[weights.argmax()]}"
-    figure, (row,) = panels.panels(1, 4, WIDTH, 3.5, title, width_ratios=(1.2, 0.9, 0.9, 1.2))
-    tables = {"1  keys": (K, "×", q, "the query"), "4  weight × value": (added, "Σ", added.sum(dim=0), "the output")}
-    for axes, (name, (table, sign, below, label)) in zip(row[::3], tables.items(), strict=True):
-        numbers = to_numpy(table)
+    output = added.sum(dim=0)
+    figure, ((left, second, third, right),) = panels.many(1, 4, WIDTH, 3.5, title, width_ratios=(1.2, 0.9, 0.9, 1.2))
+    for axes, name, table in ((left, "1  keys", K), (right, "4  weight × value", added)):
         panels.cells(axes, table, name, vmin=0, aspect="auto")
-        panels.texts(axes, np.vectorize("{:.3g}".format)(numbers), numbers <= 0.6 * numbers.max())
-        panels.name_cells(axes, names if axes is row[0] else (), [f"{sign}\n{number:.3g}" for number in below.tolist()])
-        axes.set_xlabel(label)
-    bars = {"2  scores  $q·k/\\sqrt{d}$": (scores, style.CONTROL), "3  softmax: weights": (weights, style.ATTENTION)}
-    for axes, (name, (lengths, colour)) in zip(row[1:3], bars.items(), strict=True):
+        panels.numbers(axes, table, "{:.3g}", dark=table <= 0.6 * table.max())
+    panels.name_cells(left, names, [f"×\n{brief(number)}" for number in q])
+    left.set_xlabel("the query")
+    panels.name_cells(right, columns=[f"Σ\n{brief(number)}" for number in output])
+    right.set_xlabel("the output")
+    bars = ((second, r"2  scores  $q·k/\sqrt{d}$", scores), (third, "3  softmax: weights", weights))
+    for (axes, name, lengths), colour in zip(bars, (style.CONTROL, style.ATTENTION), strict=True):
         panels.bare(axes, name)
-        axes.bar_label(axes.barh(range(len(names)), to_numpy(lengths), color=colour), fmt="{:.3g}", padding=3)
+        axes.bar_label(axes.barh(range(len(names)), to_numpy(lengths), color=colour), fmt=brief, padding=3)
         axes.set_ylim(len(names) - 0.5, -0.5)  # as the tables' rows
         axes.margins(x=0.4)
         axes.spines["left"].set_visible(True)
     shares = listed(f"{name} {weight:.2g}" for name, weight in zip(names, weights.tolist(), strict=True))
-    total = listed(f"{number:.3g}" for number in added.sum(dim=0).tolist())
-    return with_alt(figure, f"The query gives the weights {shares}; the values add up to {total}.")
+    return with_alt(figure, f"The query gives the weights {shares}; the values add up to {listed(map(brief, output))}.")
 
 
 @styled
@@ -98,7 +99,7 @@ def show_equation_one(
     """Draw Eq. 1, a column for each token, in tables of one scale."""
     (T, D), total = tokens.shape, tokens + positions
     limit = max(table.abs().max().item() for table in (tokens, positions, total))
-    figure, rows = panels.panels(4, 1, WIDTH, 6.6, title, height_ratios=(1.2, 1.6, 1.6, 1.6), sharex=True)
+    figure, rows = panels.many(4, 1, WIDTH, 6.6, title, height_ratios=(1.2, 1.6, 1.6, 1.6), sharex=True)
     top, *below = rows[:, 0]
     half = 0.064 * T  # of a square patch's side, in columns: the panel is 7.8 times as wide as high
     for column, patch in enumerate(patches, start=1):
@@ -108,8 +109,8 @@ def show_equation_one(
     tables = {r"$[\,x_{class};\ x_p E\,]$": tokens, r"$+\ E_{pos}$": positions, r"$=\ z_0$": total}
     for axes, (label, table) in zip(below, tables.items(), strict=True):
         panels.cells(axes, table.T, limit=limit, aspect="auto")
-        values = to_numpy(table.T).round(2) + 0.0  # −0 is 0
-        panels.texts(axes, np.char.replace(np.char.mod("%.2f", values), "-", "−"), abs(values) > 0.6 * limit)
+        values = table.T.round(decimals=2) + 0.0  # −0 is 0
+        panels.numbers(axes, values, "{:.2f}", dark=values.abs() > 0.6 * limit)
         axes.vlines(range(1, T), 0, D, color="white", lw=12)
         axes.add_patch(Rectangle((0.05, 0), 0.9, D, fill=False, edgecolor=style.CLASS_TOKEN, lw=3, clip_on=False))
         panels.name_cells(axes, range(D), names)
@@ -150,11 +151,11 @@ def show_block(title: str) -> Figure:
 @styled
 def show_norms(title: str, pictures: int = 3, tokens: int = 4, dim: int = 6) -> Figure:
     """Draw a batch as a table, a row for each token, and which of its values share a mean in two norms."""
-    figure, (row,) = panels.panels(1, 2, 0.75 * WIDTH, 3.6, title)
+    figure, (row,) = panels.many(1, 2, 0.75 * WIDTH, 3.6, title)
     shared = {"LayerNorm: one token": (1, 0, 1, dim), "BatchNorm: one feature": (0, 2, pictures * tokens, 1)}
     for axes, (name, (top, left, height, width)) in zip(row, shared.items(), strict=True):
         axes.add_patch(Rectangle((left, top), width, height, fc=style.NORM))
-        panels.lines(axes, range(pictures * tokens + 1), range(dim + 1), color=style.CONTROL, lw=0.6)
+        panels.grid(axes, range(pictures * tokens + 1), range(dim + 1), color=style.CONTROL, lw=0.6)
         axes.hlines(range(0, pictures * tokens + 1, tokens), 0, dim, color=style.BLACK, lw=2.5)
         panels.bare(axes, name)
         axes.set(xlim=(-0.1, dim + 0.1), ylim=(pictures * tokens + 0.1, -0.1), xlabel=f"features, D = {dim}")
@@ -165,7 +166,7 @@ def show_norms(title: str, pictures: int = 3, tokens: int = 4, dim: int = 6) -> 
 
 @styled
 def show_tokens(
-    photo: Photo, stream: Float[Tensor, "stages T D"], answers: Sequence[tuple], title: str, marked: Sequence[int] = ()
+    photo: Photo, stream: Float[Tensor, "stages T D"], answers: Answers, title: str, marked: Sequence[int] = ()
 ) -> Figure:
     """Draw the tokens before and after each block as tables of colours, the class token wide and on top, and answers.
 
@@ -173,26 +174,30 @@ def show_tokens(
     table has a scale of its own. The rows of `marked` patches have a black mark at the left.
     """
     stages, T, D = stream.shape
-    figure, widths = panels.blank(WIDTH, 2.9, title), [2.2, *[max(0.4, 5 / stages)] * stages, 1.6]
-    grid = figure.add_gridspec(1, len(widths), width_ratios=widths)
-    panels.picture(figure.add_subplot(grid[0]), photo, "the picture")
-    top = max(1, T // 20)
-    for stage, tokens in enumerate(stream):
-        axes = figure.add_subplot(grid[1 + stage])
-        table = tokens[[0] * top + list(range(1, T))]  # the class token `top` times
-        limit = tokens.abs().quantile(0.98).item()
+    ratios = [2.2, *[max(5 / stages, 0.4)] * stages, 1.6]
+    figure, ((left, *tables, right),) = panels.many(1, stages + 2, WIDTH, 2.9, title, width_ratios=ratios)
+    panels.picture(left, photo, "the picture")
+    top, mark, gap = max(1, T // 20), 0.05 * D, 0.02 * D  # the class token's rows; columns, beside the table
+    for stage, (axes, tokens) in enumerate(zip(tables, stream, strict=True)):
+        table = tokens[[0] * top + list(range(1, T))]
+        limit = tokens.abs().quantile(0.98).item()  # so that a few large values do not make the others pale
         panels.cells(axes, table, f"block {stage - 1}" if stage else "Eq. 1", limit, aspect="auto")
         axes.add_patch(Rectangle((0, 0), D, top, fill=False, ec=style.CLASS_TOKEN, lw=2, clip_on=False))
-        for patch in marked:  # 5 % of the table wide, and 2 % away from it
-            axes.add_patch(Rectangle((-0.07 * D, top + patch), 0.05 * D, 1, fc=style.BLACK, clip_on=False))
-    last = figure.add_subplot(grid[-1], xlim=(0, 1), ylim=(3, -1))
-    panels.bare(last, "its answer")
-    for place, (name, share) in enumerate(answers):
-        last.barh(place, share, 0.25, color=style.TRAINED)
-        last.text(0, place - 0.22, f"{name} {100 * share:.0f} %")  # above its bar
+        for patch in marked:
+            axes.add_patch(Rectangle((-gap - mark, top + patch), mark, 1, fc=style.BLACK, clip_on=False))
+    draw_answers(right, answers)
     sizes = amounts({"Eq. 1": stream[0].square().mean().sqrt(), "the last block": stream[-1].square().mean().sqrt()})
     said = listed(f"{name} {100 * share:.0f} %" for name, share in answers)
     return with_alt(figure, f"{T} tokens of {D} values, {stages} times. Their size after {sizes}. The answer: {said}.")
+
+
+def draw_answers(axes: Axes, answers: Answers) -> None:
+    """Draw a bar for each answer's share, from 0 to 1, with its name above; there is room for three."""
+    panels.bare(axes, "its answer")
+    axes.set(xlim=(0, 1), ylim=(3, -1))
+    for place, (name, share) in enumerate(answers):
+        axes.barh(place, share, height=0.25, color=style.TRAINED)
+        axes.text(0, place - 0.22, f"{name} {100 * share:.0f} %")
 
 
 @styled
@@ -205,16 +210,14 @@ def show_bug_table(results: Mapping[str, FirstTests], num_classes: int, title: s
     tests = list(next(iter(noticed.values())))
     right, *others = results
     bugs = [right, *sorted(others, key=lambda bug: [*noticed[bug].values(), True].index(True))]
-    figure, axes = panels.panel(WIDTH, 1.1 + 0.36 * len(bugs), title)  # 0.36 inches for a row
+    figure, axes = panels.one(WIDTH, 1.1 + 0.36 * len(bugs), title)  # 0.36 inches for a row
     told = []
     for row, bug in enumerate(bugs):
-        found, hits = results[bug], noticed[bug]
-        loss, leak, change = f"{found.first_loss:.2f}", f"{found.image_leak:.3f}", f"{found.shuffle_change:.1%}"
-        cells = (loss, f"{found.right} right, loss {found.last_loss:.1f}", leak, change)
-        for column, (value, hit) in enumerate(zip(cells, hits.values(), strict=True)):
+        hits, measured = noticed[bug], results[bug].measured()
+        for column, (test, hit) in enumerate(hits.items()):
             mark = {"color": style.MISTAKE} if hit else {"color": style.CONTROL, "mfc": "none"}
             axes.plot(column, row, "o", ms=10, **mark)
-            axes.text(column + 0.12, row, value, va="center", weight="bold" if hit else "normal")  # right of its mark
+            axes.text(column + 0.12, row, measured[test], va="center", weight="bold" if hit else "normal")
         told.append(f"{bug} by {listed([test for test, hit in hits.items() if hit] or ['no test'])}")
     panels.row_names(axes, bugs)
     axes.spines[:].set_visible(False)
@@ -227,15 +230,15 @@ def show_bug_table(results: Mapping[str, FirstTests], num_classes: int, title: s
 @styled
 def show_by_head(trials: Mapping[str, Float[Tensor, "L h"]], label: str, title: str, highest: Number = 100) -> Figure:
     """Draw a value from 0 to `highest` for each head of each block, in a panel for each trial."""
-    figure, (row,) = panels.panels(1, len(trials), WIDTH, 3.5, title)
+    figure, (row,) = panels.many(1, len(trials), WIDTH, 3.5, title)
     told = []
     for axes, (name, values) in zip(row, trials.items(), strict=True):
         L, h = values.shape
         image = panels.cells(axes, values, name, vmin=0, vmax=highest)
-        panels.texts(axes, np.char.mod("%.0f", to_numpy(values)), to_numpy(values < highest / 2))
+        panels.numbers(axes, values, "{:.0f}", dark=values < highest / 2)
         panels.name_cells(axes, [f"block {n}" for n in range(L)] if axes is row[0] else (), range(h))
         axes.set_xlabel("head")
         block, head = divmod(int(values.argmin()), h)
         told.append(f"{name}, {brief(round(values.min().item()))} % for head {head} of block {block}")
-    panels.colour_bar(figure, image, row, label, shrink=0.8)
+    panels.colour_bar(image, row, label, shrink=0.8)
     return with_alt(figure, f"{label}, the lowest: {'; '.join(told)}.")

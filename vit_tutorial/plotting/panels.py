@@ -1,6 +1,5 @@
 """What many figures draw: panels, pictures, tables of cells, named rows, colour bars."""
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,7 +11,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from torch import Tensor
 
-from .style import BLACK, CONTROL, DIVERGING, HIGHLIGHT, MAGNITUDE, Figure, Names, Number, Pictures, to_numpy
+from . import style
+from .alt_text import true_minus
+from .style import Figure, Number, Pair, Panels, Patch, to_numpy
 
 BESIDE = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}  # where a legend hides nothing
 
@@ -20,21 +21,29 @@ BESIDE = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}  # where a legend hi
 def blank(width: Number, height: Number, title: str = "", **options: Any) -> Figure:
     """Return a figure of this size in inches under its title, without panels."""
     figure = Figure(figsize=(width, height), **options)
-    if title:
-        figure.suptitle(title, x=0.01, ha="left")
+    figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 
-def panel(width: Number, height: Number, title: str = "") -> tuple[Figure, Axes]:
+def one(width: Number, height: Number, title: str = "") -> tuple[Figure, Axes]:
     """Return a figure of this size in inches under its title, and its only panel."""
     figure = blank(width, height, title)
     return figure, figure.subplots()
 
 
-def panels(rows: int, columns: int, width: Number, height: Number, title: str = "", **options: Any) -> tuple:
+def many(rows: int, columns: int, width: Number, height: Number, title: str, **options: Any) -> tuple[Figure, Panels]:
     """Return a figure of this size in inches under one title, and its panels as an array (rows, columns)."""
     figure = blank(width, height, title)
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def beside_picture(figure: Figure, image: Tensor, maps: Tensor, times: Number) -> tuple[Axes, Panels]:
+    """Draw an image, `times` as wide as each of its maps (rows, columns, h, w); return its panel, and theirs."""
+    rows, columns, h, w = maps.shape
+    split = figure.add_gridspec(rows, 1 + columns, width_ratios=[times, *[1] * columns])
+    left = figure.add_subplot(split[:, 0])
+    patches(left, image, h, w)
+    return left, np.array([[figure.add_subplot(split[i, 1 + j]) for j in range(columns)] for i in range(rows)])
 
 
 def bare(axes: Axes, title: str = "") -> None:
@@ -51,17 +60,6 @@ def picture(axes: Axes, image: Tensor, title: str = "", **options: Any) -> None:
     bare(axes, title)
 
 
-def gallery(pictures: Pictures, names: Names, title: str, columns: int, size: tuple, top: Number) -> Figure:
-    """Draw pictures in rows; each with its name takes `size` inches, width and height, and the title `top` inches."""
-    (width, height), count, rows = size, len(pictures), math.ceil(len(pictures) / columns)
-    figure, grid = panels(rows, columns, columns * width, rows * height + top, title)
-    for axes, image, name in zip(grid.flat[:count], pictures, names, strict=True):
-        picture(axes, image, name)
-    for axes in grid.flat[count:]:
-        axes.axis("off")
-    return figure
-
-
 def patches(axes: Axes, image: Tensor, h: int, w: int, title: str = "", **options: Any) -> None:
     """Draw an image (C, H, W) so that each of its h×w patches is one unit wide and high, as in `cells`."""
     picture(axes, image, title, extent=(0, w, h, 0), **options)
@@ -69,18 +67,19 @@ def patches(axes: Axes, image: Tensor, h: int, w: int, title: str = "", **option
 
 def cells(axes: Axes, values: Tensor, title: str = "", limit: Number | None = None, **options: Any) -> AxesImage:
     """Draw a matrix in cells one unit wide and high, from -limit to limit if there is one, and return the image."""
-    look = {"cmap": MAGNITUDE} if limit is None else {"cmap": DIVERGING, "vmin": -limit, "vmax": limit}
+    look = {"cmap": style.MAGNITUDE} if limit is None else {"cmap": style.DIVERGING, "vmin": -limit, "vmax": limit}
     image = axes.imshow(to_numpy(values), extent=(0, values.shape[1], values.shape[0], 0), **{**look, **options})
     bare(axes, title)
     return image
 
 
-def texts(axes: Axes, words: np.ndarray, dark: np.ndarray | bool = False, **options: Any) -> None:
-    """Write a text into each of the `cells`, in white where it is dark."""
-    colours = np.where(np.broadcast_to(dark, words.shape), "white", "black")
-    for (row, column), text in np.ndenumerate(words):
-        look = {"ha": "center", "va": "center", "color": colours[row, column], **options}
-        axes.text(column + 0.5, row + 0.5, text, **look)
+def numbers(axes: Axes, values: Tensor, form: str = "{:g}", dark: Tensor | None = None, **options: Any) -> None:
+    """Write the values into their `cells`, in white where it is dark; nan is not written."""
+    look = {"ha": "center", "va": "center", **options}
+    colours = np.where(False if dark is None else to_numpy(dark), "white", np.full(values.shape, "black"))
+    for (row, column), value in np.ndenumerate(to_numpy(values)):
+        if not np.isnan(value):
+            axes.text(column + 0.5, row + 0.5, true_minus(form.format(value)), color=colours[row, column], **look)
 
 
 def name_cells(axes: Axes, rows: Sequence[object] = (), columns: Sequence[object] = ()) -> None:
@@ -89,30 +88,30 @@ def name_cells(axes: Axes, rows: Sequence[object] = (), columns: Sequence[object
     axes.set_xticks(np.arange(len(columns)) + 0.5, columns)
 
 
-def lines(axes: Axes, ys: Sequence[Number] | np.ndarray, xs: Sequence[Number] | np.ndarray, **look: Any) -> None:
-    """Draw a grid: level lines at the heights `ys`, and upright ones at `xs`."""
+def grid(axes: Axes, ys: Sequence[Number], xs: Sequence[Number], **look: Any) -> None:
+    """Draw level lines at the heights `ys`, and upright ones at `xs`."""
     axes.hlines(ys, xs[0], xs[-1], **look)
     axes.vlines(xs, ys[0], ys[-1], **look)
 
 
 def patch_lines(axes: Axes, h: int, w: int) -> None:
     """Draw the grid of a picture in which a patch is one unit wide and high."""
-    lines(axes, range(h + 1), range(w + 1), color="white", lw=0.6, alpha=0.6)
+    grid(axes, range(h + 1), range(w + 1), color="white", lw=0.6, alpha=0.6)
 
 
-def highlight(axes: Axes, patch: tuple[int, int]) -> None:
-    """Put the yellow frame around a patch (row, column), edged in black so that it shows on any ground."""
-    edge = {"path_effects": [withStroke(linewidth=4, foreground=BLACK)], "clip_on": False}
-    axes.add_patch(Rectangle(patch[::-1], 1, 1, fill=False, ec=HIGHLIGHT, lw=2, **edge))
+def highlight(axes: Axes, patch: Patch) -> None:
+    """Put the yellow frame around a patch, edged in black so that it shows on any ground."""
+    edge = {"path_effects": [withStroke(linewidth=4, foreground=style.BLACK)], "clip_on": False}
+    axes.add_patch(Rectangle(patch[::-1], 1, 1, fill=False, ec=style.HIGHLIGHT, lw=2, **edge))
 
 
 def level(axes: Axes, value: Number, text: str, x: Number, ha: str = "right") -> None:
     """Draw a dashed grey line at a height; the text above it ends at `x`, or with `ha` "left" begins there."""
-    axes.axhline(value, color=CONTROL, lw=1, ls="--", zorder=0)
-    beside(axes, text, (x, value), (0, 2), color=CONTROL, ha=ha, va="bottom")
+    axes.axhline(value, color=style.CONTROL, lw=1, ls="--", zorder=0)
+    beside(axes, text, (x, value), (0, 2), color=style.CONTROL, ha=ha, va="bottom")
 
 
-def beside(axes: Axes, text: str, place: tuple[Number, Number], offset=(8, 0), va="center", **options: Any) -> None:
+def beside(axes: Axes, text: str, place: Pair, offset: Pair = (8, 0), va: str = "center", **options: Any) -> None:
     """Write a text beside a place of the axes, `offset` points to the right and up."""
     axes.annotate(text, place, offset, textcoords="offset points", va=va, **options)
 
@@ -133,6 +132,7 @@ def row_names(axes: Axes, names: Iterable[object]) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def colour_bar(figure: Figure, image, axes, label: str, **options: Any) -> None:
-    """Put a colour bar beside one panel or several."""
+def colour_bar(image: AxesImage, axes: Sequence[Axes] | Panels, label: str, **options: Any) -> None:
+    """Put a colour bar beside the panels whose colours are those of the image."""
+    figure = image.get_figure()
     figure.colorbar(image, ax=list(np.ravel(axes)), label=label, format="{x:g}", **options).minorticks_off()

@@ -1,8 +1,8 @@
 """Pictures and their patches, and what is measured for each patch beside them or over them."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
@@ -16,7 +16,7 @@ from ..config import Size, to_pair
 from ..errors import require_whole_patches
 from . import panels, style
 from .alt_text import amounts, brief, counted, listed, lowest_to_highest, with_alt
-from .style import WIDTH, Figure, Maps, Names, Patch, Photo, Photos, Pictures, styled, to_numpy
+from .style import WIDTH, Figure, Maps, Names, Patch, Patches, Photo, Photos, Pictures, styled, to_numpy
 
 KIND_COLOURS = ListedColormap(["none", style.MLP, style.ATTENTION])  # nothing over the ground
 
@@ -27,7 +27,7 @@ def show_grid(image: Float[Tensor, "C H W"], patch_size: Size, title: str) -> Fi
     (P, Q), (H, W) = to_pair(patch_size), image.shape[1:]
     require_whole_patches((H, W), (P, Q))
     h, w = H // P, W // Q
-    figure, axes = panels.panel(min(WIDTH, 3.3 * W / H + 1.0), 4.1, title)  # with room for the labels
+    figure, axes = panels.one(min(WIDTH, 3.3 * W / H + 1.0), 4.1, title)  # with room for the labels
     panels.patches(axes, image, h, w, aspect=P / Q)
     panels.patch_lines(axes, h, w)
     panels.name_cells(axes, range(h), range(w))
@@ -40,11 +40,15 @@ def show_pictures(
     images: Pictures, captions: Names, title: str = "", columns: int = 8, side: float = 0.2 * WIDTH
 ) -> Figure:
     """Draw images of one size, uint8 or floats from 0 to 1, under their captions, up to `side` inches wide each."""
-    H, W = images[0].shape[1:]
-    columns = min(columns, len(images))
-    side = min(WIDTH / columns, side)
-    height = side * H / W + 0.22 * (1 + max(caption.count("\n") for caption in captions))
-    figure = panels.gallery(images, captions, title, columns, (side, height), 0.5 if title else 0.08)
+    (H, W), count = images[0].shape[1:], len(images)
+    columns = min(columns, count)
+    rows, side = math.ceil(count / columns), min(WIDTH / columns, side)
+    height = side * H / W + 0.22 * (1 + max(caption.count("\n") for caption in captions))  # 0.22 inches for a line
+    figure, places = panels.many(rows, columns, columns * side, rows * height + (0.5 if title else 0.08), title)
+    for axes, image, caption in zip(places.flat[:count], images, captions, strict=True):
+        panels.picture(axes, image, caption)
+    for axes in places.flat[count:]:
+        axes.axis("off")
     return with_alt(figure, f"{counted(images)}: {listed(' '.join(caption.split()) for caption in captions)}.")
 
 
@@ -55,7 +59,7 @@ def show_filters(filters: Mapping[str, Float[Tensor, "n 3 P Q"]], title: str, co
 
     n, _, P, Q = next(iter(filters.values())).shape
     side = min(0.42 * WIDTH, WIDTH / len(filters))
-    figure, (row,) = panels.panels(1, len(filters), len(filters) * side, side * n * P / (columns**2 * Q) + 0.7, title)
+    figure, (row,) = panels.many(1, len(filters), len(filters) * side, side * n * P / (columns**2 * Q) + 0.7, title)
     plain = {}
     for axes, (name, weights) in zip(row, filters.items(), strict=True):
         shades = 0.5 + weights / (2 * weights.abs().amax(dim=(1, 2, 3), keepdim=True))
@@ -70,7 +74,7 @@ def show_sizes(pictures: Photos, patch_size: int, title: str, kinds: Mapping[str
     """Draw pictures, their pixels equally large, and tint each patch by its kind, (N,): 1 is outline, 2 is inside."""
     heights, widths = zip(*(picture.shape[1:] for picture in pictures.values()), strict=True)
     height = max(heights) * WIDTH / (sum(widths) + 6 * len(widths)) + 0.9
-    figure, (row,) = panels.panels(1, len(pictures), WIDTH, height, title, width_ratios=widths)
+    figure, (row,) = panels.many(1, len(pictures), WIDTH, height, title, width_ratios=widths)
     told = []
     for axes, (name, picture) in zip(row, pictures.items(), strict=True):
         H, W = picture.shape[1:]
@@ -87,51 +91,50 @@ def show_sizes(pictures: Photos, patch_size: int, title: str, kinds: Mapping[str
 
 @styled
 def show_maps(
-    picture: Photo,
-    maps: Mapping[str, Maps],
-    names: Names,
-    title: str,
-    frames: Sequence[Patch] = (),
-    one_scale: bool = False,
+    photo: Photo, maps: Mapping[str, Maps], names: Names, title: str, frames: Patches = (), one_scale: bool = False
 ) -> Figure:
-    """Draw maps beside the picture: a row for each model, a column with its scale, or all with one, for each name."""
-    figure = panels.blank(min(WIDTH, 4.4 + 2 * len(names)), 0.6 + max(1.9 * len(maps), 3), title)
-    grid = figure.add_gridspec(len(maps), 1 + len(names), width_ratios=[1.2, *[1] * len(names)])
-    h, w = next(iter(maps.values())).shape[1:]
-    whole = figure.add_subplot(grid[:, 0])
-    panels.patches(whole, picture, h, w)
-    panels.patch_lines(whole, h, w)
+    """Draw maps beside the photo: a row for each model, a column with its scale, or all with one, for each name."""
     every = torch.stack(list(maps.values()))  # (models, n, h, w)
-    limits, lowest = every.abs().amax(dim=(0, 2, 3)), every.amin(dim=(0, 2, 3)).tolist()
-    limits = (limits.max().expand_as(limits) if one_scale else limits).tolist()
-    for row, (model, values) in enumerate(maps.items()):
-        for column, (name, value, limit, low) in enumerate(zip(names, values, limits, lowest, strict=True)):
-            axes, signed = figure.add_subplot(grid[row, 1 + column]), low < 0
-            look, reach = ({"limit": limit}, "±") if signed else ({"vmin": 0, "vmax": limit}, "0 to ")
-            panels.cells(axes, value, name if row == 0 else "", **look)
-            axes.spines[:].set(visible=True, color=style.CONTROL)
-            axes.set_xlabel(f"colours: {reach}{brief(limit)}", fontsize=10)
-            axes.set_ylabel(model if column == 0 else "", fontsize=12)
-            if frames:
-                panels.highlight(axes, frames[column])
-                panels.highlight(whole, frames[column])
-            if len(maps) == 1 and w < 8 and not (signed and len(names) > 1):  # room for numbers
-                panels.name_cells(axes, range(h), range(w))
-                write_numbers(axes, to_numpy(value), limit, signed)
+    (models, n, h, w), over = every.shape, (0, 2, 3)
+    limits, signs = every.abs().amax(over), every.amin(over) < 0
+    if one_scale:
+        limits[:] = limits.max()
+    figure = panels.blank(min(WIDTH, 4.4 + 2 * n), 0.6 + max(1.9 * models, 3), title)
+    whole, table = panels.beside_picture(figure, photo, every, 1.2)
+    panels.patch_lines(whole, h, w)
+    for line, values in zip(table, every, strict=True):
+        for axes, value, limit, signed in zip(line, values, limits.tolist(), signs.tolist(), strict=True):
+            draw_map(axes, value, limit, signed)
+            if models == 1 and w < 8 and not (signed and n > 1):  # room for numbers
+                write_numbers(axes, value, limit, signed)
+    for axes, name in zip(table[0], names, strict=True):
+        axes.set_title(name)
+    for axes, model in zip(table[:, 0], maps, strict=True):
+        axes.set_ylabel(model, fontsize=12)
+    for line in table if frames else ():
+        for axes, frame in zip(line, frames, strict=True):
+            panels.highlight(axes, frame)
+            panels.highlight(whole, frame)
     spans = {model: listed(map(lowest_to_highest, values)) for model, values in maps.items()}
     told = listed(f"{model}, {span}" if model else span for model, span in spans.items())
     return with_alt(figure, f"Maps of {h}×{w} patches for {listed(names)}, from lowest to highest: {told}.")
 
 
-def write_numbers(axes: Axes, numbers: np.ndarray, limit: float, signed: bool) -> None:
-    """Write its numbers into a map whose colours end at `limit`; with signs, those of a tenth of it and more."""
+def draw_map(axes: Axes, values: Float[Tensor, "h w"], limit: float, signed: bool) -> None:
+    """Draw a map in colours from 0 to `limit`, or on both sides of 0, and say so below."""
+    panels.cells(axes, values, **({"limit": limit} if signed else {"vmin": 0, "vmax": limit}))
+    axes.spines[:].set(visible=True, color=style.CONTROL)
+    axes.set_xlabel(f"colours: {'±' if signed else '0 to '}{brief(limit)}", fontsize=10)
+
+
+def write_numbers(axes: Axes, values: Float[Tensor, "h w"], limit: float, signed: bool) -> None:
+    """Write its values into such a map, with signs only a tenth of `limit` and more, and number rows and columns."""
+    panels.name_cells(axes, *map(range, values.shape))
     if signed:
-        words = np.where(abs(numbers) < limit / 10, "", np.char.mod("%+.1f", numbers))
-        dark = abs(numbers) > limit / 2
+        size = values.abs()
+        panels.numbers(axes, values.where(size >= limit / 10, torch.nan), "{:+.1f}", dark=size > limit / 2)
     else:
-        words = np.char.mod("%.0f" if limit >= 10 else "%.1f", numbers)
-        dark = numbers <= limit / 2
-    panels.texts(axes, np.char.replace(words, "-", "−"), dark)
+        panels.numbers(axes, values, "{:.0f}" if limit >= 10 else "{:.1f}", dark=values <= limit / 2)
 
 
 @styled
@@ -140,26 +143,24 @@ def show_attention_maps(
 ) -> Figure:
     """Draw where a token looks, the patch `frame`: a row for each name, a map for each head, numbers from 10 %."""
     rows, columns, h, w = maps.shape
-    figure = panels.blank(WIDTH, 0.6 + 1.65 * rows, title)
-    grid = figure.add_gridspec(rows, 1 + columns, width_ratios=[1.4, *[1] * columns])
-    whole = figure.add_subplot(grid[:, 0])
-    panels.patches(whole, photo, h, w)
-    for place in maps.flatten().topk(2).indices.tolist() if frame else ():  # its favourites, of all these maps
-        _, _, row, column = np.unravel_index(place, maps.shape)
-        whole.add_patch(Rectangle((column, row), 1, 1, fill=False, ec="white", lw=1.5))
     percent, highest = 100 * maps, 100 * maps.max().item()
-    for row, name in enumerate(names):
-        for head in range(columns):
-            axes = figure.add_subplot(grid[row, 1 + head])
-            values, heading = percent[row, head], f"head {head}" if row == 0 else ""
-            image = panels.cells(axes, values, heading, norm=PowerNorm(0.5, 0, highest))
-            axes.set_ylabel(name if head == 0 else "")
-            numbers = to_numpy(values)
-            words = np.where(numbers >= 10, np.char.mod("%.0f", numbers), "")
-            panels.texts(axes, words, numbers < 0.4 * highest, fontsize=9)
-    for axes in figure.axes if frame else ():
-        panels.highlight(axes, frame)
-    panels.colour_bar(figure, image, figure.axes, "attention, %")
+    figure = panels.blank(WIDTH, 0.6 + 1.65 * rows, title)
+    whole, table = panels.beside_picture(figure, photo, maps, 1.4)
+    for line, name, heads in zip(table, names, percent, strict=True):
+        line[0].set_ylabel(name)
+        for axes, values in zip(line, heads, strict=True):
+            image = panels.cells(axes, values, norm=PowerNorm(0.5, 0, highest))
+            shown = values.where(values >= 10, torch.nan)
+            panels.numbers(axes, shown, "{:.0f}", dark=values < 0.4 * highest, fontsize=9)
+    for head, axes in enumerate(table[0]):
+        axes.set_title(f"head {head}")
+    if frame:
+        for place in maps.flatten().topk(2).indices.tolist():  # the two largest values of all these maps
+            row, column = divmod(place % (h * w), w)
+            whole.add_patch(Rectangle((column, row), 1, 1, fill=False, ec="white", lw=1.5))
+        for axes in figure.axes:
+            panels.highlight(axes, frame)
+    panels.colour_bar(image, figure.axes, "attention, %")
     peaks = amounts({name: row.max() for name, row in zip(names, percent, strict=True)}, " up to ", " %")
     return with_alt(figure, f"Where {columns} heads look on a picture, from one patch: {peaks}.")
 
@@ -170,7 +171,7 @@ def show_attention_stops(pictures: Pictures, maps: Maps, queries: Mapping[str, i
     h, w = maps.shape[1:]
     side = WIDTH / max(len(queries), 4)
     width = min(WIDTH, side * len(queries) + 0.6)
-    figure, grid = panels.panels(2, len(queries), width, 0.7 + 1.85 * side, title)
+    figure, grid = panels.many(2, len(queries), width, 0.7 + 1.85 * side, title)
     scale, told = PowerNorm(0.5, 0, maps.max().item()), []
     for column, picture, weights, (name, query) in zip(grid.T, pictures, maps, queries.items(), strict=True):
         panels.patches(column[0], picture, h, w, name)
@@ -179,7 +180,7 @@ def show_attention_stops(pictures: Pictures, maps: Maps, queries: Mapping[str, i
             panels.patch_lines(axes, h, w)
             panels.highlight(axes, divmod(query, w))
         told.append(f"{name}, {weights.max():.2f} from {place_of_largest(weights)}")
-    panels.colour_bar(figure, image, grid[1], "weight (square-root scale)", shrink=0.95)
+    panels.colour_bar(image, grid[1], "weight (square-root scale)", shrink=0.95)
     return with_alt(figure, f"What {len(queries)} queries take most: {listed(told)}.")
 
 
@@ -193,7 +194,7 @@ def place_of_largest(values: Float[Tensor, "h w"]) -> str:
 def show_found(pictures: Pictures, masks: Bool[Tensor, "n H W"], maps: Mapping[str, Maps], title: str) -> Figure:
     """Draw a row for each picture, with the object's outline: the picture, and maps as multiples of their own mean."""
     height = 0.6 + 0.85 * WIDTH / (2 + len(maps)) * len(pictures)
-    figure, grid = panels.panels(len(pictures), 1 + len(maps), 0.85 * WIDTH, height, title)
+    figure, grid = panels.many(len(pictures), 1 + len(maps), 0.85 * WIDTH, height, title)
     relative = {name: found / found.mean(dim=(1, 2), keepdim=True) for name, found in maps.items()}
     h, w = next(iter(maps.values())).shape[1:]
     for row, (line, picture, mask) in enumerate(zip(grid, pictures, masks, strict=True)):
@@ -204,7 +205,7 @@ def show_found(pictures: Pictures, masks: Bool[Tensor, "n H W"], maps: Mapping[s
         for axes in line:
             outline = axes.contour(to_numpy(mask.float()), [0.5], colors="white", linewidths=1.5, extent=(0, w, 0, h))
             outline.set_path_effects([withStroke(linewidth=3.5, foreground=style.BLACK)])
-    panels.colour_bar(figure, image, grid, "weight (1 = the map's mean)", ticks=(0.25, 1, 4), extend="both", shrink=0.7)
+    panels.colour_bar(image, grid, "weight (1 = the map's mean)", ticks=(0.25, 1, 4), extend="both", shrink=0.7)
     peaks = amounts({name: found.amax() for name, found in relative.items()})
     return with_alt(figure, f"{counted(pictures)} and their maps; the largest multiple of the mean: {peaks}.")
 
@@ -212,10 +213,8 @@ def show_found(pictures: Pictures, masks: Bool[Tensor, "n H W"], maps: Mapping[s
 @styled
 def show_seen(photo: Photo, maps: Maps, names: Names, title: str, columns: int = 4) -> Figure:
     """Draw the picture, and what each head sees of it: the photo `in_fog`."""
-    (h, w), (H, W), side = maps.shape[1:], photo.shape[1:], WIDTH / columns
-    seen = [photo, *in_fog(photo, maps)]
-    height = side * H / W + 0.25
-    figure = panels.gallery(seen, ["picture", *names], title, columns, (side, height), 0.35)
+    h, w = maps.shape[1:]
+    figure = show_pictures([photo, *in_fog(photo, maps)], ["picture", *names], title, columns, side=WIDTH)
     told = listed(f"{name} in {place_of_largest(weights)}" for name, weights in zip(names, maps, strict=True))
     return with_alt(figure, f"A picture of {h}×{w} patches, clear where each head looks. The largest weights: {told}.")
 

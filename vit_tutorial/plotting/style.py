@@ -33,12 +33,15 @@ NAMED = {"trained": SERIES[0], "untrained": (CONTROL, "X", "-")}
 TINTS = [0.35 * np.array(to_rgb(c)) + 0.65 for c in (*(look[0] for look in SERIES), HIGHLIGHT, CONTROL)]
 
 Number = int | float  # spelled out for the type checker of the tests, to which an int is no float
+Pair = tuple[Number, Number]
 Patch = tuple[int, int]  # its row and column
+Patches = Sequence[Patch]
 Names = Sequence[str]
 Photo = Float[Tensor, "3 H W"]
 Photos = Mapping[str, Num[Tensor, "3 _ _"]]
 Pictures = Sequence[Num[Tensor, "_ _ _"]] | Num[Tensor, "n _ _ _"]
 Maps = Float[Tensor, "n h w"]  # a value for each patch of a picture, n times
+Panels = np.ndarray  # of matplotlib's Axes, (rows, columns)
 Similarity = Float[Tensor, "h w h w"]  # of every patch's position to every other's
 
 # Inches. At 100 dots per inch this fills the width of a notebook's page without being scaled down.

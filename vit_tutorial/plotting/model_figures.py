@@ -81,8 +81,10 @@ def show_one_query(names: Names, q: Float[Tensor, " d"], K: Float[Tensor, "T d"]
     left.set_xlabel("the query")
     panels.name_cells(right, columns=[f"Σ\n{brief(number)}" for number in output])
     right.set_xlabel("the output")
-    bars = ((second, r"2  scores  $q·k/\sqrt{d}$", scores), (third, "3  softmax: weights", weights))
-    for (axes, name, lengths), colour in zip(bars, (style.CONTROL, style.ATTENTION), strict=True):
+    for axes, name, lengths, colour in (
+        (second, r"2  scores  $q·k/\sqrt{d}$", scores, style.CONTROL),
+        (third, "3  softmax: weights", weights, style.ATTENTION),
+    ):
         panels.bare(axes, name)
         axes.bar_label(axes.barh(range(len(names)), to_numpy(lengths), color=colour), fmt=brief, padding=3)
         axes.set_ylim(len(names) - 0.5, -0.5)  # as the tables' rows
@@ -206,25 +208,24 @@ def show_bug_table(results: Mapping[str, FirstTests], num_classes: int, title: s
 
     `results` begins with a model that has no bug.
     """
-    noticed = {bug: found.noticed(num_classes) for bug, found in results.items()}
-    tests = list(next(iter(noticed.values())))
+    outcomes = {bug: found.outcomes(num_classes) for bug, found in results.items()}
+    noticed = {bug: [test for test, (_, hit) in found.items() if hit] for bug, found in outcomes.items()}
     right, *others = results
-    bugs = [right, *sorted(others, key=lambda bug: [*noticed[bug].values(), True].index(True))]
+    tests = list(outcomes[right])
+    bugs = [right, *sorted(others, key=lambda bug: min(map(tests.index, noticed[bug]), default=len(tests)))]
     figure, axes = panels.one(WIDTH, 1.1 + 0.36 * len(bugs), title)  # 0.36 inches for a row
-    told = []
     for row, bug in enumerate(bugs):
-        hits, measured = noticed[bug], results[bug].measured()
-        for column, (test, hit) in enumerate(hits.items()):
+        for column, (measured, hit) in enumerate(outcomes[bug].values()):
             mark = {"color": style.MISTAKE} if hit else {"color": style.CONTROL, "mfc": "none"}
             axes.plot(column, row, "o", ms=10, **mark)
-            axes.text(column + 0.12, row, measured[test], va="center", weight="bold" if hit else "normal")
-        told.append(f"{bug} by {listed([test for test, hit in hits.items() if hit] or ['no test'])}")
+            axes.text(column + 0.12, row, measured, va="center", weight="bold" if hit else "normal")  # right of it
     panels.row_names(axes, bugs)
     axes.spines[:].set_visible(False)
     axes.set_xlim(-0.2, len(tests) - 0.2)
     axes.set_xticks(range(len(tests)), tests, fontsize=11, ha="left")
     axes.tick_params(top=False, bottom=False, labeltop=True, labelbottom=False)
-    return with_alt(figure, f"A table of bugs and the tests that notice them: {listed(told)}.")
+    told = listed(f"{bug} by {listed(noticed[bug] or ['no test'])}" for bug in bugs)
+    return with_alt(figure, f"A table of bugs and the tests that notice them: {told}.")
 
 
 @styled

@@ -134,5 +134,4 @@ def row_names(axes: Axes, names: Iterable[object]) -> None:
 
 def colour_bar(image: AxesImage, axes: Sequence[Axes] | Panels, label: str, **options: Any) -> None:
     """Put a colour bar beside the panels whose colours are those of the image."""
-    figure = image.get_figure()
-    figure.colorbar(image, ax=list(np.ravel(axes)), label=label, format="{x:g}", **options).minorticks_off()
+    image.get_figure().colorbar(image, ax=[*np.ravel(axes)], label=label, format="{x:g}", **options).minorticks_off()

@@ -19,7 +19,6 @@ BYTES = torch.arange(96, dtype=torch.uint8).view(4, 3, 2, 4)
 MAPS = torch.tensor([[0.1, 0.5, 0.2], [0.3, 0.4, 0.6]])  # the largest in row 1, column 2
 ALIKE = (torch.arange(144.0).view(3, 4, 3, 4) / 144) ** 2  # of the positions of 3×4 patches
 TOKENS = torch.tensor([[0.1, 0.5, 0.2], [0.3, 0.4, 0.6], [0.7, 0.8, 0.9]])
-PROBABILITY = torch.tensor([0.125, 0.625, 0.25])
 NEARLY_TEN = {
     "scale": [("RdBu_r", -9.9, 9.9, 0)],
     "boxes": [(0, 0.05, 3, 0.9, "CLASS_TOKEN")],

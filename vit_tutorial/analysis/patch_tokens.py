@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -88,9 +87,8 @@ def position_similarity(
 
 def likeness(similarity: Float[Tensor, "h w h w"]) -> tuple[float, float]:
     """Return the mean similarity of patches that touch, and of mirror images in a row with a column between them."""
-    h, w = similarity.shape[:2]
-    row, column, other_row, other_column = np.ogrid[:h, :w, :h, :w]
-    down, across = abs(row - other_row), abs(column - other_column)
-    near = np.maximum(down, across) == 1
-    mirror = (down == 0) & (across >= 2) & (column + other_column == w - 1)
+    row, column, other_row, other_column = torch.meshgrid(*map(torch.arange, similarity.shape), indexing="ij")
+    down, across = (row - other_row).abs(), (column - other_column).abs()
+    near = torch.maximum(down, across) == 1
+    mirror = (down == 0) & (across >= 2) & (column + other_column == similarity.shape[1] - 1)
     return similarity[near].mean().item(), similarity[mirror].mean().item()

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import SupportsFloat
 
+from matplotlib.ticker import Formatter
 from torch import Tensor
 
 from .style import Figure, Number
@@ -36,12 +37,7 @@ def brief(value: SupportsFloat, unit: str = "") -> str:
     """Write whole numbers in full and others with three significant digits: 50176 → "50,176"; -0.01234 → "−0.0123"."""
     value = float(value) + 0.0  # −0 is 0
     text = f"{value:,.0f}" if value.is_integer() else f"{value:.3g}"
-    return true_minus(text) + unit
-
-
-def true_minus(number: str) -> str:
-    """Put a minus sign, which is as wide as a plus, where a number that Python wrote has a hyphen."""
-    return number.replace("-", "−")
+    return Formatter.fix_minus(text) + unit
 
 
 def amounts(values: Mapping[str, SupportsFloat], between: str = " ", unit: str = "") -> str:

@@ -81,10 +81,9 @@ def show_one_query(names: Names, q: Float[Tensor, " d"], K: Float[Tensor, "T d"]
     left.set_xlabel("the query")
     panels.name_cells(right, columns=[f"Σ\n{brief(number)}" for number in output])
     right.set_xlabel("the output")
-    for axes, name, lengths, colour in (
-        (second, r"2  scores  $q·k/\sqrt{d}$", scores, style.CONTROL),
-        (third, "3  softmax: weights", weights, style.ATTENTION),
-    ):
+    scored = (second, r"2  scores  $q·k/\sqrt{d}$", scores, style.CONTROL)
+    shared = (third, "3  softmax: weights", weights, style.ATTENTION)
+    for axes, name, lengths, colour in (scored, shared):
         panels.bare(axes, name)
         axes.bar_label(axes.barh(range(len(names)), to_numpy(lengths), color=colour), fmt=brief, padding=3)
         axes.set_ylim(len(names) - 0.5, -0.5)  # as the tables' rows
@@ -187,19 +186,14 @@ def show_tokens(
         axes.add_patch(Rectangle((0, 0), D, top, fill=False, ec=style.CLASS_TOKEN, lw=2, clip_on=False))
         for patch in marked:
             axes.add_patch(Rectangle((-gap - mark, top + patch), mark, 1, fc=style.BLACK, clip_on=False))
-    draw_answers(right, answers)
+    panels.bare(right, "its answer")
+    right.set(xlim=(0, 1), ylim=(3, -1))  # there is room for three
+    for place, (name, share) in enumerate(answers):
+        right.barh(place, share, height=0.25, color=style.TRAINED)
+        right.text(0, place - 0.22, f"{name} {100 * share:.0f} %")  # right above its bar
     sizes = amounts({"Eq. 1": stream[0].square().mean().sqrt(), "the last block": stream[-1].square().mean().sqrt()})
     said = listed(f"{name} {100 * share:.0f} %" for name, share in answers)
     return with_alt(figure, f"{T} tokens of {D} values, {stages} times. Their size after {sizes}. The answer: {said}.")
-
-
-def draw_answers(axes: Axes, answers: Answers) -> None:
-    """Draw a bar for each answer's share, from 0 to 1, with its name above; there is room for three."""
-    panels.bare(axes, "its answer")
-    axes.set(xlim=(0, 1), ylim=(3, -1))
-    for place, (name, share) in enumerate(answers):
-        axes.barh(place, share, height=0.25, color=style.TRAINED)
-        axes.text(0, place - 0.22, f"{name} {100 * share:.0f} %")
 
 
 @styled

@@ -9,10 +9,10 @@ from matplotlib.image import AxesImage
 from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
+from matplotlib.ticker import Formatter
 from torch import Tensor
 
 from . import style
-from .alt_text import true_minus
 from .style import Figure, Number, Pair, Panels, Patch, to_numpy
 
 BESIDE = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}  # where a legend hides nothing
@@ -75,11 +75,11 @@ def cells(axes: Axes, values: Tensor, title: str = "", limit: Number | None = No
 
 def numbers(axes: Axes, values: Tensor, form: str = "{:g}", dark: Tensor | None = None, **options: Any) -> None:
     """Write the values into their `cells`, in white where it is dark; nan is not written."""
-    look = {"ha": "center", "va": "center", **options}
     colours = np.where(False if dark is None else to_numpy(dark), "white", np.full(values.shape, "black"))
     for (row, column), value in np.ndenumerate(to_numpy(values)):
         if not np.isnan(value):
-            axes.text(column + 0.5, row + 0.5, true_minus(form.format(value)), color=colours[row, column], **look)
+            text = Formatter.fix_minus(form.format(value))
+            axes.text(column + 0.5, row + 0.5, text, color=colours[row, column], ha="center", va="center", **options)
 
 
 def name_cells(axes: Axes, rows: Sequence[object] = (), columns: Sequence[object] = ()) -> None:

@@ -213,8 +213,9 @@ def show_found(pictures: Pictures, masks: Bool[Tensor, "n H W"], maps: Mapping[s
 @styled
 def show_seen(photo: Photo, maps: Maps, names: Names, title: str, columns: int = 4) -> Figure:
     """Draw the picture, and what each head sees of it: the photo `in_fog`."""
-    h, w = maps.shape[1:]
+    (h, w), (H, W), rows = maps.shape[1:], photo.shape[1:], math.ceil((1 + len(maps)) / columns)
     figure = show_pictures([photo, *in_fog(photo, maps)], ["picture", *names], title, columns, side=WIDTH)
+    figure.set_figheight(rows * (WIDTH / columns * H / W + 0.25) + 0.35)  # with less room for the title
     told = listed(f"{name} in {place_of_largest(weights)}" for name, weights in zip(names, maps, strict=True))
     return with_alt(figure, f"A picture of {h}×{w} patches, clear where each head looks. The largest weights: {told}.")
 

@@ -198,6 +198,7 @@ def test_secrets_are_new_each_time_and_do_not_show(right):
         (("norms exchanged", None), "Put what you found in the place of `None`"),
         (("norms swapped", "encoder.6"), "did you mean"),
         (("gamma forgotten", "encoder.6"), "did you mean 'γ of the attention forgotten'?"),
+        (("norms exchanged", "block 12"), "There is no `encoder.12`: the first block is `encoder.0`, and the last"),
         (("norms exchanged", 7), "No. We put “norms exchanged” into `encoder.7` of the right model"),
         (("red and blue exchanged", "encoder.6"), "cannot be in `encoder.6`: pixels and positions"),
         (("relu instead of gelu", "embeddings"), "cannot be in `embeddings`"),

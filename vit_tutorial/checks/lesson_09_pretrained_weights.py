@@ -97,7 +97,12 @@ def place_of(value, tensors, old):
     return f"the new value {value:.4g}"
 
 
-def judge_kinds(solution, given, function, sizes=LETTERS):
+def their_states(change=dict):
+    """Return such a state dict for each of SIZES, changed by a function."""
+    return {f"{config.depth} blocks": change(their_state(config)) for config in SIZES}
+
+
+def judge_kinds(solution, given, sizes, function):
     """Give the function the state dicts of `given()`, {kind: tensors}; raise Wrong unless all are right."""
     first, *others = given()
     for kind, state in given().items():
@@ -135,21 +140,17 @@ def judge_tensors(solution, state, function, sizes):
         raise Wrong(joined(*told))
 
 
-def in_sizes(make):
-    return lambda: {f"{config.depth} blocks": make(config) for config in SIZES}
-
-
 map_state_dict = Exercise(
     my_map_state_dict,
     task="`fn(state)`: a state dict of DINOv2 → the same tensors under our names; γ keeps its own.",
-    judge=partial(judge_kinds, my_map_state_dict, in_sizes(their_state)),
+    judge=partial(judge_kinds, my_map_state_dict, their_states, LETTERS),
     clue="Eight words differ. `name.replace(old, new)` for each of them, and the positions lose their first axis.",
 )
 
 to_qkv = Exercise(
     my_to_qkv,
     task="`fn(state)`: an attention layer of transformers or JAX → `qkv` and `projection`, as ours are.",
-    judge=partial(judge_kinds, my_to_qkv, attention_layers, sizes={"D": 12, "h": 3, "d": 4}),
+    judge=partial(judge_kinds, my_to_qkv, attention_layers, {"D": 12, "h": 3, "d": 4}),
     clue="JAX keeps (in, out), and we (out, in): flatten h and d into one axis, then `.T`. Biases get one axis, too.",
     imports="import torch",
 )
@@ -157,7 +158,7 @@ to_qkv = Exercise(
 fold_layer_scale = Exercise(
     my_fold_layer_scale,
     task="`fn(state)`: a state dict under our names, with γ (D,) as `encoder.0.ls1.gamma` → the same model without γ.",
-    judge=partial(judge_kinds, my_fold_layer_scale, in_sizes(lambda size: my_map_state_dict(their_state(size)))),
+    judge=partial(judge_kinds, my_fold_layer_scale, partial(their_states, my_map_state_dict), LETTERS),
     clue="γ ⊙ (W x + b) = (γ ⊙ W) x + γ ⊙ b, in the last layer of a branch. Row i of W makes value i of W x.",
 )
 
@@ -180,10 +181,13 @@ def judge_mistake(suspect, mistake, where):
     """Raise Wrong with how like the suspect a copy with this mistake is, in this place, if it is another model."""
     if not isinstance(suspect, Suspect):
         raise Wrong("The check needs one suspect itself, such as `suspects[0]`: not its model, and not all of them.")
+    mistake = require_one_of("mistake", str(mistake).lower().replace("gamma", "γ"), MISTAKES)
     stages = ["embeddings", *(f"encoder.{i}" for i in range(len(suspect.original.encoder)))]
-    mistake = require_one_of("mistake", mistake, MISTAKES)
-    block = re.fullmatch(r"(blocks?|encoder|)[ .]*(\d+)", str(where).strip().lower())
-    where = require_one_of("place", f"encoder.{block[2]}" if block else where, stages)
+    if block := re.fullmatch(r"(blocks?|encoder|)[ .]*(\d+)", str(where).strip().lower()):
+        where = f"encoder.{block[2]}"
+        if where not in stages:
+            raise Wrong(f"There is no `{where}`: the first block is `{stages[1]}`, and the last `{stages[-1]}`.")
+    where = require_one_of("place", where, stages)
     if (mistake in IN_EMBEDDINGS) != (where == "embeddings"):
         raise Wrong(f"“{mistake}” cannot be in `{where}`: pixels and positions come in there, all else is in a block.")
     if (mistake, where) == (suspect.mistake, suspect.where):

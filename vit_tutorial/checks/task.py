@@ -123,6 +123,6 @@ class Hunt(Task):
 def require_one_of(name: str, said: object, choices: Iterable[str]) -> str:
     """Return the choice that is said, whatever its case; raise ValueError with the near ones if it is none."""
     plain = {choice.lower(): choice for choice in choices}
-    said = str(said).strip().lower().replace("gamma", "γ")
+    said = str(said).strip().lower()
     require_choice(name, plain.get(said, said), choices)
     return plain[said]

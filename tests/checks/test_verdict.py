@@ -82,6 +82,7 @@ def test_every_exercise_says_what_it_takes_and_helps(exercise):
     assert getattr(check, exercise.name) is exercise
     assert exercise.task.startswith(("`fn(", "`cls("))
     assert repr(exercise).startswith(f"check.{exercise.name}({exercise.takes}): ")
+    assert f"write `check.{exercise.name}({exercise.answer.__name__})`" in exercise().message, "called with nothing"
     assert len(repr(exercise.hint())) > 30
     assert exercise.solution()._repr_markdown_() == repr(exercise.solution())
 

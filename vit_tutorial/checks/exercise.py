@@ -18,7 +18,6 @@ from .running import Wrong, call, close, is_stub, joined, misfit, same, stopped_
 from .task import Task, Verdict
 
 UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
-WRITTEN_IN = "Right at the first size tried, wrong at another."
 RANDOM = "Two calls with the same input give two results. Is there dropout? It needs `training=self.training`."
 VALUES = "The shape is right, the values are not."
 DETACHED = "The values are right, the gradient that flows back is not: look for `.detach()`, `.data` and `.item()`."
@@ -37,7 +36,7 @@ class Exercise(Task):
 
     takes = "function"
 
-    def __call__(self, answer) -> Verdict:
+    def __call__(self, answer: object = None) -> Verdict:
         """Judge the answer, under torch's defaults. Its random numbers start from one seed, and are restored."""
         dtype = torch.get_default_dtype()
         try:
@@ -57,7 +56,7 @@ class Exercise(Task):
             torch.set_default_dtype(dtype)
         return self.verdict(wrong.status, wrong.message, wrong.code)
 
-    def require(self, answer) -> None:
+    def require(self, answer: object) -> None:
         """Raise Wrong with what to pass, if this is not a function (or a class, a module) of the reader's."""
         if isinstance(answer, nn.Module) or inspect.isclass(answer) != (self.takes == "class") or not callable(answer):
             raise Wrong(f"The check needs your {self.takes} itself: write `check.{self.name}({self.answer.__name__})`.")
@@ -67,7 +66,7 @@ class Exercise(Task):
     def judge_trials(self, answer: Callable) -> None:
         """Raise Wrong unless the reader's code does what the solution does, in every trial."""
         for number, trial in enumerate(self.trials):
-            with told_first(f"{WRITTEN_IN}\n" if number else ""):
+            with told_first("Right at the first size tried, wrong at another.\n" if number else ""):
                 self.judge_trial(answer, trial)
 
     def judge_trial(self, answer: Callable, trial: tuple | Callable) -> None:

@@ -130,14 +130,12 @@ def shapes_in(code: str, frame: FrameType, sizes: Mapping[str, int]) -> dict[str
     return {name: spell(value.shape, sizes) for name, value in values.items() if isinstance(value, Tensor)}
 
 
-STUB = {"super", "__init__", "NotImplementedError"}  # the names in a stub
-
-
 def is_stub(answer: Callable) -> bool:
     """Tell a function, or the two methods of a module, that do nothing but raise NotImplementedError."""
     methods = [vars(answer).get(name) for name in ("__init__", "forward")] if inspect.isclass(answer) else [answer]
     codes = [method.__code__ for method in methods if inspect.isfunction(method)]
-    alone = [code.co_nlocals == code.co_argcount and STUB.issuperset(code.co_names) for code in codes]
+    known = {"super", "__init__", "NotImplementedError"}  # the names in a stub
+    alone = [code.co_nlocals == code.co_argcount and known.issuperset(code.co_names) for code in codes]
     return len(codes) == len(methods) and all(alone) and all("NotImplementedError" in code.co_names for code in codes)
 
 

@@ -98,6 +98,7 @@ RIGHT = {
         "the package's": Mlp,
         "sequential": Sequential,
         "backwards": Backwards,
+        "numbered": ("self.expand", "self.lin_1", "self.contract", "self.Lin_2"),
         "convolutions": Convolutions,
         "bare parameters": BareMlp,
         "GELU by hand": activation("x * 0.5 * (1 + torch.erf(x / 2**0.5))"),

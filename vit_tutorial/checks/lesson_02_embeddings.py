@@ -94,16 +94,13 @@ def in_any_order(found, image_size, P, C, D):
         yield found | {"position": table, "projection.weight": kernels}
 
 
-class EmbeddingsExercise(ModuleExercise):
-    def indices_by_name(self, pair, turned=False):
-        """The class token may have a position of its own, before the others, and the table spare rows."""
-        found = super().indices_by_name(pair, turned)
-        T, D = pair.ours.position.shape[1:]
-        table = found["position"].squeeze() if "position" in found else torch.empty(0)
-        if table.shape[1:] == (D,):
-            first = found.pop("class_position.bias", table[:0]).reshape(-1, D)
-            found["position"] = torch.cat([first, table])[None, :T]
-        return found
+def with_one_table(found, image_size, P, C, D):
+    """Put the class token's position, if it is stored by itself, before the others, and leave out spare rows."""
+    table = found["position"].squeeze() if "position" in found else torch.empty(0)
+    if table.shape[1:] == (D,):
+        first = found.pop("class_position.bias", table[:0]).reshape(-1, D)
+        found["position"] = torch.cat([first, table])[None, : 1 + (image_size // P) ** 2]
+    return found
 
 
 def probe_embeddings(pair):
@@ -122,7 +119,7 @@ def probe_embeddings(pair):
         yield found != asked, f"Token {t} is {found}. It must be {asked}: {told}."
 
 
-embeddings = EmbeddingsExercise(
+embeddings = ModuleExercise(
     MyEmbeddings,
     task="`cls(image_size, patch_size, in_channels, embed_dim)`, an nn.Module (B, C, H, W) → (B, 1+N, D): Eq. 1.",
     trials=[((6, 2, 3, 5), noise(4, 3, 6, 6)), ((12, 3, 2, 7), noise(5, 2, 12, 12))],
@@ -136,6 +133,7 @@ embeddings = EmbeddingsExercise(
         "class_position": "cls_pos pos_cls class_pos cls_position position_cls",
     },
     called="`projection`, `class_token`, `position`",
+    regroup=with_one_table,
     layouts=in_any_order,
     clue="Make (B, N, D) of what `projection` returns. `expand` gives every image the class token. Add positions last.",
     shape="(B, 1+N, D)",

@@ -112,16 +112,14 @@ class MySelfAttention(nn.Module):
         return self.projection(mixed)
 
 
-class AttentionExercise(ModuleExercise):
-    def indices_by_name(self, pair, turned=False):
-        """q, k and v may be three layers: their rows, in the order of their names, are those of `qkv`."""
-        found = super().indices_by_name(pair, turned)
-        for kind in ("weight", "bias"):
-            names = [f"{part}.{kind}" for part in ("query", "key", "value")]
-            three = [found.pop(name) for name in names if name in found]
-            if len({indices.shape[1:] for indices in three}) == 1:
-                found[f"qkv.{kind}"] = torch.cat(three)
-        return found
+def with_qkv(found, D, h):
+    """Put three layers together, if q, k and v are: their rows, in the order of their names, are those of `qkv`."""
+    for kind in ("weight", "bias"):
+        names = [f"{part}.{kind}" for part in ("query", "key", "value")]
+        three = [found.pop(name) for name in names if name in found]
+        if len({indices.shape[1:] for indices in three}) == 1:
+            found[f"qkv.{kind}"] = torch.cat(three)
+    return found
 
 
 def as_qkv(found, D, h):
@@ -188,20 +186,21 @@ def probe_with_chosen_weights(pair, x, h):
     yield from probe_weights(weights, q @ k.mT / sqrt(d), d)
 
 
-self_attention = AttentionExercise(
+self_attention = ModuleExercise(
     MySelfAttention,
     task="`cls(embed_dim, num_heads)`, an nn.Module: multi-head self-attention, (B, T, D) → (B, T, D).",
     trials=[((60, 5), noise(2, 7, 60)), ((14, 2), noise(3, 5, 14))],
     probes=probe_attention,
     names={
-        "qkv": "to_qkv in_proj c_attn qkv_proj wqkv w_qkv to_all kqv qkv_linear qkv_layer",
-        "query": "queries q w_q wq to_q q_proj q_linear query_proj query_layer linear_q fc_q toqueries b_q q_mappings",
-        "key": "keys k w_k wk to_k k_proj k_linear key_proj key_layer linear_k fc_k tokeys b_k k_mappings",
-        "value": "values v w_v wv to_v v_proj v_linear value_proj value_layer linear_v fc_v tovalues b_v v_mappings",
-        "projection": "proj out output w_o wo to_out out_proj o_proj c_proj output_proj fc_out linear_o unify_heads "
-        "unifyheads o b_o dense fc linear",
+        "qkv": "to_qkv in_proj c_attn qkv_proj wqkv to_all kqv qkv_linear qkv_layer",
+        "query": "queries q wq to_q q_proj q_linear query_proj query_layer linear_q fc_q to_queries b_q q_mappings",
+        "key": "keys k wk to_k k_proj k_linear key_proj key_layer linear_k fc_k to_keys b_k k_mappings",
+        "value": "values v wv to_v v_proj v_linear value_proj value_layer linear_v fc_v to_values b_v v_mappings",
+        "projection": "proj out output wo to_out out_proj o_proj c_proj output_proj fc_out linear_o unify_heads o b_o "
+        "dense fc linear",
     },
     called="`qkv` (or `query`, `key` and `value`) and `projection`",
+    regroup=with_qkv,
     layouts=as_qkv,
     clue="Between the first layer and the last stand `split_heads`, `attention_head` and `merge_heads`, as they are.",
     shape="(B, T, D)",

@@ -41,7 +41,8 @@ def probe_norm(got, expected, x, weight, bias, eps):
     yield True, f"You divide token 0 by {divisor[0]:.4g}, and √(variance + eps) is {root:.4g}{how}."
 
 
-def judge_by_hand(function):
+def judge_layer_norm(function):
+    """Judge what the function computes; then raise Wrong if it leaves that to PyTorch."""
     layer_norm.judge_trials(function)
     if {"layer_norm", "LayerNorm"} & set(getattr(getattr(function, "__code__", None), "co_names", ())):
         raise Wrong("The values are right, and they are PyTorch's own: the task is to do without `F.layer_norm`.")
@@ -59,7 +60,7 @@ layer_norm = Exercise(
     clue="`dim=-1, keepdim=True, correction=0`. Is eps added before the root, and `bias` after `weight`?",
     shape="(B, T, D)",
     sizes=lambda x, *rest: dict(zip("BTD", x.shape, strict=True)),
-    judge=judge_by_hand,
+    judge=judge_layer_norm,
 )
 
 
@@ -100,8 +101,8 @@ mlp = ModuleExercise(
     probes=probe_mlp,
     names={
         # the numbers are those in an `nn.Sequential`
-        "expand": "fc1 linear1 linear_1 lin1 l1 up first w1 b1 c_fc layer1 dense1 fc_in up_proj hidden dense 0",
-        "contract": "fc2 linear2 linear_2 lin2 l2 down second w2 b2 c_proj layer2 dense2 fc_out down_proj out 1 2 3",
+        "expand": "fc1 linear1 lin1 l1 up first w1 b1 c_fc layer1 dense1 fc_in up_proj hidden dense 0",
+        "contract": "fc2 linear2 lin2 l2 down second w2 b2 c_proj layer2 dense2 fc_out down_proj out 1 2 3",
     },
     clue="Two layers, D to mlp_dim and back, and `nn.GELU()` between them.",
     shape="(B, T, D)",
@@ -109,21 +110,16 @@ mlp = ModuleExercise(
 )
 
 
-class NormExercise:
-    """Judge a norm, a part of other exercises, by what it makes of tokens so small that eps shows."""
-
-    def judge_trials(self, build):
-        D = 20
-        norm, x = build(D), 0.01 * noise(2, 5, D)
-        for seed, parameter in enumerate(norm.parameters()):
-            parameter.data = noise(*parameter.shape, seed=seed)
-        orders = [each for each in permutations(norm.parameters()) if [p.numel() for p in each] == [D, D]]
-        right = [F.layer_norm(x, (D,), weight.flatten(), bias.flatten(), eps=1e-6) for weight, bias in orders]
-        if not any(close(norm(x), each) for each in right):
-            raise Wrong("Small tokens come out differently than by `nn.LayerNorm(embed_dim, eps=1e-6)`: is eps 1e-6?")
-
-
-NORM = NormExercise()
+def judge_norm(build):
+    """Judge a norm, a part of other modules, by what it makes of tokens so small that eps shows."""
+    D = 20
+    norm, x = build(D), 0.01 * noise(2, 5, D)
+    for seed, parameter in enumerate(norm.parameters()):
+        parameter.data = noise(*parameter.shape, seed=seed)
+    orders = [each for each in permutations(norm.parameters()) if [p.numel() for p in each] == [D, D]]
+    right = [F.layer_norm(x, (D,), weight.flatten(), bias.flatten(), eps=1e-6) for weight, bias in orders]
+    if not any(close(norm(x), each) for each in right):
+        raise Wrong("Small tokens come out differently than by `nn.LayerNorm(embed_dim, eps=1e-6)`: is eps 1e-6?")
 
 
 class MyEncoderBlock(nn.Module):
@@ -143,7 +139,7 @@ def probe_block(pair):
     if pair.indices is not None:
         parts = {name: part for name, (part,) in encoder_block.find_parts(pair.mine).items()}
         asked = {"norm1": "z", "attention": "norm1", "norm2": "z + attention", "mlp": "norm2"}
-        yield from probe_flow(pair, parts, asked, "z + attention + mlp", "block", "Eqs. 2 and 3", z=pair.x)
+        yield from probe_flow(pair, parts, "z", asked, "block", "z + attention + mlp", "Eqs. 2 and 3")
 
 
 encoder_block = CompositeExercise(
@@ -152,16 +148,16 @@ encoder_block = CompositeExercise(
     trials=[((20, 5, 33), noise(2, 7, 20)), ((12, 2, 17), noise(3, 5, 12))],
     probes=probe_block,
     names={
-        "norm1": "ln1 ln_1 norm_1 layer_norm1 layernorm1 layer_norm_1 attention_norm attn_norm norm_attention n1",
-        "attention": "attn self_attn self_attention mha msa sa selfattention multihead_attention attention_layer",
-        "norm2": "ln2 ln_2 norm_2 layer_norm2 layernorm2 layer_norm_2 mlp_norm ffn_norm norm_mlp n2",
-        "mlp": "ffn ff ffwd feed_forward feedforward mlp_block feed_forward_layer",
+        "norm1": "ln1 layer_norm1 attention_norm attn_norm norm_attention n1",
+        "attention": "attn self_attn self_attention mha msa sa multihead_attention attention_layer",
+        "norm2": "ln2 layer_norm2 mlp_norm ffn_norm norm_mlp n2",
+        "mlp": "ffn ff ffwd feed_forward mlp_block feed_forward_layer",
     },
     parts={
-        "norm1": (NORM, lambda D: (D, 5, 33)),
-        "attention": (self_attention, lambda D, h: (D, h, 33)),
-        "norm2": (NORM, lambda D: (D, 5, 33)),
-        "mlp": (mlp, lambda D, M: (D, 1, M)),
+        "norm1": (judge_norm, lambda D: (D, 5, 33)),
+        "attention": (self_attention.judge_trials, lambda D, h: (D, h, 33)),
+        "norm2": (judge_norm, lambda D: (D, 5, 33)),
+        "mlp": (mlp.judge_trials, lambda D, M: (D, 1, M)),
     },
     clue="A sum takes z as it was before the norm: `z = z + attention(norm1(z))`. Eq. 3 goes on with this z.",
     shape="(B, T, D)",

@@ -14,7 +14,7 @@ from ..experiments.planted_bugs import BrokenModel
 from ..pretrained import load_checkpoint
 from .exercise import Exercise
 from .lesson_02_embeddings import MyEmbeddings, embeddings
-from .lesson_04_encoder_block import NORM, MyEncoderBlock, encoder_block
+from .lesson_04_encoder_block import MyEncoderBlock, encoder_block, judge_norm
 from .modules import CompositeExercise
 from .probes import noise, probe_flow
 from .running import Wrong, call, close, misfit
@@ -48,7 +48,7 @@ def probe_model(pair):
     sources = ["images", "embeddings", *blocks, "token 0 of norm"]
     asked = dict(zip(["embeddings", *blocks, "norm", "head"], sources, strict=True))
     single = {name: part for name, (part,) in parts.items()}
-    yield from probe_flow(pair, single | blocks, asked, "head", "model", "Eqs. 1 to 4", images=pair.x)
+    yield from probe_flow(pair, single | blocks, "images", asked, "model", "head", "Eqs. 1 to 4")
 
 
 def judge_model(cls):
@@ -80,15 +80,16 @@ vision_transformer = CompositeExercise(
     names={
         "embeddings": "embedding embed patch_embed patch_embedding patch_embeddings tokens stem",
         "encoder": "blocks layers transformer encoder_blocks transformer_blocks encoder_layers body",
-        "norm": "ln layernorm layer_norm final_norm ln_f norm_f last_norm",
+        "norm": "ln layer_norm final_norm ln_f norm_f last_norm",
         "head": "classifier mlp_head fc heads classification_head linear_head output",
     },
     called="`embeddings`, `encoder` (of `norm1`, `attention`, `norm2`, `mlp`), `norm`, `head`",
     parts={
-        "embeddings": (embeddings, lambda size, P, C, D: (size, P, C, 7, D, 2, 1, 33)),
-        "encoder": (encoder_block, lambda D, h, M: (9, 3, 2, 7, D, 2, h, M)),
-        "norm": (NORM, lambda D: (9, 3, 2, 7, D, 2, 5, 33)),
+        "embeddings": (embeddings.judge_trials, lambda size, P, C, D: (size, P, C, 7, D, 2, 1, 33)),
+        "encoder": (encoder_block.judge_trials, lambda D, h, M: (9, 3, 2, 7, D, 2, h, M)),
+        "norm": (judge_norm, lambda D: (9, 3, 2, 7, D, 2, 5, 33)),
     },
+    stacks={"encoder": encoder_block},
     clue="A list of `depth` new blocks is `nn.Sequential(*blocks)`. Of what `norm` returns, the head gets token 0.",
     shape="(B, K)",
     sizes=lambda size, P, C, K, D, *rest: {"B": len(rest[-1]), "K": K, "D": D, "1+N": 1 + (size // P) ** 2},

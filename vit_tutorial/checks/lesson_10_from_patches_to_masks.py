@@ -56,7 +56,7 @@ def probe_direction(got, expected, clicked, y, penalty):
     everywhere = clicked.T @ torch.linalg.solve(clicked @ clicked.T + penalty, y)
     yield close(got, everywhere), "λ is added to every product of two tokens. Add it on the diagonal: λ I."
     known = {f"token {n}": token for n, token in enumerate(clicked)}
-    yield True, f"Your w is {as_sum(got, known)}; it must be {as_sum(expected, known)}."
+    yield True, f"Your w is {as_sum(got, known, 'tokens')}; it must be {as_sum(expected, known, 'tokens')}."
 
 
 direction = Exercise(

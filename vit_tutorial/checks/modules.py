@@ -10,7 +10,7 @@ with the layout that comes nearest.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import tee
 
@@ -26,12 +26,18 @@ CUT = "or no gradient flows back: use it, or look for `.detach()`, `.data`, `req
 KEPT = "Right at first, wrong with one image and fewer tokens: it keeps something from call to call, or squeezes axes."
 
 
+def plain(name: str) -> str:
+    """Write a layer's name as it is compared: "Lin_1" is "lin1"."""
+    return name.lower().replace("_", "")
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class ModuleExercise(Exercise):
     """Judge the reader's module class. `trials` are (arguments of the class, an input); `probes` get a Pair."""
 
     names: Mapping[str, str]  # the solution's layers, and what people also call each of them
     called: str = ""  # how to call them
+    regroup: Callable = lambda found, *args: found  # what was found by name, put together as our layers have it
     layouts: Callable = lambda found, *args: [found]  # how right code may store its weights: see `layouts_of`
     biases: bool = True  # are they asked?
 
@@ -39,7 +45,7 @@ class ModuleExercise(Exercise):
 
     def __post_init__(self):
         self.called = self.called or ", ".join(f"`{name}`" for name in self.names)
-        self.words = {word.lower(): name for name, words in self.names.items() for word in (name, *words.split())}
+        self.words = {plain(word): name for name, words in self.names.items() for word in (name, *words.split())}
 
     def judge_trial(self, cls: Callable, trial: tuple) -> None:
         """Raise Wrong unless the reader's module does what the solution does with the same weights."""
@@ -104,12 +110,12 @@ class ModuleExercise(Exercise):
                 indices = indices.mT
             found.setdefault(self.our_name(name, parameter, pair), []).append(indices)
         alike = {name: parts for name, parts in found.items() if name and len({part.shape for part in parts}) == 1}
-        return {name: torch.cat(parts) for name, parts in alike.items()}
+        return self.regroup({name: torch.cat(parts) for name, parts in alike.items()}, *pair.args)
 
     def our_name(self, name: str, parameter: Tensor, pair: Pair) -> str:
         """Return our name for a reader's parameter: "position", "expand.weight"; "" where no word of ours fits."""
         *path, kind = re.sub("_(weight|bias)$", r".\1", name.lower()).split(".")
-        layer = next((self.words[word] for word in (*path, kind) if word in self.words), "")
+        layer = next((self.words[word] for word in map(plain, (*path, kind)) if word in self.words), "")
         if not layer or layer in dict(pair.ours.named_parameters()):
             return layer
         if kind not in ("weight", "bias"):  # stored by itself, where ours is in a layer
@@ -121,14 +127,12 @@ class ModuleExercise(Exercise):
         mine, ours = (sum(p.numel() for p in each.parameters() if p.ndim > 1) for each in (pair.mine, pair.ours))
         other_sizes = mine != ours or not ours  # if not, perhaps other names
         for name, parameter in pair.ours.named_parameters():
-            there = found.get(name)
+            there, asked = found.get(name), f"{spell(parameter.shape, sizes)} is asked."
             if there is None and not name.endswith("bias"):
-                yours = "not among your parameters (a plain tensor is none: nothing trains it)"
-            elif there is not None and there.numel() != parameter.numel() and other_sizes:
-                yours = spell(there.shape, sizes)
-            else:
-                continue
-            raise Wrong(f"`{name}` is {yours}, and {spell(parameter.shape, sizes)} is asked.")
+                lost = "not among your parameters (a plain tensor is none: nothing trains it)"
+                raise Wrong(f"`{name}` is {lost}, and {asked}")
+            if there is not None and there.numel() != parameter.numel() and other_sizes:
+                raise Wrong(f"`{name}` is {spell(there.shape, sizes)}, and {asked}")
 
     def layouts_of(self, found: Mapping[str, Tensor], pair: Pair) -> Iterator[dict[str, Tensor]]:
         """Yield each layout of the weights found by name in which our parameters have their sizes, or lack a bias."""
@@ -177,8 +181,9 @@ class CompositeExercise(ModuleExercise):
     `names` has the parts. Where the results differ, `probes(pair)` say what flows between them: see `probe_flow`.
     """
 
-    # for each part what judges it (`judge_trials`), and how to get the arguments of the whole from those of the part
-    parts: Mapping[str, tuple[ModuleExercise, Callable]]
+    # for each part what judges it, given how to build it; and the arguments of the whole for those of the part
+    parts: Mapping[str, tuple[Callable, Callable[..., tuple]]]
+    stacks: Mapping[str, "CompositeExercise"] = field(default_factory=dict)  # parts of many blocks: a block's exercise
 
     def match(self, pair: Pair, sizes: Mapping[str, int]) -> tuple[list[dict[str, Tensor]], str]:
         """Put the reader's parts into the solution, so that there is nothing left to share."""
@@ -192,15 +197,12 @@ class CompositeExercise(ModuleExercise):
 
     def find_parts(self, module: nn.Module) -> dict[str, list[nn.Module]]:
         """Return what is judged of the reader's parts, by our names: one module, or the blocks of an encoder."""
-        found = {name: [] for name in self.names}
-        for name, part in module.named_modules(remove_duplicate=False):
-            if name.lower() in self.words:
-                found[self.words[name.lower()]].append(part)
+        named = [(self.words.get(plain(name)), part) for name, part in module.named_modules(remove_duplicate=False)]
+        found = {name: [part for ours, part in named if ours == name] for name in self.names}
         if len(set().union(*found.values())) < sum(map(len, found.values())):
             raise Wrong("Two of your parts are one and the same module. Each of them needs its own.")
-        blocks = {name: each for name, (each, _) in self.parts.items() if isinstance(each, CompositeExercise)}
         one = {name: parts if len(parts) == 1 else [] for name, parts in found.items()}
-        return one | {name: exercise.blocks_in(found[name]) for name, exercise in blocks.items()}
+        return one | {name: block.blocks_in(found[name]) for name, block in self.stacks.items()}
 
     def blocks_in(self, parts: list[nn.Module]) -> list[nn.Module]:
         """Return the modules within a part that have this exercise's parts."""
@@ -210,11 +212,11 @@ class CompositeExercise(ModuleExercise):
     def judge_trials(self, cls: Callable) -> None:
         """Judge the whole, and then each part by its own exercise, as if it were the answer."""
         super().judge_trials(cls)
-        for name, (exercise, _) in self.parts.items():
+        for name, (judge, args_of_whole) in self.parts.items():
             with told_first(f"In `{name}`: "):
-                exercise.judge_trials(partial(self.build_part, cls, name))
+                judge(partial(self.build_part, cls, args_of_whole, name))
 
-    def build_part(self, cls: Callable, name: str, *args) -> nn.Module:
-        exercise, whole = self.parts[name]
-        part = self.find_parts(cls(*whole(*args)))[name][0]
-        return part if isinstance(exercise, CompositeExercise) else Called(part)
+    def build_part(self, cls: Callable, args_of_whole: Callable[..., tuple], name: str, *args) -> nn.Module:
+        """Build the whole for these arguments of a part, and take the part out of it, of a stack its first block."""
+        part = self.find_parts(cls(*args_of_whole(*args)))[name][0]
+        return part if name in self.stacks else Called(part)

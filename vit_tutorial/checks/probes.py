@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -45,8 +46,8 @@ def probe_place(got: Tensor, expected: Tensor, given: Tensor, axes: Sequence[str
     yield True, f"At {place} of your result stands what was at {yours}. What was at {asked} belongs there."
 
 
-def as_sum(value: Tensor, terms: Mapping[str, Tensor]) -> str:
-    """Write a tensor as a sum of others of its shape, "z + 2·mlp"; "something else" if it is none."""
+def as_sum(value: Tensor, terms: Mapping[str, Tensor], kind: str = "") -> str:
+    """Write a tensor as a sum of others, "z + 2·mlp", or a mean of many of one `kind`; "something else" if none."""
     terms = {name: term for name, term in terms.items() if term.shape == value.shape}
     if not terms:
         return "something else"
@@ -54,25 +55,23 @@ def as_sum(value: Tensor, terms: Mapping[str, Tensor]) -> str:
     shares = torch.linalg.lstsq(columns, value.flatten().double()[:, None]).solution[:, 0]
     if not close(columns @ shares, value.flatten(), 1e-5):
         return "something else"
-    found = [(round(share, 3), name) for share, name in zip(shares.tolist(), terms, strict=True) if abs(share) > 1e-3]
-    if len(found) > 2 and {(share, name[:5]) for share, name in found} == {(round(1 / len(found), 3), "token")}:
-        return f"the mean of {len(found)} tokens, from {found[0][1]} to {found[-1][1]}"
-    return " + ".join(name if share == 1 else f"{share:g}·{name}" for share, name in found) or "nothing"
+    found = {name: round(share, 3) for name, share in zip(terms, shares.tolist(), strict=True) if abs(share) > 1e-3}
+    if kind and len(found) > 2 and set(found.values()) == {round(1 / len(found), 3)}:
+        first, *_, last = found
+        return f"the mean of {len(found)} {kind}, from {first} to {last}"
+    return " + ".join(name if share == 1 else f"{share:g}·{name}" for name, share in found.items()) or "nothing"
 
 
+@dataclass
 class Pair:
-    """The reader's module and the solution, and an input `x`. A probe may choose the weights of the reader's.
+    """The reader's module and the solution, and an input `x`. A probe may choose the weights of the reader's."""
 
-    A layout says where each parameter of ours stands: its indices in the row of all of the reader's weights. `indices`
-    are the layout that fits; None if that is not known.
-    """
-
-    def __init__(self, mine: nn.Module, ours: nn.Module, args: tuple, x: Tensor):
-        self.mine = mine
-        self.ours = ours
-        self.args = args
-        self.x = x
-        self.indices: Mapping[str, Tensor] | None = None
+    mine: nn.Module
+    ours: nn.Module
+    args: tuple  # of both classes
+    x: Tensor
+    # the layout that fits: where in the row of all the reader's weights each parameter of ours stands; None if unknown
+    indices: Mapping[str, Tensor] | None = None
 
     def share(self, layouts: Iterable[Mapping[str, Tensor]], result: Tensor) -> Tensor:
         """Give the solution the reader's weights, the first layout that fits, or nearly; return its result, or nan."""
@@ -117,26 +116,30 @@ def probe_mixing(pair: Pair) -> Probes:
     yield differs, "An image gets another result alone than in a batch: somewhere images mix."
 
 
-def probe_flow(pair: Pair, parts: Mapping, asked: Mapping, output: str, whole: str, by: str, **known: Tensor) -> Probes:
+def probe_flow(pair: Pair, parts: Mapping, source: str, asked: Mapping, whole: str, output: str, by: str) -> Probes:
     """Ask whether each part is given what is asked, {"norm2": "z + attention"}, and the whole returns its output.
 
-    Each part is made to return random values of its own, so that a value tells what it is made of, "z + attention".
+    Each part is made to return a mark, random values of its own, so that a value tells what it is made of.
     """
-    given = []
+    given, marks, tokens = [], {source: pair.x}, {}
 
-    def hook(name: str, part: nn.Module, args: tuple, result):
-        given.append((name, ", ".join(dict.fromkeys(as_sum(value, known) for value in tensors_in(args)))))
-        again = [called for called, _ in given].count(name)
-        name = name if again == 1 else f"{name} ({again})"
-        known[name] = mark = noise(*tensors_in([result])[0].shape, seed=17 * len(known) + 5)
+    def made_of(value: Tensor) -> str:  # of marks, or where it is one row for each image, of their tokens
+        return as_sum(value, marks | tokens, kind="tokens" if value.ndim == 2 else "")
+
+    def put_mark(name: str, part: nn.Module, args: tuple, result):
+        given.append((name, ", ".join(dict.fromkeys(map(made_of, tensors_in(args))))))
+        calls = sum(called == name for called, _ in given)
+        mark = noise(*tensors_in([result])[0].shape, seed=len(marks))
+        own = name if calls == 1 else f"{name} ({calls})"
+        marks[own] = mark
         if mark.ndim == 3:
-            known.update({f"token {t} of {name}": token for t, token in enumerate(mark.unbind(1))})
+            tokens.update({f"token {t} of {own}": token for t, token in enumerate(mark.unbind(1))})
         return (mark, *result[1:]) if isinstance(result, tuple) else mark
 
     with ExitStack() as hooks:
         for name, part in parts.items():
-            hooks.enter_context(part.register_forward_hook(partial(hook, name)))
-        returned = as_sum(pair.mine(pair.x), known)
+            hooks.enter_context(part.register_forward_hook(partial(put_mark, name)))
+        returned = made_of(pair.mine(pair.x))
     yours = f"Your {whole} computes {', '.join(f'{name}({what})' for name, what in given)}, and returns {returned}."
     for name, right in asked.items():
         inputs = " and then ".join(what for called, what in given if called == name) or "nothing"

@@ -25,7 +25,7 @@ SCRIPTS = Path(__file__).resolve().parent.parent / "notebooks" / "tables"
 STORED = tables.RESULTS
 TABLES = sorted({path.stem for path in STORED.glob("*.csv")} - {"broken"})  # of models that a script trains
 # The columns that say what a line is about; elsewhere there are two.
-ABOUT = {"blocks": 3, "quarters": 3, "scarce": 3, "shares": 5, "trials": 5}
+ABOUT = {"blocks": 3, "neighbours": 3, "quarters": 3, "scarce": 3, "shares": 5, "trials": 5}
 
 
 def script(name: str, run_name: str | None = None) -> SimpleNamespace:

@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from .exercise import Exercise
 from .probes import as_sum, few, noise
@@ -32,30 +32,24 @@ class SmallModel(nn.Module):
         return (x @ noise(x.shape[1], 8) / 4).tanh() @ noise(8, 7)
 
 
-def under(model: nn.Module, images: Tensor, covers: Tensor) -> Tensor:
-    """Return the logits (B, K, h, w) under the covers (h·w, h, w), one for each patch; 1 is covered."""
-    kept = 1 - F.interpolate(covers[:, None], images.shape[-2:])
-    return torch.stack([model(images * keep) for keep in kept], dim=-1).unflatten(-1, covers.shape[1:])
-
-
 def probe_occlusion(got, expected, model, images, P):
     covered = [x for x in model.given if x.shape == images.shape and not x.equal(images)]
-    one = torch.eye(expected[0, 0].numel()).unflatten(-1, expected.shape[-2:])
-    known = {"y(whole)": model(images)[..., None, None].expand_as(expected)}
-    covers = {"without patch i": one, "without patches 0 to i": one.cumsum(0), "patch i alone": 1 - one}
-    known |= {f"y({what})": under(model, images, cover) for what, cover in covers.items()}
+    whole = model(images)[..., None, None].expand_as(expected)
+    known = {"y(whole)": whole, "y(patch i covered)": whole - expected}
     known |= {f"{f.__name__}({name})": f(y, 1) for name, y in known.items() for f in (F.softmax, F.log_softmax)}
     mine = as_sum(got, known)
     yield mine != "something else", f"Your map is {mine}. It must be {as_sum(expected, known)}."
     turned = close(got.flatten(2), expected.mT.flatten(2))
     yield turned, "Your patches stand column by column. They must stand row by row."
     for x in covered[-1:]:
-        values, place = x[0][x[0] != images[0]], (x != images)[0].nonzero()
-        first, last = place.amin(0).tolist(), place.amax(0).tolist()
-        where = ", ".join(map("{} {} to {}".format, ("channels", "rows", "columns"), first, last))
-        told = f"In the last picture that you give the model {len(place)} values are changed, in {where}: to {few(values)}."
-        right = len(place) == images.shape[1] * P * P and not any(start % P for start in first[1:]) and not values.any()
-        yield not right, f"{told} A patch has C·P·P = {images.shape[1] * P * P} values and starts at a multiple of {P}."
+        values, places, size = x[0][x[0] != images[0]], (x != images)[0].nonzero(), images.shape[1] * P * P
+        first, last = places.amin(0).tolist(), places.amax(0).tolist()
+        told = ", ".join(map("{} {} to {}".format, ("channels", "rows", "columns"), first, last))
+        told = (
+            f"In the last picture that you give the model, {len(places)} values are changed to {few(values)}: {told}."
+        )
+        right = len(places) == size and not any(start % P for start in first[1:]) and not values.any()
+        yield not right, f"{told} A patch has C·P·P = {size} values and starts at a multiple of {P}."
 
 
 occlusion = Exercise(

@@ -42,7 +42,6 @@ def probe_norm(got, expected, x, weight, bias, eps):
 
 
 def judge_layer_norm(function):
-    """Judge what the function computes; then raise Wrong if it leaves that to PyTorch."""
     layer_norm.judge_trials(function)
     if {"layer_norm", "LayerNorm"} & set(getattr(getattr(function, "__code__", None), "co_names", ())):
         raise Wrong("The values are right, and they are PyTorch's own: the task is to do without `F.layer_norm`.")

@@ -202,24 +202,26 @@ def show_bug_table(results: Mapping[str, FirstTests], num_classes: int, title: s
 
     `results` begins with a model that has no bug.
     """
-    outcomes = {bug: found.outcomes(num_classes) for bug, found in results.items()}
-    noticed = {bug: [test for test, (_, hit) in found.items() if hit] for bug, found in outcomes.items()}
+    noticed = {bug: found.noticed(num_classes) for bug, found in results.items()}
     right, *others = results
-    tests = list(outcomes[right])
-    bugs = [right, *sorted(others, key=lambda bug: min(map(tests.index, noticed[bug]), default=len(tests)))]
+    tests = list(noticed[right])
+    bugs = [right, *sorted(others, key=lambda bug: [*noticed[bug].values(), True].index(True))]
     figure, axes = panels.one(WIDTH, 1.1 + 0.36 * len(bugs), title)  # 0.36 inches for a row
     for row, bug in enumerate(bugs):
-        for column, (measured, hit) in enumerate(outcomes[bug].values()):
+        found = results[bug]
+        memorised = f"{found.right} right, loss {found.last_loss:.1f}"
+        measured = (f"{found.first_loss:.2f}", memorised, f"{found.image_leak:.3f}", f"{found.shuffle_change:.1%}")
+        for column, (value, hit) in enumerate(zip(measured, noticed[bug].values(), strict=True)):
             mark = {"color": style.MISTAKE} if hit else {"color": style.CONTROL, "mfc": "none"}
             axes.plot(column, row, "o", ms=10, **mark)
-            axes.text(column + 0.12, row, measured, va="center", weight="bold" if hit else "normal")  # right of it
+            axes.text(column + 0.12, row, value, va="center", weight="bold" if hit else "normal")  # right of it
     panels.row_names(axes, bugs)
     axes.spines[:].set_visible(False)
     axes.set_xlim(-0.2, len(tests) - 0.2)
     axes.set_xticks(range(len(tests)), tests, fontsize=11, ha="left")
     axes.tick_params(top=False, bottom=False, labeltop=True, labelbottom=False)
-    told = listed(f"{bug} by {listed(noticed[bug] or ['no test'])}" for bug in bugs)
-    return with_alt(figure, f"A table of bugs and the tests that notice them: {told}.")
+    told = [f"{bug} by {listed([test for test, hit in noticed[bug].items() if hit] or ['no test'])}" for bug in bugs]
+    return with_alt(figure, f"A table of bugs and the tests that notice them: {listed(told)}.")
 
 
 @styled

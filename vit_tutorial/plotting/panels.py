@@ -75,7 +75,7 @@ def cells(axes: Axes, values: Tensor, title: str = "", limit: Number | None = No
 
 def numbers(axes: Axes, values: Tensor, form: str = "{:g}", dark: Tensor | None = None, **options: Any) -> None:
     """Write the values into their `cells`, in white where it is dark; nan is not written."""
-    colours = np.where(False if dark is None else to_numpy(dark), "white", np.full(values.shape, "black"))
+    colours = np.where(np.zeros(values.shape) if dark is None else to_numpy(dark), "white", "black")
     for (row, column), value in np.ndenumerate(to_numpy(values)):
         if not np.isnan(value):
             text = Formatter.fix_minus(form.format(value))

@@ -150,8 +150,7 @@ def show_attention_maps(
         line[0].set_ylabel(name)
         for axes, values in zip(line, heads, strict=True):
             image = panels.cells(axes, values, norm=PowerNorm(0.5, 0, highest))
-            shown = values.where(values >= 10, torch.nan)
-            panels.numbers(axes, shown, "{:.0f}", dark=values < 0.4 * highest, fontsize=9)
+            panels.numbers(axes, values.where(values >= 10, torch.nan), "{:.0f}", values < 0.4 * highest, fontsize=9)
     for head, axes in enumerate(table[0]):
         axes.set_title(f"head {head}")
     if frame:

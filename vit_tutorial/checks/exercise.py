@@ -18,7 +18,7 @@ from .running import Wrong, call, close, is_stub, joined, misfit, same, stopped_
 from .task import Task, Verdict
 
 UNTOUCHED = "The stub is still as it was. Fill it in, run its cell, and run the check again."
-RANDOM = "Two calls with the same input give two results. Is there dropout? It needs `training=self.training`."
+RANDOM = "Two calls with the same input give two results. A new `nn.Parameter` in each call? Dropout that is always on?"
 VALUES = "The shape is right, the values are not."
 DETACHED = "The values are right, the gradient that flows back is not: look for `.detach()`, `.data` and `.item()`."
 

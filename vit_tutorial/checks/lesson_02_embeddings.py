@@ -50,7 +50,7 @@ def places_of(rows, table):
 def probe_linear(got, expected, conv):
     weight, right = got[0], expected[0]
     kernels = places_of(weight.sort(1).values, right.sort(1).values)  # in whatever order the values are
-    told = f"The rows of your weight hold kernels {kernels[:6]}, not 0, 1, 2, … (None is none of them.)"
+    told = f"The rows of your weight hold kernels {kernels[:6]}, not 0, 1, 2, … (None is none of them: was it copied?)"
     yield kernels != list(range(len(right))), told
     order = order_of(weight, right, conv.kernel_size[0])
     yield not close(weight, right), f"The values of a kernel run {order}: they must run as (channel, row, column)."
@@ -110,7 +110,7 @@ def probe_embeddings(pair):
     ours, right, mine = pair.ours, pair.ours(pair.x), pair.mine(pair.x)  # (B, T, D)
     patches = {f"patch {n}": patch for n, patch in enumerate(ours.projection(pair.x).flatten(2).unbind(2))}
     added = mine - right + ours.position  # what it adds, if all else is right
-    yield close(added, added[:1, :1].expand_as(added)), "Every token gets the same position, one row of the table."
+    yield close(added, added[:1, :1].expand_as(added)), "Every token gets the same position."
     for t in range(right.shape[1]):
         own = {"class_token": ours.class_token[:, 0], "position": ours.position[:, t]}
         terms = {name: term.expand_as(right[:, t]) for name, term in own.items()} | patches

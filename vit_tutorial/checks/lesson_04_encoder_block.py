@@ -78,6 +78,8 @@ def probe_mlp(pair):
     yield from probe_mixing(pair)
     if pair.indices is None:
         return
+    mixed = not close(pair.mine(pair.x[:, :1]), pair.mine(pair.x)[:, :1])
+    yield mixed, "A token gets another result alone than beside others. The MLP works on each token by itself."
     D, M = pair.args
 
     def run(x, second=1.0, first=1.0):

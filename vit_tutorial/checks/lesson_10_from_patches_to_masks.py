@@ -67,5 +67,6 @@ direction = Exercise(
     clue="Z is `clicked`. Add λ times `torch.eye(n)` to `Z @ Z.T`, (n, n). `solve` gives A⁻¹ y, and Zᵀ comes last.",
     shape="(D,)",
     sizes=lambda clicked, y, penalty: {"n": clicked.shape[0], "D": clicked.shape[1]},
+    gradients=False,
     imports="import torch",
 )

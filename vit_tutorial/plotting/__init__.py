@@ -1,6 +1,6 @@
 """One function per figure: `show_*` takes arrays and returns a matplotlib `Figure`."""
 
-from .curve_figures import LiveLoss, show_by_images, show_curves, show_dots, show_layer_differences, show_row
+from .curve_figures import LiveLoss, show_by_images, show_curves, show_dots, show_row
 from .curve_figures import show_scatter
 from .model_figures import show_block, show_bug_table, show_by_head, show_cut, show_equation_one
 from .model_figures import show_heads, show_norms, show_one_query, show_tokens

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from . import panels, style
 from .alt_text import amounts, brief, first_to_last, listed, lowest_to_highest, with_alt
-from .style import WIDTH, Figure, Names, Number, Pair, styled, to_numpy
+from .style import WIDTH, Figure, Number, Pair, styled, to_numpy
 
 Values = Sequence[Number] | Tensor
 Curves = Mapping[str, Values]
@@ -193,27 +193,3 @@ def show_row(old: Sequence[float], new: Curves, title: str) -> Figure:
     axes.legend(loc="upper left")
     rows = [f"{name}: {', '.join(f'{value:g}' for value in values)}" for name, values in {"old": old, **new}.items()]
     return with_alt(figure, f"A row of values before and after: {'; '.join(rows)}.")
-
-
-@styled
-def show_layer_differences(stages: Names, correct: Curves, mistakes: Curves, eps: float, title: str) -> Figure:
-    """Draw the largest difference after each stage, as a share of the largest value there; zero is the strip below."""
-    figure, ((upper,), (lower,)) = panels.many(2, 1, WIDTH, 4.2, title, sharex=True, height_ratios=(6, 1))
-    looks = style.looks(correct)
-    looks |= {name: (style.MISTAKE, mark, ":") for name, mark in zip(mistakes, cycle("XvP"), strict=False)}
-    lines, last = {**correct, **mistakes}, len(stages) - 1
-    rise = dict(zip(correct, (7, -7), strict=False))  # the first two end in one place, a name above it, and one below
-    right = last + 0.3 * len(stages)  # with room for the names beside the last stage
-    for name, (colour, marker, dash) in looks.items():
-        values = np.array(lines[name])
-        for axes, shown in ((upper, values != 0), (lower, values == 0)):
-            axes.plot(np.where(shown, values, math.nan), dash, color=colour, marker=marker, ms=6, label=name)
-            if shown[-1]:
-                panels.beside(axes, name, (last, values[-1]), (8, rise.get(name, 0)), color=colour)
-    panels.level(upper, eps, "one rounding", right)
-    upper.set(yscale="log", ylabel="largest difference\n(1 = largest value there)", ylim=(None, 1))
-    upper.yaxis.set_major_formatter("{x:.0e}")
-    lower.set(xlim=(-0.5, right), ylim=(-0.5, 0.5), facecolor="#F2F2F2", xlabel="stage of the model")
-    lower.set(xticks=range(len(stages)), xticklabels=stages, yticks=[0], yticklabels=["exactly 0"])
-    largest = amounts({name: max(values) for name, values in lines.items()})
-    return with_alt(figure, f"Largest difference at any stage, with an epsilon of {brief(eps)}: {largest}.")

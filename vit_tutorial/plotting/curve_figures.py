@@ -14,7 +14,7 @@ from torch import Tensor
 
 from . import panels, style
 from .alt_text import amounts, brief, first_to_last, listed, lowest_to_highest, with_alt
-from .style import WIDTH, Figure, Number, Pair, styled, to_numpy
+from .style import WIDTH, Figure, Number, styled, to_numpy
 
 Values = Sequence[Number] | Tensor
 Curves = Mapping[str, Values]
@@ -102,7 +102,11 @@ def show_dots(rows: Mapping[str, Values | Number], xlabel: str, title: str, leve
 
 @styled
 def show_scatter(
-    points: Mapping[str, Sequence[Pair]], xlabel: str, ylabel: str, title: str, level: Level = None
+    points: Mapping[str, Sequence[tuple[Number | Tensor, Number | Tensor]]],
+    xlabel: str,
+    ylabel: str,
+    title: str,
+    level: Level = None,
 ) -> Figure:
     """Draw a dot at each of the points (x, y) of every name."""
     figure, axes = panels.one(WIDTH, 3.6, title)

@@ -39,7 +39,7 @@ WRONG = {
         (CLONE, "", "whole, falls", "covered = images.clone()\n    whole, falls", "1440 values are changed"),
         (COVERED, "whole.softmax(1) - model(covered).softmax(1)", "softmax(y(whole)) + -1·softmax(y(patch i covered))"),
         (COVERED, "whole - model(images - covered)", "1392 values are changed"),
-        (LOOPS, TURNED, "Your patches stand column by column"),
+        (LOOPS, TURNED, "Your map is the right one, but column by column. It must be y(whole)"),
         (f"-1, ({GRID})", "-1, (images.shape[3] // P, -1)", "(B, K, w, h)"),
         (f".unflatten(-1, ({GRID}))", "", "(B, K, 30) = (2, 7, 30)"),
         (COVERED, "(whole - model(covered))[0]", "(K, h, w) = (7, 5, 6)"),

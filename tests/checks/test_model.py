@@ -119,6 +119,7 @@ WRONG = {
         (off_by(lambda c: -2 * c.embed_dim), "(or two of class token, its position and"),
         (off_by(lambda c: 1), "K 1000: 86,567,657 is 1 too many"),
         (off_by(lambda c: 0.0), "whole number"),
+        (built, "your function builds a model to get it"),
     ],
 }  # fmt: skip
 

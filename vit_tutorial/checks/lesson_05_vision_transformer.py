@@ -4,6 +4,7 @@ from collections.abc import Callable
 from itertools import combinations
 
 from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.nn.utils import parameters_to_vector
 
 from ..analysis.before_training import first_tests
@@ -161,9 +162,10 @@ def miscount(off: list[int]) -> str:
 
 
 def judge_count(function: Callable) -> None:
-    """Raise Wrong with the miscount that explains the reader's numbers for all configs."""
-    right = [my_parameter_count(config) for config in CONFIGS]
-    counts = [call(function, config) for config in CONFIGS]
+    """Raise Wrong with the miscount that explains the reader's numbers for all configs, or for counting by building."""
+    built, right = [], [my_parameter_count(config) for config in CONFIGS]
+    with register_module_parameter_registration_hook(lambda *parameter: built.append(parameter)):
+        counts = [call(function, config) for config in CONFIGS]
     if wrong_kind := next(filter(None, map(misfit, counts, right)), ""):
         raise Wrong(wrong_kind)
     off = [got - expected for got, expected in zip(counts, right, strict=True)]
@@ -173,6 +175,8 @@ def judge_count(function: Callable) -> None:
         if more:
             sizes = f"N {c.num_patches}, D {c.embed_dim}, mlp_dim {c.mlp_dim}, L {c.depth}, K {c.num_classes}"
             raise Wrong(f"With {sizes}: {got:,} is {abs(more):,} too {'many' if more > 0 else 'few'}.")
+    if built:
+        raise Wrong("Every count is right, but your function builds a model to get it. Can you do it by arithmetic?")
 
 
 parameter_count = Exercise(

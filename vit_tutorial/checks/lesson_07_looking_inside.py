@@ -19,30 +19,30 @@ def my_occlusion(model, images, P):
 
 
 class SmallModel(nn.Module):
-    """Seven logits of an image of any size, from weights that are always the same; it keeps what it was given."""
+    """Eleven logits of an image of any size, from weights that are always the same; it keeps what it was given."""
 
     given = ()
 
     def forward(self, images):
         self.given += (images,)
         x = images.flatten(1)
-        return (x @ noise(x.shape[1], 8) / 4).tanh() @ noise(8, 7)
+        return (x @ noise(x.shape[1], 8) / 4).tanh() @ noise(8, 11)
 
 
 def probe_occlusion(got, expected, model, images, P):
     whole = model(images)[..., None, None].expand_as(expected)
     known = {"y(whole)": whole, "y(patch i covered)": whole - expected}
     known |= {f"{f.__name__}({name})": f(y, 1) for name, y in known.items() for f in (F.softmax, F.log_softmax)}
-    known["the right one, but column by column"] = expected.mT.reshape(expected.shape)
     mine = as_sum(got, known)
     yield mine != "something else", f"Your map is {mine}. It must be {as_sum(expected, known)}."
+    sizes = [x.abs().flatten().sort().values for x in (got, expected)]
+    yield torch.allclose(*sizes, atol=1e-6), "The sizes are right, and signs or places are not: `abs`? Or `reshape`?"
     for x in [x for x in model.given if x.shape == images.shape and not x[0].equal(images[0])][-1:]:
         values, places, size = x[0][x[0] != images[0]], (x != images)[0].nonzero(), images.shape[1] * P * P
-        first, last = places.amin(0), places.amax(0)
-        where = ", ".join(map("{} {} to {}".format, ("channels", "rows", "columns"), first.tolist(), last.tolist()))
+        where = ", ".join(map("{} {} to {}".format, ("channels", "rows", "columns"), *places.aminmax(dim=0)))
         told = f"In your last covered picture {len(places)} values are changed to {few(values)}: {where}."
-        right = len(places) == size and not (first[1:] % P).any() and not values.any()
-        yield not right, f"{told} A patch has C·P·P = {size} values and starts at a multiple of {P}."
+        right = len(places) == size and not (places.amin(0)[1:] % P).any() and not values.any()
+        yield not right, f"{told} A patch has C·P·P = {size}, which become 0, and starts at a multiple of {P}."
 
 
 occlusion = Exercise(
@@ -52,6 +52,6 @@ occlusion = Exercise(
     probes=probe_occlusion,
     clue="For each patch: `images.clone()`, its P×P pixels to 0, the model again, and the difference of the logits.",
     shape="(B, K, h, w)",
-    sizes=lambda model, x, P: {"B": len(x), "K": 7, "h": x.shape[2] // P, "w": x.shape[3] // P},
+    sizes=lambda model, x, P: {"B": len(x), "K": 11, "h": x.shape[2] // P, "w": x.shape[3] // P},
     gradients=False,
 )

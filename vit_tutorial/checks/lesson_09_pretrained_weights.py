@@ -93,7 +93,7 @@ def place_of(value, tensors, old):
         if places := (tensor == value).nonzero().tolist():
             return f"what was at `{name}`{places[0]}"
         if name.endswith("gamma") and (places := torch.isclose(tensor.double(), value / old).nonzero().tolist()):
-            return f"`{name}`{places[0]} times what was there ({value:.4g})"
+            return f"`{name}`{places[0]} times what was there, {value:.4g}"
     return f"the new value {value:.4g}"
 
 
@@ -159,7 +159,7 @@ fold_layer_scale = Exercise(
     my_fold_layer_scale,
     task="`fn(state)`: a state dict under our names, with γ (D,) as `encoder.0.ls1.gamma` → the same model without γ.",
     judge=partial(judge_kinds, my_fold_layer_scale, partial(their_states, my_map_state_dict), LETTERS),
-    clue="γ ⊙ (W x + b) = (γ ⊙ W) x + γ ⊙ b, in the last layer of a branch. Row i of W makes value i of W x.",
+    clue="γ ⊙ (W x + b) = (diag(γ) W) x + γ ⊙ b, in the last layer of a branch. Row i of W makes value i of W x.",
 )
 
 

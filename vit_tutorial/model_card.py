@@ -35,8 +35,7 @@ class ModelCard:
         if len(self.mean) != len(self.std):
             raise ValueError(f"a card has a mean and a std for each channel, got {len(self.mean)} and {len(self.std)}")
         # Tuples, of Python's floats: a card that comes back from a file is then equal to the one that was written.
-        object.__setattr__(self, "mean", tuple(map(float, self.mean)))
-        object.__setattr__(self, "std", tuple(map(float, self.std)))
+        check_fields(self, lambda name, values: tuple(map(float, values)), "mean", "std")
 
     def normalise(self, images: Float[Tensor, "B C H W"] | UInt8[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
         """Scale pixels in [0, 1], or bytes from 0 to 255, to mean 0 and standard deviation 1 over the training images.

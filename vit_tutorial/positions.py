@@ -78,9 +78,7 @@ def sincos_position_embedding(grid: tuple[int, int], dim: int) -> Float[Tensor, 
         angles = torch.arange(count)[:, None] * frequencies  # (count, D/4)
         return torch.cat([angles.sin(), angles.cos()], dim=1)  # (count, D/2)
 
-    rows = encode(h)[:, None].expand(h, w, -1)
-    columns = encode(w)[None].expand(h, w, -1)
-    return torch.cat([rows, columns], dim=2).flatten(0, 1)
+    return torch.cat([encode(h).repeat_interleave(w, dim=0), encode(w).repeat(h, 1)], dim=1)
 
 
 def resize_position_embedding(

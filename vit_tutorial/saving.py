@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
@@ -101,8 +101,8 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict]:
     content = path.read_bytes()  # all of it: Windows cannot replace a file that is still mapped into memory
     try:
         tensors = load(content)
-        with safe_open(path, "np") as file:
-            about = json.loads((file.metadata() or {}).get("about", "{}"))
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        about = json.loads(header.get("__metadata__", {}).get("about", "{}"))
     except (SafetensorError, ValueError) as error:
         if content[:2] in (b"PK", b"\x80\x02"):  # how torch.save begins a file, today's and that of 2020
             steps = f"model.load_state_dict(torch.load({str(path)!r}, weights_only=True))"

@@ -88,9 +88,8 @@ def make_parser() -> argparse.ArgumentParser:
 
 def choose_recipe(asked: argparse.Namespace) -> Recipe:
     """Return the preset with the options that were given. In a shorter run, its warm-up takes half at most."""
-    preset = FINE_TUNING if asked.weights else PRESETS[asked.dataset].recipe
-    if asked.trained == "head":
-        preset = HEAD_ALONE
+    trained = HEAD_ALONE if asked.trained == "head" else FINE_TUNING  # which needs weights
+    preset = trained if asked.weights else PRESETS[asked.dataset].recipe
     given = {name: value for name, value in vars(asked).items() if name in asdict(preset)}
     warmup = min(preset.warmup_epochs, given.get("epochs", preset.epochs) / 2)
     return replace(preset, **{"warmup_epochs": warmup, **given})

@@ -18,9 +18,7 @@ def attention_rollout(maps: Sequence[Float[Tensor, "B h T T"]]) -> Float[Tensor,
     if not maps or any(weights is None for weights in maps):
         ours = "call the model inside `with record_attention(model) as maps:`"
         raise ValueError(f'no weights yet: {ours}; transformers returns them with attn_implementation="eager" alone')
-    B, _, T, _ = maps[0].shape
-    identity = torch.eye(T, dtype=maps[0].dtype, device=maps[0].device)
-    rollout = identity.expand(B, T, T)
+    rollout = identity = torch.eye(maps[0].shape[-1]).to(maps[0])
     for weights in maps:
         sums = weights.sum(dim=-1)
         if not (sums - 1).abs().max() < 0.01:  # nan is not less

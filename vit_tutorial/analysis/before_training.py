@@ -75,12 +75,12 @@ def image_leak(model: nn.Module, images: Images) -> float:
 def shuffle_change(model: nn.Module, images: Images, patch_size: Size) -> float:
     """Shuffle all images alike; return the largest change of a logit over the largest logit, and nan for one patch."""
     patches = patchify(images, patch_size)  # (B, N, C·P·P)
-    dice, unmoved = torch.Generator().manual_seed(0), torch.arange(patches.shape[1])
-    if len(unmoved) == 1:
+    N, dice = patches.shape[1], torch.Generator().manual_seed(0)
+    if N == 1:
         return math.nan
-    order = unmoved
-    while torch.equal(order, unmoved):  # a random order of few patches may move none
-        order = torch.randperm(len(unmoved), generator=dice)
+    order = torch.randperm(N, generator=dice)
+    if torch.equal(order, torch.arange(N)):  # a random order of few patches may move none
+        order = order.roll(1)
     shuffled = unpatchify(patches[:, order], patch_size, tuple(images.shape[2:]))
     trial = with_random_head(model, images)
     before, after = trial(images), trial(shuffled)

@@ -64,9 +64,7 @@ def class_attention(
             asked = f"one class for each of {B} images, of the model's {model.config.num_classes}"
             raise IndexError(f"{asked}, counted from 0, is asked; got {chosen.tolist()}")
         gradients = torch.autograd.grad(logits[range(B), chosen].sum(), maps)
-    added = [(a * gradient).clamp(min=0).mean(dim=1) for a, gradient in zip(maps, gradients, strict=True)]
-    identity = torch.eye(z.shape[1]).to(added[0]).expand_as(added[0])
-    relevance = identity  # (B, T, T): row i says what token i has taken from each token of the input
-    for layer in added:
-        relevance = relevance + layer @ relevance
+    relevance = identity = torch.eye(z.shape[1]).to(z)  # row i says what token i has taken from each token of the input
+    for weights, gradient in zip(maps, gradients, strict=True):
+        relevance = relevance + (weights * gradient).clamp(min=0).mean(dim=1) @ relevance  # (B, T, T)
     return model.pool(relevance - identity)[:, 1:].unflatten(1, model.config.grid)

@@ -30,8 +30,7 @@ def image_folder(root: str | Path, image_size: Size, resize: Callable[..., Tenso
     """
     image_size = require_size("image_size", image_size)
     classes = list_classes(as_path("root", root))
-    paths = [path for pictures in classes.values() for path in pictures]
-    labels = [label for label, pictures in enumerate(classes.values()) for _ in pictures]
+    labels, paths = zip(*((i, path) for i, pictures in enumerate(classes.values()) for path in pictures), strict=True)
     with ThreadPoolExecutor() as pool:
         pixels = torch.stack(list(pool.map(lambda path: resize(open_picture(path), size=image_size), paths)))
     return ImageSet(pixels, torch.tensor(labels), tuple(classes))

@@ -29,8 +29,8 @@ from .lending import Lender, built, difference
 from .source import EXERCISES, FILE, needed, pieces, with_answer, with_ours, written_in
 
 HEAD = '"""My own Vision Transformer, written in the lessons."""\n\nimport torch\nfrom torch import nn\n'
-NAMES = ("MyEmbeddings", "MySelfAttention", "MyMlp", "MyEncoderBlock", "MyVisionTransformer")  # from the inside out
-PARTS = dict(zip(NAMES, ("embeddings", "attention", "MLP", "block", "whole"), strict=True))
+PARTS = {"MyEmbeddings": "embeddings", "MySelfAttention": "attention", "MyMlp": "MLP"}  # from the inside out
+PARTS |= {"MyEncoderBlock": "block", "MyVisionTransformer": "whole"}
 SMALL = ViTConfig(8, 4, 3, num_classes=3, embed_dim=12, depth=1, num_heads=3, mlp_dim=20)
 
 

@@ -59,6 +59,8 @@ def test_a_head_returns_what_is_put_in_its_place(model, images):
         assert_close(model(images)[0], before[0], **EXACT)
         assert not torch.allclose(model(images)[1], before[1])
     assert unchanged(model, images, before)
+    with pytest.raises(ValueError, match=r"no layer -1 .* layers 0 to 1"), swap_head(model, -1, 0, outputs[0][:, 0]):
+        pass
 
 
 def test_recorded_are_the_weights_of_the_equation_and_the_logits_stay(model, images):

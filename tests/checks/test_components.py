@@ -35,6 +35,7 @@ RIGHT = {
         "float32": lambda z, count: along(z, count).float(),
     },
     check.direction: {
+        "without gradients": torch.no_grad()(solved),
         "an inverse of D by D": lambda Z, y, penalty: (
             torch.inverse(Z.T @ Z + penalty * torch.eye(Z.shape[1])) @ Z.T @ y
         ),

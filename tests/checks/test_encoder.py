@@ -7,7 +7,7 @@ from torch import nn
 from vit_tutorial import EncoderBlock, Mlp, check
 from vit_tutorial.experiments.blocks import SUSPECTS
 
-from .variants import judged, module, parameters, solved, with_parts
+from .variants import cell, judged, module, parameters, solved, with_parts
 
 
 def divided(x, variance, eps):
@@ -93,6 +93,9 @@ RIGHT = {
         "a centring matrix": by_matrix,
         "an object": staticmethod(by_matrix),  # it has no `__code__`
         "in float64": ("mean = x", "x = x.double(); mean = x"),
+        "with a helper of that name": cell("def layer_norm(x, w, b, e):\n    return ours(x, w, b, e)\n\n\n"
+                                           "def f(*given):\n    return layer_norm(*given)",
+                                           ours=check.layer_norm.answer)["f"],
     },
     check.mlp: {
         "the package's": Mlp,
@@ -130,6 +133,7 @@ WRONG = {
     ],
     check.mlp: [
         (*activation("F.gelu(x) + x.mean(0)"), "somewhere images mix"),
+        (*activation("F.gelu(x) + x.mean(1, keepdim=True)"), "Tokens mix. The MLP works on each alone"),
         (FORWARD, "tokens + " + FORWARD, "It is Eq. 3 that adds the input"),
         (FORWARD, "self.contract(self.expand(self.activation(tokens)))", "what comes before this layer?"),
         (GELU, "nn.ReLU()", "your MLP makes 1.00000 of 1 and 0.00000 of -1"),

@@ -1,13 +1,14 @@
 """What a notebook shows for a verdict, and stores; and what every exercise has."""
 
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 import torch
 
 from vit_tutorial import check
-from vit_tutorial.checks import LESSONS
+from vit_tutorial.checks import LESSONS, exercise, modules, probes
 from vit_tutorial.checks.exercise import Exercise
 from vit_tutorial.checks.probes import noise
 from vit_tutorial.checks.running import spell, tensors_in
@@ -147,3 +148,14 @@ def test_a_shape_is_told_in_letters_only_where_they_can_mean_nothing_else():
     assert spell((2, 18), sizes) == "(2, 18)"  # B or P; B·N or P·N
     assert spell((27,), sizes) == "(27,)"  # C·N or C·C·C
     assert spell((1, 5), sizes) == "(1, 5)"
+
+
+def test_the_examples_of_contributing_judge_right_and_wrong_answers():
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    blocks = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "trials=" in block]
+    for block in (block for block in blocks if "…" not in block):
+        *_, example = cell(block, **{**vars(exercise), **vars(modules), **vars(probes)}).values()
+        right, name = block.split("\n\n\n")[0], example.answer.__name__
+        assert example(cell(right)[name])
+        wrong = re.sub(r"\.transpose\(1, 2\)|self\.activation(?=\()", "", right)
+        assert example(cell(wrong)[name]).status == "wrong"

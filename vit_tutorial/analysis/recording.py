@@ -71,8 +71,11 @@ def head_outputs(model: nn.Module, images: Float[Tensor, "B C H W"]) -> list[Flo
 def swap_head(model: nn.Module, layer: int, head: int, output: Float[Tensor, "#B T d"]) -> Iterator[None]:
     """Let a head return `output`, (B, T, d), or (1, T, d) for all images, inside `with swap_head(…):`.
 
-    Layers and heads are counted from 0.
+    Layers and heads are counted from 0. Raises ValueError for a layer that the model does not have, IndexError for a
+    head.
     """
+    if layer not in range(count := len(attention_layers(model))):
+        raise ValueError(f"no layer {layer!r} to swap a head of: the model has layers 0 to {count - 1}")
 
     def swapped(i: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
         if i != layer:

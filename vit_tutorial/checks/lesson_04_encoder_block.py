@@ -43,7 +43,8 @@ def probe_norm(got, expected, x, weight, bias, eps):
 
 def judge_layer_norm(function):
     layer_norm.judge_trials(function)
-    if {"layer_norm", "LayerNorm"} & set(getattr(getattr(function, "__code__", None), "co_names", ())):
+    names = set(getattr(getattr(function, "__code__", None), "co_names", ()))
+    if {"layer_norm", "LayerNorm"} & names - getattr(function, "__globals__", {}).keys():  # a helper may be called so
         raise Wrong("The values are right, and they are PyTorch's own: the task is to do without `F.layer_norm`.")
 
 
@@ -78,8 +79,7 @@ def probe_mlp(pair):
     yield from probe_mixing(pair)
     if pair.indices is None:
         return
-    mixed = not close(pair.mine(pair.x[:, :1]), pair.mine(pair.x)[:, :1])
-    yield mixed, "A token gets another result alone than beside others. The MLP works on each token by itself."
+    yield not close(pair.mine(pair.x[:, :1]), pair.mine(pair.x)[:, :1]), "Tokens mix. The MLP works on each alone."
     D, M = pair.args
 
     def run(x, second=1.0, first=1.0):

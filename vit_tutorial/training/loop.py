@@ -32,7 +32,8 @@ def fit(
     the images; a card gets the images' classes, and what it said of the old weights moves under "started from".
 
     With a `folder`, write `checkpoint.safetensors` and `metrics.csv` there after each epoch, and go on from them if
-    the run was interrupted. On a CPU, with as many threads, it ends bit-identical to a run that was not.
+    the run was interrupted. On a CPU, with as many threads, it ends bit-identical to a run that was not. Before the
+    first epoch is over there is nothing to go on from: make the model anew.
 
     Warns (`TrainingAlarm`) if the first loss is far above ln K, and if after warm-up it is still what knowing the
     counts of the classes costs. Raises ValueError, with the model as it was, if model, recipe and images do not fit

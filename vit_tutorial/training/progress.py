@@ -76,7 +76,7 @@ class Reporter:
 
         Only one epoch of a run is judged: the first whose second half lies after warm-up, or else the last.
         """
-        if self.index != min(math.ceil(self.recipe.warmup_epochs - 0.5), self.recipe.epochs - 1):
+        if self.steps == 1 or self.index != min(math.ceil(self.recipe.warmup_epochs - 0.5), self.recipe.epochs - 1):
             return
         loss = mean(self.losses[self.steps // 2 :])
         K, smoothing = len(self.images.classes), self.recipe.label_smoothing

@@ -173,7 +173,7 @@ FIGURES = [
          {"title": "class", "images": [(2 + MAPS) / (2 + MAPS).mean()], **FOUR},
          {"images": [image(TWO)]}, {"images": [(1 - MAPS) / (1 - MAPS).mean()], **FOUR},
          {"images": [(3 - MAPS) / (3 - MAPS).mean()], **FOUR},
-         {"y": "weight (1 = the map's mean)", "logarithmic": "y"}]),
+         {"y": "value (1 = the map's mean)", "logarithmic": "y"}]),
     Row("show_cut", (torch.arange(8).view(2, 4), torch.tensor([[0, 1, 4], [6, 2, 3]]), 2),
         "Picture 2×4. Beside it, list 2×3; its values come, row 0 from patch 0 and row 1 from patch 1 of the image.",
         [{"title": "picture 2×4", "words": in_cells([["0", "1", "2", "3"], ["4", "5", "6", "7"]]),

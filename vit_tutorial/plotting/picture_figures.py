@@ -204,7 +204,7 @@ def show_found(pictures: Pictures, masks: Bool[Tensor, "n H W"], maps: Mapping[s
         for axes in line:
             outline = axes.contour(to_numpy(mask.float()), [0.5], colors="white", linewidths=1.5, extent=(0, w, 0, h))
             outline.set_path_effects([withStroke(linewidth=3.5, foreground=style.BLACK)])
-    panels.colour_bar(image, grid, "weight (1 = the map's mean)", ticks=(0.25, 1, 4), extend="both", shrink=0.7)
+    panels.colour_bar(image, grid, "value (1 = the map's mean)", ticks=(0.25, 1, 4), extend="both", shrink=0.7)
     peaks = amounts({name: found.amax() for name, found in relative.items()})
     return with_alt(figure, f"{counted(pictures)} and their maps; the largest multiple of the mean: {peaks}.")
 

@@ -6,7 +6,8 @@ Takes about 25 minutes on two cores.
 from __future__ import annotations
 
 from common import SEEDS, cell, write_table
-from torch import nn
+from torch import Tensor, nn
+from vit_tutorial.attention import attend, split_heads
 from vit_tutorial.encoder import EncoderBlock
 from vit_tutorial.experiments import try_stack
 from vit_tutorial.experiments.blocks import STACKS
@@ -27,8 +28,30 @@ class NormBeforeMlp(EncoderBlock):
         self.norm1 = nn.Identity()
 
 
+class NormForSome(EncoderBlock):
+    """Norm what the queries and keys are made of, or the values, and nothing else."""
+
+    chosen = ()
+
+    def forward(self, z: Tensor) -> Tensor:
+        plain, normed = (self.attention.qkv(x).chunk(3, dim=-1) for x in (z, self.norm1(z)))
+        qkv = (normed[i] if i in self.chosen else plain[i] for i in range(3))
+        mixed, _ = attend(*(split_heads(part, self.attention.num_heads) for part in qkv))
+        z = z + self.attention.projection(mixed.transpose(1, 2).flatten(2))
+        return z + self.mlp(z)
+
+
+class NormForQueriesAndKeys(NormForSome):
+    chosen = (0, 1)
+
+
+class NormForValues(NormForSome):
+    chosen = (2,)
+
+
 ONE_NORM = {"norm before attention only": NormBeforeAttention}
 ONE_NORM |= {"norm before the MLP only": NormBeforeMlp}
+ONE_NORM |= {"for queries and keys only": NormForQueriesAndKeys, "for values only": NormForValues}
 
 if __name__ == "__main__":
     STACKS |= ONE_NORM

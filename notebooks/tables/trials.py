@@ -6,7 +6,7 @@ Takes about 10 minutes on two cores.
 from functools import partial
 
 import torch
-from common import SEEDS, trained_at_home, write_table
+from common import CONFIG, SEEDS, trained_at_home, write_table
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, interpolate
 from vit_tutorial import Shapes, VisionTransformer, analysis
@@ -18,6 +18,11 @@ def rollout(model: VisionTransformer, inputs: Tensor) -> Tensor:
     with torch.no_grad(), analysis.record_attention(model) as maps:
         model(inputs)
     return analysis.attention_rollout(maps)[:, 0, 1:].unflatten(1, (7, 7))
+
+
+def untrained(seed: int) -> VisionTransformer:
+    torch.manual_seed(seed)
+    return VisionTransformer(CONFIG).eval()
 
 
 def ranked(found: Tensor) -> Tensor:
@@ -59,6 +64,7 @@ def effects(model: VisionTransformer, pixels: Tensor, seed: int):
     maps = {
         "last layer": weights[-1].mean(dim=1)[:, 0, 1:],
         "rollout": rollout(model, inputs),
+        "untrained rollout": rollout(untrained(seed), inputs),
         **{name: torch.stack(list(found))[answers, scene] for name, found in by_class.items()},
         "brightest patches": avg_pool2d(pixels.float().mean(dim=1, keepdim=True), 4),
         "random": torch.rand(len(inputs), 49, generator=torch.Generator().manual_seed(seed)),

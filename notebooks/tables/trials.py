@@ -64,7 +64,7 @@ def effects(model: VisionTransformer, pixels: Tensor, seed: int):
     maps = {
         "last layer": weights[-1].mean(dim=1)[:, 0, 1:],
         "rollout": rollout(model, inputs),
-        "untrained rollout": rollout(untrained(seed), inputs),
+        "untrained": rollout(untrained(seed), inputs),
         **{name: torch.stack(list(found))[answers, scene] for name, found in by_class.items()},
         "brightest patches": avg_pool2d(pixels.float().mean(dim=1, keepdim=True), 4),
         "random": torch.rand(len(inputs), 49, generator=torch.Generator().manual_seed(seed)),

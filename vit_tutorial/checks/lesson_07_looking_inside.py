@@ -37,12 +37,12 @@ def probe_occlusion(got, expected, model, images, P):
     yield mine != "something else", f"Your map is {mine}. It must be {as_sum(expected, known)}."
     sizes = [x.abs().flatten().sort().values for x in (got, expected)]
     yield torch.allclose(*sizes, atol=1e-6), "The sizes are right, and signs or places are not: `abs`? Or `reshape`?"
-    for x in [x for x in model.given if x.shape == images.shape and not x[0].equal(images[0])][-1:]:
-        values, places, size = x[0][x[0] != images[0]], (x != images)[0].nonzero(), images.shape[1] * P * P
+    if covered := [x[0] for x in model.given if x.shape == images.shape and not x[0].equal(images[0])]:
+        values, places = covered[-1][covered[-1] != images[0]], (covered[-1] != images[0]).nonzero()
         where = ", ".join(map("{} {} to {}".format, ("channels", "rows", "columns"), *places.aminmax(dim=0)))
         told = f"In your last covered picture {len(places)} values are changed to {few(values)}: {where}."
-        right = len(places) == size and not (places.amin(0)[1:] % P).any() and not values.any()
-        yield not right, f"{told} A patch has C·P·P = {size}, which become 0, and starts at a multiple of {P}."
+        wrong = len(places) != images.shape[1] * P * P or (places.amin(0)[1:] % P).any() or values.any()
+        yield wrong, f"{told} A patch has C·P·P values, which become 0, and starts at a multiple of P = {P}."
 
 
 occlusion = Exercise(

@@ -64,7 +64,7 @@ direction = Exercise(
     task="`fn(clicked, y, penalty)`: (n, D), n values ±1 and λ → w (D,), of ridge regression.",
     trials=[(noise(n, D), noise(n, seed=1).sign(), penalty) for n, D, penalty in ((5, 9, 2), (2, 7, 0.5), (8, 6, 3))],
     probes=probe_direction,
-    clue="Z is `clicked`. Add λ times `torch.eye(n)` to `Z @ Z.T`, (n, n). `solve` gives A⁻¹ y, and Zᵀ comes last.",
+    clue="Z is `clicked`. Add λ times `torch.eye(n)` to `Z @ Z.T`. `torch.linalg.solve(A, y)` is A⁻¹ y; Zᵀ comes last.",
     shape="(D,)",
     sizes=lambda clicked, y, penalty: {"n": clicked.shape[0], "D": clicked.shape[1]},
     gradients=False,

@@ -225,14 +225,14 @@ def show_bug_table(results: Mapping[str, FirstTests], num_classes: int, title: s
 
 
 @styled
-def show_by_head(trials: Mapping[str, Float[Tensor, "L h"]], label: str, title: str, highest: Number = 100) -> Figure:
-    """Draw a value from 0 to `highest` for each head of each block, in a panel for each trial."""
+def show_by_head(trials: Mapping[str, Float[Tensor, "L h"]], label: str, title: str) -> Figure:
+    """Draw a value from 0 to 100 for each head of each block, in a panel for each trial."""
     figure, (row,) = panels.many(1, len(trials), WIDTH, 3.5, title)
     told = []
     for axes, (name, values) in zip(row, trials.items(), strict=True):
         L, h = values.shape
-        image = panels.cells(axes, values, name, vmin=0, vmax=highest)
-        panels.numbers(axes, values, "{:.0f}", dark=values < highest / 2)
+        image = panels.cells(axes, values, name, vmin=0, vmax=100)
+        panels.numbers(axes, values, "{:.0f}", dark=values < 50)
         panels.name_cells(axes, [f"block {n}" for n in range(L)] if axes is row[0] else (), range(h))
         axes.set_xlabel("head")
         block, head = divmod(int(values.argmin()), h)

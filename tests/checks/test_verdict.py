@@ -158,4 +158,6 @@ def test_the_examples_of_contributing_judge_right_and_wrong_answers():
         right, name = block.split("\n\n\n")[0], example.answer.__name__
         assert example(cell(right)[name])
         wrong = re.sub(r"\.transpose\(1, 2\)|self\.activation(?=\()", "", right)
-        assert example(cell(wrong)[name]).status == "wrong"
+        verdict = example(cell(wrong)[name])
+        assert verdict.status == "wrong"
+        assert "The check stops" not in verdict.message, "a probe asks for what is not there"
